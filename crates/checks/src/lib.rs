@@ -13,7 +13,7 @@
 //!
 //! **Must not know:** files, Linux calls, terminals. It is a pure function
 //! from facts to findings: a path here is the name of a fact, and never
-//! opened. How a setting is changed for good is `tune`'s; a finding only says
+//! opened. How a setting is changed is `tune`'s; a finding only says
 //! the command.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]

@@ -3,7 +3,7 @@
 use punctual_model::{Audit, Finding};
 
 /// Runs a command of the script. A loop ends as its last turn does, whatever
-/// became of the others: what it says on stderr tells.
+/// became of the others: its stderr shows a failure.
 const TRY: &str = "\
 failed=0
 try() {

@@ -162,7 +162,7 @@ pub(crate) enum Detail {
     Meanwhile(Option<(Task, Option<Activity>)>),
     /// A thread that ran.
     Ran(Task),
-    /// Idle exit, switch and way to user space cannot be told apart.
+    /// Idle exit, switch and way to user space cannot be distinguished.
     Together,
     WaitingForPage,
     /// The slack, and whether it is known.

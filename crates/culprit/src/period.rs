@@ -73,7 +73,7 @@ struct Fit {
 impl Fit {
     fn of(candidate: u64, times: &[u64]) -> Option<Self> {
         // Twice: the first time finds the period more exactly than a single
-        // interval tells it.
+        // interval does.
         let first = Chain::of(candidate, times);
         let chain = Chain::of(first.period()?, times);
         let period = chain.period()?;

@@ -1,5 +1,5 @@
 //! Leases: a file that a process holds a lock on for as long as it works, so that
-//! others can tell whether it lives. The kernel drops the lock with the process
+//! others can see whether it lives. The kernel drops the lock with the process
 //! (flock(2)), and shows it across pid and time namespaces and with hidepid, where
 //! the number of a process says nothing.
 

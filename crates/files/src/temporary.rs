@@ -88,7 +88,7 @@ impl Temporary {
 impl Drop for Temporary {
     fn drop(&mut self) {
         if !self.name.is_empty() {
-            // Nobody to tell: the folder may be gone.
+            // Not reported: the folder may be gone.
             let _ = unlinkat(&self.folder, &self.name, AtFlags::empty());
         }
     }

@@ -4,21 +4,14 @@
 // Helpers of tests, not only the tests themselves, stop at what is wrong.
 #![allow(clippy::unwrap_used)]
 
+mod common;
+
 use proptest::prelude::*;
-use punctual_formats::{Export, ExportOptions, FORMATS, NoSamples, format};
+use punctual_formats::{Export, ExportOptions, FORMATS, NoSamples};
 use punctual_model::{Histogram, Recording, SignedNanos, testing};
 use serde_json::Value;
 
-fn written(name: &str, recording: &Recording, options: ExportOptions) -> String {
-    let export = Export {
-        recording,
-        samples: &NoSamples,
-        options,
-    };
-    let mut bytes = Vec::new();
-    (format(name).unwrap().write)(&export, &mut bytes).unwrap();
-    String::from_utf8(bytes).unwrap()
-}
+use common::written;
 
 /// What `grep -v -e "^#" -e "^$"` and gnuplot make of the text: rows of
 /// numbers.

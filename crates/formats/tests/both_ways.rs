@@ -4,12 +4,16 @@
 // Helpers of tests, not only the tests themselves, stop at what is wrong.
 #![allow(clippy::unwrap_used)]
 
+mod common;
+
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use punctual_formats::{CountSamples, Export, ExportOptions, NoSamples, Source, format, recognise};
 use punctual_model::{Histogram, Nanos, Recording, SignedNanos, Unknown, testing};
 use serde_json::Value;
+
+use common::written;
 
 /// The formats with both directions: as written, and as recognised.
 const BOTH: [(&str, &str); 3] = [
@@ -24,17 +28,6 @@ fn with_key() -> ExportOptions {
         extra_key: true,
         ..ExportOptions::default()
     }
-}
-
-fn written(name: &str, recording: &Recording, options: ExportOptions) -> String {
-    let export = Export {
-        recording,
-        samples: &NoSamples,
-        options,
-    };
-    let mut bytes = Vec::new();
-    (format(name).unwrap().write)(&export, &mut bytes).unwrap();
-    String::from_utf8(bytes).unwrap()
 }
 
 fn read(text: &str, import: &str) -> Recording {
@@ -116,7 +109,7 @@ proptest! {
             let back = read(&text, import);
             holds(&recording, &back, limit)?;
             // With the same number of rows as was asked for; a text that leaves
-            // empty rows out does not tell how many there were.
+            // empty rows out does not contain their number.
             let known = back.threads.iter().filter_map(|t| t.histogram.unplaced_from()).min();
             let known = known.map(|ns| ns.whole_micros() as usize);
             if known == Some(0) {

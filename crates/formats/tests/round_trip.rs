@@ -4,6 +4,8 @@
 // Helpers of tests, not only the tests themselves, stop at what is wrong.
 #![allow(clippy::unwrap_used)]
 
+mod common;
+
 use std::io;
 
 use proptest::prelude::*;
@@ -13,21 +15,12 @@ use punctual_formats::{
 };
 use punctual_model::{Histogram, Nanos, Recording, Sample, SignedNanos, Unknown, testing};
 
-fn written(name: &str, recording: &Recording, options: ExportOptions) -> Vec<u8> {
-    let export = Export {
-        recording,
-        samples: &NoSamples,
-        options,
-    };
-    let mut bytes = Vec::new();
-    (format(name).unwrap().write)(&export, &mut bytes).unwrap();
-    bytes
-}
+use common::written;
 
-fn read(bytes: &[u8]) -> Recording {
+fn read(file: impl AsRef<[u8]>) -> Recording {
     // Whatever the smallest latency is.
     let unit = Some(Nanos::from_micros(1));
-    let mut source = Source::new("file", bytes).with_unit(unit);
+    let mut source = Source::new("file", file.as_ref()).with_unit(unit);
     let import = recognise("file", &source.head().unwrap()).unwrap();
     (import.read)(&mut source, &mut CountSamples::default()).unwrap()
 }
@@ -86,15 +79,15 @@ proptest! {
             prop_assert_eq!(whole_micros(a.max()), whole_micros(b.max()));
             prop_assert!(a.mean().unwrap_or_default() <= b.mean().unwrap_or_default());
         }
-        // The rows above the highest with samples are not told by the text.
+        // The rows above the highest with samples are not in the text.
         let again = ExportOptions { histogram_us: None, sparse_rows: true, ..options };
         let text = written("cyclictest-hist", &before, ExportOptions { sparse_rows: true, ..options });
         match after.threads.iter().all(|thread| thread.histogram.unplaced_from() == Some(Nanos::ZERO)) {
             // All overflowed: there are no rows to write.
             true => {}
             false => prop_assert_eq!(
-                String::from_utf8(written("cyclictest-hist", &after, again)).unwrap(),
-                String::from_utf8(text).unwrap()
+                written("cyclictest-hist", &after, again),
+                text
             ),
         }
     }
@@ -103,14 +96,14 @@ proptest! {
     #[test]
     fn cyclictest_json(threads in threads(5_000_000), options in options()) {
         let before = recording(&threads);
-        let after = read(&written("cyclictest-json", &before, options));
+        let after = read(written("cyclictest-json", &before, options));
         prop_assert_eq!(after.threads.len(), before.threads.len());
         let limit = options.histogram_us.unwrap_or(5_100);
         for (a, b) in after.threads.iter().zip(&before.threads) {
             prop_assert_eq!((&a.label, a.cpu), (&b.label, b.cpu));
-            let (told, known) = (a.accounting, b.accounting);
+            let (read, known) = (a.accounting, b.accounting);
             prop_assert_eq!(
-                (told.expected, told.recorded, told.missed, told.early, told.warm_up),
+                (read.expected, read.recorded, read.missed, read.early, read.warm_up),
                 (known.expected, known.recorded, known.missed, known.early, known.warm_up)
             );
             let (a, b) = (&a.histogram, &b.histogram);
@@ -138,7 +131,7 @@ proptest! {
     /// What was read from elsewhere is kept by our own form, too.
     #[test]
     fn json_of_an_import(threads in threads(5_000_000), options in options()) {
-        let before = read(&written("cyclictest-hist", &recording(&threads), options));
+        let before = read(written("cyclictest-hist", &recording(&threads), options));
         let bytes = written("json", &before, ExportOptions::default());
         prop_assert_eq!(read(&bytes), before);
     }
@@ -289,17 +282,17 @@ fn what_cyclictest_wrote_is_written_again() {
             .collect()
     };
     let new = include_str!("fixtures/cyclictest-2.10-h200.txt");
-    let recording = read(new.as_bytes());
+    let recording = read(new);
     let sparse = ExportOptions {
         sparse_rows: true,
         ..ExportOptions::default()
     };
     let again = written("cyclictest-hist", &recording, sparse);
-    assert_eq!(rows(&String::from_utf8(again).unwrap()), rows(new));
+    assert_eq!(rows(&again), rows(new));
     let old = include_str!("fixtures/cyclictest-2.4-h400.txt");
-    let recording = read(old.as_bytes());
+    let recording = read(old);
     let again = written("cyclictest-hist", &recording, ExportOptions::default());
-    assert_eq!(rows(&String::from_utf8(again).unwrap()), rows(old));
+    assert_eq!(rows(&again), rows(old));
 }
 
 #[test]

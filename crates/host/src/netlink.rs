@@ -87,7 +87,7 @@ impl Netlink {
     ///
     /// # Errors
     /// The kernel's error, as errno(3).
-    pub fn tell(&self, command: u8, attributes: &[u8]) -> io::Result<()> {
+    pub fn execute(&self, command: u8, attributes: &[u8]) -> io::Result<()> {
         self.send(command, REQUEST | ACK, attributes)?;
         match self.answer()? {
             Answer::Done => Ok(()),

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use punctual_model::{Achieved, Arguments, Parameter, ParameterKind};
 
+use crate::entry::count;
 use crate::process::{Account, Processes, Script};
 use crate::space::MIB;
 use crate::{LoadEntry, LoadError, LoadKind, scratch};
@@ -21,13 +22,12 @@ pub(crate) const ENTRY: LoadEntry = LoadEntry {
             default: None,
             help: "Source tree: a folder whose Makefile has the target clean",
         },
-        Parameter {
-            name: "jobs",
-            short: None,
-            kind: ParameterKind::Count { min: 1, max: 4096 },
-            default: None,
-            help: "Number of parallel jobs; default: number of CPUs",
-        },
+        count(
+            "jobs",
+            4096,
+            None,
+            "Number of parallel jobs; default: number of CPUs",
+        ),
         Parameter {
             name: "in-place",
             short: None,
@@ -122,13 +122,13 @@ fn room_for_copy(tree: &Path) -> Result<PathBuf, LoadError> {
         let what = format!("cannot copy {} to {}", tree.display(), folder.display());
         LoadError::start(ENTRY.name, what, source)
     };
-    let room = scratch::room(&folder).map_err(failed)?;
-    let bytes = scratch::tree_bytes(tree, room).map_err(failed)?;
-    if bytes.saturating_mul(2) > room {
+    let usable_bytes = scratch::usable_bytes(&folder).map_err(failed)?;
+    let bytes = scratch::tree_bytes(tree, usable_bytes).map_err(failed)?;
+    if bytes.saturating_mul(2) > usable_bytes {
         return Err(unfit(format!(
             "the tree does not fit twice into half of the free space of {}, {} MiB: set TMPDIR, or build in-place",
             folder.display(),
-            room / MIB
+            usable_bytes / MIB
         )));
     }
     Ok(scratch::unique(&folder))

@@ -1,7 +1,8 @@
 //! `cache`: evicts all data from the last-level cache.
 
-use punctual_model::{Arguments, Parameter, ParameterKind};
+use punctual_model::Arguments;
 
+use crate::entry::count;
 use crate::space::{self, MIB};
 use crate::workers::{Shift, THREADS, Worker, Workers, one_each};
 use crate::{LoadEntry, LoadError, LoadKind};
@@ -12,16 +13,12 @@ pub(crate) const ENTRY: LoadEntry = LoadEntry {
     summary: "writes to random lines of a buffer larger than the last-level cache",
     parameters: &[
         THREADS,
-        Parameter {
-            name: "size",
-            short: None,
-            kind: ParameterKind::Count {
-                min: 1,
-                max: 1 << 20,
-            },
-            default: None,
-            help: "Total size of the buffers in MiB; default: twice the last-level cache, 128 if unknown; at most an eighth of the available memory",
-        },
+        count(
+            "size",
+            1 << 20,
+            None,
+            "Total size of the buffers in MiB; default: twice the last-level cache, 128 if unknown; at most an eighth of the available memory",
+        ),
     ],
     bare: None,
     needs: None,

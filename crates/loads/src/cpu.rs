@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use punctual_model::{Arguments, Nanos, Parameter, ParameterKind};
 
+use crate::entry::count;
 use crate::workers::{Shift, THREADS, Worker, Workers, one_each};
 use crate::{LoadEntry, LoadError, LoadKind};
 
@@ -14,13 +15,12 @@ pub(crate) const ENTRY: LoadEntry = LoadEntry {
     summary: "arithmetic on each CPU",
     parameters: &[
         THREADS,
-        Parameter {
-            name: "share",
-            short: None,
-            kind: ParameterKind::Count { min: 1, max: 100 },
-            default: Some("100"),
-            help: "Computing time per period in percent",
-        },
+        count(
+            "share",
+            100,
+            Some("100"),
+            "Computing time per period in percent",
+        ),
         Parameter {
             name: "period",
             short: None,

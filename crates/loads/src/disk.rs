@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use punctual_model::{Arguments, Parameter, ParameterKind};
 
+use crate::entry::count;
 use crate::space::MIB;
 use crate::workers::{Pace, Shift, Worker, Workers};
 use crate::{LoadEntry, LoadError, LoadKind, scratch};
@@ -21,40 +22,30 @@ pub(crate) const ENTRY: LoadEntry = LoadEntry {
             default: None,
             help: "Folder to write in; default: $TMPDIR, else /var/tmp",
         },
-        Parameter {
-            name: "threads",
-            short: None,
-            kind: ParameterKind::Count { min: 1, max: 256 },
-            default: Some("1"),
-            help: "Number of threads, each with its own file",
-        },
-        Parameter {
-            name: "size",
-            short: None,
-            kind: ParameterKind::Count {
-                min: 1,
-                max: 1 << 20,
-            },
-            default: Some("64"),
-            help: "Size of a file in MiB; all files: at most half of the free disk space",
-        },
-        Parameter {
-            name: "sync",
-            short: None,
-            kind: ParameterKind::Count { min: 1, max: 1024 },
-            default: Some("1"),
-            help: "MiB between two syncs to the disk; a stop waits for the last",
-        },
-        Parameter {
-            name: "rate",
-            short: None,
-            kind: ParameterKind::Count {
-                min: 1,
-                max: 1_000_000,
-            },
-            default: None,
-            help: "Write limit of each thread in MB/s; default: unlimited",
-        },
+        count(
+            "threads",
+            256,
+            Some("1"),
+            "Number of threads, each with its own file",
+        ),
+        count(
+            "size",
+            1 << 20,
+            Some("64"),
+            "Size of a file in MiB; all files: at most half of the free disk space",
+        ),
+        count(
+            "sync",
+            1024,
+            Some("1"),
+            "MiB between two syncs to the disk; a stop waits for the last",
+        ),
+        count(
+            "rate",
+            1_000_000,
+            None,
+            "Write limit of each thread in MB/s; default: unlimited",
+        ),
     ],
     bare: None,
     needs: None,
@@ -110,8 +101,8 @@ impl Files {
                 source,
             )
         };
-        let room = scratch::room(folder).map_err(failed)?;
-        if self.all > room {
+        let usable_bytes = scratch::usable_bytes(folder).map_err(failed)?;
+        if self.all > usable_bytes {
             return Err(LoadError::Unfit {
                 load,
                 why: format!(
@@ -131,7 +122,7 @@ impl Files {
         while !shift.stopping() {
             // Others write too: space that was free at the start may be used. By now
             // at least one file of ours is counted as free.
-            if self.size > scratch::room(&self.folder)? {
+            if self.size > scratch::usable_bytes(&self.folder)? {
                 return Err(full(&self.folder));
             }
             self.write_one(shift, &mut pace, &block)?;

@@ -2,8 +2,9 @@
 
 use std::io;
 
-use punctual_model::{Arguments, Parameter, ParameterKind};
+use punctual_model::Arguments;
 
+use crate::entry::count;
 use crate::space::{self, MIB};
 use crate::workers::{Pace, Shift, THREADS, Worker, Workers, one_each};
 use crate::{LoadEntry, LoadError, LoadKind};
@@ -14,26 +15,18 @@ pub(crate) const ENTRY: LoadEntry = LoadEntry {
     summary: "maps memory, touches each page once and unmaps it",
     parameters: &[
         THREADS,
-        Parameter {
-            name: "size",
-            short: None,
-            kind: ParameterKind::Count {
-                min: 1,
-                max: 1 << 20,
-            },
-            default: Some("4"),
-            help: "Size of each mapping in MiB; all mappings: at most an eighth of the available memory",
-        },
-        Parameter {
-            name: "rate",
-            short: None,
-            kind: ParameterKind::Count {
-                min: 1,
-                max: 100_000_000,
-            },
-            default: None,
-            help: "Limit of faults per second of each thread; default: unlimited",
-        },
+        count(
+            "size",
+            1 << 20,
+            Some("4"),
+            "Size of each mapping in MiB; all mappings: at most an eighth of the available memory",
+        ),
+        count(
+            "rate",
+            100_000_000,
+            None,
+            "Limit of faults per second of each thread; default: unlimited",
+        ),
     ],
     bare: None,
     needs: None,

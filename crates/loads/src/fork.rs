@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use punctual_model::{Achieved, Arguments, Parameter, ParameterKind};
+use punctual_model::{Achieved, Arguments};
 
+use crate::entry::count;
 use crate::process::{Account, Processes, Script};
 use crate::{LoadEntry, LoadError, LoadKind};
 
@@ -11,13 +12,12 @@ use crate::{LoadEntry, LoadError, LoadKind};
 pub(crate) const ENTRY: LoadEntry = LoadEntry {
     name: "fork",
     summary: "shells that start short processes: a storm of fork, exec and exit",
-    parameters: &[Parameter {
-        name: "processes",
-        short: None,
-        kind: ParameterKind::Count { min: 1, max: 4096 },
-        default: None,
-        help: "Number of shells; default: number of CPUs",
-    }],
+    parameters: &[count(
+        "processes",
+        4096,
+        None,
+        "Number of shells; default: number of CPUs",
+    )],
     bare: None,
     needs: None,
     kind: LoadKind::Processes,

@@ -30,6 +30,7 @@ mod memory;
 mod messages;
 mod network;
 mod process;
+mod request;
 mod scratch;
 mod space;
 mod stress_ng;
@@ -38,8 +39,8 @@ mod syscalls;
 mod timers;
 mod workers;
 
-pub use entry::{Ended, Load, LoadEntry, LoadError, LoadKind, LoadRequest, Running};
-pub use subprocess::serve;
+pub use entry::{Ended, Load, LoadEntry, LoadError, LoadKind};
+pub use request::{LoadRequest, Running, serve};
 
 /// All loads. A new one is a file with its entry, and a line here.
 pub const LOADS: &[LoadEntry] = &[

@@ -1,7 +1,8 @@
 //! `memory`: uses the memory bandwidth.
 
-use punctual_model::{Arguments, Parameter, ParameterKind};
+use punctual_model::Arguments;
 
+use crate::entry::count;
 use crate::space::{self, MIB};
 use crate::workers::{Pace, Shift, THREADS, Worker, Workers, one_each};
 use crate::{LoadEntry, LoadError, LoadKind};
@@ -12,26 +13,18 @@ pub(crate) const ENTRY: LoadEntry = LoadEntry {
     summary: "copies memory to use its bandwidth",
     parameters: &[
         THREADS,
-        Parameter {
-            name: "size",
-            short: None,
-            kind: ParameterKind::Count {
-                min: 1,
-                max: 1 << 20,
-            },
-            default: None,
-            help: "Total size of the buffers in MiB; default: four times the last-level cache, at least 32 per thread; at most an eighth of the available memory",
-        },
-        Parameter {
-            name: "rate",
-            short: None,
-            kind: ParameterKind::Count {
-                min: 1,
-                max: 1_000_000,
-            },
-            default: None,
-            help: "Copy limit of each thread in MB/s; default: unlimited",
-        },
+        count(
+            "size",
+            1 << 20,
+            None,
+            "Total size of the buffers in MiB; default: four times the last-level cache, at least 32 per thread; at most an eighth of the available memory",
+        ),
+        count(
+            "rate",
+            1_000_000,
+            None,
+            "Copy limit of each thread in MB/s; default: unlimited",
+        ),
     ],
     bare: None,
     needs: None,

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use punctual_model::{Arguments, Parameter, ParameterKind};
 
+use crate::entry::count;
 use crate::workers::{Shift, Worker, Workers};
 use crate::{LoadEntry, LoadError, LoadKind};
 
@@ -18,20 +19,18 @@ pub(crate) const ENTRY: LoadEntry = LoadEntry {
     name: "messages",
     summary: "groups of threads that write to each other, as hackbench does",
     parameters: &[
-        Parameter {
-            name: "groups",
-            short: None,
-            kind: ParameterKind::Count { min: 1, max: 256 },
-            default: None,
-            help: "Number of groups; default: number of CPUs",
-        },
-        Parameter {
-            name: "fan",
-            short: None,
-            kind: ParameterKind::Count { min: 1, max: 40 },
-            default: Some("4"),
-            help: "Number of senders and of receivers per group; each sends to each",
-        },
+        count(
+            "groups",
+            256,
+            None,
+            "Number of groups; default: number of CPUs",
+        ),
+        count(
+            "fan",
+            40,
+            Some("4"),
+            "Number of senders and of receivers per group; each sends to each",
+        ),
         Parameter {
             name: "via",
             short: None,
@@ -42,16 +41,7 @@ pub(crate) const ENTRY: LoadEntry = LoadEntry {
             default: Some("socket"),
             help: "Transport of the messages",
         },
-        Parameter {
-            name: "size",
-            short: None,
-            kind: ParameterKind::Count {
-                min: 1,
-                max: 65_536,
-            },
-            default: Some("100"),
-            help: "Size of a message in bytes",
-        },
+        count("size", 65_536, Some("100"), "Size of a message in bytes"),
     ],
     bare: None,
     needs: None,

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use punctual_model::{Arguments, Parameter, ParameterKind};
 
+use crate::entry::count;
 use crate::workers::{Pace, Shift, Worker, Workers};
 use crate::{LoadEntry, LoadError, LoadKind};
 
@@ -28,33 +29,19 @@ pub(crate) const ENTRY: LoadEntry = LoadEntry {
             default: Some("both"),
             help: "Transport protocol",
         },
-        Parameter {
-            name: "pairs",
-            short: None,
-            kind: ParameterKind::Count { min: 1, max: 1024 },
-            default: Some("2"),
-            help: "Number of pairs of sender and receiver",
-        },
-        Parameter {
-            name: "size",
-            short: None,
-            kind: ParameterKind::Count {
-                min: 1,
-                max: 65_507,
-            },
-            default: Some("1400"),
-            help: "Bytes per send",
-        },
-        Parameter {
-            name: "rate",
-            short: None,
-            kind: ParameterKind::Count {
-                min: 1,
-                max: 1_000_000,
-            },
-            default: None,
-            help: "Send limit of each pair in Mbit/s; default: unlimited",
-        },
+        count(
+            "pairs",
+            1024,
+            Some("2"),
+            "Number of pairs of sender and receiver",
+        ),
+        count("size", 65_507, Some("1400"), "Bytes per send"),
+        count(
+            "rate",
+            1_000_000,
+            None,
+            "Send limit of each pair in Mbit/s; default: unlimited",
+        ),
     ],
     bare: None,
     needs: None,

@@ -191,7 +191,7 @@ impl Guarded {
             started: Instant::now(),
         };
         let group = guarded.group();
-        if let Some(Err(error)) = guarded.cleaner.as_mut().map(|cleaner| cleaner.tell(group)) {
+        if let Some(Err(error)) = guarded.cleaner.as_mut().map(|cleaner| cleaner.watch(group)) {
             guarded.stop();
             return Err(error);
         }
@@ -317,7 +317,7 @@ impl Cleaner {
     }
 
     /// Sends it the process group to wait for.
-    fn tell(&mut self, group: u32) -> io::Result<()> {
+    fn watch(&mut self, group: u32) -> io::Result<()> {
         match &mut self.process.stdin {
             Some(pipe) => writeln!(pipe, "{group}"),
             None => Ok(()),
@@ -394,8 +394,8 @@ impl Part {
     fn keep(self, text: &mut Vec<u8>, block: &[u8]) {
         match self {
             Self::First => {
-                let room = OUTPUT_LIMIT - text.len();
-                text.extend_from_slice(&block[..block.len().min(room)]);
+                let left = OUTPUT_LIMIT - text.len();
+                text.extend_from_slice(&block[..block.len().min(left)]);
             }
             Self::Last => {
                 text.extend_from_slice(block);

@@ -73,7 +73,7 @@ pub(crate) fn remove(folder: &Path) {
 
 /// Bytes that may be used on the file system of `folder` (statvfs(3)): half of
 /// those that are free to us, so that no load ever fills a disk.
-pub(crate) fn room(folder: &Path) -> io::Result<u64> {
+pub(crate) fn usable_bytes(folder: &Path) -> io::Result<u64> {
     let space = rustix::fs::statvfs(folder)?;
     Ok(space.f_bavail.saturating_mul(space.f_frsize) / 2)
 }
@@ -135,8 +135,8 @@ mod tests {
 
     #[test]
     fn there_is_room_and_not_without_end() {
-        let room = room(Path::new("/")).unwrap();
-        assert!(room < u64::MAX / 4);
-        assert!(super::room(Path::new("/no/such/folder")).is_err());
+        let usable_bytes = usable_bytes(Path::new("/")).unwrap();
+        assert!(usable_bytes < u64::MAX / 4);
+        assert!(super::usable_bytes(Path::new("/no/such/folder")).is_err());
     }
 }

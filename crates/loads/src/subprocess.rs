@@ -1,26 +1,23 @@
 //! A load made of threads, in a subprocess.
 //!
-//! The subprocess is a copy of the program that runs [`serve`] for one load. It
+//! The subprocess is a copy of the program that runs [`serve`](crate::serve) for one load. It
 //! reports on stdout, one line per event, and ends at SIGTERM. If the parent
 //! dies, it is killed like all processes of loads.
 
 use std::ffi::OsString;
-use std::io::{self, Write};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use punctual_model::{Achieved, LoadRecord, Nanos};
 
 use crate::process::{Guarded, Output, Script};
-use crate::{Ended, Load, LoadError, LoadRequest};
+use crate::{Ended, Load, LoadError};
 
 /// The lines of the protocol, each followed by its text. Other output on stdout
 /// is ignored.
-const STARTED: &str = "load: started";
-const REFUSED: &str = "load: refused ";
-const RECORD: &str = "load: record ";
+pub(crate) const STARTED: &str = "load: started";
+pub(crate) const REFUSED: &str = "load: refused ";
+pub(crate) const RECORD: &str = "load: record ";
 
 /// Time limit for starting the load: it only opens files and sockets.
 const START: Duration = Duration::from_secs(10);
@@ -30,33 +27,7 @@ const GRACE: Duration = Duration::from_secs(2);
 
 /// Polling interval.
 const LOOK: Duration = Duration::from_millis(2);
-const LOOK_WHILE_RUNNING: Duration = Duration::from_millis(20);
-
-/// Runs one load in this process until SIGTERM, for the program that started
-/// it with [`LoadRequest::subprocess`]. Reports the result on `output`.
-///
-/// # Errors
-/// SIGTERM cannot be handled, or `output` was closed.
-pub fn serve(request: &str, output: &mut dyn Write) -> io::Result<()> {
-    let stop = Arc::new(AtomicBool::new(false));
-    signal_hook::flag::register(signal_hook::consts::SIGTERM, Arc::clone(&stop))?;
-    let mut say = |line: &str, text: &str| {
-        // One line, whatever the text holds.
-        writeln!(output, "{line}{}", text.replace('\n', " "))?;
-        output.flush()
-    };
-    let started = request.parse::<LoadRequest>().and_then(LoadRequest::start);
-    let mut running = match started {
-        Ok(running) => running,
-        Err(error) => return say(REFUSED, &error.to_string()),
-    };
-    say(STARTED, "")?;
-    while !stop.load(Ordering::Relaxed) && running.check().is_none() {
-        thread::sleep(LOOK_WHILE_RUNNING);
-    }
-    let record = serde_json::to_string(&running.stop())?;
-    say(RECORD, &record)
-}
+pub(crate) const LOOK_WHILE_RUNNING: Duration = Duration::from_millis(20);
 
 /// A load that runs in a subprocess.
 pub(crate) struct Subprocess {
@@ -201,14 +172,5 @@ mod tests {
         assert_eq!(said("load: refused wh"), None);
         assert_eq!(said("hello load: refused why\nx"), Some("why".to_owned()));
         assert_eq!(said(""), None);
-    }
-
-    #[test]
-    fn what_cannot_start_is_reported() {
-        let mut said = Vec::new();
-        serve("cache:size=1048576", &mut said).unwrap();
-        let said = String::from_utf8(said).unwrap();
-        assert!(said.starts_with("load: refused load cache: "), "{said}");
-        assert_eq!(said.lines().count(), 1);
     }
 }

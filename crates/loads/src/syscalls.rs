@@ -3,8 +3,9 @@
 use std::fs::{File, OpenOptions};
 use std::io;
 
-use punctual_model::{Arguments, Parameter, ParameterKind};
+use punctual_model::Arguments;
 
+use crate::entry::count;
 use crate::workers::{Pace, Shift, THREADS, Worker, Workers, one_each};
 use crate::{LoadEntry, LoadError, LoadKind};
 
@@ -14,16 +15,12 @@ pub(crate) const ENTRY: LoadEntry = LoadEntry {
     summary: "short system calls in a loop",
     parameters: &[
         THREADS,
-        Parameter {
-            name: "rate",
-            short: None,
-            kind: ParameterKind::Count {
-                min: 1,
-                max: 100_000_000,
-            },
-            default: None,
-            help: "Limit of calls per second of each thread; default: unlimited",
-        },
+        count(
+            "rate",
+            100_000_000,
+            None,
+            "Limit of calls per second of each thread; default: unlimited",
+        ),
     ],
     bare: None,
     needs: None,

@@ -11,6 +11,7 @@ use rustix::time::{
     timerfd_settime,
 };
 
+use crate::entry::count;
 use crate::workers::{Shift, THREADS, Worker, Workers, one_each};
 use crate::{LoadEntry, LoadError, LoadKind};
 
@@ -20,16 +21,12 @@ pub(crate) const ENTRY: LoadEntry = LoadEntry {
     summary: "many timers that fire at different times: timer interrupts and wake-ups",
     parameters: &[
         THREADS,
-        Parameter {
-            name: "timers",
-            short: None,
-            kind: ParameterKind::Count {
-                min: 1,
-                max: 10_000,
-            },
-            default: Some("50"),
-            help: "Number of timers per thread, each an open file",
-        },
+        count(
+            "timers",
+            10_000,
+            Some("50"),
+            "Number of timers per thread, each an open file",
+        ),
         Parameter {
             name: "interval",
             short: None,

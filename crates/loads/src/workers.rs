@@ -8,19 +8,19 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use punctual_model::{Achieved, Arguments, Nanos, Parameter, ParameterKind};
+use punctual_model::{Achieved, Arguments, Nanos, Parameter};
 use punctual_rt::{JoinHandle, Policy, ThreadBuilder, ThreadRef, current_policy, set_policy};
 
+use crate::entry::count;
 use crate::{Ended, Load, LoadError};
 
 /// The number of threads, for the loads that have one for each CPU.
-pub(crate) const THREADS: Parameter = Parameter {
-    name: "threads",
-    short: None,
-    kind: ParameterKind::Count { min: 1, max: 4096 },
-    default: None,
-    help: "Number of threads; default: number of CPUs",
-};
+pub(crate) const THREADS: Parameter = count(
+    "threads",
+    4096,
+    None,
+    "Number of threads; default: number of CPUs",
+);
 
 /// The stack of a worker: none of them goes deep, and some loads have hundreds.
 const STACK_BYTES: usize = 256 << 10;

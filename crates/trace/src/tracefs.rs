@@ -19,7 +19,7 @@ pub struct Tracefs {
     path: PathBuf,
     files: Arc<dyn Files>,
     /// Held if it is mounted for this process alone.
-    mount: Option<Arc<Mount>>,
+    _mount: Option<Arc<Mount>>,
 }
 
 impl Tracefs {
@@ -45,7 +45,7 @@ impl Tracefs {
                     return Ok(Self {
                         path,
                         files,
-                        mount: None,
+                        _mount: None,
                     });
                 }
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -64,7 +64,7 @@ impl Tracefs {
                     return Ok(Self {
                         path: mount.path(),
                         files,
-                        mount: Some(Arc::new(mount)),
+                        _mount: Some(Arc::new(mount)),
                     });
                 }
                 Err(error) => {
@@ -73,11 +73,6 @@ impl Tracefs {
             },
         };
         Err(TraceError::NotMounted { looked, mount })
-    }
-
-    /// Whether it is mounted for this process alone.
-    pub fn is_own_mount(&self) -> bool {
-        self.mount.is_some()
     }
 
     /// Its mount point.

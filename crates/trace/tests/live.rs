@@ -92,7 +92,7 @@ fn what_a_thread_did_is_reported_on_the_probes_clock() {
         assert!(into >= sleeps, "{into} in, {out} out");
     } else {
         punctual_testing::skip!(
-            "switches in: the kernel tells of none from the idle thread of CPU {cpu}"
+            "switches in: the kernel writes none from the idle thread of CPU {cpu}"
         );
     }
     assert!(cut.events.is_sorted_by_key(|event| event.time));

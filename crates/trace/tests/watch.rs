@@ -24,8 +24,8 @@ fn by_programs(ask: WatchAsk) -> Option<WakeupWatch> {
     match WakeupWatch::by_programs(ask) {
         Ok(watch) => Some(watch),
         Err(error) => {
-            // The kernel's verifier tells how much it looked at: then it is the
-            // program that is wrong, not the right that is lacking.
+            // The kernel's verifier writes how much it has examined: then the
+            // program is wrong, and no right is missing.
             assert!(!error.to_string().contains("processed"), "{error}");
             punctual_testing::skip!("{error}");
             None
@@ -46,8 +46,8 @@ fn by_events(ask: WatchAsk) -> Option<WakeupWatch> {
 }
 
 /// Two threads that wake each other `times` times, under a name of their own, on
-/// one CPU: the switches are then from one to the other, of which every kernel
-/// tells, and seldom from the idle thread.
+/// one CPU: the switches are then from one to the other, which every kernel
+/// records, and seldom from the idle thread.
 fn ping_pong(name: &str, times: u32) {
     let before = sched_getaffinity(None).unwrap();
     let mut one = CpuSet::new();
@@ -127,13 +127,13 @@ fn both_sources_count_the_same() {
     let name = "watch-test-same";
     ping_pong(name, 300);
     std::thread::sleep(Duration::from_millis(5));
-    let (counted, told) = (programs.read().unwrap(), events.read().unwrap());
-    let (a, b) = (of(&counted, name), of(&told, name));
+    let (counted, by_events) = (programs.read().unwrap(), events.read().unwrap());
+    let (a, b) = (of(&counted, name), of(&by_events, name));
     eprintln!(
         "by programs {} wake-ups of {} ns, by events {} of {} ns ({} lost, {} events lost)",
-        a.count, a.sum_ns, b.count, b.sum_ns, told.lost, told.events_lost
+        a.count, a.sum_ns, b.count, b.sum_ns, by_events.lost, by_events.events_lost
     );
-    if told.lost + told.events_lost + counted.lost > 0 {
+    if by_events.lost + by_events.events_lost + counted.lost > 0 {
         punctual_testing::skip!("the comparison: some were lost, and whose is not known");
         return;
     }

@@ -60,14 +60,7 @@ pub(crate) trait Access: Sync {
     }
     /// What is to be written for what a person asked; nothing where this
     /// instance is not concerned.
-    fn resolve(
-        &self,
-        setting: &Setting,
-        target: &Target<'_>,
-        instance: &str,
-        asked: &str,
-        context: &Context,
-    ) -> Result<Option<String>, TuneError>;
+    fn resolve(&self, ask: Ask<'_>) -> Result<Option<String>, TuneError>;
     /// Whether the instance has ended permanently, so that there is nothing left
     /// to put back.
     fn is_gone(&self, _: &Target<'_>, _: &str) -> bool {
@@ -82,6 +75,16 @@ pub(crate) trait Access: Sync {
     fn remark(&self, _: &Target<'_>, _: &str, _: &str) -> Option<String> {
         None
     }
+}
+
+/// What a person asked for one instance of a setting.
+#[derive(Clone, Copy)]
+pub(crate) struct Ask<'a> {
+    pub(crate) setting: &'a Setting,
+    pub(crate) target: &'a Target<'a>,
+    pub(crate) instance: &'a str,
+    pub(crate) asked: &'a str,
+    pub(crate) context: &'a Context,
 }
 
 /// Reads a file that must be there.

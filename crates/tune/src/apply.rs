@@ -201,7 +201,7 @@ fn may_apply(target: &Target<'_>, plan: &Plan, options: Options) -> Result<(), T
             left_out &= options.leaves_out(step);
         }
     }
-    // What is left out is refused once more when it is its turn, and told there.
+    // What is left out is refused once more in its turn, and reported there.
     if lacking.is_empty() || (left_out && lacking.len() < steps.len()) {
         return Ok(());
     }
@@ -253,7 +253,7 @@ fn roll_back(mut journal: Journal, cause: TuneError) -> TuneError {
 }
 
 /// Undoes what was applied, the last change first. Nothing where nothing is
-/// applied. With `forget`, what cannot be undone is given up and told as
+/// applied. With `forget`, what cannot be undone is given up and reported as
 /// [`How::Forgotten`].
 ///
 /// # Errors

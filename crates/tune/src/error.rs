@@ -163,7 +163,7 @@ pub enum TuneError {
         of: usize,
     },
     /// A change failed; what had been changed before it is as it was.
-    #[error("{cause}; {}", told(*undone))]
+    #[error("{cause}; {}", undone_text(*undone))]
     RolledBack {
         /// What failed.
         cause: Box<TuneError>,
@@ -260,7 +260,7 @@ pub enum TuneError {
         path: PathBuf,
     },
     /// It is not known which boot this is, or when this process started: the
-    /// journal's changes could not be told from those of another.
+    /// journal's changes could not be distinguished from those of another.
     #[error("{what} is not known: is /proc mounted? Without it no setting is changed")]
     Unidentified {
         /// What is not known.
@@ -337,7 +337,7 @@ fn outlook(emptied: bool) -> &'static str {
     }
 }
 
-fn told(undone: usize) -> String {
+fn undone_text(undone: usize) -> String {
     match undone {
         0 => "nothing else was changed".to_owned(),
         1 => "the change made before it is undone".to_owned(),

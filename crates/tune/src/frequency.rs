@@ -112,7 +112,7 @@ pub(crate) fn order(steps: &mut [Step]) {
 
 /// Refuses a lowest frequency above the highest. The kernel would take it and use
 /// another: from 5.3 on what is read of a limit is what is in force, and a wish
-/// beyond the other limit could not be told from it, nor be put back.
+/// beyond the other limit could not be distinguished from it, nor restored.
 pub(crate) fn check(target: &Target<'_>, steps: &[Step]) -> Result<(), TuneError> {
     let most_of = setting(MOST)?;
     for step in steps.iter().filter(|step| step.setting.name == LEAST) {

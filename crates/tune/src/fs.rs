@@ -1,4 +1,4 @@
-//! The file system, as far as this room needs it: behind a trait, so that a
+//! The file system, as far as this crate needs it: behind a trait, so that a
 //! test can end the program at each of its steps.
 
 use std::ffi::OsString;
@@ -215,7 +215,7 @@ impl FileSystem for Files {
 
     fn set_coalescing(&self, root: &Path, card: &str, wanted: &Coalescing) -> io::Result<()> {
         of_this_machine(root)?;
-        Netlink::open(ETHTOOL)?.tell(COALESCE_SET, &wanted.request(card)?)
+        Netlink::open(ETHTOOL)?.execute(COALESCE_SET, &wanted.request(card)?)
     }
 }
 

@@ -1,5 +1,5 @@
-//! What a kernel does beside what it was told to, and what it does not hold: put
-//! back, or told.
+//! What a kernel changes beside what was written, and what it does not keep: restored,
+//! or reported.
 
 use crate::plan_tests::{applied, request, reverted, status};
 use crate::testing::Machine;

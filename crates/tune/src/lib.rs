@@ -16,7 +16,7 @@
 //! **Must not know:** whether the machine as it is is good (that is for others
 //! to say), probes, recordings, terminals.
 //!
-//! Why this order: a journal that is written first may tell of a change that
+//! Why this order: a journal that is written first may hold a change that
 //! was never made, and then there is nothing to put back. The other way round,
 //! a change could be made that nobody knows of.
 //!

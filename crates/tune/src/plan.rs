@@ -7,6 +7,7 @@ use std::path::Path;
 use punctual_host::Host;
 use punctual_model::{CpuSet, POLICY_CPUS, SETTINGS, Scope, Setting};
 
+use crate::access::Ask;
 use crate::accessors::access;
 use crate::boot;
 use crate::context::Context;
@@ -381,7 +382,14 @@ fn step(
         other => other?,
     };
     sound(setting, &wish.value)?;
-    let Some(wanted) = access.resolve(setting, target, instance, &wish.value, context)? else {
+    let ask = Ask {
+        setting,
+        target,
+        instance,
+        asked: &wish.value,
+        context,
+    };
+    let Some(wanted) = access.resolve(ask)? else {
         return Ok(None);
     };
     let changes = !access.same(&current, &wanted);

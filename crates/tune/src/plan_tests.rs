@@ -389,7 +389,7 @@ fn interrupts_that_the_kernel_manages_are_refused_with_the_reason() {
     let done = applied(&machine, &request("", &["irq-affinity=0"], "")).unwrap();
     assert_eq!(done.refused[0].setting, "irq-affinity@25");
     assert!(done.refused[0].reason.contains("manages it"), "{done:?}");
-    // Where it goes is told, not only what was written.
+    // The effective affinity is reported, not only the written one.
     assert!(
         done.remarks
             .iter()

@@ -451,33 +451,33 @@ mod tests {
 
     #[test]
     fn a_typo_is_pointed_at() {
-        let told = |text: &str| Profile::parse("mine.toml", text).unwrap_err().to_string();
-        insta::assert_snapshot!(told("summary = \"x\"\n[settings]\n  swapiness = 10\n"), @r"
+        let message = |text: &str| Profile::parse("mine.toml", text).unwrap_err().to_string();
+        insta::assert_snapshot!(message("summary = \"x\"\n[settings]\n  swapiness = 10\n"), @r"
         mine.toml:3:3: there is no setting 'swapiness' that this version can change: did you mean 'swappiness'?
             swapiness = 10
             ^^^^^^^^^
         ");
-        insta::assert_snapshot!(told("[setings]\ngovernor = \"performance\"\n"), @r"
+        insta::assert_snapshot!(message("[setings]\ngovernor = \"performance\"\n"), @r"
         mine.toml:1:2: there is no 'setings': did you mean 'settings'?
           [setings]
            ^^^^^^^
         ");
-        insta::assert_snapshot!(told("[settings]\ngovernor = performance\n"), @r"
+        insta::assert_snapshot!(message("[settings]\ngovernor = performance\n"), @r"
         mine.toml:2:12: string values must be quoted, expected literal string
           governor = performance
                      ^^^^^^^^^^^
         ");
-        insta::assert_snapshot!(told("[settings]\nthp = [1]\n"), @r"
+        insta::assert_snapshot!(message("[settings]\nthp = [1]\n"), @r"
         mine.toml:2:7: a setting is a text in quotes, a whole number, or true or false
           thp = [1]
                 ^^^
         ");
-        insta::assert_snapshot!(told("[settings]\nthp = \"never\"\nthp = \"always\"\n"), @r#"
+        insta::assert_snapshot!(message("[settings]\nthp = \"never\"\nthp = \"always\"\n"), @r#"
         mine.toml:3:1: duplicate key
           thp = "always"
           ^^^
         "#);
-        insta::assert_snapshot!(told("[boot]\nisolcpus = \"2, 3\"\n"), @r#"
+        insta::assert_snapshot!(message("[boot]\nisolcpus = \"2, 3\"\n"), @r#"
         mine.toml:2:12: a boot argument is a text without spaces, a whole number, or true
           isolcpus = "2, 3"
                      ^^^^^^

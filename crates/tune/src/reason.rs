@@ -27,7 +27,7 @@ enum Caller {
 }
 
 impl Caller {
-    /// Nothing where /proc does not tell.
+    /// `None` without the fields in /proc.
     fn of(target: &Target<'_>) -> Option<Self> {
         let status = target.text("/proc/self/status")?;
         let field = |name: &str| {
@@ -119,7 +119,7 @@ mod tests {
     #[test]
     fn the_reason_fits_the_caller() {
         let machine = Machine::new();
-        let told = |errno: i32, known: &str| {
+        let advice = |errno: i32, known: &str| {
             let target = Target::plain(&Files, machine.host());
             reason(&target, &io::Error::from_raw_os_error(errno), known)
         };
@@ -127,29 +127,29 @@ mod tests {
             let text = format!("Name:\tx\nUid:\t1000\t{uid}\t{uid}\t{uid}\nCapEff:\t{bits}\n");
             machine.put("proc/self/status", &text);
         };
-        assert!(told(13, "").contains("use sudo"));
+        assert!(advice(13, "").contains("use sudo"));
         status(1000, "0000000000000000");
-        assert!(told(13, "").contains("use sudo"));
+        assert!(advice(13, "").contains("use sudo"));
         status(0, "00000000a80425fb");
-        assert!(told(1, "").contains("lacks CAP_SYS_ADMIN"));
+        assert!(advice(1, "").contains("lacks CAP_SYS_ADMIN"));
         status(0, "000001ffffffffff");
         machine.put("proc/self/uid_map", "         0       1000          1\n");
-        assert!(told(1, "").contains("user namespace"));
+        assert!(advice(1, "").contains("user namespace"));
         machine.put("proc/self/uid_map", "         0          0 4294967295\n");
         machine.put(
             "sys/kernel/security/lockdown",
             "none [integrity] confidentiality\n",
         );
-        assert!(told(1, "").contains("locked down (integrity)"));
+        assert!(advice(1, "").contains("locked down (integrity)"));
         machine.put(
             "sys/kernel/security/lockdown",
             "[none] integrity confidentiality\n",
         );
         assert_eq!(
-            told(1, ""),
+            advice(1, ""),
             "; refused to root: by the kernel or the firmware"
         );
-        assert_eq!(told(1, "the firmware"), "; the firmware");
+        assert_eq!(advice(1, "the firmware"), "; the firmware");
         for (errno, part) in [
             (30, "read-only"),
             (22, "this value"),
@@ -157,9 +157,9 @@ mod tests {
             (5, "firmware refused"),
             (95, "driver"),
         ] {
-            assert!(told(errno, "x").contains(part), "{errno}");
-            assert!(!told(errno, "x").contains("sudo"), "{errno}");
+            assert!(advice(errno, "x").contains(part), "{errno}");
+            assert!(!advice(errno, "x").contains("sudo"), "{errno}");
         }
-        assert_eq!(told(28, ""), "");
+        assert_eq!(advice(28, ""), "");
     }
 }

@@ -42,7 +42,7 @@ pub(crate) struct Kept {
     pub(crate) at: jiff::Timestamp,
 }
 
-/// A process, told from all others of this machine and this boot.
+/// A process, distinguished from all others of this machine and this boot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Owner {
     pid: u32,
@@ -144,7 +144,7 @@ fn boot_id(host: &Host) -> Result<String, TuneError> {
 
 impl State {
     /// Reads a journal. Its last line may be torn, where the program ended while
-    /// it wrote: no newline. The change such a line was to tell of was not made,
+    /// it wrote: no newline. The change of such a line was not made,
     /// as that comes after; and an undoing done twice does no harm.
     pub(crate) fn read(text: &str) -> Self {
         let mut state = Self::default();

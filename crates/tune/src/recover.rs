@@ -73,7 +73,7 @@ fn nothing_to_do(book: &Book) -> Result<bool, TuneError> {
         return Ok(true);
     }
     match &book.state.owner {
-        // Who undoes what stays is not its owner: the lock tells.
+        // What stays is undone by another process than its owner: the lock shows it.
         Some(_) if book.state.reverting => Ok(false),
         Some(owner) => owner.lives(&book.host),
         None => Ok(false),

@@ -12,7 +12,7 @@ use crate::fs::FileSystem;
 pub(crate) struct Target<'a> {
     pub(crate) files: &'a dyn FileSystem,
     pub(crate) host: &'a Host,
-    /// The journal that a process which holds a setting is told by.
+    /// The journal; what a process that holds a setting writes is beside it.
     pub(crate) journal: &'a Path,
 }
 

@@ -1,4 +1,4 @@
-//! A machine of files, and a file system that fails when it is told to.
+//! A machine of files, and a file system that fails on request.
 
 use std::ffi::OsString;
 use std::fs;
@@ -16,7 +16,7 @@ use crate::testing_kernel::Kernel;
 
 const CLOCK: &str = "sys/devices/system/clocksource/clocksource0";
 
-/// A tree with what this room reads: the boot, this process, a clock source.
+/// A tree with what this crate reads: the boot, this process, a clock source.
 pub(crate) struct Machine {
     folder: tempfile::TempDir,
     host: Host,
@@ -154,7 +154,7 @@ pub(crate) enum Fault {
     ReadOnlyJournal,
 }
 
-/// Does what it is told, up to a step.
+/// Works up to a step.
 #[derive(Clone)]
 pub(crate) struct Faulty {
     fault: Fault,

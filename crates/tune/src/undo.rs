@@ -1,4 +1,4 @@
-//! Undoing what a journal tells of.
+//! Undoing the changes of a journal.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use crate::target::Target;
 use crate::validity::check_kept;
 use crate::{Failure, TuneError};
 
-/// A journal's file, what it comes to, and the machine it tells of. The caller
+/// A journal's file, what it comes to, and its machine. The caller
 /// holds the lock.
 pub(crate) struct Book {
     pub(crate) files: Box<dyn FileSystem>,
@@ -53,8 +53,8 @@ impl Book {
         Ok(())
     }
 
-    /// Whether its changes could still be in force. A journal that does not
-    /// tell its boot is taken for one of this boot.
+    /// Whether its changes could still be in force. A journal without
+    /// its boot is taken for one of this boot.
     pub(crate) fn is_of_this_boot(&self) -> Result<bool, TuneError> {
         match &self.state.owner {
             Some(owner) => owner.is_of_this_boot(&self.host),

@@ -61,7 +61,8 @@ fn lacking() -> Result<(), String> {
     };
     let request = before.request("punctual0").unwrap();
     let link = Netlink::open(ETHTOOL).map_err(|error| error.to_string())?;
-    link.tell(20, &request).map_err(|error| error.to_string())
+    link.execute(20, &request)
+        .map_err(|error| error.to_string())
 }
 
 /// Not a test of its own: in network and mounts of its own, a device is made whose

@@ -264,7 +264,7 @@ const CHECKS: &[Check] = &[
         judge: |reader| {
             reader.elsewhere()?;
             let foreign = |task: &&TaskFact| {
-                // Real-time threads there are the application, or told by
+                // Real-time threads there are the application, or found by
                 // scheduler-other-rt.
                 let ordinary = ![1, 2, 6].contains(&task.policy);
                 !task.kernel && ordinary && task.pid != 1 && reader.cpus.contains(task.last_cpu)

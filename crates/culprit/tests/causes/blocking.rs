@@ -12,7 +12,7 @@ fn in_a_system_call() {
         .event(-40.0, EventKind::SysEnter { id: 1 })
         .timer(2.0)
         .switch(190.0, make(), RUNNABLE, victim());
-    assert_snapshot!(stream.told());
+    assert_snapshot!(stream.summary());
 }
 
 #[test]
@@ -27,7 +27,7 @@ fn in_a_page_fault() {
         .event(-3.0, fault)
         .timer(2.0)
         .switch(190.0, make(), RUNNABLE, victim());
-    assert_snapshot!(stream.told());
+    assert_snapshot!(stream.summary());
 }
 
 #[test]
@@ -47,7 +47,7 @@ fn in_a_worker_with_preemption_disabled() {
         )
         .timer(2.0)
         .switch(80.0, worker, SLEEPS, victim());
-    assert_snapshot!(stream.told());
+    assert_snapshot!(stream.summary());
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn interrupts_disabled_with_the_place() {
         )
         .timer(280.5)
         .switch(290.0, make(), RUNNABLE, victim());
-    assert_snapshot!(stream.told());
+    assert_snapshot!(stream.summary());
 }
 
 /// An event of the thread bears the flag; the call it is in is the place.
@@ -90,5 +90,5 @@ fn interrupts_disabled_by_a_flag() {
         .flags(0)
         .timer(280.5)
         .switch(290.0, make(), RUNNABLE, victim());
-    assert_snapshot!(stream.told());
+    assert_snapshot!(stream.summary());
 }

@@ -27,7 +27,7 @@ fn the_call_itself_takes_its_time() {
         .on(1, 0)
         .wakeup(8.0, 1)
         .switch(20.0, idle(), RUNNABLE, victim());
-    assert_snapshot!(stream.told());
+    assert_snapshot!(stream.summary());
 }
 
 #[test]
@@ -41,7 +41,7 @@ fn a_thread_above_the_receiver() {
         .on(1, 61)
         .wakeup(8.0, 1)
         .switch(390.0, hog, SLEEPS, victim());
-    assert_snapshot!(stream.told());
+    assert_snapshot!(stream.summary());
 }
 
 #[test]
@@ -54,7 +54,7 @@ fn a_thread_above_the_caller() {
         .on(1, 0)
         .wakeup(358.0, 1)
         .switch(380.0, idle(), RUNNABLE, victim());
-    assert_snapshot!(stream.told());
+    assert_snapshot!(stream.summary());
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn an_interrupt_and_its_softirq_on_the_callers_cpu() {
         .on(1, 0)
         .wakeup(155.0, 1)
         .switch(170.0, idle(), RUNNABLE, victim());
-    assert_snapshot!(stream.told());
+    assert_snapshot!(stream.summary());
 }
 
 /// A message over the loopback, and its answer: the victim's own call delivers
@@ -94,7 +94,7 @@ fn a_message_and_its_answer() {
         .on(1, 0)
         .wakeup(92.0, 1)
         .switch(105.0, idle(), RUNNABLE, victim());
-    assert_snapshot!(stream.told());
+    assert_snapshot!(stream.summary());
 }
 
 /// The softirq that delivers the answer follows an interrupt by chance.
@@ -119,7 +119,7 @@ fn an_answer_that_an_interrupt_delivers() {
         .on(1, 0)
         .wakeup(392.0, 1)
         .switch(405.0, idle(), RUNNABLE, victim());
-    assert_snapshot!(stream.told());
+    assert_snapshot!(stream.summary());
 }
 
 /// The answer of another machine: nothing here is to blame for its time.
@@ -135,5 +135,5 @@ fn an_answer_from_elsewhere() {
         .waking(480.0)
         .event(482.0, punctual_model::EventKind::SoftirqExit { vec: 3 })
         .switch(485.0, make(), RUNNABLE, victim());
-    assert_snapshot!(stream.told());
+    assert_snapshot!(stream.summary());
 }

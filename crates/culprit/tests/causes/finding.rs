@@ -35,7 +35,7 @@ fn a_wake_up_begins_its_story() {
 }
 
 /// A signal that stops a sleeping thread wakes it, and it stops once it has got a
-/// CPU: who sent the signal is told before it was woken.
+/// CPU: who sent the signal is recorded before the wake-up.
 #[test]
 fn the_story_of_a_stopped_thread_begins_when_it_was_woken() {
     let stream = Stream::late(0.0)

@@ -19,7 +19,7 @@ fn a_deep_state() {
         .event(140.0, AWAKE)
         .timer(142.0)
         .switch(150.0, idle(), RUNNABLE, victim());
-    assert_snapshot!(stream.told());
+    assert_snapshot!(stream.summary());
 }
 
 #[test]
@@ -30,7 +30,7 @@ fn longer_than_any_state_takes() {
         .timer(29_990.0)
         .event(29_994.0, AWAKE)
         .switch(29_996.0, idle(), RUNNABLE, victim());
-    assert_snapshot!(stream.told());
+    assert_snapshot!(stream.summary());
 }
 
 #[test]
@@ -42,7 +42,7 @@ fn longer_than_the_deepest_state_that_the_kernel_knows() {
         .timer(142.0)
         .event(146.0, AWAKE)
         .switch(150.0, idle(), RUNNABLE, victim());
-    assert_snapshot!(stream.told());
+    assert_snapshot!(stream.summary());
 }
 
 #[test]
@@ -58,5 +58,5 @@ fn the_waker_was_elsewhere() {
         .event(60.0, AWAKE)
         .wakeup(62.0, 1)
         .switch(70.0, idle(), RUNNABLE, victim());
-    assert_snapshot!(stream.told());
+    assert_snapshot!(stream.summary());
 }

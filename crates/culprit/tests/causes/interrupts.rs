@@ -12,7 +12,7 @@ fn nothing_special() {
         .on(1, 12)
         .timer(2.0)
         .switch(6.5, make(), RUNNABLE, victim());
-    assert_snapshot!(stream.told());
+    assert_snapshot!(stream.summary());
 }
 
 #[test]
@@ -23,7 +23,7 @@ fn a_device_before_and_after_the_timer() {
         .timer(60.5)
         .irq(64.0, 140.0, 24, "eth0")
         .switch(145.0, make(), RUNNABLE, victim());
-    assert_snapshot!(stream.told());
+    assert_snapshot!(stream.summary());
 }
 
 #[test]
@@ -49,7 +49,7 @@ fn a_storm_of_timers() {
         .wakeup(210.5, 1)
         .timer_exit(212.0)
         .switch(220.0, make(), RUNNABLE, victim());
-    assert_snapshot!(stream.told());
+    assert_snapshot!(stream.summary());
 }
 
 #[test]
@@ -61,7 +61,7 @@ fn functions_called_for_another_cpu() {
         .event(5.0, EventKind::VectorEntry { vector: vector() })
         .event(85.0, EventKind::VectorExit { vector: vector() })
         .switch(90.0, make(), RUNNABLE, victim());
-    assert_snapshot!(stream.told());
+    assert_snapshot!(stream.summary());
 }
 
 #[test]
@@ -80,7 +80,7 @@ fn a_non_maskable_one_tells_of_itself_when_it_is_over() {
         .flags(0)
         .timer(73.0)
         .switch(80.0, make(), RUNNABLE, victim());
-    assert_snapshot!(stream.told());
+    assert_snapshot!(stream.summary());
 }
 
 #[test]
@@ -90,5 +90,5 @@ fn it_came_after_the_thread_was_back() {
         .timer(2.0)
         .switch(8.0, make(), RUNNABLE, victim())
         .irq(9.0, 135.0, 30, "nvme0q1");
-    assert_snapshot!(stream.told());
+    assert_snapshot!(stream.summary());
 }

@@ -23,28 +23,28 @@ fn waits_for(holder: punctual_model::Task) -> Stream {
 #[test]
 fn of_lower_priority_on_the_same_cpu() {
     let holder = task("holder", 50, 89);
-    let lent = task("holder", 50, 4);
+    let boosted = task("holder", 50, 4);
     let stream = waits_for(holder)
         .event(400.0, EventKind::SysEnter { id: 1 })
         .on(1, 50)
         .waking(500.0)
         .wakeup(500.5, 1)
-        .switch(510.0, lent, RUNNABLE, victim());
-    assert_snapshot!(stream.told());
+        .switch(510.0, boosted, RUNNABLE, victim());
+    assert_snapshot!(stream.summary());
 }
 
 #[test]
 fn an_interrupt_and_a_higher_thread_delay_the_holder() {
-    let lent = task("holder", 50, 4);
+    let boosted = task("holder", 50, 4);
     let hog = task("hog", 61, 0);
     let stream = waits_for(task("holder", 50, 89))
         .irq(50.0, 120.0, 24, "eth0")
-        .switch(150.0, lent, RUNNABLE, hog)
-        .switch(420.0, hog, SLEEPS, lent)
+        .switch(150.0, boosted, RUNNABLE, hog)
+        .switch(420.0, hog, SLEEPS, boosted)
         .waking(500.0)
         .wakeup(500.5, 1)
-        .switch(510.0, lent, RUNNABLE, victim());
-    assert_snapshot!(stream.told());
+        .switch(510.0, boosted, RUNNABLE, victim());
+    assert_snapshot!(stream.summary());
 }
 
 #[test]
@@ -70,5 +70,5 @@ fn of_a_holder_that_runs_elsewhere() {
         .on(1, 0)
         .wakeup(503.0, 1)
         .switch(510.0, idle(), RUNNABLE, victim());
-    assert_snapshot!(stream.told());
+    assert_snapshot!(stream.summary());
 }

@@ -7,7 +7,7 @@ use crate::stream::*;
 
 #[test]
 fn no_event_at_all() {
-    assert_snapshot!(Stream::late(100.0).told());
+    assert_snapshot!(Stream::late(100.0).summary());
 }
 
 #[test]
@@ -17,7 +17,7 @@ fn softirqs_are_not_recorded() {
         .sleeping_beside(make())
         .timer(2.0)
         .switch(137.0, make(), RUNNABLE, victim());
-    assert_snapshot!(stream.told());
+    assert_snapshot!(stream.summary());
 }
 
 #[test]
@@ -29,7 +29,7 @@ fn wake_ups_are_not_recorded() {
         .timer_entry(2.0)
         .timer_exit(5.0)
         .switch(137.0, make(), RUNNABLE, victim());
-    assert_snapshot!(stream.told());
+    assert_snapshot!(stream.summary());
 }
 
 #[test]
@@ -39,13 +39,13 @@ fn page_faults_are_not_recorded() {
         .sleeping_beside(make())
         .timer(2.0)
         .switch(8.0, make(), RUNNABLE, victim());
-    assert_snapshot!(stream.told());
+    assert_snapshot!(stream.summary());
 }
 
 #[test]
 fn switches_are_not_recorded() {
     let stream = Stream::late(143.0).missing("sched:sched_switch").timer(2.0);
-    assert_snapshot!(stream.told());
+    assert_snapshot!(stream.summary());
 }
 
 #[test]
@@ -55,7 +55,7 @@ fn events_were_lost() {
         .sleeping_beside(make())
         .timer(2.0)
         .switch(137.0, make(), RUNNABLE, victim());
-    assert_snapshot!(stream.told());
+    assert_snapshot!(stream.summary());
 }
 
 #[test]
@@ -65,17 +65,17 @@ fn clocks_are_far_apart() {
         .sleeping_beside(make())
         .timer(2.0)
         .switch(12.0, make(), RUNNABLE, victim());
-    assert_snapshot!(stream.told());
+    assert_snapshot!(stream.summary());
 }
 
 /// Some kernels lose the events of a CPU's idle thread.
 #[test]
 fn the_switch_from_the_idle_thread_is_not_told() {
     let stream = Stream::late(60.0).sleeping_beside(idle()).timer(2.0);
-    assert_snapshot!(stream.told());
+    assert_snapshot!(stream.summary());
 }
 
-/// What the thread does itself tells that it runs.
+/// An event of the thread itself shows that it runs.
 #[test]
 fn an_event_of_the_thread_tells_that_it_runs() {
     let stream = Stream::late(60.0)
@@ -83,10 +83,10 @@ fn an_event_of_the_thread_tells_that_it_runs() {
         .timer(2.0)
         .on(1, VICTIM)
         .event(48.0, EventKind::SysExit { id: 230, ret: 0 });
-    assert_snapshot!(stream.told());
+    assert_snapshot!(stream.summary());
 }
 
-/// Of interrupts and softirqs only osnoise tells: when they are over, with
+/// Only osnoise records interrupts and softirqs: when they are over, with
 /// their net length.
 #[test]
 fn handlers_are_told_of_by_osnoise_alone() {
@@ -109,7 +109,7 @@ fn handlers_are_told_of_by_osnoise_alone() {
         .event(45.0, noise(irq, 40_000))
         .event(120.0, noise(NoiseSource::Softirq { vector: 3 }, 60_000))
         .switch(137.0, make(), RUNNABLE, victim());
-    assert_snapshot!(stream.told());
+    assert_snapshot!(stream.summary());
 }
 
 /// Only the wake-up is known; `sched_wakeup` takes the place of `sched_waking`.
@@ -123,5 +123,5 @@ fn the_wake_up_alone_is_enough() {
         .timer_exit(5.0)
         .softirq(6.0, 127.0, 3)
         .switch(137.0, make(), RUNNABLE, victim());
-    assert_snapshot!(stream.told());
+    assert_snapshot!(stream.summary());
 }

@@ -31,7 +31,7 @@ fn while_it_ran() {
         .switch(104.0, mover(), SLEEPS, idle())
         .on(0, 0)
         .switch(130.0, task("swapper/0", 0, 120), RUNNABLE, victim());
-    assert_snapshot!(stream.told());
+    assert_snapshot!(stream.summary());
 }
 
 #[test]
@@ -49,7 +49,7 @@ fn to_a_cpu_where_another_is_before_it() {
         .switch(34.0, mover(), SLEEPS, idle())
         .on(0, 61)
         .switch(890.0, hog, SLEEPS, victim());
-    assert_snapshot!(stream.told());
+    assert_snapshot!(stream.summary());
 }
 
 #[test]
@@ -64,5 +64,5 @@ fn while_it_was_being_woken() {
         .on(0, 0)
         .event(45.0, EventKind::IdleExit { cpu_id: 0 })
         .switch(50.0, task("swapper/0", 0, 120), RUNNABLE, victim());
-    assert_snapshot!(stream.told());
+    assert_snapshot!(stream.summary());
 }

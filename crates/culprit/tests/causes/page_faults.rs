@@ -15,7 +15,7 @@ fn many_small_ones() {
     for n in 0..40 {
         stream = stream.event(10.0 + 2.0 * f64::from(n), fault(0x1000 * n as u64));
     }
-    assert_snapshot!(stream.told());
+    assert_snapshot!(stream.summary());
 }
 
 #[test]
@@ -30,5 +30,5 @@ fn one_that_waits_for_the_disk() {
         .waking(3_981.0)
         .wakeup(3_982.0, 1)
         .switch(3_990.0, idle(), RUNNABLE, victim());
-    assert_snapshot!(stream.told());
+    assert_snapshot!(stream.summary());
 }

@@ -14,7 +14,7 @@ fn stalled() -> Stream {
 
 #[test]
 fn while_a_thread_ran() {
-    assert_snapshot!(stalled().told());
+    assert_snapshot!(stalled().summary());
 }
 
 #[test]
@@ -23,13 +23,13 @@ fn strengthened_by_steal() {
         window.evidence.span = Nanos::from_millis(100);
         window.evidence.steal = Some(Nanos::from_millis(10));
     });
-    assert_snapshot!(stream.told());
+    assert_snapshot!(stream.summary());
 }
 
 #[test]
 fn strengthened_by_system_management_interrupts() {
     let stream = stalled().change(|window| window.evidence.smis = Some(2));
-    assert_snapshot!(stream.told());
+    assert_snapshot!(stream.summary());
 }
 
 #[test]
@@ -39,7 +39,7 @@ fn in_user_space_interrupts_cannot_be_off() {
         .event(-50.0, EventKind::SysExit { id: 1, ret: 0 })
         .timer(815.0)
         .switch(822.0, make(), RUNNABLE, victim());
-    assert_snapshot!(stream.told());
+    assert_snapshot!(stream.summary());
 }
 
 #[test]
@@ -48,5 +48,5 @@ fn while_the_thread_was_on_its_way() {
         .sleeping_beside(make())
         .timer(2.0)
         .switch(8.0, make(), RUNNABLE, victim());
-    assert_snapshot!(stream.told());
+    assert_snapshot!(stream.summary());
 }

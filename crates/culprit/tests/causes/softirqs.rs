@@ -12,7 +12,7 @@ fn after_an_interrupt() {
         .timer(2.0)
         .softirq(6.0, 127.0, 3)
         .switch(137.0, make(), RUNNABLE, victim());
-    assert_snapshot!(stream.told());
+    assert_snapshot!(stream.summary());
 }
 
 #[test]
@@ -24,7 +24,7 @@ fn in_its_own_thread() {
         .timer(2.0)
         .event(127.0, EventKind::SoftirqExit { vec: 3 })
         .switch(137.0, ksoftirqd, RUNNABLE, victim());
-    assert_snapshot!(stream.told());
+    assert_snapshot!(stream.summary());
 }
 
 /// With PREEMPT_RT a softirq belongs to its thread and goes with it.
@@ -39,7 +39,7 @@ fn one_that_was_preempted_takes_no_time() {
         .timer(2.0)
         .switch(80.0, hog, SLEEPS, softirqd)
         .switch(95.0, softirqd, RUNNABLE, victim());
-    assert_snapshot!(stream.told());
+    assert_snapshot!(stream.summary());
 }
 
 /// The timer of an ordinary thread expires in a softirq on PREEMPT_RT.
@@ -55,5 +55,5 @@ fn the_timer_expires_in_one() {
         .wakeup(92.5, 1)
         .event(94.0, EventKind::SoftirqExit { vec: 8 })
         .switch(100.0, make(), RUNNABLE, victim());
-    assert_snapshot!(stream.told());
+    assert_snapshot!(stream.summary());
 }

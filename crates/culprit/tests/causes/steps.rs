@@ -14,17 +14,17 @@ fn step(long: f64) -> Stream {
 
 #[test]
 fn an_interrupt_in_it() {
-    assert_snapshot!(step(60.0).irq(10.0, 55.0, 24, "eth0").told());
+    assert_snapshot!(step(60.0).irq(10.0, 55.0, 24, "eth0").summary());
 }
 
-/// A spinning thread, of which no event tells anything for long.
+/// A spinning thread, without an event for long.
 #[test]
 fn a_cpu_that_was_taken_away() {
     assert_snapshot!(
         step(900.0)
             .on(1, VICTIM)
             .irq(880.0, 890.0, 24, "eth0")
-            .told()
+            .summary()
     );
 }
 
@@ -33,13 +33,13 @@ fn a_page_fault_and_one_from_before() {
     let stream = step(300.0)
         .event(-50.0, fault(0x1000))
         .event(2.0, fault(0x2000));
-    assert_snapshot!(stream.told());
+    assert_snapshot!(stream.summary());
 }
 
 /// Nothing of the step itself: the page was there.
 #[test]
 fn a_page_fault_from_before_alone() {
-    assert_snapshot!(step(8.0).event(-50.0, fault(0x1000)).told());
+    assert_snapshot!(step(8.0).event(-50.0, fault(0x1000)).summary());
 }
 
 #[test]
@@ -47,7 +47,7 @@ fn a_call_that_took_its_time() {
     assert_snapshot!(
         step(150.0)
             .event(-1.0, EventKind::SysEnter { id: 1 })
-            .told()
+            .summary()
     );
 }
 
@@ -61,24 +61,24 @@ fn a_lock_whose_holder_is_kept_by_a_middle_thread() {
         .waking(2_150.0)
         .wakeup(2_151.0, 1)
         .switch(2_160.0, low, RUNNABLE, victim());
-    assert_snapshot!(stream.told());
+    assert_snapshot!(stream.summary());
 }
 
 /// With priority inheritance the holder is known, and above the middle one.
 #[test]
 fn a_lock_whose_holder_inherits() {
-    let (low, lent) = (task("low", 62, 6), task("low", 62, 4));
+    let (low, boosted) = (task("low", 62, 6), task("low", 62, 4));
     let lend = EventKind::PiSetprio {
         task: low,
         newprio: KernelPriority(4),
     };
     let stream = step(140.0)
         .event(3.0, lend)
-        .switch(5.0, victim(), SLEEPS, lent)
+        .switch(5.0, victim(), SLEEPS, boosted)
         .waking(110.0)
         .wakeup(111.0, 1)
-        .switch(115.0, lent, RUNNABLE, victim());
-    assert_snapshot!(stream.told());
+        .switch(115.0, boosted, RUNNABLE, victim());
+    assert_snapshot!(stream.summary());
 }
 
 #[test]
@@ -88,5 +88,5 @@ fn preempted_in_it() {
         step(500.0)
             .switch(10.0, victim(), RUNNABLE, hog)
             .switch(480.0, hog, SLEEPS, victim());
-    assert_snapshot!(stream.told());
+    assert_snapshot!(stream.summary());
 }

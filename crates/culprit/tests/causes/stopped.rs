@@ -30,7 +30,7 @@ fn by_another_process_and_continued_by_it() {
         .on(1, 0)
         .wakeup(4_983.0, 1)
         .switch(4_990.0, idle(), RUNNABLE, victim());
-    assert_snapshot!(stream.told());
+    assert_snapshot!(stream.summary());
 }
 
 #[test]
@@ -42,5 +42,5 @@ fn by_a_debugger() {
         .on(1, 0)
         .wakeup(683.0, 1)
         .switch(690.0, idle(), RUNNABLE, victim());
-    assert_snapshot!(stream.told());
+    assert_snapshot!(stream.summary());
 }

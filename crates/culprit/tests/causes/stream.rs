@@ -208,7 +208,7 @@ impl Stream {
     }
 
     /// The blame as one reads it, checked on the way.
-    pub(crate) fn told(&self) -> String {
+    pub(crate) fn summary(&self) -> String {
         let blame = punctual_culprit::blame(&self.window);
         let sum: u64 = blame.shares.iter().map(|share| share.ns.0).sum();
         assert_eq!(sum, self.window.latency().0, "{blame:#?}");

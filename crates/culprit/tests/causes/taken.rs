@@ -16,7 +16,7 @@ fn a_wake_up_begins_with_its_waking() {
         .on(1, 61)
         .wakeup(2.0, 1)
         .switch(250.0, hog, SLEEPS, victim());
-    assert_snapshot!(stream.told());
+    assert_snapshot!(stream.summary());
 }
 
 #[test]
@@ -26,7 +26,7 @@ fn a_turn_taken_by_a_higher_thread() {
         .change(|window| window.delay = Delay::Taken)
         .switch(0.0, victim(), RUNNABLE, hog)
         .switch(250.0, hog, SLEEPS, victim());
-    assert_snapshot!(stream.told());
+    assert_snapshot!(stream.summary());
 }
 
 #[test]
@@ -39,5 +39,5 @@ fn a_turn_taken_by_a_signal() {
         .on(1, 12)
         .wakeup(884.0, 1)
         .switch(900.0, make(), RUNNABLE, victim());
-    assert_snapshot!(stream.told());
+    assert_snapshot!(stream.summary());
 }

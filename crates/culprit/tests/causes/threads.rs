@@ -13,7 +13,7 @@ fn of_higher_priority() {
         .switch(-30.0, make(), RUNNABLE, hog)
         .timer(2.0)
         .switch(2_090.0, hog, SLEEPS, victim());
-    assert_snapshot!(stream.told());
+    assert_snapshot!(stream.summary());
 }
 
 #[test]
@@ -26,7 +26,7 @@ fn of_higher_priority_that_came_twice() {
         .switch(150.0, hog, SLEEPS, victim())
         .switch(152.0, victim(), RUNNABLE, hog)
         .switch(390.0, hog, SLEEPS, victim());
-    assert_snapshot!(stream.told());
+    assert_snapshot!(stream.summary());
 }
 
 #[test]
@@ -37,7 +37,7 @@ fn of_the_same_priority() {
             .sleeping_beside(twin)
             .timer(2.0)
             .switch(390.0, twin, SLEEPS, victim());
-    assert_snapshot!(stream.told());
+    assert_snapshot!(stream.summary());
 }
 
 #[test]
@@ -55,7 +55,7 @@ fn ordinary_threads_share() {
         .waking_of(53.5, ordinary, 1)
         .timer_exit(55.0)
         .switch(3_090.0, make(), RUNNABLE, ordinary);
-    assert_snapshot!(stream.told());
+    assert_snapshot!(stream.summary());
 }
 
 #[test]
@@ -74,7 +74,7 @@ fn its_own_timer_has_slack() {
         .sleeping_beside(make())
         .timer(61.0)
         .switch(66.0, make(), RUNNABLE, victim());
-    assert_snapshot!(stream.told());
+    assert_snapshot!(stream.summary());
 }
 
 #[test]
@@ -86,10 +86,10 @@ fn its_budget_is_used_up() {
         .switch(9.0, victim(), RUNNABLE, make())
         .switch(20_000.0, make(), SLEEPS, idle())
         .switch(49_990.0, idle(), RUNNABLE, victim());
-    assert_snapshot!(stream.told());
+    assert_snapshot!(stream.summary());
 }
 
-/// Woken while its time is used up: nothing tells that it is in the queue.
+/// Woken while throttled: no event shows that it is in the queue.
 #[test]
 fn its_budget_is_used_up_when_it_is_woken() {
     let stream = Stream::late(50_000.0)
@@ -99,7 +99,7 @@ fn its_budget_is_used_up_when_it_is_woken() {
         .timer_exit(5.0)
         .switch(8_000.0, make(), SLEEPS, idle())
         .switch(49_990.0, idle(), RUNNABLE, victim());
-    assert_snapshot!(stream.told());
+    assert_snapshot!(stream.summary());
 }
 
 #[test]
@@ -113,14 +113,14 @@ fn it_slept_until_a_thread_woke_it() {
         .on(1, 0)
         .wakeup(684.0, 1)
         .switch(690.0, idle(), RUNNABLE, victim());
-    assert_snapshot!(stream.told());
+    assert_snapshot!(stream.summary());
 }
 
 /// A probe's loop does nothing: what is longer than it takes is no work.
 #[test]
 fn it_ran_without_any_event_when_it_was_due() {
     let stream = Stream::late(5_100.0).switch(-900.0, make(), SLEEPS, victim());
-    assert_snapshot!(stream.told());
+    assert_snapshot!(stream.summary());
 }
 
 /// Its wait for the timer is no work either.
@@ -129,13 +129,13 @@ fn it_ran_in_its_wait_without_any_event() {
     let stream = Stream::late(5_100.0)
         .switch(-900.0, make(), SLEEPS, victim())
         .event(-3.0, punctual_model::EventKind::SysEnter { id: 230 });
-    assert_snapshot!(stream.told());
+    assert_snapshot!(stream.summary());
 }
 
 #[test]
 fn its_loop_took_a_moment() {
     let stream = Stream::late(20.0).switch(-900.0, make(), SLEEPS, victim());
-    assert_snapshot!(stream.told());
+    assert_snapshot!(stream.summary());
 }
 
 /// In user space interrupts cannot be disabled.
@@ -146,7 +146,7 @@ fn it_ran_in_user_space_without_any_event() {
         .timer(2.0)
         .switch(8.0, make(), RUNNABLE, victim())
         .event(12.0, punctual_model::EventKind::SysExit { id: 230, ret: 0 });
-    assert_snapshot!(stream.told());
+    assert_snapshot!(stream.summary());
 }
 
 #[test]

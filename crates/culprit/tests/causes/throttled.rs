@@ -42,14 +42,14 @@ fn ordinary(late: f64) -> Stream {
 fn the_time_fits() {
     let stream = ordinary(50_000.0)
         .change(|window| window.evidence.throttles = vec![rise(-5_000.0, 50_200.0, 55)]);
-    assert_snapshot!(stream.told());
+    assert_snapshot!(stream.summary());
 }
 
 #[test]
 fn without_a_rise_others_took_it() {
     let stream = ordinary(50_000.0)
         .change(|window| window.evidence.throttles = vec![rise(-5_000.0, -4_000.0, 55)]);
-    assert_snapshot!(stream.told());
+    assert_snapshot!(stream.summary());
 }
 
 /// Some of it may be: both are said.
@@ -57,7 +57,7 @@ fn without_a_rise_others_took_it() {
 fn the_time_does_not_decide() {
     let stream = ordinary(50_000.0)
         .change(|window| window.evidence.throttles = vec![rise(-5_000.0, 50_200.0, 9)]);
-    assert_snapshot!(stream.told());
+    assert_snapshot!(stream.summary());
 }
 
 /// So short a wait is usual between threads of equal rank.
@@ -65,7 +65,7 @@ fn the_time_does_not_decide() {
 fn a_short_wait_does_not_decide() {
     let stream = ordinary(3_000.0)
         .change(|window| window.evidence.throttles = vec![rise(-5_000.0, 3_200.0, 55)]);
-    assert_snapshot!(stream.told());
+    assert_snapshot!(stream.summary());
 }
 
 /// While a thread of the group runs, the group is not throttled there.
@@ -75,7 +75,7 @@ fn a_rival_of_the_same_group_was_not_throttled_either() {
         window.evidence.throttles = vec![rise(-5_000.0, 50_200.0, 55)];
         window.evidence.in_group = vec![61];
     });
-    assert_snapshot!(stream.told());
+    assert_snapshot!(stream.summary());
 }
 
 /// Real-time threads have no such quota.
@@ -87,5 +87,5 @@ fn real_time_threads_are_exempt() {
         .timer(2.0)
         .switch(49_990.0, hog, SLEEPS, victim())
         .change(|window| window.evidence.throttles = vec![rise(-5_000.0, 50_200.0, 55)]);
-    assert_snapshot!(stream.told());
+    assert_snapshot!(stream.summary());
 }

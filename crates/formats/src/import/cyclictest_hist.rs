@@ -362,7 +362,7 @@ impl Text {
         let unit = self.one();
         let mut recording = blank(source, IMPORT.name, version, "timer");
         if let Some(unit) = self.unit {
-            unit.tell(&mut recording);
+            unit.note(&mut recording);
         }
         let mut cycles = Table::new(
             OVERFLOW_CYCLES,

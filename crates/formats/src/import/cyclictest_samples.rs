@@ -371,7 +371,7 @@ impl Lanes {
         }
         let mut recording = blank(source, IMPORT.name, "cyclictest or signaltest -v", "timer");
         forget(&mut recording, &[Unknown::Times]);
-        self.unit.tell(&mut recording);
+        self.unit.note(&mut recording);
         if let Some(interval) = self.interval_us {
             let interval = interval.saturating_mul(1_000);
             let parameters = &mut recording.probe.parameters;

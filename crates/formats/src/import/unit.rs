@@ -51,7 +51,7 @@ impl FileUnit {
     }
 
     /// Warns the user of the assumption.
-    pub(crate) fn tell(self, recording: &mut Recording) {
+    pub(crate) fn note(self, recording: &mut Recording) {
         recording.warnings.extend(self.said.map(str::to_owned));
     }
 }

@@ -68,7 +68,7 @@ impl<'de> Deserialize<'de> for Comm {
 /// The kernel's own scale of priority: -1 is SCHED_DEADLINE, 0 to 98 are the
 /// real-time priorities 99 to 1, 100 to 139 the nice values -20 to 19
 /// (`include/linux/sched/prio.h`). The smaller, the more urgent. FIFO and RR
-/// are the same by it.
+/// cannot be distinguished by it.
 #[derive(
     Clone,
     Copy,

@@ -9,7 +9,7 @@ use super::{Comm, EventNames, TraceEvent};
 use crate::{Nanos, Scheduling};
 
 /// What is known of one late reaction: whose, when it was due, when it came,
-/// and what the kernel told meanwhile.
+/// and what the kernel recorded meanwhile.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Window {
     /// The thread that was late.
@@ -35,7 +35,7 @@ pub struct Window {
     pub left_out: u64,
     /// Names ([`crate::event_names`]) of events that were not recorded, because
     /// the kernel does not have them or they were not asked for: what they
-    /// would tell is not known.
+    /// would show is not known.
     pub missing_events: Vec<String>,
     /// By how much times of events and of the probe can be apart, at most.
     #[serde(rename = "clock_error_ns")]
@@ -49,7 +49,7 @@ pub struct Window {
     #[serde(default)]
     #[schemars(with = "BTreeMap<String, String>")]
     pub calls: BTreeMap<i64, String>,
-    /// What counters tell that no event does.
+    /// What counters show and no event does.
     #[serde(default)]
     pub evidence: Evidence,
 }

@@ -105,8 +105,7 @@ impl History {
             .iter()
             .enumerate()
             .filter(move |(place, page)| {
-                // The one whose last event is the last before `from` tells what
-                // ran then.
+                // The page with the last event before `from` shows what ran then.
                 let before = page.last < from && next(*place).is_none_or(|next| next.first >= from);
                 before || (page.last >= from && page.first <= to)
             })

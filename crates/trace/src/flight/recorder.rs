@@ -257,11 +257,6 @@ impl Flight {
         self.cpus.iter().map(|cpu| cpu.cpu)
     }
 
-    /// The ring buffer, all CPUs together.
-    pub fn buffer_bytes(&self) -> usize {
-        self.bytes_per_cpu * self.cpus.len()
-    }
-
     /// Its tracefs, for the descriptions of its events.
     pub(crate) const fn tracefs(&self) -> &Tracefs {
         &self.tracefs

@@ -82,13 +82,13 @@ fn what_the_kernel_wrote_is_cut_out() {
     put(&page(2_000, &[(0, timer(6)), (500, waking(5))]));
     flight.take_out().unwrap();
     let cut = flight.cut(5, Some(0), Nanos(1_015), Nanos(2_100));
-    let told: Vec<_> = cut
+    let found: Vec<_> = cut
         .events
         .iter()
         .map(|event| (event.time.0, event.pid))
         .collect();
     // With the last one before.
-    assert_eq!(told, [(1_010, 7), (1_020, 4), (2_000, 6)]);
+    assert_eq!(found, [(1_010, 7), (1_020, 4), (2_000, 6)]);
     assert_eq!((cut.lost, cut.pages.len()), (0, 2));
     let EventKind::VectorEntry { vector } = &cut.events[1].kind else {
         panic!("{:?}", cut.events[1]);
@@ -113,14 +113,14 @@ fn what_is_later_than_asked_for_stays_with_the_kernel() {
             .put_page(&page(start, &[(0, timer(3))]))
             .unwrap();
     }
-    let told = |flight: &mut Flight| flight.cut(3, Some(0), Nanos(0), Nanos(9_000)).events.len();
+    let found = |flight: &mut Flight| flight.cut(3, Some(0), Nanos(0), Nanos(9_000)).events.len();
     flight.take_out_until(Nanos(1_500)).unwrap();
     // The page that begins after it has been read.
-    assert_eq!(told(&mut flight), 2);
+    assert_eq!(found(&mut flight), 2);
     flight.take_out_until(Nanos(1_700)).unwrap();
-    assert_eq!(told(&mut flight), 2);
+    assert_eq!(found(&mut flight), 2);
     flight.take_out().unwrap();
-    assert_eq!(told(&mut flight), 3);
+    assert_eq!(found(&mut flight), 3);
 }
 
 #[test]
@@ -198,13 +198,13 @@ fn what_a_kernel_lacks_is_reported() {
         "timer:hrtimer_start",
     ]);
     let flight = lacking.arm(Level::Default).unwrap();
-    let told: Vec<_> = flight
+    let found: Vec<_> = flight
         .not_recorded()
         .iter()
         .filter(|not| not.matters)
         .map(|not| (not.name.as_str(), not.why.as_str()))
         .collect();
-    assert_eq!(told, [("sched:sched_pi_setprio", "not in this kernel")]);
+    assert_eq!(found, [("sched:sched_pi_setprio", "not in this kernel")]);
     for name in [
         "sched:sched_pi_setprio",
         "nmi:nmi_handler",

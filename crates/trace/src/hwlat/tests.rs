@@ -251,8 +251,8 @@ fn this_machine_says_whether_it_can() {
         Ok(()) => punctual_testing::skip!("this kernel has hwlat, so nothing is refused"),
         Err(error) => {
             let text = error.to_string();
-            let told = ["not mounted", "no tracer 'hwlat'", "cannot read"];
-            assert!(told.iter().any(|part| text.contains(part)), "{text}");
+            let expected = ["not mounted", "no tracer 'hwlat'", "cannot read"];
+            assert!(expected.iter().any(|part| text.contains(part)), "{text}");
         }
     }
 }

@@ -28,7 +28,7 @@ const STAMP_BITS: u32 = 59;
 pub enum Lost {
     /// This number.
     Count(u64),
-    /// One or more: the page had no room for the number.
+    /// One or more: the number did not fit into the page.
     Some,
 }
 

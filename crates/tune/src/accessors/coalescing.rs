@@ -10,8 +10,7 @@ use punctual_host::Coalescing;
 use punctual_model::Setting;
 
 use crate::TuneError;
-use crate::access::{Access, invalid};
-use crate::context::Context;
+use crate::access::{Access, Ask, invalid};
 use crate::target::Target;
 
 const CARDS: &str = "/sys/class/net";
@@ -69,7 +68,7 @@ fn difference(found: &Coalescing, wanted: &Coalescing) -> Coalescing {
 }
 
 impl Access for RxCoalescing {
-    /// Devices whose driver tells of it.
+    /// Devices whose driver reports it.
     fn instances(&self, target: &Target<'_>) -> Result<Vec<String>, TuneError> {
         let mut names = target.files.names(&target.below(CARDS)).unwrap_or_default();
         let none = Coalescing::default();
@@ -107,14 +106,14 @@ impl Access for RxCoalescing {
         set(target, card, &Coalescing::default())
     }
 
-    fn resolve(
-        &self,
-        setting: &Setting,
-        target: &Target<'_>,
-        card: &str,
-        asked: &str,
-        _: &Context,
-    ) -> Result<Option<String>, TuneError> {
+    fn resolve(&self, ask: Ask<'_>) -> Result<Option<String>, TuneError> {
+        let Ask {
+            setting,
+            target,
+            instance: card,
+            asked,
+            ..
+        } = ask;
         let micros = asked.parse().ok().filter(|micros| *micros <= MOST_US);
         let micros: u32 = micros.ok_or_else(|| invalid(setting, card, asked))?;
         match limited(now(target, card)?, micros) {

@@ -2,11 +2,10 @@
 //! a file for each and sets the other to 0 (`mm/page-writeback.c`); 0 cannot be
 //! written to the one of bytes. So they are one setting.
 
-use punctual_model::{Setting, path_of};
+use punctual_model::path_of;
 
 use crate::TuneError;
-use crate::access::{Access, invalid, may_write, read, write};
-use crate::context::Context;
+use crate::access::{Access, Ask, invalid, may_write, read, write};
 use crate::target::Target;
 
 pub(crate) struct Dirty {
@@ -68,14 +67,8 @@ impl Access for Dirty {
         }
     }
 
-    fn resolve(
-        &self,
-        setting: &Setting,
-        _: &Target<'_>,
-        _: &str,
-        asked: &str,
-        _: &Context,
-    ) -> Result<Option<String>, TuneError> {
+    fn resolve(&self, ask: Ask<'_>) -> Result<Option<String>, TuneError> {
+        let Ask { setting, asked, .. } = ask;
         let good = match asked.strip_suffix('%') {
             Some(ratio) => ratio.parse().is_ok_and(|ratio: u64| ratio <= 100),
             None => asked

@@ -18,11 +18,10 @@ use punctual_host::Host;
 use punctual_rt::DmaLatency;
 use rustix::fs::{FlockOperation, flock};
 
-use punctual_model::{Setting, path_of};
+use punctual_model::path_of;
 
 use crate::TuneError;
-use crate::access::{Access, invalid, may_write};
-use crate::context::Context;
+use crate::access::{Access, Ask, invalid, may_write};
 use crate::fs::Files;
 use crate::target::Target;
 
@@ -288,14 +287,8 @@ impl Access for HeldLatency {
         }
     }
 
-    fn resolve(
-        &self,
-        setting: &Setting,
-        _: &Target<'_>,
-        _: &str,
-        asked: &str,
-        _: &Context,
-    ) -> Result<Option<String>, TuneError> {
+    fn resolve(&self, ask: Ask<'_>) -> Result<Option<String>, TuneError> {
+        let Ask { setting, asked, .. } = ask;
         match asked.parse::<i32>() {
             Ok(micros) if in_range(&micros) => Ok(Some(micros.to_string())),
             _ => Err(invalid(setting, "", asked)),

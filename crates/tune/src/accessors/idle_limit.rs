@@ -5,8 +5,7 @@ use punctual_host::Host;
 use punctual_model::{CpuSet, Setting, path_of, row_of};
 
 use crate::TuneError;
-use crate::access::{Access, invalid, may_write, read, write};
-use crate::context::Context;
+use crate::access::{Access, Ask, invalid, may_write, read, write};
 use crate::fs::Files;
 use crate::pattern::Pattern;
 use crate::target::Target;
@@ -88,14 +87,14 @@ impl Access for IdleLimit {
 
     /// A state that is left in time stays as it is: who has disabled it had a
     /// reason.
-    fn resolve(
-        &self,
-        setting: &Setting,
-        target: &Target<'_>,
-        instance: &str,
-        asked: &str,
-        _: &Context,
-    ) -> Result<Option<String>, TuneError> {
+    fn resolve(&self, ask: Ask<'_>) -> Result<Option<String>, TuneError> {
+        let Ask {
+            setting,
+            target,
+            instance,
+            asked,
+            ..
+        } = ask;
         let limit: u64 = asked
             .parse()
             .ok()

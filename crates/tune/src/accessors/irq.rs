@@ -2,11 +2,10 @@
 
 use std::io;
 
-use punctual_model::{CpuSet, Setting};
+use punctual_model::CpuSet;
 
 use crate::TuneError;
-use crate::access::{Access, invalid, may_write, read};
-use crate::context::Context;
+use crate::access::{Access, Ask, invalid, may_write, read};
 use crate::pattern::by_number;
 use crate::target::Target;
 
@@ -107,14 +106,14 @@ impl Access for IrqAffinity {
         format!("CPU {value}")
     }
 
-    fn resolve(
-        &self,
-        setting: &Setting,
-        _: &Target<'_>,
-        instance: &str,
-        asked: &str,
-        context: &Context,
-    ) -> Result<Option<String>, TuneError> {
+    fn resolve(&self, ask: Ask<'_>) -> Result<Option<String>, TuneError> {
+        let Ask {
+            setting,
+            instance,
+            asked,
+            context,
+            ..
+        } = ask;
         let cpus = context.cpus(&setting.named(instance), asked)?;
         match cpus.is_empty() {
             true => Err(invalid(setting, instance, asked)),

@@ -1,11 +1,10 @@
 //! The CPUs that irqbalance leaves alone: a line of its configuration, which it
 //! reads when it starts. This is a file on disk: a reboot does not undo it.
 
-use punctual_model::{CpuSet, Setting};
+use punctual_model::CpuSet;
 
 use crate::TuneError;
-use crate::access::{Access, may_write};
-use crate::context::Context;
+use crate::access::{Access, Ask, may_write};
 use crate::target::Target;
 
 /// Debian and kin, RHEL and kin.
@@ -105,14 +104,13 @@ impl Access for IrqbalanceBan {
         found == wanted || (cpus(found).is_some() && cpus(found) == cpus(wanted))
     }
 
-    fn resolve(
-        &self,
-        setting: &Setting,
-        _: &Target<'_>,
-        _: &str,
-        asked: &str,
-        context: &Context,
-    ) -> Result<Option<String>, TuneError> {
+    fn resolve(&self, ask: Ask<'_>) -> Result<Option<String>, TuneError> {
+        let Ask {
+            setting,
+            asked,
+            context,
+            ..
+        } = ask;
         match asked {
             NONE => Ok(Some(NONE.to_owned())),
             _ => Ok(Some(context.cpus(setting.name, asked)?.to_string())),

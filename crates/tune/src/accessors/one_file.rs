@@ -7,8 +7,7 @@ use std::path::PathBuf;
 use punctual_model::{Location, Setting, Values, mask};
 
 use crate::TuneError;
-use crate::access::{Access, check_offered, invalid};
-use crate::context::Context;
+use crate::access::{Access, Ask, check_offered, invalid};
 use crate::pattern::Pattern;
 use crate::target::Target;
 
@@ -173,14 +172,14 @@ impl Access for OneFile {
         self.0.values.readable(value)
     }
 
-    fn resolve(
-        &self,
-        setting: &Setting,
-        target: &Target<'_>,
-        instance: &str,
-        asked: &str,
-        context: &Context,
-    ) -> Result<Option<String>, TuneError> {
+    fn resolve(&self, ask: Ask<'_>) -> Result<Option<String>, TuneError> {
+        let Ask {
+            setting,
+            target,
+            instance,
+            asked,
+            context,
+        } = ask;
         let cpus = || context.cpus(&setting.named(instance), asked);
         let value = match setting.values {
             Values::Offered(_) | Values::Marked => {

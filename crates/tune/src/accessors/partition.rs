@@ -8,11 +8,10 @@
 
 use std::io;
 
-use punctual_model::{CpuSet, Setting};
+use punctual_model::CpuSet;
 
 use crate::TuneError;
-use crate::access::{Access, invalid, may_write, read, write};
-use crate::context::Context;
+use crate::access::{Access, Ask, invalid, may_write, read, write};
 use crate::target::Target;
 
 /// cgroup v2, also beside v1 controllers.
@@ -263,14 +262,13 @@ impl Access for Partition {
         }
     }
 
-    fn resolve(
-        &self,
-        setting: &Setting,
-        _: &Target<'_>,
-        _: &str,
-        asked: &str,
-        context: &Context,
-    ) -> Result<Option<String>, TuneError> {
+    fn resolve(&self, ask: Ask<'_>) -> Result<Option<String>, TuneError> {
+        let Ask {
+            setting,
+            asked,
+            context,
+            ..
+        } = ask;
         let cpus = context.cpus(setting.name, asked)?;
         if cpus.is_empty() {
             return Err(invalid(setting, "", asked));

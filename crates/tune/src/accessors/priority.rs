@@ -3,12 +3,11 @@
 //! A thread is named by its number, the time it was started and its name: a
 //! later thread of the same number is another one.
 
-use punctual_model::{CpuSet, Setting};
+use punctual_model::CpuSet;
 use punctual_rt::{Policy, Tid};
 
 use crate::TuneError;
-use crate::access::{Access, invalid};
-use crate::context::Context;
+use crate::access::{Access, Ask, invalid};
 use crate::pattern::by_number;
 use crate::target::Target;
 
@@ -190,14 +189,14 @@ impl Access for ThreadPriority {
     }
 
     /// A kernel thread that is bound to one CPU concerns that CPU only.
-    fn resolve(
-        &self,
-        setting: &Setting,
-        target: &Target<'_>,
-        instance: &str,
-        asked: &str,
-        context: &Context,
-    ) -> Result<Option<String>, TuneError> {
+    fn resolve(&self, ask: Ask<'_>) -> Result<Option<String>, TuneError> {
+        let Ask {
+            setting,
+            target,
+            instance,
+            asked,
+            context,
+        } = ask;
         let wanted = policy(asked)
             .and_then(word)
             .ok_or_else(|| invalid(setting, "", asked))?;

@@ -3,8 +3,7 @@
 use punctual_model::{Setting, path_of};
 
 use crate::TuneError;
-use crate::access::{Access, may_write, on_or_off, read, write};
-use crate::context::Context;
+use crate::access::{Access, Ask, may_write, on_or_off, read, write};
 use crate::target::Target;
 
 const CONTROL: &str = path_of("smt");
@@ -41,14 +40,14 @@ impl Access for Smt {
         matches!(value, "on" | "off")
     }
 
-    fn resolve(
-        &self,
-        setting: &Setting,
-        target: &Target<'_>,
-        _: &str,
-        asked: &str,
-        context: &Context,
-    ) -> Result<Option<String>, TuneError> {
+    fn resolve(&self, ask: Ask<'_>) -> Result<Option<String>, TuneError> {
+        let Ask {
+            setting,
+            target,
+            asked,
+            context,
+            ..
+        } = ask;
         let wanted = on_or_off(setting, asked)?;
         let measured = context.measured.as_ref();
         // The kernel keeps the first thread of each core.

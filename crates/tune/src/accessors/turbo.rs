@@ -5,11 +5,8 @@
 //! for all writes them (`cpufreq_boost_trigger_state` of drivers/cpufreq/cpufreq.c):
 //! those that differ are part of the value, `on but policy2`.
 
-use punctual_model::Setting;
-
 use crate::TuneError;
-use crate::access::{Access, may_write, on_or_off, read, write};
-use crate::context::Context;
+use crate::access::{Access, Ask, may_write, on_or_off, read, write};
 use crate::pattern::Pattern;
 use crate::target::Target;
 
@@ -80,14 +77,8 @@ impl Access for Turbo {
         matches!(word, "on" | "off") && others.all(|policy| OF_POLICY.path(policy).is_some())
     }
 
-    fn resolve(
-        &self,
-        setting: &Setting,
-        _: &Target<'_>,
-        _: &str,
-        asked: &str,
-        _: &Context,
-    ) -> Result<Option<String>, TuneError> {
+    fn resolve(&self, ask: Ask<'_>) -> Result<Option<String>, TuneError> {
+        let Ask { setting, asked, .. } = ask;
         on_or_off(setting, asked).map(Some)
     }
 }

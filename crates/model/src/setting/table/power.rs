@@ -8,7 +8,7 @@ pub(super) const ROWS: &[Setting] = &[
     //
     // The kernel takes any word and ignores one it does not know
     // (current_clocksource_store in kernel/time/clocksource.c), so only reading
-    // back tells. A value once written stays the kernel's choice, also where it
+    // back shows it. A value once written stays the kernel's choice, also where it
     // would choose another later by itself: that much of a change cannot be
     // undone but by a reboot.
     machine(

@@ -184,7 +184,7 @@ fn a_new_thread_waits_too() {
 #[test]
 fn a_switch_in_without_an_event_is_a_lost_wake_up() {
     let own = task(7, 120);
-    let told = counted(
+    let shown = counted(
         ASK,
         &[
             switch(100, 0, own, IDLE),
@@ -195,7 +195,7 @@ fn a_switch_in_without_an_event_is_a_lost_wake_up() {
             waking(8_000, 1, 9, own),
         ],
     );
-    assert_eq!((count(&told), told.lost), (0, 2));
+    assert_eq!((count(&shown), shown.lost), (0, 2));
 }
 
 #[test]
@@ -354,20 +354,20 @@ proptest! {
         steps in proptest::collection::vec((0u8..3, 0usize..2, 1u32..=THREADS, 1u64..5_000, proptest::bool::weighted(0.97)), 0..200),
     ) {
         let mut machine = Machine::new();
-        let mut told = Vec::new();
-        for (what, cpu, pid, after, is_told) in steps {
+        let mut shown = Vec::new();
+        for (what, cpu, pid, after, is_shown) in steps {
             let from = machine.events.len();
             machine.step(what, cpu, pid, after);
-            told.extend(machine.events[from..].iter().cloned().map(|events| (is_told, events)));
+            shown.extend(machine.events[from..].iter().cloned().map(|events| (is_shown, events)));
         }
         let mut events = Vec::new();
         // By CPU: how many were lost since which event.
         let mut missing = [(0, Nanos::ZERO); 2];
         let gap = |cpu: usize, (lost, from), to| Streamed::Gap { from, to, cpu: cpu as u32, lost };
-        for (is_told, one) in told {
+        for (is_shown, one) in shown {
             let Streamed::Event(event) = &one else { continue };
             let (time, cpu) = (event.time, event.cpu as usize);
-            if !is_told {
+            if !is_shown {
                 missing[cpu].0 += 1;
                 continue;
             }
