@@ -2,7 +2,7 @@
 
 use punctual_model::{CpuSet, Policy};
 
-use super::options::OPTIONS;
+use crate::entry::OptionRow;
 use crate::lines::Unit;
 use crate::options::Common;
 use crate::shared::Machine;
@@ -79,9 +79,13 @@ impl CyclictestSettings {
     ///
     /// # Errors
     /// Invalid values, and conflicting options.
-    pub(super) fn read(parsed: &Parsed, machine: &Machine) -> Result<Self, CompatError> {
+    pub(super) fn read(
+        parsed: &Parsed,
+        rows: &[OptionRow<Reader>],
+        machine: &Machine,
+    ) -> Result<Self, CompatError> {
         let mut reader = Reader::new();
-        parsed.read_into(&mut reader, OPTIONS, machine)?;
+        parsed.read_into(&mut reader, rows, machine)?;
         if let (Unit::Nanos, Some(given)) = (reader.settings.unit, &reader.break_in_micros) {
             return Err(given.bad("a number of ns, in which -N counts"));
         }

@@ -3,6 +3,7 @@
 use punctual_model::{CpuSet, Policy};
 
 use super::TOOL;
+use super::options::OPTIONS;
 use super::result::body;
 use super::settings::{Affinity, Begin, CyclictestSettings};
 use crate::shared::Machine;
@@ -20,7 +21,7 @@ fn machine() -> Machine {
 fn try_read(line: &str) -> Result<CyclictestSettings, CompatError> {
     let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
     let parsed = getopt::parse(&words, TOOL.options, false)?;
-    CyclictestSettings::read(&parsed, &machine())
+    CyclictestSettings::read(&parsed, OPTIONS, &machine())
 }
 
 fn read(line: &str) -> CyclictestSettings {
@@ -145,7 +146,7 @@ mod properties {
         ) {
             let parsed = getopt::parse(&words, TOOL.options, false);
             if let Ok(parsed) = parsed {
-                let _ = CyclictestSettings::read(&parsed, &machine());
+                let _ = CyclictestSettings::read(&parsed, OPTIONS, &machine());
             }
         }
     }
