@@ -417,6 +417,17 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn before_the_end_the_bet_alone_judges() {
+        let mut stopped = experiment(2, 1);
+        for round in 0..8 {
+            stopped.blocks.push(block(round, 0, 10, 5));
+            stopped.blocks.push(block(round, 1, 2, 1));
+        }
+        assert_eq!(results(&stopped, true)[0].effect, Effect::Fewer);
+        assert_eq!(results(&stopped, false)[0].effect, Effect::NotProven);
+    }
+
+    #[test]
     fn equivalence_needs_many_events_and_the_end() {
         let mut many = experiment(2, 1);
         for round in 0..8 {

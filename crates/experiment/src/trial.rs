@@ -124,7 +124,8 @@ pub fn run(experiment: &mut Experiment, mut bench: Bench<'_>) -> Result<(), Tria
         (Err(TrialError::Stopped), Ok(())) => ExperimentState::Stopped,
         _ => ExperimentState::Failed,
     };
-    experiment.results = results(experiment, true);
+    // Stopped at a moment of the user's choice, only the bet may judge.
+    experiment.results = results(experiment, experiment.state == ExperimentState::Finished);
     experiment.sentence = answer(&experiment.results);
     let saved = match (trial.bench.store, &experiment.pilot) {
         // Refused before its first block: nothing of it stays.

@@ -28,7 +28,7 @@ pub struct LoadEntry {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LoadKind {
     /// Threads of the calling process, unless started in a
-    /// [subprocess](LoadRequest::subprocess).
+    /// [subprocess](crate::LoadRequest::subprocess).
     Threads,
     /// Processes of its own.
     Processes,
