@@ -99,7 +99,7 @@ impl<'a> Sides<'a> {
         Ok(())
     }
 
-    /// Brings the machine into an arm; its command is told which block follows.
+    /// Brings the machine into an arm; its command reads the block from its environment.
     pub(crate) fn switch(
         &mut self,
         arm: u32,
