@@ -1,5 +1,6 @@
 //! The verbs: one file each, one line each in [`VERBS`].
 
+mod app;
 mod bundle;
 mod check;
 mod clocks;
@@ -81,6 +82,7 @@ pub(crate) const VERBS: &[Verb] = &[
     experiment::VERB,
     improve::VERB,
     watch::VERB,
+    app::VERB,
     doctor::VERB,
     facts::VERB,
     kernel::VERB,
