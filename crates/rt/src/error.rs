@@ -303,6 +303,14 @@ pub enum Error {
         micros: i32,
     },
 
+    /// Something that this kernel, architecture or program does not have.
+    #[error("{what} is not supported here: {why}")]
+    NotSupported {
+        /// What was asked for.
+        what: &'static str,
+        /// What is missing.
+        why: &'static str,
+    },
     /// Anything else that a system call failed with.
     #[error("{call} failed for {what}: {source}")]
     Os {

@@ -22,9 +22,11 @@
 
 pub mod affinity;
 mod clock;
+mod deadline;
 mod dma_latency;
 mod echo;
 mod error;
+mod guard;
 mod inherit;
 pub mod interrupt;
 mod ipc;
@@ -36,6 +38,7 @@ mod posix_clock;
 mod signal;
 mod spin;
 mod sync;
+mod tcp;
 mod thread;
 mod tid;
 mod tsc;
@@ -43,9 +46,14 @@ mod usage;
 mod wait;
 
 pub use clock::{Clock, Instant};
+pub use deadline::DeadlineThread;
 pub use dma_latency::DmaLatency;
 pub use echo::EchoProcess;
 pub use error::{Error, Limit};
+pub use guard::{
+    AllocationGuard, CountingAllocator, KEPT_VIOLATIONS, PageFaultGuard, SystemCallGuard,
+    Violation, Violations,
+};
 pub use inherit::{inherited, spawn_with};
 pub use ipc::{EventFd, MessageQueue, SystemVSemaphore};
 pub use limits::{has_rights_of_its_file, may_lock_memory};
@@ -66,6 +74,7 @@ pub use sync::{
     Barrier, Futex, Monitor, MonitorGuard, Mutex, MutexGuard, Notified, Protocol, PthreadMonitor,
     PthreadMonitorGuard, Semaphore, SharedFutex, Waited,
 };
+pub use tcp::{TcpCork, send_at_once};
 pub use thread::{JoinHandle, ScopedJoinHandle, ThreadBuilder};
 pub use tid::{ThreadRef, Tid, current_tid};
 pub use tsc::{Tsc, TscRate};

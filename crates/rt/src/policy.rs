@@ -243,6 +243,9 @@ struct Attributes {
 /// fork(2) answers EAGAIN. With it, what it starts is an ordinary thread.
 const RESET_ON_FORK: u64 = 0x01;
 
+/// `SCHED_FLAG_DL_OVERRUN` of `include/uapi/linux/sched.h`.
+const OVERRUN_SIGNAL: u64 = 0x04;
+
 /// What `SCHED_ATTR_SIZE_VER0` is.
 const ATTRIBUTES_SIZE: u32 = size_of::<Attributes>() as u32;
 const _: () = assert!(ATTRIBUTES_SIZE == 48);
@@ -271,9 +274,29 @@ pub fn priority_range(kind: PolicyKind) -> RangeInclusive<u8> {
 /// [`Error::NiceRefused`]); no bandwidth left ([`Error::DeadlineOverbooked`]);
 /// a thread that is not there ([`Error::NoSuchThread`]).
 pub fn set_policy(thread: impl Into<ThreadRef>, policy: &Policy) -> Result<(), Error> {
-    let thread = thread.into();
-    policy.check()?;
+    set(thread.into(), policy, policy.attributes())
+}
+
+/// Gives the calling thread a deadline policy with the signal of an overrun.
+pub(crate) fn set_deadline_with_signal(policy: &Policy) -> Result<(), Error> {
     let mut attributes = policy.attributes();
+    attributes.flags |= OVERRUN_SIGNAL;
+    match set(ThreadRef::Current, policy, attributes) {
+        // The kernel's answer to a flag that it does not know is that to wrong times.
+        Err(Error::DeadlineInvalid { .. }) if set_policy(ThreadRef::Current, policy).is_ok() => {
+            // It has the policy now: undone, as nothing was promised.
+            let _ = set_policy(ThreadRef::Current, &Policy::Other { nice: 0 });
+            Err(Error::NotSupported {
+                what: "the signal of a deadline overrun",
+                why: "SCHED_FLAG_DL_OVERRUN needs Linux 4.16",
+            })
+        }
+        answer => answer,
+    }
+}
+
+fn set(thread: ThreadRef, policy: &Policy, mut attributes: Attributes) -> Result<(), Error> {
+    policy.check()?;
     attributes.size = ATTRIBUTES_SIZE;
     // SAFETY: `attributes` is a sched_attr that says its own size; the kernel
     // reads that many bytes of it. The last argument is flags, none exist.

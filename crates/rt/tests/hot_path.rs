@@ -1,37 +1,15 @@
 //! Nothing on the way from one wake-up to the next allocates.
 #![allow(clippy::unwrap_used)] // helpers of tests are tests
-#![allow(unsafe_code)]
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::time::Duration;
 
-use punctual_rt::{Clock, Instant, Nanosleep, PeriodicWait, SignalTimer, TimerFd, Wake};
-
-thread_local! {
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
-struct Counting;
-
-// SAFETY: the system's allocator, with a count of the calls beside it; a
-// thread-local without a destructor can be used at any time.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-        // SAFETY: as the caller promises.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, address: *mut u8, layout: Layout) {
-        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-        // SAFETY: as the caller promises.
-        unsafe { System.dealloc(address, layout) }
-    }
-}
+use punctual_rt::{
+    AllocationGuard, Clock, CountingAllocator, Instant, Nanosleep, OverrunPolicy, Periodic,
+    PeriodicWait, SignalTimer, SystemCallGuard, TimerFd, Wake,
+};
 
 #[global_allocator]
-static COUNTING: Counting = Counting;
+static COUNTING: CountingAllocator = CountingAllocator::system();
 
 const INTERVAL: Duration = Duration::from_micros(500);
 const CLOCK: Clock = Clock::Monotonic;
@@ -40,20 +18,23 @@ const CLOCK: Clock = Clock::Monotonic;
 fn allocations_of<W: PeriodicWait>(make: impl FnOnce(Instant) -> W) -> u64 {
     let mut deadline = CLOCK.now() + INTERVAL;
     let mut wait = make(deadline);
-    let before = ALLOCATIONS.get();
-    for _ in 0..50 {
-        assert_eq!(wait.wait_until(deadline).unwrap(), Wake::Due);
-        assert!(CLOCK.now() >= deadline);
-        deadline += INTERVAL;
-    }
-    ALLOCATIONS.get() - before
+    let mut guard = AllocationGuard::new().unwrap();
+    guard.region(|| {
+        for _ in 0..50 {
+            assert_eq!(wait.wait_until(deadline).unwrap(), Wake::Due);
+            assert!(CLOCK.now() >= deadline);
+            deadline += INTERVAL;
+        }
+    });
+    guard.violations().count
 }
 
 #[test]
 fn waiting_does_not_allocate() {
-    let before = ALLOCATIONS.get();
-    drop(std::hint::black_box(Box::new(1)));
-    assert_eq!(ALLOCATIONS.get() - before, 2, "the test's own measure");
+    let mut guard = AllocationGuard::new().unwrap();
+    guard.region(|| drop(std::hint::black_box(Box::new(1))));
+    drop(Box::new(1));
+    assert_eq!(guard.violations().count, 2, "the test's own measure");
 
     let nanosleep = |_| Nanosleep::new(CLOCK).unwrap();
     let timer_fd = |first| TimerFd::new(CLOCK, first, INTERVAL).unwrap();
@@ -61,4 +42,43 @@ fn waiting_does_not_allocate() {
     assert_eq!(allocations_of(nanosleep), 0);
     assert_eq!(allocations_of(timer_fd), 0);
     assert_eq!(allocations_of(signal_timer), 0);
+}
+
+/// A wait that is over at once: what is left of a turn is the loop's own.
+struct NoWait;
+
+impl PeriodicWait for NoWait {
+    fn wait_until(&mut self, _: Instant) -> Result<Wake, punctual_rt::Error> {
+        Ok(Wake::Due)
+    }
+}
+
+/// The guard itself shows it: a turn makes no system call but its wait.
+#[test]
+fn a_turn_allocates_nothing_and_makes_no_system_call_but_its_wait() {
+    let first = CLOCK.now();
+    let turns = |policy| Periodic::with_wait(NoWait, CLOCK, first, INTERVAL, policy).unwrap();
+    for policy in [
+        OverrunPolicy::Skip,
+        OverrunPolicy::CatchUp(3),
+        OverrunPolicy::Rephase,
+    ] {
+        let mut periodic = turns(policy);
+        let mut allocations = AllocationGuard::new().unwrap();
+        let mut jobs =
+            || allocations.region(|| (0..100).all(|_| periodic.wait().unwrap().is_some()));
+        match SystemCallGuard::new() {
+            Ok(mut calls) => {
+                assert!(calls.region(jobs));
+                let violations = calls.violations();
+                assert_eq!(violations.count, 0, "{policy:?}: {violations}");
+            }
+            Err(error) => {
+                punctual_testing::skip!("{error}");
+                assert!(jobs());
+            }
+        }
+        assert_eq!(allocations.violations().count, 0, "{policy:?}");
+        assert!(periodic.account().balances());
+    }
 }

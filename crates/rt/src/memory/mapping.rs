@@ -263,7 +263,7 @@ impl Mapping {
 
     /// The same, with that byte.
     #[inline]
-    pub(super) fn touch_with(&mut self, page: usize, byte: u8) {
+    pub(crate) fn touch_with(&mut self, page: usize, byte: u8) {
         assert!(page < self.pages, "the mapping has no page {page}");
         // SAFETY: within the mapping, which is writable and has no references
         // to it. Volatile, so that it is not left out.
@@ -271,7 +271,7 @@ impl Mapping {
     }
 
     /// Where its first page begins.
-    pub(super) fn start(&self) -> NonNull<u8> {
+    pub(crate) fn start(&self) -> NonNull<u8> {
         self.first
     }
 

@@ -1,0 +1,33 @@
+//! The guard of system calls, where the kernel has none.
+
+use super::Violations;
+use crate::Error;
+
+/// Counts the system calls of the calling thread in its regions. Only on x86-64: other
+/// architectures have no `PR_SET_SYSCALL_USER_DISPATCH`.
+#[derive(Debug)]
+pub struct SystemCallGuard(());
+
+impl SystemCallGuard {
+    /// Refused.
+    ///
+    /// # Errors
+    /// [`Error::NotSupported`].
+    pub fn new() -> Result<Self, Error> {
+        Err(Error::NotSupported {
+            what: "a guard of system calls",
+            why: "PR_SET_SYSCALL_USER_DISPATCH exists on x86 only",
+        })
+    }
+
+    /// Runs a region.
+    #[inline]
+    pub fn region<T>(&mut self, work: impl FnOnce() -> T) -> T {
+        work()
+    }
+
+    /// None.
+    pub fn violations(&self) -> Violations {
+        Violations::default()
+    }
+}

@@ -1,0 +1,318 @@
+//! System calls in a region, also those that no library knows of.
+//!
+//! The kernel asks a byte of the thread at each system call
+//! (PR_SET_SYSCALL_USER_DISPATCH, Linux 5.11): in a region it sends SIGSYS instead. The
+//! handler counts, makes the call on behalf of the region, and puts the result where
+//! the kernel would. Source: Documentation/admin-guide/syscall-user-dispatch.rst.
+#![allow(unsafe_code)]
+
+use std::arch::{asm, global_asm};
+use std::cell::Cell;
+use std::io;
+use std::marker::PhantomData;
+use std::ptr;
+use std::sync::atomic::{AtomicU8, Ordering, compiler_fence};
+
+use super::{Violation, Violations};
+use crate::Error;
+
+/// Not in the libc crate (`include/uapi/linux/prctl.h`).
+const PR_SET_SYSCALL_USER_DISPATCH: libc::c_int = 59;
+const DISPATCH_OFF: libc::c_ulong = 0;
+const DISPATCH_ON: libc::c_ulong = 1;
+const ALLOW: u8 = 0;
+const BLOCK: u8 = 1;
+/// `si_code` of a SIGSYS of this kind (`include/uapi/asm-generic/siginfo.h`).
+const SYS_USER_DISPATCH: libc::c_int = 2;
+/// `SA_RESTORER` of the kernel on x86.
+const SA_RESTORER: libc::c_ulong = 0x0400_0000;
+/// Bytes of the `syscall` instruction.
+const INSTRUCTION: i64 = 2;
+
+// The return from the handler is a system call, too: it is made here, and this piece of
+// code alone may make calls in a region.
+global_asm!(
+    ".text",
+    ".balign 16",
+    ".local punctual_rt_restorer",
+    ".type punctual_rt_restorer, @function",
+    "punctual_rt_restorer:",
+    "mov eax, 15", // rt_sigreturn
+    "syscall",
+    // The kernel looks where the call returns to: that is in the piece, too.
+    "ud2",
+    ".local punctual_rt_restorer_end",
+    "punctual_rt_restorer_end:",
+    ".size punctual_rt_restorer, . - punctual_rt_restorer",
+);
+
+/// `struct sigaction` of the kernel, which is not the C library's.
+#[repr(C)]
+struct KernelAction {
+    handler: usize,
+    flags: libc::c_ulong,
+    restorer: usize,
+    mask: u64,
+}
+
+/// What the handler and the guard share; both run in one thread.
+struct State {
+    selector: AtomicU8,
+    violations: Cell<Violations>,
+}
+
+thread_local! {
+    /// That of this thread's guard.
+    static STATE: Cell<*const State> = const { Cell::new(ptr::null()) };
+}
+
+/// Counts the system calls of the calling thread in its regions, and lets them be made.
+/// Reading a clock through the vDSO is none. A violation costs about 2 us more than the
+/// call. It needs no privilege.
+///
+/// A wait belongs outside of the region. Threads that the region starts are not watched.
+pub struct SystemCallGuard {
+    /// In a box that stays if the guard is forgotten: the kernel reads the byte.
+    state: *mut State,
+    _stays: PhantomData<*mut ()>,
+}
+
+impl SystemCallGuard {
+    /// A guard of the calling thread. SIGSYS is then handled here, in all threads.
+    ///
+    /// # Errors
+    /// [`Error::NotSupported`] before Linux 5.11, or where a sandbox forbids it, or this
+    /// thread has a guard already; [`Error::SignalTaken`] if another part of the program
+    /// handles SIGSYS.
+    pub fn new() -> Result<Self, Error> {
+        if !STATE.get().is_null() {
+            return Err(Error::NotSupported {
+                what: "a second guard of system calls",
+                why: "this thread has one already",
+            });
+        }
+        install()?;
+        let state = Box::into_raw(Box::new(State {
+            selector: AtomicU8::new(ALLOW),
+            violations: Cell::new(Violations::default()),
+        }));
+        let guard = Self {
+            state,
+            _stays: PhantomData,
+        };
+        STATE.set(state);
+        let (start, end) = restorer();
+        // SAFETY: the state was made above and is not freed before dispatch is off.
+        let selector = unsafe { (*state).selector.as_ptr() };
+        // SAFETY: numbers, and a byte that lives until dispatch is off.
+        let result = unsafe {
+            libc::prctl(
+                PR_SET_SYSCALL_USER_DISPATCH,
+                DISPATCH_ON,
+                start as libc::c_ulong,
+                (end - start) as libc::c_ulong,
+                selector,
+            )
+        };
+        match result {
+            0 => Ok(guard),
+            _ => Err(Error::NotSupported {
+                what: "a guard of system calls",
+                why: "prctl(PR_SET_SYSCALL_USER_DISPATCH) was refused: it needs Linux 5.11, and \
+                      no sandbox that forbids it",
+            }),
+        }
+    }
+
+    /// Runs a region.
+    #[inline]
+    pub fn region<T>(&mut self, work: impl FnOnce() -> T) -> T {
+        struct Leave<'a>(&'a AtomicU8);
+        impl Drop for Leave<'_> {
+            fn drop(&mut self) {
+                compiler_fence(Ordering::SeqCst);
+                self.0.store(ALLOW, Ordering::Relaxed);
+            }
+        }
+        // SAFETY: the state lives as long as the guard.
+        let selector = unsafe { &(*self.state).selector };
+        let _leave = Leave(selector);
+        selector.store(BLOCK, Ordering::Relaxed);
+        compiler_fence(Ordering::SeqCst);
+        work()
+    }
+
+    /// What was seen so far.
+    pub fn violations(&self) -> Violations {
+        // SAFETY: the state lives as long as the guard.
+        unsafe { (*self.state).violations.get() }
+    }
+}
+
+impl Drop for SystemCallGuard {
+    fn drop(&mut self) {
+        // SAFETY: numbers only; it is not refused to a thread that has it on.
+        unsafe { libc::prctl(PR_SET_SYSCALL_USER_DISPATCH, DISPATCH_OFF, 0, 0, 0) };
+        STATE.set(ptr::null());
+        // SAFETY: made by `new`, and nobody reads it any more.
+        drop(unsafe { Box::from_raw(self.state) });
+    }
+}
+
+impl std::fmt::Debug for SystemCallGuard {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SystemCallGuard").finish_non_exhaustive()
+    }
+}
+
+/// Where the code that returns from the handler begins and ends.
+fn restorer() -> (usize, usize) {
+    let (start, end): (usize, usize);
+    // SAFETY: two addresses of this program are put into registers.
+    unsafe {
+        asm!(
+            "lea {0}, [rip + punctual_rt_restorer]",
+            "lea {1}, [rip + punctual_rt_restorer_end]",
+            out(reg) start, out(reg) end,
+            options(nomem, nostack, preserves_flags)
+        );
+    }
+    (start, end)
+}
+
+/// Installs the handler for the whole process; again does nothing new.
+fn install() -> Result<(), Error> {
+    let failed = || Error::os("rt_sigaction", "SIGSYS", io::Error::last_os_error());
+    let ours = handler as *const () as usize;
+    let mut old = KernelAction {
+        handler: 0,
+        flags: 0,
+        restorer: 0,
+        mask: 0,
+    };
+    let new = KernelAction {
+        handler: ours,
+        flags: libc::SA_SIGINFO as libc::c_ulong | libc::SA_ONSTACK as libc::c_ulong | SA_RESTORER,
+        restorer: restorer().0,
+        mask: 0,
+    };
+    let action = |new: *const KernelAction, old: *mut KernelAction| {
+        // SAFETY: the kernel's own structures, or null; its set of signals has 8 bytes.
+        unsafe { libc::syscall(libc::SYS_rt_sigaction, libc::SIGSYS, new, old, 8_usize) }
+    };
+    if action(ptr::null(), &raw mut old) != 0 {
+        return Err(failed());
+    }
+    if old.handler == ours {
+        return Ok(());
+    }
+    if ![libc::SIG_DFL, libc::SIG_IGN].contains(&old.handler) {
+        return Err(Error::SignalTaken {
+            signal: libc::SIGSYS,
+        });
+    }
+    match action(&raw const new, ptr::null_mut()) {
+        0 => Ok(()),
+        _ => Err(failed()),
+    }
+}
+
+/// Calls that change what the return from the handler puts back, or that do not return
+/// here: they are made by the region itself, once dispatch is off for its rest.
+fn is_left_to_the_region(number: i64) -> bool {
+    [
+        libc::SYS_rt_sigreturn,
+        libc::SYS_rt_sigprocmask,
+        libc::SYS_rt_sigsuspend,
+        libc::SYS_sigaltstack,
+        libc::SYS_clone,
+        libc::SYS_clone3,
+        libc::SYS_fork,
+        libc::SYS_vfork,
+        libc::SYS_execve,
+        libc::SYS_execveat,
+        libc::SYS_exit,
+        libc::SYS_exit_group,
+        libc::SYS_arch_prctl,
+        libc::SYS_prctl,
+    ]
+    .contains(&number)
+}
+
+/// Runs in the thread that made the call. Allowed here: what signal-safety(7) allows; the
+/// selector is set before any call is made.
+extern "C" fn handler(_: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    let state = STATE.get();
+    // SAFETY: the kernel passes both; the state is null or this thread's own.
+    let (Some(info), Some(context), Some(state)) = (unsafe {
+        (
+            info.as_ref(),
+            context.cast::<libc::ucontext_t>().as_mut(),
+            state.as_ref(),
+        )
+    }) else {
+        return;
+    };
+    if info.si_code != SYS_USER_DISPATCH {
+        // Of a sandbox (seccomp): as without this handler, which ends the process.
+        // SAFETY: both calls take numbers.
+        unsafe {
+            libc::signal(libc::SIGSYS, libc::SIG_DFL);
+            libc::raise(libc::SIGSYS);
+        }
+        return;
+    }
+    state.selector.store(ALLOW, Ordering::Relaxed);
+    let registers = &mut context.uc_mcontext.gregs;
+    let number = registers[libc::REG_RAX as usize];
+    let mut violations = state.violations.get();
+    violations.add(Violation {
+        number: number.cast_unsigned(),
+        address: registers[libc::REG_RIP as usize].cast_unsigned(),
+    });
+    if is_left_to_the_region(number) {
+        // The instruction is run again, and its number is in its register still.
+        registers[libc::REG_RIP as usize] -= INSTRUCTION;
+        violations.cut_short = violations.cut_short.saturating_add(1);
+        state.violations.set(violations);
+        return;
+    }
+    state.violations.set(violations);
+    let argument = |register: libc::c_int| registers[register as usize];
+    // SAFETY: the call that the region makes, with its arguments.
+    let result = unsafe {
+        raw(
+            number,
+            [
+                argument(libc::REG_RDI),
+                argument(libc::REG_RSI),
+                argument(libc::REG_RDX),
+                argument(libc::REG_R10),
+                argument(libc::REG_R8),
+                argument(libc::REG_R9),
+            ],
+        )
+    };
+    registers[libc::REG_RAX as usize] = result;
+    state.selector.store(BLOCK, Ordering::Relaxed);
+}
+
+/// A system call whose result is the kernel's own, not that of the C library.
+///
+/// # Safety
+/// As for the call.
+unsafe fn raw(number: i64, arguments: [i64; 6]) -> i64 {
+    let result;
+    // SAFETY: as the caller promises; the kernel changes rcx and r11 beside the result.
+    unsafe {
+        asm!(
+            "syscall",
+            inlateout("rax") number => result,
+            in("rdi") arguments[0], in("rsi") arguments[1], in("rdx") arguments[2],
+            in("r10") arguments[3], in("r8") arguments[4], in("r9") arguments[5],
+            lateout("rcx") _, lateout("r11") _,
+            options(nostack)
+        );
+    }
+    result
+}

@@ -1,0 +1,112 @@
+use super::*;
+use crate::{Clock, Error, LockedBuffer, MappingRequest};
+
+/// In a thread of its own: a guard is of its thread.
+fn in_a_thread<T: Send>(test: impl FnOnce() -> T + Send) -> T {
+    std::thread::scope(|scope| scope.spawn(test).join().unwrap())
+}
+
+#[test]
+fn system_calls_in_a_region_are_counted_and_made() {
+    in_a_thread(|| {
+        let mut guard = match SystemCallGuard::new() {
+            Ok(guard) => guard,
+            Err(error @ Error::NotSupported { .. }) => {
+                punctual_testing::skip!("{error}");
+                return;
+            }
+            Err(error) => panic!("{error}"),
+        };
+        // Outside nothing counts, nor does the clock inside.
+        let pid = std::process::id();
+        let times = guard.region(|| [Clock::Monotonic.now(), Clock::Monotonic.now()]);
+        assert!(times[0] <= times[1]);
+        assert_eq!(guard.violations(), Violations::default());
+        let seen = guard.region(|| (std::process::id(), std::process::id()));
+        // They were made, with the kernel's own results.
+        assert_eq!(seen, (pid, pid));
+        let violations = guard.violations();
+        assert_eq!((violations.count, violations.cut_short), (2, 0));
+        let first = violations.kept().next().unwrap();
+        assert_eq!(first.number, libc::SYS_getpid as u64);
+        assert_ne!(first.address, 0);
+        // One that fails fails in the same way.
+        let missing = guard.region(|| std::fs::metadata("/no/such/file"));
+        assert_eq!(missing.unwrap_err().kind(), std::io::ErrorKind::NotFound);
+        let before = guard.violations().count;
+        assert!(before > 2);
+        // After the region none is counted, and what cannot be made for it cuts it short.
+        assert_eq!(std::process::id(), pid);
+        assert_eq!(guard.violations().count, before);
+        guard.region(|| {
+            let _ = crate::interrupt::install_interrupt_handler();
+            std::thread::spawn(|| {}).join().unwrap();
+        });
+        assert_eq!(guard.violations().cut_short, 1);
+        assert!(SystemCallGuard::new().is_err(), "one at a time");
+        drop(guard);
+        assert_eq!(std::process::id(), pid);
+        drop(SystemCallGuard::new().unwrap());
+    });
+}
+
+#[test]
+fn a_panic_leaves_the_region() {
+    in_a_thread(|| {
+        let Ok(mut guard) = SystemCallGuard::new() else {
+            punctual_testing::skip!("no guard of system calls");
+            return;
+        };
+        let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            guard.region(|| std::panic::resume_unwind(Box::new(())))
+        }));
+        assert!(caught.is_err());
+        let before = guard.violations().count;
+        let _ = std::process::id();
+        assert_eq!(guard.violations().count, before);
+    });
+}
+
+#[test]
+fn page_faults_in_a_region_are_counted_with_their_address() {
+    in_a_thread(|| {
+        let mut guard = match PageFaultGuard::new() {
+            Ok(guard) => guard,
+            Err(error @ Error::NotSupported { .. }) => {
+                punctual_testing::skip!("{error}");
+                return;
+            }
+            Err(error) => panic!("{error}"),
+        };
+        let mut locked = LockedBuffer::new(64 << 10).ok();
+        let mut mapping = crate::Mapping::new(&MappingRequest::untouched(64 << 10)).unwrap();
+        let start = mapping.start().as_ptr() as u64;
+        let page = rustix::param::page_size() as u64;
+        let seen = |guard: &PageFaultGuard, address: u64| {
+            let of = |violation: Violation| violation.address / page == address / page;
+            guard.violations().kept().any(of)
+        };
+        // The program's own code may fault as well when it is run first.
+        guard.region(|| mapping.touch_with(3, 1));
+        assert!(seen(&guard, start + 3 * page), "{}", guard.violations());
+        // Outside of a region it is not counted.
+        mapping.touch_with(5, 1);
+        assert!(!seen(&guard, start + 5 * page));
+        // What is locked does not fault.
+        if let Some(locked) = &mut locked {
+            let before = guard.violations().count;
+            guard.region(|| locked.fill(1));
+            guard.region(|| locked.fill(2));
+            let first = locked.as_ptr() as u64;
+            assert!(!seen(&guard, first), "{}", guard.violations());
+            assert!(guard.violations().count <= before + 2);
+        }
+    });
+}
+
+#[test]
+fn an_allocator_that_does_not_count_is_said() {
+    // The tests of this crate have none; `tests/hot_path.rs` has.
+    let refused = AllocationGuard::new();
+    assert!(matches!(refused, Err(Error::NotSupported { .. })));
+}
