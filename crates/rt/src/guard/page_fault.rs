@@ -134,17 +134,29 @@ impl PageFaultGuard {
     /// Runs a region.
     #[inline]
     pub fn region<T>(&mut self, work: impl FnOnce() -> T) -> T {
-        struct Leave;
-        impl Drop for Leave {
+        struct Leave<'a>(&'a mut PageFaultGuard);
+        impl Drop for Leave<'_> {
             fn drop(&mut self) {
-                compiler_fence(Ordering::SeqCst);
-                IN_REGION.set(false);
+                self.0.leave();
             }
         }
-        let _leave = Leave;
+        let leave = Leave(self);
+        leave.0.enter();
+        work()
+    }
+
+    /// Begins a region, for those who cannot pass a function.
+    #[inline]
+    pub fn enter(&mut self) {
         IN_REGION.set(true);
         compiler_fence(Ordering::SeqCst);
-        work()
+    }
+
+    /// Ends a region.
+    #[inline]
+    pub fn leave(&mut self) {
+        compiler_fence(Ordering::SeqCst);
+        IN_REGION.set(false);
     }
 
     /// What was seen so far.

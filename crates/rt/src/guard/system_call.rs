@@ -127,19 +127,33 @@ impl SystemCallGuard {
     /// Runs a region.
     #[inline]
     pub fn region<T>(&mut self, work: impl FnOnce() -> T) -> T {
-        struct Leave<'a>(&'a AtomicU8);
+        struct Leave<'a>(&'a mut SystemCallGuard);
         impl Drop for Leave<'_> {
             fn drop(&mut self) {
-                compiler_fence(Ordering::SeqCst);
-                self.0.store(ALLOW, Ordering::Relaxed);
+                self.0.leave();
             }
         }
+        let leave = Leave(self);
+        leave.0.enter();
+        work()
+    }
+
+    /// Begins a region, for those who cannot pass a function.
+    #[inline]
+    pub fn enter(&mut self) {
         // SAFETY: the state lives as long as the guard.
         let selector = unsafe { &(*self.state).selector };
-        let _leave = Leave(selector);
         selector.store(BLOCK, Ordering::Relaxed);
         compiler_fence(Ordering::SeqCst);
-        work()
+    }
+
+    /// Ends a region.
+    #[inline]
+    pub fn leave(&mut self) {
+        compiler_fence(Ordering::SeqCst);
+        // SAFETY: the state lives as long as the guard.
+        let selector = unsafe { &(*self.state).selector };
+        selector.store(ALLOW, Ordering::Relaxed);
     }
 
     /// What was seen so far.

@@ -74,6 +74,19 @@ impl<T> Monitor<T> {
         })
     }
 
+    /// The guard of a lock that this thread holds, where the guard itself was forgotten
+    /// ([`std::mem::forget`]); `None` where it does not hold it. For interfaces that
+    /// cannot keep a guard, such as C's.
+    ///
+    /// # Safety
+    /// No other guard of this monitor is in use by this thread.
+    pub unsafe fn held_by_this_thread(&self) -> Option<MonitorGuard<'_, T>> {
+        self.lock.is_own().then_some(MonitorGuard {
+            monitor: self,
+            _stays: PhantomData,
+        })
+    }
+
     /// The value, of a monitor that nobody else has.
     pub fn into_inner(self) -> T {
         self.value.into_inner()

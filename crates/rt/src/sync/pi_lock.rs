@@ -59,6 +59,11 @@ impl PiLock {
         }
     }
 
+    /// Whether the calling thread is the owner.
+    pub(super) fn is_own(&self) -> bool {
+        self.0.load(Ordering::Relaxed) & libc::FUTEX_TID_MASK == own_number()
+    }
+
     /// To be called by the owner.
     #[inline]
     pub(super) fn unlock(&self) {

@@ -1,0 +1,222 @@
+// C++17 over punctual.h: objects that end by themselves, and exceptions in place of
+// numbers. What each call does is documented there.
+#ifndef PUNCTUAL_HPP
+#define PUNCTUAL_HPP
+
+#include "punctual.h"
+
+#include <cerrno>
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <system_error>
+#include <utility>
+
+namespace punctual {
+
+using nanoseconds = std::chrono::nanoseconds;
+
+// A call that failed: code() is the errno, what() says which right is missing.
+class error : public std::system_error {
+public:
+  explicit error(int number)
+      : std::system_error(number, std::generic_category(), punctual_last_error()) {}
+};
+
+// Passes a result on, or throws.
+inline int check(int result) {
+  if (result < 0)
+    throw error(-result);
+  return result;
+}
+
+// An owning handle, which is dropped at its end.
+template <typename Object, void (*Drop)(Object *)> class owned {
+public:
+  owned() = default;
+  owned(owned &&other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
+  owned &operator=(owned &&other) noexcept {
+    std::swap(handle_, other.handle_);
+    return *this;
+  }
+  owned(const owned &) = delete;
+  owned &operator=(const owned &) = delete;
+  ~owned() { Drop(handle_); }
+  Object *get() const noexcept { return handle_; }
+  Object **out() noexcept { return &handle_; }
+
+private:
+  Object *handle_ = nullptr;
+};
+
+inline nanoseconds now() { return nanoseconds(punctual_now_ns()); }
+inline void lock_memory() { check(punctual_lock_memory()); }
+inline void prefault_stack(std::size_t bytes) { check(punctual_prefault_stack(bytes)); }
+
+// SCHED_FIFO or SCHED_RR with a priority, for the calling thread.
+inline void set_policy(int policy, int priority) {
+  punctual_policy_t wanted{};
+  wanted.size = sizeof wanted;
+  wanted.policy = policy;
+  wanted.priority = priority;
+  check(punctual_set_policy(&wanted));
+}
+
+class periodic {
+public:
+  explicit periodic(nanoseconds period, std::uint32_t overrun = PUNCTUAL_OVERRUN_SKIP,
+                    std::uint32_t catch_up = 0) {
+    punctual_periodic_spec_t spec{};
+    spec.size = sizeof spec;
+    spec.period_ns = period.count();
+    spec.overrun = overrun;
+    spec.catch_up = catch_up;
+    check(punctual_periodic_new(nullptr, &spec, handle_.out()));
+  }
+  // The next job; nothing where a signal handler ran first.
+  std::optional<punctual_job_t> wait() {
+    punctual_job_t job{};
+    job.size = sizeof job;
+    if (check(punctual_periodic_wait(handle_.get(), &job)) == 0)
+      return std::nullopt;
+    return job;
+  }
+  punctual_account_t account() const {
+    punctual_account_t account{};
+    account.size = sizeof account;
+    check(punctual_periodic_account(handle_.get(), &account));
+    return account;
+  }
+  // The error of the phase that was seen.
+  nanoseconds follow(nanoseconds edge, nanoseconds step) {
+    std::int64_t seen = 0;
+    check(punctual_periodic_follow(handle_.get(), edge.count(), step.count(), &seen));
+    return nanoseconds(seen);
+  }
+
+private:
+  owned<punctual_periodic, punctual_periodic_drop> handle_;
+};
+
+class lane {
+public:
+  void record(std::int64_t at_ns, std::int64_t ns) {
+    check(punctual_lane_record(handle_.get(), at_ns, ns));
+  }
+  void account(const punctual_account_t &account) {
+    check(punctual_lane_account(handle_.get(), &account));
+  }
+
+private:
+  friend class figures;
+  owned<punctual_lane, punctual_lane_drop> handle_;
+};
+
+class figures {
+public:
+  figures(const std::string &name, std::size_t lanes) {
+    check(punctual_figures_new(nullptr, name.c_str(), lanes, handle_.out()));
+  }
+  // A lane of the calling thread's.
+  class lane lane(const std::string &name, std::uint32_t kind,
+                  nanoseconds period = nanoseconds(0), nanoseconds budget = nanoseconds(0)) {
+    punctual_lane_spec_t spec{};
+    spec.size = sizeof spec;
+    spec.name = name.c_str();
+    spec.kind = kind;
+    spec.period_ns = period.count();
+    spec.budget_ns = budget.count();
+    class lane made;
+    check(punctual_lane_new(nullptr, handle_.get(), &spec, made.handle_.out()));
+    return made;
+  }
+
+private:
+  owned<punctual_figures, punctual_figures_drop> handle_;
+};
+
+// A lock with its condition. Lockable: std::unique_lock<punctual::monitor>.
+class monitor {
+public:
+  monitor() { check(punctual_monitor_new(nullptr, handle_.out())); }
+  void lock() { check(punctual_monitor_lock(handle_.get())); }
+  void unlock() { check(punctual_monitor_unlock(handle_.get())); }
+  // The lock is held for these.
+  template <typename Ready> void wait(Ready ready) {
+    while (!ready())
+      check(punctual_monitor_wait(handle_.get()));
+  }
+  // Whether `ready` came true before the deadline.
+  template <typename Ready> bool wait_until(nanoseconds deadline, Ready ready) {
+    while (!ready())
+      if (check(punctual_monitor_wait_until(handle_.get(), deadline.count())) == 1)
+        return ready();
+    return true;
+  }
+  void notify_one() { check(punctual_monitor_notify_one(handle_.get())); }
+  void notify_all() { check(punctual_monitor_notify_all(handle_.get())); }
+
+private:
+  owned<punctual_monitor, punctual_monitor_drop> handle_;
+};
+
+// SCHED_DEADLINE for the calling thread, until this ends.
+class deadline {
+public:
+  deadline(nanoseconds runtime, nanoseconds deadline, nanoseconds period) {
+    check(punctual_deadline_new(nullptr, runtime.count(), deadline.count(), period.count(),
+                                handle_.out()));
+  }
+  void end_job() { check(punctual_deadline_end_job(handle_.get())); }
+  std::uint64_t overruns() const {
+    std::uint64_t overruns = 0;
+    check(punctual_deadline_overruns(handle_.get(), &overruns));
+    return overruns;
+  }
+
+private:
+  owned<punctual_deadline, punctual_deadline_drop> handle_;
+};
+
+// Sees system calls of the calling thread in its regions.
+class system_call_guard {
+public:
+  system_call_guard() { check(punctual_system_call_guard_new(nullptr, handle_.out())); }
+  template <typename Work> void region(Work work) {
+    struct leave {
+      punctual_system_call_guard *guard;
+      ~leave() { punctual_system_call_guard_leave(guard); }
+    } leave{handle_.get()};
+    check(punctual_system_call_guard_enter(handle_.get()));
+    work();
+  }
+  punctual_violations_t violations() const {
+    punctual_violations_t seen{};
+    seen.size = sizeof seen;
+    check(punctual_system_call_guard_violations(handle_.get(), &seen));
+    return seen;
+  }
+
+private:
+  owned<punctual_system_call_guard, punctual_system_call_guard_drop> handle_;
+};
+
+// Holds the segments of a TCP socket back until its end.
+class tcp_cork {
+public:
+  explicit tcp_cork(int fd) : fd_(fd) { check(punctual_tcp_cork(fd)); }
+  tcp_cork(const tcp_cork &) = delete;
+  tcp_cork &operator=(const tcp_cork &) = delete;
+  ~tcp_cork() { punctual_tcp_uncork(fd_); }
+
+private:
+  int fd_;
+};
+
+inline void tcp_send_at_once(int fd) { check(punctual_tcp_send_at_once(fd)); }
+
+} // namespace punctual
+
+#endif // PUNCTUAL_HPP

@@ -1,0 +1,93 @@
+//! A deadline thread.
+
+use std::ffi::{c_int, c_void};
+
+use punctual_rt::DeadlineThread;
+
+use crate::error::{Failure, answer};
+use crate::handle::{Object, end, fits, get, put};
+use crate::thread::duration;
+
+/// Storage of the caller's for the deadline policy of a thread; its content is the library's own.
+#[repr(C)]
+pub struct punctual_deadline_t {
+    /// Not to be touched.
+    pub reserved: [u64; 12],
+}
+const _: () = fits::<DeadlineThread, punctual_deadline_t>();
+
+/// What a handle points to.
+pub struct punctual_deadline(());
+/// The owner's handle of the deadline policy of a thread, to be dropped once.
+pub type punctual_deadline_h = *mut punctual_deadline;
+/// A borrowed handle of the deadline policy of a thread.
+pub type punctual_deadline_h_ref = *mut punctual_deadline;
+
+/// Ends the deadline policy of a thread; NULL is none. Its storage is the caller's again.
+///
+/// # Safety
+/// A handle that was made and not dropped, which nobody uses any more.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn punctual_deadline_drop(handle: punctual_deadline_h) {
+    let _ = answer(|| {
+        // SAFETY: as the caller promises.
+        unsafe { end(handle.cast::<Object<DeadlineThread>>()) };
+        Ok(())
+    });
+}
+
+/// Gives the calling thread SCHED_DEADLINE, with a signal (SIGXCPU) for each time that it
+/// used its runtime up. Dropped, it has its former policy again. Errors: EPERM; EBUSY
+/// where no bandwidth is left, or the signal is taken; EINVAL.
+///
+/// # Safety
+/// `storage` is NULL or a punctual_deadline_t; `handle` may be written to.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn punctual_deadline_new(
+    storage: *mut punctual_deadline_t,
+    runtime_ns: i64,
+    deadline_ns: i64,
+    period_ns: i64,
+    handle: *mut punctual_deadline_h,
+) -> c_int {
+    answer(|| {
+        let runtime = duration(runtime_ns, "runtime_ns")?;
+        let deadline = duration(deadline_ns, "deadline_ns")?;
+        let period = duration(period_ns, "period_ns")?;
+        let make = || Ok(DeadlineThread::new(runtime, deadline, period)?);
+        // SAFETY: as the caller promises; the storage is large enough.
+        unsafe { put(storage.cast::<c_void>(), handle.cast(), make) }
+    })
+}
+
+/// Gives the rest of the runtime back until the next period begins.
+///
+/// # Safety
+/// `handle` is of the calling thread.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn punctual_deadline_end_job(handle: punctual_deadline_h_ref) -> c_int {
+    answer(|| {
+        // SAFETY: as the caller promises.
+        unsafe { get::<DeadlineThread>(handle.cast())? }.end_job();
+        Ok(())
+    })
+}
+
+/// How often the runtime was used up.
+///
+/// # Safety
+/// `handle` is of the calling thread; `overruns` may be written to.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn punctual_deadline_overruns(
+    handle: punctual_deadline_h_ref,
+    overruns: *mut u64,
+) -> c_int {
+    answer(|| {
+        // SAFETY: as the caller promises.
+        let found = unsafe { get::<DeadlineThread>(handle.cast())? }.overruns();
+        // SAFETY: as the caller promises.
+        let place = unsafe { overruns.as_mut() };
+        *place.ok_or_else(|| Failure::null("overruns"))? = found;
+        Ok(())
+    })
+}

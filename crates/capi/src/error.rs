@@ -1,0 +1,102 @@
+//! Errors as numbers, with their message beside them.
+
+use std::cell::RefCell;
+use std::ffi::{CString, c_char, c_int};
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use punctual_rt::Error;
+
+thread_local! {
+    static MESSAGE: RefCell<CString> = RefCell::new(CString::default());
+}
+
+/// Why a call failed.
+pub(crate) struct Failure {
+    number: c_int,
+    message: String,
+}
+
+impl Failure {
+    pub(crate) fn new(number: c_int, message: impl Into<String>) -> Self {
+        Self {
+            number,
+            message: message.into(),
+        }
+    }
+
+    /// A pointer that must not be NULL.
+    pub(crate) fn null(what: &str) -> Self {
+        Self::new(libc::EINVAL, format!("{what} is NULL"))
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        let of = |source: &io::Error| source.raw_os_error().unwrap_or(libc::EIO);
+        let number = match &error {
+            error if error.is_privilege() => match error {
+                Error::MemoryLockRefused { source, .. } => of(source),
+                _ => libc::EPERM,
+            },
+            Error::Os { source, .. } | Error::SpawnFailed { source, .. } => of(source),
+            Error::NoSuchThread { .. } => libc::ESRCH,
+            Error::DeadlineOverbooked { .. }
+            | Error::AffinityOfDeadlineThread { .. }
+            | Error::SignalTaken { .. } => libc::EBUSY,
+            Error::NotSupported { .. } | Error::ClockUnsupported { .. } => libc::EOPNOTSUPP,
+            _ => libc::EINVAL,
+        };
+        Self::new(number, error.to_string())
+    }
+}
+
+impl From<punctual_app::Error> for Failure {
+    fn from(error: punctual_app::Error) -> Self {
+        use punctual_app::Error;
+        let number = match &error {
+            Error::Os { source, .. } => source.raw_os_error().unwrap_or(libc::EIO),
+            Error::NoLaneLeft { .. } => libc::ENOSPC,
+            Error::NoSeal => libc::EOPNOTSUPP,
+            _ => libc::EINVAL,
+        };
+        Self::new(number, error.to_string())
+    }
+}
+
+/// Runs what can fail: 0, or a negative errno with the message kept.
+#[inline]
+pub(crate) fn answer(work: impl FnOnce() -> Result<(), Failure>) -> c_int {
+    number(|| work().map(|()| 0))
+}
+
+/// The same for a function that returns a number that is not negative.
+#[inline]
+pub(crate) fn number(work: impl FnOnce() -> Result<c_int, Failure>) -> c_int {
+    match catch_unwind(AssertUnwindSafe(work)) {
+        Ok(Ok(number)) => number,
+        Ok(Err(failure)) => keep(failure),
+        Err(_) => keep(Failure::new(
+            libc::ENOTRECOVERABLE,
+            "a panic inside of libpunctual_kit, which is a bug",
+        )),
+    }
+}
+
+#[cold]
+fn keep(failure: Failure) -> c_int {
+    // No message of ours has a zero byte; what it quotes may.
+    let text = failure.message.replace('\0', "?");
+    MESSAGE.with_borrow_mut(|message| *message = CString::new(text).unwrap_or_default());
+    -failure.number
+}
+
+/// Why the last call of this thread failed that did: a text that stays until the next one
+/// fails. It says which right is missing and how to get it. Never NULL.
+#[unsafe(no_mangle)]
+pub extern "C" fn punctual_last_error() -> *const c_char {
+    // A thread that is about to end has no message any more.
+    MESSAGE
+        .try_with(|message| message.borrow().as_ptr())
+        .unwrap_or(c"".as_ptr())
+}

@@ -1,0 +1,92 @@
+//! Objects in storage of the caller's or of the heap.
+
+use std::ffi::c_void;
+
+use crate::error::Failure;
+use crate::sized::check_alignment;
+
+/// What a handle points to.
+pub(crate) struct Object<T> {
+    /// Whether it is in a box of ours.
+    boxed: bool,
+    pub(crate) value: T,
+}
+
+/// Puts a value into `storage`, or into a box where that is NULL, and says where.
+///
+/// # Safety
+/// `storage` is NULL or as large as an `Object<T>`; `handle` is NULL or may be written to.
+pub(crate) unsafe fn put<T>(
+    storage: *mut c_void,
+    handle: *mut *mut c_void,
+    make: impl FnOnce() -> Result<T, Failure>,
+) -> Result<(), Failure> {
+    if handle.is_null() {
+        return Err(Failure::null("the handle"));
+    }
+    check_alignment(storage, align_of::<Object<T>>())?;
+    let boxed = storage.is_null();
+    let object = Object {
+        boxed,
+        value: make()?,
+    };
+    let place = match boxed {
+        true => Box::into_raw(Box::new(object)),
+        false => {
+            let place = storage.cast::<Object<T>>();
+            // SAFETY: large enough, as the caller promises, and aligned.
+            unsafe { place.write(object) };
+            place
+        }
+    };
+    // SAFETY: not null, and may be written to.
+    unsafe { handle.write(place.cast()) };
+    Ok(())
+}
+
+/// The object of a handle.
+///
+/// # Safety
+/// `handle` is NULL or an object that was put, was not dropped, and that nobody else
+/// uses during the borrow unless `T` is shared by its own rules.
+pub(crate) unsafe fn get<'a, T>(handle: *mut Object<T>) -> Result<&'a mut T, Failure> {
+    // SAFETY: as the caller promises.
+    unsafe { handle.as_mut() }
+        .map(|object| &mut object.value)
+        .ok_or_else(|| Failure::null("the handle"))
+}
+
+/// As [`get`], for objects that threads share.
+///
+/// # Safety
+/// `handle` is NULL or an object that was put and was not dropped.
+pub(crate) unsafe fn share<'a, T: Sync>(handle: *mut Object<T>) -> Result<&'a T, Failure> {
+    // SAFETY: as the caller promises.
+    unsafe { handle.as_ref() }
+        .map(|object| &object.value)
+        .ok_or_else(|| Failure::null("the handle"))
+}
+
+/// Ends an object. NULL is none.
+///
+/// # Safety
+/// `handle` is NULL or an object that was put, and was not dropped.
+pub(crate) unsafe fn end<T>(handle: *mut Object<T>) {
+    // SAFETY: as the caller promises.
+    let Some(object) = (unsafe { handle.as_ref() }) else {
+        return;
+    };
+    // SAFETY: made by `put` in one of the two ways, and nobody uses it any more.
+    unsafe {
+        match object.boxed {
+            true => drop(Box::from_raw(handle)),
+            false => handle.drop_in_place(),
+        }
+    }
+}
+
+/// That an object of `T` fits into storage `S`; to be evaluated when this is compiled.
+pub(crate) const fn fits<T, S>() {
+    assert!(size_of::<Object<T>>() <= size_of::<S>());
+    assert!(align_of::<Object<T>>() <= align_of::<S>());
+}

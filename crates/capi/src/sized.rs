@@ -1,0 +1,95 @@
+//! Structures that begin with their size: a later library reads those of an earlier
+//! program, and an earlier one refuses what it does not know.
+
+use std::ffi::c_void;
+
+use crate::error::Failure;
+
+/// A structure of numbers whose first field is its size.
+///
+/// # Safety
+/// `repr(C)`, begins with a `usize`, and any bytes are a valid value.
+pub(crate) unsafe trait Sized_: Copy {
+    /// Its name, for messages.
+    const NAME: &'static str;
+}
+
+/// Reads one that the caller filled.
+///
+/// # Safety
+/// `from` is NULL or points to as many bytes as its first field says.
+pub(crate) unsafe fn read<T: Sized_>(from: *const T) -> Result<T, Failure> {
+    // SAFETY: as the caller promises.
+    let size = unsafe { size_of_caller(from)? };
+    let known = size_of::<T>();
+    let extra = from.cast::<u8>();
+    for place in known..size {
+        // SAFETY: within the size that the caller says.
+        if unsafe { extra.add(place).read() } != 0 {
+            let why = format!("{} has a field that this library does not know", T::NAME);
+            return Err(Failure::new(libc::E2BIG, why));
+        }
+    }
+    // SAFETY: at least as many bytes as it has, any of which are a value.
+    Ok(unsafe { from.read() })
+}
+
+/// Writes one to where the caller said how much there is.
+///
+/// # Safety
+/// `to` is NULL or points to as many bytes as its first field says.
+pub(crate) unsafe fn write<T: Sized_>(to: *mut T, value: T) -> Result<(), Failure> {
+    // SAFETY: as the caller promises.
+    unsafe {
+        let size = size_of_caller(to)?;
+        to.write(value);
+        to.cast::<usize>().write(size);
+    }
+    Ok(())
+}
+
+/// # Safety
+/// As for [`read`].
+unsafe fn size_of_caller<T: Sized_>(from: *const T) -> Result<usize, Failure> {
+    if from.is_null() {
+        return Err(Failure::null(T::NAME));
+    }
+    // SAFETY: it begins with its size.
+    let size = unsafe { from.cast::<usize>().read() };
+    match size >= size_of::<T>() && size <= 4096 {
+        true => Ok(size),
+        false => Err(Failure::new(
+            libc::EINVAL,
+            format!(
+                "size of {} is {size}: set it to sizeof ({} bytes here)",
+                T::NAME,
+                size_of::<T>()
+            ),
+        )),
+    }
+}
+
+/// A `char` string of the caller's.
+///
+/// # Safety
+/// NULL, or ends in a zero byte.
+pub(crate) unsafe fn text<'a>(
+    from: *const std::ffi::c_char,
+    what: &str,
+) -> Result<&'a str, Failure> {
+    if from.is_null() {
+        return Err(Failure::null(what));
+    }
+    // SAFETY: as the caller promises.
+    let text = unsafe { std::ffi::CStr::from_ptr(from) };
+    text.to_str()
+        .map_err(|_| Failure::new(libc::EINVAL, format!("{what} is not UTF-8")))
+}
+
+/// Storage is aligned as the object in it, or refused.
+pub(crate) fn check_alignment(storage: *const c_void, align: usize) -> Result<(), Failure> {
+    match storage.addr().is_multiple_of(align) {
+        true => Ok(()),
+        false => Err(Failure::new(libc::EINVAL, "the storage is not aligned")),
+    }
+}

@@ -1,0 +1,110 @@
+//! Policy, CPUs, memory and clock of the calling thread.
+
+use std::ffi::c_int;
+use std::time::Duration;
+
+use punctual_rt::{Clock, LockMode, Policy, ThreadRef};
+
+use crate::error::{Failure, answer};
+use crate::sized::{Sized_, read};
+
+/// A duration of the caller's, which is not negative.
+pub(crate) fn duration(ns: i64, what: &str) -> Result<Duration, Failure> {
+    let positive = u64::try_from(ns).map(Duration::from_nanos);
+    positive.map_err(|_| Failure::new(libc::EINVAL, format!("{what} is {ns}, below 0")))
+}
+
+/// A scheduling policy.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct punctual_policy_t {
+    /// sizeof this structure.
+    pub size: usize,
+    /// SCHED_OTHER, SCHED_BATCH, SCHED_IDLE, SCHED_FIFO or SCHED_RR of sched.h.
+    pub policy: i32,
+    /// 1 to 99 for SCHED_FIFO and SCHED_RR.
+    pub priority: i32,
+    /// -20 to 19 for SCHED_OTHER and SCHED_BATCH.
+    pub nice: i32,
+    /// 0.
+    pub reserved: i32,
+}
+
+// SAFETY: numbers, the first of which is the size.
+unsafe impl Sized_ for punctual_policy_t {
+    const NAME: &'static str = "punctual_policy_t";
+}
+
+/// Gives the calling thread a policy. Errors: EPERM, with the limit and how to raise it
+/// in the message; EINVAL. SCHED_DEADLINE: punctual_deadline_new().
+///
+/// # Safety
+/// `policy` says its size.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn punctual_set_policy(policy: *const punctual_policy_t) -> c_int {
+    answer(|| {
+        // SAFETY: as the caller promises.
+        let wanted = unsafe { read(policy)? };
+        let priority = u8::try_from(wanted.priority).unwrap_or(u8::MAX);
+        let nice = wanted.nice;
+        let policy = match wanted.policy {
+            libc::SCHED_OTHER => Policy::Other { nice },
+            libc::SCHED_BATCH => Policy::Batch { nice },
+            libc::SCHED_IDLE => Policy::Idle,
+            libc::SCHED_FIFO => Policy::Fifo { priority },
+            libc::SCHED_RR => Policy::RoundRobin { priority },
+            other => {
+                let why = format!("policy number {other} is none that can be set here");
+                return Err(Failure::new(libc::EINVAL, why));
+            }
+        };
+        Ok(punctual_rt::set_policy(ThreadRef::Current, &policy)?)
+    })
+}
+
+/// The highest real-time priority that this process may have; 0: none.
+#[unsafe(no_mangle)]
+pub extern "C" fn punctual_max_priority() -> c_int {
+    c_int::from(punctual_rt::max_permitted_priority())
+}
+
+/// Binds the calling thread to `count` CPUs. Errors: EINVAL for one that is not there,
+/// offline, or outside of the cpuset.
+///
+/// # Safety
+/// `cpus` points to `count` numbers.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn punctual_set_affinity(cpus: *const u32, count: usize) -> c_int {
+    answer(|| {
+        if cpus.is_null() {
+            return Err(Failure::null("cpus"));
+        }
+        // SAFETY: as the caller promises.
+        let cpus = unsafe { std::slice::from_raw_parts(cpus, count) };
+        Ok(punctual_rt::affinity::set(ThreadRef::Current, cpus)?)
+    })
+}
+
+/// Keeps all memory of this process in RAM, that of later, too, each page from its first
+/// touch on; until the process ends. Errors: ENOMEM or EPERM with the limit in the
+/// message.
+#[unsafe(no_mangle)]
+pub extern "C" fn punctual_lock_memory() -> c_int {
+    answer(|| {
+        // For good: C has no scope that would end it.
+        std::mem::forget(punctual_rt::lock_process_memory(LockMode::OnFault)?);
+        Ok(())
+    })
+}
+
+/// Touches so many bytes of the calling thread's stack. Errors: EINVAL where it has less.
+#[unsafe(no_mangle)]
+pub extern "C" fn punctual_prefault_stack(bytes: usize) -> c_int {
+    answer(|| Ok(punctual_rt::prefault_stack(bytes)?))
+}
+
+/// CLOCK_MONOTONIC now, in nanoseconds. No system call on the common clock sources.
+#[unsafe(no_mangle)]
+pub extern "C" fn punctual_now_ns() -> i64 {
+    Clock::Monotonic.now().as_nanos().cast_signed()
+}

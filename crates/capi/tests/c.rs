@@ -1,0 +1,129 @@
+//! The header and the library, as C11 and C++17 programs use them: each example is
+//! compiled with all warnings as errors, and run.
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+const EXAMPLES: [&str; 5] = [
+    "control_loop",
+    "cache_pair",
+    "shared_state",
+    "deadline_task",
+    "tcp_sender",
+];
+
+/// A language: the compiler, its standard, and the ending of a source.
+const C: (&str, &str, &str) = ("cc", "-std=c11", "c");
+const CPP: (&str, &str, &str) = ("c++", "-std=c++17", "cpp");
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The library that was built for this test, beside it.
+fn library() -> PathBuf {
+    let folder = std::env::current_exe().unwrap();
+    let folder = folder.parent().unwrap();
+    let places = [folder.to_owned(), folder.parent().unwrap().to_owned()];
+    let found = places.iter().map(|place| place.join("libpunctual_kit.a"));
+    found.into_iter().find(|path| path.exists()).unwrap()
+}
+
+/// Whether there is this compiler; says so where there is none.
+fn has(compiler: &str) -> bool {
+    let there = Command::new(compiler).arg("--version").output().is_ok();
+    if !there {
+        punctual_testing::skip!("no compiler {compiler}");
+    }
+    there
+}
+
+fn compile((compiler, standard, _): (&str, &str, &str), source: &Path, program: &Path) -> Output {
+    Command::new(compiler)
+        .args([standard, "-Wall", "-Wextra", "-Werror", "-pedantic", "-O1"])
+        .arg("-I")
+        .arg(root().join("include"))
+        .arg(source)
+        .arg(library())
+        .args(["-lpthread", "-ldl", "-lm", "-o"])
+        .arg(program)
+        .output()
+        .unwrap()
+}
+
+fn text(output: &Output) -> String {
+    let bytes = [&output.stdout[..], &output.stderr[..]].concat();
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+fn examples_run(language: (&str, &str, &str)) {
+    if !has(language.0) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    for name in EXAMPLES {
+        let source = root().join(format!("examples/{name}.{}", language.2));
+        let program = folder.path().join(name);
+        let output = compile(language, &source, &program);
+        assert!(output.status.success(), "{name}: {}", text(&output));
+        let mut command = Command::new(&program);
+        if name == "control_loop" {
+            command.arg("200");
+        }
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{name}: {}", text(&output));
+        assert!(!output.stdout.is_empty(), "{name}");
+    }
+}
+
+#[test]
+fn the_examples_in_c_are_built_and_run() {
+    examples_run(C);
+}
+
+#[test]
+fn the_examples_in_cpp_are_built_and_run() {
+    examples_run(CPP);
+}
+
+/// What a caller may get wrong is an error number with a message, and no crash.
+#[test]
+fn wrong_arguments_are_refused() {
+    for language in [C, CPP] {
+        if !has(language.0) {
+            continue;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let program = folder.path().join("wrong");
+        let source = folder.path().join(format!("wrong.{}", language.2));
+        std::fs::copy(root().join("tests/wrong.c"), &source).unwrap();
+        let output = compile(language, &source, &program);
+        assert!(output.status.success(), "{}", text(&output));
+        let output = Command::new(&program).output().unwrap();
+        assert!(output.status.success(), "{}", text(&output));
+    }
+}
+
+/// What pkg-config says is enough to link with.
+#[test]
+fn the_template_of_pkg_config_names_the_library() {
+    let template = std::fs::read_to_string(root().join("punctual-kit.pc.in")).unwrap();
+    let file = template
+        .replace("@prefix@", "/opt/punctual")
+        .replace("@version@", env!("CARGO_PKG_VERSION"));
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("punctual-kit.pc"), file).unwrap();
+    let output = Command::new("pkg-config")
+        .args(["--cflags", "--libs", "punctual-kit"])
+        .env("PKG_CONFIG_PATH", folder.path())
+        .output();
+    let Ok(output) = output else {
+        punctual_testing::skip!("no pkg-config");
+        return;
+    };
+    let said = text(&output);
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains("-I/opt/punctual/include"), "{said}");
+    assert!(said.contains("-lpunctual_kit"), "{said}");
+}

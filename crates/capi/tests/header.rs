@@ -1,0 +1,35 @@
+//! The header that is kept is the one that the source makes.
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
+
+use std::path::Path;
+
+#[test]
+fn the_header_is_up_to_date() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let config = cbindgen::Config::from_file(root.join("cbindgen.toml")).unwrap();
+    let bindings = cbindgen::Builder::new()
+        .with_src(root.join("src/lib.rs"))
+        .with_config(config);
+    let bindings = [
+        "deadline", "error", "figures", "guard", "monitor", "periodic", "tcp", "thread",
+    ]
+    .into_iter()
+    .fold(bindings, |all, file| {
+        all.with_src(root.join(format!("src/{file}.rs")))
+    })
+    .generate()
+    .unwrap();
+    let mut made = Vec::new();
+    bindings.write(&mut made);
+    let made = String::from_utf8(made).unwrap();
+    let path = root.join("include/punctual.h");
+    if std::env::var_os("PUNCTUAL_WRITE_HEADER").is_some() {
+        std::fs::write(&path, &made).unwrap();
+    }
+    let kept = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        kept == made,
+        "include/punctual.h is not what the source makes: \
+         PUNCTUAL_WRITE_HEADER=1 cargo test -p punctual-capi --test header"
+    );
+}
