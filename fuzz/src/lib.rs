@@ -2,12 +2,15 @@
 
 #[path = "../../crates/store/tests/sound/mod.rs"]
 mod blobs;
+#[path = "../../crates/app/tests/sound/mod.rs"]
+mod figures_of_a_process;
 #[path = "../../crates/trace/tests/sound/mod.rs"]
 mod kept;
 #[path = "../../crates/formats/tests/sound/mod.rs"]
 mod sound;
 
 pub use blobs::{attachment, chunk};
+pub use figures_of_a_process::figures;
 pub use kept::pages;
 
 /// Reads `bytes` with the importer called `name`: an error, or a recording of

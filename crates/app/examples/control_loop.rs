@@ -20,7 +20,7 @@ const BUDGET_NS: u64 = 100_000;
 
 type Failure = Box<dyn Error + Send + Sync>;
 
-fn main() -> Result<(), Failure> {
+pub(crate) fn main() -> Result<(), Failure> {
     let seconds = std::env::args()
         .nth(1)
         .map_or(Ok(10), |text| text.parse())?;
@@ -42,7 +42,7 @@ fn main() -> Result<(), Failure> {
     thread.join()?
 }
 
-fn control(length: Duration) -> Result<(), Failure> {
+pub(crate) fn control(length: Duration) -> Result<(), Failure> {
     let figures = Figures::create("control-loop", 2)?;
     let period_ns = PERIOD.as_nanos() as u64;
     let mut latency = figures.lane(&LaneSpec {

@@ -1,6 +1,8 @@
 //! What an application counts is what is read; what is no figures is refused.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)] // helpers of tests are tests
 
+mod sound;
+
 use std::fs::File;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -9,8 +11,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use proptest::prelude::*;
 use punctual_app::find::{self, Refusal};
 use punctual_app::layout::{self, header, lane};
-use punctual_app::{Error, Figures, Identity, Kind, LaneSpec, Reader, Unfit};
-use punctual_grid::{BUCKETS, index_of};
+use punctual_app::{Error, Figures, Kind, LaneSpec, Reader, Unfit};
+use punctual_grid::index_of;
+use sound::{WRITER, bytes_of, image};
 
 const SPEC: LaneSpec<'static> = LaneSpec {
     name: "control",
@@ -228,37 +231,6 @@ fn a_process_that_is_not_there_is_named() {
     );
 }
 
-const WRITER: Identity = Identity {
-    boot_id: [1, 2],
-    start_ticks: 3,
-};
-
-/// Figures of one lane, as words.
-fn image() -> Vec<u64> {
-    let mut words = vec![0; layout::total_bytes(1) / layout::WORD];
-    for (place, value) in [
-        (header::MAGIC, layout::MAGIC),
-        (header::ABI, layout::ABI_VERSION.into()),
-        (header::TOTAL_BYTES, layout::total_bytes(1) as u64),
-        (header::LANE_BYTES, layout::LANE_BYTES as u64),
-        (header::LANES, 1),
-        (header::LANES_USED, 1),
-        (header::BUCKETS, BUCKETS as u64),
-        (header::RING_ENTRIES, layout::RING_ENTRIES as u64),
-        (header::BOOT_ID, 1),
-        (header::BOOT_ID + 1, 2),
-        (header::START_TICKS, 3),
-        (header::CLOCK, 1),
-    ] {
-        words[place] = value;
-    }
-    words
-}
-
-fn bytes_of(words: &[u64]) -> Vec<u8> {
-    words.iter().flat_map(|word| word.to_ne_bytes()).collect()
-}
-
 #[test]
 fn each_damage_is_named() {
     let whole = bytes_of(&image());
@@ -305,32 +277,26 @@ fn each_damage_is_named() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whatever a process writes into its lane, reading ends and is bounded.
+    /// Whatever a process writes into its figures, reading ends and is bounded.
     #[test]
     fn no_content_makes_the_reader_fail(
-        words in prop::collection::vec((0..lane::WORDS, any::<u64>()), 0..40),
+        words in prop::collection::vec((0..lane::WORDS as u32, any::<u64>()), 0..40),
         head in prop_oneof![any::<u64>(), 0..200_u64],
-        from in any::<u64>(),
+        rest in prop::collection::vec(any::<u8>(), 0..11),
     ) {
-        let mut all = image();
-        for (place, value) in words {
-            all[layout::HEADER_WORDS + place] = value;
-        }
-        all[layout::HEADER_WORDS + lane::RING_HEAD] = head;
-        let bytes = bytes_of(&all);
-        let reader = Reader::new(&bytes[..], &WRITER).unwrap();
-        prop_assert!(reader.lanes().unwrap()[0].name.chars().all(|c| !c.is_control()));
-        let snapshot = reader.snapshot(0).unwrap();
-        prop_assert_eq!(snapshot.buckets.len(), BUCKETS);
-        for from in [0, head, from] {
-            prop_assert!(reader.ring(0, from).unwrap().entries.len() <= layout::RING_ENTRIES);
-        }
-        prop_assert!(reader.snapshot(1).is_err());
+        let first = layout::HEADER_WORDS as u32;
+        let head = (lane::RING_HEAD as u32, head);
+        let patches = words.into_iter().chain([head]).flat_map(|(place, value)| {
+            let place = (first + place).to_le_bytes();
+            place.into_iter().chain(value.to_le_bytes()).collect::<Vec<u8>>()
+        });
+        sound::figures(&patches.chain(rest).collect::<Vec<u8>>());
     }
 
     /// A file of any bytes is refused.
     #[test]
     fn no_bytes_make_it_fail(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
         prop_assert!(Reader::new(&bytes[..], &WRITER).is_err());
+        sound::figures(&bytes);
     }
 }

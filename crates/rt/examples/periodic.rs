@@ -5,11 +5,12 @@
 use std::time::Duration;
 
 use punctual_rt::{
-    Clock, Error, LockMode, Nanosleep, PeriodicWait, Policy, ThreadBuilder, Wake,
-    lock_process_memory, max_permitted_priority, thread_usage,
+    Error, LockMode, OverrunPolicy, Periodic, Policy, ThreadBuilder, lock_process_memory,
+    max_permitted_priority, thread_usage,
 };
 
-fn main() -> Result<(), Error> {
+/// Runs it.
+pub(crate) fn main() -> Result<(), Error> {
     let _locked = lock_process_memory(LockMode::OnFault)
         .inspect_err(|error| println!("memory not locked: {error}"))
         .ok();
@@ -30,26 +31,25 @@ fn main() -> Result<(), Error> {
 }
 
 fn run() -> Result<(), Error> {
-    let period = Duration::from_millis(1);
-    let clock = Clock::Monotonic;
-    let mut wait = Nanosleep::new(clock)?;
-    let mut deadline = clock.now() + period;
-    let (mut worst, mut missed) = (Duration::ZERO, 0_u32);
+    let mut periodic = Periodic::new(Duration::from_millis(1), OverrunPolicy::Skip)?;
+    let mut worst = 0;
     let before = thread_usage();
-    for _ in 0..1_000 {
-        while wait.wait_until(deadline)? == Wake::Interrupted {}
+    while periodic.account().run < 1_000 {
+        // None: a signal handler ran; here a stop flag would be looked at.
+        let Some(job) = periodic.wait()? else {
+            continue;
+        };
         // The work would be here.
-        let late = clock.now().saturating_duration_since(deadline);
-        worst = worst.max(late);
-        deadline += period;
-        // A period that is gone is counted, not caught up with.
-        while deadline < clock.now() {
-            deadline += period;
-            missed += 1;
-        }
+        worst = worst.max(job.latency_ns());
     }
     let after = thread_usage();
-    println!("worst latency {worst:?}, missed {missed} periods");
+    let account = periodic.account();
+    println!(
+        "worst latency {:?}, missed {} of {} periods",
+        Duration::from_nanos(worst),
+        account.missed,
+        account.due
+    );
     println!(
         "page faults {}, CPU time {:?}",
         after.minor_faults - before.minor_faults,

@@ -69,6 +69,18 @@ pub(crate) const MACHINES: &[Machine] = &[
                 reads: &[],
             },
             Suite {
+                package: "punctual-rt",
+                target: Target::Integration("examples"),
+                arguments: &[],
+                reads: &[],
+            },
+            Suite {
+                package: "punctual-app",
+                target: Target::Integration("figures"),
+                arguments: &[],
+                reads: &[],
+            },
+            Suite {
                 package: "punctual-host",
                 target: Target::Integration("live"),
                 arguments: &[],

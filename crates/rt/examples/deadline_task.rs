@@ -1,0 +1,27 @@
+//! A deadline task: 1 ms of work in each 10 ms, and a count of the times that its runtime
+//! was used up.
+#![allow(clippy::print_stdout)] // an example's output is what it is for
+
+use std::time::Duration;
+
+use punctual_rt::{DeadlineThread, Error, spin_for};
+
+/// Runs it.
+pub(crate) fn main() -> Result<(), Error> {
+    let ms = Duration::from_millis;
+    let task = match DeadlineThread::new(ms(2), ms(10), ms(10)) {
+        Ok(task) => task,
+        Err(error) => {
+            // No right, or no bandwidth left: it says which.
+            println!("without a deadline: {error}");
+            return Ok(());
+        }
+    };
+    for _ in 0..20 {
+        // The work.
+        spin_for(ms(1));
+        task.end_job();
+    }
+    println!("20 jobs, {} overruns", task.overruns());
+    Ok(())
+}
