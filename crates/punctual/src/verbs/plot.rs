@@ -14,7 +14,7 @@ use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output::{self, Output};
 
-pub(super) const VERB: Verb = Verb::of::<PlotFile>();
+pub(super) const VERB: Verb = Verb::of::<PlotFile>("plot");
 
 type Draw = fn(&[&Recording], &PlotOptions) -> Result<Plot, ReportError>;
 
@@ -40,7 +40,6 @@ const OF_ONE: [&str; 2] = ["timeline", "matrix"];
 
 /// Draw recordings as SVG or PNG
 #[derive(Parser)]
-#[command(name = "plot")]
 struct PlotFile {
     #[command(flatten)]
     selected: Recordings,

@@ -12,11 +12,10 @@ use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output;
 
-pub(super) const VERB: Verb = Verb::of::<Probes>();
+pub(super) const VERB: Verb = Verb::of::<Probes>("probes");
 
 /// List the probes, or show the documentation of one
 #[derive(Parser)]
-#[command(name = "probes")]
 struct Probes {
     /// Probe to show
     #[arg(value_name = "PROBE")]

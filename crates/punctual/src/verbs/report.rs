@@ -16,7 +16,7 @@ use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output::{self, Output};
 
-pub(super) const VERB: Verb = Verb::of::<Report>();
+pub(super) const VERB: Verb = Verb::of::<Report>("report");
 
 type Render = fn(&[Recording], &Context, &Store) -> Result<String>;
 
@@ -86,7 +86,6 @@ static FORMS: [Form; 4] = [
 
 /// Write a report: HTML, Markdown, JUnit XML or text
 #[derive(Parser)]
-#[command(name = "report")]
 struct Report {
     #[command(flatten)]
     selected: Recordings,

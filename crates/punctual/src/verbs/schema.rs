@@ -15,7 +15,7 @@ use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output;
 
-pub(super) const VERB: Verb = Verb::of::<SchemaOf>();
+pub(super) const VERB: Verb = Verb::of::<SchemaOf>("schema");
 
 /// A type of JSON document.
 struct Form {
@@ -61,7 +61,6 @@ const fn form<T: schemars::JsonSchema>(name: &'static str, of: &'static str) -> 
 
 /// Print the JSON Schema of a recording, comparison, audit or other output
 #[derive(Parser)]
-#[command(name = "schema")]
 struct SchemaOf {
     /// Type to describe
     #[arg(value_name = "OF", value_parser = names(), default_value = "recording")]

@@ -31,7 +31,7 @@ const OF_COMMAND: Nanos = Nanos::from_secs(2);
 /// drifts. Settings are changed as by `punctual tune`: with a journal, and undone at the
 /// end, or by the next command where this one is killed.
 #[derive(Parser, Clone, Debug)]
-#[command(name = "experiment", after_help = EXITS, args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
+#[command(after_help = EXITS, args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
 pub(super) struct Options {
     #[command(subcommand)]
     pub(super) stored: Option<Stored>,

@@ -15,7 +15,7 @@ use crate::exit::Exit;
 
 pub(in crate::verbs) use recorded::{ExplainedJson, OutlierJson};
 
-pub(super) const VERB: Verb = Verb::of::<Explain>();
+pub(super) const VERB: Verb = Verb::of::<Explain>("explain");
 
 const AFTER: &str = "With --pid or --comm each wake-up of the threads is watched, and each wait above the \
              threshold explained: from the wake-up to the CPU, or from a preemption or stop to \
@@ -23,7 +23,7 @@ const AFTER: &str = "With --pid or --comm each wake-up of the threads is watched
 
 /// Explain outliers of a recording, or late wake-ups of an application
 #[derive(Parser)]
-#[command(name = "explain", after_help = AFTER)]
+#[command(after_help = AFTER)]
 struct Explain {
     #[command(flatten)]
     selected: OneRecording,
