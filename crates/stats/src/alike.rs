@@ -117,7 +117,7 @@ pub(crate) fn known(sides: [&[&Recording]; 2]) -> Known {
 }
 
 /// How a recording was measured, by name; `None` where its source does not say.
-fn measurement(recording: &Recording) -> BTreeMap<String, Option<String>> {
+pub(crate) fn measurement(recording: &Recording) -> BTreeMap<String, Option<String>> {
     let mut rows = BTreeMap::new();
     let asked = recording.probe.parameters.iter();
     // Of these counts what the threads got, below.
@@ -208,7 +208,7 @@ fn plain(value: &Value) -> String {
 /// The facts of a machine by their path in JSON (`kernel.release`); of CPUs that
 /// are alike in one, together. `None` where a fact is not known. What is the name
 /// of the thing itself, or changes by itself, is left out.
-fn facts(recording: &Recording) -> BTreeMap<String, Option<String>> {
+pub(crate) fn facts(recording: &Recording) -> BTreeMap<String, Option<String>> {
     const LEFT_OUT: [&str; 3] = ["memory.total_bytes", "clock.available", "distribution.id"];
     let mut rows = BTreeMap::new();
     // What is plain data always serialises.

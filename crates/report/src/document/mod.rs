@@ -23,6 +23,7 @@ mod outlier;
 mod recording;
 mod table;
 mod topology;
+mod trend;
 mod wakeups;
 
 pub use audit::{AuditDetail, audit};
@@ -39,6 +40,8 @@ pub use recording::recording;
 pub(crate) use recording::{Figures, with_figures};
 pub use table::{Cell, Column, Fold, Row, Table};
 pub use topology::{ClockRow, clocks, placements, topology};
+pub(crate) use trend::short;
+pub use trend::trend;
 pub use wakeups::wakeups;
 
 use crate::plot::Plot;

@@ -1,0 +1,88 @@
+//! What differs between two recordings beside their figures.
+
+use std::collections::BTreeSet;
+
+use punctual_model::Recording;
+
+use super::{FactDifference, Facts};
+use crate::alike;
+
+/// The facts of the machine by name (`kernel.command_line`).
+pub fn facts_of(recording: &Recording) -> Facts {
+    alike::facts(recording)
+}
+
+/// How it was measured: parameters, threads, load, the program.
+pub fn measured_how(recording: &Recording) -> Facts {
+    let mut settings: Facts = (alike::measurement(recording).into_iter())
+        .map(|(name, value)| (format!("measurement.{}", name.replace(' ', "_")), value))
+        .collect();
+    let program = recording.probe.program.clone();
+    settings.insert("measurement.program".to_owned(), Some(program));
+    settings
+}
+
+/// Both.
+pub(super) fn facts_and_settings(recording: &Recording) -> Facts {
+    let mut all = facts_of(recording);
+    all.append(&mut measured_how(recording));
+    all
+}
+
+/// Facts whose values are words in any number: of these the words are compared.
+const LISTS: [&str; 1] = ["kernel.command_line"];
+
+/// The facts that are known of both and differ.
+pub fn difference(before: &Facts, after: &Facts) -> Vec<FactDifference> {
+    let mut found = Vec::new();
+    for (name, old) in before {
+        let (Some(old), Some(Some(new))) = (old, after.get(name)) else {
+            continue;
+        };
+        if old == new {
+            continue;
+        }
+        let (mut added, mut removed) = (Vec::new(), Vec::new());
+        if LISTS.contains(&name.as_str()) {
+            (added, removed) = (words_only_in(new, old), words_only_in(old, new));
+        }
+        found.push(FactDifference {
+            fact: name.clone(),
+            before: Some(old.clone()),
+            after: Some(new.clone()),
+            added,
+            removed,
+        });
+    }
+    found
+}
+
+/// The words of one text that another has not, in order.
+fn words_only_in(one: &str, other: &str) -> Vec<String> {
+    let known: BTreeSet<&str> = other.split_whitespace().collect();
+    let words = one.split_whitespace().filter(|word| !known.contains(word));
+    words.map(str::to_owned).collect()
+}
+
+impl FactDifference {
+    /// `kernel command line: processor.max_cstate=1 added`.
+    pub fn sentence(&self) -> String {
+        let name = self.fact.replace(['.', '_'], " ");
+        let mut parts = Vec::new();
+        if !self.added.is_empty() {
+            parts.push(format!("{} added", self.added.join(" ")));
+        }
+        if !self.removed.is_empty() {
+            parts.push(format!("{} removed", self.removed.join(" ")));
+        }
+        if parts.is_empty() {
+            let shown = |value: &Option<String>| match value.as_deref() {
+                None => "unknown".to_owned(),
+                Some("") => "empty".to_owned(),
+                Some(text) => text.to_owned(),
+            };
+            parts.push(format!("{} → {}", shown(&self.before), shown(&self.after)));
+        }
+        format!("{name}: {}", parts.join(", "))
+    }
+}
