@@ -28,6 +28,8 @@ mod probes;
 mod report;
 mod schema;
 mod select;
+#[cfg(feature = "serve")]
+mod serve;
 mod serve_load;
 mod serve_partner;
 mod show;
@@ -106,6 +108,8 @@ pub(crate) const VERBS: &[Verb] = &[
     trace::VERB,
     delete::VERB,
     tune::VERB,
+    #[cfg(feature = "serve")]
+    serve::VERB,
     probes::VERB,
     exec::VERB,
     threads::VERB,
