@@ -93,6 +93,14 @@ impl Host {
         facts::distribution_like(&self.root)
     }
 
+    /// The kernel's command line (`/proc/cmdline`).
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn command_line(&self) -> Result<String, HostError> {
+        Ok(self.root.require("/proc/cmdline")?.trim().to_owned())
+    }
+
     /// The CPUs that are online (`/sys/devices/system/cpu/online`).
     ///
     /// # Errors

@@ -14,6 +14,7 @@
 mod accounting;
 mod advice;
 mod blame;
+mod boots;
 mod checkup;
 mod cpuset;
 mod decimal;
@@ -59,6 +60,7 @@ mod worst;
 pub use accounting::Accounting;
 pub use advice::Advice;
 pub use blame::{Blame, Segment, Share, ShareKind};
+pub use boots::{BootAttempt, BootLoader, BootOutcome, Boots, WrittenFile};
 pub use checkup::{
     CHECKUP_SCHEMA, Checkup, Condition, HardwareGaps, LoopRequirement, RemediedCause,
 };
