@@ -25,6 +25,7 @@ mod man;
 mod measure;
 mod plot;
 mod probes;
+mod record;
 mod report;
 mod schema;
 mod select;
@@ -93,6 +94,7 @@ pub(crate) const VERBS: &[Verb] = &[
     experiment::VERB,
     improve::VERB,
     watch::VERB,
+    record::VERB,
     doctor::VERB,
     facts::VERB,
     kernel::VERB,
