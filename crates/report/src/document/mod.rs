@@ -17,6 +17,7 @@ mod explanation;
 mod facts;
 mod findings;
 mod improvement;
+mod jobs;
 mod list;
 mod machine;
 mod outlier;
