@@ -44,7 +44,7 @@ pub use error::HostError;
 pub use fingerprint::fingerprint;
 pub use process::OwnThread;
 pub use support_files::SupportFile;
-pub use symbols::{Symbols, system_call_name};
+pub use symbols::{Symbols, system_call_name, system_call_number};
 
 use root::Root;
 
@@ -231,6 +231,12 @@ impl Host {
     /// where there is no such process.
     pub fn threads_of(&self, pid: u32) -> Vec<(u32, String)> {
         tasks::threads(&self.root, pid)
+    }
+
+    /// What a file descriptor of a thread is open on: `anon_inode:[timerfd]`, a path;
+    /// `None` where there is none, or it may not be read.
+    pub fn descriptor(&self, tid: u32, fd: u64) -> Option<String> {
+        self.root.link(&format!("/proc/{tid}/fd/{fd}")).ok()
     }
 
     /// The processes, by rising number.

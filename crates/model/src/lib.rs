@@ -30,6 +30,7 @@ mod histogram;
 mod improvement;
 mod interference;
 mod interrupt;
+mod job;
 mod nanos;
 mod noise;
 mod open;
@@ -70,7 +71,7 @@ pub use due::{Bounds, Due};
 pub use event::{
     Comm, Delay, EVENTS, EventFields, EventKind, EventLevel, EventNames, EventSpec, Evidence,
     KernelEvent, KernelPriority, NoiseSource, SOFTIRQS, Task, TaskState, Text, Throttle,
-    TimerlatContext, TraceEvent, Vector, Victim, Window, event_names, softirq_name,
+    TimerlatContext, TraceEvent, Vector, Victim, Window, disk_name, event_names, softirq_name,
 };
 pub use experiment::{
     Arm, ArmAction, ArmResult, EXPERIMENT_SCHEMA, Effect, Experiment, ExperimentBlock,
@@ -93,6 +94,9 @@ pub use histogram::Histogram;
 pub use improvement::{IMPROVEMENT_SCHEMA, Improvement, NotTried, Stage, TriedSetting};
 pub use interference::{CounterDelta, CpuInterference, GroupThrottle, Interference};
 pub use interrupt::{HandlerThread, InterruptKind, InterruptRecord};
+pub use job::{
+    Jobs, LaneSpan, LaneState, ReleaseChoice, ReleaseWait, ThreadJobs, ThreadLane, WaitPlace,
+};
 pub use nanos::{DurationError, Nanos, SignedNanos};
 pub use noise::{NoiseGap, NoiseReports, OsnoiseSample, TimerlatSample};
 pub use open::OpenPeriods;

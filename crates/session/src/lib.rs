@@ -44,7 +44,7 @@ pub use collect::{LaneView, Snapshot};
 pub use error::SessionError;
 pub use export::export_trace;
 pub use lease::{lease, may_live};
-pub use observe::{ObserveRequest, Targets, observe};
+pub use observe::{JobRequest, ObserveRequest, Release, Targets, observe};
 pub use punctual_trace::Level;
 pub use recording_sink::{LaterStore, RecordingSink};
 pub use request::{ExplainRequest, PhaseError, PhaseRequest, Request, RunLength, Tracemark};

@@ -59,7 +59,9 @@ fn spanned(delay: Delay) -> String {
         Delay::Step => {
             "from the thread's reading of the clock before what it does to its reading after it"
         }
-        Delay::Wakeup | Delay::Taken => "from when the thread could run to when it did",
+        Delay::Wakeup | Delay::Taken | Delay::Job => {
+            "from when the thread could run to when it did"
+        }
     };
     format!("yes, {span}")
 }

@@ -18,6 +18,7 @@ mod facts;
 mod findings;
 mod fleet;
 mod improvement;
+mod jobs;
 mod list;
 mod machine;
 mod outlier;
