@@ -90,7 +90,7 @@ pub use finding::{
     Severity,
 };
 pub use grain::Grain;
-pub use histogram::Histogram;
+pub use histogram::{CountedBeside, Histogram};
 pub use improvement::{IMPROVEMENT_SCHEMA, Improvement, NotTried, Stage, TriedSetting};
 pub use interference::{CounterDelta, CpuInterference, GroupThrottle, Interference};
 pub use interrupt::{HandlerThread, InterruptKind, InterruptRecord};

@@ -205,6 +205,10 @@ impl ProbeRun {
     /// The name under which jobs of a running application's threads are recorded.
     pub const JOBS: &str = "jobs";
 
+    /// The name under which the figures of an application are recorded, which it measured
+    /// itself.
+    pub const IN_APP: &str = "app";
+
     /// The parameter that names what was watched: `motion (pid 1234)`.
     pub const WATCHED: &str = "watched";
 
@@ -213,6 +217,16 @@ impl ProbeRun {
         let named = |name| self.parameters.get(name).and_then(|value| value.as_str());
         let watched = named(Self::WATCHED).or_else(|| named("targets"));
         self.is_observed().then(|| watched.unwrap_or("unknown"))
+    }
+
+    /// The application that measured itself: `motion (pid 1234)`. `None`: ours
+    /// measured, or threads were watched.
+    pub fn application(&self) -> Option<&str> {
+        let name = self
+            .parameters
+            .get(Self::WATCHED)
+            .and_then(|value| value.as_str());
+        (self.name == Self::IN_APP).then(|| name.unwrap_or("unknown"))
     }
 
     /// Whether threads were watched that are not ours.
@@ -517,6 +531,9 @@ impl Recording {
     pub fn headline(&self) -> String {
         if let Some(watched) = self.probe.watched() {
             return format!("{} of {watched}", self.probe.name);
+        }
+        if let Some(application) = self.probe.application() {
+            return format!("jobs of {application}");
         }
         let mut parts = vec![match &self.origin {
             None => self.probe.name.clone(),

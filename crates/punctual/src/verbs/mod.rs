@@ -1,5 +1,6 @@
 //! The verbs: one file each, one line each in [`VERBS`].
 
+mod app;
 mod bundle;
 mod check;
 mod clocks;
@@ -95,6 +96,7 @@ pub(crate) const VERBS: &[Verb] = &[
     improve::VERB,
     watch::VERB,
     record::VERB,
+    app::VERB,
     doctor::VERB,
     facts::VERB,
     kernel::VERB,

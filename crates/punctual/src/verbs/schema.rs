@@ -10,7 +10,7 @@ use punctual_stats::Comparison;
 use punctual_tune::{Applied, Plan, Restored, Status};
 use schemars::Schema;
 
-use super::{Run, Verb, clocks, explain, irqs, threads};
+use super::{Run, Verb, app, clocks, explain, irqs, threads};
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output;
@@ -30,11 +30,12 @@ struct Form {
 const FORMS: &[Form] = &[
     form::<Recording>(
         "recording",
-        "measure --json, show --json, explain --pid --json",
+        "measure --json, show --json, explain --pid --json, app record --json",
     ),
     form::<explain::ExplainedJson>("explained", "explain RECORDING --json"),
     form::<explain::OutlierJson>("outlier", "explain RECORDING --outlier N --json"),
     form::<Wakeups>("wakeups", "watch --json"),
+    form::<Vec<app::ApplicationJson>>("applications", "app list --json"),
     form::<Comparison>("comparison", "compare --json"),
     form::<Audit>("audit", "doctor --json, kernel check --json"),
     form::<Checkup>("checkup", "check --json"),

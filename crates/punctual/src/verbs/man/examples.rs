@@ -81,6 +81,14 @@ pub(super) const EXAMPLES: &[(&str, &str)] = &[
         "Watch all wake-ups for 10 s, by CPU.",
     ),
     (
+        "punctual app list",
+        "List the applications that publish their own figures.",
+    ),
+    (
+        "punctual app record motion -D 60s",
+        "Record the latencies that an application measures of its jobs.",
+    ),
+    (
         "punctual doctor --role audio --json",
         "Check for another role, as JSON.",
     ),
