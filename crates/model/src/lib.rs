@@ -29,6 +29,7 @@ mod histogram;
 mod improvement;
 mod interference;
 mod interrupt;
+mod lint;
 mod nanos;
 mod noise;
 mod open;
@@ -89,6 +90,10 @@ pub use histogram::Histogram;
 pub use improvement::{IMPROVEMENT_SCHEMA, Improvement, NotTried, Stage, TriedSetting};
 pub use interference::{CounterDelta, CpuInterference, GroupThrottle, Interference};
 pub use interrupt::{HandlerThread, InterruptKind, InterruptRecord};
+pub use lint::{
+    Act, ActKind, Acts, Frame, InCall, LINT_SCHEMA, LintFacts, LintProcess, LintReport, LintSource,
+    LintThread, PlacedAct, RuleResult, RuleState, Violation, WaitedFile,
+};
 pub use nanos::{DurationError, Nanos, SignedNanos};
 pub use noise::{NoiseGap, NoiseReports, OsnoiseSample, TimerlatSample};
 pub use open::OpenPeriods;

@@ -20,6 +20,7 @@ mod import;
 mod improve;
 mod irqs;
 mod kernel;
+mod lint;
 mod list;
 mod man;
 mod measure;
@@ -82,6 +83,7 @@ pub(crate) const VERBS: &[Verb] = &[
     improve::VERB,
     watch::VERB,
     doctor::VERB,
+    lint::VERB,
     facts::VERB,
     kernel::VERB,
     list::VERB,
