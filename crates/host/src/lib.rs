@@ -24,8 +24,10 @@ mod error;
 mod facts;
 mod fingerprint;
 mod interrupts;
+mod lint;
 pub mod netlink;
 mod process;
+mod program;
 mod root;
 mod support_files;
 mod symbols;
@@ -35,7 +37,10 @@ mod topology;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use punctual_model::{CpuSet, HostFacts, InterruptRecord, Nanos, ProcessId, TaskRecord, Topology};
+use punctual_model::{
+    CpuSet, HostFacts, InterruptRecord, LintProcess, Nanos, ProcessId, TaskRecord, Topology,
+    WaitedFile,
+};
 
 pub use cgroup::{QuotaCounts, Quotas};
 pub use coalescing::{Coalescing, CoalescingError, ETHTOOL};
@@ -43,6 +48,7 @@ pub use counters::{Counters, CpuCounts, CpuWatch};
 pub use error::HostError;
 pub use fingerprint::fingerprint;
 pub use process::OwnThread;
+pub use program::ProgramCode;
 pub use support_files::SupportFile;
 pub use symbols::{Symbols, system_call_name, system_call_number};
 
@@ -322,6 +328,32 @@ impl Host {
     /// The threads of one process; none where there is no such process.
     pub fn tasks_of(&self, pid: u32) -> Vec<TaskRecord> {
         tasks::of_process(&self.root, pid)
+    }
+
+    /// The code of a process, to name the functions at its addresses.
+    pub fn code_of(&self, pid: u32) -> ProgramCode {
+        ProgramCode::read(&self.root, pid)
+    }
+
+    /// The state of a process that matters to its real-time threads.
+    pub fn lint_process(&self, pid: u32) -> LintProcess {
+        lint::process(&self.root, pid)
+    }
+
+    /// Resident bytes below the stack pointer of a thread; `None` where it runs now, or
+    /// may not be traced.
+    pub fn resident_stack(&self, pid: u32, tid: u32) -> Option<u64> {
+        lint::resident_stack(&self.root, pid, tid)
+    }
+
+    /// An open file of a process; `None` where it is not open, or hidden.
+    pub fn open_file(&self, pid: u32, descriptor: u64) -> Option<WaitedFile> {
+        lint::open_file(&self.root, pid, descriptor)
+    }
+
+    /// The process that a thread belongs to (`Tgid` of /proc/TID/status).
+    pub fn process_of(&self, tid: u32) -> Option<u32> {
+        lint::process_of(&self.root, tid)
     }
 
     /// The largest number that a thread can have

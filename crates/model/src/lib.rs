@@ -31,6 +31,7 @@ mod improvement;
 mod interference;
 mod interrupt;
 mod job;
+mod lint;
 mod nanos;
 mod noise;
 mod open;
@@ -96,6 +97,10 @@ pub use interference::{CounterDelta, CpuInterference, GroupThrottle, Interferenc
 pub use interrupt::{HandlerThread, InterruptKind, InterruptRecord};
 pub use job::{
     Jobs, LaneSpan, LaneState, ReleaseChoice, ReleaseWait, ThreadJobs, ThreadLane, WaitPlace,
+};
+pub use lint::{
+    Act, ActKind, Acts, Frame, InCall, LINT_SCHEMA, LintFacts, LintProcess, LintReport, LintSource,
+    LintThread, PlacedAct, RuleResult, RuleState, Violation, WaitedFile,
 };
 pub use nanos::{DurationError, Nanos, SignedNanos};
 pub use noise::{NoiseGap, NoiseReports, OsnoiseSample, TimerlatSample};

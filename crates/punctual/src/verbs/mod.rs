@@ -21,6 +21,7 @@ mod import;
 mod improve;
 mod irqs;
 mod kernel;
+mod lint;
 mod list;
 mod man;
 mod measure;
@@ -98,6 +99,7 @@ pub(crate) const VERBS: &[Verb] = &[
     record::VERB,
     app::VERB,
     doctor::VERB,
+    lint::VERB,
     facts::VERB,
     kernel::VERB,
     list::VERB,

@@ -4,7 +4,8 @@ use anyhow::Result;
 use clap::Parser;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use punctual_model::{
-    Audit, Checkup, Experiment, FactSet, Placement, Recording, Topology, Wakeups, schema_of,
+    Audit, Checkup, Experiment, FactSet, LintReport, Placement, Recording, Topology, Wakeups,
+    schema_of,
 };
 use punctual_stats::Comparison;
 use punctual_tune::{Applied, Plan, Restored, Status};
@@ -38,6 +39,7 @@ const FORMS: &[Form] = &[
     form::<Vec<app::ApplicationJson>>("applications", "app list --json"),
     form::<Comparison>("comparison", "compare --json"),
     form::<Audit>("audit", "doctor --json, kernel check --json"),
+    form::<LintReport>("lint", "lint --json"),
     form::<Checkup>("checkup", "check --json"),
     form::<Experiment>("experiment", "experiment --json, experiment show --json"),
     form::<FactSet>("facts", "facts capture"),

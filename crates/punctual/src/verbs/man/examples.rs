@@ -33,6 +33,10 @@ pub(super) const EXAMPLES: &[(&str, &str)] = &[
         "Write a page with all plots and figures.",
     ),
     (
+        "punctual lint --comm motion -D 10s",
+        "Check what the real-time threads of a running program should not do.",
+    ),
+    (
         "punctual experiment --set thp=never --threshold 50us --time 20m",
         "Show by experiment whether a setting helps on this machine.",
     ),
