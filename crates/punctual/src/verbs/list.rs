@@ -48,7 +48,7 @@ struct List {
 }
 
 /// A point in time: a date or a time (UTC where it names no offset), or how long ago.
-fn since(text: &str) -> Result<Timestamp, Invalid> {
+pub(super) fn since(text: &str) -> Result<Timestamp, Invalid> {
     let text = text.trim();
     if let Ok(time) = text.parse::<Timestamp>() {
         return Ok(time);
@@ -74,6 +74,7 @@ impl Run for List {
             limit: self.limit,
             completion: None,
             without_blocks: !self.blocks,
+            ..Filter::default()
         };
         let summaries = match context.store_to_read() {
             Ok(store) => store.list_by(&filter)?,

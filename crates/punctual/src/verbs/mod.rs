@@ -1,6 +1,7 @@
 //! The verbs: one file each, one line each in [`VERBS`].
 
 mod bundle;
+mod changes;
 mod check;
 mod clocks;
 mod compare;
@@ -21,8 +22,10 @@ mod improve;
 mod irqs;
 mod kernel;
 mod list;
+mod looking_back;
 mod man;
 mod measure;
+mod note;
 mod plot;
 mod probes;
 mod report;
@@ -34,6 +37,7 @@ mod show;
 mod threads;
 mod topology;
 mod trace;
+mod trend;
 mod tune;
 mod watch;
 mod watching;
@@ -88,6 +92,9 @@ pub(crate) const VERBS: &[Verb] = &[
     show::VERB,
     explain::VERB,
     compare::VERB,
+    trend::VERB,
+    changes::VERB,
+    note::VERB,
     plot::VERB,
     report::VERB,
     export::VERB,

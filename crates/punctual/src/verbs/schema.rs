@@ -4,9 +4,10 @@ use anyhow::Result;
 use clap::Parser;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use punctual_model::{
-    Audit, Checkup, Experiment, FactSet, Placement, Recording, Topology, Wakeups, schema_of,
+    Audit, Checkup, Experiment, FactSet, Note, Placement, Recording, Topology, Wakeups, schema_of,
 };
 use punctual_stats::Comparison;
+use punctual_stats::trend::{ChangePoint, FactsDiffer, Trend};
 use punctual_tune::{Applied, Plan, Restored, Status};
 use schemars::Schema;
 
@@ -36,6 +37,10 @@ const FORMS: &[Form] = &[
     form::<explain::OutlierJson>("outlier", "explain RECORDING --outlier N --json"),
     form::<Wakeups>("wakeups", "watch --json"),
     form::<Comparison>("comparison", "compare --json"),
+    form::<Trend>("trend", "trend --json"),
+    form::<Vec<ChangePoint>>("changes", "changes list --json"),
+    form::<Vec<Note>>("notes", "note list --json"),
+    form::<FactsDiffer>("facts-difference", "facts diff --json"),
     form::<Audit>("audit", "doctor --json, kernel check --json"),
     form::<Checkup>("checkup", "check --json"),
     form::<Experiment>("experiment", "experiment --json, experiment show --json"),

@@ -41,7 +41,7 @@ pub(crate) use recording::{Figures, with_figures};
 pub use table::{Cell, Column, Fold, Row, Table};
 pub use topology::{ClockRow, clocks, placements, topology};
 pub(crate) use trend::short;
-pub use trend::trend;
+pub use trend::{changes, facts_differ, notes, trend};
 pub use wakeups::wakeups;
 
 use crate::plot::Plot;
