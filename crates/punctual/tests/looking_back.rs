@@ -175,6 +175,7 @@ fn the_trend_names_the_parameter_at_each_change() {
     );
     assert!(shown.contains("the machine was off"), "{shown}");
     pictures(&place);
+    monthly(&place);
     decisions(&place);
 }
 
@@ -188,6 +189,31 @@ fn pictures(place: &Place) {
         assert!(svg.contains("osadl, cpu+disk"), "{kind}");
         assert!(svg.len() < 900_000, "{kind}: {}", svg.len());
     }
+}
+
+/// The monthly report in each form that shows a series.
+fn monthly(place: &Place) {
+    place.done("report --series osadl -o month.html");
+    let page = fs::read_to_string(place.path("month.html")).unwrap();
+    for what in [
+        "worse: since 2026-06-04",
+        PARAMETER,
+        "the machine was off",
+        "Causes",
+    ] {
+        assert!(page.contains(what), "{what}");
+    }
+    assert_eq!(page.matches("<svg").count(), 3);
+    assert!(
+        place
+            .done("report --series osadl -f markdown -o -")
+            .contains("Change points")
+    );
+    place.refused("report --series osadl -f junit -o -", 2);
+    place.refused("report last --since 30d -o -", 2);
+    place.refused("plot last --kind latency --group idle -o -", 2);
+    place.refused("plot osadl --kind surface --thread 0 -o -", 2);
+    place.refused("plot osadl --kind surface --group fire -o -", 2);
 }
 
 /// The worsening that stands is acknowledged with a reason, and reopened.
@@ -226,4 +252,46 @@ fn a_label_makes_a_series() {
     assert!(shown.contains("not judged: 6 runs"), "{shown}");
     place.refused("trend unheard-of", 2);
     place.refused("trend", 2);
+}
+
+#[test]
+fn notes_and_facts() {
+    let place = Place::new();
+    let store = Store::open(&place.path("store.db")).unwrap();
+    keep(&store, None, &run(1, 300, CMDLINE));
+    keep(
+        &store,
+        None,
+        &run(2, 200, &format!("{CMDLINE} {PARAMETER}")),
+    );
+    let differ = json(&place, "facts diff last~1 last --json", 0);
+    assert_eq!(differ["differences"][0]["added"][0], PARAMETER);
+    assert_eq!(
+        differ["differences"].as_array().unwrap().len(),
+        1,
+        "{differ:#}"
+    );
+    assert!(place.done("facts diff last~1 last").contains(PARAMETER));
+    assert!(
+        place
+            .done("facts diff last last")
+            .contains("no known difference")
+    );
+    place.done("note add --at 2026-11-03 replaced --who ada");
+    place.done("note add last slower");
+    place.refused("note add slower", 2);
+    place.refused("note add no-such-recording slower", 1);
+    let notes = json(&place, "note list --json", 0);
+    assert_eq!(notes[1]["text"], "replaced");
+    assert_eq!(notes[1]["author"], "ada");
+    let id = notes[1]["id"].as_str().unwrap();
+    place.done(&format!("note remove {id}"));
+    assert_eq!(
+        json(&place, "note list --json", 0)
+            .as_array()
+            .unwrap()
+            .len(),
+        1
+    );
+    place.refused("note remove nothing", 2);
 }

@@ -1,6 +1,6 @@
 //! `changes`: change points of a series, and what people decided about them.
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use clap::{Args, Parser};
 use jiff::Timestamp;
 use punctual_model::{ChangeDecision, ChangeMark, RecordingId};
@@ -144,15 +144,14 @@ fn found<'a>(trend: &'a Trend, name: &str) -> Result<(&'a Group, &'a ChangePoint
     if let Some(exact) = all.iter().find(|(_, change)| change.id == name) {
         return Ok(*exact);
     }
-    let mut begin = all.iter().filter(|(_, change)| change.id.starts_with(name));
-    let first = begin.next().with_context(|| {
-        UsageError(format!(
+    let begin = all.iter().filter(|(_, change)| change.id.starts_with(name));
+    let refused = match begin.collect::<Vec<_>>().as_slice() {
+        [one] => return Ok(**one),
+        [] => format!(
             "{} has no change point '{name}': see punctual changes list",
             trend.series
-        ))
-    })?;
-    match begin.next() {
-        None => Ok(*first),
-        Some(_) => Err(UsageError(format!("several change points begin with '{name}'")).into()),
-    }
+        ),
+        _ => format!("several change points begin with '{name}'"),
+    };
+    Err(UsageError(refused).into())
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use clap::Args;
 use jiff::Timestamp;
 use punctual_model::{
@@ -407,15 +407,15 @@ pub(super) fn group<'a>(trend: &'a Trend, name: Option<&str>) -> Result<&'a Grou
             .collect::<Vec<_>>()
             .join("; ")
     };
-    match name {
-        Some(name) => (trend.groups.iter().find(|group| group.name() == name)).with_context(|| {
-            UsageError(format!(
-                "{} has no group '{name}': it has {}",
-                trend.series,
-                names()
-            ))
-        }),
-        None => (trend.groups.first())
-            .with_context(|| UsageError(format!("{} has no runs in this time", trend.series))),
-    }
+    let refused = match name {
+        Some(name) => match trend.groups.iter().find(|group| group.name() == name) {
+            Some(group) => return Ok(group),
+            None => format!("{} has no group '{name}': it has {}", trend.series, names()),
+        },
+        None => match trend.groups.first() {
+            Some(group) => return Ok(group),
+            None => format!("{} has no runs in this time", trend.series),
+        },
+    };
+    Err(UsageError(refused).into())
 }

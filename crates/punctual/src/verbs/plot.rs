@@ -221,7 +221,7 @@ impl PlotFile {
 }
 
 /// A name of a series as part of a file name.
-fn file_name(series: &str) -> String {
+pub(super) fn file_name(series: &str) -> String {
     let plain = |c: char| {
         if c.is_alphanumeric() || "-_.".contains(c) {
             c
