@@ -2,6 +2,7 @@
 
 mod app;
 mod bundle;
+mod changes;
 mod check;
 mod clocks;
 mod compare;
@@ -23,8 +24,10 @@ mod irqs;
 mod kernel;
 mod lint;
 mod list;
+mod looking_back;
 mod man;
 mod measure;
+mod note;
 mod plot;
 mod probes;
 mod record;
@@ -39,6 +42,7 @@ mod show;
 mod threads;
 mod topology;
 mod trace;
+mod trend;
 mod tune;
 mod watch;
 mod watching;
@@ -106,6 +110,9 @@ pub(crate) const VERBS: &[Verb] = &[
     show::VERB,
     explain::VERB,
     compare::VERB,
+    trend::VERB,
+    changes::VERB,
+    note::VERB,
     plot::VERB,
     report::VERB,
     export::VERB,

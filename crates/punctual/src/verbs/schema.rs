@@ -4,10 +4,11 @@ use anyhow::Result;
 use clap::Parser;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use punctual_model::{
-    Audit, Checkup, Experiment, FactSet, LintReport, Placement, Recording, Topology, Wakeups,
+    Audit, Checkup, Experiment, FactSet, LintReport, Note, Placement, Recording, Topology, Wakeups,
     schema_of,
 };
 use punctual_stats::Comparison;
+use punctual_stats::trend::{ChangePoint, FactsDiffer, Trend};
 use punctual_tune::{Applied, Plan, Restored, Status};
 use schemars::Schema;
 
@@ -38,6 +39,10 @@ const FORMS: &[Form] = &[
     form::<Wakeups>("wakeups", "watch --json"),
     form::<Vec<app::ApplicationJson>>("applications", "app list --json"),
     form::<Comparison>("comparison", "compare --json"),
+    form::<Trend>("trend", "trend --json"),
+    form::<Vec<ChangePoint>>("changes", "changes list --json"),
+    form::<Vec<Note>>("notes", "note list --json"),
+    form::<FactsDiffer>("facts-difference", "facts diff --json"),
     form::<Audit>("audit", "doctor --json, kernel check --json"),
     form::<LintReport>("lint", "lint --json"),
     form::<Checkup>("checkup", "check --json"),

@@ -2,7 +2,9 @@
 
 use jiff::Timestamp;
 use punctual_model::{Nanos, grouped};
-use punctual_stats::trend::{ChangePoint, FactDifference, Followed, Group, Trend, TrendVerdict};
+use punctual_stats::trend::{
+    ChangePoint, FactDifference, FactsDiffer, Followed, Group, Trend, TrendVerdict,
+};
 
 use super::table::{Cell, Column, Fold, Row, Table};
 use super::{Answer, Block, Document, Field, Medium, Section, Tone};
@@ -29,12 +31,97 @@ pub fn trend(trend: &Trend) -> Document {
         Block::Fields(fields(trend)),
     ]));
     document.push(section("Groups", groups(trend)));
-    document.push(section("Change points", changes(trend)));
+    document.push(section("Change points", change_table(trend)));
     document.push(section("Spikes", spikes(trend)));
     document.push(section("Facts that changed", fact_changes(trend)));
     document.push(section("Slots that did not run", holes(trend)));
-    document.push(section("Notes", notes(trend)));
+    document.push(section("Notes", note_table(trend)));
     document
+}
+
+/// The change points alone.
+pub fn changes(trend: &Trend) -> Document {
+    Document::of(vec![Block::Table(change_table(trend))])
+}
+
+/// What differs between two recordings beside their figures.
+pub fn facts_differ(differ: &FactsDiffer) -> Document {
+    let (a, b) = (differ.a.short(), differ.b.short());
+    let mut document = Document {
+        title: format!("Facts of {a} and {b}"),
+        ..Document::default()
+    };
+    let equal = counted(differ.equal as u64, "fact is equal", "facts are equal");
+    let text = match differ.differences.len() as u64 {
+        0 => format!("no known difference; {equal}"),
+        number => format!("{}; {equal}", counted(number, "difference", "differences")),
+    };
+    document.push(Section::new(vec![Block::text(text)]));
+    let columns = vec![
+        Column::left("fact"),
+        Column::left(a).fold(Fold::Wrap(16)),
+        Column::left(b).fold(Fold::Wrap(16)),
+    ];
+    let (lists, plain): (Vec<&FactDifference>, Vec<&FactDifference>) = (differ.differences.iter())
+        .partition(|one| !(one.added.is_empty() && one.removed.is_empty()));
+    let rows = plain.iter().map(|one| {
+        let cell = |value: &Option<String>| figures::text_or_dash(value.clone());
+        Row::new([
+            one.fact.replace('_', " "),
+            cell(&one.before),
+            cell(&one.after),
+        ])
+    });
+    document.push(section("Different", Table::new(columns, rows.collect())));
+    for one in lists {
+        let fields = vec![
+            Field::new(
+                "added",
+                figures::text_or_dash(Some(one.added.join(" ")).filter(|text| !text.is_empty())),
+            ),
+            Field::new(
+                "removed",
+                figures::text_or_dash(Some(one.removed.join(" ")).filter(|text| !text.is_empty())),
+            ),
+        ];
+        document.push(Section::titled(
+            one.fact.replace('_', " "),
+            vec![Block::Fields(fields)],
+        ));
+    }
+    if !differ.not_known.is_empty() {
+        let names: Vec<String> = differ
+            .not_known
+            .iter()
+            .map(|name| name.replace('_', " "))
+            .collect();
+        let text = format!("not known of both: {}", names.join(", "));
+        document.push(Section::new(vec![Block::faint(text)]));
+    }
+    document
+}
+
+/// Notes as they are kept.
+pub fn notes(notes: &[punctual_model::Note]) -> Document {
+    let columns = vec![
+        Column::left("note"),
+        Column::left("time (UTC)"),
+        Column::left("run").drop(2),
+        Column::left("series").drop(3),
+        Column::left("who").drop(1),
+        Column::left("text").fold(Fold::Wrap(30)),
+    ];
+    let rows = notes.iter().map(|note| {
+        Row::new([
+            note.id.short(),
+            minute(note.at),
+            figures::text_or_dash(note.recording.map(|id| id.short())),
+            figures::text_or_dash(note.series.clone()),
+            note.author.clone(),
+            note.text.clone(),
+        ])
+    });
+    Document::of(vec![Block::Table(Table::new(columns, rows.collect()))])
 }
 
 fn section(heading: &str, table: Table) -> Section {
@@ -187,7 +274,7 @@ fn spark(group: &Group, trend: &Trend) -> String {
     largest.iter().map(bar).collect()
 }
 
-fn changes(trend: &Trend) -> Table {
+fn change_table(trend: &Trend) -> Table {
     let columns = vec![
         Column::left("since (UTC)"),
         Column::left("group").drop(3),
@@ -354,7 +441,7 @@ fn holes(trend: &Trend) -> Table {
     table.further("earlier slot", "earlier slots")
 }
 
-fn notes(trend: &Trend) -> Table {
+fn note_table(trend: &Trend) -> Table {
     let columns = vec![
         Column::left("time (UTC)"),
         Column::left("run").drop(2),

@@ -2,31 +2,27 @@
 
 use std::collections::BTreeSet;
 
-use punctual_model::Recording;
+use punctual_model::{HostFacts, Recording, RecordingId};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use super::{FactDifference, Facts};
 use crate::alike;
 
-/// The facts of the machine by name (`kernel.command_line`).
-pub fn facts_of(recording: &Recording) -> Facts {
-    alike::facts(recording)
+/// The facts of a machine by name (`kernel.command_line`).
+pub fn facts_of(host: &HostFacts) -> Facts {
+    alike::host_facts(host)
 }
 
-/// How it was measured: parameters, threads, load, the program.
+/// How a recording was measured, and what `punctual tune` had set.
 pub fn measured_how(recording: &Recording) -> Facts {
     let mut settings: Facts = (alike::measurement(recording).into_iter())
         .map(|(name, value)| (format!("measurement.{}", name.replace(' ', "_")), value))
         .collect();
     let program = recording.probe.program.clone();
     settings.insert("measurement.program".to_owned(), Some(program));
+    settings.insert("measurement.tune".to_owned(), recording.tune.clone());
     settings
-}
-
-/// Both.
-pub(super) fn facts_and_settings(recording: &Recording) -> Facts {
-    let mut all = facts_of(recording);
-    all.append(&mut measured_how(recording));
-    all
 }
 
 /// Facts whose values are words in any number: of these the words are compared.
@@ -84,5 +80,43 @@ impl FactDifference {
             parts.push(format!("{} → {}", shown(&self.before), shown(&self.after)));
         }
         format!("{name}: {}", parts.join(", "))
+    }
+}
+
+/// What differs between two recordings beside their figures.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FactsDiffer {
+    /// The first recording.
+    pub a: RecordingId,
+    /// The second recording.
+    pub b: RecordingId,
+    /// Facts and settings that are known of both and differ.
+    pub differences: Vec<FactDifference>,
+    /// Facts that are known of one only, or of neither.
+    pub not_known: Vec<String>,
+    /// How many are known of both and are equal.
+    pub equal: usize,
+}
+
+/// Sets the facts of two recordings side by side.
+pub fn facts_differ(a: &Recording, b: &Recording) -> FactsDiffer {
+    let [before, after] = [a, b].map(|recording| {
+        let mut all = facts_of(&recording.host);
+        all.append(&mut measured_how(recording));
+        all
+    });
+    let differences = difference(&before, &after);
+    let names: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
+    let known = |facts: &Facts, name: &String| facts.get(name).is_some_and(Option::is_some);
+    let not_known: Vec<String> = (names.iter())
+        .filter(|name| !known(&before, name) || !known(&after, name))
+        .map(|name| (*name).clone())
+        .collect();
+    FactsDiffer {
+        a: a.id,
+        b: b.id,
+        equal: names.len() - not_known.len() - differences.len(),
+        differences,
+        not_known,
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use punctual_model::{Nanos, grouped};
+use punctual_model::{CpuClass, Nanos, grouped};
 
 use super::facts::difference;
 use super::{
@@ -25,10 +25,10 @@ pub fn judge(runs: &[Run], question: Question) -> Trend {
     let mut runs: Vec<&Run> = runs.iter().collect();
     runs.retain(|run| question.since.is_none_or(|since| run.started >= since));
     runs.sort_by_key(|run| (run.started, run.recording));
-    let mut by_group: BTreeMap<(bool, String, String), Vec<&Run>> = BTreeMap::new();
+    let mut by_group: BTreeMap<(bool, String, CpuClass), Vec<&Run>> = BTreeMap::new();
     for run in runs {
         // Without load first.
-        let key = (run.load != "idle", run.load.clone(), run.cpus.clone());
+        let key = (run.load != "idle", run.load.clone(), run.cpus);
         by_group.entry(key).or_default().push(run);
     }
     let groups: Vec<Followings<'_>> = by_group
@@ -125,7 +125,7 @@ impl<'a> Followings<'a> {
         let first = self.runs.first();
         Group {
             load: first.map(|run| run.load.clone()).unwrap_or_default(),
-            cpus: first.map(|run| run.cpus.clone()).unwrap_or_default(),
+            cpus: first.map_or(CpuClass::General, |run| run.cpus),
             judged: self.values.iter().any(Values::is_enough),
             threshold_ns: self.threshold,
             limit_ns: self.runs.last().and_then(|run| run.limit),
@@ -151,14 +151,14 @@ impl<'a> Followings<'a> {
         let step = listed[number];
         let end = |number: usize| listed.get(number).map_or(places.len(), |step| step.at);
         let start = number.checked_sub(1).map_or(0, end);
-        let last = listed.last().map_or(0, |step| step.at);
         let level = |from: usize, to: usize| level(&self.values[index], from, to);
         let (before, after) = (level(start, step.at), level(step.at, end(number + 1)));
-        let newest = level(last, places.len());
         let worse = after > before;
-        // Nearer to the new level than to the old one, as ratios go.
-        let stands =
-            (newest.max(f64::MIN_POSITIVE)).powi(2) >= before.max(f64::MIN_POSITIVE) * after;
+        // Over, once a later level is nearer to the old one than to this one.
+        let stands = (number + 1..listed.len()).all(|later| {
+            let level = level(listed[later].at, end(later + 1)).max(f64::MIN_POSITIVE);
+            level * level >= before.max(f64::MIN_POSITIVE) * after
+        });
         let [run, earliest, latest] = [step.at, step.earliest, step.latest].map(|at| places[at]);
         let of_run = self.runs[run];
         let surely_before = self.runs[places[step.earliest.saturating_sub(1)]];
@@ -280,15 +280,24 @@ fn level(values: &Values, from: usize, to: usize) -> f64 {
     }
 }
 
-/// A latency of two digits that half of the runs exceed at least once: the runs then
-/// have 0.5 late periods each at least, without which no method finds a step.
+/// A latency of two digits that half of the runs exceed some times: with less than 0.5
+/// late periods a run no method finds a step, and with some a period between two
+/// levels is found as well.
 fn threshold(runs: &[&Run]) -> Option<Nanos> {
-    let mut highest: Vec<u64> = runs.iter().map(|run| run.highest().unwrap_or(0)).collect();
-    highest.sort_unstable();
-    let half = *highest.get(highest.len().checked_sub(1)? / 2)?;
+    let mut high: Vec<u64> = runs
+        .iter()
+        .map(|run| run.nth_highest(wanted(run)).unwrap_or(0))
+        .collect();
+    high.sort_unstable();
+    let half = *high.get(high.len().checked_sub(1)? / 2)?;
     let below = half.checked_sub(1).filter(|below| *below > 0)?;
     let unit = 10u64.pow(below.ilog10().saturating_sub(1));
     Some(Nanos(below / unit * unit))
+}
+
+/// Late periods that a run is to have: a thousandth of its periods, 1 to 5.
+fn wanted(run: &Run) -> u64 {
+    (run.due / 1_000).clamp(1, 5)
 }
 
 fn figures(run: &Run, threshold: Option<Nanos>) -> RunFigures {

@@ -14,13 +14,13 @@ mod tests;
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use punctual_model::{Nanos, RecordingId};
+use punctual_model::{CpuClass, Nanos, RecordingId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use facts::{difference, facts_of, measured_how};
+pub use facts::{FactsDiffer, difference, facts_differ, facts_of, measured_how};
 pub use judge::judge;
-pub use runs::{Run, runs_of};
+pub use runs::{Run, Setup, runs_of};
 
 /// The version of the JSON form of a trend.
 pub const TREND_SCHEMA: u32 = 1;
@@ -84,8 +84,8 @@ pub enum TrendVerdict {
 pub struct Group {
     /// The load: `idle`, `cpu+disk`.
     pub load: String,
-    /// The class of CPUs: `all`, `isolated`, `other`; a thread's name where threads differ.
-    pub cpus: String,
+    /// The class of CPUs.
+    pub cpus: CpuClass,
     /// Whether there were enough runs to look for change points.
     pub judged: bool,
     /// Due periods above this are counted; null where it could not be chosen.
@@ -268,7 +268,7 @@ pub struct Acknowledgement {
     /// The load of its group.
     pub load: String,
     /// The class of CPUs of its group.
-    pub cpus: String,
+    pub cpus: CpuClass,
     /// What changed.
     pub followed: Followed,
     /// Whether it was a worsening.
@@ -286,10 +286,10 @@ pub struct Acknowledgement {
 impl Group {
     /// `idle, isolated CPUs`.
     pub fn name(&self) -> String {
-        match self.cpus.as_str() {
-            "all" => self.load.clone(),
-            "isolated" | "other" => format!("{}, {} CPUs", self.load, self.cpus),
-            thread => format!("{}, {thread}", self.load),
+        match self.cpus {
+            CpuClass::General => self.load.clone(),
+            CpuClass::Isolated => format!("{}, isolated CPUs", self.load),
+            CpuClass::Unbound => format!("{}, unbound threads", self.load),
         }
     }
 

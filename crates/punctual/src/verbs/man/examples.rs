@@ -122,6 +122,34 @@ pub(super) const EXAMPLES: &[(&str, &str)] = &[
         "Draw two recordings up to 200 µs.",
     ),
     (
+        "punctual trend osadl --since 112d",
+        "Show a series of the plan over 112 days; exit 3 at an open worsening.",
+    ),
+    (
+        "punctual changes list osadl --open",
+        "List the worsenings that nobody has acknowledged.",
+    ),
+    (
+        "punctual changes ack 350df237-tail 'new board'",
+        "Acknowledge a change point, with the reason.",
+    ),
+    (
+        "punctual note add --at 2026-11-03 'fan replaced'",
+        "Note what happened at a time; trends show it.",
+    ),
+    (
+        "punctual facts diff last~1 last",
+        "Show what differs between two recordings beside their figures.",
+    ),
+    (
+        "punctual plot osadl --kind surface -o surface.png",
+        "Draw a series as a surface: latency by run by count.",
+    ),
+    (
+        "punctual report --series osadl --since 30d -o month.html",
+        "Write the monthly report of a series.",
+    ),
+    (
         "punctual export last --format csv-histogram -o histogram.csv",
         "Write a histogram as CSV.",
     ),
