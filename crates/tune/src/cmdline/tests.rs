@@ -56,8 +56,11 @@ fn changes() -> Changes {
 
 const GRUB: &str = "GRUB_DEFAULT=0\nGRUB_CMDLINE_LINUX_DEFAULT=\"quiet splash\"\n";
 
+/// Files and their texts.
+type Texts = &'static [(&'static str, &'static str)];
+
 /// Each kind of machine: its files, the loader, and the file that changes with its text.
-const SYSTEMS: &[(&[(&str, &str)], &str, &[(&str, &str)])] = &[
+const SYSTEMS: &[(Texts, &str, Texts)] = &[
     (
         &[("/etc/default/grub", GRUB), ("/usr/sbin/update-grub", "")],
         "grub",
