@@ -9,7 +9,9 @@ use punctual_model::{
 };
 use punctual_stats::Comparison;
 use punctual_stats::trend::{ChangePoint, FactsDiffer, Trend};
-use punctual_tune::{Applied, Plan, Restored, Status};
+use punctual_tune::{
+    Applied, BootStatus, CmdlineEdit, CmdlineRevert, CmdlineState, Plan, Restored, Status,
+};
 use schemars::Schema;
 
 use super::{Run, Verb, app, clocks, explain, irqs, threads};
@@ -52,6 +54,10 @@ const FORMS: &[Form] = &[
     form::<Applied>("applied", "tune apply --json"),
     form::<Option<Status>>("status", "tune status --json; tune verify --json"),
     form::<Vec<Restored>>("reverted", "tune revert --json"),
+    form::<BootStatus>("boot", "tune boot status --json"),
+    form::<CmdlineState>("cmdline", "tune cmdline show --json"),
+    form::<CmdlineEdit>("cmdline-edit", "tune cmdline write --json"),
+    form::<Option<CmdlineRevert>>("cmdline-revert", "tune cmdline revert --json"),
     form::<Vec<threads::ThreadJson>>("threads", "threads --json"),
     form::<Vec<irqs::InterruptJson>>("irqs", "irqs --json"),
     form::<Topology>("topology", "topology --json"),

@@ -81,6 +81,14 @@ pub(super) const EXAMPLES: &[(&str, &str)] = &[
         "Measure time taken by firmware or a hypervisor.",
     ),
     (
+        "punctual tune enable control --cpus 2-3",
+        "Apply a profile at every boot; it stays off after a boot that failed.",
+    ),
+    (
+        "punctual tune cmdline write control --cpus 2-3",
+        "Edit the boot loader's files, after a look at the difference.",
+    ),
+    (
         "punctual watch --by cpu -D 10s",
         "Watch all wake-ups for 10 s, by CPU.",
     ),
