@@ -202,6 +202,9 @@ impl ProbeRun {
     /// nothing of ours measures them, and they have no period.
     pub const OBSERVED: &str = "threads";
 
+    /// The name under which jobs of a running application's threads are recorded.
+    pub const JOBS: &str = "jobs";
+
     /// The name under which the figures of an application are recorded, which it measured
     /// itself.
     pub const IN_APP: &str = "app";
@@ -228,7 +231,7 @@ impl ProbeRun {
 
     /// Whether threads were watched that are not ours.
     pub fn is_observed(&self) -> bool {
-        self.name == Self::OBSERVED
+        self.name == Self::OBSERVED || self.name == Self::JOBS
     }
 }
 
@@ -527,7 +530,7 @@ impl Recording {
     /// made elsewhere, with what measured: `timer (cyclictest of rt-tests 2.10)`.
     pub fn headline(&self) -> String {
         if let Some(watched) = self.probe.watched() {
-            return format!("threads of {watched}");
+            return format!("{} of {watched}", self.probe.name);
         }
         if let Some(application) = self.probe.application() {
             return format!("jobs of {application}");

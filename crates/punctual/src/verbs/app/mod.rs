@@ -12,7 +12,7 @@ use crate::exit::Exit;
 
 pub(in crate::verbs) use list::ApplicationJson;
 
-pub(super) const VERB: Verb = Verb::of::<App>();
+pub(super) const VERB: Verb = Verb::of::<App>("app");
 
 const LONG: &str = "List and record the figures of applications that measure their own jobs: latency, response \
              and execution time, missed periods. An application publishes them with the crate \
@@ -23,7 +23,7 @@ const LONG: &str = "List and record the figures of applications that measure the
 
 /// List and record applications that measure themselves
 #[derive(Parser)]
-#[command(name = "app", long_about = LONG, disable_help_subcommand = true)]
+#[command(long_about = LONG, disable_help_subcommand = true)]
 enum App {
     /// List the applications, their lanes and counters
     List(list::List),
