@@ -56,7 +56,8 @@ impl Streamed {
 }
 
 impl Stream {
-    /// Creates one for these events of `sched`, all disabled. `clock`: the
+    /// Creates one for these events, all disabled: `system/name`, or the name of one of
+    /// `sched`. `clock`: the
     /// conversion from the trace clock to CLOCK_MONOTONIC.
     pub(crate) fn open(
         tracefs: &Tracefs,
@@ -72,12 +73,9 @@ impl Stream {
         let layout = instance.layout()?;
         let mut decoder = Decoder::new(layout, None);
         for name in names {
-            let path = tracefs
-                .path()
-                .join("events/sched")
-                .join(name)
-                .join("format");
-            let spec = EVENTS.iter().find(|spec| spec.name == *name);
+            let path = tracefs.path().join(folder(name)).join("format");
+            let event = name.rsplit('/').next();
+            let spec = EVENTS.iter().find(|spec| Some(spec.name) == event);
             let format = Format::parse(&tracefs.text(&path)?);
             let learnt = match (spec, format) {
                 (Some(spec), Some(format)) => decoder.learn(spec, &format),
@@ -111,7 +109,7 @@ impl Stream {
 
     /// Enables an event with a filter.
     pub(crate) fn on(&self, event: &str, filter: Option<&str>) -> Result<(), TraceError> {
-        let folder = self.instance.folder.join("events/sched").join(event);
+        let folder = self.instance.folder.join(folder(event));
         if let Some(filter) = filter {
             self.tracefs.write(&folder.join("filter"), filter)?;
         }
@@ -120,7 +118,7 @@ impl Stream {
 
     /// Disables an event.
     pub(crate) fn off(&self, event: &str) -> Result<(), TraceError> {
-        let folder = self.instance.folder.join("events/sched").join(event);
+        let folder = self.instance.folder.join(folder(event));
         self.tracefs.write(&folder.join("enable"), "0")
     }
 
@@ -173,6 +171,14 @@ impl Stream {
     pub(crate) fn stop(mut self) -> Result<(), TraceError> {
         self.cpus.clear();
         self.instance.remove()
+    }
+}
+
+/// The folder of an event.
+fn folder(event: &str) -> String {
+    match event.contains('/') {
+        true => format!("events/{event}"),
+        false => format!("events/sched/{event}"),
     }
 }
 
