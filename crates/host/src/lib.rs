@@ -50,7 +50,7 @@ pub use fingerprint::fingerprint;
 pub use process::OwnThread;
 pub use program::ProgramCode;
 pub use support_files::SupportFile;
-pub use symbols::{Symbols, system_call_name};
+pub use symbols::{Symbols, system_call_name, system_call_number};
 
 use root::Root;
 
@@ -97,6 +97,14 @@ impl Host {
     /// of os-release(5).
     pub fn distribution_like(&self) -> Vec<String> {
         facts::distribution_like(&self.root)
+    }
+
+    /// The kernel's command line (`/proc/cmdline`).
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn command_line(&self) -> Result<String, HostError> {
+        Ok(self.root.require("/proc/cmdline")?.trim().to_owned())
     }
 
     /// The CPUs that are online (`/sys/devices/system/cpu/online`).
@@ -184,6 +192,12 @@ impl Host {
         process::boot_id(&self.root)
     }
 
+    /// Identifier of this installation for recordings: a hash of machine-id(5), which
+    /// itself is not to be shown to others; the machine's name where there is none.
+    pub fn machine(&self) -> String {
+        fingerprint::machine(&self.root)
+    }
+
     /// Names of the namespaces that numbers and start times of processes belong to
     /// (`/proc/self/ns`): in another one they mean other processes, or none.
     pub fn namespaces(&self) -> Option<String> {
@@ -223,6 +237,12 @@ impl Host {
     /// where there is no such process.
     pub fn threads_of(&self, pid: u32) -> Vec<(u32, String)> {
         tasks::threads(&self.root, pid)
+    }
+
+    /// What a file descriptor of a thread is open on: `anon_inode:[timerfd]`, a path;
+    /// `None` where there is none, or it may not be read.
+    pub fn descriptor(&self, tid: u32, fd: u64) -> Option<String> {
+        self.root.link(&format!("/proc/{tid}/fd/{fd}")).ok()
     }
 
     /// The processes, by rising number.

@@ -15,7 +15,7 @@ use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output::{self, note};
 
-pub(super) const VERB: Verb = Verb::of::<Lint>();
+pub(super) const VERB: Verb = Verb::of::<Lint>("lint");
 
 const LONG: &str = "Check a running program: what its real-time threads should not do, with call \
              sites, without recompiling it.\n\n\
@@ -28,7 +28,7 @@ const LONG: &str = "Check a running program: what its real-time threads should n
 
 /// Check what the real-time threads of a running program should not do
 #[derive(Parser)]
-#[command(name = "lint", long_about = LONG, after_help = crate::exit::HELP)]
+#[command(long_about = LONG, after_help = crate::exit::HELP)]
 struct Lint {
     /// Processes, or single threads
     #[arg(long, value_name = "PID", value_delimiter = ',', value_parser = value_parser!(u32).range(1..))]

@@ -2,6 +2,7 @@
 //! periodically, with the kernel's filters.
 
 use std::io;
+use std::path::PathBuf;
 
 use punctual_model::{EVENTS, Nanos, TraceEvent};
 
@@ -56,8 +57,7 @@ impl Streamed {
 }
 
 impl Stream {
-    /// Creates one for these events, all disabled: `system/name`, or the name of one of
-    /// `sched`. `clock`: the
+    /// Creates one for these events of the table, all disabled. `clock`: the
     /// conversion from the trace clock to CLOCK_MONOTONIC.
     pub(crate) fn open(
         tracefs: &Tracefs,
@@ -73,9 +73,9 @@ impl Stream {
         let layout = instance.layout()?;
         let mut decoder = Decoder::new(layout, None);
         for name in names {
-            let path = tracefs.path().join(folder(name)).join("format");
-            let event = name.rsplit('/').next();
-            let spec = EVENTS.iter().find(|spec| Some(spec.name) == event);
+            let spec = EVENTS.iter().find(|spec| spec.name == *name);
+            let folder = tracefs.path().join("events").join(system_of(name));
+            let path = folder.join(name).join("format");
             let format = Format::parse(&tracefs.text(&path)?);
             let learnt = match (spec, format) {
                 (Some(spec), Some(format)) => decoder.learn(spec, &format),
@@ -107,9 +107,20 @@ impl Stream {
         self.cpus.iter().map(|cpu| cpu.cpu)
     }
 
+    /// Whether this kernel has an event of the table.
+    pub(crate) fn has(tracefs: &Tracefs, event: &str) -> bool {
+        let folder = tracefs.path().join("events").join(system_of(event));
+        folder.join(event).join("format").exists()
+    }
+
+    fn folder(&self, event: &str) -> PathBuf {
+        let events = self.instance.folder.join("events");
+        events.join(system_of(event)).join(event)
+    }
+
     /// Enables an event with a filter.
     pub(crate) fn on(&self, event: &str, filter: Option<&str>) -> Result<(), TraceError> {
-        let folder = self.instance.folder.join(folder(event));
+        let folder = self.folder(event);
         if let Some(filter) = filter {
             self.tracefs.write(&folder.join("filter"), filter)?;
         }
@@ -118,7 +129,7 @@ impl Stream {
 
     /// Disables an event.
     pub(crate) fn off(&self, event: &str) -> Result<(), TraceError> {
-        let folder = self.instance.folder.join(folder(event));
+        let folder = self.folder(event);
         self.tracefs.write(&folder.join("enable"), "0")
     }
 
@@ -174,12 +185,10 @@ impl Stream {
     }
 }
 
-/// The folder of an event.
-fn folder(event: &str) -> String {
-    match event.contains('/') {
-        true => format!("events/{event}"),
-        false => format!("events/sched/{event}"),
-    }
+/// The folder of an event of the table, by its name.
+fn system_of(name: &str) -> &'static str {
+    let spec = EVENTS.iter().find(|spec| spec.name == name);
+    spec.map_or("sched", |spec| spec.system)
 }
 
 impl std::fmt::Debug for Stream {

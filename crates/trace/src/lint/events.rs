@@ -9,29 +9,16 @@ use super::calls::is_memory;
 use crate::flight::{Owner, Plan, Stream, Streamed, monotonic};
 use crate::{Level, TraceError, Tracefs};
 
-const SWITCH: &str = "sched/sched_switch";
-const CALLS: &str = "raw_syscalls/sys_enter";
+const CALLS: &str = "sys_enter";
 
 /// An event, the field with the watched thread, and the act that it shows.
 const EVENTS: [(&str, &str, Option<ActKind>); 7] = [
-    (SWITCH, "prev_pid", None),
-    ("sched/sched_migrate_task", "pid", Some(ActKind::Migrate)),
-    (
-        "sched/sched_pi_setprio",
-        "common_pid",
-        Some(ActKind::Inherit),
-    ),
-    (
-        "exceptions/page_fault_user",
-        "common_pid",
-        Some(ActKind::Fault),
-    ),
-    (
-        "exceptions/page_fault_kernel",
-        "common_pid",
-        Some(ActKind::Fault),
-    ),
-    ("signal/signal_deliver", "common_pid", Some(ActKind::Signal)),
+    ("sched_switch", "prev_pid", None),
+    ("sched_migrate_task", "pid", Some(ActKind::Migrate)),
+    ("sched_pi_setprio", "common_pid", Some(ActKind::Inherit)),
+    ("page_fault_user", "common_pid", Some(ActKind::Fault)),
+    ("page_fault_kernel", "common_pid", Some(ActKind::Fault)),
+    ("signal_deliver", "common_pid", Some(ActKind::Signal)),
     (CALLS, "common_pid", Some(ActKind::Memory)),
 ];
 
@@ -86,8 +73,7 @@ impl EventLint {
             .to_vec();
         let mut events = Vec::new();
         for (event, _, act) in EVENTS {
-            let folder = tracefs.path().join("events").join(event);
-            match folder.join("format").exists() {
+            match Stream::has(tracefs, event) {
                 true => events.push(event),
                 false => unseen.extend(
                     act.map(|act| (act, format!("this kernel has no event {event}; {why}"))),
@@ -202,7 +188,7 @@ impl EventLint {
                 let signal = Some((*sig, String::new(), 0));
                 (event.pid, ActKind::Signal, InCall::Unknown, signal, 0, 0)
             }
-            EventKind::SysEnter { id } if is_memory(*id) => {
+            EventKind::SysEnter { id, .. } if is_memory(*id) => {
                 (event.pid, ActKind::Memory, InCall::Number(*id), None, 0, 0)
             }
             _ => return,
