@@ -23,4 +23,5 @@ pub use page::page;
 pub use rules::{RULES, Rule};
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests;

@@ -196,7 +196,7 @@ pub const RULES: &[Rule] = &[
         source: "mlockall(2)",
         remedy: "Call mlockall(MCL_CURRENT | MCL_FUTURE); it requires RLIMIT_MEMLOCK or \
                  CAP_IPC_LOCK.",
-        hook: "/proc/PID/status (VmLck, VmRSS)",
+        hook: "VmLck and VmRSS of /proc/PID/status",
         finds: Finds::State(process::not_locked),
     },
     Rule {
@@ -206,7 +206,7 @@ pub const RULES: &[Rule] = &[
         why: "After mlockall(MCL_FUTURE) an allocation beyond the limit fails.",
         source: "mlockall(2), limits.conf(5)",
         remedy: "Raise RLIMIT_MEMLOCK: LimitMEMLOCK=infinity in the unit, memlock in limits.conf.",
-        hook: "/proc/PID/limits, /proc/PID/status",
+        hook: "limits and status of /proc/PID",
         finds: Finds::State(process::small_memlock_limit),
     },
     Rule {
@@ -218,7 +218,7 @@ pub const RULES: &[Rule] = &[
         source: "mlockall(2), NOTES",
         remedy: "Lock memory with MCL_FUTURE before threads are made, and touch 64 KiB of the stack \
                  at the start of each thread.",
-        hook: "/proc/PID/task/TID/syscall, /proc/PID/smaps",
+        hook: "task/TID/syscall and smaps of /proc/PID",
         finds: Finds::State(process::stack_not_prefaulted),
     },
     Rule {
@@ -230,7 +230,7 @@ pub const RULES: &[Rule] = &[
         source: "sched(7); kernel: Documentation/core-api/real-time/theory.rst",
         remedy: "Use a priority of at most 98; above the threads of interrupts (50) is usually \
                  enough.",
-        hook: "/proc/PID/task/TID/stat",
+        hook: "stat of /proc/PID/task/TID",
         finds: Finds::State(process::priority_99),
     },
     Rule {
@@ -242,7 +242,7 @@ pub const RULES: &[Rule] = &[
         source: "sched(7); kernel: Documentation/scheduler/sched-rt-group.rst",
         remedy: "Wait for the next period in each turn, or isolate the CPU and disable throttling \
                  on purpose.",
-        hook: "/proc/PID/task/TID/status, /proc/PID/task/TID/stat",
+        hook: "stat and status of /proc/PID/task/TID",
         finds: Finds::State(process::never_waits),
     },
     Rule {
@@ -253,7 +253,7 @@ pub const RULES: &[Rule] = &[
               power switch.",
         source: "getrlimit(2) (RLIMIT_RTTIME)",
         remedy: "Set RLIMIT_RTTIME (LimitRTTIME= in the unit): SIGXCPU at the limit.",
-        hook: "/proc/PID/limits",
+        hook: "limits of /proc/PID",
         finds: Finds::State(process::no_runtime_limit),
     },
 ];

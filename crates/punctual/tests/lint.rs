@@ -115,7 +115,7 @@ fn each_act_is_found_at_its_call_site() {
     };
     let sarif = place.path("lint.sarif");
     let line = format!(
-        "lint --pid {} -D 2s --json --sarif {}",
+        "lint --pid {} -D 1500ms --json --sarif {}",
         program.pid(),
         sarif.display()
     );
@@ -163,7 +163,7 @@ fn each_act_is_found_at_its_call_site() {
 fn a_correct_loop_violates_no_rule() {
     let place = Place::new();
     // PUNCTUAL_LINT_TIME=10m: the long run.
-    let time = std::env::var("PUNCTUAL_LINT_TIME").unwrap_or("2s".to_owned());
+    let time = std::env::var("PUNCTUAL_LINT_TIME").unwrap_or("1500ms".to_owned());
     let Some(program) = Program::start(&place, &["correct", "700"], FRAMES) else {
         return;
     };
@@ -223,6 +223,41 @@ fn a_target_that_cannot_be_watched_is_refused() {
     }
 }
 
+/// Without programs in the kernel: what events show is found, the rest is unknown.
+#[test]
+fn from_events_what_is_not_shown_is_unknown() {
+    let place = Place::new();
+    let Some(program) = Program::start(&place, &["acts"], FRAMES) else {
+        return;
+    };
+    let line = format!("lint --pid {} -D 1500ms --json --no-bpf", program.pid());
+    let (report, code) = report(&place, &line);
+    if report.source.is_none() {
+        punctual_testing::skip!("lint by events: {:?}", report.notes);
+        return;
+    }
+    assert_eq!((report.source, code), (Some(LintSource::Events), Some(3)));
+    assert!(is_found(&report, "page-fault", "fault", "touches_new_page"));
+    for (id, thread) in [
+        ("memory-call", "memory"),
+        ("signal", "signal"),
+        ("migration", "migration"),
+    ] {
+        assert!(is_found(&report, id, thread, ""), "{:?}", rule(&report, id));
+    }
+    for id in [
+        "sleep-relative",
+        "blocking-call",
+        "woken-by-lower",
+        "kernel-lock",
+    ] {
+        let rule = rule(&report, id);
+        assert_eq!(rule.state, RuleState::Unknown, "{rule:?}");
+        let why = rule.unknown.as_deref().unwrap();
+        assert!(why.contains("--no-bpf"), "{why}");
+    }
+}
+
 /// A program without real-time threads is not judged to be right.
 #[test]
 fn a_target_without_real_time_threads_is_unknown() {
@@ -245,7 +280,7 @@ fn it_ends_with_its_target() {
     };
     let line = format!("lint --pid {} -D 60s --json", program.pid());
     let lint = place.spawn(&line);
-    std::thread::sleep(std::time::Duration::from_millis(1500));
+    std::thread::sleep(std::time::Duration::from_millis(700));
     signal(&program.0, "KILL");
     // Not reaped: a zombie has ended, too.
     let output = lint.wait_with_output().unwrap();

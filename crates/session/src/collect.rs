@@ -14,6 +14,7 @@ use punctual_store::Lateness;
 
 use grid::Grid;
 
+use crate::outlier_command::Occasion;
 use crate::suspension::Wait;
 use crate::time::Start;
 
@@ -73,6 +74,19 @@ pub(crate) struct Sighting {
     pub(crate) story_from: Nanos,
     /// What it spans; `None`: what all samples of the probe do.
     pub(crate) delay: Option<Delay>,
+}
+
+impl Sighting {
+    /// The same for a command of the user's.
+    pub(crate) fn occasion(&self) -> Occasion {
+        Occasion {
+            latency: self.latency,
+            cpu: self.cpu,
+            tid: self.tid,
+            expected: self.expected,
+            cause: None,
+        }
+    }
 }
 
 /// The row of the time series that is being filled.

@@ -320,6 +320,14 @@ impl Explainer {
         self.buffer.add(outlier, window, &pages);
     }
 
+    /// The main cause of an outlier, where it was explained and kept.
+    pub(crate) fn cause(&self, expected: Nanos, latency: Nanos) -> Option<String> {
+        let mut outliers = self.buffer.outliers();
+        let found =
+            outliers.find(|one| (one.monotonic_ns, one.latency_ns) == (expected, latency))?;
+        Some(found.blame.culprit.clone())
+    }
+
     /// Fills in who took the time of the worst samples.
     pub(crate) fn blame(&self, worst: &mut [WorstSample]) {
         for sample in worst {

@@ -4,8 +4,9 @@
 use punctual_model::{IntervalRow, Nanos, Suspension, WorstSample};
 use punctual_store::{Batch, StoreError, Writer, commit_interval};
 
-use crate::collect::{Collector, Snapshot, worst_of_all};
+use crate::collect::{Collector, Sighting, Snapshot, worst_of_all};
 use crate::explain::Explainer;
+use crate::outlier_command::{Occasion, OutlierCommand};
 use crate::suspension::SuspensionWatch;
 use crate::time::Start;
 use crate::watcher::Watcher;
@@ -30,6 +31,8 @@ pub(crate) struct Housekeeping<'a> {
     committed_at: Nanos,
     /// Explains outliers, where that was asked for.
     pub(crate) explainer: Option<Explainer>,
+    /// Runs the user's command at an outlier, where that was asked for.
+    pub(crate) command: Option<OutlierCommand>,
     /// Finds the times in which the user stopped the process.
     pub(crate) suspensions: SuspensionWatch,
     /// The first failure of the store. Measuring goes on; what is measured is
@@ -57,6 +60,7 @@ impl Housekeeping<'_> {
             rows_committed: 0,
             committed_at: Nanos::ZERO,
             explainer: None,
+            command: None,
             suspensions: SuspensionWatch::new(),
             store_error: None,
         }
@@ -110,24 +114,47 @@ impl Housekeeping<'_> {
         self.explainer = Some(explainer);
     }
 
+    /// Has the command run at outliers from now on.
+    pub(crate) fn run_at_outliers(&mut self, command: OutlierCommand) {
+        if self.explainer.is_none() {
+            for collector in &mut self.collectors {
+                collector.note_above(command.threshold());
+            }
+        }
+        self.command = Some(command);
+    }
+
     /// Before all else that waits: the events are soon overwritten.
     fn explain(&mut self) {
-        let Some(explainer) = &mut self.explainer else {
+        if self.explainer.is_none() && self.command.is_none() {
             return;
-        };
+        }
         let collectors = &mut self.collectors;
-        explainer.see(collectors.iter_mut().map(Collector::take_beyond).sum());
+        let beyond: u64 = collectors.iter_mut().map(Collector::take_beyond).sum();
         let seen = collectors.iter_mut().flat_map(Collector::take_outliers);
         let found = self.suspensions.found();
         let (stopped, seen) = seen.partition::<Vec<_>, _>(|one| {
             let covers = |stop: &Suspension| stop.covers(one.expected, one.latency);
             found.iter().any(covers)
         });
-        explainer.pass_over(stopped.len() as u64);
-        if let Err(error) = explainer.explain(seen, &self.start, self.writer.as_mut()) {
-            self.store_error.get_or_insert(error);
+        let mut occasions: Vec<Occasion> = match self.command {
+            Some(_) => seen.iter().map(Sighting::occasion).collect(),
+            None => Vec::new(),
+        };
+        if let Some(explainer) = &mut self.explainer {
+            explainer.see(beyond);
+            explainer.pass_over(stopped.len() as u64);
+            if let Err(error) = explainer.explain(seen, &self.start, self.writer.as_mut()) {
+                self.store_error.get_or_insert(error);
+            }
+            explainer.watch(collectors.iter().flat_map(Collector::tids));
+            for occasion in &mut occasions {
+                occasion.cause = explainer.cause(occasion.expected, occasion.latency);
+            }
         }
-        explainer.watch(collectors.iter().flat_map(Collector::tids));
+        if let Some(command) = &mut self.command {
+            command.turn(occasions);
+        }
     }
 
     /// The finished rows, by start and then by thread.

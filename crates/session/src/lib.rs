@@ -24,6 +24,7 @@ mod lint;
 mod memory;
 mod noise;
 mod observe;
+mod outlier_command;
 mod overhead;
 mod phase;
 mod quota;
@@ -49,6 +50,7 @@ pub use in_app::{Application, InAppRequest, LaneState, applications, record_appl
 pub use lease::{lease, may_live};
 pub use lint::{LintRequest, lint};
 pub use observe::{JobRequest, ObserveRequest, Release, Targets, observe};
+pub use outlier_command::OnOutlier;
 pub use punctual_trace::Level;
 pub use recording_sink::{LaterStore, RecordingSink};
 pub use request::{ExplainRequest, PhaseError, PhaseRequest, Request, RunLength, Tracemark};

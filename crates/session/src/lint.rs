@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use punctual_host::Host;
 use punctual_model::{ActKind, LintFacts, LintProcess, LintThread, Nanos, TaskRecord, TaskUsage};
-use punctual_trace::{LintAsk, LintWatch};
+use punctual_trace::{LintAsk, LintWatch, Tracefs};
 
 use crate::{SessionError, Targets};
 use places::Places;
@@ -83,11 +83,19 @@ impl Lint {
         };
         let watch = match started {
             Ok(watch) => Some(watch),
-            Err(why) => {
-                facts.unseen = ActKind::ALL.map(|kind| (kind, why.clone())).to_vec();
-                facts.notes.push(why);
-                None
-            }
+            Err(why) => match by_events(host, &ask, &why) {
+                Ok(watch) => {
+                    facts
+                        .notes
+                        .push(format!("{why}; trace events are read instead"));
+                    Some(watch)
+                }
+                Err(why) => {
+                    facts.unseen = ActKind::ALL.map(|kind| (kind, why.clone())).to_vec();
+                    facts.notes.push(why);
+                    None
+                }
+            },
         };
         let mut lint = Self {
             host: host.clone(),
@@ -149,12 +157,14 @@ impl Lint {
                 self.facts.lost = acts.lost;
                 self.places.take(acts);
             }
-            Err(error) => {
-                let why = error.to_string();
-                self.facts.unseen = ActKind::ALL.map(|kind| (kind, why.clone())).to_vec();
-                self.watch = None;
-            }
+            Err(error) => self.fail(&error.to_string()),
         }
+    }
+
+    /// Nothing more is seen.
+    fn fail(&mut self, why: &str) {
+        self.facts.unseen = ActKind::ALL.map(|kind| (kind, why.to_owned())).to_vec();
+        self.watch = None;
     }
 
     /// Looks at threads and processes: new ones, changed ones, ended ones.
@@ -169,7 +179,21 @@ impl Lint {
                 }
             }
         }
-        for task in self.targets.tasks(&self.host) {
+        let tasks = self.targets.tasks(&self.host);
+        let real_time = tasks
+            .iter()
+            .filter(|task| task.scheduling.policy.is_real_time());
+        let named: Vec<(u32, String)> = real_time
+            .map(|task| (task.tid, task.comm.clone()))
+            .collect();
+        let watched = self
+            .watch
+            .as_mut()
+            .map_or(Ok(()), |watch| watch.threads(&named));
+        if let Err(error) = watched {
+            self.fail(&error.to_string());
+        }
+        for task in tasks {
             if !task.scheduling.policy.is_real_time() {
                 continue;
             }
@@ -189,9 +213,12 @@ impl Lint {
 
     fn finish(mut self, request: &LintRequest) -> LintFacts {
         let mut facts = self.facts;
-        if let Some(watch) = &self.watch {
+        if let Some(watch) = self.watch {
             facts.source = Some(watch.source());
             facts.unseen.extend(watch.unseen());
+            if let Err(error) = watch.stop() {
+                facts.notes.push(error.to_string());
+            }
         }
         for pid in self.processes.clone().into_keys() {
             // Memory is locked, and limits are set, while it runs.
@@ -215,6 +242,12 @@ impl Lint {
         }
         facts
     }
+}
+
+fn by_events(host: &Host, ask: &LintAsk, why: &str) -> Result<LintWatch, String> {
+    Tracefs::find(host.root())
+        .and_then(|tracefs| LintWatch::by_events(&tracefs, host.own_process(), ask, why))
+        .map_err(|error| format!("{why}; {error}"))
 }
 
 /// A stack pointer is visible only while the thread waits: some tries.

@@ -8,6 +8,8 @@ use punctual_model::{Arguments, CpuSet, DurationError, Nanos, Policy, Requiremen
 use punctual_probes::ProbeEntry;
 use punctual_trace::Level;
 
+use crate::OnOutlier;
+
 /// What is asked of a measurement.
 #[derive(Clone, Debug)]
 pub struct Request {
@@ -30,6 +32,8 @@ pub struct Request {
     pub break_above: Option<Nanos>,
     /// Which latencies are explained; `None`: none is.
     pub explain: Option<ExplainRequest>,
+    /// A command that is run at an outlier.
+    pub on_outlier: Option<OnOutlier>,
     /// Whether a sample that crosses it is marked in the kernel's trace buffer,
     /// which is then stopped.
     pub tracemark: Option<Tracemark>,
@@ -197,6 +201,7 @@ impl Request {
             warm_up: None,
             break_above: None,
             explain: None,
+            on_outlier: None,
             tracemark: None,
             requirement: Requirement::default(),
             series_interval: None,

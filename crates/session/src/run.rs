@@ -18,6 +18,7 @@ use crate::collect::Collector;
 use crate::explain::Explainer;
 use crate::guards::Guards;
 use crate::housekeeping::{Begin, Housekeeping};
+use crate::outlier_command::OutlierCommand;
 use crate::phase::{Phase, Surroundings};
 use crate::quota::quota_warnings;
 use crate::recording_sink::RecordingSink;
@@ -171,6 +172,9 @@ impl Session {
         self.warnings.extend(throttled);
         drop(guards);
         housekeeping.finish(&self.warnings);
+        if let Some(command) = housekeeping.command.take() {
+            self.warnings.extend(command.finish());
+        }
         let measured = match measured {
             Ok(measured) => measured,
             Err(error) => {
@@ -295,6 +299,9 @@ impl Session {
         if let Some(mut explainer) = housekeeping.explainer.take() {
             explainer.begin(&self.host, &self.facts, self.cpus().iter());
             housekeeping.explain_with(explainer);
+        }
+        if let Some(asked) = self.request.on_outlier.clone() {
+            housekeeping.run_at_outliers(OutlierCommand::new(asked, recording.id));
         }
         for (phase, recorders) in std::mem::take(&mut self.phases).into_iter().zip(ready) {
             if control.stopping() || stop.load(Ordering::Relaxed) {

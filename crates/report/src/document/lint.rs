@@ -40,7 +40,7 @@ fn head(report: &LintReport) -> Section {
     let how = match report.source {
         Some(LintSource::Bpf) => "BPF programs",
         Some(LintSource::Events) => "trace events, without call sites",
-        None => "/proc alone",
+        None => "reading /proc only",
     };
     let mut texts = vec![format!("watched for {} by {how}", report.duration_ns)];
     if report.calls_traced_ns > Nanos::ZERO {

@@ -154,7 +154,8 @@ impl Places {
     /// The call site, and why not all of it is known.
     fn frames(&mut self, pid: u32, act: &Act) -> (Vec<Frame>, Option<String>) {
         let Some(first) = act.stack.first().copied() else {
-            return (Vec::new(), Some("unknown: no user-space stack".to_owned()));
+            let why = "unknown: the user-space stack was not recorded";
+            return (Vec::new(), Some(why.to_owned()));
         };
         let host = &self.host;
         let code = self.code.entry(pid).or_insert_with(|| host.code_of(pid));

@@ -107,6 +107,12 @@ impl Stream {
         self.cpus.iter().map(|cpu| cpu.cpu)
     }
 
+    /// Whether this kernel has an event of the table.
+    pub(crate) fn has(tracefs: &Tracefs, event: &str) -> bool {
+        let folder = tracefs.path().join("events").join(system_of(event));
+        folder.join(event).join("format").exists()
+    }
+
     fn folder(&self, event: &str) -> PathBuf {
         let events = self.instance.folder.join("events");
         events.join(system_of(event)).join(event)

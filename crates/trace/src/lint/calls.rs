@@ -7,6 +7,12 @@ const SECOND: u32 = 2;
 const MEMORY: u32 = 4;
 const FUTEX: u32 = 8;
 
+/// Whether a call changes memory mappings.
+pub(super) fn is_memory(number: i64) -> bool {
+    let mut calls = calls().into_iter();
+    calls.any(|(known, flags)| known == number && flags & MEMORY != 0)
+}
+
 /// The calls with their flags. Of the others no argument is kept: addresses would make
 /// a site of each call.
 pub(super) fn calls() -> Vec<(i64, u32)> {

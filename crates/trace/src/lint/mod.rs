@@ -5,12 +5,15 @@
 
 mod bpf;
 mod calls;
+mod events;
 mod layout;
 
 use punctual_model::{ActKind, Acts, LintSource, Nanos};
 
-use crate::WatchError;
+use crate::flight::Owner;
+use crate::{TraceError, Tracefs, WatchError};
 use bpf::BpfLint;
+use events::EventLint;
 
 /// Who is watched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -49,6 +52,7 @@ pub struct LintWatch(Source);
 #[derive(Debug)]
 enum Source {
     Bpf(Box<BpfLint>),
+    Events(Box<EventLint>),
 }
 
 impl LintWatch {
@@ -61,10 +65,27 @@ impl LintWatch {
         Ok(Self(Source::Bpf(Box::new(lint))))
     }
 
+    /// Starts counting from events, which the kernel writes into an instance of this
+    /// process (`owner`); see [`threads`](Self::threads). `why`: the reason why no
+    /// programs count.
+    ///
+    /// # Errors
+    /// The kernel refuses a step; then nothing is left behind.
+    pub fn by_events(
+        tracefs: &Tracefs,
+        owner: Owner,
+        ask: &LintAsk,
+        why: &str,
+    ) -> Result<Self, TraceError> {
+        let lint = EventLint::start(tracefs, owner, ask.first, why)?;
+        Ok(Self(Source::Events(Box::new(lint))))
+    }
+
     /// How acts are collected.
     pub const fn source(&self) -> LintSource {
         match self.0 {
             Source::Bpf(_) => LintSource::Bpf,
+            Source::Events(_) => LintSource::Events,
         }
     }
 
@@ -73,6 +94,7 @@ impl LintWatch {
     pub fn trace_calls(&mut self) {
         match &mut self.0 {
             Source::Bpf(lint) => lint.trace_calls(),
+            Source::Events(lint) => lint.trace_calls(true),
         }
     }
 
@@ -80,6 +102,7 @@ impl LintWatch {
     pub fn stop_calls(&mut self) {
         match &mut self.0 {
             Source::Bpf(lint) => lint.stop_calls(),
+            Source::Events(lint) => lint.trace_calls(false),
         }
     }
 
@@ -94,6 +117,19 @@ impl LintWatch {
     ) -> Result<(), WatchError> {
         match &mut self.0 {
             Source::Bpf(lint) => lint.watch(targets, no_longer),
+            Source::Events(_) => Ok(()),
+        }
+    }
+
+    /// The real-time threads of the targets, with their names: events are filtered by
+    /// them. Programs find them themselves.
+    ///
+    /// # Errors
+    /// The kernel refuses a filter.
+    pub fn threads(&mut self, threads: &[(u32, String)]) -> Result<(), WatchError> {
+        match &mut self.0 {
+            Source::Bpf(_) => Ok(()),
+            Source::Events(lint) => Ok(lint.threads(threads)?),
         }
     }
 
@@ -101,6 +137,7 @@ impl LintWatch {
     pub fn unseen(&self) -> Vec<(ActKind, String)> {
         match &self.0 {
             Source::Bpf(lint) => lint.unseen(),
+            Source::Events(lint) => lint.unseen(),
         }
     }
 
@@ -111,6 +148,18 @@ impl LintWatch {
     pub fn read(&mut self) -> Result<Acts, WatchError> {
         match &mut self.0 {
             Source::Bpf(lint) => lint.read(),
+            Source::Events(lint) => Ok(lint.read()?),
+        }
+    }
+
+    /// Ends it. A drop does the same, without errors.
+    ///
+    /// # Errors
+    /// The trace instance cannot be removed; the next command tries again.
+    pub fn stop(self) -> Result<(), WatchError> {
+        match self.0 {
+            Source::Bpf(_) => Ok(()),
+            Source::Events(lint) => Ok(lint.stop()?),
         }
     }
 }

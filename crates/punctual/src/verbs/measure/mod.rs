@@ -11,12 +11,14 @@ use anyhow::{Context as _, Result};
 use clap::ArgMatches;
 use punctual_host::Host;
 use punctual_loads::LoadRequest;
-use punctual_model::{Arguments, Completion, Limit, Metric, Outcome, ParameterKind, Requirement};
+use punctual_model::{
+    Arguments, Completion, Limit, Metric, Nanos, Outcome, ParameterKind, Requirement,
+};
 use punctual_probes::ProbeEntry;
 use punctual_report::{document, text};
 use punctual_session::{
-    ExplainRequest, PhaseRequest, RecordingSink, Request, RunLength, Session, SessionError,
-    Tracemark, can_be_explained,
+    ExplainRequest, OnOutlier, PhaseRequest, RecordingSink, Request, RunLength, Session,
+    SessionError, Tracemark, can_be_explained,
 };
 
 use options::{Judging, Options, RunOptions};
@@ -106,6 +108,7 @@ fn arguments(probe: &'static ProbeEntry, matches: &ArgMatches) -> Result<Argumen
 fn request(probe: &'static ProbeEntry, arguments: Arguments, options: Options) -> Result<Request> {
     let phases = phases(&options.run)?;
     let explain = explain(probe, &options)?;
+    let on_outlier = on_outlier(&options)?;
     let Options {
         run,
         judging,
@@ -119,6 +122,7 @@ fn request(probe: &'static ProbeEntry, arguments: Arguments, options: Options) -
         warm_up: run.warm_up,
         break_above: run.break_above,
         explain,
+        on_outlier,
         tracemark: run.tracemark.then_some(Tracemark::Nanos),
         requirement: requirement(&judging),
         series_interval: keeping.series_interval,
@@ -139,16 +143,32 @@ fn explain(probe: &ProbeEntry, options: &Options) -> Result<Option<ExplainReques
         return Ok(None);
     };
     can_be_explained(probe)?;
-    let threshold = (options.threshold)
-        .or(options.run.break_above)
-        .or(options.judging.max_latency)
-        .ok_or_else(|| {
-            UsageError(
-                "--explain needs a limit: give --threshold 100us, --break or --max-latency"
-                    .to_owned(),
-            )
-        })?;
+    let threshold = limit(options, "--explain")?;
     Ok(Some(ExplainRequest { threshold, level }))
+}
+
+/// The limit of an option that needs one.
+fn limit(options: &Options, option: &str) -> Result<Nanos> {
+    let limit = (options.threshold)
+        .or(options.run.break_above)
+        .or(options.judging.max_latency);
+    Ok(limit.ok_or_else(|| {
+        UsageError(format!(
+            "{option} needs a limit: give --threshold 100us, --break or --max-latency"
+        ))
+    })?)
+}
+
+fn on_outlier(options: &Options) -> Result<Option<OnOutlier>> {
+    let Some(command) = options.run.on_outlier.clone() else {
+        if options.threshold.is_some() && options.explain.is_none() {
+            let wrong = "--threshold is the limit of --explain and --on-outlier: give one of them";
+            return Err(UsageError(wrong.to_owned()).into());
+        }
+        return Ok(None);
+    };
+    let threshold = limit(options, "--on-outlier")?;
+    Ok(Some(OnOutlier { command, threshold }))
 }
 
 fn requirement(judging: &Judging) -> Requirement {

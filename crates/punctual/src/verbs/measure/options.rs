@@ -1,5 +1,6 @@
 //! The options of `measure`: those of all probes, and those of each.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
@@ -138,6 +139,14 @@ pub(super) struct RunOptions {
     /// Discard the samples of this long at the start [default: 1s, at most a tenth of the run]
     #[arg(long, value_name = "TIME", value_parser = duration_or_zero)]
     pub(super) warm_up: Option<Nanos>,
+    /// Run this shell command at a latency above --threshold, --break or --max-latency
+    ///
+    /// At most once a second, one at a time, by no measuring thread. Its environment:
+    /// PUNCTUAL_RECORDING, PUNCTUAL_CPU, PUNCTUAL_LATENCY_NS, PUNCTUAL_TID,
+    /// PUNCTUAL_EXPECTED_NS (CLOCK_MONOTONIC), and with --explain PUNCTUAL_CAUSE. Its stdout
+    /// is stderr. It is killed 5 s after the run.
+    #[arg(long, value_name = "CMD")]
+    pub(super) on_outlier: Option<OsString>,
     #[arg(long, value_name = "LOAD", help = load_help())]
     pub(super) load: Vec<String>,
     /// CPUs of the loads that name none [default: all]
@@ -170,8 +179,8 @@ pub(super) struct DmaLatency(pub(super) Option<i32>);
 // Above which latency samples are explained.
 #[derive(Args)]
 struct Threshold {
-    /// Explain each latency above this; the run goes on [default: --break, else --max-latency]
-    #[arg(long, value_name = "TIME", requires = "explain")]
+    /// Limit for --explain and --on-outlier [default: --break, else --max-latency]
+    #[arg(long, value_name = "TIME")]
     threshold: Option<Nanos>,
 }
 

@@ -1,0 +1,65 @@
+//! A command of the user's is run at an outlier.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use common::Place;
+
+const MEASURE: [&str; 8] = [
+    "measure",
+    "timer",
+    "-q",
+    "-D",
+    "600ms",
+    "--policy",
+    "other",
+    "--on-outlier",
+];
+
+#[test]
+fn the_command_knows_the_recording_and_the_latency() {
+    let place = Place::new();
+    let said = place.path("said");
+    let script = format!(
+        "echo $PUNCTUAL_RECORDING $PUNCTUAL_LATENCY_NS $PUNCTUAL_CPU >> {}; echo on stdout",
+        said.display()
+    );
+    // Each wake-up is later than that.
+    let mut command = place.command("");
+    command.args(MEASURE).arg(&script);
+    command.args(["--threshold", "1ns", "--json", "-"]);
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let recording = punctual_model::Recording::from_json(&common::text(&output.stdout)).unwrap();
+    let text = std::fs::read_to_string(&said).unwrap();
+    let words: Vec<&str> = text.split_whitespace().collect();
+    assert_eq!(words[0], recording.id.to_string());
+    assert!(words[1].parse::<u64>().unwrap() > 1);
+    assert!(words[2].parse::<u32>().is_ok());
+    // Once a second: all others are counted.
+    assert_eq!(text.lines().count(), 1);
+    let counted = |warning: &String| warning.contains("--on-outlier ran 1 times");
+    assert!(recording.warnings.iter().any(counted), "{recording:?}");
+}
+
+#[test]
+fn a_command_that_fails_is_reported_and_the_recording_kept() {
+    let place = Place::new();
+    let mut command = place.command("");
+    command.args(MEASURE).args(["exit 7", "--threshold", "1ns"]);
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let shown = common::text(&output.stdout);
+    assert!(shown.contains("failed in 1 of 1 runs"), "{shown}");
+    assert!(!place.last().threads.is_empty());
+}
+
+#[test]
+fn a_limit_and_its_use_belong_together() {
+    let place = Place::new();
+    let wrong = place.refused("measure timer -D 1s --on-outlier true", 2);
+    assert!(wrong.contains("--on-outlier needs a limit"), "{wrong}");
+    let wrong = place.refused("measure timer -D 1s --threshold 50us", 2);
+    assert!(wrong.contains("--on-outlier"), "{wrong}");
+}
