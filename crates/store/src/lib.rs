@@ -38,6 +38,7 @@ mod beside;
 mod bits;
 mod budget;
 mod chunk;
+mod collect;
 mod entry;
 mod error;
 mod experiment;
@@ -62,6 +63,10 @@ mod writer;
 
 pub use attachment::{Attached, WINDOW, unpack_attachment};
 pub use chunk::unpack as unpack_chunk;
+pub use collect::{
+    AuditLine, Collection, Delivery, Latest, Listed, Machine, Quarantined, Received, Refused, Role,
+    SqliteCollection, Token, Wanted,
+};
 pub use entry::{Lease, Summary};
 pub use error::StoreError;
 pub use experiment::ExperimentLease;

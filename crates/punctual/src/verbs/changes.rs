@@ -13,11 +13,11 @@ use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output;
 
-pub(super) const VERB: Verb = Verb::of::<Changes>();
+pub(super) const VERB: Verb = Verb::of::<Changes>("changes");
 
 /// List change points of a series; acknowledge or reopen one
 #[derive(Parser)]
-#[command(name = "changes", disable_help_subcommand = true)]
+#[command(disable_help_subcommand = true)]
 enum Changes {
     /// List change points with what changed on the machine
     List(List),

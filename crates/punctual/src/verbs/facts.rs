@@ -17,7 +17,7 @@ use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output::{self, Output};
 
-pub(super) const VERB: Verb = Verb::of::<Facts>();
+pub(super) const VERB: Verb = Verb::of::<Facts>("facts");
 
 /// Default time of counting interrupts.
 pub(super) const SAMPLE: Nanos = Nanos::from_secs(1);
@@ -29,7 +29,7 @@ const FACTS_LIMIT: u64 = 128 << 20;
 
 /// Capture this machine's state; compare that of two recordings
 #[derive(Parser)]
-#[command(name = "facts", disable_help_subcommand = true)]
+#[command(disable_help_subcommand = true)]
 enum Facts {
     /// Write all inputs of punctual doctor to one JSON file
     Capture(Capture),

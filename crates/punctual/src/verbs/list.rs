@@ -18,11 +18,10 @@ use crate::context::Context;
 use crate::exit::Exit;
 use crate::output;
 
-pub(super) const VERB: Verb = Verb::of::<List>();
+pub(super) const VERB: Verb = Verb::of::<List>("list");
 
 /// List the recordings, the newest first
 #[derive(Parser)]
-#[command(name = "list")]
 struct List {
     /// Only recordings of this probe
     #[arg(long, value_name = "NAME")]
@@ -30,6 +29,9 @@ struct List {
     /// Only recordings of this machine
     #[arg(long, value_name = "NAME")]
     host: Option<String>,
+    /// Only runs of this series
+    #[arg(long, value_name = "NAME")]
+    series: Option<String>,
     /// Only recordings whose label contains this text
     #[arg(long, value_name = "TEXT")]
     label: Option<String>,
@@ -69,6 +71,7 @@ impl Run for List {
         let filter = Filter {
             probe: self.probe,
             host: self.host,
+            series: self.series,
             label: self.label,
             since: self.since,
             limit: self.limit,

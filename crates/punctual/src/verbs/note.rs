@@ -14,14 +14,14 @@ use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output;
 
-pub(super) const VERB: Verb = Verb::of::<Notes>();
+pub(super) const VERB: Verb = Verb::of::<Notes>("note");
 
 /// The longest note.
 const LONGEST: usize = 4_096;
 
 /// Keep notes on recordings and moments, shown in trends
 #[derive(Parser)]
-#[command(name = "note", disable_help_subcommand = true)]
+#[command(disable_help_subcommand = true)]
 enum Notes {
     /// Add a note to a recording, or to a time with --at
     Add(Add),

@@ -15,7 +15,7 @@ use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output::{self, Output};
 
-pub(super) const VERB: Verb = Verb::of::<PlotFile>();
+pub(super) const VERB: Verb = Verb::of::<PlotFile>("plot");
 
 /// How a kind is drawn: recordings, or a series.
 enum Draw {
@@ -52,7 +52,6 @@ const OF_ONE: [&str; 2] = ["timeline", "matrix"];
 ///
 /// Kinds surface, heatmap and trend show a series: give its name in place of an ID.
 #[derive(Parser)]
-#[command(name = "plot")]
 struct PlotFile {
     #[command(flatten)]
     selected: Recordings,

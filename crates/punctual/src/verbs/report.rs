@@ -19,7 +19,7 @@ use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output::{self, Output};
 
-pub(super) const VERB: Verb = Verb::of::<Report>();
+pub(super) const VERB: Verb = Verb::of::<Report>("report");
 
 type Render = fn(&[Recording], &Context, &Store) -> Result<String>;
 
@@ -95,7 +95,6 @@ static FORMS: [Form; 4] = [
 
 /// Write a report: HTML, Markdown, JUnit XML or text
 #[derive(Parser)]
-#[command(name = "report")]
 struct Report {
     /// Recordings: an ID, its start or end, `last` or `last~N`
     #[arg(value_name = "ID", num_args = 1.., required_unless_present = "series")]

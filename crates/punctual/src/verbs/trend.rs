@@ -15,7 +15,7 @@ use crate::context::Context;
 use crate::exit::Exit;
 use crate::output;
 
-pub(super) const VERB: Verb = Verb::of::<TrendOf>();
+pub(super) const VERB: Verb = Verb::of::<TrendOf>("trend");
 
 /// How often the store is looked at for a new run.
 const LOOK: Nanos = Nanos::from_secs(1);
@@ -27,7 +27,6 @@ const LOOK: Nanos = Nanos::from_secs(1);
 /// periods above a threshold, p99 and p50. Exit code 3: a worsening stands that nobody
 /// has acknowledged. 4: too few runs to judge.
 #[derive(Parser)]
-#[command(name = "trend")]
 struct TrendOf {
     /// Series, or label of recordings [default: the only series]
     #[arg(value_name = "SERIES")]
