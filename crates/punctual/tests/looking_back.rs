@@ -131,7 +131,7 @@ fn json(place: &Place, line: &str, code: i32) -> Value {
 
 #[test]
 fn the_trend_names_the_parameter_at_each_change() {
-    let place = Place::new();
+    let place = Place::in_memory();
     let made = guide(&place);
     // The worst case is higher again since the second period: nobody has acknowledged it.
     let trend = json(&place, "trend osadl --json", 3);
@@ -196,7 +196,7 @@ fn monthly(place: &Place) {
     place.done("report --series osadl -o month.html");
     let page = fs::read_to_string(place.path("month.html")).unwrap();
     for what in [
-        "worse: since 2026-06-04",
+        "worse since 2026-06-04",
         PARAMETER,
         "the machine was off",
         "Causes",
@@ -237,7 +237,7 @@ fn decisions(place: &Place) {
 
 #[test]
 fn a_label_makes_a_series() {
-    let place = Place::new();
+    let place = Place::in_memory();
     let store = Store::open(&place.path("store.db")).unwrap();
     for number in 0..6 {
         let mut recording = run(number, 300, CMDLINE);
@@ -256,7 +256,7 @@ fn a_label_makes_a_series() {
 
 #[test]
 fn notes_and_facts() {
-    let place = Place::new();
+    let place = Place::in_memory();
     let store = Store::open(&place.path("store.db")).unwrap();
     keep(&store, None, &run(1, 300, CMDLINE));
     keep(

@@ -23,6 +23,15 @@ impl Place {
         }
     }
 
+    /// In memory where the machine has a folder for that: many small recordings each
+    /// wait for the disk.
+    pub fn in_memory() -> Self {
+        let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
+        Self {
+            folder: folder.unwrap(),
+        }
+    }
+
     pub fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }

@@ -49,7 +49,6 @@ pub use recording::recording;
 pub(crate) use recording::{Figures, with_figures};
 pub use table::{Cell, Column, Fold, Row, Table};
 pub use topology::{ClockRow, clocks, placements, topology};
-pub(crate) use trend::short;
 pub use trend::{changes, facts_differ, notes, trend};
 pub use wakeups::wakeups;
 

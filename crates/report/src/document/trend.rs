@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use punctual_model::{Nanos, grouped};
 use punctual_stats::trend::{
-    ChangePoint, FactDifference, FactsDiffer, Followed, Group, Trend, TrendVerdict,
+    ChangePoint, FactDifference, FactsDiffer, Followed, Group, Trend, TrendVerdict, short,
 };
 
 use super::table::{Cell, Column, Fold, Row, Table};
@@ -11,7 +11,7 @@ use super::{Answer, Block, Document, Field, Medium, Section, Tone};
 use crate::figures::{self, counted};
 
 /// Bars of a spark line at most.
-const BARS: usize = 32;
+const BARS: usize = 24;
 
 /// Rows of a table that a terminal shows; a page shows all.
 const SHOWN: usize = 12;
@@ -179,14 +179,14 @@ fn fields(trend: &Trend) -> Vec<Field> {
 fn groups(trend: &Trend) -> Table {
     let columns = vec![
         Column::left("group"),
-        Column::right("runs").drop(3),
-        Column::left("largest latency over time").drop(2),
-        Column::right("p50").drop(5),
-        Column::right("p99").drop(4),
-        Column::right("median max").drop(1),
+        Column::right("runs").drop(7),
+        Column::left("largest latency over time").drop(1),
+        Column::right("p50").drop(9),
+        Column::right("p99").drop(8),
+        Column::right("median max").drop(3),
         Column::right("newest max"),
-        Column::right("limit").drop(6),
-        Column::right("late above").drop(8),
+        Column::right("limit").drop(5),
+        Column::right("late above").drop(10),
         Column::right("changes"),
     ];
     let columns = columns
@@ -279,7 +279,7 @@ fn change_table(trend: &Trend) -> Table {
         Column::left("since (UTC)"),
         Column::left("group").drop(3),
         Column::left("what"),
-        Column::right("before"),
+        Column::right("before").drop(1),
         Column::right("after"),
         Column::right("ratio").drop(2),
         Column::left("interval").drop(5),
@@ -302,7 +302,7 @@ fn change_table(trend: &Trend) -> Table {
             what(group, change.followed),
             level(group, change.followed, change.before),
             level(group, change.followed, change.after),
-            format!("×{}", short(change.ratio)),
+            ratio(change),
             interval(change),
             state(change).to_owned(),
             change.id.clone(),
@@ -323,12 +323,7 @@ pub(super) fn what(group: &Group, followed: Followed) -> String {
 /// Late periods of a usual run, or a latency.
 pub(super) fn level(group: &Group, followed: Followed, level: f64) -> String {
     match followed {
-        Followed::Tail => {
-            let mut due: Vec<u64> = group.runs.iter().map(|run| run.due).collect();
-            due.sort_unstable();
-            let usual = due.get(due.len() / 2).copied().unwrap_or(0);
-            format!("{} a run", short(level * usual as f64 / 1e6))
-        }
+        Followed::Tail => format!("{} a run", short(group.a_run(level))),
         _ => Nanos(level.max(0.0) as u64).to_string(),
     }
 }
@@ -338,13 +333,11 @@ pub(super) fn interval(change: &ChangePoint) -> String {
     format!("{} to {high}", short(change.low))
 }
 
-/// Three digits at most.
-pub(crate) fn short(value: f64) -> String {
-    match value {
-        v if v >= 99.5 => grouped(v.round() as u64),
-        v if v >= 9.95 => format!("{v:.0}"),
-        v if v >= 0.995 => format!("{v:.1}"),
-        v => format!("{v:.2}"),
+/// Where one side has no late period a ratio has no size.
+fn ratio(change: &ChangePoint) -> String {
+    match change.before > 0.0 && change.after > 0.0 {
+        true => format!("×{}", short(change.ratio)),
+        false => "-".to_owned(),
     }
 }
 
@@ -352,7 +345,7 @@ pub(super) const fn state(change: &ChangePoint) -> &'static str {
     match (change.worse, change.stands, change.acknowledged.is_some()) {
         (false, ..) => "better",
         (true, _, true) => "acknowledged",
-        (true, false, _) => "worse, over",
+        (true, false, _) => "over",
         (true, true, false) => "worse",
     }
 }

@@ -293,18 +293,29 @@ impl Frame {
     /// Vertical lines, each with its name near its upper end, on the side and in
     /// the row where there is room.
     pub(super) fn verticals(&mut self, lines: &[(f64, &str)], stroke: Stroke) {
+        let lines: Vec<_> = lines.iter().map(|(x, name)| (*x, *name, stroke)).collect();
+        self.verticals_of(&lines);
+    }
+
+    /// The same of lines that look different.
+    pub(super) fn verticals_of(&mut self, lines: &[(f64, &str, Stroke)]) {
         let (bottom, top) = (self.y.from, self.y.to);
-        for (x, _) in lines {
-            self.canvas.line((*x, bottom), (*x, top), stroke);
+        for (x, _, stroke) in lines {
+            self.canvas.line((*x, bottom), (*x, top), *stroke);
             self.room.take_line((*x, top), (*x, bottom));
         }
-        for (x, name) in lines {
+        for (x, name, stroke) in lines {
             let rows = (0..ROWS).map(|row| top + 12.0 + ROW * row as f64);
             let places: Vec<(Point, Anchor)> = rows
                 .flat_map(|y| [((x - 6.0, y), Anchor::End), ((x + 6.0, y), Anchor::Start)])
                 .collect();
             self.name(&places, name, stroke.colour);
         }
+    }
+
+    /// Keeps names off a line that is drawn already.
+    pub(super) fn keep_clear(&mut self, from: Point, to: Point) {
+        self.room.take_line(from, to);
     }
 
     /// Horizontal lines, each with its name above or below it, from the left on

@@ -7,7 +7,7 @@ use punctual_model::{CpuClass, Nanos, grouped};
 use super::facts::difference;
 use super::{
     Acknowledgement, ChangePoint, FactChange, Followed, Group, Question, Run, RunFigures, Spike,
-    TREND_SCHEMA, Trend, TrendVerdict,
+    TREND_SCHEMA, Trend, TrendVerdict, short,
 };
 use crate::changes::{self, LEAST_RUNS, Step, Values};
 
@@ -381,9 +381,10 @@ fn sentence(verdict: TrendVerdict, groups: &[Group]) -> String {
             };
             let what = match newest.followed {
                 Followed::Tail => format!(
-                    "periods above {} are {:.1} times as frequent",
+                    "{} periods above {} a run, before {}",
+                    short(group.a_run(newest.after)),
                     group.threshold_ns.unwrap_or_default(),
-                    newest.ratio
+                    short(group.a_run(newest.before)),
                 ),
                 figure => format!(
                     "{} is {:.0}% higher",
@@ -396,7 +397,7 @@ fn sentence(verdict: TrendVerdict, groups: &[Group]) -> String {
                 several => format!(" ({} in all)", counted(several, "worsening", "worsenings")),
             };
             let day: String = newest.at.to_string().chars().take(10).collect();
-            format!("worse: since {day} {what} with load {}{more}", group.name())
+            format!("worse since {day}: {what}, load {}{more}", group.name())
         }
     }
 }

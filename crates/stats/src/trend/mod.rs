@@ -14,7 +14,7 @@ mod tests;
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use punctual_model::{CpuClass, Nanos, RecordingId};
+use punctual_model::{CpuClass, Nanos, RecordingId, grouped};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -293,6 +293,14 @@ impl Group {
         }
     }
 
+    /// Late periods of a usual run at a level of the tail, which is per million.
+    pub fn a_run(&self, level: f64) -> f64 {
+        let mut due: Vec<u64> = self.runs.iter().map(|run| run.due).collect();
+        due.sort_unstable();
+        let usual = due.get(due.len() / 2).copied().unwrap_or(0);
+        level * usual as f64 / 1e6
+    }
+
     /// Its runs among all that were judged, the oldest first.
     pub fn pick<'a>(&self, runs: &'a [Run]) -> Vec<&'a Run> {
         let first = self.runs.first().map(|run| run.started);
@@ -302,6 +310,18 @@ impl Group {
             .collect();
         own.sort_by_key(|run| (run.started, run.recording));
         own
+    }
+}
+
+/// A count or ratio with three digits at most.
+pub fn short(value: f64) -> String {
+    match value {
+        0.0 => "0".to_owned(),
+        v if v >= 99.5 => grouped(v.round() as u64),
+        v if v >= 9.95 => format!("{v:.0}"),
+        v if v >= 0.995 => format!("{v:.1}"),
+        v if v >= 0.01 => format!("{v:.2}"),
+        _ => "<0.01".to_owned(),
     }
 }
 

@@ -38,8 +38,8 @@ pub(super) fn draw(of: &LongTerm<'_>, options: &PlotOptions) -> Plot {
     // Room beside the map; what the grid has drawn there goes.
     let right = frame.x.to - BESIDE.0 - BESIDE.1;
     let rest = (
-        (right + 1.0, frame.y.to - 1.0),
-        (frame.x.to - right, frame.y.from - frame.y.to),
+        (right, frame.y.to - 2.0),
+        (frame.x.to - right, frame.y.from - frame.y.to + 4.0),
     );
     frame.canvas.cells(vec![rest], Colour::WHITE);
     frame.x.to = right;
@@ -110,7 +110,10 @@ fn cells(
         let filled: Vec<usize> = (0..counts.len()).filter(|bin| counts[*bin] > 0).collect();
         for alike in filled.chunk_by(|a, b| a + 1 == *b && levels_of(a) == levels_of(b)) {
             let (low, high) = (edge(alike[0]), edge(alike[alike.len() - 1] + 1));
-            let cell = ((x, high.min(low - 1.0)), (wide, (low - high).max(1.0)));
+            let cell = (
+                (x, high.min(low - 1.0)),
+                (wide, (low - high).max(1.0) + 0.5),
+            );
             levels.entry(levels_of(&alike[0])).or_default().push(cell);
         }
     }
@@ -157,11 +160,7 @@ fn marginal(frame: &mut Frame, bins: &Bins, counts: &[Vec<u64>], unit: Unit) {
     let at = (left, top - ABOVE);
     frame
         .canvas
-        .text(at, "all runs", BODY, Anchor::Start, Colour::BLACK);
-    let at = ((left + axis.to) / 2.0, bottom + 19.0);
-    frame
-        .canvas
-        .text(at, "log count", SMALL, Anchor::Middle, Colour::GREY);
+        .text(at, "all runs, log", BODY, Anchor::Start, Colour::BLACK);
 }
 
 /// A ring around the largest latency: one period is one pale cell.

@@ -22,9 +22,12 @@ const BIN: f64 = 3.0;
 const DEEP: (f64, f64) = (0.20, 0.34);
 /// Of the picture's height: the highest count above its floor.
 const HIGH: f64 = 0.34;
+const OUTLINE: Stroke = Stroke::solid(Colour(0x44, 0x55, 0x66), 0.4);
 const MARK: Colour = Colour(0xd5, 0x5e, 0x00);
-/// Marks have their latency written beside them, so many at most.
+/// So many marks are numbered and listed at the top left, where the picture is empty.
 const NAMED: usize = 6;
+/// Where that list begins.
+const LIST: f64 = 66.0;
 
 /// Some runs drawn as one.
 struct Slice {
@@ -208,7 +211,7 @@ fn layer(canvas: &mut Canvas, scene: &Scene, bins: &Bins, counts: &[u64], depth:
             outline,
             fill: fill(highest / scene.z.to),
         });
-        canvas.lines(vec![line], Stroke::solid(Colour(0x22, 0x33, 0x44), 0.5));
+        canvas.lines(vec![line], OUTLINE);
     }
 }
 
@@ -362,14 +365,13 @@ fn marks(canvas: &mut Canvas, scene: &Scene, of: &LongTerm<'_>, unit: Unit) {
             fill: MARK,
         });
         if number < NAMED {
+            let name = (number + 1).to_string();
+            let at = (head.0 + 6.0, head.1 + 4.0);
+            canvas.text(at, &name, SMALL, Anchor::Start, MARK);
             let day: String = wall(run.started, 0).chars().take(10).collect();
-            let text = format!("{max}, {day}");
-            let end = f64::from(canvas.width) - 10.0;
-            let (at, anchor) = match head.0 + 8.0 + text_width(&text, SMALL) <= end {
-                true => ((head.0 + 7.0, head.1 + 1.0), Anchor::Start),
-                false => ((head.0 - 7.0, head.1 + 1.0), Anchor::End),
-            };
-            canvas.text(at, &text, SMALL, anchor, MARK);
+            let text = format!("{name}  {max}, {day}");
+            let at = (16.0, LIST + 15.0 * number as f64);
+            canvas.text(at, &text, SMALL, Anchor::Start, MARK);
         }
     }
 }

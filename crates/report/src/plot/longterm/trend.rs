@@ -37,7 +37,7 @@ const FACTS: Stroke = Stroke {
 const LEVEL: Stroke = Stroke::solid(Colour(0xe6, 0x9f, 0x00), 2.4);
 const SPIKE: Colour = Colour(0xd5, 0x5e, 0x00);
 const NOTE: Colour = Colour(0x00, 0x72, 0xb2);
-const HOLE: Colour = Colour(0xa0, 0x00, 0x28);
+const HOLE: Colour = Colour(0x7b, 0x3f, 0xa0);
 /// No line joins runs that are so many usual distances apart.
 const APART: f64 = 2.5;
 
@@ -127,6 +127,9 @@ fn levels(frame: &mut Frame, of: &LongTerm<'_>, unit: Unit) {
         let x = [start, end].map(|run| frame.x.at(times::seconds(first, run.started)));
         lines.push(vec![(x[0], y), (x[1], y)]);
     }
+    for line in &lines {
+        frame.keep_clear(line[0], line[1]);
+    }
     frame.canvas.lines(lines, LEVEL);
 }
 
@@ -169,14 +172,8 @@ fn changes(frame: &mut Frame, of: &LongTerm<'_>) {
     let (first, _) = of.span();
     let x = |frame: &Frame, at| frame.x.at(times::seconds(first, at));
     let changes = &of.group.changes;
-    let is_apart = |at: &jiff::Timestamp| {
-        !changes
-            .iter()
-            .any(|change| (change.earliest..=change.latest).contains(at))
-    };
-    let facts = of.facts.iter().map(|change| change.at).filter(is_apart);
-    let facts: Vec<(f64, &str)> = facts.map(|at| (x(frame, at), "")).collect();
-    for (x, _) in facts {
+    for at in facts_apart(of) {
+        let x = x(frame, at);
         frame.canvas.line((x, frame.y.from), (x, frame.y.to), FACTS);
     }
     let mut drawn: Vec<&ChangePoint> = Vec::new();
@@ -189,12 +186,28 @@ fn changes(frame: &mut Frame, of: &LongTerm<'_>) {
             drawn.push(change);
         }
     }
-    for change in drawn {
-        let name = name(change);
+    let names: Vec<String> = drawn.iter().map(|change| name(change)).collect();
+    let lines = drawn.iter().zip(&names).map(|(change, name)| {
         let stroke = if change.worse { WORSE } else { BETTER };
-        let line = [(x(frame, change.at), name.as_str())];
-        frame.verticals(&line, stroke);
-    }
+        (x(frame, change.at), name.as_str(), stroke)
+    });
+    let lines: Vec<_> = lines.collect();
+    frame.verticals_of(&lines);
+}
+
+/// Facts that changed without a change point.
+fn facts_apart(of: &LongTerm<'_>) -> Vec<jiff::Timestamp> {
+    let changes = &of.group.changes;
+    let is_apart = |at: &jiff::Timestamp| {
+        !changes
+            .iter()
+            .any(|change| (change.earliest..=change.latest).contains(at))
+    };
+    of.facts
+        .iter()
+        .map(|change| change.at)
+        .filter(is_apart)
+        .collect()
 }
 
 /// The first fact that changed, or the size.
@@ -203,7 +216,7 @@ fn name(change: &ChangePoint) -> String {
     let size = format!(
         "{} ×{}",
         change.followed.name(),
-        crate::document::short(change.ratio)
+        punctual_stats::trend::short(change.ratio)
     );
     let text = match change.facts.first() {
         None => size,
@@ -237,7 +250,7 @@ fn legend(of: &LongTerm<'_>) -> Vec<Entry> {
     if changes.iter().any(|change| !change.worse) {
         entries.push(entry(Mark::Line(BETTER), "better"));
     }
-    if !of.facts.is_empty() {
+    if !facts_apart(of).is_empty() {
         entries.push(entry(Mark::Line(FACTS), "facts changed"));
     }
     if !of.group.spikes.is_empty() {
