@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use punctual_model::{KernelPriority, Nanos, Task, Text, Window};
+use punctual_model::{KernelPriority, Nanos, Task, Text, Window, stack_of};
 
 use super::cause::Wait;
 use super::chain;
@@ -165,7 +165,12 @@ impl<'a> Split<'a> {
         let call = self.tracks.call_at(tid, span.from).flatten();
         let in_fault = self.tracks.slept_in_fault(tid, span.from);
         let name = call.map(|(id, _)| self.name_of(id));
-        let object = || Detail::WaitsIn(name.clone(), call.map_or([0; 2], |(_, args)| args));
+        let stack = self.tracks.stack(tid, span.from);
+        let stack = stack.and_then(|stack| self.blocked_at(stack));
+        let object = || {
+            let args = call.map_or([0; 2], |(_, args)| args);
+            Detail::WaitsIn(name.clone(), args, stack.clone())
+        };
         let Some(wake) = wake.map(|number| self.tracks.wakes[number].clone()) else {
             return self.push(span, Cause::unexplained(Unknown::NoWaker).with(object()));
         };
@@ -201,6 +206,13 @@ impl<'a> Split<'a> {
             }
         };
         self.push(span, cause);
+    }
+
+    /// The function that blocked; `None`: its name is not known.
+    fn blocked_at(&self, stack: &[u64]) -> Option<Text> {
+        let stack = stack_of(stack, self.window);
+        let first = stack.split(" < ").next().unwrap_or_default();
+        (!first.is_empty() && !first.starts_with("0x")).then(|| first.into())
     }
 
     fn stopped(&mut self, span: Span) {
