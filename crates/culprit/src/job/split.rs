@@ -94,6 +94,8 @@ impl<'a> Split<'a> {
     /// On its CPU: in user space or in a system call, unless a handler is on top.
     fn runs(&mut self, span: Span, cpu: u32) {
         let tid = self.window.victim.tid;
+        // From the fault to the sleep for its page.
+        let fault = self.tracks.fault_before_sleep(tid, span.to);
         for part in self.tracks.on(cpu, span.from, span.to) {
             if let Some(cause) = part.on_top {
                 self.put((part.from, part.to), cpu, cause, None);
@@ -101,9 +103,14 @@ impl<'a> Split<'a> {
             }
             let mut at = part.from;
             let mut cuts = self.tracks.calls_between(tid, part.from, part.to);
+            cuts.extend(fault.filter(|at| *at > part.from && *at < part.to));
             cuts.push(part.to);
+            cuts.sort_unstable();
             for cut in cuts {
-                let cause = self.own(at, cut);
+                let cause = match fault.is_some_and(|fault| at >= fault) {
+                    true => Cause::new(Source::PageFault),
+                    false => self.own(at, cut),
+                };
                 self.put((at, cut), cpu, cause, None);
                 at = cut;
             }

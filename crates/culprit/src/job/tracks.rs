@@ -370,6 +370,22 @@ impl Tracks {
         fault.is_some_and(|fault| last(&calls).is_none_or(|call| call <= fault))
     }
 
+    /// When a thread touched the page that it sleeps for from a time on; `None`: it does
+    /// not sleep for one then.
+    pub(crate) fn fault_before_sleep(&self, tid: u32, at: Nanos) -> Option<Nanos> {
+        let next = self
+            .threads
+            .get(&tid)?
+            .iter()
+            .find(|span| span.from == at)?;
+        let asleep = matches!(next.phase, Phase::Asleep(_));
+        let faults = self.faults.get(&tid)?;
+        let last = faults
+            .partition_point(|fault| *fault <= at)
+            .checked_sub(1)?;
+        (asleep && self.slept_in_fault(tid, at)).then(|| faults[last])
+    }
+
     /// Where in the kernel a thread blocked that left its CPU at a time.
     pub(crate) fn stack(&self, tid: u32, at: Nanos) -> Option<&[u64]> {
         let stacks = self.stacks.get(&tid)?;

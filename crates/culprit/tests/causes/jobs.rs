@@ -340,7 +340,7 @@ fn a_page_from_the_disk_is_a_page_fault() {
     let found = explained(&stream);
     assert_eq!(
         share(&found, ShareKind::PageFault, "page faults"),
-        448.0,
+        453.0,
         "{found:#?}"
     );
     let page = found
