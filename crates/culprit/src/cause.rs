@@ -204,8 +204,9 @@ pub(crate) enum Detail {
     UserOrKernel,
     /// With page faults that did not have to wait.
     Faults,
-    /// The system call that the victim sleeps in, and its first two arguments.
-    WaitsIn(Option<Text>, [u64; 2]),
+    /// The system call that the victim sleeps in, its first two arguments, and the function
+    /// of the kernel that blocked.
+    WaitsIn(Option<Text>, [u64; 2], Option<Text>),
     /// Waiting for a page from a device.
     PageFrom(Device),
     /// By way of these threads.

@@ -172,7 +172,11 @@ fn detail(detail: &Detail, window: &Window) -> String {
         Detail::While(ran) => ran.to_string(),
         Detail::UserOrKernel => "user space or kernel: system calls are not recorded".to_owned(),
         Detail::Faults => "with page faults".to_owned(),
-        Detail::WaitsIn(call, args) => waits_in(call.as_ref(), *args),
+        Detail::WaitsIn(call, args, at) => {
+            let call = waits_in(call.as_ref(), *args);
+            at.as_ref()
+                .map_or(call.clone(), |at| format!("{call}, at {at}"))
+        }
         Detail::PageFrom(device) => format!("waiting for a page from {device}"),
         Detail::Through(chain) => {
             let names: Vec<String> = chain.iter().map(Name::to_string).collect();

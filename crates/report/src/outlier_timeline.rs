@@ -2,8 +2,8 @@
 //! picture are made of.
 
 use punctual_model::{
-    Delay, EventKind, Nanos, Outlier, RecordingId, Segment, ShareKind, SignedNanos, TraceEvent,
-    Window, softirq_name,
+    Delay, EventKind, Nanos, Outlier, RecordingId, Segment, ShareKind, SignedNanos, ThreadLane,
+    TraceEvent, Window, softirq_name,
 };
 
 /// One explained outlier with the events around it.
@@ -17,6 +17,9 @@ pub struct OutlierTimeline {
     pub window: Window,
     /// Who took which stretch of it.
     pub segments: Vec<Segment>,
+    /// Of a job what each thread did that had a part in it, the job's own first; empty
+    /// for what is no job.
+    pub lanes: Vec<ThreadLane>,
 }
 
 /// What the two ends of an outlier are called.

@@ -164,6 +164,7 @@ fn told() -> (Recording, OutlierTimeline) {
         ..Explanation::default()
     });
     let timeline = OutlierTimeline {
+        lanes: Vec::new(),
         recording: recording.id,
         outlier,
         window,

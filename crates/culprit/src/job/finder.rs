@@ -1,6 +1,6 @@
 //! Jobs in a stream of events.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use punctual_model::{Comm, EventKind, Histogram, KernelPriority, Nanos, SignedNanos, TraceEvent};
 
@@ -217,6 +217,22 @@ impl JobFinder {
             thread.seen.incomplete += u64::from(thread.state.open.take().is_some());
         }
         jobs
+    }
+
+    /// The system calls that end jobs and begin them; empty as long as the release wait of
+    /// a thread is still looked for, which needs all.
+    pub fn calls(&self) -> Vec<i64> {
+        let mut calls = BTreeSet::new();
+        for thread in self.threads.values() {
+            match thread.seen.release {
+                Some(found) => calls.insert(found.call.id),
+                None => return Vec::new(),
+            };
+        }
+        if !calls.is_empty() {
+            calls.extend(self.restart);
+        }
+        calls.into_iter().collect()
     }
 
     /// What was seen of each thread.

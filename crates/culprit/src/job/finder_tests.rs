@@ -162,6 +162,11 @@ fn what_was_lost_makes_no_job() {
     assert_eq!(count, 398);
     let (_, seen) = finder.seen().next().unwrap();
     assert_eq!(seen.incomplete, 1);
+    // Of these nothing else is needed, as long as no other thread comes.
+    assert_eq!(finder.calls(), [NANOSLEEP]);
+    let other = switch(500_000, 9, SLEEPS, 8);
+    finder.take(&other, &|tid| tid == 8, &kind);
+    assert_eq!(finder.calls(), []);
 }
 
 #[test]

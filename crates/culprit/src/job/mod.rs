@@ -16,7 +16,7 @@ mod waker;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-use punctual_model::{TraceEvent, Window};
+use punctual_model::{EventKind, Nanos, TraceEvent, Window};
 
 pub(crate) use cause::{Awaited, Device, Leaf, Wait};
 pub use finder::{Job, JobFinder, JobSeen};
@@ -26,7 +26,7 @@ pub use release::{Call, CallKind, FoundRelease, SeenWaits};
 use crate::stretch::Stretch;
 use crate::throttle;
 use split::Split;
-use tracks::Tracks;
+use tracks::{Phase, Tracks};
 
 /// The stretches from the release to the completion, without gaps, in order, none empty.
 pub(crate) fn walk(window: &Window) -> Vec<Stretch> {
@@ -48,11 +48,38 @@ pub fn keep_concerned(window: &mut Window) {
         }
         (cpus, split.threads)
     };
+    let kept = stacks_kept(window);
     window.events.retain(|event| {
+        let stack = matches!(event.kind, EventKind::KernelStack { .. });
+        if stack && !(event.pid == window.victim.tid && kept.contains(&event.time)) {
+            return false;
+        }
         cpus.contains(&event.cpu)
             || threads.contains(&event.pid)
             || threads.iter().any(|tid| event.kind.is_about(*tid))
     });
+}
+
+/// When the stacks were written of the longest sleeps: so many are kept.
+fn stacks_kept(window: &Window) -> BTreeSet<Nanos> {
+    const MOST: usize = 8;
+    let events = sorted(window);
+    let tracks = Tracks::of(window, &events);
+    let tid = window.victim.tid;
+    let mut sleeps = tracks.spans(tid, window.expected, window.actual);
+    sleeps.retain(|span| matches!(span.phase, Phase::Asleep(_)));
+    sleeps.sort_by_key(|span| std::cmp::Reverse(span.to - span.from));
+    let at = |from: Nanos| {
+        let of = |event: &&TraceEvent| {
+            event.pid == tid && matches!(event.kind, EventKind::KernelStack { .. })
+        };
+        let mut stacks = events.iter().filter(of);
+        stacks
+            .find(|event| event.time >= from)
+            .map(|event| event.time)
+    };
+    let longest = sleeps.iter().take(MOST);
+    longest.filter_map(|span| at(span.from)).collect()
 }
 
 fn sorted(window: &Window) -> Cow<'_, [TraceEvent]> {

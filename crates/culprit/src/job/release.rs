@@ -61,6 +61,10 @@ const FEWEST: usize = 4;
 /// A wait that is rarer than one in so many of the most frequent one is no release.
 const RARE: u64 = 50;
 
+/// A regular wait that is shorter than one part in so many of the longest is part of a
+/// job, also where it is for a time.
+const SHORT: u64 = 8;
+
 /// All waits of a thread, by their place.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Waits {
@@ -108,20 +112,29 @@ impl Waits {
         places
     }
 
-    /// The release wait. A regular one is preferred, of these one for a time; of equals
-    /// the one in which the thread spent the most time. `kind`: `None` for a wait that
+    /// The release wait. A regular one is preferred, of these one for a time unless others
+    /// are far longer; of equals the one in which the thread spent the most time. `kind`: `None` for a wait that
     /// cannot be it.
     pub(super) fn choose(&self, kind: &dyn Fn(Call) -> Option<CallKind>) -> Option<FoundRelease> {
         let fits = |(call, place): (&Call, &Place)| Some((*call, place.clone(), kind(*call)?));
         let fitting: Vec<(Call, Place, CallKind)> = self.places.iter().filter_map(fits).collect();
         let most = fitting.iter().map(|(_, place, _)| place.count).max()?;
         let often = |place: &Place| place.count >= 2 && place.count >= most / RARE;
+        let regular = fitting
+            .iter()
+            .filter(|(_, place, _)| place.period().is_some());
+        let longest = regular
+            .map(|(_, place, _)| place.total.0)
+            .max()
+            .unwrap_or(0);
         let best = fitting
             .into_iter()
             .filter(|(_, place, _)| often(place))
             .max_by_key(|(_, place, kind)| {
                 let regular = place.period().is_some();
-                (regular, regular.then_some(*kind), place.total)
+                let long = place.total.0 >= longest / SHORT;
+                let kind = (regular && long).then_some(*kind);
+                (regular && long, kind, regular, place.total)
             });
         best.map(|(call, place, _)| FoundRelease {
             call,
@@ -192,6 +205,19 @@ mod tests {
         assert_eq!((asked.call.id, asked.period), (3, None));
         assert_eq!(waits.choose(&|_| None), None);
         assert_eq!(waits.count, 26);
+    }
+
+    /// A thread that is released by another and sleeps for a moment in each job.
+    #[test]
+    fn a_short_sleep_in_a_job_is_no_release() {
+        let mut waits = Waits::default();
+        periodic(&mut waits, 1, 100, 950);
+        periodic(&mut waits, 2, 20, 70);
+        let kind = |call: Call| match call.id {
+            2 => Some(CallKind::Timer),
+            _ => Some(CallKind::Other),
+        };
+        assert_eq!(waits.choose(&kind).unwrap().call.id, 1);
     }
 
     #[test]

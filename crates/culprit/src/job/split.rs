@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use punctual_model::{KernelPriority, Nanos, Task, Text, Window};
+use punctual_model::{KernelPriority, Nanos, Task, Text, Window, stack_of};
 
 use super::cause::Wait;
 use super::chain;
@@ -94,6 +94,8 @@ impl<'a> Split<'a> {
     /// On its CPU: in user space or in a system call, unless a handler is on top.
     fn runs(&mut self, span: Span, cpu: u32) {
         let tid = self.window.victim.tid;
+        // From the fault to the sleep for its page.
+        let fault = self.tracks.fault_before_sleep(tid, span.to);
         for part in self.tracks.on(cpu, span.from, span.to) {
             if let Some(cause) = part.on_top {
                 self.put((part.from, part.to), cpu, cause, None);
@@ -101,9 +103,14 @@ impl<'a> Split<'a> {
             }
             let mut at = part.from;
             let mut cuts = self.tracks.calls_between(tid, part.from, part.to);
+            cuts.extend(fault.filter(|at| *at > part.from && *at < part.to));
             cuts.push(part.to);
+            cuts.sort_unstable();
             for cut in cuts {
-                let cause = self.own(at, cut);
+                let cause = match fault.is_some_and(|fault| at >= fault) {
+                    true => Cause::new(Source::PageFault),
+                    false => self.own(at, cut),
+                };
                 self.put((at, cut), cpu, cause, None);
                 at = cut;
             }
@@ -165,7 +172,12 @@ impl<'a> Split<'a> {
         let call = self.tracks.call_at(tid, span.from).flatten();
         let in_fault = self.tracks.slept_in_fault(tid, span.from);
         let name = call.map(|(id, _)| self.name_of(id));
-        let object = || Detail::WaitsIn(name.clone(), call.map_or([0; 2], |(_, args)| args));
+        let stack = self.tracks.stack(tid, span.from);
+        let stack = stack.and_then(|stack| self.blocked_at(stack));
+        let object = || {
+            let args = call.map_or([0; 2], |(_, args)| args);
+            Detail::WaitsIn(name.clone(), args, stack.clone())
+        };
         let Some(wake) = wake.map(|number| self.tracks.wakes[number].clone()) else {
             return self.push(span, Cause::unexplained(Unknown::NoWaker).with(object()));
         };
@@ -201,6 +213,13 @@ impl<'a> Split<'a> {
             }
         };
         self.push(span, cause);
+    }
+
+    /// The function that blocked; `None`: its name is not known.
+    fn blocked_at(&self, stack: &[u64]) -> Option<Text> {
+        let stack = stack_of(stack, self.window);
+        let first = stack.split(" < ").next().unwrap_or_default();
+        (!first.is_empty() && !first.starts_with("0x")).then(|| first.into())
     }
 
     fn stopped(&mut self, span: Span) {

@@ -38,6 +38,9 @@ impl Span {
     }
 }
 
+/// A stack is written so long after the switch that it belongs to, at most.
+const STACK_AFTER: Nanos = Nanos::from_millis(1);
+
 /// What a CPU does: the thread that is current there, and what is on top of it.
 #[derive(Clone, Debug)]
 pub(crate) struct CpuSpan {
@@ -59,6 +62,8 @@ pub(crate) struct Tracks {
     /// Beginnings (`Some`) and ends of system calls.
     calls: BTreeMap<u32, Vec<(Nanos, Option<InCall>)>>,
     faults: BTreeMap<u32, Vec<Nanos>>,
+    /// Where in the kernel a thread was when it left its CPU.
+    stacks: BTreeMap<u32, Vec<(Nanos, Vec<u64>)>>,
     /// When each was moved, and from where.
     moves: BTreeMap<u32, Vec<(Nanos, u32)>>,
     priorities: BTreeMap<u32, Vec<(Nanos, KernelPriority)>>,
@@ -82,6 +87,7 @@ impl Tracks {
             wakes: Vec::new(),
             calls: BTreeMap::new(),
             faults: BTreeMap::new(),
+            stacks: BTreeMap::new(),
             moves: BTreeMap::new(),
             priorities: BTreeMap::new(),
             signals: BTreeMap::new(),
@@ -112,6 +118,10 @@ impl Tracks {
     }
 
     fn on_cpu(&mut self, event: &TraceEvent, open: &mut Open) {
+        // Of the thread that has just left the CPU.
+        if matches!(event.kind, EventKind::KernelStack { .. }) {
+            return;
+        }
         // Nothing was there before its first event: no switch, so the same thread.
         let (since, context) = open
             .contexts
@@ -156,6 +166,10 @@ impl Tracks {
             EventKind::PageFaultUser { .. } | EventKind::PageFaultKernel { .. } => {
                 self.faults.entry(tid).or_default().push(at);
             }
+            EventKind::KernelStack { frames } => {
+                let stacks = self.stacks.entry(tid).or_default();
+                stacks.push((at, frames.clone()));
+            }
             EventKind::Migrate { task, orig_cpu, .. } => {
                 self.moves
                     .entry(task.pid)
@@ -188,7 +202,9 @@ impl Tracks {
         let (at, tid) = (event.time, event.pid);
         // Whoever writes an event runs.
         let known = open.since.get(&tid).map(|(_, phase)| *phase);
-        if tid != 0 && !matches!(known, Some(Phase::Runs(cpu)) if cpu == event.cpu) {
+        // Of the thread that has just left the CPU.
+        let late = matches!(event.kind, EventKind::KernelStack { .. });
+        if tid != 0 && !late && !matches!(known, Some(Phase::Runs(cpu)) if cpu == event.cpu) {
             self.change(open, tid, at, Phase::Runs(event.cpu));
         }
         match &event.kind {
@@ -352,6 +368,30 @@ impl Tracks {
             .map(|(at, _)| *at)
             .collect();
         fault.is_some_and(|fault| last(&calls).is_none_or(|call| call <= fault))
+    }
+
+    /// When a thread touched the page that it sleeps for from a time on; `None`: it does
+    /// not sleep for one then.
+    pub(crate) fn fault_before_sleep(&self, tid: u32, at: Nanos) -> Option<Nanos> {
+        let next = self
+            .threads
+            .get(&tid)?
+            .iter()
+            .find(|span| span.from == at)?;
+        let asleep = matches!(next.phase, Phase::Asleep(_));
+        let faults = self.faults.get(&tid)?;
+        let last = faults
+            .partition_point(|fault| *fault <= at)
+            .checked_sub(1)?;
+        (asleep && self.slept_in_fault(tid, at)).then(|| faults[last])
+    }
+
+    /// Where in the kernel a thread blocked that left its CPU at a time.
+    pub(crate) fn stack(&self, tid: u32, at: Nanos) -> Option<&[u64]> {
+        let stacks = self.stacks.get(&tid)?;
+        let first = stacks.partition_point(|(from, _)| *from < at);
+        let (from, frames) = stacks.get(first)?;
+        (*from < at + STACK_AFTER).then_some(frames)
     }
 
     /// Page faults of a thread between two times.

@@ -182,6 +182,54 @@ fn the_wakers_are_followed_to_the_disk() {
     assert_eq!(share(&found, ShareKind::Waiting, "jbd2-33"), 34.0);
 }
 
+/// Where in the kernel it blocked is kept with the share, and the stacks of others go.
+#[test]
+fn the_function_that_blocked_is_named() {
+    let stack = |frames: [u64; 3]| EventKind::KernelStack {
+        frames: frames.to_vec(),
+    };
+    let stream = job(1_000.0)
+        .change(|window| {
+            let names = [
+                (0xb1, "__schedule"),
+                (0xb2, "schedule"),
+                (0xb3, "pipe_read"),
+            ];
+            window.symbols = names.map(|(at, name)| (at, name.to_owned())).into();
+        })
+        .event(50.0, enter(READ, [4, 0]))
+        .switch(52.0, victim(), SLEEPS, make())
+        // Written after the switch, by the thread that left.
+        .on(1, VICTIM)
+        .event(52.5, stack([0xb1, 0xb2, 0xb3]))
+        .on(1, 12)
+        .waking_of(500.0, victim(), 1)
+        .switch(510.0, make(), SLEEPS, victim())
+        .event(511.0, exit(READ));
+    let found = explained(&stream);
+    let waited = found
+        .shares
+        .iter()
+        .find(|share| share.kind == ShareKind::Waiting);
+    let detail = waited.unwrap().detail.as_deref();
+    assert_eq!(
+        detail,
+        Some("in read, descriptor 4, at pipe_read"),
+        "{found:#?}"
+    );
+    assert_eq!(waited.unwrap().ns, Nanos::from_micros(448));
+    let mut window = stream
+        .on(1, 12)
+        .event(520.0, stack([0xb1, 0xb2, 0xb3]))
+        .window;
+    keep_concerned(&mut window);
+    let stacks = window
+        .events
+        .iter()
+        .filter(|event| matches!(event.kind, EventKind::KernelStack { .. }));
+    assert_eq!(stacks.count(), 1);
+}
+
 #[test]
 fn a_sleep_of_its_own_and_a_slow_producer() {
     let producer = task("producer", 40, 120);
@@ -292,7 +340,7 @@ fn a_page_from_the_disk_is_a_page_fault() {
     let found = explained(&stream);
     assert_eq!(
         share(&found, ShareKind::PageFault, "page faults"),
-        448.0,
+        453.0,
         "{found:#?}"
     );
     let page = found

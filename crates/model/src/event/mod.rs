@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 pub use kind::{NoiseSource, Text, TimerlatContext, Vector};
 pub use name::{SOFTIRQS, disk_name, softirq_name};
 pub use row::{EventFields, EventLevel, EventNames};
-pub use table::{EVENTS, EventKind, EventSpec, KernelEvent};
+pub use table::{EVENTS, EventKind, EventSpec, KernelEvent, stack_of};
 pub use task::{Comm, KernelPriority, Task, TaskState};
 pub use window::{Delay, Evidence, Throttle, Victim, Window};
 

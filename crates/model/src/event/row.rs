@@ -33,6 +33,12 @@ pub trait EventFields {
     fn word(&self, number: usize, index: usize) -> Option<u64> {
         (index == 0).then(|| self.u64(number)).flatten()
     }
+    /// An array of so many words that ends with the record.
+    fn words(&self, number: usize, count: usize) -> Option<Vec<u64>> {
+        (0..count.min(1))
+            .map(|index| self.word(number, index))
+            .collect()
+    }
     /// An address written as an offset from the start of the kernel's code.
     fn in_text(&self, number: usize) -> Option<u64>;
 
@@ -154,6 +160,8 @@ macro_rules! event_kinds {
             /// architecture, of later kernels or of a tracer: another has the same information
             /// there, or none is lost.
             pub warns: bool,
+            /// Whether a trigger of another event writes it: it cannot be enabled.
+            pub triggered: bool,
             /// Whether it has a name of its own in lists of events: not so where the row before
             /// it stands for both.
             pub listed: bool,
@@ -190,6 +198,11 @@ macro_rules! event_kinds {
                 self
             }
 
+            const fn triggered(mut self) -> Self {
+                self.triggered = true;
+                self
+            }
+
             const fn quiet(mut self) -> Self {
                 self.warns = false;
                 self
@@ -213,6 +226,7 @@ macro_rules! event_kinds {
                     level: EventLevel::Default,
                     watched: None,
                     watched_for_jobs: None,
+                    triggered: false,
                     warns: true,
                     listed: true,
                     provides: $provides,

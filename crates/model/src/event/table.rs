@@ -339,6 +339,14 @@ event_kinds! { names =>
         "completed requests of disks", ["dev", "sector"],
         |f, _| Some(EventKind::BlockComplete { dev: f.u32(0)?, sector: f.u64(1)? });
 
+    /// `ftrace:kernel_stack`: where in the kernel the current thread was at the event
+    /// before, the innermost function first.
+    KernelStack { frames: Vec<u64> }
+    says format!("kernel stack: {}", stack_of(frames, names));
+    <- KernelStack = "ftrace" "kernel_stack" .jobs("") .triggered() .quiet(),
+        "where in the kernel a thread blocked", ["size", "caller"],
+        |f, _| Some(EventKind::KernelStack { frames: f.words(1, f.u32(0)? as usize)? });
+
     /// `signal:signal_generate`: to `pid`.
     SignalGenerate { sig: u32, pid: u32, comm: Comm }
     says format!("signal {sig} to {comm}-{pid}");
@@ -447,6 +455,26 @@ impl EventKind {
             _ => [None, None],
         }
     }
+}
+
+/// What every stack begins with: the tracer and the scheduler themselves.
+const OF_TRACER: [&str; 6] = [
+    "trace_event_",
+    "__traceiter_",
+    "perf_trace_",
+    "__schedule",
+    "schedule",
+    "preempt_schedule",
+];
+
+/// The names of a stack from the function that blocked on, joined by `<`.
+pub fn stack_of(frames: &[u64], names: &impl EventNames) -> String {
+    let named = frames.iter().map(|frame| names.symbol(*frame));
+    let is_tracer = |name: &String| {
+        OF_TRACER.iter().any(|of| name.starts_with(of)) && !name.starts_with("schedule_")
+    };
+    let named: Vec<String> = named.skip_while(is_tracer).collect();
+    named.join(" < ")
 }
 
 fn noise(f: &impl EventFields, source: NoiseSource) -> Option<EventKind> {

@@ -4,7 +4,8 @@
 use std::io::Read as _;
 use std::process::{Child, Command, Stdio};
 
-use crate::common::{Place, text};
+use crate::common::group::QuotaGroup;
+use crate::common::{Place, eventually, instances_of, text};
 use crate::stage::{Stage, Truth, disagreement};
 use punctual_model::{Nanos, Outlier, Recording, ReleaseChoice, ShareKind};
 
@@ -74,9 +75,10 @@ fn told(line: &str) -> Option<Told> {
     })
 }
 
-/// The job of an outlier in which a time lies.
+/// The job of the main thread in which a time lies.
 fn job_at(outliers: &[Outlier], time: Nanos) -> Option<&Outlier> {
-    outliers.iter().find(|outlier| {
+    let of_main = |outlier: &&Outlier| outlier.thread == 0;
+    outliers.iter().filter(of_main).find(|outlier| {
         let due = outlier.monotonic_ns;
         due <= time && time <= due + outlier.latency_ns
     })
@@ -137,7 +139,7 @@ fn each_way_in_which_a_job_is_delayed_is_named() {
         .stdout(Stdio::piped())
         .spawn();
     let mut app = Running(app.unwrap());
-    let recording = explained(&place, app.0.id(), "--budget 1ms -D 5s");
+    let recording = explained(&place, app.0.id(), "--budget 1ms -D 4s");
     let _ = app.0.kill();
     let mut output = String::new();
     app.0
@@ -191,6 +193,87 @@ fn each_way_in_which_a_job_is_delayed_is_named() {
         shown.contains("released by") && shown.contains("clock_nanosleep"),
         "{shown}"
     );
+}
+
+#[test]
+fn a_quota_of_its_group_is_named() {
+    let Some(stage) = Stage::set(1) else {
+        return;
+    };
+    let Some(group) = QuotaGroup::new("jobs") else {
+        return;
+    };
+    let place = Place::new();
+    let Some(program) = built(&place, "jobs") else {
+        return;
+    };
+    let mut command = Command::new(program);
+    let cpu = stage.cpus.last().unwrap().to_string();
+    command.arg(cpu).arg(place.path("")).arg("quota");
+    let app = Running(group.inside(&command).spawn().unwrap());
+    std::thread::sleep(std::time::Duration::from_millis(100));
+    let recording = explained(&place, app.0.id(), "--budget 20ms -D 2s");
+    let outliers = &recording.explanation.as_ref().unwrap().outliers;
+    let name = group.0.file_name().unwrap().to_str().unwrap();
+    let named = outliers
+        .iter()
+        .flat_map(|outlier| &outlier.blame.shares)
+        .any(|share| share.kind == ShareKind::Throttled && share.who.contains(name));
+    match punctual_testing::crowded() {
+        _ if named => {}
+        Some(crowd) => punctual_testing::skip!("{crowd}: a quota of a group: {outliers:#?}"),
+        None => panic!("{outliers:#?}"),
+    }
+}
+
+/// It never waits, and ends while it is watched.
+#[test]
+fn without_a_release_wait_no_job_is_known() {
+    let Some(_stage) = Stage::set(1) else {
+        return;
+    };
+    let place = Place::new();
+    let app = Command::new("sh")
+        .args(["-c", "while :; do :; done"])
+        .spawn();
+    let mut app = Running(app.unwrap());
+    let watching = place.spawn(&format!("explain --pid {} -D 30s -q", app.0.id()));
+    let armed = eventually(|| !instances_of(watching.id()).is_empty());
+    assert!(armed, "nothing is watched");
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    let _ = app.0.kill();
+    let _ = app.0.wait();
+    let output = watching.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let recording = place.last();
+    let warned = |what: &str| {
+        recording
+            .warnings
+            .iter()
+            .any(|warning| warning.contains(what))
+    };
+    assert!(
+        warned("no release wait found for sh-"),
+        "{:?}",
+        recording.warnings
+    );
+    assert!(warned("had ended after"), "{:?}", recording.warnings);
+    let jobs = recording
+        .explanation
+        .as_ref()
+        .unwrap()
+        .jobs
+        .as_ref()
+        .unwrap();
+    assert!(
+        jobs.threads
+            .iter()
+            .all(|one| one.release.is_none() && one.jobs == 0)
+    );
+    // What was asked for and does not exist.
+    place.refused("explain --pid 1 --release nosuchcall", 2);
+    place.refused("explain --pid 1 --budget 0", 2);
+    place.refused("explain --pid 1 --wait --budget 1ms", 2);
 }
 
 /// A program that nobody here wrote: its own callback keeps the loop of an asyncio

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use punctual_model::{EventKind, Nanos, Segment, Task, TraceEvent, grouped};
+use punctual_model::{
+    EventKind, LaneSpan, LaneState, Nanos, Segment, Task, ThreadLane, TraceEvent, grouped, stack_of,
+};
 
 use super::table::{Column, Fold, Row, Table};
 use super::{Block, Document, Section, Tone};
@@ -16,6 +18,12 @@ const LINES: usize = 60;
 /// How long before the expected time the first lines are, in parts of the
 /// latency; the last event of each CPU before that is shown, too.
 const LEAD: u64 = 10;
+
+/// How many kernel stacks are shown.
+const STACKS: usize = 3;
+
+/// How many signs a lane has.
+const LANE: u64 = 40;
 
 /// The longest bar behind a share.
 const BAR: u64 = 24;
@@ -41,9 +49,88 @@ pub fn outlier(timeline: &OutlierTimeline, all: bool) -> Document {
             Section::titled(title, vec![Block::text(thread)]),
             Section::new(vec![Block::text(&outlier.blame.sentence)]),
             Section::new(vec![Block::Table(shares(timeline))]),
+            Section::new(lanes(timeline)),
+            Section::new(stacks(timeline)),
             Section::new(events),
-        ],
+        ]
+        .into_iter()
+        .filter(|section| !section.blocks.is_empty())
+        .collect(),
         ..Document::default()
+    }
+}
+
+/// What each thread did that had a part in a job.
+fn lanes(timeline: &OutlierTimeline) -> Vec<Block> {
+    if timeline.lanes.is_empty() {
+        return Vec::new();
+    }
+    let columns = vec![
+        Column::left("thread").cut_to(8).most(20),
+        Column::left(format!("0 to {}", timeline.window.latency())),
+    ];
+    let rows = timeline.lanes.iter().map(|lane| {
+        let cells = (0..LANE).map(|cell| sign(timeline, lane, cell));
+        Row::new([lane.task.label(), cells.collect()])
+    });
+    vec![
+        Block::Table(Table::new(columns, rows.collect())),
+        Block::faint("# runs, = waits for a CPU, . asleep, T stopped, ? unknown"),
+    ]
+}
+
+/// Where in the kernel the thread of a job blocked: its longest sleeps.
+fn stacks(timeline: &OutlierTimeline) -> Vec<Block> {
+    let Some(own) = timeline.lanes.first() else {
+        return Vec::new();
+    };
+    let window = &timeline.window;
+    let stacks = window.events.iter().filter_map(|event| match &event.kind {
+        EventKind::KernelStack { frames } if event.pid == window.victim.tid => {
+            let asleep = |span: &&LaneSpan| {
+                span.state == LaneState::Asleep && (span.from..span.to).contains(&event.time)
+            };
+            let span = own.spans.iter().find(asleep)?;
+            Some((span.to - span.from, stack_of(frames, window)))
+        }
+        _ => None,
+    });
+    let mut stacks: Vec<(Nanos, String)> = stacks.collect();
+    if stacks.is_empty() {
+        return Vec::new();
+    }
+    stacks.sort_by_key(|(length, _)| std::cmp::Reverse(*length));
+    let columns = vec![
+        Column::right("blocked for"),
+        Column::left("kernel stack, innermost first").fold(Fold::Wrap(24)),
+    ];
+    let rows = stacks.into_iter().take(STACKS).map(|(length, stack)| {
+        let unnamed = stack.is_empty() || stack.starts_with("0x");
+        let stack = match unnamed {
+            true => "unknown: kernel symbols cannot be read".to_owned(),
+            false => stack,
+        };
+        Row::new([length.to_string(), stack])
+    });
+    vec![Block::Table(Table::new(columns, rows.collect()))]
+}
+
+/// What a thread did for most of a part of the job.
+fn sign(timeline: &OutlierTimeline, lane: &ThreadLane, cell: u64) -> char {
+    let window = &timeline.window;
+    let at = |cell: u64| {
+        let part = u128::from(window.latency().0) * u128::from(cell) / u128::from(LANE);
+        window.expected + Nanos(part as u64)
+    };
+    let (from, to) = (at(cell), at(cell + 1));
+    let within = |span: &&LaneSpan| span.to.min(to).saturating_sub(span.from.max(from));
+    let most = lane.spans.iter().max_by_key(within);
+    match most.map(|span| span.state) {
+        Some(LaneState::Running) => '#',
+        Some(LaneState::Ready) => '=',
+        Some(LaneState::Asleep) => '.',
+        Some(LaneState::Stopped) => 'T',
+        Some(LaneState::Unknown) | None => '?',
     }
 }
 

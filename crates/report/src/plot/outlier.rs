@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use punctual_model::{EventKind, Nanos, Segment, ShareKind, TraceEvent};
+use punctual_model::{
+    EventKind, LaneSpan, LaneState, Nanos, Segment, ShareKind, ThreadLane, TraceEvent,
+};
 
 use super::canvas::{Anchor, Canvas, Colour, Stroke, fit, text_width};
 use super::{Heading, Plot, PlotOptions};
@@ -97,7 +99,8 @@ pub(super) fn draw(timeline: &OutlierTimeline, options: &PlotOptions) -> Plot {
         Heading::None => 14.0,
         _ => 46.0,
     };
-    let lanes = 2.0 + 2.0 * cpus.len() as f64;
+    let threads = timeline.lanes.len().max(1) as f64;
+    let lanes = 1.0 + threads + 2.0 * cpus.len() as f64;
     let bottom = top + lanes * (LANE + GAP) + 6.0;
     let height = bottom + 46.0 + 18.0 * shares as f64 + 8.0;
     let title = timeline.title().replacen('o', "O", 1);
@@ -115,7 +118,13 @@ pub(super) fn draw(timeline: &OutlierTimeline, options: &PlotOptions) -> Plot {
         y += LANE + GAP;
     };
     lane(&mut canvas, "taken by", &takers(&timeline.segments));
-    lane(&mut canvas, "the thread", &victim(timeline));
+    for of in &timeline.lanes {
+        let label = fit(&of.task.label(), BODY, LEFT - 16.0);
+        lane(&mut canvas, &label, &thread_blocks(timeline, of));
+    }
+    if timeline.lanes.is_empty() {
+        lane(&mut canvas, "the thread", &victim(timeline));
+    }
     for cpu in cpus {
         let (running, handlers) = cpu_blocks(timeline, cpu);
         lane(&mut canvas, &format!("CPU {cpu} handlers"), &handlers);
@@ -221,6 +230,28 @@ fn takers(segments: &[Segment]) -> Vec<Block> {
         fill: colour(segment.kind),
     };
     segments.iter().map(block).collect()
+}
+
+/// What a thread did that had a part in a job; asleep is nothing.
+fn thread_blocks(timeline: &OutlierTimeline, lane: &ThreadLane) -> Vec<Block> {
+    let own = lane.task.pid == timeline.window.victim.tid;
+    let block = |span: &LaneSpan| {
+        let (text, fill) = match span.state {
+            LaneState::Running if own => (span.cpu.map(|cpu| format!("CPU {cpu}")), VICTIM),
+            LaneState::Running => (span.cpu.map(|cpu| format!("CPU {cpu}")), THREADS[0]),
+            LaneState::Ready => (Some("waits for a CPU".to_owned()), READY),
+            LaneState::Stopped => (Some("stopped".to_owned()), colour(ShareKind::Stopped)),
+            LaneState::Unknown => (Some("unknown".to_owned()), Colour::GRID),
+            LaneState::Asleep => return None,
+        };
+        Some(Block {
+            from: span.from,
+            to: span.to,
+            text: text.unwrap_or_default(),
+            fill,
+        })
+    };
+    lane.spans.iter().filter_map(block).collect()
 }
 
 /// Where the victim was ready to run, and where it ran.

@@ -262,6 +262,12 @@ impl JobWatch {
         self.finder.blind_until(time);
     }
 
+    /// The system calls that are needed from now on: once all release waits are found,
+    /// those alone. A thread that makes very many others loses no events by them.
+    pub(super) fn calls(&self) -> Vec<i64> {
+        self.finder.calls()
+    }
+
     pub(super) fn forget(&mut self, tid: u32) {
         self.finder.forget(tid);
     }

@@ -5,6 +5,8 @@
 //! hands over the wake-ups and switches of the watched threads alone; where one
 //! waited for too long, the flight recorder is asked what happened.
 
+mod background;
+mod finder;
 mod jobs;
 mod lanes;
 mod targets;
@@ -13,11 +15,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use punctual_culprit::{Late, LateWakeUps, Wait};
+use punctual_culprit::Late;
 use punctual_host::Host;
 use punctual_model::{
     Chart, Completion, Delay, EventKind, Explanation, HostFacts, Jobs, Nanos, Observer, ProbeRun,
-    Recording, Requirement, TraceEvent, grouped,
+    Recording, Requirement, ThreadJobs, grouped,
 };
 use punctual_store::{Batch, Store, StoreError, Writer};
 use punctual_trace::{Level, Scout, ScoutEvent, TraceError, Tracefs};
@@ -29,7 +31,8 @@ use crate::request::usual_series_interval;
 use crate::time::Start;
 use crate::watcher::Watcher;
 use crate::{Outcome, RunLength, SessionError};
-use jobs::JobWatch;
+use background::Background;
+use finder::Finder;
 pub use jobs::{JobRequest, Release};
 use lanes::Lanes;
 pub use targets::Targets;
@@ -114,52 +117,6 @@ pub fn observe(
     Ok(observation.finish(recording))
 }
 
-/// What is looked for in the stream of the scout.
-enum Finder {
-    Waits(LateWakeUps),
-    Jobs(Box<JobWatch>),
-}
-
-impl Finder {
-    fn of(request: &ObserveRequest, host: &Host) -> Self {
-        match &request.jobs {
-            Some(jobs) => Self::Jobs(Box::new(JobWatch::new(host, jobs))),
-            None => Self::Waits(LateWakeUps::new(request.threshold)),
-        }
-    }
-
-    /// What ended with this event.
-    fn take(&mut self, event: &TraceEvent, watched: &dyn Fn(u32) -> bool) -> Vec<Late> {
-        match self {
-            Self::Waits(waits) => match waits.take(event, watched) {
-                Some(Wait::InTime(found) | Wait::TooLong(found)) => vec![found],
-                None => Vec::new(),
-            },
-            Self::Jobs(jobs) => jobs.take(event, watched),
-        }
-    }
-
-    fn blind_until(&mut self, time: Nanos) {
-        match self {
-            Self::Waits(waits) => waits.blind_until(time),
-            Self::Jobs(jobs) => jobs.blind_until(time),
-        }
-    }
-
-    fn without_end(&mut self) -> u64 {
-        match self {
-            Self::Waits(waits) => waits.take_without_end().len() as u64,
-            Self::Jobs(_) => 0,
-        }
-    }
-
-    fn forget(&mut self, tid: u32) {
-        if let Self::Jobs(jobs) = self {
-            jobs.forget(tid);
-        }
-    }
-}
-
 impl ObserveRequest {
     /// What is longer is explained.
     fn limit(&self) -> Nanos {
@@ -183,6 +140,8 @@ struct Observation {
     explainer: Explainer,
     scout: Scout,
     finder: Finder,
+    /// The system calls that the scout records; empty: all.
+    calls: Vec<i64>,
     watched: Watched,
     lanes: Lanes,
     start: Start,
@@ -221,7 +180,7 @@ impl Observation {
         explainer.begin(host, &recording.host, cpus.iter());
         explainer.switch(true)?;
         let tids = watched.tids();
-        scout.watch(&tids)?;
+        scout.watch(&tids, &[])?;
         explainer.watch(tids.iter().copied());
         explainer.late_are(host, &tids);
         let start = Start::now();
@@ -233,6 +192,7 @@ impl Observation {
             explainer,
             scout,
             finder: Finder::of(request, host),
+            calls: Vec::new(),
             limit: request.limit(),
             watched,
             start,
@@ -252,6 +212,7 @@ impl Observation {
         stop: &AtomicBool,
     ) -> Result<Completion, SessionError> {
         let mut looked = self.start.elapsed();
+        let _background = Background::begin();
         loop {
             thread::sleep(TURN);
             self.turn()?;
@@ -332,7 +293,19 @@ impl Observation {
         let Finder::Jobs(watch) = &self.finder else {
             return None;
         };
-        Some(watch.jobs(self.explainer.by_observer(), |tid| self.lanes.place(tid)))
+        let mut jobs = watch.jobs(self.explainer.by_observer(), |tid| self.lanes.place(tid));
+        // A thread of which no event came has no release wait either.
+        for tid in self.watched.first.keys() {
+            let thread = self.lanes.place(*tid);
+            if !jobs.threads.iter().any(|one| one.thread == thread) {
+                jobs.threads.push(ThreadJobs {
+                    thread,
+                    ..ThreadJobs::default()
+                });
+            }
+        }
+        jobs.threads.sort_by_key(|one| one.thread);
+        Some(jobs)
     }
 
     fn sighting(&self, late: &Late) -> Sighting {
@@ -350,14 +323,18 @@ impl Observation {
 
     /// Threads that were made meanwhile are watched, too.
     fn look_for_threads(&mut self, request: &ObserveRequest) -> Result<(), TraceError> {
+        let calls = self.finder.calls();
+        let narrowed = calls != self.calls;
         let Self { lanes, finder, .. } = self;
         let anew = |tid| {
             lanes.forget(tid);
             finder.forget(tid);
         };
-        if self.watched.look_again(&request.targets, &self.host, anew) {
+        let new = self.watched.look_again(&request.targets, &self.host, anew);
+        if new || narrowed {
             let tids = self.watched.tids();
-            self.scout.watch(&tids)?;
+            self.scout.watch(&tids, &calls)?;
+            self.calls = calls;
             self.explainer.watch(tids.iter().copied());
         }
         Ok(())

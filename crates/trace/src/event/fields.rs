@@ -61,6 +61,13 @@ impl EventFields for Fields<'_> {
         Some(self.layout.unsigned(word))
     }
 
+    fn words(&self, number: usize, count: usize) -> Option<Vec<u64>> {
+        let rest = self.places.get(number)?.rest(self.record)?;
+        let words = rest.chunks_exact(usize::from(self.layout.long_bytes).max(1));
+        let words = words.map(|word| self.layout.unsigned(word));
+        Some(words.take(count).collect())
+    }
+
     fn in_text(&self, number: usize) -> Option<u64> {
         Some(self.text_begin.wrapping_add(self.u64(number)?))
     }

@@ -87,6 +87,11 @@ impl Place {
         (self.offset as usize, self.size as usize) == (offset, size)
     }
 
+    /// The record from the field on, whatever its declared size.
+    pub(crate) fn rest<'a>(&self, record: &'a [u8]) -> Option<&'a [u8]> {
+        record.get(self.offset as usize..)
+    }
+
     /// The bytes of the field in a record; `None`: the record is too short.
     #[inline]
     pub(crate) fn bytes<'a>(&self, layout: &Layout, record: &'a [u8]) -> Option<&'a [u8]> {

@@ -36,6 +36,8 @@ pub(crate) struct Armed {
     /// Its folder below `events`.
     folder: String,
     watched: Option<&'static str>,
+    /// A trigger writes it.
+    triggered: bool,
 }
 
 impl Armed {
@@ -111,7 +113,9 @@ impl Instance {
                 why,
                 matters: spec.warns && spec.level <= level,
             };
-            if spec.level > level {
+            // At the full level threads are watched that measure: no stacks of these.
+            let other = spec.triggered && level != spec.level;
+            if spec.level > level || other {
                 not.push(refuse("not requested".to_owned()));
                 continue;
             }
@@ -125,7 +129,11 @@ impl Instance {
             };
             for folder in folders {
                 match self.learn(spec, &folder, decoder)? {
-                    Ok(()) => self.armed.push(Armed { folder, watched }),
+                    Ok(()) => self.armed.push(Armed {
+                        folder,
+                        watched,
+                        triggered: spec.triggered,
+                    }),
                     Err(why) => not.push(refuse(why)),
                 }
             }
@@ -175,7 +183,8 @@ impl Instance {
     /// Enables or disables the events of all threads.
     pub(crate) fn switch(&self, on: bool) -> Result<Vec<String>, TraceError> {
         let mut refused = Vec::new();
-        let all = self.armed.iter().filter(|armed| armed.watched.is_none());
+        let of_all = |armed: &&Armed| armed.watched.is_none() && !armed.triggered;
+        let all = self.armed.iter().filter(of_all);
         for armed in all {
             let file = self.file("events").join(&armed.folder).join("enable");
             if let Err(error) = self.tracefs.write(&file, if on { "1" } else { "0" }) {
@@ -192,6 +201,9 @@ impl Instance {
     /// Enables the events that are recorded for watched threads
     /// only.
     pub(crate) fn watch(&self, tids: &[u32]) -> Result<(), TraceError> {
+        if self.armed.iter().any(|armed| armed.triggered) {
+            self.stacks_of(tids)?;
+        }
         for armed in &self.armed {
             let Some(field) = armed.watched else {
                 continue;
@@ -206,6 +218,24 @@ impl Instance {
             self.tracefs.write(&folder.join("enable"), "1")?;
         }
         Ok(())
+    }
+
+    /// Records where in the kernel these threads block, and no longer of others. Of very
+    /// many threads it would be recorded of others, too: then of none.
+    fn stacks_of(&self, tids: &[u32]) -> Result<(), TraceError> {
+        let file = self.file("events/sched/sched_switch/trigger");
+        // Without one there is nothing to remove.
+        let _ = self.tracefs.write(&file, "!stacktrace");
+        let blocks = format!(
+            "prev_state > 0 && prev_state < 256 && ({})",
+            filter("prev_pid", tids)
+        );
+        match tids.is_empty() || blocks.contains(">= ") {
+            true => Ok(()),
+            false => self
+                .tracefs
+                .write(&file, &format!("stacktrace if {blocks}")),
+        }
     }
 
     /// The page layout of this instance.

@@ -94,14 +94,20 @@ impl Tracefs {
 }
 
 impl Scout {
-    /// Replaces the watched threads.
+    /// Replaces the watched threads. `calls`: the system calls that are recorded of them;
+    /// empty: all.
     ///
     /// # Errors
     /// The kernel refuses a filter.
-    pub fn watch(&self, tids: &[u32]) -> Result<(), TraceError> {
+    pub fn watch(&self, tids: &[u32], calls: &[i64]) -> Result<(), TraceError> {
         for (name, fields) in &self.events {
             match tids.is_empty() {
                 true => self.stream.off(name)?,
+                false if name.starts_with("sys_") && !calls.is_empty() => {
+                    let ids: Vec<String> = calls.iter().map(|id| format!("id == {id}")).collect();
+                    let of = format!("({}) && ({})", filter(fields, tids), ids.join(" || "));
+                    self.stream.on(name, Some(&of))?;
+                }
                 false => self.stream.on(name, Some(&filter(fields, tids)))?,
             }
         }

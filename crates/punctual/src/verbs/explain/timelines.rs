@@ -1,7 +1,7 @@
 //! Stored outliers, prepared for a report.
 
 use anyhow::Result;
-use punctual_culprit::{Tally, segments};
+use punctual_culprit::{Tally, lanes, segments};
 use punctual_model::{Explanation, Nanos, Recording};
 use punctual_report::OutlierTimeline;
 use punctual_store::Store;
@@ -33,6 +33,7 @@ pub(crate) fn timeline(
     Ok(found.map(|(outlier, window)| OutlierTimeline {
         recording: recording.id,
         segments: segments(&window),
+        lanes: lanes(&window),
         outlier,
         window,
     }))

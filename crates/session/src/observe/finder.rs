@@ -1,0 +1,62 @@
+//! What is looked for in the stream of events: waits for a CPU, or jobs.
+
+use punctual_culprit::{Late, LateWakeUps, Wait};
+use punctual_host::Host;
+use punctual_model::{Nanos, TraceEvent};
+
+use super::ObserveRequest;
+use super::jobs::JobWatch;
+
+/// What is looked for in the stream of the scout.
+pub(super) enum Finder {
+    Waits(LateWakeUps),
+    Jobs(Box<JobWatch>),
+}
+
+impl Finder {
+    pub(super) fn of(request: &ObserveRequest, host: &Host) -> Self {
+        match &request.jobs {
+            Some(jobs) => Self::Jobs(Box::new(JobWatch::new(host, jobs))),
+            None => Self::Waits(LateWakeUps::new(request.threshold)),
+        }
+    }
+
+    /// What ended with this event.
+    pub(super) fn take(&mut self, event: &TraceEvent, watched: &dyn Fn(u32) -> bool) -> Vec<Late> {
+        match self {
+            Self::Waits(waits) => match waits.take(event, watched) {
+                Some(Wait::InTime(found) | Wait::TooLong(found)) => vec![found],
+                None => Vec::new(),
+            },
+            Self::Jobs(jobs) => jobs.take(event, watched),
+        }
+    }
+
+    pub(super) fn blind_until(&mut self, time: Nanos) {
+        match self {
+            Self::Waits(waits) => waits.blind_until(time),
+            Self::Jobs(jobs) => jobs.blind_until(time),
+        }
+    }
+
+    pub(super) fn without_end(&mut self) -> u64 {
+        match self {
+            Self::Waits(waits) => waits.take_without_end().len() as u64,
+            Self::Jobs(_) => 0,
+        }
+    }
+
+    /// The system calls that are needed from now on; empty: all.
+    pub(super) fn calls(&self) -> Vec<i64> {
+        match self {
+            Self::Waits(_) => Vec::new(),
+            Self::Jobs(jobs) => jobs.calls(),
+        }
+    }
+
+    pub(super) fn forget(&mut self, tid: u32) {
+        if let Self::Jobs(jobs) = self {
+            jobs.forget(tid);
+        }
+    }
+}
