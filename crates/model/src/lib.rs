@@ -41,7 +41,9 @@ mod requirement;
 mod role;
 mod sanitize;
 mod series;
+mod series_run;
 mod setting;
+mod slot;
 mod suspension;
 mod table;
 mod task;
@@ -104,9 +106,13 @@ pub use requirement::{Limit, Metric, MetricError, Requirement};
 pub use role::{PERIODIC, ROLES, Role, RoleError, SPINNING};
 pub use sanitize::{escape_json, sanitize, sanitize_lines};
 pub use series::{IntervalRow, Series};
+pub use series_run::{RunGroup, SeriesRun, run_groups};
 pub use setting::{
     BOOT_PARAMETERS, BootParameter, Location, POLICY_CPUS, Risk, SETTINGS, Scope, Setting, Values,
     WashOut, boot_parameter, marked, mask, path_of, row_of, setting, unmask,
+};
+pub use slot::{
+    ChangeDecision, ChangeMark, CpuClass, Note, SeriesEpoch, Slot, SlotCause, SlotState, WakeWindow,
 };
 pub use suspension::{Suspension, SuspensionKind};
 pub use table::{Cell, Column, Table};
