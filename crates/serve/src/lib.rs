@@ -1,6 +1,6 @@
 //! Recordings of many machines, over HTTP.
 //!
-//! **For:** one process that takes what machines deliver ([`deliver`] is the other end),
+//! **For:** one process that takes what machines deliver ([`deliver`](mod@deliver) is the other end),
 //! shows it as pages that work without scripts, and hands it out as JSON and as metrics.
 //!
 //! **Knows:** HTTP, the store, the documents of `report`, statistics.
@@ -28,9 +28,11 @@ mod access;
 mod api;
 mod assets;
 mod config;
+pub mod deliver;
 mod error;
 mod fleet;
 mod headers;
+mod metrics;
 mod pages;
 mod problem;
 mod routes;

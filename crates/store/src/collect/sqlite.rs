@@ -1,18 +1,18 @@
 //! A collection in one SQLite file: the store of a machine, or of a few hundred.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use jiff::Timestamp;
-use punctual_model::{Completion, Nanos, Outcome, Recording, RecordingId};
+use punctual_model::{Completion, Histogram, Nanos, Outcome, Recording, RecordingId};
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
 use uuid::Uuid;
 
 use super::{
     AuditLine, Collection, Delivery, Latest, Listed, Machine, Quarantined, Received, Refused, Role,
-    Token, Wanted,
+    Token, Total, Wanted,
 };
 use crate::bits::Bits;
 use crate::entry::{
@@ -21,7 +21,7 @@ use crate::entry::{
 use crate::error::Context;
 use crate::load::load;
 use crate::parts::{head_json, write_head, write_row, write_thread};
-use crate::{Store, StoreError};
+use crate::{Store, StoreError, facts};
 
 /// Connections that are kept open while nobody uses them.
 const IDLE: usize = 4;
@@ -31,6 +31,15 @@ const IDLE: usize = 4;
 pub struct SqliteCollection {
     path: PathBuf,
     idle: Mutex<Vec<Store>>,
+    /// What was measured in this store, as far as it was added up.
+    local: Mutex<LocalTotals>,
+}
+
+/// Sums of the recordings that nobody delivered, by machine.
+#[derive(Debug, Default)]
+struct LocalTotals {
+    counted: BTreeSet<i64>,
+    by_machine: BTreeMap<String, Total>,
 }
 
 /// The name of the machine of a row of `recording`.
@@ -46,6 +55,7 @@ impl SqliteCollection {
         Ok(Self {
             path: store.path().to_owned(),
             idle: Mutex::new(vec![store]),
+            local: Mutex::default(),
         })
     }
 
@@ -151,6 +161,26 @@ impl Collection for SqliteCollection {
             }
             Ok(all.into_values().collect())
         })
+    }
+
+    fn totals(&self) -> Result<Vec<(String, Total)>, StoreError> {
+        let mut all = self.local_totals()?;
+        let sql = "SELECT name, recordings, due, missed, unknown FROM machine \
+                   ORDER BY name LIMIT ?1";
+        let delivered = self.rows(sql, usize::MAX, |row| {
+            let due: Vec<u8> = row.get(2)?;
+            let total = Total {
+                recordings: row.get::<_, Bits>(1)?.0,
+                due: Histogram::decode(&due).unwrap_or_default(),
+                missed: row.get::<_, Bits>(3)?.0,
+                unknown: row.get::<_, Bits>(4)?.0,
+            };
+            Ok((row.get::<_, String>(0)?, total))
+        })?;
+        for (name, total) in delivered {
+            all.entry(name).or_default().merge(&total);
+        }
+        Ok(all.into_iter().collect())
     }
 
     fn receive(&self, delivery: &Delivery<'_>) -> Result<Received, StoreError> {
@@ -308,6 +338,27 @@ impl SqliteCollection {
                 .and_then(|mut all| all.query_map([most], read)?.collect())
                 .map_err(|error| context.on(error))
         })
+    }
+
+    /// Adds up what was measured here since the last time.
+    fn local_totals(&self) -> Result<BTreeMap<String, Total>, StoreError> {
+        let mut local = self.local.lock().unwrap_or_else(PoisonError::into_inner);
+        let sql = "SELECT key, id FROM recording WHERE completion <> 'running' AND \
+                   experiment IS NULL AND key NOT IN (SELECT recording FROM collected) LIMIT ?1";
+        let there = self.rows(sql, usize::MAX, |row| {
+            Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?))
+        })?;
+        for (key, id) in there {
+            if local.counted.contains(&key) {
+                continue;
+            }
+            // One that was damaged is named by its own page; the others count.
+            if let Ok((machine, recording)) = self.load(id_of(&id)) {
+                local.by_machine.entry(machine).or_default().add(&recording);
+            }
+            local.counted.insert(key);
+        }
+        Ok(local.by_machine.clone())
     }
 
     /// Whether the statement changed a row.
@@ -497,7 +548,9 @@ fn insert(connection: &Connection, delivery: &Delivery<'_>) -> rusqlite::Result<
         entry.rows += u64::from(write_row(connection, key, row)?);
     }
     entry.write(connection, Some(key))?;
-    write_head(connection, key, &head_json(recording, None))?;
+    let head = facts::take_out(&head_json(recording, None));
+    write_head(connection, key, &head)?;
+    facts::put(connection, key, &recording.host)?;
     for (number, thread) in (0..).zip(&recording.threads) {
         write_thread(connection, key, number, thread, true)?;
     }
@@ -525,17 +578,36 @@ fn count(
     connection
         .prepare_cached(
             "INSERT INTO machine (name, recordings, last_seen_ns, latest, latest_started_ns,
-                 headline, outcome, completion, max_ns, p99_ns, fingerprint)
-             VALUES (?1, 0, ?2, '', -9223372036854775808, '', '', '', NULL, NULL, '')
+                 headline, outcome, completion, max_ns, p99_ns, fingerprint, due, missed, unknown)
+             VALUES (?1, 0, ?2, '', -9223372036854775808, '', '', '', NULL, NULL, '', ?3, 0, 0)
              ON CONFLICT DO NOTHING",
         )?
-        .execute(params![delivery.machine, received])?;
+        .execute(params![
+            delivery.machine,
+            received,
+            Histogram::new().encode()
+        ])?;
+    let before: Vec<u8> = connection
+        .prepare_cached("SELECT due FROM machine WHERE name = ?1")?
+        .query_row([delivery.machine], |row| row.get(0))?;
+    let mut total = Total {
+        // A sum that was damaged begins anew, as after a reset of a counter.
+        due: Histogram::decode(&before).unwrap_or_default(),
+        ..Total::default()
+    };
+    total.add(delivery.recording);
     connection
         .prepare_cached(
-            "UPDATE machine SET recordings = recordings + 1,
-                 last_seen_ns = max(last_seen_ns, ?2) WHERE name = ?1",
+            "UPDATE machine SET recordings = recordings + 1, last_seen_ns = max(last_seen_ns, ?2),
+                 due = ?3, missed = missed + ?4, unknown = unknown + ?5 WHERE name = ?1",
         )?
-        .execute(params![delivery.machine, received])?;
+        .execute(params![
+            delivery.machine,
+            received,
+            total.due.encode(),
+            Bits(total.missed),
+            Bits(total.unknown)
+        ])?;
     connection
         .prepare_cached(
             "UPDATE machine SET latest = ?2, latest_started_ns = ?3, headline = ?4,
