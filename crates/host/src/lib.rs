@@ -178,6 +178,12 @@ impl Host {
         process::boot_id(&self.root)
     }
 
+    /// Identifier of this installation for recordings: a hash of machine-id(5), which
+    /// itself is not to be shown to others; the machine's name where there is none.
+    pub fn machine(&self) -> String {
+        fingerprint::machine(&self.root)
+    }
+
     /// Names of the namespaces that numbers and start times of processes belong to
     /// (`/proc/self/ns`): in another one they mean other processes, or none.
     pub fn namespaces(&self) -> Option<String> {

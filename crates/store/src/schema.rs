@@ -151,6 +151,7 @@ ALTER TABLE recording ADD COLUMN experiment TEXT;
 /// * `plan_series` is an epoch of a series of a plan, `slot` a due time of one with what
 ///   became of it. `run` is what a trend needs of a recording that belongs to a series.
 /// * `wake_window` is a window of watching all wake-ups.
+/// * `plan_state` is what a service remembers: the last boot and kernel of a series.
 /// * `note` and `change_mark` are what users wrote, as JSON: few.
 /// * `reserve` holds pages that a delete on a full disk may use.
 ///
@@ -214,6 +215,12 @@ CREATE TABLE change_mark (
     id TEXT NOT NULL PRIMARY KEY,
     json TEXT NOT NULL,
     crc INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE TABLE plan_state (
+    machine TEXT NOT NULL,
+    name TEXT NOT NULL,
+    value TEXT NOT NULL,
+    PRIMARY KEY (machine, name)
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE reserve (
     key INTEGER PRIMARY KEY,

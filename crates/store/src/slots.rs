@@ -131,6 +131,49 @@ impl Store {
             .write(|connection, context| write(connection, context, epoch, slot, true))
     }
 
+    /// As [`add_slot`](Self::add_slot), and remembers `value` under `name` for this machine
+    /// at once: whoever is killed between the two would do it again.
+    ///
+    /// # Errors
+    /// What writing can fail with.
+    pub fn add_slot_and_state(
+        &self,
+        epoch: &SeriesEpoch,
+        slot: Option<&Slot>,
+        (name, value): (&str, &str),
+    ) -> Result<(), StoreError> {
+        self.link.write(|connection, context| {
+            if let Some(slot) = slot {
+                write(connection, context, epoch, slot, true)?;
+            }
+            connection
+                .prepare_cached(
+                    "INSERT INTO plan_state (machine, name, value) VALUES (?1, ?2, ?3)
+                     ON CONFLICT (machine, name) DO UPDATE SET value = ?3",
+                )
+                .and_then(|mut statement| statement.execute(params![epoch.machine, name, value]))
+                .map(drop)
+                .map_err(|error| context.on(error))
+        })
+    }
+
+    /// What was remembered under `name` for a machine.
+    ///
+    /// # Errors
+    /// What reading can fail with.
+    pub fn plan_state(&self, machine: &str, name: &str) -> Result<Option<String>, StoreError> {
+        self.read(|connection, context| {
+            connection
+                .prepare_cached("SELECT value FROM plan_state WHERE machine = ?1 AND name = ?2")
+                .and_then(|mut statement| {
+                    statement
+                        .query_row([machine, name], |row| row.get(0))
+                        .optional()
+                })
+                .map_err(|error| context.on(error))
+        })
+    }
+
     /// Keeps several new slots at once, as [`add_slot`](Self::add_slot). Returns how many
     /// are new.
     ///

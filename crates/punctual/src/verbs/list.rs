@@ -30,6 +30,9 @@ struct List {
     /// Only recordings of this machine
     #[arg(long, value_name = "NAME")]
     host: Option<String>,
+    /// Only runs of this series
+    #[arg(long, value_name = "NAME")]
+    series: Option<String>,
     /// Only recordings whose label contains this text
     #[arg(long, value_name = "TEXT")]
     label: Option<String>,
@@ -48,7 +51,7 @@ struct List {
 }
 
 /// A point in time: a date or a time (UTC where it names no offset), or how long ago.
-fn since(text: &str) -> Result<Timestamp, Invalid> {
+pub(super) fn since(text: &str) -> Result<Timestamp, Invalid> {
     let text = text.trim();
     if let Ok(time) = text.parse::<Timestamp>() {
         return Ok(time);
@@ -69,6 +72,7 @@ impl Run for List {
         let filter = Filter {
             probe: self.probe,
             host: self.host,
+            series: self.series,
             label: self.label,
             since: self.since,
             limit: self.limit,

@@ -27,6 +27,7 @@ mod man;
 mod measure;
 mod plot;
 mod probes;
+mod record;
 mod report;
 mod schema;
 mod select;
@@ -85,6 +86,7 @@ pub(crate) const VERBS: &[Verb] = &[
     experiment::VERB,
     improve::VERB,
     watch::VERB,
+    record::VERB,
     doctor::VERB,
     facts::VERB,
     kernel::VERB,

@@ -45,6 +45,18 @@ pub(super) const EXAMPLES: &[(&str, &str)] = &[
         "Go on with the newest experiment after an interruption.",
     ),
     (
+        "punctual record check --plan record.toml",
+        "Check a plan and show when its series are due.",
+    ),
+    (
+        "punctual record install --write",
+        "Install the service that carries /etc/punctual/record.toml out.",
+    ),
+    (
+        "punctual record slots --since 24h",
+        "List what became of the slots of a day.",
+    ),
+    (
         "punctual improve --cpus 2-3 --load farm -o bench.toml",
         "Try the recommended settings and keep those that help as a profile.",
     ),
