@@ -16,7 +16,7 @@ use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output;
 
-pub(super) const VERB: Verb = Verb::of::<Serve>();
+pub(super) const VERB: Verb = Verb::of::<Serve>("serve");
 
 const LONG: &str = "Serve a dashboard, an API and metrics of the recordings in the store, and take \
              recordings that other machines deliver (punctual deliver).\n\n\
@@ -26,7 +26,7 @@ const LONG: &str = "Serve a dashboard, an API and metrics of the recordings in t
 
 /// Serve a dashboard, an API and metrics over HTTP
 #[derive(Parser)]
-#[command(name = "serve", long_about = LONG, args_conflicts_with_subcommands = true)]
+#[command(long_about = LONG, args_conflicts_with_subcommands = true)]
 struct Serve {
     #[command(subcommand)]
     tokens: Option<Tokens>,
