@@ -16,7 +16,7 @@ use crate::context::Context;
 use crate::exit::Exit;
 use crate::output;
 
-pub(super) const VERB: Verb = Verb::of::<Deliver>();
+pub(super) const VERB: Verb = Verb::of::<Deliver>("deliver");
 
 const LONG: &str = "Deliver the finished recordings of the store to a collector (punctual serve). \
              What was delivered is not sent again; what the collector lost (a restored backup) is. \
@@ -30,7 +30,7 @@ const AFTER: &str = "Exit codes:\n  \
 
 /// Deliver the recordings of this machine to a collector
 #[derive(Parser)]
-#[command(name = "deliver", long_about = LONG, after_long_help = AFTER)]
+#[command(long_about = LONG, after_long_help = AFTER)]
 struct Deliver {
     /// URL of the collector: https://HOST:PORT
     #[arg(long, value_name = "URL")]
