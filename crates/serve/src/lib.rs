@@ -40,6 +40,7 @@ mod server;
 mod state;
 mod tls;
 mod token;
+pub mod trends;
 
 pub use config::{Config, TlsFiles};
 pub use error::ServeError;

@@ -19,7 +19,7 @@ use tokio::sync::{Semaphore, oneshot};
 use tokio_rustls::TlsAcceptor;
 
 use crate::state::App;
-use crate::{Config, ServeError, routes, tls};
+use crate::{Config, ServeError, routes, tls, trends};
 
 /// Requests that are under way may take so long after the server was asked to end.
 const DRAIN: Duration = Duration::from_secs(10);
@@ -153,7 +153,9 @@ async fn serve(
 ) {
     let patience = config.limits.patience;
     let seats = Arc::new(Semaphore::new(config.limits.connections));
-    let router = routes::router(&App::new(config, collection));
+    let app = App::new(config, collection);
+    let router = routes::router(&app);
+    let follow = tokio::spawn(trends::follow(app));
     let graceful = GracefulShutdown::new();
     let mut ended = std::pin::pin!(ended);
     loop {
@@ -178,6 +180,7 @@ async fn serve(
         });
     }
     drop(listener);
+    follow.abort();
     // Those that are slower are cut off.
     let _ = tokio::time::timeout(DRAIN, graceful.shutdown()).await;
 }

@@ -8,11 +8,10 @@ mod text;
 use axum::extract::State;
 use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
-use jiff::Timestamp;
 use punctual_model::Nanos;
 use punctual_store::{Machine, Total};
 
-use crate::fleet::state_of;
+use crate::fleet::Judge;
 use crate::problem::Problem;
 use crate::state::App;
 use native::Native;
@@ -109,10 +108,9 @@ pub(crate) async fn get(State(app): State<App>, headers: HeaderMap) -> Result<Re
     let (machines, totals) = app
         .stored(|all| Ok((all.machines()?, all.totals()?)))
         .await?;
-    let now = Timestamp::now();
-    let silent_after = app.config.silent_after;
+    let judge = Judge::now(&app);
     let families = families(&machines, &totals, &|machine| {
-        state_of(machine, now, silent_after).name()
+        judge.state_of(machine).name()
     });
     let accept = headers
         .get(header::ACCEPT)
@@ -228,6 +226,7 @@ fn families(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use jiff::Timestamp;
     use punctual_model::{Histogram, SignedNanos};
 
     pub(super) fn some() -> Vec<Family> {

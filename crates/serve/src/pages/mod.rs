@@ -1,11 +1,13 @@
 //! The pages: documents of `report` in one frame. They work without scripts.
 
+mod changes;
 mod compare;
 mod login;
 mod machine;
 mod overview;
 mod recording;
 mod recordings;
+mod trend;
 
 use axum::extract::{Request, State};
 use axum::http::{StatusCode, header};
@@ -30,6 +32,14 @@ pub(crate) const ROUTES: &[Route] = &[
     page("/recordings", || get(recordings::get)),
     page("/recordings/{id}", || get(recording::get)),
     page("/compare", || get(compare::get)),
+    page("/trend", || get(trend::get)),
+    page("/changes", || get(changes::get)),
+    Route {
+        method: "POST",
+        path: "/changes",
+        need: Need::Change,
+        handler: || post(changes::decide),
+    },
     Route {
         method: "GET",
         path: "/login",
@@ -86,9 +96,10 @@ pub(crate) fn encoded(text: &str) -> String {
 }
 
 /// The places of the navigation.
-const PLACES: [(&str, &str); 3] = [
+const PLACES: [(&str, &str); 4] = [
     ("/", "Overview"),
     ("/recordings", "Recordings"),
+    ("/changes", "Changes"),
     ("/compare", "Compare"),
 ];
 

@@ -3,7 +3,7 @@
 use axum::extract::{Query, State};
 use axum::response::Html;
 use maud::{Markup, html};
-use punctual_model::{Outcome, Unknown};
+use punctual_model::{Outcome, Unknown, sanitize};
 use punctual_report::document::{self, Block, Document, ListRow, Section};
 use punctual_store::{Listed, Wanted};
 use serde::Deserialize;
@@ -76,8 +76,8 @@ pub(super) async fn get(
 fn filter(asked: &Asked) -> Markup {
     html! {
         form .filter method="get" action="/recordings" role="search" {
-            label { "Machine " input name="machine" value=(asked.machine); }
-            label { "Probe " input name="probe" value=(asked.probe); }
+            label { "Machine " input name="machine" value=(sanitize(&asked.machine)); }
+            label { "Probe " input name="probe" value=(sanitize(&asked.probe)); }
             label { "Verdict "
                 select name="outcome" {
                     option value="" { "all" }

@@ -7,5 +7,7 @@ mod browser;
 mod client;
 mod contract;
 mod delivery;
+mod encrypted;
 mod hostile;
 mod place;
+mod trends;
