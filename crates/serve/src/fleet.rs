@@ -51,12 +51,12 @@ impl Judge {
     /// The line of the overview.
     pub(crate) fn row(&self, machine: &Machine) -> MachineRow {
         let latest = machine.latest.as_ref().map(|latest| {
-            let path = crate::pages::recording_path(latest.id);
+            let path = crate::paths::recording_path(latest.id);
             (latest.headline.clone(), path, latest.p99_ns, latest.max_ns)
         });
         MachineRow {
             name: machine.name.clone(),
-            path: crate::pages::machine_path(&machine.name),
+            path: crate::paths::machine_path(&machine.name),
             state: self.state_of(machine),
             last_seen: machine.last_seen,
             recordings: machine.recordings,

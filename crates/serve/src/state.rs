@@ -6,9 +6,9 @@ use punctual_store::{Collection, StoreError};
 use tokio::sync::Semaphore;
 
 use crate::Config;
-use crate::access::Guesses;
+use crate::guesses::Guesses;
 use crate::problem::Problem;
-use crate::trends::Worse;
+use crate::worse::Worse;
 
 /// What all requests share.
 #[derive(Clone)]

@@ -14,7 +14,7 @@ use schemars::{Schema, SchemaGenerator};
 
 use crate::access::Need;
 use crate::problem::Failure;
-use crate::routes::Route;
+use crate::route::Route;
 
 /// A route with its description.
 pub(crate) struct Endpoint {

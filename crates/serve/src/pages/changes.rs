@@ -17,7 +17,8 @@ use super::{frame, shown};
 use crate::access::Who;
 use crate::problem::Problem;
 use crate::state::App;
-use crate::trends::{Decided, SeriesOf, is_worse};
+use crate::trends::{Decided, SeriesOf};
+use crate::worse::is_worse;
 
 /// A reason is no longer than this, in bytes.
 const WHY: usize = 2_000;

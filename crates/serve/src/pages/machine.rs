@@ -8,8 +8,9 @@ use punctual_store::Wanted;
 use serde::Deserialize;
 
 use super::recordings::table;
-use super::{encoded, frame, shown};
+use super::{frame, shown};
 use crate::fleet::Judge;
+use crate::paths::encoded;
 use crate::problem::Problem;
 use crate::state::App;
 

@@ -15,14 +15,15 @@ use axum::middleware::Next;
 use axum::response::{Html, IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
-use punctual_model::{RecordingId, sanitize};
+use punctual_model::sanitize;
 use punctual_report::document::Document;
 use punctual_report::html::fragment;
 
 use crate::access::Need;
 use crate::assets;
+use crate::paths::encoded;
 use crate::problem::Problem;
-use crate::routes::Route;
+use crate::route::Route;
 use crate::state::App;
 
 /// All pages; a new one is an entry here.
@@ -67,32 +68,6 @@ const fn page(path: &'static str, handler: fn() -> axum::routing::MethodRouter<A
         need: Need::Read,
         handler,
     }
-}
-
-/// The page of a recording.
-pub(crate) fn recording_path(id: RecordingId) -> String {
-    format!("/recordings/{id}")
-}
-
-/// The page of a machine, whatever its name.
-pub(crate) fn machine_path(name: &str) -> String {
-    format!("/machine?name={}", encoded(name))
-}
-
-/// A text as a value of a query (RFC 3986, 2.3).
-pub(crate) fn encoded(text: &str) -> String {
-    use std::fmt::Write;
-    text.bytes().fold(String::new(), |mut out, byte| {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
-                out.push(char::from(byte));
-            }
-            _ => {
-                let _ = write!(out, "%{byte:02X}");
-            }
-        }
-        out
-    })
 }
 
 /// The places of the navigation.
@@ -182,15 +157,4 @@ pub(crate) async fn show_problems(
         headers.insert(header::RETRY_AFTER, after.clone());
     }
     shown
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn no_name_leaves_its_value() {
-        let path = machine_path("../a b&x=<script>ä");
-        assert_eq!(path, "/machine?name=..%2Fa%20b%26x%3D%3Cscript%3E%C3%A4");
-    }
 }

@@ -9,8 +9,9 @@ use punctual_model::sanitize;
 use punctual_report::document::{self, Document, MachineRow, MachineState, Section};
 use serde::Deserialize;
 
-use super::{encoded, frame, shown};
+use super::{frame, shown};
 use crate::fleet::Judge;
+use crate::paths::encoded;
 use crate::problem::Problem;
 use crate::state::App;
 

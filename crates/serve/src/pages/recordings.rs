@@ -8,8 +8,9 @@ use punctual_report::document::{self, Block, Document, ListRow, Section};
 use punctual_store::{Listed, Wanted};
 use serde::Deserialize;
 
-use super::{encoded, frame, recording_path, shown};
+use super::{frame, shown};
 use crate::api::{place, place_of};
+use crate::paths::{encoded, recording_path};
 use crate::problem::Problem;
 use crate::state::App;
 

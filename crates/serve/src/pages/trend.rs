@@ -7,7 +7,8 @@ use maud::html;
 use punctual_report::document;
 use serde::Deserialize;
 
-use super::{encoded, frame, shown};
+use super::{frame, shown};
+use crate::paths::encoded;
 use crate::problem::Problem;
 use crate::state::App;
 use crate::trends::SeriesOf;
@@ -58,7 +59,7 @@ pub(super) async fn get(
         nav .crumbs aria-label="Above" {
             a href="/changes" { "Changes" }
             @if let Some(machine) = &of.machine {
-                " / " a href=(super::machine_path(machine)) { (punctual_model::sanitize(machine)) }
+                " / " a href=(crate::paths::machine_path(machine)) { (punctual_model::sanitize(machine)) }
             }
         }
         (shown(&[document]))

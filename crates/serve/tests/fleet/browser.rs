@@ -28,10 +28,6 @@ fn a_browser_finds_nothing_to_complain_of() {
     let profile = place.file("profile");
     for (path, holds) in [
         ("/".to_owned(), "&lt;b&gt;board"),
-        (
-            "/machine?name=%3Cb%3Eboard%3C%2Fb%3E".to_owned(),
-            "fingerprint",
-        ),
         (format!("/recordings/{}", one.id), "<svg"),
         (
             format!("/compare?id={}&id={}", one.id, two.id),

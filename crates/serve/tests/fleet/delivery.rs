@@ -174,11 +174,11 @@ fn spawn(store: &Path, listen: SocketAddr) -> Child {
 
 #[test]
 fn a_collector_that_is_killed_loses_nothing_and_doubles_nothing() {
-    let kills: u64 = std::env::var(KILLS).map_or(3, |text| text.parse().unwrap());
+    let kills: u64 = std::env::var(KILLS).map_or(2, |text| text.parse().unwrap());
     let place = Place::new();
     let machine_store = place.file("machine.db");
     let machine = Store::open(&machine_store).unwrap();
-    let all: Vec<_> = (0..u128::from(kills) * 20)
+    let all: Vec<_> = (0..u128::from(kills) * 15)
         .map(|number| recording(number, "board"))
         .collect();
     measured(&machine, &all);

@@ -10,4 +10,5 @@ mod delivery;
 mod encrypted;
 mod hostile;
 mod place;
+mod prometheus;
 mod trends;
