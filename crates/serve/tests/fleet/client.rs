@@ -6,23 +6,23 @@ use std::time::Duration;
 
 /// An answer.
 #[derive(Debug)]
-pub struct Answer {
-    pub status: u16,
-    pub head: String,
-    pub body: Vec<u8>,
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) head: String,
+    pub(crate) body: Vec<u8>,
 }
 
 impl Answer {
-    pub fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 
-    pub fn json(&self) -> serde_json::Value {
+    pub(crate) fn json(&self) -> serde_json::Value {
         serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 
     /// A header, by its name in lower case.
-    pub fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let lines = self.head.lines().filter_map(|line| line.split_once(": "));
         lines
             .filter(|(known, _)| known.eq_ignore_ascii_case(name))
@@ -32,7 +32,7 @@ impl Answer {
 }
 
 /// Sends bytes, reads until the server closes.
-pub fn raw(to: SocketAddr, bytes: &[u8]) -> Option<Answer> {
+pub(crate) fn raw(to: SocketAddr, bytes: &[u8]) -> Option<Answer> {
     let mut stream = TcpStream::connect(to).ok()?;
     stream
         .set_read_timeout(Some(Duration::from_secs(60)))
@@ -52,7 +52,7 @@ pub fn raw(to: SocketAddr, bytes: &[u8]) -> Option<Answer> {
 }
 
 /// A request with these headers.
-pub fn send(
+pub(crate) fn send(
     to: SocketAddr,
     method: &str,
     path: &str,
@@ -70,6 +70,6 @@ pub fn send(
     raw(to, &[head.as_bytes(), body].concat()).unwrap_or_else(|| panic!("no answer: {path}"))
 }
 
-pub fn get(to: SocketAddr, path: &str) -> Answer {
+pub(crate) fn get(to: SocketAddr, path: &str) -> Answer {
     send(to, "GET", path, &[], &[])
 }

@@ -13,13 +13,13 @@ use uuid::Uuid;
 
 use crate::client::{Answer, send};
 
-pub struct Place {
+pub(crate) struct Place {
     _folder: TempDir,
-    pub store: PathBuf,
+    pub(crate) store: PathBuf,
 }
 
 impl Place {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let store = folder.path().join("collector.db");
         Self {
@@ -28,19 +28,19 @@ impl Place {
         }
     }
 
-    pub fn file(&self, name: &str) -> PathBuf {
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.store.with_file_name(name)
     }
 
-    pub fn collection(&self) -> SqliteCollection {
+    pub(crate) fn collection(&self) -> SqliteCollection {
         SqliteCollection::open(&self.store).unwrap()
     }
 
-    pub fn serve(&self) -> Running {
+    pub(crate) fn serve(&self) -> Running {
         self.serve_as(|_| {})
     }
 
-    pub fn serve_as(&self, change: impl FnOnce(&mut Config)) -> Running {
+    pub(crate) fn serve_as(&self, change: impl FnOnce(&mut Config)) -> Running {
         let mut config = Config::new("127.0.0.1:0".parse().unwrap());
         change(&mut config);
         start(config, Arc::new(self.collection())).unwrap()
@@ -48,7 +48,7 @@ impl Place {
 }
 
 /// The recording with this number, of this machine.
-pub fn recording(number: u128, host: &str) -> Recording {
+pub(crate) fn recording(number: u128, host: &str) -> Recording {
     let mut recording = punctual_model::testing::recording(2, 3);
     recording.id = RecordingId(Uuid::from_u128(
         0x019a_4d1c_7b3a_7000_8000_0000_0000_0000 + number,
@@ -59,17 +59,17 @@ pub fn recording(number: u128, host: &str) -> Recording {
     recording
 }
 
-pub fn json(recording: &Recording) -> Vec<u8> {
+pub(crate) fn json(recording: &Recording) -> Vec<u8> {
     serde_json::to_vec(recording).unwrap()
 }
 
-pub fn sha256(bytes: &[u8]) -> String {
+pub(crate) fn sha256(bytes: &[u8]) -> String {
     let digest = Sha256::digest(bytes);
     digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Delivers a body under an ID.
-pub fn put(to: SocketAddr, id: RecordingId, body: &[u8], more: &[(&str, &str)]) -> Answer {
+pub(crate) fn put(to: SocketAddr, id: RecordingId, body: &[u8], more: &[(&str, &str)]) -> Answer {
     let packed = zstd::bulk::compress(body, 3).unwrap();
     let hash = sha256(body);
     let mut headers = vec![("Content-Encoding", "zstd"), ("Punctual-SHA256", &hash)];
@@ -83,12 +83,12 @@ pub fn put(to: SocketAddr, id: RecordingId, body: &[u8], more: &[(&str, &str)]) 
     )
 }
 
-pub fn deliver(to: SocketAddr, recording: &Recording) -> Answer {
+pub(crate) fn deliver(to: SocketAddr, recording: &Recording) -> Answer {
     put(to, recording.id, &json(recording), &[])
 }
 
 /// Keeps recordings as if they had been made there.
-pub fn measured(store: &Store, recordings: &[Recording]) {
+pub(crate) fn measured(store: &Store, recordings: &[Recording]) {
     for recording in recordings {
         let writer = store.begin(recording, &Lease::default()).unwrap();
         writer.finish(recording).unwrap();
