@@ -96,7 +96,7 @@ fn a_refused_recording_stays_and_is_named() {
     let place = Place::new();
     let machine = Store::open(&place.file("machine.db")).unwrap();
     let one = recording(1, "board");
-    measured(&machine, &[one.clone()]);
+    measured(&machine, std::slice::from_ref(&one));
     let server = place.serve();
     let mut other = one.clone();
     other.label = None;

@@ -1,7 +1,9 @@
 //! What a collector keeps beside the recordings: who delivered them, what was refused,
 //! tokens, and who changed what. One trait; a backend is one file.
 
+mod insert;
 mod outbox;
+mod rows;
 pub(crate) mod schema;
 mod sqlite;
 
