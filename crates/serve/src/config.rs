@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::ServeError;
+use crate::trends::TrendSource;
 
 /// How the server is set up.
 #[derive(Clone, Debug)]
@@ -21,6 +22,8 @@ pub struct Config {
     pub silent_after: Duration,
     /// Limits of what a client may ask for.
     pub limits: Limits,
+    /// Series over time; none by default.
+    pub trends: TrendSource,
 }
 
 /// A certificate and its key, as PEM files.
@@ -69,6 +72,7 @@ impl Config {
             behind_proxy: false,
             silent_after: Duration::from_secs(36 * 3_600),
             limits: Limits::default(),
+            trends: TrendSource::default(),
         }
     }
 

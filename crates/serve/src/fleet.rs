@@ -1,5 +1,6 @@
 //! Machines and their states.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -7,21 +8,60 @@ use punctual_model::{Completion, Outcome};
 use punctual_report::document::{MachineRow, MachineState};
 use punctual_store::Machine;
 
-/// The state of a machine at `now`. What is not known is never shown as held.
-pub(crate) fn state_of(machine: &Machine, now: Timestamp, silent_after: Duration) -> MachineState {
-    let (Some(latest), Some(seen)) = (&machine.latest, machine.last_seen) else {
-        return MachineState::NeverMeasured;
-    };
-    if latest.outcome == Outcome::Broken {
-        return MachineState::Broken;
+use crate::state::Inner;
+
+/// What states are judged by.
+pub(crate) struct Judge {
+    now: Timestamp,
+    silent_after: Duration,
+    /// Machines with a worsening that stands.
+    worse: BTreeSet<String>,
+}
+
+impl Judge {
+    pub(crate) fn now(app: &Inner) -> Self {
+        Self {
+            now: Timestamp::now(),
+            silent_after: app.config.silent_after,
+            worse: app.worse.machines(),
+        }
     }
-    if is_longer(now, seen, silent_after) {
-        return MachineState::Silent;
+
+    /// The state of a machine. What is not known is never shown as held.
+    pub(crate) fn state_of(&self, machine: &Machine) -> MachineState {
+        let (Some(latest), Some(seen)) = (&machine.latest, machine.last_seen) else {
+            return MachineState::NeverMeasured;
+        };
+        if latest.outcome == Outcome::Broken {
+            return MachineState::Broken;
+        }
+        if self.worse.contains(&machine.name) {
+            return MachineState::Worse;
+        }
+        if is_longer(self.now, seen, self.silent_after) {
+            return MachineState::Silent;
+        }
+        match (latest.outcome, latest.completion) {
+            (Outcome::NoRequirement, _) => MachineState::NotJudged,
+            (Outcome::Held, Completion::Finished) => MachineState::Held,
+            _ => MachineState::NotProven,
+        }
     }
-    match (latest.outcome, latest.completion) {
-        (Outcome::NoRequirement, _) => MachineState::NotJudged,
-        (Outcome::Held, Completion::Finished) => MachineState::Held,
-        _ => MachineState::NotProven,
+
+    /// The line of the overview.
+    pub(crate) fn row(&self, machine: &Machine) -> MachineRow {
+        let latest = machine.latest.as_ref().map(|latest| {
+            let path = crate::paths::recording_path(latest.id);
+            (latest.headline.clone(), path, latest.p99_ns, latest.max_ns)
+        });
+        MachineRow {
+            name: machine.name.clone(),
+            path: crate::paths::machine_path(&machine.name),
+            state: self.state_of(machine),
+            last_seen: machine.last_seen,
+            recordings: machine.recordings,
+            latest,
+        }
     }
 }
 
@@ -30,22 +70,6 @@ pub(crate) fn state_of(machine: &Machine, now: Timestamp, silent_after: Duration
 fn is_longer(now: Timestamp, then: Timestamp, most: Duration) -> bool {
     let passed = now.as_nanosecond() - then.as_nanosecond();
     u128::try_from(passed).is_ok_and(|passed| passed > most.as_nanos())
-}
-
-/// The line of the overview.
-pub(crate) fn row(machine: &Machine, now: Timestamp, silent_after: Duration) -> MachineRow {
-    let latest = machine.latest.as_ref().map(|latest| {
-        let path = crate::pages::recording_path(latest.id);
-        (latest.headline.clone(), path, latest.p99_ns, latest.max_ns)
-    });
-    MachineRow {
-        name: machine.name.clone(),
-        path: crate::pages::machine_path(&machine.name),
-        state: state_of(machine, now, silent_after),
-        last_seen: machine.last_seen,
-        recordings: machine.recordings,
-        latest,
-    }
 }
 
 #[cfg(test)]
@@ -73,36 +97,38 @@ mod tests {
         }
     }
 
+    fn judge(worse: &[&str]) -> Judge {
+        Judge {
+            now: Timestamp::from_second(1_000_000).unwrap(),
+            silent_after: Duration::from_secs(100),
+            worse: worse.iter().map(|name| (*name).to_owned()).collect(),
+        }
+    }
+
     #[test]
     fn what_is_not_known_is_not_held() {
-        let now = Timestamp::from_second(1_000_000).unwrap();
-        let of = |outcome, completion, ago| {
-            state_of(
-                &machine(outcome, completion, ago),
-                now,
-                Duration::from_secs(100),
-            )
-        };
         use Completion::{Finished, Interrupted, Running};
-        assert_eq!(of(Outcome::Held, Finished, 50), MachineState::Held);
-        assert_eq!(of(Outcome::Held, Finished, -50), MachineState::Held);
-        assert_eq!(of(Outcome::Held, Finished, 101), MachineState::Silent);
-        assert_eq!(of(Outcome::Broken, Finished, 101), MachineState::Broken);
-        assert_eq!(of(Outcome::Held, Interrupted, 50), MachineState::NotProven);
-        assert_eq!(of(Outcome::Held, Running, 50), MachineState::NotProven);
-        assert_eq!(of(Outcome::NotProven, Finished, 0), MachineState::NotProven);
-        assert_eq!(
-            of(Outcome::NoRequirement, Finished, 0),
-            MachineState::NotJudged
-        );
+        use Outcome::{Broken, Held, NoRequirement, NotProven};
+        for (outcome, completion, ago, state) in [
+            (Held, Finished, 50, MachineState::Held),
+            (Held, Finished, -50, MachineState::Held),
+            (Held, Finished, 101, MachineState::Silent),
+            (Broken, Finished, 101, MachineState::Broken),
+            (Held, Interrupted, 50, MachineState::NotProven),
+            (Held, Running, 50, MachineState::NotProven),
+            (NotProven, Finished, 0, MachineState::NotProven),
+            (NoRequirement, Finished, 0, MachineState::NotJudged),
+        ] {
+            let machine = machine(outcome, completion, ago);
+            assert_eq!(judge(&[]).state_of(&machine), state, "{machine:?}");
+        }
+        let held = machine(Held, Finished, 0);
+        assert_eq!(judge(&["a"]).state_of(&held), MachineState::Worse);
         let never = Machine {
             latest: None,
             last_seen: None,
-            ..machine(Outcome::Held, Finished, 0)
+            ..held
         };
-        assert_eq!(
-            state_of(&never, now, Duration::MAX),
-            MachineState::NeverMeasured
-        );
+        assert_eq!(judge(&[]).state_of(&never), MachineState::NeverMeasured);
     }
 }

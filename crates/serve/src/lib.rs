@@ -1,6 +1,6 @@
 //! Recordings of many machines, over HTTP.
 //!
-//! **For:** one process that takes what machines deliver ([`deliver`] is the other end),
+//! **For:** one process that takes what machines deliver ([`deliver`](mod@deliver) is the other end),
 //! shows it as pages that work without scripts, and hands it out as JSON and as metrics.
 //!
 //! **Knows:** HTTP, the store, the documents of `report`, statistics.
@@ -28,16 +28,25 @@ mod access;
 mod api;
 mod assets;
 mod config;
+pub mod deliver;
 mod error;
 mod fleet;
+mod follow;
+mod guesses;
 mod headers;
+mod log;
+mod metrics;
 mod pages;
+mod paths;
 mod problem;
+mod route;
 mod routes;
 mod server;
 mod state;
 mod tls;
 mod token;
+pub mod trends;
+mod worse;
 
 pub use config::{Config, TlsFiles};
 pub use error::ServeError;

@@ -61,7 +61,7 @@ impl From<StoreError> for Problem {
             StoreError::Locked { .. } => Self::busy("the store is in use", BUSY),
             // Paths of this machine are for its log alone.
             error => {
-                crate::server::complain(&error.to_string());
+                crate::log::complain(&error.to_string());
                 let message = "the store cannot be used: see the log of the collector";
                 Self {
                     retry_after: Some(NO_ROOM),

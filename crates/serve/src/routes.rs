@@ -3,19 +3,11 @@
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::middleware::{from_fn, from_fn_with_state};
-use axum::routing::MethodRouter;
 
 use crate::access::{Need, guard};
+use crate::route::Route;
 use crate::state::App;
 use crate::{api, assets, headers, pages, problem::Problem};
-
-/// A path, what it needs, and what answers it.
-pub(crate) struct Route {
-    pub(crate) method: &'static str,
-    pub(crate) path: &'static str,
-    pub(crate) need: Need,
-    pub(crate) handler: fn() -> MethodRouter<App>,
-}
 
 /// Bodies of forms and lists of IDs are no longer; deliveries have their own limit.
 const BODY: usize = 1 << 20;

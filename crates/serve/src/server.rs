@@ -1,6 +1,5 @@
 //! The server: listens, answers, and ends when it is asked to.
 
-use std::io::Write;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -19,7 +18,7 @@ use tokio::sync::{Semaphore, oneshot};
 use tokio_rustls::TlsAcceptor;
 
 use crate::state::App;
-use crate::{Config, ServeError, routes, tls};
+use crate::{Config, ServeError, follow, routes, tls};
 
 /// Requests that are under way may take so long after the server was asked to end.
 const DRAIN: Duration = Duration::from_secs(10);
@@ -137,13 +136,6 @@ fn local_address(listener: &TcpListener, config: &Config) -> Result<SocketAddr, 
     })
 }
 
-/// Writes a line to the log of the process: its stderr.
-pub(crate) fn complain(text: &str) {
-    let text = punctual_model::sanitize(text);
-    // Nobody is left to hear of a closed stderr.
-    let _ = writeln!(std::io::stderr(), "punctual: {text}");
-}
-
 async fn serve(
     config: Config,
     collection: Arc<dyn Collection>,
@@ -153,7 +145,9 @@ async fn serve(
 ) {
     let patience = config.limits.patience;
     let seats = Arc::new(Semaphore::new(config.limits.connections));
-    let router = routes::router(&App::new(config, collection));
+    let app = App::new(config, collection);
+    let router = routes::router(&app);
+    let follow = tokio::spawn(follow::follow(app));
     let graceful = GracefulShutdown::new();
     let mut ended = std::pin::pin!(ended);
     loop {
@@ -178,6 +172,7 @@ async fn serve(
         });
     }
     drop(listener);
+    follow.abort();
     // Those that are slower are cut off.
     let _ = tokio::time::timeout(DRAIN, graceful.shutdown()).await;
 }

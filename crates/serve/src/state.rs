@@ -6,8 +6,9 @@ use punctual_store::{Collection, StoreError};
 use tokio::sync::Semaphore;
 
 use crate::Config;
-use crate::access::Guesses;
+use crate::guesses::Guesses;
 use crate::problem::Problem;
+use crate::worse::Worse;
 
 /// What all requests share.
 #[derive(Clone)]
@@ -17,6 +18,7 @@ pub(crate) struct Inner {
     pub(crate) config: Config,
     pub(crate) collection: Arc<dyn Collection>,
     pub(crate) guesses: Guesses,
+    pub(crate) worse: Worse,
     /// Room for bodies, in KiB.
     pub(crate) room: Arc<Semaphore>,
     /// Work that waits for the store or draws: at most so much at once.
@@ -41,6 +43,7 @@ impl App {
             config,
             collection,
             guesses: Guesses::default(),
+            worse: Worse::default(),
             room: Arc::new(Semaphore::new(room)),
             hands: Semaphore::new(HANDS),
         }))

@@ -64,8 +64,8 @@ mod writer;
 pub use attachment::{Attached, WINDOW, unpack_attachment};
 pub use chunk::unpack as unpack_chunk;
 pub use collect::{
-    AuditLine, Collection, Delivery, Latest, Listed, Machine, Quarantined, Received, Refused, Role,
-    SqliteCollection, Token, Wanted,
+    AuditLine, Collection, Delivery, Destination, Latest, Listed, Machine, Outbox, Quarantined,
+    Received, Refused, Role, SqliteCollection, Token, Total, Wanted,
 };
 pub use entry::{Lease, Summary};
 pub use error::StoreError;

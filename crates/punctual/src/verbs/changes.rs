@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use punctual_model::{ChangeDecision, ChangeMark, RecordingId};
 use punctual_report::{document, text};
 use punctual_stats::trend::{ChangePoint, Group, Trend};
+use punctual_store::Store;
 
 use super::looking_back::{Series, Span, author, figure};
 use super::{Run, Verb};
@@ -111,29 +112,50 @@ impl Decide {
         let store = context.store_to_change()?;
         let series = Series::load(&store, self.series.as_deref(), &self.span)?;
         let trend = series.trend(&self.span);
-        let (group, change) = found(&trend, &self.change)?;
-        let recording = match (decision, &change.acknowledged) {
-            (ChangeDecision::Reopened, None) => {
-                let text = format!("{} is not acknowledged", change.id);
-                return Err(UsageError(text).into());
-            }
-            // The run by which it was acknowledged, which may be a neighbour.
-            (ChangeDecision::Reopened, Some(known)) => known.recording,
-            (ChangeDecision::Acknowledged, _) => change.recording,
-        };
-        store.put_change_mark(&ChangeMark {
-            id: RecordingId::new(),
-            series: trend.series.clone(),
-            figure: figure(group, change),
-            recording,
+        let name = decide(
+            &store,
+            &trend,
+            &self.change,
             decision,
-            who: author(self.who)?,
-            why: self.why,
-            at: Timestamp::now(),
-        })?;
-        output::note(&format!("{} {decision}", change.id));
+            author(self.who)?,
+            self.why,
+        )?;
+        output::note(&format!("{name} {decision}"));
         Ok(Exit::Done)
     }
+}
+
+/// Writes a decision on the change point of this name, or the only one that begins so;
+/// returns its whole name.
+pub(super) fn decide(
+    store: &Store,
+    trend: &Trend,
+    name: &str,
+    decision: ChangeDecision,
+    who: String,
+    why: String,
+) -> Result<String> {
+    let (group, change) = found(trend, name)?;
+    let recording = match (decision, &change.acknowledged) {
+        (ChangeDecision::Reopened, None) => {
+            let text = format!("{} is not acknowledged", change.id);
+            return Err(UsageError(text).into());
+        }
+        // The run by which it was acknowledged, which may be a neighbour.
+        (ChangeDecision::Reopened, Some(known)) => known.recording,
+        (ChangeDecision::Acknowledged, _) => change.recording,
+    };
+    store.put_change_mark(&ChangeMark {
+        id: RecordingId::new(),
+        series: trend.series.clone(),
+        figure: figure(group, change),
+        recording,
+        decision,
+        who,
+        why,
+        at: Timestamp::now(),
+    })?;
+    Ok(change.id.clone())
 }
 
 /// The change point of this name, or the only one that begins so.

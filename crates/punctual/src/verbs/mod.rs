@@ -10,6 +10,8 @@ pub(crate) mod compat;
 mod complete;
 mod completions;
 mod delete;
+#[cfg(feature = "serve")]
+mod deliver;
 mod doctor;
 mod echo;
 mod exec;
@@ -123,6 +125,8 @@ pub(crate) const VERBS: &[Verb] = &[
     tune::VERB,
     #[cfg(feature = "serve")]
     serve::VERB,
+    #[cfg(feature = "serve")]
+    deliver::VERB,
     probes::VERB,
     exec::VERB,
     threads::VERB,

@@ -1,5 +1,6 @@
 //! `serve`: recordings of many machines over HTTP.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -8,9 +9,13 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::{Args, Parser, Subcommand};
 use punctual_model::Nanos;
+use punctual_serve::trends::{Decided, SeriesOf, TrendSource, Trends};
 use punctual_serve::{Config, TlsFiles};
-use punctual_store::{AuditLine, Collection, Role, SqliteCollection};
+use punctual_stats::trend::{Run as TrendRun, Trend};
+use punctual_store::{AuditLine, Collection, Role, SqliteCollection, Store};
 
+use super::changes::decide;
+use super::looking_back::{Series, Span};
 use super::{Run, Verb, named};
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
@@ -84,13 +89,13 @@ impl Run for Serve {
         let path = context.store_to_change()?.path().to_owned();
         let collection = Arc::new(SqliteCollection::open(&path)?);
         match self.tokens {
-            None => serve(self.options, collection),
+            None => serve(self.options, collection, path),
             Some(tokens) => manage(tokens, collection.as_ref()),
         }
     }
 }
 
-fn serve(options: Options, collection: Arc<dyn Collection>) -> Result<Exit> {
+fn serve(options: Options, collection: Arc<dyn Collection>, path: PathBuf) -> Result<Exit> {
     let tls = options.tls.and_then(|files| {
         let [certificate, key] = <[PathBuf; 2]>::try_from(files).ok()?;
         Some(TlsFiles { certificate, key })
@@ -98,6 +103,7 @@ fn serve(options: Options, collection: Arc<dyn Collection>) -> Result<Exit> {
     let scheme = if tls.is_some() { "https" } else { "http" };
     let config = Config {
         tls,
+        trends: TrendSource(Some(Arc::new(StoredTrends { path }))),
         login: options.login,
         behind_proxy: options.behind_proxy,
         silent_after: Duration::from(options.silent_after),
@@ -142,4 +148,59 @@ fn manage(tokens: Tokens, collection: &dyn Collection) -> Result<Exit> {
         }
     }
     Ok(Exit::Done)
+}
+
+/// The series of the store.
+struct StoredTrends {
+    path: PathBuf,
+}
+
+impl StoredTrends {
+    fn judged(&self, store: &Store, of: &SeriesOf) -> Result<(Trend, Vec<TrendRun>)> {
+        let span = Span {
+            host: of.machine.clone(),
+            ..Span::default()
+        };
+        let series = Series::load(store, Some(&of.series), &span)?;
+        Ok((series.trend(&span), series.runs))
+    }
+}
+
+/// An error as a sentence.
+fn sentence(error: impl Into<anyhow::Error>) -> String {
+    format!("{:#}", error.into())
+}
+
+impl Trends for StoredTrends {
+    fn series(&self) -> Result<Vec<SeriesOf>, String> {
+        let store = Store::open_read_only(&self.path).map_err(sentence)?;
+        let epochs = store.series().map_err(sentence)?.into_iter();
+        let all: BTreeSet<SeriesOf> = epochs
+            .map(|epoch| SeriesOf {
+                series: epoch.name,
+                machine: epoch.host,
+            })
+            .collect();
+        Ok(all.into_iter().collect())
+    }
+
+    fn trend(&self, of: &SeriesOf) -> Result<(Trend, Vec<TrendRun>), String> {
+        let store = Store::open_read_only(&self.path).map_err(sentence)?;
+        self.judged(&store, of).map_err(sentence)
+    }
+
+    fn decide(&self, of: &SeriesOf, decided: &Decided) -> Result<(), String> {
+        let Decided {
+            change,
+            decision,
+            who,
+            why,
+        } = decided;
+        let decide = || -> Result<String> {
+            let store = Store::open(&self.path)?;
+            let (trend, _) = self.judged(&store, of)?;
+            decide(&store, &trend, change, *decision, who.clone(), why.clone())
+        };
+        decide().map(drop).map_err(sentence)
+    }
 }

@@ -42,7 +42,7 @@ pub use improvement::improvement;
 pub use lint::lint;
 pub use list::{ListRow, list};
 pub use machine::{InterruptRow, ThreadRow, interrupts, threads};
-pub use monthly::{Causes, monthly};
+pub use monthly::{Causes, monthly, pictured};
 pub use outlier::outlier;
 pub use plan::{SeriesRow, plan, slots, wake_windows};
 pub use recording::recording;

@@ -101,8 +101,18 @@ fn empty(kind: ShareKind, who: &str) -> Cause {
 /// # Errors
 /// A picture that cannot be drawn.
 pub fn monthly(trend: &Trend, runs: &[Run], causes: &Causes) -> Result<Document, ReportError> {
-    let mut document = super::trend(trend);
+    let mut document = pictured(trend, runs)?;
     document.title = format!("Report of {}", trend.series);
+    document.sections.push(causes.section());
+    Ok(document)
+}
+
+/// A trend with the pictures of each group.
+///
+/// # Errors
+/// A picture that cannot be drawn.
+pub fn pictured(trend: &Trend, runs: &[Run]) -> Result<Document, ReportError> {
+    let mut document = super::trend(trend);
     let options = PlotOptions {
         heading: Heading::None,
         ..PlotOptions::default()
@@ -138,6 +148,5 @@ pub fn monthly(trend: &Trend, runs: &[Run], causes: &Causes) -> Result<Document,
     // After the verdict and the groups.
     let place = 2.min(document.sections.len());
     document.sections.splice(place..place, pictures);
-    document.sections.push(causes.section());
     Ok(document)
 }

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use punctual_model::{Nanos, RecordingId};
 use serde::Serialize;
 
-use crate::fleet::state_of;
+use crate::fleet::Judge;
 use crate::problem::Problem;
 use crate::state::App;
 
@@ -38,12 +38,11 @@ pub(crate) struct MachineJson {
 /// All machines.
 pub(super) async fn list(State(app): State<App>) -> Result<Json<Vec<MachineJson>>, Problem> {
     let machines = app.stored(|all| all.machines()).await?;
-    let now = Timestamp::now();
-    let silent_after = app.config.silent_after;
+    let judge = Judge::now(&app);
     let json = machines.into_iter().map(|machine| {
         let latest = machine.latest.as_ref();
         MachineJson {
-            state: state_of(&machine, now, silent_after).name(),
+            state: judge.state_of(&machine).name(),
             last_seen: machine.last_seen,
             recordings: machine.recordings,
             latest: latest.map(|latest| latest.id),

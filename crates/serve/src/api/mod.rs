@@ -6,6 +6,7 @@ mod machines;
 mod openapi;
 mod recordings;
 
+pub(crate) use ingest::HASH;
 pub(crate) use recordings::{place, place_of};
 
 use axum::routing::{get, post, put};
@@ -13,7 +14,7 @@ use schemars::{Schema, SchemaGenerator};
 
 use crate::access::Need;
 use crate::problem::Failure;
-use crate::routes::Route;
+use crate::route::Route;
 
 /// A route with its description.
 pub(crate) struct Endpoint {
@@ -221,6 +222,18 @@ pub(crate) const ENDPOINTS: &[Endpoint] = &[
         parameters: &[],
         body: None,
         answers: &[(200, "OpenAPI 3.1", None)],
+    },
+    Endpoint {
+        route: Route {
+            method: "GET",
+            path: "/metrics",
+            need: Need::Read,
+            handler: || get(crate::metrics::get),
+        },
+        summary: "Get metrics for Prometheus, as text or protobuf by the header Accept.",
+        parameters: &[],
+        body: None,
+        answers: &[(200, "Metrics of all machines", None)],
     },
     Endpoint {
         route: Route {

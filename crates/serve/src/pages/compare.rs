@@ -3,7 +3,7 @@
 use axum::extract::{RawQuery, State};
 use axum::response::Html;
 use maud::{Markup, html};
-use punctual_model::Recording;
+use punctual_model::{Recording, sanitize};
 use punctual_report::html::{HtmlOptions, overlaid};
 use punctual_stats::{Options, compare_runs};
 
@@ -58,9 +58,9 @@ fn form(ids: &[String]) -> Markup {
     let value = |place: usize| ids.get(place).map_or("", String::as_str);
     html! {
         form .filter method="get" action="/compare" {
-            label { "Baseline " input name="id" value=(value(0)) placeholder="ID" size="36"; }
-            label { "Candidate " input name="id" value=(value(1)) placeholder="ID" size="36"; }
-            @for id in ids.iter().skip(2) { input type="hidden" name="id" value=(id); }
+            label { "Baseline " input name="id" value=(sanitize(value(0))) placeholder="ID" size="36"; }
+            label { "Candidate " input name="id" value=(sanitize(value(1))) placeholder="ID" size="36"; }
+            @for id in ids.iter().skip(2) { input type="hidden" name="id" value=(sanitize(id)); }
             button { "Compare" }
         }
     }

@@ -28,7 +28,7 @@ pub(super) async fn form(State(app): State<App>, Query(To { to }): Query<To>) ->
     let body = html! {
         h1 { "Log in" }
         form .filter method="post" action="/login" {
-            input type="hidden" name="to" value=(to);
+            input type="hidden" name="to" value=(punctual_model::sanitize(&to));
             label { "Token " input type="password" name="token" required autocomplete="off" size="40"; }
             button { "Log in" }
         }

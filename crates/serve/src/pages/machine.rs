@@ -2,15 +2,15 @@
 
 use axum::extract::{Query, State};
 use axum::response::Html;
-use jiff::Timestamp;
 use maud::html;
 use punctual_report::document;
 use punctual_store::Wanted;
 use serde::Deserialize;
 
 use super::recordings::table;
-use super::{encoded, frame, shown};
-use crate::fleet;
+use super::{frame, shown};
+use crate::fleet::Judge;
+use crate::paths::encoded;
 use crate::problem::Problem;
 use crate::state::App;
 
@@ -45,7 +45,7 @@ pub(super) async fn get(
             Ok((machine, facts, found))
         })
         .await?;
-    let row = fleet::row(&machine, Timestamp::now(), app.config.silent_after);
+    let row = Judge::now(&app).row(&machine);
     let document = document::machine(&row, facts.as_ref());
     let all = format!("/recordings?machine={}", encoded(&asked.name));
     let body = html! {

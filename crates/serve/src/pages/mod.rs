@@ -1,11 +1,13 @@
 //! The pages: documents of `report` in one frame. They work without scripts.
 
+mod changes;
 mod compare;
 mod login;
 mod machine;
 mod overview;
 mod recording;
 mod recordings;
+mod trend;
 
 use axum::extract::{Request, State};
 use axum::http::{StatusCode, header};
@@ -13,14 +15,15 @@ use axum::middleware::Next;
 use axum::response::{Html, IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
-use punctual_model::{RecordingId, sanitize};
+use punctual_model::sanitize;
 use punctual_report::document::Document;
 use punctual_report::html::fragment;
 
 use crate::access::Need;
 use crate::assets;
+use crate::paths::encoded;
 use crate::problem::Problem;
-use crate::routes::Route;
+use crate::route::Route;
 use crate::state::App;
 
 /// All pages; a new one is an entry here.
@@ -30,6 +33,14 @@ pub(crate) const ROUTES: &[Route] = &[
     page("/recordings", || get(recordings::get)),
     page("/recordings/{id}", || get(recording::get)),
     page("/compare", || get(compare::get)),
+    page("/trend", || get(trend::get)),
+    page("/changes", || get(changes::get)),
+    Route {
+        method: "POST",
+        path: "/changes",
+        need: Need::Change,
+        handler: || post(changes::decide),
+    },
     Route {
         method: "GET",
         path: "/login",
@@ -59,36 +70,11 @@ const fn page(path: &'static str, handler: fn() -> axum::routing::MethodRouter<A
     }
 }
 
-/// The page of a recording.
-pub(crate) fn recording_path(id: RecordingId) -> String {
-    format!("/recordings/{id}")
-}
-
-/// The page of a machine, whatever its name.
-pub(crate) fn machine_path(name: &str) -> String {
-    format!("/machine?name={}", encoded(name))
-}
-
-/// A text as a value of a query (RFC 3986, 2.3).
-pub(crate) fn encoded(text: &str) -> String {
-    use std::fmt::Write;
-    text.bytes().fold(String::new(), |mut out, byte| {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
-                out.push(char::from(byte));
-            }
-            _ => {
-                let _ = write!(out, "%{byte:02X}");
-            }
-        }
-        out
-    })
-}
-
 /// The places of the navigation.
-const PLACES: [(&str, &str); 3] = [
+const PLACES: [(&str, &str); 4] = [
     ("/", "Overview"),
     ("/recordings", "Recordings"),
+    ("/changes", "Changes"),
     ("/compare", "Compare"),
 ];
 
@@ -171,15 +157,4 @@ pub(crate) async fn show_problems(
         headers.insert(header::RETRY_AFTER, after.clone());
     }
     shown
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn no_name_leaves_its_value() {
-        let path = machine_path("../a b&x=<script>ä");
-        assert_eq!(path, "/machine?name=..%2Fa%20b%26x%3D%3Cscript%3E%C3%A4");
-    }
 }

@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 
 use axum::extract::{Query, State};
 use axum::response::Html;
-use jiff::Timestamp;
 use maud::{Markup, html};
+use punctual_model::sanitize;
 use punctual_report::document::{self, Document, MachineRow, MachineState, Section};
 use serde::Deserialize;
 
-use super::{encoded, frame, shown};
-use crate::fleet;
+use super::{frame, shown};
+use crate::fleet::Judge;
+use crate::paths::encoded;
 use crate::problem::Problem;
 use crate::state::App;
 
@@ -34,10 +35,9 @@ pub(super) async fn get(
     Query(asked): Query<Asked>,
 ) -> Result<Html<String>, Problem> {
     let machines = app.stored(|all| all.machines()).await?;
-    let now = Timestamp::now();
-    let silent_after = app.config.silent_after;
+    let judge = Judge::now(&app);
     let mut rows: Vec<MachineRow> = (machines.iter())
-        .map(|machine| fleet::row(machine, now, silent_after))
+        .map(|machine| judge.row(machine))
         .collect();
     let mut counts: BTreeMap<MachineState, usize> = BTreeMap::new();
     for row in &rows {
@@ -67,8 +67,8 @@ pub(super) async fn get(
         h1 { "Machines" }
         (states(&counts, &asked.state, all))
         form .filter method="get" action="/" role="search" {
-            @if !asked.state.is_empty() { input type="hidden" name="state" value=(asked.state); }
-            label { "Name contains " input type="search" name="name" value=(asked.name); }
+            @if !asked.state.is_empty() { input type="hidden" name="state" value=(sanitize(&asked.state)); }
+            label { "Name contains " input type="search" name="name" value=(sanitize(&asked.name)); }
             button { "Filter" }
             @if found < all { span .faint { (found) " of " (all) } }
         }

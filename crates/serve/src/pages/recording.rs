@@ -5,7 +5,8 @@ use axum::response::Html;
 use maud::html;
 use punctual_report::html::{HtmlOptions, documents};
 
-use super::{frame, machine_path, shown};
+use super::{frame, shown};
+use crate::paths::machine_path;
 use crate::problem::Problem;
 use crate::state::App;
 

@@ -3,13 +3,14 @@
 use axum::extract::{Query, State};
 use axum::response::Html;
 use maud::{Markup, html};
-use punctual_model::{Outcome, Unknown};
+use punctual_model::{Outcome, Unknown, sanitize};
 use punctual_report::document::{self, Block, Document, ListRow, Section};
 use punctual_store::{Listed, Wanted};
 use serde::Deserialize;
 
-use super::{encoded, frame, recording_path, shown};
+use super::{frame, shown};
 use crate::api::{place, place_of};
+use crate::paths::{encoded, recording_path};
 use crate::problem::Problem;
 use crate::state::App;
 
@@ -76,8 +77,8 @@ pub(super) async fn get(
 fn filter(asked: &Asked) -> Markup {
     html! {
         form .filter method="get" action="/recordings" role="search" {
-            label { "Machine " input name="machine" value=(asked.machine); }
-            label { "Probe " input name="probe" value=(asked.probe); }
+            label { "Machine " input name="machine" value=(sanitize(&asked.machine)); }
+            label { "Probe " input name="probe" value=(sanitize(&asked.probe)); }
             label { "Verdict "
                 select name="outcome" {
                     option value="" { "all" }

@@ -1,14 +1,18 @@
 //! What a collector keeps beside the recordings: who delivered them, what was refused,
 //! tokens, and who changed what. One trait; a backend is one file.
 
+mod insert;
+mod outbox;
+mod rows;
 pub(crate) mod schema;
 mod sqlite;
 
 use jiff::Timestamp;
-use punctual_model::{Completion, Nanos, Outcome, Recording, RecordingId};
+use punctual_model::{Completion, Histogram, Nanos, Outcome, Recording, RecordingId};
 
 use crate::{StoreError, Summary};
 
+pub use outbox::{Destination, Outbox};
 pub use sqlite::SqliteCollection;
 
 /// Recordings of many machines. Its functions wait for the disk or for a database:
@@ -47,6 +51,13 @@ pub trait Collection: Send + Sync {
     /// # Errors
     /// What reading can fail with.
     fn machines(&self) -> Result<Vec<Machine>, StoreError>;
+
+    /// Of each machine the sum of its recordings: it only grows while the server runs, and is
+    /// the same after a restart.
+    ///
+    /// # Errors
+    /// What reading can fail with.
+    fn totals(&self) -> Result<Vec<(String, Total)>, StoreError>;
 
     /// Takes a recording, whole or not at all; what it answers survives a power cut.
     /// The same content again changes nothing, another content is put aside.
@@ -146,6 +157,41 @@ pub struct Machine {
     pub last_seen: Option<Timestamp>,
     /// Its newest recording; `None` where there is none.
     pub latest: Option<Latest>,
+}
+
+/// The sum of several recordings of a machine.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Total {
+    /// How many there are.
+    pub recordings: u64,
+    /// The latencies of all due periods that are known.
+    pub due: Histogram,
+    /// Missed periods.
+    pub missed: u64,
+    /// Due periods of unknown latency; they are in no bucket.
+    pub unknown: u64,
+}
+
+impl Total {
+    /// Adds another sum.
+    pub fn merge(&mut self, other: &Self) {
+        self.recordings += other.recordings;
+        self.due.merge(&other.due);
+        self.missed = self.missed.saturating_add(other.missed);
+        self.unknown = self.unknown.saturating_add(other.unknown);
+    }
+
+    /// Adds a recording.
+    pub fn add(&mut self, recording: &Recording) {
+        self.recordings += 1;
+        self.missed = (self.missed).saturating_add(recording.accounting().missed);
+        for thread in &recording.threads {
+            let due = thread.due();
+            self.due.merge(due.known());
+            let unknown = due.unknown().saturating_add(due.open());
+            self.unknown = self.unknown.saturating_add(unknown);
+        }
+    }
 }
 
 /// What is shown of the newest recording of a machine.

@@ -2,12 +2,14 @@
 
 /// * `collected` says who delivered a recording, and the hash of what was delivered.
 /// * `machine` is a line of the overview, kept up to date with each delivery: ten
-///   thousand machines are shown without a look at their recordings.
+///   thousand machines are shown without a look at their recordings. `due` is the sum
+///   of the histograms of all that was delivered: a counter, which deleting a recording
+///   does not decrease.
 /// * `quarantine` holds what cannot be kept as a recording; `body` is compressed.
 /// * `token` holds no secret, only its hash.
 /// * `destination` and `delivery` are of a machine that delivers. A finished recording
 ///   without a line in `delivery` is due: what is due needs no row of its own, so it
-///   cannot be lost between two transactions.
+///   cannot be lost between two transactions. `reason` says why one was refused.
 pub(crate) const TABLES: &str = "
 CREATE TABLE collected (
     recording INTEGER PRIMARY KEY REFERENCES recording ON DELETE CASCADE,
@@ -27,7 +29,10 @@ CREATE TABLE machine (
     completion TEXT NOT NULL,
     max_ns INTEGER,
     p99_ns INTEGER,
-    fingerprint TEXT NOT NULL
+    fingerprint TEXT NOT NULL,
+    due BLOB NOT NULL,
+    missed INTEGER NOT NULL,
+    unknown INTEGER NOT NULL
 ) STRICT;
 CREATE TABLE quarantine (
     key INTEGER PRIMARY KEY,
@@ -60,10 +65,8 @@ CREATE TABLE destination (
 CREATE TABLE delivery (
     destination TEXT NOT NULL REFERENCES destination ON DELETE CASCADE,
     recording INTEGER NOT NULL REFERENCES recording ON DELETE CASCADE,
-    state TEXT NOT NULL,
-    attempts INTEGER NOT NULL,
-    next_try_ns INTEGER NOT NULL,
-    reason TEXT NOT NULL,
+    reason TEXT,
+    at_ns INTEGER NOT NULL,
     PRIMARY KEY (destination, recording)
 ) STRICT;
 ";

@@ -1,26 +1,22 @@
 //! A collection in one SQLite file: the store of a machine, or of a few hundred.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use jiff::Timestamp;
-use punctual_model::{Completion, Nanos, Outcome, Recording, RecordingId};
-use rusqlite::types::Value;
+use punctual_model::{Histogram, Recording, RecordingId};
 use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
-use uuid::Uuid;
 
+use super::insert::{count, insert};
+use super::rows::{changed, condition, delivered, id_of, local, merge, time};
 use super::{
-    AuditLine, Collection, Delivery, Latest, Listed, Machine, Quarantined, Received, Refused, Role,
-    Token, Wanted,
+    AuditLine, Collection, Delivery, Listed, Machine, Quarantined, Received, Refused, Role, Token,
+    Total, Wanted,
 };
 use crate::bits::Bits;
-use crate::entry::{
-    COLUMNS, Entry, Summary, completion_of, id_text, outcome_name, outcome_of, started_ns,
-};
+use crate::entry::{COLUMNS, Entry, id_text, started_ns};
 use crate::error::Context;
 use crate::load::load;
-use crate::parts::{head_json, write_head, write_row, write_thread};
 use crate::{Store, StoreError};
 
 /// Connections that are kept open while nobody uses them.
@@ -31,6 +27,15 @@ const IDLE: usize = 4;
 pub struct SqliteCollection {
     path: PathBuf,
     idle: Mutex<Vec<Store>>,
+    /// What was measured in this store, as far as it was added up.
+    local: Mutex<LocalTotals>,
+}
+
+/// Sums of the recordings that nobody delivered, by machine.
+#[derive(Debug, Default)]
+struct LocalTotals {
+    counted: BTreeSet<i64>,
+    by_machine: BTreeMap<String, Total>,
 }
 
 /// The name of the machine of a row of `recording`.
@@ -46,6 +51,7 @@ impl SqliteCollection {
         Ok(Self {
             path: store.path().to_owned(),
             idle: Mutex::new(vec![store]),
+            local: Mutex::default(),
         })
     }
 
@@ -151,6 +157,26 @@ impl Collection for SqliteCollection {
             }
             Ok(all.into_values().collect())
         })
+    }
+
+    fn totals(&self) -> Result<Vec<(String, Total)>, StoreError> {
+        let mut all = self.local_totals()?;
+        let sql = "SELECT name, recordings, due, missed, unknown FROM machine \
+                   ORDER BY name LIMIT ?1";
+        let delivered = self.rows(sql, usize::MAX, |row| {
+            let due: Vec<u8> = row.get(2)?;
+            let total = Total {
+                recordings: row.get::<_, Bits>(1)?.0,
+                due: Histogram::decode(&due).unwrap_or_default(),
+                missed: row.get::<_, Bits>(3)?.0,
+                unknown: row.get::<_, Bits>(4)?.0,
+            };
+            Ok((row.get::<_, String>(0)?, total))
+        })?;
+        for (name, total) in delivered {
+            all.entry(name).or_default().merge(&total);
+        }
+        Ok(all.into_iter().collect())
     }
 
     fn receive(&self, delivery: &Delivery<'_>) -> Result<Received, StoreError> {
@@ -310,6 +336,27 @@ impl SqliteCollection {
         })
     }
 
+    /// Adds up what was measured here since the last time.
+    fn local_totals(&self) -> Result<BTreeMap<String, Total>, StoreError> {
+        let mut local = self.local.lock().unwrap_or_else(PoisonError::into_inner);
+        let sql = "SELECT key, id FROM recording WHERE completion <> 'running' AND \
+                   experiment IS NULL AND key NOT IN (SELECT recording FROM collected) LIMIT ?1";
+        let there = self.rows(sql, usize::MAX, |row| {
+            Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?))
+        })?;
+        for (key, id) in there {
+            if local.counted.contains(&key) {
+                continue;
+            }
+            // One that was damaged is named by its own page; the others count.
+            if let Ok((machine, recording)) = self.load(id_of(&id)) {
+                local.by_machine.entry(machine).or_default().add(&recording);
+            }
+            local.counted.insert(key);
+        }
+        Ok(local.by_machine.clone())
+    }
+
     /// Whether the statement changed a row.
     fn changed(&self, sql: &str, values: impl rusqlite::Params) -> Result<bool, StoreError> {
         self.write(|connection, context| {
@@ -335,223 +382,9 @@ fn token_of(row: &Row<'_>) -> rusqlite::Result<Option<Token>> {
     Role::of_name(&role).map(token).transpose()
 }
 
-fn changed(context: &Context, id: &str) -> StoreError {
-    context.damaged(format!("recording {id}: its line of the list was changed"))
-}
-
 /// The body of a delivery, as it is put aside.
 pub(crate) fn compressed(body: &[u8]) -> Result<Vec<u8>, StoreError> {
     zstd::bulk::compress(body, 3).map_err(|error| StoreError::Compress {
         reason: error.to_string(),
     })
-}
-
-fn time(ns: i64) -> Timestamp {
-    Timestamp::from_nanosecond(ns.into()).unwrap_or(Timestamp::UNIX_EPOCH)
-}
-
-fn id_of(text: &str) -> RecordingId {
-    RecordingId(Uuid::try_parse(text).unwrap_or_default())
-}
-
-/// The WHERE clause of a page with its parameters, that of LIMIT included.
-fn condition(wanted: &Wanted) -> (String, Vec<Value>) {
-    let mut each = vec!["experiment IS NULL".to_owned()];
-    let mut values = Vec::new();
-    if let Some(machine) = &wanted.machine {
-        each.push(
-            "(key IN (SELECT recording FROM collected WHERE machine = ?) OR \
-             (host = ? AND key NOT IN (SELECT recording FROM collected)))"
-                .to_owned(),
-        );
-        values.extend([machine, machine].map(|name| Value::Text(name.clone())));
-    }
-    if let Some(probe) = &wanted.probe {
-        each.push("probe = ?".to_owned());
-        values.push(Value::Text(probe.clone()));
-    }
-    if let Some(outcome) = wanted.outcome {
-        each.push("outcome = ?".to_owned());
-        values.push(Value::Text(outcome_name(outcome).to_owned()));
-    }
-    if let Some((started, id)) = wanted.after {
-        each.push("(started_ns, id) < (?, ?)".to_owned());
-        values.push(Value::Integer(started_ns(started)));
-        values.push(Value::Text(id_text(id)));
-    }
-    values.push(Value::Integer(wanted.most.try_into().unwrap_or(i64::MAX)));
-    (format!("WHERE {}", each.join(" AND ")), values)
-}
-
-/// The machines whose recordings were made in this store.
-fn local(
-    connection: &Connection,
-    context: &Context,
-) -> Result<BTreeMap<String, Machine>, StoreError> {
-    let on = |error| context.on(error);
-    // SQLite takes the other columns from the row of the maximum
-    // (sqlite.org/lang_select.html#bareagg).
-    let sql = format!(
-        "SELECT {COLUMNS}, count(*), max(started_ns) FROM recording \
-         WHERE experiment IS NULL AND key NOT IN (SELECT recording FROM collected) GROUP BY host"
-    );
-    let mut statement = connection.prepare_cached(&sql).map_err(on)?;
-    let columns = statement.column_count();
-    let read = |row: &Row<'_>| Ok((Entry::read(row)?, row.get::<_, Bits>(columns - 2)?.0));
-    let rows: Vec<_> = statement
-        .query_map([], read)
-        .and_then(Iterator::collect)
-        .map_err(on)?;
-    let mut machines = BTreeMap::new();
-    for (entry, recordings) in rows {
-        let summary = entry.map_err(|id| changed(context, &id))?.summary;
-        let name = summary.host.clone().unwrap_or_default();
-        let machine = Machine {
-            name: name.clone(),
-            recordings,
-            last_seen: Some(summary.started),
-            latest: Some(Latest::of(&summary)),
-        };
-        machines.insert(name, machine);
-    }
-    Ok(machines)
-}
-
-/// The machines that delivered, and those that are enrolled.
-fn delivered(connection: &Connection) -> rusqlite::Result<Vec<Machine>> {
-    let latest = |row: &Row<'_>| -> rusqlite::Result<Latest> {
-        let ns = |column| -> rusqlite::Result<Option<Nanos>> {
-            Ok(row.get::<_, Option<Bits>>(column)?.map(|ns| Nanos(ns.0)))
-        };
-        Ok(Latest {
-            id: id_of(&row.get::<_, String>(3)?),
-            started: time(row.get(4)?),
-            headline: row.get(5)?,
-            outcome: outcome_of(&row.get::<_, String>(6)?).unwrap_or(Outcome::NotProven),
-            completion: completion_of(&row.get::<_, String>(7)?).unwrap_or(Completion::Interrupted),
-            max_ns: ns(8)?,
-            p99_ns: ns(9)?,
-            fingerprint: row.get(10)?,
-        })
-    };
-    let mut statement = connection.prepare_cached(
-        "SELECT name, recordings, last_seen_ns, latest, latest_started_ns, headline, outcome, \
-         completion, max_ns, p99_ns, fingerprint FROM machine",
-    )?;
-    let mut machines: Vec<Machine> = statement
-        .query_map([], |row| {
-            Ok(Machine {
-                name: row.get(0)?,
-                recordings: row.get::<_, Bits>(1)?.0,
-                last_seen: Some(time(row.get(2)?)),
-                latest: Some(latest(row)?),
-            })
-        })?
-        .collect::<rusqlite::Result<_>>()?;
-    let mut statement = connection.prepare_cached(
-        "SELECT name FROM token WHERE role = 'machine' AND name NOT IN (SELECT name FROM machine)",
-    )?;
-    let enrolled = statement.query_map([], |row| {
-        Ok(Machine {
-            name: row.get(0)?,
-            recordings: 0,
-            last_seen: None,
-            latest: None,
-        })
-    })?;
-    for machine in enrolled {
-        machines.push(machine?);
-    }
-    Ok(machines)
-}
-
-/// One machine out of two sources.
-fn merge(into: &mut Machine, other: Machine) {
-    into.recordings += other.recordings;
-    into.last_seen = into.last_seen.max(other.last_seen);
-    let started = |latest: &Option<Latest>| latest.as_ref().map(|one| one.started);
-    if started(&other.latest) > started(&into.latest) {
-        into.latest = other.latest;
-    }
-}
-
-/// Writes a recording that is complete.
-fn insert(connection: &Connection, delivery: &Delivery<'_>) -> rusqlite::Result<Summary> {
-    let recording = delivery.recording;
-    let summary = Summary {
-        // They stay with the machine.
-        samples: false,
-        ..Summary::of(recording)
-    };
-    let mut entry = Entry {
-        summary,
-        threads: recording.threads.len() as u64,
-        rows: 0,
-        chunks: 0,
-        samples: 0,
-        sample_bytes: 0,
-    };
-    entry.write(connection, None)?;
-    let key = connection.last_insert_rowid();
-    for row in &recording.series.rows {
-        entry.rows += u64::from(write_row(connection, key, row)?);
-    }
-    entry.write(connection, Some(key))?;
-    write_head(connection, key, &head_json(recording, None))?;
-    for (number, thread) in (0..).zip(&recording.threads) {
-        write_thread(connection, key, number, thread, true)?;
-    }
-    connection
-        .prepare_cached(
-            "INSERT INTO collected (recording, machine, sha256, received_ns)
-             VALUES (?1, ?2, ?3, ?4)",
-        )?
-        .execute(params![
-            key,
-            delivery.machine,
-            delivery.sha256,
-            started_ns(delivery.received)
-        ])?;
-    Ok(entry.summary)
-}
-
-/// Brings the line of the machine up to date.
-fn count(
-    connection: &Connection,
-    delivery: &Delivery<'_>,
-    summary: &Summary,
-) -> rusqlite::Result<()> {
-    let received = started_ns(delivery.received);
-    connection
-        .prepare_cached(
-            "INSERT INTO machine (name, recordings, last_seen_ns, latest, latest_started_ns,
-                 headline, outcome, completion, max_ns, p99_ns, fingerprint)
-             VALUES (?1, 0, ?2, '', -9223372036854775808, '', '', '', NULL, NULL, '')
-             ON CONFLICT DO NOTHING",
-        )?
-        .execute(params![delivery.machine, received])?;
-    connection
-        .prepare_cached(
-            "UPDATE machine SET recordings = recordings + 1,
-                 last_seen_ns = max(last_seen_ns, ?2) WHERE name = ?1",
-        )?
-        .execute(params![delivery.machine, received])?;
-    connection
-        .prepare_cached(
-            "UPDATE machine SET latest = ?2, latest_started_ns = ?3, headline = ?4,
-                 outcome = ?5, completion = ?6, max_ns = ?7, p99_ns = ?8, fingerprint = ?9
-             WHERE name = ?1 AND latest_started_ns < ?3",
-        )?
-        .execute(params![
-            delivery.machine,
-            id_text(summary.id),
-            started_ns(summary.started),
-            summary.headline,
-            outcome_name(summary.outcome),
-            summary.completion.name(),
-            summary.max_ns.map(|ns| Bits(ns.0)),
-            summary.p99_ns.map(|ns| Bits(ns.0)),
-            summary.fingerprint,
-        ])?;
-    Ok(())
 }

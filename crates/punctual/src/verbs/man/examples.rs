@@ -219,6 +219,26 @@ pub(super) const EXAMPLES: &[(&str, &str)] = &[
         "punctual man /usr/local/share/man/man1",
         "Install the manual pages.",
     ),
+    #[cfg(feature = "serve")]
+    (
+        "punctual serve",
+        "Show the recordings of this machine in a browser, at http://127.0.0.1:8090.",
+    ),
+    #[cfg(feature = "serve")]
+    (
+        "punctual serve --listen 0.0.0.0:8090 --tls cert.pem key.pem",
+        "Collect recordings of other machines; each needs a token.",
+    ),
+    #[cfg(feature = "serve")]
+    (
+        "punctual serve enrol board-17",
+        "Create the token with which a machine delivers.",
+    ),
+    #[cfg(feature = "serve")]
+    (
+        "punctual deliver --to https://collector.example:8090 --token-file token",
+        "Deliver the recordings of this machine.",
+    ),
 ];
 
 /// Number of examples on the first page.

@@ -1,0 +1,103 @@
+//! `deliver`: recordings of this machine to a collector.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use clap::Parser;
+use punctual_model::Nanos;
+use punctual_serve::deliver::{Deliverer, Target};
+
+use super::measure::stop_flag;
+use super::{Run, Verb};
+use crate::context::Context;
+use crate::exit::Exit;
+use crate::output;
+
+pub(super) const VERB: Verb = Verb::of::<Deliver>("deliver");
+
+const LONG: &str = "Deliver the finished recordings of the store to a collector (punctual serve). \
+             What was delivered is not sent again; what the collector lost (a restored backup) is. \
+             Samples and trace events stay on this machine. A recording that the collector refuses \
+             is reported with the reason, and kept here.\n\n\
+             The token comes from --token-file or from the variable PUNCTUAL_TOKEN.";
+
+const AFTER: &str = "Exit codes:\n  \
+               0  all recordings are delivered\n  \
+               1  some are not: they are sent by the next call, or were refused";
+
+/// Deliver the recordings of this machine to a collector
+#[derive(Parser)]
+#[command(long_about = LONG, after_long_help = AFTER)]
+struct Deliver {
+    /// URL of the collector: https://HOST:PORT
+    #[arg(long, value_name = "URL")]
+    to: String,
+    /// File with the token of this machine
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+    /// Certificates to trust instead of the system's (PEM file)
+    #[arg(long, value_name = "FILE")]
+    ca: Option<PathBuf>,
+    /// Time to retry while the collector cannot be reached
+    #[arg(long, value_name = "DURATION", default_value = "5m")]
+    patience: Nanos,
+    /// Send refused recordings again
+    #[arg(long)]
+    again: bool,
+}
+
+/// Whether Ctrl-C or SIGTERM asked to stop.
+static STOP: OnceLock<Arc<AtomicBool>> = OnceLock::new();
+
+fn stopped() -> bool {
+    STOP.get().is_some_and(|flag| flag.load(Ordering::Relaxed))
+}
+
+impl Run for Deliver {
+    fn run(self, context: &Context) -> Result<Exit> {
+        let token = self.token()?;
+        let store = context.store_to_change()?;
+        let flag = stop_flag()?;
+        STOP.get_or_init(|| flag);
+        let deliverer = Deliverer::new(
+            Target {
+                url: self.to,
+                token,
+                roots: self.ca,
+            },
+            stopped,
+        )?;
+        if self.again {
+            deliverer.forget_refusals(&store)?;
+        }
+        let mut said = |text: &str| output::note(text);
+        let outbox = deliverer.deliver(&store, Duration::from(self.patience), &mut said)?;
+        output::print(&format!(
+            "delivered {}, due {}, refused {}\n",
+            outbox.delivered, outbox.due, outbox.refused
+        ))?;
+        Ok(match (outbox.due + outbox.refused, stopped()) {
+            (0, _) => Exit::Done,
+            (_, true) => Exit::Interrupted,
+            (_, false) => Exit::Failed,
+        })
+    }
+}
+
+impl Deliver {
+    /// The token: of the file, or of the environment.
+    fn token(&self) -> Result<Option<String>> {
+        let token = match &self.token_file {
+            Some(path) => {
+                let text = std::fs::read_to_string(path);
+                Some(text.with_context(|| format!("cannot read {}", path.display()))?)
+            }
+            None => std::env::var("PUNCTUAL_TOKEN").ok(),
+        };
+        let token = token.map(|token| token.trim().to_owned());
+        Ok(token.filter(|token| !token.is_empty()))
+    }
+}

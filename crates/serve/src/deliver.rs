@@ -1,0 +1,388 @@
+//! The other end: a machine delivers its recordings to a collector.
+//!
+//! What is due is what is finished and was not answered yet ([`Store::due`]). One
+//! recording at a time is in memory. What cannot be delivered now is tried again, later
+//! and later; what the collector refuses for good is kept here, with the reason.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use punctual_model::RecordingId;
+use punctual_store::{Destination, Outbox, Store, StoreError};
+use serde::{Deserialize, Serialize};
+use ureq::Agent;
+use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
+
+use crate::token::sha256;
+
+/// The header with the hash of what is delivered.
+const HASH: &str = crate::api::HASH;
+/// Recordings that are asked for from the store at once.
+const PAGE: usize = 64;
+/// IDs that are asked for from the collector at once.
+const IDS: usize = 5_000;
+/// The level of zstd: delivery competes with what is measured.
+const LEVEL: i32 = 3;
+/// A request may take so long.
+const REQUEST: Duration = Duration::from_secs(60);
+/// The pause after a first failure, and the longest.
+const FIRST: Duration = Duration::from_millis(500);
+const LONGEST: Duration = Duration::from_secs(300);
+/// The longest that a collector may ask to wait.
+const LONGEST_ASKED: Duration = Duration::from_secs(3_600);
+/// Where systems keep the certificates that they trust.
+const ROOTS: [&str; 3] = [
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/cert.pem",
+];
+
+/// Where to deliver, and how.
+#[derive(Clone, Debug)]
+pub struct Target {
+    /// `https://collector.example:8090`, without a path.
+    pub url: String,
+    /// The token of this machine; `None` where the collector asks for none.
+    pub token: Option<String>,
+    /// Certificates to trust instead of the system's, as a PEM file.
+    pub roots: Option<std::path::PathBuf>,
+}
+
+/// What ended a delivery before all was delivered.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DeliverError {
+    /// The URL cannot be used.
+    #[error("'{0}' is not the URL of a collector: use https://HOST:PORT, or http:// on loopback")]
+    Url(String),
+    /// The trusted certificates cannot be read.
+    #[error("cannot read trusted certificates: {0}; give a PEM file with --ca FILE")]
+    Roots(String),
+    /// The collector does not accept the token.
+    #[error("the collector refuses this token ({status}): {message}")]
+    Token {
+        /// The HTTP status.
+        status: u16,
+        /// What it says.
+        message: String,
+    },
+    /// No answer, or no room, for as long as was to be tried.
+    #[error("{0}; what is left is due at the next call")]
+    GaveUp(String),
+    /// The store.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// What an attempt came to.
+enum Attempt {
+    Delivered,
+    Refused(String),
+    /// The token is not accepted.
+    NoToken(u16, String),
+    /// Again, after at least this.
+    Later(String, Option<Duration>),
+}
+
+#[derive(Serialize, Deserialize)]
+struct Ids {
+    ids: Vec<RecordingId>,
+}
+
+#[derive(Deserialize)]
+struct Failure {
+    error: String,
+}
+
+/// A connection to a collector.
+#[derive(Debug)]
+pub struct Deliverer {
+    agent: Agent,
+    target: Target,
+    /// Whether to stop; asked in each pause.
+    stopped: fn() -> bool,
+}
+
+impl Deliverer {
+    /// Prepares delivery to `target`; `stopped` ends pauses early.
+    ///
+    /// # Errors
+    /// A URL or certificates that cannot be used.
+    pub fn new(target: Target, stopped: fn() -> bool) -> Result<Self, DeliverError> {
+        let url = target.url.trim_end_matches('/').to_owned();
+        let tls = match is_plain(&url) {
+            Some(true) => None,
+            Some(false) => Some(tls(target.roots.as_deref())?),
+            None => return Err(DeliverError::Url(target.url)),
+        };
+        let mut config = Agent::config_builder()
+            .timeout_global(Some(REQUEST))
+            .http_status_as_error(false)
+            // A redirect could lead the token elsewhere.
+            .max_redirects(0)
+            .user_agent(concat!("punctual/", env!("CARGO_PKG_VERSION")));
+        if let Some(tls) = tls {
+            config = config.tls_config(tls);
+        }
+        Ok(Self {
+            agent: Agent::new_with_config(config.build()),
+            target: Target { url, ..target },
+            stopped,
+        })
+    }
+
+    /// Delivers all that is due in `store`; failures that pass are tried again for at
+    /// most `patience` in a row. `said` hears of them.
+    ///
+    /// # Errors
+    /// See [`DeliverError`]; what was delivered until then is marked as such.
+    pub fn deliver(
+        &self,
+        store: &Store,
+        patience: Duration,
+        said: &mut dyn FnMut(&str),
+    ) -> Result<Outbox, DeliverError> {
+        let to = store.destination(&self.target.url)?;
+        self.retry(patience, said, &mut || self.ask_for_lost(store, &to))?;
+        loop {
+            let due = store.due(&to, PAGE)?;
+            if due.is_empty() || (self.stopped)() {
+                return Ok(store.outbox(&to)?);
+            }
+            for id in due {
+                let refused =
+                    self.retry(patience, said, &mut || Ok(self.send(&read(store, id)?, id)))?;
+                match refused {
+                    Some(reason) => {
+                        said(&format!("recording {id} is refused: {reason}"));
+                        store.mark_delivered(&to, id, Some(&reason))?;
+                    }
+                    None => store.mark_delivered(&to, id, None)?,
+                }
+            }
+        }
+    }
+
+    /// Makes due again what the collector refused.
+    ///
+    /// # Errors
+    /// What writing can fail with.
+    pub fn forget_refusals(&self, store: &Store) -> Result<(), DeliverError> {
+        let to = store.destination(&self.target.url)?;
+        let refused: Vec<RecordingId> = store.refused(&to)?.into_iter().map(|one| one.0).collect();
+        Ok(store.redeliver(&to, &refused)?)
+    }
+
+    /// Makes due what was delivered and is not there any more, as after a restore.
+    fn ask_for_lost(&self, store: &Store, to: &Destination) -> Result<Attempt, DeliverError> {
+        let mut from = 0;
+        loop {
+            let ids = store.delivered(to, from, IDS)?;
+            if ids.is_empty() {
+                return Ok(Attempt::Delivered);
+            }
+            let body = serde_json::json!(Ids { ids: ids.clone() }).to_string();
+            let request = self.agent.post(format!("{}/v1/lacking", self.target.url));
+            let request = self
+                .with_token(request)
+                .header("content-type", "application/json");
+            let mut answer = match request.send(body) {
+                Ok(answer) => answer,
+                Err(error) => return Ok(Attempt::Later(self.unreachable(&error), None)),
+            };
+            if answer.status() != 200 {
+                return Ok(judge(&mut answer));
+            }
+            let lacking = answer.body_mut().read_to_string();
+            let lacking = lacking
+                .ok()
+                .and_then(|text| serde_json::from_str(&text).ok());
+            let Some(Ids { ids: lacking }) = lacking else {
+                let message = "the collector's answer is not a list of IDs";
+                return Ok(Attempt::Later(message.to_owned(), None));
+            };
+            store.redeliver(to, &lacking)?;
+            from += ids.len() - lacking.len();
+            if ids.len() < IDS {
+                return Ok(Attempt::Delivered);
+            }
+        }
+    }
+
+    fn send(&self, body: &[u8], id: RecordingId) -> Attempt {
+        let packed = match zstd::bulk::compress(body, LEVEL) {
+            Ok(packed) => packed,
+            Err(error) => return Attempt::Refused(format!("it cannot be compressed: {error}")),
+        };
+        let url = format!("{}/v1/recordings/{id}", self.target.url);
+        let request = self
+            .with_token(self.agent.put(url))
+            .header("content-type", "application/json")
+            .header("content-encoding", "zstd")
+            .header(HASH, sha256(body));
+        match request.send(&packed[..]) {
+            Ok(mut answer) => judge(&mut answer),
+            Err(error) => Attempt::Later(self.unreachable(&error), None),
+        }
+    }
+
+    fn with_token<B>(&self, request: ureq::RequestBuilder<B>) -> ureq::RequestBuilder<B> {
+        match &self.target.token {
+            Some(token) => request.header("authorization", format!("Bearer {token}")),
+            None => request,
+        }
+    }
+
+    fn unreachable(&self, error: &ureq::Error) -> String {
+        format!("cannot reach {}: {error}", self.target.url)
+    }
+
+    /// Repeats `attempt` until it comes to an end; the reason where that is a refusal.
+    fn retry(
+        &self,
+        patience: Duration,
+        said: &mut dyn FnMut(&str),
+        attempt: &mut dyn FnMut() -> Result<Attempt, DeliverError>,
+    ) -> Result<Option<String>, DeliverError> {
+        let begun = Instant::now();
+        let mut pause = FIRST;
+        loop {
+            let (why, asked) = match attempt()? {
+                Attempt::Delivered => return Ok(None),
+                Attempt::Refused(reason) => return Ok(Some(reason)),
+                Attempt::NoToken(status, message) => {
+                    return Err(DeliverError::Token { status, message });
+                }
+                Attempt::Later(why, asked) => (why, asked),
+            };
+            // Not all machines of a fleet at once.
+            let jittered = pause.mul_f64(0.5 + fastrand::f64());
+            let wait = asked.map_or(jittered, |asked| {
+                asked.min(LONGEST_ASKED) + jittered.min(FIRST)
+            });
+            if (self.stopped)() || begun.elapsed() + wait > patience {
+                return Err(DeliverError::GaveUp(why));
+            }
+            if pause == FIRST {
+                said(&format!("{why}: trying again"));
+            }
+            self.wait(wait);
+            pause = (pause * 2).min(LONGEST);
+        }
+    }
+
+    fn wait(&self, length: Duration) {
+        const STEP: Duration = Duration::from_millis(100);
+        let end = Instant::now() + length;
+        while !(self.stopped)() {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return;
+            }
+            std::thread::sleep(left.min(STEP));
+        }
+    }
+}
+
+/// The JSON of a recording, as it is delivered.
+fn read(store: &Store, id: RecordingId) -> Result<Vec<u8>, DeliverError> {
+    let recording = store.load(id)?;
+    // A recording becomes JSON: it has texts as keys and no other numbers.
+    Ok(serde_json::to_vec(&recording).unwrap_or_default())
+}
+
+/// What an answer means.
+fn judge(answer: &mut ureq::http::Response<ureq::Body>) -> Attempt {
+    let status = answer.status().as_u16();
+    let after = answer.headers().get("retry-after");
+    let after = after.and_then(|value| value.to_str().ok()?.parse().ok());
+    let after = after.map(Duration::from_secs);
+    let text = answer
+        .body_mut()
+        .with_config()
+        .limit(64 << 10)
+        .read_to_string();
+    let text = text.unwrap_or_default();
+    let message = match serde_json::from_str(&text) {
+        Ok(Failure { error }) => error,
+        Err(_) => format!("status {status}"),
+    };
+    match status {
+        200..=299 => Attempt::Delivered,
+        401 | 403 => Attempt::NoToken(status, message),
+        // Damaged on its way, too slow, or no room: the same may pass next time.
+        400 | 408 | 425 | 429 | 500..=599 => Attempt::Later(message, after),
+        _ => Attempt::Refused(message),
+    }
+}
+
+/// Whether the URL is plain HTTP, which only loopback may be; `None`: no URL.
+fn is_plain(url: &str) -> Option<bool> {
+    let (scheme, rest) = url.split_once("://")?;
+    let host = match rest.strip_prefix('[') {
+        Some(rest) => rest.split(']').next()?,
+        None => rest.split(':').next()?,
+    };
+    let plain_host = !host.is_empty() && !rest.contains(['/', '@', '?', '#', ' ']);
+    let loopback = host == "localhost"
+        || (host.parse::<std::net::IpAddr>()).is_ok_and(|address| address.is_loopback());
+    match scheme {
+        _ if !plain_host => None,
+        "https" => Some(false),
+        "http" if loopback => Some(true),
+        _ => None,
+    }
+}
+
+fn tls(roots: Option<&Path>) -> Result<TlsConfig, DeliverError> {
+    let path = match roots {
+        Some(path) => path,
+        None => (ROOTS.iter().map(Path::new).find(|path| path.exists()))
+            .ok_or_else(|| DeliverError::Roots("this system has none".to_owned()))?,
+    };
+    let cannot = |reason: String| DeliverError::Roots(format!("{}: {reason}", path.display()));
+    let pem = std::fs::read(path).map_err(|error| cannot(error.to_string()))?;
+    let certificates: Vec<Certificate<'static>> = parse_pem(&pem)
+        .filter_map(|item| match item {
+            Ok(PemItem::Certificate(one)) => Some(one),
+            _ => None,
+        })
+        .collect();
+    if certificates.is_empty() {
+        return Err(cannot("no certificate is in it".to_owned()));
+    }
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    Ok(TlsConfig::builder()
+        .root_certs(RootCerts::Specific(Arc::new(certificates)))
+        .unversioned_rustls_crypto_provider(provider)
+        .build())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plain_http_is_for_loopback() {
+        for plain in [
+            "http://localhost:8090",
+            "http://127.0.0.1:1",
+            "http://[::1]:2",
+        ] {
+            assert_eq!(is_plain(plain), Some(true), "{plain}");
+        }
+        assert_eq!(is_plain("https://collector.example"), Some(false));
+        for bad in [
+            "http://collector.example",
+            "http://127.0.0.1.example.org",
+            "ftp://localhost",
+            "localhost:8090",
+            "https://",
+            "https://user@host",
+            "https://host/path",
+        ] {
+            assert_eq!(is_plain(bad), None, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,283 @@
+//! Metrics for Prometheus: of each machine its state, and all its due periods as a
+//! histogram, with classic buckets and as a native histogram.
+
+mod native;
+mod protobuf;
+mod text;
+
+use axum::extract::State;
+use axum::http::{HeaderMap, header};
+use axum::response::{IntoResponse, Response};
+use punctual_model::Nanos;
+use punctual_store::{Machine, Total};
+
+use crate::fleet::Judge;
+use crate::problem::Problem;
+use crate::state::App;
+use native::Native;
+
+/// A metric of all machines.
+pub(crate) struct Family {
+    name: &'static str,
+    help: &'static str,
+    kind: Kind,
+    samples: Vec<Sample>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Counter,
+    Gauge,
+    Histogram,
+}
+
+/// One machine's value.
+pub(crate) struct Sample {
+    labels: Vec<(&'static str, String)>,
+    value: Value,
+}
+
+pub(crate) enum Value {
+    Number(f64),
+    Histogram(Box<Figures>),
+}
+
+/// A histogram, counted already.
+pub(crate) struct Figures {
+    count: u64,
+    sum_s: f64,
+    /// Upper bound in seconds and the count up to it; without +Inf.
+    classic: Vec<(f64, u64)>,
+    native: Native,
+}
+
+/// The bounds of classic buckets in nanoseconds: 1, 2 and 5 in each decade from 1 µs to
+/// 1 s. Equal for all machines, so that they can be added up.
+const BOUNDS: [u64; 19] = [
+    1_000,
+    2_000,
+    5_000,
+    10_000,
+    20_000,
+    50_000,
+    100_000,
+    200_000,
+    500_000,
+    1_000_000,
+    2_000_000,
+    5_000_000,
+    10_000_000,
+    20_000_000,
+    50_000_000,
+    100_000_000,
+    200_000_000,
+    500_000_000,
+    1_000_000_000,
+];
+
+/// Nanoseconds as seconds, the unit of Prometheus.
+fn seconds(ns: u64) -> f64 {
+    // Exact below 104 days; each bound is the nearest number to its decimal form.
+    ns as f64 / 1e9
+}
+
+impl Figures {
+    fn of(total: &Total) -> Self {
+        let due = &total.due;
+        let buckets = due.buckets();
+        // Early ones are below each bound.
+        let mut classic: Vec<(f64, u64)> = Vec::with_capacity(BOUNDS.len());
+        for bound in BOUNDS {
+            let within = buckets
+                .iter()
+                .filter(|(lower, width, _)| lower + width - 1 <= bound);
+            let within: u64 = within.map(|(.., count)| count).sum();
+            classic.push((seconds(bound), within + due.early()));
+        }
+        Self {
+            count: due.recorded(),
+            sum_s: seconds(due.sum().0),
+            classic,
+            native: Native::of(due),
+        }
+    }
+}
+
+/// Answers in the form that is asked for.
+pub(crate) async fn get(State(app): State<App>, headers: HeaderMap) -> Result<Response, Problem> {
+    let (machines, totals) = app
+        .stored(|all| Ok((all.machines()?, all.totals()?)))
+        .await?;
+    let judge = Judge::now(&app);
+    let families = families(&machines, &totals, &|machine| {
+        judge.state_of(machine).name()
+    });
+    let accept = headers
+        .get(header::ACCEPT)
+        .and_then(|value| value.to_str().ok());
+    let protobuf = accept.is_some_and(|accept| accept.contains("application/vnd.google.protobuf"));
+    Ok(match protobuf {
+        true => (
+            [(header::CONTENT_TYPE, protobuf::KIND)],
+            protobuf::encode(&families),
+        )
+            .into_response(),
+        false => (
+            [(header::CONTENT_TYPE, text::KIND)],
+            text::encode(&families),
+        )
+            .into_response(),
+    })
+}
+
+fn families(
+    machines: &[Machine],
+    totals: &[(String, Total)],
+    state: &dyn Fn(&Machine) -> &'static str,
+) -> Vec<Family> {
+    let number = |name: &str, value| Sample {
+        labels: vec![("machine", name.to_owned())],
+        value: Value::Number(value),
+    };
+    let of_totals = |value: &dyn Fn(&Total) -> u64| -> Vec<Sample> {
+        let samples = totals.iter();
+        samples
+            .map(|(name, total)| number(name, value(total) as f64))
+            .collect()
+    };
+    let of_machines = |value: &dyn Fn(&Machine) -> Option<f64>| -> Vec<Sample> {
+        let samples = machines.iter();
+        samples
+            .filter_map(|one| Some(number(&one.name, value(one)?)))
+            .collect()
+    };
+    let latest = |value: fn(&punctual_store::Latest) -> Option<Nanos>| {
+        of_machines(&|one| Some(seconds(value(one.latest.as_ref()?)?.0)))
+    };
+    let family = |name, help, kind, samples| Family {
+        name,
+        help,
+        kind,
+        samples,
+    };
+    let states = machines.iter().map(|one| Sample {
+        labels: vec![
+            ("machine", one.name.clone()),
+            ("state", state(one).to_owned()),
+        ],
+        value: Value::Number(1.0),
+    });
+    let histograms = totals.iter().map(|(name, total)| Sample {
+        labels: vec![("machine", name.clone())],
+        value: Value::Histogram(Box::new(Figures::of(total))),
+    });
+    vec![
+        family(
+            "punctual_latency_seconds",
+            "Latency of all due periods, missed ones included, as far as it is known.",
+            Kind::Histogram,
+            histograms.collect(),
+        ),
+        family(
+            "punctual_recordings_total",
+            "Recordings of the machine.",
+            Kind::Counter,
+            of_totals(&|total| total.recordings),
+        ),
+        family(
+            "punctual_missed_periods_total",
+            "Periods without a sample.",
+            Kind::Counter,
+            of_totals(&|total| total.missed),
+        ),
+        family(
+            "punctual_unknown_periods_total",
+            "Due periods of unknown latency: they are in no bucket.",
+            Kind::Counter,
+            of_totals(&|total| total.unknown),
+        ),
+        family(
+            "punctual_machine_state",
+            "1 for the state that the machine is in.",
+            Kind::Gauge,
+            states.collect(),
+        ),
+        family(
+            "punctual_last_seen_timestamp_seconds",
+            "When something of the machine was last received.",
+            Kind::Gauge,
+            of_machines(&|one| Some(one.last_seen?.as_millisecond() as f64 / 1e3)),
+        ),
+        family(
+            "punctual_latest_latency_max_seconds",
+            "Largest latency of the newest recording.",
+            Kind::Gauge,
+            latest(|one| one.max_ns),
+        ),
+        family(
+            "punctual_latest_latency_p99_seconds",
+            "99th percentile of the newest recording.",
+            Kind::Gauge,
+            latest(|one| one.p99_ns),
+        ),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use jiff::Timestamp;
+    use punctual_model::{Histogram, SignedNanos};
+
+    pub(super) fn some() -> Vec<Family> {
+        let mut due = Histogram::new();
+        for ns in [-5, 0, 999, 1_500, 1_500, 40_000, 2_000_000_000] {
+            due.record(SignedNanos(ns));
+        }
+        let total = Total {
+            recordings: 2,
+            due,
+            missed: 3,
+            unknown: 1,
+        };
+        let name = "a\"b\\c\nd<script>";
+        let machine = Machine {
+            name: name.to_owned(),
+            recordings: 2,
+            last_seen: Some(Timestamp::from_second(1_700_000_000).unwrap()),
+            latest: None,
+        };
+        families(&[machine], &[(name.to_owned(), total)], &|_| "held")
+    }
+
+    #[test]
+    fn text_is_as_prometheus_reads_it() {
+        let text = text::encode(&some());
+        let name = r#"machine="a\"b\\c\nd<script>""#;
+        for line in [
+            "# TYPE punctual_latency_seconds histogram".to_owned(),
+            format!("punctual_latency_seconds_bucket{{{name},le=\"1e-6\"}} 3"),
+            format!("punctual_latency_seconds_bucket{{{name},le=\"2e-6\"}} 5"),
+            format!("punctual_latency_seconds_bucket{{{name},le=\"1\"}} 6"),
+            format!("punctual_latency_seconds_bucket{{{name},le=\"+Inf\"}} 7"),
+            format!("punctual_latency_seconds_count{{{name}}} 7"),
+            format!("punctual_recordings_total{{{name}}} 2"),
+            format!("punctual_machine_state{{{name},state=\"held\"}} 1"),
+            format!("punctual_last_seen_timestamp_seconds{{{name}}} 1700000000"),
+        ] {
+            assert!(text.lines().any(|known| known == line), "{line}\n{text}");
+        }
+        assert!(!text.contains("latest_latency_max_seconds{"), "{text}");
+    }
+
+    #[test]
+    fn bounds_agree_in_both_forms() {
+        let families = some();
+        let Value::Histogram(figures) = &families[0].samples[0].value else {
+            panic!("no histogram");
+        };
+        assert_eq!(figures.count, 7);
+        assert_eq!(figures.native.count(), 7);
+        assert!(figures.classic.is_sorted_by(|a, b| a.0 < b.0 && a.1 <= b.1));
+    }
+}

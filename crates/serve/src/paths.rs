@@ -1,0 +1,40 @@
+//! Paths of pages.
+
+use punctual_model::RecordingId;
+
+/// The page of a recording.
+pub(crate) fn recording_path(id: RecordingId) -> String {
+    format!("/recordings/{id}")
+}
+
+/// The page of a machine, whatever its name.
+pub(crate) fn machine_path(name: &str) -> String {
+    format!("/machine?name={}", encoded(name))
+}
+
+/// A text as a value of a query (RFC 3986, 2.3).
+pub(crate) fn encoded(text: &str) -> String {
+    use std::fmt::Write;
+    text.bytes().fold(String::new(), |mut out, byte| {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+                out.push(char::from(byte));
+            }
+            _ => {
+                let _ = write!(out, "%{byte:02X}");
+            }
+        }
+        out
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_name_leaves_its_value() {
+        let path = machine_path("../a b&x=<script>ä");
+        assert_eq!(path, "/machine?name=..%2Fa%20b%26x%3D%3Cscript%3E%C3%A4");
+    }
+}

@@ -1,0 +1,14 @@
+//! One route.
+
+use axum::routing::MethodRouter;
+
+use crate::access::Need;
+use crate::state::App;
+
+/// A path, what it needs, and what answers it.
+pub(crate) struct Route {
+    pub(crate) method: &'static str,
+    pub(crate) path: &'static str,
+    pub(crate) need: Need,
+    pub(crate) handler: fn() -> MethodRouter<App>,
+}

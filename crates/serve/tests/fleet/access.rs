@@ -1,0 +1,146 @@
+//! Who may do what.
+
+use punctual_serve::enrol;
+use punctual_store::{Collection, Role};
+
+use crate::client::{get, raw, send};
+use crate::place::{Place, json, put, recording};
+
+#[test]
+fn each_role_may_do_what_it_is_for() {
+    let place = Place::new();
+    let collection = place.collection();
+    let token = |name: &str, role| {
+        let token = enrol(&collection, name, role).unwrap();
+        format!("Bearer {token}")
+    };
+    let [machine, viewer, admin] = [
+        token("board-1", Role::Machine),
+        token("eve", Role::Viewer),
+        token("root", Role::Admin),
+    ];
+    let server = place.serve_as(|config| config.login = true);
+    let status = |path: &str, token: &str| {
+        let headers = [("Authorization", token)];
+        send(server.address, "GET", path, &headers, b"").status
+    };
+    for (path, allowed) in [
+        ("/v1/recordings", [403, 200, 200]),
+        ("/v1/audit", [403, 403, 200]),
+        ("/metrics", [403, 200, 200]),
+    ] {
+        let found = [&machine, &viewer, &admin].map(|token| status(path, token));
+        assert_eq!(found, allowed, "{path}");
+        assert_eq!(status(path, "Bearer wrong"), 401);
+    }
+    assert_eq!(get(server.address, "/v1/recordings").status, 401);
+    assert_eq!(get(server.address, "/health").status, 200);
+
+    // The name comes from the token, whatever the recording says.
+    let one = recording(1, "somebody-else");
+    let deliver = |token: &str| {
+        let headers = [("Authorization", token)];
+        put(server.address, one.id, &json(&one), &headers).status
+    };
+    assert_eq!(
+        [&viewer, &admin, &machine].map(|token| deliver(token)),
+        [403, 403, 201]
+    );
+    let machines = collection.machines().unwrap();
+    assert_eq!(machines.len(), 1);
+    assert_eq!(machines[0].name, "board-1");
+    // No secret is kept.
+    assert!(
+        collection
+            .tokens()
+            .unwrap()
+            .iter()
+            .all(|one| !machine.contains(&one.sha256))
+    );
+    // A token that is revoked is nothing.
+    assert!(collection.remove_token("board-1").unwrap());
+    assert_eq!(deliver(&machine), 401);
+    let log = collection.audit(10).unwrap();
+    assert!(
+        log.iter().filter(|line| line.action == "enrol").count() == 3,
+        "{log:?}"
+    );
+}
+
+#[test]
+fn an_enrolled_machine_without_recordings_is_shown_as_such() {
+    let place = Place::new();
+    enrol(&place.collection(), "board-9", Role::Machine).unwrap();
+    assert!(enrol(&place.collection(), "board-9", Role::Viewer).is_err());
+    let server = place.serve();
+    let machines = get(server.address, "/v1/machines").json();
+    assert_eq!(machines[0]["state"], "never-measured");
+}
+
+#[test]
+fn guesses_are_limited() {
+    let place = Place::new();
+    let server = place.serve_as(|config| config.login = true);
+    let guess = || {
+        let headers = [("Authorization", "Bearer punctual_00")];
+        send(server.address, "GET", "/v1/machines", &headers, b"")
+    };
+    let statuses: Vec<u16> = (0..12).map(|_| guess().status).collect();
+    assert_eq!(statuses[..10], [401; 10]);
+    assert_eq!(statuses[10..], [429; 2]);
+    assert!(guess().header("retry-after").is_some());
+}
+
+#[test]
+fn a_browser_logs_in_and_out() {
+    let place = Place::new();
+    let token = enrol(&place.collection(), "eve", Role::Viewer).unwrap();
+    let server = place.serve_as(|config| config.login = true);
+    let asked = get(server.address, "/machine?name=a");
+    assert_eq!(asked.status, 303);
+    assert_eq!(
+        asked.header("location"),
+        Some("/login?to=%2Fmachine%3Fname%3Da")
+    );
+    let form = [("Content-Type", "application/x-www-form-urlencoded")];
+    let login = |body: &str| send(server.address, "POST", "/login", &form, body.as_bytes());
+    assert_eq!(login("token=wrong").status, 401);
+    let answer = login(&format!("token={token}&to=%2F%2Fevil.example"));
+    assert_eq!((answer.status, answer.header("location")), (303, Some("/")));
+    let cookie = answer.header("set-cookie").unwrap();
+    assert!(
+        cookie.contains("HttpOnly") && cookie.contains("SameSite=Strict"),
+        "{cookie}"
+    );
+    let pair = cookie.split(';').next().unwrap();
+    assert_eq!(
+        send(server.address, "GET", "/", &[("Cookie", pair)], b"").status,
+        200
+    );
+    // A page of another site changes nothing.
+    let foreign = [form[0], ("Origin", "http://evil.example"), ("Cookie", pair)];
+    assert_eq!(
+        send(server.address, "POST", "/logout", &foreign, b"").status,
+        403
+    );
+}
+
+/// A foreign page whose name resolves to this machine (DNS rebinding) reads nothing.
+#[test]
+fn without_login_only_the_local_name_is_answered() {
+    let place = Place::new();
+    let server = place.serve();
+    let ask = |host: &str| {
+        let request = format!("GET / HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+        raw(server.address, request.as_bytes()).unwrap().status
+    };
+    assert_eq!(ask("localhost"), 200);
+    assert_eq!(ask("evil.example"), 403);
+}
+
+#[test]
+fn plain_http_is_refused_outside_of_loopback() {
+    let config = punctual_serve::Config::new("0.0.0.0:0".parse().unwrap());
+    let refused = punctual_serve::start(config, std::sync::Arc::new(Place::new().collection()));
+    assert!(refused.unwrap_err().to_string().contains("--tls"));
+}

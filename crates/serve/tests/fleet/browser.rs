@@ -1,0 +1,54 @@
+//! The pages in a real browser: nothing is written to its console, which is where a
+//! violated policy, a missing file and a failed script are reported.
+
+use std::process::{Command, Stdio};
+
+use crate::place::{Place, deliver, recording};
+
+const BROWSERS: [&str; 2] = ["chromium", "chromium-browser"];
+
+#[test]
+fn a_browser_finds_nothing_to_complain_of() {
+    let found = BROWSERS.iter().find(|name| {
+        let version = Command::new(name)
+            .arg("--version")
+            .stderr(Stdio::null())
+            .output();
+        version.is_ok_and(|output| output.status.success())
+    });
+    let Some(browser) = found else {
+        punctual_testing::skip!("chromium is not installed");
+        return;
+    };
+    let place = Place::new();
+    let server = place.serve();
+    let [one, two] = [1, 2].map(|number| recording(number, "<b>board</b>"));
+    deliver(server.address, &one);
+    deliver(server.address, &two);
+    let profile = place.file("profile");
+    for (path, holds) in [
+        ("/".to_owned(), "&lt;b&gt;board"),
+        (format!("/recordings/{}", one.id), "<svg"),
+        (
+            format!("/compare?id={}&id={}", one.id, two.id),
+            "Comparison",
+        ),
+    ] {
+        let output = Command::new(browser)
+            .args(["--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"])
+            .args([
+                "--enable-logging=stderr",
+                "--disable-dev-shm-usage",
+                "--timeout=20000",
+            ])
+            .arg(format!("--user-data-dir={}", profile.display()))
+            .arg(format!("http://{}{path}", server.address))
+            .output()
+            .unwrap();
+        let page = String::from_utf8_lossy(&output.stdout);
+        assert!(page.contains(holds), "{path}: {page}");
+        let said = String::from_utf8_lossy(&output.stderr);
+        let complaint = said.lines().find(|line| line.contains("CONSOLE"));
+        assert_eq!(complaint, None, "{path}");
+    }
+}

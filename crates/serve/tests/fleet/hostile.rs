@@ -1,0 +1,164 @@
+//! Clients that mean no good.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use crate::client::{get, raw, send};
+use crate::place::{Place, deliver, json, put, recording, sha256};
+
+#[test]
+fn bodies_that_are_too_large_are_refused_by_their_length() {
+    let place = Place::new();
+    let server = place.serve_as(|config| config.limits.body = 1_000);
+    let one = recording(1, "board");
+    let answer = deliver(server.address, &one);
+    assert_eq!(answer.status, 413, "{answer:?}");
+    let head = format!(
+        "PUT /v1/recordings/{} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\
+         Content-Encoding: zstd\r\nPunctual-SHA256: {}\r\n",
+        one.id,
+        server.address,
+        sha256(b"")
+    );
+    // Without a length there is no limit that it keeps.
+    let chunked = format!("{head}Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n");
+    assert_eq!(raw(server.address, chunked.as_bytes()).unwrap().status, 411);
+    let wrong = format!("{head}Content-Length: 99999999999999999999\r\n\r\n");
+    assert_eq!(
+        raw(server.address, wrong.as_bytes()).unwrap().status / 100,
+        4
+    );
+    // Other bodies have a limit of their own.
+    let many = vec![b' '; 2 << 20];
+    assert_eq!(
+        send(server.address, "POST", "/v1/lacking", &[], &many).status,
+        413
+    );
+}
+
+#[test]
+fn a_bomb_is_not_unpacked() {
+    let place = Place::new();
+    let server = place.serve_as(|config| config.limits.unpacked = 1 << 20);
+    let bomb = vec![b' '; 64 << 20];
+    let answer = put(server.address, recording(1, "board").id, &bomb, &[]);
+    assert_eq!(answer.status, 413, "{answer:?}");
+    // It still works.
+    assert_eq!(deliver(server.address, &recording(1, "board")).status, 201);
+}
+
+#[test]
+fn a_damaged_body_may_be_sent_again() {
+    let place = Place::new();
+    let server = place.serve();
+    let one = recording(1, "board");
+    let path = format!("/v1/recordings/{}", one.id);
+    let body = json(&one);
+    let packed = zstd::bulk::compress(&body, 3).unwrap();
+    let hash = sha256(&body);
+    let put = |encoding: &str, hash: &str, body: &[u8]| {
+        let headers = [("Content-Encoding", encoding), ("Punctual-SHA256", hash)];
+        send(server.address, "PUT", &path, &headers, body).status
+    };
+    assert_eq!(put("zstd", &sha256(b"x"), &packed), 400);
+    assert_eq!(put("zstd", &hash, &packed[..packed.len() / 2]), 400);
+    assert_eq!(put("zstd", &hash, &body), 400);
+    assert_eq!(put("zstd", "x", &packed), 400);
+    assert_eq!(put("gzip", &hash, &packed), 415);
+    // Nothing of that was put aside: it is not what anybody meant to deliver.
+    assert_eq!(
+        get(server.address, "/v1/quarantine").json(),
+        serde_json::json!([])
+    );
+    assert_eq!(put("zstd", &hash, &packed), 201);
+}
+
+#[test]
+fn paths_lead_nowhere_else() {
+    let place = Place::new();
+    let server = place.serve();
+    for path in [
+        "/assets/1/../../../../etc/passwd",
+        "/assets/1/..%2f..%2f..%2fetc%2fpasswd",
+        "/assets/%2e%2e/style.css%00",
+        "/recordings/..%2f..%2fcollector.db",
+        "/v1/recordings/%00",
+        "//etc/passwd",
+        "/%ff",
+    ] {
+        let answer = get(server.address, path);
+        assert_eq!(answer.status / 100, 4, "{path}: {answer:?}");
+        assert!(!answer.text().contains("root:"), "{path}");
+    }
+    let path = "/v1/recordings/..%2f..%2fx";
+    assert_eq!(send(server.address, "PUT", path, &[], b"").status, 400);
+}
+
+#[test]
+fn hostile_names_are_text_on_each_page() {
+    const NAME: &str = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>\u{202e}\u{1b}[2J";
+    let place = Place::new();
+    let server = place.serve();
+    let mut both = [recording(1, NAME), recording(2, NAME)];
+    for one in &mut both {
+        one.label = Some(NAME.to_owned());
+        one.warnings = vec![NAME.to_owned()];
+        one.host.kernel.release = punctual_model::Fact::known(NAME.to_owned(), NAME);
+        one.probe.name = NAME.to_owned();
+        one.load[0].name = NAME.to_owned();
+        assert_eq!(deliver(server.address, one).status, 201);
+    }
+    let encoded: String = NAME.bytes().map(|byte| format!("%{byte:02X}")).collect();
+    for path in [
+        "/".to_owned(),
+        format!("/?name={encoded}&state={encoded}"),
+        format!("/machine?name={encoded}"),
+        format!("/recordings?machine={encoded}"),
+        format!("/recordings?probe={encoded}&outcome={encoded}"),
+        format!("/recordings/{}", both[0].id),
+        format!("/compare?id={}&id={}", both[0].id, both[1].id),
+        format!("/compare?id={encoded}&id={encoded}"),
+        format!("/login?to={encoded}"),
+        format!("/{encoded}"),
+    ] {
+        let page = get(server.address, &path).text();
+        for hostile in ["<script", "<img", "\u{202e}", "\u{1b}"] {
+            assert!(!page.contains(hostile), "{path}: {hostile:?}");
+        }
+    }
+}
+
+#[test]
+fn who_is_too_slow_is_cut_off() {
+    let place = Place::new();
+    let server = place.serve_as(|config| config.limits.patience = Duration::from_millis(300));
+    let slow = |start: &str| {
+        let mut stream = TcpStream::connect(server.address).unwrap();
+        stream.write_all(start.as_bytes()).unwrap();
+        let mut answer = String::new();
+        // Ends because the server closes.
+        let _ = stream.read_to_string(&mut answer);
+        answer
+    };
+    slow("GET / HTTP/1.1\r\nHost: loc");
+    let id = recording(1, "board").id;
+    let hash = sha256(b"");
+    let answer = slow(&format!(
+        "PUT /v1/recordings/{id} HTTP/1.1\r\nHost: {}\r\nContent-Encoding: zstd\r\n\
+         Punctual-SHA256: {hash}\r\nConnection: close\r\nContent-Length: 100\r\n\r\nabc",
+        server.address
+    ));
+    assert!(answer.starts_with("HTTP/1.1 408"), "{answer}");
+}
+
+#[test]
+fn too_much_at_once_is_to_be_sent_later() {
+    let place = Place::new();
+    let server = place.serve_as(|config| config.limits.in_flight = 1 << 10);
+    let one = recording(1, "board");
+    assert!(zstd::bulk::compress(&json(&one), 3).unwrap().len() > 1 << 10);
+    let answer = deliver(server.address, &one);
+    assert_eq!(answer.status, 429, "{answer:?}");
+    assert!(answer.header("retry-after").is_some());
+}

@@ -1,0 +1,96 @@
+//! A store in a folder that vanishes, a collector on it, and recordings to deliver.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use punctual_model::{Fact, Recording, RecordingId};
+use punctual_serve::{Config, Running, start};
+use punctual_store::{Lease, SqliteCollection, Store};
+use sha2::{Digest, Sha256};
+use tempfile::TempDir;
+use uuid::Uuid;
+
+use crate::client::{Answer, send};
+
+pub(crate) struct Place {
+    _folder: TempDir,
+    pub(crate) store: PathBuf,
+}
+
+impl Place {
+    pub(crate) fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let store = folder.path().join("collector.db");
+        Self {
+            _folder: folder,
+            store,
+        }
+    }
+
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.store.with_file_name(name)
+    }
+
+    pub(crate) fn collection(&self) -> SqliteCollection {
+        SqliteCollection::open(&self.store).unwrap()
+    }
+
+    pub(crate) fn serve(&self) -> Running {
+        self.serve_as(|_| {})
+    }
+
+    pub(crate) fn serve_as(&self, change: impl FnOnce(&mut Config)) -> Running {
+        let mut config = Config::new("127.0.0.1:0".parse().unwrap());
+        change(&mut config);
+        start(config, Arc::new(self.collection())).unwrap()
+    }
+}
+
+/// The recording with this number, of this machine.
+pub(crate) fn recording(number: u128, host: &str) -> Recording {
+    let mut recording = punctual_model::testing::recording(2, 3);
+    recording.id = RecordingId(Uuid::from_u128(
+        0x019a_4d1c_7b3a_7000_8000_0000_0000_0000 + number,
+    ));
+    recording.started += std::time::Duration::from_secs(number as u64 * 60);
+    recording.host.hostname = Fact::known(host.to_owned(), "uname");
+    recording.samples = None;
+    recording
+}
+
+pub(crate) fn json(recording: &Recording) -> Vec<u8> {
+    serde_json::to_vec(recording).unwrap()
+}
+
+pub(crate) fn sha256(bytes: &[u8]) -> String {
+    let digest = Sha256::digest(bytes);
+    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Delivers a body under an ID.
+pub(crate) fn put(to: SocketAddr, id: RecordingId, body: &[u8], more: &[(&str, &str)]) -> Answer {
+    let packed = zstd::bulk::compress(body, 3).unwrap();
+    let hash = sha256(body);
+    let mut headers = vec![("Content-Encoding", "zstd"), ("Punctual-SHA256", &hash)];
+    headers.extend_from_slice(more);
+    send(
+        to,
+        "PUT",
+        &format!("/v1/recordings/{id}"),
+        &headers,
+        &packed,
+    )
+}
+
+pub(crate) fn deliver(to: SocketAddr, recording: &Recording) -> Answer {
+    put(to, recording.id, &json(recording), &[])
+}
+
+/// Keeps recordings as if they had been made there.
+pub(crate) fn measured(store: &Store, recordings: &[Recording]) {
+    for recording in recordings {
+        let writer = store.begin(recording, &Lease::default()).unwrap();
+        writer.finish(recording).unwrap();
+    }
+}

@@ -1,0 +1,115 @@
+//! A delivery, written into SQLite.
+
+use punctual_model::Histogram;
+use rusqlite::{Connection, params};
+
+use super::{Delivery, Total};
+use crate::bits::Bits;
+use crate::entry::{Entry, Summary, id_text, outcome_name, started_ns};
+use crate::facts;
+use crate::parts::{head_json, write_head, write_row, write_thread};
+
+/// Writes a recording that is complete.
+pub(super) fn insert(
+    connection: &Connection,
+    delivery: &Delivery<'_>,
+) -> rusqlite::Result<Summary> {
+    let recording = delivery.recording;
+    let summary = Summary {
+        // They stay with the machine.
+        samples: false,
+        ..Summary::of(recording)
+    };
+    let mut entry = Entry {
+        summary,
+        threads: recording.threads.len() as u64,
+        rows: 0,
+        chunks: 0,
+        samples: 0,
+        sample_bytes: 0,
+    };
+    entry.write(connection, None)?;
+    let key = connection.last_insert_rowid();
+    for row in &recording.series.rows {
+        entry.rows += u64::from(write_row(connection, key, row)?);
+    }
+    entry.write(connection, Some(key))?;
+    let head = facts::take_out(&head_json(recording, None));
+    write_head(connection, key, &head)?;
+    facts::put(connection, key, &recording.host)?;
+    for (number, thread) in (0..).zip(&recording.threads) {
+        write_thread(connection, key, number, thread, true)?;
+    }
+    connection
+        .prepare_cached(
+            "INSERT INTO collected (recording, machine, sha256, received_ns)
+             VALUES (?1, ?2, ?3, ?4)",
+        )?
+        .execute(params![
+            key,
+            delivery.machine,
+            delivery.sha256,
+            started_ns(delivery.received)
+        ])?;
+    Ok(entry.summary)
+}
+
+/// Brings the line of the machine up to date.
+pub(super) fn count(
+    connection: &Connection,
+    delivery: &Delivery<'_>,
+    summary: &Summary,
+) -> rusqlite::Result<()> {
+    let received = started_ns(delivery.received);
+    connection
+        .prepare_cached(
+            "INSERT INTO machine (name, recordings, last_seen_ns, latest, latest_started_ns,
+                 headline, outcome, completion, max_ns, p99_ns, fingerprint, due, missed, unknown)
+             VALUES (?1, 0, ?2, '', -9223372036854775808, '', '', '', NULL, NULL, '', ?3, 0, 0)
+             ON CONFLICT DO NOTHING",
+        )?
+        .execute(params![
+            delivery.machine,
+            received,
+            Histogram::new().encode()
+        ])?;
+    let before: Vec<u8> = connection
+        .prepare_cached("SELECT due FROM machine WHERE name = ?1")?
+        .query_row([delivery.machine], |row| row.get(0))?;
+    let mut total = Total {
+        // A sum that was damaged begins anew, as after a reset of a counter.
+        due: Histogram::decode(&before).unwrap_or_default(),
+        ..Total::default()
+    };
+    total.add(delivery.recording);
+    connection
+        .prepare_cached(
+            "UPDATE machine SET recordings = recordings + 1, last_seen_ns = max(last_seen_ns, ?2),
+                 due = ?3, missed = missed + ?4, unknown = unknown + ?5 WHERE name = ?1",
+        )?
+        .execute(params![
+            delivery.machine,
+            received,
+            total.due.encode(),
+            Bits(total.missed),
+            Bits(total.unknown)
+        ])?;
+    connection
+        .prepare_cached(
+            "UPDATE machine SET latest = ?2, latest_started_ns = ?3, headline = ?4,
+                 outcome = ?5, completion = ?6, max_ns = ?7, p99_ns = ?8, fingerprint = ?9
+             WHERE name = ?1 AND latest_started_ns < ?3",
+        )?
+        .execute(params![
+            delivery.machine,
+            id_text(summary.id),
+            started_ns(summary.started),
+            summary.headline,
+            outcome_name(summary.outcome),
+            summary.completion.name(),
+            summary.max_ns.map(|ns| Bits(ns.0)),
+            summary.p99_ns.map(|ns| Bits(ns.0)),
+            summary.fingerprint,
+        ])?;
+    Ok(())
+}

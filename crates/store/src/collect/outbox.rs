@@ -1,0 +1,193 @@
+//! What a machine has to deliver, and what became of it.
+
+use jiff::Timestamp;
+use punctual_model::RecordingId;
+use rusqlite::{OptionalExtension, params};
+use uuid::Uuid;
+
+use crate::entry::{id_text, started_ns};
+use crate::{Store, StoreError};
+
+/// A collector, by an identity that stays when its URL changes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Destination(String);
+
+/// What is left to deliver, and what was delivered, in numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Outbox {
+    /// To be delivered.
+    pub due: u64,
+    /// Delivered.
+    pub delivered: u64,
+    /// Refused for good.
+    pub refused: u64,
+}
+
+/// A finished recording that is no block of an experiment and has no line in `delivery`.
+const DUE: &str = "FROM recording WHERE completion <> 'running' AND experiment IS NULL AND key \
+    NOT IN (SELECT recording FROM delivery WHERE destination = ?1)";
+
+impl Store {
+    /// The destination with this URL; made where there is none.
+    ///
+    /// # Errors
+    /// What writing can fail with.
+    pub fn destination(&self, url: &str) -> Result<Destination, StoreError> {
+        self.link.write(|connection, context| {
+            let known = || -> rusqlite::Result<String> {
+                let found: Option<String> = connection
+                    .prepare_cached("SELECT id FROM destination WHERE url = ?1")?
+                    .query_row([url], |row| row.get(0))
+                    .optional()?;
+                if let Some(id) = found {
+                    return Ok(id);
+                }
+                let id = Uuid::now_v7().simple().to_string();
+                connection
+                    .prepare_cached("INSERT INTO destination (id, url) VALUES (?1, ?2)")?
+                    .execute([&id, url])?;
+                Ok(id)
+            };
+            known().map(Destination).map_err(|error| context.on(error))
+        })
+    }
+
+    /// Recordings that are to be delivered, the oldest first; at most so many.
+    ///
+    /// # Errors
+    /// What reading can fail with.
+    pub fn due(&self, to: &Destination, most: usize) -> Result<Vec<RecordingId>, StoreError> {
+        let sql = format!("SELECT id {DUE} ORDER BY started_ns, id LIMIT ?2");
+        self.ids(&sql, to, most, 0)
+    }
+
+    /// Recordings that were delivered, from this place on; at most so many.
+    ///
+    /// # Errors
+    /// What reading can fail with.
+    pub fn delivered(
+        &self,
+        to: &Destination,
+        from: usize,
+        most: usize,
+    ) -> Result<Vec<RecordingId>, StoreError> {
+        let sql = "SELECT id FROM delivery JOIN recording ON key = delivery.recording \
+                   WHERE destination = ?1 AND reason IS NULL ORDER BY key LIMIT ?2 OFFSET ?3";
+        self.ids(sql, to, most, from)
+    }
+
+    fn ids(
+        &self,
+        sql: &str,
+        to: &Destination,
+        most: usize,
+        from: usize,
+    ) -> Result<Vec<RecordingId>, StoreError> {
+        let number = |number| i64::try_from(number).unwrap_or(i64::MAX);
+        let found: Vec<String> = self.read(|connection, context| {
+            let read = || -> rusqlite::Result<Vec<String>> {
+                let mut statement = connection.prepare_cached(sql)?;
+                let read = |row: &rusqlite::Row<'_>| row.get(0);
+                match statement.parameter_count() {
+                    2 => statement
+                        .query_map(params![to.0, number(most)], read)?
+                        .collect(),
+                    _ => statement
+                        .query_map(params![to.0, number(most), number(from)], read)?
+                        .collect(),
+                }
+            };
+            read().map_err(|error: rusqlite::Error| -> StoreError { context.on(error) })
+        })?;
+        let ids = found.iter().filter_map(|id| Uuid::try_parse(id).ok());
+        Ok(ids.map(RecordingId).collect())
+    }
+
+    /// Marks a recording as delivered, or as refused for good with the reason.
+    ///
+    /// # Errors
+    /// What writing can fail with.
+    pub fn mark_delivered(
+        &self,
+        to: &Destination,
+        id: RecordingId,
+        refused: Option<&str>,
+    ) -> Result<(), StoreError> {
+        let now = started_ns(Timestamp::now());
+        self.link.write(|connection, context| {
+            connection
+                .prepare_cached(
+                    "INSERT OR REPLACE INTO delivery (destination, recording, reason, at_ns)
+                     SELECT ?1, key, ?3, ?4 FROM recording WHERE id = ?2",
+                )
+                .and_then(|mut one| one.execute(params![to.0, id_text(id), refused, now]))
+                .map(drop)
+                .map_err(|error| context.on(error))
+        })
+    }
+
+    /// Makes recordings due again: the collector lost them, or the reason of a refusal
+    /// is gone.
+    ///
+    /// # Errors
+    /// What writing can fail with.
+    pub fn redeliver(&self, to: &Destination, ids: &[RecordingId]) -> Result<(), StoreError> {
+        self.link.write(|connection, context| {
+            let forget = || -> rusqlite::Result<()> {
+                let mut statement = connection.prepare_cached(
+                    "DELETE FROM delivery WHERE destination = ?1 AND recording = \
+                     (SELECT key FROM recording WHERE id = ?2)",
+                )?;
+                for id in ids {
+                    statement.execute(params![to.0, id_text(*id)])?;
+                }
+                Ok(())
+            };
+            forget().map_err(|error| context.on(error))
+        })
+    }
+
+    /// The refused ones with their reasons, the oldest first.
+    ///
+    /// # Errors
+    /// What reading can fail with.
+    pub fn refused(&self, to: &Destination) -> Result<Vec<(RecordingId, String)>, StoreError> {
+        let sql = "SELECT id, reason FROM delivery JOIN recording ON key = delivery.recording \
+                   WHERE destination = ?1 AND reason IS NOT NULL ORDER BY key";
+        let found: Vec<(String, String)> = self.read(|connection, context| {
+            connection
+                .prepare_cached(sql)
+                .and_then(|mut all| {
+                    all.query_map([&to.0], |row| Ok((row.get(0)?, row.get(1)?)))?
+                        .collect()
+                })
+                .map_err(|error| -> StoreError { context.on(error) })
+        })?;
+        let known = found.into_iter();
+        Ok(known
+            .filter_map(|(id, reason)| Some((RecordingId(Uuid::try_parse(&id).ok()?), reason)))
+            .collect())
+    }
+
+    /// What is left, in numbers.
+    ///
+    /// # Errors
+    /// What reading can fail with.
+    pub fn outbox(&self, to: &Destination) -> Result<Outbox, StoreError> {
+        self.read(|connection, context| {
+            let count = |sql: &str| -> Result<u64, StoreError> {
+                connection
+                    .prepare_cached(sql)
+                    .and_then(|mut one| one.query_row([&to.0], |row| row.get::<_, i64>(0)))
+                    .map(i64::cast_unsigned)
+                    .map_err(|error| context.on(error))
+            };
+            let of = "SELECT count(*) FROM delivery WHERE destination = ?1 AND reason IS";
+            Ok(Outbox {
+                due: count(&format!("SELECT count(*) {DUE}"))?,
+                delivered: count(&format!("{of} NULL"))?,
+                refused: count(&format!("{of} NOT NULL"))?,
+            })
+        })
+    }
+}

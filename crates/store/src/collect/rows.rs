@@ -1,0 +1,148 @@
+//! Rows of a collection in SQLite, read.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use punctual_model::{Completion, Nanos, Outcome, RecordingId};
+use rusqlite::types::Value;
+use rusqlite::{Connection, Row};
+use uuid::Uuid;
+
+use super::{Latest, Machine, Wanted};
+use crate::StoreError;
+use crate::bits::Bits;
+use crate::entry::{COLUMNS, Entry, completion_of, id_text, outcome_name, outcome_of, started_ns};
+use crate::error::Context;
+
+pub(super) fn changed(context: &Context, id: &str) -> StoreError {
+    context.damaged(format!("recording {id}: its line of the list was changed"))
+}
+
+pub(super) fn time(ns: i64) -> Timestamp {
+    Timestamp::from_nanosecond(ns.into()).unwrap_or(Timestamp::UNIX_EPOCH)
+}
+
+pub(super) fn id_of(text: &str) -> RecordingId {
+    RecordingId(Uuid::try_parse(text).unwrap_or_default())
+}
+
+/// The WHERE clause of a page with its parameters, that of LIMIT included.
+pub(super) fn condition(wanted: &Wanted) -> (String, Vec<Value>) {
+    let mut each = vec!["experiment IS NULL".to_owned()];
+    let mut values = Vec::new();
+    if let Some(machine) = &wanted.machine {
+        each.push(
+            "(key IN (SELECT recording FROM collected WHERE machine = ?) OR \
+             (host = ? AND key NOT IN (SELECT recording FROM collected)))"
+                .to_owned(),
+        );
+        values.extend([machine, machine].map(|name| Value::Text(name.clone())));
+    }
+    if let Some(probe) = &wanted.probe {
+        each.push("probe = ?".to_owned());
+        values.push(Value::Text(probe.clone()));
+    }
+    if let Some(outcome) = wanted.outcome {
+        each.push("outcome = ?".to_owned());
+        values.push(Value::Text(outcome_name(outcome).to_owned()));
+    }
+    if let Some((started, id)) = wanted.after {
+        each.push("(started_ns, id) < (?, ?)".to_owned());
+        values.push(Value::Integer(started_ns(started)));
+        values.push(Value::Text(id_text(id)));
+    }
+    values.push(Value::Integer(wanted.most.try_into().unwrap_or(i64::MAX)));
+    (format!("WHERE {}", each.join(" AND ")), values)
+}
+
+/// The machines whose recordings were made in this store.
+pub(super) fn local(
+    connection: &Connection,
+    context: &Context,
+) -> Result<BTreeMap<String, Machine>, StoreError> {
+    let on = |error| context.on(error);
+    // SQLite takes the other columns from the row of the maximum
+    // (sqlite.org/lang_select.html#bareagg).
+    let sql = format!(
+        "SELECT {COLUMNS}, count(*), max(started_ns) FROM recording \
+         WHERE experiment IS NULL AND key NOT IN (SELECT recording FROM collected) GROUP BY host"
+    );
+    let mut statement = connection.prepare_cached(&sql).map_err(on)?;
+    let columns = statement.column_count();
+    let read = |row: &Row<'_>| Ok((Entry::read(row)?, row.get::<_, Bits>(columns - 2)?.0));
+    let rows: Vec<_> = statement
+        .query_map([], read)
+        .and_then(Iterator::collect)
+        .map_err(on)?;
+    let mut machines = BTreeMap::new();
+    for (entry, recordings) in rows {
+        let summary = entry.map_err(|id| changed(context, &id))?.summary;
+        let name = summary.host.clone().unwrap_or_default();
+        let machine = Machine {
+            name: name.clone(),
+            recordings,
+            last_seen: Some(summary.started),
+            latest: Some(Latest::of(&summary)),
+        };
+        machines.insert(name, machine);
+    }
+    Ok(machines)
+}
+
+/// The machines that delivered, and those that are enrolled.
+pub(super) fn delivered(connection: &Connection) -> rusqlite::Result<Vec<Machine>> {
+    let latest = |row: &Row<'_>| -> rusqlite::Result<Latest> {
+        let ns = |column| -> rusqlite::Result<Option<Nanos>> {
+            Ok(row.get::<_, Option<Bits>>(column)?.map(|ns| Nanos(ns.0)))
+        };
+        Ok(Latest {
+            id: id_of(&row.get::<_, String>(3)?),
+            started: time(row.get(4)?),
+            headline: row.get(5)?,
+            outcome: outcome_of(&row.get::<_, String>(6)?).unwrap_or(Outcome::NotProven),
+            completion: completion_of(&row.get::<_, String>(7)?).unwrap_or(Completion::Interrupted),
+            max_ns: ns(8)?,
+            p99_ns: ns(9)?,
+            fingerprint: row.get(10)?,
+        })
+    };
+    let mut statement = connection.prepare_cached(
+        "SELECT name, recordings, last_seen_ns, latest, latest_started_ns, headline, outcome, \
+         completion, max_ns, p99_ns, fingerprint FROM machine",
+    )?;
+    let mut machines: Vec<Machine> = statement
+        .query_map([], |row| {
+            Ok(Machine {
+                name: row.get(0)?,
+                recordings: row.get::<_, Bits>(1)?.0,
+                last_seen: Some(time(row.get(2)?)),
+                latest: Some(latest(row)?),
+            })
+        })?
+        .collect::<rusqlite::Result<_>>()?;
+    let mut statement = connection.prepare_cached(
+        "SELECT name FROM token WHERE role = 'machine' AND name NOT IN (SELECT name FROM machine)",
+    )?;
+    let enrolled = statement.query_map([], |row| {
+        Ok(Machine {
+            name: row.get(0)?,
+            recordings: 0,
+            last_seen: None,
+            latest: None,
+        })
+    })?;
+    for machine in enrolled {
+        machines.push(machine?);
+    }
+    Ok(machines)
+}
+
+/// One machine out of two sources.
+pub(super) fn merge(into: &mut Machine, other: Machine) {
+    into.recordings += other.recordings;
+    into.last_seen = into.last_seen.max(other.last_seen);
+    let started = |latest: &Option<Latest>| latest.as_ref().map(|one| one.started);
+    if started(&other.latest) > started(&into.latest) {
+        into.latest = other.latest;
+    }
+}
