@@ -32,6 +32,7 @@ mod select;
 mod serve_load;
 mod serve_partner;
 mod show;
+mod store;
 mod threads;
 mod topology;
 mod trace;
@@ -97,6 +98,7 @@ pub(crate) const VERBS: &[Verb] = &[
     bundle::VERB,
     trace::VERB,
     delete::VERB,
+    store::VERB,
     tune::VERB,
     probes::VERB,
     exec::VERB,

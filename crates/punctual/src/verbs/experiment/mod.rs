@@ -11,6 +11,7 @@ use punctual_experiment::{Bench, Progress, TrialError, draft, run as run_experim
 use punctual_host::Host;
 use punctual_model::{Arm, ArmAction, Effect, Experiment, ExperimentState};
 use punctual_report::{document, text};
+use punctual_session::CpuLocks;
 use punctual_store::Store;
 
 pub(super) use self::options::{Measuring, length};
@@ -102,6 +103,8 @@ fn measure(
     context: &Context,
 ) -> Result<()> {
     let host = Host::live();
+    let folders = context.cpu_locks();
+    let _cpus = CpuLocks::hold_usual(&folders, experiment.plan.cpus.as_ref(), &host, "experiment")?;
     let stop = stop_flag()?;
     let mut view = live::view(true);
     let mut progress = Progressing::new(quiet);
