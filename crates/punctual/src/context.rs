@@ -77,7 +77,7 @@ impl Context {
     /// The path of the store. Permissions of an earlier version are restricted once.
     /// Only root may have created root's default store: root may have inherited the
     /// environment of another user (`sudo -E`).
-    fn store_path(&self) -> Result<PathBuf, StoreError> {
+    pub(crate) fn store_path(&self) -> Result<PathBuf, StoreError> {
         let root = rustix::process::geteuid().is_root();
         let (path, usual) = match &self.store {
             Some(path) => (path.clone(), false),

@@ -39,6 +39,7 @@ mod bits;
 mod budget;
 mod care;
 mod chunk;
+mod collect;
 mod entry;
 mod error;
 mod experiment;
@@ -66,6 +67,10 @@ mod writer;
 pub use attachment::{Attached, WINDOW, unpack_attachment};
 pub use care::StoreStats;
 pub use chunk::unpack as unpack_chunk;
+pub use collect::{
+    AuditLine, Collection, Delivery, Latest, Listed, Machine, Quarantined, Received, Refused, Role,
+    SqliteCollection, Token, Wanted,
+};
 pub use entry::{Lease, Summary};
 pub use error::StoreError;
 pub use experiment::ExperimentLease;

@@ -18,11 +18,10 @@ use crate::context::Context;
 use crate::exit::Exit;
 use crate::output;
 
-pub(super) const VERB: Verb = Verb::of::<List>();
+pub(super) const VERB: Verb = Verb::of::<List>("list");
 
 /// List the recordings, the newest first
 #[derive(Parser)]
-#[command(name = "list")]
 struct List {
     /// Only recordings of this probe
     #[arg(long, value_name = "NAME")]
@@ -78,6 +77,7 @@ impl Run for List {
             limit: self.limit,
             completion: None,
             without_blocks: !self.blocks,
+            ..Filter::default()
         };
         let summaries = match context.store_to_read() {
             Ok(store) => store.list_by(&filter)?,

@@ -22,7 +22,7 @@ use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output;
 
-pub(super) const VERB: Verb = Verb::of::<Options>();
+pub(super) const VERB: Verb = Verb::of::<Options>("record");
 
 /// The longest plan that is read, in bytes.
 const LONGEST_PLAN: u64 = 1 << 20;
