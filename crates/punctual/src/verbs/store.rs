@@ -16,7 +16,7 @@ use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output;
 
-pub(super) const VERB: Verb = Verb::of::<Options>();
+pub(super) const VERB: Verb = Verb::of::<Options>("store");
 
 /// Show, check, back up, compact or merge the store
 #[derive(Parser)]
