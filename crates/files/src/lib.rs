@@ -18,6 +18,7 @@ mod walk;
 pub mod bounded;
 pub mod folder;
 pub mod lease;
+pub mod lock;
 pub mod rights;
 pub mod trusted;
 

@@ -174,6 +174,22 @@ impl Context {
         punctual_tune::default_path(root, &|name| std::env::var_os(name)).ok()
     }
 
+    /// The folders in which measured CPUs are locked: that of the machine, and for others
+    /// than root their own, as they cannot make files in the first.
+    pub(crate) fn cpu_locks(&self) -> Vec<PathBuf> {
+        let given = std::env::var_os("PUNCTUAL_LOCKS").filter(|value| !value.is_empty());
+        if let Some(folder) = given {
+            return vec![PathBuf::from(folder)];
+        }
+        let mut folders = vec![PathBuf::from("/run/punctual")];
+        if !rustix::process::geteuid().is_root() {
+            let own = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+            let own = own.filter(|path| path.is_absolute());
+            folders.extend(own.map(|path| path.join("punctual")));
+        }
+        folders
+    }
+
     /// The journals of settings: of measurements, and of settings that a user
     /// has applied.
     pub(crate) fn tune_places(&self) -> Result<Places> {

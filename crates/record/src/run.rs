@@ -27,6 +27,8 @@ pub struct SessionRunner<'a> {
     pub partner: Option<Vec<OsString>>,
     /// Makes a load run in a process of its own.
     pub place: &'a dyn Fn(LoadRequest) -> LoadRequest,
+    /// Where CPUs are locked, so that two measurements do not share one.
+    pub locks: Vec<PathBuf>,
     /// The command line of the program.
     pub command_line: Vec<String>,
     /// Set to end a run.
@@ -55,6 +57,10 @@ impl Runner for SessionRunner<'_> {
     fn run(&mut self, series: &SeriesPlan, epoch: &SeriesEpoch, slot: &Slot) -> SlotEnd {
         let session = match self.session(series) {
             Ok(session) => session,
+            Err(error) => return ended(SlotState::Refused, error.to_string(), None),
+        };
+        let _cpus = match session.hold_cpus(&self.locks) {
+            Ok(held) => held,
             Err(error) => return ended(SlotState::Refused, error.to_string(), None),
         };
         self.notify

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use punctual_model::{Nanos, RecordingId, SeriesEpoch, Slot, SlotCause, SlotState};
-use punctual_store::{Store, StoreError};
+use punctual_store::{Aged, Store, StoreError};
 
 use crate::clock::Clock;
-use crate::plan::{Plan, SeriesPlan};
+use crate::plan::{Keep, Plan, SeriesPlan};
 use crate::schedule::{due_between, next_due};
 
 /// How a slot ended.
@@ -55,6 +55,9 @@ const JUMP: Nanos = Nanos::from_secs(2);
 /// How long after an error of the store it is tried again.
 const TRY_AGAIN: Duration = Duration::from_secs(10);
 
+/// How often is looked for what is too old.
+const AGE_EVERY: Nanos = Nanos::from_secs(3_600);
+
 /// The longest wait between two turns without anything due.
 const IDLE: Duration = Duration::from_secs(3_600);
 
@@ -89,6 +92,8 @@ pub struct Service<'a> {
     first: bool,
     last: Look,
     pending: VecDeque<Pending>,
+    /// When parts of recordings aged out last, since boot.
+    aged: Option<Nanos>,
     /// The last run, for the reason of those that it kept from running.
     busy: Option<String>,
 }
@@ -116,6 +121,7 @@ impl<'a> Service<'a> {
             first: true,
             last: look(clock),
             pending: VecDeque::new(),
+            aged: None,
             busy: None,
             machine,
         };
@@ -203,9 +209,30 @@ impl<'a> Service<'a> {
                     TRY_AGAIN
                 }
             };
+            self.age(runner);
             if !wait.is_zero() {
                 self.clock.wait(wait, stop);
             }
+        }
+    }
+
+    /// Lets age out what the plan does not keep: after each run, and every hour.
+    fn age(&mut self, runner: &mut dyn Runner) {
+        let now = self.clock.since_boot();
+        let keep = self.plan.keep;
+        let recent = |aged: Nanos| now.saturating_sub(aged) < AGE_EVERY && self.busy.is_none();
+        if keep == Keep::default() || self.aged.is_some_and(recent) {
+            return;
+        }
+        self.aged = Some(now);
+        match self.store.age(&keep.limits(self.clock.now())) {
+            Ok(Aged {
+                too_large: true, ..
+            }) => {
+                runner.say("the store is larger than [keep] size: what is left does not age");
+            }
+            Ok(_) => {}
+            Err(error) => runner.say(&format!("what is too old could not be removed: {error}")),
         }
     }
 

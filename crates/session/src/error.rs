@@ -15,6 +15,17 @@ pub enum SessionError {
         /// Those that are there.
         online: CpuSet,
     },
+    /// Another measurement is on a CPU.
+    #[error(
+        "CPU {cpu} is being measured by {who}: two measurements on a CPU disturb each other. Wait, \
+         choose other --cpus, or give --share-cpus"
+    )]
+    CpuInUse {
+        /// The CPU.
+        cpu: u32,
+        /// Who measures.
+        who: String,
+    },
     /// No CPU at all.
     #[error("no CPU to measure: the list is empty")]
     NoCpu,

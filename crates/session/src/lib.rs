@@ -13,6 +13,7 @@
 
 mod break_handler;
 mod collect;
+mod cpu_locks;
 mod error;
 mod explain;
 mod export;
@@ -44,6 +45,7 @@ mod wakeups;
 mod watcher;
 
 pub use collect::{LaneView, Snapshot};
+pub use cpu_locks::CpuLocks;
 pub use error::SessionError;
 pub use export::export_trace;
 pub use in_app::{Application, InAppRequest, LaneState, applications, record_application};

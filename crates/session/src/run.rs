@@ -224,7 +224,7 @@ impl Session {
 
     /// The CPUs that are measured: those that threads are bound to, and all that
     /// were asked for where one is bound to none.
-    fn cpus(&self) -> CpuSet {
+    pub(crate) fn cpus(&self) -> CpuSet {
         let lanes = self.phases.iter().flat_map(Phase::lanes);
         let bound: Option<CpuSet> = lanes.map(|lane| lane.cpu).collect();
         bound.unwrap_or_else(|| self.cpus.clone())

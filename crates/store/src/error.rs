@@ -199,6 +199,24 @@ pub enum StoreError {
         /// What SQLite says.
         reason: String,
     },
+    /// A copy that could not be made.
+    #[error("cannot write the copy {path}: {reason}")]
+    Backup {
+        /// The copy.
+        path: PathBuf,
+        /// What the system or SQLite says.
+        reason: String,
+    },
+    /// Two stores have different definitions of one epoch.
+    #[error(
+        "series '{name}', epoch {epoch}, of the same machine is defined differently in the two stores: rename it in one plan"
+    )]
+    SeriesDiffers {
+        /// The series.
+        name: String,
+        /// The epoch.
+        epoch: u32,
+    },
     /// Samples that the compressor refuses; not known to happen.
     #[error("samples could not be compressed: {reason}")]
     Compress {

@@ -37,6 +37,7 @@ mod attachment;
 mod beside;
 mod bits;
 mod budget;
+mod care;
 mod chunk;
 mod collect;
 mod entry;
@@ -44,9 +45,11 @@ mod error;
 mod experiment;
 mod facts;
 mod filter;
+mod keep;
 mod lease;
 mod load;
 mod marks;
+mod merge;
 mod open;
 mod parts;
 mod place;
@@ -62,6 +65,7 @@ mod wake_windows;
 mod writer;
 
 pub use attachment::{Attached, WINDOW, unpack_attachment};
+pub use care::StoreStats;
 pub use chunk::unpack as unpack_chunk;
 pub use collect::{
     AuditLine, Collection, Delivery, Destination, Latest, Listed, Machine, Outbox, Quarantined,
@@ -71,7 +75,9 @@ pub use entry::{Lease, Summary};
 pub use error::StoreError;
 pub use experiment::ExperimentLease;
 pub use filter::Filter;
+pub use keep::{Aged, KeepLimits};
 pub use lease::close_to_others;
+pub use merge::Merged;
 pub use place::default_path;
 pub use slots::SlotFilter;
 pub use store::Store;

@@ -153,7 +153,6 @@ ALTER TABLE recording ADD COLUMN experiment TEXT;
 /// * `wake_window` is a window of watching all wake-ups.
 /// * `plan_state` is what a service remembers: the last boot and kernel of a series.
 /// * `note` and `change_mark` are what users wrote, as JSON: few.
-/// * `reserve` holds pages that a delete on a full disk may use.
 ///
 /// The columns of `recording` are keys of figures that have a checksum of their own.
 const V6: &str = "
@@ -222,10 +221,6 @@ CREATE TABLE plan_state (
     value TEXT NOT NULL,
     PRIMARY KEY (machine, name)
 ) STRICT, WITHOUT ROWID;
-CREATE TABLE reserve (
-    key INTEGER PRIMARY KEY,
-    body BLOB NOT NULL
-) STRICT;
 ALTER TABLE recording ADD COLUMN series INTEGER REFERENCES plan_series;
 ALTER TABLE recording ADD COLUMN facts TEXT;
 CREATE INDEX recording_series ON recording (series, started_ns) WHERE series IS NOT NULL;

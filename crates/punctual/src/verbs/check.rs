@@ -10,7 +10,7 @@ use punctual_host::Host;
 use punctual_model::{Audit, CpuSet, LoopRequirement, Nanos, Outcome};
 use punctual_report::html::HtmlOptions;
 use punctual_report::{document, html, junit, text};
-use punctual_session::{RecordingSink, SessionError};
+use punctual_session::{CpuLocks, RecordingSink, SessionError};
 
 use super::{Invalid, Run, Verb, explain::timelines, facts, measure, serve_load, serve_partner};
 use crate::context::Context;
@@ -121,6 +121,12 @@ impl Run for CheckUp {
                 output::note(text);
             }
         };
+        let _cpus = CpuLocks::hold_usual(
+            &context.cpu_locks(),
+            request.cpus.as_ref(),
+            &Host::live(),
+            "check",
+        )?;
         let checked = check(
             &request,
             Around {

@@ -3,17 +3,20 @@
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use clap::Parser;
 use punctual_formats::{CountSamples, IMPORTS, Import, SampleSink, Source, recognise};
 use punctual_host::Host;
-use punctual_model::{Nanos, Recording, Sample, SamplesKept, grouped};
+use punctual_model::{
+    Nanos, Recording, Sample, SamplesKept, Slot, SlotCause, SlotState, Unknown, grouped,
+};
 use punctual_session::lease;
 use punctual_store::{Store, StoreError, Writer};
 use serde_json::{Value, json};
 
-use super::{Run, Verb, named};
+use super::{Invalid, Run, Verb, named};
 use crate::context::Context;
 use crate::exit::{Exit, UsageError, report};
 use crate::output;
@@ -38,6 +41,9 @@ struct ImportFiles {
     /// Label of the recordings
     #[arg(long, value_name = "TEXT")]
     label: Option<String>,
+    /// Join the recordings to this series
+    #[arg(long, value_name = "NAME", value_parser = series_name)]
+    series: Option<String>,
     /// Keep only histograms of files with every sample
     #[arg(long)]
     no_samples: bool,
@@ -83,6 +89,7 @@ impl Run for ImportFiles {
             from: self.from,
             unit: self.unit,
             label: self.label,
+            series: self.series,
             samples: !self.no_samples,
             store: match self.dry_run {
                 true => None,
@@ -123,6 +130,8 @@ struct Job {
     /// The unit of figures without one.
     unit: Option<Nanos>,
     label: Option<String>,
+    /// The series that they join.
+    series: Option<String>,
     samples: bool,
     /// `None`: nothing is stored.
     store: Option<Store>,
@@ -168,6 +177,9 @@ impl Job {
                 recording
             }
         };
+        if let (Some(name), Some(store)) = (&self.series, &self.store) {
+            join(store, name, &recording)?;
+        }
         Ok(Imported { import, recording })
     }
 
@@ -211,6 +223,53 @@ impl Job {
             }
         }
     }
+}
+
+/// A name that a plan takes, too.
+fn series_name(text: &str) -> Result<String, Invalid> {
+    let fits = text
+        .chars()
+        .all(|c| c.is_alphanumeric() || "-_.".contains(c));
+    match fits && !text.is_empty() {
+        true => Ok(text.to_owned()),
+        false => Err("a name of a series has letters, digits, '-', '_' and '.'".into()),
+    }
+}
+
+/// Joins a recording to a series of its machine, as a slot of the time that its file says.
+/// A file without a date would be a run of today in a trend over years.
+fn join(store: &Store, name: &str, recording: &Recording) -> Result<()> {
+    if !recording.knows(Unknown::Started) {
+        store.delete(recording.id)?;
+        let text = format!("the file has no date: it cannot join series '{name}'");
+        return Err(UsageError(text).into());
+    }
+    let host = recording.host.hostname.get();
+    let machine = host.cloned().unwrap_or_else(|| "imported".to_owned());
+    let origin = recording.origin.as_ref().map(|origin| &origin.tool);
+    let definition = json!({"imported": origin, "probe": recording.probe.name}).to_string();
+    let epoch = store.put_series(
+        &machine,
+        host.map(String::as_str),
+        name,
+        &definition,
+        recording.started,
+    )?;
+    let mut slot = Slot {
+        machine: epoch.machine.clone(),
+        series: epoch.name.clone(),
+        epoch: epoch.epoch,
+        due: recording.started,
+        cause: SlotCause::Import,
+        state: SlotState::Recorded,
+        reason: None,
+        recording: Some(recording.id),
+    };
+    // Two machines' files of the same second: each has a slot.
+    while !store.add_slot(&epoch, &slot)? {
+        slot.due += Duration::from_nanos(1);
+    }
+    Ok(store.join_series(recording.id, &epoch)?)
 }
 
 /// A file, or the standard input.

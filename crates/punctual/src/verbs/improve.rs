@@ -9,6 +9,7 @@ use punctual_experiment::{Bench, candidates, improve, intended, profile, rehears
 use punctual_host::Host;
 use punctual_model::{CpuSet, ExperimentPlan, Improvement, Nanos};
 use punctual_report::{document, text};
+use punctual_session::CpuLocks;
 
 use super::experiment::{Measuring, Progressing, failed, length};
 use super::measure::stop_flag;
@@ -119,6 +120,8 @@ fn find(options: &Options, context: &Context) -> Result<Exit> {
         show(&improvement, None, options, context)?;
         return Ok(Exit::Done);
     }
+    let folders = context.cpu_locks();
+    let _cpus = CpuLocks::hold_usual(&folders, options.cpus.as_ref(), &host, "improve")?;
     let store = context.store_if_wanted()?;
     let stop = stop_flag()?;
     let mut view = live::view(true);

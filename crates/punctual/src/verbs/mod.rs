@@ -41,6 +41,7 @@ mod serve;
 mod serve_load;
 mod serve_partner;
 mod show;
+mod store;
 mod threads;
 mod topology;
 mod trace;
@@ -122,6 +123,7 @@ pub(crate) const VERBS: &[Verb] = &[
     bundle::VERB,
     trace::VERB,
     delete::VERB,
+    store::VERB,
     tune::VERB,
     #[cfg(feature = "serve")]
     serve::VERB,

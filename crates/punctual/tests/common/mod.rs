@@ -44,6 +44,8 @@ impl Place {
             .env_remove("XDG_DATA_HOME")
             .env("XDG_STATE_HOME", self.path("state"))
             .env("PUNCTUAL_STORE", self.path("store.db"))
+            // Other tests measure at the same time.
+            .env("PUNCTUAL_LOCKS", self.path("locks"))
             .env("NO_COLOR", "1")
             .stdin(Stdio::null())
             .args(line.split_whitespace());

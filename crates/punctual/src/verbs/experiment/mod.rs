@@ -14,6 +14,7 @@ use punctual_experiment::{
 use punctual_host::Host;
 use punctual_model::{Arm, ArmAction, Effect, Experiment, ExperimentState};
 use punctual_report::{document, text};
+use punctual_session::CpuLocks;
 use punctual_store::Store;
 
 use self::options::{Booting, Options, OutputOptions, Stored};
@@ -134,6 +135,8 @@ fn measure(
     context: &Context,
 ) -> Result<Option<BootStep>> {
     let host = Host::live();
+    let folders = context.cpu_locks();
+    let _cpus = CpuLocks::hold_usual(&folders, experiment.plan.cpus.as_ref(), &host, "experiment")?;
     let stop = stop_flag()?;
     let mut view = live::view(true);
     let mut progress = Progressing::new(quiet);

@@ -61,6 +61,14 @@ pub(super) const EXAMPLES: &[(&str, &str)] = &[
         "List what became of the slots of a day.",
     ),
     (
+        "punctual store backup /backup/punctual.db",
+        "Copy the store, also while a run writes.",
+    ),
+    (
+        "punctual store merge other.db",
+        "Take in the recordings of another machine.",
+    ),
+    (
         "punctual improve --cpus 2-3 --load farm -o bench.toml",
         "Try the recommended settings and keep those that help as a profile.",
     ),

@@ -42,6 +42,7 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
     let probe = punctual_probes::probe(name).map_err(|error| UsageError(error.to_string()))?;
     let options = Options::read(probe, matches)?;
     let (json, quiet) = (options.keeping.json.clone(), options.keeping.quiet);
+    let share = options.run.share_cpus;
     let mut request = request(probe, arguments(probe, matches)?, options)?;
     request.journal = context.journal();
     // What cannot be written is known before anything is measured.
@@ -51,6 +52,10 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
     for warning in session.warnings() {
         output::note(warning);
     }
+    let _cpus = match share {
+        true => None,
+        false => Some(session.hold_cpus(&context.cpu_locks())?),
+    };
     let stop = stop_flag()?;
     if let (Some(length), false) = (session.measured_before(), quiet) {
         output::note(&format!(

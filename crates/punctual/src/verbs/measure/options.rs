@@ -163,6 +163,9 @@ pub(super) struct RunOptions {
     /// Stop at the first latency above this; exit code 3
     #[arg(short, long = "break", value_name = "TIME", value_parser = break_value)]
     pub(super) break_above: Option<Nanos>,
+    /// Measure although another measurement uses these CPUs
+    #[arg(long)]
+    pub(super) share_cpus: bool,
     /// At the break, mark the kernel's trace and stop it
     #[arg(long, requires = "break_above")]
     pub(super) tracemark: bool,

@@ -136,6 +136,7 @@ fn runner<'a>(
         journal: context.journal(),
         partner: serve_partner::program(),
         place: &serve_load::in_subprocess,
+        locks: context.cpu_locks(),
         command_line: command_line(),
         stop,
         notify: Notify::of(&|name| std::env::var_os(name)),

@@ -1,0 +1,181 @@
+//! `store`: figures, checks, backups and merges of a store.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+use punctual_host::Host;
+use punctual_model::grouped;
+use punctual_report::document::{Block, Document, Field, Section};
+use punctual_report::text;
+use punctual_session::lease;
+use punctual_store::{Merged, Store, StoreStats};
+
+use super::{Run, Verb};
+use crate::context::Context;
+use crate::exit::{Exit, UsageError};
+use crate::output;
+
+pub(super) const VERB: Verb = Verb::of::<Options>("store");
+
+/// Show, check, back up, compact or merge the store
+#[derive(Parser)]
+#[command(
+    name = "store",
+    disable_help_subcommand = true,
+    arg_required_else_help = true
+)]
+struct Options {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// Show what the store holds and how large it is
+    Stats {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Compare everything with its checksums; exit 3 if damaged
+    Check,
+    /// Copy the store to a new file, also while a run writes
+    Backup {
+        /// New file
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+    },
+    /// Give free space back to the file system
+    Compact,
+    /// Take in the recordings of another store
+    Merge {
+        /// The other store, which is only read
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+impl Run for Options {
+    fn run(self, context: &Context) -> Result<Exit> {
+        match self.what {
+            What::Stats { json } => stats(&context.store_to_read()?.stats()?, json, context),
+            What::Check => check(&context.store_to_read()?),
+            What::Backup { file } => {
+                let store = context.store_to_read()?;
+                let to = std::path::absolute(file)?;
+                store.backup(&to)?;
+                output::print(&format!(
+                    "{} is a copy of {}\n",
+                    to.display(),
+                    store.path().display()
+                ))?;
+                Ok(Exit::Done)
+            }
+            What::Compact => {
+                let freed = context.store_to_change()?.compact()?;
+                output::print(&format!("{} kB given back\n", grouped(freed >> 10)))?;
+                Ok(Exit::Done)
+            }
+            What::Merge { file, json } => merge(&file, json, context),
+        }
+    }
+}
+
+/// Bytes with a unit.
+fn bytes(count: u64) -> String {
+    match count {
+        ..1_048_576 => format!("{:.1} kB", count as f64 / 1_024.0),
+        _ => format!("{:.1} MB", count as f64 / 1_048_576.0),
+    }
+}
+
+fn show(fields: Vec<Field>, context: &Context) -> Result<()> {
+    let mut document = Document::default();
+    document.push(Section::new(vec![Block::Fields(fields)]));
+    output::print(&text::render(&document, &context.style()))
+}
+
+fn stats(stats: &StoreStats, json: bool, context: &Context) -> Result<Exit> {
+    if json {
+        output::print(&output::json(stats)?)?;
+        return Ok(Exit::Done);
+    }
+    let field = |name: &str, count: u64| Field::new(name, grouped(count));
+    show(
+        vec![
+            Field::new("schema", stats.schema.to_string()),
+            Field::new(
+                "file",
+                format!(
+                    "{}, of which {} in use",
+                    bytes(stats.file_bytes),
+                    bytes(stats.used_bytes)
+                ),
+            ),
+            Field::new(
+                "recordings",
+                format!(
+                    "{}, of which {} in series",
+                    grouped(stats.recordings),
+                    grouped(stats.runs)
+                ),
+            ),
+            field("epochs of series", stats.epochs),
+            field("slots", stats.slots),
+            field("windows", stats.windows),
+            field("different facts", stats.facts),
+            field("rows", stats.rows),
+            Field::new("samples", bytes(stats.sample_bytes)),
+            Field::new("trace events", bytes(stats.attachment_bytes)),
+        ],
+        context,
+    )?;
+    Ok(Exit::Done)
+}
+
+fn check(store: &Store) -> Result<Exit> {
+    let wrong = store.check()?;
+    for line in &wrong {
+        output::print(&format!("{line}\n"))?;
+    }
+    if wrong.is_empty() {
+        output::print("everything fits its checksums\n")?;
+        return Ok(Exit::Done);
+    }
+    Ok(Exit::Broken)
+}
+
+fn merge(file: &PathBuf, json: bool, context: &Context) -> Result<Exit> {
+    let store = context.store_to_change()?;
+    let other = Store::open_read_only(file)?;
+    if other.path() == store.path() {
+        return Err(UsageError("the two stores are the same file".to_owned()).into());
+    }
+    let host = Host::live();
+    other.sweep(&|lease| punctual_session::may_live(&host, lease))?;
+    let merged: Merged = store.merge(&other, &lease(&host))?;
+    if json {
+        output::print(&output::json(&merged)?)?;
+        return Ok(Exit::Done);
+    }
+    let field = |name: &str, count: u64| Field::new(name, grouped(count));
+    let mut fields = vec![
+        field("recordings", merged.recordings),
+        field("already here", merged.known),
+    ];
+    if merged.running > 0 {
+        fields.push(field("still running, left out", merged.running));
+    }
+    fields.extend([
+        field("slots", merged.slots),
+        field("windows", merged.windows),
+        field("notes", merged.marks),
+        field("experiments", merged.experiments),
+    ]);
+    show(fields, context)?;
+    Ok(Exit::Done)
+}

@@ -1,0 +1,228 @@
+//! `record`, `store` and imports into a series, as a user runs them.
+#![allow(clippy::unwrap_used, reason = "a panic in a test is the report")]
+
+mod common;
+
+use std::path::Path;
+
+use common::{Place, eventually, signal, text};
+use serde_json::Value;
+
+fn plan(place: &Place, text: &str) -> String {
+    let path = place.path("plan.toml");
+    std::fs::write(&path, text).unwrap();
+    path.display().to_string()
+}
+
+const SHORT: &str = r#"
+[[series]]
+name = "short"
+probe = "timer"
+parameters = { interval = "1ms" }
+duration = "1s"
+every = "2s"
+
+[keep]
+rows = "2y"
+"#;
+
+fn slots(place: &Place) -> Vec<Value> {
+    let output = place.run("record slots --json");
+    serde_json::from_slice(&output.stdout).unwrap_or_default()
+}
+
+fn count(slots: &[Value], state: &str) -> usize {
+    slots.iter().filter(|slot| slot["state"] == state).count()
+}
+
+#[test]
+fn a_service_records_its_slots_until_it_is_stopped() {
+    let place = Place::new();
+    let plan = plan(&place, SHORT);
+    let service = place.spawn(&format!("record run --plan {plan}"));
+    assert!(eventually(|| count(&slots(&place), "recorded") >= 1));
+    // A second one on the same store would measure each slot twice.
+    let second = place.refused(&format!("record run --plan {plan}"), 1);
+    assert!(second.contains("another service records"), "{second}");
+    let status = place.done(&format!("record status --plan {plan}"));
+    assert!(status.contains("running (process "), "{status}");
+    assert!(eventually(|| count(&slots(&place), "running") == 1));
+    signal(&service, "TERM");
+    let output = service.wait_with_output().unwrap();
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    let all = slots(&place);
+    assert_eq!(count(&all, "running"), 0, "{all:#?}");
+    let stopped = &all[0];
+    if stopped["state"] == "interrupted" {
+        assert_eq!(stopped["reason"], "the service was stopped");
+    }
+    let listed = place.done("list --json --series short");
+    let listed: Vec<Value> = serde_json::from_str(&listed).unwrap();
+    assert!(!listed.is_empty());
+    let status = place.done(&format!("record status --plan {plan}"));
+    assert!(status.contains("not running"), "{status}");
+}
+
+/// How often the service is killed; the gate has no time for more.
+fn kills() -> usize {
+    let given = std::env::var("PUNCTUAL_KILLS").ok();
+    given.and_then(|text| text.parse().ok()).unwrap_or(3)
+}
+
+#[test]
+fn a_killed_service_loses_no_slot_and_doubles_none() {
+    let place = Place::new();
+    let plan = plan(&place, SHORT);
+    let mut state = 7u64;
+    for _ in 0..kills() {
+        let mut service = place.spawn(&format!("record run --plan {plan}"));
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        std::thread::sleep(std::time::Duration::from_millis(
+            200 + (state >> 33) % 2_500,
+        ));
+        service.kill().unwrap();
+        service.wait().unwrap();
+    }
+    let service = place.spawn(&format!("record run --plan {plan}"));
+    let ends = |all: &[Value]| all.first().is_some_and(|slot| slot["state"] == "recorded");
+    assert!(eventually(|| ends(&slots(&place))));
+    signal(&service, "TERM");
+    service.wait_with_output().unwrap();
+    let all = slots(&place);
+    assert_eq!(count(&all, "running"), 0, "{all:#?}");
+    // Each multiple of two seconds once, from the first to the last.
+    let due = |slot: &Value| -> i64 {
+        let time: jiff::Timestamp = slot["due"].as_str().unwrap().parse().unwrap();
+        time.as_second()
+    };
+    let mut times: Vec<i64> = all.iter().map(due).collect();
+    times.reverse();
+    let expected: Vec<i64> = (times[0]..=*times.last().unwrap()).step_by(2).collect();
+    assert_eq!(times, expected);
+    // Each recording belongs to one slot.
+    let mut recordings: Vec<&str> = all
+        .iter()
+        .filter_map(|slot| slot["recording"].as_str())
+        .collect();
+    let named = recordings.len();
+    recordings.sort_unstable();
+    recordings.dedup();
+    assert_eq!(recordings.len(), named);
+    assert_eq!(place.listed().len(), named);
+    place.done("store check");
+}
+
+#[test]
+fn one_slot_is_measured_now_and_a_busy_cpu_is_a_reason() {
+    let place = Place::new();
+    let plan = plan(&place, SHORT);
+    let done = place.done(&format!("record once short --plan {plan}"));
+    assert!(done.starts_with("short: recorded, recording "), "{done}");
+    let unknown = place.refused(&format!("record once shrt --plan {plan}"), 2);
+    assert!(unknown.contains("one of short"), "{unknown}");
+    let measure = place.spawn("measure timer -D forever --policy other -q");
+    place.wait_for_rows();
+    let refused = place.run(&format!("record once short --plan {plan}"));
+    assert_eq!(refused.status.code(), Some(1));
+    let said = text(&refused.stdout);
+    assert!(
+        said.contains("is being measured by timer, process"),
+        "{said}"
+    );
+    assert_eq!(slots(&place)[0]["state"], "refused");
+    // The user may want it nevertheless.
+    let other = place.refused("measure timer -D 200ms --policy other -q", 2);
+    assert!(other.contains("--share-cpus"), "{other}");
+    place.done("measure timer -D 200ms --policy other -q --share-cpus");
+    signal(&measure, "INT");
+    measure.wait_with_output().unwrap();
+    place.done("measure timer -D 200ms --policy other -q");
+}
+
+#[test]
+fn a_plan_is_checked_and_its_unit_printed() {
+    let place = Place::new();
+    let good = plan(&place, SHORT);
+    let shown = place.done(&format!("record check --plan {good}"));
+    assert!(shown.contains("every 2.00 s"), "{shown}");
+    assert!(shown.contains("rows 730 d"), "{shown}");
+    let unit = place.done(&format!("record install --plan {good}"));
+    for line in [
+        "Type=notify",
+        "WatchdogSec=180",
+        "LimitRTPRIO=99",
+        "RestrictRealtime=no",
+        "AmbientCapabilities=CAP_SYS_NICE CAP_IPC_LOCK CAP_BPF CAP_PERFMON CAP_DAC_READ_SEARCH",
+    ] {
+        assert!(unit.lines().any(|other| other == line), "{line}\n{unit}");
+    }
+    assert!(unit.contains(&format!("--plan \"{good}\"")), "{unit}");
+    assert!(!unit.lines().any(|line| line.starts_with("PrivateDevices=")));
+    let bad = plan(&place, "[[series]]\nname = \"a\"\nprobe = \"tmer\"\n");
+    let error = place.refused(&format!("record check --plan {bad}"), 2);
+    assert!(error.contains("plan.toml:3:9: "), "{error}");
+    let none = place.refused("record check --plan none.toml", 2);
+    assert!(none.contains("does not exist"), "{none}");
+    let nobody = place.refused("record snapshot", 1);
+    assert!(nobody.contains("no service records"), "{nobody}");
+}
+
+#[test]
+fn a_store_is_shown_checked_copied_and_merged() {
+    let place = Place::new();
+    place.done("measure timer -D 200ms --policy other -q --samples");
+    let stats: Value = serde_json::from_str(&place.done("store stats --json")).unwrap();
+    assert_eq!(
+        (&stats["recordings"], &stats["facts"]),
+        (&1.into(), &1.into())
+    );
+    assert!(place.done("store stats").contains("different facts"));
+    place.done("store check");
+    place.done("store backup copy.db");
+    assert!(place.path("copy.db").exists());
+    place.refused("store backup copy.db", 1);
+    let same = place.done("store merge copy.db --json");
+    let same: Value = serde_json::from_str(&same).unwrap();
+    assert_eq!(
+        (&same["recordings"], &same["known"]),
+        (&0.into(), &1.into())
+    );
+    place.done("delete last");
+    let back = place.done("store merge copy.db");
+    assert!(
+        back.lines()
+            .any(|line| line.starts_with("recordings") && line.ends_with('1')),
+        "{back}"
+    );
+    assert_eq!(place.listed().len(), 1);
+    place.done("store compact");
+    place.refused("store merge store.db", 2);
+}
+
+#[test]
+fn dated_files_join_a_series() {
+    let place = Place::new();
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../formats/tests/fixtures");
+    let mut joined = 0;
+    for entry in std::fs::read_dir(&fixtures).unwrap() {
+        let file = entry.unwrap().path();
+        let output = place
+            .command("import --json --series farm")
+            .arg(&file)
+            .output()
+            .unwrap();
+        joined += usize::from(output.status.success());
+    }
+    assert!(joined > 0, "no file of {} has a date", fixtures.display());
+    let listed = place.done("list --json --series farm");
+    let listed: Vec<Value> = serde_json::from_str(&listed).unwrap();
+    assert_eq!(listed.len(), joined);
+    // What was refused for its lack of a date left nothing behind.
+    assert_eq!(place.listed().len(), joined);
+    let imported = slots(&place);
+    assert_eq!(count(&imported, "recorded"), joined);
+    assert!(imported.iter().all(|slot| slot["cause"] == "import"));
+}

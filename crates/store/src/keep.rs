@@ -1,0 +1,252 @@
+//! What ages out of recordings of a plan, and room for that on a full disk.
+
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::PathBuf;
+
+use jiff::Timestamp;
+use punctual_model::RecordingId;
+use rusqlite::params;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::beside::beside;
+use crate::entry::{Entry, started_ns};
+use crate::parts::{read_head, write_head};
+use crate::schema::pragma;
+use crate::{Store, StoreError};
+
+/// What ages out of recordings that belong to a series; `None`: nothing. Histograms,
+/// figures and facts stay. Recordings that a user made by hand stay whole.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KeepLimits {
+    /// Samples of recordings that began before.
+    pub samples: Option<Timestamp>,
+    /// Trace events of recordings that began before.
+    pub traces: Option<Timestamp>,
+    /// Rows of recordings that began before.
+    pub rows: Option<Timestamp>,
+    /// The size of the store in bytes; above it the oldest go first, samples of all before
+    /// traces, and these before rows.
+    pub size: Option<u64>,
+}
+
+/// What has aged out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Aged {
+    /// Recordings that lost their samples.
+    pub samples: u64,
+    /// Recordings that lost their trace events.
+    pub traces: u64,
+    /// Recordings that lost their rows.
+    pub rows: u64,
+    /// Whether the store is still larger than it may be: what is left does not age.
+    pub too_large: bool,
+}
+
+/// A part of recordings, in the order in which they age.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    Samples,
+    Traces,
+    Rows,
+}
+
+impl Part {
+    const ALL: [Self; 3] = [Self::Samples, Self::Traces, Self::Rows];
+
+    const fn table(self) -> &'static str {
+        match self {
+            Self::Samples => "chunk",
+            Self::Traces => "attachment",
+            Self::Rows => "series",
+        }
+    }
+
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Samples => "samples",
+            Self::Traces => "trace events",
+            Self::Rows => "rows of the time series",
+        }
+    }
+
+    const fn limit(self, limits: &KeepLimits) -> Option<Timestamp> {
+        match self {
+            Self::Samples => limits.samples,
+            Self::Traces => limits.traces,
+            Self::Rows => limits.rows,
+        }
+    }
+}
+
+/// What is kept free on the disk beside a store, in bytes: a delete needs room in the
+/// log before it gives any back.
+const RESERVE: usize = 4 << 20;
+
+impl Store {
+    /// Lets age out what is too old, then what is too much, one recording after the other.
+    /// Works on a full disk as well, where it has been called before.
+    ///
+    /// # Errors
+    /// What writing can fail with.
+    pub fn age(&self, limits: &KeepLimits) -> Result<Aged, StoreError> {
+        let mut aged = Aged::default();
+        for part in Part::ALL {
+            if let Some(before) = part.limit(limits) {
+                while let Some(id) = self.oldest(part, before)? {
+                    self.drop_part(id, part)?;
+                    aged.count(part);
+                }
+            }
+        }
+        if let Some(size) = limits.size {
+            'parts: for part in Part::ALL {
+                while self.used()? > size {
+                    match self.oldest(part, Timestamp::MAX)? {
+                        Some(id) => self.drop_part(id, part)?,
+                        None => continue 'parts,
+                    }
+                    aged.count(part);
+                }
+            }
+            aged.too_large = self.used()? > size;
+        }
+        if aged != Aged::default() {
+            self.link.give_space_back();
+            let _ = self.link.run("PRAGMA wal_checkpoint(TRUNCATE)");
+        }
+        self.reserve();
+        Ok(aged)
+    }
+
+    /// Bytes of pages that hold anything.
+    pub(crate) fn used(&self) -> Result<u64, StoreError> {
+        let read = |name| {
+            let number = pragma(&self.link.connection, name);
+            let number = number.map_err(|error| self.link.context.on(error))?;
+            Ok::<_, StoreError>(u64::try_from(number).unwrap_or_default())
+        };
+        let pages = read("page_count")?.saturating_sub(read("freelist_count")?);
+        Ok(pages.saturating_mul(read("page_size")?))
+    }
+
+    /// The oldest recording of a series that has this part and began before.
+    fn oldest(&self, part: Part, before: Timestamp) -> Result<Option<RecordingId>, StoreError> {
+        let sql = format!(
+            "SELECT id FROM recording WHERE series IS NOT NULL AND started_ns < ?1
+             AND completion != 'running'
+             AND EXISTS (SELECT 1 FROM {0} WHERE {0}.recording = recording.key)
+             ORDER BY started_ns LIMIT 1",
+            part.table()
+        );
+        self.read(|connection, context| {
+            let mut statement = connection
+                .prepare_cached(&sql)
+                .map_err(|error| context.on(error))?;
+            let mut rows = statement
+                .query([started_ns(before)])
+                .map_err(|error| context.on(error))?;
+            let row = rows.next().map_err(|error| context.on(error))?;
+            let id: Option<String> = row
+                .map(|row| row.get(0))
+                .transpose()
+                .map_err(|error| context.on(error))?;
+            id.map(|id| Uuid::try_parse(&id).map(RecordingId))
+                .transpose()
+                .map_err(|_| context.damaged("a recording has no ID"))
+        })
+    }
+
+    /// Removes a part of a recording; on a full disk with the room that was kept for it.
+    fn drop_part(&self, id: RecordingId, part: Part) -> Result<(), StoreError> {
+        match self.try_drop(id, part) {
+            Err(StoreError::DiskFull { .. }) if fs::remove_file(self.reserve_path()).is_ok() => {
+                let result = self.try_drop(id, part);
+                let _ = self.link.run("PRAGMA wal_checkpoint(TRUNCATE)");
+                self.link.give_space_back();
+                let _ = self.link.run("PRAGMA wal_checkpoint(TRUNCATE)");
+                self.reserve();
+                result
+            }
+            other => other,
+        }
+    }
+
+    fn try_drop(&self, id: RecordingId, part: Part) -> Result<(), StoreError> {
+        self.link.write(|connection, context| {
+            let on = |error| context.on(error);
+            let (key, mut entry) = Entry::find(connection, id, context)?;
+            let sql = format!("DELETE FROM {} WHERE recording = ?1", part.table());
+            connection.execute(&sql, params![key]).map_err(on)?;
+            match part {
+                Part::Samples => {
+                    (entry.chunks, entry.samples, entry.sample_bytes) = (0, 0, 0);
+                    entry.summary.samples = false;
+                }
+                Part::Traces => {}
+                Part::Rows => entry.rows = 0,
+            }
+            entry.write(connection, Some(key)).map_err(on)?;
+            let Some(head) = read_head(connection, key).map_err(on)? else {
+                return Err(context.damaged_in(id, "its head was changed"));
+            };
+            write_head(connection, key, &aged_head(&head, part)).map_err(on)
+        })
+    }
+
+    fn reserve_path(&self) -> PathBuf {
+        beside(self.path(), ".reserve")
+    }
+
+    /// Keeps room on the disk, where there is any.
+    fn reserve(&self) {
+        let path = self.reserve_path();
+        if self.link.read_only || path.exists() {
+            return;
+        }
+        let write = || -> std::io::Result<()> {
+            let mut options = OpenOptions::new();
+            let mut file = options
+                .write(true)
+                .create_new(true)
+                .mode(0o600)
+                .open(&path)?;
+            // Not a hole: blocks that are there.
+            file.write_all(&vec![0xa5; RESERVE])?;
+            file.sync_all()
+        };
+        if write().is_err() {
+            // A part of it would take the room that others need.
+            let _ = fs::remove_file(&path);
+        }
+    }
+}
+
+impl Aged {
+    fn count(&mut self, part: Part) {
+        let counter = match part {
+            Part::Samples => &mut self.samples,
+            Part::Traces => &mut self.traces,
+            Part::Rows => &mut self.rows,
+        };
+        *counter += 1;
+    }
+}
+
+/// A head that says what was removed.
+fn aged_head(head: &str, part: Part) -> String {
+    let Ok(mut parsed) = serde_json::from_str::<Value>(head) else {
+        // Who loads it sees why.
+        return head.to_owned();
+    };
+    if part == Part::Samples {
+        parsed["samples"] = Value::Null;
+    }
+    let warning = json!(format!("its {} have aged out", part.word()));
+    if let Some(warnings) = parsed["warnings"].as_array_mut() {
+        warnings.push(warning);
+    }
+    parsed.to_string()
+}

@@ -1,0 +1,214 @@
+//! Another store taken in: what is here already stays as it is.
+
+use punctual_model::{Completion, RecordingId, Slot, SlotState};
+use rusqlite::OptionalExtension;
+use serde::Serialize;
+
+use crate::entry::id_text;
+use crate::slots::SlotFilter;
+use crate::{Lease, Store, StoreError, plan, slots};
+
+/// What was taken in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Merged {
+    /// Recordings.
+    pub recordings: u64,
+    /// Recordings that are here already.
+    pub known: u64,
+    /// Recordings that still run: they stay where they are.
+    pub running: u64,
+    /// Slots that are new, or ended since.
+    pub slots: u64,
+    /// Windows of wake-ups.
+    pub windows: u64,
+    /// Notes and decisions on changes.
+    pub marks: u64,
+    /// Experiments.
+    pub experiments: u64,
+}
+
+impl Store {
+    /// Takes in what `other` holds and this store does not. Taken in twice, nothing is
+    /// doubled; ended by a kill, the next time goes on. `lease` is that of this process.
+    ///
+    /// # Errors
+    /// [`StoreError::SeriesDiffers`] before anything is taken in, and what reading and
+    /// writing can fail with.
+    pub fn merge(&self, other: &Self, lease: &Lease) -> Result<Merged, StoreError> {
+        let epochs = other.series()?;
+        let own = self.series()?;
+        for epoch in &epochs {
+            let same = |known: &&punctual_model::SeriesEpoch| {
+                (&known.machine, &known.name, known.epoch)
+                    == (&epoch.machine, &epoch.name, epoch.epoch)
+            };
+            if own
+                .iter()
+                .find(same)
+                .is_some_and(|known| known.definition != epoch.definition)
+            {
+                return Err(StoreError::SeriesDiffers {
+                    name: epoch.name.clone(),
+                    epoch: epoch.epoch,
+                });
+            }
+        }
+        let mut merged = Merged::default();
+        for summary in other.list()?.into_iter().rev() {
+            match self.has(summary.id)? {
+                _ if summary.completion == Completion::Running => merged.running += 1,
+                true => merged.known += 1,
+                false => {
+                    self.take_recording(other, summary.id, lease)?;
+                    merged.recordings += 1;
+                }
+            }
+            // Whoever was killed between the two joins it the next time.
+            if summary.completion != Completion::Running {
+                self.join_as_in(other, summary.id)?;
+            }
+        }
+        for epoch in &epochs {
+            self.link
+                .write(|connection, context| plan::put_epoch(connection, context, epoch))?;
+        }
+        merged.slots = self.take_slots(other)?;
+        other.wake_windows(None, &mut |window| -> Result<(), StoreError> {
+            merged.windows += u64::from(self.add_wake_window(&window)?);
+            Ok(())
+        })?;
+        self.take_marks(other, &mut merged)?;
+        Ok(merged)
+    }
+
+    fn has(&self, id: RecordingId) -> Result<bool, StoreError> {
+        self.read(|connection, context| {
+            connection
+                .prepare_cached("SELECT 1 FROM recording WHERE id = ?1")
+                .and_then(|mut statement| statement.exists([id_text(id)]))
+                .map_err(|error| context.on(error))
+        })
+    }
+
+    fn take_recording(
+        &self,
+        other: &Self,
+        id: RecordingId,
+        lease: &Lease,
+    ) -> Result<(), StoreError> {
+        let recording = other.load(id)?;
+        let mut writer = self.begin(&recording, lease)?;
+        let copied = (|| {
+            for thread in 0..recording.threads.len() as u32 {
+                other.samples::<StoreError>(id, thread, &mut |samples| {
+                    writer.samples(thread, samples)
+                })?;
+            }
+            for attached in other.attachments(id)? {
+                let found = other.attachment(id, &attached.kind, attached.number)?;
+                if let Some((about, body)) = found {
+                    writer.attach(&attached.kind, attached.number, &about, &body)?;
+                }
+            }
+            writer.seal().map(drop)
+        })();
+        match copied {
+            Ok(()) => writer.finish(&recording),
+            Err(error) => {
+                // The first error is reported.
+                let _ = writer.abandon();
+                Err(error)
+            }
+        }
+    }
+
+    /// Puts a recording into the series and the experiment that it belongs to in `other`.
+    fn join_as_in(&self, other: &Self, id: RecordingId) -> Result<(), StoreError> {
+        let (series, experiment): (Option<i64>, Option<String>) =
+            other.read(|connection, context| {
+                connection
+                    .prepare_cached("SELECT series, experiment FROM recording WHERE id = ?1")
+                    .and_then(|mut statement| {
+                        let id = id_text(id);
+                        statement
+                            .query_row([id], |row| Ok((row.get(0)?, row.get(1)?)))
+                            .optional()
+                    })
+                    .map(Option::unwrap_or_default)
+                    .map_err(|error| context.on(error))
+            })?;
+        if let Some(key) = series
+            && self.series_of(id)?.is_none()
+        {
+            let epochs = other.read(plan::epochs)?;
+            if let Some((_, epoch)) = epochs.iter().find(|(known, _)| *known == key) {
+                self.join_series(id, epoch)?;
+            }
+        }
+        let experiment = experiment.and_then(|text| uuid::Uuid::try_parse(&text).ok());
+        match experiment {
+            Some(experiment) => self.mark_block(id, RecordingId(experiment)),
+            None => Ok(()),
+        }
+    }
+
+    /// A slot that ended there and runs here has ended.
+    fn take_slots(&self, other: &Self) -> Result<u64, StoreError> {
+        let epochs = other.series()?;
+        let own = self.slots(&SlotFilter::default())?;
+        let key = |slot: &Slot| {
+            (
+                slot.machine.clone(),
+                slot.series.clone(),
+                slot.epoch,
+                slot.due,
+            )
+        };
+        let own: std::collections::BTreeMap<_, SlotState> =
+            own.iter().map(|slot| (key(slot), slot.state)).collect();
+        let mut taken = 0;
+        for slot in other.slots(&SlotFilter::default())? {
+            let known = own.get(&key(&slot));
+            let newer = known == Some(&SlotState::Running) && slot.state != SlotState::Running;
+            if known.is_some() && !newer {
+                continue;
+            }
+            let epoch = epochs.iter().find(|epoch| {
+                (&epoch.machine, &epoch.name, epoch.epoch)
+                    == (&slot.machine, &slot.series, slot.epoch)
+            });
+            if let Some(epoch) = epoch {
+                self.link.write(|connection, context| {
+                    slots::write(connection, context, epoch, &slot, false)
+                })?;
+                taken += 1;
+            }
+        }
+        Ok(taken)
+    }
+
+    fn take_marks(&self, other: &Self, merged: &mut Merged) -> Result<(), StoreError> {
+        let notes = self.notes()?;
+        for note in other.notes()? {
+            if !notes.iter().any(|known| known.id == note.id) {
+                self.put_note(&note)?;
+                merged.marks += 1;
+            }
+        }
+        let marks = self.change_marks(None)?;
+        for mark in other.change_marks(None)? {
+            if !marks.iter().any(|known| known.id == mark.id) {
+                self.put_change_mark(&mark)?;
+                merged.marks += 1;
+            }
+        }
+        let experiments = self.experiments()?;
+        for experiment in other.experiments()? {
+            if !experiments.iter().any(|known| known.id == experiment.id) {
+                self.put_experiment(&experiment)?;
+                merged.experiments += 1;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,245 @@
+//! What ages out, and copies of stores.
+#![allow(clippy::unwrap_used, reason = "a panic in a test is the report")]
+
+mod common;
+
+use common::{at_start, batch, keep, lease, outlier, place, recording, samples, window};
+use jiff::Timestamp;
+use punctual_model::{Note, Recording, RecordingId, SeriesEpoch, Slot, SlotCause, SlotState};
+use punctual_store::{Aged, KeepLimits, SlotFilter, Store, StoreError, WINDOW};
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(1_800_000_000 + second).unwrap()
+}
+
+fn epoch(store: &Store, machine: &str, definition: &str) -> SeriesEpoch {
+    store
+        .put_series(machine, None, "osadl", definition, at(0))
+        .unwrap()
+}
+
+/// A run with samples, a window of trace events and rows.
+fn whole(store: &Store, epoch: Option<&SeriesEpoch>, second: i64) -> Recording {
+    let mut recording = recording(2, 3);
+    recording.started = at(second);
+    let mut writer = store.begin(&at_start(&recording), &lease()).unwrap();
+    writer.commit(&batch(&recording, 1)).unwrap();
+    writer.samples(0, &samples(3_000)).unwrap();
+    writer.keep_window(&outlier(1), &window(40)).unwrap();
+    recording.samples = Some(writer.seal().unwrap());
+    writer.finish(&recording).unwrap();
+    if let Some(epoch) = epoch {
+        store.join_series(recording.id, epoch).unwrap();
+    }
+    recording
+}
+
+fn parts(store: &Store, id: RecordingId) -> (bool, bool, bool) {
+    let recording = store.load(id).unwrap();
+    let attached = store.attachments(id).unwrap();
+    (
+        recording.samples.is_some(),
+        attached.iter().any(|one| one.kind == WINDOW),
+        !recording.series.rows.is_empty(),
+    )
+}
+
+#[test]
+fn parts_of_runs_age_out_and_histograms_stay() {
+    let (_folder, path) = place();
+    let store = Store::open(&path).unwrap();
+    let epoch = epoch(&store, "machine", "{}");
+    let old = whole(&store, Some(&epoch), 0);
+    let new = whole(&store, Some(&epoch), 1_000);
+    let by_hand = whole(&store, None, 0);
+    let limits = KeepLimits {
+        samples: Some(at(2_000)),
+        traces: Some(at(500)),
+        rows: Some(at(500)),
+        size: None,
+    };
+    let aged = store.age(&limits).unwrap();
+    let expected = Aged {
+        samples: 2,
+        traces: 1,
+        rows: 1,
+        too_large: false,
+    };
+    assert_eq!(aged, expected);
+    assert_eq!(parts(&store, old.id), (false, false, false));
+    assert_eq!(parts(&store, new.id), (false, true, true));
+    assert_eq!(parts(&store, by_hand.id), (true, true, true));
+    let loaded = store.load(old.id).unwrap();
+    assert_eq!(loaded.threads, old.threads);
+    assert_eq!((&loaded.host, &loaded.worst), (&old.host, &old.worst));
+    let told = loaded
+        .warnings
+        .iter()
+        .filter(|text| text.contains("have aged out"));
+    assert_eq!(told.count(), 3);
+    assert!(store.check().unwrap().is_empty());
+    // Nothing more is too old.
+    assert_eq!(store.age(&limits).unwrap(), Aged::default());
+}
+
+#[test]
+fn what_is_too_much_goes_in_order_the_oldest_first() {
+    let (_folder, path) = place();
+    let store = Store::open(&path).unwrap();
+    let epoch = epoch(&store, "machine", "{}");
+    let first = whole(&store, Some(&epoch), 0);
+    let second = whole(&store, Some(&epoch), 10);
+    let used = store.stats().unwrap().used_bytes;
+    let size = |size| KeepLimits {
+        size: Some(size),
+        ..KeepLimits::default()
+    };
+    assert_eq!(store.age(&size(used)).unwrap(), Aged::default());
+    let aged = store.age(&size(used - 1)).unwrap();
+    assert_eq!((aged.samples, aged.traces, aged.rows), (1, 0, 0));
+    assert_eq!(parts(&store, first.id), (false, true, true));
+    assert_eq!(parts(&store, second.id), (true, true, true));
+    // Less than histograms take: all that ages goes, and it is said.
+    let aged = store.age(&size(1)).unwrap();
+    assert_eq!((aged.samples, aged.traces, aged.rows), (1, 2, 2));
+    assert!(aged.too_large);
+    assert_eq!(store.load(first.id).unwrap().threads, first.threads);
+}
+
+#[test]
+fn a_backup_is_whole_while_a_run_writes() {
+    let (folder, path) = place();
+    let store = Store::open(&path).unwrap();
+    let done = whole(&store, None, 0);
+    let running = recording(2, 6);
+    let mut writer = store.begin(&at_start(&running), &lease()).unwrap();
+    writer.commit(&batch(&running, 1)).unwrap();
+    let copy = folder.path().join("copy.db");
+    store.backup(&copy).unwrap();
+    writer.commit(&batch(&running, 2)).unwrap();
+    writer.finish(&running).unwrap();
+
+    use std::os::unix::fs::MetadataExt;
+    assert_eq!(std::fs::metadata(&copy).unwrap().mode() & 0o777, 0o600);
+    let copied = Store::open(&copy).unwrap();
+    assert_eq!(copied.load(done.id).unwrap(), store.load(done.id).unwrap());
+    assert_eq!(copied.sweep(&|_| false).unwrap(), 1);
+    assert_eq!(copied.list().unwrap().len(), 2);
+    assert!(copied.check().unwrap().is_empty());
+    // Nothing is overwritten.
+    assert!(matches!(
+        store.backup(&copy),
+        Err(StoreError::Backup { .. })
+    ));
+    assert!(copied.load(done.id).is_ok());
+}
+
+#[test]
+fn a_merge_takes_all_in_once() {
+    let (_here, path) = place();
+    let (_there, other_path) = place();
+    let store = Store::open(&path).unwrap();
+    let other = Store::open(&other_path).unwrap();
+    let own = epoch(&store, "machine", "{}");
+    let theirs = epoch(&other, "other", "{}");
+    let mine = whole(&store, Some(&own), 0);
+    let taken = whole(&other, Some(&theirs), 10);
+    let apart = recording(1, 2);
+    keep(&other, &apart);
+    let slot = Slot {
+        machine: "other".to_owned(),
+        series: "osadl".to_owned(),
+        epoch: 1,
+        due: at(20),
+        cause: SlotCause::At,
+        state: SlotState::Missed,
+        reason: Some("the service was not running".to_owned()),
+        recording: None,
+    };
+    other.add_slot(&theirs, &slot).unwrap();
+    let note = Note {
+        id: RecordingId::new(),
+        recording: Some(taken.id),
+        series: None,
+        at: at(20),
+        text: "new fan".to_owned(),
+        author: "ada".to_owned(),
+        written: at(30),
+    };
+    other.put_note(&note).unwrap();
+
+    let merged = store.merge(&other, &lease()).unwrap();
+    assert_eq!((merged.recordings, merged.slots, merged.marks), (2, 1, 1));
+    for id in [taken.id, apart.id] {
+        assert_eq!(store.load(id).unwrap(), other.load(id).unwrap());
+    }
+    assert_eq!(parts(&store, taken.id), (true, true, true));
+    assert_eq!(store.slots(&SlotFilter::default()).unwrap(), [slot]);
+    assert_eq!(store.notes().unwrap(), [note]);
+    assert_eq!(store.series().unwrap().len(), 2);
+    let mut hosts = 0;
+    let runs = store.runs_of::<StoreError>("osadl", None, &mut |_| {
+        hosts += 1;
+        Ok(())
+    });
+    assert_eq!((runs.unwrap(), hosts), (2, 2));
+    // Once more: nothing is doubled.
+    let again = store.merge(&other, &lease()).unwrap();
+    assert_eq!(
+        (again.recordings, again.known, again.slots, again.marks),
+        (0, 2, 0, 0)
+    );
+    assert_eq!(store.list().unwrap().len(), 3);
+    assert_eq!(store.load(mine.id).unwrap(), mine_as_kept(&store, mine.id));
+    assert!(store.check().unwrap().is_empty());
+}
+
+fn mine_as_kept(store: &Store, id: RecordingId) -> Recording {
+    Store::open_read_only(store.path())
+        .unwrap()
+        .load(id)
+        .unwrap()
+}
+
+#[test]
+fn two_definitions_of_one_epoch_are_not_merged() {
+    let (_here, path) = place();
+    let (_there, other_path) = place();
+    let store = Store::open(&path).unwrap();
+    let other = Store::open(&other_path).unwrap();
+    epoch(&store, "machine", "{\"probe\":\"timer\"}");
+    let theirs = epoch(&other, "machine", "{\"probe\":\"signal\"}");
+    whole(&other, Some(&theirs), 0);
+    let error = store.merge(&other, &lease()).unwrap_err();
+    assert!(matches!(error, StoreError::SeriesDiffers { .. }), "{error}");
+    assert!(store.list().unwrap().is_empty());
+}
+
+#[test]
+fn a_check_names_what_is_damaged_and_a_compact_removes_what_nobody_needs() {
+    let (_folder, path) = place();
+    let store = Store::open(&path).unwrap();
+    let epoch = epoch(&store, "machine", "{}");
+    let first = whole(&store, Some(&epoch), 0);
+    let mut second = recording(1, 1);
+    second.host.kernel.release = punctual_model::Fact::known("other".to_owned(), "uname");
+    keep(&store, &second);
+    assert_eq!(store.stats().unwrap().facts, 2);
+    store.delete(second.id).unwrap();
+    store.compact().unwrap();
+    let stats = store.stats().unwrap();
+    assert_eq!((stats.facts, stats.recordings, stats.runs), (1, 1, 1));
+    assert!(stats.sample_bytes > 0 && stats.attachment_bytes > 0 && stats.rows > 0);
+    let raw = rusqlite::Connection::open(&path).unwrap();
+    raw.execute("UPDATE run SET crc = crc + 1", []).unwrap();
+    raw.execute("UPDATE head SET json = replace(json, 'timer', 'tamer')", [])
+        .unwrap();
+    let wrong = store.check().unwrap();
+    assert_eq!(wrong.len(), 2, "{wrong:#?}");
+    assert!(
+        wrong
+            .iter()
+            .all(|line| line.contains(&first.id.to_string())),
+        "{wrong:#?}"
+    );
+}
