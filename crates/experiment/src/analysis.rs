@@ -311,6 +311,7 @@ pub(crate) mod tests {
             results: Vec::new(),
             sentence: String::new(),
             warnings: Vec::new(),
+            boots: None,
         }
     }
 

@@ -47,6 +47,12 @@ pub enum TrialError {
         /// What it wrote; begins with ": " or is empty.
         output: String,
     },
+    /// A boot that cannot be counted.
+    #[error("{0}: not counted")]
+    NoBoot(String),
+    /// A boot entry.
+    #[error(transparent)]
+    Boot(#[from] punctual_tune::boot_loader::BootError),
     /// Another measurement runs on this machine.
     #[error(
         "{what} is measured by another process: both would disturb each other; wait until it has ended"

@@ -13,6 +13,7 @@
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 mod analysis;
+mod boots;
 mod candidates;
 mod check;
 mod command;
@@ -29,6 +30,7 @@ mod tally;
 mod trial;
 
 pub use analysis::{least_rounds, times};
+pub use boots::{BootRequest, BootStep, of_boots, run_boots, undo_boots};
 pub use candidates::{candidates, rehearse};
 pub use check::{Around, Checked, check};
 pub use error::TrialError;

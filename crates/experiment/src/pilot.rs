@@ -1,6 +1,6 @@
 //! What a short measurement of the baseline says about the blocks to come.
 
-use punctual_model::{ExperimentPlan, Nanos, Pilot, RecordingId, grouped};
+use punctual_model::{ArmAction, ExperimentPlan, Nanos, Pilot, RecordingId, grouped};
 
 use crate::analysis::{detects, least_rounds, times};
 use crate::error::TrialError;
@@ -184,11 +184,12 @@ fn dispersion(counts: &[u64]) -> f64 {
 /// What is about to be done.
 pub(crate) fn intention(plan: &ExperimentPlan) -> String {
     let arms: Vec<&str> = plan.arms.iter().map(|arm| arm.name.as_str()).collect();
-    format!(
-        "comparing {}; first a pilot of {}",
-        arms.join(", "),
-        arms[0]
-    )
+    let boots = (plan.arms.iter()).any(|arm| matches!(arm.action, ArmAction::Boot { .. }));
+    let pilot = match boots {
+        true => "in this boot".to_owned(),
+        false => format!("of {}", arms[0]),
+    };
+    format!("comparing {}; first a pilot {pilot}", arms.join(", "))
 }
 
 /// What the plan can show.

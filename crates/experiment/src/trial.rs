@@ -84,6 +84,7 @@ pub fn draft(plan: ExperimentPlan, label: Option<String>, command_line: Vec<Stri
         results: Vec::new(),
         sentence: String::new(),
         warnings: Vec::new(),
+        boots: None,
     }
 }
 
@@ -142,7 +143,7 @@ pub fn run(experiment: &mut Experiment, mut bench: Bench<'_>) -> Result<(), Tria
 }
 
 /// Refuses while another process measures here, as far as the store knows.
-fn refuse_shared(experiment: &Experiment, bench: &Bench<'_>) -> Result<(), TrialError> {
+pub(crate) fn refuse_shared(experiment: &Experiment, bench: &Bench<'_>) -> Result<(), TrialError> {
     let Some(store) = bench.store else {
         return Ok(());
     };
@@ -166,7 +167,7 @@ fn refuse_shared(experiment: &Experiment, bench: &Bench<'_>) -> Result<(), Trial
     })
 }
 
-fn lease(
+pub(crate) fn lease(
     experiment: &Experiment,
     bench: &Bench<'_>,
 ) -> Result<Option<punctual_store::ExperimentLease>, TrialError> {
@@ -183,24 +184,21 @@ fn lease(
 }
 
 /// An experiment that runs.
-struct Trial<'a, 'b> {
-    begun: Instant,
-    bench: Bench<'a>,
-    sides: Option<Sides<'b>>,
+pub(crate) struct Trial<'a, 'b> {
+    pub(crate) begun: Instant,
+    pub(crate) bench: Bench<'a>,
+    pub(crate) sides: Option<Sides<'b>>,
 }
 
 impl Trial<'_, '_> {
     fn measure(&mut self, experiment: &mut Experiment) -> Result<(), TrialError> {
         let before: Duration = elapsed(experiment);
         if experiment.pilot.is_none() {
-            let text = pilot::intention(&experiment.plan);
-            self.say(text, true);
-            self.pilot(experiment)?;
+            self.begin(experiment)?;
         }
         let Some(pilot) = experiment.pilot.clone() else {
             return Ok(());
         };
-        self.say(pilot::sentence(&experiment.plan, &pilot), true);
         let arms = experiment.plan.arms.len();
         experiment
             .blocks
@@ -225,6 +223,16 @@ impl Trial<'_, '_> {
                 );
                 break;
             }
+        }
+        Ok(())
+    }
+
+    /// The pilot, and what it says of the plan.
+    pub(crate) fn begin(&mut self, experiment: &mut Experiment) -> Result<(), TrialError> {
+        self.say(pilot::intention(&experiment.plan), true);
+        self.pilot(experiment)?;
+        if let Some(pilot) = &experiment.pilot {
+            self.say(pilot::sentence(&experiment.plan, pilot), true);
         }
         Ok(())
     }
@@ -263,7 +271,7 @@ impl Trial<'_, '_> {
         self.save(experiment)
     }
 
-    fn block(
+    pub(crate) fn block(
         &mut self,
         experiment: &Experiment,
         pilot: &punctual_model::Pilot,
@@ -381,7 +389,7 @@ impl Trial<'_, '_> {
         }
     }
 
-    fn say(&mut self, text: String, important: bool) {
+    pub(crate) fn say(&mut self, text: String, important: bool) {
         (self.bench.say)(&Progress { text, important });
     }
 }

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{CpuSet, Nanos, Policy, RecordingId};
+use crate::{Boots, CpuSet, Nanos, Policy, RecordingId};
 
 /// The version of [`Experiment`] as JSON. It rises when a reader of the older form would
 /// misread the newer; fields that are added do not raise it.
@@ -44,6 +44,9 @@ pub struct Experiment {
     pub sentence: String,
     /// What the reader must know.
     pub warnings: Vec<String>,
+    /// The boots of an experiment whose unit is the boot; absent in others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub boots: Option<Boots>,
 }
 
 /// Whether an experiment came to its end.
@@ -52,6 +55,8 @@ pub struct Experiment {
 pub enum ExperimentState {
     /// It runs.
     Running,
+    /// The machine has to boot before its next block.
+    AwaitsBoot,
     /// Its program was killed: it can be resumed. The store says so of one that was
     /// running and that no process carries out.
     Interrupted,
@@ -68,6 +73,7 @@ impl ExperimentState {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Running => "running",
+            Self::AwaitsBoot => "awaits boot",
             Self::Interrupted => "interrupted",
             Self::Finished => "finished",
             Self::Stopped => "stopped",
@@ -141,6 +147,11 @@ pub enum ArmAction {
     Settings {
         /// `name=value` or `name@instance=value`.
         assignments: Vec<String>,
+    },
+    /// By a boot of the machine.
+    Boot {
+        /// Words for the kernel's command line, beside the usual ones; may be empty.
+        parameters: String,
     },
 }
 

@@ -14,6 +14,7 @@
 mod accounting;
 mod advice;
 mod blame;
+mod boots;
 mod checkup;
 mod cpuset;
 mod decimal;
@@ -29,6 +30,8 @@ mod histogram;
 mod improvement;
 mod interference;
 mod interrupt;
+mod job;
+mod lint;
 mod nanos;
 mod noise;
 mod open;
@@ -41,7 +44,9 @@ mod requirement;
 mod role;
 mod sanitize;
 mod series;
+mod series_run;
 mod setting;
+mod slot;
 mod suspension;
 mod table;
 mod task;
@@ -57,6 +62,7 @@ mod worst;
 pub use accounting::Accounting;
 pub use advice::Advice;
 pub use blame::{Blame, Segment, Share, ShareKind};
+pub use boots::{BootAttempt, BootLoader, BootOutcome, Boots, WrittenFile};
 pub use checkup::{
     CHECKUP_SCHEMA, Checkup, Condition, HardwareGaps, LoopRequirement, RemediedCause,
 };
@@ -66,7 +72,7 @@ pub use due::{Bounds, Due};
 pub use event::{
     Comm, Delay, EVENTS, EventFields, EventKind, EventLevel, EventNames, EventSpec, Evidence,
     KernelEvent, KernelPriority, NoiseSource, SOFTIRQS, Task, TaskState, Text, Throttle,
-    TimerlatContext, TraceEvent, Vector, Victim, Window, event_names, softirq_name,
+    TimerlatContext, TraceEvent, Vector, Victim, Window, disk_name, event_names, softirq_name,
 };
 pub use experiment::{
     Arm, ArmAction, ArmResult, EXPERIMENT_SCHEMA, Effect, Experiment, ExperimentBlock,
@@ -85,10 +91,17 @@ pub use finding::{
     Severity,
 };
 pub use grain::Grain;
-pub use histogram::Histogram;
+pub use histogram::{CountedBeside, Histogram};
 pub use improvement::{IMPROVEMENT_SCHEMA, Improvement, NotTried, Stage, TriedSetting};
 pub use interference::{CounterDelta, CpuInterference, GroupThrottle, Interference};
 pub use interrupt::{HandlerThread, InterruptKind, InterruptRecord};
+pub use job::{
+    Jobs, LaneSpan, LaneState, ReleaseChoice, ReleaseWait, ThreadJobs, ThreadLane, WaitPlace,
+};
+pub use lint::{
+    Act, ActKind, Acts, Frame, InCall, LINT_SCHEMA, LintFacts, LintProcess, LintReport, LintSource,
+    LintThread, PlacedAct, RuleResult, RuleState, Violation, WaitedFile,
+};
 pub use nanos::{DurationError, Nanos, SignedNanos};
 pub use noise::{NoiseGap, NoiseReports, OsnoiseSample, TimerlatSample};
 pub use open::OpenPeriods;
@@ -104,9 +117,13 @@ pub use requirement::{Limit, Metric, MetricError, Requirement};
 pub use role::{PERIODIC, ROLES, Role, RoleError, SPINNING};
 pub use sanitize::{escape_json, sanitize, sanitize_lines};
 pub use series::{IntervalRow, Series};
+pub use series_run::{RunGroup, SeriesRun, run_groups};
 pub use setting::{
     BOOT_PARAMETERS, BootParameter, Location, POLICY_CPUS, Risk, SETTINGS, Scope, Setting, Values,
     WashOut, boot_parameter, marked, mask, path_of, row_of, setting, unmask,
+};
+pub use slot::{
+    ChangeDecision, ChangeMark, CpuClass, Note, SeriesEpoch, Slot, SlotCause, SlotState, WakeWindow,
 };
 pub use suspension::{Suspension, SuspensionKind};
 pub use table::{Cell, Column, Table};

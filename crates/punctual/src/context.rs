@@ -77,7 +77,7 @@ impl Context {
     /// The path of the store. Permissions of an earlier version are restricted once.
     /// Only root may have created root's default store: root may have inherited the
     /// environment of another user (`sudo -E`).
-    fn store_path(&self) -> Result<PathBuf, StoreError> {
+    pub(crate) fn store_path(&self) -> Result<PathBuf, StoreError> {
         let root = rustix::process::geteuid().is_root();
         let (path, usual) = match &self.store {
             Some(path) => (path.clone(), false),
@@ -104,6 +104,12 @@ impl Context {
             })?;
         }
         Ok(path)
+    }
+
+    /// The path of the store, from the root on.
+    pub(crate) fn place_of_store(&self) -> Result<PathBuf> {
+        self.need_store()?;
+        Ok(std::path::absolute(self.store_path()?)?)
     }
 
     /// As [`store`](Self::store); `None` if nothing is stored.

@@ -30,6 +30,7 @@ const FORMS: &[(&str, &str)] = &[
     ("topology", "topology --json"),
     ("placements", "place beside --cpu 0 --json"),
     ("clocks", "clocks --json"),
+    ("applications", "app list --json"),
 ];
 
 /// What of `value` the schema does not allow: as much of JSON Schema as these

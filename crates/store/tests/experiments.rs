@@ -47,6 +47,7 @@ fn experiment() -> Experiment {
         results: Vec::new(),
         sentence: "not proven".to_owned(),
         warnings: Vec::new(),
+        boots: None,
     }
 }
 

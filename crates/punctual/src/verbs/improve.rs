@@ -18,7 +18,7 @@ use crate::exit::Exit;
 use crate::live;
 use crate::output::{self, Output};
 
-pub(super) const VERB: Verb = Verb::of::<Options>();
+pub(super) const VERB: Verb = Verb::of::<Options>("improve");
 
 /// What the exit codes mean here.
 const EXITS: &str = "\
@@ -38,7 +38,7 @@ Exit codes:
 /// the end, also after Ctrl-C or a kill. High risk, alarms, mitigations, files in /etc and
 /// interrupts of devices are left alone.
 #[derive(Parser, Clone, Debug)]
-#[command(name = "improve", after_help = EXITS)]
+#[command(after_help = EXITS)]
 struct Options {
     /// CPUs to measure: 2-3 [default: all that this process may use]
     #[arg(short = 'a', long, value_name = "LIST")]

@@ -1,7 +1,8 @@
 //! An experiment: what it shows, in numbers and in pictures.
 
 use punctual_model::{
-    Arm, ArmAction, ArmResult, Effect, Experiment, ExperimentState, Guard, Recording, grouped,
+    Arm, ArmAction, ArmResult, BootOutcome, Boots, Effect, Experiment, ExperimentState, Guard,
+    Recording, grouped,
 };
 
 use super::table::{Column, Fold, Row, Table};
@@ -196,6 +197,8 @@ fn plan(experiment: &Experiment) -> Vec<Field> {
             ArmAction::Unchanged => "nothing is changed".to_owned(),
             ArmAction::Command { command } => command.clone(),
             ArmAction::Settings { assignments } => assignments.join(" "),
+            ArmAction::Boot { parameters } if parameters.is_empty() => "boots as usual".to_owned(),
+            ArmAction::Boot { parameters } => format!("boots with {parameters}"),
         };
         let text = match made == arm.name {
             true => made,
@@ -222,6 +225,7 @@ fn plan(experiment: &Experiment) -> Vec<Field> {
             ),
         ));
     }
+    fields.extend(experiment.boots.iter().flat_map(boots));
     let loads = match plan.loads.is_empty() {
         true => "none".to_owned(),
         false => plan.loads.join(", "),
@@ -229,6 +233,33 @@ fn plan(experiment: &Experiment) -> Vec<Field> {
     fields.push(Field::new("load", loads));
     fields.push(Field::new("order", format!("random, seed {}", plan.seed)));
     fields
+}
+
+/// How boots are chosen, and each that is not counted.
+fn boots(boots: &Boots) -> Vec<Field> {
+    let how = match &boots.by_hand {
+        Some(reason) => format!("{} ({reason})", boots.loader.name()),
+        None => boots.loader.name().to_owned(),
+    };
+    let lost = |outcome| matches!(outcome, BootOutcome::OtherParameters | BootOutcome::Lost);
+    let lost = boots
+        .attempts
+        .iter()
+        .enumerate()
+        .filter(|(_, one)| lost(one.outcome));
+    let lost = lost.map(|(place, one)| {
+        let line = one.command_line.as_deref().unwrap_or("unknown");
+        let text = format!(
+            "start {}, round {}: {}; command line: {line}",
+            place + 1,
+            one.round + 1,
+            one.outcome.words()
+        );
+        Field::toned("not counted", Tone::Warning, text)
+    });
+    std::iter::once(Field::new("boots chosen by", how))
+        .chain(lost)
+        .collect()
 }
 
 fn state(experiment: &Experiment) -> String {
@@ -242,7 +273,9 @@ fn state(experiment: &Experiment) -> String {
 
 const fn state_tone(state: ExperimentState) -> Tone {
     match state {
-        ExperimentState::Finished | ExperimentState::Running => Tone::Plain,
+        ExperimentState::Finished | ExperimentState::Running | ExperimentState::AwaitsBoot => {
+            Tone::Plain
+        }
         ExperimentState::Stopped | ExperimentState::Interrupted => Tone::Warning,
         ExperimentState::Failed => Tone::Bad,
     }

@@ -1,5 +1,6 @@
 //! `experiment`: whether one change makes the machine better or worse.
 
+mod boots;
 mod options;
 mod stored;
 
@@ -7,14 +8,16 @@ use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
-use punctual_experiment::{Bench, Progress, TrialError, draft, run as run_experiment};
+use punctual_experiment::{
+    Bench, BootStep, Progress, TrialError, draft, of_boots, run as run_experiment, run_boots,
+};
 use punctual_host::Host;
 use punctual_model::{Arm, ArmAction, Effect, Experiment, ExperimentState};
 use punctual_report::{document, text};
 use punctual_store::Store;
 
+use self::options::{Booting, Options, OutputOptions, Stored};
 pub(super) use self::options::{Measuring, length};
-use self::options::{Options, OutputOptions, Stored};
 use super::measure::stop_flag;
 use super::{Run, Verb, command_line, serve_load, serve_partner};
 use crate::context::Context;
@@ -22,7 +25,7 @@ use crate::exit::{Exit, UsageError};
 use crate::live;
 use crate::output::{self, Output};
 
-pub(super) const VERB: Verb = Verb::of::<Options>();
+pub(super) const VERB: Verb = Verb::of::<Options>("experiment");
 
 /// How often is said how far it is, where there is no terminal.
 const SAY: Duration = Duration::from_secs(60);
@@ -31,7 +34,11 @@ impl Run for Options {
     fn run(self, context: &Context) -> Result<Exit> {
         match self.stored {
             None => begin(&self.new, context),
-            Some(Stored::Resume { which, output }) => {
+            Some(Stored::Resume {
+                which,
+                booting,
+                output,
+            }) => {
                 let store = context.store_to_change()?;
                 let mut experiment = store.find_experiment(&which.experiment)?;
                 if experiment.state == ExperimentState::Finished {
@@ -41,7 +48,17 @@ impl Run for Options {
                     ))
                     .into());
                 }
-                carry_out(&mut experiment, Some(&store), &output, context)
+                if !of_boots(&experiment) && (booting.write || booting.reboot) {
+                    return Err(UsageError(
+                        "--write and --reboot are for experiments on boots".to_owned(),
+                    )
+                    .into());
+                }
+                let asked = Asked {
+                    booting,
+                    output: &output,
+                };
+                carry_out(&mut experiment, Some(&store), asked, context)
             }
             Some(stored) => stored::run(stored, context),
         }
@@ -62,14 +79,25 @@ fn begin(new: &options::New, context: &Context) -> Result<Exit> {
         .clone()
         .unwrap_or_else(|| names.join(" / "));
     let mut experiment = draft(plan, Some(label), command_line());
-    carry_out(&mut experiment, store.as_ref(), &new.output, context)
+    let asked = Asked {
+        booting: new.booting,
+        output: &new.output,
+    };
+    carry_out(&mut experiment, store.as_ref(), asked, context)
+}
+
+/// What is asked for beside the plan.
+#[derive(Clone, Copy)]
+struct Asked<'a> {
+    booting: Booting,
+    output: &'a OutputOptions,
 }
 
 /// Runs an experiment to its end, and shows it.
 fn carry_out(
     experiment: &mut Experiment,
     store: Option<&Store>,
-    output: &OutputOptions,
+    Asked { booting, output }: Asked<'_>,
     context: &Context,
 ) -> Result<Exit> {
     // What cannot be written is known before anything is measured.
@@ -81,7 +109,11 @@ fn carry_out(
     if to_stdout && output.json {
         return Err(UsageError("only one form fits on stdout: name a file".to_owned()).into());
     }
-    measure(experiment, store, output.quiet, context)?;
+    let next = measure(experiment, store, (booting, output.quiet), context)?;
+    if let Some(next) = &next {
+        boots::show(next, experiment, output.json)?;
+        return boots::leave(next, booting);
+    }
     if output.json {
         output::print(&output::json(experiment)?)?;
     } else if !to_stdout {
@@ -98,36 +130,38 @@ fn carry_out(
 fn measure(
     experiment: &mut Experiment,
     store: Option<&Store>,
-    quiet: bool,
+    (booting, quiet): (Booting, bool),
     context: &Context,
-) -> Result<()> {
+) -> Result<Option<BootStep>> {
     let host = Host::live();
     let stop = stop_flag()?;
     let mut view = live::view(true);
     let mut progress = Progressing::new(quiet);
-    let ran = run_experiment(
-        experiment,
-        Bench {
-            host: &host,
-            store,
-            journal: context.journal(),
-            partner: serve_partner::program(),
-            place: &serve_load::in_subprocess,
-            view: view.as_mut(),
-            stop: &stop,
-            say: &mut |said| progress.say(said),
-        },
-    );
+    let bench = Bench {
+        host: &host,
+        store,
+        journal: context.journal(),
+        partner: serve_partner::program(),
+        place: &serve_load::in_subprocess,
+        view: view.as_mut(),
+        stop: &stop,
+        say: &mut |said| progress.say(said),
+    };
+    let ran = match of_boots(experiment) {
+        true => run_boots(experiment, bench, &boots::request(booting, context)?),
+        false => run_experiment(experiment, bench).map(|()| BootStep::Ended),
+    };
     let id = experiment.id.short();
     let resumable = store.is_some() && experiment.pilot.is_some();
     match ran {
-        Ok(()) if experiment.state == ExperimentState::Stopped && resumable => {
+        Ok(step @ BootStep::Boot { .. }) => Ok(Some(step)),
+        Ok(_) if experiment.state == ExperimentState::Stopped && resumable => {
             output::note(&format!(
                 "stopped; to go on: punctual experiment resume {id}"
             ));
-            Ok(())
+            Ok(None)
         }
-        Ok(()) => Ok(()),
+        Ok(_) => Ok(None),
         Err(error) if resumable && !is_usage(&error) => Err(failed(error)).with_context(|| {
             format!("the experiment ended; to go on: punctual experiment resume {id}")
         }),

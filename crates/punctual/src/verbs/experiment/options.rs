@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::{Args, Parser, Subcommand};
+use punctual_experiment::least_rounds;
 use punctual_model::{Arm, ArmAction, CpuSet, ExperimentPlan, Nanos, Policy, Values, WashOut};
 use punctual_tune::Wish;
 
@@ -18,7 +19,12 @@ Exit codes:
   2    wrong usage
   3    with --fail-on-worse: a condition is shown to be worse
   4    not proven
-  130  interrupted; `punctual experiment resume` goes on";
+  130  interrupted; `punctual experiment resume` goes on
+
+With --boot, 0 also means that the machine has to boot for the next block.";
+
+/// What is left out at the start of a boot, which still starts services.
+const OF_BOOT: Nanos = Nanos::from_secs(30);
 
 /// The wash-out of a command, whose effect is not known.
 const OF_COMMAND: Nanos = Nanos::from_secs(2);
@@ -29,9 +35,12 @@ const OF_COMMAND: Nanos = Nanos::from_secs(2);
 /// how many 10 ms slots of each hold a late wake-up. A pilot checks the threshold and says
 /// which effect the plan can find. The order makes the answer valid also on a machine that
 /// drifts. Settings are changed as by `punctual tune`: with a journal, and undone at the
-/// end, or by the next command where this one is killed.
+/// end, or by the next command where this one is killed. With --boot, each boot is one
+/// block: `experiment resume` measures it and says what to boot next. With --write, boot
+/// entries for one boot each (GRUB, systemd-boot) and a unit that resumes are written, and
+/// removed at the end.
 #[derive(Parser, Clone, Debug)]
-#[command(name = "experiment", after_help = EXITS, args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
+#[command(after_help = EXITS, args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
 pub(super) struct Options {
     #[command(subcommand)]
     pub(super) stored: Option<Stored>,
@@ -46,6 +55,8 @@ pub(super) enum Stored {
     Resume {
         #[command(flatten)]
         which: Which,
+        #[command(flatten)]
+        booting: Booting,
         #[command(flatten)]
         output: OutputOptions,
     },
@@ -110,6 +121,11 @@ pub(super) struct New {
     /// Command that makes the condition to compare; without it nothing is done
     #[arg(long, value_name = "CMD", help_heading = "Conditions")]
     b: Option<String>,
+    /// Kernel parameters of a boot to compare; empty: as usual
+    #[arg(long, value_name = "PARAMS", conflicts_with_all = ["set", "a", "b"], help_heading = "Conditions")]
+    boot: Vec<String>,
+    #[command(flatten)]
+    pub(super) booting: Booting,
     /// Latency above which a wake-up is late [default: by the pilot]
     #[arg(long, value_name = "TIME", value_parser = length, help_heading = "Plan")]
     threshold: Option<Nanos>,
@@ -135,6 +151,17 @@ pub(super) struct New {
     measuring: Measuring,
     #[command(flatten)]
     pub(super) output: OutputOptions,
+}
+
+/// What may be done to have the machine boot.
+#[derive(Args, Clone, Copy, Debug, Default)]
+pub(super) struct Booting {
+    /// Write boot entries and a unit that resumes, until the end
+    #[arg(long, help_heading = "Boots")]
+    pub(super) write: bool,
+    /// Reboot at once for the next block
+    #[arg(long, help_heading = "Boots")]
+    pub(super) reboot: bool,
 }
 
 /// How each block is measured.
@@ -201,14 +228,22 @@ pub(in crate::verbs) fn length(text: &str) -> Result<Nanos, String> {
 impl New {
     /// The plan that these options ask for.
     pub(super) fn plan(&self) -> Result<ExperimentPlan> {
-        let (arms, wash_out) = match self.set.is_empty() {
-            false => of_settings(&self.set)?,
-            true => (self.of_commands()?, OF_COMMAND),
+        let (arms, wash_out) = match (self.boot.is_empty(), self.set.is_empty()) {
+            (false, _) => (self.of_boots()?, OF_BOOT),
+            (true, false) => of_settings(&self.set)?,
+            (true, true) => (self.of_commands()?, OF_COMMAND),
         };
+        if self.boot.is_empty() && (self.booting.write || self.booting.reboot) {
+            return Err(UsageError("--write and --reboot go with --boot".to_owned()).into());
+        }
         let mut plan = self.measuring.plan(arms)?;
         plan.threshold_ns = self.threshold;
         plan.time_ns = self.time;
-        plan.rounds = self.pairs;
+        plan.rounds = match self.boot.is_empty() {
+            true => self.pairs,
+            // Boots are not planned by time.
+            false => Some(self.pairs.unwrap_or_else(|| least_rounds(plan.arms.len()))),
+        };
         plan.block_ns = self.block;
         plan.wash_out_ns = self.wash_out.unwrap_or(wash_out);
         plan.seed = self.seed.unwrap_or(plan.seed);
@@ -216,10 +251,34 @@ impl New {
         Ok(plan)
     }
 
+    fn of_boots(&self) -> Result<Vec<Arm>> {
+        if self.boot.len() < 2 {
+            return Err(UsageError(
+                "one kind of boot is nothing to compare: give --boot PARAMS twice or more, \
+                 empty for the usual parameters"
+                    .to_owned(),
+            )
+            .into());
+        }
+        let arm = |text: &String| {
+            let parameters = text.split_whitespace().collect::<Vec<_>>().join(" ");
+            Arm {
+                name: match parameters.is_empty() {
+                    true => "usual boot".to_owned(),
+                    false => parameters.clone(),
+                },
+                action: ArmAction::Boot { parameters },
+            }
+        };
+        Ok(self.boot.iter().map(arm).collect())
+    }
+
     fn of_commands(&self) -> Result<Vec<Arm>> {
         if self.a.is_none() && self.b.is_none() {
             return Err(UsageError(
-                "nothing to compare: give --set NAME=VALUE, or --a CMD and --b CMD".to_owned(),
+                "nothing to compare: give --set NAME=VALUE, --a CMD and --b CMD, or --boot PARAMS \
+                 twice"
+                    .to_owned(),
             )
             .into());
         }

@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
+use punctual_experiment::undo_boots;
+use punctual_host::Host;
 use punctual_model::{Experiment, Limit, Metric, Recording, Requirement};
 use punctual_report::plot::{self, PlotOptions};
 use punctual_report::{document, html, markdown, text};
@@ -136,13 +138,14 @@ pub(super) fn run(stored: Stored, context: &Context) -> Result<Exit> {
         }
         Stored::Delete { experiment } => {
             let store = context.store_to_change()?;
-            let found = store.find_experiment(&experiment)?;
+            let mut found = store.find_experiment(&experiment)?;
             if store.experiment_lives(found.id) {
                 anyhow::bail!(
                     "experiment {} is being measured: stop that first",
                     found.id.short()
                 );
             }
+            undo_boots(&mut found, &Host::live())?;
             store.delete_experiment(found.id)?;
             output::print(&format!("deleted {}\n", found.id))?;
         }

@@ -22,7 +22,7 @@ use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output;
 
-pub(super) const VERB: Verb = Verb::of::<Tune>();
+pub(super) const VERB: Verb = Verb::of::<Tune>("tune");
 
 const LONG: &str = "\
 Settings of the machine: planned, applied, verified and restored.
@@ -54,7 +54,7 @@ Exit codes: 0 done, 1 failed (apply: nothing stays changed), 2 wrong usage,
 
 /// Change settings of the machine, and restore them exactly
 #[derive(Parser)]
-#[command(name = "tune", long_about = LONG, after_help = EXAMPLES)]
+#[command(long_about = LONG, after_help = EXAMPLES)]
 #[command(disable_help_subcommand = true)]
 enum Tune {
     /// Show what would change, and the risk; nothing is written

@@ -1,0 +1,208 @@
+//! GRUB 2: entries in `custom.cfg`, which the generated configuration reads, and the
+//! choice for one boot in the environment block (GRUB manual, "Environment block",
+//! `grub-reboot`).
+
+use std::path::PathBuf;
+
+use punctual_host::Host;
+use punctual_model::WrittenFile;
+
+use super::{BootEntry, BootError, below, file, text, words};
+
+/// Where distributions keep its files.
+const FOLDERS: [&str; 2] = ["/boot/grub", "/boot/grub2"];
+
+/// The first line of an environment block, which has a fixed size.
+const HEADER: &str = "# GRUB Environment Block\n";
+const SIZE: usize = 1_024;
+
+/// The variable of the entry for one boot.
+const NEXT: &str = "next_entry";
+
+/// GRUB 2, as it boots the running kernel.
+#[derive(Clone, Debug)]
+pub struct Grub {
+    folder: &'static str,
+    /// The lines of the running kernel's entry, from `menuentry` to the brace.
+    entry: Vec<String>,
+}
+
+impl Grub {
+    pub(super) fn detect(host: &Host) -> Result<Self, String> {
+        let readable = |path: &str| {
+            text(&below(host, path))
+                .map_err(|error| error.to_string())?
+                .ok_or_else(|| format!("no {path}"))
+        };
+        let there = |folder: &&str| below(host, &format!("{folder}/grub.cfg")).exists();
+        let folder = FOLDERS.into_iter().find(there);
+        let folder = folder.ok_or_else(|| format!("no {}/grub.cfg", FOLDERS[0]))?;
+        let config = readable(&format!("{folder}/grub.cfg"))?;
+        for (word, what) in [
+            ("custom.cfg", "read custom.cfg"),
+            (NEXT, "choose an entry for one boot"),
+        ] {
+            if !config.contains(word) {
+                return Err(format!("{folder}/grub.cfg does not {what}"));
+            }
+        }
+        environment(&readable(&format!("{folder}/grubenv"))?)
+            .ok_or_else(|| format!("{folder}/grubenv is no environment block"))?;
+        let line = readable("/proc/cmdline")?;
+        let entry = running(&config, &line)
+            .ok_or_else(|| format!("{folder}/grub.cfg has no entry of the running kernel"))?;
+        Ok(Self { folder, entry })
+    }
+
+    pub(super) fn entries(
+        &self,
+        host: &Host,
+        entries: &[BootEntry],
+    ) -> Result<Vec<WrittenFile>, BootError> {
+        let made: String = entries.iter().map(|entry| self.entry_of(entry)).collect();
+        let custom = file(host, &format!("{}/custom.cfg", self.folder), |before| {
+            let before = before.unwrap_or_default();
+            let gap = match before.is_empty() || before.ends_with('\n') {
+                true => "",
+                false => "\n",
+            };
+            format!("{before}{gap}{made}")
+        })?;
+        Ok(vec![custom])
+    }
+
+    /// The running kernel's entry with another name and other words.
+    fn entry_of(&self, entry: &BootEntry) -> String {
+        let open = match self.entry[0].contains("--unrestricted") {
+            true => " --unrestricted",
+            false => "",
+        };
+        let mut made = format!(
+            "menuentry 'punctual: {}' --id {}{open} {{\n",
+            entry.title, entry.id
+        );
+        for line in &self.entry[1..] {
+            match kernel_of(line) {
+                Some((command, image, rest)) => {
+                    let rest = words::with(rest, &entry.words);
+                    made.push_str(&format!("\t{command} {image} {rest}\n"));
+                }
+                None => made.push_str(&format!("{line}\n")),
+            }
+        }
+        made
+    }
+
+    pub(super) fn choose(&self, host: &Host, id: Option<&str>) -> Result<(), BootError> {
+        let path = self.block(host);
+        let block = self.read(&path)?;
+        let mut variables = environment(&block).ok_or_else(|| BootError::Unexpected {
+            path: path.clone(),
+            why: "is no environment block".to_owned(),
+        })?;
+        variables.retain(|(name, _)| name != NEXT);
+        // GRUB itself leaves it there, empty.
+        variables.push((NEXT.to_owned(), id.unwrap_or_default().to_owned()));
+        let lines = variables.iter().map(|(name, value)| {
+            let value = value.replace('\\', "\\\\").replace('\n', "\\\n");
+            format!("{name}={value}\n")
+        });
+        let mut made = HEADER.to_owned() + &lines.collect::<String>();
+        if made.len() > SIZE {
+            return Err(BootError::Unexpected {
+                path,
+                why: format!("has no room for {NEXT}"),
+            });
+        }
+        made.extend(std::iter::repeat_n('#', SIZE - made.len()));
+        Ok(punctual_files::Output::open(&path)?.put(made.as_bytes())?)
+    }
+
+    pub(super) fn forget(&self, host: &Host, prefix: &str) -> Result<bool, BootError> {
+        let block = self.read(&self.block(host))?;
+        let variables = environment(&block).unwrap_or_default();
+        let ours = (variables.iter()).any(|(name, id)| name == NEXT && id.starts_with(prefix));
+        if ours {
+            self.choose(host, None)?;
+        }
+        Ok(ours)
+    }
+
+    fn block(&self, host: &Host) -> PathBuf {
+        below(host, &format!("{}/grubenv", self.folder))
+    }
+
+    fn read(&self, path: &std::path::Path) -> Result<String, BootError> {
+        text(path)?.ok_or_else(|| BootError::Unexpected {
+            path: path.to_owned(),
+            why: "is not there any more".to_owned(),
+        })
+    }
+}
+
+/// The variables of an environment block; `None` where it is none.
+fn environment(block: &str) -> Option<Vec<(String, String)>> {
+    let body = block.strip_prefix(HEADER)?;
+    if block.len() != SIZE {
+        return None;
+    }
+    let mut variables = Vec::new();
+    // A backslash before the end of a line or a backslash takes its meaning away.
+    let mut lines = body.split('\n');
+    while let Some(line) = lines.next() {
+        if line.starts_with('#') || line.is_empty() {
+            continue;
+        }
+        let mut line = line.to_owned();
+        while line.bytes().rev().take_while(|b| *b == b'\\').count() % 2 == 1 {
+            line.pop();
+            line.push('\n');
+            line.push_str(lines.next()?);
+        }
+        let (name, value) = line.split_once('=')?;
+        variables.push((name.to_owned(), value.replace("\\\\", "\\")));
+    }
+    Some(variables)
+}
+
+/// Command, image and words of a line that loads a kernel.
+fn kernel_of(line: &str) -> Option<(&str, &str, &str)> {
+    let (command, rest) = line.trim_start().split_once(char::is_whitespace)?;
+    let (image, rest) = rest.trim_start().split_once(char::is_whitespace)?;
+    matches!(command, "linux" | "linux16" | "linuxefi").then_some((command, image, rest))
+}
+
+/// The lines of the entry that the running kernel was booted by: of those with its image
+/// the one with the most equal words.
+fn running(config: &str, line: &str) -> Option<Vec<String>> {
+    let here: Vec<&str> = line.split_whitespace().collect();
+    let image = here
+        .iter()
+        .find_map(|word| word.strip_prefix("BOOT_IMAGE="))?;
+    // A disk before the path, as `(hd0,gpt2)`, is not written in the configuration.
+    let image = image.rsplit(')').next().unwrap_or(image);
+    let mut best: Option<(usize, Vec<String>)> = None;
+    let mut entry: Option<Vec<String>> = None;
+    for line in config.lines() {
+        if line.trim_start().starts_with("menuentry ") {
+            entry = Some(Vec::new());
+        }
+        let Some(lines) = &mut entry else { continue };
+        lines.push(line.to_owned());
+        if line.trim() != "}" {
+            continue;
+        }
+        let lines = entry.take().unwrap_or_default();
+        let words = (lines.iter().filter_map(|line| kernel_of(line)))
+            .find(|(_, of, _)| *of == image)
+            .map(|(_, _, words)| words);
+        if let Some(words) = words {
+            let other = |word: &&str| !here.contains(word) && !word.starts_with('$');
+            let others = words.split_whitespace().filter(other).count();
+            if best.as_ref().is_none_or(|(least, _)| others < *least) {
+                best = Some((others, lines));
+            }
+        }
+    }
+    best.map(|(_, lines)| lines)
+}

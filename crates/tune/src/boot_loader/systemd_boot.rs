@@ -1,0 +1,104 @@
+//! systemd-boot: an entry is a file (Boot Loader Specification, type 1), and
+//! `bootctl set-oneshot` chooses it for one boot.
+
+use punctual_host::Host;
+use punctual_model::WrittenFile;
+
+use super::{BootEntry, BootError, RunProgram, below, file, text, words};
+
+/// The variables of the Boot Loader Interface.
+const VARIABLES: &str = "/sys/firmware/efi/efivars";
+const VENDOR: &str = "4a67b082-0a4c-41cf-b6c7-440b29bb8c4f";
+
+/// Where the partition with the entries is mounted.
+const PARTITIONS: [&str; 3] = ["/boot", "/efi", "/boot/efi"];
+
+/// systemd-boot, as it booted the running kernel.
+#[derive(Clone, Debug)]
+pub struct SystemdBoot {
+    /// The folder of entries.
+    folder: String,
+    /// The text of the running kernel's entry.
+    entry: String,
+}
+
+impl SystemdBoot {
+    pub(super) fn detect(host: &Host) -> Result<Self, String> {
+        let loader = variable(host, "LoaderInfo").ok_or("it did not boot this machine")?;
+        if !loader.starts_with("systemd-boot") {
+            return Err(format!("{loader} booted this machine"));
+        }
+        let selected = variable(host, "LoaderEntrySelected").ok_or("the entry is not known")?;
+        if selected.contains('/') {
+            return Err(format!("'{selected}' is no name of an entry"));
+        }
+        for partition in PARTITIONS {
+            let folder = format!("{partition}/loader/entries");
+            let path = below(host, &format!("{folder}/{selected}"));
+            if let Ok(Some(entry)) = text(&path) {
+                return Ok(Self { folder, entry });
+            }
+        }
+        Err(format!("no file of the entry {selected}"))
+    }
+
+    pub(super) fn entries(
+        &self,
+        host: &Host,
+        entries: &[BootEntry],
+    ) -> Result<Vec<WrittenFile>, BootError> {
+        let made = entries.iter().map(|entry| {
+            let path = format!("{}/{}.conf", self.folder, entry.id);
+            file(host, &path, |_| self.entry_of(entry))
+        });
+        made.collect()
+    }
+
+    /// The running kernel's entry with another name and other words.
+    fn entry_of(&self, entry: &BootEntry) -> String {
+        let mut made = format!("title punctual: {}\n", entry.title);
+        let mut options = Vec::new();
+        for line in self.entry.lines() {
+            let (key, value) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+            match key {
+                "title" | "sort-key" => {}
+                "options" => options.push(value.trim()),
+                _ => made.push_str(&format!("{line}\n")),
+            }
+        }
+        let options = words::with(&options.join(" "), &entry.words);
+        made + &format!("options {options}\n")
+    }
+}
+
+pub(super) fn choose(id: &str, run: RunProgram<'_>) -> Result<(), BootError> {
+    let name = match id.is_empty() {
+        true => String::new(),
+        false => format!("{id}.conf"),
+    };
+    run(&["bootctl", "set-oneshot", &name]).map_err(|error| BootError::Command {
+        command: format!("bootctl set-oneshot '{name}'"),
+        why: error.to_string(),
+    })
+}
+
+pub(super) fn forget(host: &Host, prefix: &str, run: RunProgram<'_>) -> Result<bool, BootError> {
+    let chosen = variable(host, "LoaderEntryOneShot");
+    let ours = chosen.is_some_and(|chosen| chosen.starts_with(prefix));
+    if ours {
+        choose("", run)?;
+    }
+    Ok(ours)
+}
+
+/// A variable: four bytes of attributes, then UTF-16 to a zero.
+fn variable(host: &Host, name: &str) -> Option<String> {
+    let path = below(host, &format!("{VARIABLES}/{name}-{VENDOR}"));
+    let bytes = punctual_files::bounded::bytes(&path, 1 << 16).ok()?;
+    let units = bytes.get(4..)?.chunks_exact(2);
+    let units: Vec<u16> = units
+        .map(|two| u16::from_le_bytes([two[0], two[1]]))
+        .take_while(|unit| *unit != 0)
+        .collect();
+    Some(String::from_utf16_lossy(&units))
+}

@@ -1,0 +1,109 @@
+//! Words of the kernel's command line.
+
+use super::BootError;
+
+/// A parameter that may stand there more than once: the one that is there stays.
+const MANY: [&str; 2] = ["console", "earlycon"];
+
+/// Refuses words that a boot loader or a shell would read in another way.
+///
+/// # Errors
+/// [`BootError::Words`].
+pub fn check_words(words: &str) -> Result<(), BootError> {
+    let refused = |why| BootError::Words {
+        words: words.to_owned(),
+        why,
+    };
+    let plain = |c: char| c.is_ascii_alphanumeric() || " _-.,=:/@+^%".contains(c);
+    match words.chars().all(plain) {
+        false => Err(refused("use letters, digits, spaces and _-.,=:/@+^% only")),
+        true if words.len() > 1_000 => Err(refused("it is longer than 1,000 bytes")),
+        true => Ok(()),
+    }
+}
+
+fn name(word: &str) -> &str {
+    word.split_once('=').map_or(word, |(name, _)| name)
+}
+
+/// A command line with further words, in place of those of the same name.
+pub(super) fn with(line: &str, words: &str) -> String {
+    let wanted: Vec<&str> = words.split_whitespace().collect();
+    let replaced = |word: &&str| {
+        !MANY.contains(&name(word)) && wanted.iter().any(|one| name(one) == name(word))
+    };
+    let kept = line.split_whitespace().filter(|word| !replaced(word));
+    let all: Vec<&str> = kept.chain(wanted.iter().copied()).collect();
+    all.join(" ")
+}
+
+/// What of the words of `arm` a command line lacks, or has of those of the `others`: the
+/// machine did not come up as asked for. `usual` is the command line without any of them.
+pub fn differs(line: &str, arm: &str, others: &[&str], usual: &str) -> Option<String> {
+    let there: Vec<&str> = line.split_whitespace().collect();
+    let wanted: Vec<&str> = arm.split_whitespace().collect();
+    for word in &wanted {
+        let last = there.iter().rev().find(|one| name(one) == name(word));
+        let many = MANY.contains(&name(word)) && there.contains(word);
+        if last != Some(word) && !many {
+            return Some(match last {
+                Some(last) => format!("{last} instead of {word}"),
+                None => format!("without {word}"),
+            });
+        }
+    }
+    let usual: Vec<&str> = usual.split_whitespace().collect();
+    let foreign = others.iter().flat_map(|other| other.split_whitespace());
+    let mut foreign = foreign.filter(|word| !wanted.contains(word) && !usual.contains(word));
+    foreign
+        .find(|word| there.contains(word))
+        .map(|word| format!("with {word}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_replace_those_of_the_same_name() {
+        assert_eq!(
+            with("root=/dev/sda1 ro preempt=full quiet", "preempt=lazy nosmt"),
+            "root=/dev/sda1 ro quiet preempt=lazy nosmt"
+        );
+        assert_eq!(
+            with("console=tty0 quiet", "console=ttyS0 quiet"),
+            "console=tty0 console=ttyS0 quiet"
+        );
+        assert_eq!(with("ro quiet", ""), "ro quiet");
+        for wrong in ["a'b", "a b;c", "$x", "a\nb", "{"] {
+            assert!(check_words(wrong).is_err(), "{wrong}");
+        }
+        assert!(check_words("preempt=full isolcpus=domain,2-3").is_ok());
+    }
+
+    #[test]
+    fn a_boot_with_other_words_is_known() {
+        let usual = "BOOT_IMAGE=/vmlinuz ro quiet";
+        let others = ["preempt=lazy"];
+        let as_asked = "BOOT_IMAGE=/vmlinuz ro quiet preempt=full";
+        assert_eq!(differs(as_asked, "preempt=full", &others, usual), None);
+        assert_eq!(
+            differs("ro preempt=lazy", "preempt=full", &others, usual).as_deref(),
+            Some("preempt=lazy instead of preempt=full")
+        );
+        assert_eq!(
+            differs(usual, "preempt=full", &others, usual).as_deref(),
+            Some("without preempt=full")
+        );
+        // The usual command line, of which the other arm has more.
+        assert_eq!(differs(usual, "", &others, usual), None);
+        assert_eq!(
+            differs("ro preempt=lazy", "", &others, usual).as_deref(),
+            Some("with preempt=lazy")
+        );
+        assert_eq!(
+            differs("a=1 a=2", "a=1", &[], usual).as_deref(),
+            Some("a=2 instead of a=1")
+        );
+    }
+}
