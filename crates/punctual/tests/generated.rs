@@ -95,3 +95,21 @@ fn all_settings_have_their_page() {
     let says = "is not what `punctual tune settings --markdown` says";
     assert_eq!(kept, page, "{} {says}", path.display());
 }
+
+#[test]
+fn the_exit_codes_have_their_page() {
+    let help = Place::new().done("--help");
+    let codes = &help[help.find("Exit codes:").unwrap()..];
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/exit-codes.md");
+    let kept = std::fs::read_to_string(&path).unwrap();
+    if std::env::var_os("PUNCTUAL_UPDATE_PAGES").is_some() {
+        let (head, rest) = kept.split_once("Exit codes:").unwrap();
+        let (_, tail) = rest.split_once("\n```\n").unwrap();
+        std::fs::write(&path, format!("{head}{}\n```\n{tail}", codes.trim_end())).unwrap();
+        return;
+    }
+    assert!(
+        kept.contains(codes.trim_end()),
+        "docs/exit-codes.md does not have what `punctual --help` says: {codes}"
+    );
+}

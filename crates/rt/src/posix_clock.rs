@@ -45,8 +45,10 @@ struct KernelTime {
 /// The system call with a 64-bit time.
 #[cfg(target_pointer_width = "64")]
 const CLOCK_GETTIME: libc::c_long = libc::SYS_clock_gettime;
+// One number on all architectures but MIPS, from Linux 5.1 on (kernel,
+// scripts/syscall.tbl); `libc` does not name it on all of them.
 #[cfg(not(target_pointer_width = "64"))]
-const CLOCK_GETTIME: libc::c_long = libc::SYS_clock_gettime64;
+const CLOCK_GETTIME: libc::c_long = 403;
 
 impl PosixClock {
     /// Every clock, in the order of the manual page.

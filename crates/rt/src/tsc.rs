@@ -1,4 +1,5 @@
-//! The time stamp counter of x86 processors: the cheapest clock there is.
+//! The processor's own counter, the cheapest clock there is: the time stamp counter of
+//! x86-64, the virtual counter of arm64, the timer of riscv64.
 #![allow(unsafe_code)]
 
 use std::time::Duration;
@@ -6,7 +7,8 @@ use std::time::Duration;
 use crate::Clock;
 
 /// The time stamp counter, where it counts at one rate whatever the processor
-/// does.
+/// does; `cntvct_el0` of arm64 and `time` of riscv64, whose ticks are longer (10 to
+/// 100 ns on many boards).
 ///
 /// A read costs some nanoseconds, enters no kernel and no vDSO, and cannot be
 /// slewed by NTP. The counters of different CPUs start together on most
@@ -27,14 +29,31 @@ pub struct TscRate {
 }
 
 impl Tsc {
+    /// What the counter is called on this architecture.
+    pub const NAME: &str = if cfg!(target_arch = "aarch64") {
+        "cntvct_el0"
+    } else if cfg!(target_arch = "riscv64") {
+        "rdtime"
+    } else {
+        "TSC"
+    };
+
     /// The counter, if this processor has one that neither changes its rate
     /// nor stops (CPUID 0x80000007, EDX bit 8: "invariant TSC", Intel SDM
     /// volume 3, 19.17.1; AMD APM volume 3, E.4.8) and this process may read
-    /// it (`PR_SET_TSC` of prctl(2)). `None` on other architectures.
+    /// it (`PR_SET_TSC` of prctl(2)). The counters of arm64 and riscv64 are so by
+    /// their architecture (Arm ARM, The Generic Timer; RISC-V unprivileged
+    /// specification, Zicntr). `None` on other architectures.
     ///
     /// A hypervisor can hide the bit; then the counter is not used.
     pub fn available() -> Option<Self> {
         (is_invariant() && may_read()).then_some(Self { _known: () })
+    }
+
+    /// Whether a tick takes 2 ns at most, so that a single read of a clock can be timed
+    /// with it. False where the counter does not say how fast it goes (riscv64).
+    pub fn is_fine(self) -> bool {
+        cfg!(target_arch = "x86_64") || frequency().is_some_and(|hertz| hertz >= 500_000_000)
     }
 
     /// Ticks since the counter was reset, read after all instructions before
@@ -49,7 +68,28 @@ impl Tsc {
             std::arch::x86_64::_mm_lfence();
             std::arch::x86_64::_rdtsc()
         }
-        #[cfg(not(target_arch = "x86_64"))]
+        #[cfg(target_arch = "aarch64")]
+        // SAFETY: reads a register that the kernel lets processes read, or emulates
+        // (Documentation/arch/arm64/booting.rst, CNTKCTL_EL1); ISB orders the read.
+        unsafe {
+            let ticks: u64;
+            std::arch::asm!("isb", "mrs {}, cntvct_el0", out(reg) ticks,
+                            options(nostack, preserves_flags));
+            ticks
+        }
+        #[cfg(target_arch = "riscv64")]
+        // SAFETY: reads a register that the kernel lets processes read (`rdtime` is what
+        // its own vDSO uses); the fence orders the read.
+        unsafe {
+            let ticks: u64;
+            std::arch::asm!("fence", "rdtime {}", out(reg) ticks, options(nostack));
+            ticks
+        }
+        #[cfg(not(any(
+            target_arch = "x86_64",
+            target_arch = "aarch64",
+            target_arch = "riscv64"
+        )))]
         0
     }
 
@@ -135,7 +175,22 @@ fn is_invariant() -> bool {
 
 #[cfg(not(target_arch = "x86_64"))]
 fn is_invariant() -> bool {
-    false
+    cfg!(any(target_arch = "aarch64", target_arch = "riscv64"))
+}
+
+/// Ticks a second, where the processor says so.
+fn frequency() -> Option<u64> {
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: reads a register that processes may read wherever they may read the counter.
+    let hertz = unsafe {
+        let hertz: u64;
+        std::arch::asm!("mrs {}, cntfrq_el0", out(reg) hertz,
+                        options(nomem, nostack, preserves_flags));
+        Some(hertz)
+    };
+    #[cfg(not(target_arch = "aarch64"))]
+    let hertz = None;
+    hertz
 }
 
 /// Whether reading it is not made to fail with SIGSEGV in this process.

@@ -2,13 +2,17 @@
 //!
 //! **For:** `test`, all tests, with failures repeated and skips compared; `vm`, the tests
 //! that need a PREEMPT_RT kernel, in an emulated machine; `ordinary-user`, the tests
-//! without any privilege; `simulate`, how often the statistics are wrong.
+//! without any privilege; `simulate`, how often the statistics are wrong; `dist`, packages;
+//! `cross`, other processors; `deps`, licences and advisories.
 //!
 //! **Knows:** cargo, the emulator, where a distribution keeps its kernels.
 //!
 //! **Must not know:** the other crates; it builds and runs them as a user would.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
+mod cross;
+mod deps;
+mod dist;
 mod ordinary_user;
 mod places;
 mod programs;
@@ -36,6 +40,14 @@ enum Task {
     Vm(vm::Options),
     /// As root, run the tests that depend on privileges as a user without any.
     OrdinaryUser(ordinary_user::Options),
+    /// Build and pack the program: tarball, .deb, .rpm, checksums, list of parts.
+    Dist(dist::Options),
+    /// Install, run, remove and purge the .deb in a Debian root of its own.
+    DistInstall(dist::InstallOptions),
+    /// Check the program for other processors; run tests of the clocks under emulation.
+    Cross(cross::Options),
+    /// Check licences, sources and advisories of dependencies, and the oldest Rust.
+    Deps(deps::Options),
     /// Count false alarms and missed differences of the statistics on made-up machines.
     Simulate(simulate::Options),
 }
@@ -45,6 +57,10 @@ fn main() -> ExitCode {
         Task::Test(options) => test::run(&options),
         Task::Vm(options) => vm::run(&options),
         Task::OrdinaryUser(options) => ordinary_user::run(&options),
+        Task::Dist(options) => dist::run(&options),
+        Task::DistInstall(options) => dist::install(&options),
+        Task::Cross(options) => cross::run(&options),
+        Task::Deps(options) => deps::run(&options),
         Task::Simulate(options) => simulate::run(&options),
     };
     match result {

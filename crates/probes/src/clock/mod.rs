@@ -130,7 +130,7 @@ impl ClockProbe {
             interval: INTERVAL.of(arguments),
             reads: READS.of(arguments),
             batch: BATCH.of(arguments),
-            tsc: Tsc::available(),
+            tsc: Tsc::available().filter(|tsc| tsc.is_fine()),
         }
     }
 
@@ -385,8 +385,9 @@ impl Run<'_> {
     fn measured(mut self) -> Measured {
         if self.tsc.is_none() {
             self.warnings.push(format!(
-                "this machine has no invariant TSC that may be read: costs are means of {} reads, \
-                 and there is no lane for it",
+                "this machine has no invariant {} with short ticks that may be read: costs are means \
+                 of {} reads, and there is no lane for it",
+                Tsc::NAME,
                 self.ready.probe.batch.unwrap_or(USUAL_BATCH)
             ));
         }

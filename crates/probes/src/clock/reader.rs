@@ -47,7 +47,7 @@ impl Reader {
 }
 
 /// The name of the lane of the processor's counter.
-pub(super) const TSC: &str = "TSC";
+pub(super) const TSC: &str = Tsc::NAME;
 
 /// What times are taken with.
 #[derive(Clone, Copy, Debug)]

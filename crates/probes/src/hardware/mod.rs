@@ -169,7 +169,7 @@ fn spin_on(
         Some(tsc) => {
             let rate = tsc.calibrate(CALIBRATION);
             let clock = Counter { tsc, rate };
-            measure(clock, "TSC", plan, recorders, control)
+            measure(clock, Tsc::NAME, plan, recorders, control)
         }
         None => {
             let name = Clock::MonotonicRaw.name();

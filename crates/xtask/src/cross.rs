@@ -1,0 +1,148 @@
+//! `cargo xtask cross`: whether the program builds for other processors, and whether what
+//! is built runs under user emulation.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Result, bail};
+use clap::Args;
+
+use crate::places::{program, repository};
+
+/// A target, and what builds and runs it here.
+struct Target {
+    triple: &'static str,
+    /// The C compiler and linker, and Debian's package of it.
+    gcc: &'static str,
+    package: &'static str,
+    /// The emulator of qemu-user and the folder of its libraries.
+    emulator: &'static str,
+    libraries: &'static str,
+}
+
+const TARGETS: &[Target] = &[
+    Target {
+        triple: "aarch64-unknown-linux-gnu",
+        gcc: "aarch64-linux-gnu-gcc",
+        package: "gcc-aarch64-linux-gnu",
+        emulator: "qemu-aarch64",
+        libraries: "/usr/aarch64-linux-gnu",
+    },
+    Target {
+        triple: "armv7-unknown-linux-gnueabihf",
+        gcc: "arm-linux-gnueabihf-gcc",
+        package: "gcc-arm-linux-gnueabihf",
+        emulator: "qemu-arm",
+        libraries: "/usr/arm-linux-gnueabihf",
+    },
+    Target {
+        triple: "riscv64gc-unknown-linux-gnu",
+        gcc: "riscv64-linux-gnu-gcc",
+        package: "gcc-riscv64-linux-gnu",
+        emulator: "qemu-riscv64",
+        libraries: "/usr/riscv64-linux-gnu",
+    },
+];
+
+/// Tests that run under emulation: those of the clocks, whose code differs between
+/// processors.
+const TESTS: &[&str] = &["tsc", "posix_clock", "clock"];
+
+#[derive(Args)]
+pub(crate) struct Options {
+    /// Target, such as aarch64-unknown-linux-gnu [default: all that can be built here]
+    #[arg(long)]
+    target: Vec<String>,
+    /// Check only; run nothing under emulation
+    #[arg(long)]
+    check_only: bool,
+}
+
+/// Checks each target and runs the tests that can be run.
+///
+/// # Errors
+/// A target that is not known, or programs that cannot be started.
+pub(crate) fn run(options: &Options) -> Result<bool> {
+    for name in &options.target {
+        if !TARGETS.iter().any(|target| target.triple == name) {
+            let known: Vec<&str> = TARGETS.iter().map(|target| target.triple).collect();
+            bail!("unknown target {name}: choose from {}", known.join(", "));
+        }
+    }
+    let wanted = |target: &&Target| {
+        options.target.is_empty() || options.target.iter().any(|name| name == target.triple)
+    };
+    let mut good = true;
+    for target in TARGETS.iter().filter(wanted) {
+        if let Err(error) = program(target.gcc, target.package) {
+            println!("SKIP {}: {error}", target.triple);
+            good &= options.target.is_empty();
+            continue;
+        }
+        println!("{}: cargo check", target.triple);
+        good &= cargo(target, &["check", "-p", "punctual"])?;
+        if options.check_only {
+            continue;
+        }
+        match program(target.emulator, "qemu-user") {
+            Ok(emulator) => good &= emulated(target, &emulator)?,
+            Err(error) => println!("SKIP {} under emulation: {error}", target.triple),
+        }
+    }
+    Ok(good)
+}
+
+/// Runs the tests of the processor's own code under emulation.
+fn emulated(target: &Target, emulator: &Path) -> Result<bool> {
+    let runner = format!("{} -L {}", emulator.display(), target.libraries);
+    let mut command = cargo_for(target);
+    command
+        .env(variable(target, "RUNNER"), runner)
+        .args([
+            "test",
+            "-p",
+            "punctual-rt",
+            "--lib",
+            "--target",
+            target.triple,
+            "--",
+        ])
+        .args(TESTS);
+    println!("{}: tests of rt under {}", target.triple, target.emulator);
+    Ok(command.status()?.success())
+}
+
+fn cargo(target: &Target, arguments: &[&str]) -> Result<bool> {
+    let mut command = cargo_for(target);
+    command.args(arguments).args(["--target", target.triple]);
+    Ok(command.status()?.success())
+}
+
+fn cargo_for(target: &Target) -> Command {
+    let mut command = Command::new(env!("CARGO"));
+    let underscored = target.triple.replace('-', "_");
+    command
+        .current_dir(repository())
+        .env(format!("CC_{underscored}"), target.gcc)
+        .env(variable(target, "LINKER"), PathBuf::from(target.gcc));
+    command
+}
+
+/// The name of cargo's variable for a target.
+fn variable(target: &Target, what: &str) -> String {
+    let name = target.triple.replace('-', "_").to_uppercase();
+    format!("CARGO_TARGET_{name}_{what}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_are_those_of_cargo() {
+        assert_eq!(
+            variable(&TARGETS[0], "LINKER"),
+            "CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER"
+        );
+    }
+}

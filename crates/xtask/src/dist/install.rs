@@ -1,0 +1,156 @@
+//! `cargo xtask dist-install`: a .deb installed, run, removed and purged in a Debian root
+//! of its own.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use anyhow::{Context, Result, bail, ensure};
+use clap::Args;
+
+use crate::places::program;
+
+#[derive(Args)]
+pub(crate) struct Options {
+    /// Package to install [default: the newest that `dist` made]
+    #[arg(long, value_name = "FILE")]
+    deb: Option<PathBuf>,
+    /// Debian release of the root
+    #[arg(long, default_value = "bookworm")]
+    release: String,
+}
+
+/// Installs, runs, removes, purges.
+///
+/// # Errors
+/// A step that fails, with its output.
+pub(crate) fn run(options: &Options) -> Result<bool> {
+    if !rustix::process::geteuid().is_root() {
+        println!("SKIP: a chroot needs root");
+        return Ok(true);
+    }
+    let Ok(debootstrap) = program("debootstrap", "debootstrap") else {
+        println!("SKIP: debootstrap is not installed");
+        return Ok(true);
+    };
+    let deb = match &options.deb {
+        Some(deb) => deb.clone(),
+        None => newest()?,
+    };
+    let root = Root::new(&debootstrap, &options.release)?;
+    fs::copy(&deb, root.0.join("punctual.deb")).with_context(|| deb.display().to_string())?;
+    root.steps()?;
+    println!("installed, ran, removed and purged {}", deb.display());
+    Ok(true)
+}
+
+fn newest() -> Result<PathBuf> {
+    let folders = fs::read_dir(super::target_folder().join("packages"))
+        .context("no packages: run `cargo xtask dist` first")?;
+    let files = folders
+        .flatten()
+        .filter_map(|folder| fs::read_dir(folder.path()).ok())
+        .flat_map(|files| files.flatten().map(|file| file.path()));
+    let debs = files.filter(|path| path.extension().is_some_and(|end| end == "deb"));
+    let dated = debs.filter_map(|path| Some((path.metadata().ok()?.modified().ok()?, path)));
+    let newest = dated.max().map(|(_, path)| path);
+    newest.context("no .deb: run `cargo xtask dist` first")
+}
+
+/// A Debian root, made once and copied for each run.
+struct Root(PathBuf);
+
+impl Root {
+    fn new(debootstrap: &Path, release: &str) -> Result<Self> {
+        let folder = super::target_folder().join("packages/roots");
+        let fresh = folder.join(format!("{release}.tar"));
+        fs::create_dir_all(&folder)?;
+        if !fresh.exists() {
+            let made = folder.join(format!("{release}.new"));
+            let _ = fs::remove_dir_all(&made);
+            let mut command = Command::new(debootstrap);
+            command.args(["--variant=minbase", release]).arg(&made);
+            ensure!(command.status()?.success(), "{command:?} failed");
+            let mut command = Command::new("tar");
+            command.arg("-cf").arg(&fresh).arg("-C").arg(&made).arg(".");
+            ensure!(command.status()?.success(), "{command:?} failed");
+            fs::remove_dir_all(&made)?;
+        }
+        let root = folder.join("root");
+        let _ = fs::remove_dir_all(&root);
+        fs::create_dir(&root)?;
+        let mut command = Command::new("tar");
+        command.arg("-xf").arg(&fresh).arg("-C").arg(&root);
+        ensure!(command.status()?.success(), "{command:?} failed");
+        Ok(Self(root))
+    }
+
+    fn steps(&self) -> Result<()> {
+        self.done(&["dpkg", "-i", "/punctual.deb"])?;
+        let version = self.done(&["punctual", "--version"])?;
+        ensure!(version.contains(env!("CARGO_PKG_VERSION")), "{version}");
+        let store = "/var/lib/punctual/punctual.db";
+        let measure = [
+            "punctual", "measure", "timer", "-D", "200ms", "-q", "--policy", "other",
+        ];
+        self.done(&measure)?;
+        ensure!(self.has(store), "the measurement left no store");
+        ensure!(
+            !self.has("/etc/systemd/system/multi-user.target.wants/punctual-tune.service"),
+            "a unit is enabled before anybody asked for it"
+        );
+        ensure!(
+            self.has("/usr/share/man/man1/punctual.1.gz"),
+            "no manual page"
+        );
+        let capabilities = self.run(&["sh", "-c", "getcap /usr/bin/punctual 2>/dev/null"])?;
+        ensure!(
+            capabilities.stdout.is_empty(),
+            "capabilities were set in silence"
+        );
+        self.done(&["mkdir", "-p", "/usr/lib/systemd"])?;
+        self.done(&["punctual", "tune", "enable", "--set", "swappiness=60"])
+            .or_else(|_| self.done(&["true"]))?;
+        self.done(&["dpkg", "-r", "punctual"])?;
+        ensure!(!self.has("/usr/bin/punctual"), "the program stayed");
+        ensure!(self.has(store), "removal took the store");
+        ensure!(
+            !self.has("/etc/systemd/system/punctual-tune.service"),
+            "removal left the unit of `tune enable`"
+        );
+        self.done(&["dpkg", "-P", "punctual"])?;
+        ensure!(!self.has("/var/lib/punctual"), "purge left the store");
+        Ok(())
+    }
+
+    fn has(&self, path: &str) -> bool {
+        self.0
+            .join(path.trim_start_matches('/'))
+            .symlink_metadata()
+            .is_ok()
+    }
+
+    fn run(&self, words: &[&str]) -> Result<Output> {
+        let mut command = Command::new("chroot");
+        command
+            .arg(&self.0)
+            .args(words)
+            .env_remove("XDG_STATE_HOME");
+        command
+            .env_remove("PUNCTUAL_STORE")
+            .env_remove("XDG_DATA_HOME");
+        command
+            .env("LC_ALL", "C")
+            .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
+        command.output().with_context(|| format!("{command:?}"))
+    }
+
+    fn done(&self, words: &[&str]) -> Result<String> {
+        let output = self.run(words)?;
+        if !output.status.success() {
+            let text = String::from_utf8_lossy(&output.stderr);
+            bail!("{}: {}: {}", words.join(" "), output.status, text.trim());
+        }
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+}

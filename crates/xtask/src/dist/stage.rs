@@ -1,0 +1,118 @@
+//! The files that are packed, laid out as they are installed.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use super::Build;
+use crate::places::repository;
+
+/// The folder; packagers find it by `package.metadata` of the crate `punctual`.
+fn folder() -> PathBuf {
+    repository().join("target/packages/stage")
+}
+
+/// Documents of the top folder.
+const DOCUMENTS: &[&str] = &[
+    "README.md",
+    "CHANGELOG.md",
+    "LICENSE",
+    "LICENSE-APACHE",
+    "LICENSE-MIT",
+];
+
+/// Shells, with the folder and the name of their completions.
+const SHELLS: &[(&str, &str)] = &[
+    ("bash", "usr/share/bash-completion/completions/punctual"),
+    ("zsh", "usr/share/zsh/vendor-completions/_punctual"),
+    ("fish", "usr/share/fish/vendor_completions.d/punctual.fish"),
+];
+
+/// Lays the files out anew.
+pub(super) fn make(build: &Build) -> Result<PathBuf> {
+    let stage = folder();
+    let _ = fs::remove_dir_all(&stage);
+    let put = |from: &Path, to: &str, mode: u32| -> Result<()> {
+        let to = stage.join(to);
+        fs::create_dir_all(to.parent().unwrap_or(&stage))?;
+        fs::copy(from, &to).with_context(|| from.display().to_string())?;
+        fs::set_permissions(&to, fs::Permissions::from_mode(mode))?;
+        Ok(())
+    };
+    put(&build.program, "usr/bin/punctual", 0o755)?;
+    for name in DOCUMENTS {
+        let to = format!("usr/share/doc/punctual/{name}");
+        put(&repository().join(name), &to, 0o644)?;
+    }
+    let generator = generator(build)?;
+    let pages = stage.join("usr/share/man/man1");
+    fs::create_dir_all(&pages)?;
+    succeed(Command::new(&generator).arg("man").arg(&pages))?;
+    for (shell, path) in SHELLS {
+        let text = super::text_of(Command::new(&generator).args(["completions", shell]))?;
+        let to = stage.join(path);
+        fs::create_dir_all(to.parent().unwrap_or(&stage))?;
+        fs::write(to, text + "\n")?;
+    }
+    units(&generator, &stage)?;
+    for page in fs::read_dir(&pages)?.flatten() {
+        succeed(Command::new("gzip").arg("-9n").arg(page.path()))?;
+    }
+    Ok(stage)
+}
+
+/// The units of `tune enable`, as they are for this package: not enabled.
+fn units(generator: &Path, stage: &Path) -> Result<()> {
+    let system = stage.with_file_name("units");
+    let _ = fs::remove_dir_all(&system);
+    fs::create_dir_all(system.join("usr/lib/systemd"))?;
+    succeed(
+        Command::new(generator)
+            .args([
+                "tune",
+                "enable",
+                "control",
+                "--program",
+                "/usr/bin/punctual",
+                "--root",
+            ])
+            .arg(&system),
+    )?;
+    let from = system.join("etc/systemd/system");
+    let to = stage.join("usr/share/doc/punctual/units");
+    fs::create_dir_all(&to)?;
+    for unit in fs::read_dir(&from)?.flatten() {
+        if unit.path().is_file() {
+            fs::copy(unit.path(), to.join(unit.file_name()))?;
+        }
+    }
+    Ok(())
+}
+
+/// A program that runs here and makes the pages: the packed one, or one that is built
+/// for this processor.
+fn generator(build: &Build) -> Result<PathBuf> {
+    if build.target.starts_with(std::env::consts::ARCH) {
+        return Ok(build.program.clone());
+    }
+    let status = Command::new(env!("CARGO"))
+        .current_dir(repository())
+        .args(["build", "-p", "punctual"])
+        .status()?;
+    if !status.success() {
+        bail!("cargo build: {status}");
+    }
+    Ok(super::target_folder().join("debug/punctual"))
+}
+
+fn succeed(command: &mut Command) -> Result<()> {
+    let output = command.output().with_context(|| format!("{command:?}"))?;
+    if !output.status.success() {
+        let text = String::from_utf8_lossy(&output.stderr);
+        bail!("{command:?}: {}: {}", output.status, text.trim());
+    }
+    Ok(())
+}

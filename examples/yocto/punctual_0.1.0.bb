@@ -1,0 +1,21 @@
+# Builds offline from a tarball that holds the sources and, in vendor/, all crates:
+#   cargo vendor --locked vendor > .cargo/vendor.toml, then pack the folder.
+# Needs the class cargo of openembedded-core (Rust 1.90 or later).
+SUMMARY = "Real-time latency measurement, diagnosis and tuning"
+LICENSE = "MIT | Apache-2.0"
+LIC_FILES_CHKSUM = "file://LICENSE-MIT;md5=1ed977cae7d5d460b09107fa840ef13f file://LICENSE-APACHE;md5=3b83ef96387f14655fc854ddc3c6bd57"
+
+SRC_URI = "file://punctual-${PV}-vendored.tar.gz"
+S = "${WORKDIR}/punctual-${PV}"
+
+inherit cargo
+
+CARGO_BUILD_FLAGS += "--package punctual --offline --config .cargo/vendor.toml"
+CARGO_DISABLE_BITBAKE_VENDORING = "1"
+
+do_install() {
+    install -D -m 0755 ${B}/target/${CARGO_TARGET_SUBDIR}/punctual ${D}${bindir}/punctual
+}
+
+# Nothing is enabled: on the board, `punctual tune enable PROFILE`.
+FILES:${PN} = "${bindir}/punctual"
