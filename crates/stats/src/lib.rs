@@ -69,6 +69,7 @@ pub mod screening;
 mod sentence;
 pub mod sequential;
 mod shortfalls;
+pub mod tail;
 
 pub use blocks::LEAST_BLOCKS;
 pub use compare::{compare, compare_runs};

@@ -28,6 +28,7 @@ mod probes;
 mod report;
 mod schema;
 mod select;
+mod serve_guard;
 mod serve_load;
 mod serve_partner;
 mod show;
@@ -108,6 +109,7 @@ pub(crate) const VERBS: &[Verb] = &[
     schema::VERB,
     completions::VERB,
     man::VERB,
+    serve_guard::VERB,
     serve_load::VERB,
     serve_partner::VERB,
     hold_latency::VERB,

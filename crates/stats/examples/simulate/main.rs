@@ -4,11 +4,17 @@
 #![allow(clippy::print_stdout)]
 
 mod comparisons;
+mod experiments;
 mod machines;
 
 fn main() {
     let machines: u64 = (std::env::args().nth(1))
         .and_then(|number| number.parse().ok())
         .unwrap_or(2_000);
-    comparisons::print(machines);
+    let only = std::env::args().nth(2);
+    if only.as_deref() != Some("experiments") {
+        comparisons::print(machines);
+        println!();
+    }
+    experiments::print(machines);
 }
