@@ -7,6 +7,9 @@ use crate::sentence;
 use crate::stretch::Stretch;
 use crate::walk::walk;
 
+/// Said of an outlier that is no fault of the application or the machine.
+const BY_OBSERVER: &str = " This program caused it, by recording the events.";
+
 /// The time between the expected and the actual one by cause, as stretches:
 /// without gaps, in order, none empty. What is drawn in a picture.
 pub fn segments(window: &Window) -> Vec<Segment> {
@@ -33,13 +36,25 @@ pub fn blame(window: &Window) -> Blame {
             .filter(|one| one.cause.source == sum.of.source);
         own.max_by_key(|one| one.length())
     });
+    let mut sentence = sentence::of(window, &shares, largest, moved);
+    if sum.is_some_and(|(sum, _)| sum.of.source.is_of(&window.evidence.observer)) {
+        sentence.push_str(BY_OBSERVER);
+    }
     Blame {
         culprit_end_ns: longest.map(|stretch| stretch.to),
         culprit: largest.map_or_else(|| "nothing".to_owned(), culprit_name),
-        sentence: sentence::of(window, &shares, largest, moved),
+        sentence,
         events_lost: window.lost,
         shares,
     }
+}
+
+/// Whether the program that recorded the events took the largest share itself.
+pub fn is_by_observer(window: &Window) -> bool {
+    let (stretches, _) = walk(window);
+    let sums = sums(&stretches);
+    let largest = sums.iter().rev().max_by_key(|sum| sum.ns);
+    largest.is_some_and(|sum| sum.of.source.is_of(&window.evidence.observer))
 }
 
 /// The share that is the culprit.

@@ -3,6 +3,8 @@
 
 use punctual_model::{Comm, KernelPriority, Nanos, Task, Text, Vector};
 
+use crate::job::{Awaited, Device, Leaf};
+
 /// What a stretch of time is spent on, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Cause {
@@ -83,9 +85,33 @@ pub(crate) enum Source {
     Throttled(Limit),
     PageFault,
     OwnWork,
+    /// The victim itself, in user space.
+    UserSpace,
+    /// The victim itself, in a system call of this name.
+    SystemCall(Text),
+    /// The victim sleeps until its own timer.
+    OwnSleep,
+    /// The victim waits for a device.
+    Device(Device),
+    /// The victim waits for another thread.
+    Awaited(Awaited),
     Scheduling,
     ReturnToUser,
     Unexplained(Unknown),
+}
+
+impl Source {
+    /// Whether one of these threads takes the time.
+    pub(crate) fn is_of(&self, threads: &[u32]) -> bool {
+        match self {
+            Self::Thread(_, name) | Self::IrqsOff(name) => threads.contains(&name.pid),
+            Self::Awaited(awaited) => match &awaited.leaf {
+                Leaf::Preempted(name, _) => threads.contains(&name.pid),
+                _ => false,
+            },
+            _ => false,
+        }
+    }
 }
 
 /// What another thread has to do with it.
@@ -174,6 +200,16 @@ pub(crate) enum Detail {
     While(Ran),
     /// What an untraced gap may have been.
     Hypotheses(Ran, Disabled),
+    /// User space and the kernel cannot be distinguished.
+    UserOrKernel,
+    /// With page faults that did not have to wait.
+    Faults,
+    /// The system call that the victim sleeps in, and its first two arguments.
+    WaitsIn(Option<Text>, [u64; 2]),
+    /// Waiting for a page from a device.
+    PageFrom(Device),
+    /// By way of these threads.
+    Through(Vec<Name>),
 }
 
 /// A thread's priority, and what it did.

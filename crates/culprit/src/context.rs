@@ -235,7 +235,7 @@ impl Threads {
     /// Follows what threads do.
     pub(crate) fn apply(&mut self, event: &TraceEvent) {
         let doing = match &event.kind {
-            EventKind::SysEnter { id } => Doing::Syscall(*id),
+            EventKind::SysEnter { id, .. } => Doing::Syscall(*id),
             EventKind::PageFaultUser { .. } => Doing::PageFault { user: true },
             EventKind::PageFaultKernel { .. } => Doing::PageFault { user: false },
             EventKind::WorkqueueStart { function, .. } => Doing::Work(*function),

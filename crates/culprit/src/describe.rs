@@ -2,13 +2,14 @@
 
 use std::fmt;
 
-use punctual_model::{EventNames, Nanos, ShareKind, Task, Window, softirq_name};
+use punctual_model::{EventNames, Nanos, ShareKind, Task, Text, Window, softirq_name};
 
 use crate::cause::{
     Activity, Cause, Detail, Disabled, Limit, Missing, Name, Ran, Rank, Role, Source, Unknown,
 };
 use crate::context::UNKNOWN_PRIORITY;
 use crate::events;
+use crate::job::{Awaited, Device, Leaf, Wait};
 
 impl Cause {
     /// In which way, in words; `None` where no more is known.
@@ -37,7 +38,15 @@ impl Source {
             Self::Migration(..) => ShareKind::Migration,
             Self::Throttled(_) => ShareKind::Throttled,
             Self::PageFault => ShareKind::PageFault,
-            Self::OwnWork => ShareKind::OwnWork,
+            Self::OwnWork | Self::UserSpace => ShareKind::OwnWork,
+            Self::SystemCall(_) => ShareKind::SystemCall,
+            Self::OwnSleep => ShareKind::OwnSleep,
+            Self::Device(_) => ShareKind::Device,
+            Self::Awaited(awaited) => match awaited.wait {
+                Wait::Lock => ShareKind::LockHolder,
+                Wait::Thread => ShareKind::Waiting,
+                Wait::Page => ShareKind::PageFault,
+            },
             Self::Scheduling => ShareKind::Scheduling,
             Self::ReturnToUser => ShareKind::ReturnToUser,
             Self::Unexplained(_) => ShareKind::Unexplained,
@@ -65,6 +74,11 @@ impl Source {
             Self::Throttled(limit) => limit.to_string(),
             Self::PageFault => "page faults of its own".to_owned(),
             Self::OwnWork => "the thread itself".to_owned(),
+            Self::UserSpace => "user space".to_owned(),
+            Self::SystemCall(call) => call.to_string(),
+            Self::OwnSleep => "its own timer".to_owned(),
+            Self::Device(device) => device.to_string(),
+            Self::Awaited(awaited) => awaited.to_string(),
             Self::Scheduling => "the scheduler".to_owned(),
             Self::ReturnToUser => "switch to user space".to_owned(),
             Self::Unexplained(unknown) => unknown.to_string(),
@@ -156,10 +170,90 @@ fn detail(detail: &Detail, window: &Window) -> String {
         Detail::IdleState(state) => format!("state {state}"),
         Detail::At(address) => format!("at {}", window.symbol(*address)),
         Detail::While(ran) => ran.to_string(),
+        Detail::UserOrKernel => "user space or kernel: system calls are not recorded".to_owned(),
+        Detail::Faults => "with page faults".to_owned(),
+        Detail::WaitsIn(call, args) => waits_in(call.as_ref(), *args),
+        Detail::PageFrom(device) => format!("waiting for a page from {device}"),
+        Detail::Through(chain) => {
+            let names: Vec<String> = chain.iter().map(Name::to_string).collect();
+            format!("through {}", names.join(", "))
+        }
         Detail::Hypotheses(ran, disabled) => {
             let mut parts = vec![ran.to_string(), possible(*ran, *disabled, window)];
             parts.extend(counted(window));
             parts.join("; ")
+        }
+    }
+}
+
+/// Calls whose first argument is a file descriptor.
+const OF_DESCRIPTORS: [&str; 22] = [
+    "read",
+    "write",
+    "readv",
+    "writev",
+    "pread64",
+    "pwrite64",
+    "recvfrom",
+    "recvmsg",
+    "sendto",
+    "sendmsg",
+    "accept",
+    "accept4",
+    "connect",
+    "fsync",
+    "fdatasync",
+    "fcntl",
+    "flock",
+    "ioctl",
+    "epoll_wait",
+    "epoll_pwait",
+    "sendfile",
+    "io_uring_enter",
+];
+
+/// `in read, descriptor 5`; `futex 0x7ffe10`.
+fn waits_in(call: Option<&Text>, [first, _]: [u64; 2]) -> String {
+    match call.map(|call| &*call.0) {
+        None => "in no system call that is known".to_owned(),
+        Some("futex") => format!("futex {first:#x}"),
+        Some(call) if OF_DESCRIPTORS.contains(&call) => format!("in {call}, descriptor {first}"),
+        Some(call) => format!("in {call}"),
+    }
+}
+
+/// `low-12, which waited for mid-13, preempted by hog-14`.
+impl fmt::Display for Awaited {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (place, name) in self.chain.iter().enumerate() {
+            let before = if place > 0 { ", which waited for " } else { "" };
+            write!(f, "{before}{name}")?;
+        }
+        match &self.leaf {
+            Leaf::Ran => Ok(()),
+            Leaf::Preempted(name, prio) if prio.0 == UNKNOWN_PRIORITY => {
+                write!(f, ", preempted by {name}")
+            }
+            Leaf::Preempted(name, prio) => write!(f, ", preempted by {name} ({prio})"),
+            Leaf::NotScheduled => f.write_str(", runnable on an idle CPU"),
+            Leaf::Slept => f.write_str(", which slept until its own timer"),
+            Leaf::Asleep => f.write_str(", which slept"),
+            Leaf::Device(device) => write!(f, ", which waited for {device}"),
+            Leaf::Stopped => f.write_str(", which was stopped"),
+            Leaf::Unknown => f.write_str(", of which no event was seen"),
+        }
+    }
+}
+
+impl fmt::Display for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Disk(dev) => write!(f, "disk {}", punctual_model::disk_name(*dev)),
+            Self::Irq(irq, name) if name.0.is_empty() => write!(f, "interrupt {irq}"),
+            Self::Irq(irq, name) => write!(f, "interrupt {name} ({irq})"),
+            Self::Vector(name) => f.write_str(name),
+            Self::Softirq(vec) => write!(f, "softirq {}", softirq_name(*vec)),
+            Self::Interrupt => f.write_str("an interrupt"),
         }
     }
 }

@@ -8,4 +8,5 @@ pub(crate) const IRQ: &str = "irq:irq_handler_entry";
 pub(crate) const VECTORS: &str = "irq_vectors:*_entry";
 pub(crate) const IRQS_OFF: &str = "preemptirq:irq_disable";
 pub(crate) const FAULT: &str = "exceptions:page_fault_user";
+pub(crate) const SYS_ENTER: &str = "raw_syscalls:sys_enter";
 pub(crate) const NMI: &str = "nmi:nmi_handler";

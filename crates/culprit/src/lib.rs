@@ -41,6 +41,7 @@ mod describe;
 mod events;
 mod finder;
 mod gap;
+mod job;
 mod judge;
 mod lane;
 mod noise;
@@ -53,7 +54,10 @@ mod throttle;
 mod victim;
 mod walk;
 
-pub use blame::{blame, segments};
+pub use blame::{blame, is_by_observer, segments};
 pub use finder::{Late, LateWakeUps, Wait, WithoutEnd};
+pub use job::{
+    Call, CallKind, FoundRelease, Job, JobFinder, JobSeen, SeenWaits, keep_concerned, lanes,
+};
 pub use period::find_period;
 pub use tally::Tally;

@@ -24,7 +24,10 @@ pub(crate) fn of(
         "{} {}: {}",
         subject(window),
         predicate(window),
-        clause(largest)
+        match window.delay {
+            Delay::Job => clause_of_job(largest),
+            _ => clause(largest),
+        }
     );
     let others = besides(shares, largest, latency);
     if !others.is_empty() {
@@ -51,6 +54,7 @@ fn predicate(window: &Window) -> String {
     let latency = window.latency();
     match window.delay {
         Delay::Step => format!("took {latency}"),
+        Delay::Job => format!("took {latency} for a job"),
         Delay::Timer | Delay::Call | Delay::Wakeup | Delay::Taken => format!("was {latency} late"),
     }
 }
@@ -59,7 +63,7 @@ fn subject(window: &Window) -> String {
     let victim = &window.victim;
     match window.delay {
         Delay::Timer => format!("CPU {}", victim.cpu),
-        Delay::Call | Delay::Step | Delay::Wakeup | Delay::Taken => {
+        Delay::Call | Delay::Step | Delay::Wakeup | Delay::Taken | Delay::Job => {
             format!("{}-{} on CPU {}", victim.comm, victim.tid, victim.cpu)
         }
     }
@@ -95,6 +99,9 @@ fn brief(share: &Share) -> String {
         ShareKind::IdleExit => format!("{ns} waking {who} from idle"),
         ShareKind::Migration => format!("{ns} moving {who}"),
         ShareKind::Throttled => format!("{ns} throttled"),
+        ShareKind::SystemCall => format!("{ns} in {who}"),
+        ShareKind::Device => format!("{ns} waiting for {who}"),
+        ShareKind::OwnSleep => format!("{ns} asleep until {who}"),
         kind => format!("{ns} {} {who}", kind.name()),
     }
 }
@@ -159,9 +166,28 @@ fn clause(share: &Share) -> String {
         ShareKind::Throttled => format!("throttled for {ns} while runnable: {who}{comma}"),
         ShareKind::PageFault => format!("{who} took {ns}{times}{comma}"),
         ShareKind::OwnWork => format!("{who} was at work for {ns}{comma}"),
+        ShareKind::SystemCall => format!("it was in {who} for {ns}{times}"),
+        ShareKind::Device => format!("it waited {ns} for {who}{times}{comma}"),
+        ShareKind::OwnSleep => format!("it slept {ns} until {who}{times}{comma}"),
         ShareKind::Scheduling => format!("the scheduler took {ns}"),
         ShareKind::ReturnToUser => format!("the way back to user space took {ns}"),
         ShareKind::Unexplained => format!("{ns} are unexplained: {who}{comma}"),
+    }
+}
+
+/// The same of a job, in which the thread has work of its own to do.
+fn clause_of_job(share: &Share) -> String {
+    let (ns, who) = (share.ns, &share.who);
+    let inside = share.detail.as_deref();
+    let inside = inside.map_or(String::new(), |detail| format!(" ({detail})"));
+    match share.kind {
+        ShareKind::OwnWork if who == "user space" => {
+            format!("it computed for {ns} in user space{inside}")
+        }
+        ShareKind::LockHolder => format!("it waited {ns} for a lock{inside} held by {who}"),
+        ShareKind::Waiting => format!("it waited {ns}{inside} for {who}"),
+        ShareKind::PageFault => format!("it waited {ns} in page faults{inside}: {who}"),
+        _ => clause(share),
     }
 }
 

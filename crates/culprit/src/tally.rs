@@ -120,14 +120,41 @@ impl Tally {
     }
 }
 
-/// What a share is known by over a run: of a thread its name without its ID.
+/// What a share is known by over a run: of threads their names without their IDs.
 fn source(share: &Share) -> Source {
     let who = share.who.as_str();
+    if who.contains(", ") && is_chain(share.kind) {
+        return (share.kind, without_ids(who));
+    }
     let who = match who.rsplit_once('-') {
         Some((comm, pid)) if is_number(pid) && !comm.is_empty() => comm,
         _ => who,
     };
     (share.kind, who.to_owned())
+}
+
+/// Whether a share of this kind may name several threads.
+const fn is_chain(kind: ShareKind) -> bool {
+    matches!(
+        kind,
+        ShareKind::LockHolder | ShareKind::Waiting | ShareKind::PageFault
+    )
+}
+
+/// `low-12, preempted by mid-13 (nice 0)` as `low, preempted by mid (nice 0)`.
+fn without_ids(who: &str) -> String {
+    let without = |word: &str| {
+        let (name, comma) = match word.strip_suffix(',') {
+            Some(name) => (name, ","),
+            None => (word, ""),
+        };
+        match name.rsplit_once('-') {
+            Some((comm, pid)) if is_number(pid) && !comm.is_empty() => format!("{comm}{comma}"),
+            _ => word.to_owned(),
+        }
+    };
+    let words: Vec<String> = who.split(' ').map(without).collect();
+    words.join(" ")
 }
 
 fn is_number(text: &str) -> bool {

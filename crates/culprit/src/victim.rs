@@ -74,13 +74,13 @@ const QUEUED: Nanos = Nanos::from_micros(200);
 
 /// Signals that stop a thread: SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU (signal(7); the
 /// same on all architectures but MIPS, Alpha and SPARC).
-const STOP_SIGNALS: [u32; 4] = [19, 20, 21, 22];
+pub(crate) const STOP_SIGNALS: [u32; 4] = [19, 20, 21, 22];
 
 impl Thread {
     pub(crate) fn of(window: &Window, events: &[TraceEvent]) -> Self {
         let tid = window.victim.tid;
         let (state, cpu) = match window.delay {
-            Delay::Timer | Delay::Call | Delay::Step => {
+            Delay::Timer | Delay::Call | Delay::Step | Delay::Job => {
                 at_first(tid, events).unwrap_or((State::Unknown, window.victim.cpu))
             }
             // The window begins with its `sched_waking`.

@@ -3,9 +3,10 @@
 
 use std::borrow::Cow;
 
-use punctual_model::{Nanos, TraceEvent, Window};
+use punctual_model::{Delay, Nanos, TraceEvent, Window};
 
 use crate::context::Context;
+use crate::job;
 use crate::judge::{Judged, cause};
 use crate::lane::{Mark, marks};
 use crate::noise::spell_out;
@@ -17,6 +18,9 @@ use crate::victim::{State, Why};
 /// The stretches from the expected time to the actual one, without gaps, in order, none
 /// empty; and the last move of the victim since it was due, from and to.
 pub(crate) fn walk(window: &Window) -> (Vec<Stretch>, Option<(u32, u32)>) {
+    if window.delay == Delay::Job {
+        return (job::walk(window), None);
+    }
     let spelt_out = spell_out(window);
     let sorted = window.events.is_sorted_by_key(|event| event.time);
     let mut events = Cow::Borrowed(&window.events);

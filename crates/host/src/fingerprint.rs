@@ -5,6 +5,8 @@ use std::fmt::{Display, Write};
 use punctual_model::{CpuFacts, Fact, HostFacts, KernelFacts, ProcessorFacts};
 use sha2::{Digest, Sha256};
 
+use crate::root::Root;
+
 /// Bytes of the hash that are kept: sixteen hexadecimal digits.
 const KEPT: usize = 8;
 
@@ -24,7 +26,11 @@ const BOOT_LOADER_WORDS: [&str; 3] = ["BOOT_IMAGE=", "initrd=", "kexec_jump_back
 /// source of a fact or the reason of its absence. An unknown fact is part of the
 /// fingerprint, so it can differ where fewer files are readable.
 pub fn fingerprint(facts: &HostFacts) -> String {
-    Sha256::digest(canonical_text(facts))
+    digits(&canonical_text(facts))
+}
+
+fn digits(text: &str) -> String {
+    Sha256::digest(text)
         .iter()
         .take(KEPT)
         .fold(String::new(), |mut digits, byte| {
@@ -32,6 +38,15 @@ pub fn fingerprint(facts: &HostFacts) -> String {
             let _ = write!(digits, "{byte:02x}");
             digits
         })
+}
+
+/// Sixteen hexadecimal digits of a hash that no other program makes of machine-id(5);
+/// without that file the machine's name, `unknown` without both.
+pub(crate) fn machine(root: &Root) -> String {
+    match root.word("/etc/machine-id").value {
+        Some(id) => digits(&format!("punctual recordings of {id}")),
+        None => (root.word("/proc/sys/kernel/hostname").value).unwrap_or("unknown".to_owned()),
+    }
 }
 
 /// One line for each fact. The order and the words are part of the

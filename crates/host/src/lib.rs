@@ -24,9 +24,11 @@ mod error;
 mod facts;
 mod fingerprint;
 mod interrupts;
+mod lint;
 pub mod netlink;
 mod power;
 mod process;
+mod program;
 mod root;
 mod support_files;
 mod symbols;
@@ -37,7 +39,10 @@ mod topology;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use punctual_model::{CpuSet, HostFacts, InterruptRecord, Nanos, ProcessId, TaskRecord, Topology};
+use punctual_model::{
+    CpuSet, HostFacts, InterruptRecord, LintProcess, Nanos, ProcessId, TaskRecord, Topology,
+    WaitedFile,
+};
 
 pub use cgroup::{QuotaCounts, Quotas};
 pub use coalescing::{Coalescing, CoalescingError, ETHTOOL};
@@ -46,8 +51,9 @@ pub use error::HostError;
 pub use fingerprint::fingerprint;
 pub use power::PowerWatch;
 pub use process::OwnThread;
+pub use program::ProgramCode;
 pub use support_files::SupportFile;
-pub use symbols::{Symbols, system_call_name};
+pub use symbols::{Symbols, system_call_name, system_call_number};
 pub use thermal::ThermalZone;
 
 use root::Root;
@@ -201,6 +207,12 @@ impl Host {
         process::boot_id(&self.root)
     }
 
+    /// Identifier of this installation for recordings: a hash of machine-id(5), which
+    /// itself is not to be shown to others; the machine's name where there is none.
+    pub fn machine(&self) -> String {
+        fingerprint::machine(&self.root)
+    }
+
     /// Names of the namespaces that numbers and start times of processes belong to
     /// (`/proc/self/ns`): in another one they mean other processes, or none.
     pub fn namespaces(&self) -> Option<String> {
@@ -240,6 +252,12 @@ impl Host {
     /// where there is no such process.
     pub fn threads_of(&self, pid: u32) -> Vec<(u32, String)> {
         tasks::threads(&self.root, pid)
+    }
+
+    /// What a file descriptor of a thread is open on: `anon_inode:[timerfd]`, a path;
+    /// `None` where there is none, or it may not be read.
+    pub fn descriptor(&self, tid: u32, fd: u64) -> Option<String> {
+        self.root.link(&format!("/proc/{tid}/fd/{fd}")).ok()
     }
 
     /// The processes, by rising number.
@@ -325,6 +343,32 @@ impl Host {
     /// The threads of one process; none where there is no such process.
     pub fn tasks_of(&self, pid: u32) -> Vec<TaskRecord> {
         tasks::of_process(&self.root, pid)
+    }
+
+    /// The code of a process, to name the functions at its addresses.
+    pub fn code_of(&self, pid: u32) -> ProgramCode {
+        ProgramCode::read(&self.root, pid)
+    }
+
+    /// The state of a process that matters to its real-time threads.
+    pub fn lint_process(&self, pid: u32) -> LintProcess {
+        lint::process(&self.root, pid)
+    }
+
+    /// Resident bytes below the stack pointer of a thread; `None` where it runs now, or
+    /// may not be traced.
+    pub fn resident_stack(&self, pid: u32, tid: u32) -> Option<u64> {
+        lint::resident_stack(&self.root, pid, tid)
+    }
+
+    /// An open file of a process; `None` where it is not open, or hidden.
+    pub fn open_file(&self, pid: u32, descriptor: u64) -> Option<WaitedFile> {
+        lint::open_file(&self.root, pid, descriptor)
+    }
+
+    /// The process that a thread belongs to (`Tgid` of /proc/TID/status).
+    pub fn process_of(&self, tid: u32) -> Option<u32> {
+        lint::process_of(&self.root, tid)
     }
 
     /// The largest number that a thread can have

@@ -103,6 +103,12 @@ pub fn system_call_name(id: i64) -> Option<&'static str> {
     syscalls::Sysno::new(number).map(|call| call.name())
 }
 
+/// The number of a system call on this architecture; `None`: it has none of this name.
+pub fn system_call_number(name: &str) -> Option<i64> {
+    let call: syscalls::Sysno = name.parse().ok()?;
+    Some(i64::from(call.id()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

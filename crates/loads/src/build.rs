@@ -3,9 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use punctual_model::{Achieved, Arguments, Parameter, ParameterKind};
+use punctual_model::{Achieved, Arguments, Typed, parameters};
 
-use crate::entry::count;
 use crate::process::{Account, Processes, Script};
 use crate::space::MIB;
 use crate::{LoadEntry, LoadError, LoadKind, scratch};
@@ -14,33 +13,28 @@ use crate::{LoadEntry, LoadError, LoadKind, scratch};
 pub(crate) const ENTRY: LoadEntry = LoadEntry {
     name: "build",
     summary: "runs make clean and make -j in a copy of a source tree, over and over",
-    parameters: &[
-        Parameter {
-            name: "dir",
-            short: None,
-            kind: ParameterKind::Text,
-            default: None,
-            help: "Source tree: a folder whose Makefile has the target clean",
-        },
-        count(
-            "jobs",
-            4096,
-            None,
-            "Number of parallel jobs; default: number of CPUs",
-        ),
-        Parameter {
-            name: "in-place",
-            short: None,
-            kind: ParameterKind::Flag,
-            default: Some("no"),
-            help: "Build in the tree itself instead of a copy; make clean removes files",
-        },
-    ],
+    parameters: PARAMETERS,
     bare: None,
     needs: Some("make"),
     kind: LoadKind::Processes,
     build: |arguments| Processes::load("build", script, achieved, arguments),
 };
+
+parameters! {
+    DIR: Option<String> = Typed::text(
+        "dir",
+        "Source tree: a folder whose Makefile has the target clean",
+    );
+    JOBS: Option<u64> = Typed::count(
+        "jobs",
+        "Number of parallel jobs; default: number of CPUs",
+        1..=4096,
+    );
+    IN_PLACE: bool = Typed::flag(
+        "in-place",
+        "Build in the tree itself instead of a copy; make clean removes files",
+    );
+}
 
 /// Time for make to remove half-written files after SIGTERM.
 const GRACE: Duration = Duration::from_secs(2);
@@ -63,8 +57,8 @@ done
 "#;
 
 fn script(arguments: &Arguments, cpus: &[u32]) -> Result<Script, LoadError> {
-    let folder = arguments
-        .text("dir")
+    let folder = DIR
+        .of(arguments)
         .map(PathBuf::from)
         .ok_or_else(|| unfit("dir must be given: build:dir=FOLDER".to_owned()))?;
     #[allow(clippy::disallowed_methods, reason = "it is read, not written")]
@@ -78,12 +72,12 @@ fn script(arguments: &Arguments, cpus: &[u32]) -> Result<Script, LoadError> {
     if !has_makefile(&folder) {
         return Err(unfit(format!("{} has no Makefile", folder.display())));
     }
-    let in_place = arguments.flag("in-place");
+    let in_place = IN_PLACE.of(arguments);
     let scratch = match in_place {
         true => None,
         false => Some(room_for_copy(&folder)?),
     };
-    let jobs = arguments.count("jobs").unwrap_or(cpus.len() as u64);
+    let jobs = JOBS.of(arguments).unwrap_or(cpus.len() as u64);
     Ok(Script {
         shell: BUILDS.to_owned(),
         title: format!(

@@ -1,30 +1,30 @@
 //! `cache`: evicts all data from the last-level cache.
 
-use punctual_model::Arguments;
+use punctual_model::{Arguments, Typed, parameters};
 
-use crate::entry::count;
 use crate::space::{self, MIB};
-use crate::workers::{Shift, THREADS, Worker, Workers, one_each};
+use crate::workers::{self, Shift, Worker, Workers, one_each};
 use crate::{LoadEntry, LoadError, LoadKind};
 
 /// The entry of this load.
 pub(crate) const ENTRY: LoadEntry = LoadEntry {
     name: "cache",
     summary: "writes to random lines of a buffer larger than the last-level cache",
-    parameters: &[
-        THREADS,
-        count(
-            "size",
-            1 << 20,
-            None,
-            "Total size of the buffers in MiB; default: twice the last-level cache, 128 if unknown; at most an eighth of the available memory",
-        ),
-    ],
+    parameters: PARAMETERS,
     bare: None,
     needs: None,
     kind: LoadKind::Threads,
     build: |arguments| Workers::load("cache", &["cache lines written"], plan, arguments),
 };
+
+parameters! {
+    THREADS: Option<u64> = workers::THREADS;
+    SIZE: Option<u64> = Typed::count(
+        "size",
+        "Total size of the buffers in MiB; default: twice the last-level cache, 128 if unknown; at most an eighth of the available memory",
+        1..=1 << 20,
+    );
+}
 
 /// The most common size of a line; longer lines are hit more often.
 const LINE: usize = 64;
@@ -33,7 +33,7 @@ const LINE: usize = 64;
 const BLOCK: usize = 4096;
 
 fn plan(arguments: &Arguments, cpus: &[u32]) -> Result<Vec<Worker>, LoadError> {
-    let all = match arguments.count("size") {
+    let all = match SIZE.of(arguments) {
         Some(mib) => space::asked(ENTRY.name, mib * MIB)?,
         None => space::usual(2 * space::last_level_cache()),
     };

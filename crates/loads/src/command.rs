@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use punctual_model::{Arguments, Parameter, ParameterKind};
+use punctual_model::{Arguments, Typed, parameters};
 
 use crate::process::{Processes, Script};
 use crate::{LoadEntry, LoadError, LoadKind};
@@ -11,13 +11,7 @@ use crate::{LoadEntry, LoadError, LoadKind};
 pub(crate) const ENTRY: LoadEntry = LoadEntry {
     name: "command",
     summary: "any shell command, for as long as it runs",
-    parameters: &[Parameter {
-        name: "command",
-        short: None,
-        kind: ParameterKind::Text,
-        default: None,
-        help: "Command for sh -c",
-    }],
+    parameters: PARAMETERS,
     bare: Some("command"),
     needs: None,
     kind: LoadKind::Processes,
@@ -25,11 +19,15 @@ pub(crate) const ENTRY: LoadEntry = LoadEntry {
     build: |arguments| Processes::load("command", script, |_| Vec::new(), arguments),
 };
 
+parameters! {
+    COMMAND: Option<String> = Typed::text("command", "Command for sh -c");
+}
+
 /// Time for the command to end after SIGTERM before it is killed.
 const GRACE: Duration = Duration::from_secs(2);
 
 fn script(arguments: &Arguments, _cpus: &[u32]) -> Result<Script, LoadError> {
-    let command = arguments.text("command").unwrap_or_default();
+    let command = COMMAND.of(arguments).unwrap_or_default();
     Ok(Script {
         // Its output is not read.
         shell: format!("exec >/dev/null\n{command}"),

@@ -3,46 +3,39 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use punctual_model::{Arguments, Nanos, Parameter, ParameterKind};
+use punctual_model::{Arguments, Nanos, Typed, parameters};
 
-use crate::entry::count;
-use crate::workers::{Shift, THREADS, Worker, Workers, one_each};
+use crate::workers::{self, Shift, Worker, Workers, one_each};
 use crate::{LoadEntry, LoadError, LoadKind};
 
 /// The entry of this load.
 pub(crate) const ENTRY: LoadEntry = LoadEntry {
     name: "cpu",
     summary: "arithmetic on each CPU",
-    parameters: &[
-        THREADS,
-        count(
-            "share",
-            100,
-            Some("100"),
-            "Computing time per period in percent",
-        ),
-        Parameter {
-            name: "period",
-            short: None,
-            kind: ParameterKind::Duration {
-                min: Nanos::from_millis(1),
-                max: Nanos::from_millis(1_000),
-            },
-            default: Some("10ms"),
-            help: "Length of a period if the share is below 100",
-        },
-    ],
+    parameters: PARAMETERS,
     bare: None,
     needs: None,
     kind: LoadKind::Threads,
     build: |arguments| Workers::load("cpu", &["blocks of 1000 sums"], plan, arguments),
 };
 
+parameters! {
+    THREADS: Option<u64> = workers::THREADS;
+    SHARE: u64 = Typed::count(
+        "share",
+        "Computing time per period in percent",
+        1..=100,
+    ).or("100");
+    PERIOD: Nanos = Typed::duration(
+        "period",
+        "Length of a period if the share is below 100",
+        Nanos::from_millis(1)..=Nanos::from_millis(1_000),
+    ).or("10ms");
+}
+
 fn plan(arguments: &Arguments, cpus: &[u32]) -> Result<Vec<Worker>, LoadError> {
-    let share = arguments.count("share").unwrap_or(100);
-    let period = arguments
-        .duration("period")
-        .map_or(Duration::from_millis(10), Duration::from);
+    let share = SHARE.of(arguments);
+    let period = Duration::from(PERIOD.of(arguments));
     let busy = period.mul_f64(share as f64 / 100.0);
     Ok(one_each(arguments, cpus)
         .iter()

@@ -3,9 +3,8 @@
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use punctual_model::{Arguments, Parameter, ParameterKind};
+use punctual_model::{Arguments, Typed, parameters};
 
-use crate::entry::count;
 use crate::space::MIB;
 use crate::workers::{Pace, Shift, Worker, Workers};
 use crate::{LoadEntry, LoadError, LoadKind, scratch};
@@ -14,61 +13,56 @@ use crate::{LoadEntry, LoadError, LoadKind, scratch};
 pub(crate) const ENTRY: LoadEntry = LoadEntry {
     name: "disk",
     summary: "writes, syncs and removes files",
-    parameters: &[
-        Parameter {
-            name: "dir",
-            short: None,
-            kind: ParameterKind::Text,
-            default: None,
-            help: "Folder to write in; default: $TMPDIR, else /var/tmp",
-        },
-        count(
-            "threads",
-            256,
-            Some("1"),
-            "Number of threads, each with its own file",
-        ),
-        count(
-            "size",
-            1 << 20,
-            Some("64"),
-            "Size of a file in MiB; all files: at most half of the free disk space",
-        ),
-        count(
-            "sync",
-            1024,
-            Some("1"),
-            "MiB between two syncs to the disk; a stop waits for the last",
-        ),
-        count(
-            "rate",
-            1_000_000,
-            None,
-            "Write limit of each thread in MB/s; default: unlimited",
-        ),
-    ],
+    parameters: PARAMETERS,
     bare: None,
     needs: None,
     kind: LoadKind::Threads,
     build: |arguments| Workers::load("disk", &["bytes written and synced"], plan, arguments),
 };
 
+parameters! {
+    DIR: Option<String> = Typed::text(
+        "dir",
+        "Folder to write in; default: $TMPDIR, else /var/tmp",
+    );
+    THREADS: u64 = Typed::count(
+        "threads",
+        "Number of threads, each with its own file",
+        1..=256,
+    ).or("1");
+    SIZE: u64 = Typed::count(
+        "size",
+        "Size of a file in MiB; all files: at most half of the free disk space",
+        1..=1 << 20,
+    ).or("64");
+    SYNC: u64 = Typed::count(
+        "sync",
+        "MiB between two syncs to the disk; a stop waits for the last",
+        1..=1024,
+    ).or("1");
+    RATE: Option<u64> = Typed::count(
+        "rate",
+        "Write limit of each thread in MB/s; default: unlimited",
+        1..=1_000_000,
+    );
+}
+
 /// Size of one write.
 const BLOCK: usize = 64 << 10;
 
 fn plan(arguments: &Arguments, cpus: &[u32]) -> Result<Vec<Worker>, LoadError> {
-    let count = |name| arguments.count(name).unwrap_or(1);
-    let threads = count("threads");
+    let threads = THREADS.of(arguments);
+    let size = SIZE.of(arguments) * MIB;
     let files = Files {
-        folder: arguments
-            .text("dir")
+        folder: DIR
+            .of(arguments)
             .map_or_else(scratch::folder, PathBuf::from),
-        size: count("size") * MIB,
-        sync: count("sync") * MIB,
-        all: count("size") * MIB * threads,
+        size,
+        sync: SYNC.of(arguments) * MIB,
+        all: size * threads,
     };
     files.fit(ENTRY.name)?;
-    let rate = arguments.count("rate").map(|mega| mega * 1_000_000);
+    let rate = RATE.of(arguments).map(|mega| mega * 1_000_000);
     Ok((0..threads)
         .map(|_| {
             let files = files.clone();

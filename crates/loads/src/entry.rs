@@ -1,8 +1,6 @@
 //! A load: its entry, and the trait that it implements.
 
-use punctual_model::{
-    Achieved, ArgumentError, Arguments, CpuSetError, Nanos, Parameter, ParameterKind,
-};
+use punctual_model::{Achieved, ArgumentError, Arguments, CpuSetError, Nanos, Parameter};
 
 /// The description of a load.
 #[derive(Clone, Copy, Debug)]
@@ -144,21 +142,5 @@ impl LoadError {
             what: what.into(),
             source,
         }
-    }
-}
-
-/// A parameter that is a count from 1 to `max`.
-pub(crate) const fn count(
-    name: &'static str,
-    max: u64,
-    default: Option<&'static str>,
-    help: &'static str,
-) -> Parameter {
-    Parameter {
-        name,
-        short: None,
-        kind: ParameterKind::Count { min: 1, max },
-        default,
-        help,
     }
 }

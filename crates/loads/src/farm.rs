@@ -7,7 +7,7 @@
 
 use std::io;
 
-use punctual_model::{Arguments, Parameter, ParameterKind};
+use punctual_model::{Arguments, Typed, parameters};
 
 use crate::disk::Files;
 use crate::network::{MEGABIT, workers_of_pair};
@@ -19,11 +19,7 @@ use crate::{LoadEntry, LoadError, LoadKind, scratch};
 pub(crate) const ENTRY: LoadEntry = LoadEntry {
     name: "farm",
     summary: "OSADL's medium load: a little network, file system and allocation at a time",
-    parameters: &[
-        rate("network", "Mbit/s over the loopback interface, by TCP"),
-        rate("file", "MB/s written and synced to $TMPDIR, or /var/tmp"),
-        rate("memory", "MB/s allocated, touched and freed"),
-    ],
+    parameters: PARAMETERS,
     bare: None,
     needs: None,
     kind: LoadKind::Threads,
@@ -37,14 +33,14 @@ pub(crate) const ENTRY: LoadEntry = LoadEntry {
     },
 };
 
-const fn rate(name: &'static str, help: &'static str) -> Parameter {
-    Parameter {
-        name,
-        short: None,
-        kind: ParameterKind::Count { min: 1, max: 1000 },
-        default: Some("1"),
-        help,
-    }
+parameters! {
+    NETWORK: u64 = rate("network", "Mbit/s over the loopback interface, by TCP");
+    FILE: u64 = rate("file", "MB/s written and synced to $TMPDIR, or /var/tmp");
+    MEMORY: u64 = rate("memory", "MB/s allocated, touched and freed");
+}
+
+const fn rate(name: &'static str, help: &'static str) -> Typed<u64> {
+    Typed::count(name, help, 1..=1000).or("1")
 }
 
 /// Amount sent, written and allocated in one step: a tenth of a second's work
@@ -53,7 +49,6 @@ const MESSAGE: usize = 1_400;
 const ALLOCATION: usize = 64 << 10;
 
 fn plan(arguments: &Arguments, cpus: &[u32]) -> Result<Vec<Worker>, LoadError> {
-    let rate = |name| arguments.count(name).unwrap_or(1);
     let files = Files {
         folder: scratch::folder(),
         size: 16 * MIB,
@@ -61,9 +56,9 @@ fn plan(arguments: &Arguments, cpus: &[u32]) -> Result<Vec<Worker>, LoadError> {
         all: 16 * MIB,
     };
     files.fit(ENTRY.name)?;
-    let file = rate("file") * 1_000_000;
-    let memory = rate("memory") * 1_000_000;
-    let network = workers_of_pair(true, cpus, MESSAGE, Some(rate("network") * MEGABIT))
+    let file = FILE.of(arguments) * 1_000_000;
+    let memory = MEMORY.of(arguments) * 1_000_000;
+    let network = workers_of_pair(true, cpus, MESSAGE, Some(NETWORK.of(arguments) * MEGABIT))
         .map_err(|source| LoadError::start(ENTRY.name, "cannot open a connection", source))?;
     let mut workers: Vec<Worker> = network.into();
     workers

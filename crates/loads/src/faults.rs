@@ -2,46 +2,45 @@
 
 use std::io;
 
-use punctual_model::Arguments;
+use punctual_model::{Arguments, Typed, parameters};
 
-use crate::entry::count;
 use crate::space::{self, MIB};
-use crate::workers::{Pace, Shift, THREADS, Worker, Workers, one_each};
+use crate::workers::{self, Pace, Shift, Worker, Workers, one_each};
 use crate::{LoadEntry, LoadError, LoadKind};
 
 /// The entry of this load.
 pub(crate) const ENTRY: LoadEntry = LoadEntry {
     name: "faults",
     summary: "maps memory, touches each page once and unmaps it",
-    parameters: &[
-        THREADS,
-        count(
-            "size",
-            1 << 20,
-            Some("4"),
-            "Size of each mapping in MiB; all mappings: at most an eighth of the available memory",
-        ),
-        count(
-            "rate",
-            100_000_000,
-            None,
-            "Limit of faults per second of each thread; default: unlimited",
-        ),
-    ],
+    parameters: PARAMETERS,
     bare: None,
     needs: None,
     kind: LoadKind::Threads,
     build: |arguments| Workers::load("faults", &["page faults"], plan, arguments),
 };
 
+parameters! {
+    THREADS: Option<u64> = workers::THREADS;
+    SIZE: u64 = Typed::count(
+        "size",
+        "Size of each mapping in MiB; all mappings: at most an eighth of the available memory",
+        1..=1 << 20,
+    ).or("4");
+    RATE: Option<u64> = Typed::count(
+        "rate",
+        "Limit of faults per second of each thread; default: unlimited",
+        1..=100_000_000,
+    );
+}
+
 /// Pages between two reads of the stop flag.
 const BLOCK: usize = 64;
 
 fn plan(arguments: &Arguments, cpus: &[u32]) -> Result<Vec<Worker>, LoadError> {
     let each_on = one_each(arguments, cpus);
-    let bytes = arguments.count("size").unwrap_or(4) * MIB;
+    let bytes = SIZE.of(arguments) * MIB;
     space::asked(ENTRY.name, bytes.saturating_mul(each_on.len() as u64))?;
-    let rate = arguments.count("rate");
+    let rate = RATE.of(arguments);
     Ok(each_on
         .iter()
         .map(|cpu| Worker::new(cpu, move |shift| fault(shift, bytes as usize, rate)))

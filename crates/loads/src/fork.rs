@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use punctual_model::{Achieved, Arguments};
+use punctual_model::{Achieved, Arguments, Typed, parameters};
 
-use crate::entry::count;
 use crate::process::{Account, Processes, Script};
 use crate::{LoadEntry, LoadError, LoadKind};
 
@@ -12,17 +11,20 @@ use crate::{LoadEntry, LoadError, LoadKind};
 pub(crate) const ENTRY: LoadEntry = LoadEntry {
     name: "fork",
     summary: "shells that start short processes: a storm of fork, exec and exit",
-    parameters: &[count(
-        "processes",
-        4096,
-        None,
-        "Number of shells; default: number of CPUs",
-    )],
+    parameters: PARAMETERS,
     bare: None,
     needs: None,
     kind: LoadKind::Processes,
     build: |arguments| Processes::load("fork", script, achieved, arguments),
 };
+
+parameters! {
+    PROCESSES: Option<u64> = Typed::count(
+        "processes",
+        "Number of shells; default: number of CPUs",
+        1..=4096,
+    );
+}
 
 /// Each shell waits for each process before it starts the next, so that there
 /// are never more than two for each shell. A line stands for four processes: two
@@ -46,7 +48,7 @@ storm
 const PROCESSES_A_LINE: u64 = 4;
 
 fn script(arguments: &Arguments, cpus: &[u32]) -> Result<Script, LoadError> {
-    let shells = arguments.count("processes").unwrap_or(cpus.len() as u64);
+    let shells = PROCESSES.of(arguments).unwrap_or(cpus.len() as u64);
     Ok(Script {
         shell: STORM.to_owned(),
         arguments: vec![shells.to_string().into()],

@@ -1,47 +1,46 @@
 //! `memory`: uses the memory bandwidth.
 
-use punctual_model::Arguments;
+use punctual_model::{Arguments, Typed, parameters};
 
-use crate::entry::count;
 use crate::space::{self, MIB};
-use crate::workers::{Pace, Shift, THREADS, Worker, Workers, one_each};
+use crate::workers::{self, Pace, Shift, Worker, Workers, one_each};
 use crate::{LoadEntry, LoadError, LoadKind};
 
 /// The entry of this load.
 pub(crate) const ENTRY: LoadEntry = LoadEntry {
     name: "memory",
     summary: "copies memory to use its bandwidth",
-    parameters: &[
-        THREADS,
-        count(
-            "size",
-            1 << 20,
-            None,
-            "Total size of the buffers in MiB; default: four times the last-level cache, at least 32 per thread; at most an eighth of the available memory",
-        ),
-        count(
-            "rate",
-            1_000_000,
-            None,
-            "Copy limit of each thread in MB/s; default: unlimited",
-        ),
-    ],
+    parameters: PARAMETERS,
     bare: None,
     needs: None,
     kind: LoadKind::Threads,
     build: |arguments| Workers::load("memory", &["bytes copied"], plan, arguments),
 };
 
+parameters! {
+    THREADS: Option<u64> = workers::THREADS;
+    SIZE: Option<u64> = Typed::count(
+        "size",
+        "Total size of the buffers in MiB; default: four times the last-level cache, at least 32 per thread; at most an eighth of the available memory",
+        1..=1 << 20,
+    );
+    RATE: Option<u64> = Typed::count(
+        "rate",
+        "Copy limit of each thread in MB/s; default: unlimited",
+        1..=1_000_000,
+    );
+}
+
 /// Bytes between two reads of the stop flag.
 const BLOCK: usize = 256 << 10;
 
 fn plan(arguments: &Arguments, cpus: &[u32]) -> Result<Vec<Worker>, LoadError> {
     let each_on = one_each(arguments, cpus);
-    let all = match arguments.count("size") {
+    let all = match SIZE.of(arguments) {
         Some(mib) => space::asked(ENTRY.name, mib * MIB)?,
         None => space::usual((4 * space::last_level_cache()).max(32 * MIB * each_on.len() as u64)),
     };
-    let rate = arguments.count("rate").map(|mega| mega * 1_000_000);
+    let rate = RATE.of(arguments).map(|mega| mega * 1_000_000);
     // Half to copy from, half to copy to.
     let half = (all as usize / each_on.len() / 2).max(BLOCK);
     Ok(each_on

@@ -8,9 +8,8 @@ use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
-use punctual_model::{Arguments, Parameter, ParameterKind};
+use punctual_model::{Arguments, Typed, parameters};
 
-use crate::entry::count;
 use crate::workers::{Shift, Worker, Workers};
 use crate::{LoadEntry, LoadError, LoadKind};
 
@@ -18,36 +17,34 @@ use crate::{LoadEntry, LoadError, LoadKind};
 pub(crate) const ENTRY: LoadEntry = LoadEntry {
     name: "messages",
     summary: "groups of threads that write to each other, as hackbench does",
-    parameters: &[
-        count(
-            "groups",
-            256,
-            None,
-            "Number of groups; default: number of CPUs",
-        ),
-        count(
-            "fan",
-            40,
-            Some("4"),
-            "Number of senders and of receivers per group; each sends to each",
-        ),
-        Parameter {
-            name: "via",
-            short: None,
-            kind: ParameterKind::Choice(&[
-                ("socket", "a pair of Unix stream sockets"),
-                ("pipe", "a pipe"),
-            ]),
-            default: Some("socket"),
-            help: "Transport of the messages",
-        },
-        count("size", 65_536, Some("100"), "Size of a message in bytes"),
-    ],
+    parameters: PARAMETERS,
     bare: None,
     needs: None,
     kind: LoadKind::Threads,
     build: |arguments| Workers::load("messages", &["messages received"], plan, arguments),
 };
+
+parameters! {
+    GROUPS: Option<u64> = Typed::count(
+        "groups",
+        "Number of groups; default: number of CPUs",
+        1..=256,
+    );
+    FAN: u64 = Typed::count(
+        "fan",
+        "Number of senders and of receivers per group; each sends to each",
+        1..=40,
+    ).or("4");
+    VIA: &'static str = Typed::choice(
+        "via",
+        "Transport of the messages",
+        &[
+            ("socket", "a pair of Unix stream sockets"),
+            ("pipe", "a pipe"),
+        ],
+    ).or("socket");
+    SIZE: u64 = Typed::count("size", "Size of a message in bytes", 1..=65_536).or("100");
+}
 
 /// The writing end of a channel.
 type Writer = Box<dyn Write + Send>;
@@ -55,10 +52,10 @@ type Writer = Box<dyn Write + Send>;
 type Reader = Box<dyn Read + Send>;
 
 fn plan(arguments: &Arguments, cpus: &[u32]) -> Result<Vec<Worker>, LoadError> {
-    let groups = arguments.count("groups").unwrap_or(cpus.len() as u64);
-    let fan = arguments.count("fan").unwrap_or(4) as usize;
-    let size = arguments.count("size").unwrap_or(100) as usize;
-    let pipes = arguments.choice("via") == Some("pipe");
+    let groups = GROUPS.of(arguments).unwrap_or(cpus.len() as u64);
+    let fan = FAN.of(arguments) as usize;
+    let size = SIZE.of(arguments) as usize;
+    let pipes = VIA.of(arguments) == "pipe";
     let mut workers = Vec::new();
     for _ in 0..groups {
         group(&mut workers, cpus, fan, size, pipes).map_err(|source| {

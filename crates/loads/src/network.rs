@@ -7,9 +7,8 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
 use std::time::Duration;
 
-use punctual_model::{Arguments, Parameter, ParameterKind};
+use punctual_model::{Arguments, Typed, parameters};
 
-use crate::entry::count;
 use crate::workers::{Pace, Shift, Worker, Workers};
 use crate::{LoadEntry, LoadError, LoadKind};
 
@@ -17,37 +16,35 @@ use crate::{LoadEntry, LoadError, LoadKind};
 pub(crate) const ENTRY: LoadEntry = LoadEntry {
     name: "network",
     summary: "TCP and UDP traffic over the loopback interface",
-    parameters: &[
-        Parameter {
-            name: "protocol",
-            short: None,
-            kind: ParameterKind::Choice(&[
-                ("both", "alternating pairs of TCP and UDP"),
-                ("tcp", "TCP"),
-                ("udp", "UDP"),
-            ]),
-            default: Some("both"),
-            help: "Transport protocol",
-        },
-        count(
-            "pairs",
-            1024,
-            Some("2"),
-            "Number of pairs of sender and receiver",
-        ),
-        count("size", 65_507, Some("1400"), "Bytes per send"),
-        count(
-            "rate",
-            1_000_000,
-            None,
-            "Send limit of each pair in Mbit/s; default: unlimited",
-        ),
-    ],
+    parameters: PARAMETERS,
     bare: None,
     needs: None,
     kind: LoadKind::Threads,
     build: |arguments| Workers::load("network", &["bytes received"], plan, arguments),
 };
+
+parameters! {
+    PROTOCOL: &'static str = Typed::choice(
+        "protocol",
+        "Transport protocol",
+        &[
+            ("both", "alternating pairs of TCP and UDP"),
+            ("tcp", "TCP"),
+            ("udp", "UDP"),
+        ],
+    ).or("both");
+    PAIRS: u64 = Typed::count(
+        "pairs",
+        "Number of pairs of sender and receiver",
+        1..=1024,
+    ).or("2");
+    SIZE: u64 = Typed::count("size", "Bytes per send", 1..=65_507).or("1400");
+    RATE: Option<u64> = Typed::count(
+        "rate",
+        "Send limit of each pair in Mbit/s; default: unlimited",
+        1..=1_000_000,
+    );
+}
 
 /// Time-out of a blocking call, after which the stop flag is read.
 const MOMENT: Duration = Duration::from_millis(50);
@@ -56,13 +53,13 @@ const MOMENT: Duration = Duration::from_millis(50);
 pub(crate) const MEGABIT: u64 = 125_000;
 
 fn plan(arguments: &Arguments, cpus: &[u32]) -> Result<Vec<Worker>, LoadError> {
-    let size = arguments.count("size").unwrap_or(1400) as usize;
-    let rate = arguments.count("rate").map(|mega| mega * MEGABIT);
+    let size = SIZE.of(arguments) as usize;
+    let rate = RATE.of(arguments).map(|mega| mega * MEGABIT);
     let mut workers = Vec::new();
-    for pair in 0..arguments.count("pairs").unwrap_or(2) {
-        let tcp = match arguments.choice("protocol") {
-            Some("tcp") => true,
-            Some("udp") => false,
+    for pair in 0..PAIRS.of(arguments) {
+        let tcp = match PROTOCOL.of(arguments) {
+            "tcp" => true,
+            "udp" => false,
             _ => pair % 2 == 0,
         };
         workers.extend(

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use punctual_model::{Achieved, Arguments, Parameter, ParameterKind};
+use punctual_model::{Achieved, Arguments, Typed, parameters};
 
 use crate::process::{Account, Processes, Script};
 use crate::{LoadEntry, LoadError, LoadKind, scratch};
@@ -11,18 +11,19 @@ use crate::{LoadEntry, LoadError, LoadKind, scratch};
 pub(crate) const ENTRY: LoadEntry = LoadEntry {
     name: "stress-ng",
     summary: "stress-ng with these options, if installed",
-    parameters: &[Parameter {
-        name: "options",
-        short: None,
-        kind: ParameterKind::Text,
-        default: None,
-        help: "Options in shell syntax: '--cpu 2 --vm 1 --vm-bytes 64M'",
-    }],
+    parameters: PARAMETERS,
     bare: Some("options"),
     needs: Some("stress-ng"),
     kind: LoadKind::Processes,
     build: |arguments| Processes::load("stress-ng", script, achieved, arguments),
 };
+
+parameters! {
+    OPTIONS: Option<String> = Typed::text(
+        "options",
+        "Options in shell syntax: '--cpu 2 --vm 1 --vm-bytes 64M'",
+    );
+}
 
 /// Time for stress-ng to print its figures and to remove its files.
 const GRACE: Duration = Duration::from_secs(2);
@@ -31,7 +32,7 @@ const GRACE: Duration = Duration::from_secs(2);
 const REAL_TIME: &[&str] = &["--sched", "--schedpolicy", "--schedmix", "--cyclic"];
 
 fn script(arguments: &Arguments, _cpus: &[u32]) -> Result<Script, LoadError> {
-    let options = arguments.text("options").unwrap_or_default();
+    let options = OPTIONS.of(arguments).unwrap_or_default();
     let refused = options.split_whitespace().find(|word| {
         let name = word.split('=').next().unwrap_or(word);
         REAL_TIME.contains(&name)

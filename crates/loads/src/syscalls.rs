@@ -3,30 +3,30 @@
 use std::fs::{File, OpenOptions};
 use std::io;
 
-use punctual_model::Arguments;
+use punctual_model::{Arguments, Typed, parameters};
 
-use crate::entry::count;
-use crate::workers::{Pace, Shift, THREADS, Worker, Workers, one_each};
+use crate::workers::{self, Pace, Shift, Worker, Workers, one_each};
 use crate::{LoadEntry, LoadError, LoadKind};
 
 /// The entry of this load.
 pub(crate) const ENTRY: LoadEntry = LoadEntry {
     name: "syscalls",
     summary: "short system calls in a loop",
-    parameters: &[
-        THREADS,
-        count(
-            "rate",
-            100_000_000,
-            None,
-            "Limit of calls per second of each thread; default: unlimited",
-        ),
-    ],
+    parameters: PARAMETERS,
     bare: None,
     needs: None,
     kind: LoadKind::Threads,
     build: |arguments| Workers::load("syscalls", &["system calls"], plan, arguments),
 };
+
+parameters! {
+    THREADS: Option<u64> = workers::THREADS;
+    RATE: Option<u64> = Typed::count(
+        "rate",
+        "Limit of calls per second of each thread; default: unlimited",
+        1..=100_000_000,
+    );
+}
 
 /// Turns between two reads of the stop flag.
 const BLOCK: u64 = 16;
@@ -34,7 +34,7 @@ const BLOCK: u64 = 16;
 const CALLS_A_TURN: u64 = 5;
 
 fn plan(arguments: &Arguments, cpus: &[u32]) -> Result<Vec<Worker>, LoadError> {
-    let rate = arguments.count("rate");
+    let rate = RATE.of(arguments);
     Ok(one_each(arguments, cpus)
         .iter()
         .map(|cpu| Worker::new(cpu, move |shift| call(shift, rate)))

@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::OwnedFd;
 
-use punctual_model::{Arguments, Nanos, Parameter, ParameterKind};
+use punctual_model::{Arguments, Nanos, Typed, parameters};
 use rustix::event::epoll;
 use rustix::io::Errno;
 use rustix::time::{
@@ -11,38 +11,33 @@ use rustix::time::{
     timerfd_settime,
 };
 
-use crate::entry::count;
-use crate::workers::{Shift, THREADS, Worker, Workers, one_each};
+use crate::workers::{self, Shift, Worker, Workers, one_each};
 use crate::{LoadEntry, LoadError, LoadKind};
 
 /// The entry of this load.
 pub(crate) const ENTRY: LoadEntry = LoadEntry {
     name: "timers",
     summary: "many timers that fire at different times: timer interrupts and wake-ups",
-    parameters: &[
-        THREADS,
-        count(
-            "timers",
-            10_000,
-            Some("50"),
-            "Number of timers per thread, each an open file",
-        ),
-        Parameter {
-            name: "interval",
-            short: None,
-            kind: ParameterKind::Duration {
-                min: Nanos::from_micros(50),
-                max: Nanos::from_secs(1),
-            },
-            default: Some("5ms"),
-            help: "Interval of each timer",
-        },
-    ],
+    parameters: PARAMETERS,
     bare: None,
     needs: None,
     kind: LoadKind::Threads,
     build: |arguments| Workers::load("timers", &["timers fired"], plan, arguments),
 };
+
+parameters! {
+    THREADS: Option<u64> = workers::THREADS;
+    TIMERS: u64 = Typed::count(
+        "timers",
+        "Number of timers per thread, each an open file",
+        1..=10_000,
+    ).or("50");
+    INTERVAL: Nanos = Typed::duration(
+        "interval",
+        "Interval of each timer",
+        Nanos::from_micros(50)..=Nanos::from_secs(1),
+    ).or("5ms");
+}
 
 /// Longest wait between two reads of the stop flag.
 const MOMENT: Timespec = Timespec {
@@ -51,10 +46,8 @@ const MOMENT: Timespec = Timespec {
 };
 
 fn plan(arguments: &Arguments, cpus: &[u32]) -> Result<Vec<Worker>, LoadError> {
-    let timers = arguments.count("timers").unwrap_or(50);
-    let interval = arguments
-        .duration("interval")
-        .unwrap_or(Nanos::from_millis(5));
+    let timers = TIMERS.of(arguments);
+    let interval = INTERVAL.of(arguments);
     let mut workers = Vec::new();
     for cpu in one_each(arguments, cpus) {
         let set = Timers::open(timers, interval)

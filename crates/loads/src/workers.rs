@@ -8,18 +8,16 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use punctual_model::{Achieved, Arguments, Nanos, Parameter};
+use punctual_model::{Achieved, Arguments, Nanos, Typed};
 use punctual_rt::{JoinHandle, Policy, ThreadBuilder, ThreadRef, current_policy, set_policy};
 
-use crate::entry::count;
 use crate::{Ended, Load, LoadError};
 
 /// The number of threads, for the loads that have one for each CPU.
-pub(crate) const THREADS: Parameter = count(
+pub(crate) const THREADS: Typed<Option<u64>> = Typed::count(
     "threads",
-    4096,
-    None,
     "Number of threads; default: number of CPUs",
+    1..=4096,
 );
 
 /// The stack of a worker: none of them goes deep, and some loads have hundreds.
@@ -62,7 +60,7 @@ impl Worker {
 /// each CPU. Each is pinned, or the scheduler might leave a CPU without load for
 /// a while.
 pub(crate) fn one_each(arguments: &Arguments, cpus: &[u32]) -> Vec<[u32; 1]> {
-    let threads = arguments.count("threads").unwrap_or(cpus.len() as u64);
+    let threads = THREADS.of(arguments).unwrap_or(cpus.len() as u64);
     cpus.iter()
         .cycle()
         .take(threads as usize)
@@ -412,7 +410,7 @@ mod tests {
 
     #[test]
     fn threads_go_round_the_cpus() {
-        const TABLE: &[Parameter] = &[THREADS];
+        const TABLE: &[punctual_model::Parameter] = &[THREADS.parameter];
         let given = |given: Vec<(&'static str, &'static str)>| {
             one_each(&Arguments::check(TABLE, given).unwrap(), &[3, 5])
         };

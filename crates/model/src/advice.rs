@@ -112,6 +112,18 @@ impl ShareKind {
             ),
             Self::PageFault => (MEMORY, "lock the memory (mlockall) and touch it first"),
             Self::OwnWork => (&[], "the thread itself was still at work"),
+            Self::SystemCall => (
+                &[],
+                "keep the system call out of the job, or have another thread make it",
+            ),
+            Self::Device => (
+                &[],
+                "keep input and output out of the job: have another thread do it",
+            ),
+            Self::OwnSleep => (
+                &[],
+                "the thread asked for the sleep; wait for an event instead",
+            ),
             Self::Scheduling | Self::ReturnToUser => (PREEMPTION, "the cost of the switch itself"),
             Self::Unexplained => (&[], "no trace event says; measure with --explain=full"),
         };

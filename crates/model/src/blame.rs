@@ -88,6 +88,12 @@ pub enum ShareKind {
     PageFault,
     /// The thread itself was still at work.
     OwnWork,
+    /// The thread itself ran in the kernel, in a system call.
+    SystemCall,
+    /// The thread waited for a device: a disk, a network card.
+    Device,
+    /// The thread slept because it asked for it: its own timer or time-out.
+    OwnSleep,
     /// The scheduler itself.
     Scheduling,
     /// From the switch to the first instruction in user space.
@@ -98,7 +104,7 @@ pub enum ShareKind {
 
 impl ShareKind {
     /// Each with its name on screen.
-    pub const NAMES: [(Self, &'static str); 21] = [
+    pub const NAMES: [(Self, &'static str); 24] = [
         (Self::TimerLate, "timer late"),
         (Self::TimerSlack, "timer slack"),
         (Self::IdleExit, "idle exit"),
@@ -117,6 +123,9 @@ impl ShareKind {
         (Self::Throttled, "throttled"),
         (Self::PageFault, "page fault"),
         (Self::OwnWork, "own work"),
+        (Self::SystemCall, "system call"),
+        (Self::Device, "device"),
+        (Self::OwnSleep, "own sleep"),
         (Self::Scheduling, "scheduling"),
         (Self::ReturnToUser, "return to user"),
         (Self::Unexplained, "unexplained"),

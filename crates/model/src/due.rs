@@ -80,6 +80,15 @@ impl Due {
         &self.known
     }
 
+    /// The latencies that are known, with what open ones are at the least.
+    pub fn at_least(&self) -> Histogram {
+        let mut least = self.known.clone();
+        if let Some(open) = &self.open {
+            least.merge(open);
+        }
+        least
+    }
+
     /// Adds the periods of others.
     pub fn merge(&mut self, other: &Self) {
         self.known.merge(&other.known);

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Blame, Nanos, ShareKind};
+use crate::{Blame, Jobs, Nanos, ShareKind};
 
 /// What was found out about the outliers of a run: each that was explained,
 /// and the causes of all together.
@@ -40,6 +40,9 @@ pub struct Explanation {
     /// where none was explained while it ran.
     #[serde(default)]
     pub explained_within_ns: Option<Nanos>,
+    /// The jobs of watched threads; null where no jobs were followed.
+    #[serde(default)]
+    pub jobs: Option<Jobs>,
     /// Explained outliers, by rising number. Not more than
     /// [`Explanation::KEPT`] are kept, the worst.
     pub outliers: Vec<Outlier>,

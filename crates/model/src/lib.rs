@@ -30,6 +30,8 @@ mod histogram;
 mod improvement;
 mod interference;
 mod interrupt;
+mod job;
+mod lint;
 mod nanos;
 mod noise;
 mod open;
@@ -43,7 +45,9 @@ mod requirement;
 mod role;
 mod sanitize;
 mod series;
+mod series_run;
 mod setting;
+mod slot;
 mod suspension;
 mod table;
 mod tail;
@@ -70,7 +74,7 @@ pub use due::{Bounds, Due};
 pub use event::{
     Comm, Delay, EVENTS, EventFields, EventKind, EventLevel, EventNames, EventSpec, Evidence,
     KernelEvent, KernelPriority, NoiseSource, SOFTIRQS, Task, TaskState, Text, Throttle,
-    TimerlatContext, TraceEvent, Vector, Victim, Window, event_names, softirq_name,
+    TimerlatContext, TraceEvent, Vector, Victim, Window, disk_name, event_names, softirq_name,
 };
 pub use experiment::{
     Arm, ArmAction, ArmResult, EXPERIMENT_SCHEMA, Effect, Experiment, ExperimentBlock,
@@ -89,12 +93,19 @@ pub use finding::{
     Severity,
 };
 pub use grain::Grain;
-pub use histogram::Histogram;
+pub use histogram::{CountedBeside, Histogram};
 pub use improvement::{
     IMPROVEMENT_SCHEMA, Improvement, ImprovementState, NotTried, Stage, TriedSetting,
 };
 pub use interference::{CounterDelta, CpuInterference, GroupThrottle, Interference};
 pub use interrupt::{HandlerThread, InterruptKind, InterruptRecord};
+pub use job::{
+    Jobs, LaneSpan, LaneState, ReleaseChoice, ReleaseWait, ThreadJobs, ThreadLane, WaitPlace,
+};
+pub use lint::{
+    Act, ActKind, Acts, Frame, InCall, LINT_SCHEMA, LintFacts, LintProcess, LintReport, LintSource,
+    LintThread, PlacedAct, RuleResult, RuleState, Violation, WaitedFile,
+};
 pub use nanos::{DurationError, Nanos, SignedNanos};
 pub use noise::{NoiseGap, NoiseReports, OsnoiseSample, TimerlatSample};
 pub use open::OpenPeriods;
@@ -111,9 +122,13 @@ pub use requirement::{Limit, Metric, MetricError, Requirement};
 pub use role::{PERIODIC, ROLES, Role, RoleError, SPINNING};
 pub use sanitize::{escape_json, sanitize, sanitize_lines};
 pub use series::{IntervalRow, Series};
+pub use series_run::{RunGroup, SeriesRun, run_groups};
 pub use setting::{
     BOOT_PARAMETERS, BootParameter, Location, POLICY_CPUS, Risk, SETTINGS, Scope, Setting, Values,
     WashOut, boot_parameter, marked, mask, path_of, row_of, setting, unmask,
+};
+pub use slot::{
+    ChangeDecision, ChangeMark, CpuClass, Note, SeriesEpoch, Slot, SlotCause, SlotState, WakeWindow,
 };
 pub use suspension::{Suspension, SuspensionKind};
 pub use table::{Cell, Column, Table};

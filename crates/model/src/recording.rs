@@ -202,6 +202,13 @@ impl ProbeRun {
     /// nothing of ours measures them, and they have no period.
     pub const OBSERVED: &str = "threads";
 
+    /// The name under which jobs of a running application's threads are recorded.
+    pub const JOBS: &str = "jobs";
+
+    /// The name under which the figures of an application are recorded, which it measured
+    /// itself.
+    pub const IN_APP: &str = "app";
+
     /// The parameter that names what was watched: `motion (pid 1234)`.
     pub const WATCHED: &str = "watched";
 
@@ -212,9 +219,19 @@ impl ProbeRun {
         self.is_observed().then(|| watched.unwrap_or("unknown"))
     }
 
+    /// The application that measured itself: `motion (pid 1234)`. `None`: ours
+    /// measured, or threads were watched.
+    pub fn application(&self) -> Option<&str> {
+        let name = self
+            .parameters
+            .get(Self::WATCHED)
+            .and_then(|value| value.as_str());
+        (self.name == Self::IN_APP).then(|| name.unwrap_or("unknown"))
+    }
+
     /// Whether threads were watched that are not ours.
     pub fn is_observed(&self) -> bool {
-        self.name == Self::OBSERVED
+        self.name == Self::OBSERVED || self.name == Self::JOBS
     }
 }
 
@@ -513,7 +530,10 @@ impl Recording {
     /// made elsewhere, with what measured: `timer (cyclictest of rt-tests 2.10)`.
     pub fn headline(&self) -> String {
         if let Some(watched) = self.probe.watched() {
-            return format!("threads of {watched}");
+            return format!("{} of {watched}", self.probe.name);
+        }
+        if let Some(application) = self.probe.application() {
+            return format!("jobs of {application}");
         }
         let mut parts = vec![match &self.origin {
             None => self.probe.name.clone(),

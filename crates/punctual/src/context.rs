@@ -106,6 +106,12 @@ impl Context {
         Ok(path)
     }
 
+    /// The path of the store, from the root on.
+    pub(crate) fn place_of_store(&self) -> Result<PathBuf> {
+        self.need_store()?;
+        Ok(std::path::absolute(self.store_path()?)?)
+    }
+
     /// As [`store`](Self::store); `None` if nothing is stored.
     pub(crate) fn store_if_wanted(&self) -> Result<Option<Store>, StoreError> {
         match self.wants_no_store() {

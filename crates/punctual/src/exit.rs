@@ -18,9 +18,10 @@ Exit codes:
   1    failed
   2    wrong usage
   3    a requirement was broken, the break value was crossed, an audit found
-       something of high or fatal severity, or compare --fail-on-worse found it worse
+       something of high or fatal severity, compare --fail-on-worse found it worse,
+       or a trend has an unacknowledged worsening
   4    no requirement was broken, but not all are proven; compare --fail-on-worse
-       is inconclusive
+       is inconclusive; a trend has too few runs to be judged
   130  interrupted; what was measured is kept";
 
 /// The exit code of the program.

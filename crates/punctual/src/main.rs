@@ -27,7 +27,7 @@ fn main() -> ExitCode {
     if let Some(exit) = verbs::compat::called(&words) {
         return exit;
     }
-    let matches = match verbs::command().try_get_matches() {
+    let matches = match verbs::parse(&words) {
         Ok(matches) => matches,
         Err(error) => return exit::of_command_line(&error),
     };

@@ -599,7 +599,10 @@ fn a_cpu_quota_of_a_watched_process_is_named() {
     };
     let mut wakes = shell("while :; do sleep 0.005; done");
     let mut spins = shell("while :; do :; done");
-    let line = format!("explain --pid {} --threshold 20ms -D 6s -q", wakes.id());
+    let line = format!(
+        "explain --pid {} --wait --threshold 20ms -D 6s -q",
+        wakes.id()
+    );
     let output = place.run(&line);
     for child in [&mut wakes, &mut spins] {
         child.kill().unwrap();

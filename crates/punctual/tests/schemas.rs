@@ -20,6 +20,9 @@ const FORMS: &[(&str, &str)] = &[
     ("plan", "tune plan --json low-latency"),
     ("status", "tune status --json"),
     ("reverted", "tune revert --json"),
+    ("boot", "tune boot status --json"),
+    ("cmdline", "tune cmdline show --json"),
+    ("cmdline-revert", "tune cmdline revert --json"),
     ("threads", "threads --json"),
     ("threads", "threads --json --watch 100ms"),
     ("irqs", "irqs --json --all"),
@@ -27,6 +30,7 @@ const FORMS: &[(&str, &str)] = &[
     ("topology", "topology --json"),
     ("placements", "place beside --cpu 0 --json"),
     ("clocks", "clocks --json"),
+    ("applications", "app list --json"),
 ];
 
 /// What of `value` the schema does not allow: as much of JSON Schema as these

@@ -30,6 +30,7 @@ mod figures;
 pub mod html;
 mod interference;
 pub mod junit;
+mod lint;
 pub mod markdown;
 mod outlier_timeline;
 pub mod plot;
@@ -37,6 +38,7 @@ mod sanitize;
 mod spread;
 pub mod text;
 
+pub use lint::sarif as lint_sarif;
 pub use outlier_timeline::OutlierTimeline;
 
 /// What can go wrong while a report is made.

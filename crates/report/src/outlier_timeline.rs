@@ -58,6 +58,11 @@ const fn ends(delay: Delay) -> Ends {
             to: ("running", "the thread runs"),
             length: "late",
         },
+        Delay::Job => Ends {
+            from: ("released", "the release wait ends"),
+            to: ("completed", "the thread returns to its release wait"),
+            length: "for the job",
+        },
     }
 }
 

@@ -30,6 +30,7 @@ pub mod interrupt;
 mod ipc;
 mod limits;
 mod memory;
+mod periodic;
 mod policy;
 mod posix_clock;
 mod signal;
@@ -53,6 +54,7 @@ pub use memory::{
     NewMappingMode, NewMappings, SharedNumbers, keep_heap, lock_process_memory, prefault_stack,
     share_heap,
 };
+pub use periodic::{Job, OverrunPolicy, Periodic, PeriodicAccount};
 pub use policy::{
     Policy, PolicyKind, current_policy, max_permitted_priority, policy_of, priority_range,
     set_policy,
@@ -61,8 +63,8 @@ pub use posix_clock::PosixClock;
 pub use signal::{SignalPort, SignalWay, send_signal, send_signal_to};
 pub use spin::{spin_for, spin_until};
 pub use sync::{
-    Barrier, Futex, Monitor, MonitorGuard, Mutex, MutexGuard, Protocol, Semaphore, SharedFutex,
-    Waited,
+    Barrier, Futex, Monitor, MonitorGuard, Mutex, MutexGuard, Notified, Protocol, PthreadMonitor,
+    PthreadMonitorGuard, Semaphore, SharedFutex, Waited,
 };
 pub use thread::{JoinHandle, ScopedJoinHandle, ThreadBuilder};
 pub use tid::{ThreadRef, Tid, current_tid};

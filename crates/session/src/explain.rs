@@ -66,6 +66,8 @@ pub(crate) struct Explainer {
     cost: Nanos,
     tally: Tally,
     buffer: OutlierBuffer,
+    observer: Vec<u32>,
+    by_observer: u64,
     warnings: Vec<String>,
 }
 
@@ -103,6 +105,8 @@ impl Explainer {
             within: None,
             cost: USUAL_COST,
             tally: Tally::new(),
+            observer: Vec::new(),
+            by_observer: 0,
             warnings: Vec::new(),
         })
     }
@@ -112,9 +116,14 @@ impl Explainer {
         self.tally = Tally::new().looking_each(interval);
     }
 
-    /// What the outliers of the next calls span.
-    pub(crate) const fn set_delay(&mut self, delay: Delay) {
-        self.delay = delay;
+    /// The threads of this program: what they take is counted apart.
+    pub(crate) fn observed_by(&mut self, tids: Vec<u32>) {
+        self.observer = tids;
+    }
+
+    /// Explained outliers whose largest share this program took itself.
+    pub(crate) const fn by_observer(&self) -> u64 {
+        self.by_observer
     }
 
     /// How times of the trace stand to CLOCK_MONOTONIC.
@@ -248,7 +257,11 @@ impl Explainer {
         }
         let from = sighting.story_from.saturating_sub(BEFORE);
         let Sighting { tid, cpu, .. } = *sighting;
-        let cut = self.flight.cut(tid, cpu, from, actual + AFTER);
+        let delay = sighting.delay.unwrap_or(self.delay);
+        let cut = match delay {
+            Delay::Job => self.flight.cut_all(from, actual + AFTER),
+            _ => self.flight.cut(tid, cpu, from, actual + AFTER),
+        };
         if !cut.events.iter().any(|event| event.time <= actual) {
             return;
         }
@@ -268,7 +281,7 @@ impl Explainer {
                 scheduling: Some(sighting.scheduling),
                 cpu,
             },
-            delay: sighting.delay.unwrap_or(self.delay),
+            delay,
             expected: sighting.expected,
             actual,
             events,
@@ -281,10 +294,15 @@ impl Explainer {
             evidence: Evidence {
                 throttles,
                 in_group,
+                observer: self.observer.clone(),
                 ..counted.unwrap_or_default()
             },
         };
         self.names.fill(&mut window);
+        if delay == Delay::Job {
+            punctual_culprit::keep_concerned(&mut window);
+        }
+        self.by_observer += u64::from(punctual_culprit::is_by_observer(&window));
         let blame = punctual_culprit::blame(&window);
         self.explained += 1;
         let after = monotonic().saturating_sub(actual);

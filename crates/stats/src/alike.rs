@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use punctual_model::{Completion, CpuSet, Nanos, Recording, Scheduling, Unknown, grouped};
+use punctual_model::{
+    Completion, CpuSet, HostFacts, Nanos, Recording, Scheduling, Unknown, grouped,
+};
 use serde_json::Value;
 
 use crate::Difference;
@@ -117,7 +119,7 @@ pub(crate) fn known(sides: [&[&Recording]; 2]) -> Known {
 }
 
 /// How a recording was measured, by name; `None` where its source does not say.
-fn measurement(recording: &Recording) -> BTreeMap<String, Option<String>> {
+pub(crate) fn measurement(recording: &Recording) -> BTreeMap<String, Option<String>> {
     let mut rows = BTreeMap::new();
     let asked = recording.probe.parameters.iter();
     // Of these counts what the threads got, below.
@@ -209,17 +211,23 @@ fn plain(value: &Value) -> String {
 /// are alike in one, together. `None` where a fact is not known. What is the name
 /// of the thing itself, or changes by itself, is left out.
 fn facts(recording: &Recording) -> BTreeMap<String, Option<String>> {
+    let mut rows = host_facts(&recording.host);
+    rows.insert("tune".to_owned(), recording.tune.clone());
+    rows
+}
+
+/// The same of the machine alone.
+pub(crate) fn host_facts(host: &HostFacts) -> BTreeMap<String, Option<String>> {
     const LEFT_OUT: [&str; 3] = ["memory.total_bytes", "clock.available", "distribution.id"];
     let mut rows = BTreeMap::new();
     // What is plain data always serialises.
-    let Ok(Value::Object(host)) = serde_json::to_value(&recording.host) else {
+    let Ok(Value::Object(host)) = serde_json::to_value(host) else {
         return rows;
     };
     for (topic, value) in host.iter().filter(|(topic, _)| *topic != "cpus") {
         collect(topic, value, &mut rows);
     }
     rows.retain(|name, _| !LEFT_OUT.contains(&name.as_str()));
-    rows.insert("tune".to_owned(), recording.tune.clone());
     let mut of_cpus: BTreeMap<String, BTreeMap<Option<String>, CpuSet>> = BTreeMap::new();
     for cpu in host
         .get("cpus")

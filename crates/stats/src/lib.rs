@@ -48,11 +48,16 @@
 //! Late periods come in [`episodes`], to which a Poisson bound applies
 //! (`punctual_model::poisson_upper`); [`sequential`] says when enough was measured.
 //! [`pairs`] judges an experiment on one variable, [`screening`] ranks many settings.
+//!
+//! # Years
+//! [`changes`] finds where a series of runs steps to another level, [`trend`] says what
+//! that means for a series of recordings.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 mod alike;
 mod blocks;
+pub mod changes;
 mod compare;
 mod comparison;
 mod counts;
@@ -70,6 +75,7 @@ mod sentence;
 pub mod sequential;
 mod shortfalls;
 pub mod tail;
+pub mod trend;
 
 pub use blocks::LEAST_BLOCKS;
 pub use compare::{compare, compare_runs};

@@ -107,7 +107,18 @@ const COMPLETIONS: [Completion; 5] = [
     Completion::Running,
 ];
 
-fn outcome_name(outcome: Outcome) -> &'static str {
+/// The outcome of a word of the column.
+pub(crate) fn outcome_of(word: &str) -> Option<Outcome> {
+    let found = OUTCOMES.iter().find(|(_, name)| *name == word);
+    found.map(|(outcome, _)| *outcome)
+}
+
+/// The completion of a word of the column.
+pub(crate) fn completion_of(word: &str) -> Option<Completion> {
+    COMPLETIONS.into_iter().find(|known| known.name() == word)
+}
+
+pub(crate) fn outcome_name(outcome: Outcome) -> &'static str {
     OUTCOMES
         .iter()
         .find(|(known, _)| *known == outcome)

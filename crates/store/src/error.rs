@@ -315,7 +315,12 @@ impl Context {
     pub(crate) fn damaged(&self, detail: impl Into<String>) -> StoreError {
         StoreError::Damaged {
             path: self.path.clone(),
-            detail: detail.into(),
+            // SQLite quotes statements of several lines.
+            detail: detail
+                .into()
+                .split_whitespace()
+                .collect::<Vec<_>>()
+                .join(" "),
         }
     }
 

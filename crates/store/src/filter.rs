@@ -14,6 +14,8 @@ pub struct Filter {
     pub probe: Option<String>,
     /// Only of the machine with this name.
     pub host: Option<String>,
+    /// Only runs of the series of this name.
+    pub series: Option<String>,
     /// Only those whose label contains this; ASCII letters of either case fit.
     pub label: Option<String>,
     /// Only those that began at this time or later.
@@ -53,6 +55,10 @@ impl Filter {
             (
                 "instr(lower(label), lower(?)) > 0".to_owned(),
                 text(&self.label),
+            ),
+            (
+                "series IN (SELECT key FROM plan_series WHERE name = ?)".to_owned(),
+                text(&self.series),
             ),
             (
                 "started_ns >= ?".to_owned(),

@@ -38,29 +38,41 @@ mod beside;
 mod bits;
 mod budget;
 mod chunk;
+mod collect;
 mod entry;
 mod error;
 mod experiment;
+mod facts;
 mod filter;
 mod lease;
 mod load;
+mod marks;
 mod open;
 mod parts;
 mod place;
+mod plan;
+mod runs;
 mod schema;
 mod select;
+mod slots;
 mod store;
 #[cfg(test)]
 mod tests;
+mod wake_windows;
 mod writer;
 
 pub use attachment::{Attached, WINDOW, unpack_attachment};
 pub use chunk::unpack as unpack_chunk;
+pub use collect::{
+    AuditLine, Collection, Delivery, Latest, Listed, Machine, Quarantined, Received, Refused, Role,
+    SqliteCollection, Token, Wanted,
+};
 pub use entry::{Lease, Summary};
 pub use error::StoreError;
 pub use experiment::ExperimentLease;
 pub use filter::Filter;
 pub use lease::close_to_others;
 pub use place::default_path;
+pub use slots::SlotFilter;
 pub use store::Store;
 pub use writer::{Batch, Lateness, Writer, commit_interval};

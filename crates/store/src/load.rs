@@ -13,7 +13,7 @@ use crate::commit_interval;
 use crate::entry::Entry;
 use crate::error::Context;
 use crate::parts::{Progress, read_head, read_progress, read_rows, read_threads};
-use crate::{Store, StoreError};
+use crate::{Store, StoreError, facts};
 
 /// Reads a recording; the caller holds a transaction, so that all parts are
 /// of one moment. `presumed_dead`: its writer is known to be gone.
@@ -36,6 +36,7 @@ pub(crate) fn load(
     let json = read_head(connection, key)
         .map_err(on)?
         .ok_or_else(|| damaged("its head was changed"))?;
+    let json = facts::put_back(connection, context, key, json)?;
     let mut recording =
         Recording::from_part_json(&json).map_err(|source| StoreError::Recording {
             path: context.path.clone(),

@@ -13,7 +13,7 @@ pub(crate) const APPLICATION_ID: i64 = 0x7075_6e63;
 /// What made each schema out of the one before it, in order; the first makes
 /// schema 1 out of an empty file. A line that was released is never edited,
 /// only followed by another.
-pub(crate) const MIGRATIONS: &[&str] = &[V1, V2, V3, V4, V5];
+pub(crate) const MIGRATIONS: &[&str] = &[V1, V2, V3, V4, V5, V6, crate::collect::schema::TABLES];
 
 /// * `recording` is what a list shows, in small rows that are read in one go,
 ///   with the lease of the writer while it runs.
@@ -142,6 +142,93 @@ CREATE TABLE experiment (
     crc INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 ALTER TABLE recording ADD COLUMN experiment TEXT;
+";
+
+/// Measurements by a plan, over years.
+/// * `facts` is a machine's facts as JSON, once for all recordings with equal ones: their
+///   heads have none. `hash` is of the content.
+/// * `pack` replaces head and threads of a recording that is done: together, compressed.
+/// * `plan_series` is an epoch of a series of a plan, `slot` a due time of one with what
+///   became of it. `run` is what a trend needs of a recording that belongs to a series.
+/// * `wake_window` is a window of watching all wake-ups.
+/// * `plan_state` is what a service remembers: the last boot and kernel of a series.
+/// * `note` and `change_mark` are what users wrote, as JSON: few.
+/// * `reserve` holds pages that a delete on a full disk may use.
+///
+/// The columns of `recording` are keys of figures that have a checksum of their own.
+const V6: &str = "
+CREATE TABLE facts (
+    hash TEXT NOT NULL PRIMARY KEY,
+    length INTEGER NOT NULL,
+    body BLOB NOT NULL,
+    crc INTEGER NOT NULL
+) STRICT;
+CREATE TABLE pack (
+    recording INTEGER PRIMARY KEY REFERENCES recording ON DELETE CASCADE,
+    length INTEGER NOT NULL,
+    body BLOB NOT NULL,
+    crc INTEGER NOT NULL
+) STRICT;
+CREATE TABLE plan_series (
+    key INTEGER PRIMARY KEY,
+    machine TEXT NOT NULL,
+    host TEXT,
+    name TEXT NOT NULL,
+    epoch INTEGER NOT NULL,
+    definition TEXT NOT NULL,
+    begun_ns INTEGER NOT NULL,
+    crc INTEGER NOT NULL,
+    UNIQUE (name, machine, epoch)
+) STRICT;
+CREATE TABLE slot (
+    key INTEGER PRIMARY KEY,
+    series INTEGER NOT NULL REFERENCES plan_series,
+    due_ns INTEGER NOT NULL,
+    cause TEXT NOT NULL,
+    state TEXT NOT NULL,
+    reason TEXT,
+    recording TEXT,
+    crc INTEGER NOT NULL,
+    UNIQUE (series, due_ns)
+) STRICT;
+CREATE INDEX slot_due ON slot (due_ns);
+CREATE TABLE run (
+    recording INTEGER PRIMARY KEY REFERENCES recording ON DELETE CASCADE,
+    body BLOB NOT NULL,
+    crc INTEGER NOT NULL
+) STRICT;
+CREATE TABLE wake_window (
+    key INTEGER PRIMARY KEY,
+    machine TEXT NOT NULL,
+    start_ns INTEGER NOT NULL,
+    length INTEGER NOT NULL,
+    body BLOB NOT NULL,
+    crc INTEGER NOT NULL,
+    UNIQUE (start_ns, machine)
+) STRICT;
+CREATE TABLE note (
+    id TEXT NOT NULL PRIMARY KEY,
+    json TEXT NOT NULL,
+    crc INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE TABLE change_mark (
+    id TEXT NOT NULL PRIMARY KEY,
+    json TEXT NOT NULL,
+    crc INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE TABLE plan_state (
+    machine TEXT NOT NULL,
+    name TEXT NOT NULL,
+    value TEXT NOT NULL,
+    PRIMARY KEY (machine, name)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE reserve (
+    key INTEGER PRIMARY KEY,
+    body BLOB NOT NULL
+) STRICT;
+ALTER TABLE recording ADD COLUMN series INTEGER REFERENCES plan_series;
+ALTER TABLE recording ADD COLUMN facts TEXT;
+CREATE INDEX recording_series ON recording (series, started_ns) WHERE series IS NOT NULL;
 ";
 
 /// Reads one of SQLite's header numbers.

@@ -15,7 +15,7 @@ use crate::filter::Filter;
 use crate::lease::{self, lives};
 use crate::load::load;
 use crate::open::{BUSY, Link};
-use crate::{StoreError, Writer};
+use crate::{StoreError, Writer, runs};
 
 /// Recordings in one file.
 #[derive(Debug)]
@@ -180,7 +180,9 @@ impl Store {
                 Err(error) => return Err(error),
             }
             let written = entry.write(connection, Some(key));
-            Ok(written.map_err(|error| context.on(error))? > 0)
+            let written = written.map_err(|error| context.on(error))? > 0;
+            runs::write_if_in_series(connection, context, key, seen.id)?;
+            Ok(written)
         })
     }
 

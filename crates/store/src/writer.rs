@@ -8,16 +8,15 @@ use punctual_model::{
 use rusqlite::Connection;
 use serde::{Deserialize, Serialize};
 
-use crate::StoreError;
 use crate::chunk::{Extent, FULL, Packing, Tail, WriteError, Written};
 use crate::entry::{Entry, Lease, Summary, remove, still_there};
 use crate::error::Context;
-use crate::lease;
 use crate::open::Link;
 use crate::parts::{
     Progress, head_json, head_with_suspensions, write_accounting, write_head, write_progress,
     write_row, write_thread,
 };
+use crate::{StoreError, facts, lease, runs};
 
 /// What was measured since the last commit. All of it becomes visible to
 /// others at once.
@@ -331,7 +330,12 @@ impl Writer {
             });
             entry.summary.samples = wanted;
             let parts = || -> rusqlite::Result<()> {
-                write_head(connection, key, &head_json(recording, samples))?;
+                write_head(
+                    connection,
+                    key,
+                    &facts::take_out(&head_json(recording, samples)),
+                )?;
+                facts::put(connection, key, &recording.host)?;
                 for (number, thread) in (0..).zip(&recording.threads) {
                     write_thread(connection, key, number, thread, true)?;
                 }
@@ -339,7 +343,8 @@ impl Writer {
                 Ok(())
             };
             parts().map_err(on)?;
-            write_entry(&entry, connection, context, key)
+            write_entry(&entry, connection, context, key)?;
+            runs::write_run(connection, context, key, recording)
         })?;
         // What small chunks took before full ones replaced them.
         self.link.give_space_back();

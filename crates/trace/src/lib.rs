@@ -28,6 +28,7 @@ mod flight;
 mod gap;
 mod hwlat;
 mod left_behind;
+mod lint;
 mod marker;
 mod name;
 mod osnoise;
@@ -51,6 +52,7 @@ pub use flight::{
 };
 pub use gap::Gap;
 pub use hwlat::{Ask, HWLAT, Hwlat};
+pub use lint::{LintAsk, LintTarget, LintWatch};
 pub use marker::Marker;
 pub use osnoise::{NoiseAsk, OSNOISE, Osnoise, TIMERLAT, UserWait};
 pub use punctual_model::EventLevel as Level;

@@ -102,6 +102,10 @@ pub(crate) fn instructions(target: &Target<'_>) -> Vec<String> {
             "with U-Boot: add them to the variable bootargs, or to `append` in extlinux.conf",
         ]
     };
+    steps.insert(
+        0,
+        "run `punctual tune cmdline write`, which edits the boot loader's files; or",
+    );
     steps.push("reboot, and check /proc/cmdline");
     steps.into_iter().map(str::to_owned).collect()
 }

@@ -30,9 +30,11 @@ mod accessors;
 mod apply;
 mod boot;
 pub mod boot_loader;
+mod cmdline;
 mod context;
 mod default_path;
 mod error;
+mod every_boot;
 mod frequency;
 mod fs;
 mod journal;
@@ -71,8 +73,16 @@ mod validity;
 pub use accessors::{HOLD_VERB, deeper_idle_states, hold_latency};
 pub use apply::{Applied, Options, Places, Refusals, apply, revert};
 pub use boot::BootArgument;
+pub use cmdline::{
+    Changes, CmdlineEdit, CmdlineError, CmdlineFile, CmdlineRevert, CmdlineState, CmdlineWritten,
+    FileEdit, cmdline_state, revert as revert_cmdline,
+};
 pub use default_path::default_path;
 pub use error::{Failure, TuneError};
+pub use every_boot::{
+    AtBoot, Attempt, BOOT_CONFIG, BootError, BootStatus, BootTune, UnitState, Verified,
+    apply_at_boot, boot_reached, boot_status, disable, enable, verify_at_boot,
+};
 pub use journal::{Change, Journal};
 pub use plan::Request;
 pub use planned::{LeftOut, Plan, Step};

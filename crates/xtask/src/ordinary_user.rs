@@ -13,7 +13,7 @@ use clap::Args;
 
 use crate::places::{program, repository};
 use crate::programs::{self, TestProgram};
-use crate::suite;
+use crate::suite::{self, Screen};
 use crate::test::Summary;
 
 /// Options of `cargo xtask ordinary-user`.
@@ -22,21 +22,6 @@ pub(crate) struct Options {
     /// Only these crates.
     crates: Vec<String>,
 }
-
-/// Crates, and files of tests, that compute or read the sources only: a privilege
-/// changes nothing for them.
-const PURE: &[&str] = &[
-    "checks",
-    "culprit",
-    "formats",
-    "model",
-    "report",
-    "stats",
-    "testing",
-    "xtask",
-    "punctual/generated",
-    "punctual/structure",
-];
 
 /// User and group `nobody`.
 const NOBODY: u32 = 65_534;
@@ -77,7 +62,8 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
             command.args(arguments).current_dir(&test.folder);
             Ok(command)
         };
-        summary.add(test.title(), suite::run(command(&[])?)?, command)?;
+        let outcome = suite::run(command(&[])?, &Screen::Now)?;
+        summary.add(test.title(), outcome, command)?;
     }
     std::fs::remove_dir_all(&user.home)?;
     Ok(summary.show(None))
@@ -85,7 +71,8 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
 
 fn wanted(test: &TestProgram, options: &Options) -> bool {
     match options.crates.as_slice() {
-        [] => !PURE.contains(&test.package()) && !PURE.contains(&test.title().as_str()),
+        // A privilege changes nothing for the pure ones.
+        [] => !test.is_pure(),
         named => named.iter().any(|name| name == test.package()),
     }
 }

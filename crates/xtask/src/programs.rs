@@ -44,6 +44,11 @@ impl TestProgram {
         command
     }
 
+    /// Whether it computes or reads the sources only.
+    pub(crate) fn is_pure(&self) -> bool {
+        PURE.contains(&self.package()) || PURE.contains(&self.title().as_str())
+    }
+
     /// The name of its crate's folder.
     pub(crate) fn package(&self) -> &str {
         self.folder
@@ -52,6 +57,21 @@ impl TestProgram {
             .unwrap_or_default()
     }
 }
+
+/// Crates, and files of tests, that compute or read the sources only: no privilege and
+/// nothing else on the machine changes what they say.
+const PURE: &[&str] = &[
+    "checks",
+    "culprit",
+    "formats",
+    "model",
+    "report",
+    "stats",
+    "testing",
+    "xtask",
+    "punctual/generated",
+    "punctual/structure",
+];
 
 /// Builds the test programs of all packages, with the features and the profile of
 /// the one test command: what it has built is not built again.

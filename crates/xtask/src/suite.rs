@@ -1,13 +1,14 @@
 //! One test program, run and understood: what failed, what was skipped, how long.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
 /// What a test program said of its tests.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Outcome {
     pub(crate) passed: usize,
     /// The names of the tests that failed, as the test harness lists them.
@@ -26,21 +27,61 @@ impl Outcome {
     }
 }
 
+/// Where the lines of a test program are shown.
+#[derive(Debug, Default)]
+pub(crate) enum Screen {
+    /// As they come.
+    #[default]
+    Now,
+    /// When asked for: beside another program, whose lines would stand between.
+    Later(Mutex<String>),
+}
+
+impl Screen {
+    /// Keeps the lines until [`Screen::show`].
+    pub(crate) fn later() -> Screen {
+        Screen::Later(Mutex::default())
+    }
+
+    /// Shows a line.
+    pub(crate) fn line(&self, line: &str) {
+        match self {
+            Screen::Now => println!("{line}"),
+            Screen::Later(kept) => {
+                let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+                kept.push_str(line);
+                kept.push('\n');
+            }
+        }
+    }
+
+    /// Prints what was kept.
+    pub(crate) fn show(&self) {
+        if let Screen::Later(kept) = self {
+            let kept = std::mem::take(&mut *kept.lock().unwrap_or_else(PoisonError::into_inner));
+            print!("{kept}");
+        }
+    }
+}
+
 /// Runs a test program, shows all that it prints, and keeps what it says.
 ///
 /// # Errors
 /// A program that cannot be started or read.
-pub(crate) fn run(mut command: Command) -> Result<Outcome> {
+pub(crate) fn run(mut command: Command, screen: &Screen) -> Result<Outcome> {
     let begun = Instant::now();
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = (command.spawn()).with_context(|| format!("{:?}", command.get_program()))?;
     let stderr = child.stderr.take().context("its standard error")?;
-    let skips = std::thread::spawn(move || skips_of(stderr, &mut std::io::stderr()));
     let mut outcome = Outcome::default();
-    let read = results_of(&mut child, &mut outcome);
-    let status = child.wait()?;
+    let (read, skips, status) = std::thread::scope(|scope| {
+        let skips = scope.spawn(|| skips_of(stderr, screen));
+        let read = results_of(&mut child, &mut outcome, screen);
+        (read, skips.join().unwrap_or_default(), child.wait())
+    });
     read?;
-    outcome.skips = skips.join().unwrap_or_default();
+    let status = status?;
+    outcome.skips = skips;
     // The harness ends with 0, or with 101 after a list of failures.
     outcome.complete = outcome.complete && status.code().is_some();
     outcome.complete &= status.success() || !outcome.failed.is_empty();
@@ -48,21 +89,21 @@ pub(crate) fn run(mut command: Command) -> Result<Outcome> {
     Ok(outcome)
 }
 
-fn results_of(child: &mut Child, outcome: &mut Outcome) -> Result<()> {
+fn results_of(child: &mut Child, outcome: &mut Outcome, screen: &Screen) -> Result<()> {
     let stdout = child.stdout.take().context("its standard output")?;
     let mut results = Results::default();
     each_line(stdout, |line| {
-        println!("{line}");
+        screen.line(line);
         results.line(line, outcome);
     })
 }
 
 /// The lines of skips, while all is shown.
-fn skips_of(stderr: impl Read, shown: &mut impl Write) -> Vec<String> {
+fn skips_of(stderr: impl Read, screen: &Screen) -> Vec<String> {
     let mut skips = Vec::new();
     // What cannot be read any more is no skip.
     let _ = each_line(stderr, |line| {
-        let _ = writeln!(shown, "{line}");
+        screen.line(line);
         if let Some(why) = line.strip_prefix("SKIP ") {
             skips.push(why.to_owned());
         }
@@ -122,7 +163,7 @@ mod tests {
     fn said(script: &str) -> Outcome {
         let mut shell = Command::new("sh");
         shell.args(["-c", script]);
-        run(shell).unwrap()
+        run(shell, &Screen::Now).unwrap()
     }
 
     #[test]
@@ -151,11 +192,11 @@ mod tests {
     #[test]
     fn skips_are_kept_and_all_is_shown() {
         let printed = "\nSKIP a_test: no right\nno SKIP here\n";
-        let mut shown = Vec::new();
-        assert_eq!(
-            skips_of(printed.as_bytes(), &mut shown),
-            ["a_test: no right"]
-        );
-        assert_eq!(shown, printed.as_bytes());
+        let screen = Screen::later();
+        assert_eq!(skips_of(printed.as_bytes(), &screen), ["a_test: no right"]);
+        let Screen::Later(shown) = screen else {
+            panic!("it keeps what is shown later");
+        };
+        assert_eq!(shown.into_inner().unwrap(), printed);
     }
 }

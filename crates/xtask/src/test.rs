@@ -10,12 +10,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 
 use crate::places::repository;
 use crate::programs::{self, TestProgram};
-use crate::suite::{self, Outcome};
+use crate::suite::{self, Outcome, Screen};
 
 /// Options of `cargo xtask test`.
 #[derive(Args)]
@@ -41,28 +41,77 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     let wanted = |test: &&TestProgram| {
         options.crates.is_empty() || options.crates.iter().any(|name| name == test.package())
     };
+    let tests: Vec<_> = programs.tests.iter().filter(wanted).collect();
+    let (pure, machine): (Vec<_>, Vec<_>) = tests.into_iter().partition(|test| test.is_pure());
+    let examples = options.crates.is_empty();
+    let screen = Screen::later();
     let mut summary = Summary::default();
-    for test in programs.tests.iter().filter(wanted) {
-        println!("\n     Running {}", test.title());
-        let command = |arguments: &[&str]| {
-            let mut command = test.command();
-            command.args(arguments);
-            Ok(command)
-        };
-        let outcome = suite::run(command(&[])?)?;
-        summary.add(test.title(), outcome, command)?;
-    }
-    if options.crates.is_empty() {
-        println!("\n     Running the examples of the documentation");
-        let command = |arguments: &[&str]| {
-            let mut command = Command::new(env!("CARGO"));
-            command.args(["test", "--workspace", "--doc", "--quiet", "--"]);
-            command.args(arguments).current_dir(repository());
-            Ok(command)
-        };
-        summary.add("examples".to_owned(), suite::run(command(&[])?)?, command)?;
-    }
+    // The tests of the machine mostly sleep: the others compute meanwhile, behind them.
+    std::thread::scope(|scope| -> Result<()> {
+        let computed = scope.spawn(|| compute(&pure, examples, &screen));
+        for test in machine {
+            let command = |arguments: &[&str]| Ok(with(test.command(), arguments));
+            let outcome = run_one(&test.title(), command(&[])?, &Screen::Now)?;
+            summary.add(test.title(), outcome, command)?;
+        }
+        let computed = computed.join();
+        screen.show();
+        let mut computed = computed.map_err(|_| anyhow!("a thread of xtask panicked"))??;
+        let of_examples = computed.split_off(pure.len());
+        for (test, outcome) in pure.iter().zip(computed) {
+            let command = |arguments: &[&str]| Ok(with(test.command(), arguments));
+            summary.add(test.title(), outcome, command)?;
+        }
+        for outcome in of_examples {
+            let command = |arguments: &[&str]| Ok(with(documentation(), arguments));
+            summary.add("examples".to_owned(), outcome, command)?;
+        }
+        Ok(())
+    })?;
     Ok(summary.show(expected.as_ref()))
+}
+
+/// Runs the pure test programs, then the examples of the documentation where they are
+/// wanted, on what CPU time the others leave.
+fn compute(pure: &[&TestProgram], examples: bool, screen: &Screen) -> Result<Vec<Outcome>> {
+    let mut outcomes = Vec::new();
+    for test in pure {
+        outcomes.push(run_one(&test.title(), behind(test.command()), screen)?);
+    }
+    if examples {
+        outcomes.push(run_one("the examples", behind(documentation()), screen)?);
+    }
+    Ok(outcomes)
+}
+
+fn run_one(title: &str, command: Command, screen: &Screen) -> Result<Outcome> {
+    screen.line(&format!("\n     Running {title}"));
+    suite::run(command, screen)
+}
+
+/// The examples of the documentation, as a test program.
+fn documentation() -> Command {
+    let mut command = Command::new(env!("CARGO"));
+    command
+        .args(["test", "--workspace", "--doc", "--quiet", "--"])
+        .current_dir(repository());
+    command
+}
+
+fn with(mut command: Command, arguments: &[&str]) -> Command {
+    command.args(arguments);
+    command
+}
+
+/// The command at the lowest priority of ordinary threads.
+fn behind(command: Command) -> Command {
+    let mut nice = Command::new("nice");
+    nice.args(["-n", "19"]).arg(command.get_program());
+    nice.args(command.get_args());
+    if let Some(folder) = command.get_current_dir() {
+        nice.current_dir(folder);
+    }
+    nice
 }
 
 /// What all programs said.
@@ -93,12 +142,12 @@ impl Summary {
         self.skips.extend(skips);
         for name in &outcome.failed {
             let arguments = ["--exact", name, "--test-threads=1"];
-            let passes = passes_again(|| suite::run(command(&arguments)?))?;
+            let passes = passes_again(|| suite::run(command(&arguments)?, &Screen::Now))?;
             self.again(format!("{title} {name}"), passes);
         }
         if !outcome.complete {
             println!("{title} ended before its tests did");
-            let passes = passes_again(|| suite::run(command(&[])?))?;
+            let passes = passes_again(|| suite::run(command(&[])?, &Screen::Now))?;
             self.again(title.clone(), passes);
         }
         self.times.push((outcome.took, title));

@@ -91,7 +91,7 @@ fn threads() -> impl Strategy<Value = EventKind> {
             task,
             newprio: KernelPriority(prio),
         }),
-        any::<i64>().prop_map(|id| EventKind::SysEnter { id }),
+        any::<i64>().prop_map(|id| EventKind::SysEnter { id, args: [0; 2] }),
         any::<i64>().prop_map(|id| EventKind::SysExit { id, ret: 0 }),
         any::<u64>().prop_map(|address| EventKind::PageFaultUser {
             address,
@@ -127,7 +127,8 @@ fn any_window() -> impl Strategy<Value = Window> {
         Just(Delay::Call),
         Just(Delay::Step),
         Just(Delay::Wakeup),
-        Just(Delay::Taken)
+        Just(Delay::Taken),
+        Just(Delay::Job)
     ];
     let events = proptest::collection::vec(any_event(), 0..60);
     let missing = proptest::sample::subsequence(event_names().collect::<Vec<_>>(), 0..6);

@@ -9,7 +9,13 @@ use crate::stream::*;
 fn in_a_system_call() {
     let stream = Stream::late(200.0)
         .sleeping_beside(make())
-        .event(-40.0, EventKind::SysEnter { id: 1 })
+        .event(
+            -40.0,
+            EventKind::SysEnter {
+                id: 1,
+                args: [0; 2],
+            },
+        )
         .timer(2.0)
         .switch(190.0, make(), RUNNABLE, victim());
     assert_snapshot!(stream.summary());
@@ -84,7 +90,13 @@ fn interrupts_disabled_with_the_place() {
 fn interrupts_disabled_by_a_flag() {
     let stream = Stream::late(300.0)
         .sleeping_beside(make())
-        .event(-50.0, EventKind::SysEnter { id: 1 })
+        .event(
+            -50.0,
+            EventKind::SysEnter {
+                id: 1,
+                args: [0; 2],
+            },
+        )
         .flags(TraceEvent::IRQS_OFF)
         .waking_of(-15.0, task("other", 77, 120), 0)
         .flags(0)

@@ -25,7 +25,13 @@ fn of_lower_priority_on_the_same_cpu() {
     let holder = task("holder", 50, 89);
     let boosted = task("holder", 50, 4);
     let stream = waits_for(holder)
-        .event(400.0, EventKind::SysEnter { id: 1 })
+        .event(
+            400.0,
+            EventKind::SysEnter {
+                id: 1,
+                args: [0; 2],
+            },
+        )
         .on(1, 50)
         .waking(500.0)
         .wakeup(500.5, 1)

@@ -9,6 +9,7 @@ mod calls;
 mod finding;
 mod idle;
 mod interrupts;
+mod jobs;
 mod locks;
 mod missing;
 mod moved;

@@ -46,7 +46,13 @@ fn a_page_fault_from_before_alone() {
 fn a_call_that_took_its_time() {
     assert_snapshot!(
         step(150.0)
-            .event(-1.0, EventKind::SysEnter { id: 1 })
+            .event(
+                -1.0,
+                EventKind::SysEnter {
+                    id: 1,
+                    args: [0; 2]
+                }
+            )
             .summary()
     );
 }

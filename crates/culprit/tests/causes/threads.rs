@@ -128,7 +128,13 @@ fn it_ran_without_any_event_when_it_was_due() {
 fn it_ran_in_its_wait_without_any_event() {
     let stream = Stream::late(5_100.0)
         .switch(-900.0, make(), SLEEPS, victim())
-        .event(-3.0, punctual_model::EventKind::SysEnter { id: 230 });
+        .event(
+            -3.0,
+            punctual_model::EventKind::SysEnter {
+                id: 230,
+                args: [0; 2],
+            },
+        );
     assert_snapshot!(stream.summary());
 }
 

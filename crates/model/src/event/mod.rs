@@ -12,7 +12,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use kind::{NoiseSource, Text, TimerlatContext, Vector};
-pub use name::{SOFTIRQS, softirq_name};
+pub use name::{SOFTIRQS, disk_name, softirq_name};
 pub use row::{EventFields, EventLevel, EventNames};
 pub use table::{EVENTS, EventKind, EventSpec, KernelEvent};
 pub use task::{Comm, KernelPriority, Task, TaskState};

@@ -11,3 +11,8 @@ pub fn softirq_name(vec: u32) -> String {
         .get(vec as usize)
         .map_or_else(|| format!("vector {vec}"), |name| (*name).to_owned())
 }
+
+/// The name of a disk by its number in the kernel's own form: `254:0`.
+pub fn disk_name(dev: u32) -> String {
+    format!("{}:{}", dev >> 20, dev & 0xf_ffff)
+}

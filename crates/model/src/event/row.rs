@@ -11,6 +11,9 @@ pub enum EventLevel {
     Default,
     /// These, and the events of the running tracers timerlat and osnoise.
     Noise,
+    /// These, and what the jobs of watched threads consist of: their system calls, and
+    /// the requests to disks.
+    Jobs,
     /// All events.
     Full,
 }
@@ -26,6 +29,10 @@ pub trait EventFields {
     fn comm(&self, number: usize) -> Option<Comm>;
     /// A name shared by many events.
     fn text(&mut self, number: usize) -> Option<Text>;
+    /// One word of an array of words.
+    fn word(&self, number: usize, index: usize) -> Option<u64> {
+        (index == 0).then(|| self.u64(number)).flatten()
+    }
     /// An address written as an offset from the start of the kernel's code.
     fn in_text(&self, number: usize) -> Option<u64>;
 
@@ -141,6 +148,8 @@ macro_rules! event_kinds {
             /// `Some`: the field with the number of a watched thread; the kernel discards the
             /// events of others.
             pub watched: Option<&'static str>,
+            /// The same at the level of jobs alone; at the full level all threads count.
+            pub watched_for_jobs: Option<&'static str>,
             /// Whether to warn where the kernel does not have it. Not so for events of one
             /// architecture, of later kernels or of a tracer: another has the same information
             /// there, or none is lost.
@@ -157,6 +166,16 @@ macro_rules! event_kinds {
         impl EventSpec {
             const fn full(mut self) -> Self {
                 self.level = EventLevel::Full;
+                self
+            }
+
+            /// Recorded where jobs are followed, of watched threads by this field; empty:
+            /// of all threads.
+            const fn jobs(mut self, field: &'static str) -> Self {
+                self.level = EventLevel::Jobs;
+                if !field.is_empty() {
+                    self.watched_for_jobs = Some(field);
+                }
                 self
             }
 
@@ -193,6 +212,7 @@ macro_rules! event_kinds {
                     full_name: concat!($system, ":", $name),
                     level: EventLevel::Default,
                     watched: None,
+                    watched_for_jobs: None,
                     warns: true,
                     listed: true,
                     provides: $provides,

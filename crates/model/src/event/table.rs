@@ -9,7 +9,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::row::{EventFields, EventLevel, EventNames, event_kinds};
-use super::{Comm, KernelPriority, NoiseSource, Task, TaskState, Text, Vector, softirq_name};
+use super::{
+    Comm, KernelPriority, NoiseSource, Task, TaskState, Text, Vector, disk_name, softirq_name,
+};
 use crate::Nanos;
 
 const TASK: [&str; 3] = ["comm", "pid", "prio"];
@@ -230,7 +232,7 @@ event_kinds! { names =>
     /// `exceptions:page_fault_kernel`.
     PageFaultKernel { address: u64, ip: u64, error_code: u64 }
     says format!("page fault in the kernel at {address:#x}");
-    <- PageFaultKernel = "exceptions" "page_fault_kernel" .full() .quiet(),
+    <- PageFaultKernel = "exceptions" "page_fault_kernel" .jobs("common_pid") .quiet(),
         "page faults in system calls", FAULT,
         |f, _| Some(EventKind::PageFaultKernel {
             address: f.u64(0)?,
@@ -301,16 +303,41 @@ event_kinds! { names =>
         |f, _| Some(EventKind::ContentionEnd { lock_addr: f.u64(0)?, ret: f.i32(1)? });
 
     /// `raw_syscalls:sys_enter`.
-    SysEnter { id: i64 }
+    /// `args`: the first two arguments.
+    SysEnter {
+        id: i64,
+        #[serde(default)]
+        args: [u64; 2],
+    }
     says format!("{} begins", names.call(*id));
-    <- SysEnter = "raw_syscalls" "sys_enter" .full() .quiet(), "system calls of a thread", ["id"],
-        |f, _| Some(EventKind::SysEnter { id: f.i64(0)? });
+    <- SysEnter = "raw_syscalls" "sys_enter" .jobs("common_pid") .quiet(),
+        "system calls of a thread", ["id", "args"],
+        |f, _| Some(EventKind::SysEnter {
+            id: f.i64(0)?,
+            args: [f.word(1, 0)?, f.word(1, 1).unwrap_or(0)],
+        });
 
     /// `raw_syscalls:sys_exit`.
     SysExit { id: i64, ret: i64 }
     says format!("{} returns {ret}", names.call(*id));
-    <- SysExit = "raw_syscalls" "sys_exit" .full() .quiet(), "ends of system calls", ["id", "ret"],
+    <- SysExit = "raw_syscalls" "sys_exit" .jobs("common_pid") .quiet(),
+        "ends of system calls", ["id", "ret"],
         |f, _| Some(EventKind::SysExit { id: f.i64(0)?, ret: f.i64(1)? });
+
+    /// `block:block_rq_issue`: a request is given to the device `dev`, its number in
+    /// the kernel's own form (major << 20 | minor).
+    BlockIssue { dev: u32, sector: u64 }
+    says format!("request to disk {}", disk_name(*dev));
+    <- BlockRqIssue = "block" "block_rq_issue" .jobs("") .quiet(), "requests to disks",
+        ["dev", "sector"],
+        |f, _| Some(EventKind::BlockIssue { dev: f.u32(0)?, sector: f.u64(1)? });
+
+    /// `block:block_rq_complete`.
+    BlockComplete { dev: u32, sector: u64 }
+    says format!("disk {} completes a request", disk_name(*dev));
+    <- BlockRqComplete = "block" "block_rq_complete" .jobs("") .quiet(),
+        "completed requests of disks", ["dev", "sector"],
+        |f, _| Some(EventKind::BlockComplete { dev: f.u32(0)?, sector: f.u64(1)? });
 
     /// `signal:signal_generate`: to `pid`.
     SignalGenerate { sig: u32, pid: u32, comm: Comm }

@@ -89,6 +89,9 @@ pub enum Delay {
     /// From the switch that took the CPU from the thread against its will
     /// (preempted, or stopped by a signal) to its next switch-in.
     Taken,
+    /// From the wake-up that ends a thread's release wait to its return to that wait:
+    /// a job of an application.
+    Job,
 }
 
 /// Counters read before and after, by the victim's CPU.
@@ -115,6 +118,10 @@ pub struct Evidence {
     /// one of them runs, its group is not throttled on that CPU.
     #[serde(default)]
     pub in_group: Vec<u32>,
+    /// The threads of the program that recorded the events: what they take is its own
+    /// doing.
+    #[serde(default)]
+    pub observer: Vec<u32>,
 }
 
 /// A rise of a control group's throttling counters (`cpu.stat`) between two

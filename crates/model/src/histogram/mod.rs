@@ -1,12 +1,14 @@
 //! The latency histogram of one thread: counting and its figures. What another
 //! tool counted is in `elsewhere`, the forms it is written in in `written`.
 
+mod counted;
 mod elsewhere;
 mod written;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use counted::CountedBeside;
 use written::Written;
 
 use crate::decimal::{BUCKETS, Buckets, MAX_TRACKABLE_NS, bounds_of, index_of, rank_of};

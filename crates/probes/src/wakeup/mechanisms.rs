@@ -8,8 +8,8 @@ use std::os::unix::net::UnixStream;
 use std::sync::OnceLock;
 
 use punctual_rt::{
-    Barrier, Error, EventFd, Futex, MessageQueue, Monitor, Mutex, MutexGuard, Protocol, Semaphore,
-    SignalPort, SignalWay, SystemVSemaphore, Tid, current_tid, send_signal,
+    Barrier, Error, EventFd, Futex, MessageQueue, Mutex, MutexGuard, Protocol, PthreadMonitor,
+    Semaphore, SignalPort, SignalWay, SystemVSemaphore, Tid, current_tid, send_signal,
 };
 use serde::{Deserialize, Serialize};
 
@@ -358,11 +358,11 @@ impl Wait for FutexWait<'_> {
 
 /// A condition variable with its mutex and a counter that the mutex guards.
 #[derive(Debug)]
-pub(super) struct Condition(Monitor<u64>);
+pub(super) struct Condition(PthreadMonitor<u64>);
 
 impl Condition {
     pub(super) fn new() -> Result<Self, Error> {
-        Monitor::new(0, Protocol::Plain).map(Self)
+        PthreadMonitor::new(0, Protocol::Plain).map(Self)
     }
 }
 
@@ -393,7 +393,7 @@ impl Post for &Condition {
 }
 
 pub(super) struct ConditionWait<'a> {
-    monitor: &'a Monitor<u64>,
+    monitor: &'a PthreadMonitor<u64>,
     seen: u64,
 }
 

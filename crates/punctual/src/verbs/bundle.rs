@@ -17,7 +17,7 @@ use crate::context::Context;
 use crate::exit::Exit;
 use crate::output::{self, Output, note};
 
-pub(super) const VERB: Verb = Verb::of::<BundleFile>();
+pub(super) const VERB: Verb = Verb::of::<BundleFile>("bundle");
 
 /// Fast, with most of the possible compression.
 const LEVEL: i32 = 6;
@@ -30,7 +30,7 @@ const CONTENTS: &str = "The archive contains the recording as JSON and as a sepa
 
 /// Pack a recording with its data and the machine's facts
 #[derive(Parser)]
-#[command(name = "bundle", after_help = CONTENTS)]
+#[command(after_help = CONTENTS)]
 struct BundleFile {
     #[command(flatten)]
     selected: OneRecording,

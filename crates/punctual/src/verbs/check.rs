@@ -18,7 +18,7 @@ use crate::exit::{Exit, UsageError};
 use crate::live;
 use crate::output::{self, Output};
 
-pub(super) const VERB: Verb = Verb::of::<CheckUp>();
+pub(super) const VERB: Verb = Verb::of::<CheckUp>("check");
 
 /// How long the hardware probe looks; at most half as long as the load runs.
 const HARDWARE: Nanos = Nanos::from_secs(5);
@@ -32,7 +32,7 @@ const LONG: &str = "Check whether this machine is fit for a real-time loop.\n\n\
 
 /// Check whether this machine is fit for a real-time loop
 #[derive(Parser)]
-#[command(name = "check", long_about = LONG, after_help = crate::exit::HELP)]
+#[command(long_about = LONG, after_help = crate::exit::HELP)]
 struct CheckUp {
     /// Period of the loop
     #[arg(long, value_name = "TIME", value_parser = length, default_value = "1ms")]

@@ -15,7 +15,7 @@ use crate::context::Context;
 use crate::exit::Exit;
 use crate::output;
 
-pub(super) const VERB: Verb = Verb::of::<Clocks>();
+pub(super) const VERB: Verb = Verb::of::<Clocks>("clocks");
 
 const LONG: &str = "List the current and the available clock sources, and the POSIX clocks with the \
              kernel's resolution. `punctual measure clock` measures the cost of a reading \
@@ -24,7 +24,7 @@ const LONG: &str = "List the current and the available clock sources, and the PO
 
 /// List the clock sources, and the POSIX clocks with their resolution
 #[derive(Parser)]
-#[command(name = "clocks", long_about = LONG)]
+#[command(long_about = LONG)]
 #[command(args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
 struct Clocks {
     #[command(subcommand)]

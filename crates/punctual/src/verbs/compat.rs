@@ -19,14 +19,14 @@ use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output::{self, note};
 
-pub(super) const VERB: Verb = Verb::of::<Compat>();
+pub(super) const VERB: Verb = Verb::of::<Compat>("compat");
 
 const USAGE: &str = "punctual compat [--install DIR [--force]] [--page]\n       \
                      punctual compat NAME [OPTION]...";
 
 /// Run as a tool of rt-tests, or list the tools and differences
 #[derive(Parser)]
-#[command(name = "compat", override_usage = USAGE, after_help = after())]
+#[command(override_usage = USAGE, after_help = after())]
 struct Compat {
     /// Create DIR with a link to this program for each tool
     #[arg(long, value_name = "DIR")]

@@ -9,7 +9,7 @@ use crate::context::Context;
 use crate::exit::Exit;
 use crate::output;
 
-pub(super) const VERB: Verb = Verb::of::<Completions>();
+pub(super) const VERB: Verb = Verb::of::<Completions>("completions");
 
 /// Each calls `punctual complete` for the candidates, so that recordings and tables
 /// are current. `:files` stands for names of files.
@@ -67,7 +67,6 @@ complete -c punctual -f -k -a '(__punctual_complete)'
 
 /// Print the completions for a shell
 #[derive(Parser)]
-#[command(name = "completions")]
 struct Completions {
     /// Shell
     #[arg(value_name = "SHELL")]

@@ -9,11 +9,10 @@ use crate::context::Context;
 use crate::exit::Exit;
 use crate::output;
 
-pub(super) const VERB: Verb = Verb::of::<Delete>();
+pub(super) const VERB: Verb = Verb::of::<Delete>("delete");
 
 /// Delete recordings from the store
 #[derive(Parser)]
-#[command(name = "delete")]
 struct Delete {
     #[command(flatten)]
     selected: Recordings,

@@ -15,7 +15,7 @@ use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output::{self, Output};
 
-pub(super) const VERB: Verb = Verb::of::<Doctor>();
+pub(super) const VERB: Verb = Verb::of::<Doctor>("doctor");
 
 /// The probe whose worst case the rule of thumb speaks of.
 const COMPARABLE: &str = "timer";
@@ -27,7 +27,7 @@ const LONG: &str = "Audit this machine: what costs latency, and what to do.\n\n\
 
 /// Audit this machine: what costs latency, and what to do
 #[derive(Parser)]
-#[command(name = "doctor", long_about = LONG, after_help = crate::exit::HELP)]
+#[command(long_about = LONG, after_help = crate::exit::HELP)]
 struct Doctor {
     /// The CPUs that latency matters on: 2-3 [default: those that are isolated, else all]
     #[arg(short = 'a', long, value_name = "LIST")]

@@ -15,14 +15,14 @@ use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output;
 
-pub(super) const VERB: Verb = Verb::of::<Echo>();
+pub(super) const VERB: Verb = Verb::of::<Echo>("echo");
 
 /// Polling interval of the stop flag.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 /// Answer `measure socket --connect` of another machine, until Ctrl-C
 #[derive(Parser)]
-#[command(name = "echo", long_about = long())]
+#[command(long_about = long())]
 struct Echo {
     /// Address to listen on; default ADDR 127.0.0.1; port 0: any free one
     #[arg(long, value_name = "[ADDR:]PORT", default_value = "127.0.0.1:0")]

@@ -15,11 +15,11 @@ use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output::Output;
 
-pub(super) const VERB: Verb = Verb::of::<ExportFile>();
+pub(super) const VERB: Verb = Verb::of::<ExportFile>("export");
 
 /// Write a recording in another tool's format
 #[derive(Parser)]
-#[command(name = "export", after_help = formats())]
+#[command(after_help = formats())]
 struct ExportFile {
     #[command(flatten)]
     selected: OneRecording,

@@ -9,13 +9,15 @@ use anyhow::{Context as _, Result};
 use clap::{Args, Parser};
 use punctual_host::Host;
 use punctual_model::{CpuSet, FactSet, Nanos};
+use punctual_report::{document, text};
+use punctual_stats::trend;
 
 use super::{Invalid, Run, Verb};
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output::{self, Output};
 
-pub(super) const VERB: Verb = Verb::of::<Facts>();
+pub(super) const VERB: Verb = Verb::of::<Facts>("facts");
 
 /// Default time of counting interrupts.
 pub(super) const SAMPLE: Nanos = Nanos::from_secs(1);
@@ -25,12 +27,27 @@ const SAMPLE_MAX: Nanos = Nanos::from_secs(3_600);
 /// megabytes.
 const FACTS_LIMIT: u64 = 128 << 20;
 
-/// Capture this machine's state, for an audit on another machine
+/// Capture this machine's state; compare that of two recordings
 #[derive(Parser)]
-#[command(name = "facts", disable_help_subcommand = true)]
+#[command(disable_help_subcommand = true)]
 enum Facts {
     /// Write all inputs of punctual doctor to one JSON file
     Capture(Capture),
+    /// Show what differs between two recordings beside their figures
+    Diff(Diff),
+}
+
+#[derive(Args)]
+struct Diff {
+    /// First recording: an ID, its start or end, `last` or `last~N`
+    #[arg(value_name = "A")]
+    a: String,
+    /// Second recording
+    #[arg(value_name = "B")]
+    b: String,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
 }
 
 #[derive(Args)]
@@ -78,8 +95,33 @@ fn sample(text: &str) -> Result<Nanos, Invalid> {
 }
 
 impl Run for Facts {
-    fn run(self, _: &Context) -> Result<Exit> {
-        let Self::Capture(Capture { output, counting }) = self;
+    fn run(self, context: &Context) -> Result<Exit> {
+        match self {
+            Self::Capture(capture) => capture.run(),
+            Self::Diff(diff) => diff.run(context),
+        }
+    }
+}
+
+impl Diff {
+    fn run(self, context: &Context) -> Result<Exit> {
+        let store = context.store_to_read()?;
+        let load = |name: &str| anyhow::Ok(store.load(store.find(name)?)?);
+        let differ = trend::facts_differ(&load(&self.a)?, &load(&self.b)?);
+        match self.json {
+            true => output::print(&output::json(&differ)?)?,
+            false => {
+                let page = document::facts_differ(&differ);
+                output::print(&text::render(&page, &context.style()))?;
+            }
+        }
+        Ok(Exit::Done)
+    }
+}
+
+impl Capture {
+    fn run(self) -> Result<Exit> {
+        let Self { output, counting } = self;
         let out = Output::open(&output)?;
         let facts = here(counting.length(), |_| anyhow::Ok(CpuSet::new()))?;
         let files = facts.files.len();

@@ -9,11 +9,11 @@ use super::{Run, Verb};
 use crate::context::Context;
 use crate::exit::Exit;
 
-pub(super) const VERB: Verb = Verb::of::<HoldLatency>();
+pub(super) const VERB: Verb = Verb::of::<HoldLatency>(punctual_tune::HOLD_VERB);
 
 /// Hold the latency request of a tune until SIGTERM; started by tune apply
 #[derive(Parser)]
-#[command(name = punctual_tune::HOLD_VERB, hide = true)]
+#[command(hide = true)]
 struct HoldLatency {
     #[arg(long, value_name = "latency-us", value_parser = value_parser!(i32).range(0..))]
     latency_us: i32,

@@ -18,11 +18,11 @@ use crate::context::Context;
 use crate::exit::{Exit, UsageError, report};
 use crate::output;
 
-pub(super) const VERB: Verb = Verb::of::<ImportFiles>();
+pub(super) const VERB: Verb = Verb::of::<ImportFiles>("import");
 
 /// Import other tools' files as recordings
 #[derive(Parser)]
-#[command(name = "import", after_help = formats(), after_long_help = long_help())]
+#[command(after_help = formats(), after_long_help = long_help())]
 struct ImportFiles {
     /// Files, - for stdin; each becomes one recording
     #[arg(value_name = "FILE", num_args = 1.., required = true)]

@@ -23,7 +23,7 @@ use crate::exit::Exit;
 use crate::live;
 use crate::output::{self, Output};
 
-pub(super) const VERB: Verb = Verb::of::<Options>();
+pub(super) const VERB: Verb = Verb::of::<Options>("improve");
 
 /// What the exit codes mean here.
 const EXITS: &str = "\
@@ -44,7 +44,7 @@ Exit codes:
 /// and puts them back. High risk, alarms, mitigations, files in /etc and
 /// interrupts of devices are left alone.
 #[derive(Parser, Clone, Debug)]
-#[command(name = "improve", after_help = EXITS)]
+#[command(after_help = EXITS)]
 struct Options {
     /// CPUs to measure: 2-3 [default: all that this process may use]
     #[arg(short = 'a', long, value_name = "LIST")]
@@ -107,13 +107,9 @@ fn find(options: &Options, context: &Context) -> Result<Exit> {
     if let Some(which) = &options.resume {
         let store = context.store_to_change()?;
         let state = unfinished(&store, which).map_err(failed)?;
-        return search(
-            state.improvement,
-            &state.plan,
-            Some(&store),
-            options,
-            context,
-        );
+        let guard = Guard::start(SILENCE)?;
+        let around = (Some(&store), Some(&guard));
+        return search(state.improvement, &state.plan, around, options, context);
     }
     let plan = plan(options)?;
     let audit = check::audit(options.cpus.clone())?;

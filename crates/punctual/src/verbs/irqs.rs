@@ -17,7 +17,7 @@ use crate::context::Context;
 use crate::exit::Exit;
 use crate::output;
 
-pub(super) const VERB: Verb = Verb::of::<Irqs>();
+pub(super) const VERB: Verb = Verb::of::<Irqs>("irqs");
 
 const LONG: &str = "List the interrupts that occurred: counts per CPU, affinity and effective \
              affinity, handler threads with their priority, kind (MSI or \
@@ -27,7 +27,7 @@ const LONG: &str = "List the interrupts that occurred: counts per CPU, affinity 
 
 /// List interrupts: counts per CPU, affinity and handlers
 #[derive(Parser)]
-#[command(name = "irqs", long_about = LONG)]
+#[command(long_about = LONG)]
 #[command(args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
 struct Irqs {
     #[command(subcommand)]

@@ -15,11 +15,11 @@ use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output;
 
-pub(super) const VERB: Verb = Verb::of::<Kernel>();
+pub(super) const VERB: Verb = Verb::of::<Kernel>("kernel");
 
 /// Check a kernel's configuration, make one, or print installation steps
 #[derive(Parser)]
-#[command(name = "kernel", disable_help_subcommand = true)]
+#[command(disable_help_subcommand = true)]
 enum Kernel {
     /// Check a kernel's configuration, before or after the build
     #[command(after_help = crate::exit::HELP)]

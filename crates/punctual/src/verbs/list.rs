@@ -18,11 +18,10 @@ use crate::context::Context;
 use crate::exit::Exit;
 use crate::output;
 
-pub(super) const VERB: Verb = Verb::of::<List>();
+pub(super) const VERB: Verb = Verb::of::<List>("list");
 
 /// List the recordings, the newest first
 #[derive(Parser)]
-#[command(name = "list")]
 struct List {
     /// Only recordings of this probe
     #[arg(long, value_name = "NAME")]
@@ -30,6 +29,9 @@ struct List {
     /// Only recordings of this machine
     #[arg(long, value_name = "NAME")]
     host: Option<String>,
+    /// Only runs of this series
+    #[arg(long, value_name = "NAME")]
+    series: Option<String>,
     /// Only recordings whose label contains this text
     #[arg(long, value_name = "TEXT")]
     label: Option<String>,
@@ -48,7 +50,7 @@ struct List {
 }
 
 /// A point in time: a date or a time (UTC where it names no offset), or how long ago.
-fn since(text: &str) -> Result<Timestamp, Invalid> {
+pub(super) fn since(text: &str) -> Result<Timestamp, Invalid> {
     let text = text.trim();
     if let Ok(time) = text.parse::<Timestamp>() {
         return Ok(time);
@@ -69,11 +71,13 @@ impl Run for List {
         let filter = Filter {
             probe: self.probe,
             host: self.host,
+            series: self.series,
             label: self.label,
             since: self.since,
             limit: self.limit,
             completion: None,
             without_blocks: !self.blocks,
+            ..Filter::default()
         };
         let summaries = match context.store_to_read() {
             Ok(store) => store.list_by(&filter)?,

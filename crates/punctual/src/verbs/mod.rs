@@ -1,6 +1,8 @@
 //! The verbs: one file each, one line each in [`VERBS`].
 
+mod app;
 mod bundle;
+mod changes;
 mod check;
 mod clocks;
 mod compare;
@@ -20,14 +22,20 @@ mod import;
 mod improve;
 mod irqs;
 mod kernel;
+mod lint;
 mod list;
+mod looking_back;
 mod man;
 mod measure;
+mod note;
 mod plot;
 mod probes;
+mod record;
 mod report;
 mod schema;
 mod select;
+#[cfg(feature = "serve")]
+mod serve;
 mod serve_guard;
 mod serve_load;
 mod serve_partner;
@@ -35,9 +43,12 @@ mod show;
 mod threads;
 mod topology;
 mod trace;
+mod trend;
 mod tune;
 mod watch;
 mod watching;
+
+use std::ffi::{OsStr, OsString};
 
 use anyhow::Result;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -48,8 +59,10 @@ use crate::exit::{self, Exit};
 
 /// A verb: its command line, and its function.
 pub(crate) struct Verb {
-    /// Its part of the command line; its name is the verb.
-    pub(crate) command: fn() -> Command,
+    /// The word on the command line.
+    pub(crate) name: &'static str,
+    /// Its options, as a command of any name.
+    options: fn() -> Command,
     /// Its function.
     pub(crate) run: fn(&ArgMatches, &Context) -> Result<Exit>,
 }
@@ -61,17 +74,23 @@ trait Run: Parser {
 }
 
 impl Verb {
-    /// The verb of these options.
-    const fn of<O: Run>() -> Self {
+    /// The verb of this name and these options.
+    const fn of<O: Run>(name: &'static str) -> Self {
         Self {
-            command: <O as CommandFactory>::command,
+            name,
+            options: <O as CommandFactory>::command,
             run: |matches, context| O::from_arg_matches(matches)?.run(context),
         }
     }
 
+    /// Its part of the command line.
+    fn command(&self) -> Command {
+        (self.options)().name(self.name)
+    }
+
     /// Whether the program starts it internally.
     pub(crate) fn is_internal(&self) -> bool {
-        (self.command)().is_hide_set()
+        self.command().is_hide_set()
     }
 }
 
@@ -82,13 +101,19 @@ pub(crate) const VERBS: &[Verb] = &[
     experiment::VERB,
     improve::VERB,
     watch::VERB,
+    record::VERB,
+    app::VERB,
     doctor::VERB,
+    lint::VERB,
     facts::VERB,
     kernel::VERB,
     list::VERB,
     show::VERB,
     explain::VERB,
     compare::VERB,
+    trend::VERB,
+    changes::VERB,
+    note::VERB,
     plot::VERB,
     report::VERB,
     export::VERB,
@@ -97,6 +122,8 @@ pub(crate) const VERBS: &[Verb] = &[
     trace::VERB,
     delete::VERB,
     tune::VERB,
+    #[cfg(feature = "serve")]
+    serve::VERB,
     probes::VERB,
     exec::VERB,
     threads::VERB,
@@ -118,13 +145,37 @@ pub(crate) const VERBS: &[Verb] = &[
 
 /// The whole command line.
 pub(crate) fn command() -> Command {
-    base().subcommands(VERBS.iter().map(|verb| (verb.command)()))
+    base().subcommands(VERBS.iter().map(Verb::command))
+}
+
+/// What these words say: read with the options of their verb alone, as the options of all
+/// verbs take several MiB of memory and most of the time of a start. Whatever is not
+/// understood so is read with all of them, which know what else it might be.
+///
+/// # Errors
+/// A wrong command line, or a question for the help.
+pub(crate) fn parse(words: &[OsString]) -> Result<ArgMatches, clap::Error> {
+    let first = words.iter().skip(1).find(|word| !is_option(word));
+    let verb = first.and_then(|word| VERBS.iter().find(|verb| word == verb.name));
+    let alone = verb.map(|verb| {
+        base()
+            .subcommand(verb.command())
+            .try_get_matches_from(words)
+    });
+    match alone {
+        Some(Ok(matches)) => Ok(matches),
+        _ => command().try_get_matches_from(words),
+    }
+}
+
+fn is_option(word: &OsStr) -> bool {
+    word.as_encoded_bytes().starts_with(b"-")
 }
 
 /// The command line without the verbs that the program starts itself.
 fn shown_command() -> Command {
     let shown = VERBS.iter().filter(|verb| !verb.is_internal());
-    base().subcommands(shown.map(|verb| (verb.command)()))
+    base().subcommands(shown.map(Verb::command))
 }
 
 fn base() -> Command {
@@ -146,7 +197,7 @@ pub(crate) fn chosen(matches: &ArgMatches) -> Result<(&'static Verb, &ArgMatches
         .ok_or_else(|| exit::UsageError("a verb is missing: see punctual --help".to_owned()))?;
     VERBS
         .iter()
-        .find(|verb| (verb.command)().get_name() == name)
+        .find(|verb| verb.name == name)
         .map(|verb| (verb, matches))
         .ok_or_else(|| exit::UsageError(format!("unknown verb '{name}'")).into())
 }

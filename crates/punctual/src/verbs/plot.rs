@@ -6,41 +6,52 @@ use anyhow::Result;
 use clap::Parser;
 use punctual_model::{Nanos, Recording};
 use punctual_report::ReportError;
-use punctual_report::plot::{self, Heading, Plot, PlotOptions, Scale};
+use punctual_report::plot::{self, Heading, LongTerm, Plot, PlotOptions, Scale};
 
+use super::looking_back::{self, Series, Span};
 use super::select::Recordings;
 use super::{Run, Verb, named};
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output::{self, Output};
 
-pub(super) const VERB: Verb = Verb::of::<PlotFile>();
+pub(super) const VERB: Verb = Verb::of::<PlotFile>("plot");
 
-type Draw = fn(&[&Recording], &PlotOptions) -> Result<Plot, ReportError>;
+/// How a kind is drawn: recordings, or a series.
+enum Draw {
+    Recordings(fn(&[&Recording], &PlotOptions) -> Result<Plot, ReportError>),
+    Series(fn(&LongTerm<'_>, &PlotOptions) -> Result<Plot, ReportError>),
+}
 
 /// A kind of plot: its name, and how it is drawn.
 type Kind = (&'static str, Draw);
 
 /// The kinds of plot; a new one is a line here.
-static KINDS: [Kind; 6] = [
-    ("auto", auto),
-    ("latency", plot::latency),
-    ("percentiles", plot::percentiles),
-    ("timeline", |recordings, options| {
-        plot::timeline(only(recordings)?, options)
-    }),
-    ("matrix", |recordings, options| {
-        plot::matrix(only(recordings)?, options)
-    }),
-    ("bars", plot::bars),
+static KINDS: [Kind; 9] = [
+    ("auto", Draw::Recordings(auto)),
+    ("latency", Draw::Recordings(plot::latency)),
+    ("percentiles", Draw::Recordings(plot::percentiles)),
+    (
+        "timeline",
+        Draw::Recordings(|recordings, options| plot::timeline(only(recordings)?, options)),
+    ),
+    (
+        "matrix",
+        Draw::Recordings(|recordings, options| plot::matrix(only(recordings)?, options)),
+    ),
+    ("bars", Draw::Recordings(plot::bars)),
+    ("surface", Draw::Series(plot::surface)),
+    ("heatmap", Draw::Series(plot::heatmap)),
+    ("trend", Draw::Series(plot::trend)),
 ];
 
 /// The kinds that show one recording.
 const OF_ONE: [&str; 2] = ["timeline", "matrix"];
 
-/// Draw recordings as SVG or PNG
+/// Draw recordings or a series as SVG or PNG
+///
+/// Kinds surface, heatmap and trend show a series: give its name in place of an ID.
 #[derive(Parser)]
-#[command(name = "plot")]
 struct PlotFile {
     #[command(flatten)]
     selected: Recordings,
@@ -67,6 +78,11 @@ struct PlotFile {
     /// Heading of the plot; empty for none
     #[arg(long, value_name = "TEXT")]
     heading: Option<String>,
+    /// Series: group of runs to show [default: the first]
+    #[arg(long, value_name = "GROUP")]
+    group: Option<String>,
+    #[command(flatten)]
+    span: Span,
     /// Scale factor for PNG
     #[arg(long, value_name = "N", default_value = "2")]
     pixels: f32,
@@ -75,12 +91,31 @@ struct PlotFile {
 impl Run for PlotFile {
     fn run(self, context: &Context) -> Result<Exit> {
         let options = self.options()?;
-        let recordings = self.selected.load(&context.store_to_read()?)?;
-        let path = self.path(&recordings)?;
+        let store = context.store_to_read()?;
+        let (path, plot) = match self.kind.1 {
+            Draw::Recordings(draw) => {
+                let recordings = self.selected.load(&store)?;
+                let path = self.path(|| recordings[0].id.short())?;
+                let references: Vec<&Recording> = recordings.iter().collect();
+                (path, draw(&references, &options)?)
+            }
+            Draw::Series(draw) => {
+                let name = self.selected.recordings.first().map(String::as_str);
+                let series = Series::load(&store, name, &self.span)?;
+                let trend = series.trend(&self.span);
+                let group = looking_back::group(&trend, self.group.as_deref())?;
+                let runs = group.pick(&series.runs);
+                let path = self.path(|| file_name(&series.name))?;
+                if self.group.is_none() && trend.groups.len() > 1 {
+                    output::note(&format!(
+                        "group '{}': for another give --group",
+                        group.name()
+                    ));
+                }
+                (path, draw(&LongTerm::of(&trend, group, &runs), &options)?)
+            }
+        };
         let output = Output::open(&path)?;
-        let references: Vec<&Recording> = recordings.iter().collect();
-        let (_, draw) = self.kind;
-        let plot = draw(&references, &options)?;
         let picture = if is(&path, "png") {
             plot.png(self.pixels)?
         } else {
@@ -109,6 +144,7 @@ fn only<'a>(recordings: &[&'a Recording]) -> Result<&'a Recording, ReportError> 
 
 impl PlotFile {
     fn options(&self) -> Result<PlotOptions> {
+        self.check_kind()?;
         let several = self.selected.recordings.len() > 1;
         let (kind, size) = (self.kind.0, &self.size);
         if several && OF_ONE.contains(&kind) {
@@ -138,11 +174,34 @@ impl PlotFile {
         })
     }
 
-    fn path(&self, recordings: &[Recording]) -> Result<PathBuf> {
+    /// Options of the one kind of plot that the other cannot use are refused.
+    fn check_kind(&self) -> Result<()> {
+        let kind = self.kind.0;
+        let refused = match self.kind.1 {
+            Draw::Recordings(_) => [
+                ("--group", self.group.is_some()),
+                ("--since", self.span.since.is_some()),
+                ("--host", self.span.host.is_some()),
+                ("--threshold", self.span.threshold.is_some()),
+            ],
+            Draw::Series(_) => [
+                ("--thread", self.thread.is_some()),
+                ("--x-max", self.x_max.is_some()),
+                ("a second name", self.selected.recordings.len() > 1),
+                ("", false),
+            ],
+        };
+        match refused.iter().find(|(_, given)| *given) {
+            None => Ok(()),
+            Some((what, _)) => {
+                Err(UsageError(format!("{what} does not apply to a {kind} plot")).into())
+            }
+        }
+    }
+
+    fn path(&self, of: impl Fn() -> String) -> Result<PathBuf> {
         let Some(path) = &self.output else {
-            let id = recordings
-                .first()
-                .map_or_else(String::new, |first| first.id.short());
+            let id = of();
             let name = match self.kind.0 {
                 "auto" => "plot",
                 kind => kind,
@@ -158,6 +217,18 @@ impl PlotFile {
         ))
         .into())
     }
+}
+
+/// A name of a series as part of a file name.
+pub(super) fn file_name(series: &str) -> String {
+    let plain = |c: char| {
+        if c.is_alphanumeric() || "-_.".contains(c) {
+            c
+        } else {
+            '-'
+        }
+    };
+    series.chars().map(plain).collect()
 }
 
 fn is(path: &Path, ending: &str) -> bool {

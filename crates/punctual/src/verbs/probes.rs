@@ -12,11 +12,10 @@ use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output;
 
-pub(super) const VERB: Verb = Verb::of::<Probes>();
+pub(super) const VERB: Verb = Verb::of::<Probes>("probes");
 
 /// List the probes, or show the documentation of one
 #[derive(Parser)]
-#[command(name = "probes")]
 struct Probes {
     /// Probe to show
     #[arg(value_name = "PROBE")]
@@ -60,7 +59,9 @@ fn spanned(delay: Delay) -> String {
         Delay::Step => {
             "from the thread's reading of the clock before what it does to its reading after it"
         }
-        Delay::Wakeup | Delay::Taken => "from when the thread could run to when it did",
+        Delay::Wakeup | Delay::Taken | Delay::Job => {
+            "from when the thread could run to when it did"
+        }
     };
     format!("yes, {span}")
 }

@@ -1,22 +1,25 @@
 //! `report`: reports of recordings, for people or for continuous integration.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use clap::Parser;
 use punctual_model::Recording;
+use punctual_report::document::{Causes, Document};
 use punctual_report::html::HtmlOptions;
 use punctual_report::{document, html, junit, markdown, text};
 use punctual_store::Store;
 
 use super::explain::timelines;
+use super::looking_back::{Series, Span};
 use super::select::Recordings;
-use super::{Run, Verb, compare, named};
+use super::{Run, Verb, compare, named, plot};
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output::{self, Output};
 
-pub(super) const VERB: Verb = Verb::of::<Report>();
+pub(super) const VERB: Verb = Verb::of::<Report>("report");
 
 type Render = fn(&[Recording], &Context, &Store) -> Result<String>;
 
@@ -26,6 +29,8 @@ struct Form {
     /// Its file extension.
     ending: &'static str,
     render: Render,
+    /// A page about a series; `None`: this form has none.
+    page: Option<fn(&Document, &Context) -> String>,
 }
 
 /// The forms; a new one is an entry here.
@@ -44,6 +49,7 @@ static FORMS: [Form; 4] = [
             };
             Ok(html::render(recordings, &options)?)
         },
+        page: Some(|page, _| html::page(&page.title, std::slice::from_ref(page))),
     },
     Form {
         name: "markdown",
@@ -59,11 +65,13 @@ static FORMS: [Form; 4] = [
             }));
             Ok(pages.join("\n"))
         },
+        page: Some(|page, _| markdown::render(page)),
     },
     Form {
         name: "junit",
         ending: "xml",
         render: |recordings, _, _| Ok(junit::render(&recordings.iter().collect::<Vec<_>>())?),
+        page: None,
     },
     Form {
         name: "text",
@@ -81,15 +89,21 @@ static FORMS: [Form; 4] = [
             }));
             Ok(pages.join("\n"))
         },
+        page: Some(|page, context| text::render(page, &context.style())),
     },
 ];
 
 /// Write a report: HTML, Markdown, JUnit XML or text
 #[derive(Parser)]
-#[command(name = "report")]
 struct Report {
+    /// Recordings: an ID, its start or end, `last` or `last~N`
+    #[arg(value_name = "ID", num_args = 1.., required_unless_present = "series")]
+    recordings: Vec<String>,
+    /// Report on a series over time in place of recordings
+    #[arg(long, value_name = "SERIES", conflicts_with = "recordings")]
+    series: Option<String>,
     #[command(flatten)]
-    selected: Recordings,
+    span: Span,
     /// File (.html, .md, .xml, .txt), - for stdout [default: report-ID.html]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -101,12 +115,23 @@ struct Report {
 
 impl Run for Report {
     fn run(self, context: &Context) -> Result<Exit> {
-        let form = match self.format {
+        let form: &Form = match self.format {
             Some(form) => form,
             None => of_extension(self.output.as_deref())?,
         };
         let store = context.store_to_read()?;
-        let mut recordings = self.selected.load(&store)?;
+        if let Some(name) = &self.series {
+            return self.of_series(name, form, &store, context);
+        }
+        let span = &self.span;
+        if span.since.is_some() || span.host.is_some() || span.threshold.is_some() {
+            let text = "--since, --host and --threshold need --series";
+            return Err(UsageError(text.to_owned()).into());
+        }
+        let selected = Recordings {
+            recordings: self.recordings,
+        };
+        let mut recordings = selected.load(&store)?;
         recordings.iter_mut().for_each(timelines::complete_in);
         let path = self.output.unwrap_or_else(|| {
             let id = recordings
@@ -116,6 +141,35 @@ impl Run for Report {
         });
         let output = Output::open(&path)?;
         output.put((form.render)(&recordings, context, &store)?.as_bytes())?;
+        if path != Path::new("-") {
+            output::note(&format!("report written to {}", path.display()));
+        }
+        Ok(Exit::Done)
+    }
+}
+
+impl Report {
+    /// The page of a series: verdict, trend, pictures, changes, causes, holes.
+    fn of_series(&self, name: &str, form: &Form, store: &Store, context: &Context) -> Result<Exit> {
+        let Some(page) = form.page else {
+            let text = format!(
+                "a series has no {} report: use html, markdown or text",
+                form.name
+            );
+            return Err(UsageError(text).into());
+        };
+        let series = Series::load(store, Some(name), &self.span)?;
+        let trend = series.trend(&self.span);
+        let own: BTreeSet<_> = series.runs.iter().map(|run| run.recording).collect();
+        let mut causes = Causes::default();
+        for id in own {
+            causes.add(&store.load(id)?);
+        }
+        let document = document::monthly(&trend, &series.runs, &causes)?;
+        let usual = || format!("report-{}.{}", plot::file_name(name), form.ending).into();
+        let path = self.output.clone().unwrap_or_else(usual);
+        let output = Output::open(&path)?;
+        output.put(page(&document, context).as_bytes())?;
         if path != Path::new("-") {
             output::note(&format!("report written to {}", path.display()));
         }

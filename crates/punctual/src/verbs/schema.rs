@@ -4,18 +4,22 @@ use anyhow::Result;
 use clap::Parser;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use punctual_model::{
-    Audit, Checkup, Experiment, FactSet, Placement, Recording, Topology, Wakeups, schema_of,
+    Audit, Checkup, Experiment, FactSet, LintReport, Note, Placement, Recording, Topology, Wakeups,
+    schema_of,
 };
 use punctual_stats::Comparison;
-use punctual_tune::{Applied, Plan, Restored, Status};
+use punctual_stats::trend::{ChangePoint, FactsDiffer, Trend};
+use punctual_tune::{
+    Applied, BootStatus, CmdlineEdit, CmdlineRevert, CmdlineState, Plan, Restored, Status,
+};
 use schemars::Schema;
 
-use super::{Run, Verb, clocks, explain, irqs, threads};
+use super::{Run, Verb, app, clocks, explain, irqs, threads};
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output;
 
-pub(super) const VERB: Verb = Verb::of::<SchemaOf>();
+pub(super) const VERB: Verb = Verb::of::<SchemaOf>("schema");
 
 /// A type of JSON document.
 struct Form {
@@ -30,13 +34,19 @@ struct Form {
 const FORMS: &[Form] = &[
     form::<Recording>(
         "recording",
-        "measure --json, show --json, explain --pid --json",
+        "measure --json, show --json, explain --pid --json, app record --json",
     ),
     form::<explain::ExplainedJson>("explained", "explain RECORDING --json"),
     form::<explain::OutlierJson>("outlier", "explain RECORDING --outlier N --json"),
     form::<Wakeups>("wakeups", "watch --json"),
+    form::<Vec<app::ApplicationJson>>("applications", "app list --json"),
     form::<Comparison>("comparison", "compare --json"),
+    form::<Trend>("trend", "trend --json"),
+    form::<Vec<ChangePoint>>("changes", "changes list --json"),
+    form::<Vec<Note>>("notes", "note list --json"),
+    form::<FactsDiffer>("facts-difference", "facts diff --json"),
     form::<Audit>("audit", "doctor --json, kernel check --json"),
+    form::<LintReport>("lint", "lint --json"),
     form::<Checkup>("checkup", "check --json"),
     form::<Experiment>("experiment", "experiment --json, experiment show --json"),
     form::<FactSet>("facts", "facts capture"),
@@ -44,6 +54,10 @@ const FORMS: &[Form] = &[
     form::<Applied>("applied", "tune apply --json"),
     form::<Option<Status>>("status", "tune status --json; tune verify --json"),
     form::<Vec<Restored>>("reverted", "tune revert --json"),
+    form::<BootStatus>("boot", "tune boot status --json"),
+    form::<CmdlineState>("cmdline", "tune cmdline show --json"),
+    form::<CmdlineEdit>("cmdline-edit", "tune cmdline write --json"),
+    form::<Option<CmdlineRevert>>("cmdline-revert", "tune cmdline revert --json"),
     form::<Vec<threads::ThreadJson>>("threads", "threads --json"),
     form::<Vec<irqs::InterruptJson>>("irqs", "irqs --json"),
     form::<Topology>("topology", "topology --json"),
@@ -61,7 +75,6 @@ const fn form<T: schemars::JsonSchema>(name: &'static str, of: &'static str) -> 
 
 /// Print the JSON Schema of a recording, comparison, audit or other output
 #[derive(Parser)]
-#[command(name = "schema")]
 struct SchemaOf {
     /// Type to describe
     #[arg(value_name = "OF", value_parser = names(), default_value = "recording")]

@@ -19,7 +19,7 @@ use crate::context::Context;
 use crate::exit::Exit;
 use crate::output::note;
 
-pub(super) const VERB: Verb = Verb::of::<ServeGuard>();
+pub(super) const VERB: Verb = Verb::of::<ServeGuard>(NAME);
 
 const NAME: &str = "serve-guard";
 
@@ -139,7 +139,7 @@ impl Drop for Guard {
     }
 }
 
-/// A watcher that beats while it is told of progress.
+/// A watcher that beats at each progress.
 pub(super) struct Guarded<'a> {
     pub(super) inner: Box<dyn Watcher>,
     pub(super) guard: Option<&'a RefCell<Guard>>,

@@ -11,13 +11,13 @@ use super::{Run, Verb};
 use crate::context::Context;
 use crate::exit::Exit;
 
-pub(super) const VERB: Verb = Verb::of::<ServeLoad>();
+pub(super) const VERB: Verb = Verb::of::<ServeLoad>(NAME);
 
 const NAME: &str = "serve-load";
 
 /// Run one load until SIGTERM; started by measure
 #[derive(Parser)]
-#[command(name = NAME, hide = true)]
+#[command(hide = true)]
 struct ServeLoad {
     #[arg(value_name = "load")]
     load: String,

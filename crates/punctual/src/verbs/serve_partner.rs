@@ -11,13 +11,13 @@ use super::{Run, Verb};
 use crate::context::Context;
 use crate::exit::Exit;
 
-pub(super) const VERB: Verb = Verb::of::<ServePartner>();
+pub(super) const VERB: Verb = Verb::of::<ServePartner>(NAME);
 
 const NAME: &str = "serve-partner";
 
 /// Run one half of a probe until stopped; started by measure
 #[derive(Parser)]
-#[command(name = NAME, hide = true)]
+#[command(hide = true)]
 struct ServePartner {
     #[arg(value_name = "errand")]
     errand: String,

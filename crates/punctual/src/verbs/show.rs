@@ -10,11 +10,10 @@ use crate::context::Context;
 use crate::exit::Exit;
 use crate::output;
 
-pub(super) const VERB: Verb = Verb::of::<Show>();
+pub(super) const VERB: Verb = Verb::of::<Show>("show");
 
 /// Show a recording
 #[derive(Parser)]
-#[command(name = "show")]
 struct Show {
     #[command(flatten)]
     selected: OneRecording,

@@ -19,7 +19,7 @@ use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output;
 
-pub(super) const VERB: Verb = Verb::of::<Threads>();
+pub(super) const VERB: Verb = Verb::of::<Threads>("threads");
 
 const LONG: &str = "List threads with policy, priority, niceness, affinity, last CPU, CPU time, voluntary \
              and involuntary switches, minor and major page faults, and the locked memory of their \
@@ -28,7 +28,7 @@ const LONG: &str = "List threads with policy, priority, niceness, affinity, last
 
 /// List threads with policy, priority, CPUs, switches and page faults
 #[derive(Parser)]
-#[command(name = "threads", long_about = LONG)]
+#[command(long_about = LONG)]
 struct Threads {
     /// Only threads of these processes
     #[arg(long, value_name = "PID,…", value_delimiter = ',')]

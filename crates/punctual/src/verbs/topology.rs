@@ -14,12 +14,11 @@ use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output::{self, Output};
 
-pub(super) const VERB: Verb = Verb::of::<ShowTopology>();
-pub(super) const PLACE: Verb = Verb::of::<Place>();
+pub(super) const VERB: Verb = Verb::of::<ShowTopology>("topology");
+pub(super) const PLACE: Verb = Verb::of::<Place>("place");
 
 /// Show sockets, cores, caches, memory nodes and isolated CPUs
 #[derive(Parser)]
-#[command(name = "topology")]
 struct ShowTopology {
     /// Draw it to this file (SVG)
     #[arg(short, long, value_name = "FILE")]
@@ -52,7 +51,7 @@ const PLACE_LONG: &str = "Recommend CPUs on this machine, with the reasons: one 
 
 /// Recommend CPUs: for the system, beside an interrupt, for a pair
 #[derive(Parser)]
-#[command(name = "place", long_about = PLACE_LONG, arg_required_else_help = false)]
+#[command(long_about = PLACE_LONG, arg_required_else_help = false)]
 struct Place {
     #[command(subcommand)]
     pattern: Pattern,

@@ -11,7 +11,7 @@ use crate::context::Context;
 use crate::exit::Exit;
 use crate::output::{Output, note};
 
-pub(super) const VERB: Verb = Verb::of::<Trace>();
+pub(super) const VERB: Verb = Verb::of::<Trace>("trace");
 
 /// The default file name of trace-cmd.
 const USUAL: &str = "trace.dat";
@@ -26,7 +26,7 @@ const LONG: &str = "Write a trace.dat for trace-cmd, KernelShark and, converted,
 
 /// Export the trace events kept with a recording
 #[derive(Parser)]
-#[command(name = "trace", disable_help_subcommand = true)]
+#[command(disable_help_subcommand = true)]
 enum Trace {
     /// Write a trace.dat for trace-cmd, KernelShark and, converted, Perfetto
     #[command(long_about = LONG)]

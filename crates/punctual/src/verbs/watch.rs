@@ -18,7 +18,7 @@ use crate::context::Context;
 use crate::exit::Exit;
 use crate::{live, output};
 
-pub(super) const VERB: Verb = Verb::of::<Watch>();
+pub(super) const VERB: Verb = Verb::of::<Watch>("watch");
 
 /// Interval of redrawing the view.
 const REDRAW: Duration = Duration::from_secs(1);
@@ -47,7 +47,7 @@ const LONG: &str = "Watch the latency of all wake-ups of the machine: the wait o
 
 /// Watch the latency of all wake-ups of the machine
 #[derive(Parser)]
-#[command(name = "watch", long_about = LONG)]
+#[command(long_about = LONG)]
 struct Watch {
     /// Group by: cpu, priority (scheduling class), comm (name)
     #[arg(

@@ -55,7 +55,9 @@ fn an_application_that_a_signal_stops() {
     let place = Place::new();
     let mut app = application(&place, 30);
     let pid = app.id();
-    let watching = place.spawn(&format!("explain --pid {pid} --threshold 60ms -D 30s -q"));
+    let watching = place.spawn(&format!(
+        "explain --pid {pid} --wait --threshold 60ms -D 30s -q"
+    ));
     place.wait_for_rows();
     let length = stop_for(&app, Duration::from_millis(250));
     std::thread::sleep(Duration::from_millis(700));
@@ -106,7 +108,9 @@ fn an_application_that_ends_midway() {
     let place = Place::new();
     let mut app = application(&place, 2);
     let pid = app.id();
-    let output = place.run(&format!("explain --pid {pid} --threshold 1us -D 60s -q"));
+    let output = place.run(&format!(
+        "explain --pid {pid} --wait --threshold 1us -D 60s -q"
+    ));
     app.wait().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let recording = recorded(&place);

@@ -5,6 +5,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod ship;
 mod trust;
 
 use std::fs;

@@ -6,6 +6,7 @@ mod sarif;
 
 pub use junit::junit;
 pub use sarif::sarif;
+pub(crate) use sarif::uri;
 
 #[cfg(test)]
 mod tests {

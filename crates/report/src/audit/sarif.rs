@@ -110,7 +110,7 @@ fn value(fact: &Fact<String>) -> String {
 }
 
 /// The path, which begins with `/`, as a file's URI: what may not stand in one is escaped.
-fn uri(path: &str) -> String {
+pub(crate) fn uri(path: &str) -> String {
     let mut text = "file://".to_owned();
     for byte in path.bytes() {
         match byte {

@@ -3,7 +3,7 @@
 use punctual_model::{Explanation, Histogram, Nanos, Outcome, Recording, WorstSample, grouped};
 
 use super::table::{Cell, Column, Fold, Row, Table};
-use super::{Answer, Block, Document, Field, Figure, Medium, Section, Tone, facts, findings};
+use super::{Answer, Block, Document, Field, Figure, Medium, Section, Tone, facts, findings, jobs};
 
 use punctual_stats::tail::remark;
 
@@ -70,6 +70,9 @@ pub(crate) fn with_figures(recording: &Recording, drawn: Figures) -> Document {
     }
     document.push(Section::new(limits(recording)).only(Medium::Page));
     latency(&mut document, recording, drawn.first, drawn.others);
+    jobs::of(recording)
+        .into_iter()
+        .for_each(|section| document.push(section));
     worst(&mut document, recording);
     outliers(&mut document, recording, drawn.outliers);
     findings::of(recording)

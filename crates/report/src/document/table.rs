@@ -140,6 +140,10 @@ pub struct Cell {
     pub badge: bool,
     /// The anchor of another document of the page.
     pub link: Option<String>,
+    /// Where a server shows more of it: a path of that server.
+    pub path: Option<String>,
+    /// On a page with a form: what choosing this row sends as `id`.
+    pub choice: Option<String>,
     /// What belongs to it, one by one; only pages show it.
     pub items: Vec<String>,
 }

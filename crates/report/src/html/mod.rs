@@ -12,7 +12,8 @@ use crate::plot::{self, Kind, Plot, PlotOptions};
 use crate::sanitize::sanitize;
 use crate::{OutlierTimeline, ReportError};
 
-const STYLE: &str = include_str!("style.css");
+/// The style of a page, light and dark, on a screen and on paper.
+pub const STYLE: &str = include_str!("style.css");
 
 /// How the page is made.
 #[derive(Clone, Debug, Default)]
@@ -39,6 +40,18 @@ pub struct HtmlOptions {
 /// # Errors
 /// No recording; plots of a size that cannot be drawn.
 pub fn render(recordings: &[Recording], options: &HtmlOptions) -> Result<String, ReportError> {
+    let (title, documents) = documents(recordings, options)?;
+    Ok(page(&title, &documents))
+}
+
+/// What [`render`] shows, with the title of the page.
+///
+/// # Errors
+/// As [`render`].
+pub fn documents(
+    recordings: &[Recording],
+    options: &HtmlOptions,
+) -> Result<(String, Vec<Document>), ReportError> {
     let first = recordings.first().ok_or(ReportError::NoRecording)?;
     let several = recordings.len() > 1;
     let title = match &options.title {
@@ -62,7 +75,30 @@ pub fn render(recordings: &[Recording], options: &HtmlOptions) -> Result<String,
         let figures = figures(recording, options)?;
         documents.push(document::with_figures(recording, figures));
     }
-    Ok(page(&title, &documents))
+    Ok((title, documents))
+}
+
+/// Several recordings in one: a table and plots of them all together, and their
+/// comparison where it is given; none of them alone.
+///
+/// # Errors
+/// As [`render`].
+pub fn overlaid(
+    recordings: &[Recording],
+    options: &HtmlOptions,
+) -> Result<Vec<Document>, ReportError> {
+    let mut documents = vec![overview(recordings, "", options)?];
+    if let Some(Ok(comparison)) = &options.compared {
+        documents.push(document::comparison(comparison));
+    }
+    Ok(documents)
+}
+
+/// Documents as a part of a page that has a head and [`STYLE`] already. Nothing in it
+/// asks for an inline style, which a strict Content-Security-Policy forbids.
+pub fn fragment(documents: &[Document]) -> String {
+    let parts = html! { @for one in documents { (parts::document(one, true)) } };
+    parts.into_string()
 }
 
 /// Documents as one page, below each other.

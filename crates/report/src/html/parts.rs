@@ -7,6 +7,8 @@ use crate::sanitize::sanitize;
 
 /// Cells of at most so many characters are not broken into lines.
 const WHOLE: usize = 40;
+/// What a picture that stands alone needs and a page has in its style.
+const INLINE: &str = r#" style="white-space:pre""#;
 /// Tables of at most so many rows stay on one sheet of paper.
 const SHORT: usize = 16;
 
@@ -54,7 +56,7 @@ fn block(block: &Block) -> Markup {
         Block::Table(one) => (table(one)),
         // What `Plot::svg` returns is markup of our own with all texts in it escaped.
         Block::Figure(figure) => figure {
-            (PreEscaped(figure.plot.svg()))
+            (PreEscaped(figure.plot.svg().replacen(INLINE, "", 1)))
             figcaption { (sanitize(&figure.caption)) }
         },
     } }
@@ -110,7 +112,11 @@ fn cell(cell: &Cell, column: &Column) -> Markup {
     };
     html! {
         td class=[class_of_cell] {
-            @if let Some(link) = &cell.link { a href={ "#" (sanitize(link)) } { (text) } }
+            @if let Some(value) = &cell.choice {
+                input type="checkbox" name="id" value=(sanitize(value)) aria-label={ "Choose " (text) }; " "
+            }
+            @if let Some(path) = &cell.path { a href=(sanitize(path)) { (text) } }
+            @else if let Some(link) = &cell.link { a href={ "#" (sanitize(link)) } { (text) } }
             @else if cell.badge { span class={ "badge " (class(cell.tone)) } { (text) } }
             @else if let Some(name) = name(cell.tone) { span class=(name) { (text) } }
             @else { (text) }

@@ -78,6 +78,21 @@ impl Bins {
         }
     }
 
+    /// How many of `rows` (lower edge, count) lie in each bin; those beyond an end are
+    /// counted in the bin at that end.
+    pub(super) fn count_rows(&self, rows: &[(u64, u64)]) -> Vec<u64> {
+        let mut counts = vec![0u64; self.edges.len().saturating_sub(1)];
+        let Some(last) = counts.len().checked_sub(1) else {
+            return counts;
+        };
+        for (lower, count) in rows {
+            let bin = self.edges.partition_point(|edge| *edge <= *lower);
+            let slot = &mut counts[bin.saturating_sub(1).min(last)];
+            *slot = slot.saturating_add(*count);
+        }
+        counts
+    }
+
     /// How many samples of `histogram` lie in each bin. Samples beyond the
     /// last edge are counted in the last bin, samples before the first edge in
     /// the first, so that none is lost; where the axis was told to end at

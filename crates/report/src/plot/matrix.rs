@@ -26,9 +26,9 @@ const MAP: [Colour; 9] = [
     Colour(0x44, 0x01, 0x54),
 ];
 /// So many colours are told apart; cells of one colour are written together.
-const LEVELS: usize = 64;
+pub(super) const LEVELS: usize = 64;
 /// Where nothing was measured.
-const EMPTY: Colour = Colour(0xee, 0xee, 0xee);
+pub(super) const EMPTY: Colour = Colour(0xee, 0xee, 0xee);
 /// The axis of colours is logarithmic where the largest value is more than so
 /// many times the smallest.
 const WIDE: u64 = 10;
@@ -229,7 +229,7 @@ fn draw_cells(
 }
 
 /// The axis of colours, to the right of the cells.
-fn colour_bar(frame: &mut Frame, mut colours: Axis, options: &PlotOptions) {
+pub(super) fn colour_bar(frame: &mut Frame, mut colours: Axis, options: &PlotOptions) {
     let (bottom, top) = (frame.y.from, frame.y.to);
     let left = frame.x.to.round() + 24.0;
     let each = (bottom - top) / LEVELS as f64;
@@ -279,11 +279,11 @@ fn note(frame: &mut Frame, row: usize, text: &str, options: &PlotOptions) {
 }
 
 /// Which of the colours stands for this share of the axis.
-fn level(share: f64) -> usize {
+pub(super) fn level(share: f64) -> usize {
     ((share * LEVELS as f64) as usize).min(LEVELS - 1)
 }
 
-fn colour(level: usize) -> Colour {
+pub(super) fn colour(level: usize) -> Colour {
     let place = level as f64 / (LEVELS - 1) as f64 * (MAP.len() - 1) as f64;
     let below = (place as usize).min(MAP.len() - 2);
     let share = place - below as f64;

@@ -19,6 +19,7 @@ mod frame;
 mod kind;
 mod latency;
 mod legend;
+mod longterm;
 mod matrix;
 mod outlier;
 mod percentiles;
@@ -31,6 +32,7 @@ mod timeline;
 mod topology;
 
 pub use kind::Kind;
+pub use longterm::{LongTerm, heatmap, surface, trend};
 pub use strip::strip;
 pub use topology::topology;
 

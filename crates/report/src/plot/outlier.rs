@@ -41,14 +41,18 @@ const fn colour(kind: ShareKind) -> Colour {
         }
         ShareKind::Silence => Colour(0x22, 0x22, 0x22),
         ShareKind::Unexplained => Colour(0x99, 0x99, 0x99),
-        ShareKind::PageFault | ShareKind::OwnWork | ShareKind::ReturnToUser => VICTIM,
+        ShareKind::PageFault
+        | ShareKind::OwnWork
+        | ShareKind::SystemCall
+        | ShareKind::ReturnToUser => VICTIM,
+        ShareKind::Device => Colour(0xa6, 0x76, 0x1d),
         ShareKind::IdleExit | ShareKind::TimerLate | ShareKind::TimerSlack => {
             Colour(0x56, 0xb4, 0xe9)
         }
         ShareKind::Scheduling | ShareKind::Migration | ShareKind::Throttled => {
             Colour(0xf0, 0xe4, 0x42)
         }
-        ShareKind::Waiting | ShareKind::Stopped => Colour(0x80, 0x60, 0xa0),
+        ShareKind::Waiting | ShareKind::OwnSleep | ShareKind::Stopped => Colour(0x80, 0x60, 0xa0),
     }
 }
 

@@ -8,12 +8,15 @@ mod barrier;
 mod futex;
 mod monitor;
 mod mutex;
+mod pi_lock;
+mod pthread_monitor;
 mod semaphore;
 
 pub use barrier::Barrier;
 pub use futex::{Futex, SharedFutex};
-pub use monitor::{Monitor, MonitorGuard};
+pub use monitor::{Monitor, MonitorGuard, Notified};
 pub use mutex::{Mutex, MutexGuard, Protocol};
+pub use pthread_monitor::{PthreadMonitor, PthreadMonitorGuard};
 pub use semaphore::Semaphore;
 
 /// What a wait that a signal may end came to.

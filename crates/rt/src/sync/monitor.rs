@@ -1,4 +1,10 @@
-//! A value, its lock, and a condition variable to wait for its change.
+//! A value, its lock, and a condition variable that keeps priorities.
+//!
+//! The C library's condition variable has a lock of its own without priority
+//! inheritance (glibc bug 11588), so that a thread of middle priority can keep a
+//! notification back. Here the kernel moves waiters from the condition to the lock, by
+//! their priority (`futex(2)`: FUTEX_WAIT_REQUEUE_PI, FUTEX_CMP_REQUEUE_PI), and the rule
+//! of librtpi is kept by the types: who notifies holds the lock.
 #![allow(unsafe_code)]
 
 use std::cell::UnsafeCell;
@@ -6,75 +12,137 @@ use std::fmt;
 use std::io;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
+use std::ptr;
+use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::Protocol;
-use super::mutex::RawMutex;
-use crate::Error;
+use super::pi_lock::{PiLock, syscall};
+use crate::{Error, Instant};
 
-/// A mutex with the one condition variable that belongs to it
-/// (`pthread_cond_wait(3)`). That they are one thing keeps the rule that all
-/// who wait for a condition hold the same mutex.
+/// A value behind a lock with priority inheritance, and the one condition that belongs
+/// to it.
+///
+/// While a thread of higher priority waits for the lock, its owner runs with that
+/// priority; of several that wait for the condition, the one with the highest priority
+/// is notified first. There is no poison: a thread that panics lets go of the lock, and
+/// the next one finds the value as it was left. Taken and released without contention it
+/// makes no system call.
 pub struct Monitor<T> {
-    mutex: RawMutex,
-    condition: Box<UnsafeCell<libc::pthread_cond_t>>,
+    lock: PiLock,
+    /// Counts notifications; changed only by who holds the lock.
+    notified: AtomicU32,
     value: UnsafeCell<T>,
 }
 
-// SAFETY: the value goes from thread to thread with the lock, and only one
-// holds it at a time.
+// SAFETY: the value goes from thread to thread with the lock, and only one holds it at a
+// time.
 unsafe impl<T: Send> Send for Monitor<T> {}
-// SAFETY: as above; the condition variable is made to be shared.
+// SAFETY: as above.
 unsafe impl<T: Send> Sync for Monitor<T> {}
+
+/// How a wait with a deadline ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Notified {
+    /// It was notified, or returned without a reason: look at the value.
+    Perhaps,
+    /// The deadline has passed.
+    TimedOut,
+}
 
 impl<T> Monitor<T> {
     /// An unlocked one.
     ///
     /// # Errors
-    /// As [`super::Mutex::new`].
-    pub fn new(value: T, protocol: Protocol) -> Result<Self, Error> {
+    /// [`Error::Os`] where the kernel has no priority inheritance (ENOSYS).
+    pub fn new(value: T) -> Result<Self, Error> {
         Ok(Self {
-            mutex: RawMutex::new(protocol)?,
-            // Complete as it is: default attributes.
-            condition: Box::new(UnsafeCell::new(libc::PTHREAD_COND_INITIALIZER)),
+            lock: PiLock::new()?,
+            notified: AtomicU32::new(0),
             value: UnsafeCell::new(value),
         })
     }
 
-    /// Waits until the lock is free and takes it.
+    /// Waits until the lock is free and takes it. No signal ends the wait.
     ///
     /// # Errors
-    /// As [`super::Mutex::lock`].
+    /// [`Error::Os`]: EDEADLK where this thread has it already.
     #[inline]
     pub fn lock(&self) -> Result<MonitorGuard<'_, T>, Error> {
-        self.mutex.lock()?;
+        self.lock.lock()?;
         Ok(MonitorGuard {
             monitor: self,
             _stays: PhantomData,
         })
     }
 
-    /// Wakes one thread that waits for the condition, if any does. The lock
-    /// may be held or not.
-    #[inline]
-    pub fn notify_one(&self) {
-        // SAFETY: an initialised condition variable that stays where it is;
-        // the call does not fail.
-        unsafe { libc::pthread_cond_signal(self.condition.get()) };
+    /// The value, of a monitor that nobody else has.
+    pub fn into_inner(self) -> T {
+        self.value.into_inner()
     }
 
-    /// Wakes all threads that wait for the condition.
-    #[inline]
-    pub fn notify_all(&self) {
-        // SAFETY: as in `notify_one`.
-        unsafe { libc::pthread_cond_broadcast(self.condition.get()) };
+    /// Wakes the first waiter, and puts `others` of the rest in the lock's queue. The
+    /// lock is held.
+    fn notify(&self, others: i32) -> Result<(), Error> {
+        let number = self
+            .notified
+            .fetch_add(1, Ordering::Relaxed)
+            .wrapping_add(1);
+        loop {
+            // SAFETY: both words live as long as `self`; the other arguments are numbers.
+            let result = unsafe {
+                syscall(
+                    &self.notified,
+                    libc::FUTEX_CMP_REQUEUE_PI,
+                    1,
+                    ptr::without_provenance(others.unsigned_abs() as usize),
+                    self.lock.word(),
+                    number,
+                )
+            };
+            match result {
+                Ok(()) => return Ok(()),
+                // A waiter's end was in progress.
+                Err(libc::EAGAIN | libc::EINTR) => {}
+                Err(code) => return Err(failed("FUTEX_CMP_REQUEUE_PI", code)),
+            }
+        }
+    }
+
+    fn wait(&self, deadline: Option<Instant>) -> Result<Notified, Error> {
+        let seen = self.notified.load(Ordering::Relaxed);
+        let time = deadline.map(Instant::to_timespec);
+        self.lock.unlock();
+        // SAFETY: both words and the time live as long as the call; the deadline is
+        // absolute on CLOCK_MONOTONIC, the default of this operation.
+        let result = unsafe {
+            syscall(
+                &self.notified,
+                libc::FUTEX_WAIT_REQUEUE_PI,
+                seen,
+                time.as_ref()
+                    .map_or(ptr::null(), |time| ptr::from_ref(time).cast()),
+                self.lock.word(),
+                0,
+            )
+        };
+        match result {
+            // The kernel gave this thread the lock.
+            Ok(()) => Ok(Notified::Perhaps),
+            Err(code) => {
+                self.lock.lock()?;
+                match code {
+                    libc::ETIMEDOUT => Ok(Notified::TimedOut),
+                    // Notified before it slept, or a signal.
+                    libc::EAGAIN | libc::EINTR => Ok(Notified::Perhaps),
+                    code => Err(failed("FUTEX_WAIT_REQUEUE_PI", code)),
+                }
+            }
+        }
     }
 }
 
-impl<T> Drop for Monitor<T> {
-    fn drop(&mut self) {
-        // SAFETY: nobody borrows it any more, so nobody waits.
-        unsafe { libc::pthread_cond_destroy(self.condition.get()) };
-    }
+#[cold]
+fn failed(operation: &str, code: i32) -> Error {
+    Error::os("futex", operation, io::Error::from_raw_os_error(code))
 }
 
 impl<T> fmt::Debug for Monitor<T> {
@@ -90,24 +158,43 @@ pub struct MonitorGuard<'a, T> {
 }
 
 impl<T> MonitorGuard<'_, T> {
-    /// Lets go of the lock, waits to be notified, and takes the lock again. It
-    /// may also return without a reason: look at the value. A signal handler
-    /// does not end the wait.
+    /// Lets go of the lock, waits to be notified, and takes the lock again. It may also
+    /// return without a reason, and when a signal handler ran: look at the value.
+    ///
+    /// # Errors
+    /// [`Error::Os`], for reasons a correct program does not meet. Then the lock may not
+    /// be held any more, and the program should end.
+    #[inline]
+    pub fn wait(&mut self) -> Result<(), Error> {
+        self.monitor.wait(None).map(drop)
+    }
+
+    /// As [`wait`](Self::wait), until `deadline` on CLOCK_MONOTONIC at the latest.
+    ///
+    /// # Errors
+    /// As for [`wait`](Self::wait).
+    #[inline]
+    pub fn wait_until(&mut self, deadline: Instant) -> Result<Notified, Error> {
+        self.monitor.wait(Some(deadline))
+    }
+
+    /// Wakes the waiter with the highest priority, if there is one. It runs once this
+    /// guard is dropped; until then it lends its priority to this thread.
     ///
     /// # Errors
     /// [`Error::Os`], for reasons a correct program does not meet.
     #[inline]
-    pub fn wait(&mut self) -> Result<(), Error> {
-        let monitor = self.monitor;
-        // SAFETY: both are initialised and stay where they are; this thread
-        // holds the mutex, and all waits on this condition use this mutex. No
-        // reference to the value lives on, as `self` is borrowed exclusively.
-        let code =
-            unsafe { libc::pthread_cond_wait(monitor.condition.get(), monitor.mutex.as_ptr()) };
-        match code {
-            0 => Ok(()),
-            code => Err(refused(code)),
-        }
+    pub fn notify_one(&mut self) -> Result<(), Error> {
+        self.monitor.notify(0)
+    }
+
+    /// Wakes all waiters: they get the lock one after the other, by their priority.
+    ///
+    /// # Errors
+    /// [`Error::Os`], for reasons a correct program does not meet.
+    #[inline]
+    pub fn notify_all(&mut self) -> Result<(), Error> {
+        self.monitor.notify(i32::MAX)
     }
 }
 
@@ -130,9 +217,7 @@ impl<T> DerefMut for MonitorGuard<'_, T> {
 impl<T> Drop for MonitorGuard<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: a guard exists only where this thread holds the lock, and it
-        // does not leave the thread.
-        unsafe { self.monitor.mutex.unlock() };
+        self.monitor.lock.unlock();
     }
 }
 
@@ -140,10 +225,4 @@ impl<T> fmt::Debug for MonitorGuard<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("MonitorGuard").finish_non_exhaustive()
     }
-}
-
-#[cold]
-fn refused(code: i32) -> Error {
-    let source = io::Error::from_raw_os_error(code);
-    Error::os("pthread_cond_wait", "a condition variable", source)
 }

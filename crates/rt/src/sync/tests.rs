@@ -41,9 +41,9 @@ fn a_forgotten_guard_does_no_harm() {
 }
 
 #[test]
-fn a_monitor_hands_values_over() {
+fn the_c_librarys_condition_hands_values_over() {
     for protocol in PROTOCOLS {
-        let monitor = Monitor::new(None, protocol).unwrap();
+        let monitor = PthreadMonitor::new(None, protocol).unwrap();
         let sum: u32 = thread::scope(|scope| {
             let taker = scope.spawn(|| {
                 let mut sum = 0;
@@ -73,6 +73,135 @@ fn a_monitor_hands_values_over() {
         });
         assert_eq!(sum, 5_050, "{protocol:?}");
     }
+}
+
+#[test]
+fn a_monitor_hands_values_over() {
+    let monitor = Monitor::new(None).unwrap();
+    let sum: u32 = thread::scope(|scope| {
+        let taker = scope.spawn(|| {
+            let mut sum = 0;
+            loop {
+                let mut guard = monitor.lock().unwrap();
+                while guard.is_none() {
+                    guard.wait().unwrap();
+                }
+                let value: u32 = guard.take().unwrap();
+                guard.notify_all().unwrap();
+                if value == 0 {
+                    return sum;
+                }
+                sum += value;
+            }
+        });
+        for value in (0..=100).rev() {
+            let mut guard = monitor.lock().unwrap();
+            while guard.is_some() {
+                guard.wait().unwrap();
+            }
+            *guard = Some(value);
+            guard.notify_one().unwrap();
+        }
+        taker.join().unwrap()
+    });
+    assert_eq!(sum, 5_050);
+}
+
+#[test]
+fn a_monitor_excludes_and_wakes_all() {
+    const THREADS: u32 = 4;
+    let monitor = Monitor::new((0_u32, 0_u64)).unwrap();
+    thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                let mut guard = monitor.lock().unwrap();
+                guard.0 += 1;
+                // All come, and are let go at once.
+                while guard.0 <= THREADS {
+                    guard.wait().unwrap();
+                }
+                drop(guard);
+                for _ in 0..2_000 {
+                    let mut guard = monitor.lock().unwrap();
+                    let read = guard.1;
+                    std::hint::black_box(&mut guard.1);
+                    guard.1 = read + 1;
+                }
+            });
+        }
+        loop {
+            let mut guard = monitor.lock().unwrap();
+            if guard.0 == THREADS {
+                guard.0 += 1;
+                guard.notify_all().unwrap();
+                break;
+            }
+            drop(guard);
+            thread::yield_now();
+        }
+    });
+    assert_eq!(monitor.into_inner().1, u64::from(THREADS) * 2_000);
+}
+
+#[test]
+fn a_wait_ends_at_its_deadline_with_the_lock_held() {
+    let monitor = Monitor::new(0).unwrap();
+    let mut guard = monitor.lock().unwrap();
+    let deadline = crate::Clock::Monotonic.now() + std::time::Duration::from_millis(5);
+    while guard.wait_until(deadline).unwrap() != Notified::TimedOut {}
+    assert!(crate::Clock::Monotonic.now() >= deadline);
+    *guard += 1;
+    // It is held: another thread gets it only after this.
+    thread::scope(|scope| {
+        let other = scope.spawn(|| *monitor.lock().unwrap());
+        *guard += 1;
+        drop(guard);
+        assert_eq!(other.join().unwrap(), 2);
+    });
+    let again = monitor.lock().unwrap();
+    assert!(monitor.lock().is_err(), "this thread has it already");
+    drop(again);
+}
+
+/// The waiter with the highest priority is notified first, whoever came first.
+#[test]
+fn the_highest_priority_is_notified_first() {
+    if crate::max_permitted_priority() < 30 {
+        punctual_testing::skip!("no right to real-time priorities");
+        return;
+    }
+    let monitor = Monitor::new((0_u32, Vec::new())).unwrap();
+    thread::scope(|scope| {
+        let all: Vec<_> = [10, 30, 20]
+            .into_iter()
+            .map(|priority| {
+                let builder = ThreadBuilder::new("waiter").policy(crate::Policy::Fifo { priority });
+                let body = || {
+                    let mut guard = monitor.lock().unwrap();
+                    guard.0 += 1;
+                    guard.wait().unwrap();
+                    let own = crate::current_policy().unwrap();
+                    guard.1.push(own);
+                };
+                builder.spawn_scoped(scope, body).unwrap()
+            })
+            .collect();
+        for count in 0..3 {
+            // Those notified before have let go of the lock; the others sleep by now.
+            loop {
+                thread::sleep(std::time::Duration::from_millis(5));
+                let mut guard = monitor.lock().unwrap();
+                if guard.0 == 3 && guard.1.len() == count {
+                    guard.notify_one().unwrap();
+                    break;
+                }
+            }
+        }
+        all.into_iter().for_each(|thread| thread.join().unwrap());
+    });
+    let order = monitor.into_inner().1;
+    let fifo = |priority| crate::Policy::Fifo { priority };
+    assert_eq!(order, [fifo(30), fifo(20), fifo(10)]);
 }
 
 #[test]

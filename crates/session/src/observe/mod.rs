@@ -5,6 +5,7 @@
 //! hands over the wake-ups and switches of the watched threads alone; where one
 //! waited for too long, the flight recorder is asked what happened.
 
+mod jobs;
 mod lanes;
 mod targets;
 
@@ -15,8 +16,8 @@ use std::time::Duration;
 use punctual_culprit::{Late, LateWakeUps, Wait};
 use punctual_host::Host;
 use punctual_model::{
-    Chart, Completion, Delay, EventKind, Explanation, HostFacts, Nanos, Observer, ProbeRun,
-    Recording, Requirement, grouped,
+    Chart, Completion, Delay, EventKind, Explanation, HostFacts, Jobs, Nanos, Observer, ProbeRun,
+    Recording, Requirement, TraceEvent, grouped,
 };
 use punctual_store::{Batch, Store, StoreError, Writer};
 use punctual_trace::{Level, Scout, ScoutEvent, TraceError, Tracefs};
@@ -28,6 +29,8 @@ use crate::request::usual_series_interval;
 use crate::time::Start;
 use crate::watcher::Watcher;
 use crate::{Outcome, RunLength, SessionError};
+use jobs::JobWatch;
+pub use jobs::{JobRequest, Release};
 use lanes::Lanes;
 pub use targets::Targets;
 use targets::Watched;
@@ -51,8 +54,10 @@ const TO_SWITCH_IN: &str = "each wait goes from the wake-up of a thread, or from
 pub struct ObserveRequest {
     /// Whose threads.
     pub targets: Targets,
-    /// A wait longer than this is explained.
+    /// A wait longer than this is explained; of jobs their budget counts.
     pub threshold: Nanos,
+    /// The jobs of the threads are followed; `None`: their waits for a CPU.
+    pub jobs: Option<JobRequest>,
     /// Which events are recorded.
     pub level: Level,
     /// How long.
@@ -109,16 +114,81 @@ pub fn observe(
     Ok(observation.finish(recording))
 }
 
+/// What is looked for in the stream of the scout.
+enum Finder {
+    Waits(LateWakeUps),
+    Jobs(Box<JobWatch>),
+}
+
+impl Finder {
+    fn of(request: &ObserveRequest, host: &Host) -> Self {
+        match &request.jobs {
+            Some(jobs) => Self::Jobs(Box::new(JobWatch::new(host, jobs))),
+            None => Self::Waits(LateWakeUps::new(request.threshold)),
+        }
+    }
+
+    /// What ended with this event.
+    fn take(&mut self, event: &TraceEvent, watched: &dyn Fn(u32) -> bool) -> Vec<Late> {
+        match self {
+            Self::Waits(waits) => match waits.take(event, watched) {
+                Some(Wait::InTime(found) | Wait::TooLong(found)) => vec![found],
+                None => Vec::new(),
+            },
+            Self::Jobs(jobs) => jobs.take(event, watched),
+        }
+    }
+
+    fn blind_until(&mut self, time: Nanos) {
+        match self {
+            Self::Waits(waits) => waits.blind_until(time),
+            Self::Jobs(jobs) => jobs.blind_until(time),
+        }
+    }
+
+    fn without_end(&mut self) -> u64 {
+        match self {
+            Self::Waits(waits) => waits.take_without_end().len() as u64,
+            Self::Jobs(_) => 0,
+        }
+    }
+
+    fn forget(&mut self, tid: u32) {
+        if let Self::Jobs(jobs) = self {
+            jobs.forget(tid);
+        }
+    }
+}
+
+impl ObserveRequest {
+    /// What is longer is explained.
+    fn limit(&self) -> Nanos {
+        self.jobs
+            .as_ref()
+            .map_or(self.threshold, |jobs| jobs.budget)
+    }
+
+    /// Jobs need the system calls of the watched threads.
+    fn events(&self) -> Level {
+        match self.jobs {
+            Some(_) => self.level.max(Level::Jobs),
+            None => self.level,
+        }
+    }
+}
+
 /// One observation under way.
 struct Observation {
     host: Host,
     explainer: Explainer,
     scout: Scout,
-    finder: LateWakeUps,
+    finder: Finder,
     watched: Watched,
     lanes: Lanes,
     start: Start,
     row_length: Nanos,
+    /// What is longer is explained.
+    limit: Nanos,
     duration: Option<Nanos>,
     writer: Option<Writer>,
     store_error: Option<StoreError>,
@@ -134,9 +204,19 @@ impl Observation {
         watched: Watched,
         recording: &mut Recording,
     ) -> Result<Self, SessionError> {
-        let mut explainer = Explainer::arm(host, request.level, request.threshold, Delay::Wakeup)?;
+        let mut explainer = Explainer::arm(host, request.events(), request.limit(), Delay::Wakeup)?;
         let tracefs = Tracefs::find(host.root())?;
-        let scout = tracefs.scout(host.own_process(), explainer.clock())?;
+        let (owner, clock) = (host.own_process(), explainer.clock());
+        let scout = match request.jobs {
+            Some(_) => tracefs.scout_of_jobs(owner, clock)?,
+            None => tracefs.scout(owner, clock)?,
+        };
+        explainer.observed_by(
+            host.own_threads()
+                .iter()
+                .map(|own| own.tid.unsigned_abs())
+                .collect(),
+        );
         let cpus = host.online().unwrap_or_default();
         explainer.begin(host, &recording.host, cpus.iter());
         explainer.switch(true)?;
@@ -152,7 +232,8 @@ impl Observation {
             lanes: Lanes::of(&recording.threads, &watched),
             explainer,
             scout,
-            finder: LateWakeUps::new(request.threshold),
+            finder: Finder::of(request, host),
+            limit: request.limit(),
             watched,
             start,
             row_length: recording.series.interval_ns,
@@ -209,33 +290,49 @@ impl Observation {
                 }
             };
             let watched = &self.watched;
-            let wait = self.finder.take(&event, &|tid| watched.has(tid));
+            let found = self.finder.take(&event, &|tid| watched.has(tid));
             if let EventKind::ProcessExit { task } = &event.kind {
                 self.watched.end(task.pid);
             }
-            let (Some(Wait::InTime(found)) | Some(Wait::TooLong(found))) = wait else {
-                continue;
-            };
-            let since = found.expected.saturating_sub(self.start.monotonic);
-            self.lanes.record(&found, since, self.row_length);
-            if matches!(wait, Some(Wait::TooLong(_))) {
-                late.push(found);
-            }
+            late.extend(found.into_iter().filter(|found| self.record(found)));
         }
         // They have no length, and no period that was missed.
-        self.without_end += self.finder.take_without_end().len() as u64;
-        for delay in [Delay::Wakeup, Delay::Taken] {
-            let of_kind = late.iter().filter(|late| late.delay == delay);
-            let seen: Vec<Sighting> = of_kind.map(|late| self.sighting(late)).collect();
-            self.explainer.set_delay(delay);
-            let stored = self
-                .explainer
-                .explain(seen, &self.start, self.writer.as_mut());
-            if let Err(error) = stored {
-                self.store_error.get_or_insert(error);
-            }
-        }
+        self.without_end += self.finder.without_end();
+        self.explain(&late);
         Ok(())
+    }
+
+    /// Counts a wait or a job; whether it took too long.
+    fn record(&mut self, found: &Late) -> bool {
+        let since = found.expected.saturating_sub(self.start.monotonic);
+        self.lanes.record(found, since, self.row_length);
+        found.latency() > self.limit
+    }
+
+    fn explain(&mut self, late: &[Late]) {
+        let seen: Vec<Sighting> = late.iter().map(|late| self.sighting(late)).collect();
+        let stored = (self.explainer).explain(seen, &self.start, self.writer.as_mut());
+        if let Err(error) = stored {
+            self.store_error.get_or_insert(error);
+        }
+    }
+
+    /// What is known of the jobs in the end; those of threads whose release wait is found
+    /// only now count, too.
+    fn jobs(&mut self) -> Option<Jobs> {
+        let Finder::Jobs(watch) = &mut self.finder else {
+            return None;
+        };
+        let last = watch.finish();
+        let late: Vec<Late> = last
+            .into_iter()
+            .filter(|found| self.record(found))
+            .collect();
+        self.explain(&late);
+        let Finder::Jobs(watch) = &self.finder else {
+            return None;
+        };
+        Some(watch.jobs(self.explainer.by_observer(), |tid| self.lanes.place(tid)))
     }
 
     fn sighting(&self, late: &Late) -> Sighting {
@@ -246,15 +343,18 @@ impl Observation {
             scheduling: self.lanes.scheduling(late),
             expected: late.expected,
             latency: late.latency(),
-            delay: None,
+            delay: Some(late.delay),
             story_from: late.events_from,
         }
     }
 
     /// Threads that were made meanwhile are watched, too.
     fn look_for_threads(&mut self, request: &ObserveRequest) -> Result<(), TraceError> {
-        let lanes = &mut self.lanes;
-        let anew = |tid| lanes.forget(tid);
+        let Self { lanes, finder, .. } = self;
+        let anew = |tid| {
+            lanes.forget(tid);
+            finder.forget(tid);
+        };
         if self.watched.look_again(&request.targets, &self.host, anew) {
             let tids = self.watched.tids();
             self.scout.watch(&tids)?;
@@ -295,13 +395,25 @@ impl Observation {
     /// Puts what was seen into the recording and hands it to the store.
     fn finish(mut self, mut recording: Recording) -> Outcome {
         let lost = self.scout.lost();
+        let jobs = self.jobs();
+        match &jobs {
+            Some(jobs) => {
+                let title = |thread: u32| {
+                    let known = recording.threads.get(thread as usize);
+                    known.map_or_else(|| format!("thread {thread}"), |thread| thread.title())
+                };
+                let missing = jobs::warnings(jobs, self.scout.has_calls(), title);
+                self.warnings.extend(missing);
+            }
+            None => self.warnings.push(TO_SWITCH_IN.to_owned()),
+        }
         self.warnings.extend(lost_warnings(lost, self.without_end));
         self.warnings.extend_from_slice(self.watched.notes());
-        self.warnings.push(TO_SWITCH_IN.to_owned());
         recording.worst = self.lanes.worst(&self.start);
         self.explainer.blame(&mut recording.worst);
         recording.explanation = Some(Explanation {
             events_lost: lost,
+            jobs,
             waits_without_end: self.without_end,
             ..self.explainer.finish(&mut self.warnings)
         });
@@ -357,10 +469,21 @@ fn head(request: &ObserveRequest, facts: HostFacts, watched: &Watched) -> Record
     parameters.insert("targets".to_owned(), request.targets.to_string().into());
     let names = request.targets.named(&watched.first);
     parameters.insert(ProbeRun::WATCHED.to_owned(), names.into());
-    parameters.insert("threshold_ns".to_owned(), request.threshold.0.into());
+    match &request.jobs {
+        Some(jobs) => {
+            parameters.insert("budget_ns".to_owned(), jobs.budget.0.into());
+            parameters.insert("release".to_owned(), jobs.release.to_string().into());
+        }
+        None => {
+            parameters.insert("threshold_ns".to_owned(), request.threshold.0.into());
+        }
+    }
     parameters.insert("duration_ns".to_owned(), duration.map(|d| d.0).into());
     let probe = ProbeRun {
-        name: ProbeRun::OBSERVED.to_owned(),
+        name: match request.jobs {
+            Some(_) => ProbeRun::JOBS.to_owned(),
+            None => ProbeRun::OBSERVED.to_owned(),
+        },
         chart: Chart::Bars,
         alike: false,
         parameters,

@@ -1,20 +1,30 @@
 //! How often the methods of this crate are wrong, of machines that are made up:
-//! `cargo xtask simulate`. Prints the table that docs/simulation.md quotes.
+//! `cargo xtask simulate`. Prints the tables that docs/simulation.md quotes.
 
 #![allow(clippy::print_stdout)]
 
 mod comparisons;
+mod counts;
 mod experiments;
 mod machines;
+mod trends;
+
+/// Made-up machines for each made-up series of runs.
+const MACHINES_A_SERIES: u64 = 7;
 
 fn main() {
     let machines: u64 = (std::env::args().nth(1))
         .and_then(|number| number.parse().ok())
         .unwrap_or(2_000);
     let only = std::env::args().nth(2);
-    if only.as_deref() != Some("experiments") {
+    let is_wanted = |name: &str| only.as_deref().is_none_or(|only| only == name);
+    if is_wanted("compare") {
         comparisons::print(machines);
-        println!();
     }
-    experiments::print(machines);
+    if is_wanted("trend") {
+        trends::print((machines / MACHINES_A_SERIES).max(1));
+    }
+    if is_wanted("experiments") {
+        experiments::print(machines);
+    }
 }

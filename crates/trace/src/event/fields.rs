@@ -54,6 +54,13 @@ impl EventFields for Fields<'_> {
         Some(self.texts.shared(bytes))
     }
 
+    fn word(&self, number: usize, index: usize) -> Option<u64> {
+        let size = usize::from(self.layout.long_bytes);
+        let begin = index.checked_mul(size)?;
+        let word = self.bytes(number)?.get(begin..begin.checked_add(size)?)?;
+        Some(self.layout.unsigned(word))
+    }
+
     fn in_text(&self, number: usize) -> Option<u64> {
         Some(self.text_begin.wrapping_add(self.u64(number)?))
     }

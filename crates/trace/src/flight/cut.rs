@@ -34,6 +34,25 @@ impl Flight {
     /// From `from` to `to`, for the thread `victim`, out of what was
     /// [taken out](Self::take_out). `cpu`: where it should have run.
     pub fn cut(&mut self, victim: u32, cpu: Option<u32>, from: Nanos, to: Nanos) -> Cut {
+        self.cut_for(from, to, |events| Story::of(events, victim, cpu))
+    }
+
+    /// All events of all CPUs in the interval, and the last of each before it: whom a
+    /// thread waited for is known only after they were read.
+    pub fn cut_all(&mut self, from: Nanos, to: Nanos) -> Cut {
+        let cpus: BTreeSet<u32> = self.cpus.iter().map(|pipe| pipe.cpu).collect();
+        self.cut_for(from, to, |_| Story {
+            cpus,
+            threads: BTreeSet::new(),
+        })
+    }
+
+    fn cut_for(
+        &mut self,
+        from: Nanos,
+        to: Nanos,
+        story: impl FnOnce(&[TraceEvent]) -> Story,
+    ) -> Cut {
         let mut events = Vec::new();
         let offset = self.clock.offset_ns.saturating_neg();
         let traced = |time: Nanos| time.0.saturating_add_signed(offset);
@@ -63,7 +82,7 @@ impl Flight {
         }
         // Stable: events of one CPU at one time stay in their order.
         events.sort_by_key(|event| event.time);
-        let story = Story::of(&events, victim, cpu);
+        let story = story(&events);
         events.retain(|event| story.concerns(event));
         let relevant = |pipe: &&CpuPipe| story.cpus.contains(&pipe.cpu);
         let lost = (self.cpus.iter().filter(relevant)).map(|pipe| pipe.history.lost(first, last));

@@ -119,12 +119,13 @@ impl Instance {
             if folders.is_empty() {
                 not.push(refuse("not in this kernel".to_owned()));
             }
+            let watched = match level {
+                EventLevel::Jobs => spec.watched_for_jobs.or(spec.watched),
+                _ => spec.watched,
+            };
             for folder in folders {
                 match self.learn(spec, &folder, decoder)? {
-                    Ok(()) => self.armed.push(Armed {
-                        folder,
-                        watched: spec.watched,
-                    }),
+                    Ok(()) => self.armed.push(Armed { folder, watched }),
                     Err(why) => not.push(refuse(why)),
                 }
             }

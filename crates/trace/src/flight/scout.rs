@@ -15,8 +15,18 @@ const WATCHED: [(&str, &[&str]); 3] = [
     ("sched_process_exit", &["pid"]),
 ];
 
+/// What it records beside these where jobs are followed. A kernel without them shows
+/// waits, and not in which system call.
+const OF_JOBS: [(&str, &[&str]); 2] = [
+    ("sys_enter", &["common_pid"]),
+    ("sys_exit", &["common_pid"]),
+];
+
 /// The ring buffer of each CPU: a second of some thousand switches.
 const KIB_PER_CPU: usize = 256;
+
+/// The same with system calls: a second of some ten thousand.
+const KIB_PER_CPU_OF_JOBS: usize = 1_024;
 
 /// Length limit of a filter: the kernel's is a page.
 const LONGEST_FILTER: usize = 3_500;
@@ -26,6 +36,7 @@ const LONGEST_FILTER: usize = 3_500;
 #[derive(Debug)]
 pub struct Scout {
     stream: Stream,
+    events: Vec<(&'static str, &'static [&'static str])>,
     lost: u64,
 }
 
@@ -49,9 +60,34 @@ impl Tracefs {
     /// # Errors
     /// The kernel refuses a step; then nothing is left behind.
     pub fn scout(&self, owner: Owner, clock: ClockMap) -> Result<Scout, TraceError> {
-        let names = WATCHED.map(|(name, _)| name);
+        self.scout_of(owner, clock, KIB_PER_CPU, WATCHED.to_vec())
+    }
+
+    /// The same with the system calls of the watched threads, where the kernel has their
+    /// events ([`Scout::has_calls`]).
+    ///
+    /// # Errors
+    /// The kernel refuses a step; then nothing is left behind.
+    pub fn scout_of_jobs(&self, owner: Owner, clock: ClockMap) -> Result<Scout, TraceError> {
+        let mut events = WATCHED.to_vec();
+        let format = self.file("events/raw_syscalls/sys_enter/format");
+        if self.text_if_there(&format)?.is_some() {
+            events.extend(OF_JOBS);
+        }
+        self.scout_of(owner, clock, KIB_PER_CPU_OF_JOBS, events)
+    }
+
+    fn scout_of(
+        &self,
+        owner: Owner,
+        clock: ClockMap,
+        kib_per_cpu: usize,
+        events: Vec<(&'static str, &'static [&'static str])>,
+    ) -> Result<Scout, TraceError> {
+        let names: Vec<&str> = events.iter().map(|(name, _)| *name).collect();
         Ok(Scout {
-            stream: Stream::open(self, owner, clock, KIB_PER_CPU, &names)?,
+            stream: Stream::open(self, owner, clock, kib_per_cpu, &names)?,
+            events,
             lost: 0,
         })
     }
@@ -63,13 +99,18 @@ impl Scout {
     /// # Errors
     /// The kernel refuses a filter.
     pub fn watch(&self, tids: &[u32]) -> Result<(), TraceError> {
-        for (name, fields) in WATCHED {
+        for (name, fields) in &self.events {
             match tids.is_empty() {
                 true => self.stream.off(name)?,
                 false => self.stream.on(name, Some(&filter(fields, tids)))?,
             }
         }
         Ok(())
+    }
+
+    /// Whether it records system calls.
+    pub fn has_calls(&self) -> bool {
+        self.events.len() > WATCHED.len()
     }
 
     /// The events since the last call, by increasing time.

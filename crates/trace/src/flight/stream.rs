@@ -2,6 +2,7 @@
 //! periodically, with the kernel's filters.
 
 use std::io;
+use std::path::PathBuf;
 
 use punctual_model::{EVENTS, Nanos, TraceEvent};
 
@@ -56,7 +57,7 @@ impl Streamed {
 }
 
 impl Stream {
-    /// Creates one for these events of `sched`, all disabled. `clock`: the
+    /// Creates one for these events of the table, all disabled. `clock`: the
     /// conversion from the trace clock to CLOCK_MONOTONIC.
     pub(crate) fn open(
         tracefs: &Tracefs,
@@ -72,12 +73,9 @@ impl Stream {
         let layout = instance.layout()?;
         let mut decoder = Decoder::new(layout, None);
         for name in names {
-            let path = tracefs
-                .path()
-                .join("events/sched")
-                .join(name)
-                .join("format");
             let spec = EVENTS.iter().find(|spec| spec.name == *name);
+            let folder = tracefs.path().join("events").join(system_of(name));
+            let path = folder.join(name).join("format");
             let format = Format::parse(&tracefs.text(&path)?);
             let learnt = match (spec, format) {
                 (Some(spec), Some(format)) => decoder.learn(spec, &format),
@@ -109,9 +107,14 @@ impl Stream {
         self.cpus.iter().map(|cpu| cpu.cpu)
     }
 
+    fn folder(&self, event: &str) -> PathBuf {
+        let events = self.instance.folder.join("events");
+        events.join(system_of(event)).join(event)
+    }
+
     /// Enables an event with a filter.
     pub(crate) fn on(&self, event: &str, filter: Option<&str>) -> Result<(), TraceError> {
-        let folder = self.instance.folder.join("events/sched").join(event);
+        let folder = self.folder(event);
         if let Some(filter) = filter {
             self.tracefs.write(&folder.join("filter"), filter)?;
         }
@@ -120,7 +123,7 @@ impl Stream {
 
     /// Disables an event.
     pub(crate) fn off(&self, event: &str) -> Result<(), TraceError> {
-        let folder = self.instance.folder.join("events/sched").join(event);
+        let folder = self.folder(event);
         self.tracefs.write(&folder.join("enable"), "0")
     }
 
@@ -174,6 +177,12 @@ impl Stream {
         self.cpus.clear();
         self.instance.remove()
     }
+}
+
+/// The folder of an event of the table, by its name.
+fn system_of(name: &str) -> &'static str {
+    let spec = EVENTS.iter().find(|spec| spec.name == name);
+    spec.map_or("sched", |spec| spec.system)
 }
 
 impl std::fmt::Debug for Stream {

@@ -17,7 +17,7 @@ use super::{MOST_COMMS, Waiting, WatchAsk, WatchError};
 use crate::flight::monotonic;
 
 /// The programs; `bpf/build.sh` makes them.
-pub(super) static OBJECT: &[u8] = include_bytes_aligned!("../../bpf/watch.bpf.o");
+pub(crate) static OBJECT: &[u8] = include_bytes_aligned!("../../bpf/watch.bpf.o");
 
 /// The programs by name, each with its tracepoint.
 const PROGRAMS: [(&str, &str); 3] = [
@@ -35,7 +35,7 @@ pub(super) const ROWS_BYTES: usize = 8 << 20;
 
 impl WatchError {
     /// An error with all its causes, which the loader's own messages omit.
-    fn refused(error: &dyn std::error::Error) -> Self {
+    pub(crate) fn refused(error: &dyn std::error::Error) -> Self {
         let mut text = error.to_string();
         let mut cause = error.source();
         while let Some(error) = cause {

@@ -106,7 +106,7 @@ impl Who {
 }
 
 /// A comm as text: up to its NUL, whatever bytes it holds.
-pub(super) fn text(comm: &[u8]) -> String {
+pub(crate) fn text(comm: &[u8]) -> String {
     let end = comm.iter().position(|byte| *byte == 0);
     String::from_utf8_lossy(&comm[..end.unwrap_or(comm.len())]).into_owned()
 }

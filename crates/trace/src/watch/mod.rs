@@ -18,7 +18,10 @@ use punctual_model::{Nanos, Wakeups};
 use crate::flight::Owner;
 use crate::{TraceError, Tracefs};
 use bpf::BpfWatch;
+#[cfg(test)]
+pub(crate) use bpf::OBJECT;
 use events::EventWatch;
+pub(crate) use layout::text;
 
 /// Limit of comms with rows of their own.
 const MOST_COMMS: usize = 512;

@@ -14,7 +14,7 @@ use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output;
 
-pub(super) const VERB: Verb = Verb::of::<Compare>();
+pub(super) const VERB: Verb = Verb::of::<Compare>("compare");
 
 const LONG: &str = "Compare recordings of one probe: percentiles, missed periods, samples above a limit, \
              and the probability that a wake-up of one is later than one of the other. Lists runs \
@@ -46,7 +46,7 @@ const AFTER: &str = concat!(
 
 /// Compare recordings: differences, their size and significance
 #[derive(Parser)]
-#[command(name = "compare", long_about = LONG, after_long_help = AFTER)]
+#[command(long_about = LONG, after_long_help = AFTER)]
 struct Compare {
     /// Baseline and candidate; with --with the runs of the baseline
     #[arg(value_name = "ID", required = true, num_args = 1..)]

@@ -17,11 +17,11 @@ use crate::output;
 use candidates::Candidate;
 use line::Line;
 
-pub(super) const VERB: Verb = Verb::of::<Complete>();
+pub(super) const VERB: Verb = Verb::of::<Complete>("complete");
 
 /// Print the candidates at the cursor; started by the shell's completion
 #[derive(Parser)]
-#[command(name = "complete", hide = true)]
+#[command(hide = true)]
 struct Complete {
     #[arg(value_name = "words", num_args = 0.., last = true)]
     words: Vec<String>,

@@ -23,7 +23,7 @@ use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output;
 
-pub(super) const VERB: Verb = Verb::of::<Exec>();
+pub(super) const VERB: Verb = Verb::of::<Exec>("exec");
 
 const LONG: &str = "Run a command with a scheduling policy, priority, CPUs, limits and idle latency, in \
              place of this program (its exit code and signals are the command's own); or, with \
@@ -39,7 +39,7 @@ const LONG: &str = "Run a command with a scheduling policy, priority, CPUs, limi
 
 /// Run a command with a policy, priority, CPUs and limits
 #[derive(Parser)]
-#[command(name = "exec", long_about = LONG)]
+#[command(long_about = LONG)]
 #[command(group = ArgGroup::new("what").args(["command", "pid"]).required(true))]
 struct Exec {
     /// other, batch, idle, fifo, rr or deadline

@@ -26,7 +26,7 @@ use crate::exit::{Exit, UsageError};
 use crate::live;
 use crate::output::{self, Output};
 
-pub(super) const VERB: Verb = Verb::of::<Options>();
+pub(super) const VERB: Verb = Verb::of::<Options>("experiment");
 
 /// How often is said how far it is, where there is no terminal.
 const SAY: Duration = Duration::from_secs(60);

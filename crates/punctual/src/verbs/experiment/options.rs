@@ -40,7 +40,7 @@ const OF_COMMAND: Nanos = Nanos::from_secs(2);
 /// entries for one boot each (GRUB, systemd-boot) and a unit that resumes are written, and
 /// removed at the end.
 #[derive(Parser, Clone, Debug)]
-#[command(name = "experiment", after_help = EXITS, args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
+#[command(after_help = EXITS, args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
 pub(super) struct Options {
     #[command(subcommand)]
     pub(super) stored: Option<Stored>,

@@ -15,15 +15,17 @@ use crate::exit::Exit;
 
 pub(in crate::verbs) use recorded::{ExplainedJson, OutlierJson};
 
-pub(super) const VERB: Verb = Verb::of::<Explain>();
+pub(super) const VERB: Verb = Verb::of::<Explain>("explain");
 
-const AFTER: &str = "With --pid or --comm each wake-up of the threads is watched, and each wait above the \
-             threshold explained: from the wake-up to the CPU, or from a preemption or stop to \
-             the continuation. The result is a recording, of the probe 'threads'.";
+const AFTER: &str = "With --pid or --comm the jobs of the threads are followed: from the release (the wake-up \
+             that ends the wait at which a thread is idle) to the completion (the thread goes to \
+             that wait again). A job above the budget is split into shares that add up to its \
+             response time. The result is a recording, of the probe 'jobs'. With --wait each wait \
+             for a CPU above the threshold is explained, in a recording of the probe 'threads'.";
 
 /// Explain outliers of a recording, or late wake-ups of an application
 #[derive(Parser)]
-#[command(name = "explain", after_help = AFTER)]
+#[command(after_help = AFTER)]
 struct Explain {
     #[command(flatten)]
     selected: OneRecording,

@@ -7,13 +7,16 @@ use clap::{Args, value_parser};
 use punctual_host::Host;
 use punctual_model::{Completion, Nanos, Recording};
 use punctual_report::{document, text};
-use punctual_session::{Level, ObserveRequest, RunLength, Targets, observe};
+use punctual_session::{JobRequest, Level, ObserveRequest, Release, RunLength, Targets, observe};
 
 use super::timelines;
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output::{self, note};
 use crate::verbs::{command_line, measure, named};
+
+/// The default budget of a job.
+const BUDGET: Nanos = Nanos::from_millis(1);
 
 /// The default threshold.
 const THRESHOLD: Nanos = Nanos::from_micros(100);
@@ -30,8 +33,17 @@ pub(super) struct Application {
     #[arg(long, value_name = "NAME")]
     #[arg(conflicts_with_all = ["pid", "recording", "outlier", "all_events"])]
     comm: Option<String>,
-    /// Explain each wait longer than this [default: 100us]
-    #[arg(long, value_name = "TIME")]
+    /// Explain each job that takes longer [default: 1ms]
+    #[arg(long, value_name = "TIME", value_parser = positive)]
+    budget: Option<Nanos>,
+    /// Wait that releases a job: auto, timerfd, nanosleep, epoll, futex, SYSCALL [default: auto]
+    #[arg(long, value_name = "WAIT")]
+    release: Option<Release>,
+    /// Explain waits for a CPU instead of whole jobs
+    #[arg(long, conflicts_with_all = ["budget", "release"])]
+    wait: bool,
+    /// With --wait: explain each wait longer than this [default: 100us]
+    #[arg(long, value_name = "TIME", requires = "wait")]
     threshold: Option<Nanos>,
     /// Duration, or forever; ends with the application [default: 60s]
     #[arg(short = 'D', long, value_name = "TIME", value_parser = measure::run_length)]
@@ -47,6 +59,15 @@ pub(super) struct Application {
     quiet: bool,
 }
 
+/// A budget: jobs of no length do not exist.
+fn positive(text: &str) -> Result<Nanos, String> {
+    match text.parse::<Nanos>() {
+        Ok(Nanos::ZERO) => Err("a budget must be above 0".to_owned()),
+        Ok(time) => Ok(time),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
 impl Application {
     /// The threads to watch; `None` for a recording.
     pub(super) fn targets(&self) -> Result<Option<Targets>> {
@@ -57,6 +78,9 @@ impl Application {
             return Ok(Some(Targets::Comm(comm.clone())));
         }
         let only = [
+            ("budget", self.budget.is_some()),
+            ("release", self.release.is_some()),
+            ("wait", self.wait),
             ("threshold", self.threshold.is_some()),
             ("duration", self.duration.is_some()),
             ("events", self.events.is_some()),
@@ -75,6 +99,10 @@ impl Application {
         let request = ObserveRequest {
             targets,
             threshold: self.threshold.unwrap_or(THRESHOLD),
+            jobs: (!self.wait).then(|| JobRequest {
+                budget: self.budget.unwrap_or(BUDGET),
+                release: self.release.unwrap_or_default(),
+            }),
             level: self.events.unwrap_or(Level::Default),
             length: (self.duration).unwrap_or(RunLength::For(Nanos::from_secs(60))),
             label: self.label,

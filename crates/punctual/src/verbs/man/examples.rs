@@ -33,6 +33,10 @@ pub(super) const EXAMPLES: &[(&str, &str)] = &[
         "Write a page with all plots and figures.",
     ),
     (
+        "punctual lint --comm motion -D 10s",
+        "Check what the real-time threads of a running program should not do.",
+    ),
+    (
         "punctual experiment --set thp=never --threshold 50us --time 20m",
         "Show by experiment whether a setting helps on this machine.",
     ),
@@ -43,6 +47,18 @@ pub(super) const EXAMPLES: &[(&str, &str)] = &[
     (
         "punctual experiment resume",
         "Go on with the newest experiment after an interruption.",
+    ),
+    (
+        "punctual record check --plan record.toml",
+        "Check a plan and show when its series are due.",
+    ),
+    (
+        "punctual record install --write",
+        "Install the service that carries /etc/punctual/record.toml out.",
+    ),
+    (
+        "punctual record slots --since 24h",
+        "List what became of the slots of a day.",
     ),
     (
         "punctual improve --cpus 2-3 --load farm -o bench.toml",
@@ -65,8 +81,24 @@ pub(super) const EXAMPLES: &[(&str, &str)] = &[
         "Measure time taken by firmware or a hypervisor.",
     ),
     (
+        "punctual tune enable control --cpus 2-3",
+        "Apply a profile at every boot; it stays off after a boot that failed.",
+    ),
+    (
+        "punctual tune cmdline write control --cpus 2-3",
+        "Edit the boot loader's files, after a look at the difference.",
+    ),
+    (
         "punctual watch --by cpu -D 10s",
         "Watch all wake-ups for 10 s, by CPU.",
+    ),
+    (
+        "punctual app list",
+        "List the applications that publish their own figures.",
+    ),
+    (
+        "punctual app record motion -D 60s",
+        "Record the latencies that an application measures of its jobs.",
     ),
     (
         "punctual doctor --role audio --json",
@@ -96,6 +128,34 @@ pub(super) const EXAMPLES: &[(&str, &str)] = &[
     (
         "punctual plot last~1 last --x-max 200us -o both.svg",
         "Draw two recordings up to 200 µs.",
+    ),
+    (
+        "punctual trend osadl --since 112d",
+        "Show a series of the plan over 112 days; exit 3 at an open worsening.",
+    ),
+    (
+        "punctual changes list osadl --open",
+        "List the worsenings that nobody has acknowledged.",
+    ),
+    (
+        "punctual changes ack 350df237-tail 'new board'",
+        "Acknowledge a change point, with the reason.",
+    ),
+    (
+        "punctual note add --at 2026-11-03 'fan replaced'",
+        "Note what happened at a time; trends show it.",
+    ),
+    (
+        "punctual facts diff last~1 last",
+        "Show what differs between two recordings beside their figures.",
+    ),
+    (
+        "punctual plot osadl --kind surface -o surface.png",
+        "Draw a series as a surface: latency by run by count.",
+    ),
+    (
+        "punctual report --series osadl --since 30d -o month.html",
+        "Write the monthly report of a series.",
     ),
     (
         "punctual export last --format csv-histogram -o histogram.csv",

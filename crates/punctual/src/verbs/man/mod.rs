@@ -14,11 +14,10 @@ use crate::context::Context;
 use crate::exit::Exit;
 use crate::output::{self, Output};
 
-pub(super) const VERB: Verb = Verb::of::<Man>();
+pub(super) const VERB: Verb = Verb::of::<Man>("man");
 
 /// Write the manual pages into a folder
 #[derive(Parser)]
-#[command(name = "man")]
 struct Man {
     /// Folder for the pages; created if missing
     #[arg(value_name = "FOLDER")]

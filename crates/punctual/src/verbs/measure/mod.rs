@@ -28,7 +28,8 @@ use crate::live;
 use crate::output::{self, Output};
 
 pub(super) const VERB: Verb = Verb {
-    command: options::command,
+    name: "measure",
+    options: options::command,
     run,
 };
 

@@ -26,10 +26,22 @@ pub(super) fn command() -> Command {
         .subcommands(PROBES.iter().map(probe_command))
 }
 
-/// The command line of one probe, from its entry.
+/// The command line of one probe, from its entry. Its options are made once the probe is
+/// chosen: those of all probes are most of the memory of a start.
 fn probe_command(probe: &'static ProbeEntry) -> Command {
-    let command = Command::new(probe.name)
+    Command::new(probe.name)
         .about(format!("Measure {}", probe.summary))
+        .defer(|command| {
+            let probe = PROBES.iter().find(|probe| probe.name == command.get_name());
+            match probe {
+                Some(probe) => probe_options(probe, command),
+                None => command,
+            }
+        })
+}
+
+fn probe_options(probe: &'static ProbeEntry, command: Command) -> Command {
+    let command = command
         .long_about(format!(
             "Measure {}\n\n{}\n\nNeeds: {}.\nReplaces: {}.",
             probe.summary, probe.documentation, probe.privileges, probe.replaces

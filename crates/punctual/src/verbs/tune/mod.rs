@@ -1,6 +1,8 @@
 //! `tune`: settings of the machine planned, applied, watched and put back.
 
+mod cmdline;
 mod document;
+mod every_boot;
 mod from_doctor;
 mod rows;
 mod settings;
@@ -20,7 +22,7 @@ use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output;
 
-pub(super) const VERB: Verb = Verb::of::<Tune>();
+pub(super) const VERB: Verb = Verb::of::<Tune>("tune");
 
 const LONG: &str = "\
 Settings of the machine: planned, applied, verified and restored.
@@ -39,6 +41,8 @@ Examples:
   sudo punctual tune apply --set 'irq-affinity@eth0*=0' --set dma-latency-us=0
   punctual tune status
   sudo punctual tune revert
+  sudo punctual tune enable control --cpus 2-3
+  punctual tune cmdline write control --cpus 2-3 --dry-run
   punctual tune profiles --show control | sudo tee /etc/mine.toml
   sudo punctual tune apply /etc/mine.toml
 
@@ -50,7 +54,7 @@ Exit codes: 0 done, 1 failed (apply: nothing stays changed), 2 wrong usage,
 
 /// Change settings of the machine, and restore them exactly
 #[derive(Parser)]
-#[command(name = "tune", long_about = LONG, after_help = EXAMPLES)]
+#[command(long_about = LONG, after_help = EXAMPLES)]
 #[command(disable_help_subcommand = true)]
 enum Tune {
     /// Show what would change, and the risk; nothing is written
@@ -69,6 +73,21 @@ enum Tune {
         #[arg(long)]
         forget: bool,
     },
+    /// Apply a profile at every boot, verified; off after a failed boot
+    Enable(every_boot::Enable),
+    /// Apply nothing at boot any more
+    Disable {
+        #[command(flatten)]
+        system: every_boot::System,
+        #[command(flatten)]
+        form: Form,
+    },
+    /// Show or do what the units of `enable` do
+    #[command(subcommand)]
+    Boot(every_boot::Boot),
+    /// Edit the kernel's command line in the boot loader's files
+    #[command(subcommand)]
+    Cmdline(cmdline::Cmdline),
     /// List the built-in profiles
     Profiles {
         /// Print a profile, to be copied and edited
@@ -130,6 +149,10 @@ impl Run for Tune {
             Self::Status(form) => status(form, context),
             Self::Verify(wished) => wished.verify(context),
             Self::Revert { form, forget } => revert(form, forget, context),
+            Self::Enable(enable) => enable.run(context),
+            Self::Disable { system, form } => every_boot::run_disable(&system, form, context),
+            Self::Boot(boot) => boot.run(context),
+            Self::Cmdline(cmdline) => cmdline.run(context),
             Self::Profiles { show } => profiles(show.as_deref(), context),
             Self::Settings(which) => which.show(&context.style()),
         }

@@ -1,0 +1,213 @@
+//! The figures of running processes, found by their open files.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use rustix::fs::{FileType, Mode, OFlags, SealFlags, fcntl_get_seals, fstat, open};
+
+use crate::layout::{MEMFD_NAME, total_bytes};
+use crate::{Identity, Reader, Unfit};
+
+/// A process's figures, opened for reading.
+#[derive(Debug)]
+pub struct Found {
+    /// The process.
+    pub pid: u32,
+    /// Its name (`/proc/PID/comm`), without control characters.
+    pub comm: String,
+    /// Which process it is.
+    pub identity: Identity,
+    /// The descriptor that it has open.
+    pub fd: u32,
+    /// The memory.
+    pub reader: Reader<File>,
+}
+
+/// Why a process shows no figures.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// There is no such process.
+    #[error("there is no process {pid}")]
+    NoProcess {
+        /// Its number.
+        pid: u32,
+    },
+    /// Another user's.
+    #[error(
+        "the open files of process {pid} cannot be read: it belongs to user {user}; run as that \
+         user or with CAP_SYS_PTRACE"
+    )]
+    OtherUser {
+        /// Its number.
+        pid: u32,
+        /// Its user.
+        user: u32,
+    },
+    /// Its own user may not look into it either.
+    #[error(
+        "the open files of process {pid} cannot be read: it is not dumpable (PR_SET_DUMPABLE of \
+         prctl(2), or capabilities of its file); CAP_SYS_PTRACE is needed"
+    )]
+    NotDumpable {
+        /// Its number.
+        pid: u32,
+    },
+    /// It has none.
+    #[error("process {pid} ({comm}) publishes no figures")]
+    NoFigures {
+        /// Its number.
+        pid: u32,
+        /// Its name.
+        comm: String,
+    },
+    /// It has some that cannot be read.
+    #[error("the figures of process {pid} ({comm}) cannot be used: {why}")]
+    Unfit {
+        /// Its number.
+        pid: u32,
+        /// Its name.
+        comm: String,
+        /// Why not.
+        why: Unfit,
+    },
+    /// The kernel's other reasons.
+    #[error("the open files of process {pid} cannot be read: {source}")]
+    Io {
+        /// Its number.
+        pid: u32,
+        /// The reason.
+        source: io::Error,
+    },
+}
+
+/// The figures of a process, looked for under `proc` (`/proc`). It is neither stopped nor
+/// traced; what is needed is the right to read its open files (ptrace(2),
+/// PTRACE_MODE_READ).
+///
+/// # Errors
+/// Why there are none that can be read.
+pub fn of_process(proc: &Path, pid: u32) -> Result<Found, Refusal> {
+    let folder = proc.join(pid.to_string());
+    let refused = |source: io::Error| refusal(&folder, pid, source);
+    let comm = comm(&folder);
+    let identity = Identity::of(proc, pid).map_err(refused)?;
+    let mut unfit = None;
+    for entry in fs::read_dir(folder.join("fd")).map_err(refused)? {
+        let entry = entry.map_err(refused)?;
+        // A file may be closed while the list is read.
+        let Ok(target) = fs::read_link(entry.path()) else {
+            continue;
+        };
+        let number = entry
+            .file_name()
+            .to_str()
+            .and_then(|name| name.parse().ok());
+        let (Some(fd), true) = (number, is_named_so(&target)) else {
+            continue;
+        };
+        let opened = open_sealed(&entry.path()).and_then(|file| Reader::new(file, &identity));
+        match opened {
+            Ok(reader) => {
+                return Ok(Found {
+                    pid,
+                    comm,
+                    identity,
+                    fd,
+                    reader,
+                });
+            }
+            Err(why) => unfit = Some(why),
+        }
+    }
+    Err(match unfit {
+        Some(why) => Refusal::Unfit { pid, comm, why },
+        None => Refusal::NoFigures { pid, comm },
+    })
+}
+
+/// Whether the process still has them open, and is the same.
+pub fn is_open(proc: &Path, found: &Found) -> bool {
+    let path = proc.join(format!("{}/fd/{}", found.pid, found.fd));
+    let same = Identity::of(proc, found.pid).is_ok_and(|now| now == found.identity);
+    same && fs::read_link(path).is_ok_and(|target| is_named_so(&target))
+}
+
+fn is_named_so(target: &Path) -> bool {
+    let name = target
+        .to_str()
+        .and_then(|text| text.strip_prefix("/memfd:"));
+    name.is_some_and(|name| name.trim_end_matches(" (deleted)") == MEMFD_NAME)
+}
+
+/// Opens the file for reading. First without opening it in earnest: a device or a pipe
+/// of that name would notice.
+fn open_sealed(path: &Path) -> Result<File, Unfit> {
+    let named =
+        open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).map_err(io::Error::from)?;
+    let status = fstat(&named).map_err(io::Error::from)?;
+    let bytes = u64::try_from(status.st_size).unwrap_or(u64::MAX);
+    if FileType::from_raw_mode(status.st_mode) != FileType::RegularFile {
+        return Err(Unfit::NotMemory);
+    }
+    if bytes > total_bytes(crate::layout::MAX_LANES) as u64 {
+        return Err(Unfit::Layout {
+            what: "the size of the file",
+            found: bytes,
+        });
+    }
+    // The same file, whatever the path leads to by now.
+    let path = format!("/proc/self/fd/{}", named.as_raw_fd());
+    let file =
+        open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).map_err(io::Error::from)?;
+    let needed = SealFlags::SHRINK | SealFlags::GROW | SealFlags::FUTURE_WRITE | SealFlags::SEAL;
+    // A file that cannot be sealed refuses the question.
+    let seals = fcntl_get_seals(&file).map_err(|_| Unfit::NotMemory)?;
+    match seals.contains(needed) {
+        true => Ok(File::from(file)),
+        false => Err(Unfit::NotSealed),
+    }
+}
+
+/// The name of a process, which it chooses itself.
+fn comm(folder: &Path) -> String {
+    let text = fs::read(folder.join("comm")).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    let clean = |c: char| if c.is_control() { '\u{fffd}' } else { c };
+    text.trim_end_matches('\n').chars().map(clean).collect()
+}
+
+fn refusal(folder: &Path, pid: u32, source: io::Error) -> Refusal {
+    match source.kind() {
+        io::ErrorKind::NotFound => Refusal::NoProcess { pid },
+        io::ErrorKind::PermissionDenied => {
+            let user = user_of(folder);
+            match user {
+                Some(user) if user != rustix::process::geteuid().as_raw() => {
+                    Refusal::OtherUser { pid, user }
+                }
+                Some(_) => Refusal::NotDumpable { pid },
+                None => Refusal::Io { pid, source },
+            }
+        }
+        // The process ended between two reads (ESRCH).
+        _ if source.raw_os_error() == Some(rustix::io::Errno::SRCH.raw_os_error()) => {
+            Refusal::NoProcess { pid }
+        }
+        _ => Refusal::Io { pid, source },
+    }
+}
+
+/// The effective user of a process: of a folder of one that is not dumpable, root is the
+/// owner, so its status is asked.
+fn user_of(folder: &Path) -> Option<u32> {
+    let status = fs::read_to_string(folder.join("status")).ok();
+    let line = status.as_deref().and_then(|text| {
+        let line = text.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+        line.split_ascii_whitespace().nth(1)?.parse().ok()
+    });
+    line.or_else(|| Some(fs::metadata(folder).ok()?.uid()))
+}

@@ -1,0 +1,32 @@
+//! In-app figures: what a real-time application measures of its own jobs, in memory
+//! that `punctual app list` and `punctual app record` read while it runs.
+//!
+//! **For:** an application that counts its latencies at 10 ns each ([`Figures`],
+//! [`Lane`]), and the tool that reads them ([`Reader`], [`find`]).
+//!
+//! **Knows:** sealed memory (`memfd_create(2)`), `/proc/PID/fd`, the bucket grid.
+//!
+//! **Must not know:** recordings, the store, the terminal, clocks: the application
+//! passes its times in ns of CLOCK_MONOTONIC.
+//!
+//! There is no file on disk, no socket and no thread. Counters only grow, each lane has
+//! one writer, and a reader never writes: nothing that reads can slow the application.
+//! What is read is hostile: another process wrote it ([`Reader`]).
+
+#![deny(unsafe_op_in_unsafe_fn)]
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
+mod error;
+mod figures;
+pub mod find;
+mod identity;
+mod lane;
+pub mod layout;
+mod reader;
+
+pub use error::{Error, Unfit};
+pub use figures::Figures;
+pub use identity::Identity;
+pub use lane::{Kind, Lane, LaneSpec};
+pub use layout::ABI_VERSION;
+pub use reader::{Counts, LaneHead, Reader, Ring, Snapshot, Source, WorstEntry};

@@ -1,0 +1,336 @@
+//! Figures that another process wrote, read as hostile: every number is checked
+//! against the size of the file before it is used, and nothing is mapped. A read past
+//! the end is an error, where a mapping would end this program (SIGBUS).
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+use punctual_grid::BUCKETS;
+
+use crate::layout::{self, header, lane};
+use crate::{Identity, Kind, Unfit};
+
+/// Bytes that can be read at an offset.
+pub trait Source {
+    /// How many there are.
+    ///
+    /// # Errors
+    /// The file's own.
+    fn bytes(&self) -> io::Result<u64>;
+
+    /// Fills `buffer` with those from `offset` on.
+    ///
+    /// # Errors
+    /// The file's own; an unexpected end.
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()>;
+}
+
+impl Source for File {
+    fn bytes(&self) -> io::Result<u64> {
+        Ok(self.metadata()?.len())
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        self.read_exact_at(buffer, offset)
+    }
+}
+
+impl Source for &[u8] {
+    fn bytes(&self) -> io::Result<u64> {
+        Ok(self.len() as u64)
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        let start = usize::try_from(offset).unwrap_or(usize::MAX);
+        let end = start.saturating_add(buffer.len());
+        let found = self.get(start..end);
+        buffer.copy_from_slice(found.ok_or(io::ErrorKind::UnexpectedEof)?);
+        Ok(())
+    }
+}
+
+/// The figures of a process, checked.
+#[derive(Debug)]
+pub struct Reader<S> {
+    source: S,
+    lanes: usize,
+    name: String,
+}
+
+/// What a lane is for, as its process says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LaneHead {
+    /// Its name, without control characters.
+    pub name: String,
+    /// What its samples are.
+    pub kind: Kind,
+    /// The thread that records, as its process numbers it.
+    pub tid: u32,
+    /// The period in ns; `None`: there is none.
+    pub period_ns: Option<u64>,
+    /// A sample above is an outlier, in ns.
+    pub budget_ns: Option<u64>,
+}
+
+/// What a lane has counted since its process made it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Counts {
+    /// Samples.
+    pub run: u64,
+    /// The sum of those that were not early, in ns; wraps around.
+    pub sum_ns: u64,
+    /// The largest.
+    pub max_ns: u64,
+    /// The smallest that was not early; `None` without one.
+    pub min_ns: Option<u64>,
+    /// Negative samples.
+    pub early: u64,
+    /// Samples beyond the grid.
+    pub overflow: u64,
+    /// Periods that came due; 0: the lane has none.
+    pub due: u64,
+    /// Periods without a job.
+    pub missed: u64,
+    /// Jobs that began when the next period was due.
+    pub late: u64,
+    /// Samples above the budget.
+    pub over_budget: u64,
+}
+
+/// One of the worst samples.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WorstEntry {
+    /// The release of the job, in ns of CLOCK_MONOTONIC.
+    pub at_ns: u64,
+    /// How long it took.
+    pub ns: u64,
+}
+
+/// The worst samples since the ring was read before.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ring {
+    /// Those that are there, the oldest first.
+    pub entries: Vec<WorstEntry>,
+    /// Those that were overwritten before they were read.
+    pub dropped: u64,
+    /// Where to go on.
+    pub next: u64,
+}
+
+/// A lane at one time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Snapshot {
+    /// Its counters.
+    pub counts: Counts,
+    /// Its buckets, as many as the grid has.
+    pub buckets: Vec<u64>,
+    /// Whether all numbers are of one instant. Where the lane counts faster than it can
+    /// be read they are not, and differ by what it counted meanwhile.
+    pub whole: bool,
+}
+
+/// So often is a lane read anew that changed meanwhile.
+const TRIES: usize = 16;
+
+impl<S: Source> Reader<S> {
+    /// Checks the header: mark, version, sizes, and that `writer` wrote it.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn new(source: S, writer: &Identity) -> Result<Self, Unfit> {
+        let mut words = [0; header::NAME + layout::NAME_BYTES / layout::WORD];
+        let bytes = source.bytes()?;
+        read_words(&source, 0, &mut words)?;
+        if words[header::MAGIC] != layout::MAGIC {
+            return Err(Unfit::Magic);
+        }
+        if words[header::ABI] != layout::ABI_VERSION.into() {
+            return Err(Unfit::Abi {
+                found: words[header::ABI],
+            });
+        }
+        let lanes = words[header::LANES];
+        let wrong = |what, found| Err(Unfit::Layout { what, found });
+        if lanes == 0 || lanes > layout::MAX_LANES as u64 {
+            return wrong("the number of lanes", lanes);
+        }
+        let expected = [
+            (header::BUCKETS, BUCKETS, "the number of buckets"),
+            (header::RING_ENTRIES, layout::RING_ENTRIES, "the ring"),
+            (header::LANE_BYTES, layout::LANE_BYTES, "the size of a lane"),
+            (
+                header::TOTAL_BYTES,
+                layout::total_bytes(lanes as usize),
+                "the size",
+            ),
+            (header::CLOCK, 1, "the clock"),
+        ];
+        for (place, value, what) in expected {
+            if words[place] != value as u64 {
+                return wrong(what, words[place]);
+            }
+        }
+        if bytes != layout::total_bytes(lanes as usize) as u64 {
+            return wrong("the size of the file", bytes);
+        }
+        let found = Identity {
+            boot_id: [words[header::BOOT_ID], words[header::BOOT_ID + 1]],
+            start_ticks: words[header::START_TICKS],
+        };
+        if found != *writer {
+            return Err(Unfit::OtherProcess);
+        }
+        Ok(Self {
+            source,
+            lanes: lanes as usize,
+            name: layout::name_of(&words[header::NAME..]),
+        })
+    }
+
+    /// The application's name, as it says, without control characters.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The lanes in use.
+    ///
+    /// # Errors
+    /// [`Unfit::Layout`] for more than there are; [`Unfit::Io`].
+    pub fn lanes(&self) -> Result<Vec<LaneHead>, Unfit> {
+        let mut used = [0];
+        read_words(&self.source, header::LANES_USED, &mut used)?;
+        if used[0] > self.lanes as u64 {
+            return Err(Unfit::Layout {
+                what: "the number of lanes in use",
+                found: used[0],
+            });
+        }
+        (0..used[0] as usize)
+            .map(|number| {
+                let mut words = [0; lane::NAME + layout::NAME_BYTES / layout::WORD];
+                read_words(&self.source, first_of(number), &mut words)?;
+                let some = |number| (number != 0).then_some(number);
+                Ok(LaneHead {
+                    name: layout::name_of(&words[lane::NAME..]),
+                    kind: Kind::of(words[lane::KIND]),
+                    tid: u32::try_from(words[lane::TID]).unwrap_or(0),
+                    period_ns: some(words[lane::PERIOD_NS]),
+                    budget_ns: some(words[lane::BUDGET_NS]),
+                })
+            })
+            .collect()
+    }
+
+    /// What the lane with this number counted so far.
+    ///
+    /// # Errors
+    /// [`Unfit::Layout`] for a lane that is not there; [`Unfit::Io`].
+    pub fn counts(&self, number: usize) -> Result<Counts, Unfit> {
+        self.check(number)?;
+        let mut words = [0; lane::RING];
+        read_words(&self.source, first_of(number), &mut words)?;
+        Ok(counts_of(&words))
+    }
+
+    /// The counters and buckets of a lane, read anew while it changes.
+    ///
+    /// # Errors
+    /// As for [`counts`](Self::counts).
+    pub fn snapshot(&self, number: usize) -> Result<Snapshot, Unfit> {
+        self.check(number)?;
+        let mut words = vec![0; lane::WORDS];
+        let mut run = [0];
+        for turn in 1.. {
+            read_words(&self.source, first_of(number), &mut words)?;
+            read_words(&self.source, first_of(number) + lane::RUN, &mut run)?;
+            let counts = counts_of(&words);
+            let buckets = &words[lane::BUCKETS..];
+            let parts = buckets.iter().chain([&counts.early, &counts.overflow]);
+            let sum = parts.fold(0_u64, |sum, part| sum.wrapping_add(*part));
+            let whole = counts.run == run[0] && counts.run == sum;
+            if whole || turn == TRIES {
+                return Ok(Snapshot {
+                    buckets: buckets.to_vec(),
+                    counts,
+                    whole,
+                });
+            }
+        }
+        Err(Unfit::Io(io::ErrorKind::Interrupted.into()))
+    }
+
+    /// The worst samples of a lane from the place `from` of the ring on.
+    ///
+    /// # Errors
+    /// As for [`counts`](Self::counts).
+    pub fn ring(&self, number: usize, from: u64) -> Result<Ring, Unfit> {
+        self.check(number)?;
+        let mut words = vec![0; lane::BUCKETS];
+        read_words(&self.source, first_of(number), &mut words)?;
+        let head = words[lane::RING_HEAD];
+        // A head that goes back is damage; nothing is new then.
+        let new = head.saturating_sub(from);
+        let oldest = head - new.min(layout::RING_ENTRIES as u64).min(head);
+        let mut ring = Ring {
+            dropped: oldest.saturating_sub(from),
+            next: head.max(from),
+            ..Ring::default()
+        };
+        for place in oldest..head {
+            let entry = place as usize % layout::RING_ENTRIES;
+            let entry = lane::RING + entry * layout::RING_ENTRY_WORDS;
+            if words[entry] == place.wrapping_mul(2).wrapping_add(2) {
+                ring.entries.push(WorstEntry {
+                    at_ns: words[entry + 1],
+                    ns: words[entry + 2],
+                });
+            } else {
+                ring.dropped = ring.dropped.saturating_add(1);
+            }
+        }
+        Ok(ring)
+    }
+
+    fn check(&self, number: usize) -> Result<(), Unfit> {
+        match number < self.lanes {
+            true => Ok(()),
+            false => Err(Unfit::Layout {
+                what: "the number of a lane",
+                found: number as u64,
+            }),
+        }
+    }
+}
+
+fn first_of(number: usize) -> usize {
+    layout::HEADER_WORDS + number * (layout::LANE_BYTES / layout::WORD)
+}
+
+fn counts_of(words: &[u64]) -> Counts {
+    let min = words[lane::MIN_NS];
+    Counts {
+        run: words[lane::RUN],
+        sum_ns: words[lane::SUM_NS],
+        max_ns: words[lane::MAX_NS],
+        min_ns: (min != u64::MAX).then_some(min),
+        early: words[lane::EARLY],
+        overflow: words[lane::OVERFLOW],
+        due: words[lane::DUE],
+        missed: words[lane::MISSED],
+        late: words[lane::LATE],
+        over_budget: words[lane::OVER_BUDGET],
+    }
+}
+
+fn read_words(source: &impl Source, first: usize, words: &mut [u64]) -> io::Result<()> {
+    let mut bytes = vec![0; words.len() * layout::WORD];
+    source.read_at(&mut bytes, (first * layout::WORD) as u64)?;
+    for (word, chunk) in words
+        .iter_mut()
+        .zip(bytes.as_chunks::<{ layout::WORD }>().0)
+    {
+        *word = u64::from_ne_bytes(*chunk);
+    }
+    Ok(())
+}

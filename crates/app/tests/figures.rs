@@ -1,0 +1,336 @@
+//! What an application counts is what is read; what is no figures is refused.
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)] // helpers of tests are tests
+
+use std::fs::File;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use proptest::prelude::*;
+use punctual_app::find::{self, Refusal};
+use punctual_app::layout::{self, header, lane};
+use punctual_app::{Error, Figures, Identity, Kind, LaneSpec, Reader, Unfit};
+use punctual_grid::{BUCKETS, index_of};
+
+const SPEC: LaneSpec<'static> = LaneSpec {
+    name: "control",
+    kind: Kind::Latency,
+    period_ns: 1_000_000,
+    budget_ns: 50_000,
+};
+
+fn proc() -> &'static Path {
+    Path::new("/proc")
+}
+
+/// One at a time: each test of this process would find the figures of another.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn own() -> Result<find::Found, Refusal> {
+    find::of_process(proc(), std::process::id())
+}
+
+fn reader() -> Reader<File> {
+    own().unwrap().reader
+}
+
+#[test]
+fn what_is_counted_is_read_from_outside() {
+    let _alone = alone();
+    let figures = Figures::create("motion", 2).unwrap();
+    let mut lane = figures.lane(&SPEC).unwrap();
+    let found = own().unwrap();
+    assert_eq!(found.reader.name(), "motion");
+    let heads = found.reader.lanes().unwrap();
+    assert_eq!(heads.len(), 1);
+    assert_eq!(
+        (heads[0].name.as_str(), heads[0].kind),
+        ("control", Kind::Latency)
+    );
+    assert_eq!(heads[0].period_ns, Some(1_000_000));
+    assert_eq!(heads[0].budget_ns, Some(50_000));
+    for (at, ns) in [
+        (1, 700),
+        (2, -5),
+        (3, 60_000),
+        (4, 2_000_000_000_000),
+        (5, 700),
+    ] {
+        lane.record(at, ns);
+    }
+    lane.account(7, 2, 1);
+    let snapshot = found.reader.snapshot(0).unwrap();
+    assert!(snapshot.whole);
+    let counts = &snapshot.counts;
+    assert_eq!((counts.run, counts.early, counts.overflow), (5, 1, 1));
+    assert_eq!(
+        (counts.min_ns, counts.max_ns),
+        (Some(700), 2_000_000_000_000)
+    );
+    assert_eq!(counts.sum_ns, 2_000_000_061_400);
+    assert_eq!((counts.due, counts.missed, counts.late), (7, 2, 1));
+    assert_eq!(counts.over_budget, 2);
+    assert_eq!(snapshot.buckets[index_of(700).unwrap()], 2);
+    assert_eq!(snapshot.buckets.iter().sum::<u64>(), 3);
+    // The largest so far, and those above the budget.
+    let ring = found.reader.ring(0, 0).unwrap();
+    let kept: Vec<u64> = ring.entries.iter().map(|entry| entry.at_ns).collect();
+    assert_eq!((kept, ring.dropped, ring.next), (vec![1, 3, 4], 0, 3));
+    assert!(found.reader.ring(0, ring.next).unwrap().entries.is_empty());
+    assert!(find::is_open(proc(), &found));
+    // What was counted stays readable after the end.
+    drop((lane, figures));
+    assert!(!find::is_open(proc(), &found));
+    assert_eq!(found.reader.counts(0).unwrap().run, 5);
+    drop(found);
+    assert!(matches!(own(), Err(Refusal::NoFigures { .. })));
+}
+
+#[test]
+fn an_overwritten_ring_counts_what_it_lost() {
+    let _alone = alone();
+    let figures = Figures::create("motion", 1).unwrap();
+    let mut lane = figures.lane(&SPEC).unwrap();
+    for at in 0..100 {
+        lane.record(at, 60_000);
+    }
+    let ring = reader().ring(0, 10).unwrap();
+    assert_eq!(ring.entries.len(), layout::RING_ENTRIES);
+    assert_eq!(ring.entries[0].at_ns, 36);
+    assert_eq!((ring.dropped, ring.next), (26, 100));
+}
+
+#[test]
+fn the_largest_of_each_second_is_kept() {
+    let _alone = alone();
+    let figures = Figures::create("motion", 1).unwrap();
+    let mut lane = figures
+        .lane(&LaneSpec {
+            budget_ns: 0,
+            ..SPEC
+        })
+        .unwrap();
+    let second = 1_000_000_000;
+    for (at, ns) in [(0, 5), (1, 9), (2, 7), (second, 3), (second + 5, 4)] {
+        lane.record(second + at, ns);
+    }
+    let entries = reader().ring(0, 0).unwrap().entries;
+    let kept: Vec<u64> = entries.iter().map(|entry| entry.ns).collect();
+    assert_eq!(kept, [5, 9, 3, 4]);
+}
+
+#[test]
+fn numbers_of_lanes_are_checked() {
+    let _alone = alone();
+    for lanes in [0, layout::MAX_LANES + 1, usize::MAX] {
+        assert!(matches!(
+            Figures::create("x", lanes),
+            Err(Error::Lanes { .. })
+        ));
+    }
+    let figures = Figures::create("x", 1).unwrap();
+    let _lane = figures.lane(&SPEC).unwrap();
+    assert!(matches!(
+        figures.lane(&SPEC),
+        Err(Error::NoLaneLeft { lanes: 1 })
+    ));
+}
+
+#[test]
+fn threads_record_in_lanes_of_their_own_while_they_are_read() {
+    const EACH: u64 = 20_000;
+    let _alone = alone();
+    let figures = Figures::create("motion", 2).unwrap();
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                let mut lane = figures.lane(&SPEC).unwrap();
+                for at in 0..EACH {
+                    lane.record(at, (at % 5_000) as i64);
+                }
+            });
+        }
+        let reader = reader();
+        let mut last = 0;
+        while last < EACH {
+            std::thread::yield_now();
+            if reader.lanes().unwrap().is_empty() {
+                continue;
+            }
+            let snapshot = reader.snapshot(0).unwrap();
+            let sum: u64 = snapshot.buckets.iter().sum();
+            assert!(!snapshot.whole || sum == snapshot.counts.run);
+            assert!(snapshot.counts.run >= last);
+            last = snapshot.counts.run;
+        }
+    });
+    let reader = reader();
+    for number in 0..2 {
+        assert_eq!(reader.snapshot(number).unwrap().counts.run, EACH);
+    }
+}
+
+#[test]
+fn the_memory_is_sealed_against_all_others() {
+    let _alone = alone();
+    let _figures = Figures::create("motion", 1).unwrap();
+    let path = format!("/proc/self/fd/{}", own().unwrap().fd);
+    let file = File::options().read(true).write(true).open(path).unwrap();
+    assert!(file.set_len(0).is_err());
+    assert!(file.set_len(1 << 30).is_err());
+    assert!(std::os::unix::fs::FileExt::write_at(&file, &[1], 0).is_err());
+}
+
+/// A file of another program that only bears the name.
+#[test]
+fn a_file_that_is_not_sealed_is_refused() {
+    let _alone = alone();
+    let script = "import os, sys\n\
+                  fd = os.memfd_create('punctual-app')\n\
+                  os.write(fd, b'PUNCTAPP' + b'\\0' * 100000)\n\
+                  print(flush=True)\n\
+                  sys.stdin.read()";
+    let mut command = Command::new("python3");
+    command.args(["-c", script]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let Ok(mut child) = command.spawn() else {
+        punctual_testing::skip!("no python3");
+        return;
+    };
+    let mut line = [0];
+    std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut line).unwrap();
+    let refusal = find::of_process(proc(), child.id()).unwrap_err();
+    drop(child.stdin.take());
+    child.wait().unwrap();
+    let text = refusal.to_string();
+    assert!(
+        matches!(
+            refusal,
+            Refusal::Unfit {
+                why: Unfit::NotSealed,
+                ..
+            }
+        ),
+        "{text}"
+    );
+    assert!(text.contains("not sealed"), "{text}");
+}
+
+#[test]
+fn a_process_that_is_not_there_is_named() {
+    let refusal = find::of_process(proc(), u32::MAX).unwrap_err();
+    assert_eq!(
+        refusal.to_string(),
+        format!("there is no process {}", u32::MAX)
+    );
+}
+
+const WRITER: Identity = Identity {
+    boot_id: [1, 2],
+    start_ticks: 3,
+};
+
+/// Figures of one lane, as words.
+fn image() -> Vec<u64> {
+    let mut words = vec![0; layout::total_bytes(1) / layout::WORD];
+    for (place, value) in [
+        (header::MAGIC, layout::MAGIC),
+        (header::ABI, layout::ABI_VERSION.into()),
+        (header::TOTAL_BYTES, layout::total_bytes(1) as u64),
+        (header::LANE_BYTES, layout::LANE_BYTES as u64),
+        (header::LANES, 1),
+        (header::LANES_USED, 1),
+        (header::BUCKETS, BUCKETS as u64),
+        (header::RING_ENTRIES, layout::RING_ENTRIES as u64),
+        (header::BOOT_ID, 1),
+        (header::BOOT_ID + 1, 2),
+        (header::START_TICKS, 3),
+        (header::CLOCK, 1),
+    ] {
+        words[place] = value;
+    }
+    words
+}
+
+fn bytes_of(words: &[u64]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_ne_bytes()).collect()
+}
+
+#[test]
+fn each_damage_is_named() {
+    let whole = bytes_of(&image());
+    assert!(Reader::new(&whole[..], &WRITER).is_ok());
+    let with = |place: usize, value: u64| {
+        let mut words = image();
+        words[place] = value;
+        let bytes = bytes_of(&words);
+        Reader::new(&bytes[..], &WRITER).map(drop).unwrap_err()
+    };
+    assert!(matches!(with(header::MAGIC, 0), Unfit::Magic));
+    assert_eq!(
+        with(header::ABI, 7).to_string(),
+        "the figures have ABI version 7, this program reads 1: use a newer punctual"
+    );
+    for place in [
+        header::TOTAL_BYTES,
+        header::LANE_BYTES,
+        header::LANES,
+        header::BUCKETS,
+        header::RING_ENTRIES,
+        header::CLOCK,
+    ] {
+        for value in [0, 2, u64::MAX] {
+            let error = with(place, value);
+            assert!(
+                matches!(error, Unfit::Layout { .. }),
+                "{place} {value}: {error}"
+            );
+        }
+    }
+    for place in [header::BOOT_ID, header::BOOT_ID + 1, header::START_TICKS] {
+        assert!(matches!(with(place, 9), Unfit::OtherProcess));
+    }
+    for bytes in [&whole[..100], &whole[..whole.len() - 8]] {
+        assert!(Reader::new(bytes, &WRITER).is_err());
+    }
+    let mut words = image();
+    words[header::LANES_USED] = u64::MAX;
+    let bytes = bytes_of(&words);
+    assert!(Reader::new(&bytes[..], &WRITER).unwrap().lanes().is_err());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Whatever a process writes into its lane, reading ends and is bounded.
+    #[test]
+    fn no_content_makes_the_reader_fail(
+        words in prop::collection::vec((0..lane::WORDS, any::<u64>()), 0..40),
+        head in prop_oneof![any::<u64>(), 0..200_u64],
+        from in any::<u64>(),
+    ) {
+        let mut all = image();
+        for (place, value) in words {
+            all[layout::HEADER_WORDS + place] = value;
+        }
+        all[layout::HEADER_WORDS + lane::RING_HEAD] = head;
+        let bytes = bytes_of(&all);
+        let reader = Reader::new(&bytes[..], &WRITER).unwrap();
+        prop_assert!(reader.lanes().unwrap()[0].name.chars().all(|c| !c.is_control()));
+        let snapshot = reader.snapshot(0).unwrap();
+        prop_assert_eq!(snapshot.buckets.len(), BUCKETS);
+        for from in [0, head, from] {
+            prop_assert!(reader.ring(0, from).unwrap().entries.len() <= layout::RING_ENTRIES);
+        }
+        prop_assert!(reader.snapshot(1).is_err());
+    }
+
+    /// A file of any bytes is refused.
+    #[test]
+    fn no_bytes_make_it_fail(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+        prop_assert!(Reader::new(&bytes[..], &WRITER).is_err());
+    }
+}

@@ -1,0 +1,160 @@
+//! The chain of wakers: whom a thread waited for, whom that one waited for, and so on.
+
+use punctual_model::Nanos;
+
+use super::cause::{Awaited, Leaf, Wait};
+use super::tracks::{Phase, Span, Tracks};
+use super::waker::By;
+use crate::cause::{Cause, Detail, Name, Source};
+
+/// So many threads are followed.
+const DEEPEST: usize = 8;
+
+/// A part of a wait.
+pub(crate) struct Part {
+    pub(crate) from: Nanos,
+    pub(crate) to: Nanos,
+    pub(crate) cpu: Option<u32>,
+    pub(crate) cause: Cause,
+    /// Who had a part in it.
+    pub(crate) threads: Vec<u32>,
+}
+
+struct Follower<'a> {
+    tracks: &'a Tracks,
+    wait: Wait,
+    parts: Vec<Part>,
+}
+
+/// Splits the sleep of a thread by what the one that ended it did, from its begin to its
+/// end, without gaps.
+pub(crate) fn follow(
+    tracks: &Tracks,
+    (sleeper, waker): (u32, u32),
+    span: Span,
+    wait: Wait,
+) -> Vec<Part> {
+    let mut follower = Follower {
+        tracks,
+        wait,
+        parts: Vec::new(),
+    };
+    follower.go((span.from, span.to), &mut vec![sleeper, waker]);
+    follower.parts
+}
+
+impl Follower<'_> {
+    /// `path`: the sleeper, and whom each waits for.
+    fn go(&mut self, (from, to): (Nanos, Nanos), path: &mut Vec<u32>) {
+        let Some(last) = path.last().copied() else {
+            return;
+        };
+        for span in self.tracks.spans(last, from, to) {
+            match span.phase {
+                Phase::Runs(cpu) => self.ran(span, cpu, path),
+                Phase::Ready => self.waited(span, last, path),
+                Phase::Asleep(wake) => self.slept(span, wake, path),
+                Phase::Stopped => self.put(span, path, Leaf::Stopped),
+                Phase::Ended | Phase::Unknown => self.put(span, path, Leaf::Unknown),
+            }
+        }
+    }
+
+    /// Handlers on top of it are causes of their own.
+    fn ran(&mut self, span: Span, cpu: u32, path: &[u32]) {
+        for part in self.tracks.on(cpu, span.from, span.to) {
+            let time = (part.from, part.to);
+            match part.on_top {
+                Some(cause) => self.push(time, Some(cpu), cause, path[1..].to_vec()),
+                None => {
+                    let span = Span {
+                        from: part.from,
+                        to: part.to,
+                        ..span
+                    };
+                    self.put(span, path, Leaf::Ran);
+                }
+            }
+        }
+    }
+
+    fn waited(&mut self, span: Span, last: u32, path: &[u32]) {
+        let parts = self.tracks.waited_on(last, span.from, span.to);
+        if parts.is_empty() {
+            self.put(span, path, Leaf::Unknown);
+        }
+        for (from, to, cpu) in parts {
+            for part in self.tracks.on(cpu, from, to) {
+                let time = (part.from, part.to);
+                let (leaf, rival) = match part.current {
+                    None => (Leaf::Unknown, None),
+                    Some(task) if task.is_idle() || task.pid == last => (Leaf::NotScheduled, None),
+                    Some(task) => {
+                        let prio = self.tracks.priority(task.pid, part.from);
+                        (Leaf::Preempted(Name::from(&task), prio), Some(task.pid))
+                    }
+                };
+                match part.on_top {
+                    Some(cause) => self.push(time, Some(cpu), cause, path[1..].to_vec()),
+                    None => {
+                        let threads = path[1..].iter().copied().chain(rival).collect();
+                        let cause = self.cause(path, leaf);
+                        self.push(time, Some(cpu), cause, threads);
+                    }
+                }
+            }
+        }
+    }
+
+    fn slept(&mut self, span: Span, wake: Option<usize>, path: &mut Vec<u32>) {
+        let by = wake.map(|number| self.tracks.wakes[number].by.clone());
+        match by {
+            Some(By::Timer) => self.put(span, path, Leaf::Slept),
+            Some(By::Device(device)) => self.put(span, path, Leaf::Device(device)),
+            Some(By::Thread(waker)) if !path.contains(&waker) && path.len() <= DEEPEST => {
+                path.push(waker);
+                self.go((span.from, span.to), path);
+                path.pop();
+            }
+            Some(By::Thread(_)) | None => self.put(span, path, Leaf::Asleep),
+        }
+    }
+
+    fn put(&mut self, span: Span, path: &[u32], leaf: Leaf) {
+        let cause = self.cause(path, leaf);
+        self.push((span.from, span.to), span.cpu(), cause, path[1..].to_vec());
+    }
+
+    /// What waits for a device in the end waits for that, whoever is between.
+    fn cause(&self, path: &[u32], leaf: Leaf) -> Cause {
+        let name = |tid: &u32| Name::from(&self.tracks.names.task(*tid));
+        let chain: Vec<Name> = path[1..].iter().map(name).collect();
+        match (self.wait, leaf) {
+            (Wait::Thread, Leaf::Device(device)) => {
+                Cause::new(Source::Device(device)).with(Detail::Through(chain))
+            }
+            (Wait::Page, Leaf::Device(device)) => {
+                Cause::new(Source::PageFault).with(Detail::PageFrom(device))
+            }
+            (wait, leaf) => Cause::new(Source::Awaited(Awaited { wait, chain, leaf })),
+        }
+    }
+
+    fn push(
+        &mut self,
+        (from, to): (Nanos, Nanos),
+        cpu: Option<u32>,
+        cause: Cause,
+        threads: Vec<u32>,
+    ) {
+        if to > from {
+            self.parts.push(Part {
+                from,
+                to,
+                cpu,
+                cause,
+                threads,
+            });
+        }
+    }
+}

@@ -1,0 +1,400 @@
+//! Jobs in a stream of events.
+
+use std::collections::BTreeMap;
+
+use punctual_model::{Comm, EventKind, Histogram, KernelPriority, Nanos, SignedNanos, TraceEvent};
+
+use super::release::{Call, CallKind, FoundRelease, SeenWaits, Waits};
+
+/// A job that came to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Job {
+    /// The thread.
+    pub tid: u32,
+    /// Its name.
+    pub comm: Comm,
+    /// Its priority at the last switch.
+    pub prio: KernelPriority,
+    /// The CPU on which it completed the job.
+    pub cpu: u32,
+    /// When its release wait ended.
+    pub release: Nanos,
+    /// When it came back to it.
+    pub completion: Nanos,
+    /// Its time on a CPU between the two.
+    pub ran: Nanos,
+}
+
+impl Job {
+    /// From the release to the completion.
+    pub const fn response(&self) -> Nanos {
+        self.completion.saturating_sub(self.release)
+    }
+}
+
+/// What was seen of the jobs of a thread.
+#[derive(Clone, Debug, Default)]
+pub struct JobSeen {
+    /// Its release wait; `None`: not found.
+    pub release: Option<FoundRelease>,
+    /// Jobs that were completed.
+    pub jobs: u64,
+    /// Those whose release did not have to be waited for.
+    pub at_once: u64,
+    /// Those whose end was not seen.
+    pub incomplete: u64,
+    waits: Waits,
+    /// The time on a CPU of each.
+    pub execution: Histogram,
+}
+
+impl JobSeen {
+    /// Waits of any kind.
+    pub const fn waits(&self) -> u64 {
+        self.waits.count
+    }
+
+    /// Where the thread waited, by falling time.
+    pub fn places(&self) -> Vec<SeenWaits> {
+        self.waits.places()
+    }
+}
+
+/// The kind of a wait of a thread; `None`: it cannot be the release.
+pub(crate) type KindOf<'a> = &'a dyn Fn(u32, Call) -> Option<CallKind>;
+
+/// Follows threads through a stream of the scheduler's events and their system calls,
+/// which must come by rising time, and finds their release wait meanwhile.
+#[derive(Clone, Debug)]
+pub struct JobFinder {
+    /// The numbers of restart_syscall(2) and futex(2), where they are known.
+    restart: Option<i64>,
+    futex: Option<i64>,
+    threads: BTreeMap<u32, Thread>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Thread {
+    state: State,
+    seen: JobSeen,
+    /// Until the release wait is found.
+    learning: Option<Learning>,
+}
+
+/// What is remembered until the release wait is found.
+#[derive(Clone, Debug)]
+struct Learning {
+    since: Nanos,
+    events: Vec<TraceEvent>,
+}
+
+/// Events that are remembered of a thread: those of some thousand waits.
+const REMEMBERED: usize = 20_000;
+
+#[derive(Clone, Copy, Debug, Default)]
+struct State {
+    comm: Comm,
+    prio: KernelPriority,
+    /// The call that it is in, since when.
+    call: Option<(Call, Nanos)>,
+    last_call: Option<Call>,
+    running: Option<Nanos>,
+    ran: Nanos,
+    asleep: Option<Nanos>,
+    open: Option<Open>,
+}
+
+/// A job that has begun.
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    release: Nanos,
+    ran_before: Nanos,
+    /// The thread has not left its release wait yet.
+    fresh: bool,
+}
+
+/// A step of a thread.
+enum Step {
+    Waited(Option<Call>, Nanos, Nanos),
+    Completed(Open),
+    AtOnce,
+}
+
+/// Results of an interrupted system call that goes on later: ERESTARTSYS to
+/// ERESTART_RESTARTBLOCK (`include/linux/errno.h`).
+const RESTARTS: std::ops::RangeInclusive<i64> = -516..=-512;
+
+impl JobFinder {
+    /// `restart`, `futex`: the numbers of these system calls.
+    pub const fn new(restart: Option<i64>, futex: Option<i64>) -> Self {
+        Self {
+            restart,
+            futex,
+            threads: BTreeMap::new(),
+        }
+    }
+
+    /// Takes an event. Returns the jobs that ended with it; where it led to the release
+    /// wait of a thread, also those before it.
+    pub fn take(
+        &mut self,
+        event: &TraceEvent,
+        watched: &dyn Fn(u32) -> bool,
+        kind: KindOf<'_>,
+    ) -> Vec<Job> {
+        let (one, other) = match &event.kind {
+            EventKind::Switch { prev, next, .. } => (prev.pid, Some(next.pid)),
+            EventKind::Waking { task, .. } | EventKind::ProcessExit { task } => (task.pid, None),
+            EventKind::SysEnter { .. } | EventKind::SysExit { .. } => (event.pid, None),
+            _ => return Vec::new(),
+        };
+        let mut jobs = Vec::new();
+        for tid in [Some(one), other].into_iter().flatten() {
+            if tid != 0 && watched(tid) {
+                jobs.extend(self.take_of(tid, event, kind));
+            }
+        }
+        jobs
+    }
+
+    fn take_of(&mut self, tid: u32, event: &TraceEvent, kind: KindOf<'_>) -> Vec<Job> {
+        let numbers = (self.restart, self.futex);
+        let thread = self
+            .threads
+            .entry(tid)
+            .or_insert_with(|| Thread::new(event.time));
+        let Some(learning) = &mut thread.learning else {
+            return thread.step(tid, event, numbers).into_iter().collect();
+        };
+        if learning.events.len() < REMEMBERED {
+            learning.events.push(event.clone());
+        }
+        let step = thread.state.step(tid, event, None, numbers);
+        if let Some(Step::Waited(call, from, to)) = step {
+            thread.seen.waits.add(call, from, to);
+            if learning.is_over(event.time, thread.seen.waits.count) {
+                return thread.learnt(tid, numbers, kind);
+            }
+        }
+        Vec::new()
+    }
+
+    /// Events from before this time were lost: what began before it has no length.
+    pub fn blind_until(&mut self, _time: Nanos) {
+        for thread in self.threads.values_mut() {
+            thread.seen.incomplete += u64::from(thread.state.open.is_some());
+            let State {
+                comm, prio, ran, ..
+            } = thread.state;
+            thread.state = State {
+                comm,
+                prio,
+                ran,
+                ..State::default()
+            };
+            // What is remembered is replayed, with a hole that would be a job.
+            if let Some(learning) = &mut thread.learning {
+                learning.events.clear();
+            }
+        }
+    }
+
+    /// The number is another thread's from now on.
+    pub fn forget(&mut self, tid: u32) {
+        if let Some(thread) = self.threads.get_mut(&tid) {
+            thread.state = State::default();
+        }
+    }
+
+    /// Decides for the threads whose release wait is still open. Returns their jobs.
+    pub fn finish(&mut self, kind: KindOf<'_>) -> Vec<Job> {
+        let numbers = (self.restart, self.futex);
+        let threads = self.threads.iter_mut();
+        let learning = threads.filter(|(_, thread)| thread.learning.is_some());
+        let jobs = learning.flat_map(|(tid, thread)| thread.learnt(*tid, numbers, kind));
+        let jobs = jobs.collect();
+        for thread in self.threads.values_mut() {
+            thread.seen.incomplete += u64::from(thread.state.open.take().is_some());
+        }
+        jobs
+    }
+
+    /// What was seen of each thread.
+    pub fn seen(&self) -> impl Iterator<Item = (u32, &JobSeen)> {
+        self.threads
+            .iter()
+            .map(|(tid, thread)| (*tid, &thread.seen))
+    }
+}
+
+type Numbers = (Option<i64>, Option<i64>);
+
+impl Thread {
+    fn new(since: Nanos) -> Self {
+        Self {
+            learning: Some(Learning {
+                since,
+                events: Vec::new(),
+            }),
+            ..Self::default()
+        }
+    }
+
+    /// Decides, and goes through what is remembered. Where no wait fits, it goes on
+    /// learning.
+    fn learnt(&mut self, tid: u32, numbers: Numbers, kind: KindOf<'_>) -> Vec<Job> {
+        let Some(learning) = self.learning.take() else {
+            return Vec::new();
+        };
+        let Some(found) = self.seen.waits.choose(&|call| kind(tid, call)) else {
+            self.learning = Some(learning);
+            return Vec::new();
+        };
+        self.seen.release = Some(found);
+        let waits = std::mem::take(&mut self.seen.waits);
+        self.state = State::default();
+        let events = learning.events.iter();
+        let jobs = events
+            .filter_map(|event| self.step(tid, event, numbers))
+            .collect();
+        self.seen.waits = waits;
+        jobs
+    }
+
+    fn step(&mut self, tid: u32, event: &TraceEvent, numbers: Numbers) -> Option<Job> {
+        let release = self.seen.release.map(|found| found.call);
+        if let EventKind::ProcessExit { .. } = event.kind {
+            self.seen.incomplete += u64::from(self.state.open.take().is_some());
+            return None;
+        }
+        match self.state.step(tid, event, release, numbers)? {
+            Step::Waited(call, from, to) => self.seen.waits.add(call, from, to),
+            Step::AtOnce => self.seen.at_once += 1,
+            Step::Completed(open) => {
+                let job = Job {
+                    tid,
+                    comm: self.state.comm,
+                    prio: self.state.prio,
+                    cpu: event.cpu,
+                    release: open.release,
+                    completion: event.time.max(open.release),
+                    ran: self
+                        .state
+                        .ran_until(event.time)
+                        .saturating_sub(open.ran_before),
+                };
+                self.seen.jobs += 1;
+                let ran = i64::try_from(job.ran.0).unwrap_or(i64::MAX);
+                self.seen.execution.record(SignedNanos(ran));
+                return Some(job);
+            }
+        }
+        None
+    }
+}
+
+impl Learning {
+    /// Enough waits, or enough time.
+    fn is_over(&self, now: Nanos, count: u64) -> bool {
+        let elapsed = now.saturating_sub(self.since);
+        (elapsed >= Nanos::from_millis(300) && count >= 30)
+            || (elapsed >= Nanos::from_secs(2) && count >= 5)
+            || (elapsed >= Nanos::from_secs(10) && count >= 2)
+    }
+}
+
+impl State {
+    fn ran_until(&self, now: Nanos) -> Nanos {
+        let open = self
+            .running
+            .map_or(Nanos::ZERO, |since| now.saturating_sub(since));
+        self.ran + open
+    }
+
+    fn is_in(&self, release: Option<Call>) -> bool {
+        release.is_some() && self.call.map(|(call, _)| call) == release
+    }
+
+    fn step(
+        &mut self,
+        tid: u32,
+        event: &TraceEvent,
+        release: Option<Call>,
+        (restart, futex): Numbers,
+    ) -> Option<Step> {
+        let now = event.time;
+        match &event.kind {
+            EventKind::SysEnter { id, args } => {
+                let mask = if futex == Some(*id) { !7 } else { !0 };
+                let again = restart == Some(*id);
+                let call = match again {
+                    true => self.last_call?,
+                    false => Call {
+                        id: *id,
+                        argument: args[0] & mask,
+                    },
+                };
+                self.call = Some((call, now));
+                self.last_call = Some(call);
+                (!again && self.is_in(release)).then(|| self.open.take().map(Step::Completed))?
+            }
+            EventKind::SysExit { ret, .. } => {
+                let here = self.is_in(release);
+                let entered = self.call.take();
+                if RESTARTS.contains(ret) {
+                    // A signal, no release.
+                    self.open.take_if(|open| here && open.fresh);
+                    return None;
+                }
+                if let Some(open) = &mut self.open {
+                    open.fresh = false;
+                } else if let Some((_, since)) = entered.filter(|_| here) {
+                    let ran_before = self.ran_until(since);
+                    self.open = Some(Open {
+                        release: since,
+                        ran_before,
+                        fresh: false,
+                    });
+                    return Some(Step::AtOnce);
+                }
+                None
+            }
+            EventKind::Switch {
+                prev, prev_state, ..
+            } if prev.pid == tid => {
+                (self.comm, self.prio) = (prev.comm, prev.prio);
+                self.ran = self.ran_until(now);
+                self.running = None;
+                if !prev_state.is_runnable() && !prev_state.is_stopped() && !prev_state.is_traced()
+                {
+                    self.asleep = Some(now);
+                    // It looked, and went on waiting.
+                    let here = self.is_in(release);
+                    self.open.take_if(|open| here && open.fresh);
+                }
+                None
+            }
+            EventKind::Switch { next, .. } => {
+                (self.comm, self.prio) = (next.comm, next.prio);
+                (self.running, self.asleep) = (Some(now), None);
+                None
+            }
+            EventKind::Waking { .. } => {
+                let since = self.asleep.take()?;
+                if self.is_in(release) {
+                    self.open = Some(Open {
+                        release: now,
+                        ran_before: self.ran,
+                        fresh: true,
+                    });
+                }
+                Some(Step::Waited(self.call.map(|(call, _)| call), since, now))
+            }
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "finder_tests.rs"]
+mod tests;

@@ -1,0 +1,252 @@
+//! A job split into stretches, each with its cause.
+
+use std::collections::BTreeSet;
+
+use punctual_model::{KernelPriority, Nanos, Task, Text, Window};
+
+use super::cause::Wait;
+use super::chain;
+use super::tracks::{InCall, Phase, Span, Tracks};
+use super::waker::By;
+use crate::cause::{Cause, Detail, Limit, Missing, Name, Rank, Role, Source, Unknown};
+use crate::context::UNKNOWN_PRIORITY;
+use crate::events::{SWITCH, SYS_ENTER};
+use crate::stretch::Stretch;
+
+/// A CPU that is idle for longer while a thread waits for it is not waking up.
+const IDLE_EXIT: Nanos = Nanos::from_millis(1);
+
+/// Operations of futex(2) (`include/uapi/linux/futex.h`), without their flags.
+const FUTEX_OPERATION: u64 = 0x7f;
+/// FUTEX_WAIT, which glibc's mutexes use and its conditions do not; FUTEX_LOCK_PI,
+/// FUTEX_LOCK_PI2.
+const LOCKS: [u64; 3] = [0, 6, 13];
+
+/// A job and its stretches.
+pub(crate) struct Split<'a> {
+    window: &'a Window,
+    tracks: &'a Tracks,
+    pub(crate) stretches: Vec<Stretch>,
+    /// The threads that had a part in it.
+    pub(crate) threads: BTreeSet<u32>,
+}
+
+impl<'a> Split<'a> {
+    pub(crate) fn of(window: &'a Window, tracks: &'a Tracks) -> Self {
+        let tid = window.victim.tid;
+        let mut split = Self {
+            window,
+            tracks,
+            stretches: Vec::new(),
+            threads: BTreeSet::from([tid]),
+        };
+        for span in tracks.spans(tid, window.expected, window.actual) {
+            match span.phase {
+                Phase::Runs(cpu) => split.runs(span, cpu),
+                Phase::Ready => split.ready(span),
+                Phase::Asleep(wake) => split.asleep(span, wake),
+                Phase::Stopped => split.stopped(span),
+                Phase::Ended => split.push(span, Cause::unexplained(Unknown::ThreadEnded)),
+                Phase::Unknown => split.unknown(span),
+            }
+        }
+        split
+    }
+
+    fn push(&mut self, span: Span, cause: Cause) {
+        let cpu = self
+            .stretches
+            .last()
+            .map_or(self.window.victim.cpu, |last| last.cpu);
+        self.put((span.from, span.to), span.cpu().unwrap_or(cpu), cause, None);
+    }
+
+    /// `rival`: who has the CPU while the thread is runnable.
+    pub(super) fn put(
+        &mut self,
+        (from, to): (Nanos, Nanos),
+        cpu: u32,
+        cause: Cause,
+        rival: Option<u32>,
+    ) {
+        if to > from {
+            self.stretches.push(Stretch {
+                from,
+                to,
+                cpu,
+                cause,
+                rival,
+            });
+        }
+    }
+
+    fn unknown(&mut self, span: Span) {
+        let what = match () {
+            () if !self.window.has(SWITCH) => {
+                return self.push(span, Cause::not_recorded(Missing::WhatRan, &[SWITCH]));
+            }
+            () if self.window.lost > 0 => Unknown::EventsLost,
+            () => Unknown::NoEventOfThread,
+        };
+        self.push(span, Cause::unexplained(what));
+    }
+
+    /// On its CPU: in user space or in a system call, unless a handler is on top.
+    fn runs(&mut self, span: Span, cpu: u32) {
+        let tid = self.window.victim.tid;
+        for part in self.tracks.on(cpu, span.from, span.to) {
+            if let Some(cause) = part.on_top {
+                self.put((part.from, part.to), cpu, cause, None);
+                continue;
+            }
+            let mut at = part.from;
+            let mut cuts = self.tracks.calls_between(tid, part.from, part.to);
+            cuts.push(part.to);
+            for cut in cuts {
+                let cause = self.own(at, cut);
+                self.put((at, cut), cpu, cause, None);
+                at = cut;
+            }
+        }
+    }
+
+    fn own(&self, from: Nanos, to: Nanos) -> Cause {
+        let tid = self.window.victim.tid;
+        match self.tracks.call_at(tid, from) {
+            Some(Some((id, _))) => Cause::new(Source::SystemCall(self.name_of(id))),
+            _ if !self.window.has(SYS_ENTER) => {
+                Cause::new(Source::OwnWork).with(Detail::UserOrKernel)
+            }
+            _ => {
+                let faults = self.tracks.faults_between(tid, from, to);
+                Cause::new(Source::UserSpace).with((faults > 0).then_some(Detail::Faults))
+            }
+        }
+    }
+
+    fn name_of(&self, id: i64) -> Text {
+        use punctual_model::EventNames as _;
+        self.window.call(id).as_str().into()
+    }
+
+    /// Runnable: who had the CPU instead.
+    fn ready(&mut self, span: Span) {
+        let tid = self.window.victim.tid;
+        let parts = self.tracks.waited_on(tid, span.from, span.to);
+        if parts.is_empty() {
+            let nothing = Unknown::NoEventOfCpu(self.window.victim.cpu);
+            return self.push(span, Cause::unexplained(nothing));
+        }
+        for (from, to, cpu) in parts {
+            for part in self.tracks.on(cpu, from, to) {
+                let (time, length) = ((part.from, part.to), part.to - part.from);
+                if let Some(cause) = part.on_top {
+                    self.put(time, cpu, cause, None);
+                    continue;
+                }
+                let own = self.tracks.priority(tid, part.from);
+                let (cause, rival) = match part.current {
+                    None => (Cause::unexplained(Unknown::NoEventOfCpu(cpu)), None),
+                    Some(task) if task.pid == tid => (Cause::new(Source::Scheduling), None),
+                    Some(task) if task.is_idle() => idle(cpu, length, own),
+                    Some(task) => {
+                        self.threads.insert(task.pid);
+                        let prio = self.tracks.priority(task.pid, part.from);
+                        (rival_of(&Task { prio, ..task }, own), Some(task.pid))
+                    }
+                };
+                self.put(time, cpu, cause, rival);
+            }
+        }
+    }
+
+    fn asleep(&mut self, span: Span, wake: Option<usize>) {
+        let tid = self.window.victim.tid;
+        let call = self.tracks.call_at(tid, span.from).flatten();
+        let in_fault = self.tracks.slept_in_fault(tid, span.from);
+        let name = call.map(|(id, _)| self.name_of(id));
+        let object = || Detail::WaitsIn(name.clone(), call.map_or([0; 2], |(_, args)| args));
+        let Some(wake) = wake.map(|number| self.tracks.wakes[number].clone()) else {
+            return self.push(span, Cause::unexplained(Unknown::NoWaker).with(object()));
+        };
+        let cause = match wake.by {
+            By::Timer => Cause::new(Source::OwnSleep).with(object()),
+            By::Device(device) if in_fault => {
+                Cause::new(Source::PageFault).with(Detail::PageFrom(device))
+            }
+            By::Device(device) => Cause::new(Source::Device(device)).with(object()),
+            By::Thread(waker) if waker == tid => {
+                Cause::unexplained(Unknown::NoWaker).with(object())
+            }
+            By::Thread(waker) => {
+                let wait = match () {
+                    () if in_fault => Wait::Page,
+                    () if is_lock(name.as_ref(), call) => Wait::Lock,
+                    () => Wait::Thread,
+                };
+                let followed = chain::follow(self.tracks, (tid, waker), span, wait);
+                let cpu = self
+                    .stretches
+                    .last()
+                    .map_or(self.window.victim.cpu, |last| last.cpu);
+                for part in followed {
+                    self.threads.extend(part.threads);
+                    let cause = match part.cause.detail {
+                        Some(_) => part.cause,
+                        None => part.cause.with(object()),
+                    };
+                    self.put((part.from, part.to), part.cpu.unwrap_or(cpu), cause, None);
+                }
+                return;
+            }
+        };
+        self.push(span, cause);
+    }
+
+    fn stopped(&mut self, span: Span) {
+        let tid = self.window.victim.tid;
+        let signals = self.tracks.signals.get(&tid).into_iter().flatten();
+        let last = signals.rev().find(|(at, ..)| *at <= span.from);
+        let by = last.map(|(_, signal, sender)| {
+            let sender = self.tracks.names.task(*sender);
+            (*signal, Name::from(&sender))
+        });
+        self.push(span, Cause::new(Source::Stopped(by)));
+    }
+}
+
+/// Whether a wait in a system call is for a lock.
+fn is_lock(name: Option<&Text>, call: Option<InCall>) -> bool {
+    let Some((name, (_, [_, operation]))) = name.zip(call) else {
+        return false;
+    };
+    name.0.starts_with("futex") && LOCKS.contains(&(operation & FUTEX_OPERATION))
+}
+
+/// An idle CPU that a thread waits for wakes up; where that takes too long, the thread
+/// is held back.
+fn idle(cpu: u32, length: Nanos, own: KernelPriority) -> (Cause, Option<u32>) {
+    if length <= IDLE_EXIT {
+        return (Cause::new(Source::IdleExit(cpu)), None);
+    }
+    let limit = match own {
+        own if own.0 < 0 => Limit::DeadlineBudget,
+        own if own.is_real_time() => Limit::RealTime,
+        _ => Limit::Quota(None),
+    };
+    let cause = Cause::new(Source::Throttled(limit)).with(Detail::Meanwhile(None));
+    (cause, Some(0))
+}
+
+/// Another thread that has the CPU.
+fn rival_of(task: &Task, own: KernelPriority) -> Cause {
+    if task.prio.0 == UNKNOWN_PRIORITY || own.0 == UNKNOWN_PRIORITY {
+        return Cause::unexplained(Unknown::PriorityOf(task.into()));
+    }
+    let role = match () {
+        () if task.prio.is_above(own) => Role::HigherPriority,
+        () if own.is_above(task.prio) => Role::Blocking,
+        () => Role::Competing,
+    };
+    Cause::thread(role, task).with(Detail::Rank(Rank::from(task)))
+}

@@ -1,0 +1,441 @@
+//! What threads and CPUs did in a window, as spans of time.
+
+use std::collections::BTreeMap;
+
+use punctual_model::{EventKind, KernelPriority, Nanos, Policy, Task, TraceEvent, Window};
+
+use super::waker::{Wake, completed, waker};
+use crate::cause::{Cause, Detail, Source};
+use crate::context::{Context, Handler, Threads, UNKNOWN_PRIORITY};
+
+/// What a thread does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    Runs(u32),
+    /// Runnable, and not running.
+    Ready,
+    /// Asleep, until a wake-up by its number.
+    Asleep(Option<usize>),
+    Stopped,
+    Ended,
+    Unknown,
+}
+
+/// A phase and its time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Span {
+    pub(crate) from: Nanos,
+    pub(crate) to: Nanos,
+    pub(crate) phase: Phase,
+}
+
+impl Span {
+    pub(crate) const fn cpu(&self) -> Option<u32> {
+        match self.phase {
+            Phase::Runs(cpu) => Some(cpu),
+            _ => None,
+        }
+    }
+}
+
+/// What a CPU does: the thread that is current there, and what is on top of it.
+#[derive(Clone, Debug)]
+pub(crate) struct CpuSpan {
+    pub(crate) from: Nanos,
+    pub(crate) to: Nanos,
+    pub(crate) current: Option<Task>,
+    pub(crate) on_top: Option<Cause>,
+}
+
+/// A system call in progress: its number and first two arguments.
+pub(crate) type InCall = (i64, [u64; 2]);
+
+/// All of a window.
+pub(crate) struct Tracks {
+    pub(crate) names: Threads,
+    cpus: BTreeMap<u32, Vec<CpuSpan>>,
+    threads: BTreeMap<u32, Vec<Span>>,
+    pub(crate) wakes: Vec<Wake>,
+    /// Beginnings (`Some`) and ends of system calls.
+    calls: BTreeMap<u32, Vec<(Nanos, Option<InCall>)>>,
+    faults: BTreeMap<u32, Vec<Nanos>>,
+    /// When each was moved, and from where.
+    moves: BTreeMap<u32, Vec<(Nanos, u32)>>,
+    priorities: BTreeMap<u32, Vec<(Nanos, KernelPriority)>>,
+    /// Signals that stop, to whom: when, which, from whom.
+    pub(crate) signals: BTreeMap<u32, Vec<(Nanos, u32, u32)>>,
+}
+
+/// While it is made.
+struct Open {
+    since: BTreeMap<u32, (Nanos, Phase)>,
+    contexts: BTreeMap<u32, (Nanos, Context)>,
+    completed: BTreeMap<u32, (Nanos, u32)>,
+}
+
+impl Tracks {
+    pub(crate) fn of(window: &Window, events: &[TraceEvent]) -> Self {
+        let mut tracks = Self {
+            names: Threads::of(events),
+            cpus: BTreeMap::new(),
+            threads: BTreeMap::new(),
+            wakes: Vec::new(),
+            calls: BTreeMap::new(),
+            faults: BTreeMap::new(),
+            moves: BTreeMap::new(),
+            priorities: BTreeMap::new(),
+            signals: BTreeMap::new(),
+        };
+        if let Some(priority) = window.victim.scheduling.map(kernel_priority) {
+            tracks.set_priority(window.victim.tid, Nanos::ZERO, priority);
+        }
+        let mut open = Open {
+            since: BTreeMap::new(),
+            contexts: BTreeMap::new(),
+            completed: BTreeMap::new(),
+        };
+        for event in events {
+            tracks.on_cpu(event, &mut open);
+            tracks.note(event);
+            tracks.on_threads(event, &mut open);
+        }
+        let end = window
+            .actual
+            .max(events.last().map_or(Nanos::ZERO, |last| last.time));
+        for (cpu, (since, context)) in &open.contexts {
+            tracks.close_cpu(*cpu, *since, end, context);
+        }
+        for tid in open.since.keys().copied().collect::<Vec<_>>() {
+            tracks.change(&mut open, tid, end, Phase::Unknown);
+        }
+        tracks
+    }
+
+    fn on_cpu(&mut self, event: &TraceEvent, open: &mut Open) {
+        // Nothing was there before its first event: no switch, so the same thread.
+        let (since, context) = open
+            .contexts
+            .entry(event.cpu)
+            .or_insert_with(|| (Nanos::ZERO, Context::before(event, &self.names)));
+        if event.time > *since {
+            let span = cpu_span(*since, event.time, context);
+            self.cpus.entry(event.cpu).or_default().push(span);
+        }
+        *since = event.time;
+        context.apply(event, &mut self.names);
+        if let Some(done) = completed(event) {
+            open.completed.insert(event.cpu, done);
+        }
+    }
+
+    fn close_cpu(&mut self, cpu: u32, from: Nanos, to: Nanos, context: &Context) {
+        if to > from {
+            let span = cpu_span(from, to, context);
+            self.cpus.entry(cpu).or_default().push(span);
+        }
+    }
+
+    /// What is kept by time, beside the phases.
+    fn note(&mut self, event: &TraceEvent) {
+        let (tid, at) = (event.pid, event.time);
+        match &event.kind {
+            EventKind::SysEnter { id, args } => {
+                self.calls
+                    .entry(tid)
+                    .or_default()
+                    .push((at, Some((*id, *args))));
+            }
+            EventKind::SysExit { id, .. } => {
+                let calls = self.calls.entry(tid).or_default();
+                // It was in that call from before the first event on.
+                if calls.is_empty() {
+                    calls.push((Nanos::ZERO, Some((*id, [0; 2]))));
+                }
+                calls.push((at, None));
+            }
+            EventKind::PageFaultUser { .. } | EventKind::PageFaultKernel { .. } => {
+                self.faults.entry(tid).or_default().push(at);
+            }
+            EventKind::Migrate { task, orig_cpu, .. } => {
+                self.moves
+                    .entry(task.pid)
+                    .or_default()
+                    .push((at, *orig_cpu));
+            }
+            EventKind::PiSetprio { task, newprio } => self.set_priority(task.pid, at, *newprio),
+            EventKind::SignalGenerate { sig, pid, .. }
+                if crate::victim::STOP_SIGNALS.contains(sig) =>
+            {
+                self.signals.entry(*pid).or_default().push((at, *sig, tid));
+            }
+            EventKind::Switch { prev, next, .. } => {
+                self.set_priority(prev.pid, at, prev.prio);
+                self.set_priority(next.pid, at, next.prio);
+            }
+            EventKind::Waking { task, .. } => self.set_priority(task.pid, at, task.prio),
+            _ => {}
+        }
+    }
+
+    fn set_priority(&mut self, tid: u32, at: Nanos, priority: KernelPriority) {
+        let known = self.priorities.entry(tid).or_default();
+        if known.last().is_none_or(|(_, last)| *last != priority) {
+            known.push((at, priority));
+        }
+    }
+
+    fn on_threads(&mut self, event: &TraceEvent, open: &mut Open) {
+        let (at, tid) = (event.time, event.pid);
+        // Whoever writes an event runs.
+        let known = open.since.get(&tid).map(|(_, phase)| *phase);
+        if tid != 0 && !matches!(known, Some(Phase::Runs(cpu)) if cpu == event.cpu) {
+            self.change(open, tid, at, Phase::Runs(event.cpu));
+        }
+        match &event.kind {
+            EventKind::Switch {
+                prev,
+                prev_state,
+                next,
+            } => {
+                let phase = match () {
+                    () if prev_state.is_runnable() => Phase::Ready,
+                    () if prev_state.is_stopped() || prev_state.is_traced() => Phase::Stopped,
+                    () if prev_state.is_exit() => Phase::Ended,
+                    () => Phase::Asleep(None),
+                };
+                self.change(open, prev.pid, at, phase);
+                self.change(open, next.pid, at, Phase::Runs(event.cpu));
+            }
+            EventKind::Waking { task, .. } => {
+                let before = open.since.get(&task.pid).map(|(_, phase)| *phase);
+                match before {
+                    None | Some(Phase::Asleep(_) | Phase::Stopped | Phase::Unknown) => {
+                        self.wakes_up(event, open);
+                        self.change(open, task.pid, at, Phase::Ready);
+                    }
+                    Some(Phase::Runs(_) | Phase::Ready | Phase::Ended) => {}
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn wakes_up(&mut self, event: &TraceEvent, open: &mut Open) {
+        let EventKind::Waking { task, .. } = &event.kind else {
+            return;
+        };
+        let Some((_, context)) = open.contexts.get(&event.cpu) else {
+            return;
+        };
+        let by = waker(event, context, open.completed.get(&event.cpu).copied());
+        let number = self.wakes.len();
+        self.wakes.push(Wake { at: event.time, by });
+        let (_, phase) = open
+            .since
+            .entry(task.pid)
+            .or_insert((Nanos::ZERO, Phase::Unknown));
+        if matches!(phase, Phase::Asleep(_) | Phase::Unknown) {
+            *phase = Phase::Asleep(Some(number));
+        }
+    }
+
+    /// Ends the phase of a thread and begins another.
+    fn change(&mut self, open: &mut Open, tid: u32, at: Nanos, phase: Phase) {
+        if tid == 0 {
+            return;
+        }
+        let first = match phase {
+            // It left the CPU it was on.
+            Phase::Ready | Phase::Asleep(_) | Phase::Stopped | Phase::Ended => Phase::Unknown,
+            Phase::Runs(_) | Phase::Unknown => Phase::Unknown,
+        };
+        let (from, before) = open
+            .since
+            .insert(tid, (at, phase))
+            .unwrap_or((Nanos::ZERO, first));
+        if at > from {
+            let span = Span {
+                from,
+                to: at,
+                phase: before,
+            };
+            self.threads.entry(tid).or_default().push(span);
+        }
+    }
+
+    /// What a thread did between two times, without gaps.
+    pub(crate) fn spans(&self, tid: u32, from: Nanos, to: Nanos) -> Vec<Span> {
+        let all = self.threads.get(&tid).map_or(&[][..], Vec::as_slice);
+        let unknown = |from, to| Span {
+            from,
+            to,
+            phase: Phase::Unknown,
+        };
+        cover(
+            all,
+            (from, to),
+            |span| (span.from, span.to),
+            |span, from, to| span.map_or(unknown(from, to), |span| Span { from, to, ..*span }),
+        )
+    }
+
+    /// What a CPU did between two times, without gaps.
+    pub(crate) fn on(&self, cpu: u32, from: Nanos, to: Nanos) -> Vec<CpuSpan> {
+        let all = self.cpus.get(&cpu).map_or(&[][..], Vec::as_slice);
+        cover(
+            all,
+            (from, to),
+            |span| (span.from, span.to),
+            |span, from, to| CpuSpan {
+                from,
+                to,
+                current: span.and_then(|span| span.current),
+                on_top: span.and_then(|span| span.on_top.clone()),
+            },
+        )
+    }
+
+    /// The CPUs that a runnable thread waited on, one after the other: it got one of
+    /// them at `to`.
+    pub(crate) fn waited_on(&self, tid: u32, from: Nanos, to: Nanos) -> Vec<(Nanos, Nanos, u32)> {
+        let all = self.threads.get(&tid).map_or(&[][..], Vec::as_slice);
+        let after = all.iter().find(|span| span.from >= to).and_then(Span::cpu);
+        let before = all
+            .iter()
+            .rev()
+            .find(|span| span.to <= from && span.cpu().is_some());
+        let last = after.or_else(|| before.and_then(Span::cpu));
+        let mut parts = Vec::new();
+        let mut at = from;
+        for (moved, cpu) in self.moves.get(&tid).into_iter().flatten() {
+            if *moved > at && *moved < to {
+                parts.push((at, *moved, *cpu));
+                at = *moved;
+            }
+        }
+        parts.extend(last.map(|cpu| (at, to, cpu)));
+        parts
+    }
+
+    /// The system call that a thread is in at a time; outer `None`: not known.
+    pub(crate) fn call_at(&self, tid: u32, at: Nanos) -> Option<Option<InCall>> {
+        let calls = self.calls.get(&tid)?;
+        let after = calls.partition_point(|(from, _)| *from <= at);
+        match after.checked_sub(1) {
+            Some(before) => Some(calls[before].1),
+            // Before the first entry: in user space.
+            None => Some(None),
+        }
+    }
+
+    /// Where a thread enters and leaves system calls between two times.
+    pub(crate) fn calls_between(&self, tid: u32, from: Nanos, to: Nanos) -> Vec<Nanos> {
+        let calls = self.calls.get(&tid).into_iter().flatten();
+        calls
+            .map(|(at, _)| *at)
+            .filter(|at| *at > from && *at < to)
+            .collect()
+    }
+
+    /// Whether the last that a thread did before it slept was to touch a page.
+    pub(crate) fn slept_in_fault(&self, tid: u32, at: Nanos) -> bool {
+        let last = |times: &[Nanos]| {
+            let after = times.partition_point(|time| *time <= at);
+            after.checked_sub(1).map(|before| times[before])
+        };
+        let fault = self.faults.get(&tid).and_then(|times| last(times));
+        let calls: Vec<Nanos> = self
+            .calls
+            .get(&tid)
+            .into_iter()
+            .flatten()
+            .map(|(at, _)| *at)
+            .collect();
+        fault.is_some_and(|fault| last(&calls).is_none_or(|call| call <= fault))
+    }
+
+    /// Page faults of a thread between two times.
+    pub(crate) fn faults_between(&self, tid: u32, from: Nanos, to: Nanos) -> u64 {
+        let faults = self.faults.get(&tid).into_iter().flatten();
+        faults.filter(|at| **at >= from && **at < to).count() as u64
+    }
+
+    /// The priority in force, as far as it is known.
+    pub(crate) fn priority(&self, tid: u32, at: Nanos) -> KernelPriority {
+        let unknown = KernelPriority(UNKNOWN_PRIORITY);
+        let Some(known) = self.priorities.get(&tid) else {
+            return unknown;
+        };
+        let after = known.partition_point(|(from, _)| *from <= at);
+        known
+            .get(after.saturating_sub(1))
+            .map_or(unknown, |(_, priority)| *priority)
+    }
+}
+
+fn cpu_span(from: Nanos, to: Nanos, context: &Context) -> CpuSpan {
+    CpuSpan {
+        from,
+        to,
+        current: context.current,
+        on_top: on_top(context),
+    }
+}
+
+/// What runs on top of the current thread.
+fn on_top(context: &Context) -> Option<Cause> {
+    if context.nmi > 0 {
+        return Some(Cause::new(Source::Nmi));
+    }
+    if let Some(outermost) = context.handlers.first() {
+        return Some(Cause::new(match outermost {
+            Handler::Vector(vector) => Source::Vector(vector.clone()),
+            Handler::Irq { irq, name } => Source::Irq(*irq, name.clone()),
+            Handler::Timer { .. } => Source::Vector(punctual_model::Vector::LocalTimer),
+        }));
+    }
+    let vec = context.softirq?;
+    Some(Cause::new(Source::Softirq(vec)).with(Detail::On(context.current)))
+}
+
+/// The pieces of a stretch of time, by spans that lie one after the other: `None` where
+/// there is none.
+fn cover<S, T>(
+    spans: &[S],
+    (from, to): (Nanos, Nanos),
+    ends: impl Fn(&S) -> (Nanos, Nanos),
+    mut make: impl FnMut(Option<&S>, Nanos, Nanos) -> T,
+) -> Vec<T> {
+    let mut pieces = Vec::new();
+    let mut at = from;
+    let first = spans.partition_point(|span| ends(span).1 <= from);
+    for span in &spans[first..] {
+        let (begins, end) = ends(span);
+        if begins >= to || at >= to {
+            break;
+        }
+        if begins > at {
+            pieces.push(make(None, at, begins));
+            at = begins;
+        }
+        let until = end.min(to);
+        if until > at {
+            pieces.push(make(Some(span), at, until));
+            at = until;
+        }
+    }
+    if to > at {
+        pieces.push(make(None, at, to));
+    }
+    pieces
+}
+
+fn kernel_priority(scheduling: punctual_model::Scheduling) -> KernelPriority {
+    match (scheduling.policy, scheduling.priority) {
+        (Policy::Deadline, _) => KernelPriority(-1),
+        (policy, priority) if policy.is_real_time() => {
+            KernelPriority::real_time(priority.clamp(1, 99))
+        }
+        _ => KernelPriority(120),
+    }
+}

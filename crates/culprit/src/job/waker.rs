@@ -1,0 +1,87 @@
+//! Who wakes a thread: another thread, a timer, a device.
+
+use punctual_model::{EventKind, Nanos, TraceEvent, Vector};
+
+use super::cause::Device;
+use crate::context::{Context, Handler, SOFTIRQ_HRTIMER, SOFTIRQ_TIMER};
+
+/// So long after a disk completed a request on a CPU, a wake-up in the same handler
+/// is by that.
+const OF_COMPLETION: Nanos = Nanos::from_micros(500);
+
+/// Softirqs (`include/linux/interrupt.h`).
+const NET_TX: u32 = 2;
+const NET_RX: u32 = 3;
+
+/// A wake-up of a thread.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Wake {
+    pub(crate) at: Nanos,
+    pub(crate) by: By,
+}
+
+/// Who woke it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum By {
+    Thread(u32),
+    Timer,
+    Device(Device),
+}
+
+/// Who writes this `sched_waking`, by what its CPU is at; `completed`: when a disk
+/// completed a request there, and which.
+pub(crate) fn waker(event: &TraceEvent, context: &Context, completed: Option<(Nanos, u32)>) -> By {
+    let disk = completed
+        .filter(|(at, _)| *at + OF_COMPLETION > event.time)
+        .map(|(_, dev)| By::Device(Device::Disk(dev)));
+    if let Some(handler) = context.handlers.first() {
+        return disk.unwrap_or_else(|| in_handler(handler));
+    }
+    if event.has(TraceEvent::HARDIRQ) || event.has(TraceEvent::NMI) {
+        return disk.unwrap_or(By::Device(Device::Interrupt));
+    }
+    if let Some(vec) = context.softirq.filter(|_| event.has(TraceEvent::SOFTIRQ)) {
+        return match vec {
+            SOFTIRQ_TIMER | SOFTIRQ_HRTIMER => By::Timer,
+            // On the way of a thread's own call: what it sent arrives here.
+            NET_TX | NET_RX if !context.softirq_of_handler && !serves_softirqs(context) => {
+                By::Thread(event.pid)
+            }
+            _ => disk.unwrap_or(By::Device(Device::Softirq(vec))),
+        };
+    }
+    match event.pid {
+        0 => disk.unwrap_or(By::Device(Device::Interrupt)),
+        pid => By::Thread(pid),
+    }
+}
+
+fn in_handler(handler: &Handler) -> By {
+    match handler {
+        Handler::Timer { .. } | Handler::Vector(Vector::LocalTimer) => By::Timer,
+        Handler::Vector(vector) => By::Device(Device::Vector(match vector {
+            Vector::Reschedule => "reschedule",
+            Vector::CallFunction | Vector::CallFunctionSingle => "call of another CPU",
+            Vector::IrqWork => "irq_work",
+            _ => "interrupt",
+        })),
+        // Where the timer is a device's interrupt: arm, RISC-V.
+        Handler::Irq { name, .. } if name.0.contains("timer") => By::Timer,
+        Handler::Irq { irq, name } => By::Device(Device::Irq(*irq, name.clone())),
+    }
+}
+
+/// Whether the idle thread or ksoftirqd runs there: what a softirq does is not theirs.
+fn serves_softirqs(context: &Context) -> bool {
+    context
+        .current
+        .is_none_or(|task| task.is_idle() || task.comm.bytes().starts_with(b"ksoftirqd"))
+}
+
+/// The disk of an event that completes a request.
+pub(crate) const fn completed(event: &TraceEvent) -> Option<(Nanos, u32)> {
+    match event.kind {
+        EventKind::BlockComplete { dev, .. } => Some((event.time, dev)),
+        _ => None,
+    }
+}

@@ -1,0 +1,365 @@
+//! Jobs: what the thread did itself, whom it waited for, and what that one did.
+
+use punctual_culprit::{blame, is_by_observer, keep_concerned, lanes, segments};
+use punctual_model::{Blame, Delay, EventKind, LaneState, Nanos, ShareKind, Task};
+
+use crate::stream::*;
+
+const FUTEX: i64 = 202;
+const READ: i64 = 0;
+const FSYNC: i64 = 74;
+const NANOSLEEP: i64 = 230;
+/// FUTEX_LOCK_PI | FUTEX_PRIVATE_FLAG; FUTEX_WAIT_BITSET of a condition.
+const LOCK_PI: u64 = 6 | 128;
+const CONDITION: u64 = 9 | 128;
+
+fn low() -> Task {
+    task("low", 20, 89)
+}
+
+fn mid() -> Task {
+    task("mid", 21, 49)
+}
+
+/// A job of so many µs, released by its timer at 0, which runs from 10 on; the thread
+/// leaves the kernel at 12.
+fn job(us: f64) -> Stream {
+    Stream::late(us)
+        .change(|window| {
+            window.delay = Delay::Job;
+            let calls = [
+                (FUTEX, "futex"),
+                (READ, "read"),
+                (FSYNC, "fsync"),
+                (NANOSLEEP, "clock_nanosleep"),
+            ];
+            window.calls = calls.map(|(id, name)| (id, name.to_owned())).into();
+        })
+        .sleeping_beside(idle())
+        .timer(-1.5)
+        .switch(10.0, idle(), RUNNABLE, victim())
+        .event(12.0, exit(NANOSLEEP))
+}
+
+fn enter(id: i64, args: [u64; 2]) -> EventKind {
+    EventKind::SysEnter { id, args }
+}
+
+fn exit(id: i64) -> EventKind {
+    EventKind::SysExit { id, ret: 0 }
+}
+
+/// The length of all shares of a kind whose name begins so, in µs.
+fn share(blame: &Blame, kind: ShareKind, who: &str) -> f64 {
+    let fits = blame.shares.iter().filter(|share| share.kind == kind);
+    let ns: u64 = fits
+        .filter(|share| share.who.starts_with(who))
+        .map(|share| share.ns.0)
+        .sum();
+    ns as f64 / 1_000.0
+}
+
+fn explained(stream: &Stream) -> Blame {
+    let blame = blame(&stream.window);
+    let sum: u64 = blame.shares.iter().map(|share| share.ns.0).sum();
+    assert_eq!(sum, stream.window.latency().0, "{blame:#?}");
+    let end = segments(&stream.window).last().unwrap().to;
+    assert_eq!(end, stream.window.actual);
+    blame
+}
+
+#[test]
+fn own_work_system_calls_and_interrupts_are_shares() {
+    let stream = job(1_000.0)
+        .irq(100.0, 150.0, 24, "eth0")
+        .event(400.0, enter(READ, [5, 0]))
+        .event(600.0, exit(READ))
+        .event(700.0, fault(0x1000));
+    let found = explained(&stream);
+    // 12 to 100, 150 to 400, 600 to 1,000.
+    assert_eq!(share(&found, ShareKind::OwnWork, "user space"), 738.0);
+    assert_eq!(share(&found, ShareKind::SystemCall, "read"), 200.0);
+    assert_eq!(share(&found, ShareKind::SystemCall, "clock_nanosleep"), 2.0);
+    assert_eq!(share(&found, ShareKind::Interrupt, "eth0"), 50.0);
+    assert!(
+        found
+            .sentence
+            .contains("it computed for 738 µs in user space"),
+        "{}",
+        found.sentence
+    );
+}
+
+/// A lock whose holder is itself preempted: a chain of two.
+#[test]
+fn a_lock_names_its_holder_and_who_preempted_that_one() {
+    let stream = job(1_000.0)
+        .on(0, 20)
+        .event(-100.0, exit(READ))
+        .on(1, VICTIM)
+        .event(50.0, enter(FUTEX, [0x7f10, LOCK_PI]))
+        .switch(52.0, victim(), SLEEPS, idle())
+        .on(0, 20)
+        .switch(200.0, low(), RUNNABLE, mid())
+        .switch(700.0, mid(), SLEEPS, low())
+        .waking_of(800.0, victim(), 1)
+        .on(1, 0)
+        .switch(810.0, idle(), RUNNABLE, victim())
+        .event(812.0, exit(FUTEX));
+    let found = explained(&stream);
+    let held = share(&found, ShareKind::LockHolder, "low-20, preempted by mid-21");
+    assert_eq!(held, 500.0, "{found:#?}");
+    assert_eq!(share(&found, ShareKind::LockHolder, "low-20"), 748.0);
+    assert!(
+        found.sentence.contains("futex 0x7f10"),
+        "{}",
+        found.sentence
+    );
+    let own = lanes(&stream.window);
+    assert_eq!(own[0].task.pid, VICTIM);
+    let low = own.iter().find(|lane| lane.task.pid == 20).unwrap();
+    let ready: u64 = low
+        .spans
+        .iter()
+        .filter(|span| span.state == LaneState::Ready)
+        .map(|span| (span.to - span.from).0)
+        .sum();
+    assert_eq!(ready, 500_000);
+    // Whom nobody waited for is left out, whoever had a part stays.
+    let mut window = stream
+        .on(3, 77)
+        .switch(300.0, task("x", 77, 120), SLEEPS, task("y", 78, 120))
+        .window;
+    let before = window.events.len();
+    keep_concerned(&mut window);
+    assert_eq!(window.events.len(), before - 1);
+    assert_eq!(blame(&window), found);
+}
+
+/// A condition that is signalled by a thread which waits for the disk meanwhile.
+#[test]
+fn the_wakers_are_followed_to_the_disk() {
+    let journal = task("jbd2", 33, 120);
+    let stream = job(1_000.0)
+        .event(50.0, enter(FSYNC, [3, 0]))
+        .switch(60.0, victim(), SLEEPS, idle())
+        .on(0, 33)
+        .switch(70.0, journal, SLEEPS, idle())
+        .on(0, 0)
+        .event(
+            760.0,
+            EventKind::IrqEntry {
+                irq: 36,
+                name: "virtio1".into(),
+            },
+        )
+        .event(
+            762.0,
+            EventKind::BlockComplete {
+                dev: 254 << 20,
+                sector: 8,
+            },
+        )
+        .waking_of(764.0, journal, 0)
+        .event(766.0, EventKind::IrqExit { irq: 36, ret: 1 })
+        .switch(770.0, idle(), RUNNABLE, journal)
+        .waking_of(790.0, victim(), 1)
+        .on(1, 0)
+        .switch(800.0, idle(), RUNNABLE, victim())
+        .event(802.0, exit(FSYNC));
+    let found = explained(&stream);
+    assert_eq!(
+        share(&found, ShareKind::Device, "disk 254:0"),
+        694.0,
+        "{found:#?}"
+    );
+    let disk = found
+        .shares
+        .iter()
+        .find(|share| share.kind == ShareKind::Device)
+        .unwrap();
+    assert_eq!(disk.detail.as_deref(), Some("through jbd2-33"));
+    assert_eq!(share(&found, ShareKind::Waiting, "jbd2-33"), 34.0);
+}
+
+#[test]
+fn a_sleep_of_its_own_and_a_slow_producer() {
+    let producer = task("producer", 40, 120);
+    let stream = job(1_000.0)
+        .event(50.0, enter(NANOSLEEP, [1, 0]))
+        .switch(52.0, victim(), SLEEPS, idle())
+        .timer(250.5)
+        .switch(260.0, idle(), RUNNABLE, victim())
+        .event(262.0, exit(NANOSLEEP))
+        .event(300.0, enter(READ, [4, 0]))
+        .switch(302.0, victim(), SLEEPS, idle())
+        .on(0, 40)
+        .switch(310.0, producer, SLEEPS, idle())
+        .event(
+            700.0,
+            EventKind::VectorEntry {
+                vector: punctual_model::Vector::LocalTimer,
+            },
+        )
+        .waking_of(702.0, producer, 0)
+        .event(
+            704.0,
+            EventKind::VectorExit {
+                vector: punctual_model::Vector::LocalTimer,
+            },
+        )
+        .switch(710.0, idle(), RUNNABLE, producer)
+        .waking_of(900.0, victim(), 1)
+        .on(1, 0)
+        .switch(905.0, idle(), RUNNABLE, victim())
+        .event(906.0, exit(READ));
+    let found = explained(&stream);
+    assert_eq!(
+        share(&found, ShareKind::OwnSleep, "its own timer"),
+        200.0,
+        "{found:#?}"
+    );
+    let slept = share(
+        &found,
+        ShareKind::Waiting,
+        "producer-40, which slept until its own timer",
+    );
+    assert_eq!(slept, 392.0);
+    assert_eq!(share(&found, ShareKind::Waiting, "producer-40"), 596.0);
+}
+
+/// Two that wake each other make no circle, and nine that wait for the next one are
+/// followed no further than eight.
+#[test]
+fn a_chain_ends() {
+    let mut stream = job(1_000.0)
+        .event(20.0, enter(FUTEX, [0x10, CONDITION]))
+        .switch(22.0, victim(), SLEEPS, idle());
+    let thread = |n: u32| task("link", 200 + n, 120);
+    for n in 0..12 {
+        stream = stream
+            .on(2, 200 + n)
+            .switch(23.0 + f64::from(n), thread(n), SLEEPS, idle());
+    }
+    // Each is woken by the next one, the victim by the first.
+    for n in (0..11).rev() {
+        let at = 900.0 - f64::from(n);
+        stream = stream.on(2, 201 + n).waking_of(at, thread(n), 2);
+    }
+    stream = stream.on(2, 200).waking_of(901.0, victim(), 1);
+    stream.window.events.sort_by_key(|event| event.time);
+    let found = explained(&stream);
+    assert_eq!(found.culprit.matches("link-").count(), 8, "{found:#?}");
+
+    let (a, b) = (thread(0), thread(1));
+    let circle = job(1_000.0)
+        .event(20.0, enter(FUTEX, [0x10, CONDITION]))
+        .switch(22.0, victim(), SLEEPS, idle())
+        .on(2, 200)
+        .switch(30.0, a, SLEEPS, b)
+        .switch(40.0, b, SLEEPS, idle())
+        .on(2, 200)
+        .waking_of(500.0, b, 2)
+        .on(2, 201)
+        .waking_of(600.0, a, 2)
+        .on(2, 200)
+        .waking_of(901.0, victim(), 1);
+    explained(&circle);
+}
+
+#[test]
+fn a_page_from_the_disk_is_a_page_fault() {
+    let stream = job(1_000.0)
+        .event(50.0, fault(0x7000))
+        .switch(55.0, victim(), SLEEPS, idle())
+        .event(
+            500.0,
+            EventKind::IrqEntry {
+                irq: 36,
+                name: "virtio1".into(),
+            },
+        )
+        .event(
+            501.0,
+            EventKind::BlockComplete {
+                dev: 254 << 20,
+                sector: 8,
+            },
+        )
+        .waking(503.0)
+        .event(504.0, EventKind::IrqExit { irq: 36, ret: 1 })
+        .switch(510.0, idle(), RUNNABLE, victim());
+    let found = explained(&stream);
+    assert_eq!(
+        share(&found, ShareKind::PageFault, "page faults"),
+        448.0,
+        "{found:#?}"
+    );
+    let page = found
+        .shares
+        .iter()
+        .find(|share| share.kind == ShareKind::PageFault);
+    let detail = page.unwrap().detail.as_deref();
+    assert_eq!(detail, Some("waiting for a page from disk 254:0"));
+}
+
+#[test]
+fn a_stop_and_a_preemption() {
+    let hog = task("hog", 61, 0);
+    let stop = EventKind::SignalGenerate {
+        sig: 19,
+        pid: VICTIM,
+        comm: punctual_model::Comm::new(b"victim"),
+    };
+    let stream = job(1_000.0)
+        .on(0, 12)
+        .event(95.0, stop)
+        .on(1, VICTIM)
+        .switch(100.0, victim(), STOPS, hog)
+        .on(0, 12)
+        .waking_of(400.0, victim(), 1)
+        .on(1, 61)
+        .switch(700.0, hog, SLEEPS, victim());
+    let found = explained(&stream);
+    assert_eq!(
+        share(&found, ShareKind::Stopped, "signal 19"),
+        300.0,
+        "{found:#?}"
+    );
+    assert_eq!(share(&found, ShareKind::HigherPriority, "hog-61"), 300.0);
+    // Were the hog this program, it would say so.
+    assert!(!is_by_observer(&stream.window));
+    let ours = job(1_000.0)
+        .switch(100.0, victim(), RUNNABLE, hog)
+        .switch(900.0, hog, SLEEPS, victim())
+        .change(|window| window.evidence.observer = vec![61]);
+    assert!(is_by_observer(&ours.window));
+    let sentence = explained(&ours).sentence;
+    assert!(
+        sentence.ends_with("This program caused it, by recording the events."),
+        "{sentence}"
+    );
+}
+
+/// What was not recorded is unknown, never nothing.
+#[test]
+fn without_system_calls_user_space_is_not_claimed() {
+    let mut stream = job(1_000.0).missing("raw_syscalls:sys_enter");
+    stream
+        .window
+        .events
+        .retain(|event| !matches!(event.kind, EventKind::SysExit { .. }));
+    let found = explained(&stream);
+    let own = found
+        .shares
+        .iter()
+        .find(|share| share.kind == ShareKind::OwnWork)
+        .unwrap();
+    assert_eq!(own.who, "the thread itself");
+    assert!(own.detail.as_deref().unwrap().contains("not recorded"));
+    let mut empty = job(1_000.0).window;
+    empty.events.clear();
+    let found = blame(&empty);
+    assert_eq!(found.shares[0].kind, ShareKind::Unexplained);
+    assert_eq!(found.shares[0].ns, Nanos::from_millis(1));
+}

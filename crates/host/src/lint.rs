@@ -1,0 +1,186 @@
+//! The state of a process that matters to its real-time threads (proc_pid_status(5),
+//! proc_pid_limits(5), proc_pid_smaps(5)).
+
+use punctual_model::{LintProcess, WaitedFile};
+
+use crate::root::Root;
+
+/// `CAP_IPC_LOCK` of capabilities(7): its bit in CapEff.
+const CAP_IPC_LOCK: u32 = 14;
+
+pub(crate) fn process(root: &Root, pid: u32) -> LintProcess {
+    let status = root.text(&format!("/proc/{pid}/status"));
+    let limits = root.text(&format!("/proc/{pid}/limits"));
+    let bytes = |key: &str| {
+        let text = field(&status, key)?;
+        let kib = text.strip_suffix("kB").map(str::trim).and_then(number);
+        kib.map(|kib| kib.saturating_mul(1_024))
+            .ok_or_else(|| format!("{key} of /proc/{pid}/status is '{text}'"))
+    };
+    let locks_freely = field(&status, "CapEff:").map(|text| {
+        let mask = u64::from_str_radix(text, 16).unwrap_or(0);
+        mask >> CAP_IPC_LOCK & 1 == 1
+    });
+    let memlock_limit = locks_freely.and_then(|free| match free {
+        true => Ok(None),
+        false => limit(&limits, "Max locked memory"),
+    });
+    LintProcess {
+        pid,
+        comm: field(&status, "Name:").unwrap_or_default().to_owned(),
+        locked: bytes("VmLck:").and_then(|locked| Ok((locked, bytes("VmRSS:")?))),
+        runtime_limit: limit(&limits, "Max realtime timeout"),
+        memlock_limit,
+        size: bytes("VmSize:"),
+    }
+}
+
+fn number(text: &str) -> Option<u64> {
+    text.parse().ok()
+}
+
+/// `VmLck:	     0 kB`
+fn field<'a>(status: &'a Result<String, String>, key: &str) -> Result<&'a str, String> {
+    let text = status.as_ref().map_err(Clone::clone)?;
+    let line = text.lines().find_map(|line| line.strip_prefix(key));
+    line.map(str::trim)
+        .ok_or_else(|| format!("there is no {key}"))
+}
+
+/// `Max realtime timeout      unlimited            unlimited            us`: the soft one.
+fn limit(limits: &Result<String, String>, name: &str) -> Result<Option<u64>, String> {
+    let soft = field(limits, name)?.split_whitespace().next();
+    match soft {
+        Some("unlimited") => Ok(None),
+        Some(text) => Ok(Some(number(text).ok_or(format!("{name} is '{text}'"))?)),
+        None => Err(format!("{name} is empty")),
+    }
+}
+
+/// Resident bytes below the stack pointer of a thread that waits in a system call.
+/// `None`: it runs, or may not be traced.
+pub(crate) fn resident_stack(root: &Root, pid: u32, tid: u32) -> Option<u64> {
+    // `7 0x0 ... 0x7ffd1230 0x7f01`: the stack pointer is the last but one.
+    let call = root.text(&format!("/proc/{pid}/task/{tid}/syscall")).ok()?;
+    let pointer = call.split_whitespace().rev().nth(1)?;
+    let pointer = u64::from_str_radix(pointer.strip_prefix("0x")?, 16).ok()?;
+    let smaps = root.raw_text(&format!("/proc/{pid}/smaps")).ok()?;
+    let mut above = None;
+    for line in smaps.lines() {
+        let first = line.split(' ').next().unwrap_or_default();
+        if let Some((start, end)) = first.split_once('-') {
+            let hex = |text| u64::from_str_radix(text, 16).ok();
+            let range = hex(start).zip(hex(end));
+            above = range
+                .filter(|(start, end)| (*start..*end).contains(&pointer))
+                .map(|(_, end)| end - pointer);
+        }
+        if let (Some(above), Some(kib)) = (above, line.strip_prefix("Rss:")) {
+            let kib = kib
+                .trim()
+                .strip_suffix("kB")
+                .map(str::trim)
+                .and_then(number)?;
+            // The pages in use are the upper ones.
+            return Some(kib.saturating_mul(1_024).saturating_sub(above));
+        }
+    }
+    None
+}
+
+/// The process that a thread belongs to.
+pub(crate) fn process_of(root: &Root, tid: u32) -> Option<u32> {
+    let status = root.text(&format!("/proc/{tid}/status"));
+    field(&status, "Tgid:").ok()?.parse().ok()
+}
+
+/// An open file of a process.
+pub(crate) fn open_file(root: &Root, pid: u32, descriptor: u64) -> Option<WaitedFile> {
+    let target = root.link(&format!("/proc/{pid}/fd/{descriptor}")).ok()?;
+    let info = root.raw_text(&format!("/proc/{pid}/fdinfo/{descriptor}"));
+    let clock = info.ok().and_then(|text| {
+        let line = text.lines().find_map(|line| line.strip_prefix("clockid:"));
+        line?.trim().parse().ok()
+    });
+    Some(WaitedFile { target, clock })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::path::Path;
+
+    fn write(root: &Path, file: &str, text: &str) {
+        let path = root.join(file);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    #[test]
+    fn limits_and_locks_are_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::new(folder.path().into());
+        write(
+            folder.path(),
+            "proc/7/status",
+            "Name:\tmotion\nVmSize:\t 300 kB\nVmLck:\t 8 kB\nVmRSS:\t 90 kB\nCapEff:\t0000000000000000\n",
+        );
+        write(
+            folder.path(),
+            "proc/7/limits",
+            "Limit  Soft Limit  Hard Limit  Units\nMax locked memory         65536                65536                bytes\n\
+             Max realtime timeout      unlimited            unlimited            us\n",
+        );
+        let found = process(&root, 7);
+        assert_eq!(found.comm, "motion");
+        assert_eq!(found.locked, Ok((8 << 10, 90 << 10)));
+        assert_eq!(found.memlock_limit, Ok(Some(65_536)));
+        assert_eq!(found.runtime_limit, Ok(None));
+        let text = fs::read_to_string(folder.path().join("proc/7/status")).unwrap();
+        let free = text.replace("CapEff:\t0000000000000000", "CapEff:\t0000000000004000");
+        write(folder.path(), "proc/7/status", &free);
+        assert_eq!(process(&root, 7).memlock_limit, Ok(None));
+        let nothing = process(&root, 8);
+        assert!(nothing.locked.is_err() && nothing.runtime_limit.is_err());
+    }
+
+    #[test]
+    fn what_is_resident_below_the_stack_pointer_is_counted() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::new(folder.path().into());
+        write(
+            folder.path(),
+            "proc/7/task/9/syscall",
+            "230 0x1 0x1 0x0 0x0 0x0 0x0 0x1f000 0x7f01\n",
+        );
+        write(
+            folder.path(),
+            "proc/7/smaps",
+            "00000-10000 rw-p 0 0:0 0\nRss:   4 kB\n10000-20000 rw-p 0 0:0 0 [stack]\nSize: 64 kB\nRss:  16 kB\n",
+        );
+        assert_eq!(resident_stack(&root, 7, 9), Some((16 - 4) << 10));
+        write(folder.path(), "proc/7/task/9/syscall", "running\n");
+        assert_eq!(resident_stack(&root, 7, 9), None);
+    }
+
+    #[test]
+    fn a_timer_has_its_clock() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::new(folder.path().into());
+        fs::create_dir_all(folder.path().join("proc/7/fd")).unwrap();
+        std::os::unix::fs::symlink("anon_inode:[timerfd]", folder.path().join("proc/7/fd/3"))
+            .unwrap();
+        write(
+            folder.path(),
+            "proc/7/fdinfo/3",
+            "pos:\t0\nclockid: 1\nticks: 0\n",
+        );
+        let file = open_file(&root, 7, 3).unwrap();
+        assert_eq!(
+            (file.target.as_str(), file.clock),
+            ("anon_inode:[timerfd]", Some(1))
+        );
+        assert_eq!(open_file(&root, 7, 4), None);
+    }
+}

@@ -1,0 +1,315 @@
+//! The code of a running program: its mappings, and the functions of its ELF files.
+//!
+//! All of it belongs to a foreign process, and is hostile: sizes are limited, and a file
+//! is read only if it is the one that is mapped.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::os::unix::fs::{FileExt, MetadataExt};
+
+use object::read::{Object, ObjectSegment, ObjectSymbol, ReadCache};
+use object::{ObjectKind, SymbolKind};
+use punctual_model::Frame;
+
+use crate::root::Root;
+
+/// Limit of the symbols of one file.
+const MOST_SYMBOLS: usize = 1 << 20;
+
+/// Limit of files whose symbols are read for one program.
+const MOST_FILES: usize = 256;
+
+/// Length limit of a name: those of C++ templates can be long.
+const LONGEST_NAME: usize = 200;
+
+/// A mapping with code.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Region {
+    start: u64,
+    end: u64,
+    offset: u64,
+    device: (u32, u32),
+    inode: u64,
+    path: String,
+}
+
+/// The functions of one file.
+#[derive(Debug, Default)]
+struct Functions {
+    /// Segments: offset in the file, size, address.
+    segments: Vec<(u64, u64, u64)>,
+    /// Sorted addresses with size and name.
+    functions: Vec<(u64, u64, String)>,
+    build_id: Option<String>,
+}
+
+/// The code of a process.
+#[derive(Debug)]
+pub struct ProgramCode {
+    root: Root,
+    pid: u32,
+    regions: Vec<Region>,
+    files: HashMap<((u32, u32), u64), Functions>,
+}
+
+impl ProgramCode {
+    pub(crate) fn read(root: &Root, pid: u32) -> Self {
+        let mut code = Self {
+            root: root.clone(),
+            pid,
+            regions: Vec::new(),
+            files: HashMap::new(),
+        };
+        code.refresh();
+        code
+    }
+
+    /// Reads the mappings again: after exec, or where a library was loaded. Keeps
+    /// the old ones if they cannot be read.
+    pub fn refresh(&mut self) {
+        let maps = self.root.raw_text(&format!("/proc/{}/maps", self.pid));
+        let regions: Vec<Region> = match maps {
+            Ok(text) => text.lines().filter_map(region).collect(),
+            Err(_) => return,
+        };
+        if !regions.is_empty() {
+            self.regions = regions;
+        }
+    }
+
+    /// Whether any mapping is known.
+    pub fn is_known(&self) -> bool {
+        !self.regions.is_empty()
+    }
+
+    /// Whether an address is in code.
+    pub fn is_code(&self, address: u64) -> bool {
+        self.region(address).is_some()
+    }
+
+    fn region(&self, address: u64) -> Option<&Region> {
+        let fits = |region: &&Region| (region.start..region.end).contains(&address);
+        self.regions.iter().find(fits)
+    }
+
+    /// Whether an address is in the file that was mapped first: the program itself.
+    pub fn is_in_program(&self, address: u64) -> bool {
+        let file = |region: &Region| (region.device, region.inode);
+        let own = self.regions.first().map(file);
+        own.is_some() && self.region(address).map(file) == own
+    }
+
+    /// Whether a call instruction is before an address, so that it can be a return
+    /// address. Where the code cannot be read, it is not.
+    pub fn follows_a_call(&self, address: u64) -> bool {
+        let Some(region) = self.region(address) else {
+            return false;
+        };
+        let Some(file) = self.open(region) else {
+            return false;
+        };
+        let mut before = [0; 8];
+        let place = (address - region.start).checked_add(region.offset);
+        let Some(place) = place.and_then(|place| place.checked_sub(8)) else {
+            return false;
+        };
+        file.read_exact_at(&mut before, place).is_ok() && ends_with_call(&before)
+    }
+
+    /// The place of an address. `within_call`: a return address, whose call is before it.
+    pub fn frame(&mut self, address: u64, is_return: bool) -> Frame {
+        let unknown = Frame {
+            address,
+            object: None,
+            offset: None,
+            symbol: None,
+            build_id: None,
+        };
+        let Some(region) = self.region(address).cloned() else {
+            return unknown;
+        };
+        let place = (address - region.start).saturating_add(region.offset);
+        let key = (region.device, region.inode);
+        if !self.files.contains_key(&key) && self.files.len() < MOST_FILES {
+            let functions = self.open(&region).and_then(Functions::read);
+            self.files.insert(key, functions.unwrap_or_default());
+        }
+        let functions = self.files.get(&key);
+        let address_in_file = functions.and_then(|all| all.address(place));
+        // The call is before the return address, which can be another function's.
+        let back = u64::from(is_return);
+        let symbol = functions
+            .zip(address_in_file)
+            .and_then(|(all, at)| all.name(at.saturating_sub(back), back));
+        Frame {
+            object: Some(region.path),
+            offset: Some(address_in_file.unwrap_or(place)),
+            symbol,
+            build_id: functions.and_then(|all| all.build_id.clone()),
+            ..unknown
+        }
+    }
+
+    /// The mapped file, as its process sees it.
+    fn open(&self, region: &Region) -> Option<File> {
+        if !region.path.starts_with('/') {
+            return None;
+        }
+        let path = format!("/proc/{}/root{}", self.pid, region.path);
+        let range = format!("{:x}-{:x}", region.start, region.end);
+        let mapped = format!("/proc/{}/map_files/{range}", self.pid);
+        // A link in the path may lead out of the root of the process: the inode shows it.
+        [mapped, path].iter().find_map(|path| {
+            let file = self.root.open(path).ok()?;
+            let data = file.metadata().ok()?;
+            (data.is_file() && data.ino() == region.inode).then_some(file)
+        })
+    }
+}
+
+/// `55d0-55e0 r-xp 00001000 08:01 1234 /usr/bin/cat`: code alone.
+fn region(line: &str) -> Option<Region> {
+    let mut fields = line.splitn(6, ' ');
+    let (start, end) = fields.next()?.split_once('-')?;
+    let hex = |text: &str| u64::from_str_radix(text, 16).ok();
+    let rights = fields.next()?;
+    let offset = hex(fields.next()?)?;
+    let (major, minor) = fields.next()?.split_once(':')?;
+    let device = (hex(major)? as u32, hex(minor)? as u32);
+    let inode = fields.next()?.parse().ok()?;
+    let path = fields.next().unwrap_or_default().trim_start();
+    rights.contains('x').then_some(Region {
+        start: hex(start)?,
+        end: hex(end)?,
+        offset,
+        device,
+        inode,
+        path: path.trim_end_matches(" (deleted)").to_owned(),
+    })
+}
+
+/// Whether the last of these bytes are a call instruction.
+fn ends_with_call(bytes: &[u8; 8]) -> bool {
+    match cfg!(target_arch = "aarch64") {
+        // bl, blr: the last four bytes, the lowest first.
+        true => bytes[7] & 0xfc == 0x94 || (bytes[7] == 0xd6 && bytes[6] == 0x3f),
+        // call rel32; call through a register or memory (ff /2), of 2 to 7 bytes.
+        false => {
+            let indirect = |at: usize| bytes[at] == 0xff && (bytes[at + 1] >> 3) & 7 == 2;
+            bytes[3] == 0xe8 || (1..=6).any(indirect)
+        }
+    }
+}
+
+impl Functions {
+    fn read(file: File) -> Option<Self> {
+        let cache = ReadCache::new(file);
+        let elf = object::File::parse(&cache).ok()?;
+        if !matches!(elf.kind(), ObjectKind::Executable | ObjectKind::Dynamic) {
+            return None;
+        }
+        let mut functions = Self::default();
+        for segment in elf.segments().take(64) {
+            let (offset, size) = segment.file_range();
+            functions.segments.push((offset, size, segment.address()));
+        }
+        for symbol in elf.symbols().chain(elf.dynamic_symbols()) {
+            if functions.functions.len() >= MOST_SYMBOLS {
+                break;
+            }
+            if symbol.kind() != SymbolKind::Text || symbol.is_undefined() {
+                continue;
+            }
+            if let Ok(name) = symbol.name() {
+                let entry = (symbol.address(), symbol.size(), readable(name));
+                functions.functions.push(entry);
+            }
+        }
+        functions.functions.sort();
+        functions.functions.dedup_by_key(|function| function.0);
+        functions.build_id = elf.build_id().ok().flatten().map(|bytes| {
+            let bytes = bytes.iter().take(64);
+            bytes.map(|byte| format!("{byte:02x}")).collect()
+        });
+        Some(functions)
+    }
+
+    /// The address that a place of the file is linked for.
+    fn address(&self, place: u64) -> Option<u64> {
+        let fits =
+            |(offset, size, _): &&(u64, u64, u64)| place >= *offset && place - offset < *size;
+        let (offset, _, address) = self.segments.iter().find(fits)?;
+        address.checked_add(place - offset)
+    }
+
+    /// The function at an address; `add` is added to the shown distance.
+    fn name(&self, address: u64, add: u64) -> Option<String> {
+        let after = self.functions.partition_point(|entry| entry.0 <= address);
+        let (start, size, name) = self.functions.get(after.checked_sub(1)?)?;
+        let within = address - start;
+        // A size of 0: a function in assembly.
+        if *size > 0 && within >= *size {
+            return None;
+        }
+        Some(format!("{name}+{:#x}", within + add))
+    }
+}
+
+/// A name as it was written, for Rust; limited in length.
+fn readable(name: &str) -> String {
+    let name: String = name.chars().take(4 * LONGEST_NAME).collect();
+    let text = format!("{:#}", rustc_demangle::demangle(&name));
+    text.chars().take(LONGEST_NAME).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[inline(never)]
+    fn here() -> u64 {
+        here as *const () as u64
+    }
+
+    #[test]
+    fn a_function_of_this_program_is_named() {
+        let mut code = ProgramCode::read(&Root::new("/".into()), std::process::id());
+        assert!(code.is_known() && code.is_in_program(here()));
+        let frame = code.frame(here() + 1, false);
+        let symbol = frame.symbol.unwrap();
+        assert!(symbol.contains("program::tests::here+0x1"), "{symbol}");
+        let nothing = code.frame(8, false);
+        assert_eq!((nothing.object, nothing.symbol), (None, None));
+        assert!(!code.is_code(8) && !code.follows_a_call(8));
+    }
+
+    #[test]
+    fn only_code_is_a_region() {
+        let line = "55d0-55e0 r-xp 00001000 08:1f 1234                  /a b (deleted)";
+        let region = region(line).unwrap();
+        assert_eq!(
+            (region.start, region.end, region.offset),
+            (0x55d0, 0x55e0, 0x1000)
+        );
+        assert_eq!((region.device, region.inode), ((8, 0x1f), 1234));
+        assert_eq!(region.path, "/a b");
+        for line in ["", "1-2", "zz-1 r-xp 0 8:1 1 x", "1-2 rw-p 0 08:01 1 /a"] {
+            assert_eq!(super::region(line), None, "{line}");
+        }
+    }
+
+    #[test]
+    #[cfg(target_arch = "x86_64")]
+    fn calls_are_known() {
+        assert!(ends_with_call(&[0, 0, 0, 0xe8, 1, 2, 3, 4]));
+        assert!(ends_with_call(&[0, 0, 0, 0, 0, 0, 0xff, 0xd0]));
+        assert!(!ends_with_call(&[0x90; 8]));
+    }
+
+    #[test]
+    fn a_file_that_is_no_program_has_no_functions() {
+        let mut file = tempfile::tempfile().unwrap();
+        std::io::Write::write_all(&mut file, b"\x7fELF junk").unwrap();
+        assert!(Functions::read(file).is_none());
+    }
+}

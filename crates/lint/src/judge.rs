@@ -1,0 +1,230 @@
+//! What was seen, judged by the rules.
+
+use punctual_model::{
+    ActKind, InCall, LINT_SCHEMA, LintFacts, LintReport, Nanos, PlacedAct, RuleResult, RuleState,
+    Violation,
+};
+
+use crate::process::NO_THREAD;
+use crate::rules::{Finds, RULES, Rule};
+use crate::waits::Releases;
+
+/// Judges what was seen. `program` is the name and version of the program.
+pub fn judge(facts: &LintFacts, program: &str) -> LintReport {
+    let releases = Releases::of(&facts.acts);
+    let blind = blind(facts);
+    let mut rules: Vec<RuleResult> = (RULES.iter())
+        .map(|rule| match rule.finds {
+            Finds::Acts(kinds, fits) => {
+                let fitting = |placed: &&PlacedAct| {
+                    kinds.contains(&placed.act.kind) && fits(placed, &releases)
+                };
+                let acts = facts.acts.iter().filter(fitting);
+                let violations = acts.map(|placed| violation(placed, facts)).collect();
+                result(rule, violations, unknown(kinds, facts, blind.as_deref()))
+            }
+            Finds::State(find) => {
+                let found = find(facts);
+                result(rule, found.violations, found.unknown)
+            }
+        })
+        .collect();
+    // Stable: rules of one severity stay in the order of the table.
+    rules.sort_by_key(|rule| (rule.state, std::cmp::Reverse(rule.severity)));
+    LintReport {
+        schema: LINT_SCHEMA,
+        program: program.to_owned(),
+        target: facts.target.clone(),
+        duration_ns: facts.duration,
+        calls_traced_ns: facts.calls_traced,
+        source: facts.source,
+        threads: facts.threads.clone(),
+        rules,
+        notes: facts.notes.clone(),
+    }
+}
+
+/// Why the absence of acts proves nothing.
+fn blind(facts: &LintFacts) -> Option<String> {
+    if facts.threads.is_empty() {
+        return Some(NO_THREAD.to_owned());
+    }
+    let known = |number: Option<u64>| number.unwrap_or(0);
+    let waits: u64 = (facts.threads.iter())
+        .map(|thread| known(thread.switches_voluntary))
+        .sum();
+    let ran = facts.threads.iter().any(|thread| {
+        thread.cpu_time_ns.unwrap_or(Nanos::ZERO) > Nanos::ZERO
+            || known(thread.switches_voluntary) > 0
+    });
+    match (facts.switches, waits) {
+        (0, 1..) => Some(
+            "the threads ran, but no event names them (another PID namespace, or the run was too \
+             short)"
+                .to_owned(),
+        ),
+        (0, 0) if !ran => Some("no real-time thread of the target ran".to_owned()),
+        _ => None,
+    }
+}
+
+/// Why a rule about these acts is unknown where no violation was seen.
+fn unknown(kinds: &[ActKind], facts: &LintFacts, blind: Option<&str>) -> Option<String> {
+    let unseen = facts.unseen.iter().find(|(kind, _)| kinds.contains(kind));
+    if let Some((_, why)) = unseen {
+        return Some(why.clone());
+    }
+    if facts.lost > 0 {
+        return Some(format!("{} acts were lost", facts.lost));
+    }
+    if kinds.contains(&ActKind::Memory) && facts.calls_traced == Nanos::ZERO {
+        return Some("no system call was traced".to_owned());
+    }
+    blind.map(str::to_owned)
+}
+
+fn result(rule: &Rule, mut violations: Vec<Violation>, unknown: Option<String>) -> RuleResult {
+    violations.sort_by(|a, b| (b.count, b.worst_ns).cmp(&(a.count, a.worst_ns)));
+    let state = match (violations.is_empty(), &unknown) {
+        (false, _) => RuleState::Violated,
+        (true, Some(_)) => RuleState::Unknown,
+        (true, None) => RuleState::Clean,
+    };
+    RuleResult {
+        id: rule.id.to_owned(),
+        title: rule.title.to_owned(),
+        state,
+        severity: rule.severity,
+        unknown,
+        count: violations.iter().map(|violation| violation.count).sum(),
+        worst_ns: (violations.iter()).filter_map(|found| found.worst_ns).max(),
+        violations,
+        why: rule.why.to_owned(),
+        source: rule.source.to_owned(),
+        remedy: rule.remedy.to_owned(),
+    }
+}
+
+fn violation(placed: &PlacedAct, facts: &LintFacts) -> Violation {
+    let act = &placed.act;
+    // A fault that waited for its page was counted when it began.
+    let counted = |kind| facts.unseen.iter().all(|(unseen, _)| *unseen != kind);
+    let again = act.kind == ActKind::Sleep && act.call == InCall::None && counted(ActKind::Fault);
+    Violation {
+        tid: act.tid,
+        comm: act.comm.clone(),
+        what: what(placed),
+        count: if again { 0 } else { act.count },
+        worst_ns: act.worst,
+        frames: placed.frames.clone(),
+        frames_unknown: placed.frames_unknown.clone(),
+    }
+}
+
+/// What the thread did, in a few words.
+fn what(placed: &PlacedAct) -> String {
+    let act = &placed.act;
+    let call = call_text(placed);
+    let within = match act.call {
+        InCall::Number(_) => format!(" in {call}"),
+        _ => String::new(),
+    };
+    let other = || {
+        format!(
+            "{} ({}, {})",
+            act.other_comm,
+            act.other,
+            priority(act.priorities.1)
+        )
+    };
+    match act.kind {
+        ActKind::Fault => format!("page fault at {:#x}{within}", act.address),
+        ActKind::Sleep => match act.call {
+            InCall::None => "waited for a page".to_owned(),
+            InCall::Unknown => "waited in an unknown system call".to_owned(),
+            InCall::Number(_) => call,
+        },
+        ActKind::WokenByThread => format!("{call}: woken by {}", other()),
+        ActKind::WokenBySoftirq => format!("{call}: woken by softirq {}", softirq(act.other)),
+        ActKind::Inherit => format!("lock of {}{within}", other()),
+        ActKind::KernelLock => format!("lock of the kernel{within}"),
+        ActKind::Migrate => "migration".to_owned(),
+        ActKind::Signal => format!("signal {}", act.other),
+        ActKind::Memory => call,
+    }
+}
+
+/// A priority on the kernel's scale, as the user sets it.
+fn priority(kernel: i32) -> String {
+    match kernel {
+        ..0 => "deadline".to_owned(),
+        0..100 => format!("real-time {}", 99 - kernel),
+        _ => format!("nice {}", kernel - 120),
+    }
+}
+
+/// include/linux/interrupt.h
+fn softirq(number: u32) -> String {
+    let names = [
+        "HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER",
+        "RCU",
+    ];
+    let name = names.get(number as usize);
+    name.map_or(number.to_string(), |name| (*name).to_owned())
+}
+
+/// The system call with the arguments that matter.
+fn call_text(placed: &PlacedAct) -> String {
+    let act = &placed.act;
+    let InCall::Number(number) = act.call else {
+        return "?".to_owned();
+    };
+    let name = placed
+        .call
+        .clone()
+        .unwrap_or(format!("system call {number}"));
+    let [first, second] = act.arguments;
+    let argument = match name.as_str() {
+        "clock_nanosleep" => {
+            let kind = if second & 1 == 1 {
+                "absolute"
+            } else {
+                "relative"
+            };
+            format!("{}, {kind}", clock(first as u32))
+        }
+        "futex" => futex(second & 0x7f),
+        _ => match &placed.file {
+            Some(file) => match file.clock {
+                Some(number) => format!("timer of {}", clock(number)),
+                None => file.target.clone(),
+            },
+            None => String::new(),
+        },
+    };
+    format!("{name}({argument})")
+}
+
+fn clock(number: u32) -> String {
+    match number {
+        0 => "CLOCK_REALTIME".to_owned(),
+        1 => "CLOCK_MONOTONIC".to_owned(),
+        7 => "CLOCK_BOOTTIME".to_owned(),
+        8 => "CLOCK_REALTIME_ALARM".to_owned(),
+        9 => "CLOCK_BOOTTIME_ALARM".to_owned(),
+        11 => "CLOCK_TAI".to_owned(),
+        _ => format!("clock {}", number.cast_signed()),
+    }
+}
+
+/// include/uapi/linux/futex.h
+fn futex(operation: u64) -> String {
+    match operation {
+        0 => "FUTEX_WAIT".to_owned(),
+        6 => "FUTEX_LOCK_PI".to_owned(),
+        9 => "FUTEX_WAIT_BITSET".to_owned(),
+        11 => "FUTEX_WAIT_REQUEUE_PI".to_owned(),
+        13 => "FUTEX_LOCK_PI2".to_owned(),
+        _ => format!("operation {operation}"),
+    }
+}

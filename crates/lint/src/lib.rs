@@ -1,0 +1,26 @@
+//! Rules for real-time threads.
+//!
+//! **For:** judging what a program's real-time threads were seen to do ([`judge`]), by a
+//! table of rules ([`RULES`]), each with its reason, its source and its remedy.
+//!
+//! **Knows:** which waits are fit for real-time threads, and what violates a rule.
+//!
+//! **Must not know:** how acts are collected, /proc, terminals. Nothing here makes a
+//! system call.
+//!
+//! What could not be seen is *unknown*, with the reason, never clean.
+
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
+mod judge;
+mod page;
+mod process;
+mod rules;
+mod waits;
+
+pub use judge::judge;
+pub use page::page;
+pub use rules::{RULES, Rule};
+
+#[cfg(test)]
+mod tests;

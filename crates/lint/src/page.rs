@@ -1,0 +1,38 @@
+//! The page about all rules, as Markdown: what `docs/lint.md` holds.
+
+use std::fmt::Write;
+
+use crate::rules::RULES;
+
+/// Every rule with what it is seen by, why it matters, its source and its remedy.
+pub fn page() -> String {
+    let mut text = format!(
+        "# Rules of punctual lint\n\n\
+         {} rules for threads of SCHED_FIFO, SCHED_RR and SCHED_DEADLINE. What could not be seen is\n\
+         *unknown*, with the reason, never clean. The exit code is 3 if a rule of high severity is\n\
+         violated, and 4 if none is, but one is unknown. The first 5 waits of each thread, or its\n\
+         first 500 ms, are not judged. Processes that the target forks are not watched.\n",
+        RULES.len()
+    );
+    for rule in RULES {
+        let _ = write!(
+            text,
+            "\n## {}\n\n`{}`, {}.\n\n{}\n\n- remedy: {}\n- seen by: {}\n- source: {}\n",
+            capital(rule.title),
+            rule.id,
+            rule.severity,
+            rule.why,
+            rule.remedy,
+            rule.hook,
+            rule.source
+        );
+    }
+    text
+}
+
+/// With a capital at its beginning.
+fn capital(text: &str) -> String {
+    let mut chars = text.chars();
+    let first = chars.next().map(|c| c.to_uppercase().to_string());
+    format!("{}{}", first.unwrap_or_default(), chars.as_str())
+}

@@ -1,0 +1,139 @@
+//! Rules about the state of processes and threads, as /proc shows it.
+
+use punctual_model::{LintFacts, LintThread, Nanos, Policy, Violation};
+
+/// What a rule about states found.
+pub(crate) struct Found {
+    pub(crate) violations: Vec<Violation>,
+    /// Why it is unknown of some; no violation then proves nothing.
+    pub(crate) unknown: Option<String>,
+}
+
+/// Resident below the stack pointer: less is touched anew by a deeper call.
+const STACK_READY: u64 = 64 << 10;
+
+/// Locked memory may be smaller than resident memory by the kernel's own pages.
+const UNLOCKED: u64 = 256 << 10;
+
+/// A share of the watched time, from which on a thread that never waits is judged.
+const BUSY_PERCENT: u64 = 50;
+
+fn violation(tid: u32, comm: &str, what: String) -> Violation {
+    Violation {
+        tid,
+        comm: comm.to_owned(),
+        what,
+        count: 1,
+        worst_ns: None,
+        frames: Vec::new(),
+        frames_unknown: None,
+    }
+}
+
+/// Judges items one by one: a violation, nothing, or why it is unknown.
+fn each<T>(
+    items: impl IntoIterator<Item = T>,
+    judge: impl Fn(T) -> Result<Option<Violation>, String>,
+) -> Found {
+    let mut found = Found {
+        violations: Vec::new(),
+        unknown: None,
+    };
+    let mut some = false;
+    for item in items {
+        some = true;
+        match judge(item) {
+            Ok(violation) => found.violations.extend(violation),
+            Err(why) => found.unknown = found.unknown.or(Some(why)),
+        }
+    }
+    if !some {
+        found.unknown = Some(NO_THREAD.to_owned());
+    }
+    found
+}
+
+/// Nothing to judge.
+pub(crate) const NO_THREAD: &str = "the target has no thread of a real-time policy";
+
+/// Processes that have a real-time thread.
+fn processes(facts: &LintFacts) -> impl Iterator<Item = &punctual_model::LintProcess> {
+    let is_real_time = |pid| facts.threads.iter().any(|thread| thread.pid == pid);
+    (facts.processes.iter()).filter(move |process| is_real_time(process.pid))
+}
+
+fn kib(bytes: u64) -> String {
+    match bytes >> 10 {
+        kib @ 0..10_240 => format!("{kib} KiB"),
+        kib => format!("{} MiB", kib >> 10),
+    }
+}
+
+pub(crate) fn not_locked(facts: &LintFacts) -> Found {
+    each(processes(facts), |process| {
+        let (locked, resident) = process.locked.clone()?;
+        let is_locked = locked > 0 && locked + UNLOCKED >= resident;
+        let what = format!("{} of {} resident are locked", kib(locked), kib(resident));
+        Ok((!is_locked).then(|| violation(process.pid, &process.comm, what)))
+    })
+}
+
+pub(crate) fn small_memlock_limit(facts: &LintFacts) -> Found {
+    each(processes(facts), |process| {
+        let Some(limit) = process.memlock_limit.clone()? else {
+            return Ok(None);
+        };
+        let size = process.size.clone()?;
+        let what = format!("the limit is {}, the process has {}", kib(limit), kib(size));
+        Ok((limit < size).then(|| violation(process.pid, &process.comm, what)))
+    })
+}
+
+pub(crate) fn no_runtime_limit(facts: &LintFacts) -> Found {
+    let bounded = |thread: &&LintThread| thread.policy != Policy::Deadline;
+    each(processes(facts), |process| {
+        let mut threads = facts.threads.iter().filter(bounded);
+        let needs = threads.any(|thread| thread.pid == process.pid);
+        let limit = process.runtime_limit.clone()?;
+        let what = "RLIMIT_RTTIME is unlimited".to_owned();
+        Ok((needs && limit.is_none()).then(|| violation(process.pid, &process.comm, what)))
+    })
+}
+
+pub(crate) fn stack_not_prefaulted(facts: &LintFacts) -> Found {
+    each(&facts.threads, |thread| {
+        let resident = thread.stack_resident_bytes.ok_or_else(|| {
+            format!(
+                "the stack of {} ({}) is unknown: /proc/PID/task/TID/syscall and smaps require \
+                 the right to trace it, and a thread that waits",
+                thread.comm, thread.tid
+            )
+        })?;
+        let what = format!("{} below the stack pointer are resident", kib(resident));
+        Ok((resident < STACK_READY).then(|| violation(thread.tid, &thread.comm, what)))
+    })
+}
+
+pub(crate) fn priority_99(facts: &LintFacts) -> Found {
+    each(&facts.threads, |thread| {
+        let what = format!("{} 99", thread.policy);
+        Ok((thread.priority == 99).then(|| violation(thread.tid, &thread.comm, what)))
+    })
+}
+
+pub(crate) fn never_waits(facts: &LintFacts) -> Found {
+    each(&facts.threads, |thread| {
+        let (Some(used), Some(waits)) = (thread.cpu_time_ns, thread.switches_voluntary) else {
+            return Err(format!(
+                "{} ({}) was not there during the whole time",
+                thread.comm, thread.tid
+            ));
+        };
+        let busy = used.0.saturating_mul(100) >= facts.duration.0.saturating_mul(BUSY_PERCENT);
+        // SCHED_DEADLINE ends a period by its budget.
+        let runs_on = thread.policy != Policy::Deadline && waits == 0;
+        let enough = facts.duration >= Nanos::from_millis(100);
+        let what = format!("ran for {used} of {}, without a wait", facts.duration);
+        Ok((busy && runs_on && enough).then(|| violation(thread.tid, &thread.comm, what)))
+    })
+}

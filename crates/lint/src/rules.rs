@@ -1,0 +1,259 @@
+//! The rules: one row each.
+
+use punctual_model::{ActKind, LintFacts, PlacedAct, Severity};
+
+use crate::process::{self, Found};
+use crate::waits::{self, Releases};
+
+/// How a rule finds its violations.
+#[derive(Clone, Copy)]
+pub(crate) enum Finds {
+    /// Acts of these kinds that fit.
+    Acts(&'static [ActKind], fn(&PlacedAct, &Releases) -> bool),
+    /// The state of processes and threads.
+    State(fn(&LintFacts) -> Found),
+}
+
+/// A rule for real-time threads.
+#[derive(Clone, Copy)]
+pub struct Rule {
+    /// Its name: `page-fault`.
+    pub id: &'static str,
+    /// What a violation is.
+    pub title: &'static str,
+    /// How much a violation matters.
+    pub severity: Severity,
+    /// Why it costs latency.
+    pub why: &'static str,
+    /// Where that is said.
+    pub source: &'static str,
+    /// What to do instead.
+    pub remedy: &'static str,
+    /// What it is seen by.
+    pub hook: &'static str,
+    pub(crate) finds: Finds,
+}
+
+impl std::fmt::Debug for Rule {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Rule")
+            .field("id", &self.id)
+            .finish_non_exhaustive()
+    }
+}
+
+const RTAPP: &str = "kernel: Documentation/trace/rv/monitor_rtapp.rst";
+
+/// All rules, in the order of the page.
+pub const RULES: &[Rule] = &[
+    Rule {
+        id: "page-fault",
+        title: "page fault",
+        severity: Severity::High,
+        why: "The thread waits while the kernel finds, zeroes or reads the page: microseconds for a \
+              minor fault, milliseconds for a page on disk, and it may wait for the lock of the \
+              address space.",
+        source: "kernel: Documentation/trace/rv/monitor_rtapp.rst (pagefault); mlockall(2)",
+        remedy: "Call mlockall(MCL_CURRENT | MCL_FUTURE) at the start, and touch all memory and \
+                 stack before the loop begins.",
+        hook: "exceptions:page_fault_user, exceptions:page_fault_kernel",
+        finds: Finds::Acts(&[ActKind::Fault, ActKind::Sleep], waits::is_fault),
+    },
+    Rule {
+        id: "sleep-relative",
+        title: "relative sleep",
+        severity: Severity::Medium,
+        why: "The time of the work and of each preemption adds to the period: releases drift, and a \
+              late wake-up delays all later ones.",
+        source: "kernel: Documentation/trace/rv/monitor_rtapp.rst (sleep); clock_nanosleep(2)",
+        remedy: "Use clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME) with the next release time.",
+        hook: "sched:sched_switch with the system call of the thread",
+        finds: Finds::Acts(&[ActKind::Sleep], waits::is_relative_sleep),
+    },
+    Rule {
+        id: "sleep-clock",
+        title: "sleep on a clock that can be set",
+        severity: Severity::High,
+        why: "A step of the clock (NTP, date) moves the release by its size: the thread misses \
+              periods, or runs many at once.",
+        source: "kernel: Documentation/trace/rv/monitor_rtapp.rst (sleep); clock_gettime(2)",
+        remedy: "Use CLOCK_MONOTONIC or CLOCK_TAI for periods.",
+        hook: "sched:sched_switch with the system call of the thread",
+        finds: Finds::Acts(&[ActKind::Sleep], waits::is_clock_that_can_be_set),
+    },
+    Rule {
+        id: "futex-no-inheritance",
+        title: "wait on a lock or condition without priority inheritance",
+        severity: Severity::High,
+        why: "The owner of the lock may be preempted by any thread of a priority between the two: \
+              the wait has no bound.",
+        source: "kernel: Documentation/locking/rt-mutex.rst; pthread_mutexattr_setprotocol(3)",
+        remedy: "Use PTHREAD_PRIO_INHERIT mutexes; instead of pthread_cond_wait, whose inner lock \
+                 has no inheritance, a condition variable on FUTEX_WAIT_REQUEUE_PI (librtpi, the \
+                 crate rt).",
+        hook: "sched:sched_switch with the system call of the thread",
+        finds: Finds::Acts(&[ActKind::Sleep], waits::is_futex_without_inheritance),
+    },
+    Rule {
+        id: "blocking-call",
+        title: "wait in a system call other than the release",
+        severity: Severity::High,
+        why: "How long the call takes depends on a device, another process or the network.",
+        source: RTAPP,
+        remedy: "Move the call to a thread of normal priority and pass the data through memory; wait \
+                 for events with epoll, at the release only.",
+        hook: "sched:sched_switch with the system call of the thread",
+        finds: Finds::Acts(&[ActKind::Sleep], waits::is_other_wait),
+    },
+    Rule {
+        id: "woken-by-lower",
+        title: "wake-up by a thread of lower priority",
+        severity: Severity::High,
+        why: "The thread runs only when that thread has run: whatever preempts that one delays this \
+              one.",
+        source: "kernel: Documentation/trace/rv/monitor_rtapp.rst (wakeup)",
+        remedy: "Give the waker at least the priority of the woken thread, or wait for a timer and \
+                 poll the data.",
+        hook: "sched:sched_waking",
+        finds: Finds::Acts(&[ActKind::WokenByThread], waits::any),
+    },
+    Rule {
+        id: "woken-by-softirq",
+        title: "wake-up by a softirq",
+        severity: Severity::Medium,
+        why: "Softirqs run after those raised before, and on PREEMPT_RT in threads of normal \
+              priority: network traffic delays the wake-up.",
+        source: "kernel: Documentation/trace/rv/monitor_rtapp.rst (wakeup)",
+        remedy: "Raise the priority of the thread that runs the softirq, or wait for a timer that \
+                 expires in the interrupt: clock_nanosleep of a real-time thread.",
+        hook: "sched:sched_waking, irq:softirq_entry",
+        finds: Finds::Acts(&[ActKind::WokenBySoftirq], waits::any),
+    },
+    Rule {
+        id: "priority-inversion",
+        title: "wait for a lock of a thread of lower priority",
+        severity: Severity::Medium,
+        why: "Priority inheritance bounds the wait by the owner's critical section, which runs as \
+              long as that thread needs.",
+        source: "kernel: Documentation/locking/rt-mutex-design.rst",
+        remedy: "Shorten the critical section of the other thread, or share the data without a lock.",
+        hook: "sched:sched_pi_setprio",
+        finds: Finds::Acts(&[ActKind::Inherit], waits::any),
+    },
+    Rule {
+        id: "kernel-lock",
+        title: "wait for a lock of the kernel",
+        severity: Severity::Medium,
+        why: "Mutexes and semaphores of the kernel have no priority inheritance: another thread of \
+              any priority keeps the lock.",
+        source: "kernel: Documentation/locking/locktypes.rst",
+        remedy: "Avoid the system call in the loop; the lock of the address space is taken by each \
+                 mmap, munmap and page fault of any thread of the process.",
+        hook: "lock:contention_begin, lock:contention_end",
+        finds: Finds::Acts(&[ActKind::KernelLock], waits::any),
+    },
+    Rule {
+        id: "memory-call",
+        title: "memory requested from the kernel",
+        severity: Severity::High,
+        why: "The call takes the lock of the address space, which other threads hold during page \
+              faults, and new memory means page faults.",
+        source: "kernel: Documentation/trace/rv/monitor_rtapp.rst (pagefault); mallopt(3)",
+        remedy: "Allocate before the loop; mallopt(M_TRIM_THRESHOLD, -1) and mallopt(M_MMAP_MAX, 0) \
+                 keep memory in the process.",
+        hook: "raw_syscalls:sys_enter, for a part of the time",
+        finds: Finds::Acts(&[ActKind::Memory], waits::any),
+    },
+    Rule {
+        id: "migration",
+        title: "migration to another CPU",
+        severity: Severity::Medium,
+        why: "Caches are cold on the other CPU, and the migration is a decision of the scheduler's \
+              that takes locks.",
+        source: "sched(7); kernel: Documentation/scheduler/sched-rt-group.rst",
+        remedy: "Pin the thread to one CPU: pthread_setaffinity_np(3), taskset(1).",
+        hook: "sched:sched_migrate_task",
+        finds: Finds::Acts(&[ActKind::Migrate], waits::any),
+    },
+    Rule {
+        id: "signal",
+        title: "signal delivered",
+        severity: Severity::Medium,
+        why: "The handler interrupts the thread at any place, and delivery takes locks of the \
+              process.",
+        source: "signal(7), signal-safety(7)",
+        remedy: "Block signals in real-time threads (pthread_sigmask) and accept them in another \
+                 thread (sigwaitinfo).",
+        hook: "signal:signal_deliver",
+        finds: Finds::Acts(&[ActKind::Signal], waits::any),
+    },
+    Rule {
+        id: "memory-not-locked",
+        title: "memory not locked",
+        severity: Severity::High,
+        why: "The kernel may evict pages of the program and of its files: the next access waits for \
+              the disk.",
+        source: "mlockall(2)",
+        remedy: "Call mlockall(MCL_CURRENT | MCL_FUTURE); it requires RLIMIT_MEMLOCK or \
+                 CAP_IPC_LOCK.",
+        hook: "/proc/PID/status (VmLck, VmRSS)",
+        finds: Finds::State(process::not_locked),
+    },
+    Rule {
+        id: "memlock-limit",
+        title: "memory lock limit below the size of the process",
+        severity: Severity::Medium,
+        why: "After mlockall(MCL_FUTURE) an allocation beyond the limit fails.",
+        source: "mlockall(2), limits.conf(5)",
+        remedy: "Raise RLIMIT_MEMLOCK: LimitMEMLOCK=infinity in the unit, memlock in limits.conf.",
+        hook: "/proc/PID/limits, /proc/PID/status",
+        finds: Finds::State(process::small_memlock_limit),
+    },
+    Rule {
+        id: "stack-not-prefaulted",
+        title: "stack not prefaulted",
+        severity: Severity::Medium,
+        why: "A deeper call than any before touches a new page of the stack: a page fault at the \
+              worst moment.",
+        source: "mlockall(2), NOTES",
+        remedy: "Lock memory with MCL_FUTURE before threads are made, and touch 64 KiB of the stack \
+                 at the start of each thread.",
+        hook: "/proc/PID/task/TID/syscall, /proc/PID/smaps",
+        finds: Finds::State(process::stack_not_prefaulted),
+    },
+    Rule {
+        id: "priority-99",
+        title: "priority 99",
+        severity: Severity::Medium,
+        why: "Threads of the kernel that all CPUs depend on (migration, watchdog) have that \
+              priority: they wait for this thread.",
+        source: "sched(7); kernel: Documentation/core-api/real-time/theory.rst",
+        remedy: "Use a priority of at most 98; above the threads of interrupts (50) is usually \
+                 enough.",
+        hook: "/proc/PID/task/TID/stat",
+        finds: Finds::State(process::priority_99),
+    },
+    Rule {
+        id: "no-period",
+        title: "real-time thread that never waits",
+        severity: Severity::High,
+        why: "A SCHED_FIFO thread that never waits starves all others on its CPU, also threads of \
+              the kernel; throttling then stops it for 50 ms a second.",
+        source: "sched(7); kernel: Documentation/scheduler/sched-rt-group.rst",
+        remedy: "Wait for the next period in each turn, or isolate the CPU and disable throttling \
+                 on purpose.",
+        hook: "/proc/PID/task/TID/status, /proc/PID/task/TID/stat",
+        finds: Finds::State(process::never_waits),
+    },
+    Rule {
+        id: "no-runtime-limit",
+        title: "no limit of CPU time without a wait",
+        severity: Severity::Info,
+        why: "A thread that loops by mistake takes its CPU until someone ends it, perhaps by the \
+              power switch.",
+        source: "getrlimit(2) (RLIMIT_RTTIME)",
+        remedy: "Set RLIMIT_RTTIME (LimitRTTIME= in the unit): SIGXCPU at the limit.",
+        hook: "/proc/PID/limits",
+        finds: Finds::State(process::no_runtime_limit),
+    },
+];

@@ -1,0 +1,169 @@
+//! `app list`: who publishes figures.
+
+use anyhow::Result;
+use clap::Args;
+use punctual_host::Host;
+use punctual_model::{Nanos, grouped};
+use punctual_report::document::{Block, Column, Document, Row, Section, Table};
+use punctual_report::text;
+use punctual_session::{Application, LaneState, applications};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::context::Context;
+use crate::exit::Exit;
+use crate::output::{self, note};
+
+#[derive(Args)]
+pub(super) struct List {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// An application that publishes its figures.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Application")]
+pub(in crate::verbs) struct ApplicationJson {
+    /// Its process.
+    pid: u32,
+    /// The process's name.
+    comm: String,
+    /// The name that it chose for its figures.
+    name: String,
+    /// Its lanes.
+    lanes: Vec<LaneJson>,
+}
+
+/// A lane, and its counters since the application made it.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "ApplicationLane")]
+struct LaneJson {
+    /// Its name.
+    name: String,
+    /// What its samples are: latency, response, execution or other.
+    kind: &'static str,
+    /// The thread that records, as its process numbers it.
+    tid: u32,
+    /// Its period; null without one.
+    period_ns: Option<u64>,
+    /// A sample above it is an outlier; null without one.
+    budget_ns: Option<u64>,
+    /// Periods that came due; null without a period.
+    expected: Option<u64>,
+    /// Samples.
+    recorded: u64,
+    /// Periods without a job; null without a period.
+    missed: Option<u64>,
+    /// Jobs that began when the next period was due; null without a period.
+    late: Option<u64>,
+    /// Samples above the budget; null without one.
+    over_budget: Option<u64>,
+    /// The smallest sample; null without samples.
+    min_ns: Option<u64>,
+    /// The largest sample; null without samples.
+    max_ns: Option<u64>,
+}
+
+impl List {
+    pub(super) fn run(self, context: &Context) -> Result<Exit> {
+        let (all, refused, closed) = applications(&Host::live());
+        if self.json {
+            let rows: Vec<ApplicationJson> = all.iter().map(json_of).collect();
+            output::print(&output::json(&rows)?)?;
+        } else if all.is_empty() {
+            output::print("No application publishes figures.\n")?;
+        } else {
+            output::print(&text::render(&document(&all), &context.list_style()))?;
+        }
+        for refusal in refused {
+            note(&refusal.to_string());
+        }
+        if closed > 0 {
+            let processes = if closed == 1 { "process" } else { "processes" };
+            note(&format!(
+                "the open files of {closed} {processes} cannot be read (other users, or not \
+                 dumpable): whether they publish figures is unknown; run as root to see them"
+            ));
+        }
+        Ok(Exit::Done)
+    }
+}
+
+fn json_of(application: &Application) -> ApplicationJson {
+    let lane = |lane: &LaneState| {
+        let LaneState { head, counts } = lane;
+        let periods = |count| (counts.due > 0).then_some(count);
+        LaneJson {
+            name: head.name.clone(),
+            kind: head.kind.name(),
+            tid: head.tid,
+            period_ns: head.period_ns,
+            budget_ns: head.budget_ns,
+            expected: periods(counts.due),
+            recorded: counts.run,
+            missed: periods(counts.missed),
+            late: periods(counts.late),
+            over_budget: head.budget_ns.map(|_| counts.over_budget),
+            min_ns: counts.min_ns,
+            max_ns: counts.min_ns.map(|_| counts.max_ns),
+        }
+    };
+    ApplicationJson {
+        pid: application.pid,
+        comm: application.comm.clone(),
+        name: application.name.clone(),
+        lanes: application.lanes.iter().map(lane).collect(),
+    }
+}
+
+fn document(all: &[Application]) -> Document {
+    let right = |title: &str, drop| Column {
+        drop,
+        ..Column::right(title)
+    };
+    let columns = vec![
+        Column::right("pid"),
+        Column::left("application"),
+        Column::left("lane"),
+        Column::left("kind"),
+        right("period", 4),
+        Column::right("samples"),
+        right("missed", 2),
+        right("late", 3),
+        Column::right("max"),
+        right("budget", 5),
+    ];
+    let rows = all.iter().flat_map(|application| {
+        let name = match application.name.as_str() {
+            "" => &application.comm,
+            name => name,
+        };
+        application
+            .lanes
+            .iter()
+            .map(move |LaneState { head, counts }| {
+                let time = |ns: Option<u64>| ns.map_or("-".to_owned(), |ns| Nanos(ns).to_string());
+                let of_periods = |count| match counts.due {
+                    0 => "-".to_owned(),
+                    _ => grouped(count),
+                };
+                Row::new([
+                    application.pid.to_string(),
+                    name.to_owned(),
+                    head.name.clone(),
+                    head.kind.name().to_owned(),
+                    time(head.period_ns),
+                    grouped(counts.run),
+                    of_periods(counts.missed),
+                    of_periods(counts.late),
+                    time(counts.min_ns.map(|_| counts.max_ns)),
+                    time(head.budget_ns),
+                ])
+            })
+    });
+    let table = Table::new(columns, rows.collect());
+    let mut document = Document::default();
+    document.push(Section::new(vec![Block::Table(table)]));
+    document
+}

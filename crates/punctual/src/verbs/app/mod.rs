@@ -1,0 +1,41 @@
+//! `app`: applications that measure themselves.
+
+mod list;
+mod record;
+
+use anyhow::Result;
+use clap::Parser;
+
+use super::{Run, Verb};
+use crate::context::Context;
+use crate::exit::Exit;
+
+pub(in crate::verbs) use list::ApplicationJson;
+
+pub(super) const VERB: Verb = Verb::of::<App>("app");
+
+const LONG: &str = "List and record the figures of applications that measure their own jobs: latency, response \
+             and execution time, missed periods. An application publishes them with the crate \
+             punctual-app, or from C and C++ with libpunctual (docs/kit.md): in sealed memory, \
+             at about 10 ns a sample, without a file, socket or thread.\n\n\
+             The application is neither stopped nor traced. It must belong to the same user, or \
+             punctual needs CAP_SYS_PTRACE.";
+
+/// List and record applications that measure themselves
+#[derive(Parser)]
+#[command(long_about = LONG, disable_help_subcommand = true)]
+enum App {
+    /// List the applications, their lanes and counters
+    List(list::List),
+    /// Record the figures of an application, with the machine's facts
+    Record(record::Record),
+}
+
+impl Run for App {
+    fn run(self, context: &Context) -> Result<Exit> {
+        match self {
+            Self::List(list) => list.run(context),
+            Self::Record(record) => record.run(context),
+        }
+    }
+}

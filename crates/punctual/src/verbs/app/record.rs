@@ -1,0 +1,98 @@
+//! `app record`: the figures of an application, as a recording.
+
+use anyhow::Result;
+use clap::Args;
+use punctual_host::Host;
+use punctual_model::{Completion, Nanos};
+use punctual_report::{document, text};
+use punctual_session::{InAppRequest, RunLength, applications, record_application};
+
+use crate::context::Context;
+use crate::exit::{Exit, UsageError};
+use crate::output;
+use crate::verbs::{command_line, measure};
+
+#[derive(Args)]
+pub(super) struct Record {
+    /// Process number, or name of the application or its process
+    #[arg(value_name = "PID|NAME")]
+    application: String,
+    /// Duration, or forever; ends with the application [default: 60s]
+    #[arg(short = 'D', long, value_name = "TIME", value_parser = measure::run_length)]
+    duration: Option<RunLength>,
+    /// Label of the recording
+    #[arg(long, value_name = "TEXT")]
+    label: Option<String>,
+    /// Print the recording as JSON
+    #[arg(long)]
+    json: bool,
+    /// Disable the live view
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+impl Record {
+    pub(super) fn run(self, context: &Context) -> Result<Exit> {
+        let host = Host::live();
+        let request = InAppRequest {
+            pid: pid_of(&self.application, &host)?,
+            length: (self.duration).unwrap_or(RunLength::For(Nanos::from_secs(60))),
+            label: self.label,
+            command_line: command_line(),
+        };
+        let store = context.store_if_wanted()?;
+        let stop = measure::stop_flag()?;
+        let mut view = crate::live::view(self.quiet);
+        let outcome = record_application(&request, &host, store.as_ref(), view.as_mut(), &stop)?;
+        match self.json {
+            true => output::print(&output::json(&outcome.recording)?)?,
+            false => {
+                let shown = document::recording(&outcome.recording);
+                output::print(&text::render(&shown, &context.style()))?;
+            }
+        }
+        if let Some(error) = outcome.store_error {
+            return Err(error.into());
+        }
+        Ok(match outcome.recording.completion {
+            Completion::Stopped => Exit::Interrupted,
+            _ => Exit::Done,
+        })
+    }
+}
+
+/// The process that is meant. A number is a process, whatever bears it as a name.
+fn pid_of(text: &str, host: &Host) -> Result<u32> {
+    if let Ok(pid) = text.parse() {
+        return Ok(pid);
+    }
+    let (all, refused, closed) = applications(host);
+    let named: Vec<_> = all
+        .iter()
+        .filter(|application| application.name == text || application.comm == text)
+        .collect();
+    match named[..] {
+        [one] => Ok(one.pid),
+        [] => {
+            // Why the one that is meant may be missing.
+            let why = match refused.first() {
+                Some(refusal) => format!("; {refusal}"),
+                None if closed > 0 => format!(
+                    "; the open files of {closed} processes cannot be read: run as root to see them"
+                ),
+                None => String::new(),
+            };
+            let why = format!("no application named '{text}' publishes figures{why}");
+            Err(UsageError(why).into())
+        }
+        _ => {
+            let pids: Vec<String> = named.iter().map(|one| one.pid.to_string()).collect();
+            let why = format!(
+                "{} applications are named '{text}': give one of the process numbers {}",
+                pids.len(),
+                pids.join(", ")
+            );
+            Err(UsageError(why).into())
+        }
+    }
+}

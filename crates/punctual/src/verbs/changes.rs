@@ -1,0 +1,157 @@
+//! `changes`: change points of a series, and what people decided about them.
+
+use anyhow::Result;
+use clap::{Args, Parser};
+use jiff::Timestamp;
+use punctual_model::{ChangeDecision, ChangeMark, RecordingId};
+use punctual_report::{document, text};
+use punctual_stats::trend::{ChangePoint, Group, Trend};
+
+use super::looking_back::{Series, Span, author, figure};
+use super::{Run, Verb};
+use crate::context::Context;
+use crate::exit::{Exit, UsageError};
+use crate::output;
+
+pub(super) const VERB: Verb = Verb::of::<Changes>("changes");
+
+/// List change points of a series; acknowledge or reopen one
+#[derive(Parser)]
+#[command(disable_help_subcommand = true)]
+enum Changes {
+    /// List change points with what changed on the machine
+    List(List),
+    /// Acknowledge a change point: it no longer counts as worsening
+    Ack(Decide),
+    /// Reopen a change point: it counts again
+    Reopen(Decide),
+}
+
+#[derive(Args)]
+struct List {
+    /// Series, or label of recordings [default: the only series]
+    #[arg(value_name = "SERIES")]
+    series: Option<String>,
+    #[command(flatten)]
+    span: Span,
+    /// Only worsenings that stand unacknowledged
+    #[arg(long)]
+    open: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Args)]
+struct Decide {
+    /// Change point, as listed
+    #[arg(value_name = "CHANGE")]
+    change: String,
+    /// Reason
+    #[arg(value_name = "WHY")]
+    why: String,
+    /// Series, or label of recordings [default: the only series]
+    #[arg(long, value_name = "SERIES")]
+    series: Option<String>,
+    /// Name of who decides [default: the user]
+    #[arg(long, value_name = "NAME")]
+    who: Option<String>,
+    #[command(flatten)]
+    span: Span,
+}
+
+impl Run for Changes {
+    fn run(self, context: &Context) -> Result<Exit> {
+        match self {
+            Self::List(list) => list.run(context),
+            Self::Ack(decide) => decide.run(context, ChangeDecision::Acknowledged),
+            Self::Reopen(decide) => decide.run(context, ChangeDecision::Reopened),
+        }
+    }
+}
+
+impl List {
+    fn run(self, context: &Context) -> Result<Exit> {
+        let series = Series::load(
+            &context.store_to_read()?,
+            self.series.as_deref(),
+            &self.span,
+        )?;
+        let mut trend = series.trend(&self.span);
+        if self.open {
+            let groups = trend.groups.iter_mut();
+            groups.for_each(|group| group.changes.retain(ChangePoint::is_open_worsening));
+        }
+        if self.json {
+            let all = trend.groups.iter().flat_map(|group| &group.changes);
+            output::print(&output::json(&all.collect::<Vec<_>>())?)?;
+            return Ok(Exit::Done);
+        }
+        let judged = trend.groups.iter().any(|group| group.judged);
+        match (
+            trend.groups.iter().all(|group| group.changes.is_empty()),
+            judged,
+        ) {
+            (true, true) => output::note(&format!("no such change point in {}", trend.series)),
+            (true, false) => output::note(&trend.sentence),
+            (false, _) => {
+                let page = document::changes(&trend);
+                output::print(&text::render(&page, &context.style()))?;
+            }
+        }
+        Ok(Exit::Done)
+    }
+}
+
+impl Decide {
+    fn run(self, context: &Context, decision: ChangeDecision) -> Result<Exit> {
+        if self.why.trim().is_empty() {
+            return Err(UsageError("a decision needs a reason: give WHY".to_owned()).into());
+        }
+        let store = context.store_to_change()?;
+        let series = Series::load(&store, self.series.as_deref(), &self.span)?;
+        let trend = series.trend(&self.span);
+        let (group, change) = found(&trend, &self.change)?;
+        let recording = match (decision, &change.acknowledged) {
+            (ChangeDecision::Reopened, None) => {
+                let text = format!("{} is not acknowledged", change.id);
+                return Err(UsageError(text).into());
+            }
+            // The run by which it was acknowledged, which may be a neighbour.
+            (ChangeDecision::Reopened, Some(known)) => known.recording,
+            (ChangeDecision::Acknowledged, _) => change.recording,
+        };
+        store.put_change_mark(&ChangeMark {
+            id: RecordingId::new(),
+            series: trend.series.clone(),
+            figure: figure(group, change),
+            recording,
+            decision,
+            who: author(self.who)?,
+            why: self.why,
+            at: Timestamp::now(),
+        })?;
+        output::note(&format!("{} {decision}", change.id));
+        Ok(Exit::Done)
+    }
+}
+
+/// The change point of this name, or the only one that begins so.
+fn found<'a>(trend: &'a Trend, name: &str) -> Result<(&'a Group, &'a ChangePoint)> {
+    let all: Vec<(&Group, &ChangePoint)> = (trend.groups.iter())
+        .flat_map(|group| group.changes.iter().map(move |change| (group, change)))
+        .collect();
+    if let Some(exact) = all.iter().find(|(_, change)| change.id == name) {
+        return Ok(*exact);
+    }
+    let begin = all.iter().filter(|(_, change)| change.id.starts_with(name));
+    let refused = match begin.collect::<Vec<_>>().as_slice() {
+        [one] => return Ok(**one),
+        [] => format!(
+            "{} has no change point '{name}': see punctual changes list",
+            trend.series
+        ),
+        _ => format!("several change points begin with '{name}'"),
+    };
+    Err(UsageError(refused).into())
+}

@@ -1,0 +1,421 @@
+//! The runs of a series, for the verbs that look back: trend, changes, plot, report.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use anyhow::Result;
+use clap::Args;
+use jiff::Timestamp;
+use punctual_model::{
+    ChangeDecision, ChangeMark, CpuClass, Metric, Nanos, Recording, RecordingId, SeriesEpoch,
+    SeriesRun, SlotState, run_groups,
+};
+use punctual_stats::trend::{
+    self, Acknowledgement, ChangePoint, Facts, Followed, Group, Hole, Note, Question, Run, Setup,
+    Trend,
+};
+use punctual_store::{Filter, SlotFilter, Store};
+use serde_json::Value;
+
+use super::list::since;
+use crate::exit::UsageError;
+
+// Which runs are looked at.
+#[derive(Args, Clone, Debug, Default)]
+pub(super) struct Span {
+    /// Only runs since: 2026-11-03, an RFC 3339 time, or 112d
+    #[arg(long, value_name = "TIME", value_parser = since)]
+    pub(super) since: Option<Timestamp>,
+    /// Only runs of this machine
+    #[arg(long, value_name = "NAME")]
+    pub(super) host: Option<String>,
+    /// Count periods later than this [default: by the runs]
+    #[arg(long, value_name = "TIME")]
+    pub(super) threshold: Option<Nanos>,
+}
+
+/// A series as it is in the store.
+pub(super) struct Series {
+    pub(super) name: String,
+    pub(super) runs: Vec<Run>,
+    holes: Vec<Hole>,
+    notes: Vec<Note>,
+    acknowledged: Vec<Acknowledgement>,
+}
+
+impl Series {
+    /// The series of this name; without a name the only one. Where no plan has a series
+    /// of this name, the recordings with this label are one.
+    pub(super) fn load(store: &Store, name: Option<&str>, span: &Span) -> Result<Self> {
+        let epochs = store.series()?;
+        let name = match name {
+            Some(name) => name.to_owned(),
+            None => only(&epochs)?,
+        };
+        let is_planned = epochs.iter().any(|epoch| epoch.name == name);
+        let mut series = match is_planned {
+            true => planned(store, &name, &epochs, span)?,
+            false => labelled(store, &name, span)?,
+        };
+        series.notes = notes(store, &series)?;
+        series.acknowledged = acknowledged(&store.change_marks(Some(&name))?, &series.runs);
+        Ok(series)
+    }
+
+    /// Judges it.
+    pub(super) fn trend(&self, span: &Span) -> Trend {
+        let question = Question {
+            series: self.name.clone(),
+            since: span.since,
+            threshold: span.threshold,
+            holes: self.holes.clone(),
+            notes: self.notes.clone(),
+            acknowledged: self.acknowledged.clone(),
+        };
+        trend::judge(&self.runs, question)
+    }
+}
+
+/// The name of the only series.
+fn only(epochs: &[SeriesEpoch]) -> Result<String> {
+    let names: BTreeSet<&String> = epochs.iter().map(|epoch| &epoch.name).collect();
+    match Vec::from_iter(names).as_slice() {
+        [one] => Ok((*one).clone()),
+        [] => Err(UsageError(
+            "the store has no series: name a label of recordings, or plan one with punctual record"
+                .to_owned(),
+        )
+        .into()),
+        several => {
+            let names: Vec<&str> = several.iter().map(|name| name.as_str()).collect();
+            let text = format!(
+                "the store has several series: name one of {}",
+                names.join(", ")
+            );
+            Err(UsageError(text).into())
+        }
+    }
+}
+
+fn planned(store: &Store, name: &str, epochs: &[SeriesEpoch], span: &Span) -> Result<Series> {
+    let mut read: Vec<SeriesRun> = Vec::new();
+    store.runs_of::<anyhow::Error>(name, span.since, &mut |run| {
+        read.push(run);
+        Ok(())
+    })?;
+    keep_host(name, &mut read, span)?;
+    let limit = match read.last() {
+        Some(last) => limit_of(&store.load(last.recording)?),
+        None => None,
+    };
+    let mut known: BTreeMap<(Option<String>, u32, String), Setup> = BTreeMap::new();
+    let mut runs = Vec::new();
+    for run in &read {
+        let key = (run.facts.clone(), run.epoch, run.program.clone());
+        let setup = match known.get(&key) {
+            Some(setup) => setup.clone(),
+            None => {
+                let epoch = epochs.iter().find(|epoch| {
+                    (epoch.name == name && epoch.epoch == run.epoch)
+                        && (run.host.is_none() || epoch.host.is_none() || epoch.host == run.host)
+                });
+                let setup = setup(store, run, epoch, limit)?;
+                known.insert(key, setup.clone());
+                setup
+            }
+        };
+        runs.extend(trend::runs_of(run, &setup));
+    }
+    Ok(Series {
+        name: name.to_owned(),
+        runs,
+        holes: holes(store, name, span)?,
+        notes: Vec::new(),
+        acknowledged: Vec::new(),
+    })
+}
+
+/// Runs of several machines are no trend.
+fn keep_host(name: &str, runs: &mut Vec<SeriesRun>, span: &Span) -> Result<()> {
+    if let Some(host) = &span.host {
+        runs.retain(|run| run.host.as_ref() == Some(host));
+    }
+    let hosts: BTreeSet<&str> = runs.iter().filter_map(|run| run.host.as_deref()).collect();
+    match hosts.len() {
+        0 | 1 => Ok(()),
+        _ => {
+            let hosts = Vec::from_iter(hosts).join(", ");
+            Err(UsageError(format!(
+                "{name} has runs of several machines: give --host, one of {hosts}"
+            ))
+            .into())
+        }
+    }
+}
+
+fn setup(
+    store: &Store,
+    run: &SeriesRun,
+    epoch: Option<&SeriesEpoch>,
+    limit: Option<Nanos>,
+) -> Result<Setup> {
+    let host = match &run.facts {
+        Some(hash) => store.facts(hash)?,
+        None => None,
+    };
+    let host = match host {
+        Some(host) => host,
+        None => store.load(run.recording)?.host,
+    };
+    let mut facts = trend::facts_of(&host);
+    facts.insert("measurement.program".to_owned(), Some(run.program.clone()));
+    let definition = epoch.and_then(|epoch| serde_json::from_str::<Value>(&epoch.definition).ok());
+    let fields = definition.as_ref().and_then(Value::as_object);
+    for (key, value) in fields
+        .into_iter()
+        .flatten()
+        .filter(|(_, value)| !value.is_null())
+    {
+        let text = value
+            .as_str()
+            .map_or_else(|| value.to_string(), str::to_owned);
+        facts.insert(format!("series.{key}"), Some(text));
+    }
+    let load = fields.and_then(|fields| fields.get("load"));
+    let load = load.and_then(|load| match load {
+        Value::String(text) => Some(text.clone()),
+        Value::Array(each) => Some(
+            each.iter()
+                .filter_map(Value::as_str)
+                .collect::<Vec<_>>()
+                .join("+"),
+        ),
+        _ => None,
+    });
+    let load = load.filter(|load| !load.is_empty() && load != "none");
+    Ok(Setup {
+        load: load.unwrap_or_else(|| NO_LOAD.to_owned()),
+        limit,
+        facts: Arc::new(facts),
+    })
+}
+
+/// The name of no load.
+const NO_LOAD: &str = "idle";
+
+/// Recordings with a label as a series.
+fn labelled(store: &Store, name: &str, span: &Span) -> Result<Series> {
+    let filter = Filter {
+        label: Some(name.to_owned()),
+        since: span.since,
+        host: span.host.clone(),
+        without_blocks: true,
+        ..Filter::default()
+    };
+    let mut listed = store.list_by(&filter)?;
+    listed.retain(|one| one.label.as_deref() == Some(name));
+    if listed.is_empty() {
+        return Err(UsageError(format!(
+            "'{name}' is neither a series of the store nor the label of a recording{}",
+            span.since
+                .map_or_else(String::new, |since| format!(" since {since}"))
+        ))
+        .into());
+    }
+    let mut runs = Vec::new();
+    let mut known: Vec<Arc<Facts>> = Vec::new();
+    for one in listed.iter().rev() {
+        let recording = store.load(one.id)?;
+        let mut facts = trend::facts_of(&recording.host);
+        facts.append(&mut trend::measured_how(&recording));
+        let facts = match known.iter().find(|known| ***known == facts) {
+            Some(known) => Arc::clone(known),
+            None => {
+                known.push(Arc::new(facts));
+                Arc::clone(&known[known.len() - 1])
+            }
+        };
+        let setup = Setup {
+            load: load_of(&recording),
+            limit: limit_of(&recording),
+            facts,
+        };
+        runs.extend(trend::runs_of(&as_run(&recording), &setup));
+    }
+    Ok(Series {
+        name: name.to_owned(),
+        runs,
+        holes: Vec::new(),
+        notes: Vec::new(),
+        acknowledged: Vec::new(),
+    })
+}
+
+fn as_run(recording: &Recording) -> SeriesRun {
+    SeriesRun {
+        recording: recording.id,
+        epoch: 1,
+        host: recording.host.hostname.get().cloned(),
+        started: recording.started,
+        duration_ns: recording.duration_ns,
+        completion: recording.completion,
+        outcome: recording.verdict.outcome,
+        facts: None,
+        program: recording.probe.program.clone(),
+        groups: run_groups(recording),
+    }
+}
+
+/// What was measured beside a failed load is a load of its own.
+fn load_of(recording: &Recording) -> String {
+    let names: Vec<&str> = recording
+        .load
+        .iter()
+        .map(|load| load.name.as_str())
+        .collect();
+    let failed = recording.load.iter().any(|load| load.failed);
+    match (names.is_empty(), failed) {
+        (true, _) => NO_LOAD.to_owned(),
+        (false, true) => format!("{} (failed)", names.join("+")),
+        (false, false) => names.join("+"),
+    }
+}
+
+fn limit_of(recording: &Recording) -> Option<Nanos> {
+    let limits = recording.requirement.limits.iter();
+    let limits = limits.filter(|limit| limit.metric == Metric::Max);
+    limits.map(|limit| Nanos(limit.at_most)).min()
+}
+
+/// Slots that gave no whole recording.
+fn holes(store: &Store, name: &str, span: &Span) -> Result<Vec<Hole>> {
+    let filter = SlotFilter {
+        series: Some(name.to_owned()),
+        since: span.since,
+        ..SlotFilter::default()
+    };
+    let is_hole = |state: SlotState| {
+        matches!(
+            state,
+            SlotState::Missed | SlotState::Refused | SlotState::Failed
+        )
+    };
+    let mut holes: Vec<Hole> = (store.slots(&filter)?.into_iter())
+        .filter(|slot| is_hole(slot.state))
+        .map(|slot| Hole {
+            due: slot.due,
+            reason: match slot.reason {
+                Some(reason) => format!("{}: {reason}", slot.state),
+                None => slot.state.to_string(),
+            },
+        })
+        .collect();
+    holes.sort_by_key(|hole| hole.due);
+    Ok(holes)
+}
+
+/// Notes about this series, its recordings, or about no series.
+fn notes(store: &Store, series: &Series) -> Result<Vec<Note>> {
+    let own: BTreeSet<RecordingId> = series.runs.iter().map(|run| run.recording).collect();
+    let is_about = |note: &punctual_model::Note| match (&note.series, note.recording) {
+        (Some(name), _) => *name == series.name,
+        (None, Some(recording)) => own.contains(&recording),
+        (None, None) => true,
+    };
+    let all = store.notes()?.into_iter().filter(is_about);
+    Ok(all
+        .map(|note| Note {
+            at: note.at,
+            recording: note.recording,
+            who: note.author,
+            text: note.text,
+        })
+        .collect())
+}
+
+/// What is followed, in the words of a decision: `idle/general/tail/worse`.
+pub(super) fn figure(group: &Group, change: &ChangePoint) -> String {
+    let direction = if change.worse { WORSE } else { BETTER };
+    format!(
+        "{}/{}/{}/{direction}",
+        group.load,
+        group.cpus,
+        change.followed.name()
+    )
+}
+
+const WORSE: &str = "worse";
+const BETTER: &str = "better";
+
+/// The decisions in force.
+fn acknowledged(marks: &[ChangeMark], runs: &[Run]) -> Vec<Acknowledgement> {
+    let mut last: BTreeMap<(&str, RecordingId), &ChangeMark> = BTreeMap::new();
+    for mark in marks {
+        last.insert((&mark.figure, mark.recording), mark);
+    }
+    let in_force = last
+        .values()
+        .filter(|mark| mark.decision == ChangeDecision::Acknowledged);
+    in_force
+        .filter_map(|mark| acknowledgement(mark, runs))
+        .collect()
+}
+
+/// `None` where its recording is not among the runs, or the words are of a later version.
+fn acknowledgement(mark: &ChangeMark, runs: &[Run]) -> Option<Acknowledgement> {
+    // A load may have a slash in its name.
+    let mut parts = mark.figure.rsplitn(4, '/');
+    let (direction, followed, cpus) = (parts.next()?, parts.next()?, parts.next()?);
+    let of_name = |followed_name: &str| {
+        [Followed::Tail, Followed::P99, Followed::P50]
+            .into_iter()
+            .find(|one| one.name() == followed_name)
+    };
+    Some(Acknowledgement {
+        load: parts.next()?.to_owned(),
+        cpus: *CpuClass::ALL.iter().find(|class| class.name() == cpus)?,
+        followed: of_name(followed)?,
+        worse: direction == WORSE,
+        recording: mark.recording,
+        at: runs
+            .iter()
+            .find(|run| run.recording == mark.recording)?
+            .started,
+        who: mark.who.clone(),
+        why: mark.why.clone(),
+    })
+}
+
+/// Who writes notes and decisions: what was given, else the user's name.
+pub(super) fn author(given: Option<String>) -> Result<String> {
+    let named = || {
+        ["USER", "LOGNAME"]
+            .iter()
+            .find_map(|name| std::env::var(name).ok())
+    };
+    let who = given.or_else(named).filter(|who| !who.trim().is_empty());
+    Ok(who.unwrap_or_else(|| format!("uid {}", rustix::process::getuid().as_raw())))
+}
+
+/// The group of this name; without a name the only one or the first one.
+pub(super) fn group<'a>(trend: &'a Trend, name: Option<&str>) -> Result<&'a Group> {
+    let names = || {
+        trend
+            .groups
+            .iter()
+            .map(Group::name)
+            .collect::<Vec<_>>()
+            .join("; ")
+    };
+    let refused = match name {
+        Some(name) => match trend.groups.iter().find(|group| group.name() == name) {
+            Some(group) => return Ok(group),
+            None => format!("{} has no group '{name}': it has {}", trend.series, names()),
+        },
+        None => match trend.groups.first() {
+            Some(group) => return Ok(group),
+            None => format!("{} has no runs in this time", trend.series),
+        },
+    };
+    Err(UsageError(refused).into())
+}

@@ -1,0 +1,146 @@
+//! `note`: what people write about a recording or a moment.
+
+use anyhow::Result;
+use clap::{Args, Parser};
+use jiff::Timestamp;
+use punctual_model::{Note, RecordingId};
+use punctual_report::{document, text};
+use punctual_store::Store;
+
+use super::list::since;
+use super::looking_back::author;
+use super::{Run, Verb};
+use crate::context::Context;
+use crate::exit::{Exit, UsageError};
+use crate::output;
+
+pub(super) const VERB: Verb = Verb::of::<Notes>("note");
+
+/// The longest note.
+const LONGEST: usize = 4_096;
+
+/// Keep notes on recordings and moments, shown in trends
+#[derive(Parser)]
+#[command(disable_help_subcommand = true)]
+enum Notes {
+    /// Add a note to a recording, or to a time with --at
+    Add(Add),
+    /// List all notes
+    List(List),
+    /// Remove a note
+    Remove(Remove),
+}
+
+#[derive(Args)]
+#[command(
+    override_usage = "punctual note add RECORDING TEXT\n       punctual note add --at TIME TEXT"
+)]
+struct Add {
+    /// Recording and text; with --at the text alone
+    #[arg(value_name = "RECORDING TEXT", required = true, num_args = 1..=2)]
+    words: Vec<String>,
+    /// Time that the note is about: 2026-11-03, an RFC 3339 time, or 24h ago
+    #[arg(long, value_name = "TIME", value_parser = since)]
+    at: Option<Timestamp>,
+    /// Series that the note is about
+    #[arg(long, value_name = "SERIES")]
+    series: Option<String>,
+    /// Author [default: the user]
+    #[arg(long, value_name = "NAME")]
+    who: Option<String>,
+}
+
+#[derive(Args)]
+struct List {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Args)]
+struct Remove {
+    /// Note: its ID or the end of it
+    #[arg(value_name = "NOTE")]
+    note: String,
+}
+
+impl Run for Notes {
+    fn run(self, context: &Context) -> Result<Exit> {
+        match self {
+            Self::Add(add) => add.run(&context.store_to_change()?),
+            Self::List(list) => list.run(context),
+            Self::Remove(remove) => remove.run(&context.store_to_change()?),
+        }
+    }
+}
+
+impl Add {
+    fn run(self, store: &Store) -> Result<Exit> {
+        let (recording, at, text) = match (self.words.as_slice(), self.at) {
+            ([text], Some(at)) => (None, at, text),
+            ([name, text], None) => {
+                let id = store.find(name)?;
+                (Some(id), store.load(id)?.started, text)
+            }
+            ([_], None) => {
+                let text = "a note needs a recording or --at TIME, then its text in quotes";
+                return Err(UsageError(text.to_owned()).into());
+            }
+            _ => {
+                let text = "with --at give the text alone, in quotes";
+                return Err(UsageError(text.to_owned()).into());
+            }
+        };
+        if text.trim().is_empty() || text.len() > LONGEST {
+            let text = format!("a note has 1 to {LONGEST} bytes of text");
+            return Err(UsageError(text).into());
+        }
+        let note = Note {
+            id: RecordingId::new(),
+            recording,
+            series: self.series,
+            at,
+            text: text.clone(),
+            author: author(self.who)?,
+            written: Timestamp::now(),
+        };
+        store.put_note(&note)?;
+        output::note(&format!("note {} added", note.id.short()));
+        Ok(Exit::Done)
+    }
+}
+
+impl List {
+    fn run(self, context: &Context) -> Result<Exit> {
+        let notes = context.store_to_read()?.notes()?;
+        match (self.json, notes.is_empty()) {
+            (true, _) => output::print(&output::json(&notes)?)?,
+            (false, true) => output::note("no notes"),
+            (false, false) => {
+                let page = document::notes(&notes);
+                output::print(&text::render(&page, &context.list_style()))?;
+            }
+        }
+        Ok(Exit::Done)
+    }
+}
+
+impl Remove {
+    fn run(self, store: &Store) -> Result<Exit> {
+        let is_meant = |note: &Note| {
+            let id = note.id.to_string();
+            !self.note.is_empty() && (id == self.note || id.ends_with(&self.note))
+        };
+        let notes: Vec<Note> = store.notes()?.into_iter().filter(is_meant).collect();
+        let [note] = notes.as_slice() else {
+            let text = match notes.len() {
+                0 => format!("no note '{}': see punctual note list", self.note),
+                _ => format!("several notes end with '{}'", self.note),
+            };
+            return Err(UsageError(text).into());
+        };
+        store.delete_note(note.id)?;
+        output::note(&format!("note {} removed", note.id.short()));
+        Ok(Exit::Done)
+    }
+}

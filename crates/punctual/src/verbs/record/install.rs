@@ -1,0 +1,63 @@
+//! `record install`: the unit file of the service.
+
+use std::path::Path;
+
+use anyhow::{Context as _, Result};
+use punctual_files::Output;
+use punctual_host::Host;
+use punctual_model::CpuSet;
+use punctual_record::{Plan, UNIT_PATH, Unit, unit_file};
+
+use super::options::PlanFile;
+use crate::context::Context;
+use crate::exit::{Exit, UsageError};
+use crate::output;
+
+pub(super) fn install(file: &PlanFile, write: bool, context: &Context) -> Result<Exit> {
+    // A service that cannot read its plan is not installed.
+    let plan = file.read()?;
+    let store = context.place_of_store()?;
+    let folder = store.parent().unwrap_or(Path::new("/")).to_owned();
+    let path = std::path::absolute(&file.plan)?;
+    let program = std::env::current_exe().context("this program cannot be found")?;
+    let housekeeping = housekeeping(&plan, &Host::live());
+    let text = unit_file(&Unit {
+        program: utf8(&program)?,
+        plan: utf8(&path)?,
+        store: utf8(&store)?,
+        folder: utf8(&folder)?,
+        housekeeping: housekeeping.as_ref(),
+    });
+    if !write {
+        output::print(&text)?;
+        return Ok(Exit::Done);
+    }
+    Output::open(Path::new(UNIT_PATH))?.put(text.as_bytes())?;
+    output::print(&format!(
+        "{UNIT_PATH} is written; to start it: systemctl daemon-reload && systemctl enable --now \
+         punctual-record\n"
+    ))?;
+    Ok(Exit::Done)
+}
+
+fn utf8(path: &Path) -> Result<&str> {
+    let text = path.to_str().filter(|text| !text.contains('\n'));
+    text.ok_or_else(|| {
+        let path = path.display();
+        UsageError(format!(
+            "{path}: a unit file takes paths of UTF-8 without line breaks"
+        ))
+        .into()
+    })
+}
+
+/// The CPUs online that no series measures; `None`: there are none.
+fn housekeeping(plan: &Plan, host: &Host) -> Option<CpuSet> {
+    let online = host.online().ok()?;
+    let mut rest = online.clone();
+    for series in &plan.series {
+        let measured = series.cpus.as_ref().unwrap_or(&online);
+        rest = rest.difference(measured);
+    }
+    (!rest.is_empty()).then_some(rest)
+}

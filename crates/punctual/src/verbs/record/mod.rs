@@ -1,0 +1,216 @@
+//! `record`: measurements by a plan, over years.
+
+mod install;
+mod options;
+mod serve;
+
+use anyhow::Result;
+use jiff::tz::TimeZone;
+use punctual_files::{FileError, bounded, trusted};
+use punctual_host::Host;
+use punctual_record::{
+    Clock, Machine, Plan, PlanError, SeriesPlan, SystemClock, next_due, read_plan,
+};
+use punctual_report::document::{self, SeriesRow};
+use punctual_report::{document::Field, text};
+use punctual_store::{SlotFilter, Store};
+use serde_json::json;
+
+use self::options::{Options, PlanFile, Slots, What};
+use super::{Run, Verb};
+use crate::context::Context;
+use crate::exit::{Exit, UsageError};
+use crate::output;
+
+pub(super) const VERB: Verb = Verb::of::<Options>("record");
+
+/// The longest plan that is read, in bytes.
+const LONGEST_PLAN: u64 = 1 << 20;
+
+impl Run for Options {
+    fn run(self, context: &Context) -> Result<Exit> {
+        match self.what {
+            What::Check { plan, json } => check(&plan.read()?, json, context),
+            What::Run { plan } => serve::run(&plan, context),
+            What::Once { series, plan } => serve::once(&series, &plan, context),
+            What::Status { plan, json } => status(&plan, json, context),
+            What::Slots(slots) => list(slots, context),
+            What::Install { plan, write } => install::install(&plan, write, context),
+            What::Snapshot { text } => serve::snapshot(text.as_deref(), context),
+        }
+    }
+}
+
+impl PlanFile {
+    /// Reads the plan. What root runs, only root may have written.
+    fn read(&self) -> Result<Plan> {
+        let path = &self.plan;
+        let read = match rustix::process::geteuid().is_root() {
+            true => trusted::text(path, LONGEST_PLAN),
+            false => bounded::text(path, LONGEST_PLAN),
+        };
+        let text = read.map_err(|error: FileError| match error.kind() {
+            std::io::ErrorKind::NotFound => anyhow::Error::from(UsageError(format!(
+                "no plan: {} does not exist; write one, or give --plan FILE",
+                path.display()
+            ))),
+            _ => error.into(),
+        })?;
+        let plan = read_plan(&path.display().to_string(), &text);
+        plan.map_err(|error: PlanError| UsageError(error.to_string()).into())
+    }
+}
+
+/// The machine as the service sees it.
+fn machine(host: &Host) -> Machine {
+    let facts = host.facts();
+    let kernel = &facts.kernel;
+    let words = [&kernel.release, &kernel.version].map(|fact| fact.get().cloned());
+    Machine {
+        id: host.machine(),
+        host: facts.hostname.get().cloned(),
+        boot_id: host.boot_id().unwrap_or_default(),
+        kernel: words.into_iter().flatten().collect::<Vec<_>>().join(" "),
+    }
+}
+
+fn measured(series: &SeriesPlan) -> String {
+    let length = series.length();
+    let conditions = match &series.phases {
+        Some(phases) => format!(", {phases}"),
+        None => format!(", {length}"),
+    };
+    let cpus = series.cpus.as_ref();
+    let cpus = cpus
+        .map(|cpus| format!(", CPUs {cpus}"))
+        .unwrap_or_default();
+    format!("{}{conditions}{cpus}", series.probe.name)
+}
+
+/// The series of a plan, with what the store knows of them.
+fn rows(plan: &Plan, store: Option<&Store>, zone: &TimeZone) -> Result<Vec<SeriesRow>> {
+    let now = SystemClock.now();
+    let id = Host::live().machine();
+    let epochs = store.map(Store::series).transpose()?.unwrap_or_default();
+    let row = |series: &SeriesPlan| -> Result<SeriesRow> {
+        let filter = SlotFilter {
+            series: Some(series.name.clone()),
+            limit: Some(1),
+            ..SlotFilter::default()
+        };
+        let last = store.map(|store| store.slots(&filter)).transpose()?;
+        let own = epochs
+            .iter()
+            .filter(|epoch| epoch.machine == id && epoch.name == series.name);
+        Ok(SeriesRow {
+            name: series.name.clone(),
+            measured: measured(series),
+            times: series.times(),
+            next: next_due(series, now, zone),
+            epoch: own.map(|epoch| epoch.epoch).max(),
+            last: last.and_then(|slots| slots.into_iter().next()),
+        })
+    };
+    plan.series.iter().map(row).collect()
+}
+
+/// What a plan says beside its series.
+fn facts(plan: &Plan) -> Vec<Field> {
+    let mut fields = Vec::new();
+    if let Some(window) = plan.window {
+        fields.push(Field::new(
+            "watch",
+            format!("all wake-ups, windows of {window}"),
+        ));
+    }
+    let keep = plan.keep;
+    let ages = [
+        ("samples", keep.samples),
+        ("traces", keep.traces),
+        ("rows", keep.rows),
+    ];
+    let mut kept: Vec<String> = ages
+        .into_iter()
+        .filter_map(|(what, age)| Some(format!("{what} {}", days(age?))))
+        .collect();
+    kept.extend(keep.size.map(|bytes| format!("at most {} MB", bytes >> 20)));
+    if !kept.is_empty() {
+        fields.push(Field::new("keep", kept.join(", ")));
+    }
+    fields
+}
+
+fn days(age: punctual_model::Nanos) -> String {
+    const DAY: u64 = 86_400_000_000_000;
+    match age.0 % DAY {
+        0 => format!("{} d", age.0 / DAY),
+        _ => age.to_string(),
+    }
+}
+
+fn check(plan: &Plan, json: bool, context: &Context) -> Result<Exit> {
+    let zone = SystemClock.zone();
+    let rows = rows(plan, None, &zone)?;
+    show(facts(plan), &rows, json, context)
+}
+
+fn status(file: &PlanFile, json: bool, context: &Context) -> Result<Exit> {
+    let plan = file.read()?;
+    let store = context.store_to_read()?;
+    let rows = rows(&plan, Some(&store), &SystemClock.zone())?;
+    let mut fields = vec![Field::new(
+        "service",
+        match serve::service_of(&store) {
+            Some(who) => format!("running ({who})"),
+            None => {
+                "not running: systemctl start punctual-record, or punctual record run".to_owned()
+            }
+        },
+    )];
+    fields.extend(facts(&plan));
+    show(fields, &rows, json, context)
+}
+
+fn show(fields: Vec<Field>, rows: &[SeriesRow], json: bool, context: &Context) -> Result<Exit> {
+    if json {
+        let facts: serde_json::Map<_, _> = fields
+            .iter()
+            .map(|field| (field.name.clone(), json!(field.text)))
+            .collect();
+        let series: Vec<_> = rows.iter().map(as_json).collect();
+        output::print(&output::json(&json!({"facts": facts, "series": series}))?)?;
+    } else {
+        let shown = document::plan(fields, rows, &SystemClock.zone());
+        output::print(&text::render(&shown, &context.style()))?;
+    }
+    Ok(Exit::Done)
+}
+
+fn as_json(row: &SeriesRow) -> serde_json::Value {
+    json!({
+        "name": row.name,
+        "measured": row.measured,
+        "due": row.times,
+        "next": row.next,
+        "epoch": row.epoch,
+        "latest": row.last,
+    })
+}
+
+fn list(options: Slots, context: &Context) -> Result<Exit> {
+    let store = context.store_to_read()?;
+    let filter = SlotFilter {
+        series: options.series,
+        since: options.since,
+        state: options.state,
+        limit: Some(options.limit.unwrap_or(usize::MAX)),
+    };
+    let slots = store.slots(&filter)?;
+    if options.json {
+        output::print(&output::json(&slots)?)?;
+    } else {
+        let shown = document::slots(&slots, &SystemClock.zone());
+        output::print(&text::render(&shown, &context.list_style()))?;
+    }
+    Ok(Exit::Done)
+}

@@ -1,0 +1,122 @@
+//! The options of `record`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+use jiff::Timestamp;
+use punctual_model::SlotState;
+
+use crate::verbs::{list::since, named};
+
+/// Measure on a plan, as a service, for years
+///
+/// A plan is a TOML file: series (a probe, its parameters, loads, times of day, intervals,
+/// runs after boot or a change of the kernel), windows in which all wake-ups are watched,
+/// and how long samples, trace events and rows are kept. Each due time of a series is a
+/// slot: it ends as a recording, or as a row with the reason. A series whose definition
+/// changes begins a new epoch.
+///
+/// Example of a plan:
+///
+/// [[series]]
+/// name = "osadl"
+/// probe = "timer"
+/// parameters = { interval = "200us" }
+/// phases = "idle:2h,farm:3h33m"
+/// at = ["07:10", "19:10"]
+/// after = ["boot", "kernel-change"]
+/// explain = "100us"
+///
+/// [watch]
+/// window = "5min"
+///
+/// [keep]
+/// samples = "14d"
+/// traces = "90d"
+/// rows = "2y"
+/// size = "2GB"
+#[derive(Parser)]
+#[command(verbatim_doc_comment, disable_help_subcommand = true)]
+#[command(arg_required_else_help = true)]
+pub(super) struct Options {
+    #[command(subcommand)]
+    pub(super) what: What,
+}
+
+#[derive(Subcommand)]
+pub(super) enum What {
+    /// Check a plan and show when its series are due
+    Check {
+        #[command(flatten)]
+        plan: PlanFile,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Carry the plan out until SIGTERM: the service
+    Run {
+        #[command(flatten)]
+        plan: PlanFile,
+    },
+    /// Measure one slot of a series now
+    Once {
+        /// Name of the series
+        #[arg(value_name = "SERIES")]
+        series: String,
+        #[command(flatten)]
+        plan: PlanFile,
+    },
+    /// Show the series with their next and latest slots
+    Status {
+        #[command(flatten)]
+        plan: PlanFile,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// List slots, the newest first
+    Slots(Slots),
+    /// Print the unit file of the service
+    Install {
+        #[command(flatten)]
+        plan: PlanFile,
+        /// Write it to /etc/systemd/system
+        #[arg(long)]
+        write: bool,
+    },
+    /// Keep the current window of wake-ups after an incident
+    Snapshot {
+        /// Note to keep with it
+        #[arg(long, value_name = "TEXT")]
+        text: Option<String>,
+    },
+}
+
+// The plan.
+#[derive(Args)]
+pub(super) struct PlanFile {
+    /// Plan
+    #[arg(long, value_name = "FILE", default_value = "/etc/punctual/record.toml")]
+    pub(super) plan: PathBuf,
+}
+
+// Which slots.
+#[derive(Args)]
+pub(super) struct Slots {
+    /// Only slots of this series
+    #[arg(long, value_name = "NAME")]
+    pub(super) series: Option<String>,
+    /// Only slots due since: 2026-11-03, an RFC 3339 time, or 24h
+    #[arg(long, value_name = "TIME", value_parser = since)]
+    pub(super) since: Option<Timestamp>,
+    /// Only slots in this state
+    #[arg(long, value_name = "STATE")]
+    #[arg(value_parser = named(SlotState::ALL.iter().map(|state| (state.name(), *state)).collect()))]
+    pub(super) state: Option<SlotState>,
+    /// Only the newest N
+    #[arg(short = 'n', long, value_name = "N")]
+    pub(super) limit: Option<usize>,
+    /// Print JSON
+    #[arg(long)]
+    pub(super) json: bool,
+}

@@ -1,0 +1,145 @@
+//! `serve`: recordings of many machines over HTTP.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Result;
+use clap::{Args, Parser, Subcommand};
+use punctual_model::Nanos;
+use punctual_serve::{Config, TlsFiles};
+use punctual_store::{AuditLine, Collection, Role, SqliteCollection};
+
+use super::{Run, Verb, named};
+use crate::context::Context;
+use crate::exit::{Exit, UsageError};
+use crate::output;
+
+pub(super) const VERB: Verb = Verb::of::<Serve>("serve");
+
+const LONG: &str = "Serve a dashboard, an API and metrics of the recordings in the store, and take \
+             recordings that other machines deliver (punctual deliver).\n\n\
+             On a loopback address everybody on this machine may read and deliver, unless --login \
+             is given. On any other address each request needs a token (punctual serve enrol), and \
+             TLS. SIGTERM ends the server after the requests that are under way.";
+
+/// Serve a dashboard, an API and metrics over HTTP
+#[derive(Parser)]
+#[command(long_about = LONG, args_conflicts_with_subcommands = true)]
+struct Serve {
+    #[command(subcommand)]
+    tokens: Option<Tokens>,
+    #[command(flatten)]
+    options: Options,
+}
+
+#[derive(Args)]
+struct Options {
+    /// Address and port to listen on; port 0 for a free one
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8090")]
+    listen: SocketAddr,
+    /// Certificate and private key (PEM files)
+    #[arg(long, value_names = ["CERT", "KEY"], num_args = 2)]
+    tls: Option<Vec<PathBuf>>,
+    /// Require a token on a loopback address, too
+    #[arg(long)]
+    login: bool,
+    /// Allow plain HTTP on any address: a proxy provides TLS
+    #[arg(long, conflicts_with = "tls")]
+    behind_proxy: bool,
+    /// Time without a delivery after which a machine is silent
+    #[arg(long, value_name = "DURATION", default_value = "36h")]
+    silent_after: Nanos,
+}
+
+#[derive(Subcommand)]
+enum Tokens {
+    /// Create a token for a machine or a user, and print it
+    Enrol {
+        /// Name of the machine or user
+        #[arg(value_name = "NAME")]
+        name: String,
+        /// Role: machine (delivers), viewer (reads) or admin
+        #[arg(long, value_name = "ROLE", default_value = "machine", value_parser = roles())]
+        role: Role,
+    },
+    /// Revoke the token of a machine or a user
+    Revoke {
+        /// Name of the machine or user
+        #[arg(value_name = "NAME")]
+        name: String,
+    },
+    /// List the names and roles that have a token
+    Tokens,
+}
+
+fn roles() -> impl clap::builder::TypedValueParser<Value = Role> {
+    named(Role::ALL.iter().map(|role| (role.name(), *role)).collect())
+}
+
+impl Run for Serve {
+    fn run(self, context: &Context) -> Result<Exit> {
+        // Marks runs whose program has ended, and closes the file to other users.
+        let path = context.store_to_change()?.path().to_owned();
+        let collection = Arc::new(SqliteCollection::open(&path)?);
+        match self.tokens {
+            None => serve(self.options, collection),
+            Some(tokens) => manage(tokens, collection.as_ref()),
+        }
+    }
+}
+
+fn serve(options: Options, collection: Arc<dyn Collection>) -> Result<Exit> {
+    let tls = options.tls.and_then(|files| {
+        let [certificate, key] = <[PathBuf; 2]>::try_from(files).ok()?;
+        Some(TlsFiles { certificate, key })
+    });
+    let scheme = if tls.is_some() { "https" } else { "http" };
+    let config = Config {
+        tls,
+        login: options.login,
+        behind_proxy: options.behind_proxy,
+        silent_after: Duration::from(options.silent_after),
+        ..Config::new(options.listen)
+    };
+    let open = !config.login && config.listen.ip().is_loopback();
+    let name = collection.name();
+    punctual_serve::run(config, collection, |address| {
+        output::note(&format!("serving {name} on {scheme}://{address}"));
+        if open {
+            output::note("every user of this machine can read it: --login requires a token");
+        }
+    })?;
+    output::note("ended");
+    Ok(Exit::Done)
+}
+
+fn manage(tokens: Tokens, collection: &dyn Collection) -> Result<Exit> {
+    match tokens {
+        Tokens::Enrol { name, role } => {
+            let token = punctual_serve::enrol(collection, &name, role)?;
+            output::print(&format!("{token}\n"))?;
+            output::note("this token is shown once; only its SHA-256 is stored");
+        }
+        Tokens::Revoke { name } => {
+            if !collection.remove_token(&name)? {
+                return Err(UsageError(format!("'{name}' has no token")).into());
+            }
+            collection.log(&AuditLine {
+                at: jiff::Timestamp::now(),
+                who: "command line".to_owned(),
+                action: "revoke".to_owned(),
+                what: name,
+            })?;
+        }
+        Tokens::Tokens => {
+            for token in collection.tokens()? {
+                let created = token.created.strftime("%Y-%m-%d %H:%M");
+                let (name, role) = (&token.name, token.role.name());
+                output::print(&format!("{created} UTC  {role:<8} {name}\n"))?;
+            }
+        }
+    }
+    Ok(Exit::Done)
+}

@@ -1,0 +1,113 @@
+//! `trend`: the runs of a series over time, judged.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::Result;
+use clap::Parser;
+use punctual_model::Nanos;
+use punctual_report::{document, text};
+use punctual_stats::trend::{Trend, TrendVerdict};
+use punctual_store::{Filter, Store};
+
+use super::looking_back::{Series, Span};
+use super::{Run, Verb, measure, watching};
+use crate::context::Context;
+use crate::exit::Exit;
+use crate::output;
+
+pub(super) const VERB: Verb = Verb::of::<TrendOf>("trend");
+
+/// How often the store is looked at for a new run.
+const LOOK: Nanos = Nanos::from_secs(1);
+
+/// Show a series over time: levels, change points, spikes, holes
+///
+/// A series is a name of the plan of punctual record; other names are labels of
+/// recordings. Of each load and class of CPUs three figures are followed: the rate of
+/// periods above a threshold, p99 and p50. Exit code 3: a worsening stands that nobody
+/// has acknowledged. 4: too few runs to judge.
+#[derive(Parser)]
+struct TrendOf {
+    /// Series, or label of recordings [default: the only series]
+    #[arg(value_name = "SERIES")]
+    series: Option<String>,
+    #[command(flatten)]
+    span: Span,
+    /// Judge again after each new run, until Ctrl-C
+    #[arg(long)]
+    follow: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Run for TrendOf {
+    fn run(self, context: &Context) -> Result<Exit> {
+        let store = context.store_to_read()?;
+        let mut trend = self.show(&store, context)?;
+        if self.follow {
+            let stop = measure::stop_flag()?;
+            while self.wait_for_a_run(&store, &trend, &stop)? {
+                trend = self.show(&store, context)?;
+            }
+        }
+        Ok(match trend.verdict {
+            TrendVerdict::Worse => Exit::Broken,
+            TrendVerdict::NotJudged => Exit::NotProven,
+            TrendVerdict::NoWorsening => Exit::Done,
+        })
+    }
+}
+
+impl TrendOf {
+    fn show(&self, store: &Store, context: &Context) -> Result<Trend> {
+        let series = Series::load(store, self.series.as_deref(), &self.span)?;
+        let trend = series.trend(&self.span);
+        match self.json {
+            true => output::print(&output::json(&trend)?)?,
+            false => {
+                let page = document::trend(&trend);
+                output::print(&text::render(&page, &context.style()))?;
+            }
+        }
+        Ok(trend)
+    }
+
+    /// `false`: it was stopped.
+    fn wait_for_a_run(&self, store: &Store, trend: &Trend, stop: &AtomicBool) -> Result<bool> {
+        let known = newest(store, trend)?;
+        while !stop.load(Ordering::Relaxed) {
+            watching::wait(Some(LOOK), stop, || Ok(()))?;
+            if newest(store, trend)? != known {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
+
+/// The newest run that has ended.
+fn newest(store: &Store, trend: &Trend) -> Result<Option<punctual_model::RecordingId>> {
+    let is_planned = store
+        .series()?
+        .iter()
+        .any(|epoch| epoch.name == trend.series);
+    let name = Some(trend.series.clone());
+    let filter = match is_planned {
+        true => Filter {
+            series: name,
+            limit: Some(2),
+            ..Filter::default()
+        },
+        false => Filter {
+            label: name,
+            limit: Some(2),
+            ..Filter::default()
+        },
+    };
+    let listed = store.list_by(&filter)?;
+    let ended = listed
+        .iter()
+        .find(|one| one.completion != punctual_model::Completion::Running);
+    Ok(ended.map(|one| one.id))
+}

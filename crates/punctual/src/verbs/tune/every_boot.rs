@@ -1,0 +1,301 @@
+//! `tune enable`, `tune disable`, `tune boot`: a tune at every boot.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use clap::{Args, Subcommand};
+use punctual_host::Host;
+use punctual_report::document::{Block, Document, Field, Section, Tone};
+use punctual_tune::{
+    AtBoot, Attempt, BootError, BootStatus, BootTune, Places, UnitState, Verified, apply_at_boot,
+    boot_reached, boot_status, disable, enable, verify_at_boot,
+};
+
+use super::{Form, Wished, document, print};
+use crate::context::Context;
+use crate::exit::{Exit, UsageError};
+use crate::output;
+
+/// What the units start, and what they did.
+#[derive(Subcommand)]
+pub(super) enum Boot {
+    /// Show what is applied at every boot, and the last result
+    Status {
+        #[command(flatten)]
+        system: System,
+        #[command(flatten)]
+        form: Form,
+    },
+    /// Apply what is enabled; the unit starts this at boot
+    Apply,
+    /// Note that this boot reached its target; for the unit
+    Reached,
+    /// Verify what was applied at boot; apply again what got lost
+    Verify,
+}
+
+// Which system's units.
+#[derive(Args)]
+pub(super) struct System {
+    /// Root folder of the system, such as a mounted image
+    #[arg(long, value_name = "DIR", default_value = "/")]
+    root: PathBuf,
+}
+
+#[derive(Args)]
+pub(super) struct Enable {
+    #[command(flatten)]
+    wished: Wished,
+    /// Program that the units start [default: this one]
+    #[arg(long, value_name = "PATH")]
+    program: Option<PathBuf>,
+    #[command(flatten)]
+    system: System,
+}
+
+impl System {
+    fn is_live(&self) -> bool {
+        self.root == Path::new("/")
+    }
+
+    /// The system, and where its journals are.
+    fn places(&self, context: &Context) -> Result<(Host, Places)> {
+        if self.is_live() {
+            return Ok((Host::live(), context.tune_places()?));
+        }
+        if !self.root.is_dir() {
+            return Err(
+                UsageError(format!("--root: {} is not a folder", self.root.display())).into(),
+            );
+        }
+        let root = std::path::absolute(&self.root)?;
+        let journal = root.join("var/lib/punctual/tune.journal");
+        Ok((Host::new(root), Places::beside(journal)))
+    }
+}
+
+/// Which of two kinds of error it is.
+fn usage(error: BootError) -> anyhow::Error {
+    match error {
+        BootError::Tune(error) => error.into(),
+        other => other.into(),
+    }
+}
+
+impl Enable {
+    pub(super) fn run(&self, context: &Context) -> Result<Exit> {
+        let (host, places) = self.system.places(context)?;
+        if self.wished.from_doctor || self.wished.role.role.is_some() {
+            let text = "--from-doctor is not for every boot: keep its settings as a profile";
+            return Err(UsageError(text.to_owned()).into());
+        }
+        if self.wished.profile.is_none() && self.wished.set.is_empty() {
+            let text = "nothing to enable: give a profile or --set SETTING=VALUE";
+            return Err(UsageError(text.to_owned()).into());
+        }
+        let tune = BootTune {
+            program: self.program()?,
+            profile: self.profile()?,
+            cpus: self.wished.cpus.as_ref().map(ToString::to_string),
+            set: self.wished.set.clone(),
+        };
+        if self.system.is_live() {
+            // What cannot be applied now cannot be at boot: known before it is written.
+            tune.plan(&host, &places).map_err(usage)?;
+        }
+        let written = enable(&host, &places, &tune).map_err(usage)?;
+        self.wished.form.show(&written, context, || {
+            enabled(&written, self.system.is_live())
+        })?;
+        Ok(Exit::Done)
+    }
+
+    /// The program of the units: a file that no other user can replace.
+    fn program(&self) -> Result<String> {
+        let path = match &self.program {
+            Some(path) => std::path::absolute(path)?,
+            None => std::env::current_exe()?,
+        };
+        if self.system.is_live() {
+            punctual_files::rights::check_trusted(&path).map_err(|error| BootError::Program {
+                path: path.clone(),
+                why: error.reason(),
+            })?;
+        }
+        let text = path.to_string_lossy().into_owned();
+        // systemd interprets these in ExecStart=.
+        if text.contains(|c: char| c.is_whitespace() || "%$\"'\\;".contains(c)) {
+            return Err(UsageError(format!("--program: {text} needs quotation in a unit")).into());
+        }
+        Ok(text)
+    }
+
+    /// The name of a built-in profile, or the whole path of a file.
+    fn profile(&self) -> Result<Option<String>> {
+        let Some(name) = &self.wished.profile else {
+            return Ok(None);
+        };
+        if punctual_tune::PROFILES
+            .iter()
+            .any(|known| known.name == name)
+        {
+            return Ok(Some(name.clone()));
+        }
+        let path = std::path::absolute(name)?;
+        Ok(Some(path.to_string_lossy().into_owned()))
+    }
+}
+
+pub(super) fn run_disable(system: &System, form: Form, context: &Context) -> Result<Exit> {
+    let (host, places) = system.places(context)?;
+    let removed = disable(&host, &places).map_err(usage)?;
+    form.show(&removed, context, || match removed.is_empty() {
+        true => text("Nothing is enabled."),
+        false => {
+            let files = removed.iter().map(|path| Field::new("removed", path));
+            let note = "What is applied now stays until `punctual tune revert` or a reboot.";
+            of(vec![fields(files.collect()), paragraph(Tone::Plain, note)])
+        }
+    })?;
+    Ok(Exit::Done)
+}
+
+impl Boot {
+    pub(super) fn run(self, context: &Context) -> Result<Exit> {
+        match self {
+            Self::Status { system, form } => {
+                let (host, places) = system.places(context)?;
+                let status = boot_status(&host, &places).map_err(usage)?;
+                form.show(&status, context, || shown(&status))?;
+                Ok(Exit::Done)
+            }
+            Self::Apply => apply(context),
+            Self::Reached => {
+                let places = context.tune_places()?;
+                boot_reached(&Host::live(), &places).map_err(usage)?;
+                Ok(Exit::Done)
+            }
+            Self::Verify => verify(context),
+        }
+    }
+}
+
+fn apply(context: &Context) -> Result<Exit> {
+    let (host, places) = (Host::live(), context.tune_places()?);
+    let plan = || BootTune::read(Path::new("/"))?.plan(&host, &places);
+    match apply_at_boot(&host, &places, plan).map_err(usage)? {
+        AtBoot::Applied(plan, applied) => {
+            print(&document::applied(&plan, &applied), context)?;
+            Ok(Exit::Done)
+        }
+        AtBoot::LeftOff(attempt) => {
+            output::note(&left_off(&attempt));
+            Ok(Exit::Broken)
+        }
+    }
+}
+
+fn verify(context: &Context) -> Result<Exit> {
+    let (host, places) = (Host::live(), context.tune_places()?);
+    let plan = || BootTune::read(Path::new("/"))?.plan(&host, &places);
+    match verify_at_boot(&host, &places, plan).map_err(usage)? {
+        Verified::NotApplied => print(&text("Nothing was applied at this boot."), context)?,
+        Verified::Holds => print(&text("All settings are in force."), context)?,
+        Verified::Again(lost, plan, applied) => {
+            output::note(&format!("not in force, applied again: {}", lost.join(", ")));
+            print(&document::applied(&plan, &applied), context)?;
+        }
+    }
+    Ok(Exit::Done)
+}
+
+fn left_off(attempt: &Attempt) -> String {
+    format!(
+        "left off: the boot of {} did not reach its target with these settings. `punctual tune \
+         enable` tries them again",
+        local(attempt.time)
+    )
+}
+
+fn local(time: jiff::Timestamp) -> String {
+    let local = time.to_zoned(jiff::tz::TimeZone::system());
+    local.strftime("%Y-%m-%d %H:%M:%S").to_string()
+}
+
+fn of(sections: Vec<Section>) -> Document {
+    let mut document = Document::default();
+    sections
+        .into_iter()
+        .for_each(|section| document.push(section));
+    document
+}
+
+fn paragraph(tone: Tone, text: impl Into<String>) -> Section {
+    Section::new(vec![Block::Text(tone, text.into())])
+}
+
+fn fields(fields: Vec<Field>) -> Section {
+    Section::new(Block::fields(fields).into_iter().collect())
+}
+
+fn text(text: &str) -> Document {
+    of(vec![paragraph(Tone::Plain, text)])
+}
+
+fn enabled(written: &[String], live: bool) -> Document {
+    let files = written.iter().map(|path| Field::new("written", path));
+    let mut sections = vec![fields(files.collect())];
+    let note = match live {
+        true => "Applied from the next boot on; now: `systemctl start punctual-tune.service`.",
+        false => "Applied at each boot of that system.",
+    };
+    sections.push(paragraph(Tone::Plain, note));
+    let off = "punctual.tune=off on the kernel's command line leaves it off for one boot.";
+    sections.push(paragraph(Tone::Plain, off));
+    of(sections)
+}
+
+fn shown(status: &BootStatus) -> Document {
+    let Some(tune) = &status.enabled else {
+        return text("Nothing is applied at boot.");
+    };
+    let mut rows = Vec::new();
+    rows.extend(
+        tune.profile
+            .as_ref()
+            .map(|name| Field::new("profile", name)),
+    );
+    rows.extend(tune.cpus.as_ref().map(|cpus| Field::new("CPUs", cpus)));
+    rows.extend(tune.set.iter().map(|set| Field::new("setting", set)));
+    rows.push(Field::new("program", &tune.program));
+    if let Some(last) = &status.last {
+        let result = match last.reached {
+            true => "reached its target",
+            false => "target not reached yet",
+        };
+        rows.push(Field::new(
+            "last boot",
+            format!("{}, {result}", local(last.time)),
+        ));
+    }
+    let mut sections = vec![
+        paragraph(Tone::Plain, "Applied at each boot:"),
+        fields(rows),
+    ];
+    for (path, state) in &status.damaged {
+        let state = match state {
+            UnitState::Missing => "missing",
+            _ => "edited since",
+        };
+        sections.push(paragraph(Tone::Warning, format!("{path} is {state}")));
+    }
+    match (&status.last, status.left_off) {
+        (Some(last), Some(true)) => sections.push(paragraph(Tone::Warning, left_off(last))),
+        (_, None) => sections.push(paragraph(
+            Tone::Warning,
+            "Whether the next boot applies it is unknown: this boot has no identity.",
+        )),
+        _ => {}
+    }
+    of(sections)
+}

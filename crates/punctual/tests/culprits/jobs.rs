@@ -1,0 +1,243 @@
+//! `explain --pid` of an application whose jobs are delayed in known ways, by a program
+//! that knows nothing of ours.
+
+use std::io::Read as _;
+use std::process::{Child, Command, Stdio};
+
+use crate::common::{Place, text};
+use crate::stage::{Stage, Truth, disagreement};
+use punctual_model::{Nanos, Outlier, Recording, ReleaseChoice, ShareKind};
+
+/// A program that ends with the test.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Builds a program of this folder; `None`, with a line that says why.
+fn built(place: &Place, name: &str) -> Option<std::path::PathBuf> {
+    let source = format!("{}/tests/culprits/{name}.c", env!("CARGO_MANIFEST_DIR"));
+    let program = place.path(name);
+    let output = Command::new("cc")
+        .args(["-O1", "-pthread", "-o"])
+        .arg(&program)
+        .arg(source)
+        .output();
+    match output {
+        Ok(output) if output.status.success() => Some(program),
+        Ok(output) => panic!("{}", text(&output.stderr)),
+        Err(error) => {
+            punctual_testing::skip!("jobs of a C program: cc: {error}");
+            None
+        }
+    }
+}
+
+fn explained(place: &Place, pid: u32, options: &str) -> Recording {
+    place.done(&format!("explain --pid {pid} -q {options}"));
+    let recording = place.last();
+    assert_eq!(recording.probe.name, "jobs");
+    crate::common::assert_conserved(&recording);
+    for outlier in &recording.explanation.as_ref().unwrap().outliers {
+        let sum: u64 = outlier.blame.shares.iter().map(|share| share.ns.0).sum();
+        assert_eq!(sum, outlier.latency_ns.0, "{:?}", outlier.blame);
+    }
+    recording
+}
+
+/// What the program says that it did.
+struct Told {
+    way: String,
+    from: Nanos,
+    truth: Truth,
+}
+
+fn told(line: &str) -> Option<Told> {
+    let parts: Vec<&str> = line.split('\t').collect();
+    let [way, kind, who, from, to] = parts[..] else {
+        return None;
+    };
+    let kind: ShareKind = serde_json::from_value(kind.into()).unwrap();
+    let (from, to) = (Nanos(from.parse().ok()?), Nanos(to.parse().ok()?));
+    Some(Told {
+        way: way.to_owned(),
+        from,
+        truth: Truth {
+            kind,
+            who: who.to_owned(),
+            took: to.saturating_sub(from),
+        },
+    })
+}
+
+/// The job of an outlier in which a time lies.
+fn job_at(outliers: &[Outlier], time: Nanos) -> Option<&Outlier> {
+    outliers.iter().find(|outlier| {
+        let due = outlier.monotonic_ns;
+        due <= time && time <= due + outlier.latency_ns
+    })
+}
+
+/// All that the sleep in a device's call consists of: the program saw the whole call.
+fn whole_call(outlier: &Outlier, truth: &Truth) -> Option<String> {
+    use ShareKind::{Device, SystemCall, Waiting};
+    let shares = &outlier.blame.shares;
+    let disk =
+        |share: &&punctual_model::Share| share.kind == Device && share.who.starts_with("disk ");
+    if shares.iter().find(disk).is_none() {
+        return Some("no disk".to_owned());
+    }
+    let own = |who: &str| matches!(who, "user space" | "the thread itself");
+    let beside = shares
+        .iter()
+        .filter(|share| own(&share.who) || share.who == "pwrite64");
+    let beside = Nanos(beside.map(|share| share.ns.0).sum());
+    let inside = shares.iter().filter(|share| {
+        [Device, Waiting].contains(&share.kind)
+            || (share.kind == SystemCall && share.who == "fsync")
+    });
+    let inside = Nanos(inside.map(|share| share.ns.0).sum());
+    let allowed = (truth.took.0 / 10).max(20_000);
+    let rest = outlier.latency_ns.saturating_sub(inside + beside);
+    let fits = inside.0 <= truth.took.0 + allowed && (inside + rest).0 + allowed >= truth.took.0;
+    (!fits).then(|| format!("{inside} in the call of {}", truth.took))
+}
+
+const WAYS: [&str; 10] = [
+    "lock",
+    "pi",
+    "condition",
+    "pipe",
+    "fsync",
+    "fault",
+    "stop",
+    "call",
+    "overrun",
+    "sleep",
+];
+
+#[test]
+fn each_way_in_which_a_job_is_delayed_is_named() {
+    let Some(stage) = Stage::set(1) else {
+        return;
+    };
+    let place = Place::new();
+    let Some(program) = built(&place, "jobs") else {
+        return;
+    };
+    let cpu = stage.cpus.last().unwrap().to_string();
+    let folder = place.path("");
+    let app = Command::new(program)
+        .arg(&cpu)
+        .arg(&folder)
+        .stdout(Stdio::piped())
+        .spawn();
+    let mut app = Running(app.unwrap());
+    let recording = explained(&place, app.0.id(), "--budget 1ms -D 5s");
+    let _ = app.0.kill();
+    let mut output = String::new();
+    app.0
+        .stdout
+        .take()
+        .unwrap()
+        .read_to_string(&mut output)
+        .unwrap();
+
+    let explanation = recording.explanation.as_ref().unwrap();
+    let jobs = explanation.jobs.as_ref().unwrap();
+    let release = jobs.threads[0].release.as_ref().unwrap();
+    assert_eq!(release.call, "clock_nanosleep");
+    assert_eq!(release.choice, ReleaseChoice::Found);
+    let period = release.period_ns.unwrap();
+    assert!(period.0.abs_diff(10_000_000) < 2_000_000, "{release:?}");
+    assert!(jobs.threads[0].jobs > 100 && jobs.threads[0].execution.count() > 100);
+
+    let told: Vec<Told> = output.lines().filter_map(told).collect();
+    for way in WAYS {
+        let mut seen = Vec::new();
+        let named = told.iter().filter(|told| told.way == way).any(|told| {
+            // The middle: a clock that was read before the release is outside.
+            let middle = told.from + Nanos(told.truth.took.0 / 2);
+            let Some(outlier) = job_at(&explanation.outliers, middle) else {
+                return false;
+            };
+            let wrong = match way {
+                "fsync" => whole_call(outlier, &told.truth),
+                _ => disagreement(&outlier.blame, &told.truth),
+            };
+            seen.extend(
+                wrong
+                    .iter()
+                    .map(|wrong| format!("{wrong}: {}", outlier.blame.sentence)),
+            );
+            wrong.is_none()
+        });
+        match punctual_testing::crowded() {
+            _ if named => {}
+            _ if seen.is_empty() && ["fsync", "fault", "call"].contains(&way) => {
+                punctual_testing::skip!("jobs: {way} took less than the budget on this machine");
+            }
+            Some(crowd) => punctual_testing::skip!("{crowd}: jobs, {way}: {seen:#?}"),
+            None => panic!("{way} is not named: {seen:#?}\n{output}"),
+        }
+    }
+    assert!(!explanation.causes.is_empty());
+    let shown = place.done("show last");
+    assert!(
+        shown.contains("released by") && shown.contains("clock_nanosleep"),
+        "{shown}"
+    );
+}
+
+/// A program that nobody here wrote: its own callback keeps the loop of an asyncio
+/// server from its events.
+#[test]
+fn a_callback_that_blocks_its_loop_is_its_own_work() {
+    let Some(_stage) = Stage::set(1) else {
+        return;
+    };
+    let place = Place::new();
+    let script = "
+import asyncio, time
+async def main():
+    turn = 0
+    while True:
+        await asyncio.sleep(0.005)
+        turn += 1
+        if turn % 20 == 0:
+            end = time.monotonic() + 0.015
+            while time.monotonic() < end: pass
+asyncio.run(main())
+";
+    let app = Command::new("python3").args(["-c", script]).spawn();
+    let app = match app {
+        Ok(app) => Running(app),
+        Err(error) => {
+            punctual_testing::skip!("jobs of an asyncio loop: python3: {error}");
+            return;
+        }
+    };
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    let recording = explained(
+        &place,
+        app.0.id(),
+        "--budget 10ms --release epoll -D 1500ms",
+    );
+    let explanation = recording.explanation.as_ref().unwrap();
+    let jobs = explanation.jobs.as_ref().unwrap();
+    let release = jobs.threads[0].release.as_ref().unwrap();
+    assert!(release.call.starts_with("epoll_"), "{release:?}");
+    assert_eq!(release.choice, ReleaseChoice::Requested);
+    let own = |outlier: &&Outlier| outlier.blame.culprit == "own work: user space";
+    match explanation.outliers.iter().find(own) {
+        Some(outlier) => assert!(outlier.blame.sentence.contains("computed"), "{outlier:?}"),
+        None => match punctual_testing::crowded() {
+            Some(crowd) => punctual_testing::skip!("{crowd}: a callback: {:?}", explanation.causes),
+            None => panic!("{:#?}", explanation.outliers),
+        },
+    }
+}

@@ -1,0 +1,255 @@
+//! Each rule of `lint` is found at its call site, and a correct loop violates none.
+
+#![allow(clippy::unwrap_used, clippy::print_stderr)]
+
+mod common;
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use common::{Place, signal, text};
+use punctual_model::{LintReport, LintSource, RuleResult, RuleState};
+
+/// A program of `fixtures/violate.c`, gone at the end.
+struct Program(Child);
+
+impl Program {
+    /// `None`: no compiler, or no right to real-time priority; that is said.
+    fn start(place: &Place, what: &[&str], flags: &[&str]) -> Option<Self> {
+        let program = build(place, flags)?;
+        let mut command = Command::new(&program);
+        let mut child = command.args(what).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        let stdout = child.stdout.take().unwrap();
+        BufReader::new(stdout).read_line(&mut line).unwrap();
+        if line != "ready\n" {
+            let status = child.wait().unwrap();
+            assert_eq!(status.code(), Some(77), "{status}");
+            punctual_testing::skip!("lint: no right to real-time priority or locked memory");
+            return None;
+        }
+        // Threads that have no such right end the program just after.
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        if let Some(status) = child.try_wait().unwrap() {
+            assert_eq!(status.code(), Some(77), "{status}");
+            punctual_testing::skip!("lint: no right to real-time priority");
+            return None;
+        }
+        Some(Self(child))
+    }
+
+    fn pid(&self) -> u32 {
+        self.0.id()
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn build(place: &Place, flags: &[&str]) -> Option<PathBuf> {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/violate.c");
+    let program = place.path("violate");
+    let output = Command::new("cc")
+        .args(["-O1", "-pthread", "-o"])
+        .args([&program, &source])
+        .args(flags)
+        .output();
+    match output {
+        Ok(output) if output.status.success() => Some(program),
+        Ok(output) => panic!("{}", text(&output.stderr)),
+        Err(error) => {
+            punctual_testing::skip!("lint: cc: {error}");
+            None
+        }
+    }
+}
+
+const FRAMES: &[&str] = &["-fno-omit-frame-pointer"];
+
+fn report(place: &Place, line: &str) -> (LintReport, Option<i32>) {
+    let output = place.run(line);
+    let stderr = text(&output.stderr);
+    assert!(!stderr.contains("panicked"), "{line}: {stderr}");
+    let report = serde_json::from_str(&text(&output.stdout));
+    (
+        report.unwrap_or_else(|e| panic!("{e}: {stderr}")),
+        output.status.code(),
+    )
+}
+
+/// Whether BPF programs watched; else that is said.
+fn has_bpf(report: &LintReport) -> bool {
+    let has = report.source == Some(LintSource::Bpf);
+    if !has {
+        punctual_testing::skip!("lint by BPF programs: {:?}", report.notes);
+    }
+    has
+}
+
+fn rule<'a>(report: &'a LintReport, id: &str) -> &'a RuleResult {
+    report.rules.iter().find(|rule| rule.id == id).unwrap()
+}
+
+/// Whether a thread violated a rule in a function.
+fn is_found(report: &LintReport, id: &str, thread: &str, function: &str) -> bool {
+    let named = |symbol: &Option<String>| {
+        let symbol = symbol.as_deref().unwrap_or_default();
+        symbol.split('+').next() == Some(function)
+    };
+    rule(report, id).violations.iter().any(|found| {
+        found.comm == thread
+            && (function.is_empty() || found.frames.iter().any(|frame| named(&frame.symbol)))
+    })
+}
+
+#[test]
+fn each_act_is_found_at_its_call_site() {
+    let place = Place::new();
+    let Some(program) = Program::start(&place, &["acts"], FRAMES) else {
+        return;
+    };
+    let sarif = place.path("lint.sarif");
+    let line = format!(
+        "lint --pid {} -D 2s --json --sarif {}",
+        program.pid(),
+        sarif.display()
+    );
+    let (report, code) = report(&place, &line);
+    if !has_bpf(&report) {
+        return;
+    }
+    assert_eq!(code, Some(3));
+    for (id, thread, function) in [
+        ("page-fault", "fault", "touches_new_page"),
+        ("sleep-relative", "relative", "sleeps_relative"),
+        ("sleep-clock", "realtime", "sleeps_on_realtime"),
+        ("futex-no-inheritance", "plain-lock", "locks_plainly"),
+        ("blocking-call", "pipe", "reads_pipe"),
+        ("woken-by-lower", "pipe", "writes_pipe"),
+        ("woken-by-lower", "plain-lock", "holds_plain"),
+        ("priority-inversion", "pi-lock", "locks_inheriting"),
+        ("memory-call", "memory", "asks_for_memory"),
+        ("signal", "signal", "gets_signal"),
+        ("migration", "migration", ""),
+    ] {
+        let found = rule(&report, id);
+        assert!(is_found(&report, id, thread, function), "{id}: {found:?}");
+    }
+    // What is right is no violation: the release, and a lock with inheritance.
+    for rule in &report.rules {
+        let fine = rule.violations.iter().find(|found| found.comm == "fine");
+        assert!(fine.is_none(), "{}: {fine:?}", rule.id);
+    }
+    assert!(!is_found(&report, "futex-no-inheritance", "pi-lock", ""));
+    assert!(!is_found(&report, "woken-by-lower", "pi-lock", ""));
+    let sarif: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(sarif).unwrap()).unwrap();
+    let results = sarif["runs"][0]["results"].as_array().unwrap();
+    let fault = results
+        .iter()
+        .find(|result| result["ruleId"] == "page-fault");
+    let fault = fault.unwrap();
+    assert_eq!(fault["kind"], "fail");
+    let at = &fault["locations"][0]["logicalLocations"][0]["fullyQualifiedName"];
+    assert!(at.as_str().unwrap().contains("touches_new_page"), "{at}");
+}
+
+#[test]
+fn a_correct_loop_violates_no_rule() {
+    let place = Place::new();
+    // PUNCTUAL_LINT_TIME=10m: the long run.
+    let time = std::env::var("PUNCTUAL_LINT_TIME").unwrap_or("2s".to_owned());
+    let Some(program) = Program::start(&place, &["correct", "700"], FRAMES) else {
+        return;
+    };
+    let line = format!("lint --pid {} -D {time} --json", program.pid());
+    let (report, code) = report(&place, &line);
+    if !has_bpf(&report) {
+        return;
+    }
+    for rule in &report.rules {
+        assert_eq!(rule.state, RuleState::Clean, "{rule:?}");
+    }
+    assert_eq!(code, Some(0));
+}
+
+#[test]
+fn states_are_judged() {
+    let place = Place::new();
+    let Some(program) = Program::start(&place, &["states"], FRAMES) else {
+        return;
+    };
+    let (report, code) = report(
+        &place,
+        &format!("lint --pid {} -D 1s --json", program.pid()),
+    );
+    assert_eq!(code, Some(3));
+    assert_eq!(
+        rule(&report, "memory-not-locked").state,
+        RuleState::Violated
+    );
+    assert_eq!(rule(&report, "no-runtime-limit").state, RuleState::Violated);
+    assert!(is_found(&report, "no-period", "spins", ""), "{report:?}");
+    assert!(is_found(&report, "priority-99", "priority-99", ""));
+    assert!(!is_found(&report, "priority-99", "spins", ""));
+    assert!(!is_found(&report, "no-period", "priority-99", ""));
+}
+
+#[test]
+fn a_target_that_cannot_be_watched_is_refused() {
+    let place = Place::new();
+    let own = std::process::id();
+    for (line, says) in [
+        ("lint --pid 4194300 -D 1s", "no process"),
+        ("lint --pid 2 -D 1s", "kernel"),
+        ("lint --comm no-such-name -D 1s", "no thread"),
+    ] {
+        let stderr = place.refused(line, 2);
+        assert!(stderr.contains(says), "{line}: {stderr}");
+    }
+    for line in [
+        "lint".to_owned(),
+        "lint --pid 0".to_owned(),
+        format!("lint --pid {own} -D 0s"),
+        format!("lint --pid {own} --comm x"),
+        format!("lint --pid {own} --json --sarif -"),
+    ] {
+        place.refused(&line, 2);
+    }
+}
+
+/// A program without real-time threads is not judged to be right.
+#[test]
+fn a_target_without_real_time_threads_is_unknown() {
+    let place = Place::new();
+    let (report, code) = report(
+        &place,
+        &format!("lint --pid {} -D 300ms --json", std::process::id()),
+    );
+    assert_eq!(code, Some(4));
+    assert_eq!(report.count(RuleState::Clean), 0, "{:?}", report.rules);
+    let why = rule(&report, "page-fault").unknown.as_deref().unwrap();
+    assert!(!why.is_empty());
+}
+
+#[test]
+fn it_ends_with_its_target() {
+    let place = Place::new();
+    let Some(program) = Program::start(&place, &["correct"], FRAMES) else {
+        return;
+    };
+    let line = format!("lint --pid {} -D 60s --json", program.pid());
+    let lint = place.spawn(&line);
+    std::thread::sleep(std::time::Duration::from_millis(1500));
+    signal(&program.0, "KILL");
+    // Not reaped: a zombie has ended, too.
+    let output = lint.wait_with_output().unwrap();
+    let report: LintReport = serde_json::from_str(&text(&output.stdout)).unwrap();
+    let said = report.notes.iter().any(|note| note.contains("had ended"));
+    assert!(said, "{:?}", report.notes);
+}

@@ -1,0 +1,297 @@
+//! Years of made-up runs: the trend, change points, notes, pictures, the monthly report.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::fs;
+
+use common::{Place, text};
+use jiff::{SignedDuration, Timestamp};
+use punctual_model::{
+    Completion, Fact, Histogram, Recording, RecordingId, SeriesEpoch, SignedNanos, Slot, SlotCause,
+    SlotState, testing,
+};
+use punctual_store::{Lease, Store};
+use serde_json::Value;
+
+/// Runs at 07:10 and 19:10 for 112 days.
+const RUNS: usize = 224;
+const CMDLINE: &str = "BOOT_IMAGE=/vmlinuz root=/dev/sda1 isolcpus=";
+const PARAMETER: &str = "processor.max_cstate=1";
+/// The runs with that parameter: two periods.
+const PERIODS: [std::ops::Range<usize>; 2] = [60..100, 150..190];
+
+/// Numbers that are the same in each test.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % end
+    }
+}
+
+fn when(run: usize) -> Timestamp {
+    let first: Timestamp = "2026-03-01T07:10:00Z".parse().unwrap();
+    first + SignedDuration::from_hours(12 * run as i64)
+}
+
+/// A run whose worst latencies lie below `worst_us`, with this command line.
+fn run(number: usize, worst_us: u64, command_line: &str) -> Recording {
+    let mut dice = Dice(number as u64 + 7);
+    let mut recording = testing::recording(1, 1);
+    recording.id = RecordingId::new();
+    recording.label = None;
+    recording.load.clear();
+    recording.started = when(number);
+    recording.host.hostname = Fact::known("lab".to_owned(), "test");
+    recording.host.kernel.command_line = Fact::known(command_line.to_owned(), "/proc/cmdline");
+    let mut histogram = Histogram::new();
+    for _ in 0..20_000 {
+        histogram.record(SignedNanos(4_000 + dice.below(3_000) as i64));
+    }
+    // A tail: about 40 periods of half the worst latency and more.
+    for _ in 0..30 + dice.below(20) {
+        let share = 50 + dice.below(50);
+        histogram.record(SignedNanos((worst_us * 10 * share) as i64));
+    }
+    recording.series.rows.clear();
+    recording.worst.clear();
+    let thread = &mut recording.threads[0];
+    thread.accounting.recorded = histogram.recorded();
+    thread.accounting.missed = 0;
+    thread.accounting.expected = histogram.recorded() + thread.accounting.warm_up;
+    thread.histogram = histogram;
+    thread.missed_histogram = None;
+    thread.open = None;
+    recording.verdict = recording.judge();
+    recording
+}
+
+fn keep(store: &Store, epoch: Option<&SeriesEpoch>, recording: &Recording) {
+    let mut running = recording.clone();
+    running.completion = Completion::Running;
+    for thread in &mut running.threads {
+        thread.histogram = Histogram::new();
+        thread.accounting = punctual_model::Accounting::default();
+    }
+    let writer = store.begin(&running, &Lease::default()).unwrap();
+    writer.finish(recording).unwrap();
+    if let Some(epoch) = epoch {
+        store.join_series(recording.id, epoch).unwrap();
+    }
+}
+
+fn planned(store: &Store) -> SeriesEpoch {
+    let definition = r#"{"probe":"timer","load":["cpu","disk"]}"#;
+    store
+        .put_series("machine", Some("lab"), "osadl", definition, when(0))
+        .unwrap()
+}
+
+/// The guide's own case.
+fn guide(place: &Place) -> Vec<Recording> {
+    let store = Store::open(&place.path("store.db")).unwrap();
+    let epoch = planned(&store);
+    let made: Vec<Recording> = (0..RUNS)
+        .map(
+            |number| match PERIODS.iter().any(|period| period.contains(&number)) {
+                true => run(number, 200, &format!("{CMDLINE} {PARAMETER}")),
+                false => run(number, 300, CMDLINE),
+            },
+        )
+        .collect();
+    for recording in &made {
+        keep(&store, Some(&epoch), recording);
+    }
+    let missed = Slot {
+        machine: "machine".to_owned(),
+        series: "osadl".to_owned(),
+        epoch: 1,
+        due: when(20) + SignedDuration::from_hours(3),
+        cause: SlotCause::At,
+        state: SlotState::Missed,
+        reason: Some("the machine was off".to_owned()),
+        recording: None,
+    };
+    store.add_slot(&epoch, &missed).unwrap();
+    made
+}
+
+fn json(place: &Place, line: &str, code: i32) -> Value {
+    let output = place.run(line);
+    let stderr = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{line}: {stderr}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+fn the_trend_names_the_parameter_at_each_change() {
+    let place = Place::new();
+    let made = guide(&place);
+    // The worst case is higher again since the second period: nobody has acknowledged it.
+    let trend = json(&place, "trend osadl --json", 3);
+    let group = &trend["groups"][0];
+    assert_eq!(group["load"], "cpu+disk");
+    assert_eq!(group["runs"].as_array().unwrap().len(), RUNS);
+    let changes = group["changes"].as_array().unwrap();
+    let tail: Vec<&Value> = changes
+        .iter()
+        .filter(|change| change["followed"] == "tail")
+        .collect();
+    let ends: Vec<usize> = PERIODS
+        .iter()
+        .flat_map(|period| [period.start, period.end])
+        .collect();
+    assert_eq!(tail.len(), ends.len(), "{tail:#?}");
+    for (number, (change, end)) in tail.iter().zip(ends).enumerate() {
+        assert_eq!(change["recording"], made[end].id.to_string(), "{change:#}");
+        let (what, other) = if number % 2 == 0 {
+            ("added", "removed")
+        } else {
+            ("removed", "added")
+        };
+        let facts = change["facts"].as_array().unwrap();
+        assert_eq!(facts.len(), 1, "{change:#}");
+        assert_eq!(facts[0]["fact"], "kernel.command_line");
+        assert_eq!(facts[0][what][0], PARAMETER);
+        assert!(facts[0][other].is_null());
+        assert_eq!(change["worse"], number % 2 == 1);
+        let [before, after] =
+            ["max_before_ns", "max_after_ns"].map(|key| change[key].as_u64().unwrap());
+        let lower = before.abs_diff(after);
+        assert!((80_000..120_000).contains(&lower), "{change:#}");
+    }
+    assert_eq!(trend["holes"].as_array().unwrap().len(), 1);
+    let shown = text(&place.run("trend osadl").stdout);
+    assert_eq!(
+        shown.matches(&format!("{PARAMETER} added")).count() >= 2,
+        true,
+        "{shown}"
+    );
+    assert!(shown.contains("the machine was off"), "{shown}");
+    pictures(&place);
+    monthly(&place);
+    decisions(&place);
+}
+
+fn pictures(place: &Place) {
+    for kind in ["surface", "heatmap", "trend"] {
+        place.done(&format!("plot osadl --kind {kind} -o {kind}.svg"));
+        place.done(&format!(
+            "plot osadl --kind {kind} -o {kind}.png --pixels 1"
+        ));
+        let svg = fs::read_to_string(place.path(&format!("{kind}.svg"))).unwrap();
+        assert!(svg.contains("osadl, cpu+disk"), "{kind}");
+        assert!(svg.len() < 900_000, "{kind}: {}", svg.len());
+    }
+}
+
+/// The monthly report in each form that shows a series.
+fn monthly(place: &Place) {
+    place.done("report --series osadl -o month.html");
+    let page = fs::read_to_string(place.path("month.html")).unwrap();
+    for what in [
+        "worse: since 2026-06-04",
+        PARAMETER,
+        "the machine was off",
+        "Causes",
+    ] {
+        assert!(page.contains(what), "{what}");
+    }
+    assert_eq!(page.matches("<svg").count(), 3);
+    assert!(
+        place
+            .done("report --series osadl -f markdown -o -")
+            .contains("Change points")
+    );
+    place.refused("report --series osadl -f junit -o -", 2);
+    place.refused("report last --since 30d -o -", 2);
+    place.refused("plot last --kind latency --group idle -o -", 2);
+    place.refused("plot osadl --kind surface --thread 0 -o -", 2);
+    place.refused("plot osadl --kind surface --group fire -o -", 2);
+}
+
+/// The worsening that stands is acknowledged with a reason, and reopened.
+fn decisions(place: &Place) {
+    let open = json(place, "changes list osadl --open --json", 0);
+    let id = open[0]["id"].as_str().unwrap().to_owned();
+    assert_eq!(open.as_array().unwrap().len(), 1, "{open:#}");
+    place.refused(&format!("changes reopen {id} mistaken"), 2);
+    place.refused("changes ack no-such known", 2);
+    place.done(&format!("changes ack {id} wanted --who ada"));
+    let trend = json(place, "trend --json", 0);
+    assert_eq!(trend["verdict"], "no_worsening");
+    assert!(
+        place
+            .done("changes list")
+            .contains("acknowledged by ada: wanted")
+    );
+    place.done(&format!("changes reopen {id} mistaken --series osadl"));
+    json(place, "trend osadl --json", 3);
+}
+
+#[test]
+fn a_label_makes_a_series() {
+    let place = Place::new();
+    let store = Store::open(&place.path("store.db")).unwrap();
+    for number in 0..6 {
+        let mut recording = run(number, 300, CMDLINE);
+        recording.label = Some("nightly".to_owned());
+        keep(&store, None, &recording);
+    }
+    // Six runs are too few: unknown is not fine.
+    let trend = json(&place, "trend nightly --json", 4);
+    assert_eq!(trend["verdict"], "not_judged");
+    assert_eq!(trend["groups"][0]["load"], "idle");
+    let shown = text(&place.run("trend nightly").stdout);
+    assert!(shown.contains("not judged: 6 runs"), "{shown}");
+    place.refused("trend unheard-of", 2);
+    place.refused("trend", 2);
+}
+
+#[test]
+fn notes_and_facts() {
+    let place = Place::new();
+    let store = Store::open(&place.path("store.db")).unwrap();
+    keep(&store, None, &run(1, 300, CMDLINE));
+    keep(
+        &store,
+        None,
+        &run(2, 200, &format!("{CMDLINE} {PARAMETER}")),
+    );
+    let differ = json(&place, "facts diff last~1 last --json", 0);
+    assert_eq!(differ["differences"][0]["added"][0], PARAMETER);
+    assert_eq!(
+        differ["differences"].as_array().unwrap().len(),
+        1,
+        "{differ:#}"
+    );
+    assert!(place.done("facts diff last~1 last").contains(PARAMETER));
+    assert!(
+        place
+            .done("facts diff last last")
+            .contains("no known difference")
+    );
+    place.done("note add --at 2026-11-03 replaced --who ada");
+    place.done("note add last slower");
+    place.refused("note add slower", 2);
+    place.refused("note add no-such-recording slower", 1);
+    let notes = json(&place, "note list --json", 0);
+    assert_eq!(notes[1]["text"], "replaced");
+    assert_eq!(notes[1]["author"], "ada");
+    let id = notes[1]["id"].as_str().unwrap();
+    place.done(&format!("note remove {id}"));
+    assert_eq!(
+        json(&place, "note list --json", 0)
+            .as_array()
+            .unwrap()
+            .len(),
+        1
+    );
+    place.refused("note remove nothing", 2);
+}

@@ -1,0 +1,31 @@
+//! Measurements by a plan, over years.
+//!
+//! **For:** the plan of a machine ([`read_plan`]), when its series are due, the service
+//! that measures them ([`Service`]), windows of watching all wake-ups, and the unit file.
+//! Each slot ends as a recording, or as a row that says why not.
+//!
+//! **Knows:** sessions, the store, calendars and clocks.
+//!
+//! **Must not know:** the terminal, how a report looks, what a trend is.
+
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
+mod clock;
+mod notify;
+mod plan;
+mod read;
+mod run;
+mod schedule;
+mod service;
+mod unit;
+mod watch;
+
+pub use clock::{Clock, SystemClock};
+pub use notify::Notify;
+pub use plan::{Keep, Plan, SeriesPlan};
+pub use read::{PlanError, read_plan};
+pub use run::SessionRunner;
+pub use schedule::{due_between, next_due};
+pub use service::{Machine, Runner, Service, SlotEnd, epoch_of};
+pub use unit::{UNIT_PATH, Unit, unit_file};
+pub use watch::{WATCH_SERIES, Watching};

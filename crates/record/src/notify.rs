@@ -1,0 +1,105 @@
+//! What systemd is told: sd_notify(3), by a datagram.
+
+use std::ffi::OsString;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::time::{Duration, Instant};
+
+/// The way to the service manager; where there is none, nothing is sent.
+#[derive(Debug, Default)]
+pub struct Notify {
+    socket: Option<UnixDatagram>,
+    /// How often it wants to hear that the service lives.
+    every: Option<Duration>,
+    said: Option<Instant>,
+}
+
+impl Notify {
+    /// By the variables `NOTIFY_SOCKET` and `WATCHDOG_USEC` of `env`.
+    pub fn of(env: &dyn Fn(&str) -> Option<OsString>) -> Self {
+        let socket = env("NOTIFY_SOCKET").and_then(|path| {
+            let address = match path.as_bytes().strip_prefix(b"@") {
+                Some(name) => SocketAddr::from_abstract_name(name),
+                None => SocketAddr::from_pathname(&path),
+            };
+            let socket = UnixDatagram::unbound().ok()?;
+            socket.connect_addr(&address.ok()?).ok()?;
+            Some(socket)
+        });
+        let timeout = env("WATCHDOG_USEC").and_then(|text| text.to_str()?.parse().ok());
+        Self {
+            socket,
+            every: timeout.map(|micros: u64| Duration::from_micros(micros / 3)),
+            said: None,
+        }
+    }
+
+    fn send(&self, text: &str) {
+        if let Some(socket) = &self.socket {
+            // A manager that is gone needs no answer.
+            let _ = socket.send(text.as_bytes());
+        }
+    }
+
+    /// The service is ready, and does this.
+    pub fn ready(&self, status: &str) {
+        self.send(&format!("READY=1\nSTATUS={}", one_line(status)));
+    }
+
+    /// What it does now.
+    pub fn status(&self, status: &str) {
+        self.send(&format!("STATUS={}", one_line(status)));
+    }
+
+    /// It ends.
+    pub fn stopping(&self) {
+        self.send("STOPPING=1");
+    }
+
+    /// It lives; to be called often.
+    pub fn alive(&mut self) {
+        let Some(every) = self.every else { return };
+        if self.said.is_none_or(|said| said.elapsed() >= every) {
+            self.said = Some(Instant::now());
+            self.send("WATCHDOG=1");
+        }
+    }
+}
+
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_sent_is_what_systemd_reads() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("notify");
+        let manager = UnixDatagram::bind(&path).unwrap();
+        let mut notify = Notify::of(&|name| match name {
+            "NOTIFY_SOCKET" => Some(path.clone().into()),
+            "WATCHDOG_USEC" => Some("30000000".into()),
+            _ => None,
+        });
+        let received = || {
+            let mut bytes = [0; 100];
+            let count = manager.recv(&mut bytes).unwrap();
+            String::from_utf8_lossy(&bytes[..count]).into_owned()
+        };
+        notify.ready("next:\nosadl");
+        assert_eq!(received(), "READY=1\nSTATUS=next: osadl");
+        notify.alive();
+        notify.alive();
+        notify.stopping();
+        assert_eq!(received(), "WATCHDOG=1");
+        assert_eq!(received(), "STOPPING=1");
+        // Without a manager nothing happens.
+        let mut none = Notify::of(&|_| None);
+        none.ready("");
+        none.alive();
+    }
+}

@@ -1,0 +1,418 @@
+//! Reads a plan; an error has line and column.
+
+use std::ops::Range;
+
+use jiff::civil::Time;
+use punctual_model::{Arguments, Nanos};
+use punctual_session::{PhaseRequest, can_be_explained};
+use toml::Spanned;
+use toml::de::{DeArray, DeTable, DeValue};
+
+use crate::plan::{Keep, Plan, SeriesPlan};
+
+/// A plan that does not read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{file}:{line}:{column}: {message}\n  {text}\n  {marker}")]
+pub struct PlanError {
+    /// The file as the caller named it.
+    pub file: String,
+    /// The line, from 1.
+    pub line: usize,
+    /// The column in characters, from 1.
+    pub column: usize,
+    /// What is wrong, and what to write.
+    pub message: String,
+    /// The line's text.
+    pub text: String,
+    /// A mark below the place.
+    pub marker: String,
+}
+
+/// The shortest interval and window: more often the service would measure itself.
+const SHORTEST: Nanos = Nanos::from_secs(1);
+
+/// The longest name of a series, in bytes.
+const LONGEST_NAME: usize = 100;
+
+type Value<'a> = Spanned<DeValue<'a>>;
+
+struct Reader<'a> {
+    file: &'a str,
+    text: &'a str,
+}
+
+/// Reads a plan from the text of a file.
+///
+/// # Errors
+/// The first thing that is wrong, with its place.
+pub fn read_plan(file: &str, text: &str) -> Result<Plan, PlanError> {
+    Reader { file, text }.plan()
+}
+
+impl Reader<'_> {
+    fn error(&self, span: Range<usize>, message: impl Into<String>) -> PlanError {
+        let mut start = span.start.min(self.text.len());
+        while !self.text.is_char_boundary(start) {
+            start -= 1;
+        }
+        let before = &self.text[..start];
+        let begins = before.rfind('\n').map_or(0, |place| place + 1);
+        let line = self.text[begins..].lines().next().unwrap_or_default();
+        let column = before[begins..].chars().count() + 1;
+        let marked = self.text.get(span).and_then(|part| part.lines().next());
+        let width = marked.map_or(1, |part| part.chars().count().max(1));
+        PlanError {
+            file: self.file.to_owned(),
+            line: before.matches('\n').count() + 1,
+            column,
+            message: message.into(),
+            text: line.to_owned(),
+            marker: format!("{}{}", " ".repeat(column - 1), "^".repeat(width)),
+        }
+    }
+
+    fn unknown(&self, span: Range<usize>, what: &str, known: &[&str]) -> PlanError {
+        let message = format!("there is no '{what}': one of {}", known.join(", "));
+        self.error(span, message)
+    }
+
+    fn plan(&self) -> Result<Plan, PlanError> {
+        let table = DeTable::parse(self.text).map_err(|error| {
+            let span = error.span().unwrap_or(0..0);
+            self.error(span, error.message())
+        })?;
+        let mut plan = Plan::default();
+        for (key, value) in table.get_ref() {
+            match (key.get_ref().as_ref(), value.get_ref()) {
+                ("series", DeValue::Array(list)) => plan.series = self.all_series(list)?,
+                ("series", _) => {
+                    let message = "a series begins with [[series]] on a line of its own";
+                    return Err(self.error(key.span(), message));
+                }
+                ("watch", DeValue::Table(table)) => {
+                    plan.window = Some(self.watch(key.span(), table)?)
+                }
+                ("keep", DeValue::Table(table)) => plan.keep = self.keep(table)?,
+                (name @ ("watch" | "keep"), _) => {
+                    let message = format!("this is a table: write [{name}] on a line of its own");
+                    return Err(self.error(key.span(), message));
+                }
+                (other, _) => {
+                    return Err(self.unknown(key.span(), other, &["series", "watch", "keep"]));
+                }
+            }
+        }
+        match plan.series.is_empty() && plan.window.is_none() {
+            true => Err(self.error(0..0, "nothing is planned: write [[series]] or [watch]")),
+            false => Ok(plan),
+        }
+    }
+
+    fn all_series(&self, list: &DeArray<'_>) -> Result<Vec<SeriesPlan>, PlanError> {
+        let mut all: Vec<SeriesPlan> = Vec::new();
+        for entry in list.iter() {
+            let DeValue::Table(table) = entry.get_ref() else {
+                return Err(self.error(entry.span(), "a series is a table: [[series]]"));
+            };
+            let series = self.series(entry.span(), table)?;
+            if all.iter().any(|other| other.name == series.name) {
+                let span = table.get("name").map_or(entry.span(), Spanned::span);
+                let message = format!("there are two series '{}'", series.name);
+                return Err(self.error(span, message));
+            }
+            all.push(series);
+        }
+        Ok(all)
+    }
+
+    fn series(&self, span: Range<usize>, table: &DeTable<'_>) -> Result<SeriesPlan, PlanError> {
+        let name = self.required(span.clone(), table, "name")?;
+        let name = self.name(name)?;
+        let probe = self.required(span.clone(), table, "probe")?;
+        let probe = punctual_probes::probe(self.word(probe)?)
+            .map_err(|error| self.error(probe.span(), error.to_string()))?;
+        let mut series = SeriesPlan {
+            name,
+            probe,
+            arguments: self.arguments(span.clone(), probe.parameters, table.get("parameters"))?,
+            phases: None,
+            duration: None,
+            cpus: None,
+            at: Vec::new(),
+            every: None,
+            after_boot: false,
+            after_kernel_change: false,
+            explain: None,
+            max_latency: None,
+            samples: false,
+            wait: SeriesPlan::WAIT,
+        };
+        for (key, value) in table {
+            self.series_key(&mut series, key.get_ref(), key.span(), value)?;
+        }
+        if let (Some(value), Some(_)) = (table.get("duration"), &series.phases) {
+            let message = "phases have their own lengths: leave duration or phases";
+            return Err(self.error(value.span(), message));
+        }
+        let events = series.after_boot || series.after_kernel_change;
+        match series.at.is_empty() && series.every.is_none() && !events {
+            true => Err(self.error(
+                span,
+                format!(
+                    "series '{}' is never due: give at, every or after",
+                    series.name
+                ),
+            )),
+            false => Ok(series),
+        }
+    }
+
+    fn series_key(
+        &self,
+        series: &mut SeriesPlan,
+        key: &str,
+        span: Range<usize>,
+        value: &Value<'_>,
+    ) -> Result<(), PlanError> {
+        let wrong = |message: String| self.error(value.span(), message);
+        match key {
+            "name" | "probe" | "parameters" => {}
+            "phases" => {
+                let text = self.word(value)?;
+                PhaseRequest::read_all(text).map_err(|error| wrong(error.to_string()))?;
+                series.phases = Some(text.to_owned());
+            }
+            "duration" => series.duration = Some(self.at_least(value, SHORTEST)?),
+            "cpus" => {
+                let cpus = self.word(value)?.parse();
+                series.cpus = Some(cpus.map_err(|error| wrong(format!("{error}")))?);
+            }
+            "at" => series.at = self.times(value)?,
+            "every" => series.every = Some(self.at_least(value, SHORTEST)?),
+            "after" => self.after(series, value)?,
+            "explain" => {
+                can_be_explained(series.probe).map_err(|error| wrong(error.to_string()))?;
+                series.explain = Some(self.at_least(value, Nanos(1))?);
+            }
+            "max_latency" => series.max_latency = Some(self.at_least(value, Nanos(1))?),
+            "samples" => {
+                let DeValue::Boolean(samples) = value.get_ref() else {
+                    return Err(wrong("samples is true or false".to_owned()));
+                };
+                series.samples = *samples;
+            }
+            "wait" => series.wait = self.duration(value)?,
+            other => {
+                const KNOWN: [&str; 13] = [
+                    "name",
+                    "probe",
+                    "parameters",
+                    "phases",
+                    "duration",
+                    "cpus",
+                    "at",
+                    "every",
+                    "after",
+                    "explain",
+                    "max_latency",
+                    "samples",
+                    "wait",
+                ];
+                return Err(self.unknown(span, other, &KNOWN));
+            }
+        }
+        Ok(())
+    }
+
+    fn name(&self, value: &Value<'_>) -> Result<String, PlanError> {
+        let name = self.word(value)?;
+        if name == crate::WATCH_SERIES {
+            let message = "this name is of the windows of [watch]: take another one";
+            return Err(self.error(value.span(), message));
+        }
+        let fits = name
+            .chars()
+            .all(|c| c.is_alphanumeric() || "-_.".contains(c));
+        match fits && !name.is_empty() && name.len() <= LONGEST_NAME {
+            true => Ok(name.to_owned()),
+            false => Err(self.error(
+                value.span(),
+                "a name has letters, digits, '-', '_' and '.', at most 100",
+            )),
+        }
+    }
+
+    fn arguments(
+        &self,
+        series: Range<usize>,
+        parameters: &'static [punctual_model::Parameter],
+        value: Option<&Value<'_>>,
+    ) -> Result<Arguments, PlanError> {
+        let mut given = Vec::new();
+        if let Some(value) = value {
+            let DeValue::Table(table) = value.get_ref() else {
+                let message = "parameters are a table: { interval = \"200us\" }";
+                return Err(self.error(value.span(), message));
+            };
+            for (key, value) in table {
+                let text = match value.get_ref() {
+                    DeValue::String(text) => text.to_string(),
+                    DeValue::Integer(number) => number.as_str().to_owned(),
+                    DeValue::Boolean(on) => on.to_string(),
+                    _ => {
+                        let message =
+                            "a parameter is a text in quotes, a whole number, true or false";
+                        return Err(self.error(value.span(), message));
+                    }
+                };
+                // Each for itself, so that the error has its place.
+                let name = key.get_ref().as_ref();
+                let place = match parameters.iter().any(|parameter| parameter.name == name) {
+                    true => value.span(),
+                    false => key.span(),
+                };
+                Arguments::check(parameters, [(name, text.as_str())])
+                    .map_err(|error| self.error(place, error.to_string()))?;
+                given.push((name.to_owned(), text));
+            }
+        }
+        let pairs = given
+            .iter()
+            .map(|(name, text)| (name.as_str(), text.as_str()));
+        let place = value.map_or(series, Spanned::span);
+        Arguments::check(parameters, pairs).map_err(|error| self.error(place, error.to_string()))
+    }
+
+    fn times(&self, value: &Value<'_>) -> Result<Vec<Time>, PlanError> {
+        let example = "times of day are a list: [\"07:10\", \"19:10\"]";
+        let mut times = Vec::new();
+        for value in self.list(value, example)? {
+            let text = self.word(value)?;
+            let time = text.parse::<Time>().map_err(|_| {
+                let message = format!("'{text}' is not a time of day: write for example 07:10");
+                self.error(value.span(), message)
+            })?;
+            times.push(time);
+        }
+        times.sort();
+        times.dedup();
+        Ok(times)
+    }
+
+    fn after(&self, series: &mut SeriesPlan, value: &Value<'_>) -> Result<(), PlanError> {
+        for value in self.list(value, "after is a list: [\"boot\", \"kernel-change\"]")? {
+            match self.word(value)? {
+                "boot" => series.after_boot = true,
+                "kernel-change" => series.after_kernel_change = true,
+                other => {
+                    return Err(self.unknown(value.span(), other, &["boot", "kernel-change"]));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn watch(&self, span: Range<usize>, table: &DeTable<'_>) -> Result<Nanos, PlanError> {
+        for (key, _) in table {
+            if key.get_ref() != "window" {
+                return Err(self.unknown(key.span(), key.get_ref(), &["window"]));
+            }
+        }
+        let window = self.at_least(self.required(span.clone(), table, "window")?, SHORTEST)?;
+        match window > Nanos::from_secs(24 * 3600) {
+            true => Err(self.error(span, "a window is at most 24 h long")),
+            false => Ok(window),
+        }
+    }
+
+    fn keep(&self, table: &DeTable<'_>) -> Result<Keep, PlanError> {
+        let mut keep = Keep::default();
+        for (key, value) in table {
+            match key.get_ref().as_ref() {
+                "samples" => keep.samples = Some(self.duration(value)?),
+                "traces" => keep.traces = Some(self.duration(value)?),
+                "rows" => keep.rows = Some(self.duration(value)?),
+                "size" => keep.size = Some(self.size(value)?),
+                other => {
+                    let known = ["samples", "traces", "rows", "size"];
+                    return Err(self.unknown(key.span(), other, &known));
+                }
+            }
+        }
+        Ok(keep)
+    }
+
+    fn size(&self, value: &Value<'_>) -> Result<u64, PlanError> {
+        let text = self.word(value)?;
+        let units = [("TB", 40), ("GB", 30), ("MB", 20), ("kB", 10)];
+        let read = units.iter().find_map(|(unit, shift)| {
+            let number: u64 = text.strip_suffix(unit)?.trim().parse().ok()?;
+            number.checked_mul(1 << shift)
+        });
+        read.filter(|bytes| *bytes >= 1 << 20).ok_or_else(|| {
+            let message =
+                format!("'{text}' is not a size: write for example 500MB or 2GB, at least 1MB");
+            self.error(value.span(), message)
+        })
+    }
+
+    fn required<'t, 'd>(
+        &self,
+        span: Range<usize>,
+        table: &'t DeTable<'d>,
+        key: &str,
+    ) -> Result<&'t Value<'d>, PlanError> {
+        table
+            .get(key)
+            .ok_or_else(|| self.error(span, format!("'{key}' is missing here")))
+    }
+
+    fn word<'v>(&self, value: &'v Value<'_>) -> Result<&'v str, PlanError> {
+        match value.get_ref() {
+            DeValue::String(text) => Ok(text),
+            _ => Err(self.error(value.span(), "this is a text in quotes")),
+        }
+    }
+
+    fn list<'v, 'd>(
+        &self,
+        value: &'v Value<'d>,
+        example: &str,
+    ) -> Result<impl Iterator<Item = &'v Value<'d>>, PlanError> {
+        match value.get_ref() {
+            DeValue::Array(list) => Ok(list.iter()),
+            _ => Err(self.error(value.span(), example)),
+        }
+    }
+
+    fn at_least(&self, value: &Value<'_>, least: Nanos) -> Result<Nanos, PlanError> {
+        let length = self.duration(value)?;
+        match length < least {
+            true => Err(self.error(
+                value.span(),
+                format!("{length} is too short: at least {least}"),
+            )),
+            false => Ok(length),
+        }
+    }
+
+    /// A duration; years have 365 days, weeks seven.
+    fn duration(&self, value: &Value<'_>) -> Result<Nanos, PlanError> {
+        const DAY: u64 = 24 * 3600;
+        let text = self.word(value)?;
+        let long = [("y", 365 * DAY), ("w", 7 * DAY), ("d", DAY)];
+        let read = long.iter().find_map(|(unit, seconds)| {
+            let number: u64 = text.strip_suffix(unit)?.trim().parse().ok()?;
+            let seconds = number.checked_mul(*seconds)?;
+            seconds.checked_mul(1_000_000_000).map(Nanos)
+        });
+        match read {
+            Some(length) => Ok(length),
+            None => text
+                .parse()
+                .map_err(|error: punctual_model::DurationError| {
+                    self.error(value.span(), error.to_string())
+                }),
+        }
+    }
+}

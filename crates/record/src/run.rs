@@ -1,0 +1,167 @@
+//! Measures a slot: a session whose recording belongs to the slot from its start on.
+
+use std::cell::RefCell;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+
+use punctual_host::Host;
+use punctual_loads::LoadRequest;
+use punctual_model::{Completion, Recording, RecordingId, SeriesEpoch, Slot, SlotState};
+use punctual_session::{RecordingSink, Session, SessionError, Snapshot, Watcher};
+use punctual_store::{Lease, Store, StoreError, Writer};
+
+use crate::notify::Notify;
+use crate::plan::SeriesPlan;
+use crate::service::{Runner, STOPPED, SlotEnd};
+
+/// Measures slots on this machine.
+pub struct SessionRunner<'a> {
+    /// Where recordings go.
+    pub store: &'a Store,
+    /// The machine.
+    pub host: &'a Host,
+    /// The journal of settings; `None`: no setting can be changed.
+    pub journal: Option<PathBuf>,
+    /// As in [`punctual_session::Request::partner`].
+    pub partner: Option<Vec<OsString>>,
+    /// Makes a load run in a process of its own.
+    pub place: &'a dyn Fn(LoadRequest) -> LoadRequest,
+    /// The command line of the program.
+    pub command_line: Vec<String>,
+    /// Set to end a run.
+    pub stop: &'a AtomicBool,
+    /// The service manager.
+    pub notify: Notify,
+    /// Lines for the log.
+    pub log: &'a mut dyn FnMut(&str),
+}
+
+impl SessionRunner<'_> {
+    fn session(&self, series: &SeriesPlan) -> Result<Session, SessionError> {
+        let unfit = |error: punctual_session::PhaseError| SessionError::Unfit(error.to_string());
+        let mut request = series.request().map_err(unfit)?;
+        for phase in &mut request.phases {
+            phase.loads = phase.loads.drain(..).map(self.place).collect();
+        }
+        request.journal.clone_from(&self.journal);
+        request.partner.clone_from(&self.partner);
+        request.command_line.clone_from(&self.command_line);
+        Session::prepare(request, self.host.clone())
+    }
+}
+
+impl Runner for SessionRunner<'_> {
+    fn run(&mut self, series: &SeriesPlan, epoch: &SeriesEpoch, slot: &Slot) -> SlotEnd {
+        let session = match self.session(series) {
+            Ok(session) => session,
+            Err(error) => return ended(SlotState::Refused, error.to_string(), None),
+        };
+        self.notify
+            .status(&format!("measuring series {}", series.name));
+        let sink = SlotSink {
+            store: self.store,
+            epoch,
+            slot: RefCell::new(slot.clone()),
+        };
+        let mut view = Alive(&mut self.notify);
+        let outcome = session.run(Some(&sink), &mut view, self.stop);
+        let recording = sink.slot.into_inner().recording;
+        self.notify.status("waiting for the next slot");
+        match outcome {
+            Err(error) => {
+                let state = match recording {
+                    Some(_) => SlotState::Failed,
+                    None => SlotState::Refused,
+                };
+                ended(state, error.to_string(), recording)
+            }
+            Ok(outcome) => match (outcome.store_error, outcome.recording.completion) {
+                (Some(error), _) => ended(
+                    SlotState::Failed,
+                    format!("the recording could not be kept whole: {error}"),
+                    recording,
+                ),
+                (None, Completion::Stopped) => {
+                    ended(SlotState::Interrupted, STOPPED.to_owned(), recording)
+                }
+                (None, _) => SlotEnd {
+                    state: SlotState::Recorded,
+                    reason: failed_load(&outcome.recording),
+                    recording,
+                },
+            },
+        }
+    }
+
+    fn say(&mut self, text: &str) {
+        (self.log)(text);
+    }
+
+    fn turn(&mut self) {
+        self.notify.alive();
+    }
+}
+
+/// What is void of a recording that came to its end.
+fn failed_load(recording: &Recording) -> Option<String> {
+    let failed = recording.load.iter().find(|load| load.failed)?;
+    Some(format!("load {} failed", failed.name))
+}
+
+fn ended(state: SlotState, reason: String, recording: Option<RecordingId>) -> SlotEnd {
+    SlotEnd {
+        state,
+        reason: Some(reason),
+        recording,
+    }
+}
+
+/// Notes the recording in the slot before it begins: whoever is killed afterwards leaves
+/// a slot that names it.
+struct SlotSink<'a> {
+    store: &'a Store,
+    epoch: &'a SeriesEpoch,
+    slot: RefCell<Slot>,
+}
+
+impl RecordingSink for SlotSink<'_> {
+    fn begin(&self, recording: &Recording, lease: &Lease) -> Result<Writer, StoreError> {
+        let mut slot = self.slot.borrow_mut();
+        let noted = Slot {
+            recording: Some(recording.id),
+            ..slot.clone()
+        };
+        self.store.set_slot(self.epoch, &noted)?;
+        let writer = self.store.begin(recording, lease)?;
+        *slot = noted;
+        self.store.join_series(recording.id, self.epoch)?;
+        Ok(writer)
+    }
+
+    fn delete(&self, id: RecordingId) -> Result<(), StoreError> {
+        self.slot.borrow_mut().recording = None;
+        self.store.delete(id)
+    }
+
+    fn comes_first(&self) -> bool {
+        true
+    }
+}
+
+/// Tells the service manager that a run goes on.
+struct Alive<'a>(&'a mut Notify);
+
+impl Watcher for Alive<'_> {
+    fn begin(&mut self, _: &Recording) {
+        self.0.alive();
+    }
+
+    fn progress(&mut self, _: &Snapshot) {
+        self.0.alive();
+    }
+
+    fn end(&mut self) {
+        self.0.alive();
+    }
+}

@@ -1,0 +1,110 @@
+//! When a series is due.
+
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
+use jiff::{Timestamp, ToSpan};
+use punctual_model::SlotCause;
+
+use crate::plan::SeriesPlan;
+
+/// The most due times of a series that are listed at once: a clock that was wrong by
+/// decades must not make millions of rows.
+pub(crate) const MOST: usize = 10_000;
+
+/// The due times after `from` up to `to`, with it, rising; each time once. Of more than
+/// [`MOST`] the latest, and whether some are left out.
+///
+/// A time of day that summer time leaves out is due when the clock has gone forward; one
+/// that comes twice is due the first time.
+pub fn due_between(
+    series: &SeriesPlan,
+    from: Timestamp,
+    to: Timestamp,
+    zone: &TimeZone,
+) -> (Vec<(Timestamp, SlotCause)>, bool) {
+    if to <= from {
+        return (Vec::new(), false);
+    }
+    let mut all = Vec::new();
+    let mut cut = at_times(series, from, to, zone, &mut all);
+    cut |= at_intervals(series, from, to, &mut all);
+    all.sort_by_key(|(due, _)| *due);
+    all.dedup_by_key(|(due, _)| *due);
+    let surplus = all.len().saturating_sub(MOST);
+    all.drain(..surplus);
+    (all, cut || surplus > 0)
+}
+
+fn at_times(
+    series: &SeriesPlan,
+    from: Timestamp,
+    to: Timestamp,
+    zone: &TimeZone,
+    all: &mut Vec<(Timestamp, SlotCause)>,
+) -> bool {
+    if series.at.is_empty() {
+        return false;
+    }
+    let date_of = |time: Timestamp| time.to_zoned(zone.clone()).date();
+    // A day more on both sides: zones move dates.
+    let (mut day, mut left) = (next(date_of(to)), MOST + 2);
+    let first = date_of(from).yesterday().unwrap_or(Date::MIN);
+    while day >= first && left > 0 {
+        left -= 1;
+        for time in &series.at {
+            let due = day.to_datetime(*time).to_zoned(zone.clone());
+            let due = due.map(|due| due.timestamp());
+            all.extend(
+                due.ok()
+                    .filter(|due| *due > from && *due <= to)
+                    .map(|due| (due, SlotCause::At)),
+            );
+        }
+        match day.yesterday() {
+            Ok(before) => day = before,
+            Err(_) => break,
+        }
+    }
+    left == 0
+}
+
+fn next(day: Date) -> Date {
+    day.checked_add(1.day()).unwrap_or(Date::MAX)
+}
+
+fn at_intervals(
+    series: &SeriesPlan,
+    from: Timestamp,
+    to: Timestamp,
+    all: &mut Vec<(Timestamp, SlotCause)>,
+) -> bool {
+    let Some(every) = series.every else {
+        return false;
+    };
+    let every = i128::from(every.0.max(1));
+    let last = to.as_nanosecond().div_euclid(every);
+    let first = from.as_nanosecond().div_euclid(every) + 1;
+    let kept = first.max(last - MOST as i128);
+    let times = (kept..=last).filter_map(|number| {
+        let due = Timestamp::from_nanosecond(number * every).ok()?;
+        Some((due, SlotCause::Every))
+    });
+    all.extend(times);
+    kept > first
+}
+
+/// The next due time after `from`; `None` where it has no times, or none within four
+/// hundred days.
+pub fn next_due(series: &SeriesPlan, from: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
+    let every = series.every.map(|every| {
+        let every = i128::from(every.0.max(1));
+        (from.as_nanosecond().div_euclid(every) + 1) * every
+    });
+    let every = every.and_then(|ns| Timestamp::from_nanosecond(ns).ok());
+    // A time of day comes within two days, also where a date is left out.
+    let ahead = from.checked_add(72.hours()).ok()?;
+    let mut times = Vec::new();
+    at_times(series, from, ahead, zone, &mut times);
+    let at = times.into_iter().map(|(due, _)| due).min();
+    every.into_iter().chain(at).min()
+}

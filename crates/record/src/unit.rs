@@ -1,0 +1,89 @@
+//! The unit file of the service.
+
+use punctual_model::CpuSet;
+
+/// Where a unit file of an administrator belongs: systemd.unit(5).
+pub const UNIT_PATH: &str = "/etc/systemd/system/punctual-record.service";
+
+/// What stands in it.
+#[derive(Clone, Debug)]
+pub struct Unit<'a> {
+    /// The program, from the root on.
+    pub program: &'a str,
+    /// The plan, from the root on.
+    pub plan: &'a str,
+    /// The store, from the root on.
+    pub store: &'a str,
+    /// The folder of the store.
+    pub folder: &'a str,
+    /// CPUs that are measured by no series: the service itself runs there. `None`: all
+    /// are.
+    pub housekeeping: Option<&'a CpuSet>,
+}
+
+/// systemd reads `%` as a specifier, and words apart at spaces.
+fn quoted(text: &str) -> String {
+    let escaped = text.replace('\\', "\\\\").replace('"', "\\\"");
+    format!("\"{}\"", escaped.replace('%', "%%").replace('$', "$$"))
+}
+
+/// The unit file.
+pub fn unit_file(unit: &Unit<'_>) -> String {
+    let affinity = match unit.housekeeping {
+        Some(cpus) => format!(
+            "# Housekeeping CPUs. Measuring threads set their own affinity.\nCPUAffinity={cpus}\n"
+        ),
+        None => {
+            "# Every CPU is measured: none is left for housekeeping.\n#CPUAffinity=\n".to_owned()
+        }
+    };
+    let (program, plan) = (quoted(unit.program), quoted(unit.plan));
+    let (store, folder) = (quoted(unit.store), quoted(unit.folder));
+    format!(
+        "\
+[Unit]
+Description=Latency measurements on a plan
+Documentation=man:punctual-record(1)
+After=time-sync.target local-fs.target
+
+[Service]
+Type=notify
+ExecStart={program} --store {store} record run --plan {plan}
+WatchdogSec=180
+Restart=on-failure
+RestartSec=10
+# A run ends as interrupted; loads need a moment to end.
+KillSignal=SIGTERM
+KillMode=mixed
+TimeoutStopSec=60
+
+# The service has no real-time policy; its measuring threads have.
+CPUSchedulingPolicy=other
+RestrictRealtime=no
+LimitRTPRIO=99
+LimitMEMLOCK=infinity
+{affinity}
+# tracefs is readable for root only: CAP_DAC_READ_SEARCH.
+AmbientCapabilities=CAP_SYS_NICE CAP_IPC_LOCK CAP_BPF CAP_PERFMON CAP_DAC_READ_SEARCH
+NoNewPrivileges=yes
+UMask=0077
+RuntimeDirectory=punctual
+RuntimeDirectoryPreserve=yes
+RuntimeDirectoryMode=0755
+ProtectSystem=strict
+ReadWritePaths={folder}
+ProtectHome=read-only
+PrivateTmp=yes
+ProtectClock=yes
+ProtectHostname=yes
+RestrictSUIDSGID=yes
+LockPersonality=yes
+SystemCallArchitectures=native
+# Not PrivateDevices: it hides /dev/cpu_dma_latency.
+# Not ProtectKernelTunables: it makes tracefs read-only.
+
+[Install]
+WantedBy=multi-user.target
+"
+    )
+}

@@ -1,0 +1,202 @@
+//! Windows of watching all wake-ups, one after the other: counted by programs in the
+//! kernel, never from trace events, which would cost each wake-up more.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use punctual_model::{
+    Nanos, PriorityClass, SeriesEpoch, Slot, SlotCause, SlotState, WaitHistogram, WakeWindow,
+    Wakeups,
+};
+use punctual_store::{Store, StoreError};
+use punctual_trace::{WakeupWatch, WatchAsk};
+use serde_json::json;
+
+use crate::clock::Clock;
+use crate::service::Machine;
+
+/// Longest waits that are kept of each window.
+const WORST: usize = 8;
+
+/// How soon the end of a window is seen, where a user asks for it.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// The name of the series of windows.
+pub const WATCH_SERIES: &str = "watch";
+
+/// What watches.
+pub struct Watching<'a> {
+    /// Where windows go.
+    pub store: &'a Store,
+    /// The machine.
+    pub machine: &'a Machine,
+    /// How long a window is; they begin at multiples of it.
+    pub window: Nanos,
+    /// The largest number that a thread can have.
+    pub pid_max: u32,
+    /// The clocks.
+    pub clock: &'a dyn Clock,
+    /// Set to end.
+    pub stop: &'a AtomicBool,
+    /// Set to end the current window at once; cleared then.
+    pub close: &'a AtomicBool,
+}
+
+impl Watching<'_> {
+    /// Watches until `stop` is set. A window that cannot be watched is a slot with the
+    /// reason. What changes goes to `log`.
+    pub fn watch(&self, log: &mut dyn FnMut(&str)) {
+        let mut said = String::new();
+        while !self.stop.load(Ordering::Relaxed) {
+            let start = self.clock.now();
+            let result = match self.one(start) {
+                Ok(None) => String::new(),
+                Ok(Some(refused)) => {
+                    let kept = self.refuse(start, &refused);
+                    self.wait_for_end(start);
+                    kept.map_or_else(|error| error.to_string(), |()| refused)
+                }
+                Err(error) => {
+                    self.wait_for_end(start);
+                    error.to_string()
+                }
+            };
+            if result != said && !result.is_empty() {
+                log(&format!("{WATCH_SERIES}: {result}"));
+            }
+            said = result;
+        }
+    }
+
+    /// One window; the reason where it cannot be watched.
+    fn one(&self, start: Timestamp) -> Result<Option<String>, StoreError> {
+        let began = self.clock.since_boot();
+        let watch = WakeupWatch::by_programs(WatchAsk {
+            by_comm: false,
+            real_time_only: false,
+            pid_max: self.pid_max,
+            worst: WORST,
+        });
+        let mut watch = match watch {
+            Ok(watch) => watch,
+            Err(error) => return Ok(Some(error.to_string())),
+        };
+        self.wait_for_end(start);
+        let seen = watch.read();
+        let length = self.clock.since_boot().saturating_sub(began);
+        // The programs end with their descriptors in any case.
+        let stopped = watch.stop().map_err(|error| error.to_string());
+        match (seen, stopped) {
+            (Err(error), _) => Ok(Some(error.to_string())),
+            (Ok(seen), stopped) => {
+                let window = window_of(&self.machine.id, start, length, &seen);
+                self.store.add_wake_window(&window)?;
+                Ok(stopped.err())
+            }
+        }
+    }
+
+    /// Waits for the end of the window that `start` is in.
+    fn wait_for_end(&self, start: Timestamp) {
+        let window = i128::from(self.window.0.max(1));
+        let end = (start.as_nanosecond().div_euclid(window) + 1) * window;
+        while !self.stop.load(Ordering::Relaxed) && !self.close.swap(false, Ordering::Relaxed) {
+            let now = self.clock.now().as_nanosecond();
+            // A clock that was set back must not make a window of hours.
+            if now >= end || now < start.as_nanosecond() {
+                return;
+            }
+            let left = Duration::from_nanos(u64::try_from(end - now).unwrap_or_default());
+            self.clock.wait(left.min(LOOK), self.stop);
+        }
+    }
+
+    fn refuse(&self, start: Timestamp, reason: &str) -> Result<(), StoreError> {
+        let definition = json!({"window_ns": self.window}).to_string();
+        let epoch: SeriesEpoch = self.store.put_series(
+            &self.machine.id,
+            self.machine.host.as_deref(),
+            WATCH_SERIES,
+            &definition,
+            start,
+        )?;
+        let slot = Slot {
+            machine: epoch.machine.clone(),
+            series: epoch.name.clone(),
+            epoch: epoch.epoch,
+            due: start,
+            cause: SlotCause::Watch,
+            state: SlotState::Refused,
+            reason: Some(reason.to_owned()),
+            recording: None,
+        };
+        self.store.add_slot(&epoch, &slot).map(drop)
+    }
+}
+
+/// The window that `seen` is of.
+fn window_of(machine: &str, start: Timestamp, length: Nanos, seen: &Wakeups) -> WakeWindow {
+    let (mut real_time, mut ordinary) = (WaitHistogram::new(), WaitHistogram::new());
+    for row in &seen.rows {
+        match row.class {
+            PriorityClass::Deadline | PriorityClass::RealTime => real_time.merge(&row.waits),
+            PriorityClass::Fair | PriorityClass::Idle => ordinary.merge(&row.waits),
+        }
+    }
+    WakeWindow {
+        machine: machine.to_owned(),
+        start,
+        length_ns: length,
+        real_time,
+        ordinary,
+        worst: seen.worst.clone(),
+        lost: seen.lost.saturating_add(seen.events_lost),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use punctual_model::{WakeupRow, WakeupSource};
+
+    #[test]
+    fn a_window_sums_real_time_and_ordinary_threads_up() {
+        let row = |cpu, class, wait| {
+            let mut waits = WaitHistogram::new();
+            waits.record(Nanos(wait));
+            WakeupRow {
+                cpu,
+                class,
+                comm: None,
+                waits,
+            }
+        };
+        let seen = Wakeups {
+            source: WakeupSource::Bpf,
+            not_bpf: None,
+            elapsed_ns: Nanos(1),
+            rows: vec![
+                row(0, PriorityClass::Deadline, 10),
+                row(1, PriorityClass::RealTime, 30),
+                row(0, PriorityClass::Fair, 500),
+                row(1, PriorityClass::Idle, 700),
+            ],
+            worst: Vec::new(),
+            open: Vec::new(),
+            lost: 2,
+            unnamed: 0,
+            events_lost: 0,
+        };
+        let window = window_of("m", Timestamp::UNIX_EPOCH, Nanos(9), &seen);
+        assert_eq!(
+            (window.real_time.count, window.real_time.max_ns),
+            (2, Nanos(30))
+        );
+        assert_eq!(
+            (window.ordinary.count, window.ordinary.max_ns),
+            (2, Nanos(700))
+        );
+        assert_eq!((window.lost, window.length_ns), (2, Nanos(9)));
+    }
+}

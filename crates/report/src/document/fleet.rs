@@ -1,0 +1,185 @@
+//! Machines of a collector, and its lists: what the dashboard shows.
+
+use jiff::Timestamp;
+use punctual_model::{Nanos, grouped};
+
+use super::table::{Cell, Column, Row, Table};
+use super::{Block, Document, Field, Section, Tone};
+use crate::figures;
+
+/// The state of a machine, the worst first: the order of the overview.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum MachineState {
+    /// Its newest recording broke its requirement.
+    Broken,
+    /// A change to the worse that nobody has acknowledged.
+    Worse,
+    /// Nothing was received for too long.
+    Silent,
+    /// Its newest recording does not prove its requirement, or was interrupted.
+    NotProven,
+    /// It is enrolled, and nothing was ever received.
+    NeverMeasured,
+    /// Its newest recording has no requirement, so that nothing is judged.
+    NotJudged,
+    /// Its newest recording held its requirement.
+    Held,
+}
+
+impl MachineState {
+    /// All of them, the worst first.
+    pub const ALL: [Self; 7] = [
+        Self::Broken,
+        Self::Worse,
+        Self::Silent,
+        Self::NotProven,
+        Self::NeverMeasured,
+        Self::NotJudged,
+        Self::Held,
+    ];
+
+    /// Its name in URLs and JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Broken => "broken",
+            Self::Worse => "worse",
+            Self::Silent => "silent",
+            Self::NotProven => "not-proven",
+            Self::NeverMeasured => "never-measured",
+            Self::NotJudged => "no-requirement",
+            Self::Held => "held",
+        }
+    }
+
+    /// Its name on a page.
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::Broken => "✗ broken",
+            Self::Worse => "✗ worse",
+            Self::Silent => "! silent",
+            Self::NotProven => "? not proven",
+            Self::NeverMeasured => "? never measured",
+            Self::NotJudged => "no requirement",
+            Self::Held => "✓ held",
+        }
+    }
+
+    /// What it means.
+    pub const fn tone(self) -> Tone {
+        match self {
+            Self::Broken | Self::Worse => Tone::Bad,
+            Self::Silent | Self::NotProven | Self::NeverMeasured => Tone::Warning,
+            Self::NotJudged => Tone::Plain,
+            Self::Held => Tone::Good,
+        }
+    }
+}
+
+/// A line of the overview.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MachineRow {
+    /// The name of the machine.
+    pub name: String,
+    /// Where a server shows more of it.
+    pub path: String,
+    /// Its state.
+    pub state: MachineState,
+    /// When something of it was last received.
+    pub last_seen: Option<Timestamp>,
+    /// Recordings of it.
+    pub recordings: u64,
+    /// Of its newest recording: what was measured, its path, p99 and maximum.
+    pub latest: Option<(String, String, Option<Nanos>, Option<Nanos>)>,
+}
+
+/// A time as a list shows it: minutes, UTC.
+fn minutes(time: Option<Timestamp>) -> String {
+    time.map_or_else(
+        || "never".to_owned(),
+        |time| figures::wall(time, 0).chars().take(16).collect(),
+    )
+}
+
+/// Machines, a line each, in the order given.
+pub fn machines(rows: &[MachineRow]) -> Block {
+    if rows.is_empty() {
+        return Block::text("no machines");
+    }
+    let columns = vec![
+        Column::left("machine"),
+        Column::left("state"),
+        Column::left("last seen (UTC)"),
+        Column::left("newest recording"),
+        Column::right("p99"),
+        Column::right("max"),
+        Column::right("recordings"),
+    ];
+    let row = |row: &MachineRow| {
+        let (headline, path, p99, max) = row.latest.clone().unwrap_or_default();
+        let name = match row.name.as_str() {
+            "" => "(no name)",
+            name => name,
+        };
+        Row::new([
+            Cell {
+                path: Some(row.path.clone()),
+                ..name.into()
+            },
+            Cell {
+                badge: true,
+                ..Cell::from(row.state.title()).tone(row.state.tone())
+            },
+            minutes(row.last_seen).into(),
+            Cell {
+                path: (!path.is_empty()).then_some(path),
+                ..figures::text_or_dash(Some(headline).filter(|text| !text.is_empty())).into()
+            },
+            figures::or_dash(p99).into(),
+            figures::or_dash(max).into(),
+            grouped(row.recordings).into(),
+        ])
+    };
+    Block::Table(Table::new(columns, rows.iter().map(row).collect()))
+}
+
+/// One machine: its state and what is known of its hardware and system.
+pub fn machine(row: &MachineRow, facts: Option<&punctual_model::HostFacts>) -> Document {
+    let mut fields = vec![
+        Field::toned("state", row.state.tone(), row.state.title()),
+        Field::new("last seen (UTC)", minutes(row.last_seen)),
+        Field::new("recordings", grouped(row.recordings)),
+    ];
+    if let Some(host) = facts {
+        let known = |value: Option<String>| figures::text_or_dash(value);
+        let kernel = &host.kernel;
+        let rt = match kernel.preempt_rt.get() {
+            Some(true) => ", PREEMPT_RT",
+            _ => "",
+        };
+        let release = kernel.release.get().map(|release| format!("{release}{rt}"));
+        let processor = &host.processor;
+        fields.extend([
+            Field::new("host name", known(host.hostname.get().cloned())),
+            Field::new("processor", known(processor.model.get().cloned())),
+            Field::new(
+                "CPUs online",
+                known(processor.online.get().map(|cpus| cpus.to_string())),
+            ),
+            Field::new(
+                "CPUs isolated",
+                known(processor.isolated.get().map(|cpus| cpus.to_string())),
+            ),
+            Field::new("microcode", known(processor.microcode.get().cloned())),
+            Field::new("kernel", known(release)),
+            Field::new("command line", known(kernel.command_line.get().cloned())),
+            Field::new("clock source", known(host.clock.source.get().cloned())),
+            Field::new("distribution", known(host.distribution.name.get().cloned())),
+            Field::new("fingerprint", host.fingerprint.clone()),
+        ]);
+    }
+    Document {
+        title: row.name.clone(),
+        sections: vec![Section::new(vec![Block::Fields(fields)])],
+        ..Document::default()
+    }
+}

@@ -1,0 +1,146 @@
+//! The jobs of an application's threads: what releases them, how long each takes.
+
+use punctual_model::{
+    Histogram, Jobs, Nanos, Recording, ReleaseChoice, ReleaseWait, ThreadJobs, grouped,
+};
+
+use super::table::{Column, Fold, Row, Table};
+use super::{Block, Medium, Section};
+use crate::figures;
+
+/// So many threads are listed on a terminal.
+const THREADS: usize = 40;
+
+/// The release wait and the execution times of each thread; where none was found, its
+/// waits.
+pub(super) fn of(recording: &Recording) -> Vec<Section> {
+    let jobs = recording
+        .explanation
+        .as_ref()
+        .and_then(|all| all.jobs.as_ref());
+    let Some(jobs) = jobs else {
+        return Vec::new();
+    };
+    let mut sections = vec![released(recording, jobs)];
+    let without: Vec<&ThreadJobs> = (jobs.threads.iter())
+        .filter(|one| one.release.is_none() && !one.places.is_empty())
+        .collect();
+    if !without.is_empty() {
+        let table = Block::Table(waits(recording, &without));
+        sections.push(
+            Section::new(vec![table])
+                .heading(Medium::Both, "Waits of threads without a release wait"),
+        );
+    }
+    sections
+}
+
+fn released(recording: &Recording, jobs: &Jobs) -> Section {
+    let columns = vec![
+        Column::left("thread").cut_to(12).most(24),
+        Column::left("released by").fold(Fold::Wrap(18)),
+        Column::right("period").drop(2),
+        Column::right("jobs"),
+        Column::right("over"),
+        Column::right("execution p50"),
+        Column::right("p99"),
+        Column::right("max"),
+    ];
+    let with = jobs.threads.iter().filter(|one| one.release.is_some());
+    let rows = with.map(|one| {
+        let release = one.release.as_ref();
+        let quantile = |quantile| figures::supported_quantile(&one.execution, quantile);
+        Row::new([
+            title(recording, one),
+            release.map_or_else(String::new, released_by),
+            or_dash(release.and_then(|release| release.period_ns)),
+            grouped(one.jobs),
+            grouped(one.over_budget),
+            or_dash(quantile(0.5)),
+            or_dash(quantile(0.99)),
+            or_dash(longest(&one.execution)),
+        ])
+    });
+    let table = Table::new(columns, rows.collect()).at_most(THREADS);
+    let mut blocks = vec![Block::Table(
+        table.further("further thread", "further threads"),
+    )];
+    blocks.extend(notes(jobs).into_iter().map(Block::faint));
+    Section::new(blocks).heading(Medium::Both, format!("Jobs, budget {}", jobs.budget_ns))
+}
+
+/// What a reader must know of the counts.
+fn notes(jobs: &Jobs) -> Vec<String> {
+    let mut notes = Vec::new();
+    let at_once: u64 = jobs.threads.iter().map(|one| one.released_at_once).sum();
+    if at_once > 0 {
+        let jobs = figures::counted(at_once, "job", "jobs");
+        notes.push(format!(
+            "{jobs} began without a wait: the thread returned to its release wait after the next \
+             release; when that was is not known, the response time begins at the return"
+        ));
+    }
+    if jobs.caused_by_observer > 0 {
+        let outliers = figures::counted(jobs.caused_by_observer, "outlier", "outliers");
+        notes.push(format!(
+            "{outliers} caused by this program itself, by recording the events"
+        ));
+    }
+    notes
+}
+
+fn or_dash(value: Option<Nanos>) -> String {
+    figures::text_or_dash(value.map(|value| value.to_string()))
+}
+
+fn longest(histogram: &Histogram) -> Option<Nanos> {
+    let longest = histogram.max()?;
+    u64::try_from(longest.0).ok().map(Nanos)
+}
+
+fn title(recording: &Recording, jobs: &ThreadJobs) -> String {
+    let thread = recording.threads.get(jobs.thread as usize);
+    thread.map_or_else(
+        || format!("thread {}", jobs.thread),
+        |thread| thread.title(),
+    )
+}
+
+/// `clock_nanosleep, CLOCK_MONOTONIC (as requested)`.
+fn released_by(release: &ReleaseWait) -> String {
+    let mut text = place(&release.call, release.object.as_deref());
+    if release.choice == ReleaseChoice::Requested {
+        text.push_str(" (as requested)");
+    }
+    text
+}
+
+fn place(call: &str, object: Option<&str>) -> String {
+    match object {
+        Some(object) => format!("{call}, {object}"),
+        None => call.to_owned(),
+    }
+}
+
+fn waits(recording: &Recording, threads: &[&ThreadJobs]) -> Table {
+    let columns = vec![
+        Column::left("thread").cut_to(12).most(24),
+        Column::left("waits in").fold(Fold::Wrap(18)),
+        Column::right("period").drop(1),
+        Column::right("waits"),
+        Column::right("total"),
+    ];
+    let rows = threads.iter().flat_map(|one| {
+        one.places.iter().map(|seen| {
+            Row::new([
+                title(recording, one),
+                place(&seen.call, seen.object.as_deref()),
+                or_dash(seen.period_ns),
+                grouped(seen.count),
+                seen.total_ns.to_string(),
+            ])
+        })
+    });
+    let table = Table::new(columns, rows.collect()).at_most(THREADS);
+    table.further("further wait", "further waits")
+}

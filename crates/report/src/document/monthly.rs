@@ -1,0 +1,143 @@
+//! A series over a time, as a page: the trend with its pictures and causes.
+
+use std::collections::BTreeMap;
+
+use punctual_model::{Cause, Recording, ShareKind};
+use punctual_stats::trend::{Run, Trend};
+
+use super::table::{Column, Row, Table};
+use super::{Block, Document, Figure, Section};
+use crate::ReportError;
+use crate::figures::counted;
+use crate::plot::{self, Heading, LongTerm, PlotOptions};
+
+/// How many causes are shown: those that took most.
+const CAUSES: usize = 20;
+
+/// Causes of the outliers of many recordings.
+#[derive(Clone, Debug, Default)]
+pub struct Causes {
+    by_name: BTreeMap<(&'static str, String), (Cause, u64)>,
+    /// Recordings with explained outliers.
+    explained: u64,
+    /// Recordings without.
+    not_explained: u64,
+}
+
+impl Causes {
+    /// Adds those of a recording.
+    pub fn add(&mut self, recording: &Recording) {
+        let Some(explanation) = &recording.explanation else {
+            self.not_explained += 1;
+            return;
+        };
+        self.explained += 1;
+        for cause in &explanation.causes {
+            let key = (cause.kind.name(), cause.who.clone());
+            let none = || (empty(cause.kind, &cause.who), 0);
+            let (sum, runs) = self.by_name.entry(key).or_insert_with(none);
+            sum.count += cause.count;
+            sum.culprit_in += cause.culprit_in;
+            sum.total_ns = punctual_model::Nanos(sum.total_ns.0.saturating_add(cause.total_ns.0));
+            sum.worst_ns = sum.worst_ns.max(cause.worst_ns);
+            *runs += 1;
+        }
+    }
+
+    fn section(&self) -> Section {
+        let mut all: Vec<&(Cause, u64)> = self.by_name.values().collect();
+        all.sort_by_key(|(cause, _)| std::cmp::Reverse(cause.total_ns));
+        let rows = all.into_iter().take(CAUSES).map(|(cause, runs)| {
+            Row::new([
+                cause.kind.name().to_owned(),
+                cause.who.clone(),
+                runs.to_string(),
+                cause.culprit_in.to_string(),
+                cause.count.to_string(),
+                cause.total_ns.to_string(),
+                cause.worst_ns.to_string(),
+            ])
+        });
+        let rows: Vec<Row> = rows.collect();
+        let columns = vec![
+            Column::left("kind"),
+            Column::left("who"),
+            Column::right("runs"),
+            Column::right("main cause in"),
+            Column::right("contributed to"),
+            Column::right("total"),
+            Column::right("worst"),
+        ];
+        let mut blocks = Vec::new();
+        if !rows.is_empty() {
+            blocks.push(Block::Table(Table::new(columns, rows)));
+        }
+        let explained = counted(self.explained, "run", "runs");
+        blocks.push(Block::faint(match (self.explained, self.not_explained) {
+            (0, _) => "not known: no run recorded why wake-ups were late".to_owned(),
+            (_, 0) => format!("outliers of {explained} were explained"),
+            (_, without) => format!(
+                "outliers of {explained} were explained; causes are not known of {without} more"
+            ),
+        }));
+        Section::titled("Causes", blocks)
+    }
+}
+
+fn empty(kind: ShareKind, who: &str) -> Cause {
+    Cause {
+        kind,
+        who: who.to_owned(),
+        count: 0,
+        culprit_in: 0,
+        total_ns: punctual_model::Nanos::ZERO,
+        worst_ns: punctual_model::Nanos::ZERO,
+        worst_outlier: 0,
+    }
+}
+
+/// The trend, its pictures (trend, surface and heat map of each group) and the causes.
+///
+/// # Errors
+/// A picture that cannot be drawn.
+pub fn monthly(trend: &Trend, runs: &[Run], causes: &Causes) -> Result<Document, ReportError> {
+    let mut document = super::trend(trend);
+    document.title = format!("Report of {}", trend.series);
+    let options = PlotOptions {
+        heading: Heading::None,
+        ..PlotOptions::default()
+    };
+    let tall = PlotOptions {
+        height: 560,
+        ..options.clone()
+    };
+    let mut pictures = Vec::new();
+    for group in &trend.groups {
+        let own = group.pick(runs);
+        let of = LongTerm::of(trend, group, &own);
+        let figures = [
+            (
+                plot::trend(&of, &options)?,
+                "Figures of each run; lines at change points.",
+            ),
+            (
+                plot::surface(&of, &tall)?,
+                "Latency by run, the oldest at the back.",
+            ),
+            (
+                plot::heatmap(&of, &options)?,
+                "Periods by time and latency; grey: no run.",
+            ),
+        ];
+        let figures = figures.map(|(plot, caption)| {
+            let caption = caption.to_owned();
+            Block::Figure(Box::new(Figure { plot, caption }))
+        });
+        pictures.push(Section::titled(group.name(), figures.into()));
+    }
+    // After the verdict and the groups.
+    let place = 2.min(document.sections.len());
+    document.sections.splice(place..place, pictures);
+    document.sections.push(causes.section());
+    Ok(document)
+}

@@ -1,0 +1,471 @@
+//! The runs of a series over time.
+
+use jiff::Timestamp;
+use punctual_model::{Nanos, grouped};
+use punctual_stats::trend::{
+    ChangePoint, FactDifference, FactsDiffer, Followed, Group, Trend, TrendVerdict,
+};
+
+use super::table::{Cell, Column, Fold, Row, Table};
+use super::{Answer, Block, Document, Field, Medium, Section, Tone};
+use crate::figures::{self, counted};
+
+/// Bars of a spark line at most.
+const BARS: usize = 32;
+
+/// Rows of a table that a terminal shows; a page shows all.
+const SHOWN: usize = 12;
+
+/// The levels of a spark line, the lowest first.
+const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+
+/// The verdict, a line a group, change points with what changed on the machine, spikes,
+/// facts that changed, holes, notes.
+pub fn trend(trend: &Trend) -> Document {
+    let mut document = Document {
+        title: format!("Trend of {}", trend.series),
+        ..Document::default()
+    };
+    document.push(Section::new(vec![
+        Block::Answer(answer(trend)),
+        Block::Fields(fields(trend)),
+    ]));
+    document.push(section("Groups", groups(trend)));
+    document.push(section("Change points", change_table(trend)));
+    document.push(section("Spikes", spikes(trend)));
+    document.push(section("Facts that changed", fact_changes(trend)));
+    document.push(section("Slots that did not run", holes(trend)));
+    document.push(section("Notes", note_table(trend)));
+    document
+}
+
+/// The change points alone.
+pub fn changes(trend: &Trend) -> Document {
+    Document::of(vec![Block::Table(change_table(trend))])
+}
+
+/// What differs between two recordings beside their figures.
+pub fn facts_differ(differ: &FactsDiffer) -> Document {
+    let (a, b) = (differ.a.short(), differ.b.short());
+    let mut document = Document {
+        title: format!("Facts of {a} and {b}"),
+        ..Document::default()
+    };
+    let equal = counted(differ.equal as u64, "fact is equal", "facts are equal");
+    let text = match differ.differences.len() as u64 {
+        0 => format!("no known difference; {equal}"),
+        number => format!("{}; {equal}", counted(number, "difference", "differences")),
+    };
+    document.push(Section::new(vec![Block::text(text)]));
+    let columns = vec![
+        Column::left("fact"),
+        Column::left(a).fold(Fold::Wrap(16)),
+        Column::left(b).fold(Fold::Wrap(16)),
+    ];
+    let (lists, plain): (Vec<&FactDifference>, Vec<&FactDifference>) = (differ.differences.iter())
+        .partition(|one| !(one.added.is_empty() && one.removed.is_empty()));
+    let rows = plain.iter().map(|one| {
+        let cell = |value: &Option<String>| figures::text_or_dash(value.clone());
+        Row::new([
+            one.fact.replace('_', " "),
+            cell(&one.before),
+            cell(&one.after),
+        ])
+    });
+    document.push(section("Different", Table::new(columns, rows.collect())));
+    for one in lists {
+        let fields = vec![
+            Field::new(
+                "added",
+                figures::text_or_dash(Some(one.added.join(" ")).filter(|text| !text.is_empty())),
+            ),
+            Field::new(
+                "removed",
+                figures::text_or_dash(Some(one.removed.join(" ")).filter(|text| !text.is_empty())),
+            ),
+        ];
+        document.push(Section::titled(
+            one.fact.replace('_', " "),
+            vec![Block::Fields(fields)],
+        ));
+    }
+    if !differ.not_known.is_empty() {
+        let names: Vec<String> = differ
+            .not_known
+            .iter()
+            .map(|name| name.replace('_', " "))
+            .collect();
+        let text = format!("not known of both: {}", names.join(", "));
+        document.push(Section::new(vec![Block::faint(text)]));
+    }
+    document
+}
+
+/// Notes as they are kept.
+pub fn notes(notes: &[punctual_model::Note]) -> Document {
+    let columns = vec![
+        Column::left("note"),
+        Column::left("time (UTC)"),
+        Column::left("run").drop(2),
+        Column::left("series").drop(3),
+        Column::left("who").drop(1),
+        Column::left("text").fold(Fold::Wrap(30)),
+    ];
+    let rows = notes.iter().map(|note| {
+        Row::new([
+            note.id.short(),
+            minute(note.at),
+            figures::text_or_dash(note.recording.map(|id| id.short())),
+            figures::text_or_dash(note.series.clone()),
+            note.author.clone(),
+            note.text.clone(),
+        ])
+    });
+    Document::of(vec![Block::Table(Table::new(columns, rows.collect()))])
+}
+
+fn section(heading: &str, table: Table) -> Section {
+    match table.rows.is_empty() {
+        true => Section::default(),
+        false => Section::new(vec![Block::Table(table)]).heading(Medium::Both, heading),
+    }
+}
+
+/// The verdict with its sign.
+pub(super) fn answer(trend: &Trend) -> Answer {
+    let (tone, sign, word) = match trend.verdict {
+        TrendVerdict::Worse => (Tone::Bad, "✗", "worse"),
+        TrendVerdict::NoWorsening => (Tone::Good, "✓", "no worsening"),
+        TrendVerdict::NotJudged => (Tone::Warning, "?", "not judged"),
+    };
+    Answer {
+        tone,
+        sign,
+        word,
+        text: trend.sentence.clone(),
+    }
+}
+
+fn fields(trend: &Trend) -> Vec<Field> {
+    let mut fields = Vec::new();
+    if let (Some(from), Some(to)) = (trend.from, trend.to) {
+        let span = format!("{} to {}", minute(from), minute(to));
+        fields.push(Field::new("runs", span));
+    }
+    let holes = trend.holes.len() as u64;
+    if holes > 0 {
+        let text = counted(holes, "slot did not run", "slots did not run");
+        fields.push(Field::toned("holes", Tone::Warning, text));
+    }
+    let open = trend.groups.iter().flat_map(|group| &group.changes);
+    if let Some(change) = open
+        .filter(|change| change.is_open_worsening())
+        .max_by_key(|change| change.at)
+    {
+        fields.push(Field {
+            is_command: true,
+            ..Field::new(
+                "next",
+                format!(
+                    "punctual changes ack {} --series {} WHY",
+                    change.id, trend.series
+                ),
+            )
+        });
+    }
+    fields
+}
+
+fn groups(trend: &Trend) -> Table {
+    let columns = vec![
+        Column::left("group"),
+        Column::right("runs").drop(3),
+        Column::left("largest latency over time").drop(2),
+        Column::right("p50").drop(5),
+        Column::right("p99").drop(4),
+        Column::right("median max").drop(1),
+        Column::right("newest max"),
+        Column::right("limit").drop(6),
+        Column::right("late above").drop(8),
+        Column::right("changes"),
+    ];
+    let columns = columns
+        .into_iter()
+        .map(|column| match column.title.as_str() {
+            "largest latency over time" => Column {
+                short_title: Some("max over time".to_owned()),
+                ..column
+            },
+            "median max" => Column {
+                short_title: Some("median".to_owned()),
+                ..column
+            },
+            "newest max" => Column {
+                short_title: Some("newest".to_owned()),
+                ..column
+            },
+            _ => column,
+        });
+    let rows = trend.groups.iter().map(|group| {
+        let newest = group.runs.last();
+        let max = newest.and_then(|run| run.max_ns);
+        let over = max
+            .zip(group.limit_ns)
+            .is_some_and(|(max, limit)| max > limit);
+        let changes = match group.judged {
+            true => group.changes.len().to_string(),
+            false => "too few runs".to_owned(),
+        };
+        Row::new([
+            Cell::from(group.name()),
+            grouped(group.runs.len() as u64).into(),
+            spark(group, trend).into(),
+            figures::or_dash(newest.and_then(|run| run.p50_ns)).into(),
+            figures::or_dash(newest.and_then(|run| run.p99_ns)).into(),
+            figures::or_dash(usual(group)).into(),
+            Cell::from(figures::or_dash(max)).tone(if over { Tone::Bad } else { Tone::Plain }),
+            figures::or_dash(group.limit_ns).into(),
+            figures::or_dash(group.threshold_ns).into(),
+            changes.into(),
+        ])
+    });
+    Table::new(columns.collect(), rows.collect())
+}
+
+/// The median of the maxima.
+fn usual(group: &Group) -> Option<Nanos> {
+    let mut maxima: Vec<Nanos> = group.runs.iter().filter_map(|run| run.max_ns).collect();
+    maxima.sort_unstable();
+    maxima.get(maxima.len().saturating_sub(1) / 2).copied()
+}
+
+/// The largest latency in equal stretches of time, on a log scale; `·` where no run was.
+fn spark(group: &Group, trend: &Trend) -> String {
+    let (Some(from), Some(to)) = (trend.from, trend.to) else {
+        return String::new();
+    };
+    let span = (to.as_nanosecond() - from.as_nanosecond()).max(1);
+    let bars = group.runs.len().clamp(1, BARS);
+    let mut largest: Vec<Option<Nanos>> = vec![None; bars];
+    for run in &group.runs {
+        let share = (run.started.as_nanosecond() - from.as_nanosecond()) * bars as i128 / span;
+        let bar = &mut largest[(share.max(0) as usize).min(bars - 1)];
+        *bar = (*bar).max(run.max_ns);
+    }
+    let known = || {
+        largest
+            .iter()
+            .flatten()
+            .map(|max| (max.0.max(1) as f64).ln())
+    };
+    let (low, high) = (
+        known().fold(f64::INFINITY, f64::min),
+        known().fold(0.0, f64::max),
+    );
+    // Maxima that differ by less than a half look alike.
+    let range = (high - low).max(1.5f64.ln());
+    let bar = |max: &Option<Nanos>| match max {
+        None => '·',
+        Some(max) => {
+            let share = ((max.0.max(1) as f64).ln() - low) / range;
+            LEVELS[((share * LEVELS.len() as f64) as usize).min(LEVELS.len() - 1)]
+        }
+    };
+    largest.iter().map(bar).collect()
+}
+
+fn change_table(trend: &Trend) -> Table {
+    let columns = vec![
+        Column::left("since (UTC)"),
+        Column::left("group").drop(3),
+        Column::left("what"),
+        Column::right("before"),
+        Column::right("after"),
+        Column::right("ratio").drop(2),
+        Column::left("interval").drop(5),
+        Column::left("state"),
+        Column::left("change").drop(4),
+        Column::left("changed at that time").fold(Fold::Below),
+    ];
+    let mut all: Vec<(&Group, &ChangePoint)> = (trend.groups.iter())
+        .flat_map(|group| group.changes.iter().map(move |change| (group, change)))
+        .collect();
+    all.sort_by_key(|(_, change)| (change.at, change.followed));
+    let rows = all.into_iter().map(|(group, change)| Row {
+        tone: match change.is_open_worsening() {
+            true => Tone::Bad,
+            false => Tone::Plain,
+        },
+        ..Row::new([
+            day(change.at),
+            group.name(),
+            what(group, change.followed),
+            level(group, change.followed, change.before),
+            level(group, change.followed, change.after),
+            format!("×{}", short(change.ratio)),
+            interval(change),
+            state(change).to_owned(),
+            change.id.clone(),
+            aside(change),
+        ])
+    });
+    Table::new(columns, rows.collect())
+}
+
+/// `late > 310 µs a run`.
+pub(super) fn what(group: &Group, followed: Followed) -> String {
+    match followed {
+        Followed::Tail => format!("late > {}", group.threshold_ns.unwrap_or_default()),
+        figure => figure.name().to_owned(),
+    }
+}
+
+/// Late periods of a usual run, or a latency.
+pub(super) fn level(group: &Group, followed: Followed, level: f64) -> String {
+    match followed {
+        Followed::Tail => {
+            let mut due: Vec<u64> = group.runs.iter().map(|run| run.due).collect();
+            due.sort_unstable();
+            let usual = due.get(due.len() / 2).copied().unwrap_or(0);
+            format!("{} a run", short(level * usual as f64 / 1e6))
+        }
+        _ => Nanos(level.max(0.0) as u64).to_string(),
+    }
+}
+
+pub(super) fn interval(change: &ChangePoint) -> String {
+    let high = change.high.map_or_else(|| "∞".to_owned(), short);
+    format!("{} to {high}", short(change.low))
+}
+
+/// Three digits at most.
+pub(crate) fn short(value: f64) -> String {
+    match value {
+        v if v >= 99.5 => grouped(v.round() as u64),
+        v if v >= 9.95 => format!("{v:.0}"),
+        v if v >= 0.995 => format!("{v:.1}"),
+        v => format!("{v:.2}"),
+    }
+}
+
+pub(super) const fn state(change: &ChangePoint) -> &'static str {
+    match (change.worse, change.stands, change.acknowledged.is_some()) {
+        (false, ..) => "better",
+        (true, _, true) => "acknowledged",
+        (true, false, _) => "worse, over",
+        (true, true, false) => "worse",
+    }
+}
+
+/// What else is known of a change point.
+pub(super) fn aside(change: &ChangePoint) -> String {
+    let mut parts = Vec::new();
+    if change.earliest != change.latest {
+        parts.push(format!(
+            "between {} and {}",
+            minute(change.earliest),
+            minute(change.latest)
+        ));
+    }
+    if let (Some(before), Some(after)) = (change.max_before_ns, change.max_after_ns) {
+        parts.push(format!("median maximum {before} → {after}"));
+    }
+    parts.push(match change.facts.is_empty() {
+        true => "no known fact of the machine changed at that time".to_owned(),
+        false => facts(&change.facts),
+    });
+    if let Some(known) = &change.acknowledged {
+        parts.push(format!("acknowledged by {}: {}", known.who, known.why));
+    }
+    parts.join("; ")
+}
+
+fn facts(all: &[FactDifference]) -> String {
+    let each: Vec<String> = all.iter().map(FactDifference::sentence).collect();
+    each.join("; ")
+}
+
+fn spikes(trend: &Trend) -> Table {
+    let columns = vec![
+        Column::left("run"),
+        Column::left("started (UTC)"),
+        Column::left("group").drop(2),
+        Column::right("max"),
+        Column::right("usual max").drop(1),
+        Column::right("late").drop(3),
+    ];
+    let rows = trend.groups.iter().flat_map(|group| {
+        group.spikes.iter().map(move |spike| {
+            Row::new([
+                spike.recording.short(),
+                minute(spike.at),
+                group.name(),
+                figures::or_dash(spike.max_ns),
+                figures::or_dash(spike.usual_max_ns),
+                figures::count_or_dash(spike.above),
+            ])
+        })
+    });
+    let table = Table::new(columns, rows.collect()).at_most(SHOWN);
+    table.further("further spike", "further spikes")
+}
+
+fn fact_changes(trend: &Trend) -> Table {
+    let columns = vec![
+        Column::left("from (UTC)"),
+        Column::left("run").drop(1),
+        Column::left("what").fold(Fold::Wrap(30)),
+    ];
+    let rows = trend.facts.iter().rev().map(|change| {
+        Row::new([
+            minute(change.at),
+            change.recording.short(),
+            facts(&change.facts),
+        ])
+    });
+    let table = Table::new(columns, rows.collect()).at_most(SHOWN);
+    table.further("earlier change", "earlier changes")
+}
+
+fn holes(trend: &Trend) -> Table {
+    let columns = vec![
+        Column::left("due (UTC)"),
+        Column::left("reason").fold(Fold::Wrap(30)),
+    ];
+    let rows = trend
+        .holes
+        .iter()
+        .rev()
+        .map(|hole| Row::new([minute(hole.due), hole.reason.clone()]));
+    let table = Table::new(columns, rows.collect()).at_most(SHOWN);
+    table.further("earlier slot", "earlier slots")
+}
+
+fn note_table(trend: &Trend) -> Table {
+    let columns = vec![
+        Column::left("time (UTC)"),
+        Column::left("run").drop(2),
+        Column::left("who").drop(1),
+        Column::left("note").fold(Fold::Wrap(30)),
+    ];
+    let rows = trend.notes.iter().map(|note| {
+        let run = note.recording.map(|id| id.short());
+        Row::new([
+            minute(note.at),
+            figures::text_or_dash(run),
+            note.who.clone(),
+            note.text.clone(),
+        ])
+    });
+    Table::new(columns, rows.collect())
+}
+
+/// `2026-11-03 08:15`.
+pub(super) fn minute(time: Timestamp) -> String {
+    figures::wall(time, 0).chars().take(16).collect()
+}
+
+/// `2026-11-03`.
+fn day(time: Timestamp) -> String {
+    figures::wall(time, 0).chars().take(10).collect()
+}

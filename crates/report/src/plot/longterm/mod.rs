@@ -1,0 +1,167 @@
+//! Pictures of many runs: a surface, a heat map, a trend.
+
+mod heatmap;
+mod surface;
+mod times;
+mod trend;
+
+use jiff::Timestamp;
+use punctual_model::{Nanos, grouped};
+use punctual_stats::trend::{FactChange, Group, Hole, Note, Run, Trend};
+
+use super::axis::Unit;
+use super::{Heading, Plot, PlotOptions, Scale};
+use crate::ReportError;
+use crate::figures::{self, counted};
+
+/// The runs of one group of a series.
+#[derive(Clone, Copy, Debug)]
+pub struct LongTerm<'a> {
+    /// The name of the series.
+    pub series: &'a str,
+    /// The judged group.
+    pub group: &'a Group,
+    /// Its runs, the oldest first.
+    pub runs: &'a [&'a Run],
+    /// What people noted.
+    pub notes: &'a [Note],
+    /// Slots that did not run.
+    pub holes: &'a [Hole],
+    /// When facts of the machine changed.
+    pub facts: &'a [FactChange],
+}
+
+impl<'a> LongTerm<'a> {
+    /// One group of a trend, with its runs.
+    pub fn of(trend: &'a Trend, group: &'a Group, runs: &'a [&'a Run]) -> Self {
+        Self {
+            series: &trend.series,
+            group,
+            runs,
+            notes: &trend.notes,
+            holes: &trend.holes,
+            facts: &trend.facts,
+        }
+    }
+
+    /// The largest latency of all runs.
+    fn max(&self) -> Nanos {
+        let maxima = self.runs.iter().filter_map(|run| run.max);
+        let edges = self.runs.iter().filter_map(|run| run.rows.last());
+        let edges = edges.map(|(lower, _)| Nanos(*lower));
+        maxima.chain(edges).max().unwrap_or_default()
+    }
+
+    fn min(&self) -> Nanos {
+        let first = self.runs.iter().filter_map(|run| run.rows.first());
+        first
+            .map(|(lower, _)| Nanos(*lower))
+            .min()
+            .unwrap_or_default()
+    }
+
+    /// Logarithmic where the largest latency is far beyond p99.
+    fn scale(&self, options: &PlotOptions) -> Scale {
+        let p99 = self
+            .runs
+            .iter()
+            .filter_map(|run| run.p99)
+            .max()
+            .unwrap_or_default();
+        match options.latency_scale {
+            Scale::Auto if self.max().0 > p99.0.max(1).saturating_mul(20) => Scale::Log,
+            Scale::Auto => Scale::Linear,
+            asked => asked,
+        }
+    }
+
+    /// From the first run to the last.
+    fn span(&self) -> (Timestamp, Timestamp) {
+        let first = self
+            .runs
+            .first()
+            .map_or(Timestamp::UNIX_EPOCH, |run| run.started);
+        (first, self.runs.last().map_or(first, |run| run.started))
+    }
+
+    fn headings(&self, what: &str, options: &PlotOptions) -> (String, String) {
+        let (from, to) = self.span();
+        let day = |time| figures::wall(time, 0).chars().take(10).collect::<String>();
+        match &options.heading {
+            Heading::None => (String::new(), String::new()),
+            Heading::Text(text) => (text.clone(), String::new()),
+            Heading::Auto => {
+                let due = self
+                    .runs
+                    .iter()
+                    .map(|run| run.due)
+                    .fold(0, u64::saturating_add);
+                let runs = counted(self.runs.len() as u64, "run", "runs");
+                let line = format!(
+                    "{runs}, {} to {} UTC, {} periods",
+                    day(from),
+                    day(to),
+                    grouped(due)
+                );
+                (
+                    format!("{what}: {}, {}", self.series, self.group.name()),
+                    line,
+                )
+            }
+        }
+    }
+
+    /// The requirement, where it lies in sight of the figures.
+    fn limit(&self, scale: Scale) -> Option<Nanos> {
+        let limit = self.group.limit_ns?;
+        super::latency::in_sight(limit, self.max(), scale).then_some(limit)
+    }
+
+    fn unit(&self) -> Unit {
+        Unit::for_latency(self.max())
+    }
+}
+
+fn check(of: &LongTerm<'_>, options: &PlotOptions) -> Result<(), ReportError> {
+    let PlotOptions { width, height, .. } = *options;
+    if !(320..=8000).contains(&width) || !(240..=8000).contains(&height) {
+        return Err(ReportError::Size { width, height });
+    }
+    match of.runs.iter().any(|run| !run.rows.is_empty()) {
+        true => Ok(()),
+        false => Err(ReportError::NoRecording),
+    }
+}
+
+/// The long-term surface in the manner of OSADL's farm: latency from left to right, the
+/// runs from the back (oldest) to the front, the number of periods upwards on a log
+/// scale. Nearer runs hide those behind them; the largest latency of all and each run
+/// that stands out are marked on top.
+///
+/// # Errors
+/// No run with latencies, a size that cannot be drawn.
+pub fn surface(of: &LongTerm<'_>, options: &PlotOptions) -> Result<Plot, ReportError> {
+    check(of, options)?;
+    Ok(surface::draw(of, options))
+}
+
+/// The heat map of a series: time from left to right, latency upwards, the number of
+/// periods as colour; the requirement as a line across it, all runs together as a
+/// histogram beside it. Times without a run are grey.
+///
+/// # Errors
+/// As [`surface`].
+pub fn heatmap(of: &LongTerm<'_>, options: &PlotOptions) -> Result<Plot, ReportError> {
+    check(of, options)?;
+    Ok(heatmap::draw(of, options))
+}
+
+/// p50, p99 and the largest latency of each run over time, with change points, spikes,
+/// notes, slots that did not run, and the requirement.
+///
+/// # Errors
+/// As [`surface`].
+pub fn trend(of: &LongTerm<'_>, options: &PlotOptions) -> Result<Plot, ReportError> {
+    check(of, options)?;
+    Ok(trend::draw(of, options))
+}

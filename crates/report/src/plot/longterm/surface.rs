@@ -1,0 +1,375 @@
+//! Latency by run by number of periods, seen from the front.
+
+use jiff::Timestamp;
+use punctual_model::Nanos;
+
+use super::super::axis::{Axis, Label, Unit};
+use super::super::bins::Bins;
+use super::super::canvas::{Anchor, Canvas, Colour, Point, Shape, Stroke, fit, text_width};
+use super::super::curves::LIMIT;
+use super::super::frame::{AXIS, BODY, SMALL};
+use super::super::latency::latency_axis;
+use super::super::matrix::{LEVELS, colour, level};
+use super::super::{Plot, PlotOptions, Scale};
+use super::{LongTerm, times};
+use crate::figures::wall;
+
+/// Of more runs, neighbours are drawn together.
+const SLICES: usize = 240;
+/// One bin for so many pixels.
+const BIN: f64 = 3.0;
+/// Of the picture's size: how far the back is shifted to the right and upwards.
+const DEEP: (f64, f64) = (0.20, 0.34);
+/// Of the picture's height: the highest count above its floor.
+const HIGH: f64 = 0.34;
+const MARK: Colour = Colour(0xd5, 0x5e, 0x00);
+/// Marks have their latency written beside them, so many at most.
+const NAMED: usize = 6;
+
+/// Some runs drawn as one.
+struct Slice {
+    started: Timestamp,
+    counts: Vec<u64>,
+}
+
+/// Where the picture lies, and how a point of the surface gets there.
+struct Scene {
+    /// Latency, along the front edge.
+    x: Axis,
+    /// Counts, from the floor upwards, as pixels.
+    z: Axis,
+    bottom: f64,
+    shift: Point,
+    slices: usize,
+}
+
+impl Scene {
+    /// Depth of a slice: 0 in front, 1 at the back.
+    fn depth(&self, slice: f64) -> f64 {
+        match self.slices {
+            0 | 1 => 0.0,
+            several => 1.0 - slice / (several - 1) as f64,
+        }
+    }
+
+    fn at(&self, x: f64, depth: f64, height: f64) -> Point {
+        (
+            x + depth * self.shift.0,
+            self.bottom - depth * self.shift.1 - height,
+        )
+    }
+}
+
+pub(super) fn draw(of: &LongTerm<'_>, options: &PlotOptions) -> Plot {
+    let (scale, unit, max) = (of.scale(options), of.unit(), of.max());
+    let (width, height) = (f64::from(options.width), f64::from(options.height));
+    let limit = of.limit(scale);
+    let top = limit.unwrap_or_default().max(max);
+    let mut x = latency_axis(scale, of.min(), top, unit);
+    let shift = (width * DEEP.0, height * DEEP.1);
+    (x.from, x.to) = (58.0, width - shift.0 - 92.0);
+    let most = ((x.to - x.from) / BIN).max(20.0) as usize;
+    let bins = match scale {
+        Scale::Log => Bins::log(of.min(), top, Nanos(1)),
+        _ => Bins::linear(top, most, Nanos(1)),
+    };
+    let slices = slices(of, &bins);
+    let most = slices
+        .iter()
+        .flat_map(|slice| &slice.counts)
+        .max()
+        .copied()
+        .unwrap_or(1);
+    let mut z = Axis::counts(most as f64, "periods".to_owned());
+    (z.from, z.to) = (0.0, height * HIGH);
+    let scene = Scene {
+        x,
+        z,
+        bottom: height - 54.0,
+        shift,
+        slices: slices.len(),
+    };
+    let (heading, line) = of.headings("Latency over the runs", options);
+    let mut canvas = Canvas {
+        width: options.width,
+        height: options.height,
+        title: if heading.is_empty() {
+            "Latency over the runs".to_owned()
+        } else {
+            heading.clone()
+        },
+        shapes: Vec::new(),
+    };
+    canvas.text(
+        (16.0, 24.0),
+        &fit(&heading, 15, width - 32.0),
+        15,
+        Anchor::Start,
+        Colour::BLACK,
+    );
+    canvas.text(
+        (16.0, 41.0),
+        &fit(&line, SMALL, width - 32.0),
+        SMALL,
+        Anchor::Start,
+        Colour::GREY,
+    );
+    walls(&mut canvas, &scene);
+    if let Some(limit) = limit {
+        requirement(&mut canvas, &scene, unit.of(limit.0 as f64), limit);
+    }
+    for (place, slice) in slices.iter().enumerate() {
+        let depth = scene.depth(place as f64);
+        layer(&mut canvas, &scene, &bins, &slice.counts, depth, unit);
+    }
+    axes(&mut canvas, &scene, &slices);
+    marks(&mut canvas, &scene, of, unit);
+    Plot { canvas }
+}
+
+/// The runs, the oldest first, neighbours together where there are too many.
+fn slices(of: &LongTerm<'_>, bins: &Bins) -> Vec<Slice> {
+    let together = of.runs.len().div_ceil(SLICES).max(1);
+    let slice = |runs: &[&punctual_stats::trend::Run]| {
+        let mut counts = vec![0u64; bins.edges.len().saturating_sub(1)];
+        for run in runs {
+            for (sum, count) in counts.iter_mut().zip(bins.count_rows(&run.rows)) {
+                *sum = sum.saturating_add(count);
+            }
+        }
+        let started = runs
+            .first()
+            .map_or(Timestamp::UNIX_EPOCH, |run| run.started);
+        Slice { started, counts }
+    };
+    of.runs.chunks(together).map(slice).collect()
+}
+
+/// The floor and the grid on the walls behind, which the surface covers.
+fn walls(canvas: &mut Canvas, scene: &Scene) {
+    let grid = Stroke::solid(Colour::GRID, 1.0);
+    let (left, right) = (scene.x.from, scene.x.to);
+    let mut lines = Vec::new();
+    for tick in scene.x.ticks.iter().filter(|tick| tick.label.is_some()) {
+        let x = scene.x.at(tick.value);
+        lines.push(vec![
+            scene.at(x, 0.0, 0.0),
+            scene.at(x, 1.0, 0.0),
+            scene.at(x, 1.0, scene.z.to),
+        ]);
+    }
+    for tick in scene.z.ticks.iter().filter(|tick| tick.label.is_some()) {
+        let height = scene.z.at(tick.value);
+        lines.push(vec![
+            scene.at(left, 0.0, height),
+            scene.at(left, 1.0, height),
+            scene.at(right, 1.0, height),
+        ]);
+    }
+    canvas.lines(lines, grid);
+}
+
+/// The requirement: on the floor and up the wall behind.
+fn requirement(canvas: &mut Canvas, scene: &Scene, value: f64, limit: Nanos) {
+    let x = scene.x.at(value);
+    let top = scene.at(x, 1.0, scene.z.to);
+    canvas.lines(
+        vec![vec![scene.at(x, 0.0, 0.0), scene.at(x, 1.0, 0.0), top]],
+        LIMIT,
+    );
+    let text = format!("limit {limit}");
+    let room = f64::from(canvas.width) - 12.0 - text_width(&text, SMALL) / 2.0;
+    canvas.text(
+        (top.0.min(room), top.1 - 5.0),
+        &text,
+        SMALL,
+        Anchor::Middle,
+        LIMIT.colour,
+    );
+}
+
+/// One run: its filled outline hides what lies behind it.
+fn layer(canvas: &mut Canvas, scene: &Scene, bins: &Bins, counts: &[u64], depth: f64, unit: Unit) {
+    let x = |bin: usize| scene.x.at(unit.of(bins.edges[bin] as f64));
+    let filled: Vec<usize> = (0..counts.len()).filter(|bin| counts[*bin] > 0).collect();
+    for stretch in filled.chunk_by(|a, b| a + 1 == *b) {
+        let mut outline = Vec::new();
+        let mut highest = 0.0f64;
+        for bin in stretch {
+            let height = scene.z.at(counts[*bin] as f64);
+            highest = highest.max(height);
+            outline.push(scene.at(x(*bin), depth, height));
+            outline.push(scene.at(x(bin + 1), depth, height));
+        }
+        let line = outline.clone();
+        outline.push(scene.at(x(stretch[stretch.len() - 1] + 1), depth, 0.0));
+        outline.push(scene.at(x(stretch[0]), depth, 0.0));
+        canvas.shapes.push(Shape::Area {
+            outline,
+            fill: fill(highest / scene.z.to),
+        });
+        canvas.lines(vec![line], Stroke::solid(Colour(0x22, 0x33, 0x44), 0.5));
+    }
+}
+
+/// Light enough for the lines on it, also in grey print.
+fn fill(share: f64) -> Colour {
+    let Colour(r, g, b) = colour(level(share).min(LEVELS - 1));
+    let light = |part: u8| (f64::from(part) * 0.35 + 255.0 * 0.65).round() as u8;
+    Colour(light(r), light(g), light(b))
+}
+
+fn axes(canvas: &mut Canvas, scene: &Scene, slices: &[Slice]) {
+    let (left, right) = (scene.x.from, scene.x.to);
+    canvas.lines(
+        vec![
+            vec![
+                scene.at(left, 0.0, scene.z.to),
+                scene.at(left, 0.0, 0.0),
+                scene.at(right, 0.0, 0.0),
+            ],
+            vec![scene.at(right, 0.0, 0.0), scene.at(right, 1.0, 0.0)],
+        ],
+        AXIS,
+    );
+    let mut free = f64::NEG_INFINITY;
+    for tick in &scene.x.ticks {
+        let at = scene.at(scene.x.at(tick.value), 0.0, 0.0);
+        let Some(Label::Text(text)) = &tick.label else {
+            continue;
+        };
+        let half = text_width(text, BODY) / 2.0;
+        if at.0 - half > free {
+            free = at.0 + half + 6.0;
+            canvas.line(at, (at.0, at.1 + 5.0), AXIS);
+            canvas.text(
+                (at.0, at.1 + 18.0),
+                text,
+                BODY,
+                Anchor::Middle,
+                Colour::BLACK,
+            );
+        }
+    }
+    let middle = (left + right) / 2.0;
+    canvas.text(
+        (middle, scene.bottom + 40.0),
+        &scene.x.title,
+        BODY + 1,
+        Anchor::Middle,
+        Colour::BLACK,
+    );
+    for tick in scene.z.ticks.iter().filter(|tick| tick.label.is_some()) {
+        let at = scene.at(left, 0.0, scene.z.at(tick.value));
+        canvas.line(at, (at.0 - 5.0, at.1), AXIS);
+        power(canvas, (at.0 - 9.0, at.1 + 4.0), tick.value);
+    }
+    let title = scene.at(left, 0.0, scene.z.to);
+    canvas.text(
+        (16.0, title.1 - 12.0),
+        "periods, log scale",
+        BODY + 1,
+        Anchor::Start,
+        Colour::BLACK,
+    );
+    dates(canvas, scene, slices);
+}
+
+/// `1`, `10`, then powers with a raised exponent.
+fn power(canvas: &mut Canvas, at: Point, value: f64) {
+    let exponent = value.log10().round() as i32;
+    if exponent < 2 {
+        let text = format!("{}", value.round());
+        canvas.text(at, &text, BODY, Anchor::End, Colour::BLACK);
+        return;
+    }
+    let raised = exponent.to_string();
+    let joint = at.0 - text_width(&raised, 9);
+    canvas.text((joint, at.1), "10", BODY, Anchor::End, Colour::BLACK);
+    canvas.text(
+        (joint + 0.5, at.1 - 5.0),
+        &raised,
+        9,
+        Anchor::Start,
+        Colour::BLACK,
+    );
+}
+
+/// The dates of some runs along the right edge; runs stand at equal distances.
+fn dates(canvas: &mut Canvas, scene: &Scene, slices: &[Slice]) {
+    let (Some(first), Some(last)) = (slices.first(), slices.last()) else {
+        return;
+    };
+    let axis = times::axis((first.started, last.started), 8);
+    let mut above = f64::INFINITY;
+    for tick in axis.ticks {
+        let Some(Label::Text(text)) = tick.label else {
+            continue;
+        };
+        let is_before = |slice: &&Slice| times::seconds(first.started, slice.started) < tick.value;
+        let place = slices.iter().take_while(is_before).count();
+        let at = scene.at(
+            scene.x.to,
+            scene.depth(place.min(slices.len() - 1) as f64),
+            0.0,
+        );
+        // The front is drawn last and lies lowest.
+        if (above - at.1).abs() < 13.0 {
+            continue;
+        }
+        above = at.1;
+        canvas.line(at, (at.0 + 5.0, at.1), AXIS);
+        canvas.text(
+            (at.0 + 9.0, at.1 + 4.0),
+            &text,
+            SMALL,
+            Anchor::Start,
+            Colour::BLACK,
+        );
+    }
+}
+
+/// The maximum of all runs, and of each that stands out: on top of the surface, so that
+/// none hides behind it.
+fn marks(canvas: &mut Canvas, scene: &Scene, of: &LongTerm<'_>, unit: Unit) {
+    let together = of.runs.len().div_ceil(SLICES).max(1);
+    let largest = (0..of.runs.len()).max_by_key(|place| of.runs[*place].max);
+    let spikes = of
+        .group
+        .spikes
+        .iter()
+        .filter(|spike| spike.by_max)
+        .map(|spike| spike.run);
+    let mut marked: Vec<usize> = spikes
+        .chain(largest)
+        .filter(|place| *place < of.runs.len())
+        .collect();
+    marked.sort_unstable_by_key(|place| std::cmp::Reverse(of.runs[*place].max));
+    marked.dedup();
+    for (number, place) in marked.into_iter().enumerate() {
+        let run = of.runs[place];
+        let Some(max) = run.max else { continue };
+        let depth = scene.depth((place / together) as f64);
+        let x = scene.x.at(unit.of(max.0 as f64));
+        let (foot, head) = (
+            scene.at(x, depth, 0.0),
+            scene.at(x, depth, scene.z.to * 0.30),
+        );
+        canvas.line(foot, head, Stroke::solid(MARK, 1.0));
+        canvas.shapes.push(Shape::Dots {
+            centres: vec![head],
+            radius: 3.0,
+            fill: MARK,
+        });
+        if number < NAMED {
+            let day: String = wall(run.started, 0).chars().take(10).collect();
+            let text = format!("{max}, {day}");
+            let end = f64::from(canvas.width) - 10.0;
+            let (at, anchor) = match head.0 + 8.0 + text_width(&text, SMALL) <= end {
+                true => ((head.0 + 7.0, head.1 + 1.0), Anchor::Start),
+                false => ((head.0 - 7.0, head.1 + 1.0), Anchor::End),
+            };
+            canvas.text(at, &text, SMALL, anchor, MARK);
+        }
+    }
+}

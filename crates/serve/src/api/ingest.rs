@@ -1,0 +1,262 @@
+//! What machines deliver.
+
+use std::io::Read;
+use std::sync::Arc;
+
+use axum::body::{Body, Bytes, to_bytes};
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::{Extension, Json};
+use jiff::Timestamp;
+use punctual_model::{Completion, Recording, RecordingId};
+use punctual_store::{AuditLine, Collection, Delivery, Received, Refused};
+use serde::{Deserialize, Serialize};
+use subtle::ConstantTimeEq;
+use uuid::Uuid;
+
+use crate::access::Who;
+use crate::config::Limits;
+use crate::problem::{BUSY, Problem};
+use crate::state::{App, Inner};
+use crate::token::sha256;
+
+/// The header with the hash of what is delivered.
+pub(crate) const HASH: &str = "punctual-sha256";
+/// The largest window of zstd that is taken, as a power of two: 8 MiB, which each
+/// decoder supports (RFC 8878, 3.1.1.1.2).
+const WINDOW_LOG: u32 = 23;
+/// The most IDs that are asked for at once.
+const IDS: usize = 10_000;
+
+/// What became of a delivery.
+#[derive(Serialize, schemars::JsonSchema)]
+pub(crate) struct Receipt {
+    /// Which recording it is.
+    id: RecordingId,
+    /// `new` or `known`.
+    state: &'static str,
+}
+
+/// IDs of recordings.
+#[derive(Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Ids {
+    /// At most 10000 of them.
+    ids: Vec<RecordingId>,
+}
+
+/// Takes a recording.
+pub(super) async fn put(
+    State(app): State<App>,
+    Extension(who): Extension<Who>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<(StatusCode, Json<Receipt>), Problem> {
+    let id = Uuid::try_parse(&id)
+        .map(RecordingId)
+        .map_err(|_| bad("the path does not end with a UUID"))?;
+    let hash = check_headers(&headers)?;
+    let bytes = receive(&app, &headers, body).await?;
+    let received = app
+        .work(move |app| keep(app, &who, id, &hash, &bytes))
+        .await?;
+    let answer = |status, state| Ok((status, Json(Receipt { id, state })));
+    match received {
+        Received::New => answer(StatusCode::CREATED, "new"),
+        Received::Known => answer(StatusCode::OK, "known"),
+        Received::Conflict => Err(Problem::new(
+            StatusCode::CONFLICT,
+            "another content is kept under this ID; this one was put aside",
+        )),
+    }
+}
+
+fn bad(message: &str) -> Problem {
+    Problem::new(StatusCode::BAD_REQUEST, message)
+}
+
+/// The hash that the sender names.
+fn check_headers(headers: &HeaderMap) -> Result<String, Problem> {
+    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    if text("content-encoding") != Some("zstd") {
+        return Err(Problem::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "compress the body with zstd (Content-Encoding: zstd)",
+        ));
+    }
+    let hash = text(HASH).map(str::to_ascii_lowercase);
+    hash.filter(|hash| hash.len() == 64 && hash.bytes().all(|b| b.is_ascii_hexdigit()))
+        .ok_or_else(|| bad("the header Punctual-SHA256 is missing or no SHA-256"))
+}
+
+/// Reads the body. Its length must be known, so that there is room for it.
+async fn receive(app: &App, headers: &HeaderMap, body: Body) -> Result<Bytes, Problem> {
+    let Limits {
+        body: most,
+        patience,
+        ..
+    } = app.config.limits;
+    let length = headers.get(header::CONTENT_LENGTH);
+    let length = length.and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
+    let length = length.ok_or_else(|| {
+        let message = "say how long the body is (Content-Length)";
+        Problem::new(StatusCode::LENGTH_REQUIRED, message)
+    })?;
+    if length > most {
+        let message = format!("the body has {length} bytes, at most {most} are taken");
+        return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, message));
+    }
+    let kib = u32::try_from(length.div_ceil(1 << 10)).unwrap_or(u32::MAX);
+    let _room = Arc::clone(&app.room)
+        .try_acquire_many_owned(kib)
+        .map_err(|_| Problem::busy("too much is delivered at once", BUSY))?;
+    let read = tokio::time::timeout(patience, to_bytes(body, length)).await;
+    match read {
+        Ok(Ok(bytes)) => Ok(bytes),
+        Ok(Err(_)) => Err(bad("the body is not as long as it says")),
+        Err(_) => Err(Problem::new(
+            StatusCode::REQUEST_TIMEOUT,
+            "the body took too long",
+        )),
+    }
+}
+
+/// Unpacks a body, which may be a bomb.
+fn unpack(bytes: &[u8], most: usize) -> Result<Vec<u8>, Problem> {
+    let not_zstd = |_| bad("the body is not valid zstd");
+    let mut decoder = zstd::stream::read::Decoder::new(bytes).map_err(not_zstd)?;
+    decoder.window_log_max(WINDOW_LOG).map_err(not_zstd)?;
+    let mut body = Vec::new();
+    decoder
+        .take(most as u64 + 1)
+        .read_to_end(&mut body)
+        .map_err(not_zstd)?;
+    match body.len() > most {
+        true => Err(Problem::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            format!("the body unpacks to more than {most} bytes"),
+        )),
+        false => Ok(body),
+    }
+}
+
+/// Keeps a delivery, or puts it aside.
+fn keep(
+    app: &Inner,
+    who: &Who,
+    id: RecordingId,
+    hash: &str,
+    bytes: &[u8],
+) -> Result<Received, Problem> {
+    let body = unpack(bytes, app.config.limits.unpacked)?;
+    let same = sha256(&body).as_bytes().ct_eq(hash.as_bytes());
+    if !bool::from(same) {
+        return Err(bad(
+            "the body has another SHA-256 than Punctual-SHA256 says",
+        ));
+    }
+    let received = Timestamp::now();
+    let collection = app.collection.as_ref();
+    let recording = match read(id, &body) {
+        Ok(recording) => recording,
+        Err(reason) => {
+            let refused = Refused {
+                id,
+                machine: who.name(),
+                sha256: hash,
+                received,
+                reason: &reason,
+                body: &body,
+            };
+            return Err(put_aside(collection, &refused)?);
+        }
+    };
+    let host = recording.host.hostname.get();
+    let machine = match who {
+        Who::Local => host.map_or("", String::as_str),
+        Who::Bearer(token) => &token.name,
+    };
+    let received = collection.receive(&Delivery {
+        machine,
+        sha256: hash,
+        received,
+        recording: &recording,
+        body: &body,
+    })?;
+    if received == Received::Conflict {
+        log(collection, machine, id)?;
+    }
+    Ok(received)
+}
+
+/// A recording that can be kept.
+fn read(id: RecordingId, body: &[u8]) -> Result<Recording, String> {
+    let text = std::str::from_utf8(body).map_err(|_| "it is not UTF-8".to_owned())?;
+    let recording = Recording::from_json(text).map_err(|error| error.to_string())?;
+    if recording.id != id {
+        return Err("its ID is not the one of the path".to_owned());
+    }
+    if recording.completion == Completion::Running {
+        return Err("it is not finished".to_owned());
+    }
+    if recording.threads.len() > Recording::MAX_THREADS {
+        return Err("it has too many threads".to_owned());
+    }
+    let threads = recording.threads.len();
+    let of_none = |row: &punctual_model::IntervalRow| row.thread as usize >= threads;
+    match recording.series.rows.iter().any(of_none) {
+        true => Err("an interval is of no thread".to_owned()),
+        false => Ok(recording),
+    }
+}
+
+fn put_aside(collection: &dyn Collection, refused: &Refused<'_>) -> Result<Problem, Problem> {
+    collection.quarantine(refused)?;
+    log(collection, refused.machine, refused.id)?;
+    let reason = refused.reason;
+    let message = format!("not a recording that can be kept, it was put aside: {reason}");
+    Ok(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, message))
+}
+
+fn log(collection: &dyn Collection, machine: &str, id: RecordingId) -> Result<(), Problem> {
+    Ok(collection.log(&AuditLine {
+        at: Timestamp::now(),
+        who: machine.to_owned(),
+        action: "quarantine".to_owned(),
+        what: id.to_string(),
+    })?)
+}
+
+/// Which of these recordings are not kept.
+pub(super) async fn lacking(State(app): State<App>, body: Bytes) -> Result<Json<Ids>, Problem> {
+    let asked: Ids = serde_json::from_slice(&body)
+        .map_err(|error| bad(&format!("the body is not a list of IDs: {error}")))?;
+    if asked.ids.len() > IDS {
+        return Err(bad(&format!("ask for at most {IDS} IDs at once")));
+    }
+    let ids = app.stored(move |all| all.lacking(&asked.ids)).await?;
+    Ok(Json(Ids { ids }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bomb_is_not_unpacked() {
+        let bomb = zstd::bulk::compress(&vec![0; 64 << 20], 3).unwrap();
+        assert!(bomb.len() < 64 << 10);
+        let refused = unpack(&bomb, 1 << 20).unwrap_err();
+        assert_eq!(refused.status, StatusCode::PAYLOAD_TOO_LARGE);
+        assert_eq!(unpack(&bomb, 64 << 20).unwrap().len(), 64 << 20);
+    }
+
+    #[test]
+    fn what_is_no_zstd_is_refused() {
+        for bytes in [&b"{}"[..], &[0x28, 0xb5, 0x2f, 0xfd, 0xff], &[0; 64]] {
+            let refused = unpack(bytes, 1 << 20).unwrap_err();
+            assert_eq!(refused.status, StatusCode::BAD_REQUEST);
+        }
+    }
+}

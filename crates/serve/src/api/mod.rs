@@ -1,0 +1,249 @@
+//! The API: JSON under `/v1`, health, and its description.
+
+mod health;
+mod ingest;
+mod machines;
+mod openapi;
+mod recordings;
+
+pub(crate) use recordings::{place, place_of};
+
+use axum::routing::{get, post, put};
+use schemars::{Schema, SchemaGenerator};
+
+use crate::access::Need;
+use crate::problem::Failure;
+use crate::routes::Route;
+
+/// A route with its description.
+pub(crate) struct Endpoint {
+    pub(crate) route: Route,
+    /// What it is for, in a line.
+    pub(crate) summary: &'static str,
+    /// Its parameters: place, name, what it means, whether it is required.
+    pub(crate) parameters: &'static [(&'static str, &'static str, &'static str, bool)],
+    /// The form of its body, with its media type.
+    pub(crate) body: Option<(&'static str, SchemaOf)>,
+    /// Its answers: status, meaning, form.
+    pub(crate) answers: &'static [(u16, &'static str, Option<SchemaOf>)],
+}
+
+/// Makes the schema of a type.
+pub(crate) type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
+
+const fn schema<T: schemars::JsonSchema>() -> SchemaOf {
+    |generator| generator.subschema_for::<T>()
+}
+
+const FAILURE: Option<SchemaOf> = Some(schema::<Failure>());
+const ID: (&str, &str, &str, bool) = ("path", "id", "UUID of the recording", true);
+
+/// All endpoints; a new one is an entry here.
+pub(crate) const ENDPOINTS: &[Endpoint] = &[
+    Endpoint {
+        route: Route {
+            method: "PUT",
+            path: "/v1/recordings/{id}",
+            need: Need::Deliver,
+            handler: || put(ingest::put),
+        },
+        summary: "Deliver a recording: its JSON, compressed with zstd. Repeat it as you like.",
+        parameters: &[
+            ID,
+            (
+                "header",
+                ingest::HASH,
+                "SHA-256 of the JSON before compression, in hexadecimal digits",
+                true,
+            ),
+        ],
+        body: Some(("application/json", schema::<punctual_model::Recording>())),
+        answers: &[
+            (
+                200,
+                "The same recording is kept already",
+                Some(schema::<ingest::Receipt>()),
+            ),
+            (
+                201,
+                "The recording is kept",
+                Some(schema::<ingest::Receipt>()),
+            ),
+            (400, "Damaged on its way: send it again", FAILURE),
+            (408, "The body took too long", FAILURE),
+            (
+                409,
+                "Another content is kept under this ID; this one was put aside",
+                FAILURE,
+            ),
+            (411, "The length of the body is missing", FAILURE),
+            (413, "Too large", FAILURE),
+            (415, "Not compressed with zstd", FAILURE),
+            (
+                422,
+                "Not a recording that can be kept; it was put aside",
+                FAILURE,
+            ),
+            (429, "No room at present: wait for Retry-After", FAILURE),
+        ],
+    },
+    Endpoint {
+        route: Route {
+            method: "POST",
+            path: "/v1/lacking",
+            need: Need::Deliver,
+            handler: || post(ingest::lacking),
+        },
+        summary: "Ask which of these recordings are not kept here, as after a restore.",
+        parameters: &[],
+        body: Some(("application/json", schema::<ingest::Ids>())),
+        answers: &[(
+            200,
+            "Those that are not kept",
+            Some(schema::<ingest::Ids>()),
+        )],
+    },
+    Endpoint {
+        route: Route {
+            method: "GET",
+            path: "/v1/recordings",
+            need: Need::Read,
+            handler: || get(recordings::list),
+        },
+        summary: "List recordings, the newest first.",
+        parameters: &[
+            ("query", "machine", "Only of this machine", false),
+            ("query", "probe", "Only of this probe", false),
+            (
+                "query",
+                "outcome",
+                "Only with this outcome of the requirement",
+                false,
+            ),
+            (
+                "query",
+                "after",
+                "The value of `next` of the page before",
+                false,
+            ),
+            (
+                "query",
+                "limit",
+                "At most so many: 1 to 1000, by default 100",
+                false,
+            ),
+        ],
+        body: None,
+        answers: &[
+            (
+                200,
+                "A page of the list",
+                Some(schema::<recordings::Page>()),
+            ),
+            (400, "A parameter is wrong", FAILURE),
+        ],
+    },
+    Endpoint {
+        route: Route {
+            method: "GET",
+            path: "/v1/recordings/{id}",
+            need: Need::Read,
+            handler: || get(recordings::get),
+        },
+        summary: "Get a recording.",
+        parameters: &[ID],
+        body: None,
+        answers: &[
+            (
+                200,
+                "The recording",
+                Some(schema::<punctual_model::Recording>()),
+            ),
+            (404, "It is not kept here", FAILURE),
+        ],
+    },
+    Endpoint {
+        route: Route {
+            method: "GET",
+            path: "/v1/machines",
+            need: Need::Read,
+            handler: || get(machines::list),
+        },
+        summary: "List the machines, by name, with their states.",
+        parameters: &[],
+        body: None,
+        answers: &[(
+            200,
+            "All machines",
+            Some(schema::<Vec<machines::MachineJson>>()),
+        )],
+    },
+    Endpoint {
+        route: Route {
+            method: "GET",
+            path: "/v1/quarantine",
+            need: Need::Change,
+            handler: || get(machines::quarantine),
+        },
+        summary: "List the deliveries that were put aside, the newest first.",
+        parameters: &[],
+        body: None,
+        answers: &[(
+            200,
+            "At most 1000 of them",
+            Some(schema::<Vec<machines::QuarantinedJson>>()),
+        )],
+    },
+    Endpoint {
+        route: Route {
+            method: "GET",
+            path: "/v1/audit",
+            need: Need::Change,
+            handler: || get(machines::audit),
+        },
+        summary: "List who changed what, the newest first.",
+        parameters: &[],
+        body: None,
+        answers: &[(
+            200,
+            "At most 1000 lines",
+            Some(schema::<Vec<machines::AuditJson>>()),
+        )],
+    },
+    Endpoint {
+        route: Route {
+            method: "GET",
+            path: "/v1/openapi.json",
+            need: Need::Read,
+            handler: || get(openapi::get),
+        },
+        summary: "Get this description.",
+        parameters: &[],
+        body: None,
+        answers: &[(200, "OpenAPI 3.1", None)],
+    },
+    Endpoint {
+        route: Route {
+            method: "GET",
+            path: "/health",
+            need: Need::Open,
+            handler: || get(health::health),
+        },
+        summary: "Whether the process answers.",
+        parameters: &[],
+        body: None,
+        answers: &[(200, "It does", None)],
+    },
+    Endpoint {
+        route: Route {
+            method: "GET",
+            path: "/ready",
+            need: Need::Open,
+            handler: || get(health::ready),
+        },
+        summary: "Whether the store can be read.",
+        parameters: &[],
+        body: None,
+        answers: &[(200, "It can", None), (503, "It cannot", FAILURE)],
+    },
+];

@@ -1,0 +1,33 @@
+//! Files of the dashboard, compiled in.
+
+use axum::extract::Path;
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+
+use crate::problem::Problem;
+
+/// Name, kind and content of each.
+const ASSETS: &[(&str, &str, &[&str])] = &[(
+    "style.css",
+    "text/css; charset=utf-8",
+    &[
+        punctual_report::html::STYLE,
+        include_str!("../assets/dashboard.css"),
+    ],
+)];
+
+/// One of the files; their path holds the version of the program.
+pub(crate) async fn get(Path((_, name)): Path<(String, String)>) -> Result<Response, Problem> {
+    let found = ASSETS.iter().find(|(known, _, _)| *known == name);
+    let (_, kind, parts) = found.ok_or_else(|| Problem::not_found("no such file"))?;
+    let headers = [
+        (header::CONTENT_TYPE, *kind),
+        (header::CACHE_CONTROL, "public, max-age=86400"),
+    ];
+    Ok((headers, parts.concat()).into_response())
+}
+
+/// The path of a file.
+pub(crate) fn path(name: &str) -> String {
+    format!("/assets/{}/{name}", env!("CARGO_PKG_VERSION"))
+}

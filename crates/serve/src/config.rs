@@ -1,0 +1,88 @@
+//! How the server is set up.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::ServeError;
+
+/// How the server is set up.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The address; port 0 for one that is free.
+    pub listen: SocketAddr,
+    /// Certificate and key; `None`: plain HTTP.
+    pub tls: Option<TlsFiles>,
+    /// Whether each request needs a token, on a loopback address too.
+    pub login: bool,
+    /// Whether plain HTTP is right on an address that others reach: a proxy ends TLS.
+    pub behind_proxy: bool,
+    /// A machine that delivered nothing for so long is silent.
+    pub silent_after: Duration,
+    /// Limits of what a client may ask for.
+    pub limits: Limits,
+}
+
+/// A certificate and its key, as PEM files.
+#[derive(Clone, Debug)]
+pub struct TlsFiles {
+    /// The certificate, with those between it and a root.
+    pub certificate: PathBuf,
+    /// Its private key.
+    pub key: PathBuf,
+}
+
+/// Limits of what a client may ask for.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// Of a body as it is sent, in bytes.
+    pub body: usize,
+    /// Of a body without its compression, in bytes.
+    pub unpacked: usize,
+    /// Of all bodies that are received at once, in bytes.
+    pub in_flight: usize,
+    /// Connections at once.
+    pub connections: usize,
+    /// For the head of a request, and again for its body.
+    pub patience: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            body: 16 << 20,
+            unpacked: 128 << 20,
+            in_flight: 64 << 20,
+            connections: 1_024,
+            patience: Duration::from_secs(30),
+        }
+    }
+}
+
+impl Config {
+    /// That of an address, with what is usual.
+    pub fn new(listen: SocketAddr) -> Self {
+        Self {
+            listen,
+            tls: None,
+            login: false,
+            behind_proxy: false,
+            silent_after: Duration::from_secs(36 * 3_600),
+            limits: Limits::default(),
+        }
+    }
+
+    /// Whether each request needs a token.
+    pub(crate) fn needs_login(&self) -> bool {
+        self.login || !self.listen.ip().is_loopback()
+    }
+
+    /// Whether it may be served so.
+    pub(crate) fn check(&self) -> Result<(), ServeError> {
+        let safe = self.listen.ip().is_loopback() || self.tls.is_some() || self.behind_proxy;
+        match safe {
+            true => Ok(()),
+            false => Err(ServeError::PlainOutside(self.listen)),
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! Recordings of many machines, over HTTP.
+//!
+//! **For:** one process that takes what machines deliver ([`deliver`] is the other end),
+//! shows it as pages that work without scripts, and hands it out as JSON and as metrics.
+//!
+//! **Knows:** HTTP, the store, the documents of `report`, statistics.
+//!
+//! **Must not know:** how anything is measured: neither probes nor the tracer, nor the
+//! machine that it runs on.
+//!
+//! # Who may do what
+//! On a loopback address everybody of this machine may do everything, unless a login is
+//! asked for. On any other address each request needs a token, which is kept as its
+//! SHA-256. A request to an address without login must name a loopback host, so that a
+//! foreign page cannot reach it by a name that resolves to this machine (DNS rebinding).
+//!
+//! # What a machine sends is hostile
+//! Bodies are bounded, compressed and not; slow senders are cut off; each text is escaped
+//! by the renderer of its form; a strict Content-Security-Policy stands behind that.
+//!
+//! # What is answered is kept
+//! A delivery is answered when it is on the disk. What cannot be kept as a recording is
+//! put aside with its reason, never dropped.
+
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
+mod access;
+mod api;
+mod assets;
+mod config;
+mod error;
+mod fleet;
+mod headers;
+mod pages;
+mod problem;
+mod routes;
+mod server;
+mod state;
+mod tls;
+mod token;
+
+pub use config::{Config, TlsFiles};
+pub use error::ServeError;
+pub use server::{Running, run, start};
+pub use token::enrol;

@@ -1,0 +1,185 @@
+//! The pages: documents of `report` in one frame. They work without scripts.
+
+mod compare;
+mod login;
+mod machine;
+mod overview;
+mod recording;
+mod recordings;
+
+use axum::extract::{Request, State};
+use axum::http::{StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{Html, IntoResponse, Redirect, Response};
+use axum::routing::{get, post};
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+use punctual_model::{RecordingId, sanitize};
+use punctual_report::document::Document;
+use punctual_report::html::fragment;
+
+use crate::access::Need;
+use crate::assets;
+use crate::problem::Problem;
+use crate::routes::Route;
+use crate::state::App;
+
+/// All pages; a new one is an entry here.
+pub(crate) const ROUTES: &[Route] = &[
+    page("/", || get(overview::get)),
+    page("/machine", || get(machine::get)),
+    page("/recordings", || get(recordings::get)),
+    page("/recordings/{id}", || get(recording::get)),
+    page("/compare", || get(compare::get)),
+    Route {
+        method: "GET",
+        path: "/login",
+        need: Need::Open,
+        handler: || get(login::form),
+    },
+    Route {
+        method: "POST",
+        path: "/login",
+        need: Need::Open,
+        handler: || post(login::login),
+    },
+    Route {
+        method: "POST",
+        path: "/logout",
+        need: Need::Open,
+        handler: || post(login::logout),
+    },
+];
+
+const fn page(path: &'static str, handler: fn() -> axum::routing::MethodRouter<App>) -> Route {
+    Route {
+        method: "GET",
+        path,
+        need: Need::Read,
+        handler,
+    }
+}
+
+/// The page of a recording.
+pub(crate) fn recording_path(id: RecordingId) -> String {
+    format!("/recordings/{id}")
+}
+
+/// The page of a machine, whatever its name.
+pub(crate) fn machine_path(name: &str) -> String {
+    format!("/machine?name={}", encoded(name))
+}
+
+/// A text as a value of a query (RFC 3986, 2.3).
+pub(crate) fn encoded(text: &str) -> String {
+    use std::fmt::Write;
+    text.bytes().fold(String::new(), |mut out, byte| {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+                out.push(char::from(byte));
+            }
+            _ => {
+                let _ = write!(out, "%{byte:02X}");
+            }
+        }
+        out
+    })
+}
+
+/// The places of the navigation.
+const PLACES: [(&str, &str); 3] = [
+    ("/", "Overview"),
+    ("/recordings", "Recordings"),
+    ("/compare", "Compare"),
+];
+
+/// A page in the frame of all pages; `place` is where the navigation is.
+pub(super) fn frame(app: &App, title: &str, place: &str, body: &Markup) -> Html<String> {
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                title { (sanitize(title)) " - punctual" }
+                link rel="stylesheet" href=(assets::path("style.css"));
+            }
+            body {
+                a .skip href="#main" { "Skip to content" }
+                header .bar {
+                    nav aria-label="Pages" {
+                        strong { "punctual" }
+                        @for (path, name) in PLACES {
+                            a href=(path) aria-current=[(path == place).then_some("page")] { (name) }
+                        }
+                    }
+                    @if app.config.needs_login() {
+                        form method="post" action="/logout" { button { "Log out" } }
+                    }
+                }
+                main #main { (body) }
+                footer {
+                    "Times are UTC. A " b { "-" } " stands for what is not known, and for a percentile that the number of samples does not support."
+                }
+            }
+        }
+    };
+    Html(page.into_string())
+}
+
+/// Documents as a part of a page.
+pub(super) fn shown(documents: &[Document]) -> Markup {
+    // The renderer escapes each text in it.
+    PreEscaped(fragment(documents))
+}
+
+/// A report that cannot be drawn.
+pub(super) fn cannot_draw(error: &punctual_report::ReportError) -> Problem {
+    Problem::new(StatusCode::UNPROCESSABLE_ENTITY, error.to_string())
+}
+
+/// Shows problems of pages as pages, and sends who is not logged in to the login.
+pub(crate) async fn show_problems(
+    State(app): State<App>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let uri = request.uri().clone();
+    let path = uri.path();
+    let machines = ["/v1/", "/health", "/ready", "/metrics"];
+    let is_page = !machines.iter().any(|prefix| path.starts_with(prefix));
+    let is_get = request.method() == axum::http::Method::GET;
+    let response = next.run(request).await;
+    let Some(problem) = response.extensions().get::<Problem>().cloned() else {
+        return response;
+    };
+    if !is_page {
+        return response;
+    }
+    if problem.status == StatusCode::UNAUTHORIZED && is_get {
+        let wanted = uri.path_and_query().map_or("/", |wanted| wanted.as_str());
+        return Redirect::to(&format!("/login?to={}", encoded(wanted))).into_response();
+    }
+    let reason = problem.status.canonical_reason().unwrap_or("failed");
+    let body = html! {
+        h1 { (reason) }
+        p .warn { (sanitize(&problem.message)) }
+        p { a href="/" { "Overview" } }
+    };
+    let mut shown = (problem.status, frame(&app, reason, "", &body)).into_response();
+    if let Some(after) = response.headers().get(header::RETRY_AFTER) {
+        let headers = shown.headers_mut();
+        headers.insert(header::RETRY_AFTER, after.clone());
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_name_leaves_its_value() {
+        let path = machine_path("../a b&x=<script>ä");
+        assert_eq!(path, "/machine?name=..%2Fa%20b%26x%3D%3Cscript%3E%C3%A4");
+    }
+}

@@ -1,0 +1,137 @@
+//! The list of recordings.
+
+use axum::extract::{Query, State};
+use axum::response::Html;
+use maud::{Markup, html};
+use punctual_model::{Outcome, Unknown};
+use punctual_report::document::{self, Block, Document, ListRow, Section};
+use punctual_store::{Listed, Wanted};
+use serde::Deserialize;
+
+use super::{encoded, frame, recording_path, shown};
+use crate::api::{place, place_of};
+use crate::problem::Problem;
+use crate::state::App;
+
+/// Which recordings are shown.
+#[derive(Deserialize, Default)]
+#[serde(default)]
+pub(super) struct Asked {
+    /// Only of this machine.
+    machine: String,
+    /// Only of this probe.
+    probe: String,
+    /// Only with this outcome.
+    outcome: String,
+    /// Only those after this place.
+    after: String,
+}
+
+/// Recordings of a page.
+const PAGE: usize = 50;
+
+/// The outcomes to choose from.
+const OUTCOMES: [(Outcome, &str); 4] = [
+    (Outcome::Held, "held"),
+    (Outcome::Broken, "broken"),
+    (Outcome::NotProven, "not proven"),
+    (Outcome::NoRequirement, "no requirement"),
+];
+
+fn some(text: &str) -> Option<String> {
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+pub(super) async fn get(
+    State(app): State<App>,
+    Query(asked): Query<Asked>,
+) -> Result<Html<String>, Problem> {
+    let outcome = OUTCOMES.iter().find(|(_, name)| *name == asked.outcome);
+    let after = some(&asked.after).map(|text| place(&text)).transpose()?;
+    let wanted = Wanted {
+        machine: some(&asked.machine),
+        probe: some(&asked.probe),
+        outcome: outcome.map(|(outcome, _)| *outcome),
+        after,
+        most: PAGE + 1,
+    };
+    let mut found = app.stored(move |all| all.list(&wanted)).await?;
+    let more = found.len() > PAGE;
+    found.truncate(PAGE);
+    let next = found.last().filter(|_| more).map(|last| {
+        let [machine, probe, outcome] =
+            [&asked.machine, &asked.probe, &asked.outcome].map(|text| encoded(text));
+        let after = encoded(&place_of(last));
+        format!("/recordings?machine={machine}&probe={probe}&outcome={outcome}&after={after}")
+    });
+    let body = html! {
+        h1 { "Recordings" }
+        (filter(&asked))
+        (table(&found))
+        @if let Some(next) = next { nav .turn { a rel="next" href=(next) { "Older" } } }
+    };
+    Ok(frame(&app, "Recordings", "/recordings", &body))
+}
+
+fn filter(asked: &Asked) -> Markup {
+    html! {
+        form .filter method="get" action="/recordings" role="search" {
+            label { "Machine " input name="machine" value=(asked.machine); }
+            label { "Probe " input name="probe" value=(asked.probe); }
+            label { "Verdict "
+                select name="outcome" {
+                    option value="" { "all" }
+                    @for (_, name) in OUTCOMES {
+                        option value=(name) selected[name == asked.outcome] { (name) }
+                    }
+                }
+            }
+            button { "Filter" }
+        }
+    }
+}
+
+/// A table of recordings in a form that compares those that are chosen.
+pub(super) fn table(found: &[Listed]) -> Markup {
+    let rows: Vec<ListRow> = found.iter().map(row).collect();
+    let mut list = document::list(&rows);
+    let blocks = list.sections.iter_mut().flat_map(|part| &mut part.blocks);
+    for block in blocks {
+        if let Block::Table(table) = block {
+            for (row, listed) in table.rows.iter_mut().zip(found) {
+                if let Some(cell) = row.cells.first_mut() {
+                    cell.path = Some(recording_path(listed.summary.id));
+                    cell.choice = Some(listed.summary.id.to_string());
+                }
+            }
+        }
+    }
+    let list = Document {
+        sections: list.sections.into_iter().collect::<Vec<Section>>(),
+        ..Document::default()
+    };
+    html! {
+        form method="get" action="/compare" {
+            (shown(&[list]))
+            @if found.len() > 1 { button { "Compare chosen" } }
+        }
+    }
+}
+
+fn row(listed: &Listed) -> ListRow {
+    let Listed { machine, summary } = listed;
+    ListRow {
+        id: summary.id.short(),
+        anchor: None,
+        started: summary.knows(Unknown::Started).then_some(summary.started),
+        headline: summary.headline.clone(),
+        duration: (summary.knows(Unknown::Duration)).then_some(summary.duration_ns),
+        recorded: summary.recorded,
+        missed: summary.knows(Unknown::Missed).then_some(summary.missed),
+        max: summary.max_ns,
+        completion: summary.completion,
+        outcome: summary.outcome,
+        host: some(machine),
+        label: summary.label.clone(),
+    }
+}

@@ -1,0 +1,88 @@
+//! What a client is answered when a request fails.
+
+use axum::Json;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use punctual_store::StoreError;
+use serde::Serialize;
+
+/// Why a request failed.
+#[derive(Clone, Debug)]
+pub(crate) struct Problem {
+    pub(crate) status: StatusCode,
+    pub(crate) message: String,
+    /// Seconds after which to try again.
+    pub(crate) retry_after: Option<u32>,
+}
+
+/// The same as JSON.
+#[derive(Serialize, schemars::JsonSchema)]
+pub(crate) struct Failure {
+    /// What failed, and what to do.
+    error: String,
+}
+
+/// How long to wait when there is no room, in seconds.
+const NO_ROOM: u32 = 60;
+/// How long to wait when too much is asked for at once, in seconds.
+pub(crate) const BUSY: u32 = 5;
+
+impl Problem {
+    pub(crate) fn new(status: StatusCode, message: impl Into<String>) -> Self {
+        Self {
+            status,
+            message: message.into(),
+            retry_after: None,
+        }
+    }
+
+    pub(crate) fn busy(message: impl Into<String>, retry_after: u32) -> Self {
+        Self {
+            retry_after: Some(retry_after),
+            ..Self::new(StatusCode::TOO_MANY_REQUESTS, message)
+        }
+    }
+
+    pub(crate) fn not_found(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_FOUND, message)
+    }
+}
+
+impl From<StoreError> for Problem {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::NoSuch { selector, .. } => {
+                Self::not_found(format!("no recording '{selector}' is kept here"))
+            }
+            StoreError::NotASelector { .. } | StoreError::Ambiguous { .. } => {
+                Self::new(StatusCode::BAD_REQUEST, error.to_string())
+            }
+            StoreError::DiskFull { .. } => Self::busy("the disk of the collector is full", NO_ROOM),
+            StoreError::Locked { .. } => Self::busy("the store is in use", BUSY),
+            // Paths of this machine are for its log alone.
+            error => {
+                crate::server::complain(&error.to_string());
+                let message = "the store cannot be used: see the log of the collector";
+                Self {
+                    retry_after: Some(NO_ROOM),
+                    ..Self::new(StatusCode::SERVICE_UNAVAILABLE, message)
+                }
+            }
+        }
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let failure = Failure {
+            error: self.message.clone(),
+        };
+        let mut response = (self.status, Json(failure)).into_response();
+        if let Some(seconds) = self.retry_after {
+            let headers = response.headers_mut();
+            headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        response.extensions_mut().insert(self);
+        response
+    }
+}

@@ -1,0 +1,224 @@
+//! The server: listens, answers, and ends when it is asked to.
+
+use std::io::Write;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::ConnectInfo;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::{GracefulShutdown, Watcher};
+use hyper_util::service::TowerToHyperService;
+use punctual_store::Collection;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::{Semaphore, oneshot};
+use tokio_rustls::TlsAcceptor;
+
+use crate::state::App;
+use crate::{Config, ServeError, routes, tls};
+
+/// Requests that are under way may take so long after the server was asked to end.
+const DRAIN: Duration = Duration::from_secs(10);
+/// How long to wait when no connection can be taken (no descriptors left).
+const NO_ACCEPT: Duration = Duration::from_millis(100);
+/// Threads that answer; what waits for the disk has threads of its own.
+const WORKERS: usize = 2;
+
+/// A server that runs on threads of its own.
+#[derive(Debug)]
+pub struct Running {
+    /// Where it listens.
+    pub address: SocketAddr,
+    end: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Running {
+    /// Ends it: takes no further connection, and waits for those that are served.
+    pub fn stop(mut self) {
+        self.end();
+    }
+
+    fn end(&mut self) {
+        if let Some(end) = self.end.take() {
+            // Gone already: nothing is left to end.
+            let _ = end.send(());
+        }
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// Starts a server that runs until it is stopped.
+///
+/// # Errors
+/// See [`ServeError`].
+pub fn start(config: Config, collection: Arc<dyn Collection>) -> Result<Running, ServeError> {
+    let (runtime, listener, acceptor) = prepare(&config)?;
+    let address = local_address(&listener, &config)?;
+    let (end, ended) = oneshot::channel();
+    let thread = std::thread::spawn(move || {
+        runtime.block_on(serve(config, collection, listener, acceptor, async {
+            // An error says that whoever could have ended it is gone.
+            let _ = ended.await;
+        }));
+        runtime.shutdown_timeout(DRAIN);
+    });
+    Ok(Running {
+        address,
+        end: Some(end),
+        thread: Some(thread),
+    })
+}
+
+/// Serves until SIGTERM or SIGINT; `listening` is called with the address.
+///
+/// # Errors
+/// See [`ServeError`].
+pub fn run(
+    config: Config,
+    collection: Arc<dyn Collection>,
+    listening: impl FnOnce(SocketAddr),
+) -> Result<(), ServeError> {
+    let (runtime, listener, acceptor) = prepare(&config)?;
+    let address = local_address(&listener, &config)?;
+    let (mut term, mut int) = {
+        let _inside = runtime.enter();
+        let on = |kind| signal(kind).map_err(ServeError::Runtime);
+        (on(SignalKind::terminate())?, on(SignalKind::interrupt())?)
+    };
+    listening(address);
+    runtime.block_on(serve(config, collection, listener, acceptor, async move {
+        tokio::select! {
+            _ = term.recv() => {}
+            _ = int.recv() => {}
+        }
+    }));
+    runtime.shutdown_timeout(DRAIN);
+    Ok(())
+}
+
+type Prepared = (tokio::runtime::Runtime, TcpListener, Option<TlsAcceptor>);
+
+fn prepare(config: &Config) -> Result<Prepared, ServeError> {
+    config.check()?;
+    let acceptor = config.tls.as_ref().map(tls::acceptor).transpose()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(WORKERS)
+        .thread_name("punctual-serve")
+        .enable_all()
+        .build()
+        .map_err(ServeError::Runtime)?;
+    let listen = |source| ServeError::Listen {
+        address: config.listen,
+        source,
+    };
+    let listener = runtime
+        .block_on(TcpListener::bind(config.listen))
+        .map_err(listen)?;
+    Ok((runtime, listener, acceptor))
+}
+
+fn local_address(listener: &TcpListener, config: &Config) -> Result<SocketAddr, ServeError> {
+    listener.local_addr().map_err(|source| ServeError::Listen {
+        address: config.listen,
+        source,
+    })
+}
+
+/// Writes a line to the log of the process: its stderr.
+pub(crate) fn complain(text: &str) {
+    let text = punctual_model::sanitize(text);
+    // Nobody is left to hear of a closed stderr.
+    let _ = writeln!(std::io::stderr(), "punctual: {text}");
+}
+
+async fn serve(
+    config: Config,
+    collection: Arc<dyn Collection>,
+    listener: TcpListener,
+    acceptor: Option<TlsAcceptor>,
+    ended: impl Future<Output = ()>,
+) {
+    let patience = config.limits.patience;
+    let seats = Arc::new(Semaphore::new(config.limits.connections));
+    let router = routes::router(&App::new(config, collection));
+    let graceful = GracefulShutdown::new();
+    let mut ended = std::pin::pin!(ended);
+    loop {
+        let Ok(seat) = Arc::clone(&seats).acquire_owned().await else {
+            break;
+        };
+        let (stream, from) = tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Ok(accepted) => accepted,
+                Err(_) => {
+                    tokio::time::sleep(NO_ACCEPT).await;
+                    continue;
+                }
+            },
+            () = &mut ended => break,
+        };
+        let (router, acceptor) = (router.clone(), acceptor.clone());
+        let watcher = graceful.watcher();
+        tokio::spawn(async move {
+            connection(stream, from, acceptor, router, patience, watcher).await;
+            drop(seat);
+        });
+    }
+    drop(listener);
+    // Those that are slower are cut off.
+    let _ = tokio::time::timeout(DRAIN, graceful.shutdown()).await;
+}
+
+async fn connection(
+    stream: TcpStream,
+    from: SocketAddr,
+    acceptor: Option<TlsAcceptor>,
+    router: Router,
+    patience: Duration,
+    watcher: Watcher,
+) {
+    // Answers are written whole: waiting for more only delays them.
+    let _ = stream.set_nodelay(true);
+    match acceptor {
+        None => talk(stream, from, router, patience, watcher).await,
+        Some(acceptor) => {
+            if let Ok(Ok(stream)) = tokio::time::timeout(patience, acceptor.accept(stream)).await {
+                talk(stream, from, router, patience, watcher).await;
+            }
+        }
+    }
+}
+
+async fn talk<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
+    stream: S,
+    from: SocketAddr,
+    router: Router,
+    patience: Duration,
+    watcher: Watcher,
+) {
+    let service = tower::ServiceBuilder::new()
+        .map_request(move |mut request: hyper::Request<hyper::body::Incoming>| {
+            request.extensions_mut().insert(ConnectInfo(from));
+            request
+        })
+        .service(router);
+    let service = TowerToHyperService::new(service);
+    let mut http = hyper::server::conn::http1::Builder::new();
+    http.timer(TokioTimer::new()).header_read_timeout(patience);
+    let connection = http.serve_connection(TokioIo::new(stream), service);
+    // A client that goes away is its own affair.
+    let _ = watcher.watch(connection).await;
+}

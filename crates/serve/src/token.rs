@@ -1,0 +1,91 @@
+//! Tokens: drawn once, kept as hashes.
+
+use jiff::Timestamp;
+use punctual_store::{AuditLine, Collection, Role, Token};
+use sha2::{Digest, Sha256};
+
+use crate::ServeError;
+
+/// What a token begins with, so that a leaked one is recognised by scanners.
+const MARK: &str = "punctual_";
+/// Bytes of randomness: nothing that a guess or a dictionary could find.
+const SECRET: usize = 32;
+/// The most characters of a name.
+const NAME: usize = 64;
+
+/// The SHA-256 of `bytes` in hexadecimal digits.
+pub(crate) fn sha256(bytes: &[u8]) -> String {
+    hex(&Sha256::digest(bytes))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write;
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+/// Whether it may be the name of a machine or a user.
+pub(crate) fn is_name(name: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    (1..=NAME).contains(&name.len())
+        && name.chars().all(plain)
+        && name.starts_with(|c: char| c.is_ascii_alphanumeric())
+}
+
+/// Gives `name` a token of that role, and returns it: it is not kept, only its hash.
+///
+/// # Errors
+/// A name that is none or taken, no random numbers, and what writing can fail with.
+pub fn enrol(collection: &dyn Collection, name: &str, role: Role) -> Result<String, ServeError> {
+    if !is_name(name) {
+        return Err(ServeError::Name(name.to_owned()));
+    }
+    let mut secret = [0u8; SECRET];
+    let drawn = rustix::rand::getrandom(&mut secret, rustix::rand::GetRandomFlags::empty());
+    let drawn = drawn.map_err(|error| ServeError::Random(error.into()))?;
+    if drawn != SECRET {
+        return Err(ServeError::Random(std::io::ErrorKind::UnexpectedEof.into()));
+    }
+    let token = format!("{MARK}{}", hex(&secret));
+    let created = Timestamp::now();
+    let kept = collection.add_token(&Token {
+        name: name.to_owned(),
+        role,
+        sha256: sha256(token.as_bytes()),
+        created,
+    })?;
+    if !kept {
+        return Err(ServeError::Taken(name.to_owned()));
+    }
+    collection.log(&AuditLine {
+        at: created,
+        who: "command line".to_owned(),
+        action: "enrol".to_owned(),
+        what: format!("{name} ({})", role.name()),
+    })?;
+    Ok(token)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_plain() {
+        for good in ["a", "board-17", "rt1.lab_2", "9"] {
+            assert!(is_name(good), "{good}");
+        }
+        for bad in ["", "-a", ".", "../x", "a b", "<b>", "ä", &"a".repeat(65)] {
+            assert!(!is_name(bad), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_hash_is_the_one_of_the_standard() {
+        // FIPS 180-4, example of one block.
+        let abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+        assert_eq!(sha256(b"abc"), abc);
+    }
+}

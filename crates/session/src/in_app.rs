@@ -1,0 +1,348 @@
+//! The recording of an application that measures itself: its figures are read from
+//! sealed memory, and joined with the machine's facts and interference.
+//!
+//! The application is neither stopped nor traced, and does not see that it is read.
+
+mod lanes;
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use punctual_app::find::{self, Found, Refusal};
+use punctual_app::{Counts, LaneHead, Unfit};
+use punctual_host::Host;
+use punctual_model::{
+    Chart, Completion, HostFacts, Nanos, Observer, Policy, ProbeRun, Recording, Requirement,
+    Scheduling, ThreadRecord, grouped,
+};
+use punctual_store::{Batch, Store, StoreError, Writer};
+
+use crate::collect::Snapshot;
+use crate::quota::quota_warnings;
+use crate::request::usual_series_interval;
+use crate::time::Start;
+use crate::watcher::Watcher;
+use crate::{Outcome, RunLength, SessionError};
+use lanes::Lanes;
+
+/// The longest time between two readings: a ring of worst samples is read before it
+/// is full, unless an application exceeds its budget all the time.
+const TURN: Duration = Duration::from_millis(50);
+
+/// How often the store is written and the view is updated.
+const LOOK: Nanos = Nanos::from_millis(500);
+
+/// What is asked of such a recording.
+#[derive(Clone, Debug)]
+pub struct InAppRequest {
+    /// The process.
+    pub pid: u32,
+    /// How long.
+    pub length: RunLength,
+    /// A name for the recording.
+    pub label: Option<String>,
+    /// The command line, as the program got it.
+    pub command_line: Vec<String>,
+}
+
+/// An application that publishes its figures.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Application {
+    /// Its process.
+    pub pid: u32,
+    /// The process's name.
+    pub comm: String,
+    /// The name that it chose for its figures.
+    pub name: String,
+    /// Its lanes.
+    pub lanes: Vec<LaneState>,
+}
+
+/// A lane of an application, and what it has counted since the application made it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LaneState {
+    /// What it is for.
+    pub head: LaneHead,
+    /// Its counters.
+    pub counts: Counts,
+}
+
+/// The applications that publish their figures, by process number; and why the figures
+/// of others cannot be used. Processes whose open files may not be read are only
+/// counted, as the last value: they may publish figures or not.
+pub fn applications(host: &Host) -> (Vec<Application>, Vec<Refusal>, usize) {
+    let (mut all, mut refused, mut closed) = (Vec::new(), Vec::new(), 0);
+    let proc = host.root().join("proc");
+    for pid in host.processes() {
+        match find::of_process(&proc, pid) {
+            Ok(found) => match state_of(&found) {
+                Ok(application) => all.push(application),
+                Err(why) => refused.push(Refusal::Unfit {
+                    pid,
+                    comm: found.comm,
+                    why,
+                }),
+            },
+            Err(Refusal::OtherUser { .. } | Refusal::NotDumpable { .. }) => closed += 1,
+            // Inherited by a fork, or read by another punctual.
+            Err(Refusal::Unfit {
+                why: Unfit::OtherProcess,
+                ..
+            }) => {}
+            Err(refusal @ Refusal::Unfit { .. }) => refused.push(refusal),
+            // It has none, or has ended meanwhile.
+            Err(_) => {}
+        }
+    }
+    (all, refused, closed)
+}
+
+fn state_of(found: &Found) -> Result<Application, Unfit> {
+    let heads = found.reader.lanes()?;
+    let lanes = (0..).zip(heads).map(|(number, head)| {
+        let counts = found.reader.counts(number)?;
+        Ok(LaneState { head, counts })
+    });
+    Ok(Application {
+        pid: found.pid,
+        comm: found.comm.clone(),
+        name: found.reader.name().to_owned(),
+        lanes: lanes.collect::<Result<_, Unfit>>()?,
+    })
+}
+
+/// Records what an application measures of its own jobs, until the time is over, the
+/// application has ended, or `stop` is set.
+///
+/// # Errors
+/// Figures that are not there or cannot be read; a store that refuses the recording at
+/// its start. A store that fails later ends nothing: see [`Outcome::store_error`].
+pub fn record_application(
+    request: &InAppRequest,
+    host: &Host,
+    store: Option<&Store>,
+    watcher: &mut dyn Watcher,
+    stop: &AtomicBool,
+) -> Result<Outcome, SessionError> {
+    let unfit = |why: &dyn std::fmt::Display| SessionError::Unfit(why.to_string());
+    let proc = host.root().join("proc");
+    let found = find::of_process(&proc, request.pid).map_err(|why| unfit(&why))?;
+    let heads = found.reader.lanes().map_err(|why| unfit(&why))?;
+    if heads.is_empty() {
+        return Err(SessionError::Unfit(format!(
+            "process {} ({}) has no lane in its figures yet",
+            found.pid, found.comm
+        )));
+    }
+    let mut recording = head(request, host, host.facts(), &found, &heads);
+    let before = host.counters();
+    let quotas = host.quotas(&[request.pid]);
+    let used_before = punctual_rt::process_usage();
+    let tasks = host.tasks_of(request.pid);
+    let start = Start::now();
+    recording.started = start.wall;
+    let mut run = Run {
+        lanes: Lanes::begin(&found, heads, &start, recording.series.interval_ns)
+            .map_err(|why| unfit(&why))?,
+        found,
+        start,
+        duration: request.length.duration(),
+        writer: match store {
+            Some(store) => Some(store.begin(&recording, &crate::lease(host))?),
+            None => None,
+        },
+        store_error: None,
+        warnings: Vec::new(),
+    };
+    watcher.begin(&recording);
+    let completion = run.to_the_end(&proc, watcher, stop);
+    watcher.end();
+    let used = punctual_rt::process_usage();
+    let elapsed = run.start.elapsed();
+    let cpus = host.online().unwrap_or_default();
+    recording.interference = host.counters().since(&before, &cpus, elapsed);
+    recording.interference.groups = quotas.finish();
+    let class = recording.threads.iter().map(|thread| thread.scheduling);
+    run.warnings
+        .extend(quota_warnings(&recording.interference, class));
+    recording.observer = Observer {
+        peak_memory_bytes: used.peak_memory_bytes,
+        cpu_time_ns: Nanos::from(used.cpu_time) - Nanos::from(used_before.cpu_time),
+        ..Observer::default()
+    };
+    recording.completion = completion;
+    recording.duration_ns = elapsed;
+    let after = host.tasks_of(request.pid);
+    recording.tables = vec![run.lanes.table(&tasks, &after)];
+    Ok(run.finish(recording))
+}
+
+/// A recording under way.
+struct Run {
+    found: Found,
+    lanes: Lanes,
+    start: Start,
+    duration: Option<Nanos>,
+    writer: Option<Writer>,
+    store_error: Option<StoreError>,
+    warnings: Vec<String>,
+}
+
+impl Run {
+    fn to_the_end(
+        &mut self,
+        proc: &std::path::Path,
+        watcher: &mut dyn Watcher,
+        stop: &AtomicBool,
+    ) -> Completion {
+        let mut looked = Nanos::ZERO;
+        loop {
+            thread::sleep(TURN.min(self.left()));
+            let elapsed = self.start.elapsed();
+            if let Err(why) = self.lanes.read(&self.found, elapsed) {
+                self.warnings
+                    .push(format!("reading ended after {elapsed}: {why}"));
+                return Completion::Stopped;
+            }
+            let over = self.duration.is_some_and(|duration| elapsed >= duration);
+            let stopped = stop.load(Ordering::Relaxed);
+            if elapsed >= looked + LOOK || over || stopped {
+                looked = elapsed;
+                self.commit(elapsed);
+                watcher.progress(&Snapshot {
+                    elapsed,
+                    duration: self.duration,
+                    lanes: self.lanes.views(),
+                    worst: self.lanes.worst(&self.start).into_iter().next(),
+                });
+            }
+            if stopped {
+                return Completion::Stopped;
+            }
+            if over {
+                return Completion::Finished;
+            }
+            if !find::is_open(proc, &self.found) {
+                // What it counted up to its end is in the memory still.
+                let _ = self.lanes.read(&self.found, elapsed);
+                self.warnings.push(format!(
+                    "the application ended or closed its figures after {elapsed}"
+                ));
+                return Completion::Finished;
+            }
+        }
+    }
+
+    /// The time that is left, as long as there is an end.
+    fn left(&self) -> Duration {
+        let elapsed = self.start.elapsed();
+        let left = self
+            .duration
+            .map(|duration| duration.saturating_sub(elapsed));
+        left.map_or(TURN, Duration::from)
+            .max(Duration::from_millis(1))
+    }
+
+    fn commit(&mut self, elapsed: Nanos) {
+        let batch = Batch {
+            elapsed,
+            rows: self.lanes.rows(),
+            accounting: self.lanes.accounting(),
+            worst: self.lanes.worst(&self.start),
+            warnings: self.warnings.clone(),
+            ..Batch::default()
+        };
+        let Some(writer) = &mut self.writer else {
+            return;
+        };
+        match writer.commit(&batch) {
+            Ok(()) => self.lanes.committed(),
+            Err(error) => {
+                self.store_error.get_or_insert(error);
+            }
+        }
+    }
+
+    /// Puts what was read into the recording and hands it to the store.
+    fn finish(mut self, mut recording: Recording) -> Outcome {
+        self.warnings.extend(self.lanes.warnings());
+        if let Ok(lanes) = self.found.reader.lanes()
+            && lanes.len() > recording.threads.len()
+        {
+            let more = grouped((lanes.len() - recording.threads.len()) as u64);
+            self.warnings.push(format!(
+                "lanes made after the start are not recorded: {more}"
+            ));
+        }
+        recording.worst = self.lanes.worst(&self.start);
+        recording.series.rows = self.lanes.all_rows();
+        self.lanes.fill(&mut recording.threads);
+        recording.verdict = recording.judge();
+        recording.warnings = self.warnings;
+        let mut store_error = self.store_error;
+        if let Some(writer) = self.writer {
+            match writer.finish(&recording) {
+                Ok(()) => store_error = None,
+                Err(error) => {
+                    store_error.get_or_insert(error);
+                }
+            }
+        }
+        Outcome {
+            broke: None,
+            recording,
+            store_error,
+        }
+    }
+}
+
+/// The recording as it is known before the start.
+fn head(
+    request: &InAppRequest,
+    host: &Host,
+    facts: HostFacts,
+    found: &Found,
+    heads: &[LaneHead],
+) -> Recording {
+    let mut parameters = BTreeMap::new();
+    let duration = request.length.duration();
+    let name = match found.reader.name() {
+        "" => &found.comm,
+        name => name,
+    };
+    let watched = format!("{name} (pid {})", found.pid);
+    parameters.insert(ProbeRun::WATCHED.to_owned(), watched.into());
+    parameters.insert("comm".to_owned(), found.comm.clone().into());
+    parameters.insert("duration_ns".to_owned(), duration.map(|d| d.0).into());
+    let probe = ProbeRun {
+        name: ProbeRun::IN_APP.to_owned(),
+        chart: Chart::Latency,
+        alike: false,
+        parameters,
+        program: concat!("punctual ", env!("CARGO_PKG_VERSION")).to_owned(),
+        command_line: request.command_line.clone(),
+    };
+    // A thread that is not of this process is not believed to be its recorder.
+    let tasks = host.tasks_of(found.pid);
+    let threads = heads.iter().map(|lane| {
+        let task = tasks.iter().find(|task| task.tid == lane.tid);
+        let cpu = task.and_then(|task| task.affinity.as_ref());
+        let cpu = cpu
+            .filter(|cpus| cpus.len() == 1)
+            .and_then(|cpus| cpus.iter().next());
+        let unknown = Scheduling {
+            policy: Policy::Unknown,
+            priority: 0,
+        };
+        ThreadRecord {
+            label: Some(format!("{}, {}", lane.name, lane.kind.name())),
+            ..ThreadRecord::new(cpu, task.map_or(unknown, |task| task.scheduling))
+        }
+    });
+    let mut recording = Recording::new(probe, facts, Requirement::default(), threads.collect());
+    recording.label.clone_from(&request.label);
+    recording.series.interval_ns = usual_series_interval(duration);
+    recording
+}

@@ -1,0 +1,320 @@
+//! What each lane of an application counted while it was read.
+
+use punctual_app::find::Found;
+use punctual_app::{Counts, LaneHead, Snapshot, Unfit, WorstEntry};
+use punctual_model::{
+    Accounting, Cell, CountedBeside, Histogram, IntervalRow, Nanos, Table, TaskRecord,
+    ThreadRecord, WorstList, WorstSample, grouped,
+};
+use punctual_probes::WORST_KEPT;
+
+use crate::collect::{LaneView, worst_of_all};
+use crate::time::Start;
+
+/// One lane.
+struct Lane {
+    head: LaneHead,
+    /// At the start, and when it was read last.
+    first: Snapshot,
+    last: Snapshot,
+    /// When its open row began, and what it had counted by then.
+    row: u64,
+    row_from: Snapshot,
+    /// The largest of the open row, of those in the ring.
+    row_largest: Option<u64>,
+    largest: Option<u64>,
+    ring_next: u64,
+    ring_dropped: u64,
+    worst: WorstList<WORST_KEPT>,
+    /// It was read while it changed, or its counters went back.
+    torn: bool,
+    went_back: bool,
+}
+
+/// All of them.
+pub(super) struct Lanes {
+    lanes: Vec<Lane>,
+    row_length: Nanos,
+    started: Nanos,
+    finished: Vec<IntervalRow>,
+    committed: usize,
+}
+
+impl Lanes {
+    pub(super) fn begin(
+        found: &Found,
+        heads: Vec<LaneHead>,
+        start: &Start,
+        row_length: Nanos,
+    ) -> Result<Self, Unfit> {
+        let lanes = (0..).zip(heads).map(|(number, head)| {
+            // What was worst before the start is not of this recording.
+            let ring_next = found.reader.ring(number, 0)?.next;
+            let first = found.reader.snapshot(number)?;
+            Ok(Lane {
+                head,
+                last: first.clone(),
+                row: 0,
+                row_from: first.clone(),
+                torn: !first.whole,
+                first,
+                row_largest: None,
+                largest: None,
+                ring_next,
+                ring_dropped: 0,
+                worst: WorstList::default(),
+                went_back: false,
+            })
+        });
+        Ok(Self {
+            lanes: lanes.collect::<Result<_, Unfit>>()?,
+            row_length: Nanos(row_length.0.max(1)),
+            started: start.monotonic,
+            finished: Vec::new(),
+            committed: 0,
+        })
+    }
+
+    /// Reads all lanes; `elapsed` since the start.
+    pub(super) fn read(&mut self, found: &Found, elapsed: Nanos) -> Result<(), Unfit> {
+        for (number, lane) in self.lanes.iter_mut().enumerate() {
+            let row = elapsed.0 / self.row_length.0;
+            if row > lane.row {
+                self.finished
+                    .extend(lane.close_row(number as u32, self.row_length));
+                lane.row = row;
+                lane.row_from = lane.last.clone();
+                lane.row_largest = None;
+            }
+            let snapshot = found.reader.snapshot(number)?;
+            lane.torn |= !snapshot.whole;
+            lane.went_back |= snapshot.counts.run < lane.last.counts.run;
+            lane.last = snapshot;
+            let ring = found.reader.ring(number, lane.ring_next)?;
+            lane.ring_next = ring.next;
+            lane.ring_dropped = lane.ring_dropped.saturating_add(ring.dropped);
+            for WorstEntry { at_ns, ns } in ring.entries {
+                lane.row_largest = lane.row_largest.max(Some(ns));
+                lane.largest = lane.largest.max(Some(ns));
+                // Released before the start, and completed after it.
+                if at_ns >= self.started.0 {
+                    lane.worst.offer(Nanos(ns), Nanos(at_ns));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The rows that are not in the store yet, with the open ones.
+    pub(super) fn rows(&self) -> Vec<IntervalRow> {
+        let new = self.finished[self.committed..].iter().cloned();
+        new.chain(self.open_rows()).collect()
+    }
+
+    pub(super) fn committed(&mut self) {
+        self.committed = self.finished.len();
+    }
+
+    fn open_rows(&self) -> impl Iterator<Item = IntervalRow> {
+        let lanes = (0..).zip(&self.lanes);
+        lanes.filter_map(|(number, lane)| lane.close_row(number, self.row_length))
+    }
+
+    /// All rows, by start and then by thread.
+    pub(super) fn all_rows(&self) -> Vec<IntervalRow> {
+        let mut rows = self.finished.clone();
+        rows.extend(self.open_rows());
+        rows.sort_by_key(|row| (row.start_ns, row.thread));
+        rows
+    }
+
+    pub(super) fn accounting(&self) -> Vec<Accounting> {
+        self.lanes.iter().map(|lane| lane.accounting().0).collect()
+    }
+
+    pub(super) fn worst(&self, start: &Start) -> Vec<WorstSample> {
+        let samples = (0..).zip(&self.lanes).flat_map(|(thread, lane)| {
+            let sorted = lane.worst.sorted().into_iter();
+            sorted.map(move |(latency, at)| WorstSample {
+                time: start.wall_at(at),
+                monotonic_ns: at,
+                cpu: None,
+                thread,
+                latency_ns: latency,
+                blame: None,
+            })
+        });
+        worst_of_all(samples.collect())
+    }
+
+    pub(super) fn views(&self) -> Vec<LaneView> {
+        let view = |lane: &Lane| {
+            let all = lane.since(&lane.first, lane.largest);
+            LaneView {
+                tid: None,
+                partner: None,
+                timeouts: 0,
+                dropped: 0,
+                title: lane.title(),
+                accounting: lane.accounting().0,
+                last: None,
+                min: all.min(),
+                mean: all.mean(),
+                p99: all.quantile(0.99),
+                max: all.max(),
+            }
+        };
+        self.lanes.iter().map(view).collect()
+    }
+
+    /// Puts what was counted into the recording's threads.
+    pub(super) fn fill(self, threads: &mut [ThreadRecord]) {
+        for (thread, lane) in threads.iter_mut().zip(self.lanes) {
+            thread.accounting = lane.accounting().0;
+            thread.histogram = lane.since(&lane.first, lane.largest);
+        }
+    }
+
+    /// What the lanes say beside latencies, and what their threads used.
+    pub(super) fn table(&self, before: &[TaskRecord], after: &[TaskRecord]) -> Table {
+        let columns = [
+            ("lane", "lane"),
+            ("period_ns", "period"),
+            ("budget_ns", "budget"),
+            ("over_budget", "over budget"),
+            ("late", "late starts"),
+            ("page_faults", "page faults"),
+            ("switches_involuntary", "involuntary switches"),
+        ];
+        let mut table = Table::new("application", "Lanes of the application", &columns);
+        for lane in &self.lanes {
+            let (first, last) = (&lane.first.counts, &lane.last.counts);
+            let since = |of: fn(&Counts) -> u64| of(last).saturating_sub(of(first));
+            let budget = lane
+                .head
+                .budget_ns
+                .map(|_| since(|counts| counts.over_budget));
+            let late = (last.due > 0).then(|| since(|counts| counts.late));
+            let used = used(before, after, lane.head.tid);
+            table.push([
+                lane.title().into(),
+                lane.head.period_ns.map(Nanos).into(),
+                lane.head.budget_ns.map(Nanos).into(),
+                Cell::from(budget),
+                late.into(),
+                used.map(|used| used.0).into(),
+                used.and_then(|used| used.1).into(),
+            ]);
+        }
+        table
+    }
+
+    /// What the reader of the recording must know.
+    pub(super) fn warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        for lane in &self.lanes {
+            let title = lane.title();
+            if lane.went_back {
+                warnings.push(format!(
+                    "{title}: a counter went back, its figures are not to be trusted"
+                ));
+            }
+            if lane.torn {
+                warnings.push(format!(
+                    "{title} counted faster than it could be read: its counts can differ by the \
+                     samples of one reading"
+                ));
+            }
+            if lane.ring_dropped > 0 {
+                warnings.push(format!(
+                    "{title}: {} of the worst samples were overwritten before they were read; the \
+                     histogram has them",
+                    grouped(lane.ring_dropped)
+                ));
+            }
+            if let (_, Some(due)) = lane.accounting() {
+                warnings.push(format!(
+                    "{title}: the application's account does not balance: {} due, {} run and missed",
+                    grouped(due),
+                    grouped(lane.accounting().0.expected)
+                ));
+            }
+        }
+        warnings
+    }
+}
+
+impl Lane {
+    fn title(&self) -> String {
+        format!("{}, {}", self.head.name, self.head.kind.name())
+    }
+
+    /// The account, and what the application says was due where that is another number.
+    /// The job under way at each end may be in one of its counters only.
+    fn accounting(&self) -> (Accounting, Option<u64>) {
+        let (first, last) = (&self.first.counts, &self.last.counts);
+        let since = |of: fn(&Counts) -> u64| of(last).saturating_sub(of(first));
+        let recorded = self.since(&self.first, self.largest).recorded();
+        let missed = since(|counts| counts.missed);
+        let due = since(|counts| counts.due);
+        let expected = recorded.saturating_add(missed);
+        let accounting = Accounting {
+            expected,
+            recorded,
+            missed,
+            early: since(|counts| counts.early),
+            overflow: since(|counts| counts.overflow),
+            ..Accounting::default()
+        };
+        let wrong = last.due > 0 && due.abs_diff(expected) > 1;
+        (accounting, wrong.then_some(due))
+    }
+
+    /// What was counted since; `largest` of the ring, where it has any.
+    fn since(&self, from: &Snapshot, largest: Option<u64>) -> Histogram {
+        let (first, last) = (&from.counts, &self.last.counts);
+        let buckets = self.last.buckets.iter().zip(&from.buckets);
+        let buckets: Vec<u64> = buckets
+            .map(|(now, then)| now.saturating_sub(*then))
+            .collect();
+        let beside = CountedBeside {
+            sum: Nanos(last.sum_ns.wrapping_sub(first.sum_ns)),
+            // The ring has the largest, unless that is of a second that began before.
+            max: Nanos(last.max_ns),
+            seen_max: largest.map(Nanos),
+            min: Nanos(last.min_ns.unwrap_or(0)),
+            early: last.early.saturating_sub(first.early),
+            overflow: last.overflow.saturating_sub(first.overflow),
+        };
+        Histogram::of_counts(&buckets, beside)
+    }
+
+    fn close_row(&self, number: u32, row_length: Nanos) -> Option<IntervalRow> {
+        let histogram = self.since(&self.row_from, self.row_largest);
+        let missed = (self.last.counts.missed).saturating_sub(self.row_from.counts.missed);
+        let start = Nanos(self.row.saturating_mul(row_length.0));
+        let empty = histogram.recorded() == 0 && missed == 0;
+        (!empty).then(|| IntervalRow::of(number, start, missed, &histogram))
+    }
+}
+
+/// Page faults and involuntary switches of a thread between two readings; `None` where
+/// it was not there in both.
+fn used(before: &[TaskRecord], after: &[TaskRecord], tid: u32) -> Option<(u64, Option<u64>)> {
+    let find = |tasks: &[TaskRecord]| tasks.iter().find(|task| task.tid == tid).cloned();
+    let (before, after) = (find(before)?, find(after)?);
+    if before.started_ticks != after.started_ticks {
+        return None;
+    }
+    let faults = |task: &TaskRecord| {
+        task.used
+            .faults_minor
+            .saturating_add(task.used.faults_major)
+    };
+    let switches = |task: &TaskRecord| task.used.switches_involuntary;
+    let switches = switches(&after).zip(switches(&before));
+    Some((
+        faults(&after).saturating_sub(faults(&before)),
+        switches.map(|(after, before)| after.saturating_sub(before)),
+    ))
+}

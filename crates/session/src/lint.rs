@@ -1,0 +1,244 @@
+//! What a running program's real-time threads do that costs latency: collected.
+
+mod places;
+mod targets;
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use punctual_host::Host;
+use punctual_model::{ActKind, LintFacts, LintProcess, LintThread, Nanos, TaskRecord, TaskUsage};
+use punctual_trace::{LintAsk, LintWatch};
+
+use crate::{SessionError, Targets};
+use places::Places;
+use targets::LintTargets;
+
+/// What is asked of `lint`.
+#[derive(Clone, Debug)]
+pub struct LintRequest {
+    /// Whose threads.
+    pub targets: Targets,
+    /// How long.
+    pub duration: Nanos,
+    /// How long system calls are traced, at the end; at most `duration`.
+    pub calls: Nanos,
+    /// Collect by trace events instead of BPF programs.
+    pub no_bpf: bool,
+}
+
+/// Waits and time of each thread that are not judged.
+const FIRST_SLEEPS: u32 = 5;
+const FIRST: Nanos = Nanos::from_millis(500);
+
+/// How often acts are read: places are resolved while their process lives.
+const TURN: Duration = Duration::from_millis(100);
+
+/// Watches until the time is over, all targets have ended, or `stop` is set. `note` gets
+/// what the user has to know at once.
+///
+/// # Errors
+/// There is no such process; it is one of the kernel, or this program itself.
+pub fn lint(
+    request: &LintRequest,
+    host: &Host,
+    stop: &AtomicBool,
+    note: &mut dyn FnMut(&str),
+) -> Result<LintFacts, SessionError> {
+    let mut lint = Lint::begin(request, host)?;
+    lint.run(request, stop, note);
+    Ok(lint.finish(request))
+}
+
+/// One run under way.
+struct Lint {
+    host: Host,
+    targets: LintTargets,
+    watch: Option<LintWatch>,
+    places: Places,
+    /// Each real-time thread with its usage when it was first seen, and the process.
+    threads: BTreeMap<u32, (TaskRecord, TaskUsage, bool)>,
+    processes: BTreeMap<u32, LintProcess>,
+    facts: LintFacts,
+    began: Instant,
+}
+
+impl Lint {
+    fn begin(request: &LintRequest, host: &Host) -> Result<Self, SessionError> {
+        let targets = LintTargets::find(&request.targets, host)?;
+        let ask = LintAsk {
+            targets: targets.watched(),
+            first_sleeps: FIRST_SLEEPS,
+            first: FIRST,
+        };
+        let mut facts = LintFacts {
+            target: targets.text().to_owned(),
+            ..LintFacts::default()
+        };
+        let started = match request.no_bpf {
+            true => Err("BPF programs were not asked for (--no-bpf)".to_owned()),
+            false => LintWatch::by_programs(&ask).map_err(|error| error.to_string()),
+        };
+        let watch = match started {
+            Ok(watch) => Some(watch),
+            Err(why) => {
+                facts.unseen = ActKind::ALL.map(|kind| (kind, why.clone())).to_vec();
+                facts.notes.push(why);
+                None
+            }
+        };
+        let mut lint = Self {
+            host: host.clone(),
+            places: Places::new(host),
+            targets,
+            watch,
+            threads: BTreeMap::new(),
+            processes: BTreeMap::new(),
+            facts,
+            began: Instant::now(),
+        };
+        lint.look(true);
+        Ok(lint)
+    }
+
+    fn run(&mut self, request: &LintRequest, stop: &AtomicBool, note: &mut dyn FnMut(&str)) {
+        let duration = Duration::from(request.duration);
+        let calls_from = duration.saturating_sub(Duration::from(request.calls));
+        let mut calls_since = None;
+        loop {
+            let elapsed = self.began.elapsed();
+            let over = elapsed >= duration || stop.load(Ordering::Relaxed);
+            if let Some(watch) = &mut self.watch {
+                if calls_since.is_none() && elapsed >= calls_from && request.calls > Nanos::ZERO {
+                    note(&format!(
+                        "tracing system calls for {}: each system call of the machine takes a \
+                         little longer",
+                        request.calls
+                    ));
+                    watch.trace_calls();
+                    calls_since = Some(Instant::now());
+                }
+            }
+            self.read();
+            if over {
+                break;
+            }
+            if self.targets.all_gone(&self.host) {
+                let text = format!("all targets had ended after {}", Nanos::from(elapsed));
+                self.facts.notes.push(text);
+                break;
+            }
+            self.look(false);
+            thread::sleep(TURN.min(duration.saturating_sub(elapsed)));
+        }
+        self.facts.calls_traced = calls_since.map_or(Nanos::ZERO, |at| Nanos::from(at.elapsed()));
+        if let Some(watch) = &mut self.watch {
+            watch.stop_calls();
+        }
+        self.facts.duration = Nanos::from(self.began.elapsed());
+    }
+
+    /// Reads the acts, and finds the places of new ones while their process lives.
+    fn read(&mut self) {
+        let Some(watch) = &mut self.watch else { return };
+        match watch.read() {
+            Ok(acts) => {
+                self.facts.switches = acts.switches;
+                self.facts.lost = acts.lost;
+                self.places.take(acts);
+            }
+            Err(error) => {
+                let why = error.to_string();
+                self.facts.unseen = ActKind::ALL.map(|kind| (kind, why.clone())).to_vec();
+                self.watch = None;
+            }
+        }
+    }
+
+    /// Looks at threads and processes: new ones, changed ones, ended ones.
+    fn look(&mut self, first: bool) {
+        let (new, gone) = self.targets.look_again(&self.host);
+        if let Some(watch) = &mut self.watch {
+            if let Err(error) = watch.watch(&new, &gone) {
+                let text = format!("not all threads are watched: {error}");
+                if !self.facts.notes.contains(&text) {
+                    self.facts.notes.push(text);
+                    self.facts.lost += 1;
+                }
+            }
+        }
+        for task in self.targets.tasks(&self.host) {
+            if !task.scheduling.policy.is_real_time() {
+                continue;
+            }
+            if !self.processes.contains_key(&task.pid) {
+                self.processes
+                    .insert(task.pid, self.host.lint_process(task.pid));
+            }
+            match self.threads.get_mut(&task.tid) {
+                Some((known, _, _)) if known.started_ticks == task.started_ticks => *known = task,
+                _ => {
+                    let used = task.used;
+                    self.threads.insert(task.tid, (task, used, first));
+                }
+            }
+        }
+    }
+
+    fn finish(mut self, request: &LintRequest) -> LintFacts {
+        let mut facts = self.facts;
+        if let Some(watch) = &self.watch {
+            facts.source = Some(watch.source());
+            facts.unseen.extend(watch.unseen());
+        }
+        for pid in self.processes.clone().into_keys() {
+            // Memory is locked, and limits are set, while it runs.
+            let now = self.host.lint_process(pid);
+            if now.locked.is_ok() {
+                self.processes.insert(pid, now);
+            }
+        }
+        let host = &self.host;
+        let threads = self.threads.into_values();
+        facts.threads = threads
+            .map(|(task, before, whole)| thread_of(host, &task, &before, whole))
+            .collect();
+        facts.processes = self.processes.into_values().collect();
+        facts.notes.extend(self.targets.notes().iter().cloned());
+        facts.notes.extend(self.places.notes());
+        facts.acts = self.places.finish();
+        if request.calls == Nanos::ZERO {
+            let why = "system calls were not traced (--calls 0)".to_owned();
+            facts.unseen.push((ActKind::Memory, why));
+        }
+        facts
+    }
+}
+
+/// A stack pointer is visible only while the thread waits: some tries.
+const STACK_TRIES: u32 = 20;
+
+fn thread_of(host: &Host, task: &TaskRecord, before: &TaskUsage, whole: bool) -> LintThread {
+    let since = |now: Option<u64>, then: Option<u64>| Some(now?.saturating_sub(then?));
+    let used = task.used;
+    let stack = (0..STACK_TRIES).find_map(|attempt| {
+        if attempt > 0 {
+            thread::sleep(Duration::from_micros(500));
+        }
+        host.resident_stack(task.pid, task.tid)
+    });
+    LintThread {
+        pid: task.pid,
+        tid: task.tid,
+        comm: task.comm.clone(),
+        policy: task.scheduling.policy,
+        priority: task.scheduling.priority,
+        cpu_time_ns: whole.then(|| used.cpu_time_ns.saturating_sub(before.cpu_time_ns)),
+        switches_voluntary: (whole
+            .then(|| since(used.switches_voluntary, before.switches_voluntary)))
+        .flatten(),
+        stack_resident_bytes: stack,
+    }
+}

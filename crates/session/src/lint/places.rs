@@ -1,0 +1,206 @@
+//! The places of acts: functions, system calls and files, looked up while the process
+//! is there.
+
+use std::collections::BTreeMap;
+
+use punctual_host::{Host, ProgramCode, system_call_name};
+use punctual_model::{Act, ActKind, Acts, Frame, InCall, PlacedAct, WaitedFile};
+
+/// What makes acts one.
+type Key = (ActKind, u32, InCall, u32, [u64; 2], Vec<u64>);
+
+/// What is known of the place of an act.
+#[derive(Debug, Default)]
+struct Place {
+    file: Option<WaitedFile>,
+    frames: Vec<Frame>,
+    unknown: Option<String>,
+}
+
+#[derive(Debug)]
+pub(super) struct Places {
+    host: Host,
+    acts: BTreeMap<Key, Act>,
+    places: BTreeMap<Key, Place>,
+    /// The process of each thread, and its code.
+    processes: BTreeMap<u32, Option<u32>>,
+    code: BTreeMap<u32, ProgramCode>,
+    execs: u64,
+}
+
+/// Return addresses that are looked for on the stack, where libraries have no frame
+/// pointers.
+const MOST_SCANNED: usize = 4;
+
+impl Places {
+    pub(super) fn new(host: &Host) -> Self {
+        Self {
+            host: host.clone(),
+            acts: BTreeMap::new(),
+            places: BTreeMap::new(),
+            processes: BTreeMap::new(),
+            code: BTreeMap::new(),
+            execs: 0,
+        }
+    }
+
+    /// Takes in all acts so far.
+    pub(super) fn take(&mut self, acts: Acts) {
+        if acts.execs != self.execs {
+            self.execs = acts.execs;
+            self.code.values_mut().for_each(ProgramCode::refresh);
+        }
+        for act in acts.acts {
+            // A site that was just made has no count yet.
+            if act.count == 0 {
+                continue;
+            }
+            let key = key(&act);
+            if !self.places.contains_key(&key) {
+                let place = self.find(&act);
+                self.places.insert(key.clone(), place);
+            }
+            self.acts.insert(key, act);
+        }
+    }
+
+    pub(super) fn notes(&self) -> Option<String> {
+        let note = "a watched process was replaced by exec: call sites before and after belong to \
+                    different programs";
+        (self.execs > 0).then(|| note.to_owned())
+    }
+
+    pub(super) fn finish(mut self) -> Vec<PlacedAct> {
+        let acts = std::mem::take(&mut self.acts);
+        let placed = acts.into_iter().map(|(key, act)| {
+            let place = self.places.remove(&key).unwrap_or_default();
+            let call = match act.call {
+                InCall::Number(number) => system_call_name(number).map(str::to_owned),
+                _ => None,
+            };
+            PlacedAct {
+                call,
+                file: place.file,
+                frames: place.frames,
+                frames_unknown: place.unknown,
+                act,
+            }
+        });
+        placed.collect()
+    }
+
+    fn find(&mut self, act: &Act) -> Place {
+        let host = &self.host;
+        let mut process = |tid| {
+            *self
+                .processes
+                .entry(tid)
+                .or_insert_with(|| host.process_of(tid))
+        };
+        let of_thread = process(act.tid);
+        // The stack of a wake-up is the waker's.
+        let of_stack = match act.kind {
+            ActKind::WokenByThread => process(act.other),
+            _ => of_thread,
+        };
+        let file = of_thread.and_then(|pid| self.file(pid, act));
+        let (frames, unknown) = match (act.kind, of_stack) {
+            // The scheduler migrates a thread, wherever that is.
+            (ActKind::Migrate, _) => (Vec::new(), None),
+            (_, None) => (
+                Vec::new(),
+                Some("unknown: the process had ended".to_owned()),
+            ),
+            (_, Some(pid)) => self.frames(pid, act),
+        };
+        Place {
+            file,
+            frames,
+            unknown,
+        }
+    }
+
+    fn file(&self, pid: u32, act: &Act) -> Option<WaitedFile> {
+        let InCall::Number(number) = act.call else {
+            return None;
+        };
+        let by_descriptor = matches!(
+            system_call_name(number)?,
+            "read"
+                | "write"
+                | "pread64"
+                | "pwrite64"
+                | "readv"
+                | "writev"
+                | "recvfrom"
+                | "recvmsg"
+                | "sendto"
+                | "sendmsg"
+                | "accept"
+                | "accept4"
+                | "ioctl"
+                | "fsync"
+                | "fdatasync"
+                | "flock"
+                | "epoll_wait"
+                | "epoll_pwait"
+        );
+        match by_descriptor {
+            true => self.host.open_file(pid, act.arguments[0]),
+            false => None,
+        }
+    }
+
+    /// The call site, and why not all of it is known.
+    fn frames(&mut self, pid: u32, act: &Act) -> (Vec<Frame>, Option<String>) {
+        let Some(first) = act.stack.first().copied() else {
+            return (Vec::new(), Some("unknown: no user-space stack".to_owned()));
+        };
+        let host = &self.host;
+        let code = self.code.entry(pid).or_insert_with(|| host.code_of(pid));
+        if !code.is_code(first) {
+            code.refresh();
+        }
+        if !code.is_known() {
+            let why = "unknown: /proc/PID/maps is empty or not readable";
+            return (Vec::new(), Some(why.to_owned()));
+        }
+        let chain: Vec<u64> = (act.stack.iter().skip(1).copied())
+            .take_while(|at| code.is_code(*at))
+            .collect();
+        let scanned = match act.kind == ActKind::Fault && code.is_in_program(first) {
+            true => Vec::new(),
+            false => scanned(code, &act.words, &chain),
+        };
+        let is_short = scanned.is_empty() && chain.is_empty();
+        let mut frames = vec![code.frame(first, false)];
+        for address in scanned.into_iter().chain(chain) {
+            frames.push(code.frame(address, true));
+        }
+        let short = "callers unknown: built without frame pointers".to_owned();
+        (frames, is_short.then_some(short))
+    }
+}
+
+/// Callers that a chain of frame pointers skips where a library has none: return
+/// addresses on the stack, up to the first in the program itself.
+fn scanned(code: &ProgramCode, words: &[u64], chain: &[u64]) -> Vec<u64> {
+    let mut found = Vec::new();
+    for word in words.iter().copied() {
+        if chain.contains(&word) || found.len() == MOST_SCANNED {
+            break;
+        }
+        if code.is_code(word) && code.follows_a_call(word) {
+            found.push(word);
+            if code.is_in_program(word) {
+                break;
+            }
+        }
+    }
+    found
+}
+
+fn key(act: &Act) -> Key {
+    let stack = act.stack.clone();
+    (act.kind, act.tid, act.call, act.other, act.arguments, stack)
+}

@@ -1,0 +1,167 @@
+//! Which processes and threads are watched: by their numbers and start times.
+
+use std::collections::BTreeMap;
+
+use punctual_host::Host;
+use punctual_model::{TaskKind, TaskRecord};
+use punctual_trace::LintTarget;
+
+use crate::{SessionError, Targets};
+
+/// Start of a process in ticks after the boot; `None`: unknown.
+type Started = Option<u64>;
+
+#[derive(Debug)]
+pub(super) struct LintTargets {
+    asked: Targets,
+    text: String,
+    watched: BTreeMap<LintTarget, Started>,
+    /// Targets that have ended: their numbers may be another's.
+    ended: BTreeMap<LintTarget, Started>,
+    notes: Vec<String>,
+}
+
+impl LintTargets {
+    pub(super) fn find(asked: &Targets, host: &Host) -> Result<Self, SessionError> {
+        if let Targets::Pids(pids) = asked {
+            for pid in pids {
+                refuse(host, *pid)?;
+            }
+        }
+        let watched = found(asked, host);
+        if watched.is_empty() {
+            let text = format!("there is no thread to watch: {asked}");
+            return Err(SessionError::Unfit(text));
+        }
+        Ok(Self {
+            text: asked.to_string(),
+            asked: asked.clone(),
+            watched,
+            ended: BTreeMap::new(),
+            notes: Vec::new(),
+        })
+    }
+
+    pub(super) fn text(&self) -> &str {
+        &self.text
+    }
+
+    pub(super) fn watched(&self) -> Vec<LintTarget> {
+        self.watched.keys().copied().collect()
+    }
+
+    pub(super) fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// New targets, and those that have ended.
+    pub(super) fn look_again(&mut self, host: &Host) -> (Vec<LintTarget>, Vec<LintTarget>) {
+        let is_there = |(target, started): &(&LintTarget, &Started)| {
+            let now = host.process_start(number(**target));
+            now.is_some() && (started.is_none() || now == **started)
+        };
+        let gone: Vec<LintTarget> = (self.watched.iter())
+            .filter(|entry| !is_there(entry))
+            .map(|(target, _)| *target)
+            .collect();
+        for target in &gone {
+            if let Some(started) = self.watched.remove(target) {
+                self.ended.insert(*target, started);
+            }
+        }
+        let mut new = Vec::new();
+        // Numbers stay with the processes that had them at the start.
+        if matches!(self.asked, Targets::Comm(_)) {
+            for (target, started) in found(&self.asked, host) {
+                let known =
+                    self.watched.contains_key(&target) || self.ended.get(&target) == Some(&started);
+                if !known {
+                    self.watched.insert(target, started);
+                    new.push(target);
+                }
+            }
+        }
+        (new, gone)
+    }
+
+    pub(super) fn all_gone(&self, _: &Host) -> bool {
+        self.watched.is_empty()
+    }
+
+    /// The threads that are there now.
+    pub(super) fn tasks(&self, host: &Host) -> Vec<TaskRecord> {
+        let targets = self.watched.keys();
+        targets.flat_map(|target| tasks(host, *target)).collect()
+    }
+}
+
+fn number(target: LintTarget) -> u32 {
+    match target {
+        LintTarget::Process(number) | LintTarget::Thread(number) => number,
+    }
+}
+
+fn tasks(host: &Host, target: LintTarget) -> Vec<TaskRecord> {
+    match target {
+        LintTarget::Process(pid) => host.tasks_of(pid),
+        LintTarget::Thread(tid) => {
+            let pid = host.process_of(tid).unwrap_or(tid);
+            let mut tasks = host.tasks_of(pid);
+            tasks.retain(|task| task.tid == tid);
+            tasks
+        }
+    }
+}
+
+fn refuse(host: &Host, pid: u32) -> Result<(), SessionError> {
+    let wrong = |text: String| Err(SessionError::Unfit(text));
+    let Some(process) = host.process_of(pid) else {
+        return wrong(format!("there is no process {pid}"));
+    };
+    if process == std::process::id() {
+        return wrong("this program cannot watch itself".to_owned());
+    }
+    let tasks = host.tasks_of(process);
+    match tasks.iter().find(|task| task.kind != TaskKind::User) {
+        Some(task) => wrong(format!(
+            "{pid} is a thread of the kernel ({}): the rules are for programs",
+            task.comm
+        )),
+        None if tasks.is_empty() => wrong(format!("process {pid} has ended")),
+        None => Ok(()),
+    }
+}
+
+fn found(asked: &Targets, host: &Host) -> BTreeMap<LintTarget, Started> {
+    let targets: Vec<LintTarget> = match asked {
+        Targets::Pids(pids) => {
+            let target = |pid: &u32| match host.process_of(*pid) {
+                Some(process) if process != *pid => LintTarget::Thread(*pid),
+                _ => LintTarget::Process(*pid),
+            };
+            pids.iter().map(target).collect()
+        }
+        Targets::Comm(comm) => by_name(host, comm),
+    };
+    let started = |target: LintTarget| (target, host.process_start(number(target)));
+    targets.into_iter().map(started).collect()
+}
+
+/// Processes with this name, and threads with it of other processes.
+fn by_name(host: &Host, comm: &str) -> Vec<LintTarget> {
+    let own = std::process::id();
+    let mut targets = Vec::new();
+    for pid in host.processes().into_iter().filter(|pid| *pid != own) {
+        let threads = host.threads_of(pid);
+        if threads
+            .iter()
+            .any(|(tid, name)| *tid == pid && name == comm)
+        {
+            targets.push(LintTarget::Process(pid));
+            continue;
+        }
+        let named = threads.iter().filter(|(_, name)| name == comm);
+        targets.extend(named.map(|(tid, _)| LintTarget::Thread(*tid)));
+    }
+    targets
+}

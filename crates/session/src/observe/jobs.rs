@@ -1,0 +1,352 @@
+//! The jobs of watched threads: their release waits, and what is known of them.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
+use punctual_culprit::{Call, CallKind, FoundRelease, Job, JobFinder, JobSeen, Late, SeenWaits};
+use punctual_host::{Host, system_call_name, system_call_number};
+use punctual_model::{
+    Delay, Jobs, Nanos, ReleaseChoice, ReleaseWait, ThreadJobs, TraceEvent, WaitPlace,
+};
+
+/// Which wait of a thread releases its jobs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Release {
+    /// The most regular one.
+    #[default]
+    Auto,
+    /// A read of a timer descriptor.
+    Timerfd,
+    /// nanosleep(2), clock_nanosleep(2).
+    Nanosleep,
+    /// epoll_wait(2) and its like.
+    Epoll,
+    /// futex(2): a condition, a semaphore.
+    Futex,
+    /// A system call, by its name.
+    Call(String),
+}
+
+/// What is asked of the observation of jobs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JobRequest {
+    /// A job that takes longer is explained.
+    pub budget: Nanos,
+    /// What releases them.
+    pub release: Release,
+}
+
+/// The names under which a release wait is asked for.
+const RELEASES: [(&str, Release); 5] = [
+    ("auto", Release::Auto),
+    ("timerfd", Release::Timerfd),
+    ("nanosleep", Release::Nanosleep),
+    ("epoll", Release::Epoll),
+    ("futex", Release::Futex),
+];
+
+impl std::str::FromStr for Release {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if let Some((_, release)) = RELEASES.iter().find(|(name, _)| *name == text) {
+            return Ok(release.clone());
+        }
+        match system_call_number(text) {
+            Some(_) => Ok(Self::Call(text.to_owned())),
+            None => {
+                let names = RELEASES.map(|(name, _)| name).join(", ");
+                Err(format!(
+                    "'{text}' is no system call; choose one of {names}, or a system call"
+                ))
+            }
+        }
+    }
+}
+
+impl std::fmt::Display for Release {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Call(name) => f.write_str(name),
+            _ => {
+                let known = RELEASES.iter().find(|(_, release)| release == self);
+                f.write_str(known.map_or("auto", |(name, _)| name))
+            }
+        }
+    }
+}
+
+/// Calls that wait for one of many events.
+const ANY: [&str; 8] = [
+    "epoll_wait",
+    "epoll_pwait",
+    "epoll_pwait2",
+    "poll",
+    "ppoll",
+    "select",
+    "pselect6",
+    "io_uring_enter",
+];
+
+/// Calls whose first argument is a file descriptor that threads wait at.
+const DESCRIPTORS: [&str; 14] = [
+    "read",
+    "readv",
+    "recvfrom",
+    "recvmsg",
+    "recvmmsg",
+    "accept",
+    "accept4",
+    "epoll_wait",
+    "epoll_pwait",
+    "epoll_pwait2",
+    "io_uring_enter",
+    "mq_timedreceive",
+    "fsync",
+    "fdatasync",
+];
+
+/// What a timer descriptor is open on.
+const TIMERFD: &str = "anon_inode:[timerfd]";
+
+/// So many places are reported.
+const PLACES: usize = 8;
+
+/// What is known of waits beside the events: names, and what descriptors are open on.
+struct Waits {
+    host: Host,
+    release: Release,
+    /// Read when first asked for: later the descriptor may be closed.
+    descriptors: RefCell<BTreeMap<(u32, u64), Option<String>>>,
+}
+
+impl Waits {
+    fn target(&self, tid: u32, fd: u64) -> Option<String> {
+        let mut known = self.descriptors.borrow_mut();
+        let read = || self.host.descriptor(tid, fd);
+        known.entry((tid, fd)).or_insert_with(read).clone()
+    }
+
+    fn is_timerfd(&self, tid: u32, name: &str, call: Call) -> bool {
+        name == "read"
+            && self
+                .target(tid, call.argument)
+                .is_some_and(|target| target == TIMERFD)
+    }
+
+    /// The kind of a wait; `None`: it is none that was asked for.
+    fn kind(&self, tid: u32, call: Call) -> Option<CallKind> {
+        let name = system_call_name(call.id)?;
+        let sleeps = matches!(name, "nanosleep" | "clock_nanosleep");
+        let fits = match &self.release {
+            Release::Auto => true,
+            Release::Timerfd => self.is_timerfd(tid, name, call),
+            Release::Nanosleep => sleeps,
+            Release::Epoll => name.starts_with("epoll_"),
+            Release::Futex => name.starts_with("futex"),
+            Release::Call(asked) => name == asked,
+        };
+        fits.then(|| match () {
+            () if sleeps || self.is_timerfd(tid, name, call) => CallKind::Timer,
+            () if ANY.contains(&name) => CallKind::Any,
+            () => CallKind::Other,
+        })
+    }
+
+    fn name(call: Call) -> String {
+        system_call_name(call.id).map_or_else(|| format!("system call {}", call.id), str::to_owned)
+    }
+
+    /// What a call waits for.
+    fn object(&self, tid: u32, call: Call) -> Option<String> {
+        match system_call_name(call.id)? {
+            name if DESCRIPTORS.contains(&name) => {
+                let fd = call.argument;
+                Some(match self.target(tid, fd) {
+                    Some(target) => format!("descriptor {fd} ({target})"),
+                    None => format!("descriptor {fd}"),
+                })
+            }
+            name if name.starts_with("futex") => Some(format!("futex {:#x}", call.argument)),
+            "clock_nanosleep" => Some(match call.argument {
+                0 => "CLOCK_REALTIME".to_owned(),
+                1 => "CLOCK_MONOTONIC".to_owned(),
+                7 => "CLOCK_BOOTTIME".to_owned(),
+                11 => "CLOCK_TAI".to_owned(),
+                clock => format!("clock {clock}"),
+            }),
+            _ => None,
+        }
+    }
+
+    fn release(&self, tid: u32, found: &FoundRelease) -> ReleaseWait {
+        ReleaseWait {
+            call: Self::name(found.call),
+            object: self.object(tid, found.call),
+            choice: match self.release {
+                Release::Auto => ReleaseChoice::Found,
+                _ => ReleaseChoice::Requested,
+            },
+            seen: found.seen,
+            period_ns: found.period,
+        }
+    }
+
+    fn place(&self, tid: u32, seen: &SeenWaits) -> WaitPlace {
+        WaitPlace {
+            call: Self::name(seen.call),
+            object: self.object(tid, seen.call),
+            count: seen.count,
+            total_ns: seen.total,
+            period_ns: seen.period,
+        }
+    }
+}
+
+/// Follows the jobs of an observation.
+pub(super) struct JobWatch {
+    finder: JobFinder,
+    waits: Waits,
+    budget: Nanos,
+    over: BTreeMap<u32, u64>,
+}
+
+impl JobWatch {
+    pub(super) fn new(host: &Host, request: &JobRequest) -> Self {
+        let restart = system_call_number("restart_syscall");
+        Self {
+            finder: JobFinder::new(restart, system_call_number("futex")),
+            waits: Waits {
+                host: host.clone(),
+                release: request.release.clone(),
+                descriptors: RefCell::default(),
+            },
+            budget: request.budget,
+            over: BTreeMap::new(),
+        }
+    }
+
+    pub(super) fn take(&mut self, event: &TraceEvent, watched: &dyn Fn(u32) -> bool) -> Vec<Late> {
+        let Self { finder, waits, .. } = self;
+        let jobs = finder.take(event, watched, &|tid, call| waits.kind(tid, call));
+        self.spans(jobs)
+    }
+
+    /// The jobs of threads whose release wait is found at the end only.
+    pub(super) fn finish(&mut self) -> Vec<Late> {
+        let Self { finder, waits, .. } = self;
+        let jobs = finder.finish(&|tid, call| waits.kind(tid, call));
+        self.spans(jobs)
+    }
+
+    fn spans(&mut self, jobs: Vec<Job>) -> Vec<Late> {
+        for job in &jobs {
+            if job.response() > self.budget {
+                *self.over.entry(job.tid).or_default() += 1;
+            }
+        }
+        let span = |job: Job| Late {
+            tid: job.tid,
+            comm: job.comm,
+            prio: job.prio,
+            cpu: job.cpu,
+            delay: Delay::Job,
+            expected: job.release,
+            actual: job.completion,
+            events_from: job.release,
+        };
+        jobs.into_iter().map(span).collect()
+    }
+
+    pub(super) fn blind_until(&mut self, time: Nanos) {
+        self.finder.blind_until(time);
+    }
+
+    pub(super) fn forget(&mut self, tid: u32) {
+        self.finder.forget(tid);
+    }
+
+    /// What was found out; `place`: the place of a thread in the recording.
+    pub(super) fn jobs(&self, by_observer: u64, place: impl Fn(u32) -> u32) -> Jobs {
+        let mut threads: BTreeMap<u32, ThreadJobs> = BTreeMap::new();
+        for (tid, seen) in self.finder.seen() {
+            let thread = place(tid);
+            let jobs = threads.entry(thread).or_insert_with(|| ThreadJobs {
+                thread,
+                ..ThreadJobs::default()
+            });
+            self.add(jobs, tid, seen);
+        }
+        Jobs {
+            budget_ns: self.budget,
+            caused_by_observer: by_observer,
+            threads: threads.into_values().collect(),
+        }
+    }
+
+    /// Threads that were made later share a place: the release wait of the first stands
+    /// for all.
+    fn add(&self, jobs: &mut ThreadJobs, tid: u32, seen: &JobSeen) {
+        let release = seen.release.as_ref();
+        if jobs.release.is_none() {
+            jobs.release = release.map(|found| self.waits.release(tid, found));
+        }
+        jobs.jobs += seen.jobs;
+        jobs.over_budget += self.over.get(&tid).copied().unwrap_or(0);
+        jobs.released_at_once += seen.at_once;
+        jobs.incomplete += seen.incomplete;
+        jobs.waits += seen.waits();
+        jobs.execution.merge(&seen.execution);
+        let places = seen.places();
+        jobs.places
+            .extend(places.iter().map(|place| self.waits.place(tid, place)));
+        jobs.places
+            .sort_by_key(|place| std::cmp::Reverse(place.total_ns));
+        jobs.places.truncate(PLACES);
+    }
+}
+
+/// What the reader must know of jobs that are missing.
+pub(super) fn warnings(jobs: &Jobs, has_calls: bool, title: impl Fn(u32) -> String) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if !has_calls {
+        warnings.push(
+            "raw_syscalls:sys_enter is not in this kernel: release waits cannot be found, no job \
+             is known; --wait shows the waits for a CPU"
+                .to_owned(),
+        );
+        return warnings;
+    }
+    let without: Vec<&ThreadJobs> = jobs
+        .threads
+        .iter()
+        .filter(|one| one.release.is_none())
+        .collect();
+    let named: Vec<String> = without
+        .iter()
+        .take(5)
+        .map(|one| title(one.thread))
+        .collect();
+    if !without.is_empty() {
+        let more = without.len().saturating_sub(named.len());
+        let more = if more > 0 {
+            format!(" and {more} more")
+        } else {
+            String::new()
+        };
+        warnings.push(format!(
+            "no release wait found for {}{more}: the thread waited fewer than 5 times, or at no \
+             place that fits --release; its jobs are not known",
+            named.join(", ")
+        ));
+    }
+    let incomplete: u64 = jobs.threads.iter().map(|one| one.incomplete).sum();
+    if incomplete > jobs.threads.len() as u64 {
+        warnings.push(format!(
+            "{} jobs have no known end (lost events, or the end of the thread or the run) and are \
+             in no figure",
+            punctual_model::grouped(incomplete)
+        ));
+    }
+    warnings
+}

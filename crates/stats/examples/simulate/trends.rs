@@ -1,0 +1,106 @@
+//! Change points of made-up series: how often one is found where there is none, and
+//! where there is one.
+
+use fastrand::Rng;
+use punctual_stats::changes::{LEAST_RUNS, Values, steps_of};
+
+use crate::counts::{Kind, count};
+
+/// Runs of a series: 112 days, twice a day.
+const RUNS: usize = 224;
+/// The first run of the new level.
+const STEP: usize = 112;
+/// The new level by the old one.
+const RATIO: f64 = 5.0;
+/// Periods of a run.
+const EXPOSURE: u64 = 7_200_000;
+
+const KINDS: [(&str, Kind); 3] = [
+    ("Poisson", Kind::Poisson),
+    ("negative binomial, k = 1", Kind::Mixed(1.0)),
+    ("negative binomial, k = 0.3", Kind::Mixed(0.3)),
+];
+
+const MEANS: [f64; 4] = [0.05, 0.5, 5.0, 50.0];
+
+/// What came out of the series of one condition.
+#[derive(Default)]
+struct Row {
+    false_points: f64,
+    of_a_spike: f64,
+    found: f64,
+    late: Vec<f64>,
+    after_each: f64,
+}
+
+pub(crate) fn print(series: u64) {
+    println!("\n## trend: {series} series of {RUNS} runs, a step of x{RATIO} at run {STEP}\n");
+    println!(
+        "| counts | mean | false points | of a spike | step found | runs off | after each run |"
+    );
+    println!("|---|---|---|---|---|---|---|");
+    for (name, kind) in KINDS {
+        for mean in MEANS {
+            let mut row = row(kind, mean, series);
+            row.late.sort_by(f64::total_cmp);
+            let late = row.late.get(row.late.len() / 2);
+            println!(
+                "| {name} | {mean} | {:.2} | {:.2} | {:.0}% | {} | {:.2} |",
+                row.false_points / series as f64,
+                row.of_a_spike / series as f64,
+                100.0 * row.found / series as f64,
+                late.map_or_else(|| "-".to_owned(), |late| format!("{late:.0}")),
+                row.after_each / series as f64,
+            );
+        }
+    }
+}
+
+fn row(kind: Kind, mean: f64, series: u64) -> Row {
+    let mut row = Row::default();
+    for seed in 0..series {
+        let mut random = Rng::with_seed(seed ^ 0x7e57);
+        let null: Vec<(u64, u64)> = (0..RUNS)
+            .map(|_| (count(kind, mean, &mut random), EXPOSURE))
+            .collect();
+        row.false_points += points(&null, seed).len() as f64;
+        let mut spiked = null.clone();
+        spiked[STEP].0 += (mean * 100.0) as u64 + 100;
+        row.of_a_spike += points(&spiked, seed).len() as f64;
+        let stepped: Vec<(u64, u64)> = (0..RUNS)
+            .map(|run| match run < STEP {
+                true => mean,
+                false => mean * RATIO,
+            })
+            .map(|mean| (count(kind, mean, &mut random), EXPOSURE))
+            .collect();
+        let near = |at: &usize| at.abs_diff(STEP) <= 2 * LEAST_RUNS;
+        if let Some(at) = points(&stepped, seed).into_iter().find(near) {
+            row.found += 1.0;
+            row.late.push(at.abs_diff(STEP) as f64);
+        }
+        row.after_each += after_each(&null, seed) as f64;
+    }
+    row
+}
+
+/// New change points of a series that is judged after each run: those that were not
+/// found in the series before.
+fn after_each(counts: &[(u64, u64)], seed: u64) -> usize {
+    let mut known: Vec<usize> = Vec::new();
+    let mut alarms = 0;
+    for runs in 2 * LEAST_RUNS..=counts.len() {
+        for at in points(&counts[..runs], seed) {
+            if !known.iter().any(|other| at.abs_diff(*other) <= LEAST_RUNS) {
+                alarms += 1;
+                known.push(at);
+            }
+        }
+    }
+    alarms
+}
+
+fn points(counts: &[(u64, u64)], seed: u64) -> Vec<usize> {
+    let found = steps_of(&[Values::Counts(counts.to_vec())], seed);
+    found.into_iter().flatten().map(|step| step.at).collect()
+}

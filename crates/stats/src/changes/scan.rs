@@ -1,0 +1,203 @@
+//! The best split of a series of runs, and how probable it is where nothing changes.
+
+use fastrand::Rng;
+
+use super::LEAST_RUNS;
+
+/// A permutation test ends when so many permutations were as extreme: its p is then
+/// known well enough (Besag and Clifford, Biometrika 78, 1991).
+const EXTREME_ENOUGH: u64 = 10;
+
+/// Up to so many places are tried for a split in a permutation.
+const PLACES: usize = 1_024;
+
+/// Half of the 95% quantile of chi-squared with one degree of freedom.
+const LIKELY: f64 = 1.92;
+
+/// The normal quantile of 97.5%.
+const NORMAL: f64 = 1.96;
+
+/// Runs as pairs that add up: events and exposure, or a centred rank and 1.
+pub(super) struct Pairs {
+    each: Vec<(f64, f64)>,
+    is_counts: bool,
+}
+
+impl Pairs {
+    pub(super) fn of_counts(counts: &[(u64, u64)]) -> Self {
+        let pair = |(events, exposure): &(u64, u64)| (*events as f64, *exposure as f64);
+        Self {
+            each: counts.iter().map(pair).collect(),
+            is_counts: true,
+        }
+    }
+
+    /// Ranks about zero with a variance of 1.
+    pub(super) fn of_ranks(figures: &[f64]) -> Self {
+        let mut order: Vec<usize> = (0..figures.len()).collect();
+        order.sort_by(|a, b| figures[*a].total_cmp(&figures[*b]));
+        let middle = (figures.len() as f64 - 1.0) / 2.0;
+        let mut ranks = vec![0.0; figures.len()];
+        let mut start = 0;
+        for equal in order.chunk_by(|a, b| figures[*a] == figures[*b]) {
+            let rank = start as f64 + (equal.len() as f64 - 1.0) / 2.0;
+            equal.iter().for_each(|place| ranks[*place] = rank - middle);
+            start += equal.len();
+        }
+        let variance = ranks.iter().map(|rank| rank * rank).sum::<f64>() / figures.len() as f64;
+        let unit = if variance > 0.0 { variance.sqrt() } else { 1.0 };
+        Self {
+            each: ranks.into_iter().map(|rank| (rank / unit, 1.0)).collect(),
+            is_counts: false,
+        }
+    }
+
+    /// The log likelihood ratio of each split, by the number of runs before it.
+    fn ratios(&self, stride: usize) -> impl Iterator<Item = (usize, f64)> + '_ {
+        let runs = self.each.len();
+        let sum = |pairs: &[(f64, f64)]| {
+            pairs
+                .iter()
+                .fold((0.0, 0.0), |sum, pair| (sum.0 + pair.0, sum.1 + pair.1))
+        };
+        let all = sum(&self.each);
+        let together = likelihood(all);
+        let mut before = (0.0, 0.0);
+        self.each
+            .iter()
+            .enumerate()
+            .filter_map(move |(place, pair)| {
+                before = (before.0 + pair.0, before.1 + pair.1);
+                let at = place + 1;
+                let is_tried =
+                    at >= LEAST_RUNS && runs - at >= LEAST_RUNS && at.is_multiple_of(stride);
+                is_tried.then(|| {
+                    let after = (all.0 - before.0, all.1 - before.1);
+                    let ratio = match self.is_counts {
+                        true => likelihood(before) + likelihood(after) - together,
+                        false => {
+                            let (left, right) = (at as f64, (runs - at) as f64);
+                            before.0 * before.0 * runs as f64 / (2.0 * left * right)
+                        }
+                    };
+                    (at, ratio)
+                })
+            })
+    }
+
+    fn best_of(&self, stride: usize) -> Option<(usize, f64)> {
+        let better =
+            |one: (usize, f64), other: (usize, f64)| if other.1 > one.1 { other } else { one };
+        self.ratios(stride)
+            .reduce(better)
+            .filter(|best| best.1 > 1e-9)
+    }
+
+    /// The best split and its log likelihood ratio; `None` where all runs are alike.
+    pub(super) fn best(&self) -> Option<(usize, f64)> {
+        self.best_of(1)
+    }
+
+    /// How probable a split as good as `seen` is where the order of the runs means
+    /// nothing, by at most `most` permutations.
+    pub(super) fn p_of(&mut self, seen: f64, most: u64, random: &mut Rng) -> f64 {
+        let stride = self.each.len().div_ceil(PLACES).max(1);
+        // Alike in all: the seen split is looked at on the same places.
+        let seen = match stride {
+            1 => seen,
+            _ => self.best_of(stride).map_or(0.0, |best| best.1),
+        };
+        let mut extreme = 0;
+        for done in 1..=most {
+            random.shuffle(&mut self.each);
+            let best = self.best_of(stride).map_or(0.0, |best| best.1);
+            extreme += u64::from(best >= seen - 1e-9);
+            if extreme == EXTREME_ENOUGH {
+                return extreme as f64 / done as f64;
+            }
+        }
+        (extreme + 1) as f64 / (most + 1) as f64
+    }
+
+    /// Between which places the split lies with about 95% confidence: those whose
+    /// likelihood is not much less than that of the best one.
+    pub(super) fn where_about(&self, at: usize) -> (usize, usize) {
+        let spread = match self.is_counts {
+            true => dispersion(&self.each[..at], &self.each[at..]),
+            false => 1.0,
+        };
+        let each: Vec<(usize, f64)> = self.ratios(1).collect();
+        let of_best = each.iter().find(|(place, _)| *place == at);
+        let least = of_best.map_or(0.0, |best| best.1) - LIKELY * spread;
+        let mut likely = each
+            .iter()
+            .filter(|(_, ratio)| *ratio >= least)
+            .map(|(place, _)| *place);
+        let first = likely.next().unwrap_or(at);
+        (first.min(at), likely.next_back().unwrap_or(first).max(at))
+    }
+}
+
+/// The part of the Poisson log likelihood that depends on the split.
+fn likelihood((events, exposure): (f64, f64)) -> f64 {
+    match events > 0.0 && exposure > 0.0 {
+        true => events * (events / exposure).ln(),
+        false => 0.0,
+    }
+}
+
+/// By how much counts vary more than Poisson counts on both sides of a split: Pearson's
+/// chi-squared by its degrees of freedom, at least 1.
+fn dispersion(before: &[(f64, f64)], after: &[(f64, f64)]) -> f64 {
+    let mut sum = 0.0;
+    for side in [before, after] {
+        let (events, exposure) = side
+            .iter()
+            .fold((0.0, 0.0), |sum, pair| (sum.0 + pair.0, sum.1 + pair.1));
+        if events <= 0.0 || exposure <= 0.0 {
+            continue;
+        }
+        let rate = events / exposure;
+        let expected = side
+            .iter()
+            .map(|pair| (pair.0, pair.1 * rate))
+            .filter(|pair| pair.1 > 0.0);
+        sum += expected
+            .map(|(seen, mean)| (seen - mean).powi(2) / mean)
+            .sum::<f64>();
+    }
+    let free = (before.len() + after.len()).saturating_sub(2).max(1);
+    (sum / free as f64).max(1.0)
+}
+
+/// The ratio of two rates with its interval of 95%, as wide as the counts vary.
+pub(super) fn ratio_of_rates(before: &[(u64, u64)], after: &[(u64, u64)]) -> (f64, (f64, f64)) {
+    let [a, b] = [before, after].map(|side| Pairs::of_counts(side).each);
+    let spread = dispersion(&a, &b);
+    let total = |side: &[(f64, f64)]| {
+        let sum = side
+            .iter()
+            .fold((0.0, 0.0), |sum, pair| (sum.0 + pair.0, sum.1 + pair.1));
+        // Half an event more, so that none has a ratio, too.
+        (sum.0 + 0.5, sum.1.max(1.0))
+    };
+    let ((few, time), (many, later)) = (total(&a), total(&b));
+    let ratio = (many / later) / (few / time);
+    let wide = (NORMAL * (spread * (1.0 / few + 1.0 / many)).sqrt()).exp();
+    (ratio, (ratio / wide, ratio * wide))
+}
+
+/// The ratio of two medians; the interval is that of all ratios of pairs.
+pub(super) fn ratio_of_figures(before: &[f64], after: &[f64]) -> (f64, (f64, f64)) {
+    let ratio = super::spikes::median(after) / super::spikes::median(before);
+    // Of long sides evenly spaced runs are enough, and quick.
+    let thinned = |side: &[f64]| -> Vec<f64> {
+        let stride = side.len().div_ceil(30).max(1);
+        let mut sorted = side.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        sorted.into_iter().step_by(stride).collect()
+    };
+    let sides = [thinned(before), thinned(after)];
+    let interval = crate::permute::interval(&sides, |a, b| b / a);
+    (ratio, interval.unwrap_or((0.0, f64::INFINITY)))
+}

@@ -1,0 +1,137 @@
+use super::*;
+
+#[path = "../../examples/simulate/counts.rs"]
+mod counts;
+use counts::{Kind, count};
+
+const EXPOSURE: u64 = 7_200_000;
+const NONE: [usize; 0] = [];
+
+/// A series whose mean is that of each stretch.
+fn made_up(kind: Kind, stretches: &[(usize, f64)], seed: u64) -> Vec<(u64, u64)> {
+    let mut random = Rng::with_seed(seed);
+    let each = stretches.iter().flat_map(|(runs, mean)| vec![*mean; *runs]);
+    each.map(|mean| (count(kind, mean, &mut random), EXPOSURE))
+        .collect()
+}
+
+fn points(counts: &[(u64, u64)], seed: u64) -> Vec<usize> {
+    let found = steps_of(&[Values::Counts(counts.to_vec())], seed);
+    found.into_iter().flatten().map(|step| step.at).collect()
+}
+
+#[test]
+fn a_series_without_a_change_has_none() {
+    for kind in [Kind::Poisson, Kind::Mixed(1.0), Kind::Mixed(0.3)] {
+        let found = (0..20).map(|seed| points(&made_up(kind, &[(224, 5.0)], seed), seed).len());
+        assert_eq!(found.sum::<usize>(), 0, "{kind:?}");
+    }
+    let equal = vec![(3, EXPOSURE); 40];
+    assert_eq!(points(&equal, 1), NONE);
+    assert_eq!(points(&[], 1), NONE);
+}
+
+#[test]
+fn a_step_is_found_where_it_is() {
+    for (kind, least) in [(Kind::Poisson, 20), (Kind::Mixed(1.0), 18)] {
+        let found = (0..20).filter(|seed| {
+            let counts = made_up(kind, &[(112, 5.0), (112, 25.0)], *seed);
+            points(&counts, *seed)
+                .iter()
+                .any(|at| at.abs_diff(112) <= 8)
+        });
+        assert!(found.count() >= least, "{kind:?}");
+    }
+}
+
+#[test]
+fn a_step_has_its_size_and_place() {
+    let counts = made_up(Kind::Poisson, &[(60, 4.0), (60, 16.0)], 3);
+    let steps = steps_of(&[Values::Counts(counts)], 3).remove(0);
+    let [step] = steps.as_slice() else {
+        panic!("{steps:?}");
+    };
+    assert!(step.earliest <= 60 && 60 <= step.latest, "{step:?}");
+    assert!(step.interval.0 < 4.0 && 4.0 < step.interval.1, "{step:?}");
+    assert!(step.p <= 0.001 && step.interval.0 > 2.0, "{step:?}");
+}
+
+#[test]
+fn both_ends_of_a_period_are_found() {
+    let stretches = [(80, 6.0), (40, 0.5), (60, 6.0), (30, 0.5), (14, 6.0)];
+    let found = points(&made_up(Kind::Poisson, &stretches, 11), 11);
+    let expected = [80usize, 120, 180, 210];
+    assert_eq!(found.len(), 4, "{found:?}");
+    let near = found
+        .iter()
+        .zip(expected)
+        .all(|(at, truth)| at.abs_diff(truth) <= 2);
+    assert!(near, "{found:?}");
+}
+
+#[test]
+fn one_spiked_run_is_a_spike_and_no_change() {
+    for kind in [Kind::Poisson, Kind::Mixed(1.0)] {
+        let mut counts = made_up(kind, &[(120, 2.0)], 5);
+        counts[70].0 = 900;
+        assert_eq!(points(&counts, 5), NONE, "{kind:?}");
+        assert_eq!(spiked_counts(&counts), [70], "{kind:?}");
+    }
+    assert_eq!(
+        spiked_counts(&made_up(Kind::Poisson, &[(200, 3.0)], 8)),
+        NONE
+    );
+}
+
+#[test]
+fn a_lone_maximum_is_a_spike() {
+    let mut random = Rng::with_seed(4);
+    let mut maxima: Vec<f64> = (0..224).map(|_| 80.0 + 10.0 * random.f64()).collect();
+    // A lower level is none.
+    maxima[150..].iter_mut().for_each(|max| *max /= 2.0);
+    assert_eq!(spiked_maxima(&maxima, &[0, 150]), NONE);
+    maxima[40] = 200.0;
+    assert_eq!(spiked_maxima(&maxima, &[0, 150]), [40]);
+    assert_eq!(spiked_maxima(&maxima[..7], &[]), NONE);
+}
+
+#[test]
+fn exposure_is_no_change() {
+    // The second half runs ten times as long, at the same rate.
+    let mut random = Rng::with_seed(2);
+    let counts: Vec<(u64, u64)> = (0..100)
+        .map(|run| if run < 50 { 1 } else { 10 })
+        .map(|times| {
+            (
+                count(Kind::Poisson, 3.0 * times as f64, &mut random),
+                times * EXPOSURE,
+            )
+        })
+        .collect();
+    assert_eq!(points(&counts, 2), NONE);
+}
+
+#[test]
+fn figures_are_judged_by_their_ranks() {
+    let mut random = Rng::with_seed(9);
+    let mut figures: Vec<f64> = (0..100).map(|_| 10.0 + random.f64()).collect();
+    figures[50..].iter_mut().for_each(|figure| *figure += 2.0);
+    // However far out one run is.
+    figures[20] = 1e9;
+    let steps = steps_of(&[Values::Figures(figures.clone())], 1).remove(0);
+    let [step] = steps.as_slice() else {
+        panic!("{steps:?}");
+    };
+    assert_eq!(step.at, 50);
+    assert!((1.15..1.25).contains(&step.ratio), "{step:?}");
+    let same = vec![Values::Figures(vec![7.0; 60])];
+    assert!(steps_of(&same, 1)[0].is_empty());
+}
+
+#[test]
+fn the_same_series_gives_the_same_answer() {
+    let counts = Values::Counts(made_up(Kind::Mixed(1.0), &[(60, 2.0), (60, 12.0)], 6));
+    let all = [counts.clone(), Values::Figures(vec![1.0; 30]), counts];
+    assert_eq!(steps_of(&all, 4), steps_of(&all, 4));
+    assert_eq!(steps_of(&all, 4)[0], steps_of(&all, 4)[2]);
+}

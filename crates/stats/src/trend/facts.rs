@@ -1,0 +1,122 @@
+//! What differs between two recordings beside their figures.
+
+use std::collections::BTreeSet;
+
+use punctual_model::{HostFacts, Recording, RecordingId};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{FactDifference, Facts};
+use crate::alike;
+
+/// The facts of a machine by name (`kernel.command_line`).
+pub fn facts_of(host: &HostFacts) -> Facts {
+    alike::host_facts(host)
+}
+
+/// How a recording was measured, and what `punctual tune` had set.
+pub fn measured_how(recording: &Recording) -> Facts {
+    let mut settings: Facts = (alike::measurement(recording).into_iter())
+        .map(|(name, value)| (format!("measurement.{}", name.replace(' ', "_")), value))
+        .collect();
+    let program = recording.probe.program.clone();
+    settings.insert("measurement.program".to_owned(), Some(program));
+    settings.insert("measurement.tune".to_owned(), recording.tune.clone());
+    settings
+}
+
+/// Facts whose values are words in any number: of these the words are compared.
+const LISTS: [&str; 1] = ["kernel.command_line"];
+
+/// The facts that are known of both and differ.
+pub fn difference(before: &Facts, after: &Facts) -> Vec<FactDifference> {
+    let mut found = Vec::new();
+    for (name, old) in before {
+        let (Some(old), Some(Some(new))) = (old, after.get(name)) else {
+            continue;
+        };
+        if old == new {
+            continue;
+        }
+        let (mut added, mut removed) = (Vec::new(), Vec::new());
+        if LISTS.contains(&name.as_str()) {
+            (added, removed) = (words_only_in(new, old), words_only_in(old, new));
+        }
+        found.push(FactDifference {
+            fact: name.clone(),
+            before: Some(old.clone()),
+            after: Some(new.clone()),
+            added,
+            removed,
+        });
+    }
+    found
+}
+
+/// The words of one text that another has not, in order.
+fn words_only_in(one: &str, other: &str) -> Vec<String> {
+    let known: BTreeSet<&str> = other.split_whitespace().collect();
+    let words = one.split_whitespace().filter(|word| !known.contains(word));
+    words.map(str::to_owned).collect()
+}
+
+impl FactDifference {
+    /// `kernel command line: processor.max_cstate=1 added`.
+    pub fn sentence(&self) -> String {
+        let name = self.fact.replace(['.', '_'], " ");
+        let mut parts = Vec::new();
+        if !self.added.is_empty() {
+            parts.push(format!("{} added", self.added.join(" ")));
+        }
+        if !self.removed.is_empty() {
+            parts.push(format!("{} removed", self.removed.join(" ")));
+        }
+        if parts.is_empty() {
+            let shown = |value: &Option<String>| match value.as_deref() {
+                None => "unknown".to_owned(),
+                Some("") => "empty".to_owned(),
+                Some(text) => text.to_owned(),
+            };
+            parts.push(format!("{} → {}", shown(&self.before), shown(&self.after)));
+        }
+        format!("{name}: {}", parts.join(", "))
+    }
+}
+
+/// What differs between two recordings beside their figures.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FactsDiffer {
+    /// The first recording.
+    pub a: RecordingId,
+    /// The second recording.
+    pub b: RecordingId,
+    /// Facts and settings that are known of both and differ.
+    pub differences: Vec<FactDifference>,
+    /// Facts that are known of one only, or of neither.
+    pub not_known: Vec<String>,
+    /// How many are known of both and are equal.
+    pub equal: usize,
+}
+
+/// Sets the facts of two recordings side by side.
+pub fn facts_differ(a: &Recording, b: &Recording) -> FactsDiffer {
+    let [before, after] = [a, b].map(|recording| {
+        let mut all = facts_of(&recording.host);
+        all.append(&mut measured_how(recording));
+        all
+    });
+    let differences = difference(&before, &after);
+    let names: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
+    let known = |facts: &Facts, name: &String| facts.get(name).is_some_and(Option::is_some);
+    let not_known: Vec<String> = (names.iter())
+        .filter(|name| !known(&before, name) || !known(&after, name))
+        .map(|name| (*name).clone())
+        .collect();
+    FactsDiffer {
+        a: a.id,
+        b: b.id,
+        equal: names.len() - not_known.len() - differences.len(),
+        differences,
+        not_known,
+    }
+}

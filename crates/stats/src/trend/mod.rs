@@ -1,0 +1,316 @@
+//! The runs of a series over time: levels, change points, spikes, and what changed on the
+//! machine between them.
+//!
+//! Runs are kept apart by load and class of CPUs ([`Run`]). Of each such group three
+//! series are followed: how many due periods exceed a threshold (the tail), and p50 and
+//! p99 (the body). [`judge`] is a pure function: the same runs give the same trend.
+
+mod facts;
+mod judge;
+mod runs;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use punctual_model::{CpuClass, Nanos, RecordingId};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub use facts::{FactsDiffer, difference, facts_differ, facts_of, measured_how};
+pub use judge::judge;
+pub use runs::{Run, Setup, runs_of};
+
+/// The version of the JSON form of a trend.
+pub const TREND_SCHEMA: u32 = 1;
+
+/// What is asked of a trend.
+#[derive(Clone, Debug, Default)]
+pub struct Question {
+    /// The name of the series.
+    pub series: String,
+    /// Only runs from here on.
+    pub since: Option<Timestamp>,
+    /// Count the due periods above this latency; `None`: chosen by the runs.
+    pub threshold: Option<Nanos>,
+    /// Slots that did not run.
+    pub holes: Vec<Hole>,
+    /// What people noted.
+    pub notes: Vec<Note>,
+    /// What people said about earlier change points.
+    pub acknowledged: Vec<Acknowledgement>,
+}
+
+/// The trend of a series.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Trend {
+    /// The version of this form.
+    pub schema: u32,
+    /// The name of the series.
+    pub series: String,
+    /// The first run.
+    pub from: Option<Timestamp>,
+    /// The last run.
+    pub to: Option<Timestamp>,
+    /// What it comes to.
+    pub verdict: TrendVerdict,
+    /// The same as a sentence.
+    pub sentence: String,
+    /// The groups of runs, by load and class of CPUs.
+    pub groups: Vec<Group>,
+    /// Differences of the host facts from one run to the next, in order of time.
+    pub facts: Vec<FactChange>,
+    /// Slots that did not run.
+    pub holes: Vec<Hole>,
+    /// What people noted.
+    pub notes: Vec<Note>,
+}
+
+/// What a trend comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum TrendVerdict {
+    /// No group has enough runs to be judged.
+    NotJudged,
+    /// No worsening stands, or each is acknowledged.
+    NoWorsening,
+    /// A worsening stands that nobody has acknowledged.
+    Worse,
+}
+
+/// The runs of one load and class of CPUs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Group {
+    /// The load: `idle`, `cpu+disk`.
+    pub load: String,
+    /// The class of CPUs.
+    pub cpus: CpuClass,
+    /// Whether there were enough runs to look for change points.
+    pub judged: bool,
+    /// Due periods above this are counted; null where it could not be chosen.
+    pub threshold_ns: Option<Nanos>,
+    /// The largest latency that the requirement of the newest run allows.
+    pub limit_ns: Option<Nanos>,
+    /// Each run, the oldest first.
+    pub runs: Vec<RunFigures>,
+    /// Change points in order of time.
+    pub changes: Vec<ChangePoint>,
+    /// Runs that stand out alone, as places in `runs`.
+    pub spikes: Vec<Spike>,
+}
+
+/// One run of a group.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RunFigures {
+    /// The recording.
+    pub recording: RecordingId,
+    /// When it began.
+    pub started: Timestamp,
+    /// Periods that came due.
+    pub due: u64,
+    /// Due periods above the threshold, as far as known; null without threshold.
+    pub above: Option<u64>,
+    /// Missed periods of unknown latency: not counted above the threshold.
+    pub unknown: u64,
+    /// 50% of the due periods were not later.
+    pub p50_ns: Option<Nanos>,
+    /// 99% of the due periods were not later.
+    pub p99_ns: Option<Nanos>,
+    /// The largest latency.
+    pub max_ns: Option<Nanos>,
+    /// Whether the run came to its end.
+    pub complete: bool,
+}
+
+/// What was followed.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Followed {
+    /// Due periods above the threshold, by due periods.
+    Tail,
+    /// p99 of a run.
+    P99,
+    /// p50 of a run.
+    P50,
+}
+
+impl Followed {
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Tail => "tail",
+            Self::P99 => "p99",
+            Self::P50 => "p50",
+        }
+    }
+}
+
+/// A step of a group to another level.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ChangePoint {
+    /// The name by which it is acknowledged.
+    pub id: String,
+    /// What changed its level.
+    pub followed: Followed,
+    /// The first run of the new level, as a place in `runs`.
+    pub run: usize,
+    /// Its recording.
+    pub recording: RecordingId,
+    /// When it began.
+    pub at: Timestamp,
+    /// With about 95% confidence the first run of the new level began from here,
+    pub earliest: Timestamp,
+    /// to here.
+    pub latest: Timestamp,
+    /// The old level: due periods above the threshold per million; ns of p50, p99.
+    pub before: f64,
+    /// The new level.
+    pub after: f64,
+    /// New level by old level.
+    pub ratio: f64,
+    /// Lower end of the interval of the ratio, 95%.
+    pub low: f64,
+    /// Upper end; null: unbounded.
+    pub high: Option<f64>,
+    /// The median of the runs' maxima before.
+    pub max_before_ns: Option<Nanos>,
+    /// And after.
+    pub max_after_ns: Option<Nanos>,
+    /// The probability of such a step where there is none.
+    pub p: f64,
+    /// Whether the new level is worse.
+    pub worse: bool,
+    /// Whether it still stands: the newest level is not back at the old one.
+    pub stands: bool,
+    /// What differs between the last run surely before and the first surely after.
+    pub facts: Vec<FactDifference>,
+    /// Who acknowledged it, and why; null: nobody.
+    pub acknowledged: Option<Acknowledgement>,
+}
+
+/// A run that stands out alone.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Spike {
+    /// Its place in `runs`.
+    pub run: usize,
+    /// The recording.
+    pub recording: RecordingId,
+    /// When it began.
+    pub at: Timestamp,
+    /// Its largest latency.
+    pub max_ns: Option<Nanos>,
+    /// The median maximum of its segment.
+    pub usual_max_ns: Option<Nanos>,
+    /// Its due periods above the threshold.
+    pub above: Option<u64>,
+    /// Whether its maximum stands out.
+    pub by_max: bool,
+    /// Whether its count of late periods stands out.
+    pub by_count: bool,
+}
+
+/// A fact with two values.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FactDifference {
+    /// Its name: `kernel.command_line`.
+    pub fact: String,
+    /// The value before; null: not known.
+    pub before: Option<String>,
+    /// The value after; null: not known.
+    pub after: Option<String>,
+    /// Of a list of words, those that were added.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub added: Vec<String>,
+    /// Of a list of words, those that were removed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub removed: Vec<String>,
+}
+
+/// Facts that changed from one run to the next.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FactChange {
+    /// The first recording with the new facts.
+    pub recording: RecordingId,
+    /// When it began.
+    pub at: Timestamp,
+    /// What changed.
+    pub facts: Vec<FactDifference>,
+}
+
+/// A slot that did not run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Hole {
+    /// When it was due.
+    pub due: Timestamp,
+    /// Why it did not run.
+    pub reason: String,
+}
+
+/// What somebody noted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Note {
+    /// The time it is about.
+    pub at: Timestamp,
+    /// The recording it is about.
+    pub recording: Option<RecordingId>,
+    /// Who wrote it.
+    pub who: String,
+    /// The text.
+    pub text: String,
+}
+
+/// A change point that somebody knows of.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Acknowledgement {
+    /// The load of its group.
+    pub load: String,
+    /// The class of CPUs of its group.
+    pub cpus: CpuClass,
+    /// What changed.
+    pub followed: Followed,
+    /// Whether it was a worsening.
+    pub worse: bool,
+    /// The first run of the new level, as it was found then.
+    pub recording: RecordingId,
+    /// When it began.
+    pub at: Timestamp,
+    /// Who acknowledged it.
+    pub who: String,
+    /// Why.
+    pub why: String,
+}
+
+impl Group {
+    /// `idle, isolated CPUs`.
+    pub fn name(&self) -> String {
+        match self.cpus {
+            CpuClass::General => self.load.clone(),
+            CpuClass::Isolated => format!("{}, isolated CPUs", self.load),
+            CpuClass::Unbound => format!("{}, unbound threads", self.load),
+        }
+    }
+
+    /// Its runs among all that were judged, the oldest first.
+    pub fn pick<'a>(&self, runs: &'a [Run]) -> Vec<&'a Run> {
+        let first = self.runs.first().map(|run| run.started);
+        let mut own: Vec<&Run> = (runs.iter())
+            .filter(|run| run.load == self.load && run.cpus == self.cpus)
+            .filter(|run| first.is_some_and(|first| run.started >= first))
+            .collect();
+        own.sort_by_key(|run| (run.started, run.recording));
+        own
+    }
+}
+
+impl ChangePoint {
+    /// Whether it demands attention.
+    pub fn is_open_worsening(&self) -> bool {
+        self.worse && self.stands && self.acknowledged.is_none()
+    }
+}
+
+/// Facts by name; `None` where a value is not known.
+pub type Facts = BTreeMap<String, Option<String>>;

@@ -1,0 +1,240 @@
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use fastrand::Rng;
+use jiff::{SignedDuration, Timestamp};
+use punctual_model::{CpuClass, Nanos, RecordingId};
+use uuid::Uuid;
+
+use super::*;
+
+const PLAIN: &str = "root=/dev/sda1";
+const LIMITED: &str = "root=/dev/sda1 processor.max_cstate=1";
+
+fn when(number: usize) -> Timestamp {
+    let first: Timestamp = "2026-03-01T07:10:00Z".parse().unwrap();
+    first + SignedDuration::from_hours(12 * number as i64)
+}
+
+/// About 50 late periods between half of `worst_us` and all of it.
+fn run(number: usize, worst_us: u64, facts: &Arc<Facts>, random: &mut Rng) -> Run {
+    let mut rows: BTreeMap<u64, u64> = BTreeMap::from([(4_000, 5_000), (5_000, 4_900)]);
+    for _ in 0..random.u64(40..60) {
+        *rows
+            .entry(worst_us * random.u64(500..1_000) / 1_000 * 1_000)
+            .or_default() += 1;
+    }
+    let due = rows.values().sum();
+    Run {
+        recording: RecordingId(Uuid::from_u128(number as u128 + 1)),
+        started: when(number),
+        load: "idle".to_owned(),
+        cpus: CpuClass::General,
+        max: rows.keys().last().map(|lower| Nanos(*lower)),
+        rows: rows.into_iter().collect(),
+        due,
+        unknown: 0,
+        p50: Some(Nanos(4_500)),
+        p99: Some(Nanos(5_000 + number as u64 % 7)),
+        limit: None,
+        complete: true,
+        facts: Arc::clone(facts),
+    }
+}
+
+fn facts(command_line: &str) -> Arc<Facts> {
+    let known = |text: &str| Some(text.to_owned());
+    Arc::new(BTreeMap::from([
+        ("kernel.command_line".to_owned(), known(command_line)),
+        ("kernel.release".to_owned(), known("6.12.9-rt")),
+        ("cpu.governor".to_owned(), None),
+    ]))
+}
+
+/// Runs whose worst latency is lower in these periods, with another command line.
+fn made_up(runs: usize, periods: &[std::ops::Range<usize>]) -> Vec<Run> {
+    let mut random = Rng::with_seed(5);
+    let [plain, limited] = [PLAIN, LIMITED].map(facts);
+    (0..runs)
+        .map(
+            |number| match periods.iter().any(|period| period.contains(&number)) {
+                true => run(number, 200, &limited, &mut random),
+                false => run(number, 300, &plain, &mut random),
+            },
+        )
+        .collect()
+}
+
+fn question() -> Question {
+    Question {
+        series: "osadl".to_owned(),
+        ..Question::default()
+    }
+}
+
+#[test]
+fn the_parameter_is_named_at_each_change() {
+    let trend = judge(&made_up(224, &[60..100, 150..190]), question());
+    let [group] = trend.groups.as_slice() else {
+        panic!("{trend:?}");
+    };
+    let found: Vec<usize> = group.changes.iter().map(|change| change.run).collect();
+    assert_eq!(found, [60, 100, 150, 190], "{:#?}", group.changes);
+    for (number, change) in group.changes.iter().enumerate() {
+        let [fact] = change.facts.as_slice() else {
+            panic!("{change:?}");
+        };
+        let words = if number % 2 == 0 {
+            &fact.added
+        } else {
+            &fact.removed
+        };
+        assert_eq!(words, &["processor.max_cstate=1"], "{change:?}");
+        assert_eq!(change.worse, number % 2 == 1);
+    }
+    // The last worsening stands, the one before is over.
+    let standing: Vec<bool> = group.changes.iter().map(|change| change.stands).collect();
+    assert_eq!(standing, [false, false, false, true]);
+    assert_eq!(trend.verdict, TrendVerdict::Worse);
+    assert_eq!(trend.facts.len(), 4);
+    assert!(trend.sentence.contains("2026-06-04"), "{}", trend.sentence);
+}
+
+#[test]
+fn an_improvement_is_no_worsening() {
+    let trend = judge(&made_up(80, &[40..80]), question());
+    assert_eq!(trend.verdict, TrendVerdict::NoWorsening);
+    assert_eq!(trend.groups[0].changes.len(), 1);
+    // A worsening that is over does not stand.
+    let trend = judge(&made_up(120, &[0..40, 80..120]), question());
+    let worse: Vec<&ChangePoint> = trend.groups[0]
+        .changes
+        .iter()
+        .filter(|change| change.worse)
+        .collect();
+    assert!(
+        !worse.is_empty() && worse.iter().all(|change| !change.stands),
+        "{worse:#?}"
+    );
+    assert_eq!(trend.verdict, TrendVerdict::NoWorsening);
+}
+
+#[test]
+fn an_acknowledged_worsening_is_known() {
+    let runs = made_up(80, &[0..40]);
+    let open = judge(&runs, question());
+    assert_eq!(open.verdict, TrendVerdict::Worse);
+    let change = &open.groups[0].changes[0];
+    let known = |at: usize, worse: bool| Acknowledgement {
+        load: "idle".to_owned(),
+        cpus: CpuClass::General,
+        followed: change.followed,
+        worse,
+        recording: runs[at].recording,
+        at: runs[at].started,
+        who: "ada".to_owned(),
+        why: "new board".to_owned(),
+    };
+    let with = |known: Acknowledgement| {
+        let acknowledged = vec![known];
+        judge(
+            &runs,
+            Question {
+                acknowledged,
+                ..question()
+            },
+        )
+        .verdict
+    };
+    assert_eq!(with(known(40, true)), TrendVerdict::NoWorsening);
+    // The place may have moved by some runs, not by many.
+    assert_eq!(with(known(43, true)), TrendVerdict::NoWorsening);
+    assert_eq!(with(known(52, true)), TrendVerdict::Worse);
+    assert_eq!(with(known(40, false)), TrendVerdict::Worse);
+}
+
+#[test]
+fn few_runs_are_not_judged() {
+    let trend = judge(&made_up(7, &[]), question());
+    assert_eq!(trend.verdict, TrendVerdict::NotJudged);
+    assert!(
+        !trend.groups[0].judged && trend.sentence.contains("7 runs"),
+        "{}",
+        trend.sentence
+    );
+    assert_eq!(judge(&[], question()).verdict, TrendVerdict::NotJudged);
+}
+
+#[test]
+fn half_of_the_runs_exceed_the_threshold() {
+    let runs = made_up(30, &[]);
+    let trend = judge(&runs, question());
+    let threshold = trend.groups[0].threshold_ns.unwrap();
+    let above = runs.iter().filter(|run| run.above(threshold) >= 5).count();
+    assert!(above * 2 >= runs.len(), "{threshold}: {above}");
+    assert!(threshold > runs[0].p99.unwrap());
+    let asked = Some(Nanos(290_000));
+    let trend = judge(
+        &runs,
+        Question {
+            threshold: asked,
+            ..question()
+        },
+    );
+    assert_eq!(trend.groups[0].threshold_ns, asked);
+}
+
+#[test]
+fn a_lone_maximum_is_listed_apart() {
+    let mut runs = made_up(100, &[]);
+    runs[30].rows.push((2_000_000, 1));
+    runs[30].max = Some(Nanos(2_000_000));
+    let trend = judge(&runs, question());
+    let group = &trend.groups[0];
+    assert!(group.changes.is_empty(), "{:?}", group.changes);
+    let [spike] = group.spikes.as_slice() else {
+        panic!("{:?}", group.spikes);
+    };
+    assert!(
+        spike.run == 30 && spike.by_max && !spike.by_count,
+        "{spike:?}"
+    );
+}
+
+#[test]
+fn loads_are_kept_apart() {
+    let mut runs = made_up(40, &[]);
+    for run in runs.iter_mut().skip(1).step_by(2) {
+        run.load = "cpu".to_owned();
+        run.p99 = Some(Nanos(50_000));
+    }
+    let trend = judge(&runs, question());
+    let names: Vec<String> = trend.groups.iter().map(Group::name).collect();
+    assert_eq!(names, ["idle", "cpu"]);
+    assert!(trend.groups.iter().all(|group| group.changes.is_empty()));
+    assert_eq!(trend.groups[1].pick(&runs).len(), 20);
+    let since = Some(when(30));
+    let later = judge(
+        &runs,
+        Question {
+            since,
+            ..question()
+        },
+    );
+    assert_eq!(later.groups[0].runs.len(), 5);
+    assert_eq!(later.groups[0].pick(&runs).len(), 5);
+}
+
+#[test]
+fn words_of_a_command_line_are_compared() {
+    let [before, after] = [PLAIN, LIMITED].map(facts);
+    let found = difference(&before, &after);
+    assert_eq!(found.len(), 1);
+    assert_eq!(
+        found[0].sentence(),
+        "kernel command line: processor.max_cstate=1 added"
+    );
+    // What is not known differs from nothing.
+    let unknown: Facts = before.keys().map(|name| (name.clone(), None)).collect();
+    assert_eq!(difference(&before, &unknown), []);
+}

@@ -1,0 +1,302 @@
+//! What a collector keeps beside the recordings: who delivered them, what was refused,
+//! tokens, and who changed what. One trait; a backend is one file.
+
+pub(crate) mod schema;
+mod sqlite;
+
+use jiff::Timestamp;
+use punctual_model::{Completion, Nanos, Outcome, Recording, RecordingId};
+
+use crate::{StoreError, Summary};
+
+pub use sqlite::SqliteCollection;
+
+/// Recordings of many machines. Its functions wait for the disk or for a database:
+/// an asynchronous caller runs them on threads of their own.
+pub trait Collection: Send + Sync {
+    /// What it is called in messages: a path, or the name of a database.
+    fn name(&self) -> String;
+
+    /// Whether it can be read at this moment.
+    ///
+    /// # Errors
+    /// Why it cannot.
+    fn ready(&self) -> Result<(), StoreError>;
+
+    /// A page of the recordings, the newest first.
+    ///
+    /// # Errors
+    /// What reading can fail with.
+    fn list(&self, wanted: &Wanted) -> Result<Vec<Listed>, StoreError>;
+
+    /// The recording that was typed, see [`Store::find`](crate::Store::find).
+    ///
+    /// # Errors
+    /// None or several fit; what reading can fail with.
+    fn find(&self, selector: &str) -> Result<RecordingId, StoreError>;
+
+    /// A recording, with the machine that it is of.
+    ///
+    /// # Errors
+    /// [`StoreError::NoSuch`], and what reading can fail with.
+    fn load(&self, id: RecordingId) -> Result<(String, Recording), StoreError>;
+
+    /// All machines, by name: those that delivered, those that are enrolled, and those
+    /// whose recordings were made in this store.
+    ///
+    /// # Errors
+    /// What reading can fail with.
+    fn machines(&self) -> Result<Vec<Machine>, StoreError>;
+
+    /// Takes a recording, whole or not at all; what it answers survives a power cut.
+    /// The same content again changes nothing, another content is put aside.
+    ///
+    /// # Errors
+    /// What writing can fail with.
+    fn receive(&self, delivery: &Delivery<'_>) -> Result<Received, StoreError>;
+
+    /// Puts a delivery aside that cannot be kept as a recording.
+    ///
+    /// # Errors
+    /// What writing can fail with.
+    fn quarantine(&self, refused: &Refused<'_>) -> Result<(), StoreError>;
+
+    /// What was put aside, the newest first; at most so many.
+    ///
+    /// # Errors
+    /// What reading can fail with.
+    fn quarantined(&self, most: usize) -> Result<Vec<Quarantined>, StoreError>;
+
+    /// Of these recordings those that are not here.
+    ///
+    /// # Errors
+    /// What reading can fail with.
+    fn lacking(&self, ids: &[RecordingId]) -> Result<Vec<RecordingId>, StoreError>;
+
+    /// Keeps a token; `false` where its name is taken.
+    ///
+    /// # Errors
+    /// What writing can fail with.
+    fn add_token(&self, token: &Token) -> Result<bool, StoreError>;
+
+    /// Forgets a token; `false` where there is none of this name.
+    ///
+    /// # Errors
+    /// What writing can fail with.
+    fn remove_token(&self, name: &str) -> Result<bool, StoreError>;
+
+    /// The token with this hash.
+    ///
+    /// # Errors
+    /// What reading can fail with.
+    fn token(&self, sha256: &str) -> Result<Option<Token>, StoreError>;
+
+    /// All tokens, by name.
+    ///
+    /// # Errors
+    /// What reading can fail with.
+    fn tokens(&self) -> Result<Vec<Token>, StoreError>;
+
+    /// Writes a line of the audit log.
+    ///
+    /// # Errors
+    /// What writing can fail with.
+    fn log(&self, line: &AuditLine) -> Result<(), StoreError>;
+
+    /// The audit log, the newest line first; at most so many.
+    ///
+    /// # Errors
+    /// What reading can fail with.
+    fn audit(&self, most: usize) -> Result<Vec<AuditLine>, StoreError>;
+}
+
+/// Which recordings a page shows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// Only of this machine.
+    pub machine: Option<String>,
+    /// Only of this probe.
+    pub probe: Option<String>,
+    /// Only those whose requirement ended so.
+    pub outcome: Option<Outcome>,
+    /// Only those after this one in the order of the list.
+    pub after: Option<(Timestamp, RecordingId)>,
+    /// At most so many.
+    pub most: usize,
+}
+
+/// A line of the list, with the machine that it is of.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Listed {
+    /// The name of the machine; empty where it is not known.
+    pub machine: String,
+    /// What the list shows.
+    pub summary: Summary,
+}
+
+/// A machine that delivers, is enrolled, or was measured in this store.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Machine {
+    /// Its name: of its token, or its host name.
+    pub name: String,
+    /// Recordings of it.
+    pub recordings: u64,
+    /// When something of it was last received, or measured in this store; `None`
+    /// where nothing ever was.
+    pub last_seen: Option<Timestamp>,
+    /// Its newest recording; `None` where there is none.
+    pub latest: Option<Latest>,
+}
+
+/// What is shown of the newest recording of a machine.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Latest {
+    /// Which it is.
+    pub id: RecordingId,
+    /// When it began.
+    pub started: Timestamp,
+    /// What was measured, in a line.
+    pub headline: String,
+    /// Whether its requirement was held.
+    pub outcome: Outcome,
+    /// Whether it came to its end.
+    pub completion: Completion,
+    /// The largest latency.
+    pub max_ns: Option<Nanos>,
+    /// 99% of all samples were not later.
+    pub p99_ns: Option<Nanos>,
+    /// The fingerprint of the machine.
+    pub fingerprint: String,
+}
+
+impl Latest {
+    /// That of a line of the list.
+    pub fn of(summary: &Summary) -> Self {
+        Self {
+            id: summary.id,
+            started: summary.started,
+            headline: summary.headline.clone(),
+            outcome: summary.outcome,
+            completion: summary.completion,
+            max_ns: summary.max_ns,
+            p99_ns: summary.p99_ns,
+            fingerprint: summary.fingerprint.clone(),
+        }
+    }
+}
+
+/// A recording as it arrives.
+#[derive(Clone, Debug)]
+pub struct Delivery<'a> {
+    /// The machine that delivers.
+    pub machine: &'a str,
+    /// The SHA-256 of its JSON, in hexadecimal digits.
+    pub sha256: &'a str,
+    /// When it arrived.
+    pub received: Timestamp,
+    /// It.
+    pub recording: &'a Recording,
+    /// Its JSON.
+    pub body: &'a [u8],
+}
+
+/// What became of a delivery.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Received {
+    /// It is kept now.
+    New,
+    /// The same was here before.
+    Known,
+    /// Another content is here under this ID: it was put aside.
+    Conflict,
+}
+
+/// A delivery that cannot be kept as a recording.
+#[derive(Clone, Debug)]
+pub struct Refused<'a> {
+    /// The ID that it was to have.
+    pub id: RecordingId,
+    /// The machine that delivered.
+    pub machine: &'a str,
+    /// The SHA-256 of its content, in hexadecimal digits.
+    pub sha256: &'a str,
+    /// When it arrived.
+    pub received: Timestamp,
+    /// Why it was refused.
+    pub reason: &'a str,
+    /// Its content.
+    pub body: &'a [u8],
+}
+
+/// A line of what was put aside.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Quarantined {
+    /// The ID that it was to have.
+    pub id: RecordingId,
+    /// The machine that delivered.
+    pub machine: String,
+    /// The SHA-256 of its content, in hexadecimal digits.
+    pub sha256: String,
+    /// When it arrived.
+    pub received: Timestamp,
+    /// Why it was refused.
+    pub reason: String,
+    /// Its length in bytes.
+    pub bytes: u64,
+}
+
+/// What the bearer of a token may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Read.
+    Viewer,
+    /// Deliver recordings of one machine.
+    Machine,
+    /// Read, and change what people decide.
+    Admin,
+}
+
+impl Role {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Viewer, Self::Machine, Self::Admin];
+
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Viewer => "viewer",
+            Self::Machine => "machine",
+            Self::Admin => "admin",
+        }
+    }
+
+    /// That of this name.
+    pub fn of_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|role| role.name() == name)
+    }
+}
+
+/// A token: only its hash is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Token {
+    /// Whose it is; of a machine, the name under which its recordings are kept.
+    pub name: String,
+    /// What it allows.
+    pub role: Role,
+    /// The SHA-256 of the secret, in hexadecimal digits.
+    pub sha256: String,
+    /// When it was made.
+    pub created: Timestamp,
+}
+
+/// Who changed what.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AuditLine {
+    /// When.
+    pub at: Timestamp,
+    /// The name of the token, or the address.
+    pub who: String,
+    /// What was done: `enrol`, `quarantine`.
+    pub action: String,
+    /// To what.
+    pub what: String,
+}

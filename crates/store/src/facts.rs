@@ -1,0 +1,166 @@
+//! Facts of machines, kept once for all recordings with equal ones: those of a machine
+//! with many CPUs take more than its histograms.
+
+use std::fmt::Write;
+
+use punctual_model::HostFacts;
+use rusqlite::{Connection, OptionalExtension, params};
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+use crate::bits::{Bits, Crc};
+use crate::error::Context;
+use crate::{Store, StoreError};
+
+/// Bytes of the hash that are kept: 32 hexadecimal digits.
+const KEPT: usize = 16;
+
+/// The longest facts as JSON: those of 8,192 CPUs take about 10 MiB.
+const LONGEST: u64 = 64 << 20;
+
+/// Written seldom.
+const LEVEL: i32 = 9;
+
+/// The key of the facts in a head.
+const HOST: &str = "host";
+
+fn hash_of(json: &str) -> String {
+    let digest = Sha256::digest(json);
+    let kept = digest.iter().take(KEPT);
+    kept.fold(String::new(), |mut digits, byte| {
+        // Writing to a string does not fail.
+        let _ = write!(digits, "{byte:02x}");
+        digits
+    })
+}
+
+fn crc_of(hash: &str, length: u64, body: &[u8]) -> u32 {
+    let crc = Crc::of("facts", 0).text(hash).number(length);
+    crc.blob(body).end()
+}
+
+/// A head without its facts.
+pub(crate) fn take_out(head: &str) -> String {
+    match serde_json::from_str::<Value>(head) {
+        Ok(mut parsed) => {
+            parsed[HOST] = Value::Null;
+            parsed.to_string()
+        }
+        // Ours parses.
+        Err(_) => head.to_owned(),
+    }
+}
+
+/// Keeps the facts of a recording, where equal ones are not there already.
+pub(crate) fn put(connection: &Connection, key: i64, facts: &HostFacts) -> rusqlite::Result<()> {
+    let json = serde_json::json!(facts).to_string();
+    let hash = hash_of(&json);
+    put_json(connection, &hash, &json)?;
+    connection
+        .prepare_cached("UPDATE recording SET facts = ?2 WHERE key = ?1")?
+        .execute(params![key, hash])?;
+    Ok(())
+}
+
+fn put_json(connection: &Connection, hash: &str, json: &str) -> rusqlite::Result<()> {
+    let there = connection
+        .prepare_cached("SELECT 1 FROM facts WHERE hash = ?1")?
+        .exists([hash])?;
+    if there {
+        return Ok(());
+    }
+    let body = zstd::bulk::compress(json.as_bytes(), LEVEL)
+        .map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
+    let length = json.len() as u64;
+    connection
+        .prepare_cached("INSERT INTO facts (hash, length, body, crc) VALUES (?1, ?2, ?3, ?4)")?
+        .execute(params![
+            hash,
+            Bits(length),
+            body,
+            crc_of(hash, length, &body)
+        ])?;
+    Ok(())
+}
+
+/// The JSON of facts; `None` where there are none of that hash.
+fn read(
+    connection: &Connection,
+    context: &Context,
+    hash: &str,
+) -> Result<Option<String>, StoreError> {
+    let row = connection
+        .prepare_cached("SELECT length, body, crc FROM facts WHERE hash = ?1")
+        .and_then(|mut statement| {
+            statement
+                .query_row([hash], |row| {
+                    Ok((
+                        row.get::<_, Bits>(0)?.0,
+                        row.get::<_, Vec<u8>>(1)?,
+                        row.get(2)?,
+                    ))
+                })
+                .optional()
+        })
+        .map_err(|error| context.on(error))?;
+    let Some((length, body, crc)): Option<(u64, Vec<u8>, u32)> = row else {
+        return Ok(None);
+    };
+    let changed = || context.damaged(format!("facts {} were changed", hash.escape_debug()));
+    if crc != crc_of(hash, length, &body) || length > LONGEST {
+        return Err(changed());
+    }
+    let json = zstd::bulk::decompress(&body, usize::try_from(length).unwrap_or(usize::MAX));
+    let json = json.ok().and_then(|bytes| String::from_utf8(bytes).ok());
+    json.filter(|json| hash_of(json) == hash)
+        .map(Some)
+        .ok_or_else(changed)
+}
+
+/// A head with its facts; one that has them itself stays as it is.
+pub(crate) fn put_back(
+    connection: &Connection,
+    context: &Context,
+    key: i64,
+    head: String,
+) -> Result<String, StoreError> {
+    let hash: Option<String> = connection
+        .prepare_cached("SELECT facts FROM recording WHERE key = ?1")
+        .and_then(|mut statement| statement.query_row([key], |row| row.get(0)))
+        .map_err(|error| context.on(error))?;
+    let Some(hash) = hash else {
+        return Ok(head);
+    };
+    let Ok(Value::Object(mut parsed)) = serde_json::from_str::<Value>(&head) else {
+        return Ok(head);
+    };
+    if parsed.get(HOST).is_some_and(|host| !host.is_null()) {
+        return Ok(head);
+    }
+    let missing = || context.damaged(format!("facts {} are missing", hash.escape_debug()));
+    let json = read(connection, context, &hash)?.ok_or_else(missing)?;
+    let facts = serde_json::from_str(&json).map_err(|_| missing())?;
+    parsed.insert(HOST.to_owned(), facts);
+    Ok(Value::Object(parsed).to_string())
+}
+
+impl Store {
+    /// The facts with this hash (`SeriesRun::facts`); `None` where there are none.
+    ///
+    /// # Errors
+    /// [`StoreError::Damaged`], and what reading can fail with.
+    pub fn facts(&self, hash: &str) -> Result<Option<HostFacts>, StoreError> {
+        self.read(|connection, context| {
+            let Some(json) = read(connection, context, hash)? else {
+                return Ok(None);
+            };
+            let facts = serde_json::from_str(&json);
+            facts.map(Some).map_err(|error| {
+                context.damaged(format!(
+                    "facts {} do not read: {error}",
+                    hash.escape_debug()
+                ))
+            })
+        })
+    }
+}

@@ -1,0 +1,141 @@
+//! What users write of results: notes, and decisions on change points.
+
+use jiff::Timestamp;
+use punctual_model::{ChangeMark, Note, RecordingId};
+use rusqlite::params;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::bits::Crc;
+use crate::entry::id_text;
+use crate::error::Context;
+use crate::{Store, StoreError};
+
+/// A table of JSON by identity.
+#[derive(Clone, Copy)]
+struct Kind {
+    table: &'static str,
+    word: &'static str,
+}
+
+const NOTE: Kind = Kind {
+    table: "note",
+    word: "note",
+};
+const CHANGE: Kind = Kind {
+    table: "change_mark",
+    word: "decision on a change",
+};
+
+impl Kind {
+    fn crc(self, id: &str, json: &str) -> u32 {
+        Crc::of(self.table, 0).text(id).text(json).end()
+    }
+
+    fn put(self, store: &Store, id: RecordingId, what: &impl Serialize) -> Result<(), StoreError> {
+        let json = serde_json::to_string(what).map_err(|error| {
+            let context = &store.link.context;
+            context.damaged(format!("a {} cannot be written: {error}", self.word))
+        })?;
+        let id = id_text(id);
+        let crc = self.crc(&id, &json);
+        store.link.write(|connection, context| {
+            let sql = format!(
+                "INSERT INTO {} (id, json, crc) VALUES (?1, ?2, ?3)
+                 ON CONFLICT (id) DO UPDATE SET json = ?2, crc = ?3",
+                self.table
+            );
+            connection
+                .prepare_cached(&sql)
+                .and_then(|mut statement| statement.execute(params![id, json, crc]))
+                .map(drop)
+                .map_err(|error| context.on(error))
+        })
+    }
+
+    fn all<T: DeserializeOwned>(self, store: &Store) -> Result<Vec<T>, StoreError> {
+        store.read(|connection, context| {
+            let on = |error| context.on(error);
+            let sql = format!("SELECT id, json, crc FROM {}", self.table);
+            let mut statement = connection.prepare_cached(&sql).map_err(on)?;
+            let rows = statement
+                .query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
+                .and_then(Iterator::collect::<rusqlite::Result<Vec<(String, String, u32)>>>)
+                .map_err(on)?;
+            let read = rows
+                .iter()
+                .map(|(id, json, crc)| self.read(context, id, json, *crc));
+            read.collect()
+        })
+    }
+
+    fn read<T: DeserializeOwned>(
+        self,
+        context: &Context,
+        id: &str,
+        json: &str,
+        crc: u32,
+    ) -> Result<T, StoreError> {
+        let shown = id.escape_debug();
+        if self.crc(id, json) != crc {
+            return Err(context.damaged(format!("{} {shown} was changed", self.word)));
+        }
+        serde_json::from_str(json).map_err(|error| {
+            context.damaged(format!("{} {shown} does not read: {error}", self.word))
+        })
+    }
+}
+
+impl Store {
+    /// Keeps a note, in place of one of the same identity.
+    ///
+    /// # Errors
+    /// What writing can fail with.
+    pub fn put_note(&self, note: &Note) -> Result<(), StoreError> {
+        NOTE.put(self, note.id, note)
+    }
+
+    /// All notes, by the moment that they are about.
+    ///
+    /// # Errors
+    /// [`StoreError::Damaged`], and what reading can fail with.
+    pub fn notes(&self) -> Result<Vec<Note>, StoreError> {
+        let mut all: Vec<Note> = NOTE.all(self)?;
+        all.sort_by_key(|note| (note.at, note.id));
+        Ok(all)
+    }
+
+    /// Removes a note; whether there was one.
+    ///
+    /// # Errors
+    /// What writing can fail with.
+    pub fn delete_note(&self, id: RecordingId) -> Result<bool, StoreError> {
+        self.link.write(|connection, context| {
+            connection
+                .prepare_cached("DELETE FROM note WHERE id = ?1")
+                .and_then(|mut statement| statement.execute([id_text(id)]))
+                .map(|count| count > 0)
+                .map_err(|error| context.on(error))
+        })
+    }
+
+    /// Keeps a decision on a change point. Earlier ones stay.
+    ///
+    /// # Errors
+    /// What writing can fail with.
+    pub fn put_change_mark(&self, mark: &ChangeMark) -> Result<(), StoreError> {
+        CHANGE.put(self, mark.id, mark)
+    }
+
+    /// All decisions on change points of a series, or of all, the oldest first: the last
+    /// of a change counts.
+    ///
+    /// # Errors
+    /// [`StoreError::Damaged`], and what reading can fail with.
+    pub fn change_marks(&self, series: Option<&str>) -> Result<Vec<ChangeMark>, StoreError> {
+        let mut all: Vec<ChangeMark> = CHANGE.all(self)?;
+        all.retain(|mark| series.is_none_or(|series| mark.series == series));
+        all.sort_by_key(|mark: &ChangeMark| -> (Timestamp, RecordingId) { (mark.at, mark.id) });
+        Ok(all)
+    }
+}

@@ -1,0 +1,177 @@
+//! The series of plans, and their epochs.
+
+use jiff::Timestamp;
+use punctual_model::{RecordingId, SeriesEpoch};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use crate::bits::Crc;
+use crate::entry::{id_text, started_ns};
+use crate::error::Context;
+use crate::{Store, StoreError, runs};
+
+const COLUMNS: &str = "key, machine, host, name, epoch, definition, begun_ns, crc";
+
+fn crc_of(epoch: &SeriesEpoch) -> u32 {
+    Crc::of("plan_series", 0)
+        .text(&epoch.machine)
+        .maybe_blob(epoch.host.as_deref().map(str::as_bytes))
+        .text(&epoch.name)
+        .number(epoch.epoch.into())
+        .text(&epoch.definition)
+        .number(started_ns(epoch.begun).cast_unsigned())
+        .end()
+}
+
+/// A time as it lies in a column.
+pub(crate) fn time(ns: i64) -> Timestamp {
+    // Each i64 of nanoseconds is a time that jiff knows.
+    Timestamp::from_nanosecond(ns.into()).unwrap_or(Timestamp::UNIX_EPOCH)
+}
+
+/// The epoch of a row with its key; `None` where it was changed.
+fn read(row: &Row<'_>) -> rusqlite::Result<Option<(i64, SeriesEpoch)>> {
+    let epoch = SeriesEpoch {
+        machine: row.get(1)?,
+        host: row.get(2)?,
+        name: row.get(3)?,
+        epoch: row.get(4)?,
+        definition: row.get(5)?,
+        begun: time(row.get(6)?),
+    };
+    let fits = row.get::<_, u32>(7)? == crc_of(&epoch);
+    Ok(fits.then_some((row.get(0)?, epoch)))
+}
+
+/// All epochs with their keys, by name, machine and number.
+pub(crate) fn epochs(
+    connection: &Connection,
+    context: &Context,
+) -> Result<Vec<(i64, SeriesEpoch)>, StoreError> {
+    let on = |error| context.on(error);
+    let sql = format!("SELECT {COLUMNS} FROM plan_series ORDER BY name, machine, epoch");
+    let mut statement = connection.prepare_cached(&sql).map_err(on)?;
+    let rows = statement
+        .query_map([], read)
+        .and_then(Iterator::collect::<rusqlite::Result<Option<Vec<_>>>>)
+        .map_err(on)?;
+    rows.ok_or_else(|| context.damaged("a series was changed"))
+}
+
+/// The key of an epoch; one that is not there is written.
+pub(crate) fn put_epoch(
+    connection: &Connection,
+    context: &Context,
+    epoch: &SeriesEpoch,
+) -> Result<i64, StoreError> {
+    let on = |error| context.on(error);
+    let found = connection
+        .prepare_cached(
+            "SELECT key FROM plan_series WHERE name = ?1 AND machine = ?2 AND epoch = ?3",
+        )
+        .and_then(|mut statement| {
+            let values = params![epoch.name, epoch.machine, epoch.epoch];
+            statement.query_row(values, |row| row.get(0)).optional()
+        })
+        .map_err(on)?;
+    if let Some(key) = found {
+        return Ok(key);
+    }
+    connection
+        .prepare_cached(
+            "INSERT INTO plan_series (machine, host, name, epoch, definition, begun_ns, crc)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+        )
+        .and_then(|mut statement| {
+            statement.insert(params![
+                epoch.machine,
+                epoch.host,
+                epoch.name,
+                epoch.epoch,
+                epoch.definition,
+                started_ns(epoch.begun),
+                crc_of(epoch),
+            ])
+        })
+        .map_err(on)
+}
+
+impl Store {
+    /// The epochs of all series, by name, machine and number.
+    ///
+    /// # Errors
+    /// [`StoreError::Damaged`], and what reading can fail with.
+    pub fn series(&self) -> Result<Vec<SeriesEpoch>, StoreError> {
+        let all = self.read(epochs)?;
+        Ok(all.into_iter().map(|(_, epoch)| epoch).collect())
+    }
+
+    /// The current epoch of a series of this machine. Where `definition` is another one
+    /// than that of the last epoch, or there is none, a new epoch begins `now`.
+    ///
+    /// # Errors
+    /// [`StoreError::Damaged`], and what writing can fail with.
+    pub fn put_series(
+        &self,
+        machine: &str,
+        host: Option<&str>,
+        name: &str,
+        definition: &str,
+        now: Timestamp,
+    ) -> Result<SeriesEpoch, StoreError> {
+        let is_own =
+            |(_, epoch): &(i64, SeriesEpoch)| epoch.machine == machine && epoch.name == name;
+        // Most often nothing is new, and nothing is written.
+        let current = |all: Vec<(i64, SeriesEpoch)>| {
+            let own = all.into_iter().filter(is_own).map(|(_, epoch)| epoch);
+            own.max_by_key(|epoch| epoch.epoch)
+        };
+        let same = |epoch: &SeriesEpoch| epoch.definition == definition;
+        if let Some(epoch) = current(self.read(epochs)?).filter(same) {
+            return Ok(epoch);
+        }
+        self.link.write(|connection, context| {
+            let last = current(epochs(connection, context)?);
+            if let Some(epoch) = last.clone().filter(same) {
+                return Ok(epoch);
+            }
+            let epoch = SeriesEpoch {
+                machine: machine.to_owned(),
+                host: host.map(str::to_owned),
+                name: name.to_owned(),
+                epoch: last.map_or(1, |last| last.epoch.saturating_add(1)),
+                definition: definition.to_owned(),
+                begun: now,
+            };
+            put_epoch(connection, context, &epoch)?;
+            Ok(epoch)
+        })
+    }
+
+    /// Joins a recording to an epoch of a series.
+    ///
+    /// # Errors
+    /// [`StoreError::NoSuch`], and what writing can fail with.
+    pub fn join_series(&self, id: RecordingId, epoch: &SeriesEpoch) -> Result<(), StoreError> {
+        self.link
+            .write(|connection, context| join(connection, context, id, epoch))
+    }
+}
+
+pub(crate) fn join(
+    connection: &Connection,
+    context: &Context,
+    id: RecordingId,
+    epoch: &SeriesEpoch,
+) -> Result<(), StoreError> {
+    let on = |error| context.on(error);
+    let series = put_epoch(connection, context, epoch)?;
+    let key: Option<i64> = connection
+        .prepare_cached("UPDATE recording SET series = ?2 WHERE id = ?1 RETURNING key")
+        .and_then(|mut statement| {
+            let values = params![id_text(id), series];
+            statement.query_row(values, |row| row.get(0)).optional()
+        })
+        .map_err(on)?;
+    let key = key.ok_or_else(|| context.no_such(id))?;
+    runs::write_if_in_series(connection, context, key, id)
+}

@@ -1,0 +1,224 @@
+//! Runs of a series, as a trend reads them: small rows beside the recordings.
+
+use jiff::Timestamp;
+use punctual_model::{
+    Buckets, Completion, Recording, RecordingId, RunGroup, SeriesRun, run_groups,
+};
+use rusqlite::{Connection, OptionalExtension, params};
+use serde::{Deserialize, Serialize};
+
+use crate::bits::Crc;
+use crate::entry::{COLUMNS, Entry, started_ns};
+use crate::error::Context;
+use crate::load::load;
+use crate::{Store, StoreError};
+
+/// Runs that are read at once.
+const AT_ONCE: usize = 256;
+
+/// What stands in the body before the buckets.
+#[derive(Serialize, Deserialize)]
+struct Head {
+    program: String,
+    groups: Vec<RunGroup>,
+}
+
+fn crc_of(recording: i64, body: &[u8]) -> u32 {
+    Crc::of("run", recording).blob(body).end()
+}
+
+/// Length and JSON of the head, then length and content of each group's buckets.
+fn encode(program: &str, groups: &[RunGroup]) -> Vec<u8> {
+    let head = Head {
+        program: program.to_owned(),
+        groups: groups.to_vec(),
+    };
+    let mut body = Vec::new();
+    let mut push = |part: &[u8]| {
+        body.extend_from_slice(&(part.len() as u32).to_le_bytes());
+        body.extend_from_slice(part);
+    };
+    push(serde_json::json!(head).to_string().as_bytes());
+    for group in groups {
+        push(&group.latencies.encode());
+    }
+    body
+}
+
+fn decode(mut body: &[u8]) -> Option<(String, Vec<RunGroup>)> {
+    let mut take = || {
+        let (length, rest) = body.split_first_chunk::<4>()?;
+        let (part, rest) = rest.split_at_checked(u32::from_le_bytes(*length) as usize)?;
+        body = rest;
+        Some(part)
+    };
+    let mut head: Head = serde_json::from_slice(take()?).ok()?;
+    for group in &mut head.groups {
+        group.latencies = Buckets::decode(take()?).ok()?;
+    }
+    body.is_empty().then_some((head.program, head.groups))
+}
+
+/// Writes what a trend needs of a recording, where that belongs to a series.
+pub(crate) fn write_run(
+    connection: &Connection,
+    context: &Context,
+    key: i64,
+    recording: &Recording,
+) -> Result<(), StoreError> {
+    let on = |error| context.on(error);
+    if !is_in_series(connection, key).map_err(on)? {
+        return Ok(());
+    }
+    let body = encode(&recording.probe.program, &run_groups(recording));
+    connection
+        .prepare_cached("INSERT OR REPLACE INTO run (recording, body, crc) VALUES (?1, ?2, ?3)")
+        .and_then(|mut statement| statement.execute(params![key, body, crc_of(key, &body)]))
+        .map(drop)
+        .map_err(on)
+}
+
+/// As [`write_run`], of a recording that is done already.
+pub(crate) fn write_if_in_series(
+    connection: &Connection,
+    context: &Context,
+    key: i64,
+    id: RecordingId,
+) -> Result<(), StoreError> {
+    if !is_in_series(connection, key).map_err(|error| context.on(error))? {
+        return Ok(());
+    }
+    match load(connection, context, id, false) {
+        Ok(recording) if recording.completion == Completion::Running => Ok(()),
+        Ok(recording) => write_run(connection, context, key, &recording),
+        // Who loads it sees why.
+        Err(StoreError::Damaged { .. } | StoreError::Recording { .. }) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+fn is_in_series(connection: &Connection, key: i64) -> rusqlite::Result<bool> {
+    connection
+        .prepare_cached("SELECT 1 FROM recording WHERE key = ?1 AND series IS NOT NULL")?
+        .exists([key])
+}
+
+impl Store {
+    /// Hands each run of a series to `take`, by the time it began; runs of all machines.
+    /// Runs that still go on are left out. Reads some hundred at a time, so that memory
+    /// stays small. Returns how many there were.
+    ///
+    /// # Errors
+    /// [`StoreError::Damaged`], what reading can fail with, and what `take` returns.
+    pub fn runs_of<E: From<StoreError>>(
+        &self,
+        series: &str,
+        since: Option<Timestamp>,
+        take: &mut dyn FnMut(SeriesRun) -> Result<(), E>,
+    ) -> Result<usize, E> {
+        let since = since.map_or(i64::MIN, started_ns);
+        let keys = self.read(|connection, context| {
+            connection
+                .prepare_cached(
+                    "SELECT recording.key FROM recording
+                     JOIN plan_series ON plan_series.key = recording.series
+                     WHERE plan_series.name = ?1 AND started_ns >= ?2 AND completion != 'running'
+                     ORDER BY started_ns, id",
+                )
+                .and_then(|mut statement| {
+                    statement
+                        .query_map(params![series, since], |row| row.get(0))
+                        .and_then(Iterator::collect::<rusqlite::Result<Vec<i64>>>)
+                })
+                .map_err(|error| context.on(error))
+        })?;
+        let mut total = 0;
+        for keys in keys.chunks(AT_ONCE) {
+            let runs = self.read(
+                |connection, context| -> Result<Vec<SeriesRun>, StoreError> {
+                    let read = keys.iter().map(|key| read(connection, context, *key));
+                    read.filter_map(Result::transpose).collect()
+                },
+            )?;
+            total += runs.len();
+            runs.into_iter().try_for_each(&mut *take)?;
+        }
+        Ok(total)
+    }
+
+    /// The name of the series that a recording belongs to; `None`: to none.
+    ///
+    /// # Errors
+    /// What reading can fail with.
+    pub fn series_of(&self, id: RecordingId) -> Result<Option<String>, StoreError> {
+        self.read(|connection, context| {
+            connection
+                .prepare_cached(
+                    "SELECT plan_series.name FROM recording
+                     JOIN plan_series ON plan_series.key = recording.series
+                     WHERE recording.id = ?1",
+                )
+                .and_then(|mut statement| {
+                    let id = crate::entry::id_text(id);
+                    statement.query_row([id], |row| row.get(0)).optional()
+                })
+                .map_err(|error| context.on(error))
+        })
+    }
+}
+
+/// The run of a recording; `None` where it was deleted meanwhile.
+fn read(
+    connection: &Connection,
+    context: &Context,
+    key: i64,
+) -> Result<Option<SeriesRun>, StoreError> {
+    let on = |error| context.on(error);
+    let sql = format!("SELECT {COLUMNS}, facts, series FROM recording WHERE key = ?1");
+    let row = connection
+        .prepare_cached(&sql)
+        .and_then(|mut statement| {
+            let read = |row: &rusqlite::Row<'_>| {
+                Ok((
+                    Entry::read(row)?,
+                    row.get(25)?,
+                    row.get::<_, Option<i64>>(26)?,
+                ))
+            };
+            statement.query_row([key], read).optional()
+        })
+        .map_err(on)?;
+    let Some((entry, facts, Some(series))) = row else {
+        return Ok(None);
+    };
+    let changed = |id: &str| context.damaged(format!("recording {id}: its line was changed"));
+    let summary = entry.map_err(|id| changed(&id))?.summary;
+    let epoch = connection
+        .prepare_cached("SELECT epoch FROM plan_series WHERE key = ?1")
+        .and_then(|mut statement| statement.query_row([series], |row| row.get(0)))
+        .map_err(on)?;
+    let body = connection
+        .prepare_cached("SELECT body, crc FROM run WHERE recording = ?1")
+        .and_then(|mut statement| {
+            statement
+                .query_row([key], |row| Ok((row.get(0)?, row.get(1)?)))
+                .optional()
+        })
+        .map_err(on)?;
+    let damaged = || context.damaged_in(summary.id, "its figures of the trend were changed");
+    let (body, crc): (Vec<u8>, u32) = body.ok_or_else(damaged)?;
+    let decoded = decode(&body).filter(|_| crc == crc_of(key, &body));
+    let (program, groups) = decoded.ok_or_else(damaged)?;
+    Ok(Some(SeriesRun {
+        recording: summary.id,
+        epoch,
+        host: summary.host,
+        started: summary.started,
+        duration_ns: summary.duration_ns,
+        completion: summary.completion,
+        outcome: summary.outcome,
+        facts,
+        program,
+        groups,
+    }))
+}

@@ -1,0 +1,92 @@
+//! Windows of watching all wake-ups.
+
+use jiff::Timestamp;
+use punctual_model::WakeWindow;
+use rusqlite::params;
+
+use crate::bits::{Bits, Crc};
+use crate::entry::started_ns;
+use crate::{Store, StoreError};
+
+/// The longest window as JSON: 2,000 buckets and some waits.
+const LONGEST: u64 = 1 << 20;
+
+/// Each is some kilobytes, once in minutes.
+const LEVEL: i32 = 9;
+
+fn crc_of(machine: &str, start: i64, length: u64, body: &[u8]) -> u32 {
+    Crc::of("wake_window", 0)
+        .text(machine)
+        .number(start.cast_unsigned())
+        .number(length)
+        .blob(body)
+        .end()
+}
+
+impl Store {
+    /// Keeps a window; nothing where one of the same machine and start is there. Returns
+    /// whether it is new.
+    ///
+    /// # Errors
+    /// What writing can fail with.
+    pub fn add_wake_window(&self, window: &WakeWindow) -> Result<bool, StoreError> {
+        let failed = |reason: String| StoreError::Compress { reason };
+        let json = serde_json::to_vec(window).map_err(|error| failed(error.to_string()))?;
+        let body = zstd::bulk::compress(&json, LEVEL).map_err(|error| failed(error.to_string()))?;
+        let (start, length) = (started_ns(window.start), json.len() as u64);
+        let crc = crc_of(&window.machine, start, length, &body);
+        self.link.write(|connection, context| {
+            connection
+                .prepare_cached(
+                    "INSERT INTO wake_window (machine, start_ns, length, body, crc)
+                     VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT (start_ns, machine) DO NOTHING",
+                )
+                .and_then(|mut statement| {
+                    statement.execute(params![window.machine, start, Bits(length), body, crc])
+                })
+                .map(|count| count > 0)
+                .map_err(|error| context.on(error))
+        })
+    }
+
+    /// Hands each window that began at `since` or later to `take`, the oldest first;
+    /// returns how many there were.
+    ///
+    /// # Errors
+    /// [`StoreError::Damaged`], what reading can fail with, and what `take` returns.
+    pub fn wake_windows<E: From<StoreError>>(
+        &self,
+        since: Option<Timestamp>,
+        take: &mut dyn FnMut(WakeWindow) -> Result<(), E>,
+    ) -> Result<usize, E> {
+        let since = since.map_or(i64::MIN, started_ns);
+        self.read(|connection, context| {
+            let on = |error| E::from(context.on(error));
+            let mut statement = connection
+                .prepare_cached(
+                    "SELECT machine, start_ns, length, body, crc FROM wake_window
+                     WHERE start_ns >= ?1 ORDER BY start_ns, machine",
+                )
+                .map_err(on)?;
+            let mut rows = statement.query([since]).map_err(on)?;
+            let mut total = 0;
+            while let Some(row) = rows.next().map_err(on)? {
+                let parts = || -> rusqlite::Result<Option<WakeWindow>> {
+                    let (machine, start): (String, i64) = (row.get(0)?, row.get(1)?);
+                    let (Bits(length), body): (Bits, Vec<u8>) = (row.get(2)?, row.get(3)?);
+                    let crc: u32 = row.get(4)?;
+                    let fits = crc == crc_of(&machine, start, length, &body) && length <= LONGEST;
+                    let json = zstd::bulk::decompress(&body, length.min(LONGEST) as usize);
+                    let window = json
+                        .ok()
+                        .and_then(|json| serde_json::from_slice(&json).ok());
+                    Ok(window.filter(|_| fits))
+                };
+                let damaged = || E::from(context.damaged("a window of wake-ups was changed"));
+                take(parts().map_err(on)?.ok_or_else(damaged)?)?;
+                total += 1;
+            }
+            Ok(total)
+        })
+    }
+}

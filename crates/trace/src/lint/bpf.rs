@@ -1,0 +1,211 @@
+//! Acts counted in the kernel by BPF programs (see `bpf/lint.bpf.c`).
+
+use std::collections::BTreeMap;
+
+use aya::maps::{Array, HashMap, MapData, PerCpuArray};
+use aya::programs::BtfTracePoint;
+use aya::{Btf, Ebpf, EbpfLoader, include_bytes_aligned};
+use punctual_model::{ActKind, Acts};
+
+use super::calls::calls;
+use super::layout::{Cpu, Site, Tally};
+use super::{LintAsk, LintTarget};
+use crate::WatchError;
+
+/// The programs; `bpf/build.sh` makes them.
+pub(super) static OBJECT: &[u8] = include_bytes_aligned!("../../bpf/lint.bpf.o");
+
+/// A program, its tracepoint, and the acts that cannot be seen without it.
+type Program = (&'static str, &'static str, &'static [ActKind]);
+
+const WOKEN: &[ActKind] = &[ActKind::WokenByThread, ActKind::WokenBySoftirq];
+
+/// The program without which there is nothing to count.
+const SWITCHING: &str = "switching";
+
+/// The program of system calls: attached for a part of the time.
+const CALLING: (&str, &str) = ("calling", "sys_enter");
+
+/// Programs in the order of attachment.
+const PROGRAMS: &[Program] = &[
+    ("irq_handler_begins", "irq_handler_entry", WOKEN),
+    ("irq_handler_ends", "irq_handler_exit", WOKEN),
+    ("timer_begins", "hrtimer_expire_entry", WOKEN),
+    ("timer_ends", "hrtimer_expire_exit", WOKEN),
+    ("softirq_begins", "softirq_entry", WOKEN),
+    ("softirq_ends", "softirq_exit", WOKEN),
+    // Which of these a kernel has depends on its architecture.
+    ("local_timer_begins", "local_timer_entry", &[]),
+    ("local_timer_ends", "local_timer_exit", &[]),
+    ("irq_work_begins", "irq_work_entry", &[]),
+    ("irq_work_ends", "irq_work_exit", &[]),
+    ("call_function_begins", "call_function_entry", &[]),
+    ("call_function_ends", "call_function_exit", &[]),
+    (
+        "call_function_single_begins",
+        "call_function_single_entry",
+        &[],
+    ),
+    (
+        "call_function_single_ends",
+        "call_function_single_exit",
+        &[],
+    ),
+    ("ipi_begins", "ipi_entry", &[]),
+    ("ipi_ends", "ipi_exit", &[]),
+    ("exiting", "sched_process_exit", &[]),
+    ("executing", "sched_process_exec", &[]),
+    ("waking", "sched_waking", WOKEN),
+    ("inheriting", "sched_pi_setprio", &[ActKind::Inherit]),
+    ("faulting", "page_fault_user", &[ActKind::Fault]),
+    ("faulting_in_call", "page_fault_kernel", &[ActKind::Fault]),
+    ("signalled", "signal_deliver", &[ActKind::Signal]),
+    ("contending", "contention_begin", &[ActKind::KernelLock]),
+    ("contended", "contention_end", &[]),
+    ("migrating", "sched_migrate_task", &[ActKind::Migrate]),
+    (SWITCHING, "sched_switch", &[ActKind::Sleep]),
+];
+
+/// Running programs, until this is dropped.
+pub(super) struct BpfLint {
+    programs: Ebpf,
+    types: Btf,
+    unseen: BTreeMap<ActKind, String>,
+}
+
+impl std::fmt::Debug for BpfLint {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("BpfLint")
+            .field("unseen", &self.unseen)
+            .finish_non_exhaustive()
+    }
+}
+
+impl BpfLint {
+    /// Loads and starts the programs.
+    ///
+    /// # Errors
+    /// A kernel without BTF, or one that refuses: rights, lockdown, age.
+    pub(super) fn start(ask: &LintAsk) -> Result<Self, WatchError> {
+        let programs = EbpfLoader::new()
+            .override_global("first_sleeps", &ask.first_sleeps, true)
+            .override_global("first_ns", &ask.first.0, true)
+            .load(OBJECT)
+            .map_err(|error| match Btf::from_sys_fs() {
+                Ok(_) => WatchError::refused(&error),
+                Err(missing) => WatchError::NoBtf(missing),
+            })?;
+        let types = Btf::from_sys_fs().map_err(WatchError::NoBtf)?;
+        let mut lint = Self {
+            programs,
+            types,
+            unseen: BTreeMap::new(),
+        };
+        lint.fill_calls()?;
+        lint.watch(&ask.targets, &[])?;
+        for (name, tracepoint, acts) in PROGRAMS {
+            if let Err(error) = lint.attach(name, tracepoint) {
+                if *name == SWITCHING {
+                    return Err(error);
+                }
+                for act in *acts {
+                    let why = format!("the event {tracepoint} cannot be watched: {error}");
+                    lint.unseen.entry(*act).or_insert(why);
+                }
+            }
+        }
+        Ok(lint)
+    }
+
+    fn fill_calls(&mut self) -> Result<(), WatchError> {
+        let mut map: Array<&mut MapData, u32> = self.map_mut("calls")?.try_into()?;
+        let limit = map.len();
+        for (number, flags) in calls() {
+            if let Some(number) = u32::try_from(number).ok().filter(|number| *number < limit) {
+                map.set(number, flags, 0)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn attach(&mut self, name: &str, tracepoint: &str) -> Result<(), WatchError> {
+        let program: &mut BtfTracePoint = self
+            .programs
+            .program_mut(name)
+            .ok_or_else(|| WatchError::Refused(format!("the program {name} is missing")))?
+            .try_into()
+            .map_err(|error: aya::programs::ProgramError| WatchError::refused(&error))?;
+        program
+            .load(tracepoint, &self.types)
+            .and_then(|()| program.attach().map(|_| ()))
+            .map_err(|error| WatchError::refused(&error))
+    }
+
+    /// Begins to trace system calls.
+    pub(super) fn trace_calls(&mut self) {
+        let (name, tracepoint) = CALLING;
+        if let Err(error) = self.attach(name, tracepoint) {
+            let why = format!("the event {tracepoint} cannot be watched: {error}");
+            self.unseen.insert(ActKind::Memory, why);
+        }
+    }
+
+    /// Ends tracing of system calls.
+    pub(super) fn stop_calls(&mut self) {
+        let program = self.programs.program_mut(CALLING.0);
+        let program = program.and_then(|program| <&mut BtfTracePoint>::try_from(program).ok());
+        // It is detached with the last descriptor of the program.
+        if let Some(program) = program {
+            let _ = program.unload();
+        }
+    }
+
+    /// Watches these targets beside those of before, and no longer others.
+    pub(super) fn watch(
+        &mut self,
+        targets: &[LintTarget],
+        no_longer: &[LintTarget],
+    ) -> Result<(), WatchError> {
+        let mut map: HashMap<&mut MapData, u64, u32> = self.map_mut("targets")?.try_into()?;
+        for target in targets {
+            map.insert(target.key(), 1, 0)?;
+        }
+        for target in no_longer {
+            // It may be missing: one that was never watched.
+            let _ = map.remove(&target.key());
+        }
+        Ok(())
+    }
+
+    pub(super) fn unseen(&self) -> Vec<(ActKind, String)> {
+        let all = self.unseen.iter();
+        all.map(|(act, why)| (*act, why.clone())).collect()
+    }
+
+    /// What was counted so far.
+    pub(super) fn read(&self) -> Result<Acts, WatchError> {
+        let mut acts = Acts::default();
+        let cpus: PerCpuArray<&MapData, Cpu> = self.map("cpus")?.try_into()?;
+        for cpu in cpus.get(&0, 0)?.iter() {
+            acts.lost += cpu.lost;
+            acts.switches += cpu.switches;
+            acts.execs += cpu.execs;
+        }
+        let sites: HashMap<&MapData, Site, Tally> = self.map("sites")?.try_into()?;
+        for entry in sites.iter() {
+            let (site, tally) = entry?;
+            acts.acts.extend(site.act(&tally));
+        }
+        Ok(acts)
+    }
+
+    fn map(&self, name: &str) -> Result<&aya::maps::Map, WatchError> {
+        let map = self.programs.map(name);
+        map.ok_or_else(|| WatchError::Refused(format!("the map {name} is missing")))
+    }
+
+    fn map_mut(&mut self, name: &str) -> Result<&mut aya::maps::Map, WatchError> {
+        let map = self.programs.map_mut(name);
+        map.ok_or_else(|| WatchError::Refused(format!("the map {name} is missing")))
+    }
+}

@@ -1,0 +1,321 @@
+//! The boot loaders, and the files that hold their kernel parameters: one row each.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::CmdlineError;
+use super::form::Form;
+
+/// A boot loader.
+pub(super) struct Loader {
+    /// Its name, for `--loader`.
+    pub(super) name: &'static str,
+    /// Its files on the system; none where it is not used there.
+    find: fn(&Tree) -> Option<Found>,
+}
+
+/// What was found of a boot loader.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    /// Files with the parameters.
+    pub(super) sources: Vec<Source>,
+    /// A program that makes the loader's own configuration from them.
+    pub(super) command: Vec<String>,
+    /// What the user must know.
+    pub(super) notes: Vec<String>,
+}
+
+/// A file with parameters.
+#[derive(Clone, Debug)]
+pub(super) struct Source {
+    /// Its path on the system.
+    pub(super) path: String,
+    pub(super) form: Form,
+}
+
+impl Source {
+    fn new(path: impl Into<String>, form: Form) -> Self {
+        Self {
+            path: path.into(),
+            form,
+        }
+    }
+}
+
+/// All, the most specific first.
+pub(super) const LOADERS: &[Loader] = &[
+    Loader {
+        name: "raspberry-pi",
+        find: raspberry_pi,
+    },
+    Loader {
+        name: "u-boot-menu",
+        find: u_boot_menu,
+    },
+    Loader {
+        name: "extlinux",
+        find: extlinux,
+    },
+    Loader {
+        name: "boot-entries",
+        find: boot_entries,
+    },
+    Loader {
+        name: "grub",
+        find: grub,
+    },
+    Loader {
+        name: "kernel-install",
+        find: kernel_install,
+    },
+];
+
+/// The names, with commas.
+pub(super) fn names() -> String {
+    let names: Vec<&str> = LOADERS.iter().map(|loader| loader.name).collect();
+    names.join(", ")
+}
+
+/// The loader of this name, or the first that is found; the names of others that are
+/// there as well.
+pub(super) fn find(
+    root: &Path,
+    wanted: Option<&str>,
+) -> Result<(&'static Loader, Found, Vec<&'static str>), CmdlineError> {
+    let tree = Tree(root.to_owned());
+    if wanted.is_some_and(|name| LOADERS.iter().all(|loader| loader.name != name)) {
+        return Err(CmdlineError::NoSuchLoader {
+            name: wanted.unwrap_or_default().chars().take(40).collect(),
+        });
+    }
+    let all = LOADERS
+        .iter()
+        .filter(|loader| wanted.is_none_or(|name| loader.name == name))
+        .filter_map(|loader| Some((loader, (loader.find)(&tree)?)));
+    let mut all = all;
+    let Some((loader, found)) = all.next() else {
+        return Err(CmdlineError::NoLoader);
+    };
+    Ok((loader, found, all.map(|(other, _)| other.name).collect()))
+}
+
+/// Systems whose parameters are part of an image or a declaration: no file is edited;
+/// the command that changes them.
+pub(super) fn of_image(root: &Path, add: &[String], remove: &[String]) -> Option<String> {
+    let tree = Tree(root.to_owned());
+    if tree.has("/etc/NIXOS") {
+        let words: Vec<String> = add.iter().map(|word| format!("\"{word}\"")).collect();
+        return Some(format!(
+            "set `boot.kernelParams = [ {} ];` in configuration.nix, then run `nixos-rebuild boot`",
+            words.join(" ")
+        ));
+    }
+    if !tree.has("/run/ostree-booted") && !tree.has("/sysroot/ostree") && !tree.has("/ostree/repo")
+    {
+        return None;
+    }
+    if tree.has("/usr/bin/rpm-ostree") {
+        let add = add
+            .iter()
+            .map(|word| format!(" --append-if-missing={word}"));
+        let remove = remove
+            .iter()
+            .map(|word| format!(" --delete-if-present={word}"));
+        let options: String = add.chain(remove).collect();
+        return Some(format!("run `rpm-ostree kargs{options}` and reboot"));
+    }
+    if tree.has("/usr/bin/bootc") {
+        let words: Vec<String> = add.iter().map(|word| format!("\"{word}\"")).collect();
+        return Some(format!(
+            "write `kargs = [{}]` to /usr/lib/bootc/kargs.d/10-punctual.toml of the image, build \
+             it, then run `bootc upgrade`",
+            words.join(", ")
+        ));
+    }
+    Some("run `ostree admin kargs edit-in-place` with the parameters, and reboot".to_owned())
+}
+
+/// The system's files.
+struct Tree(PathBuf);
+
+impl Tree {
+    fn path(&self, file: &str) -> PathBuf {
+        self.0.join(file.trim_start_matches('/'))
+    }
+
+    fn has(&self, file: &str) -> bool {
+        self.path(file).symlink_metadata().is_ok()
+    }
+
+    /// The first of these that is there.
+    fn first(&self, files: &[&'static str]) -> Option<&'static str> {
+        files.iter().copied().find(|file| self.has(file))
+    }
+
+    /// The files of a folder with this ending, sorted, as paths on the system.
+    fn with_ending(&self, folder: &str, ending: &str) -> Vec<String> {
+        let entries = fs::read_dir(self.path(folder))
+            .into_iter()
+            .flatten()
+            .flatten();
+        let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+        let mut all: Vec<String> = names
+            .filter(|name| name.ends_with(ending))
+            .map(|name| format!("{folder}/{name}"))
+            .collect();
+        all.sort();
+        all
+    }
+
+    /// Whether a file assigns a variable of a shell.
+    fn assigns(&self, file: &str, variable: &str) -> bool {
+        let text = fs::read_to_string(self.path(file)).unwrap_or_default();
+        let starts = format!("{variable}=");
+        text.lines().any(|line| {
+            let line = line.trim_start();
+            line.strip_prefix("export ")
+                .unwrap_or(line)
+                .starts_with(&starts)
+        })
+    }
+}
+
+const DO_NOT_SPLIT: &str = "cmdline.txt must stay one line: check it before a reboot if the board \
+                            has no console";
+
+/// Raspberry Pi's firmware reads cmdline.txt beside config.txt
+/// (raspberrypi.com, documentation of config.txt).
+fn raspberry_pi(tree: &Tree) -> Option<Found> {
+    tree.first(&["/boot/firmware/config.txt", "/boot/config.txt"])?;
+    let file = tree.first(&[
+        "/boot/firmware/current/cmdline.txt",
+        "/boot/firmware/cmdline.txt",
+        "/boot/cmdline.txt",
+    ])?;
+    Some(Found {
+        sources: vec![Source::new(file, Form::Line)],
+        notes: vec![DO_NOT_SPLIT.to_owned()],
+        ..Found::default()
+    })
+}
+
+/// Debian's u-boot-menu writes extlinux.conf from /etc/default/u-boot.
+fn u_boot_menu(tree: &Tree) -> Option<Found> {
+    let program = tree.first(&["/usr/sbin/u-boot-update"])?;
+    let file = tree.first(&["/etc/default/u-boot"])?;
+    Some(Found {
+        sources: vec![Source::new(file, Form::Variable("U_BOOT_PARAMETERS"))],
+        command: vec![program.to_owned()],
+        ..Found::default()
+    })
+}
+
+/// U-Boot's and syslinux' menu; NVIDIA Jetson's too.
+fn extlinux(tree: &Tree) -> Option<Found> {
+    let file = tree.first(&[
+        "/boot/extlinux/extlinux.conf",
+        "/boot/extlinux.conf",
+        "/extlinux/extlinux.conf",
+    ])?;
+    Some(Found {
+        sources: vec![Source::new(file, Form::Append)],
+        notes: vec![
+            "only the default label changes: the others boot without the parameters".into(),
+        ],
+        ..Found::default()
+    })
+}
+
+/// Entries of the Boot Loader Specification (systemd-boot, and GRUB of Fedora and its
+/// kin), with the files that new entries are made from.
+fn boot_entries(tree: &Tree) -> Option<Found> {
+    let folders = [
+        "/boot/loader/entries",
+        "/efi/loader/entries",
+        "/boot/efi/loader/entries",
+    ];
+    let all: Vec<String> = folders
+        .iter()
+        .flat_map(|folder| tree.with_ending(folder, ".conf"))
+        .collect();
+    let is_spare = |path: &String| {
+        let name = path.rsplit('/').next().unwrap_or_default();
+        ["rescue", "fallback", "recovery"]
+            .iter()
+            .any(|word| name.contains(word))
+    };
+    let (spare, entries): (Vec<_>, Vec<_>) = all.into_iter().partition(is_spare);
+    if entries.is_empty() {
+        return None;
+    }
+    let entry = |path: String| Source::new(path, Form::Keyword("options"));
+    let mut found = Found {
+        sources: entries.into_iter().map(entry).collect(),
+        ..Found::default()
+    };
+    if let Some(file) = tree.first(&["/etc/kernel/cmdline"]) {
+        found.sources.push(Source::new(file, Form::Line));
+    }
+    let variable = "GRUB_CMDLINE_LINUX";
+    if tree.assigns("/etc/default/grub", variable) {
+        found
+            .sources
+            .push(Source::new("/etc/default/grub", Form::Variable(variable)));
+    }
+    if !spare.is_empty() {
+        let spare = spare.join(", ");
+        found.notes.push(format!(
+            "{spare} stays as it is, to boot from when this fails"
+        ));
+    }
+    Some(found)
+}
+
+/// GRUB, where its configuration is made from /etc/default/grub. `..._DEFAULT` does not
+/// apply to the recovery entries (GRUB manual, Simple configuration).
+fn grub(tree: &Tree) -> Option<Found> {
+    let variable = "GRUB_CMDLINE_LINUX_DEFAULT";
+    let main = tree.first(&["/etc/default/grub"])?;
+    // Debian's and Ubuntu's grub-mkconfig reads these after it: the last one counts.
+    let parts = tree.with_ending("/etc/default/grub.d", ".cfg");
+    let file = parts
+        .into_iter()
+        .rev()
+        .find(|part| tree.assigns(part, variable))
+        .unwrap_or_else(|| main.to_owned());
+    let update = tree.first(&["/usr/sbin/update-grub"]);
+    let make = tree.first(&[
+        "/usr/sbin/grub2-mkconfig",
+        "/usr/bin/grub-mkconfig",
+        "/usr/sbin/grub-mkconfig",
+    ]);
+    let config = tree.first(&["/boot/grub2/grub.cfg", "/boot/grub/grub.cfg"]);
+    let (command, notes) = match (update, make, config) {
+        (Some(update), ..) => (vec![update.to_owned()], Vec::new()),
+        (None, Some(make), Some(config)) => {
+            let words = [make, "-o", config];
+            (words.map(str::to_owned).to_vec(), Vec::new())
+        }
+        _ => {
+            let note = "no update-grub or grub-mkconfig was found: make grub.cfg anew yourself";
+            (Vec::new(), vec![note.to_owned()])
+        }
+    };
+    Some(Found {
+        sources: vec![Source::new(file, Form::Variable(variable))],
+        command,
+        notes,
+    })
+}
+
+/// Unified kernel images, which hold the parameters of /etc/kernel/cmdline.
+fn kernel_install(tree: &Tree) -> Option<Found> {
+    let file = tree.first(&["/etc/kernel/cmdline"])?;
+    let note = "unified kernel images are not rebuilt here: run `kernel-install add-all`, or \
+                `mkinitcpio -P` on Arch Linux, before the reboot";
+    Some(Found {
+        sources: vec![Source::new(file, Form::Line)],
+        notes: vec![note.to_owned()],
+        ..Found::default()
+    })
+}

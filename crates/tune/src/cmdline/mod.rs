@@ -1,0 +1,322 @@
+//! The kernel's command line in the boot loader's files: shown, edited, restored byte for
+//! byte.
+//!
+//! An edit is a plan first ([`CmdlineEdit::plan`]), which is written with a copy of each
+//! file ([`CmdlineEdit::write`]) and undone by [`revert`]. What somebody else has edited
+//! since is never overwritten.
+
+mod error;
+mod form;
+mod loaders;
+mod record;
+#[cfg(test)]
+mod tests;
+mod words;
+
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use punctual_host::Host;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+pub use error::CmdlineError;
+pub use record::{CmdlineRevert, revert};
+pub use words::Changes;
+
+use loaders::Found;
+use record::Record;
+
+/// The most that is read of a boot loader's file.
+const LIMIT: u64 = 1 << 20;
+
+/// A file of the boot loader, before and after an edit.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct FileEdit {
+    /// Its path on the system.
+    pub path: String,
+    /// The whole text now.
+    pub before: String,
+    /// The whole text after the edit.
+    pub after: String,
+}
+
+/// What an edit of the kernel's command line changes.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct CmdlineEdit {
+    /// The boot loader.
+    pub loader: &'static str,
+    /// Parameters that are added or replaced.
+    pub add: Vec<String>,
+    /// Names of parameters that are removed.
+    pub remove: Vec<String>,
+    /// Files that change; none where all is so already.
+    pub files: Vec<FileEdit>,
+    /// The program that makes the loader's own configuration from them; can be empty.
+    pub command: Vec<String>,
+    /// What the user must know.
+    pub notes: Vec<String>,
+}
+
+/// A file of the boot loader with the parameters it holds.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct CmdlineFile {
+    /// Its path on the system.
+    pub path: String,
+    /// The parameters; `null` where the file is not understood.
+    pub parameters: Option<Vec<String>>,
+    /// Why it is not understood.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
+}
+
+/// Edits that wait for a reboot, or are in force.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct CmdlineWritten {
+    /// Parameters that were added or replaced.
+    pub add: Vec<String>,
+    /// Names of parameters that were removed.
+    pub remove: Vec<String>,
+    /// Whether the machine was booted since; `null` where that is not known.
+    pub booted_since: Option<bool>,
+    /// Parameters of `add` that this boot does not have.
+    pub missing_now: Vec<String>,
+}
+
+/// The kernel's command line: of this boot, and of the next one.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct CmdlineState {
+    /// The command line of this boot; `null` for a system that does not run.
+    pub current: Option<String>,
+    /// The boot loader; `null` where none is known.
+    pub loader: Option<&'static str>,
+    /// Its files.
+    pub files: Vec<CmdlineFile>,
+    /// Why no file can be edited; `null` where one can.
+    pub problem: Option<String>,
+    /// What `write` has changed and `revert` would restore.
+    pub written: Option<CmdlineWritten>,
+}
+
+/// Reads the command line of this boot and the files for the next one. `state` is the
+/// folder where `write` keeps its copies.
+///
+/// # Errors
+/// A record that cannot be read.
+pub fn cmdline_state(host: &Host, state: &Path) -> Result<CmdlineState, CmdlineError> {
+    let current = read(host.root(), "/proc/cmdline").ok().flatten();
+    let current = current.map(|text| text.trim().to_owned());
+    let record = Record::load(state)?;
+    let written = record.map(|record| record.seen_from(host, current.as_deref()));
+    let mut shown = CmdlineState {
+        current,
+        loader: None,
+        files: Vec::new(),
+        problem: loaders::of_image(host.root(), &[], &[])
+            .map(|how| format!("this system is built from an image: {how}")),
+        written,
+    };
+    if shown.problem.is_some() {
+        return Ok(shown);
+    }
+    let (loader, found, _) = match loaders::find(host.root(), None) {
+        Ok(found) => found,
+        Err(error) => {
+            shown.problem = Some(error.to_string());
+            return Ok(shown);
+        }
+    };
+    shown.loader = Some(loader.name);
+    for source in found.sources {
+        let text = read(host.root(), &source.path);
+        let words = match text {
+            Ok(text) => source.form.read(&text.unwrap_or_default()),
+            Err(error) => Err(error.to_string()),
+        };
+        shown.files.push(CmdlineFile {
+            path: source.path,
+            problem: words.as_ref().err().cloned(),
+            parameters: words.ok(),
+        });
+    }
+    Ok(shown)
+}
+
+impl CmdlineEdit {
+    /// What these changes come to on a system, whose root folder is that of `host`.
+    ///
+    /// # Errors
+    /// No boot loader or another than the wanted one, a file that is not understood, a
+    /// system that is built from an image.
+    pub fn plan(
+        host: &Host,
+        changes: &Changes,
+        loader: Option<&str>,
+    ) -> Result<Self, CmdlineError> {
+        let root = host.root();
+        if let Some(how) = loaders::of_image(root, changes.added(), changes.removed()) {
+            return Err(CmdlineError::Image { how });
+        }
+        let (loader, found, others) = loaders::find(root, loader)?;
+        let Found {
+            sources,
+            command,
+            mut notes,
+        } = found;
+        let mut files = Vec::new();
+        for source in sources {
+            let before = read(root, &source.path)?.unwrap_or_default();
+            let after =
+                source
+                    .form
+                    .edit(&before, changes)
+                    .map_err(|why| CmdlineError::Unclear {
+                        path: source.path.clone(),
+                        why,
+                    })?;
+            if after != before {
+                files.push(FileEdit {
+                    path: source.path,
+                    before,
+                    after,
+                });
+            }
+        }
+        if !others.is_empty() {
+            let others = others.join(", ");
+            notes.push(format!(
+                "files of another boot loader are here too: {others}; --loader chooses"
+            ));
+        }
+        Ok(Self {
+            loader: loader.name,
+            add: changes.added().to_vec(),
+            remove: changes.removed().to_vec(),
+            files,
+            command,
+            notes,
+        })
+    }
+
+    /// Writes the files, with a copy of each in the folder `state` first, and runs the
+    /// loader's program where the system is the one that runs. If anything fails, all
+    /// files are as before.
+    ///
+    /// # Errors
+    /// An edit that is not reverted yet, a file that changed since the plan or cannot be
+    /// written, a program that fails.
+    pub fn write(&self, host: &Host, state: &Path) -> Result<(), CmdlineError> {
+        self.write_with(host, state, &run)
+    }
+
+    fn write_with(&self, host: &Host, state: &Path, run: Runner<'_>) -> Result<(), CmdlineError> {
+        if Record::load(state)?.is_some() {
+            return Err(CmdlineError::Pending {
+                folder: state.to_owned(),
+            });
+        }
+        if self.files.is_empty() {
+            return Ok(());
+        }
+        let root = host.root();
+        for file in &self.files {
+            if read(root, &file.path)?.unwrap_or_default() != file.before {
+                return Err(CmdlineError::Moved {
+                    path: file.path.clone(),
+                });
+            }
+        }
+        let record = Record::of(self, host);
+        record.save(state)?;
+        let mut reached = 0;
+        let done = (self.files.iter())
+            .try_for_each(|file| {
+                put(root, &file.path, &file.after)?;
+                reached += 1;
+                Ok(())
+            })
+            .and_then(|()| record.update(host, run));
+        if let Err(cause) = done {
+            let restored = self.files[..reached]
+                .iter()
+                .try_for_each(|file| put(root, &file.path, &file.before));
+            return Err(match restored.and_then(|()| Record::remove(state)) {
+                Ok(()) => CmdlineError::Undone {
+                    cause: Box::new(cause),
+                },
+                Err(error) => CmdlineError::NotUndone {
+                    cause: Box::new(cause),
+                    error: Box::new(error),
+                    folder: state.to_owned(),
+                },
+            });
+        }
+        Ok(())
+    }
+}
+
+impl FileEdit {
+    /// The lines that differ: the old one, and the new one. An edit changes lines or adds
+    /// some at the end.
+    pub fn changed_lines(&self) -> Vec<(Option<&str>, Option<&str>)> {
+        let (mut old, mut new) = (self.before.lines(), self.after.lines());
+        let mut changed = Vec::new();
+        loop {
+            match (old.next(), new.next()) {
+                (None, None) => return changed,
+                (old, new) if old != new => changed.push((old, new)),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// What runs a program of the boot loader.
+type Runner<'a> = &'a dyn Fn(&[String]) -> Result<(), CmdlineError>;
+
+/// Runs a program without input; its messages are shown only if it fails.
+pub(crate) fn run(words: &[String]) -> Result<(), CmdlineError> {
+    let Some((program, arguments)) = words.split_first() else {
+        return Ok(());
+    };
+    let failed = |why: String| CmdlineError::Command {
+        command: words.join(" "),
+        why,
+    };
+    let output = Command::new(program)
+        .args(arguments)
+        .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| failed(error.to_string()))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let text = String::from_utf8_lossy(&output.stderr);
+    let last = text.lines().rev().find(|line| !line.trim().is_empty());
+    Err(failed(format!(
+        "{}: {}",
+        output.status,
+        last.unwrap_or("no message")
+    )))
+}
+
+fn below(root: &Path, path: &str) -> PathBuf {
+    root.join(path.trim_start_matches('/'))
+}
+
+/// The text of a file; `None` where it is not there.
+fn read(root: &Path, path: &str) -> Result<Option<String>, CmdlineError> {
+    let place = below(root, path);
+    match punctual_files::bounded::text(&place, LIMIT) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Replaces the text of a file, whole or not at all.
+fn put(root: &Path, path: &str, text: &str) -> Result<(), CmdlineError> {
+    Ok(punctual_files::Output::file(&below(root, path))?.put(text.as_bytes())?)
+}

@@ -1,0 +1,228 @@
+//! What an edit has changed: a record and a copy of each file, on disk before the first
+//! file is written.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+use punctual_files::{Output, folder, trusted};
+use punctual_host::Host;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    CmdlineEdit, CmdlineError, CmdlineWritten, LIMIT, Runner, below, loaders, put, read, run,
+};
+
+/// The record's name in its folder.
+const NAME: &str = "record.json";
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Record {
+    root: PathBuf,
+    boot_id: Option<String>,
+    written: Timestamp,
+    add: Vec<String>,
+    remove: Vec<String>,
+    command: Vec<String>,
+    files: Vec<Kept>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Kept {
+    path: String,
+    before: String,
+    after: String,
+}
+
+/// What `revert` did.
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+pub struct CmdlineRevert {
+    /// Files that are as before the edit.
+    pub restored: Vec<String>,
+    /// Files that are gone.
+    pub gone: Vec<String>,
+    /// Files that are left as they are.
+    pub left: Vec<String>,
+    /// Files that were made since and have the parameters, such as entries of a new kernel.
+    pub still_there: Vec<String>,
+    /// The command to run by hand; `null` where none is needed.
+    pub to_run: Option<String>,
+}
+
+impl Record {
+    pub(super) fn of(edit: &CmdlineEdit, host: &Host) -> Self {
+        let files = edit.files.iter().map(|file| Kept {
+            path: file.path.clone(),
+            before: file.before.clone(),
+            after: file.after.clone(),
+        });
+        Self {
+            root: host.root().to_owned(),
+            boot_id: host.boot_id(),
+            written: Timestamp::now(),
+            add: edit.add.clone(),
+            remove: edit.remove.clone(),
+            command: edit.command.clone(),
+            files: files.collect(),
+        }
+    }
+
+    /// The record, where there is one. Nobody else can have written it.
+    pub(super) fn load(state: &Path) -> Result<Option<Self>, CmdlineError> {
+        let path = state.join(NAME);
+        let text = match trusted::text(&path, LIMIT * 16) {
+            Ok(text) => text,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        let record = serde_json::from_str(&text).map_err(|error| CmdlineError::Damaged {
+            path,
+            why: error.to_string(),
+        })?;
+        Ok(Some(record))
+    }
+
+    pub(super) fn save(&self, state: &Path) -> Result<(), CmdlineError> {
+        folder::make(state, 0o700)?;
+        for (number, file) in self.files.iter().enumerate() {
+            let name = file.path.rsplit('/').next().unwrap_or("file");
+            let copy = state.join(format!("{number}-{name}"));
+            Output::private(&copy)?.put(file.before.as_bytes())?;
+        }
+        let json = serde_json::to_string_pretty(self).map_err(|error| CmdlineError::Damaged {
+            path: state.join(NAME),
+            why: error.to_string(),
+        })?;
+        Ok(Output::private(&state.join(NAME))?.put(json.as_bytes())?)
+    }
+
+    /// Removes the record and the copies.
+    pub(super) fn remove(state: &Path) -> Result<(), CmdlineError> {
+        match fs::remove_file(state.join(NAME)) {
+            Ok(()) => {}
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+            Err(source) => {
+                return Err(CmdlineError::File(punctual_files::FileError::Write {
+                    path: state.join(NAME),
+                    source,
+                }));
+            }
+        }
+        // Copies without a record harm nothing.
+        for entry in fs::read_dir(state).into_iter().flatten().flatten() {
+            let name = entry.file_name();
+            if name
+                .to_string_lossy()
+                .starts_with(|c: char| c.is_ascii_digit())
+            {
+                let _ = fs::remove_file(entry.path());
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the loader's own configuration anew, if the system is the one that runs.
+    pub(super) fn update(&self, host: &Host, run: Runner<'_>) -> Result<(), CmdlineError> {
+        match host.root() == Path::new("/") {
+            true => run(&self.command),
+            false => Ok(()),
+        }
+    }
+
+    pub(super) fn seen_from(self, host: &Host, current: Option<&str>) -> CmdlineWritten {
+        let now: Vec<&str> = current.unwrap_or_default().split_whitespace().collect();
+        let missing = self.add.iter().filter(|word| !now.contains(&word.as_str()));
+        CmdlineWritten {
+            missing_now: match current {
+                Some(_) => missing.cloned().collect(),
+                None => Vec::new(),
+            },
+            booted_since: match (self.boot_id, host.boot_id()) {
+                (Some(then), Some(now)) => Some(then != now),
+                _ => None,
+            },
+            add: self.add,
+            remove: self.remove,
+        }
+    }
+}
+
+/// Restores the files of the last edit byte for byte; `None` where there was none. With
+/// `forget`, files that were edited since are left as they are.
+///
+/// # Errors
+/// [`CmdlineError::Edited`], where nothing is restored; files that cannot be written; a
+/// program of the boot loader that fails (the files are restored then).
+pub fn revert(
+    host: &Host,
+    state: &Path,
+    forget: bool,
+) -> Result<Option<CmdlineRevert>, CmdlineError> {
+    revert_with(host, state, forget, &run)
+}
+
+pub(super) fn revert_with(
+    host: &Host,
+    state: &Path,
+    forget: bool,
+    run: Runner<'_>,
+) -> Result<Option<CmdlineRevert>, CmdlineError> {
+    let Some(record) = Record::load(state)? else {
+        return Ok(None);
+    };
+    let root = host.root();
+    if record.root != root {
+        return Err(CmdlineError::OtherRoot { root: record.root });
+    }
+    let mut done = CmdlineRevert::default();
+    let mut to_write = Vec::new();
+    for file in &record.files {
+        match read(root, &file.path)? {
+            None => done.gone.push(file.path.clone()),
+            Some(text) if text == file.after => to_write.push(file),
+            Some(text) if text == file.before => done.restored.push(file.path.clone()),
+            Some(_) => done.left.push(file.path.clone()),
+        }
+    }
+    if !done.left.is_empty() && !forget {
+        return Err(CmdlineError::Edited {
+            paths: done.left,
+            folder: state.to_owned(),
+        });
+    }
+    for file in to_write {
+        put(root, &file.path, &file.before)?;
+        done.restored.push(file.path.clone());
+    }
+    record.update(host, run)?;
+    if root != Path::new("/") && !record.command.is_empty() {
+        done.to_run = Some(record.command.join(" "));
+    }
+    done.still_there = record.others_with_it(root);
+    Record::remove(state)?;
+    Ok(Some(done))
+}
+
+impl Record {
+    /// Files of the loader that this edit did not write and that have its parameters.
+    fn others_with_it(&self, root: &Path) -> Vec<String> {
+        let Ok((_, found, _)) = loaders::find(root, None) else {
+            return Vec::new();
+        };
+        let known = |path: &str| self.files.iter().any(|file| file.path == path);
+        let has = |source: &loaders::Source| {
+            let text = read(root, &source.path).ok().flatten().unwrap_or_default();
+            let words = source.form.read(&text).unwrap_or_default();
+            words.iter().any(|word| self.add.contains(word))
+        };
+        found
+            .sources
+            .iter()
+            .filter(|source| below(root, &source.path).exists())
+            .filter(|source| !known(&source.path) && has(source))
+            .map(|source| source.path.clone())
+            .collect()
+    }
+}

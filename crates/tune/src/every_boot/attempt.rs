@@ -1,0 +1,203 @@
+//! Whether the last boot with the settings reached its target: a file that is written
+//! before they are applied, and marked when the target was reached.
+
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+use punctual_files::{Output, folder, trusted};
+use punctual_host::Host;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::BootError;
+use crate::apply::Places;
+use crate::{Applied, Hold, Options, Phase, Plan, Status, TuneError, apply, revert};
+
+/// The most that is read of the file.
+const LIMIT: u64 = 1 << 16;
+
+/// A boot that applied, or was to apply, the settings.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Attempt {
+    /// The boot (`/proc/sys/kernel/random/boot_id`).
+    pub boot_id: String,
+    /// When they were applied.
+    #[schemars(with = "String")]
+    pub time: Timestamp,
+    /// Whether that boot reached its target.
+    pub reached: bool,
+    /// How many settings were changed.
+    pub changed: usize,
+    /// Settings that the kernel refused: they are not expected to be in force.
+    pub refused: Vec<String>,
+}
+
+impl Attempt {
+    /// The same, with what was applied.
+    fn with(self, applied: &Applied) -> Self {
+        let refused = applied.refused.iter().map(|one| one.setting.clone());
+        Self {
+            changed: applied.changes.len(),
+            refused: refused.collect(),
+            ..self
+        }
+    }
+}
+
+/// What a boot did about the settings.
+#[derive(Debug)]
+pub enum AtBoot {
+    /// They were applied and read back.
+    Applied(Box<Plan>, Box<Applied>),
+    /// They were left off: the last boot with them did not reach its target.
+    LeftOff(Attempt),
+}
+
+/// What a verification found.
+#[derive(Debug)]
+pub enum Verified {
+    /// Nothing was applied in this boot.
+    NotApplied,
+    /// All is in force.
+    Holds,
+    /// These were not, and all were applied again.
+    Again(Vec<String>, Box<Plan>, Box<Applied>),
+}
+
+/// The file of the attempt, beside the journals.
+pub(super) fn file(places: &Places) -> PathBuf {
+    places.runs.with_file_name("boot-attempt.json")
+}
+
+/// The last boot that applied the settings.
+pub(super) fn last(path: &Path) -> Result<Option<Attempt>, BootError> {
+    let text = match trusted::text(path, LIMIT) {
+        Ok(text) => text,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    let attempt = serde_json::from_str(&text).map_err(|error| BootError::Damaged {
+        path: path.to_owned(),
+        why: error.to_string(),
+    })?;
+    Ok(Some(attempt))
+}
+
+fn save(path: &Path, attempt: &Attempt) -> Result<(), BootError> {
+    if let Some(parent) = path.parent() {
+        folder::make(parent, 0o700)?;
+    }
+    let text = serde_json::to_string(attempt).map_err(|error| BootError::Damaged {
+        path: path.to_owned(),
+        why: error.to_string(),
+    })?;
+    Ok(Output::private(path)?.put(text.as_bytes())?)
+}
+
+fn this_boot(host: &Host) -> Result<String, BootError> {
+    let unknown = TuneError::Unidentified { what: "this boot" };
+    host.boot_id().ok_or(BootError::Tune(unknown))
+}
+
+/// Applies the settings, unless the last boot with them did not reach its target. The
+/// plan is made after what the last boot left in the journal is cleared.
+///
+/// # Errors
+/// Those of [`apply()`] and of the file of the attempt.
+pub fn apply_at_boot(
+    host: &Host,
+    places: &Places,
+    plan: impl Fn() -> Result<Plan, BootError>,
+) -> Result<AtBoot, BootError> {
+    let boot_id = this_boot(host)?;
+    let path = file(places);
+    if let Some(attempt) = last(&path)?
+        && attempt.boot_id != boot_id
+        && !attempt.reached
+    {
+        return Ok(AtBoot::LeftOff(attempt));
+    }
+    let status = Status::read(&places.applied, host)?;
+    if status.is_some_and(|status| status.phase == Phase::BeforeBoot) {
+        revert(host, places, false)?;
+    }
+    let plan = plan()?;
+    let attempt = Attempt {
+        boot_id,
+        time: Timestamp::now(),
+        reached: false,
+        changed: 0,
+        refused: Vec::new(),
+    };
+    save(&path, &attempt)?;
+    let applied = apply(&plan, host, places, Options::default())?;
+    save(&path, &attempt.with(&applied))?;
+    Ok(AtBoot::Applied(Box::new(plan), Box::new(applied)))
+}
+
+/// Notes that this boot reached its target; whether it had applied the settings.
+///
+/// # Errors
+/// Those of the file of the attempt.
+pub fn boot_reached(host: &Host, places: &Places) -> Result<bool, BootError> {
+    let boot_id = this_boot(host)?;
+    let path = file(places);
+    match last(&path)? {
+        Some(attempt) if attempt.boot_id == boot_id => {
+            let reached = Attempt {
+                reached: true,
+                ..attempt
+            };
+            save(&path, &reached)?;
+            Ok(true)
+        }
+        _ => Ok(false),
+    }
+}
+
+/// Verifies what this boot applied; if something is not in force, restores all and
+/// applies it again.
+///
+/// # Errors
+/// Those of [`revert()`] and [`apply()`].
+pub fn verify_at_boot(
+    host: &Host,
+    places: &Places,
+    plan: impl Fn() -> Result<Plan, BootError>,
+) -> Result<Verified, BootError> {
+    let path = file(places);
+    let boot_id = this_boot(host)?;
+    let attempt = last(&path)?.filter(|attempt| attempt.boot_id == boot_id);
+    let Some(attempt) = attempt else {
+        return Ok(Verified::NotApplied);
+    };
+    let status = Status::read(&places.applied, host)?;
+    let expected = match &status {
+        Some(status) => status.phase == Phase::Applied,
+        // Nothing had to be changed, or somebody reverted it.
+        None => attempt.changed == 0,
+    };
+    if !expected {
+        return Ok(Verified::NotApplied);
+    }
+    let settings = status.iter().flat_map(|status| &status.settings);
+    let mut lost: Vec<String> = settings
+        .filter(|one| one.state != Hold::InForce)
+        .map(|one| one.label.clone())
+        .collect();
+    // A new device has settings that the journal does not know.
+    for step in plan()?.changes() {
+        if !lost.contains(&step.label) && !attempt.refused.contains(&step.label) {
+            lost.push(step.label.clone());
+        }
+    }
+    if lost.is_empty() {
+        return Ok(Verified::Holds);
+    }
+    revert(host, places, false)?;
+    let fresh = plan()?;
+    let applied = apply(&fresh, host, places, Options::default())?;
+    save(&path, &attempt.with(&applied))?;
+    Ok(Verified::Again(lost, Box::new(fresh), Box::new(applied)))
+}

@@ -1,0 +1,355 @@
+//! A tune at every boot: units that apply it, verify it after resume and hotplug, and
+//! leave it off after a boot that did not reach its target.
+
+mod attempt;
+#[cfg(test)]
+mod tests;
+mod units;
+
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+
+use punctual_files::{FileError, Output, bounded, trusted};
+use punctual_host::Host;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub use attempt::{AtBoot, Attempt, Verified, apply_at_boot, boot_reached, verify_at_boot};
+
+use crate::apply::Places;
+use crate::{CmdlineError, Plan, Profile, Request, TuneError, Wish};
+
+/// What is applied at every boot, below the root folder.
+pub const BOOT_CONFIG: &str = "/etc/punctual/boot.toml";
+/// The copy of a profile that was given as a file.
+const BOOT_PROFILE: &str = "/etc/punctual/boot-profile.toml";
+
+/// The most that is read of a file.
+const LIMIT: u64 = 1 << 18;
+
+/// What is applied at every boot.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct BootTune {
+    /// The program that the units start.
+    pub program: String,
+    /// A built-in profile or a TOML file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub profile: Option<String>,
+    /// CPUs that are measured or run the application, such as `2-3`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpus: Option<String>,
+    /// Single settings, `SETTING=VALUE`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub set: Vec<String>,
+}
+
+/// The state of a file that `enable` writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum UnitState {
+    /// As it was written.
+    Ok,
+    /// Not there.
+    Missing,
+    /// Edited since.
+    Edited,
+}
+
+/// Whether and what is applied at every boot.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct BootStatus {
+    /// What is applied; `null` where nothing is.
+    pub enabled: Option<BootTune>,
+    /// The files that are not as they were written.
+    pub damaged: Vec<(String, UnitState)>,
+    /// The last boot that applied it; `null` where there was none.
+    pub last: Option<Attempt>,
+    /// Whether it is left off, as that boot did not reach its target; `null` where this
+    /// boot is not known.
+    pub left_off: Option<bool>,
+}
+
+/// Why a tune is not applied at every boot.
+#[derive(Debug, thiserror::Error)]
+pub enum BootError {
+    /// There is no systemd.
+    #[error(
+        "no systemd was found in {}: let another init call `punctual tune apply` at boot",
+        root.display()
+    )]
+    NoSystemd {
+        /// The root folder.
+        root: PathBuf,
+    },
+    /// Nothing is enabled.
+    #[error("nothing is enabled: {} is missing; see `punctual tune enable`", path.display())]
+    NotEnabled {
+        /// The configuration.
+        path: PathBuf,
+    },
+    /// A file was edited since.
+    #[error("{} was edited since it was written: remove it, then try again", path.display())]
+    Edited {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A file is damaged.
+    #[error("{} is damaged: {why}", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What was found.
+        why: String,
+    },
+    /// The program could be replaced by another user.
+    #[error(
+        "units of root do not start {}: {why}; install it in /usr/local/bin, or give --program",
+        path.display()
+    )]
+    Program {
+        /// The program.
+        path: PathBuf,
+        /// What was found.
+        why: String,
+    },
+    /// systemctl failed.
+    #[error(transparent)]
+    Systemctl(#[from] CmdlineError),
+    /// A setting.
+    #[error(transparent)]
+    Tune(#[from] TuneError),
+    /// A file.
+    #[error(transparent)]
+    File(#[from] FileError),
+}
+
+impl BootTune {
+    /// Reads what is enabled on a system; only its root can have written it.
+    ///
+    /// # Errors
+    /// [`BootError::NotEnabled`], [`BootError::Damaged`].
+    pub fn read(root: &Path) -> Result<Self, BootError> {
+        let path = below(root, BOOT_CONFIG);
+        let text = match trusted::text(&path, LIMIT) {
+            Ok(text) => text,
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                return Err(BootError::NotEnabled { path });
+            }
+            Err(error) => return Err(error.into()),
+        };
+        toml::from_str(&text).map_err(|error| BootError::Damaged {
+            path,
+            why: error.message().to_owned(),
+        })
+    }
+
+    /// The request for a plan.
+    ///
+    /// # Errors
+    /// A profile, CPU list or setting that is not valid.
+    pub fn request(&self) -> Result<Request, BootError> {
+        let cpus = self.cpus.as_deref().map(str::parse).transpose();
+        let sets = self.set.iter().map(|text| Wish::parse(text));
+        Ok(Request {
+            profile: self.profile.as_deref().map(Profile::find).transpose()?,
+            sets: sets.collect::<Result<_, _>>()?,
+            cpus: cpus.map_err(|error| TuneError::Cpus(format!("cpus: {error}")))?,
+        })
+    }
+
+    /// What it comes to on a machine now.
+    ///
+    /// # Errors
+    /// Those of [`Plan::make`] and [`BootTune::request`].
+    pub fn plan(&self, host: &Host, places: &Places) -> Result<Plan, BootError> {
+        Ok(Plan::make(&self.request()?, host, &places.applied)?)
+    }
+
+    fn text(&self) -> Result<String, BootError> {
+        let body = toml::to_string(self).map_err(|error| BootError::Damaged {
+            path: BOOT_CONFIG.into(),
+            why: error.to_string(),
+        })?;
+        Ok(format!("# Written by `punctual tune enable`.\n{body}"))
+    }
+}
+
+/// Writes the units that apply a tune at every boot of a system, and forgets a boot that
+/// did not reach its target. A profile that is a file is copied. Returns the files.
+///
+/// # Errors
+/// A system without systemd, a file that was edited since, a profile that is not valid.
+pub fn enable(host: &Host, places: &Places, tune: &BootTune) -> Result<Vec<String>, BootError> {
+    let root = host.root();
+    let folders = ["/usr/lib/systemd", "/lib/systemd"];
+    if !folders.iter().any(|folder| below(root, folder).is_dir()) {
+        return Err(BootError::NoSystemd {
+            root: root.to_owned(),
+        });
+    }
+    tune.request()?;
+    if let Ok(old) = BootTune::read(root) {
+        disable_units(root, &old, true)?;
+    }
+    let mut tune = tune.clone();
+    let mut files = units::files(root, &tune.program);
+    if let Some(file) = tune.profile.clone().filter(|name| name.contains('/')) {
+        let text = bounded::text(Path::new(&file), LIMIT)?;
+        files.push((BOOT_PROFILE.to_owned(), text));
+        tune.profile = Some(BOOT_PROFILE.to_owned());
+    }
+    // The units do nothing without it, so that it comes last.
+    files.push((BOOT_CONFIG.to_owned(), tune.text()?));
+    for (path, text) in &files {
+        let place = below(root, path);
+        make_parent(&place)?;
+        Output::file(&place)?.put(text.as_bytes())?;
+    }
+    for (link, to) in units::links() {
+        let place = below(root, &link);
+        make_parent(&place)?;
+        match std::os::unix::fs::symlink(&to, &place) {
+            Err(source) if source.kind() != ErrorKind::AlreadyExists => {
+                return Err(failed(&place, source));
+            }
+            _ => {}
+        }
+    }
+    remove(&attempt::file(places))?;
+    reload(root)?;
+    Ok(files.into_iter().map(|(path, _)| path).collect())
+}
+
+/// Removes the units; what is applied now stays until a revert. Returns the files that
+/// were removed, none where nothing was enabled.
+///
+/// # Errors
+/// A unit that was edited since: nothing is removed then.
+pub fn disable(host: &Host, places: &Places) -> Result<Vec<String>, BootError> {
+    let root = host.root();
+    let tune = match BootTune::read(root) {
+        Ok(tune) => tune,
+        Err(BootError::NotEnabled { .. }) => return Ok(Vec::new()),
+        Err(error) => return Err(error),
+    };
+    let mut removed = disable_units(root, &tune, false)?;
+    for path in [BOOT_CONFIG, BOOT_PROFILE] {
+        if remove(&below(root, path))? {
+            removed.push(path.to_owned());
+        }
+    }
+    // Only if nobody keeps other files there.
+    let _ = fs::remove_dir(below(root, "/etc/punctual"));
+    remove(&attempt::file(places))?;
+    reload(root)?;
+    Ok(removed)
+}
+
+/// Whether and what is applied at every boot.
+///
+/// # Errors
+/// Files that cannot be read.
+pub fn boot_status(host: &Host, places: &Places) -> Result<BootStatus, BootError> {
+    let root = host.root();
+    let enabled = match BootTune::read(root) {
+        Ok(tune) => Some(tune),
+        Err(BootError::NotEnabled { .. }) => None,
+        Err(error) => return Err(error),
+    };
+    let mut damaged = Vec::new();
+    if let Some(tune) = &enabled {
+        for (path, text) in units::files(root, &tune.program) {
+            match state_of(root, &path, &text)? {
+                UnitState::Ok => {}
+                state => damaged.push((path, state)),
+            }
+        }
+        let missing = |(link, _): &(String, String)| below(root, link).symlink_metadata().is_err();
+        let links = units::links().into_iter().filter(missing);
+        damaged.extend(links.map(|(link, _)| (link, UnitState::Missing)));
+    }
+    let last = attempt::last(&attempt::file(places))?;
+    let left_off = match (&last, host.boot_id()) {
+        (Some(last), Some(boot)) => Some(!last.reached && last.boot_id != boot),
+        (None, _) => Some(false),
+        (_, None) => None,
+    };
+    Ok(BootStatus {
+        enabled,
+        damaged,
+        last,
+        left_off,
+    })
+}
+
+fn state_of(root: &Path, path: &str, text: &str) -> Result<UnitState, BootError> {
+    match bounded::text(&below(root, path), LIMIT) {
+        Ok(found) if found == text => Ok(UnitState::Ok),
+        Ok(_) => Ok(UnitState::Edited),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(UnitState::Missing),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Removes units and links that are as they were written; with `links_stay` the files
+/// only, to be written anew.
+fn disable_units(root: &Path, tune: &BootTune, links_stay: bool) -> Result<Vec<String>, BootError> {
+    let files = units::files(root, &tune.program);
+    for (path, text) in &files {
+        if state_of(root, path, text)? == UnitState::Edited {
+            return Err(BootError::Edited {
+                path: below(root, path),
+            });
+        }
+    }
+    let links = match links_stay {
+        true => Vec::new(),
+        false => units::links(),
+    };
+    let mut removed = Vec::new();
+    for (path, _) in links.into_iter().chain(files) {
+        if remove(&below(root, &path))? {
+            removed.push(path);
+        }
+    }
+    Ok(removed)
+}
+
+/// Has systemd read its units anew, if the system is the one that runs.
+fn reload(root: &Path) -> Result<(), BootError> {
+    if root != Path::new("/") || !Path::new("/run/systemd/system").is_dir() {
+        return Ok(());
+    }
+    let words = ["systemctl", "daemon-reload"].map(str::to_owned);
+    Ok(crate::cmdline::run(&words)?)
+}
+
+fn below(root: &Path, path: &str) -> PathBuf {
+    root.join(path.trim_start_matches('/'))
+}
+
+fn failed(path: &Path, source: io::Error) -> BootError {
+    BootError::File(FileError::Write {
+        path: path.to_owned(),
+        source,
+    })
+}
+
+/// Makes the folder of a file, readable for all as those of /etc are.
+fn make_parent(path: &Path) -> Result<(), BootError> {
+    let Some(parent) = path.parent() else {
+        return Ok(());
+    };
+    fs::create_dir_all(parent).map_err(|source| failed(parent, source))
+}
+
+/// Removes a file; whether it was there.
+fn remove(path: &Path) -> Result<bool, BootError> {
+    match fs::remove_file(path) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+        Err(source) => Err(failed(path, source)),
+    }
+}
