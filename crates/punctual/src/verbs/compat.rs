@@ -115,7 +115,8 @@ pub(crate) fn called(words: &[OsString]) -> Option<ExitCode> {
 /// # Errors
 /// An option that cannot be read.
 pub(crate) fn chosen(matches: &ArgMatches) -> Result<Option<ExitCode>> {
-    let Some(matches) = matches.subcommand_matches("compat") else {
+    // By name: clap asserts that a command asked for is one of the command line's.
+    let Some(("compat", matches)) = matches.subcommand() else {
         return Ok(None);
     };
     let options = Compat::from_arg_matches(matches)?;
