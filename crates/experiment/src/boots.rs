@@ -326,7 +326,9 @@ impl Work<'_, '_> {
         let done = experiment.blocks.len();
         let rounds = experiment.pilot.as_ref().map_or(0, |pilot| pilot.rounds);
         let (round, place) = ((done / arms) as u32, done % arms);
-        experiment.results = results(experiment, false);
+        if round > 0 {
+            experiment.results = results(experiment, false);
+        }
         experiment.sentence = answer(&experiment.results);
         let decided = (place == 0 && experiment.plan.ends_early)
             .then(|| early_end(experiment, &experiment.results, rounds))
@@ -401,7 +403,10 @@ impl Work<'_, '_> {
         let mut files = self.loader.entries(self.host, &entries)?;
         let id = experiment.id.short();
         let mut command = self.request.program.clone();
-        command.extend(["experiment", "resume", id.as_str(), "--reboot"].map(str::to_owned));
+        command.extend(["experiment", "resume", id.as_str()].map(str::to_owned));
+        if self.loader.by_hand().is_none() {
+            command.push("--reboot".to_owned());
+        }
         files.extend(unit(
             self.host,
             &UnitRequest {

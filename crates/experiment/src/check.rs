@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use punctual_host::Host;
 use punctual_model::{
     Audit, CHECKUP_SCHEMA, Checkup, Condition, Finding, FindingState, HardwareGaps, Nanos, Outcome,
-    Recording, RemediedCause, grouped,
+    Recording, RemediedCause,
 };
 use punctual_session::{RecordingSink, Request, Session, SessionError, Snapshot, Watcher};
 use punctual_stats::sequential::Sequential;
@@ -17,6 +17,7 @@ use crate::conditions::{hardware, timer};
 use crate::events::{Events, UntilProven};
 use crate::judge::Grounds;
 use crate::request::{CheckError, CheckRequest};
+use crate::wording::{next, sentence};
 
 /// A check-up, and the recordings it was made of.
 #[derive(Debug)]
@@ -284,137 +285,8 @@ fn overall(conditions: &[Condition]) -> Outcome {
     }
 }
 
-/// `4,314`, `0.5`.
-fn rate(per_day: f64) -> String {
-    match per_day {
-        rate if rate >= 10.0 => grouped(rate.ceil() as u64),
-        rate => format!("{:.1}", (rate * 10.0).ceil() / 10.0),
-    }
-}
-
-fn sentence(checkup: &Checkup) -> String {
-    let judged = (checkup.conditions.iter().rev())
-        .find(|one| one.outcome == Outcome::Broken)
-        .or(checkup.conditions.last());
-    let Some(condition) = judged else {
-        return "not proven: nothing was measured".to_owned();
-    };
-    let limit = rate(checkup.asked.max_misses_per_day);
-    let budget = checkup.asked.budget_ns;
-    let under = match condition.loads.is_empty() {
-        true => "without load".to_owned(),
-        false => format!("under this load ({})", condition.loads.join(", ")),
-    };
-    let measured = condition.measured_ns;
-    let (at_least, at_most) = (
-        rate(condition.per_day_at_least),
-        rate(condition.per_day_at_most),
-    );
-    match checkup.outcome {
-        Outcome::Broken => format!(
-            "broken: {} episodes of misses of {budget} in {measured} {under}; a day like this has \
-             at least {at_least} (95%), {limit} are allowed",
-            grouped(condition.episodes)
-        ),
-        Outcome::Held => format!(
-            "held: a day like these {measured}, {under}: at most {at_most} episodes of misses of \
-             {budget} (95%), {limit} are allowed"
-        ),
-        Outcome::NotProven | Outcome::NoRequirement => {
-            if condition.measured_ns == Nanos::ZERO {
-                return "not proven: nothing was measured".to_owned();
-            }
-            let open = match condition.lacking.first() {
-                Some(why) => format!("; {why}"),
-                None => String::new(),
-            };
-            let needs = condition.needs_ns.map_or_else(String::new, |needs| {
-                format!("; {limit} a day take {} of measuring", length(needs))
-            });
-            format!(
-                "not proven: a day like these {measured}, {under}: at most {at_most} episodes of \
-                 misses of {budget} (95%){needs}{open}"
-            )
-        }
-    }
-}
-
-/// `43 min`, `7.2 h`, `3.1 days`.
-fn length(time: Nanos) -> String {
-    let seconds = time.as_secs_f64();
-    match seconds {
-        s if s < 120.0 => format!("{s:.0} s"),
-        s if s < 7_200.0 => format!("{:.1} min", s / 60.0),
-        s if s < 172_800.0 => format!("{:.1} h", s / 3_600.0),
-        s => format!("{:.1} days", s / 86_400.0),
-    }
-}
-
-/// What to run next.
-fn next(checkup: &Checkup, asked: &CheckRequest) -> Vec<String> {
-    let mut commands = Vec::new();
-    let last = checkup.conditions.last();
-    let again = again(&asked.command_line);
-    let sudo = match last.is_some_and(|one| !one.real_time) {
-        true => "sudo ",
-        false => "",
-    };
-    let open = checkup.outcome == Outcome::NotProven
-        && asked.until_proven.is_none()
-        && last.is_some_and(|one| one.needs_ns.is_some());
-    match (open, sudo) {
-        (true, _) => commands.push(format!("{sudo}{again} --until-proven")),
-        (false, "") => {}
-        (false, _) => commands.push(format!("{sudo}{again}")),
-    }
-    if !checkup.causes.is_empty()
-        && let Some(recording) = checkup.recordings.first()
-    {
-        commands.push(format!("punctual explain {recording}"));
-    }
-    if checkup.findings.iter().any(Finding::is_problem) {
-        commands.push("punctual doctor --fix-script".to_owned());
-    }
-    commands
-}
-
-/// The command line once more, as a shell reads it.
-fn again(words: &[String]) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_=./:,+@%".contains(c);
-    let quoted = |word: &String| match !word.is_empty() && word.chars().all(plain) {
-        true => word.clone(),
-        false => format!("'{}'", word.replace('\'', r"'\''")),
-    };
-    let rest = words.iter().skip(1).map(quoted);
-    let all: Vec<String> = std::iter::once("punctual".to_owned()).chain(rest).collect();
-    all.join(" ")
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
-
-    #[test]
-    fn commands_can_be_pasted() {
-        let words = ["/usr/bin/punctual", "check", "--load", "command:make 'it'"];
-        let again = again(&words.map(str::to_owned));
-        assert_eq!(again, r"punctual check --load 'command:make '\''it'\'''");
-    }
-
-    #[test]
-    fn lengths_are_short() {
-        let of = |seconds: u64| length(Nanos::from_secs(seconds));
-        assert_eq!((of(43), of(258)), ("43 s".to_owned(), "4.3 min".to_owned()));
-        assert_eq!(
-            (of(25_884), of(258_840)),
-            ("7.2 h".to_owned(), "3.0 days".to_owned())
-        );
-        assert_eq!(
-            (rate(4_313.2), rate(0.41)),
-            ("4,314".to_owned(), "0.5".to_owned())
-        );
-    }
-
     /// Each check that a remedy names is one of the audit.
     #[test]
     fn remedies_name_checks_that_exist() {

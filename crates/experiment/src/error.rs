@@ -47,6 +47,19 @@ pub enum TrialError {
         /// What it wrote; begins with ": " or is empty.
         output: String,
     },
+    /// The kernel slows the machine down.
+    #[error(
+        "thermal zone {zone} has reached its limit ({at} of {limit} °C): let the machine cool \
+         down, then `punctual experiment resume`"
+    )]
+    Hot {
+        /// The zone.
+        zone: String,
+        /// Its temperature in degrees Celsius.
+        at: i64,
+        /// Where the kernel begins to act, in degrees Celsius.
+        limit: i64,
+    },
     /// A boot that cannot be counted.
     #[error("{0}: not counted")]
     NoBoot(String),

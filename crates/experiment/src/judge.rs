@@ -6,6 +6,7 @@ use punctual_model::{
 };
 use punctual_stats::pairs::binomial_p;
 use punctual_stats::sequential::{Decision, Sequential};
+use punctual_stats::tail::remark;
 
 use crate::events::Noted;
 use crate::request::LEAST;
@@ -74,8 +75,16 @@ impl Grounds<'_> {
             outcome: Outcome::NotProven,
             lacking: Vec::new(),
             needs_ns: None,
+            tail: None,
+            no_tail: None,
         };
         self.judge(&mut condition);
+        // After the verdict, which it must not change.
+        let prefix = format!("{}: ", self.name);
+        match remark(self.recording, |thread| thread.title().starts_with(&prefix)) {
+            Ok(tail) => condition.tail = Some(tail),
+            Err(why) => condition.no_tail = Some(why),
+        }
         condition
     }
 

@@ -28,13 +28,14 @@ mod request;
 mod sides;
 mod tally;
 mod trial;
+mod wording;
 
 pub use analysis::{least_rounds, times};
 pub use boots::{BootRequest, BootStep, of_boots, run_boots, undo_boots};
 pub use candidates::{candidates, rehearse};
 pub use check::{Around, Checked, check};
 pub use error::TrialError;
-pub use improve::{improve, intended, profile, stages};
+pub use improve::{improve, intended, profile, stages, unfinished};
 pub use pilot::{TIMES_WASH_OUT, sentence as pilot_sentence};
 pub use request::{CheckError, CheckRequest};
 pub use trial::{Bench, Progress, draft, run};

@@ -201,7 +201,7 @@ pub fn sentence(plan: &ExperimentPlan, pilot: &Pilot) -> String {
     );
     let power = match pilot.detects {
         Some(ratio) => format!("finds a rate that is {} in 80% of the cases", times(ratio)),
-        None => "finds no effect below x10 in 80% of the cases".to_owned(),
+        None => "finds no effect below ×10 in 80% of the cases".to_owned(),
     };
     format!(
         "threshold {}, {} late slots in {} of pilot; {} rounds of {} blocks of {}, {:.1} min: {power}",

@@ -2,9 +2,17 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
+use punctual_host::{Host, ThermalZone};
 use punctual_model::{Nanos, Recording, Sample};
 use punctual_session::{Snapshot, Watcher};
+
+use crate::error::TrialError;
+
+/// How often temperatures are read.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// Lateness within so long counts once, on all threads together: late wake-ups that
 /// share a cause come together.
@@ -108,16 +116,76 @@ pub(crate) struct Tally<'a> {
     /// Samples at or below this are never late.
     floor: Nanos,
     inner: &'a mut dyn Watcher,
+    heat: Heat<'a>,
+}
+
+/// Ends a block where the machine becomes too hot.
+pub(crate) struct Heat<'a> {
+    pub(crate) host: &'a Host,
+    /// Set where it does.
+    pub(crate) stop: &'a AtomicBool,
+    looked: Option<Instant>,
+    hot: Option<ThermalZone>,
+}
+
+impl<'a> Heat<'a> {
+    pub(crate) fn new(host: &'a Host, stop: &'a AtomicBool) -> Self {
+        Self {
+            host,
+            stop,
+            looked: None,
+            hot: None,
+        }
+    }
+
+    /// Looks at most once a second.
+    fn look(&mut self) {
+        if self.looked.is_some_and(|looked| looked.elapsed() < LOOK) {
+            return;
+        }
+        self.looked = Some(Instant::now());
+        self.hot = self
+            .host
+            .thermal_zones()
+            .into_iter()
+            .find(ThermalZone::is_hot);
+        if self.hot.is_some() {
+            self.stop.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether it became too hot.
+    pub(crate) fn check(mut self) -> Result<(), TrialError> {
+        self.looked = None;
+        if self.hot.is_none() {
+            self.look();
+        }
+        let Some(zone) = self.hot else {
+            return Ok(());
+        };
+        Err(TrialError::Hot {
+            at: zone.milli_celsius / 1_000,
+            limit: zone.trip_milli_celsius.unwrap_or(zone.milli_celsius) / 1_000,
+            zone: zone.name,
+        })
+    }
 }
 
 impl<'a> Tally<'a> {
-    pub(crate) fn new(floor: Nanos, inner: &'a mut dyn Watcher) -> Self {
+    pub(crate) fn new(floor: Nanos, inner: &'a mut dyn Watcher, heat: Heat<'a>) -> Self {
         Self {
             seen: Seen::default(),
             recording: None,
             floor,
             inner,
+            heat,
         }
+    }
+
+    /// What was counted, where the machine did not become too hot.
+    pub(crate) fn end(self) -> Result<Seen, TrialError> {
+        self.heat.check()?;
+        Ok(self.seen)
     }
 }
 
@@ -128,6 +196,7 @@ impl Watcher for Tally<'_> {
     }
 
     fn progress(&mut self, snapshot: &Snapshot) {
+        self.heat.look();
         self.inner.progress(snapshot);
     }
 
@@ -152,6 +221,36 @@ mod tests {
     use punctual_model::SignedNanos;
 
     use super::*;
+
+    #[test]
+    fn a_machine_that_becomes_hot_ends_the_block() {
+        let folder = tempfile::tempdir().unwrap();
+        let zone = folder.path().join("sys/class/thermal/thermal_zone0");
+        std::fs::create_dir_all(&zone).unwrap();
+        for (name, text) in [
+            ("type", "soc"),
+            ("temp", "70000"),
+            ("trip_point_0_type", "passive"),
+            ("trip_point_0_temp", "80000"),
+        ] {
+            std::fs::write(zone.join(name), text).unwrap();
+        }
+        let host = Host::new(folder.path());
+        let stop = AtomicBool::new(false);
+        let mut cool = Heat::new(&host, &stop);
+        cool.look();
+        assert!(!stop.load(Ordering::Relaxed));
+        cool.check().unwrap();
+        std::fs::write(zone.join("temp"), "81000").unwrap();
+        let mut hot = Heat::new(&host, &stop);
+        hot.look();
+        assert!(stop.load(Ordering::Relaxed));
+        let error = hot.check().unwrap_err().to_string();
+        assert!(
+            error.contains("soc (0) has reached its limit (81 of 80 °C)"),
+            "{error}"
+        );
+    }
 
     fn seen(samples: &[(u64, i64)]) -> Seen {
         let mut seen = Seen::default();

@@ -20,7 +20,7 @@ use crate::error::TrialError;
 use crate::order::round_order;
 use crate::pilot;
 use crate::sides::Sides;
-use crate::tally::{Seen, Tally};
+use crate::tally::{Heat, Seen, Tally};
 
 /// What an experiment needs around it.
 pub struct Bench<'a> {
@@ -85,6 +85,7 @@ pub fn draft(plan: ExperimentPlan, label: Option<String>, command_line: Vec<Stri
         sentence: String::new(),
         warnings: Vec::new(),
         boots: None,
+        improvement: None,
     }
 }
 
@@ -265,6 +266,16 @@ impl Trial<'_, '_> {
         self.leave(0)?;
         experiment.host = outcome.host.hostname.get().cloned();
         experiment.warnings = outcome.warnings.clone();
+        let zones = self.bench.host.thermal_zones();
+        if self.sides.as_ref().is_some_and(Sides::holds_journal)
+            && zones.iter().all(|zone| zone.trip_milli_celsius.is_none())
+        {
+            experiment.warnings.push(
+                "no thermal zone with a limit can be read: nothing ends a block where the \
+                 processor becomes too hot"
+                    .to_owned(),
+            );
+        }
         let recording = self.bench.store.map(|_| outcome.id);
         let planned = pilot::plan(&experiment.plan, &seen, recording)?;
         experiment.pilot = Some(planned);
@@ -300,6 +311,14 @@ impl Trial<'_, '_> {
             max_ns: all.max(),
             work: (!work.is_empty())
                 .then(|| work.iter().fold(0u64, |sum, one| sum.saturating_add(*one))),
+            milli_celsius: power(&recording).and_then(|power| {
+                let sensors = power.temperature.iter();
+                sensors.map(|sensor| sensor.end_milli_celsius).max()
+            }),
+            khz: power(&recording).and_then(|power| {
+                let all: Vec<u64> = power.frequency.iter().map(|cpu| cpu.end_khz).collect();
+                all.iter().sum::<u64>().checked_div(all.len() as u64)
+            }),
             flawed: is_flawed(&recording),
             output,
         })
@@ -333,16 +352,18 @@ impl Trial<'_, '_> {
             store,
             experiment: experiment.id,
         });
-        let mut tally = Tally::new(floor, self.bench.view);
+        let heat = Heat::new(self.bench.host, self.bench.stop);
+        let mut tally = Tally::new(floor, self.bench.view, heat);
         let keep = keep.as_ref().map(|keep| keep as &dyn RecordingSink);
         let outcome = session.run(keep, &mut tally, self.bench.stop)?;
         if let Some(error) = outcome.store_error {
             return Err(error.into());
         }
+        let seen = tally.end()?;
         if self.bench.stop.load(Ordering::Relaxed) {
             return Err(TrialError::Stopped);
         }
-        Ok((outcome.recording, tally.seen))
+        Ok((outcome.recording, seen))
     }
 
     fn request(
@@ -399,6 +420,10 @@ fn elapsed(experiment: &Experiment) -> Duration {
     let wash_out = Duration::from(experiment.plan.wash_out_ns);
     let each = |block: &ExperimentBlock| Duration::from(block.measured_ns) + wash_out;
     experiment.blocks.iter().map(each).sum()
+}
+
+fn power(recording: &Recording) -> Option<&punctual_model::Power> {
+    recording.interference.power.as_ref()
 }
 
 fn is_flawed(recording: &Recording) -> bool {

@@ -26,12 +26,14 @@ mod fingerprint;
 mod interrupts;
 mod lint;
 pub mod netlink;
+mod power;
 mod process;
 mod program;
 mod root;
 mod support_files;
 mod symbols;
 mod tasks;
+mod thermal;
 mod topology;
 
 use std::path::{Path, PathBuf};
@@ -47,10 +49,12 @@ pub use coalescing::{Coalescing, CoalescingError, ETHTOOL};
 pub use counters::{Counters, CpuCounts, CpuWatch};
 pub use error::HostError;
 pub use fingerprint::fingerprint;
+pub use power::PowerWatch;
 pub use process::OwnThread;
 pub use program::ProgramCode;
 pub use support_files::SupportFile;
 pub use symbols::{Symbols, system_call_name, system_call_number};
+pub use thermal::ThermalZone;
 
 use root::Root;
 
@@ -97,6 +101,17 @@ impl Host {
     /// of os-release(5).
     pub fn distribution_like(&self) -> Vec<String> {
         facts::distribution_like(&self.root)
+    }
+
+    /// Begins to look at idle states, frequencies, temperatures and energy; `cpus`: those
+    /// that are looked at.
+    pub fn watch_power(&self, cpus: CpuSet) -> PowerWatch {
+        PowerWatch::begin(&self.root, cpus)
+    }
+
+    /// The thermal zones whose temperature can be read.
+    pub fn thermal_zones(&self) -> Vec<ThermalZone> {
+        thermal::zones(&self.root)
     }
 
     /// The kernel's command line (`/proc/cmdline`).

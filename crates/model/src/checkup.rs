@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{AuditedHost, Finding, Nanos, Outcome, ShareKind};
+use crate::{AuditedHost, Finding, Nanos, Outcome, ShareKind, TailRemark};
 
 /// The version of [`Checkup`] as JSON. It rises when a reader of the older form would
 /// misread the newer; fields that are added do not raise it.
@@ -91,6 +91,12 @@ pub struct Condition {
     /// How long it would have to be measured in all to be proven, if nothing more
     /// happens; null where time alone does not help.
     pub needs_ns: Option<Nanos>,
+    /// What the tail would reach in a longer time; absent where it may not be carried on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tail: Option<TailRemark>,
+    /// Why the tail may not be carried on; absent where it may.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub no_tail: Option<String>,
 }
 
 /// A cause of late periods, with what bears on it.

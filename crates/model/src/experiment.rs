@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Boots, CpuSet, Nanos, Policy, RecordingId};
+use crate::{Boots, CpuSet, ImprovementState, Nanos, Policy, RecordingId};
 
 /// The version of [`Experiment`] as JSON. It rises when a reader of the older form would
 /// misread the newer; fields that are added do not raise it.
@@ -47,6 +47,10 @@ pub struct Experiment {
     /// The boots of an experiment whose unit is the boot; absent in others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub boots: Option<Boots>,
+    /// Of the first stage of a search for settings that help: how far it is; absent in
+    /// others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub improvement: Option<Box<ImprovementState>>,
 }
 
 /// Whether an experiment came to its end.
@@ -200,6 +204,13 @@ pub struct ExperimentBlock {
     pub max_ns: Option<Nanos>,
     /// What the loads did, all kinds added up; null where no load counts.
     pub work: Option<u64>,
+    /// The temperature of the hottest sensor at its end, in 0.001 degrees Celsius; null where
+    /// none can be read.
+    #[serde(default)]
+    pub milli_celsius: Option<i64>,
+    /// The mean frequency of the CPUs at its end, in kHz; null where none can be read.
+    #[serde(default)]
+    pub khz: Option<u64>,
     /// Whether it is worth less than it seems: lost samples, a load that ended.
     pub flawed: bool,
     /// The end of what the arm's command wrote; null where it wrote nothing.
@@ -265,7 +276,7 @@ pub struct ArmResult {
 /// A figure that must not become worse.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Guard {
-    /// `median`, `over twice the threshold`, `work of the load`.
+    /// `median`, `over twice the threshold`, `work of the load`, `temperature`, `frequency`.
     pub name: String,
     /// Its mean over the baseline's blocks.
     pub baseline: f64,

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Nanos, RecordingId};
+use crate::{ExperimentPlan, Nanos, RecordingId};
 
 /// The version of [`Improvement`] as JSON. It rises when a reader of the older form would
 /// misread the newer; fields that are added do not raise it.
@@ -26,6 +26,17 @@ pub struct Improvement {
     pub tried: Vec<TriedSetting>,
     /// Findings that are not tried.
     pub left_out: Vec<NotTried>,
+}
+
+/// How far a search is, for going on after the program was stopped or killed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ImprovementState {
+    /// How blocks are measured.
+    pub plan: ExperimentPlan,
+    /// What is known so far.
+    pub improvement: Improvement,
+    /// Whether it came to its end.
+    pub ended: bool,
 }
 
 /// One stage: an experiment.

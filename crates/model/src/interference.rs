@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::Nanos;
+use crate::{Nanos, Power};
 
 /// Differences of the kernel's counters between start and end of the run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -19,6 +19,10 @@ pub struct Interference {
     /// the innermost first.
     #[serde(default)]
     pub groups: Vec<GroupThrottle>,
+    /// What the machine did about power; absent in recordings of before, and where nobody
+    /// looked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub power: Option<Power>,
     /// What could not be read, and why.
     pub unknown: Vec<String>,
 }

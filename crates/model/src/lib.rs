@@ -38,6 +38,7 @@ mod open;
 mod origin;
 mod parameter;
 mod poisson;
+mod power;
 mod process;
 mod recording;
 mod requirement;
@@ -49,6 +50,7 @@ mod setting;
 mod slot;
 mod suspension;
 mod table;
+mod tail;
 mod task;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
@@ -93,7 +95,9 @@ pub use finding::{
 };
 pub use grain::Grain;
 pub use histogram::{CountedBeside, Histogram};
-pub use improvement::{IMPROVEMENT_SCHEMA, Improvement, NotTried, Stage, TriedSetting};
+pub use improvement::{
+    IMPROVEMENT_SCHEMA, Improvement, ImprovementState, NotTried, Stage, TriedSetting,
+};
 pub use interference::{CounterDelta, CpuInterference, GroupThrottle, Interference};
 pub use interrupt::{HandlerThread, InterruptKind, InterruptRecord};
 pub use job::{
@@ -109,6 +113,7 @@ pub use open::OpenPeriods;
 pub use origin::{Origin, Unknown};
 pub use parameter::{ArgumentError, Arguments, Parameter, ParameterKind, ParameterValue, Typed};
 pub use poisson::{poisson_at_least, poisson_lower, poisson_upper};
+pub use power::{EnergyUse, FrequencyUse, IdleUse, Power, ResidencyUse, TemperatureUse};
 pub use process::ProcessId;
 pub use recording::{
     Achieved, Chart, Completion, LoadRecord, Observer, ProbeRun, ReadError, Recording, RecordingId,
@@ -128,6 +133,7 @@ pub use slot::{
 };
 pub use suspension::{Suspension, SuspensionKind};
 pub use table::{Cell, Column, Table};
+pub use tail::TailRemark;
 pub use task::{TaskKind, TaskRecord, TaskUsage};
 pub use thread::{Policy, PolicyError, Scheduling, ThreadRecord, ThreadUsage, thread_title};
 pub use topology::{Cache, CpuPlace, MemoryNode, Placement, PlacementError, Topology};

@@ -272,6 +272,7 @@ fn interference(cpus: u32, seconds: u64) -> Interference {
             .collect(),
         context_switches: Some(2_300 * seconds),
         groups: Vec::new(),
+        power: None,
         unknown: vec!["SMI count: /dev/cpu/0/msr is not there".to_owned()],
     }
 }

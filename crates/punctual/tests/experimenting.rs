@@ -15,6 +15,17 @@ use punctual_testing::skip;
 /// Short blocks, and a threshold that any wake-up crosses now and then.
 const SHORT: &str = "--block 500ms --wash-out 50ms --pairs 6 --cpus 0 --parameter interval=500us";
 
+/// What settings that the audit may recommend write.
+const FILES: [&str; 7] = [
+    "/proc/sys/kernel/timer_migration",
+    "/proc/sys/kernel/sched_autogroup_enabled",
+    "/proc/sys/vm/stat_interval",
+    "/sys/kernel/rcu_normal",
+    "/sys/module/haltpoll/parameters/guest_halt_poll_ns",
+    "/sys/module/pcie_aspm/parameters/policy",
+    SWAPPINESS,
+];
+
 const SWAPPINESS: &str = "/proc/sys/vm/swappiness";
 
 fn experiment(output: &Output) -> Experiment {
@@ -197,6 +208,39 @@ fn a_killed_experiment_is_undone_and_resumed() {
     place.refused("experiment resume", 2);
 }
 
+/// A program that hangs cannot undo what it changed: a process of its own does, and so
+/// after a kill, without any further command.
+#[test]
+fn settings_come_back_when_the_program_hangs_or_is_killed() {
+    let (place, _alone) = (Place::new(), alone());
+    let Some(value) = setting() else {
+        skip!("{SWAPPINESS} cannot be changed");
+        return;
+    };
+    let tried = other(&value);
+    let line = format!("experiment --quiet --set swappiness={tried} --no-early-end {SHORT}");
+    for how in ["STOP", "KILL"] {
+        let mut child = (place.command(&line))
+            .env("PUNCTUAL_GUARD_MS", "1500")
+            .stdout(std::process::Stdio::null())
+            .stderr(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut ended = false;
+        let in_force = || {
+            ended = child.try_wait().unwrap().is_some();
+            ended || setting().as_deref() == Some(tried)
+        };
+        assert!(eventually(in_force) && !ended, "the setting is not changed");
+        signal(&child, how);
+        let back = || setting().as_deref() == Some(value.as_str());
+        assert!(eventually(back), "{how}: {:?}", setting());
+        // One that is stopped was ended.
+        let status = child.wait().unwrap();
+        assert!(!status.success(), "{status}");
+    }
+}
+
 #[test]
 fn a_stopped_experiment_says_how_it_goes_on() {
     let place = Place::new();
@@ -311,7 +355,64 @@ fn improve_plans_tries_and_stops() {
         "{stopped:?}"
     );
     assert!(!place.path("improve.toml").exists());
+    let experiments = |place: &Place| -> Vec<Experiment> {
+        serde_json::from_str(&place.done("experiment list --json")).unwrap()
+    };
+    let before = experiments(&place);
+    assert_eq!(before.len(), 1, "{before:?}");
+    // The search goes on with the rounds that it has, and is killed.
+    let mut child = place.spawn("improve --resume --quiet");
+    let more = || experiments(&place)[0].complete_rounds() > before[0].complete_rounds();
+    assert!(eventually(more), "it does not go on");
+    signal(&child, "KILL");
+    child.wait().unwrap();
+    let after = experiments(&place);
+    let kept = before[0].complete_rounds() as usize * 2;
+    assert_eq!((after.len(), after[0].id), (1, before[0].id));
+    assert_eq!(after[0].blocks[..kept], before[0].blocks[..kept]);
+    let state = after[0].improvement.as_ref().unwrap();
+    assert!(!state.ended && !state.improvement.stopped);
+    assert_eq!(state.improvement.tried.len(), stopped.tried.len());
+    let other = place.refused("improve --resume --time 3h", 2);
+    assert!(other.contains("cannot be used with"), "{other}");
     assert_eq!(place.done("tune status --json").trim(), "null");
     let short = place.refused("improve --time 10s", 2);
     assert!(short.contains("too short to try"), "{short}");
+}
+
+/// Killed at random moments, all settings that are tried are as before.
+#[test]
+fn improve_killed_at_any_moment_leaves_all_settings_as_before() {
+    let (place, _alone) = (Place::new(), alone());
+    let plan: Improvement = serde_json::from_str(&place.done("improve --dry-run --json")).unwrap();
+    let files = || -> Vec<(&str, Option<String>)> {
+        let read = |file| std::fs::read_to_string(file).ok();
+        FILES.iter().map(|file| (*file, read(file))).collect()
+    };
+    if plan.tried.is_empty() || setting().is_none() {
+        skip!("no setting that may be tried can be changed");
+        return;
+    }
+    let before = files();
+    let kills = std::env::var("PUNCTUAL_KILLS").ok();
+    let kills: u32 = kills.and_then(|text| text.parse().ok()).unwrap_or(3);
+    let line = "improve --quiet --time 1h --block 300ms --wash-out 50ms --cpus 0 --period 500us";
+    let mut random = std::collections::hash_map::RandomState::new();
+    for _ in 0..kills {
+        let mut child = (place.command(line))
+            .stdout(std::process::Stdio::null())
+            .stderr(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        let moment = std::hash::BuildHasher::hash_one(&random, child.id()) % 1_500;
+        random = std::collections::hash_map::RandomState::new();
+        std::thread::sleep(std::time::Duration::from_millis(moment));
+        signal(&child, "KILL");
+        child.wait().unwrap();
+        assert!(
+            eventually(|| files() == before),
+            "after {moment} ms: {:?}",
+            files()
+        );
+    }
 }

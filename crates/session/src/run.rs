@@ -148,6 +148,9 @@ impl Session {
         let handler = self.break_handler(&control, explainer.as_ref());
         let before = self.host.counters();
         let quotas = self.host.quotas(&[]);
+        let mut power = self
+            .host
+            .watch_power(self.host.online().unwrap_or_default());
         let used_before = punctual_rt::process_usage();
         let titles = recording.threads.iter().map(ThreadRecord::title).collect();
         let mut housekeeping =
@@ -167,6 +170,7 @@ impl Session {
         let counters = self.host.counters();
         recording.interference = counters.since(&before, &cpus, counted);
         recording.interference.groups = quotas.finish();
+        power.finish(&mut recording.interference);
         let threads = recording.threads.iter().map(|thread| thread.scheduling);
         let throttled = quota_warnings(&recording.interference, threads);
         self.warnings.extend(throttled);

@@ -74,6 +74,7 @@ pub mod screening;
 mod sentence;
 pub mod sequential;
 mod shortfalls;
+pub mod tail;
 pub mod trend;
 
 pub use blocks::LEAST_BLOCKS;

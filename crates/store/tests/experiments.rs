@@ -48,6 +48,7 @@ fn experiment() -> Experiment {
         sentence: "not proven".to_owned(),
         warnings: Vec::new(),
         boots: None,
+        improvement: None,
     }
 }
 

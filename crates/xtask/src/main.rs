@@ -1,9 +1,10 @@
 //! Tasks of the project that cargo has no command for: `cargo xtask NAME`.
 //!
 //! **For:** `test`, all tests, with failures repeated and skips compared; `vm`, the tests
-//! that need a PREEMPT_RT kernel, in an emulated machine; `ordinary-user`, the tests
-//! without any privilege; `simulate`, how often the statistics are wrong; `dist`, packages;
-//! `cross`, other processors; `deps`, licences and advisories.
+//! that need a PREEMPT_RT kernel, in an emulated machine; `vm-boots`, an experiment on boots
+//! of that machine; `ordinary-user`, the tests without any privilege; `simulate`, how often
+//! the statistics are wrong; `dist`, packages; `cross`, other processors; `deps`, licences
+//! and advisories.
 //!
 //! **Knows:** cargo, the emulator, where a distribution keeps its kernels.
 //!
@@ -38,6 +39,8 @@ enum Task {
     Test(test::Options),
     /// Run tests on a PREEMPT_RT kernel, in an emulated machine.
     Vm(vm::Options),
+    /// Compare two kernel command lines in an emulated machine, six boots each.
+    VmBoots(vm::BootOptions),
     /// As root, run the tests that depend on privileges as a user without any.
     OrdinaryUser(ordinary_user::Options),
     /// Build and pack the program: tarball, .deb, .rpm, checksums, list of parts.
@@ -56,6 +59,7 @@ fn main() -> ExitCode {
     let result = match Cli::parse().task {
         Task::Test(options) => test::run(&options),
         Task::Vm(options) => vm::run(&options),
+        Task::VmBoots(options) => vm::run_boots(&options),
         Task::OrdinaryUser(options) => ordinary_user::run(&options),
         Task::Dist(options) => dist::run(&options),
         Task::DistInstall(options) => dist::install(&options),

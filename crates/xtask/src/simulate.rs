@@ -14,6 +14,9 @@ pub(crate) struct Options {
     /// Made-up machines behind each figure.
     #[arg(default_value_t = 2_000, value_parser = value_parser!(u64).range(1..=1_000_000))]
     machines: u64,
+    /// Only the table of experiments, which takes a few seconds.
+    #[arg(long)]
+    experiments: bool,
 }
 
 /// Builds and runs the simulation with optimisation; whether it came to its end.
@@ -23,6 +26,7 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         .args(["run", "--quiet", "--release", "--package", "punctual-stats"])
         .args(["--example", "simulate", "--"])
         .arg(options.machines.to_string())
+        .args(options.experiments.then_some("experiments"))
         .current_dir(repository());
     Ok(command.status().context("cargo run")?.success())
 }

@@ -71,6 +71,7 @@ impl Counters {
                 .collect(),
             context_switches: context_switches(&self.stat, &before.stat),
             groups: Vec::new(),
+            power: None,
             unknown,
         }
     }

@@ -1,18 +1,23 @@
 //! `improve`: which settings help on this machine.
 
+use std::cell::RefCell;
 use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::Parser;
 use jiff::Timestamp;
-use punctual_experiment::{Bench, candidates, improve, intended, profile, rehearse, stages};
+use punctual_experiment::{
+    Bench, candidates, improve, intended, profile, rehearse, stages, unfinished,
+};
 use punctual_host::Host;
 use punctual_model::{CpuSet, ExperimentPlan, Improvement, Nanos};
 use punctual_report::{document, text};
 use punctual_session::CpuLocks;
+use punctual_store::Store;
 
 use super::experiment::{Measuring, Progressing, failed, length};
 use super::measure::stop_flag;
+use super::serve_guard::{Guard, Guarded, SILENCE};
 use super::{Run, Verb, check, serve_load, serve_partner};
 use crate::context::Context;
 use crate::exit::Exit;
@@ -36,7 +41,8 @@ Exit codes:
 /// best once more on fresh data, then those that help as a group and without each. First,
 /// equal conditions are compared: where these seem to differ, nothing is tried. What is
 /// proven to help is written as a profile for `punctual tune`; all settings are as before at
-/// the end, also after Ctrl-C or a kill. High risk, alarms, mitigations, files in /etc and
+/// the end, also after Ctrl-C or a kill; where the program hangs, another process ends it
+/// and puts them back. High risk, alarms, mitigations, files in /etc and
 /// interrupts of devices are left alone.
 #[derive(Parser, Clone, Debug)]
 #[command(after_help = EXITS)]
@@ -68,6 +74,9 @@ struct Options {
     /// Seed of the random order [default: random]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
+    /// Go on with a search that was stopped or killed
+    #[arg(long, value_name = "ID", num_args = 0..=1, default_missing_value = "last", conflicts_with_all = ["cpus", "period", "budget", "priority", "load", "time", "block", "wash_out", "seed", "dry_run"])]
+    resume: Option<String>,
     /// Show what would be tried, and what the time can show
     #[arg(long)]
     dry_run: bool,
@@ -96,10 +105,22 @@ impl Run for Options {
 
 fn find(options: &Options, context: &Context) -> Result<Exit> {
     let host = Host::live();
+    if let Some(which) = &options.resume {
+        let store = context.store_to_change()?;
+        let state = unfinished(&store, which).map_err(failed)?;
+        let guard = Guard::start(SILENCE)?;
+        let around = (Some(&store), Some(&guard));
+        return search(state.improvement, &state.plan, around, options, context);
+    }
     let plan = plan(options)?;
     let audit = check::audit(options.cpus.clone())?;
     let (tried, left_out) = candidates(&audit, &host, options.cpus.as_ref());
     let mut improvement = intended(tried, left_out);
+    // Before the first setting is changed.
+    let guard = match options.dry_run {
+        true => None,
+        false => Some(Guard::start(SILENCE)?),
+    };
     if !options.dry_run {
         let journal = context.journal();
         rehearse(
@@ -123,30 +144,49 @@ fn find(options: &Options, context: &Context) -> Result<Exit> {
     let folders = context.cpu_locks();
     let _cpus = CpuLocks::hold_usual(&folders, options.cpus.as_ref(), &host, "improve")?;
     let store = context.store_if_wanted()?;
+    let around = (store.as_ref(), guard.as_ref());
+    search(improvement, &plan, around, options, context)
+}
+
+/// Measures what is left of a search, and shows what helps.
+fn search(
+    mut improvement: Improvement,
+    plan: &ExperimentPlan,
+    (store, guard): (Option<&Store>, Option<&RefCell<Guard>>),
+    options: &Options,
+    context: &Context,
+) -> Result<Exit> {
+    let host = Host::live();
     let stop = stop_flag()?;
-    let mut view = live::view(true);
+    let mut view = Guarded {
+        inner: live::view(true),
+        guard,
+    };
     let mut progress = Progressing::new(options.quiet);
     let mut bench = Bench {
         host: &host,
-        store: store.as_ref(),
+        store,
         journal: context.journal(),
         partner: serve_partner::program(),
         place: &serve_load::in_subprocess,
-        view: view.as_mut(),
+        view: &mut view,
         stop: &stop,
         say: &mut |said| progress.say(said),
     };
-    improve(&mut improvement, &plan, &mut bench).map_err(failed)?;
+    improve(&mut improvement, plan, &mut bench).map_err(failed)?;
     let date = Timestamp::now().strftime("%F").to_string();
     let next = match profile(&improvement, &date) {
         Some(text) => {
             Output::open(&options.output)?.put(text.as_bytes())?;
-            let cpus = options.cpus.as_ref();
+            let cpus = plan.cpus.as_ref();
             let cpus = cpus.map_or_else(String::new, |cpus| format!(" --cpus {cpus}"));
             Some(format!(
                 "sudo punctual tune apply {}{cpus}",
                 options.output.display()
             ))
+        }
+        None if improvement.stopped && store.is_some() => {
+            Some("punctual improve --resume".to_owned())
         }
         None => None,
     };

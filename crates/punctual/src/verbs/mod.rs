@@ -38,6 +38,7 @@ mod schema;
 mod select;
 #[cfg(feature = "serve")]
 mod serve;
+mod serve_guard;
 mod serve_load;
 mod serve_partner;
 mod show;
@@ -141,6 +142,7 @@ pub(crate) const VERBS: &[Verb] = &[
     schema::VERB,
     completions::VERB,
     man::VERB,
+    serve_guard::VERB,
     serve_load::VERB,
     serve_partner::VERB,
     hold_latency::VERB,

@@ -49,8 +49,16 @@ fn conditions(checkup: &Checkup) -> Vec<Field> {
         );
         Field::toned("condition", outcome_tone(condition.outcome), line)
     });
+    let tails = checkup.conditions.iter().filter_map(|condition| {
+        let text = condition.tail.as_ref()?.sentence();
+        Some(Field::toned(
+            "tail",
+            Tone::Faint,
+            format!("{}: {text}", condition_name(condition)),
+        ))
+    });
     let hardware = hardware_line(checkup).map(|line| Field::new("hardware", line));
-    conditions.chain(hardware).collect()
+    conditions.chain(tails).chain(hardware).collect()
 }
 
 /// The causes, and the findings that bear on them.
@@ -216,6 +224,8 @@ mod tests {
             outcome,
             lacking: vec!["the load farm <failed>\u{1b}".to_owned()],
             needs_ns: Some(Nanos::from_secs(7_200)),
+            tail: None,
+            no_tail: Some("there are no samples".to_owned()),
         }
     }
 

@@ -58,6 +58,33 @@ pub fn experiment(experiment: &Experiment, sides: &[Recording]) -> Document {
     document
 }
 
+/// The same for a terminal: the verdict is its first line.
+pub fn experiment_text(one: &Experiment) -> Document {
+    let verdicts: Vec<String> = one.results.iter().map(|result| line(one, result)).collect();
+    let mut document = experiment(one, &[]);
+    document.program = None;
+    document.title = match verdicts.is_empty() {
+        true => "not proven: nothing was compared".to_owned(),
+        false => verdicts.join("; "),
+    };
+    document
+}
+
+/// `thp=never: fewer, ×0.43 (95%: ×0.30 to ×0.61)`.
+fn line(experiment: &Experiment, result: &ArmResult) -> String {
+    let rate = match (result.ratio, result.low, result.high) {
+        (Some(ratio), Some(low), Some(high)) => {
+            format!(", ×{ratio:.2} (95%: ×{low:.2} to ×{high:.2})")
+        }
+        _ => String::new(),
+    };
+    format!(
+        "{}: {}{rate}",
+        experiment.arm_name(result.arm),
+        result.effect.words()
+    )
+}
+
 /// More lateness is bad, less is good; equivalence is neither.
 fn tone(result: &ArmResult) -> Tone {
     match result.effect {
@@ -157,6 +184,8 @@ fn guards(experiment: &Experiment) -> Option<Table> {
 fn figure(name: &str, value: f64) -> String {
     match name {
         "median" => punctual_model::Nanos(value.max(0.0) as u64).to_string(),
+        "temperature" => format!("{:.1} °C", value / 1e3),
+        "frequency" => format!("{:.2} GHz", value / 1e6),
         _ if value >= 100.0 => grouped(value as u64),
         _ => format!("{value:.1}"),
     }
@@ -207,6 +236,12 @@ fn plan(experiment: &Experiment) -> Vec<Field> {
         Field::new(name, text)
     };
     let mut fields: Vec<Field> = plan.arms.iter().enumerate().map(arm).collect();
+    fields.extend(
+        experiment
+            .label
+            .iter()
+            .map(|label| Field::new("label", label.as_str())),
+    );
     fields.push(Field::toned(
         "state",
         state_tone(experiment.state),
@@ -214,8 +249,8 @@ fn plan(experiment: &Experiment) -> Vec<Field> {
     ));
     if let Some(pilot) = &experiment.pilot {
         let power = match pilot.detects {
-            Some(ratio) => format!("finds a rate of x{ratio} in 80% of the cases"),
-            None => "finds no effect below x10 in 80% of the cases".to_owned(),
+            Some(ratio) => format!("finds a rate of ×{ratio} in 80% of the cases"),
+            None => "finds no effect below ×10 in 80% of the cases".to_owned(),
         };
         fields.push(Field::new(
             "plan",
@@ -238,8 +273,8 @@ fn plan(experiment: &Experiment) -> Vec<Field> {
 /// How boots are chosen, and each that is not counted.
 fn boots(boots: &Boots) -> Vec<Field> {
     let how = match &boots.by_hand {
-        Some(reason) => format!("{} ({reason})", boots.loader.name()),
-        None => boots.loader.name().to_owned(),
+        Some(reason) => format!("chosen by hand ({reason})"),
+        None => format!("chosen by {}", boots.loader.name()),
     };
     let lost = |outcome| matches!(outcome, BootOutcome::OtherParameters | BootOutcome::Lost);
     let lost = boots
@@ -257,7 +292,7 @@ fn boots(boots: &Boots) -> Vec<Field> {
         );
         Field::toned("not counted", Tone::Warning, text)
     });
-    std::iter::once(Field::new("boots chosen by", how))
+    std::iter::once(Field::new("boots", how))
         .chain(lost)
         .collect()
 }

@@ -83,7 +83,7 @@ fn stages(stages: &[Stage]) -> Table {
             stage.name.clone(),
             stage.arms.to_string(),
             stage.rounds.to_string(),
-            (stage.detects).map_or_else(|| "-".to_owned(), |ratio| format!("x{ratio}")),
+            (stage.detects).map_or_else(|| "-".to_owned(), |ratio| format!("×{ratio}")),
             (stage.experiment).map_or_else(|| "-".to_owned(), |id| id.short()),
         ])
     });
@@ -166,7 +166,7 @@ mod tests {
             "0.30 to 0.61",
             "kept",
             "A/A",
-            "x2",
+            "×2",
             "smt=off",
             "tune apply x.toml",
         ] {

@@ -5,6 +5,9 @@ use punctual_model::{Explanation, Histogram, Nanos, Outcome, Recording, WorstSam
 use super::table::{Cell, Column, Fold, Row, Table};
 use super::{Answer, Block, Document, Field, Figure, Medium, Section, Tone, facts, findings, jobs};
 
+use punctual_stats::tail::remark;
+
+use super::power;
 use crate::figures::{self, PERCENTILES, ThreadFigures};
 use crate::interference;
 use crate::spread::Spread;
@@ -76,6 +79,7 @@ pub(crate) fn with_figures(recording: &Recording, drawn: Figures) -> Document {
         .into_iter()
         .for_each(|section| document.push(section));
     interference(&mut document, recording);
+    tail(&mut document, recording);
     foot(&mut document, recording);
     document
 }
@@ -416,10 +420,27 @@ fn interference(document: &mut Document, recording: &Recording) {
             .iter()
             .map(|reason| Field::new("unknown", reason.as_str())),
     );
+    fields.extend(power::known(recording));
     blocks.extend(Block::fields(fields));
     if !blocks.is_empty() {
         let section = Section::new(blocks);
         document.push(section.heading(Medium::Page, "Interference on the measured CPUs"));
+    }
+    if let Some(block) = Block::fields(power::unknown(recording)) {
+        document.push(Section::new(vec![block]).only(Medium::Page));
+    }
+}
+
+/// What the tail reaches in a longer time, where it may be carried on.
+fn tail(document: &mut Document, recording: &Recording) {
+    let probe = &recording.probe;
+    let timer = probe.name == "timer" && !probe.parameters.contains_key("phases");
+    if let Some(tail) = timer
+        .then(|| remark(recording, |_| true))
+        .and_then(Result::ok)
+    {
+        let fields = vec![Field::new("remark", tail.sentence())];
+        document.push(Section::titled("Tail", vec![Block::Fields(fields)]).only(Medium::Page));
     }
 }
 

@@ -5,6 +5,7 @@
 
 mod comparisons;
 mod counts;
+mod experiments;
 mod machines;
 mod trends;
 
@@ -22,5 +23,8 @@ fn main() {
     }
     if is_wanted("trend") {
         trends::print((machines / MACHINES_A_SERIES).max(1));
+    }
+    if is_wanted("experiments") {
+        experiments::print(machines);
     }
 }

@@ -33,10 +33,11 @@ pub fn unit(host: &Host, request: &UnitRequest<'_>) -> Result<Vec<WrittenFile>, 
         .map(|word| quoted(word))
         .collect::<Result<_, _>>()?;
     let needs = quoted(&request.needs.display().to_string())?;
-    // Idle: after all other jobs of the boot.
+    // Idle: after all other jobs of the boot. 4: nothing is proven.
     let text = format!(
         "[Unit]\nDescription={}\nAfter=multi-user.target\nRequiresMountsFor={needs}\n\n\
-         [Service]\nType=idle\nExecStart={}\n",
+         [Service]\nType=idle\nExecStart={}\n\
+         SuccessExitStatus=4\n",
         request.description,
         command.join(" ")
     );

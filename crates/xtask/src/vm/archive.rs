@@ -24,20 +24,7 @@ const SUITE_SECONDS: u32 = 420;
 
 /// Writes the archive of a machine; its path.
 pub(crate) fn write(machine: &Machine, payload: &Payload, busybox: &Path) -> Result<PathBuf> {
-    let folder = places::folder();
-    std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
-    let path = folder.join(format!("{}.cpio", machine.name));
-    let file = File::create(&path).with_context(|| path.display().to_string())?;
-    let mut archive = Archive {
-        out: BufWriter::new(file),
-        folders: BTreeSet::new(),
-        entries: 0,
-    };
-    for folder in ["proc", "sys", "dev", "tmp", "run", "etc"] {
-        archive.folder(Path::new(folder))?;
-    }
-    archive.copy(busybox, Path::new("/bin/busybox"))?;
-    archive.entry("bin/sh", LINK, b"busybox")?;
+    let (mut archive, path) = Archive::begin(machine.name, busybox)?;
     archive.copy(&build::stripped(payload.binary())?, payload.binary())?;
     for library in &payload.libraries {
         archive.copy(library, library)?;
@@ -52,24 +39,25 @@ pub(crate) fn write(machine: &Machine, payload: &Payload, busybox: &Path) -> Res
         // Where its tests stand when they run.
         archive.folder(&root.join("crates").join(suite.folder()))?;
     }
-    archive.entry("init", PROGRAM, script(machine, payload)?.as_bytes())?;
-    let mut out = cpio::newc::trailer(archive.out).context("archive")?;
-    out.flush()?;
+    archive.end(&script(machine, payload)?)?;
     Ok(path)
 }
+
+/// How the first program of any machine begins.
+pub(super) const START: &str = "#!/bin/sh\n\
+    /bin/busybox --install -s /bin\n\
+    export PATH=/bin HOME=/tmp TMPDIR=/tmp RUST_BACKTRACE=0 PUNCTUAL_VM=1\n\
+    mount -t proc proc /proc\n\
+    mount -t sysfs sysfs /sys\n\
+    mount -t devtmpfs dev /dev\n";
 
 /// The first program of the machine. By `PUNCTUAL_VM` tests know that somebody
 /// outside listens for a stall that they ask for. Of random cases a few will do: they
 /// are tried by the hundred elsewhere.
 fn script(machine: &Machine, payload: &Payload) -> Result<String> {
-    let mut script = String::from(
-        "#!/bin/sh\n\
-         /bin/busybox --install -s /bin\n\
-         export PATH=/bin HOME=/tmp TMPDIR=/tmp RUST_BACKTRACE=0 PUNCTUAL_VM=1\n\
-         export PROPTEST_CASES=16\n\
-         mount -t proc proc /proc\n\
-         mount -t sysfs sysfs /sys\n\
-         mount -t devtmpfs dev /dev\n\
+    let mut script = String::from(START);
+    script.push_str(
+        "export PROPTEST_CASES=16\n\
          mkdir -p /dev/shm /dev/mqueue /sys/fs/cgroup\n\
          mount -t tmpfs shm /dev/shm\n\
          mount -t mqueue mqueue /dev/mqueue\n\
@@ -95,7 +83,7 @@ fn script(machine: &Machine, payload: &Payload) -> Result<String> {
 }
 
 /// An archive that is being written.
-struct Archive {
+pub(super) struct Archive {
     out: BufWriter<File>,
     /// What was made already: a folder and its parents are made once.
     folders: BTreeSet<PathBuf>,
@@ -103,6 +91,32 @@ struct Archive {
 }
 
 impl Archive {
+    /// An archive of a name with busybox, and its path.
+    pub(super) fn begin(name: &str, busybox: &Path) -> Result<(Self, PathBuf)> {
+        let folder = places::folder();
+        std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
+        let path = folder.join(format!("{name}.cpio"));
+        let file = File::create(&path).with_context(|| path.display().to_string())?;
+        let mut archive = Self {
+            out: BufWriter::new(file),
+            folders: BTreeSet::new(),
+            entries: 0,
+        };
+        for folder in ["proc", "sys", "dev", "tmp", "run", "etc"] {
+            archive.folder(Path::new(folder))?;
+        }
+        archive.copy(busybox, Path::new("/bin/busybox"))?;
+        archive.entry("bin/sh", LINK, b"busybox")?;
+        Ok((archive, path))
+    }
+
+    /// The first program, and the end.
+    pub(super) fn end(mut self, script: &str) -> Result<()> {
+        self.entry("init", PROGRAM, script.as_bytes())?;
+        let mut out = cpio::newc::trailer(self.out).context("archive")?;
+        Ok(out.flush()?)
+    }
+
     fn entry(&mut self, name: &str, mode: u32, content: &[u8]) -> Result<()> {
         self.entries += 1;
         let size = u32::try_from(content.len()).with_context(|| format!("{name} is too big"))?;
@@ -117,7 +131,7 @@ impl Archive {
     }
 
     /// A folder and those above it.
-    fn folder(&mut self, path: &Path) -> Result<()> {
+    pub(super) fn folder(&mut self, path: &Path) -> Result<()> {
         let mut above: Vec<_> = path.ancestors().collect();
         above.reverse();
         for folder in above {
@@ -131,7 +145,7 @@ impl Archive {
     }
 
     /// A file, at a place of the machine.
-    fn copy(&mut self, from: &Path, to: &Path) -> Result<()> {
+    pub(super) fn copy(&mut self, from: &Path, to: &Path) -> Result<()> {
         if let Some(folder) = to.parent() {
             self.folder(folder)?;
         }

@@ -29,7 +29,8 @@ pub(crate) fn run(
 ) -> Result<Tally> {
     let log_path = places::folder().join(format!("{}.log", machine.name));
     let mut log = File::create(&log_path).with_context(|| log_path.display().to_string())?;
-    let mut child = Machinery(emulator(machine, parts, archive).spawn().context("qemu")?);
+    let mut command = emulator(parts, archive, &format!("{USUAL} {}", machine.kernel_words));
+    let mut child = Machinery(command.spawn().context("qemu")?);
     let lines = lines_of(&mut child.0)?;
     let mut console = Console::default();
     let deadline = Instant::now() + LIFE;
@@ -72,7 +73,7 @@ fn show_end_of(log: &Path) -> Result<()> {
 }
 
 /// The emulator's process, which never outlives the task.
-struct Machinery(Child);
+pub(super) struct Machinery(pub(super) Child);
 
 impl Drop for Machinery {
     fn drop(&mut self) {
@@ -82,11 +83,10 @@ impl Drop for Machinery {
     }
 }
 
-fn emulator(machine: &Machine, parts: &Parts, archive: &Path) -> Command {
-    let words = format!(
-        "console=ttyS0 panic=-1 quiet rdinit=/init {}",
-        machine.kernel_words
-    );
+/// The words of each machine's kernel.
+pub(super) const USUAL: &str = "console=ttyS0 panic=-1 quiet rdinit=/init";
+
+pub(super) fn emulator(parts: &Parts, archive: &Path, words: &str) -> Command {
     let mut command = Command::new(&parts.qemu);
     // One thread for both CPUs: with one each, the emulator may run code that
     // the other CPU has just rewritten, as the kernel does to its own when an
@@ -107,7 +107,7 @@ fn emulator(machine: &Machine, parts: &Parts, archive: &Path) -> Command {
 
 /// The console's lines, read on a thread of their own so that a machine that
 /// says nothing can be ended.
-fn lines_of(child: &mut Child) -> Result<mpsc::Receiver<String>> {
+pub(super) fn lines_of(child: &mut Child) -> Result<mpsc::Receiver<String>> {
     let stdout = child.stdout.take().context("the machine's console")?;
     let (sender, receiver) = mpsc::channel();
     std::thread::spawn(move || {

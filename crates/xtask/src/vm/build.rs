@@ -55,7 +55,7 @@ pub(crate) fn payload(machines: &[&Machine]) -> Result<Payload> {
 }
 
 /// The shared libraries that a program loads, and its loader.
-fn libraries_of(path: &Path) -> Result<BTreeSet<PathBuf>> {
+pub(super) fn libraries_of(path: &Path) -> Result<BTreeSet<PathBuf>> {
     let output = Command::new("ldd").arg(path).output().context("ldd")?;
     if !output.status.success() {
         bail!("ldd {}: {}", path.display(), output.status);

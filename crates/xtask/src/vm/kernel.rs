@@ -56,6 +56,40 @@ pub(crate) fn find() -> Result<PathBuf> {
     image_in(&folder).with_context(|| format!("no kernel in {package}"))
 }
 
+/// A module of the kernel, unpacked.
+pub(super) fn module(kernel: &Path, name: &str, busybox: &Path) -> Result<PathBuf> {
+    let boot = kernel.parent().and_then(Path::parent);
+    let folder = boot.context("the kernel's package")?.join("lib/modules");
+    let file = format!("{name}.ko.xz");
+    let packed =
+        found(&folder, &file).with_context(|| format!("no {file} below {}", folder.display()))?;
+    let output = Command::new(busybox)
+        .args(["unxz", "-c"])
+        .arg(packed)
+        .output()?;
+    if !output.status.success() {
+        bail!("unxz {file}: {}", output.status);
+    }
+    let path = crate::places::folder().join(format!("{name}.ko"));
+    std::fs::write(&path, output.stdout).with_context(|| path.display().to_string())?;
+    Ok(path)
+}
+
+/// The file of this name below a folder.
+fn found(folder: &Path, name: &str) -> Option<PathBuf> {
+    let mut entries = std::fs::read_dir(folder)
+        .ok()?
+        .flatten()
+        .map(|entry| entry.path());
+    entries.find_map(|path| match path.is_dir() && !path.is_symlink() {
+        true => found(&path, name),
+        false => path
+            .file_name()
+            .is_some_and(|of| of == name)
+            .then_some(path),
+    })
+}
+
 fn image_in(folder: &Path) -> Option<PathBuf> {
     std::fs::read_dir(folder.join("boot"))
         .ok()?

@@ -8,6 +8,7 @@
 
 mod archive;
 mod boot;
+mod boots;
 mod build;
 mod console;
 mod kernel;
@@ -19,6 +20,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 
 use crate::places;
+pub(crate) use boots::{Options as BootOptions, run as run_boots};
 use console::Tally;
 use machines::{MACHINES, Machine};
 
@@ -53,14 +55,23 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     }
     let run = |machine, archive| run_one(machine, &parts, archive, options.verbose);
     // Each emulates its CPUs on one thread, so several run beside each other.
-    let tallies: Vec<Result<Tally>> = std::thread::scope(|scope| {
+    let (tallies, boots): (Vec<Result<Tally>>, Result<bool>) = std::thread::scope(|scope| {
+        let boots = options
+            .machines
+            .is_empty()
+            .then(|| scope.spawn(|| boots::few(&parts, payload.binary(), options.verbose)));
         let started: Vec<_> = (ready.iter())
             .map(|(machine, archive)| scope.spawn(move || run(machine, archive)))
             .collect();
         let ended = started.into_iter().map(|thread| thread.join());
-        ended
-            .map(|tally| tally.unwrap_or_else(|_| bail!("its thread panicked")))
-            .collect()
+        let tallies = ended.map(|tally| tally.unwrap_or_else(|_| bail!("its thread panicked")));
+        let tallies = tallies.collect();
+        let boots = boots.map_or(Ok(true), |thread| {
+            thread
+                .join()
+                .unwrap_or_else(|_| bail!("its thread panicked"))
+        });
+        (tallies, boots)
     });
     let mut all = Tally::default();
     for ((machine, _), tally) in ready.iter().zip(tallies) {
@@ -69,7 +80,7 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         all.add(&tally);
     }
     println!("\nvm: {all}");
-    Ok(all.good())
+    Ok(boots.context("machine boots")? && all.good())
 }
 
 /// Runs the tests of one machine; where one fails, the whole machine once more.

@@ -20,6 +20,7 @@ use punctual_store::Store;
 use self::options::{Booting, Options, OutputOptions, Stored};
 pub(super) use self::options::{Measuring, length};
 use super::measure::stop_flag;
+use super::serve_guard::{Guard, Guarded, SILENCE};
 use super::{Run, Verb, command_line, serve_load, serve_partner};
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
@@ -118,7 +119,7 @@ fn carry_out(
     if output.json {
         output::print(&output::json(experiment)?)?;
     } else if !to_stdout {
-        let shown = document::experiment(experiment, &[]);
+        let shown = document::experiment_text(experiment);
         output::print(&text::render(&shown, &context.style()))?;
     }
     if let Some((form, file)) = report {
@@ -138,7 +139,15 @@ fn measure(
     let folders = context.cpu_locks();
     let _cpus = CpuLocks::hold_usual(&folders, experiment.plan.cpus.as_ref(), &host, "experiment")?;
     let stop = stop_flag()?;
-    let mut view = live::view(true);
+    let by_settings = |arm: &Arm| matches!(arm.action, ArmAction::Settings { .. });
+    let guard = match experiment.plan.arms.iter().any(by_settings) {
+        true => Some(Guard::start(SILENCE)?),
+        false => None,
+    };
+    let mut view = Guarded {
+        inner: live::view(true),
+        guard: guard.as_ref(),
+    };
     let mut progress = Progressing::new(quiet);
     let bench = Bench {
         host: &host,
@@ -146,7 +155,7 @@ fn measure(
         journal: context.journal(),
         partner: serve_partner::program(),
         place: &serve_load::in_subprocess,
-        view: view.as_mut(),
+        view: &mut view,
         stop: &stop,
         say: &mut |said| progress.say(said),
     };

@@ -56,7 +56,7 @@ pub(super) fn render(
     Ok(match form {
         Form::Html => html::page(&document.title, std::slice::from_ref(&document)),
         Form::Markdown => markdown::render(&document),
-        Form::Text => text::render(&document, &context.style()),
+        Form::Text => text::render(&document::experiment_text(experiment), &context.style()),
     })
 }
 
@@ -111,7 +111,7 @@ pub(super) fn run(stored: Stored, context: &Context) -> Result<Exit> {
             output::print(&match json {
                 true => output::json(&experiment)?,
                 false => {
-                    let shown = document::experiment(&experiment, &[]);
+                    let shown = document::experiment_text(&experiment);
                     text::render(&shown, &context.style())
                 }
             })?;

@@ -3,9 +3,11 @@
 
 use punctual_model::{
     Arm, ArmAction, ArmResult, Effect, Experiment, ExperimentPlan, ExperimentState,
-    IMPROVEMENT_SCHEMA, Improvement, NotTried, Pilot, Stage, TriedSetting,
+    IMPROVEMENT_SCHEMA, Improvement, ImprovementState, NotTried, Pilot, RecordingId, Stage,
+    TriedSetting,
 };
 use punctual_stats::screening::{FACTORS, ROWS, effects, folded_plackett_burman};
+use punctual_store::Store;
 
 use crate::analysis::{detects, least_rounds, times};
 use crate::error::TrialError;
@@ -93,10 +95,24 @@ pub fn improve(
     plan: &ExperimentPlan,
     bench: &mut Bench<'_>,
 ) -> Result<(), TrialError> {
+    improve_by(improvement, plan, bench, &mut run)
+}
+
+/// Carries one experiment out.
+type CarryOut<'a> = &'a mut dyn FnMut(&mut Experiment, Bench<'_>) -> Result<(), TrialError>;
+
+/// As [`improve`], with experiments that are carried out by `carry_out`.
+fn improve_by(
+    improvement: &mut Improvement,
+    plan: &ExperimentPlan,
+    bench: &mut Bench<'_>,
+    carry_out: CarryOut<'_>,
+) -> Result<(), TrialError> {
     let mut work = Work {
         improvement,
         plan,
         bench,
+        carry_out,
         pilot: None,
     };
     let done = work.all();
@@ -118,11 +134,17 @@ struct Work<'a, 'b> {
     improvement: &'a mut Improvement,
     plan: &'a ExperimentPlan,
     bench: &'a mut Bench<'b>,
+    carry_out: CarryOut<'a>,
     pilot: Option<Pilot>,
 }
 
 impl Work<'_, '_> {
     fn all(&mut self) -> Result<(), TrialError> {
+        self.stages()?;
+        self.save(true)
+    }
+
+    fn stages(&mut self) -> Result<(), TrialError> {
         let equal = self.stage(0, vec![unchanged("current"), unchanged("current again")])?;
         self.improvement.threshold_ns = self.pilot.as_ref().map(|pilot| pilot.threshold_ns);
         if let Some(why) = refused(&equal) {
@@ -242,6 +264,29 @@ impl Work<'_, '_> {
         Ok(stays.map(|(_, one)| *one).collect())
     }
 
+    fn state(&self, ended: bool) -> ImprovementState {
+        ImprovementState {
+            plan: self.plan.clone(),
+            improvement: self.improvement.clone(),
+            ended,
+        }
+    }
+
+    /// Keeps how far it is beside the first stage.
+    fn save(&self, ended: bool) -> Result<(), TrialError> {
+        let first = self
+            .improvement
+            .stages
+            .first()
+            .and_then(|stage| stage.experiment);
+        if let (Some(store), Some(mut first)) = (self.bench.store, stored(self.bench.store, first)?)
+        {
+            first.improvement = Some(Box::new(self.state(ended)));
+            store.put_experiment(&first)?;
+        }
+        Ok(())
+    }
+
     fn place(&self, name: &str) -> Option<usize> {
         self.improvement
             .stages
@@ -276,13 +321,26 @@ impl Work<'_, '_> {
             ..self.plan.clone()
         };
         let label = format!("improve: {}", stage.name);
-        let mut experiment = draft(plan, Some(label), std::env::args().collect());
-        experiment.pilot = self
-            .pilot
-            .clone()
-            .map(|pilot| pilot::again(pilot, stage.rounds, pairs(stage)));
-        stage.experiment = self.bench.store.map(|_| experiment.id);
-        let ran = run(&mut experiment, self.bench.again());
+        let known = stored(self.bench.store, stage.experiment)?;
+        let mut experiment = match known.filter(|known| known.plan == plan) {
+            Some(known) => known,
+            None => {
+                let mut new = draft(plan, Some(label), std::env::args().collect());
+                new.pilot = (self.pilot.clone())
+                    .map(|pilot| pilot::again(pilot, stage.rounds, pairs(stage)));
+                stage.experiment = self.bench.store.map(|_| new.id);
+                new
+            }
+        };
+        match place {
+            0 => experiment.improvement = Some(Box::new(self.state(false))),
+            _ => self.save(false)?,
+        }
+        let ran = match experiment.state {
+            // Measured before the program ended.
+            ExperimentState::Finished => Ok(()),
+            _ => (self.carry_out)(&mut experiment, self.bench.again()),
+        };
         if let Some(pilot) = &experiment.pilot {
             self.improvement.stages[place].detects = pilot.detects;
             self.pilot.get_or_insert_with(|| pilot.clone());
@@ -293,6 +351,35 @@ impl Work<'_, '_> {
             _ => Ok(experiment),
         }
     }
+}
+
+/// A search in the store that did not come to its end: the newest, or the one whose first
+/// experiment is named.
+///
+/// # Errors
+/// [`TrialError::Plan`] where there is none; what reading can fail with.
+pub fn unfinished(store: &Store, selector: &str) -> Result<ImprovementState, TrialError> {
+    let open = |one: Experiment| one.improvement.filter(|state| !state.ended);
+    let found = match selector {
+        "last" => store.experiments()?.into_iter().find_map(open),
+        selector => open(store.find_experiment(selector)?),
+    };
+    found.map(|state| *state).ok_or_else(|| {
+        TrialError::Plan(
+            "no unfinished search for settings in the store: run punctual improve".to_owned(),
+        )
+    })
+}
+
+/// An experiment that was begun before.
+fn stored(
+    store: Option<&Store>,
+    id: Option<RecordingId>,
+) -> Result<Option<Experiment>, TrialError> {
+    let (Some(store), Some(id)) = (store, id) else {
+        return Ok(None);
+    };
+    Ok(store.experiments()?.into_iter().find(|one| one.id == id))
 }
 
 /// The pairs of blocks that an effect is found from: in the screening each setting is on
@@ -325,7 +412,7 @@ fn refused(equal: &Experiment) -> Option<String> {
     match detects {
         Some(_) => None,
         None => Some(
-            "not proven: too few wake-ups are late, or they come in bursts: not even a rate of x10 \
+            "not proven: too few wake-ups are late, or they come in bursts: not even a rate of ×10 \
              would be found; give a lower --budget, more --time or a --load"
                 .to_owned(),
         ),
@@ -406,138 +493,4 @@ pub fn profile(improvement: &Improvement, date: &str) -> Option<String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use punctual_model::{ExperimentBlock, Guard, Nanos};
-
-    use super::*;
-    use crate::analysis::tests::{block, experiment};
-
-    fn result(effect: Effect, high: Option<f64>) -> ArmResult {
-        ArmResult {
-            arm: 1,
-            effect,
-            pairs: 9,
-            late: [40, 10],
-            ratio: Some(0.25),
-            low: Some(0.1),
-            high,
-            p: 0.01,
-            wealth: 1.0,
-            guards: Vec::new(),
-            refused: Vec::new(),
-            sentence: String::new(),
-        }
-    }
-
-    fn tried(assignment: &str) -> TriedSetting {
-        TriedSetting {
-            assignment: assignment.to_owned(),
-            finding: String::new(),
-            ratio: Some(0.25),
-            low: Some(0.1),
-            high: Some(0.6),
-            kept: true,
-            why: String::new(),
-        }
-    }
-
-    /// A setting that halves the rate in the rows in which it is on, on a machine that
-    /// counts some more in each later row.
-    #[test]
-    fn the_setting_that_helps_is_ranked_first() {
-        let mut screened = experiment(ROWS, 1);
-        for (row, on) in folded_plackett_burman().iter().enumerate() {
-            let rate = if on[6] { 20 } else { 40 } + row as u64 % 3;
-            screened.blocks.push(block(0, row as u32, rate, rate / 2));
-        }
-        let ranked = ranking(&screened);
-        assert_eq!(ranked[0].0, 6);
-        assert!((ranked[0].1.exp() - 0.5).abs() < 0.05, "{ranked:?}");
-        assert!(ranked[1].1.abs() < 0.1, "{ranked:?}");
-        // Rows without a late slot are ranked, too.
-        screened
-            .blocks
-            .iter_mut()
-            .for_each(|block: &mut ExperimentBlock| block.late = 0);
-        assert!(
-            ranking(&screened)
-                .iter()
-                .all(|(_, effect)| effect.abs() < 1e-9)
-        );
-    }
-
-    #[test]
-    fn only_what_is_proven_and_harms_nothing_helps() {
-        assert!(helps(&result(Effect::Fewer, Some(0.6))).is_ok());
-        assert!(helps(&result(Effect::Fewer, None)).is_ok());
-        for (effect, high) in [
-            (Effect::Fewer, Some(1.1)),
-            (Effect::NotProven, Some(0.9)),
-            (Effect::More, Some(3.0)),
-            (Effect::Equivalent, Some(1.1)),
-        ] {
-            assert!(helps(&result(effect, high)).is_err(), "{effect:?}");
-        }
-        let mut slower = result(Effect::Fewer, Some(0.6));
-        slower.guards.push(Guard {
-            name: "median".to_owned(),
-            baseline: 1.0,
-            arm: 2.0,
-            p: 0.01,
-            worse: true,
-        });
-        assert_eq!(helps(&slower), Err("median is worse".to_owned()));
-    }
-
-    #[test]
-    fn passengers_go_but_one_stays() {
-        use Effect::{Equivalent, Fewer, More, NotProven};
-        assert_eq!(passengers(&[More, Equivalent, NotProven]), [1]);
-        assert_eq!(passengers(&[Equivalent, Fewer]), [1]);
-        assert!(passengers(&[NotProven, More]).is_empty());
-    }
-
-    #[test]
-    fn stages_fit_the_time_or_say_what_is_needed() {
-        let mut plan = experiment(0, 1).plan;
-        plan.time_ns = Nanos::from_secs(7_200);
-        let names = |settings| {
-            let all = stages(&plan, settings).unwrap();
-            let time: u32 = all.iter().map(|stage| stage.arms * stage.rounds).sum();
-            // 12.5 s a block.
-            assert!(time <= 7_200 * 2 / 25, "{all:?}");
-            all.into_iter().map(|stage| stage.name).collect::<Vec<_>>()
-        };
-        assert_eq!(names(1), ["A/A", "confirmation"]);
-        assert_eq!(names(4), ["A/A", "confirmation", "group", "leave one out"]);
-        assert_eq!(names(11), NAMES);
-        plan.time_ns = Nanos::from_secs(60);
-        let error = stages(&plan, 3).unwrap_err().to_string();
-        assert!(
-            error.contains("too short to try 3 settings: give "),
-            "{error}"
-        );
-    }
-
-    #[test]
-    fn what_is_kept_is_a_profile_of_tune() {
-        let mut improvement = intended(
-            vec![tried("governor=performance"), tried("irq-x=1")],
-            Vec::new(),
-        );
-        improvement.tried.push(tried("watchdog@soft=off"));
-        improvement.tried[1].kept = false;
-        let text = profile(&improvement, "2026-11-03").unwrap();
-        let read = punctual_tune::Profile::parse("improve.toml", &text).unwrap();
-        assert_eq!(read.len(), 2);
-        assert!(
-            text.contains("rate of late slots x0.25 (95%: x0.10 to x0.60), 2026-11-03"),
-            "{text}"
-        );
-        improvement
-            .tried
-            .iter_mut()
-            .for_each(|one| one.kept = false);
-        assert_eq!(profile(&improvement, "2026-11-03"), None);
-    }
-}
+mod tests;

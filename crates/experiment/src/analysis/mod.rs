@@ -1,0 +1,303 @@
+//! What the blocks of an experiment show: a pure function of them.
+//!
+//! Two tests share the 5%: a bet may end the experiment at any round with a chance of
+//! 1%, the randomisation test judges what was planned with 4%. So a false alarm is at
+//! most as rare as 5%, however often one looks.
+
+use punctual_model::{ArmResult, Effect, Experiment, ExperimentBlock, Guard, grouped};
+use punctual_stats::holm;
+use punctual_stats::pairs::{
+    LEAST_PAIRS, PairCounts, Ratio, equivalent, events_needed, ratio, sign_flip, wealth,
+};
+
+/// The chance of a false alarm by the bet.
+const BY_BET: f64 = 0.01;
+
+/// The chance of a false alarm by the randomisation test.
+const BY_SIGNS: f64 = 0.04;
+
+/// Below this chance the halves of blocks differ, or a guard is worse.
+const CHANCE: f64 = 0.05;
+
+/// With several arms at least so many rounds, as Holm needs over 10 of them.
+const LEAST_WITH_HOLM: u32 = 9;
+
+/// The fewest rounds that can show a difference with so many arms.
+pub fn least_rounds(arms: usize) -> u32 {
+    match arms {
+        0..=2 => LEAST_PAIRS as u32,
+        _ => {
+            let tests = arms.saturating_sub(1) as f64;
+            // 2 of 2^n arrangements are as far, times the number of tests.
+            let needed = (2.0 * tests / BY_SIGNS).log2().ceil() as u32;
+            needed.max(LEAST_WITH_HOLM)
+        }
+    }
+}
+
+/// What is known of each arm but the first. `ended`: whether no block follows, so that
+/// the tests of what was planned may judge.
+pub(crate) fn results(experiment: &Experiment, ended: bool) -> Vec<ArmResult> {
+    if experiment.plan.ranks_only {
+        return Vec::new();
+    }
+    let arms = experiment.plan.arms.len() as u32;
+    let tests = f64::from(arms.saturating_sub(1).max(1));
+    let pairs = |arm| experiment.pairs_of(arm, |block| block.late);
+    let raw: Vec<Option<f64>> = (1..arms)
+        .map(|arm| Some(sign_flip(&pairs(arm), experiment.plan.seed)))
+        .collect();
+    let adjusted = holm::adjust(&raw);
+    (1..arms)
+        .zip(adjusted)
+        .map(|(arm, p)| {
+            let p = p.unwrap_or(1.0);
+            let pairs = pairs(arm);
+            let by_signs = ended && p < BY_SIGNS && pairs.len() >= LEAST_PAIRS;
+            let by_bet = wealth(&pairs) * BY_BET >= tests;
+            result(experiment, arm, &pairs, p, by_signs || by_bet, ended)
+        })
+        .collect()
+}
+
+fn result(
+    experiment: &Experiment,
+    arm: u32,
+    pairs: &[PairCounts],
+    p: f64,
+    differs: bool,
+    ended: bool,
+) -> ArmResult {
+    let sum = |of: fn(&PairCounts) -> u64| pairs.iter().map(of).sum::<u64>();
+    let late = [sum(|pair| pair.0), sum(|pair| pair.1)];
+    let ratio = ratio(pairs, 0.95);
+    let refused = refused(experiment, arm);
+    let effect = match () {
+        () if !refused.is_empty() => Effect::NotProven,
+        () if differs && late[1] < late[0] => Effect::Fewer,
+        () if differs && late[1] > late[0] => Effect::More,
+        () if ended && equivalent(pairs) => Effect::Equivalent,
+        () => Effect::NotProven,
+    };
+    let mut result = ArmResult {
+        arm,
+        effect,
+        pairs: pairs.len() as u32,
+        late,
+        ratio: ratio.map(|ratio| ratio.found),
+        low: ratio.map(|ratio| ratio.low),
+        high: ratio.map(|ratio| ratio.high),
+        p,
+        wealth: wealth(pairs).min(f64::MAX),
+        guards: guards(experiment, arm),
+        refused,
+        sentence: String::new(),
+    };
+    result.sentence = sentence(experiment, &result);
+    result
+}
+
+/// Why nothing may be claimed of an arm.
+fn refused(experiment: &Experiment, arm: u32) -> Vec<String> {
+    let mut reasons = Vec::new();
+    let tests = experiment.plan.arms.len() as f64;
+    for side in [0, arm] {
+        let own = || (experiment.blocks.iter()).filter(|block| block.arm == side);
+        let halves: Vec<PairCounts> = own().map(|block| block.halves.into()).collect();
+        if halves.len() >= LEAST_PAIRS && sign_flip(&halves, experiment.plan.seed) * tests < CHANCE
+        {
+            let sum = |of: fn(&PairCounts) -> u64| halves.iter().map(of).sum::<u64>();
+            reasons.push(format!(
+                "carry-over: {} late slots in the first halves of the blocks of {}, {} in the \
+                 second halves: a longer --wash-out may help",
+                sum(|half| half.0),
+                experiment.arm_name(side),
+                sum(|half| half.1)
+            ));
+        }
+        let flawed = own().filter(|block| block.flawed).count();
+        if flawed > 0 {
+            reasons.push(format!(
+                "{flawed} blocks of {} lost samples or their load",
+                experiment.arm_name(side)
+            ));
+        }
+    }
+    reasons
+}
+
+/// The least change of a guard that is worse: a processor at work may be a little warmer.
+#[derive(Clone, Copy)]
+enum Margin {
+    None,
+    Absolute(f64),
+    /// Of the baseline.
+    Share(f64),
+}
+
+impl Margin {
+    fn of(self, baseline: f64) -> f64 {
+        match self {
+            Self::None => 0.0,
+            Self::Absolute(least) => least,
+            Self::Share(share) => share * baseline,
+        }
+    }
+}
+
+/// Figures that must not become worse.
+fn guards(experiment: &Experiment, arm: u32) -> Vec<Guard> {
+    // Name, whether less is better, the least change that counts for worse, the figure.
+    type Figure = (
+        &'static str,
+        bool,
+        Margin,
+        fn(&ExperimentBlock) -> Option<u64>,
+    );
+    const FIGURES: [Figure; 5] = [
+        ("median", true, Margin::None, |block| {
+            block.median_ns.map(|median| median.0)
+        }),
+        ("over twice the threshold", true, Margin::None, |block| {
+            Some(block.very_late)
+        }),
+        ("work of the load", false, Margin::None, |block| block.work),
+        ("temperature", true, Margin::Absolute(5_000.0), |block| {
+            block
+                .milli_celsius
+                .and_then(|milli| u64::try_from(milli).ok())
+        }),
+        ("frequency", false, Margin::Share(0.05), |block| block.khz),
+    ];
+    (FIGURES.iter())
+        .filter_map(|(name, less_is_better, margin, figure)| {
+            let pairs: Option<Vec<PairCounts>> = (experiment.pairs_of(arm, figure).into_iter())
+                .map(|(a, b)| Some((a?, b?)))
+                .collect();
+            let pairs = pairs.filter(|pairs| !pairs.is_empty())?;
+            let mean = |of: fn(&PairCounts) -> u64| {
+                pairs.iter().map(of).map(|one| one as f64).sum::<f64>() / pairs.len() as f64
+            };
+            let (baseline, of_arm) = (mean(|pair| pair.0), mean(|pair| pair.1));
+            let p = sign_flip(&pairs, experiment.plan.seed);
+            Some(Guard {
+                name: (*name).to_owned(),
+                baseline,
+                arm: of_arm,
+                p,
+                worse: p < CHANCE
+                    && (of_arm > baseline) == *less_is_better
+                    && (of_arm - baseline).abs() >= margin.of(baseline),
+            })
+        })
+        .collect()
+}
+
+fn sentence(experiment: &Experiment, result: &ArmResult) -> String {
+    let [a, b] = result.late.map(grouped);
+    let (arm, baseline) = (experiment.arm_name(result.arm), experiment.arm_name(0));
+    let pairs = match result.pairs {
+        1 => "1 pair".to_owned(),
+        number => format!("{number} pairs"),
+    };
+    let counts = format!("{b} late slots against {a} with {baseline} in {pairs}");
+    let rate = match (result.ratio, result.low, result.high) {
+        (Some(ratio), Some(low), Some(high)) => {
+            let [ratio, low, high] = [ratio, low, high].map(times);
+            format!(", rate {ratio} (95%: {low} to {high})")
+        }
+        _ => String::new(),
+    };
+    let why = match result.effect {
+        Effect::NotProven if result.refused.is_empty() => match result.pairs {
+            pairs if (pairs as usize) < LEAST_PAIRS => {
+                format!("; at least {LEAST_PAIRS} pairs needed")
+            }
+            _ => String::new(),
+        },
+        Effect::NotProven => format!("; {}", result.refused.join("; ")),
+        _ => String::new(),
+    };
+    format!("{arm}: {}: {counts}{rate}{why}", result.effect.words())
+}
+
+/// `×1.31`, `×0.042`.
+pub fn times(ratio: f64) -> String {
+    match ratio {
+        ratio if ratio >= 100.0 => format!("×{ratio:.0}"),
+        ratio if ratio >= 0.1 => format!("×{ratio:.2}"),
+        ratio => format!("×{ratio:.3}"),
+    }
+}
+
+/// Why an experiment ends before its plan; `None`: it goes on.
+pub(crate) fn early_end(
+    experiment: &Experiment,
+    results: &[ArmResult],
+    rounds: u32,
+) -> Option<String> {
+    let done = experiment.complete_rounds();
+    if experiment.plan.ranks_only
+        || done < least_rounds(experiment.plan.arms.len())
+        || done >= rounds
+    {
+        return None;
+    }
+    let shown = |one: &ArmResult| matches!(one.effect, Effect::Fewer | Effect::More);
+    if results.iter().all(shown) {
+        return Some("the difference is shown".to_owned());
+    }
+    let share = f64::from(done) / f64::from(rounds.max(1));
+    let hopeless = |one: &ArmResult| shown(one) || is_futile(experiment, one, share);
+    results
+        .iter()
+        .all(hopeless)
+        .then(|| "no difference and no equivalence can be shown in the time left".to_owned())
+}
+
+/// Whether neither the largest effect that the data allow, nor equivalence, can be shown
+/// by the end. `share`: how much of the plan is done.
+fn is_futile(experiment: &Experiment, result: &ArmResult, share: f64) -> bool {
+    let pairs = experiment.pairs_of(result.arm, |block| block.late);
+    let Some(Ratio {
+        low,
+        high,
+        found,
+        dispersion,
+    }) = ratio(&pairs, 0.95)
+    else {
+        return false;
+    };
+    let planned = result.late.iter().sum::<u64>() as f64 / share;
+    let shows = |times: f64| {
+        events_needed(times, dispersion).is_some_and(|needed| needed as f64 <= planned)
+    };
+    // How wide the interval is at the end, to one side.
+    let width = (high / found).ln() * share.sqrt();
+    !shows(low) && !shows(high) && width > 1.25f64.ln()
+}
+
+/// The smallest ratio of rates that so many rounds find in 80% of the cases; `None`:
+/// none up to 10.
+pub(crate) fn detects(late_per_block: f64, rounds: u32, dispersion: f64) -> Option<f64> {
+    const RATIOS: [f64; 12] = [1.1, 1.2, 1.3, 1.4, 1.5, 1.7, 2.0, 2.5, 3.0, 4.0, 6.0, 10.0];
+    RATIOS.into_iter().find(|times| {
+        let expected = late_per_block * f64::from(rounds) * (1.0 + times);
+        events_needed(*times, dispersion).is_some_and(|needed| needed as f64 <= expected)
+    })
+}
+
+/// The answer in one sentence, for the whole experiment.
+pub(crate) fn answer(results: &[ArmResult]) -> String {
+    match results {
+        // Of a screening, or before the first round.
+        [] => "nothing was tested".to_owned(),
+        results => {
+            let each: Vec<&str> = results.iter().map(|one| one.sentence.as_str()).collect();
+            each.join(". ")
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,267 @@
+//! Experiments that are made up, and what is said of them.
+
+use punctual_model::{
+    Arm, ArmAction, EXPERIMENT_SCHEMA, ExperimentPlan, ExperimentState, Nanos, RecordingId,
+};
+
+use super::*;
+use crate::order::round_order;
+
+pub(crate) fn experiment(arms: usize, seed: u64) -> Experiment {
+    let arm = |number| Arm {
+        name: format!("arm {number}"),
+        action: ArmAction::Unchanged,
+    };
+    Experiment {
+        schema: EXPERIMENT_SCHEMA,
+        id: RecordingId::new(),
+        label: None,
+        program: String::new(),
+        command_line: Vec::new(),
+        host: None,
+        started: jiff::Timestamp::UNIX_EPOCH,
+        state: ExperimentState::Running,
+        plan: ExperimentPlan {
+            arms: (0..arms).map(arm).collect(),
+            probe: "timer".to_owned(),
+            parameters: Default::default(),
+            cpus: None,
+            policy: None,
+            priority: None,
+            loads: Vec::new(),
+            threshold_ns: None,
+            time_ns: Nanos::from_secs(1_200),
+            rounds: None,
+            block_ns: None,
+            wash_out_ns: Nanos::from_secs(2),
+            seed,
+            ends_early: true,
+            ranks_only: false,
+        },
+        pilot: None,
+        blocks: Vec::new(),
+        results: Vec::new(),
+        sentence: String::new(),
+        warnings: Vec::new(),
+        boots: None,
+        improvement: None,
+    }
+}
+
+pub(crate) fn block(round: u32, arm: u32, late: u64, first: u64) -> ExperimentBlock {
+    ExperimentBlock {
+        round,
+        arm,
+        recording: None,
+        measured_ns: Nanos::from_secs(10),
+        late,
+        halves: [first, late - first],
+        very_late: late / 2,
+        median_ns: Some(Nanos(5_000 + u64::from(arm) * 1_000)),
+        max_ns: None,
+        work: None,
+        milli_celsius: None,
+        khz: None,
+        flawed: false,
+        output: None,
+    }
+}
+
+pub(crate) fn poisson(mean: f64, random: &mut fastrand::Rng) -> u64 {
+    let (mut count, mut left) = (0, mean);
+    loop {
+        left += (1.0 - random.f64()).ln();
+        if left < 0.0 {
+            return count;
+        }
+        count += 1;
+    }
+}
+
+/// An experiment on a made-up machine that drifts, ended as a real one is; `rates`
+/// are those of the arms.
+fn simulated(rates: &[f64], rounds: u32, seed: u64) -> Experiment {
+    let mut random = fastrand::Rng::with_seed(seed ^ 0xabcd);
+    let mut experiment = experiment(rates.len(), seed);
+    let mut level = 0.0f64;
+    for round in 0..rounds {
+        for arm in round_order(seed, round, rates.len()) {
+            level = 0.9 * level + 0.8 * (random.f64() - 0.5);
+            let mean = rates[arm as usize] * level.exp();
+            let late = poisson(mean, &mut random);
+            let first = (0..late).filter(|_| random.bool()).count() as u64;
+            experiment.blocks.push(block(round, arm, late, first));
+        }
+        experiment.results = results(&experiment, false);
+        if early_end(&experiment, &experiment.results, rounds).is_some() {
+            break;
+        }
+    }
+    experiment.results = results(&experiment, true);
+    experiment
+}
+
+fn effects(rates: &[f64], rounds: u32, experiments: u64) -> Vec<Vec<Effect>> {
+    let run = |seed| simulated(rates, rounds, seed).results;
+    (0..experiments)
+        .map(|seed| run(seed).into_iter().map(|result| result.effect).collect())
+        .collect()
+}
+
+/// A difference of equal arms is claimed in at most 5%, by bet and signs together and
+/// whichever round ends it; 5% of 2,000 are 100, three standard deviations more 130.
+#[test]
+fn equal_arms_seldom_alarm() {
+    let differs = |effect: &Effect| matches!(effect, Effect::Fewer | Effect::More);
+    let all = effects(&[5.0, 5.0], 7, 2_000);
+    let alarms = all.iter().filter(|one| one.iter().any(differs)).count();
+    assert!(alarms <= 130, "{alarms} of 2,000");
+    let all = effects(&[5.0, 5.0, 5.0], 9, 200);
+    let alarms = all.iter().filter(|one| one.iter().any(differs)).count();
+    // 10, and three standard deviations more.
+    assert!(alarms <= 20, "{alarms} of 200");
+}
+
+#[test]
+fn a_rate_of_five_times_is_found() {
+    let all: Vec<Experiment> = (0..40)
+        .map(|seed| simulated(&[5.0, 25.0], 12, seed))
+        .collect();
+    let found = |one: &&Experiment| one.results[0].effect == Effect::More;
+    assert!(all.iter().filter(found).count() >= 36);
+    let one = all.iter().find(found).unwrap();
+    assert!(one.results[0].sentence.contains("more: "), "{one:?}");
+    assert_eq!(effects(&[25.0, 5.0], 12, 1), [[Effect::Fewer]]);
+}
+
+/// The bet may end it at any round: its share of the 5% is 1%.
+#[test]
+fn a_difference_that_is_shown_ends_early() {
+    let mut experiment = experiment(2, 1);
+    let mut ended = None;
+    for round in 0..13 {
+        for arm in 0..2 {
+            experiment
+                .blocks
+                .push(block(round, arm, 20 * u64::from(arm), 10 * u64::from(arm)));
+        }
+        let results = results(&experiment, false);
+        ended = early_end(&experiment, &results, 40).map(|why| (round, why));
+        assert_eq!(ended.is_some(), results[0].wealth >= 100.0, "{results:?}");
+    }
+    assert!(ended.unwrap().1.contains("is shown"));
+}
+
+#[test]
+fn before_the_end_the_bet_alone_judges() {
+    let mut stopped = experiment(2, 1);
+    for round in 0..8 {
+        stopped.blocks.push(block(round, 0, 10, 5));
+        stopped.blocks.push(block(round, 1, 2, 1));
+    }
+    assert_eq!(results(&stopped, true)[0].effect, Effect::Fewer);
+    assert_eq!(results(&stopped, false)[0].effect, Effect::NotProven);
+}
+
+#[test]
+fn equivalence_needs_many_events_and_the_end() {
+    let mut many = experiment(2, 1);
+    for round in 0..8 {
+        for arm in 0..2 {
+            let late = 300 + u64::from((round * 7 + arm * 5) % 11);
+            many.blocks.push(block(round, arm, late, late / 2));
+        }
+    }
+    many.results = results(&many, true);
+    assert_eq!(
+        many.results[0].effect,
+        Effect::Equivalent,
+        "{:?}",
+        many.results
+    );
+    let few = simulated(&[5.0, 5.0], 8, 1);
+    assert_eq!(few.results[0].effect, Effect::NotProven);
+    let open = results(&many, false);
+    assert_eq!(open[0].effect, Effect::NotProven);
+}
+
+#[test]
+fn what_cannot_be_shown_any_more_ends_early() {
+    let mut experiment = experiment(2, 1);
+    for round in 0..8 {
+        for arm in 0..2 {
+            // Equal, so few that nothing in sight can be shown by the end.
+            experiment
+                .blocks
+                .push(block(round, arm, 3 + u64::from(round + arm) % 2, 2));
+        }
+    }
+    let results = results(&experiment, false);
+    assert!(
+        early_end(&experiment, &results, 9)
+            .unwrap()
+            .contains("can be shown")
+    );
+    assert_eq!(early_end(&experiment, &results, 10_000), None);
+}
+
+#[test]
+fn carry_over_and_flawed_blocks_are_refused() {
+    let mut carried = experiment(2, 1);
+    let mut flawed = experiment(2, 1);
+    for round in 0..10 {
+        for arm in 0..2 {
+            let late = 5 + u64::from(arm) * 20;
+            carried.blocks.push(block(round, arm, late, late));
+            flawed.blocks.push(ExperimentBlock {
+                flawed: round == 3,
+                ..block(round, arm, late, late / 2)
+            });
+        }
+    }
+    for (experiment, why) in [(&carried, "carry-over"), (&flawed, "lost samples")] {
+        let result = &results(experiment, true)[0];
+        assert_eq!(result.effect, Effect::NotProven, "{why}");
+        assert!(result.sentence.contains(why), "{}", result.sentence);
+    }
+    // A guard that is worse in each pair.
+    let guard = &results(&flawed, true)[0].guards[0];
+    assert!(guard.worse && guard.name == "median", "{guard:?}");
+}
+
+#[test]
+fn a_hotter_or_slower_processor_is_worse_beyond_a_margin() {
+    let guards = |milli: i64, khz: u64| {
+        let mut one = experiment(2, 1);
+        for round in 0..8 {
+            for arm in 0..2 {
+                one.blocks.push(ExperimentBlock {
+                    milli_celsius: Some(50_000 + i64::from(arm) * milli),
+                    khz: Some(3_000_000 - u64::from(arm) * khz),
+                    ..block(round, arm, 5, 2)
+                });
+            }
+        }
+        let guards = results(&one, true)[0].guards.clone();
+        let worse = guards
+            .into_iter()
+            .filter(|guard| guard.worse && guard.name != "median");
+        worse.map(|guard| guard.name).collect::<Vec<_>>()
+    };
+    assert_eq!(guards(6_000, 300_000), ["temperature", "frequency"]);
+    assert!(guards(2_000, 30_000).is_empty());
+    assert!(guards(-9_000, 0).is_empty());
+}
+
+#[test]
+fn power_and_rounds_are_those_of_the_tables() {
+    assert_eq!(
+        (least_rounds(2), least_rounds(3), least_rounds(11)),
+        (6, 9, 9)
+    );
+    assert_eq!(least_rounds(25), 11);
+    // 77 events for a doubled rate: 3 and 6 in each pair.
+    assert_eq!(detects(3.0, 9, 1.0), Some(2.0));
+    assert_eq!(detects(3.0, 8, 1.0), Some(2.5));
+    assert_eq!(detects(0.1, 6, 1.0), None);
+}

@@ -1,0 +1,282 @@
+//! The search on made-up machines.
+
+use punctual_model::{ExperimentBlock, Guard, Nanos};
+
+use super::*;
+use crate::analysis::results;
+use crate::analysis::tests::{block, experiment, poisson};
+
+fn result(effect: Effect, high: Option<f64>) -> ArmResult {
+    ArmResult {
+        arm: 1,
+        effect,
+        pairs: 9,
+        late: [40, 10],
+        ratio: Some(0.25),
+        low: Some(0.1),
+        high,
+        p: 0.01,
+        wealth: 1.0,
+        guards: Vec::new(),
+        refused: Vec::new(),
+        sentence: String::new(),
+    }
+}
+
+fn tried(assignment: &str) -> TriedSetting {
+    TriedSetting {
+        assignment: assignment.to_owned(),
+        finding: String::new(),
+        ratio: Some(0.25),
+        low: Some(0.1),
+        high: Some(0.6),
+        kept: true,
+        why: String::new(),
+    }
+}
+
+/// A setting that halves the rate in the rows in which it is on, on a machine that
+/// counts some more in each later row.
+#[test]
+fn the_setting_that_helps_is_ranked_first() {
+    let mut screened = experiment(ROWS, 1);
+    for (row, on) in folded_plackett_burman().iter().enumerate() {
+        let rate = if on[6] { 20 } else { 40 } + row as u64 % 3;
+        screened.blocks.push(block(0, row as u32, rate, rate / 2));
+    }
+    let ranked = ranking(&screened);
+    assert_eq!(ranked[0].0, 6);
+    assert!((ranked[0].1.exp() - 0.5).abs() < 0.05, "{ranked:?}");
+    assert!(ranked[1].1.abs() < 0.1, "{ranked:?}");
+    // Rows without a late slot are ranked, too.
+    screened
+        .blocks
+        .iter_mut()
+        .for_each(|block: &mut ExperimentBlock| block.late = 0);
+    assert!(
+        ranking(&screened)
+            .iter()
+            .all(|(_, effect)| effect.abs() < 1e-9)
+    );
+}
+
+#[test]
+fn only_what_is_proven_and_harms_nothing_helps() {
+    assert!(helps(&result(Effect::Fewer, Some(0.6))).is_ok());
+    assert!(helps(&result(Effect::Fewer, None)).is_ok());
+    for (effect, high) in [
+        (Effect::Fewer, Some(1.1)),
+        (Effect::NotProven, Some(0.9)),
+        (Effect::More, Some(3.0)),
+        (Effect::Equivalent, Some(1.1)),
+    ] {
+        assert!(helps(&result(effect, high)).is_err(), "{effect:?}");
+    }
+    let mut slower = result(Effect::Fewer, Some(0.6));
+    slower.guards.push(Guard {
+        name: "median".to_owned(),
+        baseline: 1.0,
+        arm: 2.0,
+        p: 0.01,
+        worse: true,
+    });
+    assert_eq!(helps(&slower), Err("median is worse".to_owned()));
+}
+
+struct Silent;
+
+impl punctual_session::Watcher for Silent {
+    fn begin(&mut self, _: &punctual_model::Recording) {}
+    fn progress(&mut self, _: &punctual_session::Snapshot) {}
+    fn end(&mut self) {}
+}
+
+/// A stage that came to its end is taken from the store: here it alarms, which ends
+/// the search before anything is measured.
+#[test]
+fn a_stage_that_was_measured_is_not_measured_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(&folder.path().join("store.db")).unwrap();
+    let mut plan = experiment(0, 3).plan;
+    plan.time_ns = Nanos::from_secs(7_200);
+    let mut improvement = intended(vec![tried("governor=performance")], Vec::new());
+    improvement.stages = stages(&plan, 1).unwrap();
+    let rounds = improvement.stages[0].rounds;
+    let mut first = experiment(0, 3);
+    first.plan = ExperimentPlan {
+        arms: vec![unchanged("current"), unchanged("current again")],
+        rounds: Some(rounds),
+        ends_early: false,
+        ..plan.clone()
+    };
+    first.state = ExperimentState::Finished;
+    let mut alarm = result(Effect::Fewer, Some(0.6));
+    alarm.sentence = "seemed better".to_owned();
+    first.results = vec![alarm];
+    improvement.stages[0].experiment = Some(first.id);
+    first.improvement = Some(Box::new(ImprovementState {
+        plan: plan.clone(),
+        improvement,
+        ended: false,
+    }));
+    store.put_experiment(&first).unwrap();
+
+    let state = unfinished(&store, "last").unwrap();
+    let mut improvement = state.improvement;
+    let host = punctual_host::Host::new(folder.path());
+    let mut bench = Bench {
+        host: &host,
+        store: Some(&store),
+        journal: None,
+        partner: None,
+        place: &|load| load,
+        view: &mut Silent,
+        stop: &Default::default(),
+        say: &mut |said| panic!("measured: {said:?}"),
+    };
+    improve(&mut improvement, &state.plan, &mut bench).unwrap();
+    assert!(
+        improvement
+            .sentence
+            .contains("equal conditions seemed to differ (seemed better)"),
+        "{}",
+        improvement.sentence
+    );
+    assert_eq!(store.experiments().unwrap().len(), 1);
+    // It has come to its end, which the store knows.
+    let error = unfinished(&store, "last").unwrap_err().to_string();
+    assert!(error.contains("no unfinished search"), "{error}");
+}
+
+/// A machine on which `helpful` quarters the rate and every other setting does nothing.
+fn simulated(experiment: &mut Experiment, helpful: &str) {
+    let random = &mut fastrand::Rng::with_seed(experiment.plan.seed);
+    let rounds = experiment.plan.rounds.unwrap_or(10);
+    experiment.pilot.get_or_insert_with(|| Pilot {
+        recording: None,
+        measured_ns: Nanos::from_secs(30),
+        late: 30,
+        threshold_ns: Nanos(50_000),
+        block_ns: Nanos::from_secs(10),
+        rounds,
+        dispersion: 1.0,
+        detects: Some(2.0),
+    });
+    for round in 0..rounds {
+        for arm in 0..experiment.plan.arms.len() as u32 {
+            let on = match &experiment.plan.arms[arm as usize].action {
+                ArmAction::Settings { assignments } => assignments.contains(&helpful.into()),
+                _ => false,
+            };
+            let late = poisson(if on { 3.0 } else { 12.0 }, random);
+            let first = (0..late).filter(|_| random.bool()).count() as u64;
+            experiment.blocks.push(ExperimentBlock {
+                median_ns: Some(Nanos(5_000)),
+                very_late: 0,
+                ..block(round, arm, late, first)
+            });
+        }
+    }
+    experiment.results = results(experiment, true);
+    experiment.state = ExperimentState::Finished;
+}
+
+/// One setting helps and the others do nothing: with three others all are confirmed,
+/// with ten they are screened first. The A/A stage alarms in 4%, and then none is kept.
+#[test]
+fn the_planted_setting_is_kept_and_the_others_are_undone() {
+    // As short as it may be.
+    for (number, seconds) in [(4, 1_600), (11, 2_200)] {
+        let (mut found, mut others) = (0, 0);
+        for seed in 0..40 {
+            let settings = (0..number).map(|nth| TriedSetting {
+                kept: false,
+                ..tried(&format!("knob{nth}=on"))
+            });
+            let mut improvement = intended(settings.collect(), Vec::new());
+            let mut plan = experiment(0, 1_000 + 10 * seed).plan;
+            plan.time_ns = Nanos::from_secs(seconds);
+            improvement.stages = stages(&plan, number).unwrap();
+            let host = punctual_host::Host::new("/nowhere");
+            let mut bench = Bench {
+                host: &host,
+                store: None,
+                journal: None,
+                partner: None,
+                place: &|load| load,
+                view: &mut Silent,
+                stop: &Default::default(),
+                say: &mut |_| {},
+            };
+            improve_by(&mut improvement, &plan, &mut bench, &mut |one, _| {
+                simulated(one, "knob2=on");
+                Ok(())
+            })
+            .unwrap();
+            let kept = improvement.tried.iter().filter(|one| one.kept);
+            let kept: Vec<&str> = kept.map(|one| one.assignment.as_str()).collect();
+            found += u32::from(kept.contains(&"knob2=on"));
+            others += u32::from(kept.iter().any(|one| *one != "knob2=on"));
+            let profile = profile(&improvement, "2026-11-03").unwrap_or_default();
+            assert_eq!(
+                profile.contains("\"knob2\" = \"on\""),
+                kept.contains(&"knob2=on")
+            );
+        }
+        // 40, less the alarms of A/A: 1.6, and three standard deviations.
+        assert!(found >= 34, "{found} of 40 with {number} settings");
+        assert!(others <= 4, "{others} of 40 with {number} settings");
+    }
+}
+
+#[test]
+fn passengers_go_but_one_stays() {
+    use Effect::{Equivalent, Fewer, More, NotProven};
+    assert_eq!(passengers(&[More, Equivalent, NotProven]), [1]);
+    assert_eq!(passengers(&[Equivalent, Fewer]), [1]);
+    assert!(passengers(&[NotProven, More]).is_empty());
+}
+
+#[test]
+fn stages_fit_the_time_or_say_what_is_needed() {
+    let mut plan = experiment(0, 1).plan;
+    plan.time_ns = Nanos::from_secs(7_200);
+    let names = |settings| {
+        let all = stages(&plan, settings).unwrap();
+        let time: u32 = all.iter().map(|stage| stage.arms * stage.rounds).sum();
+        // 12.5 s a block.
+        assert!(time <= 7_200 * 2 / 25, "{all:?}");
+        all.into_iter().map(|stage| stage.name).collect::<Vec<_>>()
+    };
+    assert_eq!(names(1), ["A/A", "confirmation"]);
+    assert_eq!(names(4), ["A/A", "confirmation", "group", "leave one out"]);
+    assert_eq!(names(11), NAMES);
+    plan.time_ns = Nanos::from_secs(60);
+    let error = stages(&plan, 3).unwrap_err().to_string();
+    assert!(
+        error.contains("too short to try 3 settings: give "),
+        "{error}"
+    );
+}
+
+#[test]
+fn what_is_kept_is_a_profile_of_tune() {
+    let mut improvement = intended(
+        vec![tried("governor=performance"), tried("irq-x=1")],
+        Vec::new(),
+    );
+    improvement.tried.push(tried("watchdog@soft=off"));
+    improvement.tried[1].kept = false;
+    let text = profile(&improvement, "2026-11-03").unwrap();
+    let read = punctual_tune::Profile::parse("improve.toml", &text).unwrap();
+    assert_eq!(read.len(), 2);
+    assert!(
+        text.contains("rate of late slots ×0.25 (95%: ×0.10 to ×0.60), 2026-11-03"),
+        "{text}"
+    );
+    improvement
+        .tried
+        .iter_mut()
+        .for_each(|one| one.kept = false);
+    assert_eq!(profile(&improvement, "2026-11-03"), None);
+}

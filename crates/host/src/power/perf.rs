@@ -1,0 +1,153 @@
+//! Counters of the hardware that the kernel offers by perf_event_open(2) alone: the PMUs
+//! `msr`, `power`, `cstate_core` and `cstate_pkg` (kernel: arch/x86/events).
+
+use std::collections::BTreeMap;
+use std::io;
+
+use perf_event::events::Dynamic;
+use perf_event::{Builder, Counter};
+use punctual_model::{CpuSet, EnergyUse, Power, ResidencyUse};
+
+use crate::root::Root;
+
+const DEVICES: &str = "/sys/bus/event_source/devices";
+
+/// Counters that were opened at the start of a run.
+#[derive(Default)]
+pub(super) struct Perf {
+    smis: Vec<(u32, Counter)>,
+    energy: Vec<Joules>,
+    residency: Vec<(String, u32, Counter)>,
+    unknown: Vec<String>,
+    counted: Option<BTreeMap<u32, u64>>,
+}
+
+/// A counter of energy.
+struct Joules {
+    domain: String,
+    /// Joules of one step.
+    scale: f64,
+    counter: Counter,
+}
+
+impl Perf {
+    /// Opens what there is; `energy`: also the counters of energy.
+    pub(super) fn open(root: &Root, cpus: &CpuSet, energy: bool) -> Self {
+        let mut perf = Self::default();
+        let events = |pmu: &str| {
+            root.names(&format!("{DEVICES}/{pmu}/events"))
+                .unwrap_or_default()
+        };
+        if events("msr").iter().any(|event| event == "smi") {
+            for cpu in cpus.iter() {
+                if let Some(counter) = perf.counter("msr", "smi", cpu) {
+                    perf.smis.push((cpu, counter));
+                }
+            }
+        }
+        let names = events("power");
+        let plain = names.iter().filter(|name| !name.contains('.'));
+        for event in plain.filter(|_| energy) {
+            let text = root.text(&format!("{DEVICES}/power/events/{event}.scale"));
+            let scale = text.ok().and_then(|text| text.trim().parse::<f64>().ok());
+            for cpu in masked(root, "power").iter() {
+                if let (Some(scale), Some(counter)) = (scale, perf.counter("power", event, cpu)) {
+                    perf.energy.push(Joules {
+                        domain: format!("power/{event} (CPU {cpu})"),
+                        scale,
+                        counter,
+                    });
+                }
+            }
+        }
+        for pmu in ["cstate_core", "cstate_pkg"] {
+            for event in events(pmu) {
+                for cpu in masked(root, pmu).iter() {
+                    if let Some(counter) = perf.counter(pmu, &event, cpu) {
+                        perf.residency
+                            .push((format!("{pmu}/{event}"), cpu, counter));
+                    }
+                }
+            }
+        }
+        perf
+    }
+
+    fn counter(&mut self, pmu: &str, event: &str, cpu: u32) -> Option<Counter> {
+        match open(pmu, event, cpu) {
+            Ok(counter) => Some(counter),
+            Err(error) => {
+                let line = format!("{pmu}/{event}: perf_event_open: {error}");
+                if !self.unknown.contains(&line) {
+                    self.unknown.push(line);
+                }
+                None
+            }
+        }
+    }
+
+    /// Reads all of them.
+    pub(super) fn finish(&mut self, power: &mut Power) {
+        let mut smis = BTreeMap::new();
+        for (cpu, counter) in &mut self.smis {
+            if let Ok(count) = counter.read() {
+                smis.insert(*cpu, count);
+            }
+        }
+        self.counted = (!smis.is_empty()).then_some(smis);
+        for joules in &mut self.energy {
+            match joules.counter.read() {
+                // An emulated machine has such counters, and they stand still.
+                Ok(0) => power
+                    .unknown
+                    .push(format!("{}: it does not count", joules.domain)),
+                Ok(steps) => power.energy.push(EnergyUse {
+                    domain: joules.domain.clone(),
+                    micro_joules: (steps as f64 * joules.scale * 1e6) as u64,
+                }),
+                Err(error) => power.unknown.push(format!("{}: {error}", joules.domain)),
+            }
+        }
+        for (event, cpu, counter) in &mut self.residency {
+            match counter.read() {
+                Ok(ticks) => power.residency.push(ResidencyUse {
+                    event: event.clone(),
+                    cpu: *cpu,
+                    ticks,
+                }),
+                Err(error) => power.unknown.push(format!("{event}: {error}")),
+            }
+        }
+        power.unknown.append(&mut self.unknown);
+    }
+
+    /// System management interrupts by CPU, once it was finished.
+    pub(super) fn smis(&self) -> Option<&BTreeMap<u32, u64>> {
+        self.counted.as_ref()
+    }
+}
+
+/// The CPUs on which a PMU is to be read, one for each package or core.
+fn masked(root: &Root, pmu: &str) -> CpuSet {
+    let mask = root.text(&format!("{DEVICES}/{pmu}/cpumask"));
+    mask.ok()
+        .and_then(|text| text.trim().parse().ok())
+        .unwrap_or_default()
+}
+
+fn open(pmu: &str, event: &str, cpu: u32) -> io::Result<Counter> {
+    let built = Dynamic::builder(pmu)?
+        .event(event)
+        .map_err(io::Error::other)?
+        .build()
+        .map_err(io::Error::other)?;
+    // These PMUs refuse to leave anything out.
+    let mut builder = Builder::new(built);
+    builder
+        .any_pid()
+        .one_cpu(cpu as usize)
+        .include_kernel()
+        .include_hv()
+        .enabled(true);
+    builder.build()
+}

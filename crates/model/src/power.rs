@@ -1,0 +1,85 @@
+//! What the machine did about power while the measurement ran.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::Nanos;
+
+/// Idle states, frequencies, temperatures and energy: differences between start and end of
+/// the run, or both values.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Power {
+    /// Each idle state of each CPU.
+    pub idle: Vec<IdleUse>,
+    /// Each CPU whose frequency can be read.
+    pub frequency: Vec<FrequencyUse>,
+    /// Each sensor.
+    pub temperature: Vec<TemperatureUse>,
+    /// Each domain that counts energy.
+    pub energy: Vec<EnergyUse>,
+    /// Residency counters of the hardware (cstate PMUs of perf).
+    pub residency: Vec<ResidencyUse>,
+    /// What could not be read, and why.
+    pub unknown: Vec<String>,
+}
+
+/// How a CPU used an idle state (`/sys/devices/system/cpu/cpu*/cpuidle/state*`).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct IdleUse {
+    /// The CPU.
+    pub cpu: u32,
+    /// The number of the state, the deepest last.
+    pub state: u32,
+    /// Its name: `C6`.
+    pub name: String,
+    /// How often it was entered.
+    pub entered: u64,
+    /// How long the CPU was in it.
+    pub time_ns: Nanos,
+    /// How often it was entered although a shallower one was right; null: not counted.
+    pub above: Option<u64>,
+    /// How often it was entered although a deeper one was right; null: not counted.
+    pub below: Option<u64>,
+}
+
+/// The frequency of a CPU (`scaling_cur_freq`).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FrequencyUse {
+    /// The CPU.
+    pub cpu: u32,
+    /// At the start, in kHz.
+    pub start_khz: u64,
+    /// At the end, in kHz.
+    pub end_khz: u64,
+}
+
+/// The temperature at a sensor (thermal zones, hwmon), in 0.001 degrees Celsius.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TemperatureUse {
+    /// The sensor.
+    pub sensor: String,
+    /// At the start.
+    pub start_milli_celsius: i64,
+    /// At the end.
+    pub end_milli_celsius: i64,
+}
+
+/// The energy that a domain used (powercap, hwmon, power PMU of perf).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct EnergyUse {
+    /// The domain: `package-0`, `power/energy-pkg`.
+    pub domain: String,
+    /// In microjoules.
+    pub micro_joules: u64,
+}
+
+/// How long the hardware was in an idle state, as it counts itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ResidencyUse {
+    /// `cstate_core/c6-residency`.
+    pub event: String,
+    /// The CPU that it was read on.
+    pub cpu: u32,
+    /// In ticks of the time stamp counter.
+    pub ticks: u64,
+}

@@ -1,0 +1,182 @@
+//! `serve-guard`: puts settings back when the program that changed them hangs, is stopped
+//! or is killed; for internal use.
+
+use std::cell::RefCell;
+use std::io::Write;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail};
+use clap::Parser;
+use punctual_model::{Nanos, Recording, Sample};
+use punctual_session::{Snapshot, Watcher};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, getppid, pidfd_open, pidfd_send_signal, setsid};
+
+use super::{Run, Verb};
+use crate::context::Context;
+use crate::exit::Exit;
+use crate::output::note;
+
+pub(super) const VERB: Verb = Verb::of::<ServeGuard>(NAME);
+
+const NAME: &str = "serve-guard";
+
+/// How often the program says that it lives.
+const BEAT: Duration = Duration::from_secs(1);
+
+/// A program that changes settings and does nothing for so long hangs, or is stopped.
+pub(super) const SILENCE: Nanos = Nanos::from_secs(60);
+
+/// The same in milliseconds, for tests.
+const OTHER_SILENCE: &str = "PUNCTUAL_GUARD_MS";
+
+/// How long a program that was ended may take to be gone.
+const PATIENCE: Timespec = Timespec {
+    tv_sec: 5,
+    tv_nsec: 0,
+};
+
+/// Put settings back when the program hangs; started by experiment and improve
+#[derive(Parser)]
+#[command(name = NAME, hide = true)]
+struct ServeGuard {
+    /// The program that is watched: the parent of this one.
+    #[arg(value_name = "pid")]
+    pid: i32,
+    /// So long it may say nothing.
+    #[arg(value_name = "ms")]
+    silence_ms: u32,
+}
+
+impl Run for ServeGuard {
+    fn run(self, context: &Context) -> Result<Exit> {
+        // Neither Ctrl-C nor the end of the terminal is for this one.
+        let _ = setsid();
+        let parent = Pid::from_raw(self.pid).filter(|pid| getppid() == Some(*pid));
+        let parent = parent.context("the program that is watched has ended")?;
+        let parent = pidfd_open(parent, PidfdFlags::empty())?;
+        let silence = Timespec {
+            tv_sec: i64::from(self.silence_ms / 1_000),
+            tv_nsec: i64::from(self.silence_ms % 1_000) * 1_000_000,
+        };
+        let mut buffer = [0u8; 64];
+        loop {
+            let stdin = std::io::stdin();
+            let mut wanted = [PollFd::new(&stdin, PollFlags::IN)];
+            match poll(&mut wanted, Some(&silence)) {
+                Ok(0) => {
+                    note("the program has said nothing for too long: ended, settings restored");
+                    let _ = pidfd_send_signal(&parent, Signal::KILL);
+                    let _ = poll(&mut [PollFd::new(&parent, PollFlags::IN)], Some(&PATIENCE));
+                    break;
+                }
+                Ok(_) => match rustix::io::read(&stdin, &mut buffer) {
+                    Ok(1..) | Err(rustix::io::Errno::INTR) => {}
+                    // It has ended, or was killed.
+                    Ok(_) | Err(_) => break,
+                },
+                Err(rustix::io::Errno::INTR) => {}
+                Err(error) => bail!("poll: {error}"),
+            }
+        }
+        context.recover_settings();
+        Ok(Exit::Done)
+    }
+}
+
+/// A process that undoes settings where this one does not [`beat`](Self::beat) any more.
+pub(super) struct Guard {
+    child: Child,
+    pipe: Option<ChildStdin>,
+    beaten: Instant,
+}
+
+impl Guard {
+    /// Starts it; `silence`: so long this program may do nothing.
+    ///
+    /// # Errors
+    /// What starting a program can fail with.
+    pub(super) fn start(silence: Nanos) -> Result<RefCell<Self>> {
+        let silence = u32::try_from(silence.0 / 1_000_000).unwrap_or(u32::MAX);
+        let other = std::env::var(OTHER_SILENCE).ok();
+        let silence = other.and_then(|text| text.parse().ok()).unwrap_or(silence);
+        let program = std::env::current_exe().context("the path of this program")?;
+        let mut child = Command::new(program)
+            .args([NAME, &std::process::id().to_string(), &silence.to_string()])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .process_group(0)
+            .spawn()
+            .context("the process that puts settings back")?;
+        Ok(RefCell::new(Self {
+            pipe: child.stdin.take(),
+            child,
+            beaten: Instant::now(),
+        }))
+    }
+
+    /// Says that this program lives.
+    pub(super) fn beat(&mut self) {
+        if self.beaten.elapsed() >= BEAT
+            && let Some(pipe) = &mut self.pipe
+        {
+            self.beaten = Instant::now();
+            if pipe.write_all(b".").is_err() {
+                self.pipe = None;
+                note("the process that puts settings back where this one hangs has ended");
+            }
+        }
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        // It ends when the pipe does.
+        self.pipe = None;
+        let _ = self.child.wait();
+    }
+}
+
+/// A watcher that beats at each progress.
+pub(super) struct Guarded<'a> {
+    pub(super) inner: Box<dyn Watcher>,
+    pub(super) guard: Option<&'a RefCell<Guard>>,
+}
+
+impl Guarded<'_> {
+    fn beat(&self) {
+        if let Some(guard) = self.guard {
+            guard.borrow_mut().beat();
+        }
+    }
+}
+
+impl Watcher for Guarded<'_> {
+    fn begin(&mut self, recording: &Recording) {
+        self.beat();
+        self.inner.begin(recording);
+    }
+
+    fn progress(&mut self, snapshot: &Snapshot) {
+        self.beat();
+        self.inner.progress(snapshot);
+    }
+
+    fn end(&mut self) {
+        self.inner.end();
+    }
+
+    fn every(&self) -> Duration {
+        self.inner.every()
+    }
+
+    fn wants_samples(&self) -> bool {
+        self.inner.wants_samples()
+    }
+
+    fn samples(&mut self, thread: u32, samples: &[Sample]) {
+        self.inner.samples(thread, samples);
+    }
+}

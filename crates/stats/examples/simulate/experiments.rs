@@ -1,0 +1,146 @@
+//! Experiments on made-up machines: false alarms, coverage and power of each method.
+
+use punctual_stats::pairs::{PairCounts, WEALTH_DECIDES, binomial_p, ratio, sign_flip, wealth};
+
+use crate::machines::{Kind, exponential, normal, random};
+
+/// Pairs of blocks of an experiment.
+const PAIRS: usize = 12;
+
+/// Events of a block of the baseline in the mean.
+const EVENTS: f64 = 5.0;
+
+const KINDS: [(&str, Kind); 5] = [
+    ("independent", Kind::Independent),
+    ("bursts", Kind::Bursts),
+    ("drift", Kind::Drift(0.8)),
+    ("wandering scale", Kind::Scale),
+    ("rare mixture", Kind::Rare),
+];
+
+/// The mean rate of each block of an experiment, 1 in the mean of many experiments.
+fn levels(kind: Kind, random: &mut fastrand::Rng) -> Vec<f64> {
+    let blocks = 2 * PAIRS;
+    let wander = |deviation: f64, memory: f64, random: &mut fastrand::Rng| {
+        let keeps = (-1.0 / memory).exp();
+        let mut now = normal(random);
+        let mut step = || {
+            now = keeps * now + (1.0 - keeps * keeps).sqrt() * normal(random);
+            (deviation * now - deviation * deviation / 2.0).exp()
+        };
+        (0..blocks).map(|_| step()).collect()
+    };
+    match kind {
+        Kind::Drift(by) => wander(by, blocks as f64 / 2.0, random),
+        Kind::Scale => wander(0.5, blocks as f64 / 10.0, random),
+        Kind::Independent | Kind::Bursts | Kind::Rare => vec![1.0; blocks],
+    }
+}
+
+/// The events of a block.
+fn count(kind: Kind, mean: f64, random: &mut fastrand::Rng) -> u64 {
+    match kind {
+        // Bursts of four in the mean.
+        Kind::Bursts => (0..poisson(mean / 4.0, random))
+            .map(|_| 1 + (3.5 * exponential(random)) as u64)
+            .sum(),
+        // One block of ten has most of the events.
+        Kind::Rare if random.f64() < 0.1 => poisson(mean * 5.5, random),
+        Kind::Rare => poisson(mean * 0.5, random),
+        Kind::Independent | Kind::Drift(_) | Kind::Scale => poisson(mean, random),
+    }
+}
+
+fn poisson(mean: f64, random: &mut fastrand::Rng) -> u64 {
+    let (mut count, mut left) = (0, mean - exponential(random));
+    while left > 0.0 {
+        count += 1;
+        left -= exponential(random);
+    }
+    count
+}
+
+/// What each method says of one experiment.
+#[derive(Default)]
+struct Said {
+    consecutive: u64,
+    interleaved: u64,
+    signs: u64,
+    bet: u64,
+    intervals: u64,
+    covered: u64,
+}
+
+/// Experiments on machines of one kind; `times`: the true ratio of rates.
+fn experiments(kind: Kind, times: f64, machines: u64) -> Said {
+    let mut said = Said::default();
+    for seed in 0..machines {
+        let random = &mut random(seed);
+        let levels = levels(kind, random);
+        // First all blocks of one state, then all of the other.
+        let mut sums = [0, 0];
+        for (place, level) in levels.iter().enumerate() {
+            let second = usize::from(place >= PAIRS);
+            let rate = if second == 1 { times } else { 1.0 };
+            sums[second] += count(kind, EVENTS * rate * level, random);
+        }
+        said.consecutive += u64::from(differs(sums[1], sums[0]));
+        // The same machine, in pairs of random order.
+        let pair = |levels: &[f64]| -> PairCounts {
+            let first = random.bool();
+            let [a, b] = if first { [0, 1] } else { [1, 0] };
+            let baseline = count(kind, EVENTS * levels[a], random);
+            (baseline, count(kind, EVENTS * times * levels[b], random))
+        };
+        let pairs: Vec<PairCounts> = levels.chunks(2).map(pair).collect();
+        let sum = |of: fn(&PairCounts) -> u64| pairs.iter().map(of).sum::<u64>();
+        said.interleaved += u64::from(differs(sum(|pair| pair.1), sum(|pair| pair.0)));
+        said.signs += u64::from(sign_flip(&pairs, seed) < 0.05);
+        let decided = (1..=PAIRS).any(|end| wealth(&pairs[..end]) >= WEALTH_DECIDES);
+        said.bet += u64::from(decided);
+        if let Some(ratio) = ratio(&pairs, 0.95) {
+            said.intervals += 1;
+            said.covered += u64::from(ratio.low <= times && times <= ratio.high);
+        }
+    }
+    said
+}
+
+/// The test that takes events for independent.
+fn differs(b: u64, a: u64) -> bool {
+    binomial_p(b, a + b, 0.5) < 0.05
+}
+
+/// Prints the table of `machines` experiments behind each figure.
+pub(crate) fn print(machines: u64) {
+    println!("## experiment: false alarms, coverage and power\n");
+    println!(
+        "{machines} experiments of {PAIRS} pairs of blocks for each figure, {EVENTS} events in a \
+         block of the\nbaseline. Equal states that are said to differ at 5%: one state after the \
+         other with a\nPoisson test, in random pairs with a Poisson test, by the sign-flip test, \
+         by the bet at any\npair. Then how often the 95% interval holds the true ratio (1 and 2), \
+         and how often a doubled\nrate is found by the sign-flip test and by the bet.\n"
+    );
+    println!(
+        "| machine | consecutive | pairs, Poisson | sign flip | bet | covers ×1 | covers ×2 | \
+         finds ×2 | by the bet |"
+    );
+    println!("|---|---|---|---|---|---|---|---|---|");
+    for (name, kind) in KINDS {
+        let equal = experiments(kind, 1.0, machines);
+        let doubled = experiments(kind, 2.0, machines);
+        let share =
+            |count: u64, all: u64| format!("{:.1}%", 100.0 * count as f64 / all.max(1) as f64);
+        println!(
+            "| {name} | {} | {} | {} | {} | {} | {} | {} | {} |",
+            share(equal.consecutive, machines),
+            share(equal.interleaved, machines),
+            share(equal.signs, machines),
+            share(equal.bet, machines),
+            share(equal.covered, equal.intervals),
+            share(doubled.covered, doubled.intervals),
+            share(doubled.signs, machines),
+            share(doubled.bet, machines),
+        );
+    }
+}

@@ -1,0 +1,78 @@
+//! Whether a sequence of counts comes from one state: what a tail is fitted to must not
+//! depend on its past, nor change.
+
+use statrs::distribution::{ChiSquared, ContinuousCDF};
+
+/// The critical value of KPSS for a level, at 5% (Kwiatkowski, Phillips, Schmidt and Shin,
+/// Journal of Econometrics 54, 1992, table 1).
+const KPSS: f64 = 0.463;
+
+/// How probable correlations as large as those of the first `lags` are in independent
+/// counts (Ljung and Box, Biometrika 65, 1978); 1 for equal counts.
+pub(super) fn ljung_box(counts: &[f64], lags: usize) -> f64 {
+    let number = counts.len() as f64;
+    let mean = counts.iter().sum::<f64>() / number.max(1.0);
+    let apart: Vec<f64> = counts.iter().map(|count| count - mean).collect();
+    let square: f64 = apart.iter().map(|one| one * one).sum();
+    let lags = lags.min(counts.len().saturating_sub(1));
+    if square == 0.0 || lags == 0 {
+        return 1.0;
+    }
+    let each = (1..=lags).map(|lag| {
+        let both = apart.iter().zip(&apart[lag..]);
+        let correlation = both.map(|(a, b)| a * b).sum::<f64>() / square;
+        correlation * correlation / (number - lag as f64)
+    });
+    let statistic = number * (number + 2.0) * each.sum::<f64>();
+    ChiSquared::new(lags as f64).map_or(1.0, |law| law.sf(statistic))
+}
+
+/// Whether counts keep their level, by the test of Kwiatkowski and others at 5%.
+pub(super) fn keeps_level(counts: &[f64]) -> bool {
+    kpss(counts) < KPSS
+}
+
+/// The statistic, with the weights of Bartlett over 4 (n/100)^(1/4) lags.
+fn kpss(counts: &[f64]) -> f64 {
+    let number = counts.len() as f64;
+    let mean = counts.iter().sum::<f64>() / number.max(1.0);
+    let apart: Vec<f64> = counts.iter().map(|count| count - mean).collect();
+    let lags = (4.0 * (number / 100.0).powf(0.25)) as usize;
+    let square: f64 = apart.iter().map(|one| one * one).sum();
+    let weighted = (1..=lags.min(apart.len().saturating_sub(1))).map(|lag| {
+        let weight = 1.0 - lag as f64 / (lags as f64 + 1.0);
+        let both = apart.iter().zip(&apart[lag..]);
+        2.0 * weight * both.map(|(a, b)| a * b).sum::<f64>()
+    });
+    let variance = (square + weighted.sum::<f64>()) / number;
+    if variance <= 0.0 {
+        return 0.0;
+    }
+    let (mut sum, mut squares) = (0.0, 0.0);
+    for one in apart {
+        sum += one;
+        squares += sum * sum;
+    }
+    squares / (number * number * variance)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn levels_and_correlations_are_seen() {
+        let mut random = fastrand::Rng::with_seed(3);
+        let flat: Vec<f64> = (0..200).map(|_| random.f64()).collect();
+        assert!(keeps_level(&flat) && ljung_box(&flat, 10) > 0.05);
+        let drifting: Vec<f64> = (0..200)
+            .map(|n| f64::from(n) / 50.0 + random.f64())
+            .collect();
+        assert!(!keeps_level(&drifting) && ljung_box(&drifting, 10) < 0.001);
+        // 1, 2, 3, 4: autocorrelation 0.25 at lag 1, Q = 4 * 6 * 0.0625 / 3 = 0.5.
+        let p = ljung_box(&[1.0, 2.0, 3.0, 4.0], 1);
+        assert!((p - 0.4795).abs() < 0.001, "{p}");
+        assert_eq!(ljung_box(&[2.0; 9], 3), 1.0);
+        assert!(keeps_level(&[2.0; 9]));
+    }
+}

@@ -1,0 +1,242 @@
+//! What the tail of a measurement would reach in a longer one, "if the tail goes on as
+//! seen". A remark: what did not occur cannot be seen, so that no verdict rests on it.
+
+mod gates;
+mod gpd;
+
+use std::collections::BTreeMap;
+
+use punctual_model::{Histogram, Nanos, Recording, TailRemark, ThreadRecord};
+
+pub use gpd::{Gpd, fit};
+
+/// The tail begins above this quantile; the fit must be the same above the others.
+const BEGINS: f64 = 0.995;
+const OTHERS: [f64; 2] = [0.99, 0.9975];
+
+/// How many times longer than the measurement is looked ahead.
+const AHEAD: u64 = 10;
+
+/// Fewer samples above the threshold are not fitted; of more, a part is.
+const LEAST: u64 = 100;
+const MOST: usize = 1_000;
+
+/// Fewer intervals cannot show a change.
+const ROWS: usize = 20;
+
+/// Tails that are drawn anew for the interval and the test of the fit.
+const DRAWS: u64 = 200;
+
+/// Below this chance a gate is shut.
+const CHANCE: f64 = 0.05;
+
+/// The remark on the threads that are chosen; else why there is none.
+///
+/// # Errors
+/// The reason, in a few words.
+pub fn remark(
+    recording: &Recording,
+    chosen: impl Fn(&ThreadRecord) -> bool,
+) -> Result<TailRemark, String> {
+    let threads: Vec<usize> = (recording.threads.iter().enumerate())
+        .filter(|(_, thread)| chosen(thread))
+        .map(|(place, _)| place)
+        .collect();
+    let mut all = Histogram::new();
+    for place in &threads {
+        let thread = &recording.threads[*place];
+        if thread.accounting.missed > 0 {
+            return Err("periods were missed".to_owned());
+        }
+        all.merge(&thread.histogram);
+    }
+    if all.overflow() > 0 {
+        return Err("samples are beyond the range".to_owned());
+    }
+    let begins = all.quantile(BEGINS).ok_or("there are no samples")?;
+    let excesses = above(&all, begins);
+    let found = fitted(&excesses)?;
+    for quantile in OTHERS {
+        let other = above(&all, all.quantile(quantile).unwrap_or(begins));
+        let other = fitted(&other).map_err(|_| "the tail is too short".to_owned())?;
+        // The standard error of the shape is (1 + shape) / sqrt(number).
+        let error = 2.0 * (1.0 + found.shape.abs()) / (excesses.len() as f64 / 2.0).sqrt();
+        if (other.shape - found.shape).abs() > error {
+            return Err("the fit changes with the threshold".to_owned());
+        }
+    }
+    steady(recording, &threads, begins)?;
+    let number = tail_count(&all, begins);
+    drawn(begins, &excesses, found, number).map(|[level, low, high]| TailRemark {
+        threshold_ns: begins,
+        above: number,
+        shape: found.shape,
+        times: AHEAD,
+        level_ns: level,
+        low_ns: low,
+        high_ns: high,
+    })
+}
+
+fn fitted(excesses: &[f64]) -> Result<Gpd, String> {
+    if (excesses.len() as u64) < LEAST {
+        return Err(format!("fewer than {LEAST} samples are in the tail"));
+    }
+    fit(excesses).ok_or_else(|| "the tail cannot be fitted".to_owned())
+}
+
+fn tail_count(all: &Histogram, begins: Nanos) -> u64 {
+    let buckets = all.buckets();
+    let above = buckets.iter().filter(|(lower, _, _)| *lower > begins.0);
+    above.map(|(_, _, count)| count).sum()
+}
+
+/// The excesses over a threshold in rising order, spread over their buckets; at most
+/// [`MOST`], evenly chosen.
+fn above(all: &Histogram, begins: Nanos) -> Vec<f64> {
+    let buckets = all.buckets();
+    let mut values = Vec::new();
+    for (lower, width, count) in buckets.iter().filter(|(lower, _, _)| *lower > begins.0) {
+        let width = width as f64;
+        let each = (0..count).map(|nth| (nth as f64 + 0.5) / count as f64);
+        values.extend(each.map(|share| (lower - begins.0) as f64 + width * share));
+    }
+    let step = values.len().div_ceil(MOST).max(1);
+    values.into_iter().skip(step / 2).step_by(step).collect()
+}
+
+/// Whether the tail comes as one: no correlation, no change over the intervals.
+fn steady(recording: &Recording, threads: &[usize], begins: Nanos) -> Result<(), String> {
+    let mut counts: BTreeMap<Nanos, f64> = BTreeMap::new();
+    for row in &recording.series.rows {
+        if threads.contains(&(row.thread as usize)) {
+            let late = row
+                .histogram
+                .iter()
+                .filter(|(lower, _, _)| *lower > begins.0);
+            let late: u64 = late.map(|(_, _, count)| count).sum();
+            *counts.entry(row.start_ns).or_default() += late as f64;
+        }
+    }
+    // The last interval may be shorter.
+    counts.pop_last();
+    let counts: Vec<f64> = counts.into_values().collect();
+    if recording.series.dropped > 0 || counts.len() < ROWS {
+        return Err(format!("fewer than {ROWS} complete intervals"));
+    }
+    if gates::ljung_box(&counts, 10) < CHANCE {
+        return Err("late wake-ups come in bursts (Ljung-Box)".to_owned());
+    }
+    match gates::keeps_level(&counts) {
+        true => Ok(()),
+        false => Err("late wake-ups become more or fewer with time (KPSS)".to_owned()),
+    }
+}
+
+/// The level with its interval, where the fit passes the test of Cramér and von Mises
+/// (by tails drawn from the fit itself).
+fn drawn(begins: Nanos, excesses: &[f64], found: Gpd, number: u64) -> Result<[Nanos; 3], String> {
+    let ahead = (number * AHEAD) as f64;
+    let distance = found.distance(excesses);
+    let (mut as_far, mut levels) = (0, Vec::new());
+    for seed in 0..DRAWS {
+        let random = &mut fastrand::Rng::with_seed(seed);
+        let mut again: Vec<f64> = excesses.iter().map(|_| found.draw(random)).collect();
+        again.sort_by(f64::total_cmp);
+        let Some(refit) = fit(&again) else { continue };
+        as_far += u64::from(refit.distance(&again) >= distance);
+        levels.push(refit.level(ahead));
+    }
+    if (as_far as f64) < CHANCE * levels.len() as f64 || levels.is_empty() {
+        return Err("the tail has another form (Cramér-von Mises)".to_owned());
+    }
+    levels.sort_by(f64::total_cmp);
+    let at = |share: f64| levels[((levels.len() - 1) as f64 * share) as usize];
+    let level = |excess: f64| Nanos(begins.0.saturating_add(excess as u64));
+    Ok([found.level(ahead), at(0.025), at(0.975)].map(level))
+}
+
+#[cfg(test)]
+mod tests {
+    use punctual_model::{IntervalRow, SignedNanos, testing};
+
+    use super::*;
+
+    /// 60 s at 1 kHz; `late` makes the latency of a period from its number and chance.
+    fn recording(late: impl Fn(u64, &mut fastrand::Rng) -> f64) -> Recording {
+        let mut recording = testing::recording(1, 0);
+        let random = &mut fastrand::Rng::with_seed(12);
+        let mut all = Histogram::new();
+        recording.series.rows.clear();
+        for row in 0..60 {
+            let mut one = Histogram::new();
+            for period in 0..1_000 {
+                let latency = late(row * 1_000 + period, random);
+                one.record(SignedNanos(latency as i64));
+            }
+            let start = Nanos::from_secs(row);
+            recording
+                .series
+                .rows
+                .push(IntervalRow::of(0, start, 0, &one));
+            all.merge(&one);
+        }
+        recording.threads.truncate(1);
+        recording.threads[0].accounting.missed = 0;
+        recording.threads[0].histogram = all;
+        recording
+    }
+
+    fn exponential(random: &mut fastrand::Rng) -> f64 {
+        -(1.0 - random.f64()).ln()
+    }
+
+    #[test]
+    fn a_steady_tail_is_carried_on() {
+        let steady = recording(|_, random| 3_000.0 + 2_000.0 * exponential(random));
+        let found = remark(&steady, |_| true).unwrap();
+        // The level that one of 600,000 exceeds.
+        let truth = 3_000.0 + 2_000.0 * 600_000f64.ln();
+        let [low, level, high] =
+            [found.low_ns, found.level_ns, found.high_ns].map(|one| one.0 as f64);
+        assert!(low < truth && truth < high, "{found:?}, truth {truth}");
+        assert!(
+            (level / truth - 1.0).abs() < 0.2,
+            "{found:?}, truth {truth}"
+        );
+        assert_eq!((found.times, found.above / 100), (10, 2), "{found:?}");
+    }
+
+    #[test]
+    fn a_tail_that_is_not_one_is_refused() {
+        let why = |recording: &Recording| remark(recording, |_| true).unwrap_err();
+        let drift = recording(|n, random| 3_000.0 + (0.03 * n as f64) * exponential(random));
+        let said = why(&drift);
+        assert!(
+            said.contains("KPSS") || said.contains("Ljung-Box"),
+            "{said}"
+        );
+        let bursts = recording(|n, random| {
+            let more = if n / 2_000 % 4 == 0 {
+                20_000.0
+            } else {
+                2_000.0
+            };
+            3_000.0 + more * exponential(random)
+        });
+        assert!(why(&bursts).contains("Ljung-Box"), "{}", why(&bursts));
+        // Two causes, of which the second is far off.
+        let two = recording(|_, random| match random.f64() < 0.002 {
+            true => 90_000.0 + 100.0 * exponential(random),
+            false => 3_000.0 + 2_000.0 * exponential(random),
+        });
+        why(&two);
+        let mut missed = recording(|_, random| 3_000.0 + exponential(random));
+        missed.threads[0].accounting.missed = 1;
+        assert_eq!(why(&missed), "periods were missed");
+        assert_eq!(
+            remark(&missed, |_| false).unwrap_err(),
+            "there are no samples"
+        );
+    }
+}
