@@ -166,7 +166,7 @@ fn what_was_lost_makes_no_job() {
     assert_eq!(finder.calls(), [NANOSLEEP]);
     let other = switch(500_000, 9, SLEEPS, 8);
     finder.take(&other, &|tid| tid == 8, &kind);
-    assert_eq!(finder.calls(), []);
+    assert!(finder.calls().is_empty());
 }
 
 #[test]
