@@ -135,6 +135,7 @@ fn where_the_clock_is_another_events_are_found_all_the_same() {
             .args(line.split_whitespace())
             .env("XDG_STATE_HOME", place.path("state"))
             .env("PUNCTUAL_STORE", place.path("store.db"))
+            .env("PUNCTUAL_LOCKS", place.path("locks"))
             .output();
         match output {
             Ok(output) if !text(&output.stderr).starts_with("unshare: ") => Some(output),

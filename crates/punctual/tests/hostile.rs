@@ -363,6 +363,7 @@ fn limited(place: &Place, words: &[String]) -> Option<Output> {
         .env("XDG_DATA_HOME", place.path("data"))
         .env("XDG_STATE_HOME", place.path("state"))
         .env("PUNCTUAL_STORE", place.path("store.db"))
+        .env("PUNCTUAL_LOCKS", place.path("locks"))
         .env_remove("NO_COLOR")
         .env("RUST_BACKTRACE", "0")
         .stdin(Stdio::null())

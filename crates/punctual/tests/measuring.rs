@@ -298,7 +298,7 @@ fn a_continuation_alone_is_no_stop() {
 fn two_runs_may_write_at_once() {
     let place = Place::new();
     let children: Vec<_> = (0..2)
-        .map(|_| place.spawn(&format!("{PLAIN} -D 2s --samples")))
+        .map(|_| place.spawn(&format!("{PLAIN} -D 2s --samples --share-cpus")))
         .collect();
     for child in children {
         let output = child.wait_with_output().unwrap();
@@ -429,6 +429,7 @@ fn without_the_right_it_says_so_first_and_runs_as_other() {
             .arg(env!("CARGO_BIN_EXE_punctual"))
             .args(line.split_whitespace())
             .env("PUNCTUAL_STORE", folder.join("store.db"))
+            .env("PUNCTUAL_LOCKS", folder.join("locks"))
             .env("NO_COLOR", "1");
         command.output().unwrap()
     };

@@ -134,7 +134,7 @@ fn one_slot_is_measured_now_and_a_busy_cpu_is_a_reason() {
     );
     assert_eq!(slots(&place)[0]["state"], "refused");
     // The user may want it nevertheless.
-    let other = place.refused("measure timer -D 200ms --policy other -q", 2);
+    let other = place.refused("measure timer -D 200ms --policy other -q", 1);
     assert!(other.contains("--share-cpus"), "{other}");
     place.done("measure timer -D 200ms --policy other -q --share-cpus");
     signal(&measure, "INT");

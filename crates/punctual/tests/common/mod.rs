@@ -14,12 +14,15 @@ use punctual_model::Recording;
 /// A folder with a store of its own, gone at the end.
 pub struct Place {
     folder: tempfile::TempDir,
+    /// Where CPUs are locked: other tests measure at the same time.
+    locks: tempfile::TempDir,
 }
 
 impl Place {
     pub fn new() -> Self {
         Self {
             folder: tempfile::tempdir().unwrap(),
+            locks: tempfile::tempdir().unwrap(),
         }
     }
 
@@ -44,8 +47,7 @@ impl Place {
             .env_remove("XDG_DATA_HOME")
             .env("XDG_STATE_HOME", self.path("state"))
             .env("PUNCTUAL_STORE", self.path("store.db"))
-            // Other tests measure at the same time.
-            .env("PUNCTUAL_LOCKS", self.path("locks"))
+            .env("PUNCTUAL_LOCKS", self.locks.path())
             .env("NO_COLOR", "1")
             .stdin(Stdio::null())
             .args(line.split_whitespace());
