@@ -39,7 +39,7 @@ fn number(text: &str) -> Option<u64> {
     text.parse().ok()
 }
 
-/// `VmLck:	     0 kB`
+/// `VmLck: 0 kB`
 fn field<'a>(status: &'a Result<String, String>, key: &str) -> Result<&'a str, String> {
     let text = status.as_ref().map_err(Clone::clone)?;
     let line = text.lines().find_map(|line| line.strip_prefix(key));

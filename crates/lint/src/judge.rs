@@ -85,7 +85,7 @@ fn unknown(kinds: &[ActKind], facts: &LintFacts, blind: Option<&str>) -> Option<
 }
 
 fn result(rule: &Rule, mut violations: Vec<Violation>, unknown: Option<String>) -> RuleResult {
-    violations.sort_by(|a, b| (b.count, b.worst_ns).cmp(&(a.count, a.worst_ns)));
+    violations.sort_by_key(|one| std::cmp::Reverse((one.count, one.worst_ns)));
     let state = match (violations.is_empty(), &unknown) {
         (false, _) => RuleState::Violated,
         (true, Some(_)) => RuleState::Unknown,

@@ -12,7 +12,7 @@ use crate::plan::SeriesPlan;
 pub(crate) const MOST: usize = 10_000;
 
 /// The due times after `from` up to `to`, with it, rising; each time once. Of more than
-/// [`MOST`] the latest, and whether some are left out.
+/// ten thousand the latest, and whether some are left out.
 ///
 /// A time of day that summer time leaves out is due when the clock has gone forward; one
 /// that comes twice is due the first time.

@@ -157,7 +157,7 @@ pub fn record_application(
         warnings: Vec::new(),
     };
     watcher.begin(&recording);
-    let completion = run.to_the_end(&proc, watcher, stop);
+    let completion = run.measure(&proc, watcher, stop);
     watcher.end();
     let used = punctual_rt::process_usage();
     let elapsed = run.start.elapsed();
@@ -191,7 +191,7 @@ struct Run {
 }
 
 impl Run {
-    fn to_the_end(
+    fn measure(
         &mut self,
         proc: &std::path::Path,
         watcher: &mut dyn Watcher,

@@ -118,16 +118,18 @@ impl Lint {
         loop {
             let elapsed = self.began.elapsed();
             let over = elapsed >= duration || stop.load(Ordering::Relaxed);
-            if let Some(watch) = &mut self.watch {
-                if calls_since.is_none() && elapsed >= calls_from && request.calls > Nanos::ZERO {
-                    note(&format!(
-                        "tracing system calls for {}: each system call of the machine takes a \
+            if let Some(watch) = &mut self.watch
+                && calls_since.is_none()
+                && elapsed >= calls_from
+                && request.calls > Nanos::ZERO
+            {
+                note(&format!(
+                    "tracing system calls for {}: each system call of the machine takes a \
                          little longer",
-                        request.calls
-                    ));
-                    watch.trace_calls();
-                    calls_since = Some(Instant::now());
-                }
+                    request.calls
+                ));
+                watch.trace_calls();
+                calls_since = Some(Instant::now());
             }
             self.read();
             if over {
@@ -170,13 +172,13 @@ impl Lint {
     /// Looks at threads and processes: new ones, changed ones, ended ones.
     fn look(&mut self, first: bool) {
         let (new, gone) = self.targets.look_again(&self.host);
-        if let Some(watch) = &mut self.watch {
-            if let Err(error) = watch.watch(&new, &gone) {
-                let text = format!("not all threads are watched: {error}");
-                if !self.facts.notes.contains(&text) {
-                    self.facts.notes.push(text);
-                    self.facts.lost += 1;
-                }
+        if let Some(watch) = &mut self.watch
+            && let Err(error) = watch.watch(&new, &gone)
+        {
+            let text = format!("not all threads are watched: {error}");
+            if !self.facts.notes.contains(&text) {
+                self.facts.notes.push(text);
+                self.facts.lost += 1;
             }
         }
         let tasks = self.targets.tasks(&self.host);

@@ -77,7 +77,6 @@ impl Run for List {
             limit: self.limit,
             completion: None,
             without_blocks: !self.blocks,
-            ..Filter::default()
         };
         let summaries = match context.store_to_read() {
             Ok(store) => store.list_by(&filter)?,

@@ -34,7 +34,7 @@ const LONG: &str = "Serve a dashboard, an API and metrics of the recordings in t
 #[command(long_about = LONG, args_conflicts_with_subcommands = true)]
 struct Serve {
     #[command(subcommand)]
-    tokens: Option<Tokens>,
+    tokens: Option<Access>,
     #[command(flatten)]
     options: Options,
 }
@@ -59,7 +59,7 @@ struct Options {
 }
 
 #[derive(Subcommand)]
-enum Tokens {
+enum Access {
     /// Create a token for a machine or a user, and print it
     Enrol {
         /// Name of the machine or user
@@ -121,14 +121,14 @@ fn serve(options: Options, collection: Arc<dyn Collection>, path: PathBuf) -> Re
     Ok(Exit::Done)
 }
 
-fn manage(tokens: Tokens, collection: &dyn Collection) -> Result<Exit> {
+fn manage(tokens: Access, collection: &dyn Collection) -> Result<Exit> {
     match tokens {
-        Tokens::Enrol { name, role } => {
+        Access::Enrol { name, role } => {
             let token = punctual_serve::enrol(collection, &name, role)?;
             output::print(&format!("{token}\n"))?;
             output::note("this token is shown once; only its SHA-256 is stored");
         }
-        Tokens::Revoke { name } => {
+        Access::Revoke { name } => {
             if !collection.remove_token(&name)? {
                 return Err(UsageError(format!("'{name}' has no token")).into());
             }
@@ -139,7 +139,7 @@ fn manage(tokens: Tokens, collection: &dyn Collection) -> Result<Exit> {
                 what: name,
             })?;
         }
-        Tokens::Tokens => {
+        Access::Tokens => {
             for token in collection.tokens()? {
                 let created = token.created.strftime("%Y-%m-%d %H:%M");
                 let (name, role) = (&token.name, token.role.name());

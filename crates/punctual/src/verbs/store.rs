@@ -1,6 +1,6 @@
 //! `store`: figures, checks, backups and merges of a store.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
@@ -149,7 +149,7 @@ fn check(store: &Store) -> Result<Exit> {
     Ok(Exit::Broken)
 }
 
-fn merge(file: &PathBuf, json: bool, context: &Context) -> Result<Exit> {
+fn merge(file: &Path, json: bool, context: &Context) -> Result<Exit> {
     let store = context.store_to_change()?;
     let other = Store::open_read_only(file)?;
     if other.path() == store.path() {

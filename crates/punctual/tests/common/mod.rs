@@ -32,6 +32,7 @@ impl Place {
         let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
         Self {
             folder: folder.unwrap(),
+            locks: tempfile::tempdir().unwrap(),
         }
     }
 

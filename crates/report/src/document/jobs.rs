@@ -94,8 +94,7 @@ fn or_dash(value: Option<Nanos>) -> String {
 }
 
 fn longest(histogram: &Histogram) -> Option<Nanos> {
-    let longest = histogram.max()?;
-    u64::try_from(longest.0).ok().map(Nanos)
+    histogram.max()
 }
 
 fn title(recording: &Recording, jobs: &ThreadJobs) -> String {

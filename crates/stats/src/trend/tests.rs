@@ -52,16 +52,19 @@ fn facts(command_line: &str) -> Arc<Facts> {
 }
 
 /// Runs whose worst latency is lower in these periods, with another command line.
-fn made_up(runs: usize, periods: &[std::ops::Range<usize>]) -> Vec<Run> {
+fn made_up(runs: usize, periods: &[(usize, usize)]) -> Vec<Run> {
     let mut random = Rng::with_seed(5);
     let [plain, limited] = [PLAIN, LIMITED].map(facts);
     (0..runs)
-        .map(
-            |number| match periods.iter().any(|period| period.contains(&number)) {
+        .map(|number| {
+            match periods
+                .iter()
+                .any(|&(from, to)| (from..to).contains(&number))
+            {
                 true => run(number, 200, &limited, &mut random),
                 false => run(number, 300, &plain, &mut random),
-            },
-        )
+            }
+        })
         .collect()
 }
 
@@ -74,7 +77,7 @@ fn question() -> Question {
 
 #[test]
 fn the_parameter_is_named_at_each_change() {
-    let trend = judge(&made_up(224, &[60..100, 150..190]), question());
+    let trend = judge(&made_up(224, &[(60, 100), (150, 190)]), question());
     let [group] = trend.groups.as_slice() else {
         panic!("{trend:?}");
     };
@@ -102,11 +105,11 @@ fn the_parameter_is_named_at_each_change() {
 
 #[test]
 fn an_improvement_is_no_worsening() {
-    let trend = judge(&made_up(80, &[40..80]), question());
+    let trend = judge(&made_up(80, &[(40, 80)]), question());
     assert_eq!(trend.verdict, TrendVerdict::NoWorsening);
     assert_eq!(trend.groups[0].changes.len(), 1);
     // A worsening that is over does not stand.
-    let trend = judge(&made_up(120, &[0..40, 80..120]), question());
+    let trend = judge(&made_up(120, &[(0, 40), (80, 120)]), question());
     let worse: Vec<&ChangePoint> = trend.groups[0]
         .changes
         .iter()
@@ -121,7 +124,7 @@ fn an_improvement_is_no_worsening() {
 
 #[test]
 fn an_acknowledged_worsening_is_known() {
-    let runs = made_up(80, &[0..40]);
+    let runs = made_up(80, &[(0, 40)]);
     let open = judge(&runs, question());
     assert_eq!(open.verdict, TrendVerdict::Worse);
     let change = &open.groups[0].changes[0];

@@ -146,11 +146,11 @@ pub(super) const EXAMPLES: &[(&str, &str)] = &[
         "List the worsenings that nobody has acknowledged.",
     ),
     (
-        "punctual changes ack 350df237-tail 'new board'",
+        "punctual changes ack 350df237-tail replaced",
         "Acknowledge a change point, with the reason.",
     ),
     (
-        "punctual note add --at 2026-11-03 'fan replaced'",
+        "punctual note add --at 2026-11-03 rebooted",
         "Note what happened at a time; trends show it.",
     ),
     (
