@@ -103,8 +103,7 @@ impl Host {
         facts::distribution_like(&self.root)
     }
 
-    /// Begins to look at idle states, frequencies, temperatures and energy; `cpus`: those
-    /// that are looked at.
+    /// Begins to watch idle states, frequencies, temperatures and energy of these CPUs.
     pub fn watch_power(&self, cpus: CpuSet) -> PowerWatch {
         PowerWatch::begin(&self.root, cpus)
     }

@@ -259,7 +259,7 @@ fn a_stopped_experiment_says_how_it_goes_on() {
         1,
     );
     assert!(
-        refused.contains("is measured by another process"),
+        refused.contains("is being measured by experiment"),
         "{refused}"
     );
     signal(&child, "INT");

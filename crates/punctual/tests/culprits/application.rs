@@ -137,7 +137,7 @@ fn an_application_that_ends_midway() {
 fn what_cannot_be_is_said() {
     let place = Place::new();
     let told = place.refused("explain --threshold 1ms", 2);
-    assert!(told.contains("--pid or --comm"), "{told}");
+    assert!(told.contains("--wait"), "{told}");
     place.refused("explain last --pid 1", 2);
     place.refused("explain --pid 0", 2);
     let told = place.refused("explain --comm nobody-has-this", 2);

@@ -164,8 +164,12 @@ mod tests {
 
     /// 60 s at 1 kHz; `late` makes the latency of a period from its number and chance.
     fn recording(late: impl Fn(u64, &mut fastrand::Rng) -> f64) -> Recording {
+        drawn(11, late)
+    }
+
+    fn drawn(seed: u64, late: impl Fn(u64, &mut fastrand::Rng) -> f64) -> Recording {
         let mut recording = testing::recording(1, 0);
-        let random = &mut fastrand::Rng::with_seed(12);
+        let random = &mut fastrand::Rng::with_seed(seed);
         let mut all = Histogram::new();
         recording.series.rows.clear();
         for row in 0..60 {
@@ -193,18 +197,28 @@ mod tests {
 
     #[test]
     fn a_steady_tail_is_carried_on() {
-        let steady = recording(|_, random| 3_000.0 + 2_000.0 * exponential(random));
-        let found = remark(&steady, |_| true).unwrap();
         // The level that one of 600,000 exceeds.
         let truth = 3_000.0 + 2_000.0 * 600_000f64.ln();
-        let [low, level, high] =
-            [found.low_ns, found.level_ns, found.high_ns].map(|one| one.0 as f64);
-        assert!(low < truth && truth < high, "{found:?}, truth {truth}");
-        assert!(
-            (level / truth - 1.0).abs() < 0.2,
-            "{found:?}, truth {truth}"
-        );
-        assert_eq!((found.times, found.above / 100), (10, 2), "{found:?}");
+        let steady = |seed| drawn(seed, |_, random| 3_000.0 + 2_000.0 * exponential(random));
+        let found: Vec<TailRemark> = (0..20)
+            .filter_map(|seed| remark(&steady(seed), |_| true).ok())
+            .collect();
+        // Three gates at 5% refuse some.
+        assert!(found.len() >= 14, "{}", found.len());
+        let holds = |one: &&TailRemark| {
+            let [low, high] = [one.low_ns, one.high_ns].map(|level| level.0 as f64);
+            low < truth && truth < high
+        };
+        let held = found.iter().filter(holds).count();
+        assert!(held * 5 >= found.len() * 4, "{held} of {}", found.len());
+        for one in &found {
+            let level = one.level_ns.0 as f64;
+            assert!((level / truth - 1.0).abs() < 0.4, "{one:?}, truth {truth}");
+            assert!(
+                one.times == 10 && (290..=300).contains(&one.above),
+                "{one:?}"
+            );
+        }
     }
 
     #[test]

@@ -157,7 +157,11 @@ impl<'a> Followings<'a> {
         // Over, once a later level is nearer to the old one than to this one.
         let stands = (number + 1..listed.len()).all(|later| {
             let level = level(listed[later].at, end(later + 1)).max(f64::MIN_POSITIVE);
-            level * level >= before.max(f64::MIN_POSITIVE) * after
+            let middle = before.max(f64::MIN_POSITIVE) * after;
+            match worse {
+                true => level * level >= middle,
+                false => level * level <= middle,
+            }
         });
         let [run, earliest, latest] = [step.at, step.earliest, step.latest].map(|at| places[at]);
         let of_run = self.runs[run];

@@ -2,7 +2,7 @@
 //!
 //! An entry is a copy of the running kernel's, so that a kernel that does not come up is
 //! followed by the usual one. What is written is a [`WrittenFile`]: the caller stores it
-//! before [`write`], and [`put_back`] restores what was there.
+//! before [`write()`], and [`put_back`] restores what was there.
 
 mod grub;
 mod systemd_boot;

@@ -36,6 +36,7 @@ use crate::verbs::{list::since, named};
 /// rows = "2y"
 /// size = "2GB"
 #[derive(Parser)]
+#[allow(rustdoc::broken_intra_doc_links, reason = "sections of a plan")]
 #[command(verbatim_doc_comment, disable_help_subcommand = true)]
 #[command(arg_required_else_help = true)]
 pub(super) struct Options {
