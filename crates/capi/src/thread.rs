@@ -91,7 +91,7 @@ pub unsafe extern "C" fn punctual_set_affinity(cpus: *const u32, count: usize) -
 #[unsafe(no_mangle)]
 pub extern "C" fn punctual_lock_memory() -> c_int {
     answer(|| {
-        // For good: C has no scope that would end it.
+        // It lasts until the process ends: C has no scope that would end it.
         std::mem::forget(punctual_rt::lock_process_memory(LockMode::OnFault)?);
         Ok(())
     })

@@ -1,4 +1,4 @@
-//! What systemd is told: sd_notify(3), by a datagram.
+//! Notifications to systemd: sd_notify(3), by a datagram.
 
 use std::ffi::OsString;
 use std::os::linux::net::SocketAddrExt;

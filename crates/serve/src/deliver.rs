@@ -2,7 +2,7 @@
 //!
 //! What is due is what is finished and was not answered yet ([`Store::due`]). One
 //! recording at a time is in memory. What cannot be delivered now is tried again, later
-//! and later; what the collector refuses for good is kept here, with the reason.
+//! and later; what the collector refuses finally is kept here, with the reason.
 
 use std::path::Path;
 use std::sync::Arc;

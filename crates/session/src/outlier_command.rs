@@ -25,7 +25,7 @@ const INTERVAL: Duration = Duration::from_secs(1);
 /// Time that the last command has to end after the run.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// What the command is told about an outlier.
+/// An outlier, as passed to the command in its environment.
 #[derive(Clone, Debug)]
 pub(crate) struct Occasion {
     pub(crate) latency: Nanos,

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// Waits that end when they are told to.
+/// Waits whose end the test sets.
 struct Fake {
     wakes: Rc<Cell<Wake>>,
 }

@@ -19,7 +19,7 @@ pub struct Outbox {
     pub due: u64,
     /// Delivered.
     pub delivered: u64,
-    /// Refused for good.
+    /// Refused; not tried again.
     pub refused: u64,
 }
 
@@ -103,7 +103,7 @@ impl Store {
         Ok(ids.map(RecordingId).collect())
     }
 
-    /// Marks a recording as delivered, or as refused for good with the reason.
+    /// Marks a recording as delivered, or as refused with the reason: it is not tried again.
     ///
     /// # Errors
     /// What writing can fail with.

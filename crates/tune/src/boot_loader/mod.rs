@@ -202,7 +202,7 @@ pub fn write(host: &Host, file: &WrittenFile) -> Result<(), BootError> {
     Ok(Output::open(&path)?.put(file.after.as_bytes())?)
 }
 
-/// Puts back what was there before a file was written. One that is so already is left.
+/// Restores a file to its content before it was written; an unchanged one is left.
 ///
 /// # Errors
 /// [`BootError::Changed`], and what writing can fail with.

@@ -51,7 +51,7 @@ pub struct CmdlineEdit {
     pub add: Vec<String>,
     /// Names of parameters that are removed.
     pub remove: Vec<String>,
-    /// Files that change; none where all is so already.
+    /// Files that change; empty if the parameters are already as wanted.
     pub files: Vec<FileEdit>,
     /// The program that makes the loader's own configuration from them; can be empty.
     pub command: Vec<String>,
