@@ -32,6 +32,7 @@ mod interference;
 mod interrupt;
 mod job;
 mod lint;
+mod load_record;
 mod nanos;
 mod noise;
 mod open;
@@ -39,6 +40,7 @@ mod origin;
 mod parameter;
 mod poisson;
 mod power;
+mod probe_run;
 mod process;
 mod recording;
 mod requirement;
@@ -107,6 +109,7 @@ pub use lint::{
     Act, ActKind, Acts, Frame, InCall, LINT_SCHEMA, LintFacts, LintProcess, LintReport, LintSource,
     LintThread, PlacedAct, RuleResult, RuleState, Violation, WaitedFile,
 };
+pub use load_record::{Achieved, LoadRecord};
 pub use nanos::{DurationError, Nanos, SignedNanos};
 pub use noise::{NoiseGap, NoiseReports, OsnoiseSample, TimerlatSample};
 pub use open::OpenPeriods;
@@ -114,10 +117,11 @@ pub use origin::{Origin, Unknown};
 pub use parameter::{ArgumentError, Arguments, Parameter, ParameterKind, ParameterValue, Typed};
 pub use poisson::{poisson_at_least, poisson_lower, poisson_upper};
 pub use power::{EnergyUse, FrequencyUse, IdleUse, Power, ResidencyUse, TemperatureUse};
+pub use probe_run::{Chart, ProbeRun};
 pub use process::ProcessId;
 pub use recording::{
-    Achieved, Chart, Completion, LoadRecord, Observer, ProbeRun, ReadError, Recording, RecordingId,
-    SCHEMA_VERSION, Sample, SamplesKept, grouped, recording_schema, schema_of,
+    Completion, Observer, ReadError, Recording, RecordingId, SCHEMA_VERSION, Sample, SamplesKept,
+    grouped, recording_schema, schema_of,
 };
 pub use requirement::{Limit, Metric, MetricError, Requirement};
 pub use role::{PERIODIC, ROLES, Role, RoleError, SPINNING};

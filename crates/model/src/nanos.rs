@@ -71,11 +71,6 @@ impl Nanos {
         self.0 as f64 / 1e9
     }
 
-    /// Microseconds as a floating-point number, for pictures.
-    pub fn as_micros_f64(self) -> f64 {
-        self.0 as f64 / 1e3
-    }
-
     /// Whole microseconds, rounded down: the unit of most older tools.
     pub const fn whole_micros(self) -> u64 {
         self.0 / 1_000

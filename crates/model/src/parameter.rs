@@ -32,6 +32,18 @@ pub struct Parameter {
     pub help: &'static str,
 }
 
+impl Parameter {
+    /// The name of the time from one period to the next, wherever a probe has one: a run
+    /// reads its length and the density of its events from it.
+    pub const INTERVAL: &'static str = "interval";
+
+    /// The name of the number of periods that a probe may end after.
+    pub const PERIODS: &'static str = "loops";
+
+    /// The name of the number of wake-ups that a probe may end after.
+    pub const WAKEUPS: &'static str = "wakeups";
+}
+
 /// What values a parameter takes.
 #[derive(Clone, Copy, Debug)]
 pub enum ParameterKind {
@@ -224,6 +236,16 @@ impl Arguments {
             Argument::Count(value) => Some(*value),
             _ => None,
         }
+    }
+
+    /// The time from one period to the next, of a probe that has one.
+    pub fn interval(&self) -> Option<Nanos> {
+        self.duration(Parameter::INTERVAL)
+    }
+
+    /// After how many periods or wake-ups the run ends, where that was asked for.
+    pub fn periods(&self) -> Option<u64> {
+        (self.count(Parameter::PERIODS)).or_else(|| self.count(Parameter::WAKEUPS))
     }
 
     /// The value of a parameter of kind choice.

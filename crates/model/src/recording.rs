@@ -1,6 +1,5 @@
 //! One measurement, kept.
 
-use std::collections::BTreeMap;
 use std::fmt;
 
 use jiff::Timestamp;
@@ -10,9 +9,9 @@ use serde::{Deserialize, Deserializer, Serialize};
 use uuid::Uuid;
 
 use crate::{
-    Accounting, CpuSet, Due, Explanation, Histogram, HostFacts, Interference, Nanos, Origin,
-    Requirement, Scheduling, Series, SignedNanos, Suspension, Table, ThreadRecord, Unknown,
-    Verdict, WorstSample,
+    Accounting, Chart, CpuSet, Due, Explanation, Histogram, HostFacts, Interference, LoadRecord,
+    Nanos, Origin, ProbeRun, Requirement, Scheduling, Series, SignedNanos, Suspension, Table,
+    ThreadRecord, Unknown, Verdict, WorstSample,
 };
 
 /// The version of the JSON form. Keys are only ever added; a number that rises
@@ -156,139 +155,6 @@ impl Completion {
 impl fmt::Display for Completion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
-    }
-}
-
-/// The picture that shows a probe's figures best.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Chart {
-    /// Samples by latency, a curve for each thread.
-    #[default]
-    Latency,
-    /// From each CPU to each CPU: a heat map.
-    Matrix,
-    /// A bar for each way or kind.
-    Bars,
-}
-
-/// What was measured, and how.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct ProbeRun {
-    /// The probe's name: `timer`.
-    pub name: String,
-    /// The picture that shows its figures best.
-    #[serde(default)]
-    pub chart: Chart,
-    /// Whether all threads measure the same, so that their figures may be taken
-    /// together.
-    #[serde(default = "alike")]
-    pub alike: bool,
-    /// Each parameter with the value in force. Durations are integers under
-    /// keys that end in `_ns`.
-    pub parameters: BTreeMap<String, serde_json::Value>,
-    /// The version of punctual that measured.
-    pub program: String,
-    /// The command line, as the program got it.
-    pub command_line: Vec<String>,
-}
-
-const fn alike() -> bool {
-    true
-}
-
-impl ProbeRun {
-    /// The name under which waits of a running application's threads are recorded:
-    /// nothing of ours measures them, and they have no period.
-    pub const OBSERVED: &str = "threads";
-
-    /// The name under which jobs of a running application's threads are recorded.
-    pub const JOBS: &str = "jobs";
-
-    /// The name under which the figures of an application are recorded, which it measured
-    /// itself.
-    pub const IN_APP: &str = "app";
-
-    /// The parameter that names what was watched: `motion (pid 1234)`.
-    pub const WATCHED: &str = "watched";
-
-    /// Whose threads were watched; `None`: ours measured.
-    pub fn watched(&self) -> Option<&str> {
-        let named = |name| self.parameters.get(name).and_then(|value| value.as_str());
-        let watched = named(Self::WATCHED).or_else(|| named("targets"));
-        self.is_observed().then(|| watched.unwrap_or("unknown"))
-    }
-
-    /// The application that measured itself: `motion (pid 1234)`. `None`: ours
-    /// measured, or threads were watched.
-    pub fn application(&self) -> Option<&str> {
-        let name = self
-            .parameters
-            .get(Self::WATCHED)
-            .and_then(|value| value.as_str());
-        (self.name == Self::IN_APP).then(|| name.unwrap_or("unknown"))
-    }
-
-    /// Whether threads were watched that are not ours.
-    pub fn is_observed(&self) -> bool {
-        self.name == Self::OBSERVED || self.name == Self::JOBS
-    }
-}
-
-/// A load, and what became of it.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct LoadRecord {
-    /// Its name: `command`.
-    pub name: String,
-    /// Its parameters, as they were asked for.
-    pub parameters: BTreeMap<String, serde_json::Value>,
-    /// CPU time that its processes used, as far as it can be known.
-    pub cpu_time_ns: Option<Nanos>,
-    /// How it ended before it was stopped, where it did; from then on the
-    /// machine was measured without it.
-    pub ended_early: Option<String>,
-    /// Whether that was a failure: an exit status other than 0, a signal. What was
-    /// measured beside it is void.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub failed: bool,
-    /// The phase that it belonged to, where the run had several.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub phase: Option<String>,
-    /// The last lines that a failed load wrote to stderr.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub stderr: Option<String>,
-    /// What it did while it ran; empty: it cannot tell.
-    #[serde(default)]
-    pub achieved: Vec<Achieved>,
-}
-
-impl LoadRecord {
-    /// Whether the load is known to have done nothing: the machine was then
-    /// measured without it, and the reader must know. One that cannot tell what
-    /// it did is not meant.
-    pub fn did_nothing(&self) -> bool {
-        !self.achieved.is_empty() && self.achieved.iter().all(|done| done.count == 0)
-    }
-}
-
-/// How much of one kind a load did.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Achieved {
-    /// What is counted, in the plural: `bytes written`.
-    pub what: String,
-    /// How many.
-    pub count: u64,
-    /// In which time.
-    pub duration_ns: Nanos,
-}
-
-impl Achieved {
-    /// The mean rate; 0 where no time passed.
-    pub fn per_second(&self) -> f64 {
-        match self.duration_ns.0 {
-            0 => 0.0,
-            ns => self.count as f64 * 1e9 / ns as f64,
-        }
     }
 }
 
@@ -627,42 +493,5 @@ mod tests {
         let error = Recording::from_json(&json.to_string()).unwrap_err();
         let text = error.to_string();
         assert!(text.contains("expected at most 8192 threads"), "{text}");
-    }
-
-    fn done(count: u64, seconds: u64) -> Achieved {
-        Achieved {
-            what: "bytes".to_owned(),
-            count,
-            duration_ns: Nanos::from_secs(seconds),
-        }
-    }
-
-    fn load(achieved: Vec<Achieved>) -> LoadRecord {
-        LoadRecord {
-            name: "disk".to_owned(),
-            parameters: BTreeMap::new(),
-            achieved,
-            ..LoadRecord::default()
-        }
-    }
-
-    #[test]
-    fn a_rate_is_a_count_over_its_time() {
-        assert_eq!(done(10, 4).per_second(), 2.5);
-        assert_eq!(done(10, 0).per_second(), 0.0);
-    }
-
-    #[test]
-    fn a_load_that_cannot_tell_is_not_idle() {
-        assert!(!load(vec![]).did_nothing());
-        assert!(load(vec![done(0, 1), done(0, 1)]).did_nothing());
-        assert!(!load(vec![done(0, 1), done(1, 1)]).did_nothing());
-    }
-
-    #[test]
-    fn a_record_of_before_the_rates_is_read() {
-        let old = r#"{"name":"command","parameters":{},"cpu_time_ns":null,"ended_early":null}"#;
-        let record: LoadRecord = serde_json::from_str(old).unwrap();
-        assert!(record.achieved.is_empty());
     }
 }

@@ -223,10 +223,8 @@ impl Request {
 
     /// How long, about, a run lasts that ends after a number of wake-ups.
     pub(crate) fn length_by_count(&self) -> Option<Nanos> {
-        let count = |name| self.arguments.count(name);
-        let wakeups = count("loops").or_else(|| count("wakeups"))?;
-        let interval = self.arguments.duration("interval")?;
-        Some(Nanos(interval.0.saturating_mul(wakeups)))
+        let (periods, interval) = (self.arguments.periods()?, self.arguments.interval()?);
+        Some(Nanos(interval.0.saturating_mul(periods)))
     }
 }
 

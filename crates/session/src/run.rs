@@ -246,7 +246,7 @@ impl Session {
             false => asked.level,
         };
         let mut explainer = Explainer::arm(&self.host, level, asked.threshold, delay)?;
-        if let Some(interval) = self.request.arguments.duration("interval") {
+        if let Some(interval) = self.request.arguments.interval() {
             explainer.looking_each(interval);
         }
         let began = Instant::now();

@@ -80,7 +80,8 @@ const CHECKS: &[Check] = &[
         },
         why: "In active mode the processor chooses by itself within the range, and the governor is only a hint.",
         source: "Documentation/admin-guide/pm/intel_pstate.rst; amd-pstate.rst",
-        reboot: "intel_pstate=passive (or amd_pstate=passive) on the kernel's command line; tuned's realtime profile sets intel_pstate=disable",
+        boot: &["intel_pstate"],
+        reboot: " (AMD: amd_pstate=passive; tuned's realtime profile sets intel_pstate=disable)",
         ..BASE
     },
     Check {
@@ -224,7 +225,6 @@ const CHECKS: &[Check] = &[
         why: "Two threads share the core's execution units and first caches; one halves the other's speed at times.",
         source: "Documentation/ABI/testing/sysfs-devices-system-cpu, smt; rtcqs",
         remedies: &[consider("smt", "half of the CPUs go")],
-        reboot: "nosmt on the kernel's command line, or off in the firmware",
         ..BASE
     },
     Check {

@@ -211,7 +211,8 @@ const CHECKS: &[Check] = &[
         why: "Without PREEMPT_RT a message is written to the console where it arises, with preemption off.",
         source: "Documentation/core-api/printk-basics.rst; Documentation/admin-guide/sysctl/kernel.rst, printk",
         remedies: &[Remedy::Run("dmesg -n 4")],
-        reboot: "loglevel=4 (or quiet) on the kernel's command line",
+        boot: &["loglevel"],
+        reboot: " (or quiet)",
         ..BASE
     },
     Check {

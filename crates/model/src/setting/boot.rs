@@ -37,6 +37,8 @@ pub const BOOT_PARAMETERS: &[BootParameter] = &[
     to("audit", "0"),
     to("efi", "noruntime"),
     to("iommu", "pt"),
+    to("intel_pstate", "passive"),
+    to("loglevel", "4"),
 ];
 
 impl BootParameter {

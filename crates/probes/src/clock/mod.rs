@@ -11,7 +11,7 @@ mod tests;
 use std::sync::Arc;
 use std::time::Duration;
 
-use punctual_model::{Arguments, Chart, Delay, Nanos, Scheduling, Typed, parameters};
+use punctual_model::{Arguments, Chart, Delay, Nanos, Parameter, Scheduling, Typed, parameters};
 use punctual_rt::{PosixClock, Tsc, TscRate};
 
 use crate::entry::Probe;
@@ -44,7 +44,7 @@ parameters! {
         "Measure with each available clock source, then restore the current one (needs root)",
     );
     INTERVAL: Nanos = Typed::duration(
-        "interval",
+        Parameter::INTERVAL,
         "Time between rounds, in which each clock is read",
         Nanos::from_micros(100)..=Nanos::from_secs(1),
     ).short('i').or("1ms");

@@ -7,7 +7,9 @@ mod tests;
 
 use std::sync::Arc;
 
-use punctual_model::{Arguments, Cell, Chart, Delay, Nanos, Scheduling, Table, Typed, parameters};
+use punctual_model::{
+    Arguments, Cell, Chart, Delay, Nanos, Parameter, Scheduling, Table, Typed, parameters,
+};
 
 use crate::entry::Probe;
 use crate::policy::measuring_thread;
@@ -103,7 +105,7 @@ parameters! {
         1..=32,
     ).or("4");
     INTERVAL: Nanos = Typed::duration(
-        "interval",
+        Parameter::INTERVAL,
         "Pause after a batch",
         Nanos::from_millis(1)..=Nanos::from_secs(10),
     ).short('i').or("10ms");

@@ -5,7 +5,9 @@ mod threads;
 
 use std::sync::Arc;
 
-use punctual_model::{Arguments, Cell, Chart, Delay, Nanos, Scheduling, Table, Typed, parameters};
+use punctual_model::{
+    Arguments, Cell, Chart, Delay, Nanos, Parameter, Scheduling, Table, Typed, parameters,
+};
 use punctual_rt::{Error, Mutex, Protocol};
 
 use self::threads::{Shared, Times, Waits, high, low, middle};
@@ -83,7 +85,7 @@ parameters! {
         Nanos::from_micros(1)..=Nanos::from_millis(50),
     ).or("2ms");
     INTERVAL: Nanos = Typed::duration(
-        "interval",
+        Parameter::INTERVAL,
         "Time from one cycle to the next; at least twice hold and spin together",
         Nanos::from_micros(500)..=Nanos::from_secs(10),
     ).short('i').or("20ms");

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use punctual_model::{Arguments, Chart, Delay, Nanos, Policy, Scheduling, Typed, parameters};
+use punctual_model::{
+    Arguments, Chart, Delay, Nanos, Parameter, Policy, Scheduling, Typed, parameters,
+};
 use punctual_rt::{Clock, Instant, Nanosleep, PeriodicWait, Wake};
 use rtrb::{Consumer, Producer, RingBuffer};
 
@@ -66,7 +68,7 @@ getrusage(2).",
 
 parameters! {
     INTERVAL: Nanos = Typed::duration(
-        "interval",
+        Parameter::INTERVAL,
         "From the start of one round to the next",
         Nanos::from_millis(1)..=Nanos::from_secs(60),
     ).short('i').or("20ms");

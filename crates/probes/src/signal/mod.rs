@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use punctual_model::{
-    Arguments, Cell, Chart, Delay, Histogram, Nanos, Scheduling, Table, Typed, parameters,
+    Arguments, Cell, Chart, Delay, Histogram, Nanos, Parameter, Scheduling, Table, Typed,
+    parameters,
 };
 use punctual_rt::SignalWay;
 
@@ -85,7 +86,7 @@ parameters! {
         ],
     ).or("spread");
     INTERVAL: Nanos = Typed::duration(
-        "interval",
+        Parameter::INTERVAL,
         "Time from the begin of one round to the next",
         Nanos::from_micros(50)..=Nanos::from_secs(10),
     ).short('i').or("1ms");
@@ -99,7 +100,7 @@ parameters! {
         "Record whole rounds for the first thread, as signaltest does",
     );
     WAKEUPS: Option<u64> = Typed::count(
-        "wakeups",
+        Parameter::WAKEUPS,
         "Stop when the first thread has this many samples",
         1..=1_000_000_000_000,
     );

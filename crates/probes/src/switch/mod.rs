@@ -6,7 +6,9 @@ mod partner;
 use std::sync::Arc;
 use std::time::Duration;
 
-use punctual_model::{Arguments, Chart, Delay, Nanos, Policy, Scheduling, Typed, parameters};
+use punctual_model::{
+    Arguments, Chart, Delay, Nanos, Parameter, Policy, Scheduling, Typed, parameters,
+};
 use punctual_rt::{Clock, EchoProcess};
 
 use crate::entry::Probe;
@@ -84,7 +86,7 @@ parameters! {
     ).or("all");
     // Half of it can pass without anything else running on the CPUs.
     INTERVAL: Nanos = Typed::duration(
-        "interval",
+        Parameter::INTERVAL,
         "From the start of one batch to the next; half of it at most is used",
         Nanos::from_millis(1)..=Nanos::from_millis(200),
     ).short('i').or("10ms");

@@ -1,6 +1,6 @@
 //! What can be asked of the timer probe.
 
-use punctual_model::{Nanos, Typed, parameters};
+use punctual_model::{Nanos, Parameter, Typed, parameters};
 
 use super::timerlat::TIMERLAT;
 
@@ -12,12 +12,12 @@ parameters! {
     // Below, most machines do nothing but wake up; a FIFO thread that
     // never sleeps would starve its CPU.
     INTERVAL: Nanos = Typed::duration(
-        "interval",
+        Parameter::INTERVAL,
         "Time from one wake-up to the next",
         Nanos::from_micros(20)..=Nanos::from_secs(3_600),
     ).short('i').or("1ms");
     LOOPS: Option<u64> = Typed::count(
-        "loops",
+        Parameter::PERIODS,
         "Periods per thread, warm-up included (instead of --duration)",
         1..=1_000_000_000_000,
     ).short('l');
@@ -63,7 +63,7 @@ parameters! {
         "Lower the priority of each further thread by one",
     );
     WAKEUPS: Option<u64> = Typed::count(
-        "wakeups",
+        Parameter::WAKEUPS,
         "Stop all threads when one has this many samples; missed periods do not count, as they do for --loops",
         1..=1_000_000_000_000,
     );

@@ -1,6 +1,6 @@
 //! What can be asked of the wakeup probe.
 
-use punctual_model::{Nanos, Typed, parameters};
+use punctual_model::{Nanos, Parameter, Typed, parameters};
 
 use super::places::PAIRS_MAX;
 
@@ -25,7 +25,7 @@ parameters! {
     ).or("futex");
     // Two wake-ups and two switches have to fit in with room to spare.
     INTERVAL: Nanos = Typed::duration(
-        "interval",
+        Parameter::INTERVAL,
         "Time from one exchange to the next, of whichever pair",
         Nanos::from_micros(50)..=Nanos::from_secs(10),
     ).short('i').or("1ms");
@@ -75,7 +75,7 @@ parameters! {
         "With --threads: each pair's priority is lower by one than that of the one before, down to 1",
     );
     WAKEUPS: Option<u64> = Typed::count(
-        "wakeups",
+        Parameter::WAKEUPS,
         "Stop all pairs when one has this many samples",
         1..=1_000_000_000_000,
     );

@@ -3,116 +3,14 @@
 // Helpers of tests, not only the tests themselves, stop at what is wrong.
 #![allow(clippy::unwrap_used)]
 
+mod machine;
+mod runs;
+
 use proptest::prelude::*;
-use punctual_model::{
-    Histogram, IntervalRow, Nanos, Recording, RecordingId, Series, SignedNanos, testing,
-};
-use punctual_stats::{Change, Comparison, Options, Unit, compare, compare_runs};
+use punctual_model::{Histogram, IntervalRow, Nanos, Recording, SignedNanos, testing};
+use punctual_stats::{Change, Comparison, Options, compare};
 
-/// A machine whose latency wanders: the level of each second hangs together with
-/// that of the second before, and each wake-up has noise of its own.
-#[derive(Clone, Copy)]
-struct Machine {
-    seconds: u64,
-    each: u64,
-    /// How much of a second's level stays in the next, 0 to 1.
-    memory: f64,
-    /// How far the level spreads, ns.
-    spread: f64,
-    /// Added to each latency, ns.
-    shift: f64,
-    /// Multiplies the noise above the least latency.
-    scale: f64,
-    /// Periods of a thousand that are missed, in every other second.
-    missed: u64,
-    /// Of what comes in bursts: how likely one begins in a second, how likely it ends,
-    /// and the share of the samples that are late in it, by 10 µs at least.
-    bursts: (f64, f64, f64),
-    /// How far a level spreads that nearly stays what it is, ns: 19 of 20 parts of it
-    /// are in the next second.
-    slow: f64,
-}
-
-const USUAL: Machine = Machine {
-    seconds: 60,
-    each: 120,
-    memory: 0.5,
-    spread: 250.0,
-    shift: 0.0,
-    scale: 1.0,
-    missed: 0,
-    bursts: (0.0, 1.0, 0.0),
-    slow: 0.0,
-};
-
-fn normal(random: &mut fastrand::Rng) -> f64 {
-    let (a, b) = (random.f64().max(1e-300), random.f64());
-    (-2.0 * a.ln()).sqrt() * (std::f64::consts::TAU * b).cos()
-}
-
-impl Machine {
-    fn run(self, seed: u64) -> Recording {
-        // Generators with neighbouring seeds begin alike: stir it.
-        let stirred = (seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15)).rotate_left(29);
-        let mut random =
-            fastrand::Rng::with_seed(stirred.wrapping_mul(0xbf58_476d_1ce4_e5b9) ^ (stirred >> 31));
-        let mut recording = testing::recording(1, 0);
-        recording.id = RecordingId::new();
-        let mut all = Histogram::new();
-        let mut rows = Vec::new();
-        let mut level = normal(&mut random);
-        let (begins, ends, late) = self.bursts;
-        let mut in_burst = random.f64() < begins / (begins + ends);
-        let mut slow = normal(&mut random);
-        let mut missed_in_all = 0;
-        for second in 0..self.seconds {
-            let fresh = (1.0 - self.memory * self.memory).sqrt();
-            level = self.memory * level + fresh * normal(&mut random);
-            slow = 0.95 * slow + (1.0f64 - 0.95 * 0.95).sqrt() * normal(&mut random);
-            let turned = random.f64();
-            in_burst = if in_burst {
-                turned >= ends
-            } else {
-                turned < begins
-            };
-            let shift = self.shift + self.slow * slow;
-            let mut one = Histogram::new();
-            for _ in 0..self.each {
-                let mut noise = -700.0 * (1.0 - random.f64()).ln();
-                if in_burst && random.f64() < late {
-                    noise += 10_000.0 - 10_000.0 * (1.0 - random.f64()).ln();
-                }
-                let latency = 3_000.0 + self.spread * level + self.scale * noise + shift;
-                one.record(SignedNanos(latency as i64));
-            }
-            let missed = if second % 2 == 0 { self.missed } else { 0 };
-            missed_in_all += missed;
-            rows.push(IntervalRow {
-                thread: 0,
-                start_ns: Nanos::from_secs(second),
-                count: one.recorded(),
-                early: one.early(),
-                missed,
-                min_ns: one.min(),
-                max_ns: one.max(),
-                sum_ns: one.sum(),
-                histogram: one.buckets(),
-            });
-            all.merge(&one);
-        }
-        let thread = &mut recording.threads[0];
-        thread.accounting.recorded = all.recorded();
-        thread.accounting.missed = missed_in_all;
-        thread.histogram = all;
-        recording.series = Series {
-            interval_ns: Nanos::from_secs(1),
-            dropped: 0,
-            rows,
-        };
-        recording.verdict = recording.judge();
-        recording
-    }
-}
+use machine::{Machine, USUAL};
 
 fn options() -> Options {
     Options {
@@ -468,95 +366,6 @@ fn ten_seconds_tell_a_tail_of_five_times() {
         "{}",
         comparison.summary
     );
-}
-
-/// Several runs of a machine whose level is another one from each start on.
-fn started(machine: Machine, runs: u64, seed: u64) -> Vec<Recording> {
-    let one = |nth: u64| {
-        let mut random = fastrand::Rng::with_seed(seed.wrapping_mul(7_919) ^ (nth << 32));
-        random.u64(..);
-        let shift = machine.shift + 400.0 * normal(&mut random);
-        let mut run = Machine { shift, ..machine }.run(seed.wrapping_mul(1_000) + nth);
-        // Alternating.
-        run.started += jiff::SignedDuration::from_mins(2 * nth as i64 + (seed % 2) as i64);
-        run
-    };
-    (0..runs).map(one).collect()
-}
-
-fn of_runs(a: &[Recording], b: &[Recording]) -> Comparison {
-    let options = Options {
-        quantiles: vec![0.5, 0.9, 0.99],
-        ..options()
-    };
-    compare_runs(
-        &a.iter().collect::<Vec<_>>(),
-        &b.iter().collect::<Vec<_>>(),
-        &options,
-    )
-    .unwrap()
-}
-
-const SHORT: Machine = Machine {
-    seconds: 12,
-    each: 60,
-    ..USUAL
-};
-
-/// What changes from start to start fools a comparison of two runs; of several runs a
-/// side it is the unit.
-#[test]
-fn runs_that_differ_from_start_to_start_are_rarely_said_to_differ() {
-    let alarms = |runs: u64| {
-        let pairs = (0..60).filter(|pair| {
-            let side = |nth: u64| started(SHORT, runs, 20_000 + 2 * pair + nth);
-            let comparison = of_runs(&side(0), &side(1));
-            matches!(comparison.change, Change::Worse | Change::Better)
-        });
-        pairs.count()
-    };
-    // 3 of 60 are to be expected at 5%; three standard deviations more are 8.
-    let (four, six) = (alarms(4), alarms(6));
-    eprintln!("{four} alarms of 4 runs a side, {six} of 6, of 60");
-    assert!(four <= 8 && six <= 8, "{four} {six}");
-}
-
-#[test]
-fn runs_tell_a_difference_and_too_few_claim_nothing() {
-    let shifted = Machine {
-        shift: 2_500.0,
-        ..SHORT
-    };
-    let comparison = of_runs(&started(SHORT, 4, 2), &started(shifted, 4, 3));
-    assert_eq!(comparison.change, Change::Worse, "{}", comparison.summary);
-    assert_eq!((comparison.unit, comparison.replicates), (Unit::Run, 70));
-    assert!(comparison.cautions.is_empty(), "{:?}", comparison.cautions);
-    let median = &comparison.lanes[0].quantiles[0];
-    let estimate = median.estimate.unwrap();
-    assert!((estimate.p - 2.0 / 70.0).abs() < 1e-12, "{estimate:?}");
-    assert!(estimate.difference_low < 2_500.0 && estimate.difference_high > 2_000.0);
-    let runs = median.runs_ns.as_ref().unwrap();
-    assert_eq!((runs[0].len(), runs[1].len()), (4, 4));
-    assert_eq!(comparison.candidate.runs.len(), 4);
-    // Three a side: however far apart, 2 of 20 arrangements are as far.
-    let comparison = of_runs(&started(SHORT, 3, 2), &started(shifted, 3, 3));
-    assert_eq!(comparison.change, Change::Unknown);
-    let short = &comparison.shortfalls;
-    assert_eq!((short.len(), short[0].runs), (1, Some(4)), "{short:?}");
-    assert!(
-        comparison.summary.contains("p50 (x "),
-        "{}",
-        comparison.summary
-    );
-    // All of one side first: said.
-    let first = started(SHORT, 4, 2);
-    let mut second = started(shifted, 4, 3);
-    for run in &mut second {
-        run.started += jiff::SignedDuration::from_hours(1);
-    }
-    let said = of_runs(&first, &second).cautions;
-    assert!(said.iter().any(|one| one.contains("alternate")), "{said:?}");
-    assert!(compare_runs(&[], &[&first[0]], &options()).is_err());
 }
 
 proptest! {

@@ -1,0 +1,265 @@
+//! Rights, quotas and groups that limit a run.
+
+use super::*;
+
+#[test]
+fn real_time_priority_is_used_where_it_may_be_had() {
+    let place = Place::new();
+    let output = place.run("measure timer -q -D 300ms --dma-latency off");
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let recording = place.last();
+    let policy = recording.threads[0].scheduling.policy;
+    if policy == Policy::Fifo {
+        assert_eq!(recording.threads[0].scheduling.priority, 95);
+    } else {
+        punctual_testing::skip!("real-time run: {}", text(&output.stderr));
+        assert!(text(&output.stderr).contains("without real-time priority"));
+    }
+}
+
+#[test]
+fn without_the_right_it_says_so_first_and_runs_as_other() {
+    let Some(prefix) = nobody() else { return };
+    let place = Place::new();
+    // The folder of a test belongs to root: the store goes where nobody may write.
+    let folder = place.path("open");
+    std::fs::create_dir(&folder).unwrap();
+    open_to_all(&place.path("."));
+    open_to_all(&folder);
+    let run = |line: &str| {
+        let mut command = std::process::Command::new(&prefix[0]);
+        command
+            .args(&prefix[1..])
+            .arg(env!("CARGO_BIN_EXE_punctual"))
+            .args(line.split_whitespace())
+            .env("PUNCTUAL_STORE", folder.join("store.db"))
+            .env("PUNCTUAL_LOCKS", folder.join("locks"))
+            .env("NO_COLOR", "1");
+        command.output().unwrap()
+    };
+    let output = run("measure timer -q -D 500ms");
+    if output.status.code() == Some(126) || output.status.code() == Some(127) {
+        punctual_testing::skip!("unprivileged run: the program is not where nobody may run it");
+        return;
+    }
+    let stderr = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{stderr}");
+    let first = stderr.lines().next().unwrap_or_default();
+    assert!(
+        first.contains("SCHED_OTHER") && first.contains("punctual doctor"),
+        "{first}"
+    );
+    // All that is lacking, in at most two lines of the report.
+    let report = text(&output.stdout);
+    assert!(report.contains("without real-time priority"), "{report}");
+    let lines: Vec<&str> = report.lines().collect();
+    let at = lines
+        .iter()
+        .position(|line| line.starts_with("! measured without"));
+    let rest = &lines[at.unwrap() + 1..];
+    let more = rest
+        .iter()
+        .take_while(|line| line.starts_with("  "))
+        .count();
+    assert!(more <= 1, "{report}");
+    assert!(!report.contains("limits.conf"), "{report}");
+
+    let output = run("measure timer -q -D 500ms --policy fifo");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        text(&output.stderr).contains("RLIMIT_RTPRIO"),
+        "{}",
+        text(&output.stderr)
+    );
+}
+
+/// How to run something as nobody, where that can be done.
+fn nobody() -> Option<Vec<String>> {
+    let prefix = [
+        "setpriv",
+        "--reuid=65534",
+        "--regid=65534",
+        "--clear-groups",
+        "--inh-caps=-all",
+    ];
+    let works = std::process::Command::new(prefix[0])
+        .args(&prefix[1..])
+        .arg("true")
+        .output()
+        .is_ok_and(|output| output.status.success());
+    if !works {
+        punctual_testing::skip!("unprivileged run: setpriv cannot become nobody here");
+        return None;
+    }
+    Some(prefix.map(str::to_owned).to_vec())
+}
+
+fn open_to_all(path: &std::path::Path) {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o777)).unwrap();
+}
+
+/// The time that a CPU quota takes is no outsider's.
+#[test]
+fn a_cpu_quota_of_the_group_is_told() {
+    let Some(group) = QuotaGroup::new("quota") else {
+        return;
+    };
+    let place = Place::new();
+    let cpu = *punctual_rt::affinity::current().unwrap().last().unwrap();
+    let mut spin = Command::new("sh");
+    spin.args(["-c", "while :; do :; done"]);
+    let mut inside = group.inside(&spin).spawn().unwrap();
+    let line = format!("{PLAIN} --cpus {cpu} -i 5ms -D 6s --threshold 20ms --explain");
+    let output = with_spinners(cpu, || {
+        group.inside(&place.command(&line)).output().unwrap()
+    });
+    inside.kill().unwrap();
+    inside.wait().unwrap();
+    let stderr = text(&output.stderr);
+    if stderr.contains("trace") && !output.status.success() {
+        punctual_testing::skip!("outliers under a quota: {stderr}");
+        return;
+    }
+    assert_eq!(output.status.code(), Some(0), "{stderr}");
+    let recording = place.last();
+    let name = format!("/{}", group.0.file_name().unwrap().to_str().unwrap());
+    let found = recording
+        .interference
+        .groups
+        .iter()
+        .find(|found| found.group == name);
+    let found = found.unwrap_or_else(|| panic!("{:?}", recording.interference.groups));
+    assert!(found.periods > 0, "{found:?}");
+    if found.throttled < 10 {
+        // The group did not get as much as its quota.
+        let crowd = punctual_testing::crowded();
+        let crowd = crowd.unwrap_or_else(|| panic!("{found:?}"));
+        punctual_testing::skip!("{crowd}: outliers under a quota");
+        return;
+    }
+    let shown = text(&output.stdout);
+    let warning = format!("the CPU quota of control group {name} throttled it in");
+    assert!(
+        recording
+            .warnings
+            .iter()
+            .any(|text| text.starts_with(&warning))
+    );
+    // The column may cut the name.
+    let row = |line: &str| line.starts_with("throttled") && line.contains("/punctual-");
+    assert!(shown.lines().any(row), "{shown}");
+    let explanation = recording.explanation.unwrap();
+    let shares = explanation
+        .outliers
+        .iter()
+        .flat_map(|one| &one.blame.shares);
+    let quota = format!("CPU quota of {name}");
+    let told = shares.filter(|share| share.who.contains(&quota)).count();
+    assert!(told > 0, "{shown}");
+}
+
+/// Of threads that are watched, too.
+#[test]
+fn a_cpu_quota_of_a_watched_process_is_named() {
+    let Some(group) = QuotaGroup::new("watched") else {
+        return;
+    };
+    let place = Place::new();
+    // Both in the group: one wakes again and again, the other uses the quota up.
+    let shell = |script: &str| {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", script]);
+        group.inside(&shell).spawn().unwrap()
+    };
+    let mut wakes = shell("while :; do sleep 0.005; done");
+    let mut spins = shell("while :; do :; done");
+    let line = format!(
+        "explain --pid {} --wait --threshold 20ms -D 6s -q",
+        wakes.id()
+    );
+    let output = place.run(&line);
+    for child in [&mut wakes, &mut spins] {
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    let stderr = text(&output.stderr);
+    if stderr.contains("trac") && !output.status.success() {
+        punctual_testing::skip!("explain --pid under a quota: {stderr}");
+        return;
+    }
+    assert_eq!(output.status.code(), Some(0), "{stderr}");
+    let recording = place.last();
+    let name = format!("/{}", group.0.file_name().unwrap().to_str().unwrap());
+    let groups = &recording.interference.groups;
+    let found = groups.iter().find(|found| found.group == name);
+    let found = found.unwrap_or_else(|| panic!("{groups:?}"));
+    let explanation = recording.explanation.as_ref().unwrap();
+    if found.throttled < 10 || explanation.outliers.is_empty() {
+        // The group did not get as much as its quota.
+        let load = punctual_testing::crowded();
+        assert!(load.is_some(), "{found:?}");
+        punctual_testing::skip!("outliers under a quota: the machine is busy ({load:?})");
+        return;
+    }
+    let warning = format!("the CPU quota of control group {name} throttled it in");
+    let warned = |text: &String| text.starts_with(&warning);
+    assert!(recording.warnings.iter().any(warned), "{recording:?}");
+    let outliers = explanation.outliers.iter();
+    let mut shares = outliers.flat_map(|one| &one.blame.shares);
+    let quota = format!("CPU quota of {name}");
+    let is_named = |share: &Share| share.kind == ShareKind::Throttled && share.who.contains(&quota);
+    assert!(shares.any(is_named), "{}", text(&output.stdout));
+}
+
+/// Their memory is checked first, and taken by each thread: a stop need not wait for
+/// all of it.
+#[test]
+fn thousands_of_fast_threads_are_refused_or_can_be_stopped() {
+    let place = Place::new();
+    let line = format!("{PLAIN} -D 10m --threads 4096 -i 20us");
+    let child = place.spawn(&line);
+    std::thread::sleep(Duration::from_millis(500));
+    let asked = std::time::Instant::now();
+    let pid = child.id().to_string();
+    let _ = Command::new("kill").args(["-INT", &pid]).status().unwrap();
+    let output = child.wait_with_output().unwrap();
+    let stderr = text(&output.stderr);
+    println!("ended {:?} after Ctrl-C", asked.elapsed());
+    if output.status.code() == Some(130) {
+        // A GiB of rings, and what threads and histograms take beside.
+        let peak = place.last().observer.peak_memory_bytes;
+        assert!(peak < 4 << 30, "{peak}");
+        return;
+    }
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    let refused = ["MiB of memory", "thread"]
+        .iter()
+        .any(|why| stderr.contains(why));
+    assert!(refused, "{stderr}");
+}
+
+/// A new group has no real-time runtime where the kernel groups real-time threads.
+#[test]
+fn a_group_without_real_time_is_named() {
+    let Some(group) = QuotaGroup::new("real-time") else {
+        return;
+    };
+    let file = group.0.join("cpu.rt_runtime_us");
+    if !fs::read_to_string(&file).is_ok_and(|text| text.trim() == "0") {
+        punctual_testing::skip!("no group without real-time runtime: RT_GROUP_SCHED is off");
+        return;
+    }
+    let place = Place::new();
+    for (line, code) in [
+        ("measure timer -q --dma-latency off --policy fifo -D 1s", 1),
+        ("measure timer -q --dma-latency off -D 1s", 0),
+        ("exec -p 50 true", 1),
+    ] {
+        let output = group.inside(&place.command(line)).output().unwrap();
+        let stderr = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{line}: {stderr}");
+        let cause = format!("{} is 0", file.display());
+        assert!(stderr.contains(&cause), "{line}: {stderr}");
+    }
+}

@@ -1,0 +1,112 @@
+//! Runs that the user, a signal or a stop ends or delays.
+
+use super::*;
+
+#[test]
+fn ctrl_c_keeps_what_was_measured() {
+    let place = Place::new();
+    let child = place.spawn(&format!("{PLAIN} -D 10m"));
+    place.wait_for_rows();
+    signal(&child, "INT");
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{}", text(&output.stderr));
+    let recording = place.last();
+    assert_eq!(recording.completion, Completion::Stopped);
+    assert_conserved(&recording);
+}
+
+#[test]
+fn a_killed_run_is_shown_as_interrupted_with_what_was_measured() {
+    let place = Place::new();
+    let mut child = place.spawn(&format!("{PLAIN} -D 10m"));
+    place.wait_for_rows();
+    signal(&child, "KILL");
+    child.wait().unwrap();
+    let recording = place.last();
+    assert_eq!(recording.completion, Completion::Interrupted);
+    assert!(
+        recording
+            .threads
+            .iter()
+            .all(|thread| thread.accounting.balances())
+    );
+    assert!(recording.all_latencies().recorded() > 0);
+    assert!(place.done("list").contains("interrupted"));
+    place.done("delete last");
+}
+
+#[test]
+fn a_stop_of_a_second_is_one_long_sample_and_a_thousand_missed() {
+    let place = Place::new();
+    let child = place.spawn(&format!("{PLAIN} -D 5s --warm-up 0 --cpus {}", first_cpu()));
+    place.wait_for_rows();
+    stop(&child);
+    std::thread::sleep(Duration::from_secs(1));
+    signal(&child, "CONT");
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let recording = place.last();
+    assert_conserved(&recording);
+    let account = recording.accounting();
+    assert_eq!(account.expected, 5_000);
+    assert_eq!(account.warm_up, 0);
+    // The sleep before the signal to go on is at least a second, and other
+    // programs take their time too.
+    assert!(account.missed >= 990, "{account:?}");
+    let max = recording.all_latencies().max().unwrap();
+    assert!(max >= Nanos::from_millis(990), "{max}");
+    // It is one sample: the next one is far below.
+    assert!(recording.worst[1].latency_ns < Nanos::from_millis(900));
+}
+
+/// What the user stopped says nothing of the machine: neither broken nor held.
+#[test]
+fn a_run_that_was_stopped_proves_nothing() {
+    let place = Place::new();
+    let child = place.spawn(&format!(
+        "{PLAIN} -D 4s --max-latency 500ms --cpus {}",
+        first_cpu()
+    ));
+    place.wait_for_rows();
+    stop(&child);
+    std::thread::sleep(Duration::from_secs(1));
+    signal(&child, "CONT");
+    let output = child.wait_with_output().unwrap();
+    let shown = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(4), "{shown}");
+    let recording = place.last();
+    assert_conserved(&recording);
+    let [stop] = recording.suspensions.as_slice() else {
+        panic!("{:?}", recording.suspensions);
+    };
+    assert_eq!(stop.kind, SuspensionKind::StoppedBySignal);
+    assert!(stop.length_ns >= Nanos::from_millis(990), "{stop:?}");
+    assert!(recording.worst[0].is_suspended(&recording.suspensions));
+    assert_eq!(recording.verdict.outcome, Outcome::NotProven);
+    for told in [
+        "stopped by a signal (Ctrl-Z) for about",
+        "by SIGSTOP or Ctrl-Z; measure",
+        ", suspended",
+    ] {
+        let words = shown.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(words.contains(told), "{told}: {shown}");
+    }
+}
+
+/// A signal to go on, sent to a process that runs, changes nothing.
+#[test]
+fn a_continuation_alone_is_no_stop() {
+    let place = Place::new();
+    let child = place.spawn(&format!("{PLAIN} -D 2s --max-latency 100s"));
+    place.wait_for_rows();
+    signal(&child, "CONT");
+    let output = child.wait_with_output().unwrap();
+    let recording = place.last();
+    assert_conserved(&recording);
+    // Where this machine kept the program from running for long just then, a stop
+    // cannot be told apart.
+    if recording.suspensions.is_empty() {
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stdout));
+        assert_eq!(recording.verdict.outcome, Outcome::Held);
+    }
+}
