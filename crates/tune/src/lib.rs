@@ -81,7 +81,7 @@ pub use default_path::default_path;
 pub use error::{Failure, TuneError};
 pub use every_boot::{
     AtBoot, Attempt, BOOT_CONFIG, BootError, BootStatus, BootTune, UnitState, Verified,
-    apply_at_boot, boot_reached, boot_status, disable, enable, verify_at_boot,
+    apply_at_boot, boot_reached, boot_status, disable, enable, verify_at_boot, verify_enabled,
 };
 pub use journal::{Change, Journal};
 pub use plan::Request;

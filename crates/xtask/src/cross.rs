@@ -1,7 +1,7 @@
 //! `cargo xtask cross`: whether the program builds for other processors, and whether what
 //! is built runs under user emulation.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Result, bail};
@@ -10,8 +10,8 @@ use clap::Args;
 use crate::places::{program, repository};
 
 /// A target, and what builds and runs it here.
-struct Target {
-    triple: &'static str,
+pub(crate) struct Target {
+    pub(crate) triple: &'static str,
     /// The C compiler and linker, and Debian's package of it.
     gcc: &'static str,
     package: &'static str,
@@ -20,7 +20,7 @@ struct Target {
     libraries: &'static str,
 }
 
-const TARGETS: &[Target] = &[
+pub(crate) const TARGETS: &[Target] = &[
     Target {
         triple: "aarch64-unknown-linux-gnu",
         gcc: "aarch64-linux-gnu-gcc",
@@ -120,12 +120,22 @@ fn cargo(target: &Target, arguments: &[&str]) -> Result<bool> {
 
 fn cargo_for(target: &Target) -> Command {
     let mut command = Command::new(env!("CARGO"));
-    let underscored = target.triple.replace('-', "_");
     command
         .current_dir(repository())
-        .env(format!("CC_{underscored}"), target.gcc)
-        .env(variable(target, "LINKER"), PathBuf::from(target.gcc));
+        .envs(compilers_for(target.triple));
     command
+}
+
+/// Variables that name the compilers of a target; none where cargo's own choice is right.
+pub(crate) fn compilers_for(triple: &str) -> Vec<(String, &'static str)> {
+    let Some(target) = TARGETS.iter().find(|target| target.triple == triple) else {
+        return Vec::new();
+    };
+    let underscored = target.triple.replace('-', "_");
+    vec![
+        (format!("CC_{underscored}"), target.gcc),
+        (variable(target, "LINKER"), target.gcc),
+    ]
 }
 
 /// The name of cargo's variable for a target.

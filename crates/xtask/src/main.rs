@@ -16,6 +16,7 @@ mod deps;
 mod dist;
 mod ordinary_user;
 mod places;
+mod probe;
 mod programs;
 mod simulate;
 mod suite;
@@ -45,6 +46,8 @@ enum Task {
     OrdinaryUser(ordinary_user::Options),
     /// Build and pack the program: tarball, .deb, .rpm, checksums, list of parts.
     Dist(dist::Options),
+    /// Build the feature set for boards and try its verbs.
+    Probe(probe::Options),
     /// Install, run, remove and purge the .deb in a Debian root of its own.
     DistInstall(dist::InstallOptions),
     /// Check the program for other processors; run tests of the clocks under emulation.
@@ -62,6 +65,7 @@ fn main() -> ExitCode {
         Task::VmBoots(options) => vm::run_boots(&options),
         Task::OrdinaryUser(options) => ordinary_user::run(&options),
         Task::Dist(options) => dist::run(&options),
+        Task::Probe(options) => probe::run(&options),
         Task::DistInstall(options) => dist::install(&options),
         Task::Cross(options) => cross::run(&options),
         Task::Deps(options) => deps::run(&options),

@@ -9,11 +9,14 @@ pub(crate) fn repository() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
 }
 
-/// Where all that is downloaded and made stays.
+/// Cargo's folder of what is built.
+pub(crate) fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| repository().join("target"), PathBuf::from)
+}
+
+/// Where all that is downloaded and made for the emulated machines stays.
 pub(crate) fn folder() -> PathBuf {
-    let target = std::env::var_os("CARGO_TARGET_DIR")
-        .map_or_else(|| repository().join("target"), PathBuf::from);
-    target.join("vm")
+    target().join("vm")
 }
 
 /// The program of this name on the path.

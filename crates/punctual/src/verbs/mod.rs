@@ -1,10 +1,14 @@
 //! The verbs: one file each, one line each in [`VERBS`].
 
 mod app;
+#[cfg(feature = "analysis")]
 mod bundle;
+#[cfg(feature = "analysis")]
 mod changes;
+#[cfg(feature = "analysis")]
 mod check;
 mod clocks;
+#[cfg(feature = "analysis")]
 mod compare;
 pub(crate) mod compat;
 mod complete;
@@ -15,29 +19,38 @@ mod deliver;
 mod doctor;
 mod echo;
 mod exec;
+#[cfg(feature = "analysis")]
 mod experiment;
 mod explain;
 mod export;
 mod facts;
 mod hold_latency;
+#[cfg(feature = "analysis")]
 mod import;
+#[cfg(feature = "analysis")]
 mod improve;
 mod irqs;
 mod kernel;
+#[cfg(feature = "analysis")]
 mod lint;
 mod list;
+#[cfg(feature = "analysis")]
 mod looking_back;
 mod man;
 mod measure;
+#[cfg(feature = "analysis")]
 mod note;
+#[cfg(feature = "analysis")]
 mod plot;
 mod probes;
 mod record;
+#[cfg(feature = "analysis")]
 mod report;
 mod schema;
 mod select;
 #[cfg(feature = "serve")]
 mod serve;
+#[cfg(feature = "analysis")]
 mod serve_guard;
 mod serve_load;
 mod serve_partner;
@@ -46,6 +59,7 @@ mod store;
 mod threads;
 mod topology;
 mod trace;
+#[cfg(feature = "analysis")]
 mod trend;
 mod tune;
 mod watch;
@@ -99,28 +113,40 @@ impl Verb {
 
 /// All verbs, in the order of the help.
 pub(crate) const VERBS: &[Verb] = &[
+    #[cfg(feature = "analysis")]
     check::VERB,
     measure::VERB,
+    #[cfg(feature = "analysis")]
     experiment::VERB,
+    #[cfg(feature = "analysis")]
     improve::VERB,
     watch::VERB,
     record::VERB,
     app::VERB,
     doctor::VERB,
+    #[cfg(feature = "analysis")]
     lint::VERB,
     facts::VERB,
     kernel::VERB,
     list::VERB,
     show::VERB,
     explain::VERB,
+    #[cfg(feature = "analysis")]
     compare::VERB,
+    #[cfg(feature = "analysis")]
     trend::VERB,
+    #[cfg(feature = "analysis")]
     changes::VERB,
+    #[cfg(feature = "analysis")]
     note::VERB,
+    #[cfg(feature = "analysis")]
     plot::VERB,
+    #[cfg(feature = "analysis")]
     report::VERB,
     export::VERB,
+    #[cfg(feature = "analysis")]
     import::VERB,
+    #[cfg(feature = "analysis")]
     bundle::VERB,
     trace::VERB,
     delete::VERB,
@@ -142,6 +168,7 @@ pub(crate) const VERBS: &[Verb] = &[
     schema::VERB,
     completions::VERB,
     man::VERB,
+    #[cfg(feature = "analysis")]
     serve_guard::VERB,
     serve_load::VERB,
     serve_partner::VERB,

@@ -13,6 +13,7 @@ pub(super) struct Recordings {
     pub(super) recordings: Vec<String>,
 }
 
+#[cfg(feature = "analysis")]
 impl Recordings {
     pub(super) fn load(&self, store: &Store) -> Result<Vec<Recording>> {
         let load = |selector: &String| Ok(store.load(store.find(selector)?)?);

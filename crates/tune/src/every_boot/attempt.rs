@@ -10,7 +10,7 @@ use punctual_host::Host;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::BootError;
+use super::{BootError, BootTune};
 use crate::apply::Places;
 use crate::{Applied, Hold, Options, Phase, Plan, Status, TuneError, apply, revert};
 
@@ -200,4 +200,18 @@ pub fn verify_at_boot(
     let applied = apply(&fresh, host, places, Options::default())?;
     save(&path, &attempt.with(&applied))?;
     Ok(Verified::Again(lost, Box::new(fresh), Box::new(applied)))
+}
+
+/// Verifies what is enabled at every boot, and applies it again if something got lost:
+/// for the unit, and before each measurement of a series. Where nothing is enabled,
+/// [`Verified::NotApplied`].
+///
+/// # Errors
+/// Those of [`verify_at_boot`], and a configuration that cannot be read.
+pub fn verify_enabled(host: &Host, places: &Places) -> Result<Verified, BootError> {
+    match BootTune::read(host.root()) {
+        Ok(tune) => verify_at_boot(host, places, || tune.plan(host, places)),
+        Err(BootError::NotEnabled { .. }) => Ok(Verified::NotApplied),
+        Err(error) => Err(error),
+    }
 }

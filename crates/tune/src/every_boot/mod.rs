@@ -15,7 +15,9 @@ use punctual_host::Host;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use attempt::{AtBoot, Attempt, Verified, apply_at_boot, boot_reached, verify_at_boot};
+pub use attempt::{
+    AtBoot, Attempt, Verified, apply_at_boot, boot_reached, verify_at_boot, verify_enabled,
+};
 
 use crate::apply::Places;
 use crate::{CmdlineError, Plan, Profile, Request, TuneError, Wish};

@@ -7,17 +7,23 @@ use std::process::Command;
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
-/// The bill of the program for a target.
-pub(super) fn of_materials(target: &str, version: &str) -> Result<String> {
-    let text = super::text_of(Command::new(env!("CARGO")).args([
-        "metadata",
-        "--locked",
-        "--format-version=1",
-        "--filter-platform",
-        target,
-    ]))?;
-    let metadata = serde_json::from_str(&text).context("cargo metadata")?;
-    let bill = bill(&metadata, version).context("cargo metadata names no package punctual")?;
+use super::Build;
+
+/// The bill of a build.
+pub(super) fn of_materials(build: &Build) -> Result<String> {
+    let mut command = Command::new(env!("CARGO"));
+    command
+        .args(["metadata", "--locked", "--format-version=1"])
+        .args(["--filter-platform", &build.target])
+        // Without it cargo names the features of the whole workspace.
+        .args(["--manifest-path", "crates/punctual/Cargo.toml"]);
+    if build.probe {
+        command.args(super::PROBE_FEATURES);
+    }
+    let metadata =
+        serde_json::from_str(&super::text_of(&mut command)?).context("cargo metadata")?;
+    let bill =
+        bill(&metadata, &build.version).context("cargo metadata names no package punctual")?;
     Ok(serde_json::to_string_pretty(&bill)? + "\n")
 }
 

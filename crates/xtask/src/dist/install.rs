@@ -45,7 +45,7 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
 }
 
 fn newest() -> Result<PathBuf> {
-    let folders = fs::read_dir(super::target_folder().join("packages"))
+    let folders = fs::read_dir(crate::places::target().join("packages"))
         .context("no packages: run `cargo xtask dist` first")?;
     let files = folders
         .flatten()
@@ -62,7 +62,7 @@ struct Root(PathBuf);
 
 impl Root {
     fn new(debootstrap: &Path, release: &str) -> Result<Self> {
-        let folder = super::target_folder().join("packages/roots");
+        let folder = crate::places::target().join("packages/roots");
         let fresh = folder.join(format!("{release}.tar"));
         fs::create_dir_all(&folder)?;
         if !fresh.exists() {
@@ -77,12 +77,21 @@ impl Root {
             fs::remove_dir_all(&made)?;
         }
         let root = folder.join("root");
+        unmount(&root);
         let _ = fs::remove_dir_all(&root);
         fs::create_dir(&root)?;
         let mut command = Command::new("tar");
         command.arg("-xf").arg(&fresh).arg("-C").arg(&root);
         ensure!(command.status()?.success(), "{command:?} failed");
-        Ok(Self(root))
+        let root = Self(root);
+        // Read-only: nothing of this machine is changed through them.
+        for (name, kind) in [("proc", "proc"), ("sys", "sysfs")] {
+            let mut command = Command::new("mount");
+            command.args(["-t", kind, "-o", "ro", kind]);
+            command.arg(root.0.join(name));
+            ensure!(command.status()?.success(), "{command:?} failed");
+        }
+        Ok(root)
     }
 
     fn steps(&self) -> Result<()> {
@@ -109,20 +118,19 @@ impl Root {
             "capabilities were set in silence"
         );
         self.done(&["mkdir", "-p", "/usr/lib/systemd"])?;
-        self.done(&["punctual", "tune", "enable", "--set", "swappiness=60"])
-            .or_else(|_| self.done(&["true"]))?;
+        self.done(&["punctual", "tune", "enable", "--set", "swappiness=60"])?;
+        let unit = "/etc/systemd/system/punctual-tune.service";
+        ensure!(self.has(unit), "`tune enable` wrote no unit");
         self.done(&["dpkg", "-r", "punctual"])?;
         ensure!(!self.has("/usr/bin/punctual"), "the program stayed");
         ensure!(self.has(store), "removal took the store");
-        ensure!(
-            !self.has("/etc/systemd/system/punctual-tune.service"),
-            "removal left the unit of `tune enable`"
-        );
+        ensure!(!self.has(unit), "removal left the unit of `tune enable`");
         self.done(&["dpkg", "-P", "punctual"])?;
         ensure!(!self.has("/var/lib/punctual"), "purge left the store");
         Ok(())
     }
 
+    /// Whether a file is there; links are not followed.
     fn has(&self, path: &str) -> bool {
         self.0
             .join(path.trim_start_matches('/'))
@@ -152,5 +160,20 @@ impl Root {
             bail!("{}: {}: {}", words.join(" "), output.status, text.trim());
         }
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+}
+
+impl Drop for Root {
+    fn drop(&mut self) {
+        unmount(&self.0);
+    }
+}
+
+/// Unmounts what a run has mounted, or one that was killed.
+fn unmount(root: &Path) {
+    for name in ["proc", "sys"] {
+        let place = root.join(name);
+        // Not mounted: nothing to do, and nothing to say.
+        let _ = Command::new("umount").arg("-q").arg(place).output();
     }
 }

@@ -1,9 +1,11 @@
 //! `cargo xtask dist`: what is given to others. A static program with its manual pages,
-//! completions, units and licences as a tarball, .deb and .rpm, with checksums and a list
-//! of its parts.
+//! completions, units and licences as a tarball, .deb, .rpm and OCI image, with checksums
+//! and a list of its parts.
 
 mod bill;
 mod install;
+mod oci;
+mod size;
 mod stage;
 
 use std::fs;
@@ -13,18 +15,24 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
-use crate::places::{program, repository};
+use crate::places::{self, program, repository};
 
 pub(crate) use install::{Options as InstallOptions, run as install};
 
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Target to build for
+    /// Target to build for; other processors than this one's need its cross compiler
     #[arg(long, default_value = "x86_64-unknown-linux-musl")]
     target: String,
     /// Profile of the build; `dev` is quick, and large
     #[arg(long, default_value = "dist")]
     profile: String,
+    /// The feature set for boards: a tarball only
+    #[arg(long)]
+    probe: bool,
+    /// Pack this program of the target instead of building one
+    #[arg(long, value_name = "FILE", conflicts_with = "verify")]
+    program: Option<PathBuf>,
     /// Build the program twice and compare
     #[arg(long)]
     verify: bool,
@@ -34,8 +42,11 @@ pub(crate) struct Options {
 pub(crate) struct Build {
     target: String,
     version: String,
+    /// The feature set for boards.
+    probe: bool,
     /// Seconds since 1970 of the commit: the time of all files.
     epoch: String,
+    target_folder: PathBuf,
     /// Where the packages go.
     folder: PathBuf,
     program: PathBuf,
@@ -47,101 +58,178 @@ pub(crate) struct Build {
 /// A build or a program that fails. A packager that is not installed is said, and its
 /// package left out.
 pub(crate) fn run(options: &Options) -> Result<bool> {
-    let build = Build::of(options, &target_folder())?;
+    let mut build = Build::of(options, &places::target())?;
+    match &options.program {
+        Some(program) => build.program = fs::canonicalize(program)?,
+        None => build.make(options, repository())?,
+    }
     if options.verify && !build.is_repeatable(options)? {
         println!("NOT reproducible: two builds of the program differ");
         return Ok(false);
     }
     let _ = fs::remove_dir_all(&build.folder);
+    fs::create_dir_all(&build.folder)?;
     let staged = stage::make(&build)?;
     build.tarball(&staged)?;
-    build.deb()?;
-    build.rpm()?;
+    if !build.probe {
+        build.deb()?;
+        build.rpm(&staged)?;
+        oci::write(&build, &staged)?;
+    }
     let bill = build.folder.join(format!("{}.cdx.json", build.name()));
-    fs::write(&bill, bill::of_materials(&build.target, &build.version)?)?;
+    fs::write(&bill, bill::of_materials(&build)?)?;
     build.sums()?;
     println!("{}", build.folder.display());
-    Ok(true)
+    // Programs of other profiles are for trying.
+    let fits = size::check(&build.program, build.probe)?;
+    Ok(fits || options.profile != "dist" || options.program.is_some())
 }
 
-fn target_folder() -> PathBuf {
-    let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
-    target.unwrap_or_else(|| repository().join("target"))
-}
+/// Features of the set for boards, as cargo takes them.
+pub(crate) const PROBE_FEATURES: [&str; 3] = ["--no-default-features", "--features", "probe"];
 
 impl Build {
-    /// Builds the program into a target folder.
+    /// A build into a target folder; nothing is built yet.
     fn of(options: &Options, target_folder: &Path) -> Result<Self> {
         let epoch = text_of(Command::new("git").args(["log", "-1", "--format=%ct"]))?;
-        let home = std::env::var("CARGO_HOME")
-            .or_else(|_| std::env::var("HOME").map(|home| format!("{home}/.cargo")))
-            .context("CARGO_HOME")?;
-        let here = fs::canonicalize(repository())?;
-        let maps = [(here.display().to_string(), "/punctual"), (home, "/cargo")];
-        let rust: Vec<String> = maps
-            .iter()
-            .map(|(from, to)| format!("--remap-path-prefix={from}={to}"))
-            .collect();
-        let c: Vec<String> = maps
-            .iter()
-            .map(|(from, to)| format!("-ffile-prefix-map={from}={to}"))
-            .collect();
-        let status = Command::new(env!("CARGO"))
-            .current_dir(repository())
-            .args(["build", "--locked", "-p", "punctual"])
-            .args(["--profile", &options.profile, "--target", &options.target])
-            .arg("--target-dir")
-            .arg(target_folder)
-            .env("RUSTFLAGS", rust.join(" "))
-            .env("CFLAGS", c.join(" "))
-            .env("SOURCE_DATE_EPOCH", &epoch)
-            .status()?;
-        if !status.success() {
-            bail!("cargo build: {status}");
-        }
         let folder = if options.profile == "dev" {
             "debug"
         } else {
             &options.profile
         };
-        Ok(Self {
+        let mut build = Self {
             program: target_folder
                 .join(&options.target)
                 .join(folder)
                 .join("punctual"),
             target: options.target.clone(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
+            probe: options.probe,
             epoch,
-            folder: target_folder.join("packages").join(&options.target),
-        })
+            target_folder: target_folder.to_owned(),
+            folder: target_folder.join("packages"),
+        };
+        build.folder.push(build.name());
+        Ok(build)
     }
 
-    /// Whether a second build, in another folder, gives the same bytes.
+    /// Builds the sources of a folder. No path of this machine gets into the program.
+    fn make(&self, options: &Options, sources: &Path) -> Result<()> {
+        let home = std::env::var("CARGO_HOME")
+            .or_else(|_| std::env::var("HOME").map(|home| format!("{home}/.cargo")))
+            .context("CARGO_HOME")?;
+        let here = fs::canonicalize(sources)?;
+        let maps = [(here.display().to_string(), "/punctual"), (home, "/cargo")];
+        let mut rust: Vec<String> = maps
+            .iter()
+            .map(|(from, to)| format!("--remap-path-prefix={from}={to}"))
+            .collect();
+        // Those of glibc make dynamic programs unless asked otherwise.
+        if options.target.contains("-gnu") {
+            rust.push("-Ctarget-feature=+crt-static".to_owned());
+        }
+        let c: Vec<String> = maps
+            .iter()
+            .map(|(from, to)| format!("-ffile-prefix-map={from}={to}"))
+            .collect();
+        let mut command = Command::new(env!("CARGO"));
+        command
+            .current_dir(&here)
+            .args(["build", "--locked", "-p", "punctual"])
+            .args(["--profile", &options.profile, "--target", &options.target])
+            .arg("--target-dir")
+            .arg(&self.target_folder)
+            .env("RUSTFLAGS", rust.join(" "))
+            .env("CFLAGS", c.join(" "))
+            .env("SOURCE_DATE_EPOCH", &self.epoch)
+            .envs(crate::cross::compilers_for(&options.target));
+        if options.probe {
+            command.args(PROBE_FEATURES);
+        }
+        let status = command.status()?;
+        if !status.success() {
+            bail!("cargo build: {status}");
+        }
+        Ok(())
+    }
+
+    /// Whether a second build, of a copy of the sources in another folder, gives the same
+    /// bytes.
     fn is_repeatable(&self, options: &Options) -> Result<bool> {
-        let second = Self::of(options, &target_folder().join("second"))?;
+        let folder = places::target().join("second");
+        let sources = folder.join("a-copy-of-the-sources");
+        let _ = fs::remove_dir_all(&sources);
+        fs::create_dir_all(&sources)?;
+        let list = Command::new("git")
+            .current_dir(repository())
+            .args([
+                "ls-files",
+                "-z",
+                "--cached",
+                "--others",
+                "--exclude-standard",
+            ])
+            .output()?;
+        let names = folder.join("sources");
+        fs::write(&names, list.stdout)?;
+        // Files that were deleted and are not committed so are still listed.
+        let status = Command::new("cp")
+            .current_dir(repository())
+            .args(["--parents", "--preserve=mode,timestamps", "-t"])
+            .arg(&sources)
+            .args(existing(&names)?)
+            .status()?;
+        if !status.success() {
+            bail!("cp: {status}");
+        }
+        let second = Self::of(options, &folder.join("target"))?;
+        second.make(options, &sources)?;
         Ok(fs::read(&self.program)? == fs::read(second.program)?)
     }
 
     fn name(&self) -> String {
-        format!("punctual-{}-{}", self.version, self.target)
+        let set = if self.probe { "-probe" } else { "" };
+        format!("punctual{set}-{}-{}", self.version, self.target)
     }
 
-    /// The tarball: files by name, of root, at the time of the commit.
-    fn tarball(&self, staged: &Path) -> Result<()> {
-        let path = self.folder.join(format!("{}.tar.gz", self.name()));
+    /// The time of the commit, as RFC 3339.
+    fn time(&self) -> Result<String> {
+        let at = format!("@{}", self.epoch);
+        text_of(Command::new("date").args(["-u", "-d", &at, "+%Y-%m-%dT%H:%M:%SZ"]))
+    }
+
+    /// A tar archive of some files: by name, of root, at the time of the commit.
+    fn tar(&self, path: &Path, from: &Path, files: &[&str]) -> Result<()> {
         let status = Command::new("tar")
             .args(["--sort=name", "--owner=0", "--group=0", "--numeric-owner"])
-            .args(["--format=gnu", &format!("--mtime=@{}", self.epoch)])
-            .arg(format!("--transform=s,^\\.,{},", self.name()))
-            .args(["--use-compress-program=gzip -9n", "-cf"])
-            .arg(&path)
+            .args(["--format=gnu", "--mode=go-w,a+rX"])
+            .arg(format!("--mtime=@{}", self.epoch))
+            .arg("-cf")
+            .arg(path)
             .arg("-C")
-            .arg(staged)
-            .arg(".")
+            .arg(from)
+            .args(files)
             .status()
             .context("tar")?;
         if !status.success() {
             bail!("tar: {status}");
+        }
+        Ok(())
+    }
+
+    /// The tarball: all in a folder of its name.
+    fn tarball(&self, staged: &Path) -> Result<()> {
+        let parent = staged.with_file_name("tarball");
+        let named = parent.join(self.name());
+        let _ = fs::remove_dir_all(&parent);
+        fs::create_dir_all(&parent)?;
+        fs::rename(staged, &named)?;
+        let path = self.folder.join(format!("{}.tar", self.name()));
+        self.tar(&path, &parent, &[&self.name()])?;
+        fs::rename(&named, staged)?;
+        let status = Command::new("gzip").arg("-9nf").arg(&path).status()?;
+        if !status.success() {
+            bail!("gzip: {status}");
         }
         Ok(())
     }
@@ -160,13 +248,35 @@ impl Build {
         ]))
     }
 
-    /// The package for Fedora and its kin, from `package.metadata.generate-rpm`.
-    fn rpm(&self) -> Result<()> {
-        let Ok(cargo_rpm) = program("cargo-generate-rpm", "cargo-generate-rpm") else {
-            println!("SKIP .rpm: cargo-generate-rpm is not installed");
+    /// The package for Fedora and its kin, from `packaging/punctual.spec`.
+    fn rpm(&self, staged: &Path) -> Result<()> {
+        let Ok(rpmbuild) = program("rpmbuild", "rpm") else {
+            println!("SKIP .rpm: rpmbuild is not installed");
             return Ok(());
         };
-        self.packager(Command::new(cargo_rpm).args(["-p", "crates/punctual"]))
+        let top = self.target_folder.join("packages/rpmbuild");
+        let _ = fs::remove_dir_all(&top);
+        let define = |name: &str, value: &str| format!("--define={name} {value}");
+        let status = Command::new(rpmbuild)
+            .args(["-bb", "--quiet"])
+            .arg(format!("--target={}-linux", rpm_architecture(&self.target)))
+            .arg(define("_topdir", &top.display().to_string()))
+            .arg(define("_rpmdir", &self.folder.display().to_string()))
+            .arg(define(
+                "_rpmfilename",
+                "%%{NAME}-%%{VERSION}-%%{RELEASE}.%%{ARCH}.rpm",
+            ))
+            .arg(define("stage", &staged.display().to_string()))
+            .arg(define("program_version", &self.version))
+            .arg(repository().join("packaging/punctual.spec"))
+            .env("SOURCE_DATE_EPOCH", &self.epoch)
+            .status()
+            .context("rpmbuild")?;
+        let _ = fs::remove_dir_all(&top);
+        if !status.success() {
+            bail!("rpmbuild: {status}");
+        }
+        Ok(())
     }
 
     fn packager(&self, command: &mut Command) -> Result<()> {
@@ -175,8 +285,6 @@ impl Build {
             .args(["--target", &self.target, "--output"])
             .arg(&self.folder)
             .env("SOURCE_DATE_EPOCH", &self.epoch);
-        // cargo-generate-rpm takes a folder only where it exists.
-        fs::create_dir_all(&self.folder)?;
         let status = command.status()?;
         if !status.success() {
             bail!("{command:?}: {status}");
@@ -200,6 +308,23 @@ impl Build {
             bail!("sha256sum: {}", sums.status);
         }
         Ok(fs::write(self.folder.join("SHA256SUMS"), sums.stdout)?)
+    }
+}
+
+/// The files of a list that are there.
+fn existing(list: &Path) -> Result<Vec<String>> {
+    let list = String::from_utf8(fs::read(list)?)?;
+    let names = list.split('\0').filter(|name| !name.is_empty());
+    let there = names.filter(|name| repository().join(name).is_file());
+    Ok(there.map(str::to_owned).collect())
+}
+
+/// The architecture's name in packages for Fedora.
+fn rpm_architecture(target: &str) -> &str {
+    match target.split('-').next().unwrap_or(target) {
+        "armv7" => "armv7hl",
+        "riscv64gc" => "riscv64",
+        same => same,
     }
 }
 

@@ -105,7 +105,7 @@ fn generator(build: &Build) -> Result<PathBuf> {
     if !status.success() {
         bail!("cargo build: {status}");
     }
-    Ok(super::target_folder().join("debug/punctual"))
+    Ok(crate::places::target().join("debug/punctual"))
 }
 
 fn succeed(command: &mut Command) -> Result<()> {

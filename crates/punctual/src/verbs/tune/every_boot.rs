@@ -8,7 +8,7 @@ use punctual_host::Host;
 use punctual_report::document::{Block, Document, Field, Section, Tone};
 use punctual_tune::{
     AtBoot, Attempt, BootError, BootStatus, BootTune, Places, UnitState, Verified, apply_at_boot,
-    boot_reached, boot_status, disable, enable, verify_at_boot,
+    boot_reached, boot_status, disable, enable, verify_enabled,
 };
 
 use super::{Form, Wished, document, print};
@@ -197,8 +197,7 @@ fn apply(context: &Context) -> Result<Exit> {
 
 fn verify(context: &Context) -> Result<Exit> {
     let (host, places) = (Host::live(), context.tune_places()?);
-    let plan = || BootTune::read(Path::new("/"))?.plan(&host, &places);
-    match verify_at_boot(&host, &places, plan).map_err(usage)? {
+    match verify_enabled(&host, &places).map_err(usage)? {
         Verified::NotApplied => print(&text("Nothing was applied at this boot."), context)?,
         Verified::Holds => print(&text("All settings are in force."), context)?,
         Verified::Again(lost, plan, applied) => {

@@ -1,0 +1,110 @@
+//! `cargo xtask probe`: the feature set for boards, built and tried: its unit tests, and
+//! each kind of verb once.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use anyhow::{Context, Result, ensure};
+use clap::Args;
+
+use crate::dist::PROBE_FEATURES;
+use crate::places::repository;
+
+#[derive(Args)]
+pub(crate) struct Options {
+    /// Try this program instead of building one
+    #[arg(long, value_name = "FILE")]
+    program: Option<PathBuf>,
+}
+
+/// Verbs of a board, with the status that they may end with: 3 and 4 are verdicts about
+/// the machine, and no failure of the program.
+const VERBS: &[(&[&str], &[i32])] = &[
+    (&["--version"], &[0]),
+    (
+        &["measure", "timer", "-D", "200ms", "-q", "--policy", "other"],
+        &[0, 4],
+    ),
+    (&["list"], &[0]),
+    (&["show"], &[0]),
+    (&["export", "json"], &[0]),
+    (&["doctor"], &[0, 3]),
+    (&["facts", "show"], &[0]),
+    (&["tune", "status"], &[0]),
+    (&["tune", "list"], &[0]),
+    (&["topology"], &[0]),
+    (&["probes"], &[0]),
+    (&["man", "--help"], &[0]),
+    (&["schema", "recording"], &[0]),
+];
+
+/// Verbs of a workstation, which it does not have.
+const LEFT_OUT: &[&str] = &["serve", "import", "report", "plot", "experiment", "compare"];
+
+/// Builds, runs its unit tests, tries it.
+///
+/// # Errors
+/// A build that fails, or a verb that does not do what it is for.
+pub(crate) fn run(options: &Options) -> Result<bool> {
+    let program = match &options.program {
+        Some(program) => program.clone(),
+        None => {
+            let mut test = cargo(&["test", "-p", "punctual", "--bin", "punctual"]);
+            ensure!(test.status()?.success(), "{test:?} failed");
+            let mut build = cargo(&["build", "-p", "punctual", "--target-dir"]);
+            // Beside the whole program, which tests run under the same name.
+            let folder = crate::places::target().join("probe");
+            build.arg(&folder);
+            ensure!(build.status()?.success(), "{build:?} failed");
+            folder.join("debug/punctual")
+        }
+    };
+    try_all(&program)?;
+    println!(
+        "probe: {} verbs ran, {} are left out",
+        VERBS.len(),
+        LEFT_OUT.len()
+    );
+    Ok(true)
+}
+
+fn cargo(words: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO"));
+    command
+        .current_dir(repository())
+        .args(words)
+        .args(PROBE_FEATURES);
+    command
+}
+
+/// Runs each verb on a store of its own.
+pub(crate) fn try_all(program: &Path) -> Result<()> {
+    let store = crate::places::target().join("probe-store.db");
+    let _ = std::fs::remove_file(&store);
+    for (words, allowed) in VERBS {
+        let output = call(program, words, &store)?;
+        let code = output.status.code();
+        let text = String::from_utf8_lossy(&output.stderr);
+        ensure!(
+            code.is_some_and(|code| allowed.contains(&code)),
+            "punctual {}: {}: {}",
+            words.join(" "),
+            output.status,
+            text.trim()
+        );
+    }
+    for verb in LEFT_OUT {
+        let code = call(program, &[verb], &store)?.status.code();
+        ensure!(code == Some(2), "punctual {verb} is there: {code:?}");
+    }
+    let _ = std::fs::remove_file(&store);
+    Ok(())
+}
+
+fn call(program: &Path, words: &[&str], store: &Path) -> Result<Output> {
+    let mut command = Command::new(program);
+    command.args(words).env("PUNCTUAL_STORE", store);
+    command
+        .output()
+        .with_context(|| program.display().to_string())
+}
