@@ -51,6 +51,7 @@ mod load;
 mod marks;
 mod merge;
 mod open;
+mod pack;
 mod parts;
 mod place;
 mod plan;
