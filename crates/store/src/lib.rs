@@ -55,6 +55,7 @@ mod pack;
 mod parts;
 mod place;
 mod plan;
+mod planes;
 mod runs;
 mod schema;
 mod select;

@@ -9,6 +9,7 @@ use crate::bits::{Bits, Crc};
 use crate::entry::Entry;
 use crate::error::Context;
 use crate::parts::{read_head, read_threads, thread_json, write_head};
+use crate::planes::{self, Planes};
 use crate::{StoreError, facts};
 
 /// The longest head with threads: those of 8,192 CPUs take some 40 MiB.
@@ -30,8 +31,8 @@ fn crc_of(recording: i64, length: u64, body: &[u8]) -> u32 {
     crc.blob(body).end()
 }
 
-/// Head, threads and accounts, then each histogram; the length stands before each part.
-/// Alike parts lie together, so that they compress well.
+/// Head, threads and accounts, then the planes of their histograms; the length stands
+/// before each part.
 fn encode(head: &str, threads: &[ThreadRecord]) -> Vec<u8> {
     let mut body = Vec::new();
     let mut push = |part: &[u8]| {
@@ -43,8 +44,15 @@ fn encode(head: &str, threads: &[ThreadRecord]) -> Vec<u8> {
     push(format!("[{}]", each.join(",")).as_bytes());
     let accounts: Vec<&Accounting> = threads.iter().map(|thread| &thread.accounting).collect();
     push(serde_json::json!(accounts).to_string().as_bytes());
-    for thread in threads {
-        push(&thread.histogram.encode());
+    let encoded: Vec<Vec<u8>> = threads
+        .iter()
+        .map(|thread| thread.histogram.encode())
+        .collect();
+    // They are numbers: `encode` wrote them.
+    if let Some(planes) = planes::split(encoded.iter().map(Vec::as_slice)) {
+        for plane in [planes.lengths, planes.distances, planes.low, planes.high] {
+            push(&plane);
+        }
     }
     body
 }
@@ -59,12 +67,20 @@ fn decode(mut body: &[u8]) -> Option<Unpacked> {
     let head = str::from_utf8(take()?).ok()?.to_owned();
     let mut threads: Vec<ThreadRecord> = serde_json::from_slice(take()?).ok()?;
     let accounts: Vec<Accounting> = serde_json::from_slice(take()?).ok()?;
-    if threads.len() != accounts.len() || threads.len() > Recording::MAX_THREADS {
+    let histograms = planes::join(&Planes {
+        lengths: take()?.to_owned(),
+        distances: take()?.to_owned(),
+        low: take()?.to_owned(),
+        high: take()?.to_owned(),
+    })?;
+    let counts = [accounts.len(), histograms.len()];
+    if counts != [threads.len(); 2] || threads.len() > Recording::MAX_THREADS {
         return None;
     }
-    for (thread, account) in threads.iter_mut().zip(accounts) {
+    let parts = accounts.into_iter().zip(histograms);
+    for (thread, (account, histogram)) in threads.iter_mut().zip(parts) {
         thread.accounting = account;
-        thread.histogram = Histogram::decode(take()?).ok()?;
+        thread.histogram = Histogram::decode(&histogram).ok()?;
     }
     body.is_empty().then_some(Unpacked { head, threads })
 }
