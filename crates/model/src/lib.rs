@@ -141,6 +141,7 @@ pub use tail::TailRemark;
 pub use task::{TaskKind, TaskRecord, TaskUsage};
 pub use thread::{Policy, PolicyError, Scheduling, ThreadRecord, ThreadUsage, thread_title};
 pub use topology::{Cache, CpuPlace, MemoryNode, Placement, PlacementError, Topology};
+pub use varint::{push_varint, take_varint};
 pub use verdict::{Bound, LimitResult, Outcome, Verdict};
 pub use wakeups::{
     LateWakeup, OpenWait, PriorityClass, ThreadSeen, WAIT_BUCKETS, WaitHistogram, WakeupAxis,

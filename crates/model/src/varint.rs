@@ -1,7 +1,7 @@
 //! Numbers in the compact binary form that the store keeps: unsigned LEB128.
 
 /// Appends a number, seven bits a byte, the lowest first.
-pub(crate) fn push_varint(bytes: &mut Vec<u8>, mut number: u64) {
+pub fn push_varint(bytes: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         bytes.push(number as u8 | 0x80);
         number >>= 7;
@@ -11,7 +11,7 @@ pub(crate) fn push_varint(bytes: &mut Vec<u8>, mut number: u64) {
 
 /// Takes a number from the front; `None` where the bytes end inside it, or it
 /// is longer than any `u64`.
-pub(crate) fn take_varint(bytes: &mut &[u8]) -> Option<u64> {
+pub fn take_varint(bytes: &mut &[u8]) -> Option<u64> {
     let mut number = 0;
     for shift in (0..64).step_by(7) {
         let (byte, rest) = bytes.split_first()?;

@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::beside::beside;
 use crate::schema::pragma;
 use crate::slots::SlotFilter;
-use crate::{Store, StoreError};
+use crate::{Store, StoreError, pack};
 
 /// The figures of a store.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -165,7 +165,8 @@ impl Store {
         copied.map(drop)
     }
 
-    /// Removes facts that no recording has, and gives all free pages back to the file
+    /// Packs recordings that an earlier program kept, each in a transaction of its own,
+    /// removes facts that no recording has, and gives all free pages back to the file
     /// system. Returns how many bytes the file lost.
     ///
     /// # Errors
@@ -173,6 +174,13 @@ impl Store {
     pub fn compact(&self) -> Result<u64, StoreError> {
         let size = || fs::metadata(self.path()).map_or(0, |data| data.len());
         let before = size();
+        let ids = self.read(|connection, context| {
+            pack::unpacked(connection).map_err(|error| context.on(error))
+        })?;
+        for id in ids {
+            self.link
+                .write(|connection, context| pack::pack(connection, context, id))?;
+        }
         self.link.write(|connection, context| {
             let sql = "DELETE FROM facts WHERE hash NOT IN
                        (SELECT facts FROM recording WHERE facts IS NOT NULL)";

@@ -62,6 +62,25 @@ pub(crate) fn put(connection: &Connection, key: i64, facts: &HostFacts) -> rusql
     Ok(())
 }
 
+/// Takes the facts of an earlier program out of a head, and keeps them; the head without,
+/// and the facts where it had any.
+pub(crate) fn move_out(
+    connection: &Connection,
+    key: i64,
+    head: String,
+) -> rusqlite::Result<(String, Option<HostFacts>)> {
+    let parsed = serde_json::from_str::<Value>(&head).ok();
+    let Some(mut parsed) = parsed.filter(|parsed| !parsed[HOST].is_null()) else {
+        return Ok((head, None));
+    };
+    // As they are read today: equal ones must have equal hashes.
+    let Ok(facts) = serde_json::from_value::<HostFacts>(parsed[HOST].take()) else {
+        return Ok((head, None));
+    };
+    put(connection, key, &facts)?;
+    Ok((parsed.to_string(), Some(facts)))
+}
+
 fn put_json(connection: &Connection, hash: &str, json: &str) -> rusqlite::Result<()> {
     let there = connection
         .prepare_cached("SELECT 1 FROM facts WHERE hash = ?1")?

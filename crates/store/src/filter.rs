@@ -48,7 +48,6 @@ impl Filter {
     /// The WHERE clause with its parameters; empty where all fit.
     pub(crate) fn condition(&self) -> (String, Vec<Value>) {
         let text = |value: &Option<String>| value.clone().map(Value::Text);
-        let completion = (self.completion).map(|one| Value::Text(one.name().to_owned()));
         let conditions = [
             ("probe = ?".to_owned(), text(&self.probe)),
             (format!("{HOST} = ?"), text(&self.host)),
@@ -64,7 +63,6 @@ impl Filter {
                 "started_ns >= ?".to_owned(),
                 self.since.map(|time| Value::Integer(started_ns(time))),
             ),
-            ("completion = ?".to_owned(), completion),
         ];
         let (mut each, mut values) = (Vec::new(), Vec::new());
         for (condition, value) in conditions {
@@ -72,6 +70,10 @@ impl Filter {
                 each.push(condition);
                 values.push(value);
             }
+        }
+        if let Some(completion) = self.completion {
+            // Not as a parameter: the index of running ones is found by this text.
+            each.push(format!("completion = '{}'", completion.name()));
         }
         if self.without_blocks {
             each.push(WITHOUT_BLOCKS.to_owned());

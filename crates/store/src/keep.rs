@@ -13,9 +13,8 @@ use uuid::Uuid;
 
 use crate::beside::beside;
 use crate::entry::{Entry, started_ns};
-use crate::parts::{read_head, write_head};
 use crate::schema::pragma;
-use crate::{Store, StoreError};
+use crate::{Store, StoreError, pack};
 
 /// What ages out of recordings that belong to a series; `None`: nothing. Histograms,
 /// figures and facts stay. Recordings that a user made by hand stay whole.
@@ -189,10 +188,11 @@ impl Store {
                 Part::Rows => entry.rows = 0,
             }
             entry.write(connection, Some(key)).map_err(on)?;
-            let Some(head) = read_head(connection, key).map_err(on)? else {
-                return Err(context.damaged_in(id, "its head was changed"));
-            };
-            write_head(connection, key, &aged_head(&head, part)).map_err(on)
+            let aged = |head: &str| aged_head(head, part);
+            match pack::change_head(connection, key, &aged).map_err(on)? {
+                true => Ok(()),
+                false => Err(context.damaged_in(id, "its head was changed")),
+            }
         })
     }
 

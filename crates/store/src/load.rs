@@ -13,7 +13,7 @@ use crate::commit_interval;
 use crate::entry::Entry;
 use crate::error::Context;
 use crate::parts::{Progress, read_head, read_progress, read_rows, read_threads};
-use crate::{Store, StoreError, facts};
+use crate::{Store, StoreError, facts, pack};
 
 /// Reads a recording; the caller holds a transaction, so that all parts are
 /// of one moment. `presumed_dead`: its writer is known to be gone.
@@ -33,9 +33,7 @@ pub(crate) fn load(
             Recording::MAX_THREADS
         )));
     }
-    let json = read_head(connection, key)
-        .map_err(on)?
-        .ok_or_else(|| damaged("its head was changed"))?;
+    let (json, threads) = head_and_threads(connection, context, key, id)?;
     let json = facts::put_back(connection, context, key, json)?;
     let mut recording =
         Recording::from_part_json(&json).map_err(|source| StoreError::Recording {
@@ -46,10 +44,9 @@ pub(crate) fn load(
     if recording.id != id {
         return Err(damaged("its head was changed"));
     }
-    let threads = read_threads(connection, key)
-        .map_err(on)?
-        .filter(|threads| threads.len() as u64 == entry.threads)
-        .ok_or_else(|| damaged("its threads were changed"))?;
+    if threads.len() as u64 != entry.threads {
+        return Err(damaged("its threads were changed"));
+    }
     recording.series.rows = read_rows(connection, key, threads.len())
         .map_err(on)?
         .filter(|rows| rows.len() as u64 == entry.rows)
@@ -78,6 +75,32 @@ pub(crate) fn load(
     }
     recording.bring_up_to_date();
     Ok(recording)
+}
+
+/// The head, and the threads each with whether its histogram is there.
+#[allow(clippy::type_complexity, reason = "taken apart at once")]
+fn head_and_threads(
+    connection: &Connection,
+    context: &Context,
+    key: i64,
+    id: RecordingId,
+) -> Result<(String, Vec<(ThreadRecord, bool)>), StoreError> {
+    let on = |error| context.on(error);
+    let damaged = |what: &str| context.damaged_in(id, what);
+    match pack::read(connection, key).map_err(on)? {
+        Some(packed) => {
+            let packed = packed.ok_or_else(|| damaged("its head and threads were changed"))?;
+            let threads = packed.threads.into_iter().map(|thread| (thread, true));
+            Ok((packed.head, threads.collect()))
+        }
+        None => {
+            let head = read_head(connection, key).map_err(on)?;
+            let head = head.ok_or_else(|| damaged("its head was changed"))?;
+            let threads = read_threads(connection, key).map_err(on)?;
+            let threads = threads.ok_or_else(|| damaged("its threads were changed"))?;
+            Ok((head, threads))
+        }
+    }
 }
 
 /// The index of the chunks must know as many as were written.

@@ -119,15 +119,17 @@ pub(crate) fn write_head(
     Ok(())
 }
 
-/// The JSON of the head; `None` where the checksum does not fit.
+/// The JSON of the head; `None` where it is not there or the checksum does not fit.
 pub(crate) fn read_head(
     connection: &Connection,
     recording: i64,
 ) -> rusqlite::Result<Option<String>> {
-    let (json, crc): (String, u32) = connection
+    let row: Option<(String, u32)> = connection
         .prepare_cached("SELECT json, crc FROM head WHERE recording = ?1")?
-        .query_row([recording], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    Ok((crc == crc_of("head", recording, &[&json], 0)).then_some(json))
+        .query_row([recording], |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()?;
+    let fits = |row: &(String, u32)| row.1 == crc_of("head", recording, &[&row.0], 0);
+    Ok(row.filter(fits).map(|(json, _)| json))
 }
 
 pub(crate) fn write_progress(
@@ -192,7 +194,7 @@ pub(crate) fn read_progress(
 }
 
 /// What a thread is, apart from what it measured; the histogram stays empty.
-fn thread_json(thread: &ThreadRecord) -> String {
+pub(crate) fn thread_json(thread: &ThreadRecord) -> String {
     json!(ThreadRecord {
         accounting: Accounting::default(),
         histogram: Histogram::new(),

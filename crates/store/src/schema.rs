@@ -13,7 +13,8 @@ pub(crate) const APPLICATION_ID: i64 = 0x7075_6e63;
 /// What made each schema out of the one before it, in order; the first makes
 /// schema 1 out of an empty file. A line that was released is never edited,
 /// only followed by another.
-pub(crate) const MIGRATIONS: &[&str] = &[V1, V2, V3, V4, V5, V6, crate::collect::schema::TABLES];
+pub(crate) const MIGRATIONS: &[&str] =
+    &[V1, V2, V3, V4, V5, V6, crate::collect::schema::TABLES, V8];
 
 /// * `recording` is what a list shows, in small rows that are read in one go,
 ///   with the lease of the writer while it runs.
@@ -224,6 +225,14 @@ CREATE TABLE plan_state (
 ALTER TABLE recording ADD COLUMN series INTEGER REFERENCES plan_series;
 ALTER TABLE recording ADD COLUMN facts TEXT;
 CREATE INDEX recording_series ON recording (series, started_ns) WHERE series IS NOT NULL;
+";
+
+/// From here on a recording that is done lies in `pack`; those of before are packed by
+/// [`crate::Store::compact`]. A list of the newest and the search for runs that were killed
+/// need not read all of ten years.
+const V8: &str = "
+CREATE INDEX recording_started ON recording (started_ns, id);
+CREATE INDEX recording_running ON recording (key) WHERE completion = 'running';
 ";
 
 /// Reads one of SQLite's header numbers.

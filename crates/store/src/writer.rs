@@ -16,7 +16,7 @@ use crate::parts::{
     Progress, head_json, head_with_suspensions, write_accounting, write_head, write_progress,
     write_row, write_thread,
 };
-use crate::{StoreError, facts, lease, runs};
+use crate::{StoreError, facts, lease, pack, runs};
 
 /// What was measured since the last commit. All of it becomes visible to
 /// others at once.
@@ -330,15 +330,9 @@ impl Writer {
             });
             entry.summary.samples = wanted;
             let parts = || -> rusqlite::Result<()> {
-                write_head(
-                    connection,
-                    key,
-                    &facts::take_out(&head_json(recording, samples)),
-                )?;
+                let head = facts::take_out(&head_json(recording, samples));
                 facts::put(connection, key, &recording.host)?;
-                for (number, thread) in (0..).zip(&recording.threads) {
-                    write_thread(connection, key, number, thread, true)?;
-                }
+                pack::write(connection, key, &head, &recording.threads)?;
                 connection.execute("DELETE FROM progress WHERE recording = ?1", [key])?;
                 Ok(())
             };

@@ -209,12 +209,14 @@ fn rows_that_were_taken_out_or_changed_are_missed() {
     for sql in [
         "DELETE FROM series WHERE recording = 1 AND thread = 0 AND start_ns = 7000000000",
         "DELETE FROM chunk",
-        "DELETE FROM thread WHERE recording = 1 AND thread = 0",
-        "DELETE FROM head WHERE recording = 1",
+        "DELETE FROM thread WHERE recording = 3 AND thread = 0",
+        "DELETE FROM head WHERE recording = 3",
+        "DELETE FROM pack WHERE recording = 1",
         "DELETE FROM progress",
         "UPDATE head SET json = replace(json, 'lab', 'bal')",
         "UPDATE thread SET accounting = replace(accounting, '1', '2')",
-        "UPDATE thread SET histogram = NULL WHERE recording = 1",
+        "UPDATE pack SET length = length + 1 WHERE recording = 1",
+        "UPDATE pack SET body = zeroblob(length(body)) WHERE recording = 1",
         "UPDATE recording SET max_ns = 1",
         "UPDATE recording SET label = NULL",
         "UPDATE recording SET completion = 'none'",
@@ -354,7 +356,7 @@ fn a_newer_store_is_refused_with_both_versions() {
         .unwrap()
         .execute_batch("PRAGMA user_version = 900")
         .unwrap();
-    refused(&path, "has schema 900, this program knows up to 7");
+    refused(&path, "has schema 900, this program knows up to 8");
 }
 
 #[test]

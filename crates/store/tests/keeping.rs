@@ -232,7 +232,7 @@ fn a_check_names_what_is_damaged_and_a_compact_removes_what_nobody_needs() {
     assert!(stats.sample_bytes > 0 && stats.attachment_bytes > 0 && stats.rows > 0);
     let raw = rusqlite::Connection::open(&path).unwrap();
     raw.execute("UPDATE run SET crc = crc + 1", []).unwrap();
-    raw.execute("UPDATE head SET json = replace(json, 'timer', 'tamer')", [])
+    raw.execute("UPDATE pack SET length = length + 1", [])
         .unwrap();
     let wrong = store.check().unwrap();
     assert_eq!(wrong.len(), 2, "{wrong:#?}");

@@ -137,10 +137,7 @@ fn equal_facts_are_kept_once() {
     let raw = rusqlite::Connection::open(&path).unwrap();
     let count = |sql: &str| raw.query_row(sql, [], |row| row.get::<_, i64>(0)).unwrap();
     assert_eq!(count("SELECT count(*) FROM facts"), 2);
-    assert_eq!(
-        count("SELECT count(*) FROM head WHERE json LIKE '%6.12%'"),
-        0
-    );
+    assert_eq!(count("SELECT count(*) FROM head"), 0);
     // Facts that were changed are no facts of a recording.
     raw.execute("UPDATE facts SET length = length + 1", [])
         .unwrap();

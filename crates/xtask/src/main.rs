@@ -3,8 +3,8 @@
 //! **For:** `test`, all tests, with failures repeated and skips compared; `vm`, the tests
 //! that need a PREEMPT_RT kernel, in an emulated machine; `vm-boots`, an experiment on boots
 //! of that machine; `ordinary-user`, the tests without any privilege; `simulate`, how often
-//! the statistics are wrong; `dist`, packages; `cross`, other processors; `deps`, licences
-//! and advisories.
+//! the statistics are wrong; `years`, size and speed of a store of ten years; `dist`,
+//! packages; `cross`, other processors; `deps`, licences and advisories.
 //!
 //! **Knows:** cargo, the emulator, where a distribution keeps its kernels.
 //!
@@ -22,6 +22,7 @@ mod simulate;
 mod suite;
 mod test;
 mod vm;
+mod years;
 
 use std::process::ExitCode;
 
@@ -56,6 +57,8 @@ enum Task {
     Deps(deps::Options),
     /// Count false alarms and missed differences of the statistics on made-up machines.
     Simulate(simulate::Options),
+    /// Make a store of made-up years; measure the verbs that look back on it.
+    Years(years::Options),
 }
 
 fn main() -> ExitCode {
@@ -70,6 +73,7 @@ fn main() -> ExitCode {
         Task::Cross(options) => cross::run(&options),
         Task::Deps(options) => deps::run(&options),
         Task::Simulate(options) => simulate::run(&options),
+        Task::Years(options) => years::run(&options),
     };
     match result {
         Ok(true) => ExitCode::SUCCESS,

@@ -1,0 +1,303 @@
+//! A store of made-up years, written by the store's own writer: `cargo xtask years`.
+//!
+//! Series run twice a day on a machine of many CPUs; the kernel changes every other month,
+//! and with each second kernel the worst case is lower. Counts of each bucket vary as
+//! counts do, so that threads compress as measured ones would.
+
+#![allow(clippy::print_stdout)]
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use jiff::{Timestamp, ToSpan};
+use punctual_model::{
+    Accounting, Buckets, Completion, Fact, Histogram, IntervalRow, Nanos, Recording, RecordingId,
+    SeriesEpoch, Slot, SlotCause, SlotState, ThreadRecord, WaitHistogram, WakeWindow,
+};
+use punctual_store::{Lease, Store, StoreError};
+
+const MACHINE: &str = "made-up-machine";
+const DAY: i64 = 86_400;
+/// How long one window lasts.
+const WINDOW: i64 = 300;
+/// Buckets that latencies fall into: from 1 µs to 300 µs.
+const BUCKETS: (u64, u64) = (1_000, 2_000);
+
+/// What is made up.
+struct Wanted {
+    path: PathBuf,
+    days: i64,
+    series: u32,
+    cpus: u32,
+    window_days: i64,
+    periods: u64,
+}
+
+fn wanted() -> Option<Wanted> {
+    let given: Vec<String> = std::env::args().skip(1).collect();
+    let [path, days, series, cpus, window_days, periods] = given.as_slice() else {
+        return None;
+    };
+    Some(Wanted {
+        path: path.into(),
+        days: days.parse().ok()?,
+        series: series.parse().ok()?,
+        cpus: cpus.parse().ok()?,
+        window_days: window_days.parse().ok()?,
+        periods: periods.parse().ok()?,
+    })
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let wanted = wanted().ok_or("usage: years STORE DAYS SERIES CPUS WINDOW_DAYS PERIODS")?;
+    let store = Store::open(&wanted.path)?;
+    let began = Instant::now();
+    let mut random = Random(0x9e37_79b9_7f4a_7c15);
+    // The last run is of yesterday: `--since` counts from now.
+    let end = Timestamp::now().as_second() / DAY * DAY;
+    let first = end - wanted.days * DAY;
+    let mut epochs = Vec::new();
+    for number in 0..wanted.series {
+        epochs.push(epoch(&store, number, Timestamp::from_second(first)?)?);
+    }
+    let shape = Shape::new();
+    for day in 0..wanted.days {
+        for (hour, epoch) in [7, 19]
+            .iter()
+            .flat_map(|hour| epochs.iter().map(move |epoch| (hour, epoch)))
+        {
+            let due = Timestamp::from_second(first + day * DAY)?.checked_add(hour.hours())?;
+            let recording = recording(&wanted, &shape, (day, due), &mut random);
+            keep(&store, epoch, due, &recording)?;
+        }
+        if day + wanted.window_days >= wanted.days {
+            windows(&store, first + day * DAY, &mut random)?;
+        }
+        if day % 365 == 364 {
+            println!(
+                "{} years after {:.0} s",
+                day / 365 + 1,
+                began.elapsed().as_secs_f64()
+            );
+        }
+    }
+    println!("done after {:.0} s", began.elapsed().as_secs_f64());
+    Ok(())
+}
+
+fn epoch(store: &Store, number: u32, begun: Timestamp) -> Result<SeriesEpoch, StoreError> {
+    let load = ["none", "cpu", "disk", "network"][number as usize % 4];
+    let definition = format!("{{\"load\":\"{load}\",\"probe\":\"timer\"}}");
+    store.put_series(
+        MACHINE,
+        Some("made-up"),
+        &format!("series-{number}"),
+        &definition,
+        begun,
+    )
+}
+
+/// As a service keeps a slot with its recording.
+fn keep(
+    store: &Store,
+    epoch: &SeriesEpoch,
+    due: Timestamp,
+    recording: &Recording,
+) -> Result<(), StoreError> {
+    let lease = Lease {
+        pid: std::process::id(),
+        process_start: 1,
+        boot_id: "made-up".to_owned(),
+        namespaces: None,
+    };
+    let slot = Slot {
+        machine: epoch.machine.clone(),
+        series: epoch.name.clone(),
+        epoch: epoch.epoch,
+        due,
+        cause: SlotCause::At,
+        state: SlotState::Recorded,
+        reason: None,
+        recording: Some(recording.id),
+    };
+    store.add_slot(epoch, &slot)?;
+    let mut start = recording.clone();
+    start.completion = Completion::Running;
+    start.series.rows.clear();
+    start.worst.clear();
+    for thread in &mut start.threads {
+        thread.histogram = Histogram::new();
+        thread.accounting = Accounting::default();
+    }
+    let writer = store.begin(&start, &lease)?;
+    store.join_series(recording.id, epoch)?;
+    writer.finish(recording)
+}
+
+fn recording(
+    wanted: &Wanted,
+    shape: &Shape,
+    (day, due): (i64, Timestamp),
+    random: &mut Random,
+) -> Recording {
+    let mut recording = punctual_model::testing::recording(wanted.cpus, 1);
+    recording.id = RecordingId::new();
+    recording.label = None;
+    recording.started = due;
+    recording.duration_ns = Nanos(wanted.periods * 1_000_000);
+    // Rows have aged out.
+    recording.series.rows.clear();
+    let kernel = day / 60;
+    let release = format!("6.12.{kernel}-rt-amd64");
+    recording.host.kernel.release = Fact::known(release, "/proc/sys/kernel/osrelease");
+    let worst = if kernel % 2 == 0 { 150_000 } else { 50_000 };
+    for (cpu, thread) in (0..).zip(&mut recording.threads) {
+        fill(thread, cpu, wanted.periods, (shape, worst), random);
+    }
+    for sample in &mut recording.worst {
+        sample.time = due;
+        sample.latency_ns = Nanos(sample.latency_ns.0 + random.below(20_000));
+    }
+    recording
+}
+
+fn fill(
+    thread: &mut ThreadRecord,
+    cpu: u64,
+    periods: u64,
+    (shape, worst): (&Shape, u64),
+    random: &mut Random,
+) {
+    let mut counts = shape.counts(cpu, periods, random);
+    let late = shape.place_of(worst + random.below(worst / 5));
+    counts[late] += 1;
+    let buckets = shape.buckets(&counts);
+    let mut interval = IntervalRow::of(0, Nanos::ZERO, 0, &Histogram::new());
+    for (lower, width, count) in buckets.iter() {
+        let latency = Nanos(lower + random.below(width));
+        interval.min_ns.get_or_insert(latency);
+        interval.max_ns = Some(latency);
+        interval.count += count;
+        interval.sum_ns = Nanos(interval.sum_ns.0 + latency.0 * count);
+    }
+    interval.histogram = buckets;
+    thread.histogram = Histogram::new();
+    thread.histogram.add_interval(&interval);
+    thread.accounting = Accounting {
+        expected: interval.count + 1_000,
+        recorded: interval.count,
+        warm_up: 1_000,
+        ..Accounting::default()
+    };
+    thread.missed_histogram = None;
+}
+
+/// How latencies are distributed: most within two octaves, one of 10,000 in a tail.
+struct Shape {
+    edges: Vec<(u64, u64)>,
+}
+
+impl Shape {
+    fn new() -> Self {
+        let all = Self::decode(&vec![1; BUCKETS.1 as usize], 1_000);
+        Self {
+            edges: all.iter().map(|(lower, width, _)| (lower, width)).collect(),
+        }
+    }
+
+    /// One count for each bucket from `first` on, in the form that a store keeps.
+    fn decode(counts: &[u64], first: u64) -> Buckets {
+        let mut bytes = vec![0];
+        let mut push = |mut number: u64| {
+            while number >= 0x80 {
+                bytes.push(number as u8 | 0x80);
+                number >>= 7;
+            }
+            bytes.push(number as u8);
+        };
+        push(first);
+        for count in counts {
+            push(*count);
+            if *count == 0 {
+                push(1);
+            }
+        }
+        Buckets::decode(&bytes).unwrap_or_default()
+    }
+
+    fn buckets(&self, counts: &[u64]) -> Buckets {
+        Self::decode(counts, BUCKETS.0)
+    }
+
+    fn place_of(&self, latency: u64) -> usize {
+        let after = self.edges.partition_point(|(lower, _)| *lower <= latency);
+        after.saturating_sub(1)
+    }
+
+    fn counts(&self, cpu: u64, periods: u64, random: &mut Random) -> Vec<u64> {
+        let middle = 2_600.0 + 60.0 * (cpu % 8) as f64 + random.below(100) as f64;
+        let each = self.edges.iter().map(|(lower, width)| {
+            let (lower, width) = (*lower as f64, *width as f64);
+            let apart = (lower / middle).ln() / 0.22;
+            let body = (-apart * apart / 2.0).exp() / (lower * 0.22 * 2.507);
+            let tail = 1e-4 * 3_000.0 / (lower * lower);
+            random.count(periods as f64 * width * (body + tail))
+        });
+        each.collect()
+    }
+}
+
+/// Windows of a day.
+fn windows(store: &Store, day: i64, random: &mut Random) -> Result<(), Box<dyn std::error::Error>> {
+    for start in (day..day + DAY).step_by(WINDOW as usize) {
+        let window = WakeWindow {
+            machine: MACHINE.to_owned(),
+            start: Timestamp::from_second(start)?,
+            length_ns: Nanos::from(Duration::from_secs(WINDOW as u64)),
+            real_time: waits(3_000, 1_500, random),
+            ordinary: waits(60_000, 4_000, random),
+            worst: Vec::new(),
+            lost: 0,
+        };
+        store.add_wake_window(&window)?;
+    }
+    Ok(())
+}
+
+fn waits(count: u64, middle: u64, random: &mut Random) -> WaitHistogram {
+    let mut waits = WaitHistogram::new();
+    for _ in 0..count / 20 {
+        let far = 1 + random.below(1_000);
+        waits.record(Nanos(middle + random.below(middle) + 200_000 / far));
+    }
+    waits
+}
+
+/// SplitMix64 (Steele, Lea, Flood, OOPSLA 2014): quick, the same at each call.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, limit: u64) -> u64 {
+        self.next() % limit.max(1)
+    }
+
+    /// A count with this mean: about normal where it is large, else by chance.
+    fn count(&mut self, mean: f64) -> u64 {
+        if mean < 4.0 {
+            let whole = mean.floor();
+            let share = (self.next() >> 11) as f64 / (1u64 << 53) as f64;
+            return whole as u64 + u64::from(share < mean - whole);
+        }
+        // Set bits of 64: mean 32, standard deviation 4.
+        let normal = (f64::from(self.next().count_ones()) - 32.0) / 4.0;
+        (mean + normal * mean.sqrt()).max(0.0).round() as u64
+    }
+}

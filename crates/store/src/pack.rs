@@ -1,0 +1,283 @@
+//! Head and threads of a recording that is done, compressed together: what threads have in
+//! common is most of them.
+
+use punctual_model::{Accounting, Histogram, Recording, RecordingId, ThreadRecord};
+use rusqlite::{Connection, OptionalExtension, params};
+use uuid::Uuid;
+
+use crate::bits::{Bits, Crc};
+use crate::entry::Entry;
+use crate::error::Context;
+use crate::parts::{read_head, read_threads, thread_json, write_head};
+use crate::planes::{self, Planes};
+use crate::{StoreError, facts};
+
+/// The longest head with threads: those of 8,192 CPUs take some 40 MiB.
+const LONGEST: u64 = 256 << 20;
+
+/// 64 threads take 10 ms, and a tenth less room than at level 3.
+const LEVEL: i32 = 9;
+
+/// What was packed.
+pub(crate) struct Unpacked {
+    /// The head as JSON.
+    pub(crate) head: String,
+    /// The threads in order.
+    pub(crate) threads: Vec<ThreadRecord>,
+}
+
+fn crc_of(recording: i64, length: u64, body: &[u8]) -> u32 {
+    let crc = Crc::of("pack", recording).number(length);
+    crc.blob(body).end()
+}
+
+/// Head, threads and accounts, then the planes of their histograms; the length stands
+/// before each part.
+fn encode(head: &str, threads: &[ThreadRecord]) -> Vec<u8> {
+    let mut body = Vec::new();
+    let mut push = |part: &[u8]| {
+        body.extend_from_slice(&(part.len() as u32).to_le_bytes());
+        body.extend_from_slice(part);
+    };
+    push(head.as_bytes());
+    let each: Vec<String> = threads.iter().map(thread_json).collect();
+    push(format!("[{}]", each.join(",")).as_bytes());
+    let accounts: Vec<&Accounting> = threads.iter().map(|thread| &thread.accounting).collect();
+    push(serde_json::json!(accounts).to_string().as_bytes());
+    let encoded: Vec<Vec<u8>> = threads
+        .iter()
+        .map(|thread| thread.histogram.encode())
+        .collect();
+    // They are numbers: `encode` wrote them.
+    if let Some(planes) = planes::split(encoded.iter().map(Vec::as_slice)) {
+        for plane in [planes.lengths, planes.distances, planes.low, planes.high] {
+            push(&plane);
+        }
+    }
+    body
+}
+
+fn decode(mut body: &[u8]) -> Option<Unpacked> {
+    let mut take = || {
+        let (length, rest) = body.split_first_chunk::<4>()?;
+        let (part, rest) = rest.split_at_checked(u32::from_le_bytes(*length) as usize)?;
+        body = rest;
+        Some(part)
+    };
+    let head = str::from_utf8(take()?).ok()?.to_owned();
+    let mut threads: Vec<ThreadRecord> = serde_json::from_slice(take()?).ok()?;
+    let accounts: Vec<Accounting> = serde_json::from_slice(take()?).ok()?;
+    let histograms = planes::join(&Planes {
+        lengths: take()?.to_owned(),
+        distances: take()?.to_owned(),
+        low: take()?.to_owned(),
+        high: take()?.to_owned(),
+    })?;
+    let counts = [accounts.len(), histograms.len()];
+    if counts != [threads.len(); 2] || threads.len() > Recording::MAX_THREADS {
+        return None;
+    }
+    let parts = accounts.into_iter().zip(histograms);
+    for (thread, (account, histogram)) in threads.iter_mut().zip(parts) {
+        thread.accounting = account;
+        thread.histogram = Histogram::decode(&histogram).ok()?;
+    }
+    body.is_empty().then_some(Unpacked { head, threads })
+}
+
+/// Writes head and threads in place of the rows that a running recording has.
+pub(crate) fn write(
+    connection: &Connection,
+    key: i64,
+    head: &str,
+    threads: &[ThreadRecord],
+) -> rusqlite::Result<()> {
+    let plain = encode(head, threads);
+    let body = zstd::bulk::compress(&plain, LEVEL)
+        .map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
+    let length = plain.len() as u64;
+    connection
+        .prepare_cached(
+            "INSERT OR REPLACE INTO pack (recording, length, body, crc) VALUES (?1, ?2, ?3, ?4)",
+        )?
+        .execute(params![key, Bits(length), body, crc_of(key, length, &body)])?;
+    for table in ["head", "thread"] {
+        let sql = format!("DELETE FROM {table} WHERE recording = ?1");
+        connection.prepare_cached(&sql)?.execute([key])?;
+    }
+    Ok(())
+}
+
+/// What is packed of a recording; `None`: its head and threads are rows. `Some(None)` where
+/// it was changed.
+pub(crate) fn read(
+    connection: &Connection,
+    key: i64,
+) -> rusqlite::Result<Option<Option<Unpacked>>> {
+    let row = connection
+        .prepare_cached("SELECT length, body, crc FROM pack WHERE recording = ?1")?
+        .query_row([key], |row| {
+            Ok((
+                row.get::<_, Bits>(0)?.0,
+                row.get::<_, Vec<u8>>(1)?,
+                row.get::<_, u32>(2)?,
+            ))
+        })
+        .optional()?;
+    let Some((length, body, crc)) = row else {
+        return Ok(None);
+    };
+    if crc != crc_of(key, length, &body) || length > LONGEST {
+        return Ok(Some(None));
+    }
+    let plain = zstd::bulk::decompress(&body, usize::try_from(length).unwrap_or(usize::MAX));
+    Ok(Some(plain.ok().and_then(|plain| decode(&plain))))
+}
+
+/// Changes the head of a recording that is done, wherever it lies; whether it could be read.
+pub(crate) fn change_head(
+    connection: &Connection,
+    key: i64,
+    change: &dyn Fn(&str) -> String,
+) -> rusqlite::Result<bool> {
+    match read(connection, key)? {
+        Some(None) => Ok(false),
+        Some(Some(packed)) => {
+            write(connection, key, &change(&packed.head), &packed.threads)?;
+            Ok(true)
+        }
+        None => match read_head(connection, key)? {
+            Some(head) => write_head(connection, key, &change(&head)).map(|()| true),
+            None => Ok(false),
+        },
+    }
+}
+
+/// The recordings that an earlier program kept as rows, and that are done.
+pub(crate) fn unpacked(connection: &Connection) -> rusqlite::Result<Vec<RecordingId>> {
+    let ids: Vec<String> = connection
+        .prepare_cached(
+            "SELECT id FROM recording WHERE completion != 'running'
+             AND EXISTS (SELECT 1 FROM head WHERE head.recording = key)",
+        )?
+        .query_map([], |row| row.get(0))?
+        .collect::<rusqlite::Result<_>>()?;
+    // One that has no ID is for a check to find.
+    let parsed = ids.iter().filter_map(|id| Uuid::try_parse(id).ok());
+    Ok(parsed.map(RecordingId).collect())
+}
+
+/// Packs a recording that lies in rows, its facts apart. Whether it did: one that was
+/// interrupted has no histograms, and one that was changed stays for who loads it.
+pub(crate) fn pack(
+    connection: &Connection,
+    context: &Context,
+    id: RecordingId,
+) -> Result<bool, StoreError> {
+    let on = |error| context.on(error);
+    let (key, mut entry) = match Entry::find(connection, id, context) {
+        Err(StoreError::Damaged { .. } | StoreError::NoSuch { .. }) => return Ok(false),
+        other => other?,
+    };
+    let head = read_head(connection, key).map_err(on)?;
+    let threads = read_threads(connection, key).map_err(on)?;
+    let (Some(head), Some(threads)) = (head, threads) else {
+        return Ok(false);
+    };
+    let is_whole = threads.len() as u64 == entry.threads
+        && threads.iter().all(|(_, has_histogram)| *has_histogram);
+    if !is_whole {
+        return Ok(false);
+    }
+    let (head, facts) = facts::move_out(connection, key, head).map_err(on)?;
+    // A filter by host looks into heads that are rows.
+    let host = facts.and_then(|facts| facts.hostname.get().cloned());
+    if entry.summary.host.is_none() && host.is_some() {
+        entry.summary.host = host;
+        entry.write(connection, Some(key)).map_err(on)?;
+    }
+    let threads: Vec<ThreadRecord> = threads.into_iter().map(|(thread, _)| thread).collect();
+    write(connection, key, &head, &threads).map_err(on)?;
+    Ok(true)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a panic in a test is the report")]
+mod tests {
+    use super::*;
+    use crate::parts::{head_json, write_thread};
+    use crate::{Filter, Lease, Store};
+
+    fn kept(store: &Store, cpus: u32) -> Recording {
+        let mut recording = punctual_model::testing::recording(cpus, 1);
+        recording.id = RecordingId::new();
+        let lease = Lease {
+            pid: 1,
+            process_start: 1,
+            boot_id: "boot".to_owned(),
+            namespaces: None,
+        };
+        let writer = store.begin(&recording, &lease).unwrap();
+        writer.finish(&recording).unwrap();
+        recording
+    }
+
+    /// As programs before schema 4 kept it: facts in the head, no host in the list.
+    fn unpack(store: &Store, recording: &Recording) {
+        let connection = &store.link.connection;
+        let found = Entry::find(connection, recording.id, &store.link.context);
+        let (key, mut entry) = found.unwrap();
+        entry.summary.host = None;
+        entry.write(connection, Some(key)).unwrap();
+        write_head(connection, key, &head_json(recording, None)).unwrap();
+        for (number, thread) in (0..).zip(&recording.threads) {
+            write_thread(connection, key, number, thread, true).unwrap();
+        }
+        let sql = "DELETE FROM pack; DELETE FROM facts; UPDATE recording SET facts = NULL";
+        connection.execute_batch(sql).unwrap();
+    }
+
+    fn count(store: &Store, table: &str) -> i64 {
+        let sql = format!("SELECT count(*) FROM {table}");
+        let count = store.link.connection.query_row(&sql, [], |row| row.get(0));
+        count.unwrap()
+    }
+
+    #[test]
+    fn a_recording_of_an_earlier_program_is_read_and_packed() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(&folder.path().join("store.db")).unwrap();
+        let recording = kept(&store, 3);
+        assert_eq!((count(&store, "pack"), count(&store, "thread")), (1, 0));
+        unpack(&store, &recording);
+        assert_eq!(store.load(recording.id).unwrap(), recording);
+        store.compact().unwrap();
+        let counts = ["pack", "facts", "head", "thread"].map(|table| count(&store, table));
+        assert_eq!(counts, [1, 1, 0, 0]);
+        assert_eq!(store.load(recording.id).unwrap(), recording);
+        let filter = Filter {
+            host: recording.host.hostname.get().cloned(),
+            ..Filter::default()
+        };
+        assert_eq!(store.list_by(&filter).unwrap().len(), 1);
+        assert_eq!(store.check().unwrap(), [""; 0]);
+    }
+
+    #[test]
+    fn many_threads_take_a_fifth_of_their_rows() {
+        let recording = punctual_model::testing::recording(64, 1);
+        let plain = encode(&head_json(&recording, None), &recording.threads);
+        let body = zstd::bulk::compress(&plain, LEVEL).unwrap();
+        assert!(
+            body.len() * 5 < plain.len(),
+            "{} of {}",
+            body.len(),
+            plain.len()
+        );
+        let unpacked = decode(&plain).unwrap();
+        assert_eq!(unpacked.threads, recording.threads);
+        for end in 0..plain.len().min(200) {
+            assert!(decode(&plain[..end]).is_none(), "{end}");
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! A store of made-up years, and how long the verbs that look back take on it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use clap::{Args, value_parser};
+
+use crate::places::{folder, repository};
+
+/// Options of `cargo xtask years`.
+#[derive(Args)]
+pub(crate) struct Options {
+    /// Years of recordings.
+    #[arg(long, default_value_t = 10, value_parser = value_parser!(u32).range(1..=50))]
+    years: u32,
+    /// Series, each twice a day.
+    #[arg(long, default_value_t = 4, value_parser = value_parser!(u32).range(1..=100))]
+    series: u32,
+    /// CPUs of the machine.
+    #[arg(long, default_value_t = 64, value_parser = value_parser!(u32).range(1..=1_024))]
+    cpus: u32,
+    /// Latest days with windows of five minutes.
+    #[arg(long, default_value_t = 365)]
+    window_days: u32,
+    /// Periods of each thread of a run.
+    #[arg(long, default_value_t = 600_000)]
+    periods: u64,
+    /// The store [default: target/vm/years.db]; one that is there is measured as it is.
+    #[arg(long)]
+    store: Option<PathBuf>,
+}
+
+/// How often each figure is measured; the median is printed.
+const TIMES: usize = 5;
+
+/// What is measured: its arguments.
+const MEASURED: [(&str, &[&str]); 7] = [
+    ("newest recording", &["list", "-n", "1"]),
+    ("list, 112 days", &["list", "--since", "112d"]),
+    ("list, all", &["list"]),
+    ("trend, 112 days", &["trend", "series-0", "--since", "112d"]),
+    ("trend, all", &["trend", "series-0"]),
+    (
+        "surface, 112 days",
+        &[
+            "plot", "series-0", "--kind", "surface", "--since", "112d", "-o", "-",
+        ],
+    ),
+    (
+        "surface, all",
+        &["plot", "series-0", "--kind", "surface", "-o", "-"],
+    ),
+];
+
+/// Makes the store where there is none, and prints the figures.
+pub(crate) fn run(options: &Options) -> Result<bool> {
+    let store = options.store.clone();
+    let store = store.unwrap_or_else(|| folder().join("years.db"));
+    if !store.exists() {
+        make(options, &store)?;
+    }
+    build()?;
+    let program = target().join("release/punctual");
+    let size = fs::metadata(&store)?.len();
+    println!("{}: {:.2} GB\n", store.display(), size as f64 / 1e9);
+    println!("| verb | median of {TIMES} | memory |\n|---|---|---|");
+    for (name, arguments) in MEASURED {
+        let mut seconds = Vec::new();
+        let mut most = 0;
+        for _ in 0..TIMES {
+            let (took, memory) = measure(&program, &store, arguments)?;
+            seconds.push(took.as_secs_f64());
+            most = most.max(memory);
+        }
+        seconds.sort_by(f64::total_cmp);
+        let median = seconds[TIMES / 2];
+        println!("| {name} | {median:.3} s | {:.0} MB |", most as f64 / 1e3);
+    }
+    Ok(true)
+}
+
+fn target() -> PathBuf {
+    folder().parent().map_or_else(PathBuf::new, Path::to_owned)
+}
+
+fn cargo(arguments: &[&str]) -> Result<()> {
+    let mut command = Command::new(env!("CARGO"));
+    command.args(arguments).current_dir(repository());
+    let status = command.status().context("cargo")?;
+    ensure!(status.success(), "cargo {}: {status}", arguments.join(" "));
+    Ok(())
+}
+
+fn build() -> Result<()> {
+    cargo(&["build", "--quiet", "--release", "--package", "punctual"])
+}
+
+fn make(options: &Options, store: &Path) -> Result<()> {
+    let package = ["--release", "--package", "punctual-store", "--bin", "years"];
+    let features = ["--quiet", "--features", "years"];
+    cargo(&[&["build"], &package[..], &features].concat())?;
+    let numbers = [
+        u64::from(options.years) * 365,
+        options.series.into(),
+        options.cpus.into(),
+        options.window_days.into(),
+        options.periods,
+    ];
+    let mut command = Command::new(target().join("release/years"));
+    command
+        .arg(store)
+        .args(numbers.map(|number| number.to_string()));
+    let status = command.status().context("years")?;
+    ensure!(status.success(), "years: {status}");
+    Ok(())
+}
+
+/// Runs the program once: how long it took, and the most memory it had in kB.
+fn measure(program: &Path, store: &Path, arguments: &[&str]) -> Result<(Duration, u64)> {
+    let began = Instant::now();
+    let mut child = Command::new(program)
+        .arg("--store")
+        .arg(store)
+        .args(arguments)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .with_context(|| program.display().to_string())?;
+    let mut most = 0;
+    let status = loop {
+        most = most.max(memory(&child));
+        if let Some(status) = child.try_wait()? {
+            break status;
+        }
+        sleep(Duration::from_millis(1));
+    };
+    let took = began.elapsed();
+    // 3: a worsening stands. That is a figure of what was made up.
+    ensure!(
+        matches!(status.code(), Some(0 | 3)),
+        "punctual {}: {status}",
+        arguments.join(" ")
+    );
+    Ok((took, most))
+}
+
+/// The most memory that a process has had so far, in kB; 0 where it has ended.
+fn memory(child: &Child) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{}/status", child.id()));
+    let status = status.unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let number = line.and_then(|rest| rest.split_whitespace().next());
+    number.and_then(|number| number.parse().ok()).unwrap_or(0)
+}
