@@ -36,6 +36,7 @@ mod tasks;
 mod thermal;
 mod topology;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -354,10 +355,16 @@ impl Host {
         lint::process(&self.root, pid)
     }
 
-    /// Resident bytes below the stack pointer of a thread; `None` where it runs now, or
-    /// may not be traced.
-    pub fn resident_stack(&self, pid: u32, tid: u32) -> Option<u64> {
-        lint::resident_stack(&self.root, pid, tid)
+    /// Resident bytes below the stack pointers of threads of a process; those that run
+    /// now, or may not be traced, are missing.
+    pub fn resident_stacks(&self, pid: u32, tids: &[u32]) -> BTreeMap<u32, u64> {
+        lint::resident_stacks(&self.root, pid, tids)
+    }
+
+    /// The running processes that a process has forked; none where the kernel does not
+    /// list them (CONFIG_PROC_CHILDREN).
+    pub fn children_of(&self, pid: u32) -> Vec<u32> {
+        lint::children_of(&self.root, pid)
     }
 
     /// An open file of a process; `None` where it is not open, or hidden.

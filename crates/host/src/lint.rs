@@ -1,6 +1,9 @@
 //! The state of a process that matters to its real-time threads (proc_pid_status(5),
 //! proc_pid_limits(5), proc_pid_smaps(5)).
 
+use std::collections::BTreeMap;
+use std::io;
+
 use punctual_model::{LintProcess, WaitedFile};
 
 use crate::root::Root;
@@ -32,6 +35,7 @@ pub(crate) fn process(root: &Root, pid: u32) -> LintProcess {
         runtime_limit: limit(&limits, "Max realtime timeout"),
         memlock_limit,
         size: bytes("VmSize:"),
+        hidden: hidden(root, pid),
     }
 }
 
@@ -57,35 +61,121 @@ fn limit(limits: &Result<String, String>, name: &str) -> Result<Option<u64>, Str
     }
 }
 
-/// Resident bytes below the stack pointer of a thread that waits in a system call.
-/// `None`: it runs, or may not be traced.
-pub(crate) fn resident_stack(root: &Root, pid: u32, tid: u32) -> Option<u64> {
-    // `7 0x0 ... 0x7ffd1230 0x7f01`: the stack pointer is the last but one.
+/// Resident bytes below the stack pointer of each thread that waits in a system call;
+/// one that runs, or may not be traced, is missing. The mappings are read once: of
+/// thousands of threads they are megabytes.
+pub(crate) fn resident_stacks(root: &Root, pid: u32, tids: &[u32]) -> BTreeMap<u32, u64> {
+    let pointers: Vec<(u32, u64)> = (tids.iter())
+        .filter_map(|tid| Some((*tid, stack_pointer(root, pid, *tid)?)))
+        .collect();
+    if pointers.is_empty() {
+        return BTreeMap::new();
+    }
+    let smaps = root.raw_text(&format!("/proc/{pid}/smaps"));
+    let mappings = mappings(&smaps.unwrap_or_default());
+    let resident = |pointer: u64| {
+        let after = mappings.partition_point(|(start, _, _)| *start <= pointer);
+        let (_, end, bytes) = *mappings.get(after.checked_sub(1)?)?;
+        // The pages in use are the upper ones.
+        let above = end.checked_sub(pointer).filter(|above| *above > 0)?;
+        Some(bytes.saturating_sub(above))
+    };
+    (pointers.into_iter())
+        .filter_map(|(tid, pointer)| Some((tid, resident(pointer)?)))
+        .collect()
+}
+
+/// `7 0x0 ... 0x7ffd1230 0x7f01`: the stack pointer is the last but one.
+fn stack_pointer(root: &Root, pid: u32, tid: u32) -> Option<u64> {
     let call = root.text(&format!("/proc/{pid}/task/{tid}/syscall")).ok()?;
     let pointer = call.split_whitespace().rev().nth(1)?;
-    let pointer = u64::from_str_radix(pointer.strip_prefix("0x")?, 16).ok()?;
-    let smaps = root.raw_text(&format!("/proc/{pid}/smaps")).ok()?;
-    let mut above = None;
+    u64::from_str_radix(pointer.strip_prefix("0x")?, 16).ok()
+}
+
+/// Start, end and resident bytes of each mapping, in the order of the kernel: rising.
+fn mappings(smaps: &str) -> Vec<(u64, u64, u64)> {
+    let hex = |text| u64::from_str_radix(text, 16).ok();
+    let mut all = Vec::new();
+    let mut range = None;
     for line in smaps.lines() {
         let first = line.split(' ').next().unwrap_or_default();
         if let Some((start, end)) = first.split_once('-') {
-            let hex = |text| u64::from_str_radix(text, 16).ok();
-            let range = hex(start).zip(hex(end));
-            above = range
-                .filter(|(start, end)| (*start..*end).contains(&pointer))
-                .map(|(_, end)| end - pointer);
+            range = hex(start).zip(hex(end));
         }
-        if let (Some(above), Some(kib)) = (above, line.strip_prefix("Rss:")) {
-            let kib = kib
-                .trim()
-                .strip_suffix("kB")
-                .map(str::trim)
-                .and_then(number)?;
-            // The pages in use are the upper ones.
-            return Some(kib.saturating_mul(1_024).saturating_sub(above));
+        if let Some(kib) = line.strip_prefix("Rss:")
+            && let Some((start, end)) = range.take()
+        {
+            let kib = kib.trim().strip_suffix("kB").map(str::trim);
+            let bytes = kib.and_then(number).unwrap_or(0).saturating_mul(1_024);
+            all.push((start, end, bytes));
         }
     }
-    None
+    all
+}
+
+/// Why stacks and open files of a process are hidden from this program (ptrace(2),
+/// proc(5)); `None`: they are not.
+pub(crate) fn hidden(root: &Root, pid: u32) -> Option<String> {
+    let refused = |result: io::Result<()>| {
+        let kind = result.err().map(|error| error.kind());
+        kind == Some(io::ErrorKind::PermissionDenied)
+    };
+    let read = root.link(&format!("/proc/{pid}/exe")).map(drop);
+    let traced = root.raw_text(&format!("/proc/{pid}/syscall")).map(drop);
+    let yama = root.text("/proc/sys/kernel/yama/ptrace_scope").ok();
+    let status = root.text(&format!("/proc/{pid}/status"));
+    let user = field(&status, "Uid:").ok().and_then(|text| {
+        let effective = text.split_whitespace().nth(1)?;
+        effective.parse().ok()
+    });
+    let own = rustix::process::geteuid().as_raw();
+    why_hidden(pid, (refused(read), refused(traced)), user, own, yama)
+}
+
+/// `refused`: reading (PTRACE_MODE_READ), tracing (PTRACE_MODE_ATTACH). `user`: of the
+/// process; `own`: of this program.
+fn why_hidden(
+    pid: u32,
+    refused: (bool, bool),
+    user: Option<u32>,
+    own: u32,
+    yama: Option<String>,
+) -> Option<String> {
+    let why = match (refused, user) {
+        ((false, false), _) => return None,
+        (_, Some(user)) if user != own => {
+            format!("it belongs to user {user}; run as that user or with CAP_SYS_PTRACE")
+        }
+        ((true, _), _) => {
+            "it is not dumpable (PR_SET_DUMPABLE of prctl(2), or capabilities of its \
+                           file); CAP_SYS_PTRACE is needed"
+                .to_owned()
+        }
+        ((false, true), _) => match yama.as_deref() {
+            Some(scope @ ("1" | "2" | "3")) => format!(
+                "kernel.yama.ptrace_scope is {scope}: set it to 0, or run with CAP_SYS_PTRACE"
+            ),
+            _ => "a security module forbids it; CAP_SYS_PTRACE may be needed".to_owned(),
+        },
+    };
+    Some(format!("process {pid} may not be traced: {why}"))
+}
+
+/// The processes that a process has forked and that run (CONFIG_PROC_CHILDREN).
+pub(crate) fn children_of(root: &Root, pid: u32) -> Vec<u32> {
+    let tasks = root.names(&format!("/proc/{pid}/task")).unwrap_or_default();
+    let lists = tasks
+        .iter()
+        .filter_map(|tid| root.text(&format!("/proc/{pid}/task/{tid}/children")).ok());
+    lists
+        .flat_map(|list| {
+            let numbers: Vec<u32> = list
+                .split_whitespace()
+                .filter_map(|word| word.parse().ok())
+                .collect();
+            numbers
+        })
+        .collect()
 }
 
 /// The process that a thread belongs to.
@@ -159,9 +249,44 @@ mod tests {
             "proc/7/smaps",
             "00000-10000 rw-p 0 0:0 0\nRss:   4 kB\n10000-20000 rw-p 0 0:0 0 [stack]\nSize: 64 kB\nRss:  16 kB\n",
         );
-        assert_eq!(resident_stack(&root, 7, 9), Some((16 - 4) << 10));
+        assert_eq!(
+            resident_stacks(&root, 7, &[9, 10]),
+            BTreeMap::from([(9, (16 - 4) << 10)])
+        );
         write(folder.path(), "proc/7/task/9/syscall", "running\n");
-        assert_eq!(resident_stack(&root, 7, 9), None);
+        assert!(resident_stacks(&root, 7, &[9]).is_empty());
+    }
+
+    #[test]
+    fn what_hides_a_process_is_named() {
+        let why = |refused, user, scope: Option<&str>| {
+            why_hidden(7, refused, user, 1_000, scope.map(str::to_owned))
+        };
+        assert_eq!(why((false, false), Some(0), Some("1")), None);
+        for (refused, user, scope, names) in [
+            ((true, true), Some(0), None, "belongs to user 0"),
+            ((true, true), Some(1_000), None, "not dumpable"),
+            ((false, true), Some(1_000), Some("2"), "ptrace_scope is 2"),
+            ((false, true), Some(1_000), Some("0"), "security module"),
+        ] {
+            let text = why(refused, user, scope).unwrap();
+            assert!(text.contains(names), "{text}");
+        }
+        // A process that has ended is not hidden.
+        let nothing = Root::new("/nowhere".into());
+        assert_eq!(hidden(&nothing, 7), None);
+    }
+
+    #[test]
+    fn children_of_all_threads_are_known() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::new(folder.path().into());
+        write(folder.path(), "proc/7/task/7/children", "8 9 ");
+        write(folder.path(), "proc/7/task/10/children", "11");
+        let mut children = children_of(&root, 7);
+        children.sort_unstable();
+        assert_eq!(children, [8, 9, 11]);
+        assert!(children_of(&root, 6).is_empty());
     }
 
     #[test]

@@ -103,11 +103,14 @@ pub(crate) fn no_runtime_limit(facts: &LintFacts) -> Found {
 pub(crate) fn stack_not_prefaulted(facts: &LintFacts) -> Found {
     each(&facts.threads, |thread| {
         let resident = thread.stack_resident_bytes.ok_or_else(|| {
-            format!(
-                "the stack of {} ({}) is unknown: /proc/PID/task/TID/syscall and smaps require \
-                 the right to trace it, and a thread that waits",
-                thread.comm, thread.tid
-            )
+            let process = facts.processes.iter().find(|one| one.pid == thread.pid);
+            let hidden = process.and_then(|process| process.hidden.as_deref());
+            let why = hidden.unwrap_or(
+                "the thread was not seen waiting in a system call, where /proc shows its stack \
+                 pointer",
+            );
+            let LintThread { comm, tid, .. } = thread;
+            format!("the stack of {comm} ({tid}) is unknown: {why}")
         })?;
         let what = format!("{} below the stack pointer are resident", kib(resident));
         Ok((resident < STACK_READY).then(|| violation(thread.tid, &thread.comm, what)))

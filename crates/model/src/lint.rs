@@ -194,6 +194,8 @@ pub struct LintProcess {
     pub memlock_limit: Result<Option<u64>, String>,
     /// The size of its address space in bytes.
     pub size: Result<u64, String>,
+    /// Why its stacks and open files are hidden; `None`: they are not.
+    pub hidden: Option<String>,
 }
 
 /// All that is known of a program that was watched.

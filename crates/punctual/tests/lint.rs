@@ -8,6 +8,7 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+use common::other_user::{as_other, chmod, may_become_other};
 use common::{Place, signal, text};
 use punctual_model::{LintReport, LintSource, RuleResult, RuleState};
 
@@ -18,7 +19,10 @@ impl Program {
     /// `None`: no compiler, or no right to real-time priority; that is said.
     fn start(place: &Place, what: &[&str], flags: &[&str]) -> Option<Self> {
         let program = build(place, flags)?;
-        let mut command = Command::new(&program);
+        Self::run(Command::new(program), what)
+    }
+
+    fn run(mut command: Command, what: &[&str]) -> Option<Self> {
         let mut child = command.args(what).stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         let stdout = child.stdout.take().unwrap();
@@ -132,6 +136,7 @@ fn each_act_is_found_at_its_call_site() {
         ("blocking-call", "pipe", "reads_pipe"),
         ("woken-by-lower", "pipe", "writes_pipe"),
         ("woken-by-lower", "plain-lock", "holds_plain"),
+        ("woken-by-softirq", "softirq", "receives"),
         ("priority-inversion", "pi-lock", "locks_inheriting"),
         ("memory-call", "memory", "asks_for_memory"),
         ("signal", "signal", "gets_signal"),
@@ -140,6 +145,15 @@ fn each_act_is_found_at_its_call_site() {
         let found = rule(&report, id);
         assert!(is_found(&report, id, thread, function), "{id}: {found:?}");
     }
+    // Kernels without these events cannot show it.
+    let kernel_lock = rule(&report, "kernel-lock");
+    assert!(
+        is_found(&report, "kernel-lock", "kernel-lock", "writes_shared_file")
+            || kernel_lock.unknown.is_some(),
+        "{kernel_lock:?}"
+    );
+    // The sender's stack is not the receiver's.
+    assert!(!is_found(&report, "woken-by-softirq", "softirq", "sends"));
     // What is right is no violation: the release, and a lock with inheritance.
     for rule in &report.rules {
         let fine = rule.violations.iter().find(|found| found.comm == "fine");
@@ -196,8 +210,190 @@ fn states_are_judged() {
     assert_eq!(rule(&report, "no-runtime-limit").state, RuleState::Violated);
     assert!(is_found(&report, "no-period", "spins", ""), "{report:?}");
     assert!(is_found(&report, "priority-99", "priority-99", ""));
+    assert!(is_found(&report, "memlock-limit", "violate", ""));
+    assert!(is_found(&report, "stack-not-prefaulted", "priority-99", ""));
     assert!(!is_found(&report, "priority-99", "spins", ""));
     assert!(!is_found(&report, "no-period", "priority-99", ""));
+}
+
+/// A rule without a program that violates it would be named here.
+#[test]
+fn each_rule_is_violated_by_a_program() {
+    let tests = include_str!("lint.rs");
+    for rule in punctual_lint::RULES {
+        let named = tests.matches(&format!("\"{}\"", rule.id)).count();
+        assert!(named > 0, "{}: no program violates it", rule.id);
+    }
+}
+
+/// Starts `lint`, and `change`s the target once the second half of the time began.
+fn changed(place: &Place, line: &str, change: impl FnOnce()) -> LintReport {
+    let mut lint = place.spawn(line);
+    let mut errors = BufReader::new(lint.stderr.take().unwrap());
+    let mut said = String::new();
+    while !said.contains("tracing system calls") {
+        let read = errors.read_line(&mut said).unwrap();
+        assert!(read > 0, "{line}: {said}");
+    }
+    change();
+    let output = lint.wait_with_output().unwrap();
+    serde_json::from_str(&text(&output.stdout)).unwrap_or_else(|e| panic!("{e}: {said}"))
+}
+
+/// A thread that changes its name is one thread; a child is not judged, and that is said.
+#[test]
+fn a_new_name_and_a_fork_are_survived() {
+    let place = Place::new();
+    let Some(program) = Program::start(&place, &["changes"], FRAMES) else {
+        return;
+    };
+    let line = format!("lint --pid {} -D 2s --calls 1s --json", program.pid());
+    let report = changed(&place, &line, || signal(&program.0, "USR2"));
+    if !has_bpf(&report) {
+        return;
+    }
+    let names: Vec<&str> = report.threads.iter().map(|t| t.comm.as_str()).collect();
+    assert_eq!(names, ["after"]);
+    let sleeps = rule(&report, "sleep-relative");
+    assert!(sleeps.violations.iter().all(|found| found.comm != "child"));
+    assert!(
+        is_found(&report, "sleep-relative", "after", "sleeps_relative"),
+        "{sleeps:?}"
+    );
+    let says = |note: &String| note.contains("(child), forked by the target");
+    let lists_children = Path::new("/proc/self/task/self/children").exists()
+        || Path::new("/proc/thread-self/children").exists();
+    assert!(
+        report.notes.iter().any(says) || !lists_children,
+        "{:?}",
+        report.notes
+    );
+}
+
+/// What was done before and after an exec is found, each with the functions of its program.
+#[test]
+fn an_exec_is_survived() {
+    let place = Place::new();
+    let Some(program) = Program::start(&place, &["execs"], FRAMES) else {
+        return;
+    };
+    let line = format!("lint --pid {} -D 2s --calls 1s --json", program.pid());
+    let report = changed(&place, &line, || signal(&program.0, "USR2"));
+    if !has_bpf(&report) {
+        return;
+    }
+    assert!(
+        is_found(&report, "sleep-relative", "violate", "sleeps_relative"),
+        "{report:?}"
+    );
+    assert!(
+        is_found(&report, "sleep-clock", "executed", "sleeps_on_realtime"),
+        "{report:?}"
+    );
+    let says = |note: &String| note.contains("replaced by exec");
+    assert!(report.notes.iter().any(says), "{:?}", report.notes);
+}
+
+/// All of two thousand threads are judged, or what was not counted makes rules unknown.
+#[test]
+fn thousands_of_threads_are_watched() {
+    let place = Place::new();
+    let Some(program) = Program::start(&place, &["many", "60", "2000"], FRAMES) else {
+        return;
+    };
+    let line = format!("lint --pid {} -D 1s --json", program.pid());
+    let (report, _) = report(&place, &line);
+    assert_eq!(report.threads.len(), 2_000);
+    let stacks = rule(&report, "stack-not-prefaulted");
+    assert!(
+        stacks.count > 1_000 || stacks.unknown.is_some(),
+        "{}",
+        stacks.count
+    );
+    if has_bpf(&report) {
+        let sleeps = rule(&report, "sleep-relative");
+        assert!(sleeps.violations.len() == 2_000 || sleeps.unknown.is_some());
+    }
+}
+
+/// Without symbols the place in the file is named, and no function.
+#[test]
+fn a_stripped_program_is_named_by_file_and_offset() {
+    let place = Place::new();
+    let nm = (build(&place, FRAMES)).and_then(|whole| {
+        let output = Command::new("nm").arg("-S").arg(whole).output().ok()?;
+        output.status.success().then(|| text(&output.stdout))
+    });
+    let Some(symbols) = nm else {
+        punctual_testing::skip!("lint: no compiler, or no nm(1)");
+        return;
+    };
+    // `0000000000001609 0000000000000073 t touches_new_page`
+    let line = symbols
+        .lines()
+        .find(|line| line.ends_with(" touches_new_page"));
+    let mut words = line.unwrap().split(' ');
+    let mut hex = || u64::from_str_radix(words.next().unwrap(), 16).unwrap();
+    let (start, size) = (hex(), hex());
+    let flags = [FRAMES[0], "-s"];
+    let Some(program) = Program::start(&place, &["acts"], &flags) else {
+        return;
+    };
+    let line = format!("lint --pid {} -D 1s --json", program.pid());
+    let (report, _) = report(&place, &line);
+    if !has_bpf(&report) {
+        return;
+    }
+    let faults = &rule(&report, "page-fault").violations;
+    let fault = faults.iter().find(|found| found.comm == "fault").unwrap();
+    let frame = &fault.frames[0];
+    assert!(
+        frame.object.as_deref().unwrap().ends_with("/violate"),
+        "{frame:?}"
+    );
+    assert_eq!(frame.symbol, None);
+    let offset = frame.offset.unwrap();
+    assert!(
+        (start..start + size).contains(&offset),
+        "{offset:#x}: {start:#x}"
+    );
+}
+
+/// What an ordinary user may not see is unknown, with the reason.
+#[test]
+fn a_process_that_may_not_be_read_is_unknown_with_the_reason() {
+    if !may_become_other("lint of another user's process") {
+        return;
+    }
+    let place = Place::new();
+    let Some(root) = Program::start(&place, &["acts"], FRAMES) else {
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    chmod(folder.path(), 0o755);
+    let theirs = folder.path().join("violate");
+    std::fs::copy(place.path("violate"), &theirs).unwrap();
+    chmod(&theirs, 0o755);
+    let hidden = Program::run(as_other(&theirs), &["hidden"]).unwrap();
+    for (program, names) in [(&root, "belongs to user 0"), (&hidden, "not dumpable")] {
+        let line = format!("lint --pid {} -D 300ms --json", program.pid());
+        let output = as_other(env!("CARGO_BIN_EXE_punctual"))
+            .args(line.split(' '))
+            .output()
+            .unwrap();
+        let stderr = text(&output.stderr);
+        if stderr.contains("ermission denied") {
+            punctual_testing::skip!("another user may not run the program");
+            return;
+        }
+        let report: LintReport = serde_json::from_str(&text(&output.stdout)).unwrap();
+        assert_eq!(output.status.code(), Some(4), "{stderr}");
+        let says = |note: &String| note.contains(names);
+        assert!(report.notes.iter().any(says), "{names}: {:?}", report.notes);
+        assert_eq!(rule(&report, "page-fault").state, RuleState::Unknown);
+        let stack = rule(&report, "stack-not-prefaulted");
+        assert_eq!(stack.state, RuleState::Unknown, "{stack:?}");
+    }
 }
 
 #[test]

@@ -77,6 +77,9 @@ impl Lint {
             target: targets.text().to_owned(),
             ..LintFacts::default()
         };
+        let processes = targets.processes(host);
+        let hidden = (processes.iter()).filter_map(|pid| host.lint_process(*pid).hidden);
+        facts.notes.extend(hidden);
         let started = match request.no_bpf {
             true => Err("BPF programs were not asked for (--no-bpf)".to_owned()),
             false => LintWatch::by_programs(&ask).map_err(|error| error.to_string()),
@@ -229,13 +232,12 @@ impl Lint {
                 self.processes.insert(pid, now);
             }
         }
-        let host = &self.host;
-        let threads = self.threads.into_values();
-        facts.threads = threads
-            .map(|(task, before, whole)| thread_of(host, &task, &before, whole))
+        let stacks = stacks(&self.host, self.threads.values().map(|(task, _, _)| task));
+        facts.threads = (self.threads.values())
+            .map(|(task, before, whole)| thread_of(task, before, *whole, &stacks))
             .collect();
+        facts.notes.extend(forked(&self.host, &self.targets));
         facts.processes = self.processes.into_values().collect();
-        facts.notes.extend(self.targets.notes().iter().cloned());
         facts.notes.extend(self.places.notes());
         facts.acts = self.places.finish();
         if request.calls == Nanos::ZERO {
@@ -252,18 +254,55 @@ fn by_events(host: &Host, ask: &LintAsk, why: &str) -> Result<LintWatch, String>
         .map_err(|error| format!("{why}; {error}"))
 }
 
+/// Children of the targets that have real-time threads, and are no targets.
+fn forked(host: &Host, targets: &LintTargets) -> Vec<String> {
+    let watched = targets.processes(host);
+    let children = watched.iter().flat_map(|pid| host.children_of(*pid));
+    let is_new = |pid: &u32| !watched.contains(pid);
+    let real_time = children.filter(is_new).filter_map(|pid| {
+        let tasks = host.tasks_of(pid);
+        let task = (tasks.iter()).find(|task| task.scheduling.policy.is_real_time())?;
+        Some(format!(
+            "process {pid} ({}), forked by the target, has real-time threads and was not \
+             watched: --pid {pid}",
+            task.comm
+        ))
+    });
+    real_time.collect()
+}
+
 /// A stack pointer is visible only while the thread waits: some tries.
 const STACK_TRIES: u32 = 20;
 
-fn thread_of(host: &Host, task: &TaskRecord, before: &TaskUsage, whole: bool) -> LintThread {
-    let since = |now: Option<u64>, then: Option<u64>| Some(now?.saturating_sub(then?));
-    let used = task.used;
-    let stack = (0..STACK_TRIES).find_map(|attempt| {
+/// Resident bytes below the stack pointers, by thread.
+fn stacks<'a>(host: &Host, tasks: impl Iterator<Item = &'a TaskRecord>) -> BTreeMap<u32, u64> {
+    let mut pending: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+    tasks.for_each(|task| pending.entry(task.pid).or_default().push(task.tid));
+    let mut found = BTreeMap::new();
+    for attempt in 0..STACK_TRIES {
         if attempt > 0 {
             thread::sleep(Duration::from_micros(500));
         }
-        host.resident_stack(task.pid, task.tid)
-    });
+        for (pid, tids) in &mut pending {
+            found.append(&mut host.resident_stacks(*pid, tids));
+            tids.retain(|tid| !found.contains_key(tid));
+        }
+        pending.retain(|_, tids| !tids.is_empty());
+        if pending.is_empty() {
+            break;
+        }
+    }
+    found
+}
+
+fn thread_of(
+    task: &TaskRecord,
+    before: &TaskUsage,
+    whole: bool,
+    stacks: &BTreeMap<u32, u64>,
+) -> LintThread {
+    let since = |now: Option<u64>, then: Option<u64>| Some(now?.saturating_sub(then?));
+    let used = task.used;
     LintThread {
         pid: task.pid,
         tid: task.tid,
@@ -274,6 +313,6 @@ fn thread_of(host: &Host, task: &TaskRecord, before: &TaskUsage, whole: bool) ->
         switches_voluntary: (whole
             .then(|| since(used.switches_voluntary, before.switches_voluntary)))
         .flatten(),
-        stack_resident_bytes: stack,
+        stack_resident_bytes: stacks.get(&task.tid).copied(),
     }
 }

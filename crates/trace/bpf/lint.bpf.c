@@ -292,7 +292,8 @@ INLINE void add(const struct site *site, const struct task_struct *task,
 		known->other_priority = other->prio;
 		bpf_probe_read_kernel(known->other_comm, sizeof(known->other_comm), other->comm);
 	}
-	if (site->stack[0]) {
+	/* In a softirq the current thread is another. */
+	if (site->stack[0] && site->kind != WOKEN_BY_SOFTIRQ) {
 		observing(1);
 		stack_words(known);
 		observing(0);
@@ -371,6 +372,7 @@ int waking(u64 *arguments)
 	struct task_struct *waker;
 	struct thread *thread = judged(task);
 	struct cpu *cpu = this_cpu();
+	struct tally *slept, *woken;
 	struct site site = {};
 
 	if (!thread || !cpu || !thread->asleep_since)
@@ -389,6 +391,11 @@ int waking(u64 *arguments)
 		site.other = cpu->softirq;
 		__builtin_memcpy(site.stack, thread->asleep.stack, sizeof(site.stack));
 		add(&site, task, 0, 0);
+		/* The stack is that of the wait. */
+		slept = bpf_map_lookup_elem(&sites, &thread->asleep);
+		woken = bpf_map_lookup_elem(&sites, &site);
+		if (slept && woken)
+			__builtin_memcpy(woken->words, slept->words, sizeof(woken->words));
 		return 0;
 	}
 	/* An idle CPU wakes nobody: an interrupt that has no event of its own. */

@@ -18,7 +18,6 @@ pub(super) struct LintTargets {
     watched: BTreeMap<LintTarget, Started>,
     /// Targets that have ended: their numbers may be another's.
     ended: BTreeMap<LintTarget, Started>,
-    notes: Vec<String>,
 }
 
 impl LintTargets {
@@ -38,7 +37,6 @@ impl LintTargets {
             asked: asked.clone(),
             watched,
             ended: BTreeMap::new(),
-            notes: Vec::new(),
         })
     }
 
@@ -50,8 +48,15 @@ impl LintTargets {
         self.watched.keys().copied().collect()
     }
 
-    pub(super) fn notes(&self) -> &[String] {
-        &self.notes
+    /// The watched processes, also those of single threads.
+    pub(super) fn processes(&self, host: &Host) -> Vec<u32> {
+        let targets = self.watched.keys();
+        targets
+            .map(|target| match *target {
+                LintTarget::Process(pid) => pid,
+                LintTarget::Thread(tid) => host.process_of(tid).unwrap_or(tid),
+            })
+            .collect()
     }
 
     /// New targets, and those that have ended.
