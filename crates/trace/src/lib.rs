@@ -27,6 +27,7 @@ mod files;
 mod flight;
 mod gap;
 mod hwlat;
+mod jobs;
 mod left_behind;
 mod lint;
 mod marker;
@@ -52,6 +53,7 @@ pub use flight::{
 };
 pub use gap::Gap;
 pub use hwlat::{Ask, HWLAT, Hwlat};
+pub use jobs::{Descent, JobAsk, JobRecorder};
 pub use lint::{LintAsk, LintTarget, LintWatch};
 pub use marker::Marker;
 pub use osnoise::{NoiseAsk, OSNOISE, Osnoise, TIMERLAT, UserWait};

@@ -34,6 +34,7 @@ fn the_objects_are_those_of_their_sources() {
     for (name, object) in [
         ("watch.bpf.o", crate::watch::OBJECT),
         ("lint.bpf.o", OBJECT),
+        ("jobs.bpf.o", crate::jobs::OBJECT),
     ] {
         let same = std::fs::read(folder.path().join(name)).unwrap() == object;
         assert!(

@@ -1,0 +1,556 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0
+/*
+ * What explains the jobs of watched threads, written into one ring of records per CPU
+ * that overwrites its oldest. User space maps the rings: reading them is no system call.
+ *
+ * The scheduler's events and handlers are those of all CPUs: whom a watched thread waits
+ * for is known afterwards only. System calls, page faults, signals and kernel stacks are
+ * those of watched threads alone.
+ */
+#include "jobs.h"
+
+/* The same numbers in src/jobs/record.rs. */
+enum {
+	SWITCH = 1,
+	WAKING,
+	SYS_ENTER,
+	SYS_EXIT,
+	IRQ_ENTRY,
+	IRQ_EXIT,
+	SOFTIRQ_ENTRY,
+	SOFTIRQ_EXIT,
+	VECTOR_ENTRY,
+	VECTOR_EXIT,
+	FAULT_USER,
+	FAULT_KERNEL,
+	MIGRATE,
+	PI_SETPRIO,
+	BLOCK_ISSUE,
+	BLOCK_COMPLETE,
+	SIGNAL_GENERATE,
+	PROCESS_EXIT,
+	STACK,
+	FORK,
+	EXEC,
+};
+
+/* Places in Vector::NAMED; beyond them `ipi`. */
+enum { LOCAL_TIMER, RESCHEDULE, CALL_FUNCTION, CALL_FUNCTION_SINGLE, IRQ_WORK, IPI = 100 };
+
+/* TraceEvent's */
+enum { FLAG_HARDIRQ = 0x08, FLAG_SOFTIRQ = 0x10 };
+
+/* Set by the loader: records of one CPU - 1, a power of two - 1; the first thread
+ * number that has no bit. */
+const volatile u32 ring_mask = 0;
+const volatile u32 pid_limit = 0;
+
+enum { FRAMES = 24, FRAMES_OF_RECORD = 6, CALLS = 1024 };
+
+struct task {
+	char comm[16];
+	u32 pid;
+	int prio;
+};
+
+struct record {
+	u64 time;
+	u32 sequence;		/* 0 while it is written */
+	u8 kind;
+	u8 flags;
+	u8 count;		/* of frames */
+	u8 part;		/* of a stack */
+	union {
+		struct {
+			char prev_comm[16];
+			char next_comm[16];
+			u32 prev_pid;
+			u32 next_pid;
+			short prev_prio;
+			short next_prio;
+			u32 prev_state;
+		} of_switch;
+		struct {
+			u32 pid;
+			u32 number;
+			u64 one;
+			u64 two;
+			char text[24];
+		} other;
+		u64 frames[FRAMES_OF_RECORD];
+	};
+};
+
+struct {
+	MAP_NUMBER(type, BPF_MAP_TYPE_ARRAY);
+	MAP_NUMBER(map_flags, BPF_F_MMAPABLE);
+	MAP_NUMBER(max_entries, 1);	/* set by the loader */
+	MAP_TYPE(key, u32);
+	MAP_TYPE(value, struct record);
+} records SEC(".maps");
+
+/* How many records each CPU began. */
+struct head {
+	u64 begun;
+	u64 padding[7];
+};
+
+struct {
+	MAP_NUMBER(type, BPF_MAP_TYPE_ARRAY);
+	MAP_NUMBER(map_flags, BPF_F_MMAPABLE);
+	MAP_NUMBER(max_entries, 1);	/* set by the loader */
+	MAP_TYPE(key, u32);
+	MAP_TYPE(value, struct head);
+} heads SEC(".maps");
+
+/* A bit for each watched thread. */
+struct {
+	MAP_NUMBER(type, BPF_MAP_TYPE_ARRAY);
+	MAP_NUMBER(max_entries, 1);	/* set by the loader */
+	MAP_TYPE(key, u32);
+	MAP_TYPE(value, u64);
+} watched SEC(".maps");
+
+/* System calls that are release waits: no stack is taken there. */
+struct {
+	MAP_NUMBER(type, BPF_MAP_TYPE_ARRAY);
+	MAP_NUMBER(max_entries, CALLS);
+	MAP_TYPE(key, u32);
+	MAP_TYPE(value, u32);
+} release_calls SEC(".maps");
+
+struct cpu {
+	u32 interrupts;
+	u32 softirq_task;	/* pid + 1 */
+	u64 stack[FRAMES];
+};
+
+struct {
+	MAP_NUMBER(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	MAP_NUMBER(max_entries, 1);
+	MAP_TYPE(key, u32);
+	MAP_TYPE(value, struct cpu);
+} cpus SEC(".maps");
+
+INLINE struct cpu *this_cpu(void)
+{
+	u32 zero = 0;
+
+	return bpf_map_lookup_elem(&cpus, &zero);
+}
+
+INLINE int is_watched(u32 pid)
+{
+	u32 place = pid / 64;
+	u64 *bits = bpf_map_lookup_elem(&watched, &place);
+
+	return bits && pid < pid_limit && *bits >> (pid % 64) & 1;
+}
+
+/* Begins a record; an interrupt may write others meanwhile. */
+INLINE struct record *begin(u32 kind, u32 *sequence)
+{
+	u32 cpu = bpf_get_smp_processor_id();
+	struct head *head = bpf_map_lookup_elem(&heads, &cpu);
+	struct record *record;
+	u64 number;
+	u32 place;
+
+	if (!head)
+		return 0;
+	number = __sync_fetch_and_add(&head->begun, 1);
+	place = cpu * (ring_mask + 1) + ((u32)number & ring_mask);
+	record = bpf_map_lookup_elem(&records, &place);
+	if (!record)
+		return 0;
+	*(volatile u32 *)&record->sequence = 0;
+	asm volatile("" ::: "memory");
+	*sequence = (u32)number + 1;
+	record->time = bpf_ktime_get_ns();
+	record->kind = kind;
+	record->flags = 0;
+	return record;
+}
+
+INLINE void end(struct record *record, u32 sequence)
+{
+	asm volatile("" ::: "memory");
+	*(volatile u32 *)&record->sequence = sequence;
+}
+
+INLINE void note_flags(struct record *record, u32 pid)
+{
+	struct cpu *cpu = this_cpu();
+
+	if (!cpu)
+		return;
+	if (cpu->interrupts)
+		record->flags = FLAG_HARDIRQ;
+	if (cpu->softirq_task == pid + 1)
+		record->flags |= FLAG_SOFTIRQ;
+}
+
+INLINE void put(u32 kind, u32 number, u64 one, u64 two)
+{
+	u32 sequence, pid = bpf_get_current_pid_tgid();
+	struct record *record = begin(kind, &sequence);
+
+	if (!record)
+		return;
+	note_flags(record, pid);
+	record->other.pid = pid;
+	record->other.number = number;
+	record->other.one = one;
+	record->other.two = two;
+	end(record, sequence);
+}
+
+/* About another thread: its name is `text`, its number and priority are `one`. */
+INLINE void put_task(u32 kind, const struct task_struct *task, u32 number, u64 two)
+{
+	u32 sequence, pid = bpf_get_current_pid_tgid();
+	struct record *record = begin(kind, &sequence);
+
+	if (!record)
+		return;
+	note_flags(record, pid);
+	record->other.pid = pid;
+	record->other.number = number;
+	record->other.one = (u32)task->pid | (u64)(u32)task->prio << 32;
+	record->other.two = two;
+	bpf_probe_read_kernel(record->other.text, 16, task->comm);
+	end(record, sequence);
+}
+
+INLINE u32 cpu_of(const struct task_struct *task)
+{
+	if (HAS(task_struct___info, thread_info.cpu))
+		return ((struct task_struct___info *)task)->thread_info.cpu;
+	if (HAS(task_struct___cpu, cpu))
+		return ((struct task_struct___cpu *)task)->cpu;
+	return ~0;
+}
+
+/* As the tracepoint shows it (__trace_sched_switch_state). */
+INLINE u32 state_of(const struct task_struct *task, u64 preempted)
+{
+	u32 state, shown;
+
+	if (preempted)
+		return 0;
+	if (HAS(task_struct___new, __state))
+		state = ((struct task_struct___new *)task)->__state;
+	else
+		state = ((struct task_struct___old *)task)->state;
+	if (!state)
+		return 0;
+	if (state & 0x80 || ((struct task_struct___exit *)task)->exit_state)
+		return 0x20;
+	shown = state & 0x7f;
+	return shown ? shown : 2;
+}
+
+/* The system call that a thread is in; ~0: not known. */
+INLINE u32 call_of(struct task_struct *task)
+{
+	void *regs = bpf_task_pt_regs(task);
+
+	if (HAS(pt_regs___x86, orig_ax))
+		return ((struct pt_regs___x86 *)regs)->orig_ax;
+	if (HAS(pt_regs___arm64, syscallno))
+		return ((struct pt_regs___arm64 *)regs)->syscallno;
+	return ~0;
+}
+
+/* Where in the kernel a watched thread blocks, in several records. */
+static __attribute__((noinline)) int put_stack(u64 *arguments, u32 pid)
+{
+	struct cpu *cpu = this_cpu();
+	struct record *record;
+	u32 sequence, count;
+	long bytes;
+
+	if (!cpu)
+		return 0;
+	bytes = bpf_get_stack(arguments, cpu->stack, sizeof(cpu->stack), 0);
+	if (bytes <= 0)
+		return 0;
+	count = bytes / sizeof(u64);
+	for (u32 part = 0; part < FRAMES / FRAMES_OF_RECORD; part++) {
+		if (part * FRAMES_OF_RECORD >= count)
+			break;
+		record = begin(STACK, &sequence);
+		if (!record)
+			break;
+		record->part = part;
+		record->count = count - part * FRAMES_OF_RECORD;
+		for (u32 i = 0; i < FRAMES_OF_RECORD; i++)
+			record->frames[i] = cpu->stack[part * FRAMES_OF_RECORD + i];
+		end(record, sequence);
+	}
+	return 0;
+}
+
+SEC("tp_btf/sched_switch")
+int switching(u64 *arguments)
+{
+	struct task_struct *prev = (struct task_struct *)arguments[1];
+	struct task_struct *next = (struct task_struct *)arguments[2];
+	u32 sequence, state, number, prev_pid = prev->pid, *is_release;
+	struct cpu *cpu = this_cpu();
+	struct record *record;
+
+	/* No interrupt is under way here, whatever was not seen. */
+	if (cpu)
+		cpu->interrupts = 0;
+	state = state_of(prev, arguments[0]);
+	record = begin(SWITCH, &sequence);
+	if (!record)
+		return 0;
+	record->of_switch.prev_pid = prev_pid;
+	record->of_switch.prev_prio = prev->prio;
+	record->of_switch.prev_state = state;
+	record->of_switch.next_pid = next->pid;
+	record->of_switch.next_prio = next->prio;
+	bpf_probe_read_kernel(record->of_switch.prev_comm, 16, prev->comm);
+	bpf_probe_read_kernel(record->of_switch.next_comm, 16, next->comm);
+	end(record, sequence);
+	if (!(state & 3) || !is_watched(prev_pid))
+		return 0;
+	number = call_of(prev);
+	is_release = bpf_map_lookup_elem(&release_calls, &number);
+	if (!is_release || !*is_release)
+		put_stack(arguments, prev_pid);
+	return 0;
+}
+
+SEC("tp_btf/sched_waking")
+int waking(u64 *arguments)
+{
+	struct task_struct *task = (struct task_struct *)arguments[0];
+
+	put_task(WAKING, task, cpu_of(task), 0);
+	return 0;
+}
+
+/* A new thread is not woken: its first event. */
+SEC("tp_btf/sched_process_fork")
+int forking(u64 *arguments)
+{
+	struct task_struct *parent = (struct task_struct *)arguments[0];
+	struct task_struct *child = (struct task_struct *)arguments[1];
+
+	if (is_watched(parent->pid))
+		put_task(FORK, child, child->tgid == parent->tgid, 0);
+	return 0;
+}
+
+SEC("tp_btf/sched_process_exec")
+int executing(u64 *arguments)
+{
+	struct task_struct *task = (struct task_struct *)arguments[0];
+
+	if (is_watched(task->pid))
+		put_task(EXEC, task, 0, 0);
+	return 0;
+}
+
+SEC("tp_btf/sched_process_exit")
+int exiting(u64 *arguments)
+{
+	put_task(PROCESS_EXIT, (struct task_struct *)arguments[0], 0, 0);
+	return 0;
+}
+
+SEC("tp_btf/sched_migrate_task")
+int migrating(u64 *arguments)
+{
+	struct task_struct *task = (struct task_struct *)arguments[0];
+
+	put_task(MIGRATE, task, cpu_of(task), arguments[1]);
+	return 0;
+}
+
+SEC("tp_btf/sched_pi_setprio")
+int inheriting(u64 *arguments)
+{
+	struct task_struct *task = (struct task_struct *)arguments[0];
+	struct task_struct *donor = (struct task_struct *)arguments[1];
+	int priority = ((struct task_struct___exit *)task)->normal_prio;
+
+	if (donor && donor->prio < priority)
+		priority = donor->prio;
+	put_task(PI_SETPRIO, task, 0, (u32)priority);
+	return 0;
+}
+
+SEC("tp_btf/sys_enter")
+int calling(u64 *arguments)
+{
+	void *regs = (void *)arguments[0];
+	u64 one = 0, two = 0;
+
+	if (!is_watched(bpf_get_current_pid_tgid()))
+		return 0;
+	if (HAS(pt_regs___x86, orig_ax)) {
+		one = ((struct pt_regs___x86 *)regs)->di;
+		two = ((struct pt_regs___x86 *)regs)->si;
+	} else if (HAS(pt_regs___arm64, syscallno)) {
+		one = ((struct pt_regs___arm64 *)regs)->orig_x0;
+		two = ((struct pt_regs___arm64 *)regs)->regs[1];
+	}
+	put(SYS_ENTER, arguments[1], one, two);
+	return 0;
+}
+
+SEC("tp_btf/sys_exit")
+int returning(u64 *arguments)
+{
+	void *regs = (void *)arguments[0];
+	u32 number = ~0;
+
+	if (!is_watched(bpf_get_current_pid_tgid()))
+		return 0;
+	if (HAS(pt_regs___x86, orig_ax))
+		number = ((struct pt_regs___x86 *)regs)->orig_ax;
+	else if (HAS(pt_regs___arm64, syscallno))
+		number = ((struct pt_regs___arm64 *)regs)->syscallno;
+	put(SYS_EXIT, number, arguments[1], 0);
+	return 0;
+}
+
+SEC("tp_btf/page_fault_user")
+int faulting(u64 *arguments)
+{
+	if (is_watched(bpf_get_current_pid_tgid()))
+		put(FAULT_USER, arguments[2], arguments[0], 0);
+	return 0;
+}
+
+SEC("tp_btf/page_fault_kernel")
+int faulting_in_call(u64 *arguments)
+{
+	if (is_watched(bpf_get_current_pid_tgid()))
+		put(FAULT_KERNEL, arguments[2], arguments[0], 0);
+	return 0;
+}
+
+SEC("tp_btf/signal_generate")
+int signalled(u64 *arguments)
+{
+	struct task_struct *task = (struct task_struct *)arguments[2];
+
+	if (is_watched(task->pid))
+		put_task(SIGNAL_GENERATE, task, arguments[0], 0);
+	return 0;
+}
+
+SEC("tp_btf/irq_handler_entry")
+int irq_handler_begins(u64 *arguments)
+{
+	struct irqaction *action = (struct irqaction *)arguments[1];
+	u32 sequence, pid = bpf_get_current_pid_tgid();
+	struct record *record = begin(IRQ_ENTRY, &sequence);
+	struct cpu *cpu = this_cpu();
+
+	if (cpu)
+		cpu->interrupts++;
+	if (!record)
+		return 0;
+	record->flags = FLAG_HARDIRQ;
+	record->other.pid = pid;
+	record->other.number = arguments[0];
+	record->other.text[0] = 0;
+	bpf_probe_read_kernel_str(record->other.text, sizeof(record->other.text), action->name);
+	end(record, sequence);
+	return 0;
+}
+
+SEC("tp_btf/irq_handler_exit")
+int irq_handler_ends(u64 *arguments)
+{
+	struct cpu *cpu = this_cpu();
+
+	put(IRQ_EXIT, arguments[0], arguments[2], 0);
+	if (cpu && cpu->interrupts)
+		cpu->interrupts--;
+	return 0;
+}
+
+SEC("tp_btf/softirq_entry")
+int softirq_begins(u64 *arguments)
+{
+	struct cpu *cpu = this_cpu();
+
+	if (cpu)
+		cpu->softirq_task = (u32)bpf_get_current_pid_tgid() + 1;
+	put(SOFTIRQ_ENTRY, arguments[0], 0, 0);
+	return 0;
+}
+
+SEC("tp_btf/softirq_exit")
+int softirq_ends(u64 *arguments)
+{
+	struct cpu *cpu = this_cpu();
+
+	put(SOFTIRQ_EXIT, arguments[0], 0, 0);
+	/* On PREEMPT_RT another thread's may have begun meanwhile. */
+	if (cpu && cpu->softirq_task == (u32)bpf_get_current_pid_tgid() + 1)
+		cpu->softirq_task = 0;
+	return 0;
+}
+
+#define VECTOR(name, number)                                                                 \
+	SEC("tp_btf/" #name "_entry")                                                        \
+	int name##_begins(u64 *arguments)                                                    \
+	{                                                                                    \
+		struct cpu *cpu = this_cpu();                                                \
+											     \
+		if (cpu)                                                                     \
+			cpu->interrupts++;                                                   \
+		put(VECTOR_ENTRY, number, 0, 0);                                             \
+		return 0;                                                                    \
+	}                                                                                    \
+											     \
+	SEC("tp_btf/" #name "_exit")                                                         \
+	int name##_ends(u64 *arguments)                                                      \
+	{                                                                                    \
+		struct cpu *cpu = this_cpu();                                                \
+											     \
+		put(VECTOR_EXIT, number, 0, 0);                                              \
+		if (cpu && cpu->interrupts)                                                  \
+			cpu->interrupts--;                                                   \
+		return 0;                                                                    \
+	}
+
+VECTOR(local_timer, LOCAL_TIMER)
+VECTOR(reschedule, RESCHEDULE)
+VECTOR(call_function, CALL_FUNCTION)
+VECTOR(call_function_single, CALL_FUNCTION_SINGLE)
+VECTOR(irq_work, IRQ_WORK)
+VECTOR(ipi, IPI)
+
+INLINE void put_request(u32 kind, const struct request *request)
+{
+	struct request_queue *queue = request->q;
+	struct gendisk *disk = queue ? queue->disk : 0;
+
+	/* The kernel's own form of a device's number. */
+	put(kind, disk ? disk->major << 20 | disk->first_minor : 0, request->__sector, 0);
+}
+
+SEC("tp_btf/block_rq_issue")
+int issuing(u64 *arguments)
+{
+	put_request(BLOCK_ISSUE, (struct request *)arguments[0]);
+	return 0;
+}
+
+SEC("tp_btf/block_rq_complete")
+int completing(u64 *arguments)
+{
+	put_request(BLOCK_COMPLETE, (struct request *)arguments[0]);
+	return 0;
+}
+
+char LICENSE[] SEC("license") = "Dual MIT/GPL";

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0 */
+/* What jobs.bpf.c needs of the kernel beside kernel.h and lint.h. */
+#ifndef PUNCTUAL_JOBS_H
+#define PUNCTUAL_JOBS_H
+
+#include "lint.h"
+
+/* include/linux/sched.h: since Linux 5.16 on all architectures. */
+struct thread_info___cpu {
+	u32 cpu;
+} __attribute__((preserve_access_index));
+
+struct task_struct___info {
+	struct thread_info___cpu thread_info;
+} __attribute__((preserve_access_index));
+
+struct task_struct___cpu {
+	u32 cpu;
+} __attribute__((preserve_access_index));
+
+struct task_struct___exit {
+	int exit_state;
+	int normal_prio;
+} __attribute__((preserve_access_index));
+
+/* include/linux/interrupt.h */
+struct irqaction {
+	const char *name;
+} __attribute__((preserve_access_index));
+
+/* include/linux/blk-mq.h, blkdev.h */
+struct gendisk {
+	int major;
+	int first_minor;
+} __attribute__((preserve_access_index));
+
+struct request_queue {
+	struct gendisk *disk;
+} __attribute__((preserve_access_index));
+
+struct request {
+	struct request_queue *q;
+	u64 __sector;
+} __attribute__((preserve_access_index));
+
+static u32 (*const bpf_get_smp_processor_id)(void) = (void *)8;
+static long (*const bpf_probe_read_kernel_str)(void *to, u32 size, const void *from) = (void *)115;
+
+#endif

@@ -1,0 +1,322 @@
+//! The records of `bpf/jobs.bpf.c`, member by member, and the events that they are.
+
+use std::collections::HashMap;
+
+use punctual_model::{
+    Comm, EventKind, KernelPriority, Nanos, Task, TaskState, Text, TraceEvent, Vector,
+};
+
+pub(super) const SWITCH: u8 = 1;
+pub(super) const WAKING: u8 = 2;
+pub(super) const SYS_ENTER: u8 = 3;
+pub(super) const SYS_EXIT: u8 = 4;
+const IRQ_ENTRY: u8 = 5;
+const IRQ_EXIT: u8 = 6;
+const SOFTIRQ_ENTRY: u8 = 7;
+const SOFTIRQ_EXIT: u8 = 8;
+const VECTOR_ENTRY: u8 = 9;
+const VECTOR_EXIT: u8 = 10;
+const FAULT_USER: u8 = 11;
+const FAULT_KERNEL: u8 = 12;
+const MIGRATE: u8 = 13;
+const PI_SETPRIO: u8 = 14;
+const BLOCK_ISSUE: u8 = 15;
+const BLOCK_COMPLETE: u8 = 16;
+const SIGNAL_GENERATE: u8 = 17;
+pub(super) const PROCESS_EXIT: u8 = 18;
+pub(super) const STACK: u8 = 19;
+pub(super) const FORK: u8 = 20;
+pub(super) const EXEC: u8 = 21;
+
+/// Words of a record.
+pub(super) const WORDS: usize = 8;
+
+/// The frames of one record.
+const FRAMES: usize = 6;
+
+/// `struct record`, as words.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Record(pub(super) [u64; WORDS]);
+
+impl Record {
+    pub(super) const fn time(&self) -> Nanos {
+        Nanos(self.0[0])
+    }
+
+    pub(super) const fn sequence(&self) -> u32 {
+        self.0[1] as u32
+    }
+
+    pub(super) fn kind(&self) -> u8 {
+        self.byte(12)
+    }
+
+    fn flags(&self) -> u8 {
+        self.byte(13)
+    }
+
+    fn byte(&self, at: usize) -> u8 {
+        self.0[at / 8].to_ne_bytes()[at % 8]
+    }
+
+    fn u32(&self, at: usize) -> u32 {
+        let bytes = self.0[at / 8].to_ne_bytes();
+        let half = at % 8;
+        u32::from_ne_bytes([
+            bytes[half],
+            bytes[half + 1],
+            bytes[half + 2],
+            bytes[half + 3],
+        ])
+    }
+
+    fn i16(&self, at: usize) -> i16 {
+        i16::from_ne_bytes([self.byte(at), self.byte(at + 1)])
+    }
+
+    fn comm(&self, at: usize) -> Comm {
+        let mut bytes = [0; 16];
+        bytes[..8].copy_from_slice(&self.0[at / 8].to_ne_bytes());
+        bytes[8..].copy_from_slice(&self.0[at / 8 + 1].to_ne_bytes());
+        Comm::new(&bytes)
+    }
+
+    /// The thread that was current; of a stack it is that of the record before.
+    pub(super) fn pid(&self) -> u32 {
+        match self.kind() {
+            SWITCH => self.u32(48),
+            STACK => 0,
+            _ => self.u32(16),
+        }
+    }
+
+    /// The other thread that it names.
+    pub(super) fn other(&self) -> u32 {
+        match self.kind() {
+            SWITCH => self.u32(52),
+            WAKING | PROCESS_EXIT | MIGRATE | PI_SETPRIO | SIGNAL_GENERATE | FORK | EXEC => {
+                self.u32(24)
+            }
+            _ => 0,
+        }
+    }
+
+    pub(super) fn number(&self) -> u32 {
+        self.u32(20)
+    }
+
+    /// The thread of a record about one.
+    pub(super) fn task(&self) -> Task {
+        Task {
+            pid: self.u32(24),
+            prio: priority(self.u32(28)),
+            comm: self.comm(40),
+        }
+    }
+
+    fn switch(&self) -> EventKind {
+        EventKind::Switch {
+            prev: Task {
+                pid: self.u32(48),
+                prio: KernelPriority(self.i16(56)),
+                comm: self.comm(16),
+            },
+            next: Task {
+                pid: self.u32(52),
+                prio: KernelPriority(self.i16(58)),
+                comm: self.comm(32),
+            },
+            prev_state: TaskState(self.u32(60)),
+        }
+    }
+
+    /// The frames in it, and its place among the records of one stack.
+    pub(super) fn frames(&self) -> (u8, &[u64]) {
+        let count = usize::from(self.byte(14)).min(FRAMES);
+        (self.byte(15), &self.0[2..2 + count])
+    }
+}
+
+/// A priority of the kernel fits into 16 bits.
+fn priority(word: u32) -> KernelPriority {
+    KernelPriority(word as i32 as i16)
+}
+
+/// Makes events of records.
+#[derive(Debug, Default)]
+pub(super) struct Translator {
+    names: HashMap<[u64; 3], Text>,
+}
+
+/// Names of interrupts that are remembered.
+const NAMES: usize = 4_096;
+
+impl Translator {
+    /// The event of a record; `None`: it is none of its own.
+    pub(super) fn event(&mut self, record: &Record, cpu: u32) -> Option<TraceEvent> {
+        let kind = self.kind(record)?;
+        Some(TraceEvent {
+            time: record.time(),
+            cpu,
+            pid: record.pid(),
+            flags: record.flags(),
+            preempt_count: 0,
+            kind,
+        })
+    }
+
+    fn kind(&mut self, record: &Record) -> Option<EventKind> {
+        let (number, one, two) = (record.number(), record.0[3], record.0[4]);
+        Some(match record.kind() {
+            SWITCH => record.switch(),
+            WAKING => EventKind::Waking {
+                task: record.task(),
+                target_cpu: number,
+            },
+            SYS_ENTER => EventKind::SysEnter {
+                id: i64::from(number),
+                args: [one, two],
+            },
+            SYS_EXIT => EventKind::SysExit {
+                id: i64::from(number),
+                ret: one as i64,
+            },
+            IRQ_ENTRY => EventKind::IrqEntry {
+                irq: number,
+                name: self.name(record),
+            },
+            IRQ_EXIT => EventKind::IrqExit {
+                irq: number,
+                ret: one as i32,
+            },
+            SOFTIRQ_ENTRY => EventKind::SoftirqEntry { vec: number },
+            SOFTIRQ_EXIT => EventKind::SoftirqExit { vec: number },
+            VECTOR_ENTRY => EventKind::VectorEntry {
+                vector: vector(number),
+            },
+            VECTOR_EXIT => EventKind::VectorExit {
+                vector: vector(number),
+            },
+            FAULT_USER => EventKind::PageFaultUser {
+                address: one,
+                ip: 0,
+                error_code: u64::from(number),
+            },
+            FAULT_KERNEL => EventKind::PageFaultKernel {
+                address: one,
+                ip: 0,
+                error_code: u64::from(number),
+            },
+            MIGRATE => EventKind::Migrate {
+                task: record.task(),
+                orig_cpu: number,
+                dest_cpu: two as u32,
+            },
+            PI_SETPRIO => EventKind::PiSetprio {
+                task: record.task(),
+                newprio: priority(two as u32),
+            },
+            BLOCK_ISSUE => EventKind::BlockIssue {
+                dev: number,
+                sector: one,
+            },
+            BLOCK_COMPLETE => EventKind::BlockComplete {
+                dev: number,
+                sector: one,
+            },
+            SIGNAL_GENERATE => {
+                let Task { pid, comm, .. } = record.task();
+                EventKind::SignalGenerate {
+                    sig: number,
+                    pid,
+                    comm,
+                }
+            }
+            PROCESS_EXIT => EventKind::ProcessExit {
+                task: record.task(),
+            },
+            _ => return None,
+        })
+    }
+
+    fn name(&mut self, record: &Record) -> Text {
+        let words = [record.0[5], record.0[6], record.0[7]];
+        if let Some(name) = self.names.get(&words) {
+            return name.clone();
+        }
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        let name = Text::from(crate::watch::text(&bytes).as_str());
+        if self.names.len() < NAMES {
+            self.names.insert(words, name.clone());
+        }
+        name
+    }
+}
+
+/// A vector by its number in the programs.
+fn vector(number: u32) -> Vector {
+    match Vector::NAMED.get(number as usize) {
+        Some((vector, _)) => vector.clone(),
+        None => Vector::Other("ipi".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(bytes: &[u8; 64]) -> Record {
+        let mut record = Record::default();
+        for (word, bytes) in record.0.iter_mut().zip(bytes.chunks_exact(8)) {
+            *word = u64::from_ne_bytes(bytes.try_into().unwrap());
+        }
+        record
+    }
+
+    #[test]
+    fn a_switch_names_both_threads() {
+        let mut bytes = [0; 64];
+        bytes[..8].copy_from_slice(&7_000_u64.to_ne_bytes());
+        bytes[8..12].copy_from_slice(&3_u32.to_ne_bytes());
+        bytes[12] = SWITCH;
+        bytes[16..20].copy_from_slice(b"make");
+        bytes[32..38].copy_from_slice(b"motion");
+        bytes[48..52].copy_from_slice(&40_u32.to_ne_bytes());
+        bytes[52..56].copy_from_slice(&41_u32.to_ne_bytes());
+        bytes[56..58].copy_from_slice(&120_i16.to_ne_bytes());
+        bytes[58..60].copy_from_slice(&(-1_i16).to_ne_bytes());
+        bytes[60..].copy_from_slice(&1_u32.to_ne_bytes());
+        let record = words(&bytes);
+        assert_eq!(
+            (record.sequence(), record.pid(), record.other()),
+            (3, 40, 41)
+        );
+        let event = Translator::default().event(&record, 1).unwrap();
+        assert_eq!((event.time, event.cpu, event.pid), (Nanos(7_000), 1, 40));
+        let EventKind::Switch {
+            prev,
+            prev_state,
+            next,
+        } = event.kind
+        else {
+            panic!("{event:?}");
+        };
+        assert_eq!((prev.to_string(), prev.prio.0), ("make-40".into(), 120));
+        assert_eq!((next.to_string(), next.prio.0), ("motion-41".into(), -1));
+        assert!(!prev_state.is_runnable());
+    }
+
+    #[test]
+    fn any_bytes_make_an_event_or_none() {
+        for kind in 0..=255_u8 {
+            for fill in [0, 0x41, 0xff] {
+                let mut bytes = [fill; 64];
+                bytes[12] = kind;
+                let record = words(&bytes);
+                let event = Translator::default().event(&record, 0);
+                assert_eq!(event.is_some(), (SWITCH..STACK).contains(&kind), "{kind}");
+                assert!(record.frames().1.len() <= FRAMES);
+            }
+        }
+    }
+}
