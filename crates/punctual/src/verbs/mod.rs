@@ -8,6 +8,8 @@ mod changes;
 #[cfg(feature = "analysis")]
 mod check;
 mod clocks;
+#[cfg(feature = "serve")]
+mod collection;
 #[cfg(feature = "analysis")]
 mod compare;
 pub(crate) mod compat;
