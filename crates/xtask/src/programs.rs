@@ -49,6 +49,12 @@ impl TestProgram {
         PURE.contains(&self.package()) || PURE.contains(&self.title().as_str())
     }
 
+    /// Whether it may run beside the tests of the machine: it measures nothing, and
+    /// changes nothing that they see.
+    pub(crate) fn goes_beside(&self) -> bool {
+        self.is_pure() || BESIDE.contains(&self.package())
+    }
+
     /// The name of its crate's folder.
     pub(crate) fn package(&self) -> &str {
         self.folder
@@ -72,6 +78,10 @@ const PURE: &[&str] = &[
     "punctual/generated",
     "punctual/structure",
 ];
+
+/// Crates whose tests work on files, made-up trees and connections of their own: rights
+/// change what they say, a busy machine does not.
+const BESIDE: &[&str] = &["experiment", "files", "record", "serve", "store"];
 
 /// Builds the test programs of all packages, with the features and the profile of
 /// the one test command: what it has built is not built again.

@@ -42,13 +42,14 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         options.crates.is_empty() || options.crates.iter().any(|name| name == test.package())
     };
     let tests: Vec<_> = programs.tests.iter().filter(wanted).collect();
-    let (pure, machine): (Vec<_>, Vec<_>) = tests.into_iter().partition(|test| test.is_pure());
+    let (beside, machine): (Vec<_>, Vec<_>) =
+        tests.into_iter().partition(|test| test.goes_beside());
     let examples = options.crates.is_empty();
     let screen = Screen::later();
     let mut summary = Summary::default();
     // The tests of the machine mostly sleep: the others compute meanwhile, behind them.
     std::thread::scope(|scope| -> Result<()> {
-        let computed = scope.spawn(|| compute(&pure, examples, &screen));
+        let computed = scope.spawn(|| compute(&beside, examples, &screen));
         for test in machine {
             let command = |arguments: &[&str]| Ok(with(test.command(), arguments));
             let outcome = run_one(&test.title(), command(&[])?, &Screen::Now)?;
@@ -57,8 +58,8 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         let computed = computed.join();
         screen.show();
         let mut computed = computed.map_err(|_| anyhow!("a thread of xtask panicked"))??;
-        let of_examples = computed.split_off(pure.len());
-        for (test, outcome) in pure.iter().zip(computed) {
+        let of_examples = computed.split_off(beside.len());
+        for (test, outcome) in beside.iter().zip(computed) {
             let command = |arguments: &[&str]| Ok(with(test.command(), arguments));
             summary.add(test.title(), outcome, command)?;
         }
@@ -71,11 +72,11 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     Ok(summary.show(expected.as_ref()))
 }
 
-/// Runs the pure test programs, then the examples of the documentation where they are
+/// Runs these test programs, then the examples of the documentation where they are
 /// wanted, on what CPU time the others leave.
-fn compute(pure: &[&TestProgram], examples: bool, screen: &Screen) -> Result<Vec<Outcome>> {
+fn compute(beside: &[&TestProgram], examples: bool, screen: &Screen) -> Result<Vec<Outcome>> {
     let mut outcomes = Vec::new();
-    for test in pure {
+    for test in beside {
         outcomes.push(run_one(&test.title(), behind(test.command()), screen)?);
     }
     if examples {
