@@ -89,6 +89,7 @@ pub fn run_boots<'a>(
             begun: Instant::now(),
             bench,
             sides: None,
+            plot: None,
         },
     };
     let done = work.go_on(experiment);
@@ -334,13 +335,13 @@ impl Work<'_, '_> {
             .then(|| early_end(experiment, &experiment.results, rounds))
             .flatten();
         if round >= rounds || decided.is_some() {
-            if let Some(why) = decided {
+            if let Some(why) = &decided {
                 let text = format!("ended after {round} of {rounds} rounds: {why}");
                 self.trial.say(text, true);
             }
             undo_boots(experiment, self.host)?;
             experiment.state = ExperimentState::Finished;
-            experiment.results = results(experiment, true);
+            experiment.results = results(experiment, decided.is_none());
             experiment.sentence = answer(&experiment.results);
             self.store.put_experiment(experiment)?;
             return Ok(BootStep::Ended);

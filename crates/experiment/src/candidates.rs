@@ -10,17 +10,23 @@ use punctual_model::{
 use punctual_tune::{Plan, Request, TuneError, Wish};
 
 use crate::error::TrialError;
+use crate::plots::is_slow;
 use crate::sides::Sides;
 
 /// More cannot be screened at once.
 pub(crate) const MOST: usize = punctual_stats::screening::FACTORS;
 
+/// Nor more of those that take long to have their effect: each doubles the whole plots.
+const MOST_SLOW: usize = 3;
+
 /// Splits the findings into settings to try, the most severe first, and what is left
-/// alone with the reason. Changes nothing.
+/// alone with the reason. Changes nothing. `only`: names (`name` or `name@instance`) of
+/// those that the user wants to be tried; empty for all.
 pub fn candidates(
     audit: &Audit,
     host: &Host,
     cpus: Option<&CpuSet>,
+    only: &[String],
 ) -> (Vec<TriedSetting>, Vec<NotTried>) {
     let (mut tried, mut left_out) = (Vec::<TriedSetting>::new(), Vec::new());
     let mut findings: Vec<&Finding> = audit
@@ -29,6 +35,7 @@ pub fn candidates(
         .filter(|one| one.is_problem())
         .collect();
     findings.sort_by_key(|finding| finding.order());
+    let slow = |tried: &[TriedSetting]| tried.iter().filter(|one| is_slow(&one.assignment)).count();
     for finding in findings {
         let leave = |reason: String, command: Option<String>| NotTried {
             finding: finding.title.clone(),
@@ -36,7 +43,7 @@ pub fn candidates(
             command,
         };
         if let (true, Some(reboot)) = (finding.remedies.is_empty(), &finding.reboot) {
-            let reason = "only a start of the machine changes it".to_owned();
+            let reason = "needs a reboot".to_owned();
             left_out.push(leave(reason, Some(reboot.clone())));
         }
         for remedy in &finding.remedies {
@@ -44,7 +51,17 @@ pub fn candidates(
             if tried.iter().any(|one| one.assignment == assignment) {
                 continue;
             }
+            if !is_wanted(&assignment, only) {
+                let reason = "--only does not name it".to_owned();
+                left_out.push(leave(reason, Some(by_hand(&assignment, cpus))));
+                continue;
+            }
             match refusal(remedy, host, cpus) {
+                None if is_slow(&assignment) && slow(&tried) == MOST_SLOW => {
+                    let reason =
+                        format!("{MOST_SLOW} settings with a slow effect are tried at most");
+                    left_out.push(leave(reason, Some(by_hand(&assignment, cpus))));
+                }
                 None if tried.len() == MOST => {
                     let reason = format!("{MOST} settings are tried at most");
                     left_out.push(leave(reason, Some(by_hand(&assignment, cpus))));
@@ -62,7 +79,32 @@ pub fn candidates(
             }
         }
     }
+    left_out.extend(not_recommended(audit, only));
     (tried, left_out)
+}
+
+/// The names of `only` for which the audit has no other value.
+fn not_recommended<'a>(audit: &Audit, only: &'a [String]) -> impl Iterator<Item = NotTried> + 'a {
+    let problems = (audit.findings.iter()).filter(|finding| finding.is_problem());
+    let recommended: Vec<String> = problems
+        .flat_map(|finding| finding.remedies.iter().map(Remedy::assignment))
+        .collect();
+    let is_missing = move |name: &&String| {
+        let own = std::slice::from_ref(*name);
+        !recommended.iter().any(|one| is_wanted(one, own))
+    };
+    only.iter().filter(is_missing).map(|name| NotTried {
+        finding: name.clone(),
+        reason: "the audit recommends no other value".to_owned(),
+        command: None,
+    })
+}
+
+/// Whether one of the names is that of an assignment, with or without its instance.
+fn is_wanted(assignment: &str, only: &[String]) -> bool {
+    let full = assignment.split('=').next().unwrap_or_default();
+    let name = full.split('@').next().unwrap_or_default();
+    only.is_empty() || only.iter().any(|one| one == full || one == name)
 }
 
 /// Applies each setting once and undoes it: those that the kernel refuses are left out.
@@ -152,11 +194,8 @@ fn forbidden(setting: &Setting, host: &Host) -> Option<String> {
             Some("it heats the processor, and no temperature can be read".to_owned())
         }
         _ => match setting.wash_out {
-            punctual_model::WashOut::Short => None,
-            punctual_model::WashOut::Long => {
-                Some("its effect takes half a minute: blocks would be too long".to_owned())
-            }
-            punctual_model::WashOut::Boot => Some("it takes effect at a start only".to_owned()),
+            punctual_model::WashOut::Short | punctual_model::WashOut::Long => None,
+            punctual_model::WashOut::Boot => Some("needs a restart".to_owned()),
         },
     }
 }
@@ -169,6 +208,17 @@ fn has_temperature(host: &Host) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_select_settings_and_their_instances() {
+        let only = ["workqueue-cpus".to_owned(), "thp@defrag".to_owned()];
+        assert!(is_wanted("workqueue-cpus=housekeeping", &only));
+        assert!(is_wanted("workqueue-cpus@writeback=2-3", &only));
+        assert!(is_wanted("thp@defrag=never", &only));
+        assert!(!is_wanted("thp@enabled=never", &only));
+        assert!(!is_wanted("workqueue-cpus-of@writeback=2", &only));
+        assert!(is_wanted("anything=1", &[]));
+    }
 
     #[test]
     fn what_is_forbidden_is_left_alone() {
@@ -185,11 +235,15 @@ mod tests {
             "dma-latency-us",
             "irqbalance-banned",
             "watchdog-cpus",
-            "thp",
         ] {
             assert!(may(name).is_some(), "{name}");
         }
-        for name in ["governor", "workqueue-cpus", "timer-migration"] {
+        for name in [
+            "governor",
+            "workqueue-cpus",
+            "timer-migration",
+            "swappiness",
+        ] {
             assert_eq!(may(name), None, "{name}");
         }
     }

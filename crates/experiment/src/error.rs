@@ -68,7 +68,8 @@ pub enum TrialError {
     Boot(#[from] punctual_tune::boot_loader::BootError),
     /// Another measurement runs on this machine.
     #[error(
-        "{what} is measured by another process: both would disturb each other; wait until it has ended"
+        "{what} is measured by another process: both would disturb each other; wait until it has ended, or give \
+         --share-cpus"
     )]
     Shared {
         /// What runs.

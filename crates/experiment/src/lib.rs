@@ -13,6 +13,7 @@
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 mod analysis;
+mod block_store;
 mod boots;
 mod candidates;
 mod check;
@@ -24,6 +25,7 @@ mod improve;
 mod judge;
 mod order;
 mod pilot;
+mod plots;
 mod request;
 mod sides;
 mod tally;
@@ -35,7 +37,7 @@ pub use boots::{BootRequest, BootStep, of_boots, run_boots, undo_boots};
 pub use candidates::{candidates, rehearse};
 pub use check::{Around, Checked, check};
 pub use error::TrialError;
-pub use improve::{improve, intended, profile, stages, unfinished};
+pub use improve::{improve, intended, plan_stages, profile, unfinished};
 pub use pilot::{TIMES_WASH_OUT, sentence as pilot_sentence};
 pub use request::{CheckError, CheckRequest};
 pub use trial::{Bench, Progress, draft, run};

@@ -9,6 +9,7 @@ use punctual_tune::{Journal, Plan, Request, TuneError, Wish};
 
 use crate::command::Running;
 use crate::error::TrialError;
+use crate::plots::parts;
 
 /// The conditions of an experiment, of which one is in force.
 pub(crate) struct Sides<'a> {
@@ -18,6 +19,8 @@ pub(crate) struct Sides<'a> {
     /// Open where any arm has settings, so that no other program changes settings
     /// meanwhile. Dropped, it undoes what is in force.
     journal: Option<Journal>,
+    /// The slow settings in force, and how many changes they are: the first in the journal.
+    slow: (Vec<String>, usize),
     command: Option<Running>,
 }
 
@@ -38,6 +41,7 @@ impl<'a> Sides<'a> {
             arms,
             cpus,
             journal: None,
+            slow: (Vec::new(), 0),
             command: None,
         };
         let with_settings = |arm: &Arm| matches!(arm.action, ArmAction::Settings { .. });
@@ -154,23 +158,138 @@ impl<'a> Sides<'a> {
         Ok(())
     }
 
+    /// Slow settings stay in force where the arm has the same.
     fn apply(&mut self, arm: &Arm) -> Result<(), TrialError> {
-        self.undo()?;
-        if let ArmAction::Settings { assignments } = &arm.action {
-            let plan = self.plan(assignments)?;
+        let [slow, quick] = parts(arm);
+        if slow == self.slow.0 {
             if let Some(journal) = &mut self.journal {
-                for step in plan.changes() {
-                    journal.apply_to(step.setting, &step.instance, &step.target)?;
-                }
+                journal.revert_after(self.slow.1)?;
+            }
+        } else {
+            self.undo()?;
+            self.change(&slow)?;
+            let changes = self.journal.as_ref().map_or(0, Journal::pending);
+            self.slow = (slow, changes);
+        }
+        self.change(&quick)
+    }
+
+    fn change(&mut self, assignments: &[String]) -> Result<(), TrialError> {
+        if assignments.is_empty() {
+            return Ok(());
+        }
+        let plan = self.plan(assignments)?;
+        if let Some(journal) = &mut self.journal {
+            for step in plan.changes() {
+                journal.apply_to(step.setting, &step.instance, &step.target)?;
             }
         }
         Ok(())
     }
 
     fn undo(&mut self) -> Result<(), TrialError> {
+        self.slow = (Vec::new(), 0);
         if let Some(journal) = &mut self.journal {
             journal.revert_all()?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILE: &str = "proc/sys/vm/swappiness";
+
+    fn arm(assignments: &[&str]) -> Arm {
+        Arm {
+            name: assignments.join(" "),
+            action: ArmAction::Settings {
+                assignments: assignments.iter().map(|one| (*one).to_owned()).collect(),
+            },
+        }
+    }
+
+    /// A tree with two slow settings and a quick one.
+    fn tree() -> (tempfile::TempDir, Host) {
+        let folder = tempfile::tempdir().unwrap();
+        for (file, text) in [
+            (FILE, "60\n"),
+            ("proc/sys/vm/compaction_proactiveness", "20\n"),
+            ("proc/sys/kernel/timer_migration", "1\n"),
+            ("proc/sys/kernel/random/boot_id", "7e0a\n"),
+        ] {
+            let path = folder.path().join(file);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+        // The journal names the process.
+        let own = folder.path().join(format!("proc/{}", std::process::id()));
+        std::fs::create_dir_all(&own).unwrap();
+        std::fs::copy("/proc/self/stat", own.join("stat")).unwrap();
+        let host = Host::new(folder.path());
+        (folder, host)
+    }
+
+    fn sides<'a>(host: &'a Host, arms: &'a [Arm], folder: &std::path::Path) -> Sides<'a> {
+        Sides::new(host, arms, None, Some(folder.join("journal"))).unwrap()
+    }
+
+    #[test]
+    fn a_setting_that_is_not_there_or_not_writable_is_refused() {
+        let (folder, host) = tree();
+        let journal = || Some(folder.path().join("journal"));
+        let refused = |assignment: &str| {
+            let arms = [arm(&[assignment])];
+            let sides = Sides::new(&host, &arms, None, journal());
+            sides
+                .and_then(|mut sides| sides.rehearse())
+                .unwrap_err()
+                .to_string()
+        };
+        let missing = refused("autogroup=off");
+        assert!(missing.contains("sched_autogroup_enabled"), "{missing}");
+        let equal = refused("swappiness=60");
+        assert!(equal.contains("in force already"), "{equal}");
+        // The kernel refuses to open this one for writing, also to root.
+        let path = folder.path().join(FILE);
+        std::fs::remove_file(&path).unwrap();
+        std::os::unix::fs::symlink("/proc/sys/kernel/ngroups_max", &path).unwrap();
+        let locked = refused("swappiness=10");
+        assert!(locked.contains("swappiness"), "{locked}");
+    }
+
+    /// Within a whole plot a slow setting is not touched: its file is replaced by another
+    /// value, which stays until the plot ends.
+    #[test]
+    fn slow_settings_stay_in_force_within_a_plot() {
+        let (folder, host) = tree();
+        let read = |file: &str| std::fs::read_to_string(folder.path().join(file)).unwrap();
+        let arms = [
+            arm(&["swappiness=10"]),
+            arm(&["timer-migration=off", "swappiness=10"]),
+            arm(&["timer-migration=off"]),
+        ];
+        let mut sides = sides(&host, &arms, folder.path());
+        let stop = AtomicBool::new(false);
+        sides.switch(0, "0", &stop).unwrap();
+        assert_eq!(read(FILE).trim(), "10");
+        // Would be written again if it were undone in between.
+        let path = folder.path().join(FILE);
+        let before = std::fs::metadata(&path).unwrap().modified().unwrap();
+        sides.switch(1, "1", &stop).unwrap();
+        sides.leave(1).unwrap();
+        sides.switch(0, "2", &stop).unwrap();
+        assert_eq!(
+            std::fs::metadata(&path).unwrap().modified().unwrap(),
+            before
+        );
+        assert_eq!(read("proc/sys/kernel/timer_migration").trim(), "1");
+        sides.switch(2, "3", &stop).unwrap();
+        assert_eq!(read(FILE).trim(), "60");
+        assert_eq!(read("proc/sys/kernel/timer_migration").trim(), "0");
+        sides.finish(&stop).unwrap();
+        assert_eq!(read("proc/sys/kernel/timer_migration").trim(), "1");
     }
 }

@@ -13,12 +13,13 @@ use punctual_model::{
     Nanos, Recording, RecordingId,
 };
 use punctual_session::{PhaseRequest, RecordingSink, Request, RunLength, Session, Watcher};
-use punctual_store::{Lease, Store, StoreError, Writer};
+use punctual_store::Store;
 
 use crate::analysis::{answer, early_end, results};
+use crate::block_store::BlockStore;
 use crate::error::TrialError;
-use crate::order::round_order;
 use crate::pilot;
+use crate::plots::{self, parts};
 use crate::sides::Sides;
 use crate::tally::{Heat, Seen, Tally};
 
@@ -38,6 +39,8 @@ pub struct Bench<'a> {
     pub view: &'a mut dyn Watcher,
     /// Set by the user to stop.
     pub stop: &'a Arc<AtomicBool>,
+    /// Measure although another measurement runs on this machine.
+    pub shared: bool,
     /// Given a line after the pilot, and now and then how far it is.
     pub say: &'a mut dyn FnMut(&Progress),
 }
@@ -53,6 +56,7 @@ impl Bench<'_> {
             place: self.place,
             view: &mut *self.view,
             stop: self.stop,
+            shared: self.shared,
             say: &mut *self.say,
         }
     }
@@ -114,6 +118,7 @@ pub fn run(experiment: &mut Experiment, mut bench: Bench<'_>) -> Result<(), Tria
         begun: Instant::now(),
         bench,
         sides: Some(sides),
+        plot: None,
     };
     let measured = trial.measure(experiment);
     let stopped = AtomicBool::new(false);
@@ -122,12 +127,13 @@ pub fn run(experiment: &mut Experiment, mut bench: Bench<'_>) -> Result<(), Tria
         None => Ok(()),
     };
     experiment.state = match (&measured, &restored) {
-        (Ok(()), Ok(())) => ExperimentState::Finished,
+        (Ok(_), Ok(())) => ExperimentState::Finished,
         (Err(TrialError::Stopped), Ok(())) => ExperimentState::Stopped,
         _ => ExperimentState::Failed,
     };
-    // Stopped at a moment of the user's choice, only the bet may judge.
-    experiment.results = results(experiment, experiment.state == ExperimentState::Finished);
+    // Ended by the user or by what was measured, only the bet may judge.
+    let as_planned = matches!(measured, Ok(End::AsPlanned));
+    experiment.results = results(experiment, as_planned);
     experiment.sentence = answer(&experiment.results);
     let saved = match (trial.bench.store, &experiment.pilot) {
         // Refused before its first block: nothing of it stays.
@@ -137,7 +143,7 @@ pub fn run(experiment: &mut Experiment, mut bench: Bench<'_>) -> Result<(), Tria
         _ => trial.save(experiment),
     };
     match measured {
-        Err(TrialError::Stopped) | Ok(()) => {}
+        Err(TrialError::Stopped) | Ok(_) => {}
         Err(error) => return Err(error),
     }
     restored.and(saved)
@@ -145,7 +151,7 @@ pub fn run(experiment: &mut Experiment, mut bench: Bench<'_>) -> Result<(), Tria
 
 /// Refuses while another process measures here, as far as the store knows.
 pub(crate) fn refuse_shared(experiment: &Experiment, bench: &Bench<'_>) -> Result<(), TrialError> {
-    let Some(store) = bench.store else {
+    let Some(store) = bench.store.filter(|_| !bench.shared) else {
         return Ok(());
     };
     let running = punctual_store::Filter {
@@ -184,28 +190,39 @@ pub(crate) fn lease(
     }
 }
 
+/// What ended an experiment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// All rounds were measured, or the time was over.
+    AsPlanned,
+    /// What was measured so far.
+    ByResult,
+}
+
 /// An experiment that runs.
 pub(crate) struct Trial<'a, 'b> {
     pub(crate) begun: Instant,
     pub(crate) bench: Bench<'a>,
     pub(crate) sides: Option<Sides<'b>>,
+    /// The slow settings of the block before; `None` before the first.
+    pub(crate) plot: Option<Vec<String>>,
 }
 
 impl Trial<'_, '_> {
-    fn measure(&mut self, experiment: &mut Experiment) -> Result<(), TrialError> {
+    fn measure(&mut self, experiment: &mut Experiment) -> Result<End, TrialError> {
         let before: Duration = elapsed(experiment);
         if experiment.pilot.is_none() {
             self.begin(experiment)?;
         }
         let Some(pilot) = experiment.pilot.clone() else {
-            return Ok(());
+            return Ok(End::AsPlanned);
         };
         let arms = experiment.plan.arms.len();
         experiment
             .blocks
             .truncate(experiment.complete_rounds() as usize * arms);
         for round in experiment.complete_rounds()..pilot.rounds {
-            for arm in round_order(experiment.plan.seed, round, arms) {
+            for arm in plots::order(&experiment.plan, round) {
                 let block = self.block(experiment, &pilot, round, arm)?;
                 experiment.blocks.push(block);
                 self.save(experiment)?;
@@ -213,19 +230,14 @@ impl Trial<'_, '_> {
             experiment.results = results(experiment, false);
             experiment.sentence = answer(&experiment.results);
             self.say(progress(experiment, pilot.rounds), false);
-            if let Some(why) = self.end(experiment, &pilot, before) {
-                self.say(
-                    format!(
-                        "ended after {} of {} rounds: {why}",
-                        round + 1,
-                        pilot.rounds
-                    ),
-                    true,
-                );
-                break;
+            if let Some((end, why)) = self.end(experiment, &pilot, before) {
+                let done = round + 1;
+                let text = format!("ended after {done} of {} rounds: {why}", pilot.rounds);
+                self.say(text, true);
+                return Ok(end);
             }
         }
-        Ok(())
+        Ok(End::AsPlanned)
     }
 
     /// The pilot, and what it says of the plan.
@@ -244,25 +256,31 @@ impl Trial<'_, '_> {
         experiment: &Experiment,
         pilot: &punctual_model::Pilot,
         before: Duration,
-    ) -> Option<String> {
+    ) -> Option<(End, String)> {
         let plan = &experiment.plan;
         if plan.ends_early
             && let Some(why) = early_end(experiment, &experiment.results, pilot.rounds)
         {
-            return Some(why);
+            return Some((End::ByResult, why));
         }
         let done = experiment.complete_rounds();
         let spent = before + self.begun.elapsed();
         let enough = done >= crate::analysis::least_rounds(plan.arms.len());
         let over = plan.rounds.is_none() && spent > Duration::from(plan.time_ns);
-        (enough && over && done < pilot.rounds).then(|| "the time is over".to_owned())
+        let over = enough && over && done < pilot.rounds;
+        over.then(|| (End::AsPlanned, "the time is over".to_owned()))
     }
 
     /// Measures the baseline, and plans the blocks by it.
     fn pilot(&mut self, experiment: &mut Experiment) -> Result<(), TrialError> {
         let length = pilot::length(&experiment.plan)?;
         self.switch(0, "pilot")?;
-        let (outcome, seen) = self.one(experiment, length, Nanos::ZERO, "pilot")?;
+        let (outcome, seen) = self.one(
+            experiment,
+            [experiment.plan.wash_out_ns, length],
+            Nanos::ZERO,
+            "pilot",
+        )?;
         self.leave(0)?;
         experiment.host = outcome.host.hostname.get().cloned();
         experiment.warnings = outcome.warnings.clone();
@@ -292,7 +310,8 @@ impl Trial<'_, '_> {
         let number = experiment.blocks.len().to_string();
         self.switch(arm, &number)?;
         let name = experiment.arm_name(arm).to_owned();
-        let (recording, seen) = self.one(experiment, pilot.block_ns, pilot.threshold_ns, &name)?;
+        let times = [self.wash_out(&experiment.plan, arm), pilot.block_ns];
+        let (recording, seen) = self.one(experiment, times, pilot.threshold_ns, &name)?;
         let output = self.leave(arm)?;
         let all = recording.all_latencies();
         let achieved = recording.load.iter().flat_map(|load| &load.achieved);
@@ -338,15 +357,30 @@ impl Trial<'_, '_> {
             .map_or(Ok(None), |sides| sides.leave(arm))
     }
 
-    /// One measurement; the wash-out is its warm-up.
+    /// What is left out of the next block: more where its slow settings have changed.
+    fn wash_out(&mut self, plan: &ExperimentPlan, arm: u32) -> Nanos {
+        let slow = plan.arms.get(arm as usize).map(|arm| parts(arm)[0].clone());
+        let slow = slow.unwrap_or_default();
+        let changed = match &self.plot {
+            Some(before) => *before != slow,
+            None => !slow.is_empty(),
+        };
+        self.plot = Some(slow);
+        match changed {
+            true => plan.wash_out_ns.max(plots::SLOW),
+            false => plan.wash_out_ns,
+        }
+    }
+
+    /// One measurement of a wash-out, which is its warm-up, and what counts.
     fn one(
         &mut self,
         experiment: &Experiment,
-        length: Nanos,
+        times: [Nanos; 2],
         floor: Nanos,
         name: &str,
     ) -> Result<(Recording, Seen), TrialError> {
-        let request = self.request(experiment, length, name)?;
+        let request = self.request(experiment, times, name)?;
         let session = Session::prepare(request, self.bench.host.clone())?;
         let keep = self.bench.store.map(|store| BlockStore {
             store,
@@ -369,7 +403,7 @@ impl Trial<'_, '_> {
     fn request(
         &self,
         experiment: &Experiment,
-        length: Nanos,
+        [wash_out, length]: [Nanos; 2],
         name: &str,
     ) -> Result<Request, TrialError> {
         let plan = &experiment.plan;
@@ -389,12 +423,12 @@ impl Trial<'_, '_> {
             .collect::<Result<_, punctual_loads::LoadError>>()
             .map_err(|error| TrialError::Session(error.into()))?;
         let label = experiment.label.as_deref().unwrap_or("experiment");
-        let length = RunLength::For(plan.wash_out_ns + length);
+        let length = RunLength::For(wash_out + length);
         Ok(Request {
             cpus: plan.cpus.clone(),
             policy: plan.policy,
             priority: plan.priority,
-            warm_up: Some(plan.wash_out_ns),
+            warm_up: Some(wash_out),
             journal: self.bench.journal.clone(),
             partner: self.bench.partner.clone(),
             label: Some(format!("{label}: {name}")),
@@ -449,26 +483,4 @@ fn progress(experiment: &Experiment, rounds: u32) -> String {
         experiment.complete_rounds(),
         experiment.sentence
     )
-}
-
-/// A store in which each recording is a block of an experiment.
-struct BlockStore<'a> {
-    store: &'a Store,
-    experiment: RecordingId,
-}
-
-impl RecordingSink for BlockStore<'_> {
-    fn begin(&self, recording: &Recording, lease: &Lease) -> Result<Writer, StoreError> {
-        let writer = self.store.begin(recording, lease)?;
-        self.store.mark_block(recording.id, self.experiment)?;
-        Ok(writer)
-    }
-
-    fn delete(&self, id: RecordingId) -> Result<(), StoreError> {
-        self.store.delete(id)
-    }
-
-    fn comes_first(&self) -> bool {
-        true
-    }
 }

@@ -168,6 +168,7 @@ fn step(
         place: &|load| load,
         view: &mut Silent,
         stop: &stop,
+        shared: false,
         say: &mut |_| {},
     };
     // Each boot finds the experiment in the store.

@@ -109,6 +109,7 @@ fn an_application_is_listed_and_recorded() {
     assert!(row_max.is_some());
     // The machine's facts stand beside it, and it is found as others are.
     assert!(recording.host.kernel.release.get().is_some());
+    assert!(recording.interference.power.is_some());
     assert_eq!(recording.tables[0].name, "application");
     assert!(place.done("list").contains("jobs of motion-of-this-test"));
     assert!(place.done("show last").contains("late starts"));

@@ -63,8 +63,15 @@ fn setting() -> Option<String> {
     writable.then_some(value)
 }
 
-fn other(value: &str) -> &'static str {
-    if value == "59" { "58" } else { "59" }
+/// The value of that setting, another one, and an experiment that tries it.
+fn changing() -> Option<(String, &'static str, String)> {
+    let Some(value) = setting() else {
+        skip!("{SWAPPINESS} cannot be changed");
+        return None;
+    };
+    let tried = if value == "59" { "58" } else { "59" };
+    let line = format!("experiment --set swappiness={tried} --no-early-end {SHORT}");
+    Some((value, tried, line))
 }
 
 #[test]
@@ -123,6 +130,7 @@ fn two_commands_are_compared_in_random_order() {
     assert_eq!(page.matches("<svg").count(), 2, "{} bytes", page.len());
     let shown = place.done("experiment show");
     assert!(shown.contains("seed 11"), "{shown}");
+    assert!(shown.contains("12 blocks measured in 0.1 min"), "{shown}");
     let markdown = place.done("experiment report -o report.md");
     assert!(markdown.is_empty());
     let listed: Vec<Experiment> =
@@ -146,13 +154,10 @@ fn two_commands_are_compared_in_random_order() {
 #[test]
 fn a_setting_is_applied_and_put_back() {
     let (place, _alone) = (Place::new(), alone());
-    let Some(value) = setting() else {
-        skip!("{SWAPPINESS} cannot be changed");
+    let Some((value, tried, line)) = changing() else {
         return;
     };
-    let tried = other(&value);
-    let line = format!("experiment --json --set swappiness={tried} --no-early-end {SHORT}");
-    let output = place.run(&line);
+    let output = place.run(&format!("{line} --json"));
     let one = experiment(&output);
     assert_eq!(
         output.status.code(),
@@ -170,12 +175,9 @@ fn a_setting_is_applied_and_put_back() {
 #[test]
 fn a_killed_experiment_is_undone_and_resumed() {
     let (place, _alone) = (Place::new(), alone());
-    let Some(value) = setting() else {
-        skip!("{SWAPPINESS} cannot be changed");
+    let Some((value, tried, line)) = changing() else {
         return;
     };
-    let tried = other(&value);
-    let line = format!("experiment --quiet --set swappiness={tried} --no-early-end {SHORT}");
     let mut child = place.spawn(&line);
     let second_round = || {
         let output = place.command("experiment list --json").output().unwrap();
@@ -213,12 +215,9 @@ fn a_killed_experiment_is_undone_and_resumed() {
 #[test]
 fn settings_come_back_when_the_program_hangs_or_is_killed() {
     let (place, _alone) = (Place::new(), alone());
-    let Some(value) = setting() else {
-        skip!("{SWAPPINESS} cannot be changed");
+    let Some((value, tried, line)) = changing() else {
         return;
     };
-    let tried = other(&value);
-    let line = format!("experiment --quiet --set swappiness={tried} --no-early-end {SHORT}");
     for how in ["STOP", "KILL"] {
         let mut child = (place.command(&line))
             .env("PUNCTUAL_GUARD_MS", "1500")
@@ -244,7 +243,8 @@ fn settings_come_back_when_the_program_hangs_or_is_killed() {
 #[test]
 fn a_stopped_experiment_says_how_it_goes_on() {
     let place = Place::new();
-    let child = place.spawn(&format!("experiment --b true {SHORT}"));
+    let long = SHORT.replace("--pairs 6", "--pairs 60 --no-early-end");
+    let child = place.spawn(&format!("experiment --b true {long}"));
     let begun = || place.run("experiment list --json").stdout.len() > 10;
     assert!(eventually(begun), "no experiment in the store");
     let measured = || {
@@ -261,6 +261,24 @@ fn a_stopped_experiment_says_how_it_goes_on() {
     assert!(
         refused.contains("is being measured by experiment"),
         "{refused}"
+    );
+    for line in [
+        "check --time 10s",
+        "improve --time 1h",
+        "experiment --b true",
+    ] {
+        let refused = place.refused(&format!("{line} --cpus 0"), 1);
+        assert!(refused.contains("--share-cpus"), "{line}: {refused}");
+    }
+    // The user may want it nevertheless.
+    let beside = "experiment --b true --share-cpus --block 250ms --pairs 6 --cpus 0";
+    let line =
+        format!("{beside} --wash-out 50ms --quiet --parameter interval=500us --threshold 1ns");
+    let output = place.run(&line);
+    assert!(
+        matches!(output.status.code(), Some(0 | 4)),
+        "{}",
+        text(&output.stderr)
     );
     signal(&child, "INT");
     let output = child.wait_with_output().unwrap();

@@ -431,6 +431,7 @@ fn threads_that_move_are_explained_from_when_they_were_due() {
     let told = place.done("explain last");
     assert!(told.contains("highest"), "{told}");
     assert!(!recording.interference.cpus.is_empty());
+    assert!(recording.interference.power.is_some());
 }
 
 #[test]

@@ -18,7 +18,7 @@ pub enum SessionError {
     /// Another measurement is on a CPU.
     #[error(
         "CPU {cpu} is being measured by {who}: two measurements on a CPU disturb each other. Wait, \
-         or choose other --cpus; measure takes --share-cpus"
+         choose other --cpus, or give --share-cpus"
     )]
     CpuInUse {
         /// The CPU.

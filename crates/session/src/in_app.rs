@@ -138,6 +138,7 @@ pub fn record_application(
     }
     let mut recording = head(request, host, host.facts(), &found, &heads);
     let before = host.counters();
+    let mut power = host.watch_power(host.online().unwrap_or_default());
     let quotas = host.quotas(&[request.pid]);
     let used_before = punctual_rt::process_usage();
     let tasks = host.tasks_of(request.pid);
@@ -164,6 +165,7 @@ pub fn record_application(
     let cpus = host.online().unwrap_or_default();
     recording.interference = host.counters().since(&before, &cpus, elapsed);
     recording.interference.groups = quotas.finish();
+    power.finish(&mut recording.interference);
     let class = recording.threads.iter().map(|thread| thread.scheduling);
     run.warnings
         .extend(quota_warnings(&recording.interference, class));

@@ -11,7 +11,7 @@ use crate::fs::{FileSystem, Files};
 use crate::lock::Lock;
 use crate::record::{Kept, Owner, Pending, Record, State};
 use crate::target::Target;
-use crate::undo::{Book, undo_all};
+use crate::undo::{Book, undo_after};
 use crate::validity::{check, check_kept};
 use crate::{Restored, TuneError};
 
@@ -150,8 +150,8 @@ impl Journal {
         self.book.target()
     }
 
-    /// Whether the last change that failed is undone.
-    pub(crate) fn pending(&self) -> usize {
+    /// How many changes are not undone.
+    pub fn pending(&self) -> usize {
         self.book.state.pending.len()
     }
 
@@ -168,7 +168,16 @@ impl Journal {
     /// # Errors
     /// [`TuneError::NotRestored`], with what was undone and what was not.
     pub fn revert_all(&mut self) -> Result<Vec<Restored>, TuneError> {
-        undo_all(&mut self.book)
+        self.revert_after(0)
+    }
+
+    /// Undoes all changes but the first `stay` of those that are not undone, the last
+    /// first.
+    ///
+    /// # Errors
+    /// As [`revert_all`](Self::revert_all).
+    pub fn revert_after(&mut self, stay: usize) -> Result<Vec<Restored>, TuneError> {
+        undo_after(&mut self.book, stay)
     }
 }
 

@@ -188,10 +188,15 @@ impl Book {
 /// longer offers. What failed is tried once more at the end: it may have needed
 /// what was put back after it.
 pub(crate) fn undo_all(book: &mut Book) -> Result<Vec<Restored>, TuneError> {
+    undo_after(book, 0)
+}
+
+/// All but the first `stay` changes.
+pub(crate) fn undo_after(book: &mut Book, stay: usize) -> Result<Vec<Restored>, TuneError> {
     let mut restored = Vec::new();
-    let mut failures = undo_round(book, &mut restored);
+    let mut failures = undo_round(book, stay, &mut restored);
     if !failures.is_empty() {
-        failures = undo_round(book, &mut restored);
+        failures = undo_round(book, stay, &mut restored);
     }
     match (failures.is_empty(), book.unwritten.take()) {
         (true, None) => Ok(restored),
@@ -205,9 +210,9 @@ pub(crate) fn undo_all(book: &mut Book) -> Result<Vec<Restored>, TuneError> {
     }
 }
 
-fn undo_round(book: &mut Book, restored: &mut Vec<Restored>) -> Vec<Failure> {
+fn undo_round(book: &mut Book, stay: usize, restored: &mut Vec<Restored>) -> Vec<Failure> {
     let mut failures: Vec<Failure> = Vec::new();
-    for change in book.state.pending.clone().into_iter().rev() {
+    for change in book.state.pending.clone().into_iter().skip(stay).rev() {
         match book.undo(&change) {
             Ok(how) => {
                 book.note(Record::Undone {

@@ -84,6 +84,7 @@ fn simulated(rates: &[f64], rounds: u32, seed: u64) -> Experiment {
     let mut random = fastrand::Rng::with_seed(seed ^ 0xabcd);
     let mut experiment = experiment(rates.len(), seed);
     let mut level = 0.0f64;
+    let mut as_planned = true;
     for round in 0..rounds {
         for arm in round_order(seed, round, rates.len()) {
             level = 0.9 * level + 0.8 * (random.f64() - 0.5);
@@ -94,10 +95,11 @@ fn simulated(rates: &[f64], rounds: u32, seed: u64) -> Experiment {
         }
         experiment.results = results(&experiment, false);
         if early_end(&experiment, &experiment.results, rounds).is_some() {
+            as_planned = false;
             break;
         }
     }
-    experiment.results = results(&experiment, true);
+    experiment.results = results(&experiment, as_planned);
     experiment
 }
 

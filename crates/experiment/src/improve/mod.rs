@@ -1,76 +1,28 @@
 //! Finds out which settings help on this machine: A/A, screening, confirmation, the
 //! group, leave one out. Each stage is an experiment of its own.
 
+mod judging;
+mod profile;
+mod stages;
+
 use punctual_model::{
-    Arm, ArmAction, ArmResult, Effect, Experiment, ExperimentPlan, ExperimentState,
-    IMPROVEMENT_SCHEMA, Improvement, ImprovementState, NotTried, Pilot, RecordingId, Stage,
-    TriedSetting,
+    Arm, ArmAction, Effect, Experiment, ExperimentPlan, ExperimentState, IMPROVEMENT_SCHEMA,
+    Improvement, ImprovementState, NotTried, Pilot, RecordingId, TriedSetting,
 };
-use punctual_stats::screening::{FACTORS, ROWS, effects, folded_plackett_burman};
+use punctual_stats::screening::folded_plackett_burman;
 use punctual_store::Store;
 
-use crate::analysis::{detects, least_rounds, times};
+use self::judging::{helps, passengers, ranking, refused, survives};
+pub use self::profile::profile;
+pub use self::stages::plan_stages;
+use self::stages::{
+    CONFIRMATION, CONFIRMED, GROUP, LEAVE_ONE_OUT, SCREENING, SLOW_CONFIRMATION, adapted, pairs,
+    unchanged,
+};
 use crate::error::TrialError;
 use crate::pilot;
+use crate::plots::{is_slow, slow_differs};
 use crate::trial::{Bench, draft, run};
-
-/// Pairs of the A/A stage.
-const EQUAL: u32 = 10;
-
-/// So many settings are confirmed; more are screened first.
-const CONFIRMED: usize = 4;
-
-/// The least measurements of each row of the screening.
-const SCREENED: u32 = 2;
-
-const NAMES: [&str; 5] = ["A/A", "screening", "confirmation", "group", "leave one out"];
-
-/// The stages for so many settings, with the rounds that fit the time of `plan`.
-///
-/// # Errors
-/// [`TrialError::Plan`] where the time is too short, with the time that is needed.
-pub fn stages(plan: &ExperimentPlan, settings: usize) -> Result<Vec<Stage>, TrialError> {
-    let confirmed = settings.min(CONFIRMED);
-    let least = |arms: usize| (arms, least_rounds(arms));
-    let mut all = vec![(NAMES[0], (2, EQUAL))];
-    if settings > CONFIRMED {
-        all.push((NAMES[1], (ROWS, SCREENED)));
-    }
-    all.push((NAMES[2], least(confirmed + 1)));
-    if confirmed > 1 {
-        all.push((NAMES[3], least(2)));
-        all.push((NAMES[4], least(confirmed + 1)));
-    }
-    let block = pilot::block_time(plan);
-    let blocks = |(arms, rounds): (usize, u32)| arms as f64 * f64::from(rounds);
-    let equal = blocks(all[0].1);
-    let others: f64 = all.iter().skip(1).map(|(_, stage)| blocks(*stage)).sum();
-    let fits = plan.time_ns.as_secs_f64() / block.as_secs_f64();
-    if fits < equal + others {
-        let needed = ((equal + others) * block.as_secs_f64()).ceil();
-        return Err(TrialError::Plan(format!(
-            "--time {} is too short to try {settings} settings: give {needed:.0}s or more, or a \
-             shorter --block",
-            plan.time_ns
-        )));
-    }
-    let more = (fits - equal) / others;
-    let stage = |(place, (name, (arms, rounds))): (usize, (&str, (usize, u32)))| Stage {
-        name: name.to_owned(),
-        arms: arms as u32,
-        rounds: match place {
-            0 => rounds,
-            _ => (f64::from(rounds) * more) as u32,
-        },
-        detects: None,
-        experiment: None,
-    };
-    let stages = all.into_iter().enumerate().map(stage).map(|stage| Stage {
-        detects: detects(pilot::GOOD as f64, pairs(&stage), 1.0),
-        ..stage
-    });
-    Ok(stages.collect())
-}
 
 /// What would be tried; nothing is measured.
 pub fn intended(tried: Vec<TriedSetting>, left_out: Vec<NotTried>) -> Improvement {
@@ -170,7 +122,7 @@ impl Work<'_, '_> {
     /// The settings to confirm, as places in `tried`.
     fn screen(&mut self) -> Result<Vec<usize>, TrialError> {
         let number = self.improvement.tried.len();
-        let Some(stage) = self.place(NAMES[1]) else {
+        let Some(stage) = self.place(SCREENING) else {
             return Ok((0..number).collect());
         };
         let rows = folded_plackett_burman().into_iter().enumerate();
@@ -195,9 +147,29 @@ impl Work<'_, '_> {
         Ok(chosen)
     }
 
-    /// Those of `chosen` that are proven to help.
+    /// Those of `chosen` that are proven to help: quick and slow ones are tested apart,
+    /// since each block of a slow one is a whole plot.
     fn confirm(&mut self, chosen: &[usize]) -> Result<Vec<usize>, TrialError> {
-        let Some(stage) = self.place(NAMES[2]).filter(|_| !chosen.is_empty()) else {
+        let (slow, quick): (Vec<usize>, Vec<usize>) =
+            (chosen.iter()).partition(|one| self.is_slow(**one));
+        let families = [&slow, &quick].iter().filter(|one| !one.is_empty()).count();
+        let mut kept = self.confirm_in(CONFIRMATION, &quick, families)?;
+        kept.extend(self.confirm_in(SLOW_CONFIRMATION, &slow, families)?);
+        Ok(kept)
+    }
+
+    fn is_slow(&self, one: usize) -> bool {
+        is_slow(&self.improvement.tried[one].assignment)
+    }
+
+    /// As [`confirm`](Self::confirm), in one of `families` stages that share the 5%.
+    fn confirm_in(
+        &mut self,
+        name: &str,
+        chosen: &[usize],
+        families: usize,
+    ) -> Result<Vec<usize>, TrialError> {
+        let Some(stage) = self.place(name).filter(|_| !chosen.is_empty()) else {
             return Ok(Vec::new());
         };
         let alone = |one: &usize| {
@@ -212,7 +184,7 @@ impl Work<'_, '_> {
         for (one, result) in chosen.iter().zip(&experiment.results) {
             let tried = &mut self.improvement.tried[*one];
             (tried.ratio, tried.low, tried.high) = (result.ratio, result.low, result.high);
-            match helps(result) {
+            match helps(result).and_then(|()| survives(result, families)) {
                 Ok(()) => {
                     tried.why = "proven to help".to_owned();
                     kept.push(*one);
@@ -225,7 +197,7 @@ impl Work<'_, '_> {
 
     /// All that was kept against the baseline, then without each of them.
     fn group(&mut self, mut kept: Vec<usize>) -> Result<Vec<usize>, TrialError> {
-        let (Some(group), Some(leaving)) = (self.place(NAMES[3]), self.place(NAMES[4])) else {
+        let Some(group) = self.place(GROUP) else {
             return Ok(kept);
         };
         let together = self.together("group".to_owned(), kept.iter().copied());
@@ -243,6 +215,18 @@ impl Work<'_, '_> {
             }
             return Ok(kept);
         }
+        self.leave_one_out(together, kept)
+    }
+
+    /// The group without each of its quick settings. Slow ones stay in force throughout:
+    /// the stage is one whole plot.
+    fn leave_one_out(&mut self, together: Arm, kept: Vec<usize>) -> Result<Vec<usize>, TrialError> {
+        let quick: Vec<usize> = (kept.iter().copied())
+            .filter(|one| !self.is_slow(*one))
+            .collect();
+        let Some(stage) = self.place(LEAVE_ONE_OUT).filter(|_| !quick.is_empty()) else {
+            return Ok(kept);
+        };
         let without = |one: &usize| {
             let rest = kept.iter().copied().filter(|other| other != one);
             self.together(
@@ -250,18 +234,18 @@ impl Work<'_, '_> {
                 rest,
             )
         };
-        let arms = std::iter::once(together).chain(kept.iter().map(without));
-        let experiment = self.stage(leaving, arms.collect())?;
-        let effect_without: Vec<Effect> = experiment.results.iter().map(|one| one.effect).collect();
-        let passengers = passengers(&effect_without);
-        for place in &passengers {
-            self.improvement.tried[kept[*place]].why = "not needed beside the others".to_owned();
+        let arms = std::iter::once(together).chain(quick.iter().map(without));
+        let experiment = self.stage(stage, arms.collect())?;
+        let effects: Vec<Effect> = experiment.results.iter().map(|one| one.effect).collect();
+        let at_least_one = quick.len() == kept.len();
+        let passengers: Vec<usize> = (passengers(&effects, at_least_one).into_iter())
+            .map(|place| quick[place])
+            .collect();
+        for one in &passengers {
+            self.improvement.tried[*one].why = "not needed beside the others".to_owned();
         }
-        let stays = kept
-            .iter()
-            .enumerate()
-            .filter(|(place, _)| !passengers.contains(place));
-        Ok(stays.map(|(_, one)| *one).collect())
+        let stays = kept.into_iter().filter(|one| !passengers.contains(one));
+        Ok(stays.collect())
     }
 
     fn state(&self, ended: bool) -> ImprovementState {
@@ -310,8 +294,8 @@ impl Work<'_, '_> {
     /// Carries out one stage.
     fn stage(&mut self, place: usize, arms: Vec<Arm>) -> Result<Experiment, TrialError> {
         let stage = &mut self.improvement.stages[place];
-        let ranks_only = stage.name == NAMES[1];
-        let plan = ExperimentPlan {
+        let ranks_only = stage.name == SCREENING;
+        let plan = adapted(ExperimentPlan {
             ends_early: !ranks_only && place > 0,
             ranks_only,
             rounds: Some(stage.rounds),
@@ -319,15 +303,22 @@ impl Work<'_, '_> {
             seed: self.plan.seed.wrapping_add(place as u64),
             arms,
             ..self.plan.clone()
-        };
+        });
         let label = format!("improve: {}", stage.name);
         let known = stored(self.bench.store, stage.experiment)?;
         let mut experiment = match known.filter(|known| known.plan == plan) {
             Some(known) => known,
             None => {
+                let number = pairs(&stage.name, stage.rounds);
+                let pilot = self.pilot.clone().map(|pilot| Pilot {
+                    block_ns: match slow_differs(&plan.arms) && !ranks_only {
+                        true => pilot.block_ns.max(plan.block_ns.unwrap_or_default()),
+                        false => pilot.block_ns,
+                    },
+                    ..pilot
+                });
                 let mut new = draft(plan, Some(label), std::env::args().collect());
-                new.pilot = (self.pilot.clone())
-                    .map(|pilot| pilot::again(pilot, stage.rounds, pairs(stage)));
+                new.pilot = pilot.map(|pilot| pilot::again(pilot, stage.rounds, number));
                 stage.experiment = self.bench.store.map(|_| new.id);
                 new
             }
@@ -380,116 +371,6 @@ fn stored(
         return Ok(None);
     };
     Ok(store.experiments()?.into_iter().find(|one| one.id == id))
-}
-
-/// The pairs of blocks that an effect is found from: in the screening each setting is on
-/// in half of the rows.
-fn pairs(stage: &Stage) -> u32 {
-    match stage.name == NAMES[1] {
-        true => stage.rounds.saturating_mul(ROWS as u32 / 2),
-        false => stage.rounds,
-    }
-}
-
-fn unchanged(name: &str) -> Arm {
-    Arm {
-        name: name.to_owned(),
-        action: ArmAction::Unchanged,
-    }
-}
-
-/// Why nothing can be found out here, by an experiment of equal conditions.
-fn refused(equal: &Experiment) -> Option<String> {
-    let differs = |result: &ArmResult| matches!(result.effect, Effect::Fewer | Effect::More);
-    if let Some(result) = equal.results.iter().find(|result| differs(result)) {
-        return Some(format!(
-            "not proven: equal conditions seemed to differ ({}); try again when the machine does \
-             what it always does",
-            result.sentence
-        ));
-    }
-    let detects = equal.pilot.as_ref().and_then(|pilot| pilot.detects);
-    match detects {
-        Some(_) => None,
-        None => Some(
-            "not proven: too few wake-ups are late, or they come in bursts: not even a rate of ×10 \
-             would be found; give a lower --budget, more --time or a --load"
-                .to_owned(),
-        ),
-    }
-}
-
-/// Factors and their effects on the logarithm of the rate, the best first.
-fn ranking(experiment: &Experiment) -> Vec<(usize, f64)> {
-    let values: [f64; ROWS] = std::array::from_fn(|row| {
-        let own = experiment
-            .blocks
-            .iter()
-            .filter(|block| block.arm as usize == row);
-        // Half an event more: a row without any has a logarithm, too.
-        (own.map(|block| block.late).sum::<u64>() as f64 + 0.5).ln()
-    });
-    let effects: [f64; FACTORS] = effects(&values);
-    let mut ranked: Vec<(usize, f64)> = effects.into_iter().enumerate().collect();
-    ranked.sort_by(|a, b| a.1.total_cmp(&b.1));
-    ranked
-}
-
-/// Whether an arm is proven to help; else why it is not kept.
-fn helps(result: &ArmResult) -> Result<(), String> {
-    if let Some(guard) = result.guards.iter().find(|guard| guard.worse) {
-        return Err(format!("{} is worse", guard.name));
-    }
-    match (result.effect, result.high) {
-        // Without any late slot there is no ratio, and none can be lower.
-        (Effect::Fewer, high) if high.is_none_or(|high| high < 1.0) => Ok(()),
-        (Effect::Fewer | Effect::NotProven, _) => Err("not proven to help".to_owned()),
-        (Effect::More, _) => Err("proven to be worse".to_owned()),
-        (Effect::Equivalent, _) => Err("makes no difference".to_owned()),
-    }
-}
-
-/// What is not needed: without it the group is shown to be as good or better. One at
-/// least stays.
-fn passengers(without: &[Effect]) -> Vec<usize> {
-    let not_needed = |effect: &Effect| matches!(effect, Effect::Equivalent | Effect::Fewer);
-    let each = without.iter().enumerate();
-    let all: Vec<usize> = each
-        .filter(|(_, effect)| not_needed(effect))
-        .map(|(place, _)| place)
-        .collect();
-    // Each is not needed beside the others: all but one may go.
-    match all.len() == without.len() {
-        true => all.into_iter().skip(1).collect(),
-        false => all,
-    }
-}
-
-/// The settings that help, as a profile of `punctual tune`; `None` without any. `date`:
-/// when they were measured.
-pub fn profile(improvement: &Improvement, date: &str) -> Option<String> {
-    let kept = || improvement.tried.iter().filter(|one| one.kept);
-    kept().next()?;
-    let mut text = format!(
-        "# Made by punctual improve on {date}; prove it once more after a reboot.\n\
-         summary = \"Settings that punctual improve has proven to help on this machine\"\n\n\
-         [settings]\n"
-    );
-    for one in kept() {
-        let (name, value) = one
-            .assignment
-            .split_once('=')
-            .unwrap_or((&one.assignment, ""));
-        let effect = match (one.ratio, one.low, one.high) {
-            (Some(ratio), Some(low), Some(high)) => {
-                let [ratio, low, high] = [ratio, low, high].map(times);
-                format!("rate of late slots {ratio} (95%: {low} to {high}), {date}")
-            }
-            _ => format!("no late slot with it, {date}"),
-        };
-        text.push_str(&format!("# {effect}\n\"{name}\" = \"{value}\"\n"));
-    }
-    Some(text)
 }
 
 #[cfg(test)]

@@ -2,9 +2,12 @@
 
 use punctual_model::{ExperimentBlock, Guard, Nanos};
 
+use super::stages::stages;
 use super::*;
 use crate::analysis::results;
 use crate::analysis::tests::{block, experiment, poisson};
+use punctual_model::ArmResult;
+use punctual_stats::screening::ROWS;
 
 fn result(effect: Effect, high: Option<f64>) -> ArmResult {
     ArmResult {
@@ -100,7 +103,7 @@ fn a_stage_that_was_measured_is_not_measured_again() {
     let mut plan = experiment(0, 3).plan;
     plan.time_ns = Nanos::from_secs(7_200);
     let mut improvement = intended(vec![tried("governor=performance")], Vec::new());
-    improvement.stages = stages(&plan, 1).unwrap();
+    improvement.stages = stages(&plan, 1, 0).unwrap();
     let rounds = improvement.stages[0].rounds;
     let mut first = experiment(0, 3);
     first.plan = ExperimentPlan {
@@ -132,6 +135,7 @@ fn a_stage_that_was_measured_is_not_measured_again() {
         place: &|load| load,
         view: &mut Silent,
         stop: &Default::default(),
+        shared: false,
         say: &mut |said| panic!("measured: {said:?}"),
     };
     improve(&mut improvement, &state.plan, &mut bench).unwrap();
@@ -196,7 +200,7 @@ fn the_planted_setting_is_kept_and_the_others_are_undone() {
             let mut improvement = intended(settings.collect(), Vec::new());
             let mut plan = experiment(0, 1_000 + 10 * seed).plan;
             plan.time_ns = Nanos::from_secs(seconds);
-            improvement.stages = stages(&plan, number).unwrap();
+            plan_stages(&mut improvement, &plan).unwrap();
             let host = punctual_host::Host::new("/nowhere");
             let mut bench = Bench {
                 host: &host,
@@ -206,6 +210,7 @@ fn the_planted_setting_is_kept_and_the_others_are_undone() {
                 place: &|load| load,
                 view: &mut Silent,
                 stop: &Default::default(),
+                shared: false,
                 say: &mut |_| {},
             };
             improve_by(&mut improvement, &plan, &mut bench, &mut |one, _| {
@@ -229,12 +234,115 @@ fn the_planted_setting_is_kept_and_the_others_are_undone() {
     }
 }
 
+/// A slow setting that helps is found in whole plots, beside quick ones and another slow
+/// one that do nothing: what is tested has the long wash-out, what is quick has not.
+#[test]
+fn a_slow_setting_that_helps_is_kept() {
+    let quick = ["timer-migration=off", "autogroup=off", "stat-interval-s=10"];
+    let (mut found, mut others) = (0, 0);
+    for seed in 0..8 {
+        let names = quick.into_iter().chain(["compaction=0", "swappiness=10"]);
+        let settings = names.map(|name| TriedSetting {
+            kept: false,
+            ..tried(name)
+        });
+        let mut improvement = intended(settings.collect(), Vec::new());
+        let mut plan = experiment(0, 77 + 10 * seed).plan;
+        // As short as it may be.
+        plan.time_ns = Nanos::from_secs(9_300);
+        plan_stages(&mut improvement, &plan).unwrap();
+        let host = punctual_host::Host::new("/nowhere");
+        let mut bench = Bench {
+            host: &host,
+            store: None,
+            journal: None,
+            partner: None,
+            place: &|load| load,
+            view: &mut Silent,
+            stop: &Default::default(),
+            shared: false,
+            say: &mut |_| {},
+        };
+        improve_by(&mut improvement, &plan, &mut bench, &mut |one, _| {
+            let long = slow_differs(&one.plan.arms) && !one.plan.ranks_only;
+            let times = (one.plan.wash_out_ns, one.plan.block_ns);
+            match long {
+                true => assert_eq!(times, (Nanos::from_secs(30), Some(Nanos::from_secs(150)))),
+                false => assert_eq!(times, (Nanos::from_secs(2), None)),
+            }
+            simulated(one, "swappiness=10");
+            Ok(())
+        })
+        .unwrap();
+        let kept = |name: &str| {
+            let mut all = improvement.tried.iter();
+            all.any(|one| one.kept && one.assignment == name)
+        };
+        found += u32::from(kept("swappiness=10"));
+        others += u32::from(quick.into_iter().chain(["compaction=0"]).any(kept));
+    }
+    assert!(found >= 6, "{found} of 8");
+    assert!(others <= 2, "{others} of 8");
+}
+
+/// Slow settings are left out where the time is too short for them, with the time that
+/// would do; quick ones are then tried as before.
+#[test]
+fn slow_settings_need_time() {
+    let names = ["autogroup=off", "compaction=0", "swappiness=10"];
+    let mut improvement = intended(names.map(tried).to_vec(), Vec::new());
+    let mut plan = experiment(0, 1).plan;
+    plan.time_ns = Nanos::from_secs(600);
+    plan_stages(&mut improvement, &plan).unwrap();
+    assert_eq!(improvement.tried.len(), 1);
+    assert_eq!(improvement.left_out.len(), 2);
+    for one in &improvement.left_out {
+        assert!(
+            one.reason.contains("takes half a minute: --time "),
+            "{one:?}"
+        );
+    }
+    let mut improvement = intended(names.map(tried).to_vec(), Vec::new());
+    plan.time_ns = Nanos::from_secs(20_000);
+    plan_stages(&mut improvement, &plan).unwrap();
+    let stages: Vec<&str> = improvement
+        .stages
+        .iter()
+        .map(|one| one.name.as_str())
+        .collect();
+    assert_eq!(
+        stages,
+        [
+            "A/A",
+            "confirmation",
+            "confirmation (slow)",
+            "group",
+            "leave one out"
+        ]
+    );
+}
+
+#[test]
+fn two_experiments_share_the_chance_of_a_false_alarm() {
+    let of = |p: f64, wealth: f64| ArmResult {
+        p,
+        wealth,
+        ..result(Effect::Fewer, Some(0.6))
+    };
+    assert!(judging::survives(&of(0.04, 1.0), 1).is_ok());
+    assert!(judging::survives(&of(0.04, 1.0), 2).is_err());
+    assert!(judging::survives(&of(0.02, 1.0), 2).is_ok());
+    assert!(judging::survives(&of(0.04, 250.0), 2).is_ok());
+}
+
 #[test]
 fn passengers_go_but_one_stays() {
     use Effect::{Equivalent, Fewer, More, NotProven};
-    assert_eq!(passengers(&[More, Equivalent, NotProven]), [1]);
-    assert_eq!(passengers(&[Equivalent, Fewer]), [1]);
-    assert!(passengers(&[NotProven, More]).is_empty());
+    assert_eq!(passengers(&[More, Equivalent, NotProven], true), [1]);
+    assert_eq!(passengers(&[Equivalent, Fewer], true), [1]);
+    assert!(passengers(&[NotProven, More], true).is_empty());
+    // Slow settings stay.
+    assert_eq!(passengers(&[Equivalent, Fewer], false), [0, 1]);
 }
 
 #[test]
@@ -242,7 +350,7 @@ fn stages_fit_the_time_or_say_what_is_needed() {
     let mut plan = experiment(0, 1).plan;
     plan.time_ns = Nanos::from_secs(7_200);
     let names = |settings| {
-        let all = stages(&plan, settings).unwrap();
+        let all = stages(&plan, settings, 0).unwrap();
         let time: u32 = all.iter().map(|stage| stage.arms * stage.rounds).sum();
         // 12.5 s a block.
         assert!(time <= 7_200 * 2 / 25, "{all:?}");
@@ -250,9 +358,10 @@ fn stages_fit_the_time_or_say_what_is_needed() {
     };
     assert_eq!(names(1), ["A/A", "confirmation"]);
     assert_eq!(names(4), ["A/A", "confirmation", "group", "leave one out"]);
-    assert_eq!(names(11), NAMES);
+    let screened = ["A/A", "screening", "confirmation", "group", "leave one out"];
+    assert_eq!(names(11), screened);
     plan.time_ns = Nanos::from_secs(60);
-    let error = stages(&plan, 3).unwrap_err().to_string();
+    let error = stages(&plan, 3, 0).unwrap_err().to_string();
     assert!(
         error.contains("too short to try 3 settings: give "),
         "{error}"

@@ -10,8 +10,9 @@ use punctual_host::Host;
 use punctual_model::{Audit, CpuSet, LoopRequirement, Nanos, Outcome};
 use punctual_report::html::HtmlOptions;
 use punctual_report::{document, html, junit, text};
-use punctual_session::{CpuLocks, RecordingSink, SessionError};
+use punctual_session::{RecordingSink, SessionError};
 
+use super::share_cpus::Sharing;
 use super::{Invalid, Run, Verb, explain::timelines, facts, measure, serve_load, serve_partner};
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
@@ -50,6 +51,8 @@ struct CheckUp {
     /// Priority of the loop, 1 to 99 [default: 95, or the highest permitted]
     #[arg(short, long, value_name = "N")]
     priority: Option<u8>,
+    #[command(flatten)]
+    sharing: Sharing,
     /// What disturbs, as for measure; none for no load [default: farm]
     #[arg(
         long,
@@ -121,12 +124,7 @@ impl Run for CheckUp {
                 output::note(text);
             }
         };
-        let _cpus = CpuLocks::hold_usual(
-            &context.cpu_locks(),
-            request.cpus.as_ref(),
-            &Host::live(),
-            "check",
-        )?;
+        let _cpus = (self.sharing).hold(request.cpus.as_ref(), "check", context)?;
         let checked = check(
             &request,
             Around {

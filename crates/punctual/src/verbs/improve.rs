@@ -7,17 +7,17 @@ use anyhow::Result;
 use clap::Parser;
 use jiff::Timestamp;
 use punctual_experiment::{
-    Bench, candidates, improve, intended, profile, rehearse, stages, unfinished,
+    Bench, candidates, improve, intended, plan_stages, profile, rehearse, unfinished,
 };
 use punctual_host::Host;
 use punctual_model::{CpuSet, ExperimentPlan, Improvement, Nanos};
 use punctual_report::{document, text};
-use punctual_session::CpuLocks;
 use punctual_store::Store;
 
 use super::experiment::{Measuring, Progressing, failed, length};
 use super::measure::stop_flag;
 use super::serve_guard::{Guard, Guarded, SILENCE};
+use super::share_cpus::Sharing;
 use super::{Run, Verb, check, serve_load, serve_partner};
 use crate::context::Context;
 use crate::exit::Exit;
@@ -59,6 +59,8 @@ struct Options {
     /// Priority of the loop, 1 to 99 [default: 95, or the highest permitted]
     #[arg(short, long, value_name = "N")]
     priority: Option<u8>,
+    #[command(flatten)]
+    sharing: Sharing,
     /// What disturbs during each block, as for measure
     #[arg(long, value_name = "LOAD")]
     load: Vec<String>,
@@ -75,8 +77,11 @@ struct Options {
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
     /// Go on with a search that was stopped or killed
-    #[arg(long, value_name = "ID", num_args = 0..=1, default_missing_value = "last", conflicts_with_all = ["cpus", "period", "budget", "priority", "load", "time", "block", "wash_out", "seed", "dry_run"])]
+    #[arg(long, value_name = "ID", num_args = 0..=1, default_missing_value = "last", conflicts_with_all = ["cpus", "period", "budget", "priority", "load", "time", "block", "wash_out", "seed", "only", "dry_run"])]
     resume: Option<String>,
+    /// Settings to try, of those that the audit recommends [default: all]
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    only: Vec<String>,
     /// Show what would be tried, and what the time can show
     #[arg(long)]
     dry_run: bool,
@@ -108,18 +113,27 @@ fn find(options: &Options, context: &Context) -> Result<Exit> {
     if let Some(which) = &options.resume {
         let store = context.store_to_change()?;
         let state = unfinished(&store, which).map_err(failed)?;
+        let cpus = state.plan.cpus.as_ref();
+        let _cpus = (options.sharing).hold(cpus, "improve", context)?;
         let guard = Guard::start(SILENCE)?;
         let around = (Some(&store), Some(&guard));
         return search(state.improvement, &state.plan, around, options, context);
     }
     let plan = plan(options)?;
+    for name in &options.only {
+        let setting = name.split('@').next().unwrap_or_default();
+        punctual_tune::setting(setting)?;
+    }
     let audit = check::audit(options.cpus.clone())?;
-    let (tried, left_out) = candidates(&audit, &host, options.cpus.as_ref());
+    let (tried, left_out) = candidates(&audit, &host, options.cpus.as_ref(), &options.only);
     let mut improvement = intended(tried, left_out);
     // Before the first setting is changed.
-    let guard = match options.dry_run {
-        true => None,
-        false => Some(Guard::start(SILENCE)?),
+    let (guard, _cpus) = match options.dry_run {
+        true => (None, None),
+        false => {
+            let cpus = (options.sharing).hold(options.cpus.as_ref(), "improve", context)?;
+            (Some(Guard::start(SILENCE)?), cpus)
+        }
     };
     if !options.dry_run {
         let journal = context.journal();
@@ -135,14 +149,12 @@ fn find(options: &Options, context: &Context) -> Result<Exit> {
     if nothing {
         improvement.sentence = "the audit recommends no setting that may be tried".to_owned();
     } else {
-        improvement.stages = stages(&plan, improvement.tried.len()).map_err(failed)?;
+        plan_stages(&mut improvement, &plan).map_err(failed)?;
     }
     if nothing || options.dry_run {
         show(&improvement, None, options, context)?;
         return Ok(Exit::Done);
     }
-    let folders = context.cpu_locks();
-    let _cpus = CpuLocks::hold_usual(&folders, options.cpus.as_ref(), &host, "improve")?;
     let store = context.store_if_wanted()?;
     let around = (store.as_ref(), guard.as_ref());
     search(improvement, &plan, around, options, context)
@@ -171,6 +183,7 @@ fn search(
         place: &serve_load::in_subprocess,
         view: &mut view,
         stop: &stop,
+        shared: options.sharing.share_cpus,
         say: &mut |said| progress.say(said),
     };
     improve(&mut improvement, plan, &mut bench).map_err(failed)?;

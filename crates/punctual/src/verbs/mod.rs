@@ -56,6 +56,7 @@ mod serve;
 mod serve_guard;
 mod serve_load;
 mod serve_partner;
+mod share_cpus;
 mod show;
 mod store;
 mod threads;

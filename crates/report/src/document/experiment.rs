@@ -297,11 +297,26 @@ fn boots(boots: &Boots) -> Vec<Field> {
         .collect()
 }
 
+/// With the time that it took to the answer: what was planned may be longer.
 fn state(experiment: &Experiment) -> String {
+    let wash_out = experiment.plan.wash_out_ns;
+    let blocks = experiment.blocks.iter();
+    let took: f64 = blocks
+        .map(|block| (block.measured_ns + wash_out).as_secs_f64())
+        .sum();
+    let rounds = match &experiment.pilot {
+        Some(pilot) => format!(
+            " ({} of {} rounds)",
+            experiment.complete_rounds(),
+            pilot.rounds
+        ),
+        None => String::new(),
+    };
     format!(
-        "{}, {} blocks measured, ID {}",
+        "{}, {} blocks measured in {:.1} min{rounds}, ID {}",
         experiment.state,
         experiment.blocks.len(),
+        took / 60.0,
         experiment.id.short()
     )
 }

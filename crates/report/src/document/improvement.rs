@@ -110,7 +110,7 @@ fn not_tried(improvement: &Improvement) -> Table {
     Table::new(
         vec![
             Column::left("finding").fold(Fold::Cut(20)),
-            Column::left("why").fold(Fold::Wrap(20)),
+            Column::left("why").fold(Fold::Wrap(32)),
             Column::left("by hand").fold(Fold::Below),
         ],
         rows.collect(),

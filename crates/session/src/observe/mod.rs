@@ -94,6 +94,7 @@ pub fn observe(
     };
     watcher.begin(&recording);
     let before = host.counters();
+    let mut power = host.watch_power(host.online().unwrap_or_default());
     let quotas = host.quotas(&observation.watched.tids());
     let used_before = punctual_rt::process_usage();
     let ended = observation.run(request, watcher, stop);
@@ -104,6 +105,7 @@ pub fn observe(
     let cpus = host.online().unwrap_or_default();
     recording.interference = host.counters().since(&before, &cpus, elapsed);
     recording.interference.groups = quotas.finish();
+    power.finish(&mut recording.interference);
     let class = observation.lanes.schedulings();
     let throttled = quota_warnings(&recording.interference, class);
     observation.warnings.extend(throttled);

@@ -66,20 +66,20 @@ pub(crate) fn exponential(random: &mut fastrand::Rng) -> f64 {
 }
 
 /// What wanders: a process that forgets in `memory` steps (Ornstein and Uhlenbeck).
-struct Wander {
+pub(crate) struct Wander {
     keeps: f64,
     now: f64,
 }
 
 impl Wander {
-    fn new(memory: f64, random: &mut fastrand::Rng) -> Self {
+    pub(crate) fn new(memory: f64, random: &mut fastrand::Rng) -> Self {
         Self {
             keeps: (-1.0 / memory).exp(),
             now: normal(random),
         }
     }
 
-    fn step(&mut self, random: &mut fastrand::Rng) -> f64 {
+    pub(crate) fn step(&mut self, random: &mut fastrand::Rng) -> f64 {
         self.now = self.keeps * self.now + (1.0 - self.keeps * self.keeps).sqrt() * normal(random);
         self.now
     }

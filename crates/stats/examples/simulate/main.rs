@@ -7,6 +7,7 @@ mod comparisons;
 mod counts;
 mod experiments;
 mod machines;
+mod rates;
 mod trends;
 
 /// Made-up machines for each made-up series of runs.
@@ -25,6 +26,7 @@ fn main() {
         trends::print((machines / MACHINES_A_SERIES).max(1));
     }
     if is_wanted("experiments") {
+        rates::print(machines);
         experiments::print(machines);
     }
 }

@@ -14,13 +14,13 @@ use punctual_experiment::{
 use punctual_host::Host;
 use punctual_model::{Arm, ArmAction, Effect, Experiment, ExperimentState};
 use punctual_report::{document, text};
-use punctual_session::CpuLocks;
 use punctual_store::Store;
 
 use self::options::{Booting, Options, OutputOptions, Stored};
 pub(super) use self::options::{Measuring, length};
 use super::measure::stop_flag;
 use super::serve_guard::{Guard, Guarded, SILENCE};
+use super::share_cpus::Sharing;
 use super::{Run, Verb, command_line, serve_load, serve_partner};
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
@@ -39,6 +39,7 @@ impl Run for Options {
             Some(Stored::Resume {
                 which,
                 booting,
+                sharing,
                 output,
             }) => {
                 let store = context.store_to_change()?;
@@ -58,6 +59,7 @@ impl Run for Options {
                 }
                 let asked = Asked {
                     booting,
+                    sharing,
                     output: &output,
                 };
                 carry_out(&mut experiment, Some(&store), asked, context)
@@ -83,6 +85,7 @@ fn begin(new: &options::New, context: &Context) -> Result<Exit> {
     let mut experiment = draft(plan, Some(label), command_line());
     let asked = Asked {
         booting: new.booting,
+        sharing: new.sharing,
         output: &new.output,
     };
     carry_out(&mut experiment, store.as_ref(), asked, context)
@@ -92,6 +95,7 @@ fn begin(new: &options::New, context: &Context) -> Result<Exit> {
 #[derive(Clone, Copy)]
 struct Asked<'a> {
     booting: Booting,
+    sharing: Sharing,
     output: &'a OutputOptions,
 }
 
@@ -99,9 +103,12 @@ struct Asked<'a> {
 fn carry_out(
     experiment: &mut Experiment,
     store: Option<&Store>,
-    Asked { booting, output }: Asked<'_>,
+    asked: Asked<'_>,
     context: &Context,
 ) -> Result<Exit> {
+    let Asked {
+        booting, output, ..
+    } = asked;
     // What cannot be written is known before anything is measured.
     let report = match &output.output {
         Some(path) => Some((stored::form(path)?, Output::open(path)?)),
@@ -111,7 +118,7 @@ fn carry_out(
     if to_stdout && output.json {
         return Err(UsageError("only one form fits on stdout: name a file".to_owned()).into());
     }
-    let next = measure(experiment, store, (booting, output.quiet), context)?;
+    let next = measure(experiment, store, asked, context)?;
     if let Some(next) = &next {
         boots::show(next, experiment, output.json)?;
         return boots::leave(next, booting);
@@ -132,12 +139,12 @@ fn carry_out(
 fn measure(
     experiment: &mut Experiment,
     store: Option<&Store>,
-    (booting, quiet): (Booting, bool),
+    asked: Asked<'_>,
     context: &Context,
 ) -> Result<Option<BootStep>> {
     let host = Host::live();
-    let folders = context.cpu_locks();
-    let _cpus = CpuLocks::hold_usual(&folders, experiment.plan.cpus.as_ref(), &host, "experiment")?;
+    let cpus = experiment.plan.cpus.as_ref();
+    let _cpus = asked.sharing.hold(cpus, "experiment", context)?;
     let stop = stop_flag()?;
     let by_settings = |arm: &Arm| matches!(arm.action, ArmAction::Settings { .. });
     let guard = match experiment.plan.arms.iter().any(by_settings) {
@@ -148,7 +155,7 @@ fn measure(
         inner: live::view(true),
         guard: guard.as_ref(),
     };
-    let mut progress = Progressing::new(quiet);
+    let mut progress = Progressing::new(asked.output.quiet);
     let bench = Bench {
         host: &host,
         store,
@@ -157,10 +164,11 @@ fn measure(
         place: &serve_load::in_subprocess,
         view: &mut view,
         stop: &stop,
+        shared: asked.sharing.share_cpus,
         say: &mut |said| progress.say(said),
     };
     let ran = match of_boots(experiment) {
-        true => run_boots(experiment, bench, &boots::request(booting, context)?),
+        true => run_boots(experiment, bench, &boots::request(asked.booting, context)?),
         false => run_experiment(experiment, bench).map(|()| BootStep::Ended),
     };
     let id = experiment.id.short();

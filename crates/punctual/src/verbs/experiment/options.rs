@@ -10,6 +10,7 @@ use punctual_model::{Arm, ArmAction, CpuSet, ExperimentPlan, Nanos, Policy, Valu
 use punctual_tune::Wish;
 
 use crate::exit::UsageError;
+use crate::verbs::share_cpus::Sharing;
 
 /// What the exit codes mean here.
 const EXITS: &str = "\
@@ -57,6 +58,8 @@ pub(super) enum Stored {
         which: Which,
         #[command(flatten)]
         booting: Booting,
+        #[command(flatten)]
+        sharing: Sharing,
         #[command(flatten)]
         output: OutputOptions,
     },
@@ -149,6 +152,8 @@ pub(super) struct New {
     no_early_end: bool,
     #[command(flatten)]
     measuring: Measuring,
+    #[command(flatten, next_help_heading = "Measuring")]
+    pub(super) sharing: Sharing,
     #[command(flatten)]
     pub(super) output: OutputOptions,
 }

@@ -1,0 +1,80 @@
+//! What the experiments of a search show.
+
+use punctual_model::{ArmResult, Effect, Experiment};
+use punctual_stats::screening::{FACTORS, ROWS, effects};
+
+/// Why nothing can be found out here, by an experiment of equal conditions.
+pub(super) fn refused(equal: &Experiment) -> Option<String> {
+    let differs = |result: &ArmResult| matches!(result.effect, Effect::Fewer | Effect::More);
+    if let Some(result) = equal.results.iter().find(|result| differs(result)) {
+        return Some(format!(
+            "not proven: equal conditions seemed to differ ({}); try again when the machine does \
+             what it always does",
+            result.sentence
+        ));
+    }
+    let detects = equal.pilot.as_ref().and_then(|pilot| pilot.detects);
+    match detects {
+        Some(_) => None,
+        None => Some(
+            "not proven: too few wake-ups are late, or they come in bursts: not even a rate of ×10 \
+             would be found; give a lower --budget, more --time or a --load"
+                .to_owned(),
+        ),
+    }
+}
+
+/// Factors and their effects on the logarithm of the rate, the best first.
+pub(super) fn ranking(experiment: &Experiment) -> Vec<(usize, f64)> {
+    let values: [f64; ROWS] = std::array::from_fn(|row| {
+        let own = experiment
+            .blocks
+            .iter()
+            .filter(|block| block.arm as usize == row);
+        // Half an event more: a row without any has a logarithm, too.
+        (own.map(|block| block.late).sum::<u64>() as f64 + 0.5).ln()
+    });
+    let effects: [f64; FACTORS] = effects(&values);
+    let mut ranked: Vec<(usize, f64)> = effects.into_iter().enumerate().collect();
+    ranked.sort_by(|a, b| a.1.total_cmp(&b.1));
+    ranked
+}
+
+/// Whether an arm is proven to help; else why it is not kept.
+pub(super) fn helps(result: &ArmResult) -> Result<(), String> {
+    if let Some(guard) = result.guards.iter().find(|guard| guard.worse) {
+        return Err(format!("{} is worse", guard.name));
+    }
+    match (result.effect, result.high) {
+        // Without any late slot there is no ratio, and none can be lower.
+        (Effect::Fewer, high) if high.is_none_or(|high| high < 1.0) => Ok(()),
+        (Effect::Fewer | Effect::NotProven, _) => Err("not proven to help".to_owned()),
+        (Effect::More, _) => Err("proven to be worse".to_owned()),
+        (Effect::Equivalent, _) => Err("makes no difference".to_owned()),
+    }
+}
+
+/// Whether the proof holds where `families` experiments share the 5%.
+pub(super) fn survives(result: &ArmResult, families: usize) -> Result<(), String> {
+    let families = families as f64;
+    match families <= 1.0 || result.p * families < 0.05 || result.wealth * 0.01 >= families {
+        true => Ok(()),
+        false => Err("not proven to help beside the slow settings".to_owned()),
+    }
+}
+
+/// What is not needed: without it the group is shown to be as good or better. One at
+/// least stays where `at_least_one`.
+pub(super) fn passengers(without: &[Effect], at_least_one: bool) -> Vec<usize> {
+    let not_needed = |effect: &Effect| matches!(effect, Effect::Equivalent | Effect::Fewer);
+    let each = without.iter().enumerate();
+    let all: Vec<usize> = each
+        .filter(|(_, effect)| not_needed(effect))
+        .map(|(place, _)| place)
+        .collect();
+    // Each is not needed beside the others: all but one may go.
+    match at_least_one && all.len() == without.len() {
+        true => all.into_iter().skip(1).collect(),
+        false => all,
+    }
+}

@@ -1,0 +1,32 @@
+//! What helps, for `punctual tune`.
+
+use punctual_model::Improvement;
+
+use crate::analysis::times;
+
+/// The settings that help, as a profile of `punctual tune`; `None` without any. `date`:
+/// when they were measured.
+pub fn profile(improvement: &Improvement, date: &str) -> Option<String> {
+    let kept = || improvement.tried.iter().filter(|one| one.kept);
+    kept().next()?;
+    let mut text = format!(
+        "# Made by punctual improve on {date}; prove it once more after a reboot.\n\
+         summary = \"Settings that punctual improve has proven to help on this machine\"\n\n\
+         [settings]\n"
+    );
+    for one in kept() {
+        let (name, value) = one
+            .assignment
+            .split_once('=')
+            .unwrap_or((&one.assignment, ""));
+        let effect = match (one.ratio, one.low, one.high) {
+            (Some(ratio), Some(low), Some(high)) => {
+                let [ratio, low, high] = [ratio, low, high].map(times);
+                format!("rate of late slots {ratio} (95%: {low} to {high}), {date}")
+            }
+            _ => format!("no late slot with it, {date}"),
+        };
+        text.push_str(&format!("# {effect}\n\"{name}\" = \"{value}\"\n"));
+    }
+    Some(text)
+}

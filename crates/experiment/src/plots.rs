@@ -1,0 +1,124 @@
+//! Whole plots: settings that take long to have their effect are changed seldom.
+//!
+//! In a screening, the rows with the same slow settings are measured one after the other:
+//! a whole plot, with the long wash-out at its start only. The plots of a round come in
+//! random order, and so do the rows within each (split-plot design: Jones and Nachtsheim,
+//! Journal of Quality Technology 41, 2009).
+
+use punctual_model::{Arm, ArmAction, ExperimentPlan, Nanos, WashOut};
+
+use crate::order::round_order;
+
+/// What is left out after a change of a slow setting.
+pub(crate) const SLOW: Nanos = Nanos::from_secs(30);
+
+/// Whether a setting (`name=value` or `name@instance=value`) takes long to have its effect.
+pub(crate) fn is_slow(assignment: &str) -> bool {
+    let name = assignment.split(['=', '@']).next().unwrap_or_default();
+    punctual_model::setting(name).is_some_and(|setting| setting.wash_out == WashOut::Long)
+}
+
+/// The slow settings of an arm, then the others.
+pub(crate) fn parts(arm: &Arm) -> [Vec<String>; 2] {
+    match &arm.action {
+        ArmAction::Settings { assignments } => {
+            let (slow, quick) = assignments.iter().cloned().partition(|one| is_slow(one));
+            [slow, quick]
+        }
+        _ => [Vec::new(), Vec::new()],
+    }
+}
+
+/// Whether the arms differ in slow settings.
+pub(crate) fn slow_differs(arms: &[Arm]) -> bool {
+    let first = arms.first().map(parts);
+    arms.iter()
+        .any(|arm| Some(&parts(arm)[0]) != first.as_ref().map(|[slow, _]| slow))
+}
+
+/// The order of the arms in a round.
+pub(crate) fn order(plan: &ExperimentPlan, round: u32) -> Vec<u32> {
+    let order = round_order(plan.seed, round, plan.arms.len());
+    // Only a design that ranks: a test by pairs needs all arms in any order.
+    if !plan.ranks_only {
+        return order;
+    }
+    let slow = |arm: &u32| {
+        plan.arms
+            .get(*arm as usize)
+            .map(|arm| parts(arm)[0].clone())
+    };
+    let mut plots: Vec<(Option<Vec<String>>, Vec<u32>)> = Vec::new();
+    for arm in order {
+        let own = slow(&arm);
+        match plots.iter_mut().find(|(slow, _)| *slow == own) {
+            Some((_, arms)) => arms.push(arm),
+            None => plots.push((own, vec![arm])),
+        }
+    }
+    plots.into_iter().flat_map(|(_, arms)| arms).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::tests::experiment;
+
+    fn settings(assignments: &[&str]) -> ArmAction {
+        ArmAction::Settings {
+            assignments: assignments.iter().map(|one| (*one).to_owned()).collect(),
+        }
+    }
+
+    /// Rows of two slow settings and a quick one: four plots a round, in an order that
+    /// changes, each row once.
+    #[test]
+    fn rows_with_the_same_slow_settings_are_measured_together() {
+        let mut plan = experiment(24, 5).plan;
+        plan.ranks_only = true;
+        for (row, arm) in plan.arms.iter_mut().enumerate() {
+            let mut own = Vec::new();
+            own.extend((row % 2 == 1).then_some("swappiness=10"));
+            own.extend((row % 3 == 0).then_some("thp=never"));
+            own.extend((row % 4 < 2).then_some("timer-migration=off"));
+            arm.action = settings(&own);
+        }
+        assert!(slow_differs(&plan.arms));
+        let (mut firsts, mut within) = (Vec::new(), Vec::new());
+        for round in 0..20 {
+            let order = order(&plan, round);
+            let mut each = order.clone();
+            each.sort_unstable();
+            assert_eq!(each, (0..24).collect::<Vec<_>>());
+            let slow: Vec<Vec<String>> = order
+                .iter()
+                .map(|arm| parts(&plan.arms[*arm as usize])[0].clone())
+                .collect();
+            let changes = slow.windows(2).filter(|two| two[0] != two[1]).count();
+            assert_eq!(changes, 3, "{slow:?}");
+            firsts.push(slow[0].clone());
+            within.push(order);
+        }
+        firsts.sort_unstable();
+        firsts.dedup();
+        assert_eq!(firsts.len(), 4, "the plots come in random order");
+        within.sort_unstable();
+        within.dedup();
+        assert_eq!(within.len(), 20, "so do the rows");
+        // What is tested by pairs has no plots.
+        plan.ranks_only = false;
+        assert_eq!(order(&plan, 3), round_order(5, 3, 24));
+    }
+
+    #[test]
+    fn slow_settings_are_told_from_quick_ones() {
+        assert!(is_slow("swappiness=10") && is_slow("thp@defrag=never"));
+        assert!(!is_slow("timer-migration=off") && !is_slow("nothing"));
+        let mut arms = experiment(2, 1).plan.arms;
+        assert!(!slow_differs(&arms));
+        arms[1].action = settings(&["timer-migration=off"]);
+        assert!(!slow_differs(&arms));
+        arms[0].action = settings(&["swappiness=10"]);
+        assert!(slow_differs(&arms));
+    }
+}

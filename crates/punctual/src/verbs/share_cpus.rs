@@ -1,0 +1,34 @@
+//! CPUs that only one measurement uses, unless the user wants it otherwise.
+
+use anyhow::Result;
+use clap::Args;
+use punctual_host::Host;
+use punctual_model::CpuSet;
+use punctual_session::CpuLocks;
+
+use crate::context::Context;
+
+// Whether CPUs may be shared.
+#[derive(Args, Clone, Copy, Debug, Default)]
+pub(super) struct Sharing {
+    /// Measure although another measurement uses these CPUs
+    #[arg(long)]
+    pub(super) share_cpus: bool,
+}
+
+impl Sharing {
+    /// Holds the CPUs that are measured; `None` where they may be shared.
+    pub(super) fn hold(
+        self,
+        cpus: Option<&CpuSet>,
+        what: &str,
+        context: &Context,
+    ) -> Result<Option<CpuLocks>> {
+        if self.share_cpus {
+            return Ok(None);
+        }
+        let folders = context.cpu_locks();
+        let held = CpuLocks::hold_usual(&folders, cpus, &Host::live(), what)?;
+        Ok(Some(held))
+    }
+}
