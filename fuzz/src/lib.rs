@@ -6,12 +6,15 @@ mod blobs;
 mod figures_of_a_process;
 #[path = "../../crates/trace/tests/sound/mod.rs"]
 mod kept;
+#[path = "../../crates/host/tests/sound/mod.rs"]
+mod program_of_a_process;
 #[path = "../../crates/formats/tests/sound/mod.rs"]
 mod sound;
 
 pub use blobs::{attachment, chunk};
 pub use figures_of_a_process::figures;
 pub use kept::pages;
+pub use program_of_a_process::program;
 
 /// Reads `bytes` with the importer called `name`: an error, or a recording of
 /// which all holds that must.

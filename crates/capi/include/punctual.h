@@ -36,6 +36,9 @@ typedef enum {
 } punctual_kind;
 
 // What a handle points to.
+typedef struct punctual_allocation_guard punctual_allocation_guard;
+
+// What a handle points to.
 typedef struct punctual_deadline punctual_deadline;
 
 // What a handle points to.
@@ -55,6 +58,45 @@ typedef struct punctual_periodic punctual_periodic;
 
 // What a handle points to.
 typedef struct punctual_system_call_guard punctual_system_call_guard;
+
+// What a thread asked of malloc; written by `punctual_malloc.c`.
+typedef struct {
+  // 1 in a region, else 0.
+  uint8_t in_region;
+  // Calls in regions.
+  uint64_t count;
+  // The address behind the first of these calls.
+  uint64_t first_address;
+} punctual_allocation_state_t;
+
+// Returns the state of the calling thread.
+typedef punctual_allocation_state_t *(*punctual_allocation_state_of)(void);
+
+// The owner's handle of a guard of allocations, to be dropped once.
+typedef punctual_allocation_guard *punctual_allocation_guard_h;
+
+// Storage of the caller's for a guard of allocations; its content is the library's own.
+typedef struct {
+  // Not to be touched.
+  uint64_t reserved[4];
+} punctual_allocation_guard_t;
+
+// A borrowed handle of a guard of allocations.
+typedef punctual_allocation_guard *punctual_allocation_guard_h_ref;
+
+// What a guard has seen in its regions.
+typedef struct {
+  // sizeof this structure.
+  size_t size;
+  // How many there were.
+  uint64_t count;
+  // Regions whose rest was not watched (a fork, exec, exit, signal mask).
+  uint64_t cut_short;
+  // Of the first: the number of the system call; of a page fault 0.
+  uint64_t first_number;
+  // Of the first: the address behind the system call or allocation, or that was not there.
+  uint64_t first_address;
+} punctual_violations_t;
 
 // The owner's handle of the deadline policy of a thread, to be dropped once.
 typedef punctual_deadline *punctual_deadline_h;
@@ -137,20 +179,6 @@ typedef struct {
 // A borrowed handle of a guard of system calls.
 typedef punctual_system_call_guard *punctual_system_call_guard_h_ref;
 
-// What a guard has seen in its regions.
-typedef struct {
-  // sizeof this structure.
-  size_t size;
-  // How many there were.
-  uint64_t count;
-  // Regions whose rest was not watched (a fork, exec, exit, signal mask).
-  uint64_t cut_short;
-  // Of the first: the number of the system call; of a page fault 0.
-  uint64_t first_number;
-  // Of the first: the address behind the system call, or that was not there.
-  uint64_t first_address;
-} punctual_violations_t;
-
 // Storage of the caller's for a guard of page faults; its content is the library's own.
 typedef struct {
   // Not to be touched.
@@ -230,6 +258,44 @@ extern "C" {
 
 // The version of the interface that the library has: PUNCTUAL_ABI_VERSION of its header.
 uint32_t punctual_abi_version(void);
+
+// Called by `punctual_malloc.c` before `main`: who counts. The first one stays.
+void punctual_allocation_install(punctual_allocation_state_of state_of);
+
+// Ends a guard of allocations; NULL is none. Its storage is the caller's again.
+//
+// # Safety
+// A handle that was made in this thread and not dropped, which nobody uses any more.
+void punctual_allocation_guard_drop(punctual_allocation_guard_h handle);
+
+// Makes a guard of what the calling thread asks of malloc, calloc, realloc, free,
+// aligned_alloc and posix_memalign; it counts in regions, and the program goes on. One guard
+// of a thread at a time. Errors: EOPNOTSUPP where `punctual_malloc.c` is not compiled into the
+// program.
+//
+// # Safety
+// `storage` is NULL or a punctual_allocation_guard_t; `handle` may be written to.
+int punctual_allocation_guard_new(punctual_allocation_guard_t *storage,
+                                  punctual_allocation_guard_h *handle);
+
+// Begins a region: one store of a byte.
+//
+// # Safety
+// `handle` is a guard of the calling thread.
+int punctual_allocation_guard_enter(punctual_allocation_guard_h_ref handle);
+
+// Ends a region.
+//
+// # Safety
+// `handle` is a guard of the calling thread.
+int punctual_allocation_guard_leave(punctual_allocation_guard_h_ref handle);
+
+// What was seen so far. `first_address` is behind the first call.
+//
+// # Safety
+// `handle` is a guard of the calling thread; `violations` says its size.
+int punctual_allocation_guard_violations(punctual_allocation_guard_h_ref handle,
+                                         punctual_violations_t *violations);
 
 // Ends the deadline policy of a thread; NULL is none. Its storage is the caller's again.
 //

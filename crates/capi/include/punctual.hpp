@@ -180,28 +180,61 @@ private:
   owned<punctual_deadline, punctual_deadline_drop> handle_;
 };
 
-// Sees system calls of the calling thread in its regions.
-class system_call_guard {
+// Watches regions of the calling thread.
+template <typename Object, int (*New)(Object **), void (*Drop)(Object *), int (*Enter)(Object *),
+          int (*Leave)(Object *), int (*Violations)(Object *, punctual_violations_t *)>
+class guard {
 public:
-  system_call_guard() { check(punctual_system_call_guard_new(nullptr, handle_.out())); }
+  guard() { check(New(handle_.out())); }
   template <typename Work> void region(Work work) {
     struct leave {
-      punctual_system_call_guard *guard;
-      ~leave() { punctual_system_call_guard_leave(guard); }
+      Object *guard;
+      ~leave() { Leave(guard); }
     } leave{handle_.get()};
-    check(punctual_system_call_guard_enter(handle_.get()));
+    check(Enter(handle_.get()));
     work();
   }
   punctual_violations_t violations() const {
     punctual_violations_t seen{};
     seen.size = sizeof seen;
-    check(punctual_system_call_guard_violations(handle_.get(), &seen));
+    check(Violations(handle_.get(), &seen));
     return seen;
   }
 
 private:
-  owned<punctual_system_call_guard, punctual_system_call_guard_drop> handle_;
+  owned<Object, Drop> handle_;
 };
+
+namespace detail {
+template <typename Storage, typename Object, int (*New)(Storage *, Object **)>
+inline int on_heap(Object **handle) {
+  return New(nullptr, handle);
+}
+} // namespace detail
+
+// Sees system calls.
+using system_call_guard =
+    guard<punctual_system_call_guard,
+          detail::on_heap<punctual_system_call_guard_t, punctual_system_call_guard,
+                          punctual_system_call_guard_new>,
+          punctual_system_call_guard_drop, punctual_system_call_guard_enter,
+          punctual_system_call_guard_leave, punctual_system_call_guard_violations>;
+
+// Sees page faults.
+using page_fault_guard =
+    guard<punctual_page_fault_guard,
+          detail::on_heap<punctual_page_fault_guard_t, punctual_page_fault_guard,
+                          punctual_page_fault_guard_new>,
+          punctual_page_fault_guard_drop, punctual_page_fault_guard_enter,
+          punctual_page_fault_guard_leave, punctual_page_fault_guard_violations>;
+
+// Sees allocations, with punctual_malloc.c compiled into the program.
+using allocation_guard =
+    guard<punctual_allocation_guard,
+          detail::on_heap<punctual_allocation_guard_t, punctual_allocation_guard,
+                          punctual_allocation_guard_new>,
+          punctual_allocation_guard_drop, punctual_allocation_guard_enter,
+          punctual_allocation_guard_leave, punctual_allocation_guard_violations>;
 
 // Holds the segments of a TCP socket back until its end.
 class tcp_cork {

@@ -76,7 +76,7 @@ pub struct punctual_violations_t {
     pub cut_short: u64,
     /// Of the first: the number of the system call; of a page fault 0.
     pub first_number: u64,
-    /// Of the first: the address behind the system call, or that was not there.
+    /// Of the first: the address behind the system call or allocation, or that was not there.
     pub first_address: u64,
 }
 

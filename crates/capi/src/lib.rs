@@ -18,6 +18,7 @@
 #![deny(unsafe_op_in_unsafe_fn)]
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
+mod allocation;
 mod deadline;
 mod error;
 mod figures;
@@ -29,6 +30,7 @@ mod sized;
 mod tcp;
 mod thread;
 
+pub use allocation::*;
 pub use deadline::*;
 pub use error::punctual_last_error;
 pub use figures::*;

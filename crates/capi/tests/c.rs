@@ -57,16 +57,31 @@ fn text(output: &Output) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
+/// The examples of a language, compiled here; or where `PUNCTUAL_KIT_EXAMPLES` names a
+/// folder, as in an emulated machine without compilers, those that are there.
 fn examples_run(language: (&str, &str, &str)) {
-    if !has(language.0) {
-        return;
+    let built = std::env::var_os("PUNCTUAL_KIT_EXAMPLES").map(PathBuf::from);
+    let built = built.map(|folder| folder.join(language.2));
+    match &built {
+        Some(folder) if !folder.exists() => {
+            punctual_testing::skip!("no examples in {}", folder.display());
+            return;
+        }
+        None if !has(language.0) => return,
+        _ => {}
     }
     let folder = tempfile::tempdir().unwrap();
     for name in EXAMPLES {
-        let source = root().join(format!("examples/{name}.{}", language.2));
-        let program = folder.path().join(name);
-        let output = compile(language, &source, &program);
-        assert!(output.status.success(), "{name}: {}", text(&output));
+        let program = match &built {
+            Some(built) => built.join(name),
+            None => {
+                let source = root().join(format!("examples/{name}.{}", language.2));
+                let program = folder.path().join(name);
+                let output = compile(language, &source, &program);
+                assert!(output.status.success(), "{name}: {}", text(&output));
+                program
+            }
+        };
         let mut command = Command::new(&program);
         if name == "control_loop" {
             command.arg("200");
@@ -102,6 +117,63 @@ fn wrong_arguments_are_refused() {
         assert!(output.status.success(), "{}", text(&output));
         let output = Command::new(&program).output().unwrap();
         assert!(output.status.success(), "{}", text(&output));
+    }
+}
+
+/// A guard of allocations: counted in C and C++ where the file is compiled in, refused where
+/// it is not. Once over the dynamic C library, once wrapped by the linker.
+#[test]
+fn allocations_are_counted_or_refused() {
+    if !has(C.0) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let interposed = root().join("interpose/punctual_malloc.c");
+    let wrapped = [
+        "malloc",
+        "calloc",
+        "realloc",
+        "free",
+        "aligned_alloc",
+        "posix_memalign",
+    ]
+    .map(|name| format!("-Wl,--wrap={name}"));
+    let wrap = [&["-DPUNCTUAL_MALLOC_WRAP".to_owned()][..], &wrapped].concat();
+    let ways: [(&str, bool, &[String]); 3] = [
+        ("without", false, &[]),
+        ("interposed", true, &[]),
+        ("wrapped", true, &wrap),
+    ];
+    for (name, compiled_in, flags) in ways {
+        let program = folder.path().join(name);
+        let mut command = Command::new(C.0);
+        command
+            .args([
+                C.1,
+                "-Wall",
+                "-Wextra",
+                "-Werror",
+                "-O1",
+                "-D_GNU_SOURCE",
+                "-I",
+            ])
+            .arg(root().join("include"))
+            .arg(root().join("tests/allocations.c"))
+            .args(compiled_in.then_some(&interposed))
+            .args(flags)
+            .arg(library())
+            .args(["-lpthread", "-ldl", "-lm", "-o"])
+            .arg(&program);
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{name}: {}", text(&output));
+        let argument = (!compiled_in).then_some("refused");
+        let output = Command::new(&program).args(argument).output().unwrap();
+        assert!(
+            output.status.success(),
+            "{name}: {} {}",
+            output.status,
+            text(&output)
+        );
     }
 }
 

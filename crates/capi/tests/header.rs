@@ -3,6 +3,19 @@
 
 use std::path::Path;
 
+/// The soname follows from the version of the library in the metadata.
+#[test]
+fn the_version_of_the_library_is_that_of_the_abi() {
+    let manifest = include_str!("../Cargo.toml");
+    let section = manifest
+        .split("[package.metadata.capi.library]")
+        .nth(1)
+        .unwrap();
+    let version = format!("version = \"{}.", punctual_kit::PUNCTUAL_ABI_VERSION);
+    let first = section.split('[').next().unwrap();
+    assert!(first.contains(&version), "{first}");
+}
+
 #[test]
 fn the_header_is_up_to_date() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));

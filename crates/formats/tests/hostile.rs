@@ -259,8 +259,9 @@ fn a_mark_of_utf8_is_passed_over() {
 
 /// The fuzz targets of what lies in a store or in the memory of another process: each with
 /// the function that it calls, and with seeds of its own.
-const BLOBS: [(&str, &str); 4] = [
+const BLOBS: [(&str, &str); 5] = [
     ("app-figures", "punctual_fuzz::figures(bytes)"),
+    ("program-code", "punctual_fuzz::program(bytes)"),
     ("store-attachment", "punctual_fuzz::attachment(bytes)"),
     ("store-chunk", "punctual_fuzz::chunk(bytes)"),
     ("trace-pages", "punctual_fuzz::pages(bytes)"),

@@ -4,14 +4,26 @@
 
 mod common;
 
-use std::sync::Arc;
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use common::{Place, text};
 use punctual_app::{Figures, Kind, LaneSpec};
-use punctual_model::{Completion, Recording};
-use punctual_rt::{OverrunPolicy, Periodic};
+use punctual_model::{Completion, Outlier, Recording, ShareKind};
+use punctual_rt::{Clock, OverrunPolicy, Periodic};
+
+/// The response times of its jobs.
+const WORK: LaneSpec<'static> = LaneSpec {
+    name: "work",
+    kind: Kind::Response,
+    period_ns: 0,
+    budget_ns: 10_000_000,
+};
+
+/// What some jobs sleep.
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// A loop that publishes its figures, until it is dropped.
 struct Application {
@@ -25,7 +37,7 @@ impl Application {
         let (seen, name) = (Arc::clone(&stop), name.to_owned());
         let (ready, is_ready) = std::sync::mpsc::channel();
         let thread = std::thread::spawn(move || {
-            let figures = Figures::create(&name, 1).unwrap();
+            let figures = Figures::create(&name, 2).unwrap();
             let spec = LaneSpec {
                 name: "control\x1b[31m",
                 kind: Kind::Latency,
@@ -33,6 +45,7 @@ impl Application {
                 budget_ns: 50_000,
             };
             let mut lane = figures.lane(&spec).unwrap();
+            let mut work = figures.lane(&WORK).unwrap();
             let period = Duration::from_millis(2);
             let mut periodic = Periodic::new(period, OverrunPolicy::Skip).unwrap();
             ready.send(()).unwrap();
@@ -43,6 +56,13 @@ impl Application {
                 lane.record(job.release.as_nanos(), job.latency_ns() as i64);
                 let account = periodic.account();
                 lane.account(account.due, account.missed, account.late);
+                // Now and then a job sleeps, which it should not.
+                if account.run.is_multiple_of(100) {
+                    std::thread::sleep(PAUSE);
+                }
+                let release = job.release.as_nanos();
+                let response = Clock::Monotonic.now().as_nanos() - release;
+                work.record(release, response as i64);
             }
         });
         is_ready.recv().unwrap();
@@ -60,9 +80,113 @@ impl Drop for Application {
     }
 }
 
+/// Jobs above the budget are explained from the release that the application itself marks.
+fn explained_by_its_own_marks(place: &Place) {
+    if !rustix::process::geteuid().is_root() {
+        punctual_testing::skip!("app record --explain: no right to trace");
+        return;
+    }
+    let output = place.run("app record motion-of-this-test -D 1500ms -q --json --explain");
+    let stderr = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{stderr}");
+    let recording = Recording::from_json(&text(&output.stdout)).unwrap();
+    let explanation = recording.explanation.as_ref().unwrap();
+    let of_work = explanation.outliers.iter().filter(|one| one.thread == 1);
+    let slept: Vec<_> = of_work
+        .filter(|one| one.latency_ns.0 >= PAUSE.as_nanos() as u64)
+        .collect();
+    assert!(
+        !slept.is_empty(),
+        "{explanation:?}, {:?}",
+        recording.warnings
+    );
+    for outlier in &slept {
+        let sum: u64 = outlier.blame.shares.iter().map(|share| share.ns.0).sum();
+        assert_eq!(sum, outlier.latency_ns.0, "{:?}", outlier.blame);
+    }
+    let sleeps = |one: &Outlier| {
+        let mut shares = one.blame.shares.iter();
+        shares
+            .any(|share| share.kind == ShareKind::OwnSleep && share.ns.0 >= PAUSE.as_nanos() as u64)
+    };
+    assert!(slept.iter().any(|one| sleeps(one)), "{:?}", slept[0].blame);
+    assert!(
+        recording
+            .worst
+            .iter()
+            .any(|one| one.thread == 1 && one.blame.is_some())
+    );
+    place.done("delete last");
+}
+
+/// One application a process: the tests that have one take turns.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Calls that trace, stop, signal or write to another process (strace's names).
+const INTRUDING: &str = "ptrace,process_vm_writev,process_vm_readv,kill,tkill,tgkill,pidfd_open,\
+                         pidfd_getfd,pidfd_send_signal,process_madvise";
+
+/// What is opened of the application is opened for reading, and nothing is done to it.
+#[test]
+fn attach_only_reads() {
+    let _alone = alone();
+    let place = Place::new();
+    let _application = Application::start("only-read");
+    let own = std::process::id();
+    for line in [
+        format!("app record {own} -D 200ms -q"),
+        format!("lint --pid {own} -D 200ms --json"),
+    ] {
+        let inner = place.command(&line);
+        let log = place.path("strace.log");
+        let mut command = Command::new("strace");
+        command
+            .args(["-f", "-qq", "-s", "300", "-o"])
+            .arg(&log)
+            .args(["-e", &format!("trace=open,openat,openat2,{INTRUDING}")])
+            .arg(inner.get_program())
+            .args(inner.get_args());
+        for (name, value) in inner.get_envs() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        let Ok(output) = command.output() else {
+            punctual_testing::skip!("no strace(1)");
+            return;
+        };
+        let calls = std::fs::read_to_string(&log).unwrap_or_default();
+        let theirs = format!("/proc/{own}/");
+        let is_of_it = |call: &&str| call.contains(&theirs) || call.contains("/proc/self/fd/");
+        let opened: Vec<&str> = calls.lines().filter(is_of_it).collect();
+        if opened.is_empty() && text(&output.stderr).contains("strace") {
+            punctual_testing::skip!("strace cannot trace: {}", text(&output.stderr));
+            return;
+        }
+        assert!(!opened.is_empty(), "{line}: {}", text(&output.stderr));
+        for call in calls.lines() {
+            let name = call.split_whitespace().nth(1).unwrap_or_default();
+            let name = name.split('(').next().unwrap_or_default();
+            assert!(
+                !INTRUDING.split(',').any(|one| one == name),
+                "{line}: {call}"
+            );
+        }
+        for call in opened {
+            let writes = call.contains("O_RDWR") || call.contains("O_WRONLY");
+            assert!(!writes, "{line}: {call}");
+        }
+    }
+}
+
 /// One application a process: these tests are one.
 #[test]
 fn an_application_is_listed_and_recorded() {
+    let _alone = alone();
     let place = Place::new();
     let application = Application::start("motion-of-this-test");
     let own = std::process::id();
@@ -96,8 +220,9 @@ fn an_application_is_listed_and_recorded() {
     );
     let account = recording.accounting();
     assert!(account.balances() && account.recorded > 0, "{account:?}");
-    let thread = &recording.threads[0];
-    assert_eq!(thread.histogram.recorded(), account.recorded);
+    let threads = recording.threads.iter();
+    let counted: u64 = threads.map(|thread| thread.histogram.recorded()).sum();
+    assert_eq!(counted, account.recorded);
     let rows: u64 = recording.series.rows.iter().map(|row| row.count).sum();
     assert_eq!(rows, account.recorded);
     let row_max = recording
@@ -116,6 +241,7 @@ fn an_application_is_listed_and_recorded() {
     assert_eq!(place.last().label.as_deref(), Some("kit"));
 
     place.done("delete last");
+    explained_by_its_own_marks(&place);
     // It ends while it is recorded: what it counted is kept.
     let child = place.spawn(&format!("app record {own} -D 60s -q"));
     place.wait_for_rows();

@@ -1,8 +1,9 @@
 //! What `lint` found as SARIF 2.1.0 (docs.oasis-open.org/sarif/sarif/v2.1.0).
 
-use punctual_model::{Frame, LintReport, RuleResult, RuleState, Severity, Violation};
+use punctual_model::{Frame, LintReport, RuleResult, RuleState, Violation};
 use serde_json::{Value, json};
 
+use crate::audit::{sarif_level as level, sarif_run};
 use crate::sanitize::sanitize;
 
 /// One SARIF run: each violation is a result with its call site as the stack; a rule
@@ -12,24 +13,12 @@ pub fn sarif(report: &LintReport) -> Value {
     let results: Vec<Value> = (report.rules.iter().enumerate())
         .flat_map(|(index, rule)| results(index, rule))
         .collect();
-    json!({
-        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
-        "version": "2.1.0",
-        "runs": [{
-            "tool": {"driver": {
-                "name": "punctual",
-                "informationUri": "https://docs.rs/punctual",
-                "rules": rules,
-            }},
-            "automationDetails": {"id": "punctual/lint"},
-            "properties": {
-                "program": sanitize(&report.program),
-                "target": sanitize(&report.target),
-                "duration_ns": report.duration_ns,
-            },
-            "results": results,
-        }],
-    })
+    let properties = json!({
+        "program": sanitize(&report.program),
+        "target": sanitize(&report.target),
+        "duration_ns": report.duration_ns,
+    });
+    sarif_run("lint", &rules, &properties, &results)
 }
 
 fn rule(rule: &RuleResult) -> Value {
@@ -116,12 +105,4 @@ fn location(frame: &Frame) -> Value {
         }
     }
     location
-}
-
-fn level(severity: Severity) -> &'static str {
-    match severity {
-        Severity::Fatal | Severity::High => "error",
-        Severity::Medium => "warning",
-        Severity::Info => "note",
-    }
 }

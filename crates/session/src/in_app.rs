@@ -1,8 +1,9 @@
 //! The recording of an application that measures itself: its figures are read from
 //! sealed memory, and joined with the machine's facts and interference.
 //!
-//! The application is neither stopped nor traced, and does not see that it is read.
+//! The application is neither stopped nor changed, and does not see that it is read.
 
+mod explained;
 mod lanes;
 
 use std::collections::BTreeMap;
@@ -25,6 +26,7 @@ use crate::request::usual_series_interval;
 use crate::time::Start;
 use crate::watcher::Watcher;
 use crate::{Outcome, RunLength, SessionError};
+use explained::Marks;
 use lanes::Lanes;
 
 /// The longest time between two readings: a ring of worst samples is read before it
@@ -41,6 +43,8 @@ pub struct InAppRequest {
     pub pid: u32,
     /// How long.
     pub length: RunLength,
+    /// Explain samples above the budget of their lane, which traces the machine.
+    pub explain: bool,
     /// A name for the recording.
     pub label: Option<String>,
     /// The command line, as the program got it.
@@ -144,7 +148,21 @@ pub fn record_application(
     let tasks = host.tasks_of(request.pid);
     let start = Start::now();
     recording.started = start.wall;
+    let own: Vec<u32> = tasks.iter().map(|task| task.tid).collect();
+    let marks = request.explain.then(|| {
+        Marks::begin(
+            host,
+            &recording.host,
+            &heads,
+            &recording.threads,
+            &own,
+            &start,
+        )
+    });
+    let marks = marks.transpose()?;
+    recording.explanation = marks.as_ref().map(Marks::head);
     let mut run = Run {
+        marks,
         lanes: Lanes::begin(&found, heads, &start, recording.series.interval_ns)
             .map_err(|why| unfit(&why))?,
         found,
@@ -189,6 +207,8 @@ struct Run {
     duration: Option<Nanos>,
     writer: Option<Writer>,
     store_error: Option<StoreError>,
+    /// What explains outliers, if that was asked for.
+    marks: Option<Marks>,
     warnings: Vec<String>,
 }
 
@@ -208,6 +228,7 @@ impl Run {
                     .push(format!("reading ended after {elapsed}: {why}"));
                 return Completion::Stopped;
             }
+            self.explain();
             let over = self.duration.is_some_and(|duration| elapsed >= duration);
             let stopped = stop.load(Ordering::Relaxed);
             if elapsed >= looked + LOOK || over || stopped {
@@ -229,11 +250,20 @@ impl Run {
             if !find::is_open(proc, &self.found) {
                 // What it counted up to its end is in the memory still.
                 let _ = self.lanes.read(&self.found, elapsed);
+                self.explain();
                 self.warnings.push(format!(
                     "the application ended or closed its figures after {elapsed}"
                 ));
                 return Completion::Finished;
             }
+        }
+    }
+
+    fn explain(&mut self) {
+        let found = self.lanes.over_budget();
+        let Some(marks) = &mut self.marks else { return };
+        if let Err(error) = marks.explain(&found, self.writer.as_mut()) {
+            self.store_error.get_or_insert(error);
         }
     }
 
@@ -281,6 +311,10 @@ impl Run {
         recording.worst = self.lanes.worst(&self.start);
         recording.series.rows = self.lanes.all_rows();
         self.lanes.fill(&mut recording.threads);
+        if let Some(marks) = self.marks.take() {
+            let explanation = marks.finish(&mut recording.worst, &mut self.warnings);
+            recording.explanation = Some(explanation);
+        }
         recording.verdict = recording.judge();
         recording.warnings = self.warnings;
         let mut store_error = self.store_error;

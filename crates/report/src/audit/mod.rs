@@ -6,7 +6,7 @@ mod sarif;
 
 pub use junit::junit;
 pub use sarif::sarif;
-pub(crate) use sarif::uri;
+pub(crate) use sarif::{level as sarif_level, run as sarif_run, uri};
 
 #[cfg(test)]
 mod tests {

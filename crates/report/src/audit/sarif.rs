@@ -12,6 +12,22 @@ use crate::sanitize::sanitize;
 pub fn sarif(audit: &Audit) -> Value {
     let rules: Vec<Value> = audit.findings.iter().map(rule).collect();
     let results: Vec<Value> = audit.findings.iter().enumerate().map(result).collect();
+    let properties = json!({
+        "program": sanitize(&audit.program),
+        "host": sanitize(audit.host.hostname.as_deref().unwrap_or("unknown")),
+        "fingerprint": sanitize(&audit.host.fingerprint),
+        "cpus": audit.cpus.to_string(),
+    });
+    run(
+        &format!("doctor/{}", audit.role),
+        &rules,
+        &properties,
+        &results,
+    )
+}
+
+/// A file with one run of this program; `of`: what ran, which tells runs apart.
+pub(crate) fn run(of: &str, rules: &[Value], properties: &Value, results: &[Value]) -> Value {
     json!({
         "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
         "version": "2.1.0",
@@ -21,13 +37,8 @@ pub fn sarif(audit: &Audit) -> Value {
                 "informationUri": "https://docs.rs/punctual",
                 "rules": rules,
             }},
-            "automationDetails": {"id": format!("punctual/doctor/{}", audit.role)},
-            "properties": {
-                "program": sanitize(&audit.program),
-                "host": sanitize(audit.host.hostname.as_deref().unwrap_or("unknown")),
-                "fingerprint": sanitize(&audit.host.fingerprint),
-                "cpus": audit.cpus.to_string(),
-            },
+            "automationDetails": {"id": format!("punctual/{of}")},
+            "properties": properties,
             "results": results,
         }],
     })
@@ -123,7 +134,7 @@ pub(crate) fn uri(path: &str) -> String {
     text
 }
 
-fn level(severity: Severity) -> &'static str {
+pub(crate) fn level(severity: Severity) -> &'static str {
     match severity {
         Severity::Fatal | Severity::High => "error",
         Severity::Medium => "warning",

@@ -8,6 +8,7 @@ use punctual_model::{
 };
 use punctual_probes::WORST_KEPT;
 
+use super::explained::OverBudget;
 use crate::collect::{LaneView, worst_of_all};
 use crate::time::Start;
 
@@ -26,6 +27,8 @@ struct Lane {
     ring_next: u64,
     ring_dropped: u64,
     worst: WorstList<WORST_KEPT>,
+    /// Above the budget, since they were asked for.
+    over_budget: Vec<WorstEntry>,
     /// It was read while it changed, or its counters went back.
     torn: bool,
     went_back: bool,
@@ -63,6 +66,7 @@ impl Lanes {
                 ring_next,
                 ring_dropped: 0,
                 worst: WorstList::default(),
+                over_budget: Vec::new(),
                 went_back: false,
             })
         });
@@ -99,10 +103,28 @@ impl Lanes {
                 // Released before the start, and completed after it.
                 if at_ns >= self.started.0 {
                     lane.worst.offer(Nanos(ns), Nanos(at_ns));
+                    if lane.head.budget_ns.is_some_and(|budget| ns > budget) {
+                        lane.over_budget.push(WorstEntry { at_ns, ns });
+                    }
                 }
             }
         }
         Ok(())
+    }
+
+    /// The samples above the budget since the last call.
+    pub(super) fn over_budget(&mut self) -> Vec<OverBudget> {
+        let lanes = self.lanes.iter_mut().enumerate();
+        lanes
+            .flat_map(|(number, lane)| {
+                let taken = std::mem::take(&mut lane.over_budget).into_iter();
+                taken.map(move |WorstEntry { at_ns, ns }| OverBudget {
+                    lane: number,
+                    at: Nanos(at_ns),
+                    took: Nanos(ns),
+                })
+            })
+            .collect()
     }
 
     /// The rows that are not in the store yet, with the open ones.

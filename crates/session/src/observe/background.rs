@@ -4,11 +4,11 @@ use punctual_rt::{Policy, current_tid, policy_of, set_policy};
 
 /// The calling thread at SCHED_BATCH, until this is dropped. SCHED_IDLE would take even
 /// less, but is not served for seconds on a busy machine: events would be lost.
-pub(super) struct Background(Option<Policy>);
+pub(crate) struct Background(Option<Policy>);
 
 impl Background {
     /// Nothing changes where the thread has another policy than the normal one.
-    pub(super) fn begin() -> Self {
+    pub(crate) fn begin() -> Self {
         let before = policy_of(current_tid()).ok();
         Self(before.filter(|before| match before {
             Policy::Other { nice } => {

@@ -31,7 +31,7 @@ use crate::request::usual_series_interval;
 use crate::time::Start;
 use crate::watcher::Watcher;
 use crate::{Outcome, RunLength, SessionError};
-use background::Background;
+pub(crate) use background::Background;
 use finder::Finder;
 pub use jobs::{JobRequest, Release};
 use lanes::Lanes;

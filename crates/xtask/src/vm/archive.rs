@@ -38,6 +38,11 @@ pub(crate) fn write(machine: &Machine, payload: &Payload, busybox: &Path) -> Res
         }
         // Where its tests stand when they run.
         archive.folder(&root.join("crates").join(suite.folder()))?;
+        if suite.package == "punctual-capi" {
+            for (program, place) in &payload.kit {
+                archive.copy(program, place)?;
+            }
+        }
     }
     archive.end(&script(machine, payload)?)?;
     Ok(path)
@@ -56,9 +61,10 @@ pub(super) const START: &str = "#!/bin/sh\n\
 /// are tried by the hundred elsewhere.
 fn script(machine: &Machine, payload: &Payload) -> Result<String> {
     let mut script = String::from(START);
+    script.push_str("export PROPTEST_CASES=16\n");
+    writeln!(script, "export PUNCTUAL_KIT_EXAMPLES={}", build::KIT)?;
     script.push_str(
-        "export PROPTEST_CASES=16\n\
-         mkdir -p /dev/shm /dev/mqueue /sys/fs/cgroup\n\
+        "mkdir -p /dev/shm /dev/mqueue /sys/fs/cgroup\n\
          mount -t tmpfs shm /dev/shm\n\
          mount -t mqueue mqueue /dev/mqueue\n\
          mount -t tracefs tracefs /sys/kernel/tracing\n\

@@ -8,7 +8,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 
 use super::machines::{Machine, Suite};
-use crate::places::{folder, program};
+use crate::places::{folder, program, repository};
 use crate::programs::{self, Programs};
 
 /// The programs of the machines.
@@ -16,6 +16,8 @@ pub(crate) struct Payload {
     programs: Programs,
     /// What `punctual` and the test programs load, at their own paths.
     pub(crate) libraries: BTreeSet<PathBuf>,
+    /// Examples of the kit in C and C++, and their places in the machine.
+    pub(crate) kit: Vec<(PathBuf, PathBuf)>,
 }
 
 impl Payload {
@@ -29,6 +31,54 @@ impl Payload {
         find(&self.programs, suite)
     }
 }
+
+/// The examples of the kit in C and C++, by their places in the machine; a language
+/// without a compiler has none. `test`: the test program beside which the library is.
+fn kit_examples(test: &Path) -> Result<Vec<(PathBuf, PathBuf)>> {
+    let near = test
+        .parent()
+        .into_iter()
+        .flat_map(|folder| [Some(folder), folder.parent()]);
+    let mut libraries = near
+        .flatten()
+        .map(|folder| folder.join("libpunctual_kit.a"));
+    let library = libraries.find(|path| path.exists());
+    let library = library.context("cargo built no libpunctual_kit.a")?;
+    let capi = repository().join("crates/capi");
+    let mut built = Vec::new();
+    for (compiler, standard, ending) in [("cc", "-std=c11", "c"), ("c++", "-std=c++17", "cpp")] {
+        if Command::new(compiler).arg("--version").output().is_err() {
+            continue;
+        }
+        let made = folder().join("kit").join(ending);
+        std::fs::create_dir_all(&made).with_context(|| made.display().to_string())?;
+        for entry in std::fs::read_dir(capi.join("examples"))? {
+            let source = entry?.path();
+            let (Some(name), true) = (
+                source.file_stem(),
+                source.extension() == Some(ending.as_ref()),
+            ) else {
+                continue;
+            };
+            let program = made.join(name);
+            let status = Command::new(compiler)
+                .args([standard, "-O1", "-s", "-I"])
+                .arg(capi.join("include"))
+                .args([&source, &library])
+                .args(["-lpthread", "-ldl", "-lm", "-o"])
+                .arg(&program)
+                .status()?;
+            if !status.success() {
+                bail!("{compiler} {}: {status}", source.display());
+            }
+            built.push((program, Path::new(KIT).join(ending).join(name)));
+        }
+    }
+    Ok(built)
+}
+
+/// Where the machine has them; the tests of the C interface run them from there.
+pub(super) const KIT: &str = "/kit";
 
 fn find<'a>(programs: &'a Programs, suite: &Suite) -> Result<&'a Path> {
     programs
@@ -45,12 +95,21 @@ fn find<'a>(programs: &'a Programs, suite: &Suite) -> Result<&'a Path> {
 pub(crate) fn payload(machines: &[&Machine]) -> Result<Payload> {
     let programs = programs::build()?;
     let mut libraries = libraries_of(&programs.binary)?;
+    let mut kit = Vec::new();
     for suite in machines.iter().flat_map(|machine| machine.suites) {
-        libraries.extend(libraries_of(find(&programs, suite)?)?);
+        let program = find(&programs, suite)?;
+        libraries.extend(libraries_of(program)?);
+        if suite.package == "punctual-capi" {
+            kit = kit_examples(program)?;
+        }
+    }
+    for (program, _) in &kit {
+        libraries.extend(libraries_of(program)?);
     }
     Ok(Payload {
         programs,
         libraries,
+        kit,
     })
 }
 

@@ -74,6 +74,13 @@ pub(crate) const MACHINES: &[Machine] = &[
                 arguments: &[],
                 reads: &[],
             },
+            // The examples in C and C++ are built outside, and run there.
+            Suite {
+                package: "punctual-capi",
+                target: Target::Integration("c"),
+                arguments: &["the_examples"],
+                reads: &[],
+            },
             Suite {
                 package: "punctual-app",
                 target: Target::Integration("figures"),

@@ -20,6 +20,9 @@ pub(super) struct Record {
     /// Duration, or forever; ends with the application [default: 60s]
     #[arg(short = 'D', long, value_name = "TIME", value_parser = measure::run_length)]
     duration: Option<RunLength>,
+    /// Explain samples above the budget of their lane; requires root
+    #[arg(long)]
+    explain: bool,
     /// Label of the recording
     #[arg(long, value_name = "TEXT")]
     label: Option<String>,
@@ -37,6 +40,7 @@ impl Record {
         let request = InAppRequest {
             pid: pid_of(&self.application, &host)?,
             length: (self.duration).unwrap_or(RunLength::For(Nanos::from_secs(60))),
+            explain: self.explain,
             label: self.label,
             command_line: command_line(),
         };

@@ -1,0 +1,184 @@
+//! The outliers of an application, explained from its own marks: it says itself when a
+//! job was released, and how long that took, so no release wait has to be found.
+
+use punctual_app::{Kind, LaneHead};
+use punctual_host::Host;
+use punctual_model::{Delay, Explanation, HostFacts, Nanos, ThreadRecord, WorstSample, grouped};
+use punctual_store::{StoreError, Writer};
+use punctual_trace::Level;
+
+use crate::SessionError;
+use crate::collect::Sighting;
+use crate::explain::Explainer;
+use crate::observe::Background;
+use crate::time::{Start, monotonic};
+
+/// A sample above the budget of its lane.
+pub(super) struct OverBudget {
+    /// The place of the lane.
+    pub(super) lane: usize,
+    /// The release, by CLOCK_MONOTONIC, and the time from there.
+    pub(super) at: Nanos,
+    pub(super) took: Nanos,
+}
+
+/// A lane whose outliers are explained.
+struct Explained {
+    /// Its place in `threads`.
+    thread: u32,
+    tid: u32,
+    delay: Delay,
+    record: ThreadRecord,
+}
+
+/// What explains the outliers of a recording under way.
+pub(super) struct Marks {
+    explainer: Explainer,
+    lanes: Vec<Option<Explained>>,
+    start: Start,
+    /// Samples whose times are impossible: the memory is another program's.
+    impossible: u64,
+    warnings: Vec<String>,
+    _background: Background,
+}
+
+impl Marks {
+    /// Arms the trace for the threads of the lanes. `own`: the threads of the process.
+    ///
+    /// # Errors
+    /// No lane can be explained; a kernel that refuses to trace.
+    pub(super) fn begin(
+        host: &Host,
+        facts: &HostFacts,
+        heads: &[LaneHead],
+        records: &[ThreadRecord],
+        own: &[u32],
+        start: &Start,
+    ) -> Result<Self, SessionError> {
+        let mut warnings = Vec::new();
+        let lanes: Vec<Option<Explained>> = (0..)
+            .zip(heads.iter().zip(records))
+            .map(|(thread, (head, record))| match delay_of(head, own) {
+                Ok(delay) => Some(Explained {
+                    thread,
+                    tid: head.tid,
+                    delay,
+                    record: record.clone(),
+                }),
+                Err(why) => {
+                    let title = record.title();
+                    warnings.push(format!("outliers of {title} are not explained: {why}"));
+                    None
+                }
+            })
+            .collect();
+        let explained = || lanes.iter().flatten();
+        if explained().next().is_none() {
+            return Err(SessionError::Unfit(warnings.join("; ")));
+        }
+        let budgets = heads.iter().zip(&lanes).filter(|(_, lane)| lane.is_some());
+        let least = budgets.filter_map(|(head, _)| head.budget_ns).min();
+        let level = match explained().any(|lane| lane.delay == Delay::Job) {
+            true => Level::Jobs,
+            false => Level::Default,
+        };
+        let tids: Vec<u32> = explained().map(|lane| lane.tid).collect();
+        let least = Nanos(least.unwrap_or_default());
+        let mut explainer = Explainer::arm(host, level, least, Delay::Timer)?;
+        let own_threads = host.own_threads();
+        explainer.observed_by(
+            own_threads
+                .iter()
+                .map(|own| own.tid.unsigned_abs())
+                .collect(),
+        );
+        let cpus = host.online().unwrap_or_default();
+        explainer.begin(host, facts, cpus.iter());
+        explainer.switch(true)?;
+        explainer.watch(tids.iter().copied());
+        explainer.late_are(host, &tids);
+        Ok(Self {
+            explainer,
+            lanes,
+            start: *start,
+            impossible: 0,
+            warnings,
+            _background: Background::begin(),
+        })
+    }
+
+    pub(super) fn head(&self) -> Explanation {
+        self.explainer.head()
+    }
+
+    /// Explains samples that the application marked.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub(super) fn explain(
+        &mut self,
+        found: &[OverBudget],
+        writer: Option<&mut Writer>,
+    ) -> Result<(), StoreError> {
+        let now = monotonic();
+        let mut seen = Vec::new();
+        for OverBudget { lane, at, took } in found {
+            let Some(Some(lane)) = self.lanes.get(*lane) else {
+                continue;
+            };
+            if *at < self.start.monotonic || *at > now || *took > now.saturating_sub(*at) {
+                self.impossible += 1;
+                continue;
+            }
+            seen.push(Sighting {
+                thread: lane.thread,
+                tid: lane.tid,
+                cpu: lane.record.cpu,
+                scheduling: lane.record.scheduling,
+                expected: *at,
+                latency: *took,
+                story_from: *at,
+                delay: Some(lane.delay),
+            });
+        }
+        self.explainer.explain(seen, &self.start, writer)
+    }
+
+    /// The causes, also into the worst samples.
+    pub(super) fn finish(
+        mut self,
+        worst: &mut [WorstSample],
+        warnings: &mut Vec<String>,
+    ) -> Explanation {
+        if self.impossible > 0 {
+            self.warnings.push(format!(
+                "{} outliers have times outside of the recording, and are not explained",
+                grouped(self.impossible)
+            ));
+        }
+        warnings.append(&mut self.warnings);
+        self.explainer.blame(worst);
+        self.explainer.finish(warnings)
+    }
+}
+
+/// What the samples of a lane span, from the release; or why they cannot be explained.
+fn delay_of(head: &LaneHead, own: &[u32]) -> Result<Delay, String> {
+    if head.budget_ns.is_none() {
+        return Err("the lane has no budget".to_owned());
+    }
+    if !own.contains(&head.tid) {
+        return Err(format!(
+            "thread {} is none of the process (it has ended, or is numbered in a container)",
+            head.tid
+        ));
+    }
+    match head.kind {
+        Kind::Latency => Ok(Delay::Timer),
+        Kind::Response => Ok(Delay::Job),
+        kind => Err(format!(
+            "samples of the kind {} do not begin with the release",
+            kind.name()
+        )),
+    }
+}
