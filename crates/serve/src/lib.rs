@@ -25,6 +25,7 @@
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 mod access;
+pub mod alerts;
 mod api;
 mod assets;
 mod config;
@@ -34,7 +35,9 @@ mod fleet;
 mod follow;
 mod guesses;
 mod headers;
+mod live;
 mod log;
+mod look;
 mod metrics;
 mod pages;
 mod paths;
@@ -48,7 +51,7 @@ mod token;
 pub mod trends;
 mod worse;
 
-pub use config::{Config, TlsFiles};
+pub use config::{Config, Limits, PushTo, TlsFiles};
 pub use error::ServeError;
 pub use server::{Running, run, start};
 pub use token::enrol;

@@ -42,6 +42,14 @@ pub trait Trends: Send + Sync {
     /// No such series, and what reading can fail with.
     fn trend(&self, of: &SeriesOf) -> Result<(Trend, Vec<Run>), String>;
 
+    /// The runs of a series, not judged: of many machines that would take long.
+    ///
+    /// # Errors
+    /// No such series, and what reading can fail with.
+    fn runs(&self, of: &SeriesOf) -> Result<Vec<Run>, String> {
+        self.trend(of).map(|(_, runs)| runs)
+    }
+
     /// Writes a decision down.
     ///
     /// # Errors

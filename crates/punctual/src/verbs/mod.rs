@@ -38,6 +38,8 @@ mod schema;
 mod select;
 #[cfg(feature = "serve")]
 mod serve;
+#[cfg(feature = "serve")]
+mod serve_config;
 mod serve_guard;
 mod serve_load;
 mod serve_partner;

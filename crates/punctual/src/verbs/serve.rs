@@ -16,7 +16,7 @@ use punctual_store::{AuditLine, Collection, Role, SqliteCollection, Store};
 
 use super::changes::decide;
 use super::looking_back::{Series, Span};
-use super::{Run, Verb, named};
+use super::{Run, Verb, named, serve_config};
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output;
@@ -56,6 +56,9 @@ struct Options {
     /// Time without a delivery after which a machine is silent
     #[arg(long, value_name = "DURATION", default_value = "36h")]
     silent_after: Nanos,
+    /// TOML file with alerts and pushed metrics
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
 }
 
 #[derive(Subcommand)]
@@ -101,14 +104,17 @@ fn serve(options: Options, collection: Arc<dyn Collection>, path: PathBuf) -> Re
         Some(TlsFiles { certificate, key })
     });
     let scheme = if tls.is_some() { "https" } else { "http" };
-    let config = Config {
+    let mut config = Config {
         tls,
-        trends: TrendSource(Some(Arc::new(StoredTrends { path }))),
+        trends: TrendSource(Some(Arc::new(StoredTrends { path: path.clone() }))),
         login: options.login,
         behind_proxy: options.behind_proxy,
         silent_after: Duration::from(options.silent_after),
         ..Config::new(options.listen)
     };
+    if let Some(file) = &options.config {
+        serve_config::add(&mut config, file, &path)?;
+    }
     let open = !config.login && config.listen.ip().is_loopback();
     let name = collection.name();
     punctual_serve::run(config, collection, |address| {
@@ -157,12 +163,16 @@ struct StoredTrends {
 
 impl StoredTrends {
     fn judged(&self, store: &Store, of: &SeriesOf) -> Result<(Trend, Vec<TrendRun>)> {
-        let span = Span {
-            host: of.machine.clone(),
-            ..Span::default()
-        };
+        let span = span_of(of);
         let series = Series::load(store, Some(&of.series), &span)?;
         Ok((series.trend(&span), series.runs))
+    }
+}
+
+fn span_of(of: &SeriesOf) -> Span {
+    Span {
+        host: of.machine.clone(),
+        ..Span::default()
     }
 }
 
@@ -187,6 +197,13 @@ impl Trends for StoredTrends {
     fn trend(&self, of: &SeriesOf) -> Result<(Trend, Vec<TrendRun>), String> {
         let store = Store::open_read_only(&self.path).map_err(sentence)?;
         self.judged(&store, of).map_err(sentence)
+    }
+
+    fn runs(&self, of: &SeriesOf) -> Result<Vec<TrendRun>, String> {
+        let store = Store::open_read_only(&self.path).map_err(sentence)?;
+        let span = span_of(of);
+        let series = Series::load(&store, Some(&of.series), &span).map_err(sentence)?;
+        Ok(series.runs)
     }
 
     fn decide(&self, of: &SeriesOf, decided: &Decided) -> Result<(), String> {
