@@ -33,7 +33,7 @@ fn refused(message: String) -> Problem {
 }
 
 /// A day (its start or its end, UTC) or an RFC 3339 time.
-fn time(text: &str, end_of_day: bool) -> Result<Option<Timestamp>, Problem> {
+pub(crate) fn time(text: &str, end_of_day: bool) -> Result<Option<Timestamp>, Problem> {
     let text = text.trim();
     if text.is_empty() {
         return Ok(None);

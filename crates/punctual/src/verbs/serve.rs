@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::{Args, Parser, Subcommand};
-use punctual_model::Nanos;
-use punctual_serve::trends::{Decided, SeriesOf, TrendSource, Trends};
+use punctual_model::{Nanos, Note, RecordingId};
+use punctual_serve::trends::{Decided, Noted, SeriesOf, TrendSource, Trends};
 use punctual_serve::{Config, TlsFiles};
 use punctual_stats::trend::{Run as TrendRun, Trend};
 use punctual_store::{AuditLine, Collection, Role, SqliteCollection, Store};
@@ -219,5 +219,19 @@ impl Trends for StoredTrends {
             decide(&store, &trend, change, *decision, who.clone(), why.clone())
         };
         decide().map(drop).map_err(sentence)
+    }
+
+    fn note(&self, of: &SeriesOf, noted: &Noted) -> Result<(), String> {
+        let note = Note {
+            id: RecordingId::new(),
+            recording: None,
+            series: Some(of.series.clone()),
+            at: noted.at,
+            text: noted.text.clone(),
+            author: noted.who.clone(),
+            written: jiff::Timestamp::now(),
+        };
+        let store = Store::open(&self.path).map_err(sentence)?;
+        store.put_note(&note).map_err(sentence)
     }
 }

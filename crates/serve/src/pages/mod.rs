@@ -5,6 +5,7 @@ mod compare;
 mod live;
 mod login;
 mod machine;
+mod notes;
 mod overview;
 mod recording;
 mod recordings;
@@ -44,6 +45,7 @@ pub(crate) const ROUTES: &[Route] = &[
     }),
     page("/compare", || get(compare::get)),
     page("/trend", || get(trend::get)),
+    page("/trend/{view}", || get(views::get)),
     page("/live", || get(live::get)),
     page("/live/{id}", || get(crate::live::get)),
     page("/series", || get(series::get)),
@@ -53,6 +55,12 @@ pub(crate) const ROUTES: &[Route] = &[
         path: "/changes",
         need: Need::Change,
         handler: || post(changes::decide),
+    },
+    Route {
+        method: "POST",
+        path: "/notes",
+        need: Need::Change,
+        handler: || post(notes::add),
     },
     Route {
         method: "GET",

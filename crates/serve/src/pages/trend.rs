@@ -27,10 +27,8 @@ pub(super) async fn get(
     let wanted = look.clone();
     let (document, pictures) = app
         .work(move |app| {
-            let (trend, runs) = wanted.judged(app)?;
-            let pictures = views::all(&wanted, &trend, &runs);
-            let pictures = pictures.map_err(|error| super::cannot_draw(&error))?;
-            Ok((document::trend(&trend), pictures))
+            let (trend, _) = wanted.judged(app)?;
+            Ok((document::trend(&trend), views::all(&wanted, &trend)))
         })
         .await?;
     let body = html! {
@@ -43,6 +41,14 @@ pub(super) async fn get(
         (shown(&[document]))
         (filter(&look))
         (pictures)
+        h2 { "Note" }
+        form .filter method="post" action="/notes" {
+            input type="hidden" name="series" value=(look.series);
+            input type="hidden" name="machine" value=(look.machine);
+            label { "About " input name="at" placeholder="2026-11-03" size="12" required; }
+            label { "Text " input name="text" required maxlength=(super::notes::LONGEST) size="40"; }
+            button { "Add note" }
+        }
         p .actions {
             a href={ "/series?name=" (encoded(&look.series)) } { "This series on all machines" }
         }

@@ -1,12 +1,18 @@
-//! The pictures of a series: drawn here, and replaced by ones that move where a browser
-//! runs the script.
+//! The pictures of a series: drawn here as images, and replaced by ones that move where
+//! a browser runs the script, which then never asks for the images.
 
-use maud::{Markup, PreEscaped, html};
+use axum::extract::{Path, Query, State};
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use maud::{Markup, html};
 use punctual_report::ReportError;
 use punctual_report::plot::{self, Heading, LongTerm, Plot, PlotOptions};
-use punctual_stats::trend::{Group, Run, Trend};
+use punctual_stats::trend::Trend;
+use serde::Deserialize;
 
 use crate::look::Look;
+use crate::problem::Problem;
+use crate::state::App;
 
 type Draw = fn(&LongTerm<'_>, &PlotOptions) -> Result<Plot, ReportError>;
 
@@ -31,46 +37,59 @@ const VIEWS: [(&str, u32, &str, Draw); 3] = [
         plot::heatmap,
     ),
 ];
+/// The width of an image.
+const WIDTH: u32 = 800;
 
 /// The pictures of each group.
-///
-/// # Errors
-/// A picture that cannot be drawn.
-pub(super) fn all(look: &Look, trend: &Trend, runs: &[Run]) -> Result<Markup, ReportError> {
-    let groups: Vec<(usize, &Group)> = trend.groups.iter().enumerate().collect();
-    let drawn: Vec<Markup> = (groups.into_iter())
-        .map(|(place, group)| of_group(look, trend, (place, group), runs))
-        .collect::<Result<_, _>>()?;
-    Ok(html! { @for group in drawn { (group) } })
-}
-
-fn of_group(
-    look: &Look,
-    trend: &Trend,
-    (place, group): (usize, &Group),
-    runs: &[Run],
-) -> Result<Markup, ReportError> {
-    let own = group.pick(runs);
-    let of = LongTerm::of(trend, group, &own);
-    let source = format!("/v1/longterm?{}&group={place}", look.query());
-    let mut figures = Vec::new();
-    for (name, height, caption, draw) in VIEWS {
-        let options = PlotOptions {
-            heading: Heading::None,
-            height,
-            ..PlotOptions::default()
-        };
-        let svg = super::plain_svg(&draw(&of, &options)?);
-        figures.push(html! {
-            figure .moves data-view=(name) data-group=(place) data-source=(source) {
-                // All texts in what `Plot::svg` returns are escaped.
-                div .still { (PreEscaped(svg)) }
+pub(super) fn all(look: &Look, trend: &Trend) -> Markup {
+    html! { @for (place, group) in trend.groups.iter().enumerate() {
+        h2 { (punctual_model::sanitize(&group.name())) }
+        @for (name, height, caption, _) in VIEWS {
+            @let query = format!("{}&group={place}", look.query());
+            figure .moves data-view=(name) data-group=(place) data-source={ "/v1/longterm?" (query) } {
+                div .still {
+                    img src={ "/trend/" (name) ".svg?" (query) } alt={ (group.name()) ": " (caption) }
+                        width=(WIDTH) height=(height) loading="lazy";
+                }
                 figcaption { (caption) }
             }
-        });
-    }
-    Ok(html! {
-        h2 { (punctual_model::sanitize(&group.name())) }
-        @for figure in figures { (figure) }
-    })
+        }
+    } }
+}
+
+/// Which group, from 0 on.
+#[derive(Deserialize)]
+pub(super) struct Asked {
+    #[serde(default)]
+    group: usize,
+}
+
+/// One picture as an image.
+pub(super) async fn get(
+    State(app): State<App>,
+    Path(name): Path<String>,
+    Query(asked): Query<Asked>,
+    Query(look): Query<Look>,
+) -> Result<Response, Problem> {
+    let view = name.strip_suffix(".svg");
+    let view = VIEWS.iter().find(|(known, ..)| Some(*known) == view);
+    let (_, height, _, draw) = view.ok_or_else(|| Problem::not_found("no such picture"))?;
+    let svg = app
+        .work(move |app| {
+            let (trend, runs) = look.judged(app)?;
+            let group = trend.groups.get(asked.group);
+            let group = group.ok_or_else(|| Problem::not_found("the series has no such group"))?;
+            let own = group.pick(&runs);
+            let options = PlotOptions {
+                heading: Heading::None,
+                width: WIDTH,
+                height: *height,
+                ..PlotOptions::default()
+            };
+            let drawn = draw(&LongTerm::of(&trend, group, &own), &options);
+            let drawn = drawn.map_err(|error| super::cannot_draw(&error))?;
+            Ok(super::plain_svg(&drawn))
+        })
+        .await?;
+    Ok(([(header::CONTENT_TYPE, "image/svg+xml")], svg).into_response())
 }

@@ -12,7 +12,8 @@ use crate::years::{Nightly, runs};
 
 const TREND: &str = "/trend?series=nightly&machine=board-1";
 
-fn served(place: &Place) -> (Arc<Nightly>, Running) {
+/// A collector with the newest so many recordings of the first machine.
+fn served(place: &Place, newest: usize) -> (Arc<Nightly>, Running) {
     let mut nightly = Nightly::default();
     let of_machine = [("board-1", 1, true), ("board-2", 1_001, false)];
     let all = of_machine.map(|(name, first, worsens)| (name, runs(name, first, worsens)));
@@ -22,7 +23,7 @@ fn served(place: &Place) -> (Arc<Nightly>, Running) {
     let (nightly, source) = nightly.source();
     let server = place.serve_as(|config| config.trends = source);
     // Those of the other machine are looked at together only.
-    for one in &all[0].1 {
+    for one in all[0].1.iter().rev().take(newest) {
         assert_eq!(deliver(server.address, one).status, 201);
     }
     (nightly, server)
@@ -31,7 +32,7 @@ fn served(place: &Place) -> (Arc<Nightly>, Running) {
 #[test]
 fn a_picture_is_given_as_numbers() {
     let place = Place::new();
-    let (_, server) = served(&place);
+    let (_, server) = served(&place, 0);
     let data = get(server.address, &TREND.replace("/trend", "/v1/longterm")).json();
     let runs = data["runs"].as_array().unwrap();
     let edges = data["edges"].as_array().unwrap();
@@ -79,7 +80,7 @@ fn somebody_turns_points_and_clicks() {
         return;
     };
     let place = Place::new();
-    let (_, server) = served(&place);
+    let (_, server) = served(&place, 60);
     let mut tab = Tab::open(browser, &place.file("profile"));
     tab.size(1_200, 900);
     tab.go(&format!("http://{}{TREND}", server.address));
@@ -131,7 +132,7 @@ fn without_a_graphics_card_the_surface_is_drawn_by_hand() {
         return;
     };
     let place = Place::new();
-    let (_, server) = served(&place);
+    let (_, server) = served(&place, 1);
     let mut tab = Tab::open(browser, &place.file("profile"));
     let none = "const get = HTMLCanvasElement.prototype.getContext; \
         HTMLCanvasElement.prototype.getContext = function (kind, ...more) { \
@@ -151,4 +152,93 @@ fn without_a_graphics_card_the_surface_is_drawn_by_hand() {
     );
     assert!(inked.as_f64().unwrap() > 0.05, "{inked}");
     assert_eq!(tab.console, [""; 0]);
+}
+
+#[test]
+fn somebody_compares_and_acknowledges() {
+    let Some(browser) = browser() else {
+        punctual_testing::skip!("chromium is not installed");
+        return;
+    };
+    let place = Place::new();
+    let (nightly, server) = served(&place, 3);
+    let mut tab = Tab::open(browser, &place.file("profile"));
+    let root = format!("http://{}", server.address);
+    tab.go(&format!("{root}/recordings"));
+    for choice in [0, 2] {
+        let box_of = format!("document.querySelectorAll('td input[type=checkbox]')[{choice}]");
+        tab.eval(&format!("{box_of}.click()"));
+    }
+    tab.eval("document.querySelector('form[action=\"/compare\"] > button').click()");
+    tab.until("location.pathname === '/compare' && document.querySelector('svg')");
+    let text = tab.eval("document.querySelector('main').innerText");
+    assert!(text.as_str().unwrap().contains("Facts of"), "{text}");
+    // A plot of one's choice is in the URL.
+    tab.eval("document.querySelector('select[name=plot]').value = 'percentiles'");
+    tab.eval("document.querySelector('form.filter button').click()");
+    tab.until(
+        "location.search.includes('plot=percentiles') && document.querySelector('figure svg')",
+    );
+    tab.eval("history.back()");
+    tab.until("!location.search.includes('plot=')");
+    tab.go(&format!("{root}/changes?show=open"));
+    tab.eval("document.querySelector('input[name=why]').value = '<script>alert(4)</script>'");
+    tab.eval("document.querySelector('form[method=post] button').click()");
+    tab.until("document.querySelector('form[method=post] button')?.textContent === 'Reopen'");
+    assert_eq!(nightly.decided.lock().unwrap().len(), 1);
+    let text = tab.eval("document.querySelector('main').innerText");
+    assert!(
+        text.as_str().unwrap().contains("<script>alert(4)</script>"),
+        "{text}"
+    );
+    assert_eq!(tab.console, [""; 0]);
+}
+
+#[test]
+fn a_machine_shows_its_series_facts_and_pictures() {
+    let place = Place::new();
+    let (_, server) = served(&place, 1);
+    let page = get(server.address, "/machine?name=board-1").text();
+    for part in [
+        "Series <a href=\"/trend?series=nightly",
+        "data-view=\"surface\"",
+        "Tune in force",
+        "microcode",
+        "Newest recording",
+        "new fan",
+    ] {
+        assert!(page.contains(part), "{part}\n{page}");
+    }
+    for view in ["trend", "surface", "heatmap"] {
+        let path = format!("/trend/{view}.svg?series=nightly&machine=board-1&group=0");
+        let image = get(server.address, &path);
+        assert_eq!(image.header("content-type"), Some("image/svg+xml"));
+        assert!(image.text().starts_with("<svg"), "{}", image.text());
+    }
+    let id = page
+        .split("/recordings/")
+        .nth(1)
+        .unwrap()
+        .split('"')
+        .next()
+        .unwrap();
+    let page = get(server.address, &format!("/recordings/{id}")).text();
+    let exports = page.matches("/export/").count();
+    assert!(exports >= 4, "{exports}");
+    for path in page
+        .split("href=\"")
+        .skip(1)
+        .map(|rest| rest.split('"').next().unwrap())
+    {
+        if path.contains("/export/") || path.ends_with("/report") {
+            let answer = get(server.address, path);
+            assert_eq!(answer.status, 200, "{path}");
+            assert!(!answer.body.is_empty(), "{path}");
+        }
+    }
+    let series = get(server.address, "/series?name=nightly&figure=max").text();
+    assert!(
+        series.contains("on 2 machines") && series.contains("Needs 6 machines"),
+        "{series}"
+    );
 }

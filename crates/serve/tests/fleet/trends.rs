@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use punctual_serve::trends::{Decided, SeriesOf, TrendSource, Trends};
+use punctual_serve::trends::{Decided, Noted, SeriesOf, TrendSource, Trends};
 use punctual_stats::trend::{Question, Run, Trend, judge};
 use punctual_store::Collection;
 
@@ -14,6 +14,7 @@ const HOSTILE: &str = "<script>alert(1)</script>";
 #[derive(Default)]
 struct TwoSeries {
     decided: Mutex<Vec<(SeriesOf, Decided)>>,
+    noted: Mutex<Vec<(SeriesOf, Noted)>>,
 }
 
 impl Trends for TwoSeries {
@@ -34,6 +35,12 @@ impl Trends for TwoSeries {
             ..Question::default()
         };
         Ok((judge(&[], question), Vec::new()))
+    }
+
+    fn note(&self, of: &SeriesOf, noted: &Noted) -> Result<(), String> {
+        let mut all = self.noted.lock().unwrap();
+        all.push((of.clone(), noted.clone()));
+        Ok(())
     }
 
     fn decide(&self, of: &SeriesOf, decided: &Decided) -> Result<(), String> {
@@ -84,5 +91,23 @@ fn series_are_listed_and_a_decision_is_logged() {
     assert_eq!(
         (log[0].action.as_str(), log[0].what.as_str()),
         ("acknowledged", "c1 of s: new kernel")
+    );
+
+    let note = |at: &str| {
+        let body = format!("series=s&machine=m&at={at}&text=new+fan");
+        send(server.address, "POST", "/notes", &form, body.as_bytes()).status
+    };
+    assert_eq!(
+        [note(""), note("soon"), note("2026-11-03")],
+        [400, 400, 303]
+    );
+    let noted = trends.noted.lock().unwrap();
+    let [(_, noted)] = noted.as_slice() else {
+        panic!("{noted:?}")
+    };
+    assert_eq!(noted.at.to_string(), "2026-11-03T00:00:00Z");
+    assert_eq!(
+        (noted.who.as_str(), noted.text.as_str()),
+        ("local", "new fan")
     );
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use punctual_model::{Nanos, Recording, SeriesRun, SignedNanos, run_groups};
-use punctual_serve::trends::{Decided, SeriesOf, TrendSource, Trends};
+use punctual_serve::trends::{Decided, Noted, SeriesOf, TrendSource, Trends};
 use punctual_stats::trend::{
     Acknowledgement, Note, Question, Run, Setup, Trend, facts_of, judge, runs_of,
 };
@@ -105,6 +105,10 @@ impl Trends for Nightly {
             ..Question::default()
         };
         Ok((judge(runs, question), runs.clone()))
+    }
+
+    fn note(&self, _: &SeriesOf, _: &Noted) -> Result<(), String> {
+        Err("no notes are kept".to_owned())
     }
 
     fn decide(&self, of: &SeriesOf, decided: &Decided) -> Result<(), String> {
