@@ -74,10 +74,25 @@ impl Context {
         self.store.as_deref() == Some(Path::new("none"))
     }
 
+    /// The URL of the store where it is a PostgreSQL database.
+    pub(crate) fn database(&self) -> Option<&str> {
+        let store = self.store.as_deref()?.to_str()?;
+        punctual_store::is_database(store).then_some(store)
+    }
+
     /// The path of the store. Permissions of an earlier version are restricted once.
     /// Only root may have created root's default store: root may have inherited the
     /// environment of another user (`sudo -E`).
     pub(crate) fn store_path(&self) -> Result<PathBuf, StoreError> {
+        if self.database().is_some() {
+            return Err(StoreError::Database {
+                // Its URL may hold a password.
+                name: "of --store".to_owned(),
+                reason: "this command needs a file; a database serves punctual serve, store copy \
+                         and lake"
+                    .to_owned(),
+            });
+        }
         let root = rustix::process::geteuid().is_root();
         let (path, usual) = match &self.store {
             Some(path) => (path.clone(), false),

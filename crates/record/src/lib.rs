@@ -22,7 +22,7 @@ mod watch;
 
 pub use clock::{Clock, SystemClock};
 pub use notify::Notify;
-pub use plan::{Keep, Plan, SeriesPlan};
+pub use plan::{Deliver, Keep, Plan, SeriesPlan};
 pub use read::{PlanError, read_plan};
 pub use run::SessionRunner;
 pub use schedule::{due_between, next_due};

@@ -1,5 +1,6 @@
 //! A plan: what is measured when, and how long it is kept.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -19,6 +20,26 @@ pub struct Plan {
     pub window: Option<Nanos>,
     /// What ages out.
     pub keep: Keep,
+    /// Where recordings are delivered; `None`: nowhere.
+    pub deliver: Option<Deliver>,
+}
+
+/// Where the recordings of a plan are delivered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Deliver {
+    /// The URL of the collector.
+    pub to: String,
+    /// The file with the token of this machine.
+    pub token_file: Option<PathBuf>,
+    /// Certificates to trust instead of the system's, as a PEM file.
+    pub ca: Option<PathBuf>,
+    /// How often what is due is looked for.
+    pub every: Nanos,
+}
+
+impl Deliver {
+    /// How often, where the plan does not say.
+    pub const EVERY: Nanos = Nanos::from_secs(60);
 }
 
 /// How long parts of recordings are kept; `None`: for ever. Histograms and facts always

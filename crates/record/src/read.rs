@@ -8,7 +8,7 @@ use punctual_session::{PhaseRequest, can_be_explained};
 use toml::Spanned;
 use toml::de::{DeArray, DeTable, DeValue};
 
-use crate::plan::{Keep, Plan, SeriesPlan};
+use crate::plan::{Deliver, Keep, Plan, SeriesPlan};
 
 /// A plan that does not read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -93,12 +93,16 @@ impl Reader<'_> {
                     plan.window = Some(self.watch(key.span(), table)?)
                 }
                 ("keep", DeValue::Table(table)) => plan.keep = self.keep(table)?,
-                (name @ ("watch" | "keep"), _) => {
+                ("deliver", DeValue::Table(table)) => {
+                    plan.deliver = Some(self.deliver(key.span(), table)?);
+                }
+                (name @ ("watch" | "keep" | "deliver"), _) => {
                     let message = format!("this is a table: write [{name}] on a line of its own");
                     return Err(self.error(key.span(), message));
                 }
                 (other, _) => {
-                    return Err(self.unknown(key.span(), other, &["series", "watch", "keep"]));
+                    let known = ["series", "watch", "keep", "deliver"];
+                    return Err(self.unknown(key.span(), other, &known));
                 }
             }
         }
@@ -323,6 +327,28 @@ impl Reader<'_> {
             true => Err(self.error(span, "a window is at most 24 h long")),
             false => Ok(window),
         }
+    }
+
+    fn deliver(&self, span: Range<usize>, table: &DeTable<'_>) -> Result<Deliver, PlanError> {
+        let mut deliver = Deliver {
+            to: self.word(self.required(span, table, "to")?)?.to_owned(),
+            token_file: None,
+            ca: None,
+            every: Deliver::EVERY,
+        };
+        for (key, value) in table {
+            match key.get_ref().as_ref() {
+                "to" => {}
+                "token_file" => deliver.token_file = Some(self.word(value)?.into()),
+                "ca" => deliver.ca = Some(self.word(value)?.into()),
+                "every" => deliver.every = self.at_least(value, SHORTEST)?,
+                other => {
+                    let known = ["to", "token_file", "ca", "every"];
+                    return Err(self.unknown(key.span(), other, &known));
+                }
+            }
+        }
+        Ok(deliver)
     }
 
     fn keep(&self, table: &DeTable<'_>) -> Result<Keep, PlanError> {

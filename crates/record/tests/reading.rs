@@ -30,6 +30,10 @@ samples = "14d"
 traces = "90d"
 rows = "2y"
 size = "2GB"
+
+[deliver]
+to = "https://collector.example:8090"
+token_file = "/etc/punctual/token"
 "#;
 
 #[test]
@@ -56,6 +60,13 @@ fn a_plan_is_read_whole() {
     );
     assert_eq!(second.request().unwrap().requirement.limits.len(), 1);
     assert_eq!(plan.window, Some(Nanos::from_secs(300)));
+    let deliver = plan.deliver.unwrap();
+    assert_eq!(deliver.to, "https://collector.example:8090");
+    assert_eq!(
+        deliver.token_file.unwrap(),
+        std::path::Path::new("/etc/punctual/token")
+    );
+    assert_eq!((deliver.ca, deliver.every), (None, Nanos::from_secs(60)));
     let day = Nanos::from_secs(86_400).0;
     let keep = Keep {
         samples: Some(Nanos(14 * day)),
@@ -163,6 +174,16 @@ fn an_error_has_line_and_column() {
             "[watch]\nwindow = \"5min\"\n[keep]\nhistograms = \"2y\"\n",
             "4:1",
             "there is no 'histograms'",
+        ),
+        (
+            "[watch]\nwindow = \"5min\"\n[deliver]\nca = \"x\"\n",
+            "3:2",
+            "'to' is missing",
+        ),
+        (
+            "[watch]\nwindow = \"5min\"\n[deliver]\nto = \"x\"\nform = 1\n",
+            "5:1",
+            "there is no 'form'",
         ),
         ("[watch\n", "1:7", ""),
     ] {

@@ -26,7 +26,7 @@ const unpack = (text) => {
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const inks = () => ({
   ink: colour("--ink"), faint: colour("--faint"), paper: colour("--paper"), rule: colour("--rule"),
-  link: colour("--link"), bad: colour("--bad"), mark: "#d55e00", limit: "#c4002f",
+  link: colour("--link"), bad: colour("--bad"), mark: "#d55e00", limit: colour("--bad"),
 });
 // Viridis: equal steps look equal, also in grey and to colour-blind eyes.
 const VIRIDIS = [[68, 1, 84], [72, 40, 120], [62, 74, 137], [49, 104, 142], [38, 130, 142],

@@ -45,7 +45,7 @@ const trend = (figure, data) => {
       pen.fillRect(LEFT, y_of(data.limit_ns), view.width - LEFT - RIGHT, 1.5);
     }
     const names = data.limit_ns ? [["limit", y_of(data.limit_ns), colours.limit]] : [];
-    for (const [name, key, ink] of [["p50", "p50_ns", "#0072b2"], ["p99", "p99_ns", "#009e73"], ["max", "max_ns", colours.mark]]) {
+    for (const [name, key, ink] of [["p50", "p50_ns", colours.link], ["p99", "p99_ns", "#009e73"], ["max", "max_ns", colours.mark]]) {
       pen.strokeStyle = pen.fillStyle = ink;
       pen.lineWidth = 1.2;
       pen.beginPath();

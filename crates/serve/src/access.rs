@@ -9,6 +9,7 @@ use axum::response::{IntoResponse, Response};
 use punctual_store::{Role, Token};
 use subtle::ConstantTimeEq;
 
+use crate::config::SignOn;
 use crate::guesses::WINDOW;
 use crate::problem::Problem;
 use crate::state::App;
@@ -92,6 +93,45 @@ pub(crate) async fn bearer(app: &App, from: IpAddr, token: &str) -> Result<Token
     })
 }
 
+/// The user that a proxy names; `None` where it names none.
+///
+/// # Errors
+/// Somebody else than the proxy names one, or the name is none.
+fn signed_on(
+    sign_on: Option<&SignOn>,
+    from: IpAddr,
+    headers: &HeaderMap,
+) -> Result<Option<Token>, Problem> {
+    let Some(sign_on) = sign_on else {
+        return Ok(None);
+    };
+    let mut named = headers.get_all(sign_on.header.as_str()).iter();
+    let Some(value) = named.next() else {
+        return Ok(None);
+    };
+    let refuse = |message: &str| Err(Problem::new(StatusCode::FORBIDDEN, message));
+    if !sign_on.from.contains(&from.to_canonical()) {
+        return refuse("the header of the user is taken from the proxy only");
+    }
+    let name = value.to_str().ok().map(str::trim);
+    let name = name.filter(|name| !name.is_empty() && name.len() <= USER);
+    match (name, named.next()) {
+        (Some(name), None) => Ok(Some(Token {
+            role: match sign_on.admins.iter().any(|admin| admin == name) {
+                true => Role::Admin,
+                false => Role::Viewer,
+            },
+            name: name.to_owned(),
+            sha256: String::new(),
+            created: jiff::Timestamp::now(),
+        })),
+        _ => refuse("the header of the user names nobody, or several"),
+    }
+}
+
+/// The longest name of a user, in bytes.
+const USER: usize = 256;
+
 /// Whether the host that the request names is this machine.
 fn is_local_host(headers: &HeaderMap) -> bool {
     let Some(host) = headers
@@ -158,6 +198,12 @@ async fn admit(
     if need == Need::Open {
         return Ok(Who::Local);
     }
+    if let Some(user) = signed_on(app.config.sign_on.as_ref(), from.ip(), headers)? {
+        return match need.is_met_by(user.role) {
+            true => Ok(Who::Bearer(user)),
+            false => refuse("the role of this user does not allow it"),
+        };
+    }
     let Some(token) = presented(headers).map(str::to_owned) else {
         let message = "a token is needed: Authorization: Bearer TOKEN";
         return Err(Problem::new(StatusCode::UNAUTHORIZED, message));
@@ -211,6 +257,34 @@ mod tests {
             [host, ("accept", "*/*")],
         ];
         assert!(!own.iter().any(|one| is_cross_site(&headers(one))));
+    }
+
+    #[test]
+    fn only_the_proxy_names_a_user() {
+        let sign_on = SignOn {
+            header: "x-forwarded-user".to_owned(),
+            from: vec!["127.0.0.1".parse().unwrap()],
+            admins: vec!["eve".to_owned()],
+        };
+        let ask = |from: &str, pairs: &[(&'static str, &str)]| {
+            let user = signed_on(Some(&sign_on), from.parse().unwrap(), &headers(pairs));
+            user.map(|user| user.map(|user| (user.name, user.role)))
+                .map_err(|problem| problem.status)
+        };
+        let user = ("x-forwarded-user", "bob");
+        assert_eq!(
+            ask("127.0.0.1", &[user]),
+            Ok(Some(("bob".to_owned(), Role::Viewer)))
+        );
+        let admin = ("x-forwarded-user", "eve");
+        let found = ask("::ffff:127.0.0.1", &[admin]);
+        assert_eq!(found, Ok(Some(("eve".to_owned(), Role::Admin))));
+        assert_eq!(ask("127.0.0.1", &[]), Ok(None));
+        assert_eq!(ask("127.0.0.2", &[admin]), Err(StatusCode::FORBIDDEN));
+        assert_eq!(
+            ask("127.0.0.1", &[("x-forwarded-user", " ")]),
+            Err(StatusCode::FORBIDDEN)
+        );
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! How the server is set up.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -21,6 +21,8 @@ pub struct Config {
     pub login: bool,
     /// Whether plain HTTP is right on an address that others reach: a proxy ends TLS.
     pub behind_proxy: bool,
+    /// A proxy that says who the user is; `None`: nobody does.
+    pub sign_on: Option<SignOn>,
     /// A machine that delivered nothing for so long is silent.
     pub silent_after: Duration,
     /// Limits of what a client may ask for.
@@ -45,6 +47,17 @@ pub struct PushTo {
     pub url: String,
     /// How often.
     pub every: Duration,
+}
+
+/// A proxy that has logged its users in (single sign-on), and names them in a header.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SignOn {
+    /// The header with the name of the user, which the proxy sets or removes.
+    pub header: String,
+    /// Where the proxy is: the header of others is refused.
+    pub from: Vec<IpAddr>,
+    /// Users that may change what people decide; all others read.
+    pub admins: Vec<String>,
 }
 
 /// A certificate and its key, as PEM files.
@@ -91,6 +104,7 @@ impl Config {
             tls: None,
             login: false,
             behind_proxy: false,
+            sign_on: None,
             silent_after: Duration::from_secs(36 * 3_600),
             limits: Limits::default(),
             every: Duration::from_secs(60),
@@ -103,7 +117,7 @@ impl Config {
 
     /// Whether each request needs a token.
     pub(crate) fn needs_login(&self) -> bool {
-        self.login || !self.listen.ip().is_loopback()
+        self.login || self.sign_on.is_some() || !self.listen.ip().is_loopback()
     }
 
     /// Whether it may be served so.

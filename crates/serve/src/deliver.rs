@@ -14,6 +14,8 @@ use serde::{Deserialize, Serialize};
 use ureq::Agent;
 use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
 
+use crate::deliver_beside as beside;
+use crate::membership::{Membership, SERIES};
 use crate::token::sha256;
 
 /// The header with the hash of what is delivered.
@@ -45,6 +47,8 @@ pub struct Target {
     pub url: String,
     /// The token of this machine; `None` where the collector asks for none.
     pub token: Option<String>,
+    /// The name of this machine, for a collector that asks for no token.
+    pub machine: String,
     /// Certificates to trust instead of the system's, as a PEM file.
     pub roots: Option<std::path::PathBuf>,
 }
@@ -148,11 +152,11 @@ impl Deliverer {
         loop {
             let due = store.due(&to, PAGE)?;
             if due.is_empty() || (self.stopped)() {
+                self.deliver_beside(store, &to, patience, said)?;
                 return Ok(store.outbox(&to)?);
             }
             for id in due {
-                let refused =
-                    self.retry(patience, said, &mut || Ok(self.send(&read(store, id)?, id)))?;
+                let refused = self.retry(patience, said, &mut || self.send(store, id))?;
                 match refused {
                     Some(reason) => {
                         said(&format!("recording {id} is refused: {reason}"));
@@ -161,6 +165,59 @@ impl Deliverer {
                     None => store.mark_delivered(&to, id, None)?,
                 }
             }
+        }
+    }
+
+    /// Delivers windows, slots, notes and decisions.
+    fn deliver_beside(
+        &self,
+        store: &Store,
+        to: &Destination,
+        patience: Duration,
+        said: &mut dyn FnMut(&str),
+    ) -> Result<(), DeliverError> {
+        let machine = &self.target.machine;
+        while let Some(part) = beside::windows(store, to, machine)? {
+            if (self.stopped)() {
+                return Ok(());
+            }
+            self.send_part(&part, patience, said)?;
+            part.done(store, to)?;
+        }
+        for part in beside::rest(store, to, machine)? {
+            self.send_part(&part, patience, said)?;
+            part.done(store, to)?;
+        }
+        Ok(())
+    }
+
+    fn send_part(
+        &self,
+        part: &beside::Part,
+        patience: Duration,
+        said: &mut dyn FnMut(&str),
+    ) -> Result<(), DeliverError> {
+        let json = serde_json::json!(part.body).to_string();
+        let packed = zstd::bulk::compress(json.as_bytes(), LEVEL);
+        let packed = packed.map_err(|error| DeliverError::GaveUp(error.to_string()))?;
+        let refused = self.retry(patience, said, &mut || {
+            let url = format!("{}/v1/beside", self.target.url);
+            let request = self
+                .with_token(self.agent.post(url))
+                .header("content-type", "application/json")
+                .header("content-encoding", "zstd");
+            Ok(match request.send(&packed[..]) {
+                Ok(mut answer) => judge(&mut answer),
+                Err(error) => Attempt::Later(self.unreachable(&error), None),
+            })
+        })?;
+        match refused {
+            // It stays due: an older collector does not know it yet.
+            Some(reason) => {
+                let text = format!("windows, slots and notes are refused: {reason}");
+                Err(DeliverError::GaveUp(text))
+            }
+            None => Ok(()),
         }
     }
 
@@ -203,6 +260,9 @@ impl Deliverer {
                 return Ok(Attempt::Later(message.to_owned(), None));
             };
             store.redeliver(to, &lacking)?;
+            if !lacking.is_empty() {
+                beside::forget(store, to)?;
+            }
             from += ids.len() - lacking.len();
             if ids.len() < IDS {
                 return Ok(Attempt::Delivered);
@@ -210,21 +270,37 @@ impl Deliverer {
         }
     }
 
-    fn send(&self, body: &[u8], id: RecordingId) -> Attempt {
-        let packed = match zstd::bulk::compress(body, LEVEL) {
+    fn send(&self, store: &Store, id: RecordingId) -> Result<Attempt, DeliverError> {
+        let body = read(store, id)?;
+        let packed = match zstd::bulk::compress(&body, LEVEL) {
             Ok(packed) => packed,
-            Err(error) => return Attempt::Refused(format!("it cannot be compressed: {error}")),
+            Err(error) => {
+                return Ok(Attempt::Refused(format!(
+                    "it cannot be compressed: {error}"
+                )));
+            }
         };
         let url = format!("{}/v1/recordings/{id}", self.target.url);
-        let request = self
+        let mut request = self
             .with_token(self.agent.put(url))
             .header("content-type", "application/json")
             .header("content-encoding", "zstd")
-            .header(HASH, sha256(body));
-        match request.send(&packed[..]) {
+            .header(HASH, sha256(&body));
+        if let Some(epoch) = store.epoch_of(id)? {
+            match Membership::of(&epoch).header() {
+                Some(header) => request = request.header(SERIES, header),
+                None => {
+                    let name = epoch.name;
+                    return Ok(Attempt::Refused(format!(
+                        "the definition of {name} is too long"
+                    )));
+                }
+            }
+        }
+        Ok(match request.send(&packed[..]) {
             Ok(mut answer) => judge(&mut answer),
             Err(error) => Attempt::Later(self.unreachable(&error), None),
-        }
+        })
     }
 
     fn with_token<B>(&self, request: ureq::RequestBuilder<B>) -> ureq::RequestBuilder<B> {

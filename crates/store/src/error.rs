@@ -103,6 +103,14 @@ pub enum StoreError {
         /// What SQLite says.
         source: rusqlite::Error,
     },
+    /// A database of a fleet reports anything else, or cannot be reached.
+    #[error("cannot use the database {name}: {reason}")]
+    Database {
+        /// The database, without user and password.
+        name: String,
+        /// What it or the system says.
+        reason: String,
+    },
     /// What was typed cannot be an ID at all.
     #[error(
         "'{selector}' is not an ID: give four or more of its hexadecimal digits, 'last', or 'last~N' for the Nth before it"

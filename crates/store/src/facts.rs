@@ -24,7 +24,7 @@ const LEVEL: i32 = 9;
 /// The key of the facts in a head.
 const HOST: &str = "host";
 
-fn hash_of(json: &str) -> String {
+pub(crate) fn hash_of(json: &str) -> String {
     let digest = Sha256::digest(json);
     let kept = digest.iter().take(KEPT);
     kept.fold(String::new(), |mut digits, byte| {

@@ -1,11 +1,11 @@
 //! Recordings kept and found again.
 //!
-//! **For:** one SQLite file that takes a recording while it is made, shows it
+//! **For:** one SQLite file, or for a fleet PostgreSQL, that takes a recording while it is made, shows it
 //! when it is done, and keeps it for years. A program that is killed loses at
 //! most its last interval, two programs may write at once, and a file that was
 //! damaged is told from one that was not.
 //!
-//! **Knows:** SQLite, the parts of a recording, how samples are compressed.
+//! **Knows:** SQLite, PostgreSQL, the parts of a recording, how samples are compressed.
 //!
 //! **Must not know:** /proc (where no lock tells whether a writer still lives, the
 //! caller is asked, see [`Lease`]), terminals, measuring threads: a commit waits for
@@ -67,9 +67,12 @@ mod writer;
 pub use attachment::{Attached, WINDOW, unpack_attachment};
 pub use care::StoreStats;
 pub use chunk::unpack as unpack_chunk;
+#[cfg(feature = "postgres")]
+pub use collect::PostgresCollection;
 pub use collect::{
-    AuditLine, Collection, Delivery, Destination, Latest, Listed, Machine, Outbox, Quarantined,
-    Received, Refused, Role, SqliteCollection, Token, Total, Wanted,
+    AuditLine, Collection, Copied, Delivery, Destination, Latest, Listed, Machine, Outbox,
+    Provenance, Quarantined, Received, Refused, Role, SeriesStore, SqliteCollection, Token, Total,
+    Wanted, copy, is_database,
 };
 pub use entry::{Lease, Summary};
 pub use error::StoreError;

@@ -105,6 +105,28 @@ impl Store {
         Ok(all.into_iter().map(|(_, epoch)| epoch).collect())
     }
 
+    /// The epoch of the series that a recording belongs to; `None`: to none.
+    ///
+    /// # Errors
+    /// [`StoreError::Damaged`], and what reading can fail with.
+    pub fn epoch_of(&self, id: RecordingId) -> Result<Option<SeriesEpoch>, StoreError> {
+        self.read(|connection, context| {
+            let key: Option<i64> = connection
+                .prepare_cached("SELECT series FROM recording WHERE id = ?1")
+                .and_then(|mut statement| {
+                    let id = id_text(id);
+                    statement.query_row([id], |row| row.get(0)).optional()
+                })
+                .map(Option::flatten)
+                .map_err(|error| context.on(error))?;
+            let Some(key) = key else {
+                return Ok(None);
+            };
+            let all = epochs(connection, context)?;
+            Ok(all.into_iter().find(|one| one.0 == key).map(|one| one.1))
+        })
+    }
+
     /// The current epoch of a series of this machine. Where `definition` is another one
     /// than that of the last epoch, or there is none, a new epoch begins `now`.
     ///

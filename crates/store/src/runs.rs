@@ -28,7 +28,7 @@ fn crc_of(recording: i64, body: &[u8]) -> u32 {
 }
 
 /// Length and JSON of the head, then length and content of each group's buckets.
-fn encode(program: &str, groups: &[RunGroup]) -> Vec<u8> {
+pub(crate) fn encode(program: &str, groups: &[RunGroup]) -> Vec<u8> {
     let head = Head {
         program: program.to_owned(),
         groups: groups.to_vec(),
@@ -45,7 +45,7 @@ fn encode(program: &str, groups: &[RunGroup]) -> Vec<u8> {
     body
 }
 
-fn decode(mut body: &[u8]) -> Option<(String, Vec<RunGroup>)> {
+pub(crate) fn decode(mut body: &[u8]) -> Option<(String, Vec<RunGroup>)> {
     let mut take = || {
         let (length, rest) = body.split_first_chunk::<4>()?;
         let (part, rest) = rest.split_at_checked(u32::from_le_bytes(*length) as usize)?;
@@ -174,7 +174,11 @@ fn read(
     key: i64,
 ) -> Result<Option<SeriesRun>, StoreError> {
     let on = |error| context.on(error);
-    let sql = format!("SELECT {COLUMNS}, facts, series FROM recording WHERE key = ?1");
+    // Two machines of a fleet may have the same host name.
+    let sql = format!(
+        "SELECT {COLUMNS}, facts, series, coalesce((SELECT machine FROM collected \
+         WHERE recording = key), host) FROM recording WHERE key = ?1"
+    );
     let row = connection
         .prepare_cached(&sql)
         .and_then(|mut statement| {
@@ -183,12 +187,13 @@ fn read(
                     Entry::read(row)?,
                     row.get(25)?,
                     row.get::<_, Option<i64>>(26)?,
+                    row.get(27)?,
                 ))
             };
             statement.query_row([key], read).optional()
         })
         .map_err(on)?;
-    let Some((entry, facts, Some(series))) = row else {
+    let Some((entry, facts, Some(series), host)) = row else {
         return Ok(None);
     };
     let changed = |id: &str| context.damaged(format!("recording {id}: its line was changed"));
@@ -212,7 +217,7 @@ fn read(
     Ok(Some(SeriesRun {
         recording: summary.id,
         epoch,
-        host: summary.host,
+        host,
         started: summary.started,
         duration_ns: summary.duration_ns,
         completion: summary.completion,

@@ -14,13 +14,37 @@ const LONGEST: u64 = 1 << 20;
 /// Each is some kilobytes, once in minutes.
 const LEVEL: i32 = 9;
 
-fn crc_of(machine: &str, start: i64, length: u64, body: &[u8]) -> u32 {
+/// A window as it lies in a table: the length of its JSON, and that, compressed.
+pub(crate) fn pack(window: &WakeWindow, level: i32) -> Result<(u64, Vec<u8>), StoreError> {
+    let failed = |reason: String| StoreError::Compress { reason };
+    let json = serde_json::to_vec(window).map_err(|error| failed(error.to_string()))?;
+    let body = zstd::bulk::compress(&json, level).map_err(|error| failed(error.to_string()))?;
+    Ok((json.len() as u64, body))
+}
+
+/// What [`pack`] made; `None` where it was changed.
+pub(crate) fn unpack(length: u64, body: &[u8]) -> Option<WakeWindow> {
+    let json = zstd::bulk::decompress(body, length.min(LONGEST) as usize).ok()?;
+    serde_json::from_slice(&json).ok()
+}
+
+pub(crate) fn crc_of(machine: &str, start: i64, length: u64, body: &[u8]) -> u32 {
     Crc::of("wake_window", 0)
         .text(machine)
         .number(start.cast_unsigned())
         .number(length)
         .blob(body)
         .end()
+}
+
+/// The window of a row with machine, start, length, body and checksum; `None` where it was
+/// changed.
+pub(crate) fn read_row(row: &rusqlite::Row<'_>) -> rusqlite::Result<Option<WakeWindow>> {
+    let (machine, start): (String, i64) = (row.get(0)?, row.get(1)?);
+    let (Bits(length), body): (Bits, Vec<u8>) = (row.get(2)?, row.get(3)?);
+    let crc: u32 = row.get(4)?;
+    let fits = crc == crc_of(&machine, start, length, &body) && length <= LONGEST;
+    Ok(unpack(length, &body).filter(|_| fits))
 }
 
 impl Store {
@@ -30,10 +54,8 @@ impl Store {
     /// # Errors
     /// What writing can fail with.
     pub fn add_wake_window(&self, window: &WakeWindow) -> Result<bool, StoreError> {
-        let failed = |reason: String| StoreError::Compress { reason };
-        let json = serde_json::to_vec(window).map_err(|error| failed(error.to_string()))?;
-        let body = zstd::bulk::compress(&json, LEVEL).map_err(|error| failed(error.to_string()))?;
-        let (start, length) = (started_ns(window.start), json.len() as u64);
+        let (length, body) = pack(window, LEVEL)?;
+        let start = started_ns(window.start);
         let crc = crc_of(&window.machine, start, length, &body);
         self.link.write(|connection, context| {
             connection
@@ -71,19 +93,8 @@ impl Store {
             let mut rows = statement.query([since]).map_err(on)?;
             let mut total = 0;
             while let Some(row) = rows.next().map_err(on)? {
-                let parts = || -> rusqlite::Result<Option<WakeWindow>> {
-                    let (machine, start): (String, i64) = (row.get(0)?, row.get(1)?);
-                    let (Bits(length), body): (Bits, Vec<u8>) = (row.get(2)?, row.get(3)?);
-                    let crc: u32 = row.get(4)?;
-                    let fits = crc == crc_of(&machine, start, length, &body) && length <= LONGEST;
-                    let json = zstd::bulk::decompress(&body, length.min(LONGEST) as usize);
-                    let window = json
-                        .ok()
-                        .and_then(|json| serde_json::from_slice(&json).ok());
-                    Ok(window.filter(|_| fits))
-                };
                 let damaged = || E::from(context.damaged("a window of wake-ups was changed"));
-                take(parts().map_err(on)?.ok_or_else(damaged)?)?;
+                take(read_row(row).map_err(on)?.ok_or_else(damaged)?)?;
                 total += 1;
             }
             Ok(total)

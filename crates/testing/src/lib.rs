@@ -1,10 +1,12 @@
 //! **For:** what the tests of all crates share, and no program: a test that
-//! cannot run here says so where it is seen, and can ask whether others want the
-//! CPUs, too.
+//! cannot run here says so where it is seen, can ask whether others want the
+//! CPUs, too, and has a database server of its own.
 //!
 //! **Knows:** the standard error stream, and the load of the machine.
 //!
 //! **Must not know:** any other crate; it stands below all of them.
+
+pub mod postgres;
 
 use std::fmt;
 use std::io::Write;

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use punctual_model::{ChangeDecision, ChangeMark, RecordingId};
 use punctual_report::{document, text};
 use punctual_stats::trend::{ChangePoint, Group, Trend};
-use punctual_store::Store;
+use punctual_store::SeriesStore;
 
 use super::looking_back::{Series, Span, author, figure};
 use super::{Run, Verb};
@@ -128,7 +128,7 @@ impl Decide {
 /// Writes a decision on the change point of this name, or the only one that begins so;
 /// returns its whole name.
 pub(super) fn decide(
-    store: &Store,
+    store: &dyn SeriesStore,
     trend: &Trend,
     name: &str,
     decision: ChangeDecision,

@@ -1,6 +1,6 @@
 //! `deliver`: recordings of this machine to a collector.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -52,20 +52,20 @@ struct Deliver {
 /// Whether Ctrl-C or SIGTERM asked to stop.
 static STOP: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 
-fn stopped() -> bool {
+pub(super) fn stopped() -> bool {
     STOP.get().is_some_and(|flag| flag.load(Ordering::Relaxed))
 }
 
 impl Run for Deliver {
     fn run(self, context: &Context) -> Result<Exit> {
-        let token = self.token()?;
+        let token = token_of(self.token_file.as_deref())?;
         let store = context.store_to_change()?;
-        let flag = stop_flag()?;
-        STOP.get_or_init(|| flag);
+        set_stop(&stop_flag()?);
         let deliverer = Deliverer::new(
             Target {
                 url: self.to,
                 token,
+                machine: host_name(),
                 roots: self.ca,
             },
             stopped,
@@ -87,17 +87,26 @@ impl Run for Deliver {
     }
 }
 
-impl Deliver {
-    /// The token: of the file, or of the environment.
-    fn token(&self) -> Result<Option<String>> {
-        let token = match &self.token_file {
-            Some(path) => {
-                let text = std::fs::read_to_string(path);
-                Some(text.with_context(|| format!("cannot read {}", path.display()))?)
-            }
-            None => std::env::var("PUNCTUAL_TOKEN").ok(),
-        };
-        let token = token.map(|token| token.trim().to_owned());
-        Ok(token.filter(|token| !token.is_empty()))
-    }
+/// Sets what asks a delivery to stop.
+pub(super) fn set_stop(flag: &Arc<AtomicBool>) {
+    STOP.get_or_init(|| Arc::clone(flag));
+}
+
+/// The name of this machine, as its recordings have it.
+pub(super) fn host_name() -> String {
+    let name = rustix::system::uname();
+    name.nodename().to_string_lossy().into_owned()
+}
+
+/// The token: of the file, or of the environment.
+pub(super) fn token_of(file: Option<&Path>) -> Result<Option<String>> {
+    let token = match file {
+        Some(path) => {
+            let text = std::fs::read_to_string(path);
+            Some(text.with_context(|| format!("cannot read {}", path.display()))?)
+        }
+        None => std::env::var("PUNCTUAL_TOKEN").ok(),
+    };
+    let token = token.map(|token| token.trim().to_owned());
+    Ok(token.filter(|token| !token.is_empty()))
 }

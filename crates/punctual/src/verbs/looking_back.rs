@@ -14,7 +14,7 @@ use punctual_stats::trend::{
     self, Acknowledgement, ChangePoint, Facts, Followed, Group, Hole, Note, Question, Run, Setup,
     Trend,
 };
-use punctual_store::{Filter, SlotFilter, Store};
+use punctual_store::{Filter, SeriesStore, SlotFilter};
 use serde_json::Value;
 
 use super::list::since;
@@ -46,7 +46,7 @@ pub(super) struct Series {
 impl Series {
     /// The series of this name; without a name the only one. Where no plan has a series
     /// of this name, the recordings with this label are one.
-    pub(super) fn load(store: &Store, name: Option<&str>, span: &Span) -> Result<Self> {
+    pub(super) fn load(store: &dyn SeriesStore, name: Option<&str>, span: &Span) -> Result<Self> {
         let epochs = store.series()?;
         let name = match name {
             Some(name) => name.to_owned(),
@@ -97,15 +97,16 @@ fn only(epochs: &[SeriesEpoch]) -> Result<String> {
     }
 }
 
-fn planned(store: &Store, name: &str, epochs: &[SeriesEpoch], span: &Span) -> Result<Series> {
-    let mut read: Vec<SeriesRun> = Vec::new();
-    store.runs_of::<anyhow::Error>(name, span.since, &mut |run| {
-        read.push(run);
-        Ok(())
-    })?;
-    keep_host(name, &mut read, span)?;
+fn planned(
+    store: &dyn SeriesStore,
+    name: &str,
+    epochs: &[SeriesEpoch],
+    span: &Span,
+) -> Result<Series> {
+    let read = store.runs(name, span.host.as_deref(), span.since)?;
+    check_hosts(name, &read)?;
     let limit = match read.last() {
-        Some(last) => limit_of(&store.load(last.recording)?),
+        Some(last) => limit_of(&store.recording(last.recording)?),
         None => None,
     };
     let mut known: BTreeMap<(Option<String>, u32, String), Setup> = BTreeMap::new();
@@ -136,10 +137,7 @@ fn planned(store: &Store, name: &str, epochs: &[SeriesEpoch], span: &Span) -> Re
 }
 
 /// Runs of several machines are no trend.
-fn keep_host(name: &str, runs: &mut Vec<SeriesRun>, span: &Span) -> Result<()> {
-    if let Some(host) = &span.host {
-        runs.retain(|run| run.host.as_ref() == Some(host));
-    }
+fn check_hosts(name: &str, runs: &[SeriesRun]) -> Result<()> {
     let hosts: BTreeSet<&str> = runs.iter().filter_map(|run| run.host.as_deref()).collect();
     match hosts.len() {
         0 | 1 => Ok(()),
@@ -154,7 +152,7 @@ fn keep_host(name: &str, runs: &mut Vec<SeriesRun>, span: &Span) -> Result<()> {
 }
 
 fn setup(
-    store: &Store,
+    store: &dyn SeriesStore,
     run: &SeriesRun,
     epoch: Option<&SeriesEpoch>,
     limit: Option<Nanos>,
@@ -165,7 +163,7 @@ fn setup(
     };
     let host = match host {
         Some(host) => host,
-        None => store.load(run.recording)?.host,
+        None => store.recording(run.recording)?.host,
     };
     let mut facts = trend::facts_of(&host);
     facts.insert("measurement.program".to_owned(), Some(run.program.clone()));
@@ -204,7 +202,7 @@ fn setup(
 const NO_LOAD: &str = "idle";
 
 /// Recordings with a label as a series.
-fn labelled(store: &Store, name: &str, span: &Span) -> Result<Series> {
+fn labelled(store: &dyn SeriesStore, name: &str, span: &Span) -> Result<Series> {
     let filter = Filter {
         label: Some(name.to_owned()),
         since: span.since,
@@ -225,7 +223,7 @@ fn labelled(store: &Store, name: &str, span: &Span) -> Result<Series> {
     let mut runs = Vec::new();
     let mut known: Vec<Arc<Facts>> = Vec::new();
     for one in listed.iter().rev() {
-        let recording = store.load(one.id)?;
+        let recording = store.recording(one.id)?;
         let mut facts = trend::facts_of(&recording.host);
         facts.append(&mut trend::measured_how(&recording));
         let facts = match known.iter().find(|known| ***known == facts) {
@@ -288,7 +286,7 @@ fn limit_of(recording: &Recording) -> Option<Nanos> {
 }
 
 /// Slots that gave no whole recording.
-fn holes(store: &Store, name: &str, span: &Span) -> Result<Vec<Hole>> {
+fn holes(store: &dyn SeriesStore, name: &str, span: &Span) -> Result<Vec<Hole>> {
     let filter = SlotFilter {
         series: Some(name.to_owned()),
         since: span.since,
@@ -315,7 +313,7 @@ fn holes(store: &Store, name: &str, span: &Span) -> Result<Vec<Hole>> {
 }
 
 /// Notes about this series, its recordings, or about no series.
-fn notes(store: &Store, series: &Series) -> Result<Vec<Note>> {
+fn notes(store: &dyn SeriesStore, series: &Series) -> Result<Vec<Note>> {
     let own: BTreeSet<RecordingId> = series.runs.iter().map(|run| run.recording).collect();
     let is_about = |note: &punctual_model::Note| match (&note.series, note.recording) {
         (Some(name), _) => *name == series.name,

@@ -5,6 +5,8 @@ mod bundle;
 mod changes;
 mod check;
 mod clocks;
+#[cfg(feature = "serve")]
+mod collection;
 mod compare;
 pub(crate) mod compat;
 mod complete;

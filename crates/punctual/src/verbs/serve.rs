@@ -1,8 +1,8 @@
 //! `serve`: recordings of many machines over HTTP.
 
 use std::collections::BTreeSet;
-use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,13 +10,13 @@ use anyhow::Result;
 use clap::{Args, Parser, Subcommand};
 use punctual_model::{Nanos, Note, RecordingId};
 use punctual_serve::trends::{Decided, Noted, SeriesOf, TrendSource, Trends};
-use punctual_serve::{Config, TlsFiles};
+use punctual_serve::{Config, SignOn, TlsFiles};
 use punctual_stats::trend::{Run as TrendRun, Trend};
-use punctual_store::{AuditLine, Collection, Role, SqliteCollection, Store};
+use punctual_store::{AuditLine, Collection, Role};
 
 use super::changes::decide;
 use super::looking_back::{Series, Span};
-use super::{Run, Verb, named, serve_config};
+use super::{Run, Verb, collection, named, serve_config};
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output;
@@ -27,7 +27,9 @@ const LONG: &str = "Serve a dashboard, an API and metrics of the recordings in t
              recordings that other machines deliver (punctual deliver).\n\n\
              On a loopback address everybody on this machine may read and deliver, unless --login \
              is given. On any other address each request needs a token (punctual serve enrol), and \
-             TLS. SIGTERM ends the server after the requests that are under way.";
+             TLS. SIGTERM ends the server after the requests that are under way.\n\n\
+             --store takes a PostgreSQL database, too: postgres://USER@HOST/NAME, which several \
+             servers may share. Pass a password in PUNCTUAL_STORE: other users see arguments.";
 
 /// Serve a dashboard, an API and metrics over HTTP
 #[derive(Parser)]
@@ -53,12 +55,41 @@ struct Options {
     /// Allow plain HTTP on any address: a proxy provides TLS
     #[arg(long, conflicts_with = "tls")]
     behind_proxy: bool,
+    /// Header in which a proxy names the logged-in user
+    #[arg(long, value_name = "NAME", value_parser = header)]
+    user_header: Option<String>,
+    /// Address of that proxy; several with commas
+    #[arg(
+        long,
+        value_name = "ADDRESS",
+        requires = "user_header",
+        value_delimiter = ','
+    )]
+    #[arg(default_value = "127.0.0.1,::1")]
+    proxy: Vec<IpAddr>,
+    /// Users of that proxy who are admin; all others are viewer
+    #[arg(
+        long,
+        value_name = "NAME",
+        requires = "user_header",
+        value_delimiter = ','
+    )]
+    admin: Vec<String>,
     /// Time without a delivery after which a machine is silent
     #[arg(long, value_name = "DURATION", default_value = "36h")]
     silent_after: Nanos,
     /// TOML file with alerts and pushed metrics
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
+}
+
+/// The name of a header.
+fn header(text: &str) -> Result<String, String> {
+    let fits = |c: char| c.is_ascii_alphanumeric() || c == '-';
+    match !text.is_empty() && text.chars().all(fits) {
+        true => Ok(text.to_ascii_lowercase()),
+        false => Err("a header has letters, digits and '-', as X-Forwarded-User".to_owned()),
+    }
 }
 
 #[derive(Subcommand)]
@@ -88,17 +119,22 @@ fn roles() -> impl clap::builder::TypedValueParser<Value = Role> {
 
 impl Run for Serve {
     fn run(self, context: &Context) -> Result<Exit> {
-        // Marks runs whose program has ended, and closes the file to other users.
-        let path = context.store_to_change()?.path().to_owned();
-        let collection = Arc::new(SqliteCollection::open(&path)?);
+        let collection = collection::of_store(context)?;
         match self.tokens {
-            None => serve(self.options, collection, path),
+            None => {
+                // Beside a file lies what this server alone keeps.
+                let store = match context.database() {
+                    Some(_) => None,
+                    None => Some(context.place_of_store()?),
+                };
+                serve(self.options, collection, store.as_deref())
+            }
             Some(tokens) => manage(tokens, collection.as_ref()),
         }
     }
 }
 
-fn serve(options: Options, collection: Arc<dyn Collection>, path: PathBuf) -> Result<Exit> {
+fn serve(options: Options, collection: Arc<dyn Collection>, store: Option<&Path>) -> Result<Exit> {
     let tls = options.tls.and_then(|files| {
         let [certificate, key] = <[PathBuf; 2]>::try_from(files).ok()?;
         Some(TlsFiles { certificate, key })
@@ -106,16 +142,23 @@ fn serve(options: Options, collection: Arc<dyn Collection>, path: PathBuf) -> Re
     let scheme = if tls.is_some() { "https" } else { "http" };
     let mut config = Config {
         tls,
-        trends: TrendSource(Some(Arc::new(StoredTrends { path: path.clone() }))),
+        trends: TrendSource(Some(Arc::new(StoredTrends {
+            collection: Arc::clone(&collection),
+        }))),
         login: options.login,
+        sign_on: options.user_header.map(|header| SignOn {
+            header,
+            from: options.proxy,
+            admins: options.admin,
+        }),
         behind_proxy: options.behind_proxy,
         silent_after: Duration::from(options.silent_after),
         ..Config::new(options.listen)
     };
     if let Some(file) = &options.config {
-        serve_config::add(&mut config, file, &path)?;
+        serve_config::add(&mut config, file, store)?;
     }
-    let open = !config.login && config.listen.ip().is_loopback();
+    let open = !config.login && config.sign_on.is_none() && config.listen.ip().is_loopback();
     let name = collection.name();
     punctual_serve::run(config, collection, |address| {
         output::note(&format!("serving {name} on {scheme}://{address}"));
@@ -158,13 +201,13 @@ fn manage(tokens: Access, collection: &dyn Collection) -> Result<Exit> {
 
 /// The series of the store.
 struct StoredTrends {
-    path: PathBuf,
+    collection: Arc<dyn Collection>,
 }
 
 impl StoredTrends {
-    fn judged(&self, store: &Store, of: &SeriesOf) -> Result<(Trend, Vec<TrendRun>)> {
+    fn judged(&self, of: &SeriesOf) -> Result<(Trend, Vec<TrendRun>)> {
         let span = span_of(of);
-        let series = Series::load(store, Some(&of.series), &span)?;
+        let series = Series::load(self.collection.as_ref(), Some(&of.series), &span)?;
         Ok((series.trend(&span), series.runs))
     }
 }
@@ -183,8 +226,7 @@ fn sentence(error: impl Into<anyhow::Error>) -> String {
 
 impl Trends for StoredTrends {
     fn series(&self) -> Result<Vec<SeriesOf>, String> {
-        let store = Store::open_read_only(&self.path).map_err(sentence)?;
-        let epochs = store.series().map_err(sentence)?.into_iter();
+        let epochs = self.collection.series().map_err(sentence)?.into_iter();
         let all: BTreeSet<SeriesOf> = epochs
             .map(|epoch| SeriesOf {
                 series: epoch.name,
@@ -195,15 +237,13 @@ impl Trends for StoredTrends {
     }
 
     fn trend(&self, of: &SeriesOf) -> Result<(Trend, Vec<TrendRun>), String> {
-        let store = Store::open_read_only(&self.path).map_err(sentence)?;
-        self.judged(&store, of).map_err(sentence)
+        self.judged(of).map_err(sentence)
     }
 
     fn runs(&self, of: &SeriesOf) -> Result<Vec<TrendRun>, String> {
-        let store = Store::open_read_only(&self.path).map_err(sentence)?;
-        let span = span_of(of);
-        let series = Series::load(&store, Some(&of.series), &span).map_err(sentence)?;
-        Ok(series.runs)
+        let store = self.collection.as_ref();
+        let series = Series::load(store, Some(&of.series), &span_of(of));
+        Ok(series.map_err(sentence)?.runs)
     }
 
     fn decide(&self, of: &SeriesOf, decided: &Decided) -> Result<(), String> {
@@ -214,9 +254,9 @@ impl Trends for StoredTrends {
             why,
         } = decided;
         let decide = || -> Result<String> {
-            let store = Store::open(&self.path)?;
-            let (trend, _) = self.judged(&store, of)?;
-            decide(&store, &trend, change, *decision, who.clone(), why.clone())
+            let (trend, _) = self.judged(of)?;
+            let store = self.collection.as_ref();
+            decide(store, &trend, change, *decision, who.clone(), why.clone())
         };
         decide().map(drop).map_err(sentence)
     }
@@ -231,7 +271,6 @@ impl Trends for StoredTrends {
             author: noted.who.clone(),
             written: jiff::Timestamp::now(),
         };
-        let store = Store::open(&self.path).map_err(sentence)?;
-        store.put_note(&note).map_err(sentence)
+        self.collection.put_note(&note).map_err(sentence)
     }
 }

@@ -1,6 +1,6 @@
 //! The file of `serve --config`: alerts, pushed metrics.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
@@ -30,6 +30,8 @@ struct AlertsTable {
     #[serde(default)]
     command: Vec<String>,
     link: Option<String>,
+    /// Where it is kept what was sent.
+    state: Option<PathBuf>,
     #[serde(default)]
     broken: Broken,
     /// In percent.
@@ -71,8 +73,8 @@ const fn ten() -> f64 {
 const MINUTE: Nanos = Nanos::from_secs(60);
 
 /// Adds what the file says to a configuration. The state of alerts lies beside the
-/// store, whose disk is watched.
-pub(super) fn add(config: &mut Config, path: &Path, store: &Path) -> Result<()> {
+/// store where that is a file; the disk with it is watched.
+pub(super) fn add(config: &mut Config, path: &Path, store: Option<&Path>) -> Result<()> {
     let text = punctual_files::bounded::text(path, LONGEST)?;
     let named = || format!("in {}", path.display());
     let file: File = toml::from_str(&text).with_context(named)?;
@@ -109,11 +111,12 @@ fn url(name: &str, url: String) -> Result<String, String> {
     }
 }
 
-fn alerts(config: &Config, table: AlertsTable, store: &Path) -> Result<Alerts, String> {
+fn alerts(config: &Config, table: AlertsTable, store: Option<&Path>) -> Result<Alerts, String> {
     let AlertsTable {
         webhook,
         command,
         link,
+        state,
         broken: Broken { runs, of },
         disk_free,
     } = table;
@@ -132,18 +135,26 @@ fn alerts(config: &Config, table: AlertsTable, store: &Path) -> Result<Alerts, S
         "http"
     };
     let link = link.unwrap_or_else(|| format!("{scheme}://{}", config.listen));
-    let mut state = store.as_os_str().to_owned();
-    state.push(".alerts.json");
+    let beside = |store: &Path| {
+        let mut name = store.as_os_str().to_owned();
+        name.push(".alerts.json");
+        PathBuf::from(name)
+    };
+    let state = state.or_else(|| store.map(beside));
+    let state = state.ok_or("alerts.state: give a file, as the store is a database")?;
+    let disk = state
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty());
     Ok(Alerts {
         webhook: webhook
             .map(|text| url("alerts.webhook", text))
             .transpose()?,
         command,
         link: url("alerts.link", link)?.trim_end_matches('/').to_owned(),
-        state: state.into(),
         broken: runs,
         of,
-        disk: store.parent().map(Path::to_owned),
+        disk: Some(disk.unwrap_or(Path::new(".")).to_owned()),
+        state,
         disk_free,
     })
 }
@@ -157,7 +168,8 @@ mod tests {
         let path = folder.path().join("serve.toml");
         std::fs::write(&path, text).unwrap();
         let mut config = Config::new("127.0.0.1:8090".parse().unwrap());
-        add(&mut config, &path, Path::new("/var/lib/x/store.db")).map(|()| config)
+        let store = Path::new("/var/lib/x/store.db");
+        add(&mut config, &path, Some(store)).map(|()| config)
     }
 
     #[test]
@@ -176,6 +188,22 @@ mod tests {
         assert_eq!(config.push.unwrap().every, Duration::from_secs(30));
         assert_eq!(config.requirement, Some(Nanos::from_micros(100)));
         assert!(read("").unwrap().alerts.is_none());
+    }
+
+    #[test]
+    fn without_a_file_for_the_store_the_state_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("serve.toml");
+        let mut config = Config::new("127.0.0.1:8090".parse().unwrap());
+        std::fs::write(&path, "[alerts]\ncommand = ['x']\n").unwrap();
+        let error = add(&mut config, &path, None).unwrap_err();
+        assert!(format!("{error:#}").contains("alerts.state"), "{error:#}");
+        std::fs::write(&path, "[alerts]\ncommand = ['x']\nstate = '/a/b'\n").unwrap();
+        add(&mut config, &path, None).unwrap();
+        assert_eq!(
+            config.alerts.unwrap().disk.as_deref(),
+            Some(Path::new("/a"))
+        );
     }
 
     #[test]

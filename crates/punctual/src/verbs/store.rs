@@ -18,7 +18,7 @@ use crate::output;
 
 pub(super) const VERB: Verb = Verb::of::<Options>("store");
 
-/// Show, check, back up, compact or merge the store
+/// Show, check, back up, compact, merge or copy the store
 #[derive(Parser)]
 #[command(
     name = "store",
@@ -48,6 +48,19 @@ enum What {
     },
     /// Give free space back to the file system
     Compact,
+    /// Copy a collector's store from a file to PostgreSQL, or back
+    #[cfg(feature = "serve")]
+    Copy {
+        /// File or postgres://USER@HOST/NAME to read
+        #[arg(value_name = "FROM")]
+        from: String,
+        /// File or postgres://USER@HOST/NAME to write
+        #[arg(value_name = "TO")]
+        to: String,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// Take in the recordings of another store
     Merge {
         /// The other store, which is only read
@@ -80,6 +93,8 @@ impl Run for Options {
                 output::print(&format!("{} kB given back\n", grouped(freed >> 10)))?;
                 Ok(Exit::Done)
             }
+            #[cfg(feature = "serve")]
+            What::Copy { from, to, json } => copy(&from, &to, json, context),
             What::Merge { file, json } => merge(&file, json, context),
         }
     }
@@ -147,6 +162,51 @@ fn check(store: &Store) -> Result<Exit> {
         return Ok(Exit::Done);
     }
     Ok(Exit::Broken)
+}
+
+#[cfg(feature = "serve")]
+fn copy(from: &str, to: &str, json: bool, context: &Context) -> Result<Exit> {
+    use punctual_store::is_database;
+    if from == to {
+        return Err(UsageError("FROM and TO are the same store".to_owned()).into());
+    }
+    if !is_database(from) && !is_database(to) {
+        let text = "copy a file with punctual store backup, or take it in with store merge";
+        return Err(UsageError(text.to_owned()).into());
+    }
+    if !is_database(from) {
+        // A file that is not there is not made.
+        Store::open_read_only(Path::new(from))?;
+    }
+    let (from, to) = (
+        super::collection::named(from)?,
+        super::collection::named(to)?,
+    );
+    let copied = punctual_store::copy(from.as_ref(), to.as_ref(), &mut |_| {})?;
+    if json {
+        output::print(&output::json(&copied)?)?;
+    } else {
+        let field = |name: &str, count: u64| Field::new(name, grouped(count));
+        let mut fields = vec![
+            field("recordings", copied.recordings),
+            field("already there", copied.known),
+            field("windows", copied.windows),
+            field("slots", copied.slots),
+            field("notes", copied.marks),
+            field("tokens", copied.tokens),
+        ];
+        if copied.samples > 0 {
+            fields.push(field("without their samples", copied.samples));
+        }
+        if copied.conflicts > 0 {
+            fields.push(field("differ there, put aside", copied.conflicts));
+        }
+        show(fields, context)?;
+    }
+    Ok(match copied.conflicts {
+        0 => Exit::Done,
+        _ => Exit::Failed,
+    })
 }
 
 fn merge(file: &Path, json: bool, context: &Context) -> Result<Exit> {

@@ -16,6 +16,7 @@ use uuid::Uuid;
 
 use crate::access::Who;
 use crate::config::Limits;
+use crate::membership::{Membership, SERIES};
 use crate::problem::{BUSY, Problem};
 use crate::state::{App, Inner};
 use crate::token::sha256;
@@ -57,9 +58,10 @@ pub(super) async fn put(
         .map(RecordingId)
         .map_err(|_| bad("the path does not end with a UUID"))?;
     let hash = check_headers(&headers)?;
+    let series = series_of(&headers)?;
     let bytes = receive(&app, &headers, body).await?;
     let received = app
-        .work(move |app| keep(app, &who, id, &hash, &bytes))
+        .work(move |app| keep(app, &who, (id, &hash), series, &bytes))
         .await?;
     let answer = |status, state| Ok((status, Json(Receipt { id, state })));
     match received {
@@ -88,6 +90,17 @@ fn check_headers(headers: &HeaderMap) -> Result<String, Problem> {
     let hash = text(HASH).map(str::to_ascii_lowercase);
     hash.filter(|hash| hash.len() == 64 && hash.bytes().all(|b| b.is_ascii_hexdigit()))
         .ok_or_else(|| bad("the header Punctual-SHA256 is missing or no SHA-256"))
+}
+
+/// The series that the sender names.
+fn series_of(headers: &HeaderMap) -> Result<Option<Membership>, Problem> {
+    let Some(value) = headers.get(SERIES) else {
+        return Ok(None);
+    };
+    let text = value
+        .to_str()
+        .map_err(|_| bad("the header Punctual-Series is not ASCII"))?;
+    Membership::read(text).map(Some).map_err(bad)
 }
 
 /// Reads the body. Its length must be known, so that there is room for it.
@@ -123,7 +136,7 @@ async fn receive(app: &App, headers: &HeaderMap, body: Body) -> Result<Bytes, Pr
 }
 
 /// Unpacks a body, which may be a bomb.
-fn unpack(bytes: &[u8], most: usize) -> Result<Vec<u8>, Problem> {
+pub(super) fn unpack(bytes: &[u8], most: usize) -> Result<Vec<u8>, Problem> {
     let not_zstd = |_| bad("the body is not valid zstd");
     let mut decoder = zstd::stream::read::Decoder::new(bytes).map_err(not_zstd)?;
     decoder.window_log_max(WINDOW_LOG).map_err(not_zstd)?;
@@ -145,8 +158,8 @@ fn unpack(bytes: &[u8], most: usize) -> Result<Vec<u8>, Problem> {
 fn keep(
     app: &Inner,
     who: &Who,
-    id: RecordingId,
-    hash: &str,
+    (id, hash): (RecordingId, &str),
+    series: Option<Membership>,
     bytes: &[u8],
 ) -> Result<Received, Problem> {
     let body = unpack(bytes, app.config.limits.unpacked)?;
@@ -177,10 +190,12 @@ fn keep(
         Who::Local => host.map_or("", String::as_str),
         Who::Bearer(token) => &token.name,
     };
+    let series = series.map(|series| series.of_machine(machine));
     let received = collection.receive(&Delivery {
         machine,
         sha256: hash,
         received,
+        series: series.as_ref(),
         recording: &recording,
         body: &body,
     })?;

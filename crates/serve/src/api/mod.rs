@@ -1,5 +1,6 @@
 //! The API: JSON under `/v1`, health, and its description.
 
+mod beside;
 mod health;
 mod ingest;
 mod longterm;
@@ -7,6 +8,7 @@ mod machines;
 mod openapi;
 mod recordings;
 
+pub(crate) use beside::{Beside, SlotOf};
 pub(crate) use ingest::HASH;
 pub(crate) use recordings::{place, place_of};
 
@@ -58,6 +60,12 @@ pub(crate) const ENDPOINTS: &[Endpoint] = &[
                 "SHA-256 of the JSON before compression, in hexadecimal digits",
                 true,
             ),
+            (
+                "header",
+                crate::membership::SERIES,
+                "Series that it belongs to, as JSON: name, epoch, definition, begun",
+                false,
+            ),
         ],
         body: Some(("application/json", schema::<punctual_model::Recording>())),
         answers: &[
@@ -104,6 +112,24 @@ pub(crate) const ENDPOINTS: &[Endpoint] = &[
             "Those that are not kept",
             Some(schema::<ingest::Ids>()),
         )],
+    },
+    Endpoint {
+        route: Route {
+            method: "POST",
+            path: "/v1/beside",
+            need: Need::Deliver,
+            handler: || post(beside::post),
+        },
+        summary: "Deliver windows of wake-ups, slots, notes and decisions, compressed with zstd.",
+        parameters: &[],
+        body: Some(("application/json", schema::<beside::Beside>())),
+        answers: &[
+            (200, "How many are new", Some(schema::<beside::Taken>())),
+            (400, "Damaged on its way: send it again", FAILURE),
+            (413, "Too large", FAILURE),
+            (415, "Not compressed with zstd", FAILURE),
+            (422, "Not what can be kept", FAILURE),
+        ],
     },
     Endpoint {
         route: Route {

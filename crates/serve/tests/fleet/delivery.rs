@@ -5,12 +5,20 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use punctual_model::{
+    ChangeDecision, ChangeMark, Nanos, RecordingId, Slot, SlotCause, SlotState, WaitHistogram,
+    WakeWindow,
+};
 use punctual_serve::deliver::{DeliverError, Deliverer, Target};
 use punctual_serve::{Config, enrol, start};
-use punctual_store::{Collection, Outbox, Role, SqliteCollection, Store, Wanted};
+use punctual_store::{
+    Collection, Outbox, PostgresCollection, Role, SeriesStore, SlotFilter, SqliteCollection, Store,
+    Wanted, is_database,
+};
+use punctual_testing::postgres::Cluster;
+use punctual_testing::skip;
 
 use crate::place::{Place, json, measured, recording, sha256};
 
@@ -19,11 +27,15 @@ const STORE: &str = "PUNCTUAL_TEST_COLLECTOR_STORE";
 const LISTEN: &str = "PUNCTUAL_TEST_COLLECTOR_LISTEN";
 /// How often the collector is killed; the gate does it a few times.
 const KILLS: &str = "PUNCTUAL_TEST_KILLS";
+/// How many recordings are delivered meanwhile, and how long a collector lives at least, in ms.
+const RECORDINGS: &str = "PUNCTUAL_TEST_RECORDINGS";
+const STEP: &str = "PUNCTUAL_TEST_STEP";
 
 fn deliverer(to: SocketAddr, token: Option<String>) -> Deliverer {
     let target = Target {
         url: format!("http://{to}/"),
         token,
+        machine: "board".to_owned(),
         roots: None,
     };
     Deliverer::new(target, || false).unwrap()
@@ -149,15 +161,22 @@ fn collector_process() {
     let (Ok(store), Ok(listen)) = (std::env::var(STORE), std::env::var(LISTEN)) else {
         return;
     };
-    let collection = Arc::new(SqliteCollection::open(Path::new(&store)).unwrap());
+    let collection = open(&store);
     let config = Config::new(listen.parse().unwrap());
     let _server = start(config, collection).unwrap();
     // Its parent kills it; a parent that died must not leave it behind.
-    std::thread::sleep(Duration::from_secs(60));
+    std::thread::sleep(Duration::from_secs(600));
 }
 
-fn spawn(store: &Path, listen: SocketAddr) -> Child {
-    let child = Command::new(std::env::current_exe().unwrap())
+fn open(store: &str) -> Arc<dyn Collection> {
+    match is_database(store) {
+        true => Arc::new(PostgresCollection::open(store).unwrap()),
+        false => Arc::new(SqliteCollection::open(Path::new(store)).unwrap()),
+    }
+}
+
+fn spawn(store: &str, listen: SocketAddr) -> Child {
+    let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "delivery::collector_process"])
         .env(STORE, store)
         .env(LISTEN, listen.to_string())
@@ -167,18 +186,27 @@ fn spawn(store: &Path, listen: SocketAddr) -> Child {
         .unwrap();
     let end = Instant::now() + Duration::from_secs(30);
     while TcpStream::connect(listen).is_err() && Instant::now() < end {
+        // One that cannot reach its database ends.
+        if child.try_wait().unwrap().is_some() {
+            break;
+        }
         std::thread::sleep(Duration::from_millis(10));
     }
     child
 }
 
-#[test]
-fn a_collector_that_is_killed_loses_nothing_and_doubles_nothing() {
-    let kills: u64 = std::env::var(KILLS).map_or(2, |text| text.parse().unwrap());
-    let place = Place::new();
+/// A number of the environment.
+fn number(name: &str, usual: u64) -> u64 {
+    std::env::var(name).map_or(usual, |text| text.parse().unwrap())
+}
+
+/// Kills a collector on `store` while a machine delivers; `crash` is called between. Then
+/// all is there once, by ID and content.
+fn killed_collector(place: &Place, store: &str, crash: &dyn Fn(u64)) {
+    let kills = number(KILLS, 2);
     let machine_store = place.file("machine.db");
     let machine = Store::open(&machine_store).unwrap();
-    let all: Vec<_> = (0..u128::from(kills) * 15)
+    let all: Vec<_> = (0..u128::from(number(RECORDINGS, kills * 15)))
         .map(|number| recording(number, "board"))
         .collect();
     measured(&machine, &all);
@@ -186,32 +214,29 @@ fn a_collector_that_is_killed_loses_nothing_and_doubles_nothing() {
         .unwrap()
         .local_addr()
         .unwrap();
-    let done = Arc::new(AtomicBool::new(false));
-    let finished = Arc::clone(&done);
     let sender = std::thread::spawn(move || {
         let machine = Store::open(&machine_store).unwrap();
-        let result = deliver(listen, &machine);
-        finished.store(true, Ordering::SeqCst);
-        result
+        deliverer(listen, None).deliver(&machine, Duration::from_secs(300), &mut |_| {})
     });
     for kill in 0..kills {
-        let mut child = spawn(&place.store, listen);
+        let mut child = spawn(store, listen);
         // A while, another one each time, so that it dies at different steps.
-        std::thread::sleep(Duration::from_millis(40 + kill * 17 % 90));
+        let step = number(STEP, 40);
+        std::thread::sleep(Duration::from_millis(step + kill * 17 % (2 * step + 10)));
         child.kill().unwrap();
         child.wait().unwrap();
+        crash(kill);
     }
-    let mut child = spawn(&place.store, listen);
+    let mut child = spawn(store, listen);
     let result = sender.join().unwrap();
     child.kill().unwrap();
     child.wait().unwrap();
-    assert!(done.load(Ordering::SeqCst));
     assert_eq!(result.unwrap().due, 0);
     let wanted = Wanted {
         most: usize::MAX,
         ..Wanted::default()
     };
-    let collection = place.collection();
+    let collection = open(store);
     let mut kept = BTreeMap::new();
     for listed in collection.list(&wanted).unwrap() {
         let (_, recording) = collection.load(listed.summary.id).unwrap();
@@ -220,9 +245,128 @@ fn a_collector_that_is_killed_loses_nothing_and_doubles_nothing() {
     }
     let sent: BTreeMap<_, _> = all.iter().map(|one| (one.id, sha256(&json(one)))).collect();
     assert_eq!(kept, sent);
-    assert_eq!(
-        collection.machines().unwrap()[0].recordings,
-        all.len() as u64
-    );
+    let machines = collection.machines().unwrap();
+    assert_eq!(machines[0].recordings, all.len() as u64);
     assert!(collection.quarantined(10).unwrap().is_empty());
+}
+
+#[test]
+fn a_killed_collector_on_a_database_that_crashes_loses_nothing() {
+    let cluster = match Cluster::start() {
+        Ok(cluster) => cluster,
+        Err(why) => return skip!("a collector on PostgreSQL: {why}"),
+    };
+    let (_, url) = cluster.database().unwrap();
+    killed_collector(&Place::new(), &url, &|kill| {
+        if kill % 5 == 0 {
+            cluster.crash();
+            cluster.begin().unwrap();
+        }
+    });
+}
+
+#[test]
+fn a_collector_that_is_killed_loses_nothing_and_doubles_nothing() {
+    let place = Place::new();
+    let store = place.store.display().to_string();
+    killed_collector(&place, &store, &|_| {});
+}
+
+/// Membership of a series, windows, slots and decisions arrive; a restored collector gets
+/// them again, and nobody judges what is another machine's.
+#[test]
+fn what_is_beside_recordings_is_delivered() {
+    let place = Place::new();
+    let machine = Store::open(&place.file("machine.db")).unwrap();
+    let all = [1, 2].map(|number| recording(number, "host"));
+    measured(&machine, &all);
+    let now = all[0].started;
+    let epoch = machine
+        .put_series(
+            "machine-id",
+            Some("host"),
+            "osadl",
+            "{\"probe\":\"timer\"}",
+            now,
+        )
+        .unwrap();
+    let slot = Slot {
+        machine: epoch.machine.clone(),
+        series: epoch.name.clone(),
+        epoch: 1,
+        due: now,
+        cause: SlotCause::At,
+        state: SlotState::Missed,
+        reason: Some("off".to_owned()),
+        recording: None,
+    };
+    machine.add_slot(&epoch, &slot).unwrap();
+    machine.join_series(all[0].id, &epoch).unwrap();
+    let window = WakeWindow {
+        machine: epoch.machine.clone(),
+        start: now,
+        length_ns: Nanos::from_secs(10),
+        real_time: WaitHistogram::new(),
+        ordinary: WaitHistogram::new(),
+        worst: Vec::new(),
+        lost: 3,
+    };
+    machine.add_wake_window(&window).unwrap();
+    let foreign = recording(7, "other");
+    let marks = [all[0].id, foreign.id].map(|recording| ChangeMark {
+        id: RecordingId::new(),
+        series: "osadl".to_owned(),
+        figure: "idle/general/tail/worse".to_owned(),
+        recording,
+        decision: ChangeDecision::Acknowledged,
+        who: "me".to_owned(),
+        why: "known".to_owned(),
+        at: now,
+    });
+    marks
+        .iter()
+        .for_each(|mark| machine.put_change_mark(mark).unwrap());
+    let token = enrol(&place.collection(), "board-1", Role::Machine).unwrap();
+    let server = place.serve_as(|config| config.login = true);
+    let other = enrol(&place.collection(), "board-2", Role::Machine).unwrap();
+    let bearer = [("Authorization", &*format!("Bearer {other}"))];
+    assert_eq!(
+        crate::place::put(server.address, foreign.id, &json(&foreign), &bearer).status,
+        201
+    );
+    let deliverer = deliverer(server.address, Some(token));
+    let deliver = || {
+        deliverer
+            .deliver(&machine, Duration::ZERO, &mut |_| {})
+            .unwrap()
+    };
+    let check = || {
+        let all = place.collection();
+        let runs = all.runs("osadl", Some("board-1"), None).unwrap();
+        assert_eq!(
+            runs.iter().map(|run| run.recording).collect::<Vec<_>>(),
+            [slot_run()]
+        );
+        let slots = all.slots(&SlotFilter::default()).unwrap();
+        assert_eq!((slots.len(), slots[0].state), (1, SlotState::Missed));
+        let windows = all.windows("board-1", now, 9).unwrap();
+        assert_eq!(windows.iter().map(|one| one.lost).collect::<Vec<_>>(), [3]);
+        assert_eq!(all.change_marks(None).unwrap(), marks[..1]);
+    };
+    fn slot_run() -> RecordingId {
+        recording(1, "host").id
+    }
+    deliver();
+    check();
+    // A second time changes nothing; what a restored collector lacks comes again.
+    deliver();
+    check();
+    let restored = Store::open(&place.store).unwrap();
+    restored.delete(all[1].id).unwrap();
+    let connection = rusqlite::Connection::open(&place.store).unwrap();
+    connection
+        .execute_batch("DELETE FROM wake_window; DELETE FROM slot")
+        .unwrap();
+    deliver();
+    check();
 }

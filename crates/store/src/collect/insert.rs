@@ -1,13 +1,15 @@
 //! A delivery, written into SQLite.
 
-use punctual_model::Histogram;
+use punctual_model::{Histogram, SeriesEpoch};
 use rusqlite::{Connection, params};
 
 use super::{Delivery, Total};
 use crate::bits::Bits;
 use crate::entry::{Entry, Summary, id_text, outcome_name, started_ns};
+use crate::error::Context;
 use crate::facts;
 use crate::parts::{head_json, write_head, write_row, write_thread};
+use crate::{StoreError, plan};
 
 /// Writes a recording that is complete.
 pub(super) fn insert(
@@ -54,6 +56,37 @@ pub(super) fn insert(
     Ok(entry.summary)
 }
 
+/// Joins what was delivered to its series. An epoch of the same number with another
+/// definition (the machine was installed anew) gets the next number.
+pub(super) fn join_series(
+    connection: &Connection,
+    context: &Context,
+    delivery: &Delivery<'_>,
+) -> Result<(), StoreError> {
+    let Some(wanted) = delivery.series else {
+        return Ok(());
+    };
+    let own = |known: &SeriesEpoch| known.name == wanted.name && known.machine == wanted.machine;
+    let known: Vec<SeriesEpoch> = (plan::epochs(connection, context)?.into_iter())
+        .map(|(_, epoch)| epoch)
+        .filter(own)
+        .collect();
+    let same = known
+        .iter()
+        .rfind(|known| known.definition == wanted.definition);
+    let epoch = match same {
+        Some(same) => same.clone(),
+        None => {
+            let last = known.iter().map(|known| known.epoch).max().unwrap_or(0);
+            SeriesEpoch {
+                epoch: wanted.epoch.max(last.saturating_add(1)),
+                ..wanted.clone()
+            }
+        }
+    };
+    plan::join(connection, context, delivery.recording.id, &epoch)
+}
+
 /// Brings the line of the machine up to date.
 pub(super) fn count(
     connection: &Connection,
@@ -73,19 +106,23 @@ pub(super) fn count(
             received,
             Histogram::new().encode()
         ])?;
-    let before: Vec<u8> = connection
-        .prepare_cached("SELECT due FROM machine WHERE name = ?1")?
-        .query_row([delivery.machine], |row| row.get(0))?;
+    let (due, missed, unknown): (Vec<u8>, Bits, Bits) = connection
+        .prepare_cached("SELECT due, missed, unknown FROM machine WHERE name = ?1")?
+        .query_row([delivery.machine], |row| {
+            Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+        })?;
     let mut total = Total {
+        recordings: 0,
         // A sum that was damaged begins anew, as after a reset of a counter.
-        due: Histogram::decode(&before).unwrap_or_default(),
-        ..Total::default()
+        due: Histogram::decode(&due).unwrap_or_default(),
+        missed: missed.0,
+        unknown: unknown.0,
     };
     total.add(delivery.recording);
     connection
         .prepare_cached(
             "UPDATE machine SET recordings = recordings + 1, last_seen_ns = max(last_seen_ns, ?2),
-                 due = ?3, missed = missed + ?4, unknown = unknown + ?5 WHERE name = ?1",
+                 due = ?3, missed = ?4, unknown = ?5 WHERE name = ?1",
         )?
         .execute(params![
             delivery.machine,

@@ -1,23 +1,33 @@
 //! What a collector keeps beside the recordings: who delivered them, what was refused,
 //! tokens, and who changed what. One trait; a backend is one file.
 
+mod copy;
 mod insert;
 mod outbox;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod rows;
 pub(crate) mod schema;
+mod series_store;
 mod sqlite;
 
 use jiff::Timestamp;
-use punctual_model::{Completion, Histogram, Nanos, Outcome, Recording, RecordingId};
+use punctual_model::{
+    Completion, Histogram, Nanos, Outcome, Recording, RecordingId, SeriesEpoch, WakeWindow,
+};
 
 use crate::{StoreError, Summary};
 
+pub use copy::{Copied, Provenance, copy};
 pub use outbox::{Destination, Outbox};
+#[cfg(feature = "postgres")]
+pub use postgres::PostgresCollection;
+pub use series_store::SeriesStore;
 pub use sqlite::SqliteCollection;
 
 /// Recordings of many machines. Its functions wait for the disk or for a database:
 /// an asynchronous caller runs them on threads of their own.
-pub trait Collection: Send + Sync {
+pub trait Collection: SeriesStore + Send + Sync {
     /// What it is called in messages: a path, or the name of a database.
     fn name(&self) -> String;
 
@@ -78,11 +88,48 @@ pub trait Collection: Send + Sync {
     /// What reading can fail with.
     fn quarantined(&self, most: usize) -> Result<Vec<Quarantined>, StoreError>;
 
+    /// What was put aside, as it was delivered.
+    ///
+    /// # Errors
+    /// What reading can fail with.
+    fn quarantined_body(&self, one: &Quarantined) -> Result<Vec<u8>, StoreError>;
+
+    /// Where a recording comes from.
+    ///
+    /// # Errors
+    /// [`StoreError::NoSuch`], and what reading can fail with.
+    fn provenance(&self, id: RecordingId) -> Result<Provenance, StoreError>;
+
     /// Of these recordings those that are not here.
     ///
     /// # Errors
     /// What reading can fail with.
     fn lacking(&self, ids: &[RecordingId]) -> Result<Vec<RecordingId>, StoreError>;
+
+    /// Keeps windows of wake-ups, with the name of the machine that delivers as their
+    /// machine; returns how many are new. What it answers survives a power cut.
+    ///
+    /// # Errors
+    /// What writing can fail with.
+    fn add_windows(&self, windows: &[WakeWindow]) -> Result<u64, StoreError>;
+
+    /// The machines of which there are windows, by name.
+    ///
+    /// # Errors
+    /// What reading can fail with.
+    fn window_machines(&self) -> Result<Vec<String>, StoreError>;
+
+    /// The windows of a machine that began at `since` or later, the oldest first; at most
+    /// so many.
+    ///
+    /// # Errors
+    /// What reading can fail with.
+    fn windows(
+        &self,
+        machine: &str,
+        since: Timestamp,
+        most: usize,
+    ) -> Result<Vec<WakeWindow>, StoreError>;
 
     /// Keeps a token; `false` where its name is taken.
     ///
@@ -119,6 +166,12 @@ pub trait Collection: Send + Sync {
     /// # Errors
     /// What reading can fail with.
     fn audit(&self, most: usize) -> Result<Vec<AuditLine>, StoreError>;
+}
+
+/// Whether this names a PostgreSQL database, and no file.
+pub fn is_database(store: &str) -> bool {
+    let schemes = ["postgres://", "postgresql://"];
+    schemes.iter().any(|scheme| store.starts_with(scheme))
 }
 
 /// Which recordings a page shows.
@@ -240,6 +293,9 @@ pub struct Delivery<'a> {
     pub sha256: &'a str,
     /// When it arrived.
     pub received: Timestamp,
+    /// The epoch of the series that it belongs to, with the delivering machine as its
+    /// machine; `None`: to none.
+    pub series: Option<&'a SeriesEpoch>,
     /// It.
     pub recording: &'a Recording,
     /// Its JSON.

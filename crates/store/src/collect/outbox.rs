@@ -1,11 +1,12 @@
 //! What a machine has to deliver, and what became of it.
 
 use jiff::Timestamp;
-use punctual_model::RecordingId;
+use punctual_model::{RecordingId, WakeWindow};
 use rusqlite::{OptionalExtension, params};
 use uuid::Uuid;
 
 use crate::entry::{id_text, started_ns};
+use crate::wake_windows::read_row;
 use crate::{Store, StoreError};
 
 /// A collector, by an identity that stays when its URL changes.
@@ -26,6 +27,11 @@ pub struct Outbox {
 /// A finished recording that is no block of an experiment and has no line in `delivery`.
 const DUE: &str = "FROM recording WHERE completion <> 'running' AND experiment IS NULL AND key \
     NOT IN (SELECT recording FROM delivery WHERE destination = ?1)";
+
+/// Under which a destination has its state: no machine is called so.
+fn state_of(to: &Destination) -> String {
+    format!("destination {}", to.0)
+}
 
 impl Store {
     /// The destination with this URL; made where there is none.
@@ -167,6 +173,66 @@ impl Store {
         Ok(known
             .filter_map(|(id, reason)| Some((RecordingId(Uuid::try_parse(&id).ok()?), reason)))
             .collect())
+    }
+
+    /// How far something was delivered, in words of the caller; `None`: not at all.
+    ///
+    /// # Errors
+    /// What reading can fail with.
+    pub fn delivery_state(
+        &self,
+        to: &Destination,
+        name: &str,
+    ) -> Result<Option<String>, StoreError> {
+        self.plan_state(&state_of(to), name)
+    }
+
+    /// Remembers how far something was delivered.
+    ///
+    /// # Errors
+    /// What writing can fail with.
+    pub fn set_delivery_state(
+        &self,
+        to: &Destination,
+        name: &str,
+        value: &str,
+    ) -> Result<(), StoreError> {
+        self.link.write(|connection, context| {
+            connection
+                .prepare_cached(
+                    "INSERT INTO plan_state (machine, name, value) VALUES (?1, ?2, ?3)
+                     ON CONFLICT (machine, name) DO UPDATE SET value = ?3",
+                )
+                .and_then(|mut one| one.execute(params![state_of(to), name, value]))
+                .map(drop)
+                .map_err(|error| context.on(error))
+        })
+    }
+
+    /// Windows of wake-ups behind this place in the order of their making, with their
+    /// places; at most so many. A clock that was set back leaves none out.
+    ///
+    /// # Errors
+    /// [`StoreError::Damaged`], and what reading can fail with.
+    pub fn windows_behind(
+        &self,
+        place: i64,
+        most: usize,
+    ) -> Result<Vec<(i64, WakeWindow)>, StoreError> {
+        self.read(|connection, context| {
+            let sql = "SELECT machine, start_ns, length, body, crc, rowid FROM wake_window
+                       WHERE rowid > ?1 ORDER BY rowid LIMIT ?2";
+            let rows = connection.prepare_cached(sql).and_then(|mut all| {
+                let most = i64::try_from(most).unwrap_or(i64::MAX);
+                let read = |row: &rusqlite::Row<'_>| Ok((row.get(5)?, read_row(row)?));
+                all.query_map(params![place, most], read)?
+                    .collect::<rusqlite::Result<Vec<(i64, Option<WakeWindow>)>>>()
+            });
+            let damaged = || context.damaged("a window of wake-ups was changed");
+            let rows = rows.map_err(|error| context.on(error))?.into_iter();
+            rows.map(|(place, window)| Ok((place, window.ok_or_else(damaged)?)))
+                .collect()
+        })
     }
 
     /// What is left, in numbers.

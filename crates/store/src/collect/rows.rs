@@ -18,7 +18,7 @@ pub(super) fn changed(context: &Context, id: &str) -> StoreError {
     context.damaged(format!("recording {id}: its line of the list was changed"))
 }
 
-pub(super) fn time(ns: i64) -> Timestamp {
+pub(crate) fn time(ns: i64) -> Timestamp {
     Timestamp::from_nanosecond(ns.into()).unwrap_or(Timestamp::UNIX_EPOCH)
 }
 

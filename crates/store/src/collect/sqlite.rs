@@ -4,20 +4,24 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use punctual_model::{Histogram, Recording, RecordingId};
+use jiff::Timestamp;
+use punctual_model::{
+    ChangeMark, Histogram, HostFacts, Note, Recording, RecordingId, SeriesEpoch, SeriesRun, Slot,
+    WakeWindow,
+};
 use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
 
-use super::insert::{count, insert};
+use super::insert::{count, insert, join_series};
 use super::rows::{changed, condition, delivered, id_of, local, merge, time};
 use super::{
-    AuditLine, Collection, Delivery, Listed, Machine, Quarantined, Received, Refused, Role, Token,
-    Total, Wanted,
+    AuditLine, Collection, Delivery, Listed, Machine, Provenance, Quarantined, Received, Refused,
+    Role, SeriesStore, Token, Total, Wanted,
 };
 use crate::bits::Bits;
 use crate::entry::{COLUMNS, Entry, id_text, started_ns};
 use crate::error::Context;
 use crate::load::load;
-use crate::{Store, StoreError};
+use crate::{Filter, SlotFilter, Store, StoreError, Summary};
 
 /// Connections that are kept open while nobody uses them.
 const IDLE: usize = 4;
@@ -83,13 +87,17 @@ impl SqliteCollection {
         work: impl FnOnce(&Connection, &Context) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
         self.with(|store| {
-            let link = &store.link;
-            link.connection
-                .pragma_update(None, "synchronous", "full")
-                .map_err(|error| link.context.on(error))?;
-            link.write(work)
+            full_sync(store)?;
+            store.link.write(work)
         })
     }
+}
+
+/// What is written from now on is on the disk when the write returns.
+fn full_sync(store: &Store) -> Result<(), StoreError> {
+    let link = &store.link;
+    let set = link.connection.pragma_update(None, "synchronous", "full");
+    set.map_err(|error| link.context.on(error))
 }
 
 impl Collection for SqliteCollection {
@@ -194,11 +202,15 @@ impl Collection for SqliteCollection {
                 })
                 .map_err(on)?;
             match there {
-                Some((_, Some(sha256))) if sha256 == delivery.sha256 => Ok(Received::Known),
+                Some((_, Some(sha256))) if sha256 == delivery.sha256 => {
+                    join_series(connection, context, delivery)?;
+                    Ok(Received::Known)
+                }
                 Some(_) => Ok(Received::Conflict),
                 None => {
                     let summary = insert(connection, delivery).map_err(on)?;
                     count(connection, delivery, &summary).map_err(on)?;
+                    join_series(connection, context, delivery)?;
                     Ok(Received::New)
                 }
             }
@@ -255,6 +267,44 @@ impl Collection for SqliteCollection {
         })
     }
 
+    fn quarantined_body(&self, one: &Quarantined) -> Result<Vec<u8>, StoreError> {
+        let sql = "SELECT body FROM quarantine WHERE id = ?1 AND machine = ?2 AND sha256 = ?3";
+        let body: Vec<u8> = self.read(|connection, context| {
+            connection
+                .prepare_cached(sql)
+                .and_then(|mut statement| {
+                    let values = params![id_text(one.id), one.machine, one.sha256];
+                    statement.query_row(values, |row| row.get(0))
+                })
+                .map_err(|error| context.on(error))
+        })?;
+        unpacked(&body)
+    }
+
+    fn provenance(&self, id: RecordingId) -> Result<Provenance, StoreError> {
+        let series = self.with(|store| store.epoch_of(id))?;
+        self.read(|connection, context| {
+            let sql = format!(
+                "SELECT {MACHINE}, collected.sha256, collected.received_ns FROM recording \
+                 LEFT JOIN collected ON collected.recording = key WHERE id = ?1"
+            );
+            let found = connection.prepare_cached(&sql).and_then(|mut statement| {
+                let read = |row: &Row<'_>| {
+                    Ok(Provenance {
+                        machine: row.get(0)?,
+                        sha256: row.get(1)?,
+                        received: row.get::<_, Option<i64>>(2)?.map(time),
+                        series: None,
+                    })
+                };
+                statement.query_row([id_text(id)], read).optional()
+            });
+            let found = found.map_err(|error| context.on(error))?;
+            let found = found.ok_or_else(|| context.no_such(id))?;
+            Ok(Provenance { series, ..found })
+        })
+    }
+
     fn lacking(&self, ids: &[RecordingId]) -> Result<Vec<RecordingId>, StoreError> {
         self.read(|connection, context| {
             let on = |error| context.on(error);
@@ -269,6 +319,38 @@ impl Collection for SqliteCollection {
             }
             Ok(lacking)
         })
+    }
+
+    fn add_windows(&self, windows: &[WakeWindow]) -> Result<u64, StoreError> {
+        self.with(|store| {
+            full_sync(store)?;
+            windows.iter().try_fold(0, |new, window| {
+                Ok(new + u64::from(store.add_wake_window(window)?))
+            })
+        })
+    }
+
+    fn window_machines(&self) -> Result<Vec<String>, StoreError> {
+        let sql = "SELECT DISTINCT machine FROM wake_window ORDER BY machine LIMIT ?1";
+        self.rows(sql, usize::MAX, |row| row.get(0))
+    }
+
+    fn windows(
+        &self,
+        machine: &str,
+        since: Timestamp,
+        most: usize,
+    ) -> Result<Vec<WakeWindow>, StoreError> {
+        let mut all = Vec::new();
+        self.with(|store| {
+            store.wake_windows::<StoreError>(Some(since), &mut |window| {
+                if window.machine == machine && all.len() < most {
+                    all.push(window);
+                }
+                Ok(())
+            })
+        })?;
+        Ok(all)
     }
 
     fn add_token(&self, token: &Token) -> Result<bool, StoreError> {
@@ -317,6 +399,57 @@ impl Collection for SqliteCollection {
                 what: row.get(3)?,
             })
         })
+    }
+}
+
+impl SeriesStore for SqliteCollection {
+    fn series(&self) -> Result<Vec<SeriesEpoch>, StoreError> {
+        self.with(Store::series)
+    }
+
+    fn runs(
+        &self,
+        series: &str,
+        host: Option<&str>,
+        since: Option<Timestamp>,
+    ) -> Result<Vec<SeriesRun>, StoreError> {
+        self.with(|store| store.runs(series, host, since))
+    }
+
+    fn facts(&self, hash: &str) -> Result<Option<HostFacts>, StoreError> {
+        self.with(|store| store.facts(hash))
+    }
+
+    fn recording(&self, id: RecordingId) -> Result<Recording, StoreError> {
+        self.with(|store| store.load(id))
+    }
+
+    fn list_by(&self, filter: &Filter) -> Result<Vec<Summary>, StoreError> {
+        self.with(|store| store.list_by(filter))
+    }
+
+    fn slots(&self, filter: &SlotFilter) -> Result<Vec<Slot>, StoreError> {
+        self.with(|store| store.slots(filter))
+    }
+
+    fn notes(&self) -> Result<Vec<Note>, StoreError> {
+        self.with(Store::notes)
+    }
+
+    fn put_note(&self, note: &Note) -> Result<(), StoreError> {
+        self.with(|store| store.put_note(note))
+    }
+
+    fn change_marks(&self, series: Option<&str>) -> Result<Vec<ChangeMark>, StoreError> {
+        self.with(|store| store.change_marks(series))
+    }
+
+    fn put_change_mark(&self, mark: &ChangeMark) -> Result<(), StoreError> {
+        self.with(|store| store.put_change_mark(mark))
+    }
+
+    fn put_slot(&self, epoch: &SeriesEpoch, slot: &Slot) -> Result<(), StoreError> {
+        self.with(|store| store.put_slot(epoch, slot))
     }
 }
 
@@ -385,6 +518,13 @@ fn token_of(row: &Row<'_>) -> rusqlite::Result<Option<Token>> {
 /// The body of a delivery, as it is put aside.
 pub(crate) fn compressed(body: &[u8]) -> Result<Vec<u8>, StoreError> {
     zstd::bulk::compress(body, 3).map_err(|error| StoreError::Compress {
+        reason: error.to_string(),
+    })
+}
+
+/// What [`compressed`] made.
+pub(crate) fn unpacked(body: &[u8]) -> Result<Vec<u8>, StoreError> {
+    zstd::decode_all(body).map_err(|error| StoreError::Compress {
         reason: error.to_string(),
     })
 }

@@ -68,6 +68,11 @@ pub(super) const EXAMPLES: &[(&str, &str)] = &[
         "punctual store merge other.db",
         "Take in the recordings of another machine.",
     ),
+    #[cfg(feature = "serve")]
+    (
+        "punctual store copy collector.db postgres://punctual@db.example/fleet",
+        "Copy the store of a collector to PostgreSQL.",
+    ),
     (
         "punctual improve --cpus 2-3 --load farm -o bench.toml",
         "Try the recommended settings and keep those that help as a profile.",

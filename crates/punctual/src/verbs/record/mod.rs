@@ -1,5 +1,6 @@
 //! `record`: measurements by a plan, over years.
 
+mod delivery;
 mod install;
 mod options;
 mod serve;

@@ -35,6 +35,10 @@ use crate::verbs::{list::since, named};
 /// traces = "90d"
 /// rows = "2y"
 /// size = "2GB"
+///
+/// [deliver]
+/// to = "https://collector.example:8090"
+/// token_file = "/etc/punctual/token"
 #[derive(Parser)]
 #[allow(rustdoc::broken_intra_doc_links, reason = "sections of a plan")]
 #[command(verbatim_doc_comment, disable_help_subcommand = true)]

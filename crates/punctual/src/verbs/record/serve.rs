@@ -98,6 +98,10 @@ pub(super) fn run(file: &PlanFile, context: &Context) -> Result<Exit> {
                 watching.watch(&mut |text| output::note(text));
             });
         }
+        if let Some(deliver) = &plan.deliver {
+            let (path, stop) = (store.path(), &stop);
+            scope.spawn(move || super::delivery::deliver(deliver, path, stop));
+        }
         service.serve(&mut runner, &stop);
     });
     runner.notify.stopping();

@@ -1,0 +1,27 @@
+//! The recordings of many machines: in a file, or in a database.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::Result;
+use punctual_store::{Collection, PostgresCollection, SqliteCollection, is_database};
+
+use crate::context::Context;
+
+/// Those of the store.
+pub(super) fn of_store(context: &Context) -> Result<Arc<dyn Collection>> {
+    if let Some(url) = context.database() {
+        return Ok(Arc::new(PostgresCollection::open(url)?));
+    }
+    // Marks runs whose program has ended, and closes the file to other users.
+    let path = context.store_to_change()?.path().to_owned();
+    Ok(Arc::new(SqliteCollection::open(&path)?))
+}
+
+/// Those of a file or of the URL of a database; a file is made where it is not there.
+pub(super) fn named(name: &str) -> Result<Arc<dyn Collection>> {
+    Ok(match is_database(name) {
+        true => Arc::new(PostgresCollection::open(name)?),
+        false => Arc::new(SqliteCollection::open(Path::new(name))?),
+    })
+}

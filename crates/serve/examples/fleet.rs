@@ -1,0 +1,295 @@
+//! Made-up machines deliver to a collector, and a page is asked for meanwhile: what
+//! docs/scale.md holds. Options: `fleet ADDRESS MACHINES RUNS SECONDS CONNECTIONS [PID...]`:
+//! each machine delivers RUNS recordings as fast as they are taken, then for SECONDS
+//! seconds a window each ten seconds. PIDs are those whose CPU time is counted.
+//! `fleet collector STORE ADDRESS` is a collector alone, for the same purpose.
+
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use punctual_model::{Fact, Nanos, Recording, RecordingId, WaitHistogram, WakeWindow};
+use punctual_serve::Config;
+use punctual_store::{Collection, PostgresCollection, SqliteCollection, is_database};
+use sha2::{Digest, Sha256};
+
+/// Machines send a window so often.
+const PERIOD: Duration = Duration::from_secs(10);
+
+struct Connection {
+    stream: BufReader<TcpStream>,
+    to: String,
+}
+
+impl Connection {
+    fn new(to: &str) -> Self {
+        let stream = TcpStream::connect(to).unwrap();
+        stream.set_nodelay(true).unwrap();
+        Self {
+            stream: BufReader::new(stream),
+            to: to.to_owned(),
+        }
+    }
+
+    /// Sends a request; returns the status and the length of the answer.
+    fn ask(&mut self, method: &str, path: &str, headers: &str, body: &[u8]) -> (u16, usize) {
+        let (to, length) = (&self.to, body.len());
+        let head = format!(
+            "{method} {path} HTTP/1.1\r\nHost: {to}\r\nContent-Length: {length}\r\n{headers}\r\n"
+        );
+        let stream = self.stream.get_mut();
+        stream.write_all(&[head.as_bytes(), body].concat()).unwrap();
+        let (mut status, mut length) = (0, 0);
+        loop {
+            let mut line = String::new();
+            self.stream.read_line(&mut line).unwrap();
+            let lower = line.trim().to_ascii_lowercase();
+            if let Some(rest) = lower.strip_prefix("http/1.1 ") {
+                status = rest[..3].parse().unwrap();
+            } else if let Some(rest) = lower.strip_prefix("content-length: ") {
+                length = rest.parse().unwrap();
+            } else if lower.is_empty() {
+                break;
+            }
+        }
+        let mut answer = vec![0; length];
+        self.stream.read_exact(&mut answer).unwrap();
+        (status, length)
+    }
+}
+
+/// The recording of a run of a machine: real ones differ in times, names and histograms.
+fn recording(machine: u64, run: u64) -> Recording {
+    let mut one = punctual_model::testing::recording(4, 60);
+    let started = Timestamp::now().as_millisecond() - 43_200_000 * i64::try_from(run).unwrap();
+    let started = Timestamp::from_millisecond(started).unwrap();
+    let ms = u128::try_from(started.as_millisecond()).unwrap();
+    let number = u128::from(run << 40 | machine) | u128::from(std::process::id()) << 44;
+    one.id = RecordingId(uuid::Uuid::from_u128(
+        ms << 80 | 0x7000 << 64 | 1 << 63 | number,
+    ));
+    one.started = started;
+    one.host.hostname = Fact::known(name(machine), "uname");
+    one.samples = None;
+    for (thread, lane) in one.threads.iter_mut().enumerate() {
+        for sample in 0..200 {
+            let noise = machine * 31 + sample * sample + thread as u64 * 7;
+            lane.histogram.record(Nanos(2_000 + noise * 13 % 40_000));
+        }
+    }
+    one
+}
+
+fn name(machine: u64) -> String {
+    format!("board-{machine:05}")
+}
+
+fn window(machine: u64, at: Timestamp) -> WakeWindow {
+    let mut waits = WaitHistogram::default();
+    for sample in 0..60 {
+        let wait = 1_500 + (machine * 17 + sample * sample * 11) % 30_000;
+        waits.count += 1;
+        waits.sum_ns += wait;
+        waits.max_ns = waits.max_ns.max(Nanos(wait));
+        waits.buckets.push((1_500 + 10 * sample as u32, 1));
+    }
+    WakeWindow {
+        machine: name(machine),
+        start: at,
+        length_ns: Nanos::from_secs(10),
+        real_time: waits.clone(),
+        ordinary: waits,
+        worst: Vec::new(),
+        lost: 0,
+    }
+}
+
+fn put(connection: &mut Connection, one: &Recording) -> u16 {
+    let body = serde_json::to_vec(one).unwrap();
+    let hash: String = Sha256::digest(&body)
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    let headers = format!("Content-Encoding: zstd\r\nPunctual-SHA256: {hash}\r\n");
+    let packed = zstd::bulk::compress(&body, 3).unwrap();
+    connection
+        .ask(
+            "PUT",
+            &format!("/v1/recordings/{}", one.id),
+            &headers,
+            &packed,
+        )
+        .0
+}
+
+fn post(connection: &mut Connection, window: &WakeWindow) -> u16 {
+    let body = serde_json::json!({"machine": window.machine, "windows": [window]}).to_string();
+    let packed = zstd::bulk::compress(body.as_bytes(), 3).unwrap();
+    connection
+        .ask("POST", "/v1/beside", "Content-Encoding: zstd\r\n", &packed)
+        .0
+}
+
+/// CPU seconds of processes and their children that still run.
+fn cpu(pids: &[String]) -> Vec<f64> {
+    let of = |pid: &str| -> f64 {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let rest = stat.rsplit(')').next().unwrap_or_default();
+        let fields: Vec<f64> = rest
+            .split_whitespace()
+            .map(|f| f.parse().unwrap_or(0.0))
+            .collect();
+        // utime, stime, and those of children that ended (proc_pid_stat(5)); 100 a second.
+        fields
+            .get(11..15)
+            .map_or(0.0, |four| four.iter().sum::<f64>() / 100.0)
+    };
+    let children = |pid: &str| -> f64 {
+        let all = std::fs::read_dir("/proc").unwrap().flatten();
+        let all = all.map(|entry| entry.file_name().to_string_lossy().into_owned());
+        all.filter(|child| {
+            let stat = std::fs::read_to_string(format!("/proc/{child}/stat")).unwrap_or_default();
+            let rest = stat.rsplit(')').next().unwrap_or_default().to_owned();
+            rest.split_whitespace().nth(1) == Some(pid)
+        })
+        .map(|child| of(&child))
+        .sum()
+    };
+    pids.iter().map(|pid| of(pid) + children(pid)).collect()
+}
+
+fn percentile(times: &mut [Duration], share: f64) -> Duration {
+    times.sort();
+    let place = (times.len() as f64 * share) as usize;
+    times
+        .get(place.min(times.len().saturating_sub(1)))
+        .copied()
+        .unwrap_or_default()
+}
+
+/// Asks for a page until `done`; the times that it took.
+fn pages(to: &str, done: &AtomicBool) -> Vec<Duration> {
+    let mut connection = Connection::new(to);
+    let mut times = Vec::new();
+    while !done.load(Ordering::Relaxed) {
+        let begun = Instant::now();
+        let (status, _) = connection.ask("GET", "/", "", b"");
+        assert_eq!(status, 200);
+        times.push(begun.elapsed());
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    times
+}
+
+/// Runs `work` for each number on several connections, and reports.
+fn phase(
+    title: &str,
+    to: &str,
+    (connections, pids): (u64, &[String]),
+    numbers: u64,
+    work: &(dyn Fn(&mut Connection, u64) -> u16 + Sync),
+) {
+    let next = AtomicU64::new(0);
+    let times = Mutex::new(Vec::new());
+    let (failed, done) = (AtomicU64::new(0), AtomicBool::new(false));
+    let (before, begun) = (cpu(pids), Instant::now());
+    let mut shown = std::thread::scope(|scope| {
+        let asked = scope.spawn(|| pages(to, &done));
+        let workers: Vec<_> = (0..connections)
+            .map(|_| {
+                scope.spawn(|| {
+                    let mut connection = Connection::new(to);
+                    let mut own = Vec::new();
+                    loop {
+                        let number = next.fetch_add(1, Ordering::Relaxed);
+                        if number >= numbers {
+                            break;
+                        }
+                        let begun = Instant::now();
+                        let status = work(&mut connection, number);
+                        own.push(begun.elapsed());
+                        failed.fetch_add(u64::from(status >= 300), Ordering::Relaxed);
+                    }
+                    times.lock().unwrap().extend(own);
+                })
+            })
+            .collect();
+        workers
+            .into_iter()
+            .for_each(|worker| worker.join().unwrap());
+        done.store(true, Ordering::Relaxed);
+        asked.join().unwrap()
+    });
+    let took = begun.elapsed().as_secs_f64();
+    let mut times = times.into_inner().unwrap();
+    println!(
+        "{title}: {numbers} requests, {} failed, {:.0}/s, p50 {:?}, p99 {:?}; overview p50 {:?}, \
+         p99 {:?} of {}",
+        failed.into_inner(),
+        numbers as f64 / took,
+        percentile(&mut times, 0.5),
+        percentile(&mut times, 0.99),
+        percentile(&mut shown, 0.5),
+        percentile(&mut shown, 0.99),
+        shown.len(),
+    );
+    for ((pid, before), after) in pids.iter().zip(before).zip(cpu(pids)) {
+        println!(
+            "  CPU of {pid}: {:.1}% of one",
+            (after - before) / took * 100.0
+        );
+    }
+}
+
+/// Serves until it is killed.
+fn collector(store: &str, address: &str) {
+    let collection: Arc<dyn Collection> = match is_database(store) {
+        true => Arc::new(PostgresCollection::open(store).unwrap()),
+        false => Arc::new(SqliteCollection::open(Path::new(store)).unwrap()),
+    };
+    let config = Config::new(address.parse().unwrap());
+    punctual_serve::run(config, collection, |address| println!("{address}")).unwrap();
+}
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let [what, store, address] = &arguments[..]
+        && what == "collector"
+    {
+        return collector(store, address);
+    }
+    let [to, machines, runs, seconds, connections, pids @ ..] = &arguments[..] else {
+        println!("fleet ADDRESS MACHINES RUNS SECONDS CONNECTIONS [PID...]");
+        return;
+    };
+    let [machines, runs, seconds, connections] =
+        [machines, runs, seconds, connections].map(|text| text.parse::<u64>().unwrap());
+    phase(
+        "recordings",
+        to,
+        (connections, pids),
+        machines * runs,
+        &|connection, number| put(connection, &recording(number % machines, number / machines)),
+    );
+    // Each machine in its turn, evenly over the period.
+    let begun = Instant::now();
+    let gap = PERIOD / u32::try_from(machines).unwrap();
+    let total = seconds * machines / PERIOD.as_secs();
+    phase(
+        "windows",
+        to,
+        (connections, pids),
+        total,
+        &|connection, number| {
+            let due = begun + gap * u32::try_from(number).unwrap();
+            std::thread::sleep(due.saturating_duration_since(Instant::now()));
+            post(connection, &window(number % machines, Timestamp::now()))
+        },
+    );
+}

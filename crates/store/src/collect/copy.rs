@@ -1,0 +1,227 @@
+//! One collection copied into another, of whatever kind each is.
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+use punctual_model::{RecordingId, SeriesEpoch};
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+
+use super::{AuditLine, Collection, Delivery, Received, Refused, Wanted};
+use crate::{SlotFilter, StoreError};
+
+/// Recordings whose lines are read at once.
+const PAGE: usize = 500;
+/// Windows that are read at once.
+const WINDOWS: usize = 1_000;
+
+/// Where a recording comes from.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Provenance {
+    /// The machine that delivered it, or its host name.
+    pub machine: String,
+    /// The SHA-256 of what was delivered; `None` where nobody delivered it.
+    pub sha256: Option<String>,
+    /// When it arrived; `None` where nobody delivered it.
+    pub received: Option<Timestamp>,
+    /// The epoch of the series that it belongs to.
+    pub series: Option<SeriesEpoch>,
+}
+
+/// What was copied.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Copied {
+    /// Recordings.
+    pub recordings: u64,
+    /// Recordings that were there already.
+    pub known: u64,
+    /// Recordings of which another content is there: it stays, this one was put aside.
+    pub conflicts: u64,
+    /// Recordings whose samples stay where they are.
+    pub samples: u64,
+    /// Windows of wake-ups.
+    pub windows: u64,
+    /// Slots.
+    pub slots: u64,
+    /// Notes and decisions on changes.
+    pub marks: u64,
+    /// Tokens.
+    pub tokens: u64,
+}
+
+/// Copies all that `from` holds and `to` lacks. Ended by a kill, the next time goes on.
+/// Samples and trace events are not copied; recordings that still run are left out.
+///
+/// # Errors
+/// What reading and writing can fail with.
+pub fn copy(
+    from: &dyn Collection,
+    to: &dyn Collection,
+    said: &mut dyn FnMut(&Copied),
+) -> Result<Copied, StoreError> {
+    let mut copied = Copied::default();
+    let mut wanted = Wanted {
+        most: PAGE,
+        ..Wanted::default()
+    };
+    loop {
+        let page = from.list(&wanted)?;
+        let Some(last) = page.last() else { break };
+        wanted.after = Some((last.summary.started, last.summary.id));
+        for one in &page {
+            if one.summary.completion != punctual_model::Completion::Running {
+                copied.samples += u64::from(one.summary.samples);
+                recording(from, to, one.summary.id, &mut copied)?;
+            }
+        }
+        said(&copied);
+    }
+    windows(from, to, &mut copied)?;
+    beside(from, to, &mut copied)?;
+    users(from, to, &mut copied)?;
+    Ok(copied)
+}
+
+fn recording(
+    from: &dyn Collection,
+    to: &dyn Collection,
+    id: RecordingId,
+    copied: &mut Copied,
+) -> Result<(), StoreError> {
+    let provenance = from.provenance(id)?;
+    let (_, recording) = from.load(id)?;
+    let body = serde_json::to_vec(&recording).map_err(|error| StoreError::Compress {
+        reason: error.to_string(),
+    })?;
+    let sha256 = provenance.sha256.unwrap_or_else(|| hex(&body));
+    let series = provenance.series.map(|epoch| SeriesEpoch {
+        machine: provenance.machine.clone(),
+        host: Some(provenance.machine.clone()),
+        ..epoch
+    });
+    let received = to.receive(&Delivery {
+        machine: &provenance.machine,
+        sha256: &sha256,
+        received: provenance.received.unwrap_or(recording.started),
+        series: series.as_ref(),
+        recording: &recording,
+        body: &body,
+    })?;
+    match received {
+        Received::New => copied.recordings += 1,
+        Received::Known => copied.known += 1,
+        Received::Conflict => copied.conflicts += 1,
+    }
+    Ok(())
+}
+
+fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write;
+    let digest = Sha256::digest(bytes);
+    digest.iter().fold(String::new(), |mut text, byte| {
+        // Writing to a string does not fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+fn windows(
+    from: &dyn Collection,
+    to: &dyn Collection,
+    copied: &mut Copied,
+) -> Result<(), StoreError> {
+    for machine in from.window_machines()? {
+        let mut since = Timestamp::MIN;
+        loop {
+            let page = from.windows(&machine, since, WINDOWS)?;
+            copied.windows += to.add_windows(&page)?;
+            match page.last() {
+                Some(last) if page.len() == WINDOWS => {
+                    since = last.start + std::time::Duration::from_nanos(1);
+                }
+                _ => break,
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Slots, notes and decisions.
+fn beside(
+    from: &dyn Collection,
+    to: &dyn Collection,
+    copied: &mut Copied,
+) -> Result<(), StoreError> {
+    let epochs = from.series()?;
+    let there = to.slots(&SlotFilter::default())?;
+    for slot in from.slots(&SlotFilter::default())? {
+        let own = |epoch: &&SeriesEpoch| {
+            (&epoch.machine, &epoch.name, epoch.epoch) == (&slot.machine, &slot.series, slot.epoch)
+        };
+        let Some(epoch) = epochs.iter().find(own) else {
+            continue;
+        };
+        // As the recordings of the series: by the name of the machine.
+        let machine = epoch.host.clone().unwrap_or_else(|| epoch.machine.clone());
+        let epoch = SeriesEpoch {
+            machine: machine.clone(),
+            host: Some(machine.clone()),
+            ..epoch.clone()
+        };
+        let known = there.iter().any(|known| {
+            (&known.machine, &known.series, known.due) == (&machine, &slot.series, slot.due)
+                && known.state == slot.state
+        });
+        if !known {
+            to.put_slot(&epoch, &slot)?;
+            copied.slots += 1;
+        }
+    }
+    let there = to.notes()?;
+    for note in from.notes()? {
+        if !there.contains(&note) {
+            to.put_note(&note)?;
+            copied.marks += 1;
+        }
+    }
+    let there = to.change_marks(None)?;
+    for mark in from.change_marks(None)? {
+        if !there.contains(&mark) {
+            to.put_change_mark(&mark)?;
+            copied.marks += 1;
+        }
+    }
+    Ok(())
+}
+
+/// Tokens, what was put aside, and the audit log.
+fn users(
+    from: &dyn Collection,
+    to: &dyn Collection,
+    copied: &mut Copied,
+) -> Result<(), StoreError> {
+    for token in from.tokens()? {
+        copied.tokens += u64::from(to.add_token(&token)?);
+    }
+    for one in from.quarantined(usize::MAX)? {
+        to.quarantine(&Refused {
+            id: one.id,
+            machine: &one.machine,
+            sha256: &one.sha256,
+            received: one.received,
+            reason: &one.reason,
+            body: &from.quarantined_body(&one)?,
+        })?;
+    }
+    let key = |line: &AuditLine| {
+        let text = [&line.who, &line.action, &line.what].map(Clone::clone);
+        (line.at, text)
+    };
+    let there: BTreeSet<_> = to.audit(usize::MAX)?.iter().map(key).collect();
+    for line in from.audit(usize::MAX)?.iter().rev() {
+        if !there.contains(&key(line)) {
+            to.log(line)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,282 @@
+//! Connections to a database: made, kept while idle, made again after a restart.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use postgres::config::{Host, SslMode};
+use postgres::types::ToSql;
+use postgres::{Client, Config, NoTls, Row, Statement};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use rustls::{ClientConfig, RootCertStore};
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+use crate::StoreError;
+
+/// Connections that are kept open while nobody uses them.
+const IDLE: usize = 8;
+/// For a connection to be made.
+const CONNECT: Duration = Duration::from_secs(5);
+/// Without an answer of the database's machine for so long, a connection is dead.
+const SILENCE: Duration = Duration::from_secs(30);
+/// Settings of each connection. An answered delivery survives a power cut: a weaker
+/// setting of the database is raised.
+const SETTINGS: &str = "SET statement_timeout = '60s'; SET lock_timeout = '20s'; \
+    SET client_min_messages = warning; \
+    SELECT set_config('synchronous_commit', 'on', false) \
+    WHERE current_setting('synchronous_commit') IN ('off', 'local')";
+/// Where systems keep the certificates that they trust.
+const ROOTS: [&str; 3] = [
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/cert.pem",
+];
+
+/// The parameters of a statement.
+pub(super) type Values<'a> = &'a [&'a (dyn ToSql + Sync)];
+
+/// A connection with the statements that it has prepared.
+pub(super) struct Link {
+    client: Client,
+    prepared: HashMap<String, Statement>,
+}
+
+impl Link {
+    fn statement(&mut self, sql: &str) -> Result<Statement, postgres::Error> {
+        if let Some(known) = self.prepared.get(sql) {
+            return Ok(known.clone());
+        }
+        let statement = self.client.prepare(sql)?;
+        self.prepared.insert(sql.to_owned(), statement.clone());
+        Ok(statement)
+    }
+
+    pub(super) fn rows(
+        &mut self,
+        sql: &str,
+        values: Values<'_>,
+    ) -> Result<Vec<Row>, postgres::Error> {
+        let statement = self.statement(sql)?;
+        self.client.query(&statement, values)
+    }
+
+    pub(super) fn row(
+        &mut self,
+        sql: &str,
+        values: Values<'_>,
+    ) -> Result<Option<Row>, postgres::Error> {
+        let statement = self.statement(sql)?;
+        self.client.query_opt(&statement, values)
+    }
+
+    /// Returns how many rows were changed.
+    pub(super) fn run(&mut self, sql: &str, values: Values<'_>) -> Result<u64, postgres::Error> {
+        let statement = self.statement(sql)?;
+        self.client.execute(&statement, values)
+    }
+
+    /// Several statements at once, without parameters.
+    pub(super) fn batch(&mut self, sql: &str) -> Result<(), postgres::Error> {
+        self.client.batch_execute(sql)
+    }
+
+    /// Runs `work` in a transaction that others see whole or not at all.
+    pub(super) fn transaction<T>(
+        &mut self,
+        work: impl FnOnce(&mut Self) -> Result<T, postgres::Error>,
+    ) -> Result<T, postgres::Error> {
+        self.batch("BEGIN")?;
+        match work(self) {
+            Ok(done) => self.batch("COMMIT").map(|()| done),
+            Err(error) => {
+                // The first error is reported; a broken connection rolls back by itself.
+                let _ = self.batch("ROLLBACK");
+                Err(error)
+            }
+        }
+    }
+}
+
+/// Where the database is, and connections to it.
+pub(super) struct Pool {
+    config: Config,
+    tls: Option<MakeRustlsConnect>,
+    name: String,
+    idle: Mutex<Vec<Link>>,
+}
+
+impl Pool {
+    /// Prepares connections to the database of `url`; none is made yet.
+    pub(super) fn new(url: &str) -> Result<Self, StoreError> {
+        let mut config: Config = url.parse().map_err(|error| StoreError::Database {
+            name: "of --store".to_owned(),
+            // The text of a URL may hold a password: it is not repeated.
+            reason: described(&error),
+        })?;
+        config
+            .connect_timeout(CONNECT)
+            .tcp_user_timeout(SILENCE)
+            .keepalives_idle(SILENCE);
+        if config.get_application_name().is_none() {
+            config.application_name("punctual");
+        }
+        // A socket has no name that a certificate could hold.
+        let is_local = |host: &Host| matches!(host, Host::Unix(_));
+        let tls = match config.get_ssl_mode() {
+            SslMode::Disable => None,
+            _ if config.get_hosts().iter().all(is_local) => None,
+            _ => connector(),
+        };
+        Ok(Self {
+            name: name_of(&config),
+            config,
+            tls,
+            idle: Mutex::default(),
+        })
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn connect(&self) -> Result<Link, postgres::Error> {
+        let mut client = match &self.tls {
+            Some(tls) => self.config.connect(tls.clone())?,
+            None => self.config.connect(NoTls)?,
+        };
+        client.batch_execute(SETTINGS)?;
+        Ok(Link {
+            client,
+            prepared: HashMap::new(),
+        })
+    }
+
+    fn idle(&self) -> std::sync::MutexGuard<'_, Vec<Link>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Runs `work` on a connection. Where one that was idle is found dead (the database
+    /// was restarted), `work` runs again on a new one: it must be such that this
+    /// changes nothing, which all statements here are.
+    pub(super) fn with<T>(
+        &self,
+        work: impl Fn(&mut Link) -> Result<T, postgres::Error>,
+    ) -> Result<T, StoreError> {
+        let on = |error: postgres::Error| self.on(&error);
+        let idle = self.idle().pop();
+        if let Some(mut link) = idle {
+            match work(&mut link) {
+                Err(_) if link.client.is_closed() => self.idle().clear(),
+                result => {
+                    self.put_back(link);
+                    return result.map_err(on);
+                }
+            }
+        }
+        let mut link = self.connect().map_err(on)?;
+        let result = work(&mut link).map_err(on);
+        if !link.client.is_closed() {
+            self.put_back(link);
+        }
+        result
+    }
+
+    fn put_back(&self, link: Link) {
+        let mut idle = self.idle();
+        if idle.len() < IDLE {
+            idle.push(link);
+        }
+    }
+
+    /// The typed error.
+    pub(super) fn on(&self, error: &postgres::Error) -> StoreError {
+        use postgres::error::SqlState;
+        let path = || self.name.clone().into();
+        match error.code() {
+            Some(code) if *code == SqlState::DISK_FULL => StoreError::DiskFull { path: path() },
+            Some(code)
+                if [
+                    SqlState::LOCK_NOT_AVAILABLE,
+                    SqlState::T_R_DEADLOCK_DETECTED,
+                    SqlState::T_R_SERIALIZATION_FAILURE,
+                ]
+                .contains(code) =>
+            {
+                StoreError::Locked {
+                    path: path(),
+                    waited_s: 20,
+                }
+            }
+            _ => self.failed(described(error)),
+        }
+    }
+
+    pub(super) fn failed(&self, reason: impl Into<String>) -> StoreError {
+        StoreError::Database {
+            name: self.name.clone(),
+            reason: reason.into(),
+        }
+    }
+}
+
+/// An error with its causes, in a line.
+fn described(error: &postgres::Error) -> String {
+    let mut text = match error.as_db_error() {
+        Some(error) => error.message().to_owned(),
+        None => error.to_string(),
+    };
+    let mut cause = std::error::Error::source(error).filter(|_| error.as_db_error().is_none());
+    while let Some(one) = cause {
+        text.push_str(": ");
+        text.push_str(&one.to_string());
+        cause = one.source();
+    }
+    text
+}
+
+/// The database without user and password.
+fn name_of(config: &Config) -> String {
+    let hosts = config.get_hosts().iter().map(|host| match host {
+        Host::Tcp(name) => name.clone(),
+        Host::Unix(path) => path.display().to_string(),
+    });
+    let hosts: Vec<String> = hosts.collect();
+    format!(
+        "postgres://{}/{}",
+        hosts.join(","),
+        config.get_dbname().unwrap_or_default()
+    )
+}
+
+/// TLS with the certificates that the system trusts; `None` where it has none.
+fn connector() -> Option<MakeRustlsConnect> {
+    let roots = ROOTS.iter().find_map(|path| {
+        let mut roots = RootCertStore::empty();
+        let all = CertificateDer::pem_file_iter(path).ok()?;
+        roots.add_parsable_certificates(all.filter_map(Result::ok));
+        (!roots.is_empty()).then_some(roots)
+    })?;
+    let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .ok()?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    Some(MakeRustlsConnect::new(config))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_holds_no_password() {
+        let pool = Pool::new("postgres://me:secret@db.example:5433/fleet").unwrap();
+        assert_eq!(pool.name(), "postgres://db.example/fleet");
+        let error = Pool::new("postgres://me:secret@db.example:x/fleet")
+            .err()
+            .unwrap();
+        assert!(!error.to_string().contains("secret"), "{error}");
+    }
+}

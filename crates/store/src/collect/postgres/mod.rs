@@ -1,0 +1,455 @@
+//! A collection in PostgreSQL: for a fleet, and for several collectors at once.
+
+mod link;
+mod month;
+mod receive;
+mod rows;
+mod schema;
+mod series;
+mod windows;
+
+use std::collections::HashSet;
+use std::fmt;
+use std::sync::{Mutex, PoisonError};
+
+use jiff::Timestamp;
+use postgres::Row;
+use punctual_model::{Histogram, Recording, RecordingId, WakeWindow};
+
+use self::link::Pool;
+use self::month::{Month, Table};
+use self::receive::{Incoming, Packed};
+use self::rows::{COLUMNS, WIDTH, bits, machine, of_page, plain, summary, time_at, token};
+use super::sqlite::{compressed, unpacked};
+use super::{
+    AuditLine, Collection, Delivery, Listed, Machine, Provenance, Quarantined, Received, Refused,
+    Token, Total, Wanted,
+};
+use crate::StoreError;
+use crate::entry::started_ns;
+use crate::select::Selector;
+
+/// A collection in a PostgreSQL database.
+pub struct PostgresCollection {
+    pool: Pool,
+    /// Partitions that are there.
+    months: Mutex<HashSet<(Table, Month)>>,
+}
+
+impl fmt::Debug for PostgresCollection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("PostgresCollection")
+            .field(&self.pool.name())
+            .finish()
+    }
+}
+
+impl PostgresCollection {
+    /// Opens the database of `url` (`postgres://USER@HOST/NAME`, as libpq reads it), and
+    /// makes its tables where they are not there.
+    ///
+    /// # Errors
+    /// [`StoreError::Database`]: it cannot be reached, or its tables are of a later program.
+    pub fn open(url: &str) -> Result<Self, StoreError> {
+        let one = Self {
+            pool: Pool::new(url)?,
+            months: Mutex::default(),
+        };
+        one.migrate()?;
+        Ok(one)
+    }
+
+    fn migrate(&self) -> Result<(), StoreError> {
+        let found = self.pool.with(|link| {
+            link.transaction(|link| {
+                link.run("SELECT pg_advisory_xact_lock($1)", &[&schema::LOCK])?;
+                link.batch(
+                    "CREATE TABLE IF NOT EXISTS punctual_schema (version integer NOT NULL)",
+                )?;
+                let row = link.row("SELECT max(version) FROM punctual_schema", &[])?;
+                let found: Option<i32> = row.map(|row| row.try_get(0)).transpose()?.flatten();
+                let found = found.unwrap_or(0);
+                for (version, step) in (1..).zip(schema::STEPS) {
+                    if version > found {
+                        link.batch(step)?;
+                        link.run("INSERT INTO punctual_schema VALUES ($1)", &[&version])?;
+                    }
+                }
+                Ok(found)
+            })
+        })?;
+        if found > schema::VERSION {
+            let known = schema::VERSION;
+            let reason = format!(
+                "its tables have version {found}, this program knows up to {known}: use a newer \
+                 punctual"
+            );
+            return Err(self.pool.failed(reason));
+        }
+        Ok(())
+    }
+
+    /// Makes the partition of a month, once.
+    fn need_month(&self, table: Table, month: Option<Month>) -> Result<(), StoreError> {
+        let known = || self.months.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(month) = month else {
+            return Ok(());
+        };
+        if known().contains(&(table, month)) {
+            return Ok(());
+        }
+        self.pool.with(|link| table.make(link, month))?;
+        known().insert((table, month));
+        Ok(())
+    }
+
+    fn no_such(&self, selector: &str) -> StoreError {
+        StoreError::NoSuch {
+            path: self.pool.name().into(),
+            selector: selector.to_owned(),
+        }
+    }
+
+    fn candidates(&self, selector: &Selector) -> Result<Vec<RecordingId>, StoreError> {
+        let order = "ORDER BY started_ns DESC, id DESC LIMIT";
+        self.pool.with(|link| {
+            let rows = match selector {
+                Selector::Last(back) => {
+                    let sql = format!("SELECT id FROM recording {order} 1 OFFSET $1");
+                    link.rows(&sql, &[&i64::from(*back)])?
+                }
+                Selector::Digits(digits) => {
+                    let padded = |with: &str| digits.clone() + &with.repeat(32 - digits.len());
+                    let (from, to) = (padded("0"), padded("f"));
+                    let end: String = digits.chars().rev().collect();
+                    let sql = format!(
+                        "SELECT id FROM recording WHERE id BETWEEN $1::text::uuid AND $2::text::uuid
+                         OR reverse(encode(uuid_send(id), 'hex')) LIKE $3 {order} 20"
+                    );
+                    link.rows(&sql, &[&from, &to, &format!("{end}%")])?
+                }
+            };
+            rows.iter()
+                .map(|row| row.try_get(0).map(RecordingId))
+                .collect()
+        })
+    }
+}
+
+impl Collection for PostgresCollection {
+    fn name(&self) -> String {
+        self.pool.name().to_owned()
+    }
+
+    fn ready(&self) -> Result<(), StoreError> {
+        self.pool.with(|link| link.row("SELECT 1", &[]).map(drop))
+    }
+
+    fn list(&self, wanted: &Wanted) -> Result<Vec<Listed>, StoreError> {
+        let mut conditions = of_page(wanted);
+        let clause = conditions.clause();
+        let most = i64::try_from(wanted.most).unwrap_or(i64::MAX);
+        let most = conditions.value(Box::new(most));
+        let sql = format!(
+            "SELECT {COLUMNS}, machine FROM recording {clause}
+             ORDER BY started_ns DESC, id DESC LIMIT {most}"
+        );
+        let read = |row: &Row| {
+            Ok(Listed {
+                summary: summary(row)?,
+                machine: row.try_get(WIDTH)?,
+            })
+        };
+        self.pool.with(|link| {
+            link.rows(&sql, &conditions.values())?
+                .iter()
+                .map(read)
+                .collect()
+        })
+    }
+
+    fn find(&self, selector: &str) -> Result<RecordingId, StoreError> {
+        let parsed = Selector::parse(selector).ok_or_else(|| StoreError::NotASelector {
+            selector: selector.to_owned(),
+        })?;
+        let mut found = self.candidates(&parsed)?;
+        match found.len() {
+            0 => Err(self.no_such(selector)),
+            1 => Ok(found.remove(0)),
+            _ => Err(StoreError::Ambiguous {
+                selector: selector.to_owned(),
+                candidates: found,
+            }),
+        }
+    }
+
+    fn load(&self, id: RecordingId) -> Result<(String, Recording), StoreError> {
+        let found = self.pool.with(|link| {
+            let sql = "SELECT machine, crc, recording.body, facts.body FROM recording
+                       JOIN facts ON facts.hash = recording.facts WHERE id = $1";
+            let Some(row) = link.row(sql, &[&id.0])? else {
+                return Ok(None);
+            };
+            let packed = Packed {
+                crc: row.try_get(1)?,
+                body: row.try_get(2)?,
+                facts: row.try_get(3)?,
+            };
+            Ok(Some((row.try_get(0)?, packed)))
+        })?;
+        let (machine, packed): (String, Packed) =
+            found.ok_or_else(|| self.no_such(&id.to_string()))?;
+        let recording = packed.open(id).map_err(|reason| self.pool.failed(reason))?;
+        Ok((machine, recording))
+    }
+
+    fn machines(&self) -> Result<Vec<Machine>, StoreError> {
+        let mut all = self.pool.with(|link| {
+            let sql = "SELECT name, recordings, last_seen_ns, latest, latest_started_ns, headline,
+                       outcome, completion, max_ns, p99_ns, fingerprint FROM machine";
+            let all = link
+                .rows(sql, &[])?
+                .iter()
+                .map(machine)
+                .collect::<Result<Vec<_>, _>>()?;
+            let sql = "SELECT name FROM token WHERE role = 'machine'
+                       AND NOT EXISTS (SELECT 1 FROM machine WHERE machine.name = token.name)";
+            let enrolled = link.rows(sql, &[])?;
+            let enrolled = enrolled.iter().map(|row| {
+                Ok(Machine {
+                    name: row.try_get(0)?,
+                    recordings: 0,
+                    last_seen: None,
+                    latest: None,
+                })
+            });
+            all.into_iter()
+                .map(Ok)
+                .chain(enrolled)
+                .collect::<Result<Vec<_>, _>>()
+        })?;
+        // The order of the database depends on its locale.
+        all.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(all)
+    }
+
+    fn totals(&self) -> Result<Vec<(String, Total)>, StoreError> {
+        let read = |row: &Row| {
+            let due: Vec<u8> = row.try_get(2)?;
+            let total = Total {
+                recordings: row.try_get::<_, i64>(1)?.cast_unsigned(),
+                due: Histogram::decode(&due).unwrap_or_default(),
+                missed: row.try_get::<_, i64>(3)?.cast_unsigned(),
+                unknown: row.try_get::<_, i64>(4)?.cast_unsigned(),
+            };
+            Ok((row.try_get(0)?, total))
+        };
+        let mut all: Vec<(String, Total)> = self.pool.with(|link| {
+            let sql = "SELECT name, recordings, due, missed, unknown FROM machine";
+            link.rows(sql, &[])?.iter().map(read).collect()
+        })?;
+        all.sort_by(|a, b| a.0.cmp(&b.0));
+        Ok(all)
+    }
+
+    fn receive(&self, delivery: &Delivery<'_>) -> Result<Received, StoreError> {
+        let incoming = Incoming::of(delivery).map_err(|reason| self.pool.failed(reason))?;
+        let id = delivery.recording.id;
+        self.need_month(Table::Recording, Month::of_id(id, Timestamp::now()))?;
+        let received = self
+            .pool
+            .with(|link| link.transaction(|link| incoming.receive(link)))?;
+        if received == Received::Conflict {
+            self.quarantine(&Refused {
+                id,
+                machine: delivery.machine,
+                sha256: delivery.sha256,
+                received: delivery.received,
+                reason: "another content is kept under this ID",
+                body: delivery.body,
+            })?;
+        }
+        Ok(received)
+    }
+
+    fn quarantine(&self, refused: &Refused<'_>) -> Result<(), StoreError> {
+        let body = compressed(refused.body)?;
+        self.pool.with(|link| {
+            link.run(
+                "INSERT INTO quarantine (id, machine, sha256, received_ns, reason, bytes, body)
+                 VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING",
+                &[
+                    &refused.id.0,
+                    &plain(refused.machine),
+                    &refused.sha256,
+                    &started_ns(refused.received),
+                    &plain(refused.reason),
+                    &bits(refused.body.len() as u64),
+                    &body,
+                ],
+            )
+            .map(drop)
+        })
+    }
+
+    fn quarantined(&self, most: usize) -> Result<Vec<Quarantined>, StoreError> {
+        let most = i64::try_from(most).unwrap_or(i64::MAX);
+        let read = |row: &Row| {
+            Ok(Quarantined {
+                id: RecordingId(row.try_get(0)?),
+                machine: row.try_get(1)?,
+                sha256: row.try_get(2)?,
+                received: time_at(row, 3)?,
+                reason: row.try_get(4)?,
+                bytes: row.try_get::<_, i64>(5)?.cast_unsigned(),
+            })
+        };
+        self.pool.with(|link| {
+            let sql = "SELECT id, machine, sha256, received_ns, reason, bytes FROM quarantine
+                       ORDER BY key DESC LIMIT $1";
+            link.rows(sql, &[&most])?.iter().map(read).collect()
+        })
+    }
+
+    fn quarantined_body(&self, one: &Quarantined) -> Result<Vec<u8>, StoreError> {
+        let body = self.pool.with(|link| {
+            let sql = "SELECT body FROM quarantine WHERE id = $1 AND machine = $2 AND sha256 = $3";
+            let row = link.row(sql, &[&one.id.0, &plain(&one.machine), &one.sha256])?;
+            row.map(|row| row.try_get::<_, Vec<u8>>(0)).transpose()
+        })?;
+        unpacked(&body.ok_or_else(|| self.no_such(&one.id.to_string()))?)
+    }
+
+    fn provenance(&self, id: RecordingId) -> Result<Provenance, StoreError> {
+        let found = self.pool.with(|link| {
+            let sql = "SELECT plan_series.machine, plan_series.host, name, epoch, definition,
+                           begun_ns, recording.machine, sha256, received_ns
+                       FROM recording LEFT JOIN plan_series ON plan_series.key = recording.series
+                       WHERE id = $1";
+            let Some(row) = link.row(sql, &[&id.0])? else {
+                return Ok(None);
+            };
+            let has_series = row.try_get::<_, Option<String>>(0)?.is_some();
+            Ok(Some(Provenance {
+                machine: row.try_get(6)?,
+                sha256: Some(row.try_get(7)?),
+                received: Some(time_at(&row, 8)?),
+                series: has_series.then(|| series::epoch(&row)).transpose()?,
+            }))
+        })?;
+        found.ok_or_else(|| self.no_such(&id.to_string()))
+    }
+
+    fn lacking(&self, ids: &[RecordingId]) -> Result<Vec<RecordingId>, StoreError> {
+        let ids: Vec<uuid::Uuid> = ids.iter().map(|id| id.0).collect();
+        self.pool.with(|link| {
+            let sql = "SELECT asked FROM unnest($1::uuid[]) WITH ORDINALITY AS a (asked, place)
+                       WHERE NOT EXISTS (SELECT 1 FROM recording WHERE id = asked) ORDER BY place";
+            let rows = link.rows(sql, &[&ids])?;
+            rows.iter()
+                .map(|row| row.try_get(0).map(RecordingId))
+                .collect()
+        })
+    }
+
+    fn add_windows(&self, windows: &[WakeWindow]) -> Result<u64, StoreError> {
+        let columns = windows::Columns::of(windows)?;
+        let now = Timestamp::now();
+        for window in windows {
+            let month = Month::of_time(started_ns(window.start), now);
+            self.need_month(Table::WakeWindow, month)?;
+        }
+        self.pool.with(|link| columns.write(link))
+    }
+
+    fn window_machines(&self) -> Result<Vec<String>, StoreError> {
+        let mut all: Vec<String> = self.pool.with(|link| {
+            let rows = link.rows("SELECT DISTINCT machine FROM wake_window", &[])?;
+            rows.iter().map(|row| row.try_get(0)).collect()
+        })?;
+        all.sort();
+        Ok(all)
+    }
+
+    fn windows(
+        &self,
+        machine: &str,
+        since: Timestamp,
+        most: usize,
+    ) -> Result<Vec<WakeWindow>, StoreError> {
+        let read = self
+            .pool
+            .with(|link| windows::read(link, machine, since, most))?;
+        let damaged = || self.pool.failed("a window of wake-ups was changed");
+        read.into_iter()
+            .map(|window| window.ok_or_else(damaged))
+            .collect()
+    }
+
+    fn add_token(&self, token: &Token) -> Result<bool, StoreError> {
+        self.pool.with(|link| {
+            let sql = "INSERT INTO token (name, role, sha256, created_ns) VALUES ($1, $2, $3, $4)
+                       ON CONFLICT DO NOTHING";
+            let created = started_ns(token.created);
+            let values: link::Values<'_> = &[
+                &plain(&token.name),
+                &token.role.name(),
+                &token.sha256,
+                &created,
+            ];
+            Ok(link.run(sql, values)? > 0)
+        })
+    }
+
+    fn remove_token(&self, name: &str) -> Result<bool, StoreError> {
+        self.pool
+            .with(|link| Ok(link.run("DELETE FROM token WHERE name = $1", &[&plain(name)])? > 0))
+    }
+
+    fn token(&self, sha256: &str) -> Result<Option<Token>, StoreError> {
+        self.pool.with(|link| {
+            let sql = "SELECT name, role, sha256, created_ns FROM token WHERE sha256 = $1";
+            let row = link.row(sql, &[&sha256])?;
+            Ok(row.as_ref().map(token).transpose()?.flatten())
+        })
+    }
+
+    fn tokens(&self) -> Result<Vec<Token>, StoreError> {
+        let mut all = self.pool.with(|link| {
+            let rows = link.rows("SELECT name, role, sha256, created_ns FROM token", &[])?;
+            let all: Result<Vec<_>, _> = rows.iter().map(token).collect();
+            Ok(all?.into_iter().flatten().collect::<Vec<_>>())
+        })?;
+        all.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(all)
+    }
+
+    fn log(&self, line: &AuditLine) -> Result<(), StoreError> {
+        self.pool.with(|link| {
+            let sql = "INSERT INTO audit (at_ns, who, action, what) VALUES ($1, $2, $3, $4)";
+            let values: link::Values<'_> = &[
+                &started_ns(line.at),
+                &plain(&line.who),
+                &plain(&line.action),
+                &plain(&line.what),
+            ];
+            link.run(sql, values).map(drop)
+        })
+    }
+
+    fn audit(&self, most: usize) -> Result<Vec<AuditLine>, StoreError> {
+        let most = i64::try_from(most).unwrap_or(i64::MAX);
+        let read = |row: &Row| {
+            Ok(AuditLine {
+                at: time_at(row, 0)?,
+                who: row.try_get(1)?,
+                action: row.try_get(2)?,
+                what: row.try_get(3)?,
+            })
+        };
+        self.pool.with(|link| {
+            let sql = "SELECT at_ns, who, action, what FROM audit ORDER BY key DESC LIMIT $1";
+            link.rows(sql, &[&most])?.iter().map(read).collect()
+        })
+    }
+}

@@ -1,0 +1,232 @@
+//! A delivery, written into PostgreSQL, and read back.
+
+use std::collections::BTreeMap;
+
+use punctual_model::{Histogram, Recording, RecordingId, run_groups};
+use serde_json::value::RawValue;
+use uuid::Uuid;
+
+use super::link::Link;
+use super::rows::{bits, plain};
+use super::series::put_epoch;
+use crate::Summary;
+use crate::collect::{Delivery, Received, Total};
+use crate::entry::{outcome_name, started_ns};
+use crate::runs;
+
+/// A delivery takes CPU time of all collectors together: a fast level.
+const LEVEL: i32 = 3;
+/// Facts are written seldom.
+const LEVEL_OF_FACTS: i32 = 9;
+/// The key of the facts in a recording; those of the samples, which stay with the machine.
+const HOST: &str = "host";
+const SAMPLES: &str = "samples";
+
+/// The parts of a recording by key, as they are written.
+type Parts = BTreeMap<String, Box<RawValue>>;
+
+/// A delivery with all that needs no database.
+pub(super) struct Incoming<'a> {
+    delivery: &'a Delivery<'a>,
+    summary: Summary,
+    facts: String,
+    hash: String,
+    body: Vec<u8>,
+    run: Option<Vec<u8>>,
+    own: Total,
+}
+
+impl<'a> Incoming<'a> {
+    pub(super) fn of(delivery: &'a Delivery<'a>) -> Result<Self, String> {
+        let recording = delivery.recording;
+        let mut parts: Parts =
+            serde_json::from_slice(delivery.body).map_err(|error| error.to_string())?;
+        let facts = parts
+            .remove(HOST)
+            .map_or_else(|| "null".to_owned(), |raw| raw.get().to_owned());
+        parts.remove(SAMPLES);
+        let body = serde_json::to_vec(&parts).map_err(|error| error.to_string())?;
+        let body = zstd::bulk::compress(&body, LEVEL).map_err(|error| error.to_string())?;
+        let run = || runs::encode(&recording.probe.program, &run_groups(recording));
+        let mut own = Total::default();
+        own.add(recording);
+        Ok(Self {
+            delivery,
+            summary: Summary::of(recording),
+            hash: crate::facts::hash_of(&facts),
+            facts,
+            body,
+            run: delivery.series.map(|_| run()),
+            own,
+        })
+    }
+
+    /// Writes it with the line of its machine, in a transaction of the caller.
+    pub(super) fn receive(&self, link: &mut Link) -> Result<Received, postgres::Error> {
+        if link
+            .row("SELECT 1 FROM facts WHERE hash = $1", &[&self.hash])?
+            .is_none()
+        {
+            let packed = zstd::bulk::compress(self.facts.as_bytes(), LEVEL_OF_FACTS);
+            let sql = "INSERT INTO facts (hash, body) VALUES ($1, $2) ON CONFLICT DO NOTHING";
+            // Compressing bytes in memory does not fail.
+            link.run(sql, &[&self.hash, &packed.unwrap_or_default()])?;
+        }
+        let series = match self.delivery.series {
+            Some(epoch) => Some(put_epoch(link, epoch)?),
+            None => None,
+        };
+        if self.insert(link, series)? == 0 {
+            let sql = "SELECT sha256 FROM recording WHERE id = $1";
+            let there = link.row(sql, &[&self.summary.id.0])?;
+            let there: Option<String> = there.map(|row| row.try_get(0)).transpose()?;
+            if there.as_deref() != Some(self.delivery.sha256) {
+                return Ok(Received::Conflict);
+            }
+            if let Some(series) = series {
+                self.join(link, series)?;
+            }
+            return Ok(Received::Known);
+        }
+        self.count(link)?;
+        Ok(Received::New)
+    }
+
+    fn insert(&self, link: &mut Link, series: Option<i64>) -> Result<u64, postgres::Error> {
+        let (one, delivery) = (&self.summary, self.delivery);
+        let origin = one
+            .origin
+            .as_ref()
+            .map(|origin| serde_json::json!(origin).to_string());
+        link.run(
+            "INSERT INTO recording (id, machine, sha256, received_ns, facts, series, label, probe,
+                 headline, started_ns, duration_ns, completion, outcome, recorded, missed, max_ns,
+                 p99_ns, fingerprint, host, origin, crc, body, run)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17,
+                 $18, $19, $20, $21, $22, $23) ON CONFLICT DO NOTHING",
+            &[
+                &one.id.0,
+                &plain(delivery.machine),
+                &delivery.sha256,
+                &started_ns(delivery.received),
+                &self.hash,
+                &series,
+                &one.label.as_deref().map(plain),
+                &plain(&one.probe),
+                &plain(&one.headline),
+                &started_ns(one.started),
+                &bits(one.duration_ns.0),
+                &one.completion.name(),
+                &outcome_name(one.outcome),
+                &bits(one.recorded),
+                &bits(one.missed),
+                &one.max_ns.map(|ns| bits(ns.0)),
+                &one.p99_ns.map(|ns| bits(ns.0)),
+                &plain(&one.fingerprint),
+                &one.host.as_deref().map(plain),
+                &origin,
+                &i64::from(crc32fast::hash(&self.body)),
+                &self.body,
+                &self.run,
+            ],
+        )
+    }
+
+    /// A recording that came without its series before.
+    fn join(&self, link: &mut Link, series: i64) -> Result<(), postgres::Error> {
+        let sql = "UPDATE recording SET series = $2, run = $3 WHERE id = $1 AND series IS NULL";
+        link.run(sql, &[&self.summary.id.0, &series, &self.run])
+            .map(drop)
+    }
+
+    /// Brings the line of the machine up to date.
+    fn count(&self, link: &mut Link) -> Result<(), postgres::Error> {
+        let machine = plain(self.delivery.machine);
+        let select = "SELECT due, missed, unknown FROM machine WHERE name = $1 FOR UPDATE";
+        let before = match link.row(select, &[&machine])? {
+            Some(row) => Some(row),
+            None => {
+                link.run(
+                    "INSERT INTO machine (name, recordings, last_seen_ns, latest,
+                         latest_started_ns, headline, outcome, completion, fingerprint, due,
+                         missed, unknown)
+                     VALUES ($1, 0, $2, $3, -9223372036854775808, '', '', '', '', $4, 0, 0)
+                     ON CONFLICT DO NOTHING",
+                    &[
+                        &machine,
+                        &started_ns(self.delivery.received),
+                        &Uuid::nil(),
+                        &Histogram::new().encode(),
+                    ],
+                )?;
+                link.row(select, &[&machine])?
+            }
+        };
+        let mut total = self.own.clone();
+        if let Some(row) = before {
+            let due: Vec<u8> = row.try_get(0)?;
+            total.merge(&Total {
+                recordings: 0,
+                // A sum that was damaged begins anew, as after a reset of a counter.
+                due: Histogram::decode(&due).unwrap_or_default(),
+                missed: row.try_get::<_, i64>(1)?.cast_unsigned(),
+                unknown: row.try_get::<_, i64>(2)?.cast_unsigned(),
+            });
+        }
+        link.run(
+            "UPDATE machine SET recordings = recordings + 1,
+                 last_seen_ns = greatest(last_seen_ns, $2), due = $3, missed = $4, unknown = $5
+             WHERE name = $1",
+            &[
+                &machine,
+                &started_ns(self.delivery.received),
+                &total.due.encode(),
+                &bits(total.missed),
+                &bits(total.unknown),
+            ],
+        )?;
+        let one = &self.summary;
+        link.run(
+            "UPDATE machine SET latest = $2, latest_started_ns = $3, headline = $4, outcome = $5,
+                 completion = $6, max_ns = $7, p99_ns = $8, fingerprint = $9
+             WHERE name = $1 AND latest_started_ns < $3",
+            &[
+                &machine,
+                &one.id.0,
+                &started_ns(one.started),
+                &plain(&one.headline),
+                &outcome_name(one.outcome),
+                &one.completion.name(),
+                &one.max_ns.map(|ns| bits(ns.0)),
+                &one.p99_ns.map(|ns| bits(ns.0)),
+                &plain(&one.fingerprint),
+            ],
+        )?;
+        Ok(())
+    }
+}
+
+/// A recording as it lies in the table.
+pub(super) struct Packed {
+    pub(super) crc: i64,
+    pub(super) body: Vec<u8>,
+    pub(super) facts: Vec<u8>,
+}
+
+impl Packed {
+    /// The recording; the reason where it is not what was written.
+    pub(super) fn open(&self, id: RecordingId) -> Result<Recording, String> {
+        if self.crc != i64::from(crc32fast::hash(&self.body)) {
+            return Err(format!("recording {id} was changed"));
+        }
+        let damaged = |error: &dyn std::fmt::Display| format!("recording {id}: {error}");
+        let body = zstd::decode_all(&self.body[..]).map_err(|error| damaged(&error))?;
+        let facts = zstd::decode_all(&self.facts[..]).map_err(|error| damaged(&error))?;
+        let mut parts: Parts = serde_json::from_slice(&body).map_err(|error| damaged(&error))?;
+        let facts: Box<RawValue> =
+            serde_json::from_slice(&facts).map_err(|error| damaged(&error))?;
+        parts.insert(HOST.to_owned(), facts);
+        let json = serde_json::to_string(&parts).map_err(|error| damaged(&error))?;
+        Recording::from_json(&json).map_err(|error| damaged(&error))
+    }
+}

@@ -1,0 +1,282 @@
+//! Series, their runs, and what users wrote of them, in PostgreSQL.
+
+use jiff::Timestamp;
+use postgres::Row;
+use punctual_model::{
+    ChangeMark, HostFacts, Note, Recording, RecordingId, SeriesEpoch, SeriesRun, Slot, SlotCause,
+    SlotState,
+};
+
+use super::PostgresCollection;
+use super::link::Link;
+use super::rows::{COLUMNS, WIDTH, of_filter, plain, summary, time_at};
+use crate::collect::SeriesStore;
+use crate::entry::started_ns;
+use crate::{Collection, Filter, SlotFilter, StoreError, Summary, runs};
+
+/// Runs that are read at once.
+const MOST: i64 = i64::MAX;
+
+/// The key of an epoch; one that is not there is written. An epoch of the same number with
+/// another definition (the machine was installed anew) gets the next number.
+pub(super) fn put_epoch(link: &mut Link, epoch: &SeriesEpoch) -> Result<i64, postgres::Error> {
+    let (machine, name) = (plain(&epoch.machine), plain(&epoch.name));
+    let definition = plain(&epoch.definition);
+    let find = "SELECT key FROM plan_series WHERE name = $1 AND machine = $2 AND definition = $3
+                ORDER BY epoch DESC LIMIT 1";
+    if let Some(row) = link.row(find, &[&name, &machine, &definition])? {
+        return row.try_get(0);
+    }
+    let wanted = i64::from(epoch.epoch);
+    loop {
+        let row = link.row(
+            "INSERT INTO plan_series (machine, host, name, epoch, definition, begun_ns)
+             SELECT $1, $2, $3, greatest($4, 1 + coalesce((SELECT max(epoch) FROM plan_series
+                 WHERE name = $3 AND machine = $1), 0)), $5, $6
+             ON CONFLICT DO NOTHING RETURNING key",
+            &[
+                &machine,
+                &epoch.host.as_deref().map(plain),
+                &name,
+                &wanted,
+                &definition,
+                &started_ns(epoch.begun),
+            ],
+        )?;
+        if let Some(row) = row {
+            return row.try_get(0);
+        }
+        // Another collector wrote one at this moment: it may be the same.
+        if let Some(row) = link.row(find, &[&name, &machine, &definition])? {
+            return row.try_get(0);
+        }
+    }
+}
+
+fn epoch_of(row: &Row, at: usize) -> Result<u32, postgres::Error> {
+    Ok(u32::try_from(row.try_get::<_, i64>(at)?).unwrap_or(u32::MAX))
+}
+
+/// The epoch of a row that begins with its columns.
+pub(super) fn epoch(row: &Row) -> Result<SeriesEpoch, postgres::Error> {
+    Ok(SeriesEpoch {
+        machine: row.try_get(0)?,
+        host: row.try_get(1)?,
+        name: row.try_get(2)?,
+        epoch: epoch_of(row, 3)?,
+        definition: row.try_get(4)?,
+        begun: time_at(row, 5)?,
+    })
+}
+
+fn slot_of(row: &Row) -> Result<Option<Slot>, postgres::Error> {
+    let (cause, state): (String, String) = (row.try_get(4)?, row.try_get(5)?);
+    let cause = SlotCause::ALL.iter().find(|known| known.name() == cause);
+    let state = SlotState::ALL.iter().find(|known| known.name() == state);
+    let (Some(cause), Some(state)) = (cause, state) else {
+        return Ok(None);
+    };
+    Ok(Some(Slot {
+        machine: row.try_get(0)?,
+        series: row.try_get(1)?,
+        epoch: epoch_of(row, 2)?,
+        due: time_at(row, 3)?,
+        cause: *cause,
+        state: *state,
+        reason: row.try_get(6)?,
+        recording: row.try_get::<_, Option<uuid::Uuid>>(7)?.map(RecordingId),
+    }))
+}
+
+impl PostgresCollection {
+    fn json<T: serde::de::DeserializeOwned>(&self, sql: &str) -> Result<Vec<T>, StoreError> {
+        let texts = self.pool.with(|link| {
+            let rows = link.rows(sql, &[])?;
+            rows.iter()
+                .map(|row| row.try_get(0))
+                .collect::<Result<Vec<String>, _>>()
+        })?;
+        let read = |text: &String| {
+            serde_json::from_str(text).map_err(|error| {
+                self.pool
+                    .failed(format!("what a user wrote does not read: {error}"))
+            })
+        };
+        texts.iter().map(read).collect()
+    }
+
+    fn to_json(&self, what: &impl serde::Serialize) -> Result<String, StoreError> {
+        serde_json::to_string(what).map_err(|error| self.pool.failed(error.to_string()))
+    }
+}
+
+impl SeriesStore for PostgresCollection {
+    fn series(&self) -> Result<Vec<SeriesEpoch>, StoreError> {
+        self.pool.with(|link| {
+            let sql = "SELECT machine, host, name, epoch, definition, begun_ns FROM plan_series
+                       ORDER BY name, machine, epoch";
+            link.rows(sql, &[])?.iter().map(epoch).collect()
+        })
+    }
+
+    fn runs(
+        &self,
+        series: &str,
+        host: Option<&str>,
+        since: Option<Timestamp>,
+    ) -> Result<Vec<SeriesRun>, StoreError> {
+        let (series, since) = (plain(series), since.map_or(i64::MIN, started_ns));
+        let host = host.map(plain);
+        let sql = format!(
+            "SELECT {COLUMNS}, recording.machine, facts, plan_series.epoch, run
+             FROM (SELECT key, epoch FROM plan_series
+                 WHERE name = $1 AND ($2::text IS NULL OR machine = $2)) AS plan_series
+             JOIN recording ON recording.series = plan_series.key
+             WHERE started_ns >= $3 AND run IS NOT NULL ORDER BY started_ns, id LIMIT $4"
+        );
+        let read = |row: &Row| -> Result<_, postgres::Error> {
+            let body: Vec<u8> = row.try_get(WIDTH + 3)?;
+            Ok((
+                summary(row)?,
+                row.try_get::<_, String>(WIDTH)?,
+                row.try_get::<_, String>(WIDTH + 1)?,
+                epoch_of(row, WIDTH + 2)?,
+                runs::decode(&body),
+            ))
+        };
+        let rows = self.pool.with(|link| {
+            let rows = link.rows(&sql, &[&series, &host, &since, &MOST])?;
+            rows.iter().map(read).collect::<Result<Vec<_>, _>>()
+        })?;
+        let run =
+            |(one, machine, facts, epoch, decoded): (Summary, String, String, u32, Option<_>)| {
+                let (program, groups) = decoded.ok_or_else(|| {
+                    self.pool.failed(format!(
+                        "recording {}: its figures of the trend were changed",
+                        one.id
+                    ))
+                })?;
+                Ok(SeriesRun {
+                    recording: one.id,
+                    epoch,
+                    host: Some(machine),
+                    started: one.started,
+                    duration_ns: one.duration_ns,
+                    completion: one.completion,
+                    outcome: one.outcome,
+                    facts: Some(facts),
+                    program,
+                    groups,
+                })
+            };
+        rows.into_iter().map(run).collect()
+    }
+
+    fn facts(&self, hash: &str) -> Result<Option<HostFacts>, StoreError> {
+        let body = self.pool.with(|link| {
+            let row = link.row("SELECT body FROM facts WHERE hash = $1", &[&plain(hash)])?;
+            row.map(|row| row.try_get::<_, Vec<u8>>(0)).transpose()
+        })?;
+        let Some(body) = body else {
+            return Ok(None);
+        };
+        let damaged = |reason: String| self.pool.failed(format!("facts {hash}: {reason}"));
+        let json = zstd::decode_all(&body[..]).map_err(|error| damaged(error.to_string()))?;
+        serde_json::from_slice(&json)
+            .map(Some)
+            .map_err(|error| damaged(error.to_string()))
+    }
+
+    fn recording(&self, id: RecordingId) -> Result<Recording, StoreError> {
+        self.load(id).map(|(_, recording)| recording)
+    }
+
+    fn list_by(&self, filter: &Filter) -> Result<Vec<Summary>, StoreError> {
+        let mut conditions = of_filter(filter);
+        let clause = conditions.clause();
+        let most = filter.limit.and_then(|most| i64::try_from(most).ok());
+        let most = conditions.value(Box::new(most.unwrap_or(i64::MAX)));
+        let sql = format!(
+            "SELECT {COLUMNS} FROM recording {clause} ORDER BY started_ns DESC, id DESC LIMIT {most}"
+        );
+        self.pool.with(|link| {
+            let rows = link.rows(&sql, &conditions.values())?;
+            rows.iter().map(summary).collect()
+        })
+    }
+
+    fn slots(&self, filter: &SlotFilter) -> Result<Vec<Slot>, StoreError> {
+        let series = filter.series.as_deref().map(plain);
+        let since = filter.since.map_or(i64::MIN, started_ns);
+        let state = filter.state.map(|state| state.name());
+        let most = filter
+            .limit
+            .and_then(|most| i64::try_from(most).ok())
+            .unwrap_or(i64::MAX);
+        let sql = "SELECT machine, name, epoch, due_ns, cause, state, reason, recording
+            FROM slot JOIN plan_series ON plan_series.key = slot.series
+            WHERE ($1::text IS NULL OR name = $1) AND due_ns >= $2
+                AND ($3::text IS NULL OR state = $3)
+            ORDER BY due_ns DESC, name, key LIMIT $4";
+        self.pool.with(|link| {
+            let rows = link.rows(sql, &[&series, &since, &state, &most])?;
+            let read: Result<Vec<_>, _> = rows.iter().map(slot_of).collect();
+            Ok(read?.into_iter().flatten().collect())
+        })
+    }
+
+    fn notes(&self) -> Result<Vec<Note>, StoreError> {
+        let mut all: Vec<Note> = self.json("SELECT json FROM note")?;
+        all.sort_by_key(|note| (note.at, note.id));
+        Ok(all)
+    }
+
+    fn put_note(&self, note: &Note) -> Result<(), StoreError> {
+        let json = self.to_json(note)?;
+        self.pool.with(|link| {
+            let sql = "INSERT INTO note (id, json) VALUES ($1, $2)
+                       ON CONFLICT (id) DO UPDATE SET json = excluded.json";
+            link.run(sql, &[&note.id.0, &json]).map(drop)
+        })
+    }
+
+    fn change_marks(&self, series: Option<&str>) -> Result<Vec<ChangeMark>, StoreError> {
+        let mut all: Vec<ChangeMark> = self.json("SELECT json FROM change_mark")?;
+        all.retain(|mark| series.is_none_or(|series| mark.series == series));
+        all.sort_by_key(|mark| (mark.at, mark.id));
+        Ok(all)
+    }
+
+    fn put_change_mark(&self, mark: &ChangeMark) -> Result<(), StoreError> {
+        let json = self.to_json(mark)?;
+        self.pool.with(|link| {
+            let sql = "INSERT INTO change_mark (id, series, json) VALUES ($1, $2, $3)
+                       ON CONFLICT (id) DO UPDATE SET json = excluded.json";
+            link.run(sql, &[&mark.id.0, &plain(&mark.series), &json])
+                .map(drop)
+        })
+    }
+
+    fn put_slot(&self, epoch: &SeriesEpoch, slot: &Slot) -> Result<(), StoreError> {
+        self.pool.with(|link| {
+            link.transaction(|link| {
+                let series = put_epoch(link, epoch)?;
+                link.run(
+                    "INSERT INTO slot (series, due_ns, cause, state, reason, recording)
+                     VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (series, due_ns) DO UPDATE
+                     SET cause = excluded.cause, state = excluded.state,
+                         reason = excluded.reason, recording = excluded.recording",
+                    &[
+                        &series,
+                        &started_ns(slot.due),
+                        &slot.cause.name(),
+                        &slot.state.name(),
+                        &slot.reason.as_deref().map(plain),
+                        &slot.recording.map(|id| id.0),
+                    ],
+                )
+                .map(drop)
+            })
+        })
+    }
+}

@@ -1,0 +1,86 @@
+//! Windows of wake-ups in PostgreSQL.
+
+use jiff::Timestamp;
+use punctual_model::WakeWindow;
+
+use super::link::Link;
+use super::rows::plain;
+use crate::StoreError;
+use crate::entry::started_ns;
+use crate::wake_windows::{crc_of, pack, unpack};
+
+/// Thousands of machines send a window each ten seconds: a fast level.
+const LEVEL: i32 = 1;
+
+/// Windows as arrays: one statement writes them all.
+#[derive(Default)]
+pub(super) struct Columns {
+    machines: Vec<String>,
+    starts: Vec<i64>,
+    lengths: Vec<i32>,
+    crcs: Vec<i64>,
+    bodies: Vec<Vec<u8>>,
+}
+
+impl Columns {
+    pub(super) fn of(windows: &[WakeWindow]) -> Result<Self, StoreError> {
+        let mut columns = Self::default();
+        for window in windows {
+            let machine = plain(&window.machine).into_owned();
+            let (length, body) = pack(window, LEVEL)?;
+            let start = started_ns(window.start);
+            columns
+                .crcs
+                .push(crc_of(&machine, start, length, &body).into());
+            columns.machines.push(machine);
+            columns.starts.push(start);
+            columns
+                .lengths
+                .push(i32::try_from(length).unwrap_or(i32::MAX));
+            columns.bodies.push(body);
+        }
+        Ok(columns)
+    }
+
+    /// Returns how many are new.
+    pub(super) fn write(&self, link: &mut Link) -> Result<u64, postgres::Error> {
+        link.run(
+            "INSERT INTO wake_window (machine, start_ns, length, crc, body)
+             SELECT * FROM unnest($1::text[], $2::bigint[], $3::integer[], $4::bigint[],
+                 $5::bytea[]) ON CONFLICT DO NOTHING",
+            &[
+                &self.machines,
+                &self.starts,
+                &self.lengths,
+                &self.crcs,
+                &self.bodies,
+            ],
+        )
+    }
+}
+
+/// The windows of a machine since then, the oldest first; `None` for one that was changed.
+pub(super) fn read(
+    link: &mut Link,
+    machine: &str,
+    since: Timestamp,
+    most: usize,
+) -> Result<Vec<Option<WakeWindow>>, postgres::Error> {
+    let rows = link.rows(
+        "SELECT start_ns, length, crc, body FROM wake_window
+         WHERE machine = $1 AND start_ns >= $2 ORDER BY start_ns LIMIT $3",
+        &[
+            &plain(machine),
+            &started_ns(since),
+            &i64::try_from(most).unwrap_or(i64::MAX),
+        ],
+    )?;
+    let rows = rows.iter().map(|row| {
+        let (start, length): (i64, i32) = (row.try_get(0)?, row.try_get(1)?);
+        let (crc, body): (i64, Vec<u8>) = (row.try_get(2)?, row.try_get(3)?);
+        let length = length.cast_unsigned().into();
+        let fits = crc == i64::from(crc_of(&plain(machine), start, length, &body));
+        Ok(unpack(length, &body).filter(|_| fits))
+    });
+    rows.collect()
+}

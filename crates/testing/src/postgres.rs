@@ -1,0 +1,231 @@
+//! A PostgreSQL server of the tests' own, on a socket in a folder that vanishes.
+
+use std::io::{self, Write};
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Where distributions keep its programs.
+const FOLDERS: [&str; 3] = ["/usr/lib/postgresql", "/usr/pgsql", "/usr/bin"];
+/// PostgreSQL refuses root: the user `nobody` runs it then.
+const NOBODY: u32 = 65_534;
+/// For the server to answer, or to end.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A running server.
+#[derive(Debug)]
+pub struct Cluster {
+    programs: PathBuf,
+    folder: PathBuf,
+    server: Mutex<Option<Child>>,
+}
+
+static SHARED: Mutex<Option<Arc<Cluster>>> = Mutex::new(None);
+static NUMBER: AtomicU32 = AtomicU32::new(0);
+
+/// The folder with `initdb`, of the newest version.
+fn programs() -> Option<PathBuf> {
+    let mut found = Vec::new();
+    for folder in FOLDERS {
+        let inner = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        let bins = inner.map(|entry| entry.path().join("bin"));
+        found.extend(bins.chain([PathBuf::from(folder)]));
+    }
+    found.retain(|bin| bin.join("initdb").exists() && bin.join("postgres").exists());
+    found.into_iter().max()
+}
+
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+impl Cluster {
+    /// The server that the tests of this process share; the reason where there is none.
+    ///
+    /// # Errors
+    /// PostgreSQL is not installed, or does not start.
+    pub fn shared() -> Result<Arc<Self>, String> {
+        let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(running) = &*shared {
+            return Ok(Arc::clone(running));
+        }
+        let new = Arc::new(Self::start()?);
+        *shared = Some(Arc::clone(&new));
+        Ok(new)
+    }
+
+    /// A server of one test's own: it may restart it.
+    ///
+    /// # Errors
+    /// As [`shared`](Self::shared).
+    pub fn start() -> Result<Self, String> {
+        let programs = programs().ok_or("PostgreSQL is not installed")?;
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("punctual-pg-{}-{number}", std::process::id());
+        // A socket's path has at most 107 bytes: not below a long TMPDIR.
+        let folder = Path::new("/tmp").join(name);
+        let on = |error: io::Error| format!("{}: {error}", folder.display());
+        std::fs::create_dir(&folder).map_err(on)?;
+        let cluster = Self {
+            programs,
+            folder: folder.clone(),
+            server: Mutex::new(None),
+        };
+        std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o700)).map_err(on)?;
+        if is_root() {
+            chown(&folder, Some(NOBODY), Some(NOBODY)).map_err(on)?;
+        }
+        let made = cluster
+            .command("initdb")
+            .args([
+                "--no-sync",
+                "--auth=trust",
+                "--username=punctual",
+                "--encoding=UTF8",
+            ])
+            .args(["--locale=C", "-D"])
+            .arg(cluster.data())
+            .output()
+            .map_err(on)?;
+        if !made.status.success() {
+            return Err(format!("initdb: {}", String::from_utf8_lossy(&made.stderr)));
+        }
+        cluster.begin()?;
+        Ok(cluster)
+    }
+
+    fn data(&self) -> PathBuf {
+        self.folder.join("data")
+    }
+
+    fn command(&self, program: &str) -> Command {
+        let mut command = Command::new(self.programs.join(program));
+        command.current_dir(&self.folder).env("LC_ALL", "C");
+        if is_root() {
+            command.uid(NOBODY).gid(NOBODY);
+        }
+        command
+    }
+
+    /// Starts the server. It ends with this process: its shell waits for a pipe to close,
+    /// and removes the folder where nobody else did.
+    ///
+    /// # Errors
+    /// It does not answer.
+    pub fn begin(&self) -> Result<(), String> {
+        let script = "\"$0\" \"$@\" <&- >log 2>&1 & read -r how; kill -INT $!; wait $!; \
+            [ \"$how\" = keep ] || rm -rf \"$PUNCTUAL_PG\"";
+        let mut command = Command::new("sh");
+        command.current_dir(&self.folder).env("LC_ALL", "C");
+        if is_root() {
+            command.uid(NOBODY).gid(NOBODY);
+        }
+        let child = command
+            .env("PUNCTUAL_PG", &self.folder)
+            .args(["-c", script])
+            .arg(self.programs.join("postgres"))
+            .arg("-D")
+            .arg(self.data())
+            .arg("-k")
+            .arg(&self.folder)
+            .args([
+                "-c",
+                "listen_addresses=",
+                "-c",
+                "fsync=off",
+                "-c",
+                "shared_buffers=32MB",
+            ])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .map_err(|error| format!("cannot start PostgreSQL: {error}"))?;
+        *self.server.lock().unwrap_or_else(PoisonError::into_inner) = Some(child);
+        let end = Instant::now() + PATIENCE;
+        while self.sql("postgres", "SELECT 1").is_err() {
+            if Instant::now() > end {
+                let log = std::fs::read_to_string(self.folder.join("log")).unwrap_or_default();
+                return Err(format!("PostgreSQL does not answer: {log}"));
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        Ok(())
+    }
+
+    /// Ends the server at once, as a crash does: connections break.
+    pub fn crash(&self) {
+        let pid = std::fs::read_to_string(self.data().join("postmaster.pid"));
+        let pid = pid.ok().and_then(|text| text.lines().next()?.parse().ok());
+        if let Some(pid) = pid.and_then(rustix::process::Pid::from_raw) {
+            // Gone already: nothing is left to end.
+            let _ = rustix::process::kill_process(pid, rustix::process::Signal::QUIT);
+        }
+        self.end();
+    }
+
+    fn end(&self) {
+        let child = self
+            .server
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        if let Some(mut child) = child {
+            // A shell that ended already has nothing to read.
+            let _ = (child.stdin.take()).map(|mut pipe| pipe.write_all(b"keep\n"));
+            let _ = child.wait();
+        }
+    }
+
+    /// Runs SQL in a database; returns what `psql` prints.
+    ///
+    /// # Errors
+    /// What `psql` says.
+    pub fn sql(&self, database: &str, sql: &str) -> Result<String, String> {
+        let done = self
+            .command("psql")
+            .args([
+                "-X",
+                "-q",
+                "-A",
+                "-t",
+                "-v",
+                "ON_ERROR_STOP=1",
+                "-U",
+                "punctual",
+                "-h",
+            ])
+            .arg(&self.folder)
+            .args(["-d", database, "-c", sql])
+            .stdin(Stdio::null())
+            .output()
+            .map_err(|error| error.to_string())?;
+        match done.status.success() {
+            true => Ok(String::from_utf8_lossy(&done.stdout).trim().to_owned()),
+            false => Err(String::from_utf8_lossy(&done.stderr).into_owned()),
+        }
+    }
+
+    /// Makes an empty database; returns its name and its URL.
+    ///
+    /// # Errors
+    /// What `psql` says.
+    pub fn database(&self) -> Result<(String, String), String> {
+        let name = format!("test{}", NUMBER.fetch_add(1, Ordering::Relaxed));
+        self.sql("postgres", &format!("CREATE DATABASE {name}"))?;
+        let folder = self.folder.display().to_string().replace('/', "%2F");
+        Ok((name.clone(), format!("postgres://punctual@{folder}/{name}")))
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        self.end();
+        // What cannot be removed stays in /tmp.
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
