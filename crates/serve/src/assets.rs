@@ -7,14 +7,34 @@ use axum::response::{IntoResponse, Response};
 use crate::problem::Problem;
 
 /// Name, kind and content of each.
-const ASSETS: &[(&str, &str, &[&str])] = &[(
-    "style.css",
-    "text/css; charset=utf-8",
-    &[
-        punctual_report::html::STYLE,
-        include_str!("../assets/dashboard.css"),
-    ],
-)];
+const ASSETS: &[(&str, &str, &[&str])] = &[
+    (
+        "style.css",
+        "text/css; charset=utf-8",
+        &[
+            punctual_report::html::STYLE,
+            include_str!("../assets/dashboard.css"),
+        ],
+    ),
+    (
+        "icon.svg",
+        "image/svg+xml",
+        &[include_str!("../assets/icon.svg")],
+    ),
+    // One module: its parts share their names.
+    (
+        "script.js",
+        "text/javascript; charset=utf-8",
+        &[
+            include_str!("../assets/common.js"),
+            include_str!("../assets/surface.js"),
+            include_str!("../assets/heatmap.js"),
+            include_str!("../assets/trend.js"),
+            include_str!("../assets/live.js"),
+            include_str!("../assets/start.js"),
+        ],
+    ),
+];
 
 /// One of the files; their path holds the version of the program.
 pub(crate) async fn get(Path((_, name)): Path<(String, String)>) -> Result<Response, Problem> {

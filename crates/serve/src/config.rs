@@ -4,7 +4,10 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use punctual_model::Nanos;
+
 use crate::ServeError;
+use crate::alerts::Alerts;
 use crate::trends::TrendSource;
 
 /// How the server is set up.
@@ -24,8 +27,26 @@ pub struct Config {
     pub silent_after: Duration,
     /// Limits of what a client may ask for.
     pub limits: Limits,
+    /// How often all series are judged, and alerts are looked for: it takes seconds where
+    /// there are many machines.
+    pub every: Duration,
+    /// What raises an alert, and where it goes; `None`: nowhere.
+    pub alerts: Option<Alerts>,
+    /// Where metrics are pushed to; `None`: nowhere.
+    pub push: Option<PushTo>,
+    /// The latency that the classic buckets of the metrics stand around.
+    pub requirement: Option<Nanos>,
     /// Series over time; none by default.
     pub trends: TrendSource,
+}
+
+/// Where metrics are pushed to, by OTLP over HTTP.
+#[derive(Clone, Debug)]
+pub struct PushTo {
+    /// The whole URL: `http://collector:4318/v1/metrics`.
+    pub url: String,
+    /// How often.
+    pub every: Duration,
 }
 
 /// A proxy that has logged its users in (single sign-on), and names them in a header.
@@ -86,6 +107,10 @@ impl Config {
             sign_on: None,
             silent_after: Duration::from_secs(36 * 3_600),
             limits: Limits::default(),
+            every: Duration::from_secs(60),
+            alerts: None,
+            push: None,
+            requirement: None,
             trends: TrendSource::default(),
         }
     }

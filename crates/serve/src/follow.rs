@@ -1,31 +1,39 @@
-//! All series, judged again and again.
+//! What the server does by itself, again and again: judge all series, see what demands
+//! attention, push metrics.
 
-use std::time::Duration;
-
+use crate::alerts::Watch;
+use crate::metrics::push::Push;
 use crate::state::App;
-use crate::worse::is_worse;
 
-/// How often all series are judged again: it takes seconds where there are many.
-const AGAIN: Duration = Duration::from_secs(60);
-
-/// Judges all series again and again; ends with the runtime.
+/// Judges all series, raises alerts and pushes metrics; ends with the runtime.
 pub(crate) async fn follow(app: App) {
+    let every = app.config.every;
+    let mut watch = app.config.alerts.clone().map(Watch::new);
+    let mut push = app.config.push.clone().map(Push::new);
     loop {
-        // An error is shown by the page of the changes, which reads the same.
-        let _ = app
-            .work(|app| {
-                let Some(trends) = &app.config.trends.0 else {
-                    return Ok(());
-                };
-                let all = trends.series().unwrap_or_default();
-                let worse = all.into_iter().filter_map(|one| {
-                    let (trend, _) = trends.trend(&one).ok()?;
-                    one.machine.filter(|_| is_worse(&trend))
-                });
-                app.worse.set(worse.collect());
-                Ok(())
+        let moved = (watch.take(), push.take());
+        let looked = app
+            .work(move |app| {
+                let (mut watch, mut push) = moved;
+                if let Some(trends) = &app.config.trends.0 {
+                    // An error is shown by the page of the changes, which reads the same.
+                    let _ = app.worse.judge(trends.as_ref());
+                }
+                if let Some(watch) = &mut watch {
+                    watch.look(app);
+                }
+                if let Some(push) = &mut push {
+                    push.send_if_due(app);
+                }
+                Ok((watch, push))
             })
             .await;
-        tokio::time::sleep(AGAIN).await;
+        // A fault of the program leaves them for the next time as at the start.
+        (watch, push) = looked.unwrap_or_else(|_| {
+            let config = &app.config;
+            let watch = config.alerts.clone().map(Watch::new);
+            (watch, config.push.clone().map(Push::new))
+        });
+        tokio::time::sleep(every).await;
     }
 }

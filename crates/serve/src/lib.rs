@@ -25,6 +25,7 @@
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 mod access;
+pub mod alerts;
 mod api;
 mod assets;
 mod config;
@@ -35,7 +36,9 @@ mod fleet;
 mod follow;
 mod guesses;
 mod headers;
+mod live;
 mod log;
+mod look;
 mod membership;
 mod metrics;
 mod pages;
@@ -50,7 +53,7 @@ mod token;
 pub mod trends;
 mod worse;
 
-pub use config::{Config, SignOn, TlsFiles};
+pub use config::{Config, Limits, PushTo, SignOn, TlsFiles};
 pub use error::ServeError;
 pub use server::{Running, run, start};
 pub use token::enrol;

@@ -28,6 +28,30 @@ pub(crate) fn encoded(text: &str) -> String {
     })
 }
 
+/// A value of a query as it was before [`encoded`]; what is no UTF-8 fits nothing.
+pub(crate) fn decoded(value: &str) -> String {
+    let mut bytes = value.bytes();
+    let mut out = Vec::with_capacity(value.len());
+    while let Some(byte) = bytes.next() {
+        let hex = |byte: Option<u8>| char::from(byte?).to_digit(16).map(|digit| digit as u8);
+        match byte {
+            b'+' => out.push(b' '),
+            b'%' => {
+                let mut ahead = bytes.clone();
+                match (hex(ahead.next()), hex(ahead.next())) {
+                    (Some(high), Some(low)) => {
+                        out.push(high << 4 | low);
+                        bytes = ahead;
+                    }
+                    _ => out.push(b'%'),
+                }
+            }
+            byte => out.push(byte),
+        }
+    }
+    String::from_utf8_lossy(&out).into_owned()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -36,5 +60,7 @@ mod tests {
     fn no_name_leaves_its_value() {
         let path = machine_path("../a b&x=<script>ä");
         assert_eq!(path, "/machine?name=..%2Fa%20b%26x%3D%3Cscript%3E%C3%A4");
+        assert_eq!(decoded(&encoded("../a b&x=%ä+")), "../a b&x=%ä+");
+        assert_eq!(decoded("a+b%2"), "a b%2");
     }
 }

@@ -147,7 +147,7 @@ async fn serve(
     let seats = Arc::new(Semaphore::new(config.limits.connections));
     let app = App::new(config, collection);
     let router = routes::router(&app);
-    let follow = tokio::spawn(follow::follow(app));
+    let follow = tokio::spawn(follow::follow(app.clone()));
     let graceful = GracefulShutdown::new();
     let mut ended = std::pin::pin!(ended);
     loop {
@@ -173,6 +173,8 @@ async fn serve(
     }
     drop(listener);
     follow.abort();
+    app.streams.close();
+    app.ending.notify_waiters();
     // Those that are slower are cut off.
     let _ = tokio::time::timeout(DRAIN, graceful.shutdown()).await;
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use punctual_store::{Collection, StoreError};
-use tokio::sync::Semaphore;
+use tokio::sync::{Notify, Semaphore};
 
 use crate::Config;
 use crate::guesses::Guesses;
@@ -19,6 +19,10 @@ pub(crate) struct Inner {
     pub(crate) collection: Arc<dyn Collection>,
     pub(crate) guesses: Guesses,
     pub(crate) worse: Worse,
+    /// Live views.
+    pub(crate) streams: Arc<Semaphore>,
+    /// Says to what runs on its own that the server ends.
+    pub(crate) ending: Notify,
     /// Room for bodies, in KiB.
     pub(crate) room: Arc<Semaphore>,
     /// Work that waits for the store or draws: at most so much at once.
@@ -44,6 +48,8 @@ impl App {
             collection,
             guesses: Guesses::default(),
             worse: Worse::default(),
+            streams: Arc::new(Semaphore::new(crate::live::STREAMS)),
+            ending: Notify::new(),
             room: Arc::new(Semaphore::new(room)),
             hands: Semaphore::new(HANDS),
         }))

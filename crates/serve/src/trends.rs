@@ -28,6 +28,17 @@ pub struct Decided {
     pub why: String,
 }
 
+/// What somebody notes about a series.
+#[derive(Clone, Debug)]
+pub struct Noted {
+    /// The moment it is about.
+    pub at: jiff::Timestamp,
+    /// Who wrote it.
+    pub who: String,
+    /// What was written.
+    pub text: String,
+}
+
 /// Judges series; errors are sentences for the reader.
 pub trait Trends: Send + Sync {
     /// All series, by name and machine.
@@ -42,11 +53,25 @@ pub trait Trends: Send + Sync {
     /// No such series, and what reading can fail with.
     fn trend(&self, of: &SeriesOf) -> Result<(Trend, Vec<Run>), String>;
 
+    /// The runs of a series, not judged: of many machines that would take long.
+    ///
+    /// # Errors
+    /// No such series, and what reading can fail with.
+    fn runs(&self, of: &SeriesOf) -> Result<Vec<Run>, String> {
+        self.trend(of).map(|(_, runs)| runs)
+    }
+
     /// Writes a decision down.
     ///
     /// # Errors
     /// No such change point, and what writing can fail with.
     fn decide(&self, of: &SeriesOf, decided: &Decided) -> Result<(), String>;
+
+    /// Keeps a note about a series.
+    ///
+    /// # Errors
+    /// What writing can fail with.
+    fn note(&self, of: &SeriesOf, noted: &Noted) -> Result<(), String>;
 }
 
 /// Where trends come from, if from anywhere.

@@ -72,6 +72,7 @@ mod proportion;
 mod resample;
 pub mod screening;
 mod sentence;
+pub mod separate;
 pub mod sequential;
 mod shortfalls;
 pub mod tail;

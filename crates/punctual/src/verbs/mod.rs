@@ -52,6 +52,8 @@ mod schema;
 mod select;
 #[cfg(feature = "serve")]
 mod serve;
+#[cfg(feature = "serve")]
+mod serve_config;
 #[cfg(feature = "analysis")]
 mod serve_guard;
 mod serve_load;

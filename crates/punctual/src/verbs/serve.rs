@@ -2,21 +2,21 @@
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
 use clap::{Args, Parser, Subcommand};
-use punctual_model::Nanos;
-use punctual_serve::trends::{Decided, SeriesOf, TrendSource, Trends};
+use punctual_model::{Nanos, Note, RecordingId};
+use punctual_serve::trends::{Decided, Noted, SeriesOf, TrendSource, Trends};
 use punctual_serve::{Config, SignOn, TlsFiles};
 use punctual_stats::trend::{Run as TrendRun, Trend};
 use punctual_store::{AuditLine, Collection, Role};
 
 use super::changes::decide;
 use super::looking_back::{Series, Span};
-use super::{Run, Verb, collection, named};
+use super::{Run, Verb, collection, named, serve_config};
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output;
@@ -78,6 +78,9 @@ struct Options {
     /// Time without a delivery after which a machine is silent
     #[arg(long, value_name = "DURATION", default_value = "36h")]
     silent_after: Nanos,
+    /// TOML file with alerts and pushed metrics
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
 }
 
 /// The name of a header.
@@ -118,19 +121,26 @@ impl Run for Serve {
     fn run(self, context: &Context) -> Result<Exit> {
         let collection = collection::of_store(context)?;
         match self.tokens {
-            None => serve(self.options, collection),
+            None => {
+                // Beside a file lies what this server alone keeps.
+                let store = match context.database() {
+                    Some(_) => None,
+                    None => Some(context.place_of_store()?),
+                };
+                serve(self.options, collection, store.as_deref())
+            }
             Some(tokens) => manage(tokens, collection.as_ref()),
         }
     }
 }
 
-fn serve(options: Options, collection: Arc<dyn Collection>) -> Result<Exit> {
+fn serve(options: Options, collection: Arc<dyn Collection>, store: Option<&Path>) -> Result<Exit> {
     let tls = options.tls.and_then(|files| {
         let [certificate, key] = <[PathBuf; 2]>::try_from(files).ok()?;
         Some(TlsFiles { certificate, key })
     });
     let scheme = if tls.is_some() { "https" } else { "http" };
-    let config = Config {
+    let mut config = Config {
         tls,
         trends: TrendSource(Some(Arc::new(StoredTrends {
             collection: Arc::clone(&collection),
@@ -145,6 +155,9 @@ fn serve(options: Options, collection: Arc<dyn Collection>) -> Result<Exit> {
         silent_after: Duration::from(options.silent_after),
         ..Config::new(options.listen)
     };
+    if let Some(file) = &options.config {
+        serve_config::add(&mut config, file, store)?;
+    }
     let open = !config.login && config.sign_on.is_none() && config.listen.ip().is_loopback();
     let name = collection.name();
     punctual_serve::run(config, collection, |address| {
@@ -193,12 +206,16 @@ struct StoredTrends {
 
 impl StoredTrends {
     fn judged(&self, of: &SeriesOf) -> Result<(Trend, Vec<TrendRun>)> {
-        let span = Span {
-            host: of.machine.clone(),
-            ..Span::default()
-        };
+        let span = span_of(of);
         let series = Series::load(self.collection.as_ref(), Some(&of.series), &span)?;
         Ok((series.trend(&span), series.runs))
+    }
+}
+
+fn span_of(of: &SeriesOf) -> Span {
+    Span {
+        host: of.machine.clone(),
+        ..Span::default()
     }
 }
 
@@ -223,6 +240,12 @@ impl Trends for StoredTrends {
         self.judged(of).map_err(sentence)
     }
 
+    fn runs(&self, of: &SeriesOf) -> Result<Vec<TrendRun>, String> {
+        let store = self.collection.as_ref();
+        let series = Series::load(store, Some(&of.series), &span_of(of));
+        Ok(series.map_err(sentence)?.runs)
+    }
+
     fn decide(&self, of: &SeriesOf, decided: &Decided) -> Result<(), String> {
         let Decided {
             change,
@@ -236,5 +259,18 @@ impl Trends for StoredTrends {
             decide(store, &trend, change, *decision, who.clone(), why.clone())
         };
         decide().map(drop).map_err(sentence)
+    }
+
+    fn note(&self, of: &SeriesOf, noted: &Noted) -> Result<(), String> {
+        let note = Note {
+            id: RecordingId::new(),
+            recording: None,
+            series: Some(of.series.clone()),
+            at: noted.at,
+            text: noted.text.clone(),
+            author: noted.who.clone(),
+            written: jiff::Timestamp::now(),
+        };
+        self.collection.put_note(&note).map_err(sentence)
     }
 }

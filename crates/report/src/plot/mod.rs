@@ -32,7 +32,7 @@ mod timeline;
 mod topology;
 
 pub use kind::Kind;
-pub use longterm::{LongTerm, heatmap, surface, trend};
+pub use longterm::{Cells, LongTerm, cells, heatmap, surface, trend};
 pub use strip::strip;
 pub use topology::topology;
 

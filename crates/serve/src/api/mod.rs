@@ -3,6 +3,7 @@
 mod beside;
 mod health;
 mod ingest;
+mod longterm;
 mod machines;
 mod openapi;
 mod recordings;
@@ -204,6 +205,39 @@ pub(crate) const ENDPOINTS: &[Endpoint] = &[
             "All machines",
             Some(schema::<Vec<machines::MachineJson>>()),
         )],
+    },
+    Endpoint {
+        route: Route {
+            method: "GET",
+            path: "/v1/longterm",
+            need: Need::Read,
+            handler: || get(longterm::get),
+        },
+        summary: "Get the runs of a series as numbers for pictures.",
+        parameters: &[
+            ("query", "series", "The series", true),
+            ("query", "machine", "The machine", false),
+            ("query", "group", "Which group, from 0 on", false),
+            ("query", "from", "Only runs from this day or time on", false),
+            ("query", "to", "Only runs up to this day or time", false),
+            (
+                "query",
+                "threshold",
+                "Count the periods later than this: 100us",
+                false,
+            ),
+        ],
+        body: None,
+        answers: &[
+            (
+                200,
+                "The runs of the group",
+                Some(schema::<longterm::LongTermJson>()),
+            ),
+            (400, "A parameter is wrong", FAILURE),
+            (404, "No such group", FAILURE),
+            (422, "The series cannot be judged", FAILURE),
+        ],
     },
     Endpoint {
         route: Route {

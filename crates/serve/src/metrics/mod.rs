@@ -3,6 +3,7 @@
 
 mod native;
 mod protobuf;
+pub(crate) mod push;
 mod text;
 
 use axum::extract::State;
@@ -13,7 +14,7 @@ use punctual_store::{Machine, Total};
 
 use crate::fleet::Judge;
 use crate::problem::Problem;
-use crate::state::App;
+use crate::state::{App, Inner};
 use native::Native;
 
 /// A metric of all machines.
@@ -75,6 +76,25 @@ const BOUNDS: [u64; 19] = [
     1_000_000_000,
 ];
 
+/// The bounds around a requirement, as shares of it: 20, finer near it.
+const AROUND: [f64; 20] = [
+    0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.2, 1.5, 2.0, 3.0, 5.0,
+    10.0, 100.0,
+];
+
+/// The bounds of classic buckets in nanoseconds.
+fn bounds(requirement: Option<Nanos>) -> Vec<u64> {
+    let Some(requirement) = requirement else {
+        return BOUNDS.to_vec();
+    };
+    let around = AROUND
+        .iter()
+        .map(|share| (requirement.0 as f64 * share).round() as u64);
+    let mut bounds: Vec<u64> = around.filter(|bound| *bound > 0).collect();
+    bounds.dedup();
+    bounds
+}
+
 /// Nanoseconds as seconds, the unit of Prometheus.
 fn seconds(ns: u64) -> f64 {
     // Exact below 104 days; each bound is the nearest number to its decimal form.
@@ -82,12 +102,12 @@ fn seconds(ns: u64) -> f64 {
 }
 
 impl Figures {
-    fn of(total: &Total) -> Self {
+    fn of(total: &Total, bounds: &[u64]) -> Self {
         let due = &total.due;
         let buckets = due.buckets();
         // Early ones are below each bound.
-        let mut classic: Vec<(f64, u64)> = Vec::with_capacity(BOUNDS.len());
-        for bound in BOUNDS {
+        let mut classic: Vec<(f64, u64)> = Vec::with_capacity(bounds.len());
+        for &bound in bounds {
             let within = buckets
                 .iter()
                 .filter(|(lower, width, _)| lower + width - 1 <= bound);
@@ -105,13 +125,7 @@ impl Figures {
 
 /// Answers in the form that is asked for.
 pub(crate) async fn get(State(app): State<App>, headers: HeaderMap) -> Result<Response, Problem> {
-    let (machines, totals) = app
-        .stored(|all| Ok((all.machines()?, all.totals()?)))
-        .await?;
-    let judge = Judge::now(&app);
-    let families = families(&machines, &totals, &|machine| {
-        judge.state_of(machine).name()
-    });
+    let families = app.work(of_app).await?;
     let accept = headers
         .get(header::ACCEPT)
         .and_then(|value| value.to_str().ok());
@@ -130,9 +144,20 @@ pub(crate) async fn get(State(app): State<App>, headers: HeaderMap) -> Result<Re
     })
 }
 
+/// The metrics of all machines.
+pub(crate) fn of_app(app: &Inner) -> Result<Vec<Family>, Problem> {
+    let (machines, totals) = (app.collection.machines()?, app.collection.totals()?);
+    let judge = Judge::now(app);
+    let bounds = bounds(app.config.requirement);
+    Ok(families(&machines, &totals, &bounds, &|machine| {
+        judge.state_of(machine).name()
+    }))
+}
+
 fn families(
     machines: &[Machine],
     totals: &[(String, Total)],
+    bounds: &[u64],
     state: &dyn Fn(&Machine) -> &'static str,
 ) -> Vec<Family> {
     let number = |name: &str, value| Sample {
@@ -169,7 +194,7 @@ fn families(
     });
     let histograms = totals.iter().map(|(name, total)| Sample {
         labels: vec![("machine", name.clone())],
-        value: Value::Histogram(Box::new(Figures::of(total))),
+        value: Value::Histogram(Box::new(Figures::of(total, bounds))),
     });
     vec![
         family(
@@ -247,7 +272,12 @@ mod tests {
             last_seen: Some(Timestamp::from_second(1_700_000_000).unwrap()),
             latest: None,
         };
-        families(&[machine], &[(name.to_owned(), total)], &|_| "held")
+        families(
+            &[machine],
+            &[(name.to_owned(), total)],
+            &BOUNDS,
+            &|_| "held",
+        )
     }
 
     #[test]
@@ -268,6 +298,15 @@ mod tests {
             assert!(text.lines().any(|known| known == line), "{line}\n{text}");
         }
         assert!(!text.contains("latest_latency_max_seconds{"), "{text}");
+    }
+
+    #[test]
+    fn bounds_stand_around_a_requirement() {
+        let around = bounds(Some(Nanos::from_micros(100)));
+        assert_eq!(around.len(), 20);
+        assert!(around.contains(&100_000) && around.contains(&90_000));
+        assert!(around.is_sorted_by(|a, b| a < b));
+        assert_eq!(bounds(None), BOUNDS);
     }
 
     #[test]

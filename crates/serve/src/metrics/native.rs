@@ -76,6 +76,19 @@ impl Native {
         self.zero + self.buckets.values().sum::<u64>()
     }
 
+    /// The index of the first bucket, and all counts from there to the last one.
+    pub(super) fn dense(&self) -> (i32, Vec<u64>) {
+        let first = self.buckets.keys().next().copied().unwrap_or(0);
+        let last = self
+            .buckets
+            .keys()
+            .next_back()
+            .copied()
+            .unwrap_or(first - 1);
+        let count = |index| self.buckets.get(&index).copied().unwrap_or(0);
+        (first, (first..=last).map(count).collect())
+    }
+
     /// The filled buckets as spans, and each count as the difference from the one before.
     pub(super) fn spans(&self) -> (Spans, Vec<i64>) {
         let mut spans = Spans::new();
@@ -137,5 +150,6 @@ mod tests {
         let (spans, deltas) = native.spans();
         assert_eq!(spans, [(-3, 2), (5, 2)]);
         assert_eq!(deltas, [5, -3, 5, 0]);
+        assert_eq!(native.dense(), (-3, vec![5, 2, 0, 0, 0, 0, 0, 7, 7]));
     }
 }

@@ -11,7 +11,7 @@ pub(super) const KIND: &str = "application/vnd.google.protobuf; \
 /// A message under construction.
 /// <https://protobuf.dev/programming-guides/encoding/>
 #[derive(Default)]
-struct Message(Vec<u8>);
+pub(super) struct Message(pub(super) Vec<u8>);
 
 /// Wire types.
 const VARINT: u64 = 0;
@@ -19,7 +19,7 @@ const DOUBLE: u64 = 1;
 const BYTES: u64 = 2;
 
 impl Message {
-    fn varint(&mut self, mut number: u64) {
+    pub(super) fn varint(&mut self, mut number: u64) {
         while number >= 0x80 {
             self.0.push(number as u8 | 0x80);
             number >>= 7;
@@ -27,22 +27,28 @@ impl Message {
         self.0.push(number as u8);
     }
 
-    fn unsigned(&mut self, field: u64, number: u64) {
+    pub(super) fn unsigned(&mut self, field: u64, number: u64) {
         self.varint(field << 3 | VARINT);
         self.varint(number);
     }
 
     /// sint32 and sint64.
-    fn signed(&mut self, field: u64, number: i64) {
+    pub(super) fn signed(&mut self, field: u64, number: i64) {
         self.unsigned(field, zigzag(number));
     }
 
-    fn double(&mut self, field: u64, number: f64) {
+    /// fixed64 and sfixed64.
+    pub(super) fn fixed(&mut self, field: u64, number: u64) {
         self.varint(field << 3 | DOUBLE);
         self.0.extend_from_slice(&number.to_le_bytes());
     }
 
-    fn bytes(&mut self, field: u64, bytes: &[u8]) {
+    pub(super) fn double(&mut self, field: u64, number: f64) {
+        self.varint(field << 3 | DOUBLE);
+        self.0.extend_from_slice(&number.to_le_bytes());
+    }
+
+    pub(super) fn bytes(&mut self, field: u64, bytes: &[u8]) {
         self.varint(field << 3 | BYTES);
         self.varint(bytes.len() as u64);
         self.0.extend_from_slice(bytes);

@@ -1,6 +1,6 @@
 //! Change points of all series, the open worsenings first, and decisions on them.
 
-use axum::extract::State;
+use axum::extract::{Query, State};
 use axum::http::StatusCode;
 use axum::response::{Html, Redirect};
 use axum::{Extension, Form};
@@ -12,31 +12,80 @@ use punctual_stats::trend::{ChangePoint, Trend, TrendVerdict};
 use punctual_store::AuditLine;
 use serde::Deserialize;
 
-use super::trend::{not_judged, path};
+use super::trend::path;
 use super::{frame, shown};
 use crate::access::Who;
+use crate::look::not_judged;
+use crate::paths::encoded;
 use crate::problem::Problem;
 use crate::state::App;
 use crate::trends::{Decided, SeriesOf};
-use crate::worse::is_worse;
+use crate::worse::{Judged, is_worse};
 
 /// A reason is no longer than this, in bytes.
 const WHY: usize = 2_000;
 
-pub(super) async fn get(State(app): State<App>) -> Result<Html<String>, Problem> {
-    let mut all = app
+/// Which changes are shown.
+#[derive(Deserialize, Default)]
+#[serde(default)]
+pub(super) struct Asked {
+    /// `open`, `acknowledged`, or all.
+    show: String,
+    /// Only of machines whose name contains this.
+    machine: String,
+    /// Only of series whose name contains this.
+    series: String,
+    /// Which page, from 0 on.
+    page: usize,
+}
+
+/// Series of a page.
+const PAGE: usize = 50;
+/// Decisions that are listed.
+const DECISIONS: usize = 20;
+
+const SHOWN: [(&str, &str); 3] = [
+    ("", "all"),
+    ("open", "not acknowledged"),
+    ("acknowledged", "acknowledged"),
+];
+
+impl Asked {
+    fn fits(&self, (of, judged): &Judged) -> bool {
+        let has = |name: &str, part: &str| name.to_lowercase().contains(&part.to_lowercase());
+        let changes = || {
+            let groups = judged.iter().flat_map(|trend| &trend.groups);
+            groups.flat_map(|group| &group.changes)
+        };
+        has(of.machine.as_deref().unwrap_or_default(), &self.machine)
+            && has(&of.series, &self.series)
+            && match self.show.as_str() {
+                "open" => changes().any(ChangePoint::is_open_worsening),
+                "acknowledged" => changes().any(|change| change.acknowledged.is_some()),
+                _ => true,
+            }
+    }
+}
+
+pub(super) async fn get(
+    State(app): State<App>,
+    Query(asked): Query<Asked>,
+) -> Result<Html<String>, Problem> {
+    let (look, decided) = app
         .work(|app| {
+            let decided = app.collection.audit(1_000)?;
             let Some(trends) = &app.config.trends.0 else {
-                return Ok(Vec::new());
+                return Ok((None, decided));
             };
-            let series = trends.series().map_err(not_judged)?;
-            let judge = |of: SeriesOf| {
-                let judged = trends.trend(&of).map(|(trend, _)| trend);
-                (of, judged)
+            let look = match app.worse.last() {
+                Some(look) => look,
+                None => app.worse.judge(trends.as_ref()).map_err(not_judged)?,
             };
-            Ok(series.into_iter().map(judge).collect::<Vec<_>>())
+            Ok((Some(look), decided))
         })
         .await?;
+    let known = look.iter().flat_map(|look| &look.all);
+    let mut all: Vec<&Judged> = known.filter(|one| asked.fits(one)).collect();
     // Stable: by name beyond that.
     all.sort_by_key(|(_, judged)| match judged {
         Ok(trend) if is_worse(trend) => 0,
@@ -44,12 +93,79 @@ pub(super) async fn get(State(app): State<App>) -> Result<Html<String>, Problem>
         Ok(trend) if trend.verdict == TrendVerdict::NotJudged => 2,
         Ok(_) => 3,
     });
+    let pages = all.len().div_ceil(PAGE).max(1);
+    let page = asked.page.min(pages - 1);
     let body = html! {
         h1 { "Changes" }
-        @if all.is_empty() { p { "No series: plan one with punctual record." } }
-        @for (of, judged) in &all { (series(of, judged)) }
+        @match &look {
+            None => p { "No series: plan one with punctual record." },
+            Some(look) => {
+                (filter(&asked))
+                p .faint { (all.len()) " of " (look.all.len()) " series, judged at " (minute(look.at)) " UTC" }
+            }
+        }
+        @for (of, judged) in all.iter().skip(page * PAGE).take(PAGE) { (series(of, judged)) }
+        (turn(&asked, page, pages))
+        (decisions(&decided))
     };
     Ok(frame(&app, "Changes", "/changes", &body))
+}
+
+fn minute(time: Timestamp) -> String {
+    time.strftime("%Y-%m-%d %H:%M").to_string()
+}
+
+fn filter(asked: &Asked) -> Markup {
+    html! {
+        form .filter method="get" action="/changes" role="search" {
+            label { "Show "
+                select name="show" { @for (value, name) in SHOWN {
+                    option value=(value) selected[value == asked.show] { (name) }
+                } }
+            }
+            label { "Machine " input name="machine" value=(sanitize(&asked.machine)); }
+            label { "Series " input name="series" value=(sanitize(&asked.series)); }
+            button { "Filter" }
+        }
+    }
+}
+
+fn turn(asked: &Asked, page: usize, pages: usize) -> Markup {
+    let to = |page: usize| {
+        let [show, machine, series] =
+            [&asked.show, &asked.machine, &asked.series].map(|text| encoded(text));
+        format!("/changes?show={show}&machine={machine}&series={series}&page={page}")
+    };
+    html! {
+        @if pages > 1 {
+            nav .turn aria-label="Pages of the list" {
+                @if page > 0 { a rel="prev" href=(to(page - 1)) { "Previous" } }
+                span { "Page " (page + 1) " of " (pages) }
+                @if page + 1 < pages { a rel="next" href=(to(page + 1)) { "Next" } }
+            }
+        }
+    }
+}
+
+/// Who decided what and when.
+fn decisions(log: &[AuditLine]) -> Markup {
+    let is_decision = |line: &&AuditLine| {
+        let decided = [ChangeDecision::Acknowledged, ChangeDecision::Reopened];
+        line.action == "note" || decided.iter().any(|one| one.to_string() == line.action)
+    };
+    let lines: Vec<&AuditLine> = log.iter().filter(is_decision).take(DECISIONS).collect();
+    html! { @if !lines.is_empty() {
+        h2 { "Latest decisions and notes" }
+        div .wide { table {
+            thead { tr { th { "time (UTC)" } th { "who" } th { "decision" } th { "of" } } }
+            tbody { @for line in lines { tr {
+                td .whole { (minute(line.at)) }
+                td { (sanitize(&line.who)) }
+                td { (sanitize(&line.action)) }
+                td { (sanitize(&line.what)) }
+            } } }
+        } }
+    } }
 }
 
 fn series(of: &SeriesOf, judged: &Result<Trend, String>) -> Markup {
@@ -127,11 +243,12 @@ pub(super) async fn decide(
             why: form.why,
         };
         trends.decide(&of, &decided).map_err(not_judged)?;
+        app.worse.judge_again(trends.as_ref(), &of);
         Ok(app.collection.log(&AuditLine {
             at: Timestamp::now(),
             who: decided.who,
             action: decided.decision.to_string(),
-            what: format!("{} of {}", decided.change, of.series),
+            what: format!("{} of {}: {}", decided.change, of.series, decided.why),
         })?)
     })
     .await?;

@@ -1,73 +1,176 @@
-//! Recordings compared.
+//! Recordings compared: of any machines, in a picture of any kind.
 
 use axum::extract::{RawQuery, State};
 use axum::response::Html;
-use maud::{Markup, html};
-use punctual_model::{Recording, sanitize};
+use maud::{Markup, PreEscaped, html};
+use punctual_model::{Nanos, Recording, sanitize};
+use punctual_report::document;
 use punctual_report::html::{HtmlOptions, overlaid};
+use punctual_report::plot::{self, Kind, Plot, PlotOptions, Scale};
+use punctual_stats::trend::facts_differ;
 use punctual_stats::{Options, compare_runs};
 
 use super::{frame, shown};
+use crate::paths::{decoded, recording_path};
 use crate::problem::Problem;
-use crate::state::App;
+use crate::state::{App, Inner};
 
 /// The most recordings in one picture.
 const MOST: usize = 12;
+/// The kinds of plot that show several recordings.
+const KINDS: [Kind; 3] = [Kind::Latency, Kind::Percentiles, Kind::Bars];
+const SCALES: [(Scale, &str); 3] = [
+    (Scale::Auto, "auto"),
+    (Scale::Linear, "linear"),
+    (Scale::Log, "log"),
+];
 
-/// The values of `id`, in order. They are selectors: what else they hold fits nothing.
-fn ids(query: Option<&str>) -> Vec<String> {
-    let pairs = query.unwrap_or_default().split('&');
-    pairs
-        .filter_map(|pair| pair.strip_prefix("id="))
-        .filter(|value| !value.is_empty())
-        .map(str::to_owned)
-        .collect()
+/// What is compared, and how it is drawn.
+#[derive(Default)]
+struct Asked {
+    /// IDs of recordings, or names of machines: of these the newest recording.
+    ids: Vec<String>,
+    machines: Vec<String>,
+    plot: String,
+    scale: String,
+    /// Where the axis of latencies ends.
+    up_to: String,
+}
+
+impl Asked {
+    /// The values of a query, in order.
+    fn of(query: Option<&str>) -> Self {
+        let mut asked = Self::default();
+        for pair in query.unwrap_or_default().split('&') {
+            let Some((name, value)) = pair.split_once('=') else {
+                continue;
+            };
+            let value = decoded(value);
+            match name {
+                _ if value.is_empty() => {}
+                "id" => asked.ids.push(value),
+                "machine" => asked.machines.push(value),
+                "plot" => asked.plot = value,
+                "scale" => asked.scale = value,
+                "up_to" => asked.up_to = value,
+                _ => {}
+            }
+        }
+        asked
+    }
+
+    /// The picture that is asked for, if one is.
+    fn picture(&self, recordings: &[&Recording]) -> Result<Option<Plot>, Problem> {
+        let Some(kind) = KINDS.into_iter().find(|kind| kind.name() == self.plot) else {
+            return Ok(None);
+        };
+        let x_max = match self.up_to.trim() {
+            "" => None,
+            text => Some(
+                text.parse::<Nanos>()
+                    .map_err(|error| refused(error.to_string()))?,
+            ),
+        };
+        let scale = SCALES.iter().find(|(_, name)| *name == self.scale);
+        let options = PlotOptions {
+            latency_scale: scale.map_or(Scale::Auto, |(scale, _)| *scale),
+            x_max: x_max.filter(|_| kind.has_x_max()),
+            width: 1_000,
+            ..PlotOptions::default()
+        };
+        let drawn = match kind {
+            Kind::Percentiles => plot::percentiles(recordings, &options),
+            Kind::Bars => plot::bars(recordings, &options),
+            _ => plot::latency(recordings, &options),
+        };
+        drawn.map(Some).map_err(|error| super::cannot_draw(&error))
+    }
+}
+
+fn refused(message: String) -> Problem {
+    Problem::new(axum::http::StatusCode::BAD_REQUEST, message)
 }
 
 pub(super) async fn get(
     State(app): State<App>,
     RawQuery(query): RawQuery,
 ) -> Result<Html<String>, Problem> {
-    let ids = ids(query.as_deref());
-    if ids.len() > MOST {
-        let message = format!("choose at most {MOST} recordings");
-        return Err(Problem::new(axum::http::StatusCode::BAD_REQUEST, message));
+    let asked = Asked::of(query.as_deref());
+    if asked.ids.len() + asked.machines.len() > MOST {
+        return Err(refused(format!("choose at most {MOST} recordings")));
     }
-    let form = form(&ids);
-    let shown = match ids.len() {
-        0 | 1 => {
-            html! { p { "Choose at least two recordings: by their IDs here, or in the list." } }
-        }
-        _ => {
-            app.work(move |app| {
-                let load = |id: &String| -> Result<Recording, Problem> {
-                    let id = app.collection.find(id)?;
-                    Ok(app.collection.load(id)?.1)
-                };
-                let recordings = ids.iter().map(load).collect::<Result<Vec<_>, _>>()?;
-                compared(&recordings)
-            })
-            .await?
-        }
-    };
-    let body = html! { h1 { "Compare" } (form) (shown) };
+    let body = app
+        .work(move |app| {
+            let recordings = load(app, &asked)?;
+            let shown = match recordings.as_slice() {
+                [] | [_] => html! {
+                    p { "Choose at least two: IDs of recordings or names of machines here, or recordings in the list." }
+                },
+                _ => compared(&asked, &recordings)?,
+            };
+            Ok(html! { h1 { "Compare" } (form(&asked)) (shown) })
+        })
+        .await?;
     Ok(frame(&app, "Compare", "/compare", &body))
 }
 
-fn form(ids: &[String]) -> Markup {
-    let value = |place: usize| ids.get(place).map_or("", String::as_str);
+fn load(app: &Inner, asked: &Asked) -> Result<Vec<Recording>, Problem> {
+    let mut recordings = Vec::new();
+    for id in &asked.ids {
+        let id = app.collection.find(id)?;
+        recordings.push(app.collection.load(id)?.1);
+    }
+    if asked.machines.is_empty() {
+        return Ok(recordings);
+    }
+    for name in &asked.machines {
+        let newest = app.collection.list(&punctual_store::Wanted {
+            machine: Some(name.clone()),
+            most: 1,
+            ..punctual_store::Wanted::default()
+        })?;
+        let newest = newest.first().ok_or_else(|| {
+            let name = sanitize(name);
+            Problem::not_found(format!("no recording of a machine '{name}'"))
+        })?;
+        recordings.push(app.collection.load(newest.summary.id)?.1);
+    }
+    Ok(recordings)
+}
+
+fn form(asked: &Asked) -> Markup {
+    let field = |name: &str, title: &str, value: &str, size: &str| {
+        html! { label { (title) " " input name=(name) value=(sanitize(value)) size=(size); } }
+    };
     html! {
         form .filter method="get" action="/compare" {
-            label { "Baseline " input name="id" value=(sanitize(value(0))) placeholder="ID" size="36"; }
-            label { "Candidate " input name="id" value=(sanitize(value(1))) placeholder="ID" size="36"; }
-            @for id in ids.iter().skip(2) { input type="hidden" name="id" value=(sanitize(id)); }
+            @for (place, id) in asked.ids.iter().enumerate() {
+                (field("id", if place == 0 { "Baseline" } else { "Recording" }, id, "36"))
+            }
+            @for name in &asked.machines { (field("machine", "Machine", name, "20")) }
+            (field("id", "Add recording", "", "36"))
+            (field("machine", "or newest of machine", "", "20"))
+            label { "Plot "
+                select name="plot" {
+                    option value="" { "all usual" }
+                    @for kind in KINDS {
+                        option value=(kind.name()) selected[kind.name() == asked.plot] { (kind.name()) }
+                    }
+                }
+            }
+            label { "Scale "
+                select name="scale" { @for (_, name) in SCALES {
+                    option value=(name) selected[name == asked.scale] { (name) }
+                } }
+            }
+            (field("up_to", "Up to", &asked.up_to, "8"))
             button { "Compare" }
         }
     }
 }
 
-/// All of them in pictures; two are judged.
-fn compared(recordings: &[Recording]) -> Result<Markup, Problem> {
+/// All of them in pictures and a table; two are judged, and their facts set side by side.
+fn compared(asked: &Asked, recordings: &[Recording]) -> Result<Markup, Problem> {
     let judged = match recordings {
         [baseline, candidate] => {
             let compared = compare_runs(&[baseline], &[candidate], &Options::default());
@@ -75,12 +178,36 @@ fn compared(recordings: &[Recording]) -> Result<Markup, Problem> {
         }
         _ => None,
     };
+    let why_not = judged
+        .as_ref()
+        .and_then(|judged| judged.as_ref().err().cloned());
     let options = HtmlOptions {
         compared: judged,
         ..HtmlOptions::default()
     };
-    let documents = overlaid(recordings, &options).map_err(|error| super::cannot_draw(&error))?;
-    Ok(shown(&documents))
+    let mut documents =
+        overlaid(recordings, &options).map_err(|error| super::cannot_draw(&error))?;
+    if let Some((first, others)) = recordings.split_first() {
+        let differ = others.iter().map(|other| facts_differ(first, other));
+        documents.extend(differ.map(|differ| document::facts_differ(&differ)));
+    }
+    let own: Vec<&Recording> = recordings.iter().collect();
+    let picture = asked.picture(&own)?;
+    Ok(html! {
+        @if let Some(picture) = &picture { figure {
+            // All texts in what `Plot::svg` returns are escaped.
+            (PreEscaped(super::plain_svg(picture)))
+        } }
+        @if let Some(why) = why_not { p .warn { "Not judged: " (sanitize(&why)) } }
+        p { "Recordings: "
+            @for (place, one) in recordings.iter().enumerate() {
+                @if place > 0 { ", " }
+                a href=(recording_path(one.id)) { (one.id.short()) }
+                @if let Some(host) = one.host.hostname.get() { " (" (sanitize(host)) ")" }
+            }
+        }
+        (shown(&documents))
+    })
 }
 
 #[cfg(test)]
@@ -88,8 +215,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_are_read_in_order() {
-        assert_eq!(ids(Some("id=a&x=1&id=&id=b")), ["a", "b"]);
-        assert!(ids(None).is_empty());
+    fn a_query_is_read_in_order() {
+        let asked = Asked::of(Some("id=a&x=1&id=&id=b&machine=c%20d&plot=bars&up_to=1+ms"));
+        assert_eq!(asked.ids, ["a", "b"]);
+        assert_eq!(asked.machines, ["c d"]);
+        assert_eq!(
+            (asked.plot.as_str(), asked.up_to.as_str()),
+            ("bars", "1 ms")
+        );
+        assert!(Asked::of(None).ids.is_empty());
     }
 }

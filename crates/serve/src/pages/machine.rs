@@ -1,18 +1,23 @@
-//! One machine: its state, hardware and system, and its recordings.
+//! One machine: its state, its series, hardware and system, and its recordings.
 
 use axum::extract::{Query, State};
 use axum::response::Html;
-use maud::html;
+use maud::{Markup, PreEscaped, html};
+use punctual_model::{Recording, sanitize};
 use punctual_report::document;
-use punctual_store::Wanted;
+use punctual_report::plot::{self, PlotOptions};
+use punctual_stats::trend::{FactChange, Trend, facts_of};
+use punctual_store::{Machine, Wanted};
 use serde::Deserialize;
 
 use super::recordings::table;
-use super::{frame, shown};
+use super::{frame, shown, trend, views};
 use crate::fleet::Judge;
-use crate::paths::encoded;
+use crate::look::Look;
+use crate::paths::{encoded, recording_path};
 use crate::problem::Problem;
-use crate::state::App;
+use crate::state::{App, Inner};
+use crate::trends::SeriesOf;
 
 /// Which machine.
 #[derive(Deserialize)]
@@ -22,39 +27,163 @@ pub(super) struct Asked {
 
 /// Recordings that are shown; the list has the rest.
 const RECORDINGS: usize = 30;
+/// Changes of facts that are shown, the newest ones.
+const CHANGES: usize = 30;
+
+/// A series of the machine, or why it cannot be judged.
+type Followed = (SeriesOf, Result<Trend, String>);
 
 pub(super) async fn get(
     State(app): State<App>,
     Query(asked): Query<Asked>,
 ) -> Result<Html<String>, Problem> {
     let name = asked.name.clone();
-    let (machine, facts, found) = app
+    let body = app
         .work(move |app| {
             let machines = app.collection.machines()?;
             let machine = machines.into_iter().find(|one| one.name == name);
             let machine = machine.ok_or_else(|| Problem::not_found("no such machine"))?;
-            let facts = match &machine.latest {
-                Some(latest) => Some(app.collection.load(latest.id)?.1.host),
-                None => None,
-            };
-            let found = app.collection.list(&Wanted {
-                machine: Some(name),
-                most: RECORDINGS,
-                ..Wanted::default()
-            })?;
-            Ok((machine, facts, found))
+            page(app, &machine)
         })
         .await?;
-    let row = Judge::now(&app).row(&machine);
-    let document = document::machine(&row, facts.as_ref());
-    let all = format!("/recordings?machine={}", encoded(&asked.name));
-    let body = html! {
-        (shown(&[document]))
+    Ok(frame(&app, &asked.name, "", &body))
+}
+
+fn page(app: &Inner, machine: &Machine) -> Result<Markup, Problem> {
+    let newest = match &machine.latest {
+        Some(latest) => Some(app.collection.load(latest.id)?.1),
+        None => None,
+    };
+    let found = app.collection.list(&Wanted {
+        machine: Some(machine.name.clone()),
+        most: RECORDINGS,
+        ..Wanted::default()
+    })?;
+    let followed = followed(app, &machine.name)?;
+    let row = Judge::now(app).row(machine);
+    let host = newest.as_ref().map(|recording| &recording.host);
+    let all = format!("/recordings?machine={}", encoded(&machine.name));
+    Ok(html! {
+        (shown(&[document::machine(&row, host)]))
+        p .actions {
+            a href={ "/compare?machine=" (encoded(&machine.name)) } { "Compare with another machine" }
+        }
+        @for one in &followed { (series(one)) }
+        @if let Some(recording) = &newest { (latest(recording)) }
         h2 { "Recordings" }
         (table(&found))
         @if machine.recordings > found.len() as u64 {
             p { a href=(all) { "All " (machine.recordings) " recordings" } }
         }
+        (facts_over_time(&followed))
+        @if let Some(recording) = &newest { (facts(recording)) }
+    })
+}
+
+/// The series of the machine, judged.
+fn followed(app: &Inner, machine: &str) -> Result<Vec<Followed>, Problem> {
+    let Some(trends) = &app.config.trends.0 else {
+        return Ok(Vec::new());
     };
-    Ok(frame(&app, &machine.name, "", &body))
+    let all = trends.series().map_err(crate::look::not_judged)?;
+    let own = all
+        .into_iter()
+        .filter(|of| of.machine.as_deref() == Some(machine));
+    let judge = |of: SeriesOf| {
+        let judged = trends.trend(&of).map(|(trend, _)| trend);
+        (of, judged)
+    };
+    Ok(own.map(judge).collect())
+}
+
+fn series((of, judged): &Followed) -> Markup {
+    let look = Look {
+        series: of.series.clone(),
+        machine: of.machine.clone().unwrap_or_default(),
+        ..Look::default()
+    };
+    html! {
+        h2 { "Series " a href=(trend::path(of)) { (sanitize(&of.series)) } }
+        @match judged {
+            Err(why) => p .warn { (sanitize(why)) },
+            Ok(trend) => {
+                p { (sanitize(&trend.sentence)) }
+                @if !trend.notes.is_empty() { ul {
+                    @for note in &trend.notes { li {
+                        (day(note.at)) ", " (sanitize(&note.who)) ": " (sanitize(&note.text))
+                    } }
+                } }
+                details open { summary { "Pictures" } (views::all(&look, trend)) }
+            }
+        }
+    }
+}
+
+fn day(at: jiff::Timestamp) -> String {
+    at.strftime("%Y-%m-%d").to_string()
+}
+
+/// The usual plot of the newest recording.
+fn latest(recording: &Recording) -> Markup {
+    let drawn = plot::default_for(recording, &PlotOptions::default());
+    html! {
+        h2 { "Newest recording: " a href=(recording_path(recording.id)) { (sanitize(&recording.headline())) } }
+        // A recording without samples has nothing to draw.
+        @if let Ok(plot) = drawn { figure { (PreEscaped(super::plain_svg(&plot))) } }
+    }
+}
+
+fn facts_over_time(followed: &[Followed]) -> Markup {
+    let trends = followed
+        .iter()
+        .filter_map(|(_, judged)| judged.as_ref().ok());
+    let mut changes: Vec<&FactChange> = trends.flat_map(|trend| &trend.facts).collect();
+    changes.sort_by_key(|change| std::cmp::Reverse((change.at, change.recording)));
+    changes.dedup_by_key(|change| change.recording);
+    html! { @if !changes.is_empty() {
+        h2 { "Changes of facts" }
+        div .wide { table {
+            thead { tr { th { "first run (UTC)" } th { "recording" } th { "what changed" } } }
+            tbody { @for change in changes.iter().take(CHANGES) { tr {
+                td .whole { (day(change.at)) }
+                td { a href=(recording_path(change.recording)) { (change.recording.short()) } }
+                td { @for fact in &change.facts { (sanitize(&fact.sentence())) br; } }
+            } } }
+        } }
+    } }
+}
+
+/// All facts and settings, as the newest recording has them.
+fn facts(recording: &Recording) -> Markup {
+    let facts = facts_of(&recording.host);
+    let unknown: Vec<String> = (facts.iter())
+        .filter(|(_, value)| value.is_none())
+        .map(|(name, _)| name.replace(['.', '_'], " "))
+        .collect();
+    // By topic, which is the first word of a name.
+    let known: Vec<(&str, &str, &str)> = (facts.iter())
+        .filter_map(|(name, value)| {
+            let (topic, rest) = name.split_once('.').unwrap_or(("", name));
+            Some((topic, rest, value.as_deref()?))
+        })
+        .collect();
+    html! {
+        h2 { "Facts and settings" }
+        p {
+            "Tune in force: "
+            @match recording.tune.as_deref() {
+                None => "not known",
+                Some(Recording::NO_TUNE) => "none",
+                Some(tune) => (sanitize(tune)),
+            }
+        }
+        div .wide { table { tbody { @for of_topic in known.chunk_by(|a, b| a.0 == b.0) {
+            tr .topic { th colspan="2" scope="colgroup" { (sanitize(of_topic[0].0)) } }
+            @for (_, name, value) in of_topic { tr {
+                td { (sanitize(&name.replace('_', " "))) }
+                td { @if value.is_empty() { "(empty)" } @else { (sanitize(value)) } }
+            } }
+        } } } }
+        @if !unknown.is_empty() { p .faint { "Not known: " (sanitize(&unknown.join(", "))) } }
+    }
 }

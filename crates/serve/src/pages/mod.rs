@@ -2,12 +2,17 @@
 
 mod changes;
 mod compare;
+mod live;
 mod login;
 mod machine;
+mod notes;
 mod overview;
 mod recording;
 mod recordings;
+mod series;
+mod spread;
 mod trend;
+mod views;
 
 use axum::extract::{Request, State};
 use axum::http::{StatusCode, header};
@@ -18,6 +23,8 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use punctual_model::sanitize;
 use punctual_report::document::Document;
 use punctual_report::html::fragment;
+
+pub(crate) use trend::path as trend_path;
 
 use crate::access::Need;
 use crate::assets;
@@ -32,14 +39,28 @@ pub(crate) const ROUTES: &[Route] = &[
     page("/machine", || get(machine::get)),
     page("/recordings", || get(recordings::get)),
     page("/recordings/{id}", || get(recording::get)),
+    page("/recordings/{id}/report", || get(recording::report)),
+    page("/recordings/{id}/export/{format}", || {
+        get(recording::export)
+    }),
     page("/compare", || get(compare::get)),
     page("/trend", || get(trend::get)),
+    page("/trend/{view}", || get(views::get)),
+    page("/live", || get(live::get)),
+    page("/live/{id}", || get(crate::live::get)),
+    page("/series", || get(series::get)),
     page("/changes", || get(changes::get)),
     Route {
         method: "POST",
         path: "/changes",
         need: Need::Change,
         handler: || post(changes::decide),
+    },
+    Route {
+        method: "POST",
+        path: "/notes",
+        need: Need::Change,
+        handler: || post(notes::add),
     },
     Route {
         method: "GET",
@@ -71,11 +92,13 @@ const fn page(path: &'static str, handler: fn() -> axum::routing::MethodRouter<A
 }
 
 /// The places of the navigation.
-const PLACES: [(&str, &str); 4] = [
+const PLACES: [(&str, &str); 6] = [
     ("/", "Overview"),
     ("/recordings", "Recordings"),
+    ("/series", "Series"),
     ("/changes", "Changes"),
     ("/compare", "Compare"),
+    ("/live", "Live"),
 ];
 
 /// A page in the frame of all pages; `place` is where the navigation is.
@@ -88,6 +111,8 @@ pub(super) fn frame(app: &App, title: &str, place: &str, body: &Markup) -> Html<
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 title { (sanitize(title)) " - punctual" }
                 link rel="stylesheet" href=(assets::path("style.css"));
+                link rel="icon" type="image/svg+xml" href=(assets::path("icon.svg"));
+                script type="module" src=(assets::path("script.js")) {}
             }
             body {
                 a .skip href="#main" { "Skip to content" }
@@ -116,6 +141,11 @@ pub(super) fn frame(app: &App, title: &str, place: &str, body: &Markup) -> Html<
 pub(super) fn shown(documents: &[Document]) -> Markup {
     // The renderer escapes each text in it.
     PreEscaped(fragment(documents))
+}
+
+/// A plot as it stands inside a page, whose style the policy lets count alone.
+pub(super) fn plain_svg(plot: &punctual_report::plot::Plot) -> String {
+    plot.svg().replacen(r#" style="white-space:pre""#, "", 1)
 }
 
 /// A report that cannot be drawn.

@@ -1,9 +1,12 @@
-//! One recording: its report.
+//! One recording: its report, and the same in the formats of other tools.
 
 use axum::extract::{Path, State};
-use axum::response::Html;
-use maud::html;
-use punctual_report::html::{HtmlOptions, documents};
+use axum::http::{StatusCode, header};
+use axum::response::{Html, IntoResponse, Response};
+use maud::{Markup, html};
+use punctual_formats::{Export, ExportOptions, FORMATS, Format, NoSamples};
+use punctual_model::Completion;
+use punctual_report::html::{HtmlOptions, documents, render};
 
 use super::{frame, shown};
 use crate::paths::machine_path;
@@ -14,24 +17,89 @@ pub(super) async fn get(
     State(app): State<App>,
     Path(id): Path<String>,
 ) -> Result<Html<String>, Problem> {
-    let (machine, id, title, documents) = app
+    let (machine, id, title, documents, running) = app
         .work(move |app| {
             let id = app.collection.find(&id)?;
             let (machine, recording) = app.collection.load(id)?;
+            let running = recording.completion == Completion::Running;
             let (title, documents) = documents(&[recording], &HtmlOptions::default())
                 .map_err(|error| super::cannot_draw(&error))?;
-            Ok((machine, id, title, documents))
+            Ok((machine, id, title, documents, running))
         })
         .await?;
     let body = html! {
         nav .crumbs aria-label="Above" {
             a href=(machine_path(&machine)) { (punctual_model::sanitize(&machine)) }
         }
+        @if running { (super::live::panel(id)) }
         (shown(&documents))
-        p .actions {
-            a href={ "/v1/recordings/" (id) } download={ (id) ".json" } { "Download as JSON" }
-            " " a href={ "/compare?id=" (id) } { "Compare with another" }
-        }
+        (downloads(&id.to_string()))
     };
     Ok(frame(&app, &title, "", &body))
+}
+
+/// Formats without single samples, which a collector does not keep.
+fn formats() -> impl Iterator<Item = &'static Format> {
+    FORMATS.iter().filter(|format| !format.needs_samples)
+}
+
+fn downloads(id: &str) -> Markup {
+    html! {
+        h2 { "Downloads" }
+        p .actions {
+            a href={ "/v1/recordings/" (id) } download={ (id) ".json" } { "JSON" }
+            a href={ "/recordings/" (id) "/report" } download={ (id) ".html" } { "Report (HTML)" }
+            @for format in formats().filter(|format| format.name != "json") {
+                a href={ "/recordings/" (id) "/export/" (format.name) } download { (format.name) }
+            }
+        }
+        p .actions { a href={ "/compare?id=" (id) } { "Compare with another" } }
+    }
+}
+
+/// The report as one page that needs nothing else.
+pub(super) async fn report(
+    State(app): State<App>,
+    Path(id): Path<String>,
+) -> Result<Html<String>, Problem> {
+    let page = app
+        .work(move |app| {
+            let id = app.collection.find(&id)?;
+            let (_, recording) = app.collection.load(id)?;
+            render(&[recording], &HtmlOptions::default())
+                .map_err(|error| super::cannot_draw(&error))
+        })
+        .await?;
+    Ok(Html(page))
+}
+
+/// The recording in the format of another tool.
+pub(super) async fn export(
+    State(app): State<App>,
+    Path((id, format)): Path<(String, String)>,
+) -> Result<Response, Problem> {
+    let format = formats().find(|known| known.name == format);
+    let format = format.ok_or_else(|| Problem::not_found("no such format"))?;
+    let (id, bytes) = app
+        .work(move |app| {
+            let id = app.collection.find(&id)?;
+            let (_, recording) = app.collection.load(id)?;
+            let export = Export {
+                recording: &recording,
+                samples: &NoSamples,
+                options: ExportOptions::default(),
+            };
+            let mut bytes = Vec::new();
+            (format.write)(&export, &mut bytes).map_err(|error| {
+                Problem::new(StatusCode::UNPROCESSABLE_ENTITY, error.to_string())
+            })?;
+            Ok((id, bytes))
+        })
+        .await?;
+    let name = format!("attachment; filename=\"{id}.{}\"", format.extension);
+    let headers = [
+        (header::CONTENT_TYPE, "text/plain; charset=utf-8".to_owned()),
+        (header::CONTENT_DISPOSITION, name),
+    ];
+    Ok((headers, bytes).into_response())
 }

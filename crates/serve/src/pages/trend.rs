@@ -1,68 +1,71 @@
 //! A series over time.
 
 use axum::extract::{Query, State};
-use axum::http::StatusCode;
 use axum::response::Html;
-use maud::html;
+use maud::{Markup, html};
+use punctual_model::sanitize;
 use punctual_report::document;
-use serde::Deserialize;
 
-use super::{frame, shown};
-use crate::paths::encoded;
+use super::{frame, shown, views};
+use crate::look::Look;
+use crate::paths::{encoded, machine_path};
 use crate::problem::Problem;
 use crate::state::App;
 use crate::trends::SeriesOf;
 
-/// Which series.
-#[derive(Deserialize)]
-pub(super) struct Asked {
-    series: String,
-    machine: Option<String>,
-}
-
-impl From<Asked> for SeriesOf {
-    fn from(Asked { series, machine }: Asked) -> Self {
-        Self {
-            series,
-            machine: machine.filter(|name| !name.is_empty()),
-        }
-    }
-}
-
 /// The page of a series.
-pub(super) fn path(of: &SeriesOf) -> String {
+pub(crate) fn path(of: &SeriesOf) -> String {
     let series = encoded(&of.series);
     let machine = of.machine.as_deref().map(encoded).unwrap_or_default();
     format!("/trend?series={series}&machine={machine}")
 }
 
-/// A series that cannot be read or judged.
-pub(super) fn not_judged(why: String) -> Problem {
-    Problem::new(StatusCode::UNPROCESSABLE_ENTITY, why)
-}
-
 pub(super) async fn get(
     State(app): State<App>,
-    Query(asked): Query<Asked>,
+    Query(look): Query<Look>,
 ) -> Result<Html<String>, Problem> {
-    let of = SeriesOf::from(asked);
-    let wanted = of.clone();
-    let document = app
+    let wanted = look.clone();
+    let (document, pictures) = app
         .work(move |app| {
-            let trends = app.config.trends.0.as_ref();
-            let trends = trends.ok_or_else(|| Problem::not_found("no series are served here"))?;
-            let (trend, runs) = trends.trend(&wanted).map_err(not_judged)?;
-            document::pictured(&trend, &runs).map_err(|error| super::cannot_draw(&error))
+            let (trend, _) = wanted.judged(app)?;
+            Ok((document::trend(&trend), views::all(&wanted, &trend)))
         })
         .await?;
     let body = html! {
         nav .crumbs aria-label="Above" {
             a href="/changes" { "Changes" }
-            @if let Some(machine) = &of.machine {
-                " / " a href=(crate::paths::machine_path(machine)) { (punctual_model::sanitize(machine)) }
+            @if !look.machine.is_empty() {
+                " / " a href=(machine_path(&look.machine)) { (sanitize(&look.machine)) }
             }
         }
         (shown(&[document]))
+        (filter(&look))
+        (pictures)
+        h2 { "Note" }
+        form .filter method="post" action="/notes" {
+            input type="hidden" name="series" value=(look.series);
+            input type="hidden" name="machine" value=(look.machine);
+            label { "About " input name="at" placeholder="2026-11-03" size="12" required; }
+            label { "Text " input name="text" required maxlength=(super::notes::LONGEST) size="40"; }
+            button { "Add note" }
+        }
+        p .actions {
+            a href={ "/series?name=" (encoded(&look.series)) } { "This series on all machines" }
+        }
     };
-    Ok(frame(&app, &of.series, "", &body))
+    Ok(frame(&app, &look.series, "", &body))
+}
+
+/// From when to when, and above which latency.
+fn filter(look: &Look) -> Markup {
+    html! {
+        form .filter method="get" action="/trend" {
+            input type="hidden" name="series" value=(look.series);
+            input type="hidden" name="machine" value=(look.machine);
+            label { "From " input name="from" value=(sanitize(&look.from)) placeholder="2026-11-03" size="12"; }
+            label { "To " input name="to" value=(sanitize(&look.to)) placeholder="2026-11-30" size="12"; }
+            label { "Count later than " input name="threshold" value=(sanitize(&look.threshold)) placeholder="100us" size="8"; }
+            button { "Show" }
+        }
+    }
 }

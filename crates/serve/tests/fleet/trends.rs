@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use punctual_serve::trends::{Decided, SeriesOf, TrendSource, Trends};
+use punctual_serve::trends::{Decided, Noted, SeriesOf, TrendSource, Trends};
 use punctual_stats::trend::{Question, Run, Trend, judge};
 use punctual_store::Collection;
 
@@ -14,6 +14,7 @@ const HOSTILE: &str = "<script>alert(1)</script>";
 #[derive(Default)]
 struct TwoSeries {
     decided: Mutex<Vec<(SeriesOf, Decided)>>,
+    noted: Mutex<Vec<(SeriesOf, Noted)>>,
 }
 
 impl Trends for TwoSeries {
@@ -36,6 +37,12 @@ impl Trends for TwoSeries {
         Ok((judge(&[], question), Vec::new()))
     }
 
+    fn note(&self, of: &SeriesOf, noted: &Noted) -> Result<(), String> {
+        let mut all = self.noted.lock().unwrap();
+        all.push((of.clone(), noted.clone()));
+        Ok(())
+    }
+
     fn decide(&self, of: &SeriesOf, decided: &Decided) -> Result<(), String> {
         let mut all = self.decided.lock().unwrap();
         all.push((of.clone(), decided.clone()));
@@ -52,7 +59,7 @@ fn series_are_listed_and_a_decision_is_logged() {
     let page = get(server.address, "/changes");
     assert_eq!(page.status, 200);
     let text = page.text();
-    assert!(!text.contains("<script"), "{text}");
+    assert!(!text.contains("<script>"), "{text}");
     assert!(
         text.contains("empty") && text.contains("cannot read"),
         "{text}"
@@ -60,7 +67,7 @@ fn series_are_listed_and_a_decision_is_logged() {
     let path = "/trend?series=%3Cscript%3Ealert(1)%3C/script%3E";
     let refused = get(server.address, path);
     assert_eq!(refused.status, 422);
-    assert!(!refused.text().contains("<script"), "{refused:?}");
+    assert!(!refused.text().contains("<script>"), "{refused:?}");
 
     let form = [("Content-Type", "application/x-www-form-urlencoded")];
     let decide = |why: &str| {
@@ -83,6 +90,24 @@ fn series_are_listed_and_a_decision_is_logged() {
     let log = place.collection().audit(1).unwrap();
     assert_eq!(
         (log[0].action.as_str(), log[0].what.as_str()),
-        ("acknowledged", "c1 of s")
+        ("acknowledged", "c1 of s: new kernel")
+    );
+
+    let note = |at: &str| {
+        let body = format!("series=s&machine=m&at={at}&text=new+fan");
+        send(server.address, "POST", "/notes", &form, body.as_bytes()).status
+    };
+    assert_eq!(
+        [note(""), note("soon"), note("2026-11-03")],
+        [400, 400, 303]
+    );
+    let noted = trends.noted.lock().unwrap();
+    let [(_, noted)] = noted.as_slice() else {
+        panic!("{noted:?}")
+    };
+    assert_eq!(noted.at.to_string(), "2026-11-03T00:00:00Z");
+    assert_eq!(
+        (noted.who.as_str(), noted.text.as_str()),
+        ("local", "new fan")
     );
 }

@@ -10,6 +10,7 @@ use punctual_model::{Nanos, grouped};
 use punctual_stats::trend::{FactChange, Group, Hole, Note, Run, Trend};
 
 use super::axis::Unit;
+use super::bins::Bins;
 use super::{Heading, Plot, PlotOptions, Scale};
 use crate::ReportError;
 use crate::figures::{self, counted};
@@ -130,6 +131,27 @@ fn check(of: &LongTerm<'_>, options: &PlotOptions) -> Result<(), ReportError> {
     match of.runs.iter().any(|run| !run.rows.is_empty()) {
         true => Ok(()),
         false => Err(ReportError::NoRecording),
+    }
+}
+
+/// How many periods of each run lie in which range of latencies, for a picture that is
+/// drawn elsewhere.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cells {
+    /// Edges of the ranges in ns, rising, 40 a decade; range `i` ends at edge `i + 1`.
+    pub edges: Vec<u64>,
+    /// Counts of each run, the oldest first, by range.
+    pub counts: Vec<Vec<u64>>,
+}
+
+/// The cells of a surface or heat map.
+pub fn cells(of: &LongTerm<'_>) -> Cells {
+    let limit = of.limit(Scale::Log).unwrap_or_default();
+    let bins = Bins::log(of.min(), of.max().max(limit), Nanos(1));
+    let counts = of.runs.iter().map(|run| bins.count_rows(&run.rows));
+    Cells {
+        counts: counts.collect(),
+        edges: bins.edges,
     }
 }
 

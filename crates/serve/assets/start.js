@@ -1,0 +1,24 @@
+// Pictures are made when they come into sight; figures of one source are fetched once.
+const VIEWS = { surface, heatmap, trend };
+const fetched = new Map();
+const data_of = (source) => {
+  if (!fetched.has(source)) {
+    fetched.set(source, fetch(source).then((answer) => {
+      if (!answer.ok) throw new Error(`${source}: ${answer.status}`);
+      return answer.json();
+    }));
+  }
+  return fetched.get(source);
+};
+const seen = new IntersectionObserver((entries) => {
+  for (const { target, isIntersecting } of entries) {
+    if (!isIntersecting) continue;
+    seen.unobserve(target);
+    // Without the figures the picture that the server drew stays.
+    data_of(target.dataset.source).then((data) => {
+      if (data.runs.length && data.edges.length > 1) VIEWS[target.dataset.view](target, data);
+    }).catch(() => {});
+  }
+}, { rootMargin: "400px" });
+for (const figure of document.querySelectorAll("figure.moves")) seen.observe(figure);
+for (const place of document.querySelectorAll("[data-live]")) live(place);

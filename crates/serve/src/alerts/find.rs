@@ -1,0 +1,240 @@
+//! What demands attention now.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use punctual_model::{Outcome, RecordingId};
+use punctual_stats::trend::{Group, Trend};
+use punctual_store::{Listed, Machine, Wanted};
+
+use super::state::State;
+use super::{Alert, Alerts, Kind};
+use crate::paths::machine_path;
+use crate::state::Inner;
+use crate::trends::SeriesOf;
+
+/// Machines whose lists are read at one look; the others at the next one.
+const LISTS: usize = 500;
+/// Recordings of a machine that say how often it measures.
+const CADENCE: usize = 12;
+/// With fewer distances between them nothing is known of its slots.
+const LEAST_GAPS: usize = 3;
+/// A disk is no longer nearly full when this much more is free, in percent.
+const SLACK: f64 = 2.0;
+
+/// What is remembered from look to look.
+#[derive(Default)]
+pub(super) struct Found {
+    /// Of each machine its newest recording, and its usual distance between two.
+    cadence: BTreeMap<String, (RecordingId, Option<Duration>)>,
+}
+
+impl Found {
+    /// All alerts that stand, by what they are about.
+    pub(super) fn all(
+        &mut self,
+        app: &Inner,
+        config: &Alerts,
+        state: &State,
+    ) -> Result<BTreeMap<String, Alert>, String> {
+        let mut found = BTreeMap::new();
+        worsenings(app, state, &mut found);
+        let machines = app.collection.machines();
+        let machines = machines.map_err(|error| error.to_string())?;
+        let now = Timestamp::now();
+        let mut lists = 0;
+        for machine in &machines {
+            self.silent(app, machine, now, &mut lists, &mut found)?;
+            broken(app, config, machine, state, &mut found)?;
+        }
+        disk(config, state, now, &mut found)?;
+        Ok(found)
+    }
+
+    /// Silent is who sent nothing for two of its slots; where these are not known, for
+    /// the time of the configuration.
+    fn silent(
+        &mut self,
+        app: &Inner,
+        machine: &Machine,
+        now: Timestamp,
+        lists: &mut usize,
+        found: &mut BTreeMap<String, Alert>,
+    ) -> Result<(), String> {
+        let (Some(seen), Some(latest)) = (machine.last_seen, &machine.latest) else {
+            return Ok(());
+        };
+        let known = self.cadence.get(&machine.name);
+        if known.is_none_or(|(id, _)| *id != latest.id) && *lists < LISTS {
+            *lists += 1;
+            let listed = newest(app, &machine.name, CADENCE)?;
+            let gap = usual_gap(&listed);
+            self.cadence.insert(machine.name.clone(), (latest.id, gap));
+        }
+        let gap = self.cadence.get(&machine.name).and_then(|(_, gap)| *gap);
+        let patience = gap.map_or(app.config.silent_after, |gap| gap * 2);
+        let passed = now.duration_since(seen).unsigned_abs();
+        if now <= seen || passed <= patience {
+            return Ok(());
+        }
+        let hours = passed.as_secs_f64() / 3_600.0;
+        let summary = match gap {
+            Some(gap) => format!(
+                "nothing received for {hours:.1} h; usual distance of recordings {:.1} h",
+                gap.as_secs_f64() / 3_600.0
+            ),
+            None => format!("nothing received for {hours:.1} h"),
+        };
+        let alert = Alert {
+            kind: Kind::Silent,
+            machine: machine.name.clone(),
+            series: String::new(),
+            summary,
+            path: machine_path(&machine.name),
+            since: seen,
+        };
+        found.insert(format!("silent/{}", machine.name), alert);
+        Ok(())
+    }
+}
+
+/// The newest recordings of a machine.
+fn newest(app: &Inner, machine: &str, most: usize) -> Result<Vec<Listed>, String> {
+    let listed = app.collection.list(&Wanted {
+        machine: Some(machine.to_owned()),
+        most,
+        ..Wanted::default()
+    });
+    listed.map_err(|error| error.to_string())
+}
+
+/// The median distance between the starts of recordings, the newest first.
+fn usual_gap(listed: &[Listed]) -> Option<Duration> {
+    let starts = listed.iter().map(|one| one.summary.started);
+    let starts: Vec<Timestamp> = starts.collect();
+    let pairs = starts.windows(2);
+    let mut gaps: Vec<Duration> = pairs
+        .map(|pair| pair[0].duration_since(pair[1]).unsigned_abs())
+        .collect();
+    gaps.sort_unstable();
+    (gaps.len() >= LEAST_GAPS).then(|| gaps[gaps.len() / 2])
+}
+
+/// Change points to the worse that stand and nobody has acknowledged. A change point can
+/// move by some runs as more come in: it is the same one within its interval.
+fn worsenings(app: &Inner, state: &State, found: &mut BTreeMap<String, Alert>) {
+    let Some(look) = app.worse.last() else { return };
+    for (of, judged) in &look.all {
+        match judged {
+            Ok(trend) => {
+                for group in &trend.groups {
+                    of_group(of, trend, group, found);
+                }
+            }
+            // A series that cannot be read now is as it was before.
+            Err(_) => {
+                let prefix = prefix(of);
+                let kept = state
+                    .alerts
+                    .iter()
+                    .filter(|(key, one)| key.starts_with(&prefix) && one.ended.is_none());
+                found.extend(kept.map(|(key, one)| (key.clone(), one.alert.clone())));
+            }
+        }
+    }
+}
+
+fn prefix(of: &SeriesOf) -> String {
+    let machine = of.machine.as_deref().unwrap_or_default();
+    format!("worse/{machine}/{}/", of.series)
+}
+
+fn of_group(of: &SeriesOf, trend: &Trend, group: &Group, found: &mut BTreeMap<String, Alert>) {
+    let mut numbers: BTreeMap<&str, usize> = BTreeMap::new();
+    for change in group.changes.iter().filter(|change| change.worse) {
+        let followed = change.followed.name();
+        // Counted with the acknowledged ones: a further worsening is another one.
+        let number = numbers.entry(followed).or_default();
+        *number += 1;
+        if !change.is_open_worsening() {
+            continue;
+        }
+        let key = format!("{}{}/{followed}/{number}", prefix(of), group.name());
+        let alert = Alert {
+            kind: Kind::Worse,
+            machine: of.machine.clone().unwrap_or_default(),
+            series: of.series.clone(),
+            summary: trend.sentence.clone(),
+            path: crate::pages::trend_path(of),
+            since: change.at,
+        };
+        found.insert(key, alert);
+    }
+}
+
+/// Whoever broke its requirement last is looked at, and whoever is broken already.
+fn broken(
+    app: &Inner,
+    config: &Alerts,
+    machine: &Machine,
+    state: &State,
+    found: &mut BTreeMap<String, Alert>,
+) -> Result<(), String> {
+    let key = format!("broken/{}", machine.name);
+    let latest = machine.latest.as_ref();
+    let is_broken = latest.is_some_and(|latest| latest.outcome == Outcome::Broken);
+    if !is_broken && !state.stands(&key) {
+        return Ok(());
+    }
+    let listed = newest(app, &machine.name, config.of)?;
+    let broken = listed
+        .iter()
+        .filter(|one| one.summary.outcome == Outcome::Broken);
+    let broken: Vec<&Listed> = broken.collect();
+    if broken.len() < config.broken {
+        return Ok(());
+    }
+    let (number, of) = (broken.len(), listed.len());
+    let alert = Alert {
+        kind: Kind::Broken,
+        machine: machine.name.clone(),
+        series: String::new(),
+        summary: format!("the requirement is broken in {number} of the newest {of} recordings"),
+        path: machine_path(&machine.name),
+        since: broken
+            .last()
+            .map_or_else(Timestamp::now, |one| one.summary.started),
+    };
+    found.insert(key, alert);
+    Ok(())
+}
+
+fn disk(
+    config: &Alerts,
+    state: &State,
+    now: Timestamp,
+    found: &mut BTreeMap<String, Alert>,
+) -> Result<(), String> {
+    const KEY: &str = "disk";
+    let Some(folder) = &config.disk else {
+        return Ok(());
+    };
+    let disk = rustix::fs::statvfs(folder);
+    let disk = disk.map_err(|error| format!("{}: {error}", folder.display()))?;
+    let free = disk.f_bavail as f64 / disk.f_blocks.max(1) as f64 * 100.0;
+    let slack = if state.stands(KEY) { SLACK } else { 0.0 };
+    if free >= config.disk_free + slack {
+        return Ok(());
+    }
+    let alert = Alert {
+        kind: Kind::Disk,
+        machine: String::new(),
+        series: String::new(),
+        summary: format!("the disk of the collector is nearly full: {free:.1}% free"),
+        path: "/".to_owned(),
+        since: now,
+    };
+    found.insert(KEY.to_owned(), alert);
+    Ok(())
+}

@@ -1,0 +1,174 @@
+//! Alerts on their way: to a webhook, to a command.
+//! <https://prometheus.io/docs/alerting/latest/configuration/#webhook_config>
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use super::Alerts;
+use super::state::{Standing, State};
+
+/// A receiver that takes longer is tried again.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// The API of Alertmanager itself.
+const OWN_API: &str = "/api/v2/alerts";
+
+/// Sends what was not sent, and marks it. Returns what failed.
+pub(super) fn all(config: &Alerts, state: &mut State) -> Vec<String> {
+    let mut failed = Vec::new();
+    if let Some(url) = &config.webhook {
+        match url.ends_with(OWN_API) {
+            // Alertmanager forgets what is not sent again.
+            true => {
+                let all: Vec<Value> = (state.alerts.iter())
+                    .map(|(key, one)| alert(config, key, one))
+                    .collect();
+                let sent = all.is_empty() || keep(&mut failed, post(url, &json!(all)));
+                if sent {
+                    state
+                        .alerts
+                        .values_mut()
+                        .for_each(|one| one.sent.webhook = true);
+                }
+            }
+            false => {
+                for (key, one) in state.alerts.iter_mut().filter(|(_, one)| !one.sent.webhook) {
+                    let payload = payload(config, key, one);
+                    one.sent.webhook = keep(&mut failed, post(url, &payload));
+                }
+            }
+        }
+    }
+    if !config.command.is_empty() {
+        for (key, one) in state.alerts.iter_mut().filter(|(_, one)| !one.sent.command) {
+            let payload = payload(config, key, one);
+            one.sent.command = keep(&mut failed, run(&config.command, &payload));
+        }
+    }
+    let (webhook, command) = (config.webhook.is_none(), config.command.is_empty());
+    state.alerts.retain(|_, one| {
+        let sent = (one.sent.webhook || webhook) && (one.sent.command || command);
+        one.ended.is_none() || !sent
+    });
+    failed
+}
+
+fn keep(failed: &mut Vec<String>, result: Result<(), String>) -> bool {
+    let is_sent = result.is_ok();
+    failed.extend(result.err());
+    is_sent
+}
+
+fn labels(one: &Standing) -> BTreeMap<&'static str, String> {
+    let mut labels = BTreeMap::from([
+        ("alertname", one.alert.kind.name().to_owned()),
+        ("severity", one.alert.kind.severity().to_owned()),
+    ]);
+    for (name, value) in [
+        ("machine", &one.alert.machine),
+        ("series", &one.alert.series),
+    ] {
+        if !value.is_empty() {
+            labels.insert(name, value.clone());
+        }
+    }
+    labels
+}
+
+/// An alert as Alertmanager writes and reads it.
+fn alert(config: &Alerts, key: &str, one: &Standing) -> Value {
+    let digest = Sha256::digest(key.as_bytes());
+    let fingerprint: String = digest
+        .iter()
+        .take(8)
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    let mut alert = json!({
+        "status": status(one),
+        "labels": labels(one),
+        "annotations": {
+            "summary": one.alert.summary,
+            "link": format!("{}{}", config.link, one.alert.path),
+        },
+        "startsAt": one.alert.since.to_string(),
+        "generatorURL": format!("{}{}", config.link, one.alert.path),
+        "fingerprint": fingerprint,
+    });
+    if let Some(ended) = one.ended {
+        alert["endsAt"] = json!(ended.to_string());
+    }
+    alert
+}
+
+fn status(one: &Standing) -> &'static str {
+    match one.ended {
+        None => "firing",
+        Some(_) => "resolved",
+    }
+}
+
+/// The payload of a webhook, version 4, with one alert.
+fn payload(config: &Alerts, key: &str, one: &Standing) -> Value {
+    let alert = alert(config, key, one);
+    json!({
+        "version": "4",
+        "groupKey": format!("{{}}:{{alertname=\"{}\"}}:{key}", one.alert.kind.name()),
+        "truncatedAlerts": 0,
+        "status": status(one),
+        "receiver": "punctual",
+        "groupLabels": {"alertname": one.alert.kind.name()},
+        "commonLabels": alert["labels"],
+        "commonAnnotations": alert["annotations"],
+        "externalURL": config.link,
+        "alerts": [alert],
+    })
+}
+
+fn post(url: &str, body: &Value) -> Result<(), String> {
+    let agent: ureq::Agent = ureq::Agent::config_builder()
+        .timeout_global(Some(PATIENCE))
+        .build()
+        .into();
+    let sent = agent
+        .post(url)
+        .header("Content-Type", "application/json")
+        .send(body.to_string().as_bytes());
+    sent.map(drop).map_err(|error| format!("{url}: {error}"))
+}
+
+/// Runs a command with the payload on its stdin. One that takes too long is ended.
+fn run(command: &[String], payload: &Value) -> Result<(), String> {
+    let (program, arguments) = command.split_first().ok_or("no command")?;
+    let failed = |why: String| format!("{program}: {why}");
+    let mut child = Command::new(program)
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .map_err(|error| failed(error.to_string()))?;
+    if let Some(mut stdin) = child.stdin.take() {
+        // A command need not read it; one alert fits the buffer of a pipe.
+        let _ = stdin.write_all(payload.to_string().as_bytes());
+    }
+    let until = Instant::now() + PATIENCE;
+    loop {
+        match child
+            .try_wait()
+            .map_err(|error| failed(error.to_string()))?
+        {
+            Some(status) if status.success() => return Ok(()),
+            Some(status) => return Err(failed(status.to_string())),
+            None if Instant::now() > until => {
+                // It has ended by itself meanwhile.
+                let _ = child.kill();
+                let _ = child.wait();
+                return Err(failed("took too long, and was killed".to_owned()));
+            }
+            None => std::thread::sleep(Duration::from_millis(20)),
+        }
+    }
+}

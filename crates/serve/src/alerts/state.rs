@@ -1,0 +1,139 @@
+//! What was sent, on disk.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use jiff::Timestamp;
+use punctual_files::{Output, bounded};
+use serde::{Deserialize, Serialize};
+
+use super::Alert;
+
+/// A state is no longer, in bytes: some 100,000 alerts.
+const MOST: u64 = 64 << 20;
+
+/// Whom an alert was sent to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Sent {
+    pub(super) webhook: bool,
+    pub(super) command: bool,
+}
+
+/// An alert that stands, or whose end was not sent to all yet.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Standing {
+    pub(super) alert: Alert,
+    pub(super) ended: Option<Timestamp>,
+    pub(super) sent: Sent,
+}
+
+/// All alerts by what they are about.
+#[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct State {
+    pub(super) alerts: BTreeMap<String, Standing>,
+}
+
+impl State {
+    /// A state that is not there is empty.
+    pub(super) fn read(path: &Path) -> Result<Self, String> {
+        let damaged = |why: String| format!("state of alerts {}: {why}", path.display());
+        match bounded::text(path, MOST) {
+            Ok(text) => serde_json::from_str(&text).map_err(|error| damaged(error.to_string())),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Self::default()),
+            Err(error) => Err(damaged(error.reason())),
+        }
+    }
+
+    pub(super) fn write(&self, path: &Path) -> Result<(), String> {
+        let failed = |why: String| format!("state of alerts {}: {why}", path.display());
+        let text = serde_json::to_vec(self).map_err(|error| failed(error.to_string()))?;
+        let written = Output::private(path).and_then(|file| file.put(&text));
+        written.map_err(|error| failed(error.reason()))
+    }
+
+    /// Whether an alert stands.
+    pub(super) fn stands(&self, key: &str) -> bool {
+        self.alerts.get(key).is_some_and(|one| one.ended.is_none())
+    }
+
+    /// Takes over what stands now.
+    pub(super) fn compare(&mut self, now: BTreeMap<String, Alert>, at: Timestamp) {
+        for (key, standing) in &mut self.alerts {
+            if standing.ended.is_none() && !now.contains_key(key) {
+                standing.ended = Some(at);
+                standing.sent = Sent::default();
+            }
+        }
+        for (key, alert) in now {
+            match self.alerts.get_mut(&key) {
+                // The same: its text may be newer, it began when it began.
+                Some(known) if known.ended.is_none() => {
+                    let since = known.alert.since;
+                    known.alert = Alert { since, ..alert };
+                }
+                _ => {
+                    let standing = Standing {
+                        alert,
+                        ended: None,
+                        sent: Sent::default(),
+                    };
+                    self.alerts.insert(key, standing);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::alerts::Kind;
+
+    fn alert(summary: &str, second: i64) -> Alert {
+        Alert {
+            kind: Kind::Silent,
+            machine: "a".to_owned(),
+            series: String::new(),
+            summary: summary.to_owned(),
+            path: "/".to_owned(),
+            since: Timestamp::from_second(second).unwrap(),
+        }
+    }
+
+    #[test]
+    fn an_alert_begins_once_and_ends_once() {
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let one = |summary, second| BTreeMap::from([("k".to_owned(), alert(summary, second))]);
+        let mut state = State::default();
+        state.compare(one("x", 1), at(1));
+        state.alerts.get_mut("k").unwrap().sent.webhook = true;
+        state.compare(one("y", 5), at(5));
+        let known = &state.alerts["k"];
+        assert!(known.sent.webhook, "it is sent once");
+        assert_eq!(
+            (known.alert.since, known.alert.summary.as_str()),
+            (at(1), "y")
+        );
+        state.compare(BTreeMap::new(), at(9));
+        let known = &state.alerts["k"];
+        assert_eq!((known.ended, known.sent.webhook), (Some(at(9)), false));
+        assert!(!state.stands("k"));
+        // It begins again before its end was sent.
+        state.compare(one("z", 12), at(12));
+        assert_eq!(state.alerts["k"].alert.since, at(12));
+    }
+
+    #[test]
+    fn a_state_is_read_back_and_a_damaged_one_is_not_taken_for_empty() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("alerts.json");
+        assert_eq!(State::read(&path).unwrap(), State::default());
+        let mut state = State::default();
+        let now = BTreeMap::from([("k".to_owned(), alert("x", 1))]);
+        state.compare(now, Timestamp::from_second(1).unwrap());
+        state.write(&path).unwrap();
+        assert_eq!(State::read(&path).unwrap(), state);
+        std::fs::write(&path, "{").unwrap();
+        assert!(State::read(&path).is_err());
+    }
+}

@@ -1,0 +1,253 @@
+//! The runs of a series as numbers for pictures that move.
+
+use axum::Json;
+use axum::extract::{Query, State};
+use jiff::Timestamp;
+use punctual_model::{Nanos, RecordingId};
+use punctual_report::plot::{LongTerm, cells};
+use punctual_stats::trend::{ChangePoint, Group, Run, Trend};
+use serde::{Deserialize, Serialize};
+
+use crate::look::Look;
+use crate::problem::Problem;
+use crate::state::App;
+
+/// Of more runs neighbours are drawn together.
+const COLUMNS: usize = 400;
+/// Counts up to this one are exact; each level above grows by a tenth.
+const EXACT: u64 = 63;
+/// The growth of the levels above.
+const GROWTH: f64 = 1.1;
+
+/// What is asked for.
+#[derive(Deserialize)]
+pub(crate) struct Asked {
+    series: String,
+    #[serde(default)]
+    machine: String,
+    #[serde(default)]
+    from: String,
+    #[serde(default)]
+    to: String,
+    #[serde(default)]
+    threshold: String,
+    /// Which group, from 0 on.
+    #[serde(default)]
+    group: usize,
+}
+
+/// The runs of one group of a series.
+#[derive(Serialize, schemars::JsonSchema)]
+pub(crate) struct LongTermJson {
+    /// The name of the series.
+    series: String,
+    /// The load and class of CPUs.
+    group: String,
+    /// Due periods above this are counted.
+    threshold_ns: Option<Nanos>,
+    /// The largest latency that the requirement allows.
+    limit_ns: Option<Nanos>,
+    /// Runs, the oldest first; neighbours together where there are very many.
+    runs: Vec<RunJson>,
+    /// Edges of the ranges of latency in ns, rising.
+    edges: Vec<u64>,
+    /// Of each run a level for each range, as two hexadecimal digits: 0 to 63 is the
+    /// count itself, each level above that is 10% more.
+    levels: Vec<String>,
+    /// Change points.
+    changes: Vec<MarkJson>,
+    /// What people noted.
+    notes: Vec<MarkJson>,
+    /// Slots that did not run.
+    holes: Vec<MarkJson>,
+}
+
+/// A run.
+#[derive(Serialize, schemars::JsonSchema)]
+struct RunJson {
+    /// The recording; of several together the one with the largest latency.
+    recording: RecordingId,
+    /// When it began.
+    started: Timestamp,
+    /// How many runs are drawn as this one.
+    together: usize,
+    /// Periods that came due.
+    due: u64,
+    /// Due periods above the threshold.
+    above: Option<u64>,
+    /// 50% of the due periods were not later.
+    p50_ns: Option<Nanos>,
+    /// 99% of the due periods were not later.
+    p99_ns: Option<Nanos>,
+    /// The largest latency.
+    max_ns: Option<Nanos>,
+    /// Whether its maximum stands out alone.
+    spike: bool,
+}
+
+/// Something at a time.
+#[derive(Serialize, schemars::JsonSchema)]
+struct MarkJson {
+    /// When.
+    at: Timestamp,
+    /// What, in a sentence.
+    text: String,
+    /// Whether it is a worsening that stands unacknowledged.
+    open: bool,
+}
+
+/// A count as a level.
+fn level(count: u64) -> u8 {
+    if count <= EXACT {
+        return count as u8;
+    }
+    let steps = ((count as f64 / EXACT as f64).ln() / GROWTH.ln()).round();
+    // Beyond the last level the picture is as high as it gets.
+    (EXACT as f64 + steps.max(1.0)).min(255.0) as u8
+}
+
+fn levels(counts: &[u64]) -> String {
+    counts
+        .iter()
+        .map(|count| format!("{:02x}", level(*count)))
+        .collect()
+}
+
+/// The runs of a group of a series.
+pub(super) async fn get(
+    State(app): State<App>,
+    Query(asked): Query<Asked>,
+) -> Result<Json<LongTermJson>, Problem> {
+    let Asked {
+        series,
+        machine,
+        from,
+        to,
+        threshold,
+        group,
+    } = asked;
+    let look = Look {
+        series,
+        machine,
+        from,
+        to,
+        threshold,
+    };
+    app.work(move |app| {
+        let (trend, runs) = look.judged(app)?;
+        let found = trend.groups.get(group);
+        let found = found.ok_or_else(|| Problem::not_found("the series has no such group"))?;
+        Ok(Json(of_group(&trend, found, &runs)))
+    })
+    .await
+}
+
+fn of_group(trend: &Trend, group: &Group, runs: &[Run]) -> LongTermJson {
+    let own = group.pick(runs);
+    let together = own.len().div_ceil(COLUMNS).max(1);
+    let cells = cells(&LongTerm::of(trend, group, &own));
+    let places: Vec<usize> = (0..own.len()).collect();
+    let columns = || places.chunks(together);
+    let sums = columns().map(|places| {
+        let mut sum = vec![0u64; cells.edges.len().saturating_sub(1)];
+        for counts in places.iter().filter_map(|place| cells.counts.get(*place)) {
+            for (sum, count) in sum.iter_mut().zip(counts) {
+                *sum = sum.saturating_add(*count);
+            }
+        }
+        levels(&sum)
+    });
+    let mark = |at, text: String| MarkJson {
+        at,
+        text,
+        open: false,
+    };
+    LongTermJson {
+        series: trend.series.clone(),
+        group: group.name(),
+        threshold_ns: group.threshold_ns,
+        limit_ns: group.limit_ns,
+        runs: columns().filter_map(|places| run(group, places)).collect(),
+        levels: sums.collect(),
+        changes: group.changes.iter().map(|one| change(group, one)).collect(),
+        notes: (trend.notes.iter())
+            .map(|note| mark(note.at, format!("{}: {}", note.who, note.text)))
+            .collect(),
+        holes: (trend.holes.iter())
+            .map(|hole| mark(hole.due, hole.reason.clone()))
+            .collect(),
+        edges: cells.edges,
+    }
+}
+
+/// Neighbours as one: the figures of the one with the largest latency.
+fn run(group: &Group, places: &[usize]) -> Option<RunJson> {
+    let of = |place: &usize| group.runs.get(*place);
+    let worst = places
+        .iter()
+        .max_by_key(|place| of(place).map(|run| run.max_ns))?;
+    let worst = of(worst)?;
+    let sum = |value: fn(&punctual_stats::trend::RunFigures) -> Option<u64>| {
+        let each = places.iter().filter_map(of).map(value);
+        each.sum::<Option<u64>>()
+    };
+    Some(RunJson {
+        recording: worst.recording,
+        started: places.first().and_then(of)?.started,
+        together: places.len(),
+        due: sum(|run| Some(run.due))?,
+        above: sum(|run| run.above),
+        p50_ns: worst.p50_ns,
+        p99_ns: worst.p99_ns,
+        max_ns: worst.max_ns,
+        spike: (group.spikes.iter()).any(|spike| spike.by_max && places.contains(&spike.run)),
+    })
+}
+
+fn change(group: &Group, change: &ChangePoint) -> MarkJson {
+    let direction = if change.worse { "worse" } else { "better" };
+    let facts: Vec<String> = change.facts.iter().map(|fact| fact.sentence()).collect();
+    let level = |value: f64| match change.followed {
+        punctual_stats::trend::Followed::Tail => {
+            format!(
+                "{} late periods a run",
+                punctual_stats::trend::short(group.a_run(value))
+            )
+        }
+        _ => Nanos(value.max(0.0) as u64).to_string(),
+    };
+    let mut text = format!(
+        "{} {direction}: {} to {}",
+        change.followed.name(),
+        level(change.before),
+        level(change.after)
+    );
+    if !facts.is_empty() {
+        text.push_str(&format!("; {}", facts.join("; ")));
+    }
+    if let Some(known) = &change.acknowledged {
+        text.push_str(&format!("; acknowledged by {}: {}", known.who, known.why));
+    }
+    MarkJson {
+        at: change.at,
+        text,
+        open: change.is_open_worsening(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_counts_are_exact_and_large_ones_near() {
+        assert_eq!([0, 1, 63].map(level), [0, 1, 63]);
+        for count in [64u64, 100, 12_345, 1_000_000_000] {
+            let back = EXACT as f64 * GROWTH.powi(i32::from(level(count)) - EXACT as i32);
+            let ratio = back / count as f64;
+            assert!((0.9..1.12).contains(&ratio), "{count}: {back}");
+        }
+        assert_eq!(level(u64::MAX), 255);
+        assert_eq!(levels(&[0, 1, 63]), "00013f");
+    }
+}

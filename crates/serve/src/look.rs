@@ -1,0 +1,161 @@
+//! A series as a page looks at it: whose, from when to when, above which latency. The
+//! query of a URL says all of it, so that a URL shows the same again.
+
+use axum::http::StatusCode;
+use jiff::Timestamp;
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
+use punctual_model::Nanos;
+use punctual_stats::trend::{Question, Run, Trend, judge};
+use serde::Deserialize;
+
+use crate::paths::encoded;
+use crate::problem::Problem;
+use crate::state::Inner;
+use crate::trends::SeriesOf;
+
+/// What is looked at, as a query says it.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Look {
+    pub(crate) series: String,
+    pub(crate) machine: String,
+    /// Only runs from this day or time on; empty: from the first.
+    pub(crate) from: String,
+    /// Only runs up to this day or time; empty: to the last.
+    pub(crate) to: String,
+    /// Count the periods later than this: `100us`; empty: chosen by the runs.
+    pub(crate) threshold: String,
+}
+
+fn refused(message: String) -> Problem {
+    Problem::new(StatusCode::BAD_REQUEST, message)
+}
+
+/// A day (its start or its end, UTC) or an RFC 3339 time.
+pub(crate) fn time(text: &str, end_of_day: bool) -> Result<Option<Timestamp>, Problem> {
+    let text = text.trim();
+    if text.is_empty() {
+        return Ok(None);
+    }
+    if let Ok(time) = text.parse::<Timestamp>() {
+        return Ok(Some(time));
+    }
+    let day = |date: Date| {
+        let date = if end_of_day { date.tomorrow()? } else { date };
+        date.to_zoned(TimeZone::UTC).map(|zoned| zoned.timestamp())
+    };
+    let found = text.parse::<Date>().and_then(day);
+    found.map(Some).map_err(|_| {
+        let shown = punctual_model::sanitize(text);
+        refused(format!(
+            "'{shown}' is not a time: use 2026-11-03 or 2026-11-03T07:10:00Z"
+        ))
+    })
+}
+
+impl Look {
+    pub(crate) fn of(&self) -> SeriesOf {
+        SeriesOf {
+            series: self.series.clone(),
+            machine: Some(self.machine.clone()).filter(|name| !name.is_empty()),
+        }
+    }
+
+    /// The query that looks at the same.
+    pub(crate) fn query(&self) -> String {
+        let mut query = format!(
+            "series={}&machine={}",
+            encoded(&self.series),
+            encoded(&self.machine)
+        );
+        for (name, value) in [
+            ("from", &self.from),
+            ("to", &self.to),
+            ("threshold", &self.threshold),
+        ] {
+            if !value.is_empty() {
+                query.push_str(&format!("&{name}={}", encoded(value)));
+            }
+        }
+        query
+    }
+
+    fn threshold(&self) -> Result<Option<Nanos>, Problem> {
+        let text = self.threshold.trim();
+        if text.is_empty() {
+            return Ok(None);
+        }
+        let parsed = text.parse::<Nanos>();
+        parsed
+            .map(Some)
+            .map_err(|error| refused(format!("threshold: {error}")))
+    }
+
+    /// The series, judged within these limits.
+    ///
+    /// # Errors
+    /// No such series, a limit that cannot be read, and what reading can fail with.
+    pub(crate) fn judged(&self, app: &Inner) -> Result<(Trend, Vec<Run>), Problem> {
+        let (from, to) = (time(&self.from, false)?, time(&self.to, true)?);
+        let threshold = self.threshold()?;
+        let trends = app.config.trends.0.as_ref();
+        let trends = trends.ok_or_else(|| Problem::not_found("no series are served here"))?;
+        let (trend, mut runs) = trends.trend(&self.of()).map_err(not_judged)?;
+        if from.is_none() && to.is_none() && threshold.is_none() {
+            return Ok((trend, runs));
+        }
+        let within =
+            |at: Timestamp| from.is_none_or(|from| at >= from) && to.is_none_or(|to| at <= to);
+        runs.retain(|run| within(run.started));
+        let changes = trend.groups.iter().flat_map(|group| &group.changes);
+        let question = Question {
+            acknowledged: changes.filter_map(|one| one.acknowledged.clone()).collect(),
+            series: trend.series,
+            since: from,
+            threshold,
+            holes: trend
+                .holes
+                .into_iter()
+                .filter(|hole| within(hole.due))
+                .collect(),
+            notes: trend
+                .notes
+                .into_iter()
+                .filter(|note| within(note.at))
+                .collect(),
+        };
+        Ok((judge(&runs, question), runs))
+    }
+}
+
+/// A series that cannot be read or judged.
+pub(crate) fn not_judged(why: String) -> Problem {
+    Problem::new(StatusCode::UNPROCESSABLE_ENTITY, why)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_day_is_whole() {
+        let at = |text, end| time(text, end).unwrap().unwrap().to_string();
+        assert_eq!(at("2026-11-03", false), "2026-11-03T00:00:00Z");
+        assert_eq!(at("2026-11-03", true), "2026-11-04T00:00:00Z");
+        assert_eq!(at("2026-11-03T07:10:00Z", true), "2026-11-03T07:10:00Z");
+        assert_eq!(time(" ", true).unwrap(), None);
+        assert!(time("yesterday", true).is_err());
+    }
+
+    #[test]
+    fn a_query_says_all_that_is_looked_at() {
+        let look = Look {
+            series: "a b".to_owned(),
+            threshold: "100us".to_owned(),
+            ..Look::default()
+        };
+        assert_eq!(look.query(), "series=a%20b&machine=&threshold=100us");
+        assert_eq!(look.threshold().unwrap(), Some(Nanos::from_micros(100)));
+    }
+}

@@ -1,0 +1,65 @@
+//! Notes about a series, written in a browser.
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Redirect;
+use axum::{Extension, Form};
+use jiff::Timestamp;
+use punctual_store::AuditLine;
+use serde::Deserialize;
+
+use crate::access::Who;
+use crate::look::{not_judged, time};
+use crate::problem::Problem;
+use crate::state::App;
+use crate::trends::{Noted, SeriesOf};
+
+/// The longest note, in bytes; as on the command line.
+pub(super) const LONGEST: usize = 4_096;
+
+/// A note, as a form sends it.
+#[derive(Deserialize)]
+pub(super) struct Note {
+    series: String,
+    machine: String,
+    at: String,
+    text: String,
+}
+
+pub(super) async fn add(
+    State(app): State<App>,
+    Extension(who): Extension<Who>,
+    Form(form): Form<Note>,
+) -> Result<Redirect, Problem> {
+    let refused = |message: String| Problem::new(StatusCode::BAD_REQUEST, message);
+    if form.text.trim().is_empty() || form.text.len() > LONGEST {
+        return Err(refused(format!(
+            "a note needs a text of at most {LONGEST} bytes"
+        )));
+    }
+    let at = time(&form.at, false)?;
+    let at = at.ok_or_else(|| refused("a note needs the time that it is about".to_owned()))?;
+    let of = SeriesOf {
+        series: form.series,
+        machine: Some(form.machine).filter(|name| !name.is_empty()),
+    };
+    let path = super::trend_path(&of);
+    app.work(move |app| {
+        let trends = app.config.trends.0.as_ref();
+        let trends = trends.ok_or_else(|| Problem::not_found("no series are served here"))?;
+        let noted = Noted {
+            at,
+            who: who.name().to_owned(),
+            text: form.text,
+        };
+        trends.note(&of, &noted).map_err(not_judged)?;
+        Ok(app.collection.log(&AuditLine {
+            at: Timestamp::now(),
+            who: noted.who,
+            action: "note".to_owned(),
+            what: format!("{}: {}", of.series, noted.text),
+        })?)
+    })
+    .await?;
+    Ok(Redirect::to(&path))
+}

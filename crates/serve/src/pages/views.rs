@@ -1,0 +1,95 @@
+//! The pictures of a series: drawn here as images, and replaced by ones that move where
+//! a browser runs the script, which then never asks for the images.
+
+use axum::extract::{Path, Query, State};
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use maud::{Markup, html};
+use punctual_report::ReportError;
+use punctual_report::plot::{self, Heading, LongTerm, Plot, PlotOptions};
+use punctual_stats::trend::Trend;
+use serde::Deserialize;
+
+use crate::look::Look;
+use crate::problem::Problem;
+use crate::state::App;
+
+type Draw = fn(&LongTerm<'_>, &PlotOptions) -> Result<Plot, ReportError>;
+
+/// Name, height and caption of each.
+const VIEWS: [(&str, u32, &str, Draw); 3] = [
+    (
+        "trend",
+        460,
+        "Figures of each run; lines at change points.",
+        plot::trend,
+    ),
+    (
+        "surface",
+        560,
+        "Latency by run, the oldest at the back.",
+        plot::surface,
+    ),
+    (
+        "heatmap",
+        460,
+        "Periods by time and latency; grey: no run.",
+        plot::heatmap,
+    ),
+];
+/// The width of an image.
+const WIDTH: u32 = 800;
+
+/// The pictures of each group.
+pub(super) fn all(look: &Look, trend: &Trend) -> Markup {
+    html! { @for (place, group) in trend.groups.iter().enumerate() {
+        h2 { (punctual_model::sanitize(&group.name())) }
+        @for (name, height, caption, _) in VIEWS {
+            @let query = format!("{}&group={place}", look.query());
+            figure .moves data-view=(name) data-group=(place) data-source={ "/v1/longterm?" (query) } {
+                div .still {
+                    img src={ "/trend/" (name) ".svg?" (query) } alt={ (group.name()) ": " (caption) }
+                        width=(WIDTH) height=(height) loading="lazy";
+                }
+                figcaption { (caption) }
+            }
+        }
+    } }
+}
+
+/// Which group, from 0 on.
+#[derive(Deserialize)]
+pub(super) struct Asked {
+    #[serde(default)]
+    group: usize,
+}
+
+/// One picture as an image.
+pub(super) async fn get(
+    State(app): State<App>,
+    Path(name): Path<String>,
+    Query(asked): Query<Asked>,
+    Query(look): Query<Look>,
+) -> Result<Response, Problem> {
+    let view = name.strip_suffix(".svg");
+    let view = VIEWS.iter().find(|(known, ..)| Some(*known) == view);
+    let (_, height, _, draw) = view.ok_or_else(|| Problem::not_found("no such picture"))?;
+    let svg = app
+        .work(move |app| {
+            let (trend, runs) = look.judged(app)?;
+            let group = trend.groups.get(asked.group);
+            let group = group.ok_or_else(|| Problem::not_found("the series has no such group"))?;
+            let own = group.pick(&runs);
+            let options = PlotOptions {
+                heading: Heading::None,
+                width: WIDTH,
+                height: *height,
+                ..PlotOptions::default()
+            };
+            let drawn = draw(&LongTerm::of(&trend, group, &own), &options);
+            let drawn = drawn.map_err(|error| super::cannot_draw(&error))?;
+            Ok(super::plain_svg(&drawn))
+        })
+        .await?;
+    Ok(([(header::CONTENT_TYPE, "image/svg+xml")], svg).into_response())
+}

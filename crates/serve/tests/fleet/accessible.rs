@@ -1,0 +1,42 @@
+//! The pages as axe-core judges them: PUNCTUAL_AXE names its axe.min.js (npm pack
+//! axe-core), which is not kept here for its size and licence (MPL 2.0).
+
+use serde_json::Value;
+
+use crate::devtools::{Tab, browser};
+use crate::looks::served;
+use crate::place::Place;
+
+#[test]
+fn axe_finds_nothing_serious() {
+    let Some(browser) = browser() else {
+        punctual_testing::skip!("chromium is not installed");
+        return;
+    };
+    let axe = std::env::var_os("PUNCTUAL_AXE").map(std::fs::read_to_string);
+    let Some(Ok(axe)) = axe else {
+        punctual_testing::skip!("PUNCTUAL_AXE names no axe.min.js");
+        return;
+    };
+    let place = Place::new();
+    let (server, pages) = served(&place);
+    let mut tab = Tab::open(browser, &place.file("profile"));
+    let mut serious = Vec::new();
+    for (name, path) in &pages {
+        for dark in [false, true] {
+            tab.size(1_200, 900);
+            tab.dark(dark);
+            tab.go(&format!("http://{}{path}", server.address));
+            tab.eval(&axe);
+            let found = tab.eval("axe.run().then((found) => found.violations)");
+            for one in found.as_array().unwrap() {
+                if matches!(one["impact"].as_str(), Some("serious" | "critical")) {
+                    let node = &one["nodes"][0];
+                    let (html, why): (&Value, &Value) = (&node["html"], &node["failureSummary"]);
+                    serious.push(format!("{name}, dark {dark}: {}: {html} {why}", one["id"]));
+                }
+            }
+        }
+    }
+    assert!(serious.is_empty(), "{}", serious.join("\n"));
+}

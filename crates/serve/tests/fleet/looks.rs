@@ -1,0 +1,73 @@
+//! Each page at three widths, light and dark: nothing is cut off sideways. With
+//! PUNCTUAL_SHOTS=FOLDER the pages are written there as pictures, to be looked at.
+
+use punctual_serve::Running;
+
+use crate::devtools::{Tab, browser};
+use crate::place::{Place, deliver};
+use crate::years::{Nightly, runs};
+
+pub(crate) fn served(place: &Place) -> (Running, Vec<(&'static str, String)>) {
+    let mut nightly = Nightly::default();
+    let all: Vec<_> = (1..=4u128)
+        .map(|each| {
+            let name = format!("line-{each}-a-machine-with-a-long-name");
+            let runs = runs(&name, each * 1_000, each % 2 == 1);
+            (name, runs)
+        })
+        .collect();
+    for (name, recordings) in &all {
+        nightly.add(name, recordings);
+    }
+    let (_, source) = nightly.source();
+    let server = place.serve_as(|config| config.trends = source);
+    for (_, recordings) in &all {
+        for one in recordings.iter().step_by(6) {
+            deliver(server.address, one);
+        }
+    }
+    let machine = &all[0].0;
+    let [a, b] = [all[0].1[0].id, all[1].1[6].id];
+    let pages = vec![
+        ("overview", "/".to_owned()),
+        ("recordings", "/recordings".to_owned()),
+        ("machine", format!("/machine?name={machine}")),
+        ("recording", format!("/recordings/{a}")),
+        ("trend", format!("/trend?series=nightly&machine={machine}")),
+        ("series", "/series?name=nightly".to_owned()),
+        ("changes", "/changes".to_owned()),
+        ("compare", format!("/compare?id={a}&id={b}")),
+    ];
+    (server, pages)
+}
+
+#[test]
+fn no_page_is_cut_off() {
+    let Some(browser) = browser() else {
+        punctual_testing::skip!("chromium is not installed");
+        return;
+    };
+    let place = Place::new();
+    let (server, pages) = served(&place);
+    let shots = std::env::var_os("PUNCTUAL_SHOTS").map(std::path::PathBuf::from);
+    let mut tab = Tab::open(browser, &place.file("profile"));
+    for (name, path) in &pages {
+        for (width, dark) in [(380, false), (800, true), (1_400, false)] {
+            tab.size(width, 900);
+            tab.dark(dark);
+            tab.go(&format!("http://{}{path}", server.address));
+            let over = tab.eval("document.documentElement.scrollWidth - innerWidth");
+            assert!(
+                over.as_f64().unwrap() <= 0.0,
+                "{name} at {width}: {over} too wide"
+            );
+            if let Some(folder) = &shots {
+                tab.eval("new Promise((done) => { document.querySelectorAll('figure').forEach((one, i) => setTimeout(() => one.scrollIntoView(), i * 60)); setTimeout(() => { scrollTo(0, 0); setTimeout(done, 100); }, 900); })");
+                let tone = if dark { "dark" } else { "light" };
+                let data = tab.shot();
+                std::fs::write(folder.join(format!("{name}-{width}-{tone}.b64")), data).unwrap();
+            }
+        }
+    }
+    assert_eq!(tab.console, [""; 0]);
+}

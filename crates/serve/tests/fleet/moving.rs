@@ -1,0 +1,244 @@
+//! The pages as somebody uses them, in a real browser.
+
+use std::sync::Arc;
+
+use punctual_serve::Running;
+use serde_json::json;
+
+use crate::client::get;
+use crate::devtools::{CLICK, Tab, browser};
+use crate::place::{Place, deliver};
+use crate::years::{Nightly, runs};
+
+const TREND: &str = "/trend?series=nightly&machine=board-1";
+
+/// A collector with the newest so many recordings of the first machine.
+fn served(place: &Place, newest: usize) -> (Arc<Nightly>, Running) {
+    let mut nightly = Nightly::default();
+    let of_machine = [("board-1", 1, true), ("board-2", 1_001, false)];
+    let all = of_machine.map(|(name, first, worsens)| (name, runs(name, first, worsens)));
+    for (name, recordings) in &all {
+        nightly.add(name, recordings);
+    }
+    let (nightly, source) = nightly.source();
+    let server = place.serve_as(|config| config.trends = source);
+    // Those of the other machine are looked at together only.
+    for one in all[0].1.iter().rev().take(newest) {
+        assert_eq!(deliver(server.address, one).status, 201);
+    }
+    (nightly, server)
+}
+
+#[test]
+fn a_picture_is_given_as_numbers() {
+    let place = Place::new();
+    let (_, server) = served(&place, 0);
+    let data = get(server.address, &TREND.replace("/trend", "/v1/longterm")).json();
+    let runs = data["runs"].as_array().unwrap();
+    let edges = data["edges"].as_array().unwrap();
+    let levels = data["levels"].as_array().unwrap();
+    assert_eq!((runs.len(), levels.len()), (60, 60));
+    for level in levels {
+        assert_eq!(level.as_str().unwrap().len(), 2 * (edges.len() - 1));
+    }
+    assert_eq!(
+        data["changes"].as_array().unwrap().len(),
+        1,
+        "{}",
+        data["changes"]
+    );
+    assert_eq!(data["changes"][0]["open"], true);
+    assert_eq!(runs[21]["spike"], true);
+    let some = "&from=2026-11-10&to=2026-11-12";
+    let some = get(
+        server.address,
+        &format!("/v1/longterm?series=nightly&machine=board-1{some}"),
+    );
+    assert_eq!(some.json()["runs"].as_array().unwrap().len(), 6);
+    for (wrong, status) in [("&from=x", 400), ("&threshold=5", 400), ("&group=9", 404)] {
+        let path = format!("/v1/longterm?series=nightly&machine=board-1{wrong}");
+        assert_eq!(get(server.address, &path).status, status, "{wrong}");
+    }
+    // With all its parts, compressed.
+    let mut sent = 0;
+    for path in [TREND.to_owned(), TREND.replace("/trend", "/v1/longterm")]
+        .into_iter()
+        .chain(["style.css", "script.js"].map(|name| format!("/assets/1/{name}")))
+    {
+        let gzip = [("Accept-Encoding", "gzip")];
+        sent += crate::client::send(server.address, "GET", &path, &gzip, b"")
+            .body
+            .len();
+    }
+    assert!(sent < 150_000, "{sent} bytes");
+}
+
+#[test]
+fn somebody_turns_points_and_clicks() {
+    let Some(browser) = browser() else {
+        punctual_testing::skip!("chromium is not installed");
+        return;
+    };
+    let place = Place::new();
+    let (_, server) = served(&place, 60);
+    let mut tab = Tab::open(browser, &place.file("profile"));
+    tab.size(1_200, 900);
+    tab.go(&format!("http://{}{TREND}", server.address));
+    // The surface turns by keys and by dragging, and the URL shows the same again.
+    tab.eval("document.querySelector('[data-view=surface]').scrollIntoView()");
+    tab.until("document.querySelector('[data-view=surface] canvas + canvas')");
+    tab.eval("document.querySelector('[data-view=surface] canvas + canvas').focus()");
+    tab.key("ArrowRight");
+    tab.key("ArrowUp");
+    tab.until("location.search.includes('yaw=30&pitch=40')");
+    tab.key(".");
+    tab.key(",");
+    tab.until("location.search.includes('run=')");
+    let says = "document.querySelector('[data-view=surface] .says').textContent";
+    let chosen = tab.eval(says);
+    assert!(chosen.as_str().unwrap().contains("max"), "{chosen}");
+    let url = tab.eval("location.href");
+    tab.go(url.as_str().unwrap());
+    tab.eval("document.querySelector('[data-view=surface]').scrollIntoView()");
+    tab.until("document.querySelector('[data-view=surface] canvas')");
+    assert_eq!(tab.eval("location.href"), url);
+    // The heat map says what is under the pointer, and leads to the recording.
+    tab.eval("document.querySelector('[data-view=heatmap]').scrollIntoView()");
+    tab.until("document.querySelector('[data-view=heatmap] canvas')");
+    tab.point("[data-view=heatmap] canvas", (0.5, 0.85), &[]);
+    tab.until("/ period/.test(document.querySelector('[data-view=heatmap] .says').textContent)");
+    tab.point("[data-view=heatmap] canvas", (0.5, 0.85), &CLICK);
+    tab.until("location.pathname.startsWith('/recordings/')");
+    tab.eval("history.back()");
+    tab.until("location.pathname === '/trend'");
+    // The trend says what somebody noted, as text.
+    tab.until("document.querySelector('[data-view=trend] canvas')");
+    tab.eval("document.querySelector('[data-view=trend] canvas').focus()");
+    for _ in 0..30 {
+        tab.key("ArrowLeft");
+    }
+    let noted = tab.eval("document.querySelector('[data-view=trend] .says').textContent");
+    assert!(
+        noted.as_str().unwrap().contains("kim: <script>alert(3)"),
+        "{noted}"
+    );
+    assert_eq!(tab.console, [""; 0]);
+}
+
+#[test]
+fn without_a_graphics_card_the_surface_is_drawn_by_hand() {
+    let Some(browser) = browser() else {
+        punctual_testing::skip!("chromium is not installed");
+        return;
+    };
+    let place = Place::new();
+    let (_, server) = served(&place, 1);
+    let mut tab = Tab::open(browser, &place.file("profile"));
+    let none = "const get = HTMLCanvasElement.prototype.getContext; \
+        HTMLCanvasElement.prototype.getContext = function (kind, ...more) { \
+        return kind === 'webgl2' ? null : get.call(this, kind, ...more); };";
+    tab.command(
+        "Page.addScriptToEvaluateOnNewDocument",
+        json!({"source": none}),
+    );
+    tab.go(&format!("http://{}{TREND}", server.address));
+    tab.eval("document.querySelector('[data-view=surface]').scrollIntoView()");
+    tab.until("document.querySelector('[data-view=surface]').dataset.drawn === '2d'");
+    let inked = tab.eval(
+        "(() => { const one = document.querySelector('[data-view=surface] canvas + canvas'); \
+         const all = one.getContext('2d').getImageData(0, 0, one.width, one.height).data; \
+         let inked = 0; for (let i = 3; i < all.length; i += 4) inked += all[i] > 0; \
+         return inked / (all.length / 4); })()",
+    );
+    assert!(inked.as_f64().unwrap() > 0.05, "{inked}");
+    assert_eq!(tab.console, [""; 0]);
+}
+
+#[test]
+fn somebody_compares_and_acknowledges() {
+    let Some(browser) = browser() else {
+        punctual_testing::skip!("chromium is not installed");
+        return;
+    };
+    let place = Place::new();
+    let (nightly, server) = served(&place, 3);
+    let mut tab = Tab::open(browser, &place.file("profile"));
+    let root = format!("http://{}", server.address);
+    tab.go(&format!("{root}/recordings"));
+    for choice in [0, 2] {
+        let box_of = format!("document.querySelectorAll('td input[type=checkbox]')[{choice}]");
+        tab.eval(&format!("{box_of}.click()"));
+    }
+    tab.eval("document.querySelector('form[action=\"/compare\"] > button').click()");
+    tab.until("location.pathname === '/compare' && document.querySelector('svg')");
+    let text = tab.eval("document.querySelector('main').innerText");
+    assert!(text.as_str().unwrap().contains("Facts of"), "{text}");
+    // A plot of one's choice is in the URL.
+    tab.eval("document.querySelector('select[name=plot]').value = 'percentiles'");
+    tab.eval("document.querySelector('form.filter button').click()");
+    tab.until(
+        "location.search.includes('plot=percentiles') && document.querySelector('figure svg')",
+    );
+    tab.eval("history.back()");
+    tab.until("!location.search.includes('plot=')");
+    tab.go(&format!("{root}/changes?show=open"));
+    tab.eval("document.querySelector('input[name=why]').value = '<script>alert(4)</script>'");
+    tab.eval("document.querySelector('form[method=post] button').click()");
+    tab.until("document.querySelector('form[method=post] button')?.textContent === 'Reopen'");
+    assert_eq!(nightly.decided.lock().unwrap().len(), 1);
+    let text = tab.eval("document.querySelector('main').innerText");
+    assert!(
+        text.as_str().unwrap().contains("<script>alert(4)</script>"),
+        "{text}"
+    );
+    assert_eq!(tab.console, [""; 0]);
+}
+
+#[test]
+fn a_machine_shows_its_series_facts_and_pictures() {
+    let place = Place::new();
+    let (_, server) = served(&place, 1);
+    let page = get(server.address, "/machine?name=board-1").text();
+    for part in [
+        "Series <a href=\"/trend?series=nightly",
+        "data-view=\"surface\"",
+        "Tune in force",
+        "microcode",
+        "Newest recording",
+        "new fan",
+    ] {
+        assert!(page.contains(part), "{part}\n{page}");
+    }
+    for view in ["trend", "surface", "heatmap"] {
+        let path = format!("/trend/{view}.svg?series=nightly&machine=board-1&group=0");
+        let image = get(server.address, &path);
+        assert_eq!(image.header("content-type"), Some("image/svg+xml"));
+        assert!(image.text().starts_with("<svg"), "{}", image.text());
+    }
+    let id = page
+        .split("/recordings/")
+        .nth(1)
+        .unwrap()
+        .split('"')
+        .next()
+        .unwrap();
+    let page = get(server.address, &format!("/recordings/{id}")).text();
+    let exports = page.matches("/export/").count();
+    assert!(exports >= 4, "{exports}");
+    for path in page
+        .split("href=\"")
+        .skip(1)
+        .map(|rest| rest.split('"').next().unwrap())
+    {
+        if path.contains("/export/") || path.ends_with("/report") {
+            let answer = get(server.address, path);
+            assert_eq!(answer.status, 200, "{path}");
+            assert!(!answer.body.is_empty(), "{path}");
+        }
+    }
+    let series = get(server.address, "/series?name=nightly&figure=max").text();
+    assert!(
+        series.contains("on 2 machines") && series.contains("Needs 6 machines"),
+        "{series}"
+    );
+}

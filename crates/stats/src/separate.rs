@@ -1,0 +1,297 @@
+//! What sets machines apart: facts ranked by how well they separate a figure.
+//!
+//! Of each fact the machines are put together by its value; the share of the variance of
+//! their ranks that lies between these groups says how well it separates (the effect
+//! size of Kruskal and Wallis, J. Am. Stat. Assoc. 47, 1952). Its p is that of random
+//! permutations of the figures, adjusted for the number of facts (Holm). Facts that
+//! split the machines alike cannot be told apart, and are one entry. A machine where a
+//! fact is not known takes no part in it.
+
+use std::collections::BTreeMap;
+
+use fastrand::Rng;
+
+use crate::holm;
+use crate::trend::Facts;
+
+/// Permutations at most.
+const MOST: u64 = 4_999;
+/// And at least, with which up to 50 facts can still be significant.
+const LEAST: u64 = 999;
+/// Machine by fact by permutation: so much is computed at most, unless [`LEAST`] is more.
+const WORK: u64 = 40_000_000;
+/// The seed: the same machines give the same figures.
+const SEED: u64 = 0x7365_7061_7261_7465;
+/// Fewer machines can show nothing.
+pub const LEAST_MACHINES: usize = 6;
+
+/// Machines of one value of a fact.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Level {
+    /// The values of the facts, in their order.
+    pub values: Vec<String>,
+    /// How many machines have it.
+    pub machines: usize,
+    /// The median of their figures.
+    pub median: f64,
+}
+
+/// Facts that split the machines in one way.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Separator {
+    /// Their names.
+    pub facts: Vec<String>,
+    /// The share of the variance of ranks between the values, 0 to 1.
+    pub explained: f64,
+    /// The probability of so large a share where the fact does not matter, adjusted for
+    /// the number of facts.
+    pub p: f64,
+    /// The values, the one with the largest median first.
+    pub levels: Vec<Level>,
+    /// Machines where it is not known; they take no part.
+    pub unknown: usize,
+}
+
+/// How facts separate machines.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Separation {
+    /// Facts that differ and are shared by some, the smallest p first.
+    pub separators: Vec<Separator>,
+    /// How many facts are equal on all machines where they are known, or differ on all.
+    pub left_out: usize,
+    /// How many permutations the p are of.
+    pub permutations: u64,
+}
+
+/// The values of a fact: of each machine the place of its value among the levels.
+type Split = Vec<Option<usize>>;
+
+/// Ranks facts by how well they separate the figures of machines. With fewer than
+/// [`LEAST_MACHINES`] nothing is ranked.
+pub fn separate(machines: &[(f64, &Facts)]) -> Separation {
+    if machines.len() < LEAST_MACHINES {
+        return Separation::default();
+    }
+    let mut names: Vec<&String> = machines
+        .iter()
+        .flat_map(|(_, facts)| facts.keys())
+        .collect();
+    names.sort_unstable();
+    names.dedup();
+    let all = names.len();
+    let mut splits: BTreeMap<Split, Vec<String>> = BTreeMap::new();
+    for name in names {
+        if let Some(split) = split(machines, name) {
+            splits.entry(split).or_default().push(name.clone());
+        }
+    }
+    let kept: usize = splits.values().map(Vec::len).sum();
+    let work = (machines.len() * splits.len().max(1)) as u64;
+    let permutations = (WORK / work).clamp(LEAST, MOST);
+    let splits: Vec<(Split, Vec<String>)> = splits.into_iter().collect();
+    let figures: Vec<f64> = machines.iter().map(|(figure, _)| *figure).collect();
+    let (explained, p) = test(&figures, &splits, permutations);
+    let adjusted = holm::adjust(&p.into_iter().map(Some).collect::<Vec<_>>());
+    let mut separators: Vec<Separator> = (splits.into_iter().zip(explained).zip(adjusted))
+        .map(|(((split, facts), explained), p)| Separator {
+            levels: levels(machines, &split, &facts),
+            unknown: split.iter().filter(|place| place.is_none()).count(),
+            facts,
+            explained,
+            p: p.unwrap_or(1.0),
+        })
+        .collect();
+    separators.sort_by(|a, b| (a.p.total_cmp(&b.p)).then(b.explained.total_cmp(&a.explained)));
+    Separation {
+        separators,
+        left_out: all - kept,
+        permutations,
+    }
+}
+
+/// `None` where all known values are equal, or all differ.
+fn split(machines: &[(f64, &Facts)], name: &str) -> Option<Split> {
+    let mut places: BTreeMap<&str, usize> = BTreeMap::new();
+    let split: Split = (machines.iter())
+        .map(|(_, facts)| {
+            let value = facts.get(name)?.as_deref()?;
+            let next = places.len();
+            Some(*places.entry(value).or_insert(next))
+        })
+        .collect();
+    let known = split.iter().flatten().count();
+    (places.len() > 1 && places.len() < known).then_some(split)
+}
+
+/// Of each split the share of variance between its levels, and its p.
+fn test(
+    figures: &[f64],
+    splits: &[(Split, Vec<String>)],
+    permutations: u64,
+) -> (Vec<f64>, Vec<f64>) {
+    let mut ranks = ranks(figures);
+    let measured: Vec<f64> = splits
+        .iter()
+        .map(|(split, _)| share(&ranks, split))
+        .collect();
+    let mut reached = vec![1u64; splits.len()];
+    let mut rng = Rng::with_seed(SEED);
+    for _ in 0..permutations {
+        rng.shuffle(&mut ranks);
+        for ((split, _), (measured, reached)) in
+            splits.iter().zip(measured.iter().zip(&mut reached))
+        {
+            // Sums in another order differ in their last digits.
+            *reached += u64::from(share(&ranks, split) >= measured - 1e-9);
+        }
+    }
+    let p = reached
+        .iter()
+        .map(|reached| *reached as f64 / (permutations + 1) as f64);
+    (measured, p.collect())
+}
+
+/// Mean ranks, from 0 on.
+fn ranks(figures: &[f64]) -> Vec<f64> {
+    let mut order: Vec<usize> = (0..figures.len()).collect();
+    order.sort_by(|a, b| figures[*a].total_cmp(&figures[*b]));
+    let mut ranks = vec![0.0; figures.len()];
+    let mut place = 0;
+    for tied in order.chunk_by(|a, b| figures[*a] == figures[*b]) {
+        let mean = place as f64 + (tied.len() - 1) as f64 / 2.0;
+        tied.iter().for_each(|index| ranks[*index] = mean);
+        place += tied.len();
+    }
+    ranks
+}
+
+fn share(ranks: &[f64], split: &Split) -> f64 {
+    let levels = split.iter().flatten().max().map_or(0, |last| last + 1);
+    let mut sums = vec![(0.0, 0.0); levels];
+    let (mut count, mut sum, mut squares) = (0.0, 0.0, 0.0);
+    for (rank, place) in ranks.iter().zip(split) {
+        let Some(place) = place else { continue };
+        sums[*place].0 += 1.0;
+        sums[*place].1 += rank;
+        count += 1.0;
+        sum += rank;
+        squares += rank * rank;
+    }
+    let middle = sum * sum / count;
+    let total: f64 = squares - middle;
+    let between: f64 = sums.iter().map(|(count, sum)| sum * sum / count).sum();
+    match total > 0.0 {
+        true => ((between - middle) / total).clamp(0.0, 1.0),
+        false => 0.0,
+    }
+}
+
+fn levels(machines: &[(f64, &Facts)], split: &Split, facts: &[String]) -> Vec<Level> {
+    let mut of: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    for (machine, place) in split.iter().enumerate() {
+        if let Some(place) = place {
+            of.entry(*place).or_default().push(machine);
+        }
+    }
+    let level = |members: Vec<usize>| {
+        let mut figures: Vec<f64> = members.iter().map(|machine| machines[*machine].0).collect();
+        figures.sort_by(f64::total_cmp);
+        let value = |name: &String| {
+            let value = machines[members[0]].1.get(name);
+            value.cloned().flatten().unwrap_or_default()
+        };
+        Level {
+            values: facts.iter().map(value).collect(),
+            machines: members.len(),
+            median: (figures[(figures.len() - 1) / 2] + figures[figures.len() / 2]) / 2.0,
+        }
+    };
+    let mut levels: Vec<Level> = of.into_values().map(level).collect();
+    levels.sort_by(|a, b| b.median.total_cmp(&a.median));
+    levels
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn facts(pairs: &[(&str, Option<&str>)]) -> Facts {
+        let pairs = pairs.iter();
+        pairs
+            .map(|(name, value)| ((*name).to_owned(), value.map(str::to_owned)))
+            .collect()
+    }
+
+    /// 40 machines; the kernel doubles the figure, the board does nothing.
+    fn fleet() -> Vec<(f64, Facts)> {
+        let mut rng = Rng::with_seed(7);
+        let machine = |number: usize| {
+            let new = number % 2 == 0;
+            let figure = (if new { 20.0 } else { 40.0 }) + 10.0 * rng.f64();
+            let board = rng.usize(..4).to_string();
+            let microcode = (!number.is_multiple_of(8)).then_some("0xf6");
+            let facts = facts(&[
+                ("kernel", Some(if new { "6.12" } else { "6.1" })),
+                ("hz", Some(if new { "1000" } else { "250" })),
+                ("board", Some(&board)),
+                ("microcode", microcode),
+                ("serial", Some(&number.to_string())),
+            ]);
+            (figure, facts)
+        };
+        (0..40).map(machine).collect()
+    }
+
+    #[test]
+    fn the_fact_that_matters_is_first_and_others_are_not_significant() {
+        let fleet = fleet();
+        let machines: Vec<(f64, &Facts)> = fleet.iter().map(|(f, facts)| (*f, facts)).collect();
+        let found = separate(&machines);
+        // Equal where it is known, and different on each.
+        assert_eq!(found.left_out, 2);
+        let names: Vec<&[String]> = (found.separators.iter())
+            .map(|one| one.facts.as_slice())
+            .collect();
+        assert_eq!(names, [&["hz", "kernel"][..], &["board"]]);
+        let first = &found.separators[0];
+        assert!(first.p < 0.01 && first.explained > 0.6, "{first:?}");
+        assert_eq!(first.levels[0].values, ["250", "6.1"]);
+        assert_eq!(first.levels[0].machines, 20);
+        assert!(found.separators[1].p > 0.05, "{found:?}");
+    }
+
+    #[test]
+    fn what_does_not_matter_is_seldom_called_significant() {
+        let mut rng = Rng::with_seed(3);
+        let mut wrong = 0;
+        for _ in 0..40 {
+            let facts: Vec<Facts> = (0..16)
+                .map(|_| {
+                    let names = ["a", "b", "c", "d", "e"];
+                    let value = |rng: &mut Rng| Some(if rng.bool() { "x" } else { "y" });
+                    facts(&names.map(|name| (name, value(&mut rng))))
+                })
+                .collect();
+            let machines: Vec<(f64, &Facts)> = facts.iter().map(|one| (rng.f64(), one)).collect();
+            let found = separate(&machines);
+            wrong += usize::from(found.separators.iter().any(|one| one.p < 0.05));
+        }
+        // 5% of 40 are 2; 7 and more have a probability below 1%.
+        assert!(wrong < 7, "{wrong}");
+    }
+
+    #[test]
+    fn unknown_is_no_value_and_few_machines_show_nothing() {
+        let all = [
+            facts(&[("a", Some("x"))]),
+            facts(&[("a", Some("y"))]),
+            facts(&[("a", None)]),
+        ];
+        let machine = |place: usize| (place as f64, &all[place % 3]);
+        assert!(separate(&[machine(0), machine(1)]).separators.is_empty());
+        let nine: Vec<_> = (0..9).map(machine).collect();
+        let found = separate(&nine);
+        assert_eq!(found.separators[0].unknown, 3);
+        assert_eq!(found.separators[0].levels.len(), 2);
+    }
+}
