@@ -5,7 +5,7 @@ mod sound;
 
 use proptest::prelude::*;
 
-/// An ELF file of 64 bits with a section header table, a symbol and its name, by hand.
+/// A small program with two functions.
 fn elf() -> Vec<u8> {
     std::fs::read(concat!(
         env!("CARGO_MANIFEST_DIR"),
@@ -15,13 +15,11 @@ fn elf() -> Vec<u8> {
 }
 
 #[test]
-fn the_seed_names_a_function() {
+fn a_whole_program_is_read() {
     sound::program(&elf());
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
-
     /// Some bytes of a real file are others, and its end may be missing.
     #[test]
     fn a_damaged_program_is_survived(

@@ -15,6 +15,25 @@ pub use allocation::{AllocationGuard, CountingAllocator};
 pub use page_fault::PageFaultGuard;
 pub use system_call::SystemCallGuard;
 
+/// Runs `work` between `enter` and `leave`, also where it panics.
+#[inline]
+fn within<G, T>(
+    guard: &mut G,
+    enter: impl FnOnce(&mut G),
+    leave: fn(&mut G),
+    work: impl FnOnce() -> T,
+) -> T {
+    struct Inside<'a, G>(&'a mut G, fn(&mut G));
+    impl<G> Drop for Inside<'_, G> {
+        fn drop(&mut self) {
+            (self.1)(self.0);
+        }
+    }
+    let inside = Inside(guard, leave);
+    enter(inside.0);
+    work()
+}
+
 /// Violations that are kept with their place; all are counted.
 pub const KEPT_VIOLATIONS: usize = 16;
 

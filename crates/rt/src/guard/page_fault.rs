@@ -12,7 +12,7 @@ use std::os::fd::{FromRawFd, OwnedFd};
 use std::ptr;
 use std::sync::atomic::{Ordering, compiler_fence};
 
-use super::{Violation, Violations};
+use super::{Violation, Violations, within};
 use crate::Error;
 
 /// `struct perf_event_attr` up to `sig_data` (`include/uapi/linux/perf_event.h`,
@@ -134,15 +134,7 @@ impl PageFaultGuard {
     /// Runs a region.
     #[inline]
     pub fn region<T>(&mut self, work: impl FnOnce() -> T) -> T {
-        struct Leave<'a>(&'a mut PageFaultGuard);
-        impl Drop for Leave<'_> {
-            fn drop(&mut self) {
-                self.0.leave();
-            }
-        }
-        let leave = Leave(self);
-        leave.0.enter();
-        work()
+        within(self, Self::enter, Self::leave, work)
     }
 
     /// Begins a region, for those who cannot pass a function.

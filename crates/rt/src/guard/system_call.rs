@@ -13,7 +13,7 @@ use std::marker::PhantomData;
 use std::ptr;
 use std::sync::atomic::{AtomicU8, Ordering, compiler_fence};
 
-use super::{Violation, Violations};
+use super::{Violation, Violations, within};
 use crate::Error;
 
 /// Not in the libc crate (`include/uapi/linux/prctl.h`).
@@ -127,15 +127,7 @@ impl SystemCallGuard {
     /// Runs a region.
     #[inline]
     pub fn region<T>(&mut self, work: impl FnOnce() -> T) -> T {
-        struct Leave<'a>(&'a mut SystemCallGuard);
-        impl Drop for Leave<'_> {
-            fn drop(&mut self) {
-                self.0.leave();
-            }
-        }
-        let leave = Leave(self);
-        leave.0.enter();
-        work()
+        within(self, Self::enter, Self::leave, work)
     }
 
     /// Begins a region, for those who cannot pass a function.

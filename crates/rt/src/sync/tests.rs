@@ -40,71 +40,75 @@ fn a_forgotten_guard_does_no_harm() {
     }
 }
 
+/// A condition with its lock, as both kinds of monitor are.
+trait Condition: Sync {
+    /// Waits until `ready` has a value.
+    fn take<T>(&self, ready: impl FnMut(&mut Option<u32>) -> Option<T>) -> T;
+}
+
+impl Condition for PthreadMonitor<Option<u32>> {
+    fn take<T>(&self, mut ready: impl FnMut(&mut Option<u32>) -> Option<T>) -> T {
+        let mut guard = self.lock().unwrap();
+        loop {
+            if let Some(value) = ready(&mut guard) {
+                drop(guard);
+                self.notify_all();
+                return value;
+            }
+            guard.wait().unwrap();
+        }
+    }
+}
+
+impl Condition for Monitor<Option<u32>> {
+    fn take<T>(&self, mut ready: impl FnMut(&mut Option<u32>) -> Option<T>) -> T {
+        let mut guard = self.lock().unwrap();
+        loop {
+            if let Some(value) = ready(&mut guard) {
+                guard.notify_all().unwrap();
+                return value;
+            }
+            guard.wait().unwrap();
+        }
+    }
+}
+
+/// The sum of a hundred values that one thread hands to another, one at a time.
+fn handed_over(condition: &impl Condition) -> u32 {
+    thread::scope(|scope| {
+        let taker = scope.spawn(|| {
+            let mut sum = 0;
+            loop {
+                match condition.take(Option::take) {
+                    0 => return sum,
+                    value => sum += value,
+                }
+            }
+        });
+        for value in (0..=100).rev() {
+            condition.take(|place| match place {
+                Some(_) => None,
+                None => {
+                    *place = Some(value);
+                    Some(())
+                }
+            });
+        }
+        taker.join().unwrap()
+    })
+}
+
 #[test]
 fn the_c_librarys_condition_hands_values_over() {
     for protocol in PROTOCOLS {
         let monitor = PthreadMonitor::new(None, protocol).unwrap();
-        let sum: u32 = thread::scope(|scope| {
-            let taker = scope.spawn(|| {
-                let mut sum = 0;
-                loop {
-                    let mut guard = monitor.lock().unwrap();
-                    while guard.is_none() {
-                        guard.wait().unwrap();
-                    }
-                    let value: u32 = guard.take().unwrap();
-                    monitor.notify_all();
-                    if value == 0 {
-                        return sum;
-                    }
-                    sum += value;
-                }
-            });
-            for value in (0..=100).rev() {
-                let mut guard = monitor.lock().unwrap();
-                while guard.is_some() {
-                    guard.wait().unwrap();
-                }
-                *guard = Some(value);
-                drop(guard);
-                monitor.notify_one();
-            }
-            taker.join().unwrap()
-        });
-        assert_eq!(sum, 5_050, "{protocol:?}");
+        assert_eq!(handed_over(&monitor), 5_050, "{protocol:?}");
     }
 }
 
 #[test]
 fn a_monitor_hands_values_over() {
-    let monitor = Monitor::new(None).unwrap();
-    let sum: u32 = thread::scope(|scope| {
-        let taker = scope.spawn(|| {
-            let mut sum = 0;
-            loop {
-                let mut guard = monitor.lock().unwrap();
-                while guard.is_none() {
-                    guard.wait().unwrap();
-                }
-                let value: u32 = guard.take().unwrap();
-                guard.notify_all().unwrap();
-                if value == 0 {
-                    return sum;
-                }
-                sum += value;
-            }
-        });
-        for value in (0..=100).rev() {
-            let mut guard = monitor.lock().unwrap();
-            while guard.is_some() {
-                guard.wait().unwrap();
-            }
-            *guard = Some(value);
-            guard.notify_one().unwrap();
-        }
-        taker.join().unwrap()
-    });
-    assert_eq!(sum, 5_050);
+    assert_eq!(handed_over(&Monitor::new(None).unwrap()), 5_050);
 }
 
 #[test]
