@@ -21,7 +21,7 @@ const MOST_SLOW: usize = 3;
 
 /// Splits the findings into settings to try, the most severe first, and what is left
 /// alone with the reason. Changes nothing. `only`: names (`name` or `name@instance`) of
-/// those that the user wants to be tried; empty for all.
+/// those that the user wants to be tried, the others are not mentioned; empty for all.
 pub fn candidates(
     audit: &Audit,
     host: &Host,
@@ -48,12 +48,8 @@ pub fn candidates(
         }
         for remedy in &finding.remedies {
             let assignment = remedy.assignment();
-            if tried.iter().any(|one| one.assignment == assignment) {
-                continue;
-            }
-            if !is_wanted(&assignment, only) {
-                let reason = "--only does not name it".to_owned();
-                left_out.push(leave(reason, Some(by_hand(&assignment, cpus))));
+            let known = tried.iter().any(|one| one.assignment == assignment);
+            if known || !is_wanted(&assignment, only) {
                 continue;
             }
             match refusal(remedy, host, cpus) {

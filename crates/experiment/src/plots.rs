@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn slow_settings_are_told_from_quick_ones() {
+    fn slow_settings_and_quick_ones_differ() {
         assert!(is_slow("swappiness=10") && is_slow("thp@defrag=never"));
         assert!(!is_slow("timer-migration=off") && !is_slow("nothing"));
         let mut arms = experiment(2, 1).plan.arms;

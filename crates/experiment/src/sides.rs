@@ -218,7 +218,8 @@ mod tests {
             (FILE, "60\n"),
             ("proc/sys/vm/compaction_proactiveness", "20\n"),
             ("proc/sys/kernel/timer_migration", "1\n"),
-            ("proc/sys/kernel/random/boot_id", "7e0a\n"),
+            ("proc/sys/kernel/random/boot_id", "first\n"),
+            ("sys/devices/system/cpu/online", "0-1\n"),
         ] {
             let path = folder.path().join(file);
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();

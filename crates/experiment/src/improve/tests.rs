@@ -240,7 +240,7 @@ fn the_planted_setting_is_kept_and_the_others_are_undone() {
 fn a_slow_setting_that_helps_is_kept() {
     let quick = ["timer-migration=off", "autogroup=off", "stat-interval-s=10"];
     let (mut found, mut others) = (0, 0);
-    for seed in 0..8 {
+    for seed in 0..4 {
         let names = quick.into_iter().chain(["compaction=0", "swappiness=10"]);
         let settings = names.map(|name| TriedSetting {
             kept: false,
@@ -281,8 +281,8 @@ fn a_slow_setting_that_helps_is_kept() {
         found += u32::from(kept("swappiness=10"));
         others += u32::from(quick.into_iter().chain(["compaction=0"]).any(kept));
     }
-    assert!(found >= 6, "{found} of 8");
-    assert!(others <= 2, "{others} of 8");
+    assert!(found >= 3, "{found} of 4");
+    assert!(others <= 1, "{others} of 4");
 }
 
 /// Slow settings are left out where the time is too short for them, with the time that
