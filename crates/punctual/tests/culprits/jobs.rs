@@ -237,7 +237,7 @@ fn without_a_release_wait_no_job_is_known() {
         .args(["-c", "while :; do :; done"])
         .spawn();
     let mut app = Running(app.unwrap());
-    let watching = place.spawn(&format!("explain --pid {} -D 30s -q", app.0.id()));
+    let watching = place.spawn(&format!("explain --pid {} -D 30s -q --no-bpf", app.0.id()));
     let armed = eventually(|| !instances_of(watching.id()).is_empty());
     assert!(armed, "nothing is watched");
     std::thread::sleep(std::time::Duration::from_millis(300));
@@ -258,6 +258,7 @@ fn without_a_release_wait_no_job_is_known() {
         recording.warnings
     );
     assert!(warned("had ended after"), "{:?}", recording.warnings);
+    assert!(warned("(--no-bpf)"), "{:?}", recording.warnings);
     let jobs = recording
         .explanation
         .as_ref()
@@ -308,7 +309,7 @@ asyncio.run(main())
     let recording = explained(
         &place,
         app.0.id(),
-        "--budget 10ms --release epoll -D 1500ms",
+        "--budget 10ms --release epoll -D 1500ms --no-bpf",
     );
     let explanation = recording.explanation.as_ref().unwrap();
     let jobs = explanation.jobs.as_ref().unwrap();
@@ -323,4 +324,102 @@ asyncio.run(main())
             None => panic!("{:#?}", explanation.outliers),
         },
     }
+}
+
+/// What joins a control group is watched, and what its threads fork is named.
+#[test]
+fn processes_of_a_control_group_are_watched_and_their_forks_named() {
+    let Some(_stage) = Stage::set(1) else {
+        return;
+    };
+    let Some(group) = QuotaGroup::new("members") else {
+        return;
+    };
+    let place = Place::new();
+    let mut command = Command::new("sh");
+    command.args(["-c", "while :; do sleep 0.01; done"]);
+    let _app = Running(group.inside(&command).spawn().unwrap());
+    std::thread::sleep(std::time::Duration::from_millis(100));
+    let folder = group.0.to_str().unwrap();
+    let answer = place.done(&format!("explain --cgroup {folder} -q -D 1s --budget 1s"));
+    let first = answer.lines().next().unwrap();
+    assert!(
+        first.contains("took longer than 1 s") || first.contains("No job is known"),
+        "{answer}"
+    );
+    let recording = place.last();
+    let label = recording.threads[0].label.clone();
+    assert!(label.is_some_and(|label| label.starts_with("sh-")));
+    let by_programs = !(recording.warnings.iter())
+        .any(|warning| warning.contains("recorded by the kernel's tracer"));
+    let forks = (recording.warnings.iter())
+        .any(|warning| warning.contains("forked processes that are not watched: sh-"));
+    match by_programs {
+        true => assert!(forks, "{:?}", recording.warnings),
+        false => punctual_testing::skip!("forks: no BPF programs: {:?}", recording.warnings),
+    }
+    place.refused("explain --cgroup /no/such/group", 1);
+}
+
+/// A server that nobody here wrote: the fork for its snapshot keeps it from its clients.
+#[test]
+fn the_fork_of_a_snapshot_is_named() {
+    const PORT: &str = "16381";
+    let Some(_stage) = Stage::set(1) else {
+        return;
+    };
+    let place = Place::new();
+    let server = Command::new("redis-server")
+        .args(["--port", PORT, "--bind", "127.0.0.1", "--save", "", "--dir"])
+        .arg(place.path(""))
+        .stdout(Stdio::null())
+        .spawn();
+    let server = match server {
+        Ok(server) => Running(server),
+        Err(error) => {
+            punctual_testing::skip!("the fork of a server: redis-server: {error}");
+            return;
+        }
+    };
+    let client = |arguments: &str| {
+        let mut command = Command::new("redis-benchmark");
+        command.args(["-p", PORT, "-q"]);
+        command.args(arguments.split(' ')).stdout(Stdio::null());
+        command
+    };
+    let there = eventually(|| {
+        client("-n 1 -t ping")
+            .stderr(Stdio::null())
+            .status()
+            .is_ok_and(|s| s.success())
+    });
+    assert!(there, "redis-server does not answer");
+    // Enough pages that their tables take a while to copy.
+    client("-t set -r 100000 -n 150000 -d 700 -P 32")
+        .status()
+        .unwrap();
+    let saving = std::thread::spawn(move || {
+        std::thread::sleep(std::time::Duration::from_millis(1_500));
+        let mut save = Command::new("redis-cli");
+        save.args(["-p", PORT, "bgsave"]);
+        save.stdout(Stdio::null()).status()
+    });
+    let mut load = Running(client("-t set -n 100000000 -c 4").spawn().unwrap());
+    let recording = explained(&place, server.0.id(), "--budget 1ms -D 3s");
+    let _ = load.0.kill();
+    let _ = saving.join().unwrap();
+    let explanation = recording.explanation.as_ref().unwrap();
+    let forks = |outlier: &&Outlier| {
+        let shares = &outlier.blame.shares;
+        shares
+            .iter()
+            .any(|share| share.kind == ShareKind::SystemCall && share.who.starts_with("clone"))
+    };
+    if explanation.outliers.iter().find(forks).is_none() {
+        match punctual_testing::crowded() {
+            Some(crowd) => punctual_testing::skip!("{crowd}: a fork: {:?}", explanation.causes),
+            None => panic!("{:#?} {:#?}", recording.warnings, explanation.outliers),
+        }
+    }
+    drop(load);
 }
