@@ -19,6 +19,7 @@ mod capacity;
 mod capture;
 mod cgroup;
 mod coalescing;
+mod container;
 mod counters;
 mod error;
 mod facts;
@@ -47,6 +48,7 @@ use punctual_model::{
 
 pub use cgroup::{QuotaCounts, Quotas};
 pub use coalescing::{Coalescing, CoalescingError, ETHTOOL};
+pub use container::{Container, ControlGroup};
 pub use counters::{Counters, CpuCounts, CpuWatch};
 pub use error::HostError;
 pub use fingerprint::fingerprint;
@@ -174,6 +176,17 @@ impl Host {
             [] => Quotas::above(&self.root, ["self".to_owned()].into_iter()),
             pids => Quotas::above(&self.root, pids.iter().map(u32::to_string)),
         }
+    }
+
+    /// A control group, by its name (`/system.slice/redis.service`) or the path of its
+    /// folder; `None`: there is none.
+    pub fn control_group(&self, path: &str) -> Option<ControlGroup> {
+        ControlGroup::find(&self.root, path)
+    }
+
+    /// The processes in a control group and below it; threads where it is a threaded one.
+    pub fn members(&self, group: &ControlGroup) -> std::collections::BTreeSet<u32> {
+        group.members(&self.root)
     }
 
     /// Whether a thread is in a control group, as [`Quotas`] names it, or below it

@@ -89,7 +89,7 @@ pub enum SessionError {
     /// A recording without trace events.
     #[error(
         "recording {id} holds no trace events: they are kept of explained outliers (punctual \
-         measure timer --threshold 100us --explain)"
+         measure timer --threshold 100us --explain), of jobs only with --no-bpf"
     )]
     NoTrace {
         /// The recording.

@@ -5,6 +5,7 @@ mod counted;
 mod names;
 mod outlier_buffer;
 mod quota;
+mod recorder;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,13 +17,14 @@ use punctual_model::{
     Window, WorstSample,
 };
 use punctual_store::{StoreError, Writer};
-use punctual_trace::{ClockMap, Cut, Flight, Level, Plan, StopHandle, TraceError, Tracefs};
+use punctual_trace::{ClockMap, Cut, JobRecorder, Level, Plan, StopHandle, TraceError, Tracefs};
 
 use counted::Counted;
 use names::Names;
 use outlier_buffer::OutlierBuffer;
 pub(crate) use outlier_buffer::{DESCRIPTION, PAGES};
 use quota::QuotaHistory;
+use recorder::Recorder;
 
 use crate::collect::Sighting;
 use crate::time::{Start, monotonic};
@@ -47,7 +49,7 @@ const USUAL_COST: Nanos = Nanos::from_millis(1);
 
 /// Looks after the flight recorder of one run.
 pub(crate) struct Explainer {
-    flight: Flight,
+    flight: Recorder,
     threshold: Nanos,
     delay: Delay,
     rise: Option<Nanos>,
@@ -87,6 +89,34 @@ impl Explainer {
         };
         let names = Names::of(host, level);
         let flight = tracefs.arm(plan, host.own_process(), names.text_begin())?;
+        Self::of(
+            host,
+            Recorder::Tracer(Box::new(flight)),
+            names,
+            threshold,
+            delay,
+        )
+    }
+
+    /// The same with programs that are loaded already.
+    pub(crate) fn with_programs(
+        host: &Host,
+        programs: JobRecorder,
+        threshold: Nanos,
+        delay: Delay,
+    ) -> Result<Self, TraceError> {
+        let names = Names::of(host, Level::Jobs);
+        let recorder = Recorder::Programs(Box::new(programs));
+        Self::of(host, recorder, names, threshold, delay)
+    }
+
+    fn of(
+        host: &Host,
+        flight: Recorder,
+        names: Names,
+        threshold: Nanos,
+        delay: Delay,
+    ) -> Result<Self, TraceError> {
         Ok(Self {
             buffer: OutlierBuffer::new(flight.describe()?),
             missing: flight.missing(),
@@ -136,7 +166,7 @@ impl Explainer {
     }
 
     /// What stops the recorder at a break.
-    pub(crate) fn stop_handle(&self) -> Arc<StopHandle> {
+    pub(crate) fn stop_handle(&self) -> Option<Arc<StopHandle>> {
         self.flight.stop_handle()
     }
 
@@ -247,12 +277,9 @@ impl Explainer {
     fn explain_one(&mut self, number: u64, sighting: &Sighting, start: &Start) {
         let actual = sighting.expected + sighting.latency;
         // Of what came after the break only the beginning was recorded.
-        if self
-            .flight
-            .stop_handle()
-            .stopped_at()
-            .is_some_and(|at| at < actual)
-        {
+        let stopped = self.flight.stop_handle();
+        let stopped = stopped.and_then(|handle| handle.stopped_at());
+        if stopped.is_some_and(|at| at < actual) {
             return;
         }
         let from = sighting.story_from.saturating_sub(BEFORE);
@@ -361,14 +388,7 @@ impl Explainer {
 
     /// What the reader must know.
     fn add_warnings(&self, warnings: &mut Vec<String>) {
-        let not = self.flight.not_recorded().iter().filter(|not| not.matters);
-        warnings.extend(not.map(|not| {
-            format!(
-                "{} is not recorded ({}): {} is not known",
-                not.name, not.why, not.provides
-            )
-        }));
-        warnings.extend(self.flight.warnings().iter().cloned());
+        warnings.extend(self.flight.warnings());
         warnings.extend(self.warnings.iter().cloned());
         if self.beyond > 0 {
             warnings.push(format!(
@@ -377,12 +397,6 @@ impl Explainer {
             ));
         }
         warnings.extend(self.buffer.warning());
-        if !self.flight.has_same_clock() {
-            warnings.push(format!(
-                "the trace runs on another clock than the probe: its times are right to {}",
-                self.flight.clock().error
-            ));
-        }
     }
 
     fn warn(&mut self, text: String) {

@@ -219,7 +219,7 @@ impl Session {
                 .ok()
         });
         let handler = Arc::new(BreakHandler::new(
-            explainer.map(Explainer::stop_handle),
+            explainer.and_then(Explainer::stop_handle),
             mark,
         ));
         control.on_break(Arc::clone(&handler) as Arc<dyn OnBreak>);

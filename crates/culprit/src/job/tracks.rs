@@ -315,7 +315,8 @@ impl Tracks {
     /// them at `to`.
     pub(crate) fn waited_on(&self, tid: u32, from: Nanos, to: Nanos) -> Vec<(Nanos, Nanos, u32)> {
         let all = self.threads.get(&tid).map_or(&[][..], Vec::as_slice);
-        let after = all.iter().find(|span| span.from >= to).and_then(Span::cpu);
+        let after = all.get(all.partition_point(|span| span.from < to));
+        let after = after.and_then(Span::cpu);
         let before = all
             .iter()
             .rev()
@@ -346,38 +347,37 @@ impl Tracks {
 
     /// Where a thread enters and leaves system calls between two times.
     pub(crate) fn calls_between(&self, tid: u32, from: Nanos, to: Nanos) -> Vec<Nanos> {
-        let calls = self.calls.get(&tid).into_iter().flatten();
-        calls
+        let calls = self.calls.get(&tid).map_or(&[][..], Vec::as_slice);
+        let first = calls.partition_point(|(at, _)| *at <= from);
+        calls[first..]
+            .iter()
             .map(|(at, _)| *at)
-            .filter(|at| *at > from && *at < to)
+            .take_while(|at| *at < to)
             .collect()
     }
 
     /// Whether the last that a thread did before it slept was to touch a page.
     pub(crate) fn slept_in_fault(&self, tid: u32, at: Nanos) -> bool {
-        let last = |times: &[Nanos]| {
-            let after = times.partition_point(|time| *time <= at);
-            after.checked_sub(1).map(|before| times[before])
+        let faults = self.faults.get(&tid).map_or(&[][..], Vec::as_slice);
+        let after = faults.partition_point(|time| *time <= at);
+        let Some(fault) = after.checked_sub(1).map(|before| faults[before]) else {
+            return false;
         };
-        let fault = self.faults.get(&tid).and_then(|times| last(times));
-        let calls: Vec<Nanos> = self
-            .calls
-            .get(&tid)
-            .into_iter()
-            .flatten()
-            .map(|(at, _)| *at)
-            .collect();
-        fault.is_some_and(|fault| last(&calls).is_none_or(|call| call <= fault))
+        let calls = self.calls.get(&tid).map_or(&[][..], Vec::as_slice);
+        let after = calls.partition_point(|(time, _)| *time <= at);
+        after
+            .checked_sub(1)
+            .is_none_or(|before| calls[before].0 <= fault)
     }
 
     /// When a thread touched the page that it sleeps for from a time on; `None`: it does
     /// not sleep for one then.
     pub(crate) fn fault_before_sleep(&self, tid: u32, at: Nanos) -> Option<Nanos> {
-        let next = self
-            .threads
-            .get(&tid)?
-            .iter()
-            .find(|span| span.from == at)?;
+        let spans = self.threads.get(&tid)?;
+        let next = spans.get(spans.partition_point(|span| span.from < at))?;
+        if next.from != at {
+            return None;
+        }
         let asleep = matches!(next.phase, Phase::Asleep(_));
         let faults = self.faults.get(&tid)?;
         let last = faults
@@ -396,8 +396,10 @@ impl Tracks {
 
     /// Page faults of a thread between two times.
     pub(crate) fn faults_between(&self, tid: u32, from: Nanos, to: Nanos) -> u64 {
-        let faults = self.faults.get(&tid).into_iter().flatten();
-        faults.filter(|at| **at >= from && **at < to).count() as u64
+        let faults = self.faults.get(&tid).map_or(&[][..], Vec::as_slice);
+        let first = faults.partition_point(|at| *at < from);
+        let end = faults.partition_point(|at| *at < to);
+        end.saturating_sub(first) as u64
     }
 
     /// The priority in force, as far as it is known.

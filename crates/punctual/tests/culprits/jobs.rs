@@ -237,7 +237,7 @@ fn without_a_release_wait_no_job_is_known() {
         .args(["-c", "while :; do :; done"])
         .spawn();
     let mut app = Running(app.unwrap());
-    let watching = place.spawn(&format!("explain --pid {} -D 30s -q", app.0.id()));
+    let watching = place.spawn(&format!("explain --pid {} -D 30s -q --no-bpf", app.0.id()));
     let armed = eventually(|| !instances_of(watching.id()).is_empty());
     assert!(armed, "nothing is watched");
     std::thread::sleep(std::time::Duration::from_millis(300));
@@ -258,6 +258,7 @@ fn without_a_release_wait_no_job_is_known() {
         recording.warnings
     );
     assert!(warned("had ended after"), "{:?}", recording.warnings);
+    assert!(warned("(--no-bpf)"), "{:?}", recording.warnings);
     let jobs = recording
         .explanation
         .as_ref()
@@ -308,7 +309,7 @@ asyncio.run(main())
     let recording = explained(
         &place,
         app.0.id(),
-        "--budget 10ms --release epoll -D 1500ms",
+        "--budget 10ms --release epoll -D 1500ms --no-bpf",
     );
     let explanation = recording.explanation.as_ref().unwrap();
     let jobs = explanation.jobs.as_ref().unwrap();
@@ -323,4 +324,39 @@ asyncio.run(main())
             None => panic!("{:#?}", explanation.outliers),
         },
     }
+}
+
+/// What joins a control group is watched, and what its threads fork is named.
+#[test]
+fn processes_of_a_control_group_are_watched_and_their_forks_named() {
+    let Some(_stage) = Stage::set(1) else {
+        return;
+    };
+    let Some(group) = QuotaGroup::new("members") else {
+        return;
+    };
+    let place = Place::new();
+    let mut command = Command::new("sh");
+    command.args(["-c", "while :; do sleep 0.01; done"]);
+    let _app = Running(group.inside(&command).spawn().unwrap());
+    std::thread::sleep(std::time::Duration::from_millis(100));
+    let folder = group.0.to_str().unwrap();
+    let answer = place.done(&format!("explain --cgroup {folder} -q -D 1s --budget 1s"));
+    let first = answer.lines().next().unwrap();
+    assert!(
+        first.contains("took longer than") || first.contains("No job is known"),
+        "{answer}"
+    );
+    let recording = place.last();
+    let label = recording.threads[0].label.clone();
+    assert!(label.is_some_and(|label| label.starts_with("sh-")));
+    let by_programs = !(recording.warnings.iter())
+        .any(|warning| warning.contains("recorded by the kernel's tracer"));
+    let forks = (recording.warnings.iter())
+        .any(|warning| warning.contains("forked processes that are not watched: sh-"));
+    match by_programs {
+        true => assert!(forks, "{:?}", recording.warnings),
+        false => punctual_testing::skip!("forks: no BPF programs: {:?}", recording.warnings),
+    }
+    place.refused("explain --cgroup /no/such/group", 2);
 }

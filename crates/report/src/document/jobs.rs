@@ -5,11 +5,54 @@ use punctual_model::{
 };
 
 use super::table::{Column, Fold, Row, Table};
-use super::{Block, Medium, Section};
+use super::{Block, Document, Medium, Section};
 use crate::figures;
 
 /// So many threads are listed on a terminal.
 const THREADS: usize = 40;
+
+/// The answer in a sentence: how many jobs took too long, and why the worst did. `None`:
+/// the recording is none of jobs.
+pub fn jobs_answer(recording: &Recording) -> Option<Document> {
+    sentence(recording).map(|title| Document {
+        title,
+        ..Document::default()
+    })
+}
+
+pub(super) fn sentence(recording: &Recording) -> Option<String> {
+    let explanation = recording.explanation.as_ref()?;
+    let jobs = explanation.jobs.as_ref()?;
+    let (budget, threads) = (jobs.budget_ns, &jobs.threads);
+    let count: u64 = threads.iter().map(|one| one.jobs).sum();
+    let over: u64 = threads.iter().map(|one| one.over_budget).sum();
+    if count == 0 {
+        return Some("No job is known: no release wait was found, or no job was completed.".into());
+    }
+    let all = figures::counted(count, "job", "jobs");
+    let longest = recording
+        .threads
+        .iter()
+        .filter_map(|one| one.histogram.max());
+    if over == 0 {
+        let longest = longest
+            .max()
+            .map_or_else(String::new, |max| format!("; the longest took {max}"));
+        return Some(format!("None of {all} took longer than {budget}{longest}."));
+    }
+    let worst = explanation
+        .outliers
+        .iter()
+        .max_by_key(|outlier| outlier.latency_ns);
+    let why = worst.map_or_else(
+        || "Why is not known: none of them was explained.".to_owned(),
+        |worst| format!("The worst: {}", worst.blame.sentence),
+    );
+    Some(format!(
+        "{} of {all} took longer than {budget}. {why}",
+        grouped(over)
+    ))
+}
 
 /// The release wait and the execution times of each thread; where none was found, its
 /// waits.

@@ -40,6 +40,7 @@ pub use experiment::{experiment, experiment_text, experiments, overlaid};
 pub use explanation::outliers;
 pub use fleet::{MachineRow, MachineState, machine, machines};
 pub use improvement::improvement;
+pub use jobs::jobs_answer;
 pub use lint::lint;
 pub use list::{ListRow, list};
 pub use machine::{InterruptRow, ThreadRow, interrupts, threads};

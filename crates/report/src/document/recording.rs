@@ -61,6 +61,7 @@ pub(crate) fn with_figures(recording: &Recording, drawn: Figures) -> Document {
     };
     let verdict = &recording.verdict;
     let mut answer = vec![answer(recording)];
+    answer.extend(jobs::sentence(recording).map(Block::text));
     answer.extend(verdict.confidence().map(|text| Block::faint(text + ".")));
     document.push(Section::new(answer).only(Medium::Page));
     document.push(Section::new(vec![Block::Fields(head(recording))]));

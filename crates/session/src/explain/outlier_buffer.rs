@@ -35,7 +35,8 @@ impl Traced {
 
 /// What is kept of a run's outliers: the worst [`Explanation::KEPT`].
 pub(super) struct OutlierBuffer {
-    description: Description,
+    /// Of raw pages; `None`: there are none to keep.
+    description: Option<Description>,
     described: bool,
     kept: Vec<Kept>,
     /// In the store, and no longer among the worst.
@@ -44,7 +45,7 @@ pub(super) struct OutlierBuffer {
 }
 
 impl OutlierBuffer {
-    pub(super) fn new(description: Description) -> Self {
+    pub(super) fn new(description: Option<Description>) -> Self {
         Self {
             description,
             described: false,
@@ -109,8 +110,11 @@ impl OutlierBuffer {
             self.kept.iter_mut().for_each(|kept| kept.waiting = None);
             return Ok(());
         };
-        if !self.described && self.kept.iter().any(|kept| kept.waiting.is_some()) {
-            let json = serde_json::to_vec(&self.description);
+        if let Some(description) = &self.description
+            && !self.described
+            && self.kept.iter().any(|kept| kept.waiting.is_some())
+        {
+            let json = serde_json::to_vec(description);
             let json = json.map_err(|error| StoreError::Compress {
                 reason: error.to_string(),
             })?;
@@ -124,7 +128,9 @@ impl OutlierBuffer {
         for Kept { outlier, waiting } in &mut self.kept {
             if let Some(traced) = waiting {
                 writer.keep_window(outlier, &traced.window)?;
-                writer.attach(PAGES, outlier.number, "null", &traced.pages)?;
+                if self.description.is_some() {
+                    writer.attach(PAGES, outlier.number, "null", &traced.pages)?;
+                }
                 *waiting = None;
             }
         }

@@ -147,6 +147,11 @@ fn found(asked: &Targets, host: &Host) -> BTreeMap<LintTarget, Started> {
             pids.iter().map(target).collect()
         }
         Targets::Comm(comm) => by_name(host, comm),
+        Targets::Group(path) => {
+            let group = host.control_group(path);
+            let members = group.map(|group| host.members(&group)).unwrap_or_default();
+            members.into_iter().map(LintTarget::Process).collect()
+        }
     };
     let started = |target: LintTarget| (target, host.process_start(number(target)));
     targets.into_iter().map(started).collect()

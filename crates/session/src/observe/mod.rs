@@ -9,6 +9,7 @@ mod background;
 mod finder;
 mod jobs;
 mod lanes;
+mod source;
 mod targets;
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,11 +19,11 @@ use std::time::Duration;
 use punctual_culprit::Late;
 use punctual_host::Host;
 use punctual_model::{
-    Chart, Completion, Delay, EventKind, Explanation, HostFacts, Jobs, Nanos, Observer, ProbeRun,
+    Chart, Completion, EventKind, Explanation, HostFacts, Jobs, Nanos, Observer, ProbeRun,
     Recording, Requirement, ThreadJobs, grouped,
 };
 use punctual_store::{Batch, Store, StoreError, Writer};
-use punctual_trace::{Level, Scout, ScoutEvent, TraceError, Tracefs};
+use punctual_trace::{Level, ScoutEvent, TraceError};
 
 use crate::collect::{Sighting, Snapshot};
 use crate::explain::Explainer;
@@ -35,6 +36,7 @@ pub(crate) use background::Background;
 use finder::Finder;
 pub use jobs::{JobRequest, Release};
 use lanes::Lanes;
+use source::Source;
 pub use targets::Targets;
 use targets::Watched;
 
@@ -63,6 +65,8 @@ pub struct ObserveRequest {
     pub jobs: Option<JobRequest>,
     /// Which events are recorded.
     pub level: Level,
+    /// Jobs are recorded by the kernel's tracer, also where BPF programs could.
+    pub no_bpf: bool,
     /// How long.
     pub length: RunLength,
     /// A name for the recording.
@@ -140,7 +144,7 @@ impl ObserveRequest {
 struct Observation {
     host: Host,
     explainer: Explainer,
-    scout: Scout,
+    source: Source,
     finder: Finder,
     /// The system calls that the scout records; empty: all.
     calls: Vec<i64>,
@@ -165,13 +169,7 @@ impl Observation {
         watched: Watched,
         recording: &mut Recording,
     ) -> Result<Self, SessionError> {
-        let mut explainer = Explainer::arm(host, request.events(), request.limit(), Delay::Wakeup)?;
-        let tracefs = Tracefs::find(host.root())?;
-        let (owner, clock) = (host.own_process(), explainer.clock());
-        let scout = match request.jobs {
-            Some(_) => tracefs.scout_of_jobs(owner, clock)?,
-            None => tracefs.scout(owner, clock)?,
-        };
+        let (source, mut explainer, no_programs) = Source::arm(request, host)?;
         explainer.observed_by(
             host.own_threads()
                 .iter()
@@ -182,7 +180,7 @@ impl Observation {
         explainer.begin(host, &recording.host, cpus.iter());
         explainer.switch(true)?;
         let tids = watched.tids();
-        scout.watch(&tids, &[])?;
+        source.watch(&mut explainer, &tids, &[])?;
         explainer.watch(tids.iter().copied());
         explainer.late_are(host, &tids);
         let start = Start::now();
@@ -192,7 +190,7 @@ impl Observation {
             host: host.clone(),
             lanes: Lanes::of(&recording.threads, &watched),
             explainer,
-            scout,
+            source,
             finder: Finder::of(request, host),
             calls: Vec::new(),
             limit: request.limit(),
@@ -203,7 +201,7 @@ impl Observation {
             writer: None,
             store_error: None,
             without_end: 0,
-            warnings: Vec::new(),
+            warnings: no_programs.map(by_tracer).into_iter().collect(),
         })
     }
 
@@ -244,7 +242,7 @@ impl Observation {
     /// Takes in what the scout has seen, and has explained what took too long.
     fn turn(&mut self) -> Result<(), TraceError> {
         let mut late = Vec::new();
-        for event in self.scout.read()? {
+        for event in self.source.read(&mut self.explainer)? {
             let event = match event {
                 ScoutEvent::Event(event) => event,
                 ScoutEvent::Gap { until } => {
@@ -324,7 +322,7 @@ impl Observation {
     }
 
     /// Threads that were made meanwhile are watched, too.
-    fn look_for_threads(&mut self, request: &ObserveRequest) -> Result<(), TraceError> {
+    fn look_for_threads(&mut self, request: &ObserveRequest) -> Result<(), SessionError> {
         let calls = self.finder.calls();
         let narrowed = calls != self.calls;
         let Self { lanes, finder, .. } = self;
@@ -335,7 +333,7 @@ impl Observation {
         let new = self.watched.look_again(&request.targets, &self.host, anew);
         if new || narrowed {
             let tids = self.watched.tids();
-            self.scout.watch(&tids, &calls)?;
+            self.source.watch(&mut self.explainer, &tids, &calls)?;
             self.calls = calls;
             self.explainer.watch(tids.iter().copied());
         }
@@ -373,7 +371,7 @@ impl Observation {
 
     /// Puts what was seen into the recording and hands it to the store.
     fn finish(mut self, mut recording: Recording) -> Outcome {
-        let lost = self.scout.lost();
+        let lost = self.source.lost(&mut self.explainer);
         let jobs = self.jobs();
         match &jobs {
             Some(jobs) => {
@@ -381,13 +379,17 @@ impl Observation {
                     let known = recording.threads.get(thread as usize);
                     known.map_or_else(|| format!("thread {thread}"), |thread| thread.title())
                 };
-                let missing = jobs::warnings(jobs, self.scout.has_calls(), title);
+                let missing = jobs::warnings(jobs, self.source.has_calls(), title);
                 self.warnings.extend(missing);
             }
             None => self.warnings.push(TO_SWITCH_IN.to_owned()),
         }
         self.warnings.extend(lost_warnings(lost, self.without_end));
         self.warnings.extend_from_slice(self.watched.notes());
+        if let Some(programs) = self.explainer.programs() {
+            let notes = source::descents(programs.descents(), |tid| self.watched.has(tid));
+            self.warnings.extend(notes);
+        }
         recording.worst = self.lanes.worst(&self.start);
         self.explainer.blame(&mut recording.worst);
         recording.explanation = Some(Explanation {
@@ -396,7 +398,7 @@ impl Observation {
             waits_without_end: self.without_end,
             ..self.explainer.finish(&mut self.warnings)
         });
-        if let Err(error) = self.scout.stop() {
+        if let Err(error) = self.source.stop() {
             self.warnings
                 .push(format!("{error}; the next command of punctual tries again"));
         }
@@ -419,6 +421,14 @@ impl Observation {
             store_error,
         }
     }
+}
+
+/// What it means that no programs record.
+fn by_tracer(why: String) -> String {
+    format!(
+        "jobs are recorded by the kernel's tracer, which costs the machine more than BPF \
+         programs: {why}"
+    )
 }
 
 /// What was not seen of the watched threads' waits.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use punctual_host::Host;
+use punctual_host::{Container, Host};
 
 use crate::SessionError;
 
@@ -16,9 +16,12 @@ pub enum Targets {
     /// All threads of this name, of any process, and all of processes of this
     /// name.
     Comm(String),
+    /// All processes of a control group and of those below it, also those that come
+    /// later: its name, or the path of its folder.
+    Group(String),
 }
 
-/// `pid 1234, 1240`, `comm motion`.
+/// `pid 1234, 1240`, `comm motion`, `cgroup /system.slice/redis.service`.
 impl fmt::Display for Targets {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -27,6 +30,7 @@ impl fmt::Display for Targets {
                 write!(f, "pid {}", pids.join(", "))
             }
             Self::Comm(comm) => write!(f, "comm {comm}"),
+            Self::Group(path) => write!(f, "cgroup {path}"),
         }
     }
 }
@@ -34,8 +38,15 @@ impl fmt::Display for Targets {
 impl Targets {
     /// The same with the names that the processes bear: `motion (pid 1234)`.
     pub(super) fn named(&self, threads: &BTreeMap<u32, String>) -> String {
-        let Self::Pids(pids) = self else {
-            return self.to_string();
+        let pids = match self {
+            Self::Pids(pids) => pids,
+            Self::Comm(_) => return self.to_string(),
+            Self::Group(path) => {
+                return match Container::of(path) {
+                    Some(container) => format!("{self} ({container})"),
+                    None => self.to_string(),
+                };
+            }
         };
         let named = pids.iter().map(|pid| match threads.get(pid) {
             Some(comm) => format!("{comm} (pid {pid})"),
@@ -53,6 +64,14 @@ impl Targets {
                 .into_iter()
                 .flat_map(|pid| named(host, pid, comm))
                 .collect(),
+            Self::Group(path) => {
+                let group = host.control_group(path);
+                let members = group.map(|group| host.members(&group)).unwrap_or_default();
+                members
+                    .into_iter()
+                    .flat_map(|pid| of_pid(host, pid))
+                    .collect()
+            }
         }
     }
 }
@@ -118,6 +137,14 @@ impl Watched {
             }
             roots.extend(pids.iter().map(|pid| (*pid, host.process_start(*pid))));
         }
+        if let Targets::Group(path) = targets
+            && host.control_group(path).is_none()
+        {
+            return Err(SessionError::Unfit(format!(
+                "there is no control group {path}: give its name as in /proc/PID/cgroup, or its \
+                 folder below /sys/fs/cgroup"
+            )));
+        }
         if first.is_empty() {
             return Err(SessionError::Unfit(format!(
                 "there is no thread to watch: {targets}"
@@ -169,7 +196,7 @@ impl Watched {
                 let same = pids.iter().filter(|pid| !self.taken.contains(pid));
                 Targets::Pids(same.copied().collect()).threads(host)
             }
-            Targets::Comm(_) => targets.threads(host),
+            Targets::Comm(_) | Targets::Group(_) => targets.threads(host),
         };
         let mut new = false;
         for tid in found.into_keys().filter(|tid| *tid != std::process::id()) {
@@ -313,6 +340,25 @@ mod tests {
         watched.look_again(&targets, &host, |tid| panic!("{tid}"));
         assert!(!watched.has(41) && watched.has(40));
         assert_eq!(watched.notes().len(), 2, "{:?}", watched.notes());
+    }
+
+    #[test]
+    fn processes_that_join_a_control_group_are_watched() {
+        let (folder, host) = machine();
+        let members = folder.path().join("sys/fs/cgroup/docker/a");
+        fs::create_dir_all(&members).unwrap();
+        fs::write(members.join("cgroup.procs"), "40\n").unwrap();
+        let targets = Targets::Group("/docker/a".to_owned());
+        let mut watched = Watched::find(&targets, &host).unwrap();
+        assert!(watched.has(40) && watched.has(41));
+        put(folder.path(), 50, 50, 600);
+        assert!(!watched.look_again(&targets, &host, |_| panic!()));
+        fs::write(members.join("cgroup.procs"), "40\n50\n").unwrap();
+        assert!(watched.look_again(&targets, &host, |_| panic!()));
+        assert!(watched.has(50));
+        let wrong = Targets::Group("/docker/b".to_owned());
+        let error = Watched::find(&wrong, &host).unwrap_err().to_string();
+        assert!(error.contains("no control group /docker/b"), "{error}");
     }
 
     #[test]

@@ -17,7 +17,7 @@ pub(in crate::verbs) use recorded::{ExplainedJson, OutlierJson};
 
 pub(super) const VERB: Verb = Verb::of::<Explain>("explain");
 
-const AFTER: &str = "With --pid or --comm the jobs of the threads are followed: from the release (the wake-up \
+const AFTER: &str = "With --pid, --comm or --cgroup the jobs of the threads are followed: from the release (the wake-up \
              that ends the wait at which a thread is idle) to the completion (the thread goes to \
              that wait again). A job above the budget is split into shares that add up to its \
              response time. The result is a recording, of the probe 'jobs'. With --wait each wait \

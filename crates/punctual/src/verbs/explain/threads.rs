@@ -33,6 +33,10 @@ pub(super) struct Application {
     #[arg(long, value_name = "NAME")]
     #[arg(conflicts_with_all = ["pid", "recording", "outlier", "all_events"])]
     comm: Option<String>,
+    /// Watch all processes of this control group, a container or a unit
+    #[arg(long, value_name = "PATH")]
+    #[arg(conflicts_with_all = ["pid", "comm", "recording", "outlier", "all_events"])]
+    cgroup: Option<String>,
     /// Explain each job that takes longer [default: 1ms]
     #[arg(long, value_name = "TIME", value_parser = positive)]
     budget: Option<Nanos>,
@@ -51,6 +55,9 @@ pub(super) struct Application {
     /// Trace events: usual, or full with more detail and overhead [default: usual]
     #[arg(long, value_name = "WHICH", value_parser = named(measure::LEVELS.to_vec()))]
     events: Option<Level>,
+    /// Record jobs by trace events, also where BPF is available
+    #[arg(long, conflicts_with = "wait")]
+    no_bpf: bool,
     /// Label of the recording
     #[arg(long, value_name = "TEXT")]
     label: Option<String>,
@@ -77,6 +84,9 @@ impl Application {
         if let Some(comm) = &self.comm {
             return Ok(Some(Targets::Comm(comm.clone())));
         }
+        if let Some(group) = &self.cgroup {
+            return Ok(Some(Targets::Group(group.clone())));
+        }
         let only = [
             ("budget", self.budget.is_some()),
             ("release", self.release.is_some()),
@@ -84,11 +94,12 @@ impl Application {
             ("threshold", self.threshold.is_some()),
             ("duration", self.duration.is_some()),
             ("events", self.events.is_some()),
+            ("no-bpf", self.no_bpf),
             ("label", self.label.is_some()),
         ];
         match only.iter().find(|(_, given)| *given) {
             Some((name, _)) => Err(UsageError(format!(
-                "--{name} is for a running application: give --pid or --comm"
+                "--{name} is for a running application: give --pid, --comm or --cgroup"
             ))
             .into()),
             None => Ok(None),
@@ -104,6 +115,7 @@ impl Application {
                 release: self.release.unwrap_or_default(),
             }),
             level: self.events.unwrap_or(Level::Default),
+            no_bpf: self.no_bpf,
             length: (self.duration).unwrap_or(RunLength::For(Nanos::from_secs(60))),
             label: self.label,
             command_line: command_line(),
@@ -139,6 +151,9 @@ fn show(
         return output::print(&output::json(recording)?);
     }
     let style = context.style();
+    if let Some(answer) = document::jobs_answer(recording) {
+        output::print(&format!("{}\n", text::render(&answer, &style)))?;
+    }
     output::print(&text::render(&document::recording(recording), &style))?;
     let Some(store) = store else {
         return Ok(());

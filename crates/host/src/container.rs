@@ -1,0 +1,337 @@
+//! Control groups that a user names: their members, and the container or unit that one
+//! belongs to (cgroups(7), Documentation/admin-guide/cgroup-v2.rst).
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use crate::root::Root;
+
+/// Where hierarchies are mounted.
+const MOUNT: &str = "/sys/fs/cgroup";
+
+/// Folders of version 1 and of the hybrid layout below it, with the members of a group;
+/// the first that has a group counts.
+const HIERARCHIES: [&str; 9] = [
+    "",
+    "unified",
+    "systemd",
+    "cpu",
+    "cpu,cpuacct",
+    "cpuset",
+    "pids",
+    "memory",
+    "freezer",
+];
+
+/// Groups below each other beyond this are not followed.
+const DEEPEST: usize = 16;
+
+/// A control group that exists.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ControlGroup {
+    /// As in /proc/PID/cgroup: `/system.slice/redis.service`.
+    pub name: String,
+    /// Its folder.
+    folder: String,
+}
+
+impl ControlGroup {
+    /// By its name, or the path of its folder. `None`: there is no such group.
+    pub(crate) fn find(root: &Root, path: &str) -> Option<Self> {
+        let path = path.trim_end_matches('/');
+        if path.split('/').any(|part| part == "..") {
+            return None;
+        }
+        let there = |folder: &String| root.names(folder).is_ok();
+        if let Some(below) = path.strip_prefix(MOUNT) {
+            let folder = path.to_owned();
+            let hierarchy = HIERARCHIES[1..].iter().find_map(|name| {
+                let rest = below.strip_prefix('/')?.strip_prefix(name)?;
+                (rest.is_empty() || rest.starts_with('/')).then_some(rest)
+            });
+            let name = hierarchy.unwrap_or(below);
+            let name = if name.is_empty() { "/" } else { name }.to_owned();
+            return there(&folder).then_some(Self { name, folder });
+        }
+        let name = format!("/{}", path.trim_start_matches('/'));
+        let folders = HIERARCHIES.iter().map(|hierarchy| match *hierarchy {
+            "" => format!("{MOUNT}{name}"),
+            hierarchy => format!("{MOUNT}/{hierarchy}{name}"),
+        });
+        // A name of a hierarchy of version 1 is no group.
+        let is_group = |folder: &String| root.raw_text(&format!("{folder}/cgroup.procs")).is_ok();
+        let folder = folders.into_iter().find(is_group)?;
+        Some(Self { name, folder })
+    }
+
+    /// The processes in it and below it; threads where it is a threaded group.
+    pub(crate) fn members(&self, root: &Root) -> BTreeSet<u32> {
+        let mut members = BTreeSet::new();
+        collect(root, &self.folder, 0, &mut members);
+        members
+    }
+
+    /// Which container or unit it belongs to.
+    pub fn container(&self) -> Option<Container> {
+        Container::of(&self.name)
+    }
+}
+
+fn collect(root: &Root, folder: &str, depth: usize, members: &mut BTreeSet<u32>) {
+    let read = |file: &str| root.raw_text(&format!("{folder}/{file}"));
+    // A threaded group of version 2 refuses to list processes.
+    let text = read("cgroup.procs").or_else(|_| read("cgroup.threads"));
+    let numbers = text.unwrap_or_default();
+    members.extend(
+        numbers
+            .lines()
+            .filter_map(|line| line.trim().parse::<u32>().ok()),
+    );
+    if depth >= DEEPEST {
+        return;
+    }
+    for name in root.names(folder).unwrap_or_default() {
+        let below = format!("{folder}/{name}");
+        // Files of a group are no folders.
+        if !name.contains("cgroup.") && root.names(&below).is_ok() {
+            collect(root, &below, depth + 1, members);
+        }
+    }
+}
+
+/// What runs in a control group, by the name that its manager gave it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Container {
+    /// `docker`, `podman`, `containerd`, `cri-o`, `kubernetes`, `systemd-nspawn`, `lxc`,
+    /// `systemd`.
+    pub runtime: &'static str,
+    /// The container's short ID, the pod, the machine or the unit.
+    pub name: String,
+}
+
+/// `docker container 1f2e3d4c5b6a`, `systemd unit redis.service`.
+impl fmt::Display for Container {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = match self.runtime {
+            "kubernetes" => "pod",
+            "systemd" => "unit",
+            "systemd-nspawn" => "machine",
+            _ => "container",
+        };
+        write!(f, "{} {what} {}", self.runtime, self.name)
+    }
+}
+
+/// How a part of a group's name begins and ends, and the runtime that names it so. The
+/// rest between them is a container's ID, of 64 hexadecimal digits.
+const BY_ID: [(&str, &str, &str); 7] = [
+    ("docker-", ".scope", "docker"),
+    ("libpod-", ".scope", "podman"),
+    ("libpod-", "", "podman"),
+    ("cri-containerd-", ".scope", "containerd"),
+    ("crio-", ".scope", "cri-o"),
+    ("nerdctl-", ".scope", "containerd"),
+    ("containerd-", ".scope", "containerd"),
+];
+
+/// The same where the rest is a name.
+const BY_NAME: [(&str, &str, &str); 5] = [
+    ("systemd-nspawn@", ".service", "systemd-nspawn"),
+    ("machine-", ".scope", "systemd-nspawn"),
+    ("lxc.payload.", "", "lxc"),
+    ("lxc.payload/", "", "lxc"),
+    ("lxc.monitor.", "", "lxc"),
+];
+
+/// Digits of an ID that are shown, as the runtimes do.
+const SHORT: usize = 12;
+
+impl Container {
+    /// By the name of a control group; the innermost part that is known counts.
+    pub fn of(group: &str) -> Option<Self> {
+        let parts: Vec<&str> = group.split('/').filter(|part| !part.is_empty()).collect();
+        let known = |place: usize| Self::of_part(&parts, place);
+        (0..parts.len()).rev().find_map(known)
+    }
+
+    fn of_part(parts: &[&str], place: usize) -> Option<Self> {
+        let part = parts[place];
+        let above = place.checked_sub(1).map_or("", |above| parts[above]);
+        let make = |runtime, name: &str| {
+            Some(Self {
+                runtime,
+                name: name.to_owned(),
+            })
+        };
+        for (begin, end, runtime) in BY_ID {
+            if let Some(id) = between(part, begin, end).filter(|id| is_id(id)) {
+                return make(runtime, &id[..SHORT]);
+            }
+        }
+        for (begin, end, runtime) in BY_NAME {
+            if let Some(name) = between(part, begin, end).filter(|name| !name.is_empty()) {
+                return make(runtime, name);
+            }
+        }
+        if is_id(part) {
+            let runtime = match above {
+                "docker" => "docker",
+                "libpod_parent" => "podman",
+                // Kubernetes with cgroupfs names no runtime; most use this one.
+                above if above.starts_with("pod") => "containerd",
+                _ => return None,
+            };
+            return make(runtime, &part[..SHORT]);
+        }
+        if above == "lxc" || above == "lxc.payload" {
+            return make("lxc", part);
+        }
+        if let Some(pod) = pod(part) {
+            return make("kubernetes", &pod);
+        }
+        // Slices group units; they are none themselves.
+        let is_unit = part.ends_with(".service") || part.ends_with(".scope");
+        is_unit.then(|| make("systemd", part))?
+    }
+}
+
+fn between<'a>(part: &'a str, begin: &str, end: &str) -> Option<&'a str> {
+    part.strip_prefix(begin)?.strip_suffix(end)
+}
+
+fn is_id(text: &str) -> bool {
+    text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+/// The UID of a pod: `kubepods-burstable-pod1_2.slice`, or `pod1-2` (cgroupfs).
+fn pod(part: &str) -> Option<String> {
+    let of_slice = part
+        .strip_suffix(".slice")
+        .filter(|slice| slice.starts_with("kubepods"))
+        .and_then(|slice| slice.rsplit_once("pod").map(|(_, uid)| uid));
+    let uid = of_slice.or_else(|| part.strip_prefix("pod"))?;
+    let fits = |byte: u8| byte.is_ascii_hexdigit() || byte == b'-' || byte == b'_';
+    (uid.len() >= 32 && uid.bytes().all(fits)).then(|| uid.replace('_', "-"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::path::Path;
+
+    const ID: &str = "1f2e3d4c5b6a79880123456789abcdef1f2e3d4c5b6a79880123456789abcdef";
+    const UID: &str = "0a1b2c3d-1111-2222-3333-444455556666";
+
+    #[test]
+    fn runtimes_are_known_by_the_names_they_give() {
+        let slice = UID.replace('-', "_");
+        for (group, expected) in [
+            (
+                format!("/system.slice/docker-{ID}.scope"),
+                "docker container 1f2e3d4c5b6a",
+            ),
+            (format!("/docker/{ID}"), "docker container 1f2e3d4c5b6a"),
+            (
+                format!("/machine.slice/libpod-{ID}.scope/container"),
+                "podman container 1f2e3d4c5b6a",
+            ),
+            (
+                format!("/libpod_parent/libpod-{ID}"),
+                "podman container 1f2e3d4c5b6a",
+            ),
+            (
+                format!("/kubepods.slice/kubepods-pod{slice}.slice/cri-containerd-{ID}.scope"),
+                "containerd container 1f2e3d4c5b6a",
+            ),
+            (
+                format!("/kubepods/burstable/pod{UID}/{ID}"),
+                "containerd container 1f2e3d4c5b6a",
+            ),
+            (
+                format!("/kubepods.slice/kubepods-burstable-pod{slice}.slice/crio-{ID}.scope"),
+                "cri-o container 1f2e3d4c5b6a",
+            ),
+            (
+                format!("/kubepods.slice/kubepods-pod{slice}.slice"),
+                "kubernetes pod 0a1b2c3d-1111-2222-3333-444455556666",
+            ),
+            (
+                format!("/kubepods/pod{UID}"),
+                "kubernetes pod 0a1b2c3d-1111-2222-3333-444455556666",
+            ),
+            (
+                "/machine.slice/systemd-nspawn@deb.service/payload".into(),
+                "systemd-nspawn machine deb",
+            ),
+            (
+                "/machine.slice/machine-deb.scope".into(),
+                "systemd-nspawn machine deb",
+            ),
+            (
+                "/lxc.payload.web/init.scope".into(),
+                "systemd unit init.scope",
+            ),
+            ("/lxc.payload.web".into(), "lxc container web"),
+            ("/lxc/web".into(), "lxc container web"),
+            (
+                "/system.slice/redis.service".into(),
+                "systemd unit redis.service",
+            ),
+            (
+                "/user.slice/user-1000.slice/session-2.scope".into(),
+                "systemd unit session-2.scope",
+            ),
+        ] {
+            let found = Container::of(&group).map(|one| one.to_string());
+            assert_eq!(found.as_deref(), Some(expected), "{group}");
+        }
+        for none in [
+            "/",
+            "",
+            "/user.slice",
+            "/docker",
+            "/docker/short",
+            "/podcast",
+        ] {
+            assert_eq!(Container::of(none), None, "{none}");
+        }
+    }
+
+    fn put(root: &Path, file: &str, text: &str) {
+        let path = root.join(file);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    #[test]
+    fn members_are_found_in_version_1_version_2_and_hybrid() {
+        for (mount, asked) in [
+            ("sys/fs/cgroup", "/sys/fs/cgroup/a/b"),
+            ("sys/fs/cgroup/cpu", "/sys/fs/cgroup/cpu/a/b"),
+            ("sys/fs/cgroup/unified", "/sys/fs/cgroup/unified/a/b"),
+        ] {
+            let folder = tempfile::tempdir().unwrap();
+            put(folder.path(), &format!("{mount}/a/cgroup.procs"), "1\n");
+            put(
+                folder.path(),
+                &format!("{mount}/a/b/cgroup.procs"),
+                "7\n9\n",
+            );
+            put(
+                folder.path(),
+                &format!("{mount}/a/b/c/cgroup.threads"),
+                "12\n",
+            );
+            let root = Root::new(folder.path().into());
+            for path in [asked, "/a/b", "a/b/"] {
+                let group = ControlGroup::find(&root, path).unwrap();
+                assert_eq!(group.name, "/a/b", "{path}");
+                assert_eq!(group.members(&root), BTreeSet::from([7, 9, 12]), "{path}");
+            }
+            for wrong in ["/none", "/a/../a/b", "/sys/fs/cgroup/none"] {
+                assert_eq!(ControlGroup::find(&root, wrong), None, "{wrong}");
+            }
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! What records the events: the kernel's tracer, or programs of our own.
+
+use std::sync::Arc;
+
+use punctual_model::Nanos;
+use punctual_trace::{
+    ClockMap, Cut, Description, Flight, JobRecorder, StopHandle, TraceError, WatchError,
+};
+
+/// What records the events.
+pub(super) enum Recorder {
+    /// A trace instance.
+    Tracer(Box<Flight>),
+    /// BPF programs, for jobs.
+    Programs(Box<JobRecorder>),
+}
+
+impl Recorder {
+    /// Of the events' times.
+    pub(super) const fn clock(&self) -> ClockMap {
+        match self {
+            Self::Tracer(flight) => flight.clock(),
+            // The programs read CLOCK_MONOTONIC themselves.
+            Self::Programs(_) => ClockMap {
+                offset_ns: 0,
+                error: Nanos::ZERO,
+            },
+        }
+    }
+
+    pub(super) fn stop_handle(&self) -> Option<Arc<StopHandle>> {
+        match self {
+            Self::Tracer(flight) => Some(flight.stop_handle()),
+            Self::Programs(_) => None,
+        }
+    }
+
+    pub(super) fn switch(&mut self, on: bool) -> Result<(), TraceError> {
+        match self {
+            Self::Tracer(flight) => flight.switch(on),
+            Self::Programs(_) => Ok(()),
+        }
+    }
+
+    /// Programs are given the watched threads by the observation.
+    pub(super) fn watch(&mut self, tids: &[u32]) -> Result<(), TraceError> {
+        match self {
+            Self::Tracer(flight) => flight.watch(tids),
+            Self::Programs(_) => Ok(()),
+        }
+    }
+
+    pub(super) fn take_out_until(&mut self, until: Nanos) -> Result<(), TraceError> {
+        match self {
+            Self::Tracer(flight) => flight.take_out_until(until),
+            Self::Programs(_) => Ok(()),
+        }
+    }
+
+    pub(super) fn cut(&mut self, tid: u32, cpu: Option<u32>, from: Nanos, to: Nanos) -> Cut {
+        match self {
+            Self::Tracer(flight) => flight.cut(tid, cpu, from, to),
+            Self::Programs(programs) => programs.cut(from, to),
+        }
+    }
+
+    pub(super) fn cut_all(&mut self, from: Nanos, to: Nanos) -> Cut {
+        match self {
+            Self::Tracer(flight) => flight.cut_all(from, to),
+            Self::Programs(programs) => programs.cut(from, to),
+        }
+    }
+
+    pub(super) fn recorded(&self) -> Vec<String> {
+        match self {
+            Self::Tracer(flight) => flight.recorded(),
+            Self::Programs(programs) => programs.recorded(),
+        }
+    }
+
+    pub(super) fn missing(&self) -> Vec<String> {
+        match self {
+            Self::Tracer(flight) => flight.missing(),
+            Self::Programs(programs) => programs.missing(),
+        }
+    }
+
+    /// Of its pages; programs write none.
+    pub(super) fn describe(&self) -> Result<Option<Description>, TraceError> {
+        match self {
+            Self::Tracer(flight) => flight.describe().map(Some),
+            Self::Programs(_) => Ok(None),
+        }
+    }
+
+    /// What the reader must know.
+    pub(super) fn warnings(&self) -> Vec<String> {
+        match self {
+            Self::Tracer(flight) => {
+                let not = flight.not_recorded().iter().filter(|not| not.matters);
+                let not = not.map(|not| {
+                    format!(
+                        "{} is not recorded ({}): {} is not known",
+                        not.name, not.why, not.provides
+                    )
+                });
+                let clock = (!flight.has_same_clock()).then(|| {
+                    format!(
+                        "the trace runs on another clock than the probe: its times are right to {}",
+                        flight.clock().error
+                    )
+                });
+                not.chain(flight.warnings().iter().cloned())
+                    .chain(clock)
+                    .collect()
+            }
+            Self::Programs(programs) => {
+                let unseen = programs.unseen().iter();
+                unseen
+                    .map(|(event, why)| format!("{event} is not recorded: {why}"))
+                    .collect()
+            }
+        }
+    }
+
+    pub(super) fn stop(self) -> Result<(), TraceError> {
+        match self {
+            Self::Tracer(flight) => flight.stop(),
+            Self::Programs(_) => Ok(()),
+        }
+    }
+}
+
+/// Where the stream of the watched threads comes from: the recorder itself, where
+/// programs record.
+impl super::Explainer {
+    pub(crate) fn programs(&mut self) -> Option<&mut JobRecorder> {
+        match &mut self.flight {
+            Recorder::Tracer(_) => None,
+            Recorder::Programs(programs) => Some(programs),
+        }
+    }
+
+    /// Replaces the watched threads of programs, and their release waits.
+    pub(crate) fn watch_jobs(&mut self, tids: &[u32], calls: &[i64]) -> Result<(), WatchError> {
+        match &mut self.flight {
+            Recorder::Tracer(_) => Ok(()),
+            Recorder::Programs(programs) => programs.watch(tids, calls),
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! Where the events of the watched threads come from.
+
+use punctual_host::Host;
+use punctual_model::Delay;
+use punctual_trace::{Descent, JobAsk, JobRecorder, Level, Scout, ScoutEvent, TraceError, Tracefs};
+
+use super::ObserveRequest;
+use crate::SessionError;
+use crate::explain::Explainer;
+
+/// Where `kernel.pid_max` cannot be read.
+const USUAL_PID_MAX: u32 = 4 << 20;
+
+/// Where the events of the watched threads come from.
+pub(super) enum Source {
+    /// A trace instance of its own.
+    Scout(Box<Scout>),
+    /// The programs of the explainer.
+    Programs,
+}
+
+impl Source {
+    /// Arms the recorder and the stream of the watched threads. Also returns why no
+    /// programs record, where they could have.
+    pub(super) fn arm(
+        request: &ObserveRequest,
+        host: &Host,
+    ) -> Result<(Self, Explainer, Option<String>), SessionError> {
+        let limit = request.limit();
+        let mut why = None;
+        if request.jobs.is_some() && request.level <= Level::Jobs {
+            match request.no_bpf {
+                true => why = Some("not wanted (--no-bpf)".to_owned()),
+                false => {
+                    let pid_max = host.pid_max().unwrap_or(USUAL_PID_MAX);
+                    match JobRecorder::start(JobAsk { pid_max }) {
+                        Ok(programs) => {
+                            let explainer =
+                                Explainer::with_programs(host, programs, limit, Delay::Wakeup)?;
+                            return Ok((Self::Programs, explainer, None));
+                        }
+                        Err(error) => why = Some(error.to_string()),
+                    }
+                }
+            }
+        }
+        let explainer = Explainer::arm(host, request.events(), limit, Delay::Wakeup)?;
+        let tracefs = Tracefs::find(host.root())?;
+        let (owner, clock) = (host.own_process(), explainer.clock());
+        let scout = match request.jobs {
+            Some(_) => tracefs.scout_of_jobs(owner, clock)?,
+            None => tracefs.scout(owner, clock)?,
+        };
+        Ok((Self::Scout(Box::new(scout)), explainer, why))
+    }
+
+    pub(super) fn read(
+        &mut self,
+        explainer: &mut Explainer,
+    ) -> Result<Vec<ScoutEvent>, TraceError> {
+        match self {
+            Self::Scout(scout) => scout.read(),
+            Self::Programs => {
+                let programs = explainer.programs();
+                Ok(programs.map(JobRecorder::read).unwrap_or_default())
+            }
+        }
+    }
+
+    pub(super) fn watch(
+        &self,
+        explainer: &mut Explainer,
+        tids: &[u32],
+        calls: &[i64],
+    ) -> Result<(), SessionError> {
+        match self {
+            Self::Scout(scout) => Ok(scout.watch(tids, calls)?),
+            Self::Programs => Ok(explainer.watch_jobs(tids, calls)?),
+        }
+    }
+
+    pub(super) fn has_calls(&self) -> bool {
+        match self {
+            Self::Scout(scout) => scout.has_calls(),
+            Self::Programs => true,
+        }
+    }
+
+    pub(super) fn lost(&self, explainer: &mut Explainer) -> u64 {
+        match self {
+            Self::Scout(scout) => scout.lost(),
+            Self::Programs => explainer.programs().map_or(0, |programs| programs.lost()),
+        }
+    }
+
+    pub(super) fn stop(self) -> Result<(), TraceError> {
+        match self {
+            Self::Scout(scout) => scout.stop(),
+            Self::Programs => Ok(()),
+        }
+    }
+}
+
+/// So many are named.
+const NAMED: usize = 4;
+
+/// What the watched threads forked and executed.
+pub(super) fn descents(all: &[Descent], watched: impl Fn(u32) -> bool) -> Vec<String> {
+    let mut forked = Vec::new();
+    let mut changed = Vec::new();
+    for one in all {
+        match one {
+            Descent::Fork { child, .. } if watched(child.pid) => {}
+            Descent::Fork { child, parent } => forked.push(format!("{child} (by {parent})")),
+            Descent::Exec(task) => changed.push(task.to_string()),
+        }
+    }
+    let list = |names: &[String]| {
+        let more = names.len().saturating_sub(NAMED);
+        let text = names[..names.len().min(NAMED)].join(", ");
+        match more {
+            0 => text,
+            more => format!("{text} and {more} more"),
+        }
+    };
+    let mut notes = Vec::new();
+    if !forked.is_empty() {
+        notes.push(format!(
+            "watched threads forked processes that are not watched: {}",
+            list(&forked)
+        ));
+    }
+    if !changed.is_empty() {
+        notes.push(format!(
+            "watched threads changed to another program (exec): {}; jobs before and after it are \
+             counted together",
+            list(&changed)
+        ));
+    }
+    notes
+}
