@@ -3,6 +3,7 @@
 mod install;
 mod options;
 mod serve;
+mod settings;
 
 use anyhow::Result;
 use jiff::tz::TimeZone;
