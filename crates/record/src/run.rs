@@ -31,6 +31,8 @@ pub struct SessionRunner<'a> {
     pub locks: Vec<PathBuf>,
     /// The command line of the program.
     pub command_line: Vec<String>,
+    /// Called before each run: what its slot says of the machine's settings.
+    pub settings: &'a dyn Fn() -> Option<String>,
     /// Set to end a run.
     pub stop: &'a AtomicBool,
     /// The service manager.
@@ -59,6 +61,8 @@ impl Runner for SessionRunner<'_> {
             Ok(session) => session,
             Err(error) => return ended(SlotState::Refused, error.to_string(), None),
         };
+        // A run without them would look like a change of the machine.
+        let settings = (self.settings)();
         let _cpus = match session.hold_cpus(&self.locks) {
             Ok(held) => held,
             Err(error) => return ended(SlotState::Refused, error.to_string(), None),
@@ -93,7 +97,7 @@ impl Runner for SessionRunner<'_> {
                 }
                 (None, _) => SlotEnd {
                     state: SlotState::Recorded,
-                    reason: failed_load(&outcome.recording),
+                    reason: joined(settings, failed_load(&outcome.recording)),
                     recording,
                 },
             },
@@ -113,6 +117,14 @@ impl Runner for SessionRunner<'_> {
 fn failed_load(recording: &Recording) -> Option<String> {
     let failed = recording.load.iter().find(|load| load.failed)?;
     Some(format!("load {} failed", failed.name))
+}
+
+/// Both reasons, where there are two.
+fn joined(one: Option<String>, other: Option<String>) -> Option<String> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(format!("{one}; {other}")),
+        (one, other) => one.or(other),
+    }
 }
 
 fn ended(state: SlotState, reason: String, recording: Option<RecordingId>) -> SlotEnd {

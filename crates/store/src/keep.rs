@@ -3,7 +3,7 @@
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 use punctual_model::RecordingId;
@@ -84,6 +84,15 @@ impl Part {
 /// log before it gives any back.
 const RESERVE: usize = 4 << 20;
 
+fn reserve_path(path: &Path) -> PathBuf {
+    beside(path, ".reserve")
+}
+
+/// Gives the room up that is kept for a store on a full disk; whether there was any.
+pub(crate) fn give_up_reserve(path: &Path) -> bool {
+    fs::remove_file(reserve_path(path)).is_ok()
+}
+
 impl Store {
     /// Lets age out what is too old, then what is too much, one recording after the other.
     /// Works on a full disk as well, where it has been called before.
@@ -161,7 +170,7 @@ impl Store {
     /// Removes a part of a recording; on a full disk with the room that was kept for it.
     fn drop_part(&self, id: RecordingId, part: Part) -> Result<(), StoreError> {
         match self.try_drop(id, part) {
-            Err(StoreError::DiskFull { .. }) if fs::remove_file(self.reserve_path()).is_ok() => {
+            Err(StoreError::DiskFull { .. }) if give_up_reserve(self.path()) => {
                 let result = self.try_drop(id, part);
                 let _ = self.link.run("PRAGMA wal_checkpoint(TRUNCATE)");
                 self.link.give_space_back();
@@ -196,13 +205,9 @@ impl Store {
         })
     }
 
-    fn reserve_path(&self) -> PathBuf {
-        beside(self.path(), ".reserve")
-    }
-
     /// Keeps room on the disk, where there is any.
     fn reserve(&self) {
-        let path = self.reserve_path();
+        let path = reserve_path(self.path());
         if self.link.read_only || path.exists() {
             return;
         }

@@ -12,6 +12,7 @@ use rusqlite::{Connection, OptionalExtension, params_from_iter};
 use crate::entry::{COLUMNS, Entry, Lease, Summary, id_text, remove};
 use crate::error::Context;
 use crate::filter::Filter;
+use crate::keep::give_up_reserve;
 use crate::lease::{self, lives};
 use crate::load::load;
 use crate::open::{BUSY, Link};
@@ -38,7 +39,7 @@ impl Store {
     }
 
     pub(crate) fn open_waiting(path: &Path, busy: Duration) -> Result<Self, StoreError> {
-        Link::open(path, busy).map(Self::new)
+        on_a_full_disk(path, || Link::open(path, busy)).map(Self::new)
     }
 
     /// Opens the store at `path` for reading. One in a folder that may not be
@@ -48,7 +49,7 @@ impl Store {
     /// [`StoreError::NotThere`] where there is no file or an empty one, else
     /// as [`open`](Self::open).
     pub fn open_read_only(path: &Path) -> Result<Self, StoreError> {
-        Link::open_read_only(path, BUSY).map(Self::new)
+        on_a_full_disk(path, || Link::open_read_only(path, BUSY)).map(Self::new)
     }
 
     fn new(link: Link) -> Self {
@@ -209,6 +210,14 @@ impl Store {
     /// [swept](Self::sweep) first), [`StoreError::NoSuch`], and what writing
     /// can fail with.
     pub fn delete(&self, id: RecordingId) -> Result<(), StoreError> {
+        on_a_full_disk(self.path(), || self.try_delete(id))?;
+        self.link.give_space_back();
+        // A smaller file is one after the next checkpoint.
+        let _ = self.link.run("PRAGMA wal_checkpoint(TRUNCATE)");
+        Ok(())
+    }
+
+    fn try_delete(&self, id: RecordingId) -> Result<(), StoreError> {
         self.link.write(|connection, context| {
             let on = |error| context.on(error);
             // Not through `Entry`: what was damaged can be deleted.
@@ -230,11 +239,18 @@ impl Store {
                 });
             }
             remove(connection, context, key)
-        })?;
-        self.link.give_space_back();
-        // A smaller file is one after the next checkpoint.
-        let _ = self.link.run("PRAGMA wal_checkpoint(TRUNCATE)");
-        Ok(())
+        })
+    }
+}
+
+/// Does it again with the room that is kept beside the store, where the disk is full.
+fn on_a_full_disk<T>(
+    path: &Path,
+    work: impl Fn() -> Result<T, StoreError>,
+) -> Result<T, StoreError> {
+    match work() {
+        Err(StoreError::DiskFull { .. }) if give_up_reserve(path) => work(),
+        other => other,
     }
 }
 

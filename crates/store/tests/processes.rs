@@ -12,7 +12,7 @@ use std::process::{Command, Output, Stdio};
 
 use common::{at_start, batch, keep, lease, place, recording, samples};
 use punctual_model::{Completion, Nanos, Recording};
-use punctual_store::{Batch, Lease, Store, StoreError};
+use punctual_store::{Batch, KeepLimits, Lease, Store, StoreError};
 
 const ROLE: &str = "PUNCTUAL_STORE_TEST_ROLE";
 const STORE: &str = "PUNCTUAL_STORE_TEST_PATH";
@@ -38,6 +38,7 @@ fn child() {
         "run until killed" => run_until_killed(&path),
         "keep some" => keep_some(&path),
         "fill the disk" => fill_the_disk(&path),
+        "open on a full disk" => open_on_a_full_disk(&path),
         "only read" => only_read(&path),
         other => panic!("no role {other}"),
     }
@@ -274,6 +275,32 @@ fn fill_the_disk(path: &Path) {
 fn a_full_disk_loses_nothing() {
     let script = "exec \"$1\" --exact child --nocapture";
     match in_tmpfs("fill the disk", script) {
+        Some(output) => assert_checked(&output),
+        None => punctual_testing::skip!("a full disk: no right to mount a tmpfs"),
+    }
+}
+
+fn open_on_a_full_disk(path: &Path) {
+    let kept = recording(1, 5);
+    let store = Store::open(path).unwrap();
+    keep(&store, &kept);
+    store.age(&KeepLimits::default()).unwrap();
+    drop(store);
+    // Not even SQLite's file of shared memory finds room.
+    let _ = std::fs::write(path.with_extension("filler"), vec![0; 8_000_000]);
+    let store = Store::open_read_only(path).unwrap();
+    assert_eq!(store.load(kept.id).unwrap(), kept);
+    drop(store);
+    let store = Store::open(path).unwrap();
+    store.delete(kept.id).unwrap();
+    assert!(store.list().unwrap().is_empty());
+    say("checked");
+}
+
+#[test]
+fn a_store_with_a_reserve_is_read_and_thinned_out_on_a_full_disk() {
+    let script = "exec \"$1\" --exact child --nocapture";
+    match in_tmpfs("open on a full disk", script) {
         Some(output) => assert_checked(&output),
         None => punctual_testing::skip!("a full disk: no right to mount a tmpfs"),
     }

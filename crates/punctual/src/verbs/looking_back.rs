@@ -48,10 +48,7 @@ impl Series {
     /// of this name, the recordings with this label are one.
     pub(super) fn load(store: &dyn SeriesStore, name: Option<&str>, span: &Span) -> Result<Self> {
         let epochs = store.series()?;
-        let name = match name {
-            Some(name) => name.to_owned(),
-            None => only(&epochs)?,
-        };
+        let name = name_of(store, name)?;
         let is_planned = epochs.iter().any(|epoch| epoch.name == name);
         let mut series = match is_planned {
             true => planned(store, &name, &epochs, span)?,
@@ -73,6 +70,14 @@ impl Series {
             acknowledged: self.acknowledged.clone(),
         };
         trend::judge(&self.runs, question)
+    }
+}
+
+/// The name that was given; without one that of the only series.
+pub(super) fn name_of(store: &Store, given: Option<&str>) -> Result<String> {
+    match given {
+        Some(name) => Ok(name.to_owned()),
+        None => only(&store.series()?),
     }
 }
 

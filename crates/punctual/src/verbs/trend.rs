@@ -4,12 +4,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Result;
 use clap::Parser;
-use punctual_model::Nanos;
+use punctual_model::{Nanos, RecordingId};
 use punctual_report::{document, text};
 use punctual_stats::trend::{Trend, TrendVerdict};
 use punctual_store::{Filter, Store};
 
-use super::looking_back::{Series, Span};
+use super::looking_back::{self, Series, Span};
 use super::{Run, Verb, measure, watching};
 use crate::context::Context;
 use crate::exit::Exit;
@@ -44,11 +44,11 @@ struct TrendOf {
 impl Run for TrendOf {
     fn run(self, context: &Context) -> Result<Exit> {
         let store = context.store_to_read()?;
-        let mut trend = self.show(&store, context)?;
+        let (mut trend, mut known) = self.show(&store, context)?;
         if self.follow {
             let stop = measure::stop_flag()?;
-            while self.wait_for_a_run(&store, &trend, &stop)? {
-                trend = self.show(&store, context)?;
+            while wait_for_a_run(&store, (&trend.series, known), &stop)? {
+                (trend, known) = self.show(&store, context)?;
             }
         }
         Ok(match trend.verdict {
@@ -60,8 +60,12 @@ impl Run for TrendOf {
 }
 
 impl TrendOf {
-    fn show(&self, store: &Store, context: &Context) -> Result<Trend> {
-        let series = Series::load(store, self.series.as_deref(), &self.span)?;
+    /// Also returns the newest run that it can be about.
+    fn show(&self, store: &Store, context: &Context) -> Result<(Trend, Option<RecordingId>)> {
+        let name = looking_back::name_of(store, self.series.as_deref())?;
+        // Before runs are read: one that ends meanwhile is a new one.
+        let newest = newest(store, &name)?;
+        let series = Series::load(store, Some(&name), &self.span)?;
         let trend = series.trend(&self.span);
         match self.json {
             true => output::print(&output::json(&trend)?)?,
@@ -70,29 +74,29 @@ impl TrendOf {
                 output::print(&text::render(&page, &context.style()))?;
             }
         }
-        Ok(trend)
-    }
-
-    /// `false`: it was stopped.
-    fn wait_for_a_run(&self, store: &Store, trend: &Trend, stop: &AtomicBool) -> Result<bool> {
-        let known = newest(store, trend)?;
-        while !stop.load(Ordering::Relaxed) {
-            watching::wait(Some(LOOK), stop, || Ok(()))?;
-            if newest(store, trend)? != known {
-                return Ok(true);
-            }
-        }
-        Ok(false)
+        Ok((trend, newest))
     }
 }
 
+/// `false`: it was stopped.
+fn wait_for_a_run(
+    store: &Store,
+    (series, known): (&str, Option<RecordingId>),
+    stop: &AtomicBool,
+) -> Result<bool> {
+    while !stop.load(Ordering::Relaxed) {
+        watching::wait(Some(LOOK), stop, || Ok(()))?;
+        if newest(store, series)? != known {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 /// The newest run that has ended.
-fn newest(store: &Store, trend: &Trend) -> Result<Option<punctual_model::RecordingId>> {
-    let is_planned = store
-        .series()?
-        .iter()
-        .any(|epoch| epoch.name == trend.series);
-    let name = Some(trend.series.clone());
+fn newest(store: &Store, series: &str) -> Result<Option<RecordingId>> {
+    let is_planned = store.series()?.iter().any(|epoch| epoch.name == series);
+    let name = Some(series.to_owned());
     let filter = match is_planned {
         true => Filter {
             series: name,

@@ -60,14 +60,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for number in 0..wanted.series {
         epochs.push(epoch(&store, number, Timestamp::from_second(first)?)?);
     }
-    let shape = Shape::new();
+    let parts = Parts::new(&wanted, &mut random);
     for day in 0..wanted.days {
         for (hour, epoch) in [7, 19]
             .iter()
             .flat_map(|hour| epochs.iter().map(move |epoch| (hour, epoch)))
         {
             let due = Timestamp::from_second(first + day * DAY)?.checked_add(hour.hours())?;
-            let recording = recording(&wanted, &shape, (day, due), &mut random);
+            let recording = recording(&wanted, &parts, (day, due), &mut random);
             keep(&store, epoch, due, &recording)?;
         }
         if day + wanted.window_days >= wanted.days {
@@ -134,13 +134,37 @@ fn keep(
     writer.finish(recording)
 }
 
+/// What recordings are made of.
+struct Parts {
+    /// One with all facts.
+    whole: Recording,
+    shape: Shape,
+    /// Counts of threads: each run has a choice of them.
+    counts: Vec<Vec<u64>>,
+}
+
+/// So many threads are made up.
+const THREADS: u64 = 4_096;
+
+impl Parts {
+    fn new(wanted: &Wanted, random: &mut Random) -> Self {
+        let shape = Shape::new();
+        let counts = (0..THREADS).map(|cpu| shape.counts(cpu, wanted.periods, random));
+        Self {
+            whole: punctual_model::testing::recording(wanted.cpus, 1),
+            counts: counts.collect(),
+            shape,
+        }
+    }
+}
+
 fn recording(
     wanted: &Wanted,
-    shape: &Shape,
+    parts: &Parts,
     (day, due): (i64, Timestamp),
     random: &mut Random,
 ) -> Recording {
-    let mut recording = punctual_model::testing::recording(wanted.cpus, 1);
+    let mut recording = parts.whole.clone();
     recording.id = RecordingId::new();
     recording.label = None;
     recording.started = due;
@@ -151,8 +175,8 @@ fn recording(
     let release = format!("6.12.{kernel}-rt-amd64");
     recording.host.kernel.release = Fact::known(release, "/proc/sys/kernel/osrelease");
     let worst = if kernel % 2 == 0 { 150_000 } else { 50_000 };
-    for (cpu, thread) in (0..).zip(&mut recording.threads) {
-        fill(thread, cpu, wanted.periods, (shape, worst), random);
+    for thread in &mut recording.threads {
+        fill(thread, (parts, worst), random);
     }
     for sample in &mut recording.worst {
         sample.time = due;
@@ -161,14 +185,9 @@ fn recording(
     recording
 }
 
-fn fill(
-    thread: &mut ThreadRecord,
-    cpu: u64,
-    periods: u64,
-    (shape, worst): (&Shape, u64),
-    random: &mut Random,
-) {
-    let mut counts = shape.counts(cpu, periods, random);
+fn fill(thread: &mut ThreadRecord, (parts, worst): (&Parts, u64), random: &mut Random) {
+    let shape = &parts.shape;
+    let mut counts = parts.counts[random.below(THREADS) as usize].clone();
     let late = shape.place_of(worst + random.below(worst / 5));
     counts[late] += 1;
     let buckets = shape.buckets(&counts);

@@ -4,6 +4,7 @@ mod delivery;
 mod install;
 mod options;
 mod serve;
+mod settings;
 
 use anyhow::Result;
 use jiff::tz::TimeZone;

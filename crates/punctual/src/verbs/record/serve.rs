@@ -18,6 +18,7 @@ use punctual_report::{document, text};
 use punctual_store::{Store, StoreError};
 
 use super::options::PlanFile;
+use super::settings;
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output;
@@ -72,7 +73,8 @@ pub(super) fn run(file: &PlanFile, context: &Context) -> Result<Exit> {
     let machine = super::machine(&host);
     let clock = SystemClock;
     let mut log = |text: &str| output::note(text);
-    let mut runner = runner(&store, &host, &stop, context, &mut log);
+    let settings = || settings::before_run(&host, context);
+    let mut runner = runner(&store, (&host, &settings), &stop, context, &mut log);
     let mut service = Service::begin(&plan, &store, &clock, machine.clone())?;
     // Registered in any case: its default action would end the service.
     let close = Arc::new(AtomicBool::new(false));
@@ -129,7 +131,7 @@ fn next_slot(plan: &Plan) -> String {
 
 fn runner<'a>(
     store: &'a Store,
-    host: &'a Host,
+    (host, settings): (&'a Host, &'a dyn Fn() -> Option<String>),
     stop: &'a Arc<AtomicBool>,
     context: &Context,
     log: &'a mut dyn FnMut(&str),
@@ -142,6 +144,7 @@ fn runner<'a>(
         place: &serve_load::in_subprocess,
         locks: context.cpu_locks(),
         command_line: command_line(),
+        settings,
         stop,
         notify: Notify::of(&|name| std::env::var_os(name)),
         log,
@@ -176,7 +179,8 @@ pub(super) fn once(name: &str, file: &PlanFile, context: &Context) -> Result<Exi
     };
     store.add_slot(&epoch, &slot)?;
     let mut log = |text: &str| output::note(text);
-    let mut runner = runner(&store, &host, &stop, context, &mut log);
+    let settings = || settings::before_run(&host, context);
+    let mut runner = runner(&store, (&host, &settings), &stop, context, &mut log);
     let end = runner.run(series, &epoch, &slot);
     (slot.state, slot.reason, slot.recording) = (end.state, end.reason, end.recording);
     store.set_slot(&epoch, &slot)?;

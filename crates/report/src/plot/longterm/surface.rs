@@ -235,25 +235,7 @@ fn axes(canvas: &mut Canvas, scene: &Scene, slices: &[Slice]) {
         ],
         AXIS,
     );
-    let mut free = f64::NEG_INFINITY;
-    for tick in &scene.x.ticks {
-        let at = scene.at(scene.x.at(tick.value), 0.0, 0.0);
-        let Some(Label::Text(text)) = &tick.label else {
-            continue;
-        };
-        let half = text_width(text, BODY) / 2.0;
-        if at.0 - half > free {
-            free = at.0 + half + 6.0;
-            canvas.line(at, (at.0, at.1 + 5.0), AXIS);
-            canvas.text(
-                (at.0, at.1 + 18.0),
-                text,
-                BODY,
-                Anchor::Middle,
-                Colour::BLACK,
-            );
-        }
-    }
+    latencies(canvas, scene);
     let middle = (left + right) / 2.0;
     canvas.text(
         (middle, scene.bottom + 40.0),
@@ -276,6 +258,33 @@ fn axes(canvas: &mut Canvas, scene: &Scene, slices: &[Slice]) {
         Colour::BLACK,
     );
     dates(canvas, scene, slices);
+}
+
+/// The marks of the latency axis, as far as there is room.
+fn latencies(canvas: &mut Canvas, scene: &Scene) {
+    let mut free = f64::NEG_INFINITY;
+    for tick in &scene.x.ticks {
+        let at = scene.at(scene.x.at(tick.value), 0.0, 0.0);
+        let half = match &tick.label {
+            Some(Label::Text(text)) => text_width(text, BODY) / 2.0,
+            Some(Label::Power(exponent)) => {
+                (text_width("10", BODY) + text_width(&exponent.to_string(), 9)) / 2.0
+            }
+            None => continue,
+        };
+        if at.0 - half <= free {
+            continue;
+        }
+        free = at.0 + half + 6.0;
+        canvas.line(at, (at.0, at.1 + 5.0), AXIS);
+        let below = at.1 + 18.0;
+        match &tick.label {
+            Some(Label::Text(text)) => {
+                canvas.text((at.0, below), text, BODY, Anchor::Middle, Colour::BLACK);
+            }
+            _ => power(canvas, (at.0 + half, below), tick.value),
+        }
+    }
 }
 
 /// `1`, `10`, then powers with a raised exponent.
@@ -332,6 +341,16 @@ fn dates(canvas: &mut Canvas, scene: &Scene, slices: &[Slice]) {
     }
 }
 
+/// The date; where all runs are of two days, with the time.
+fn when(of: &LongTerm<'_>, started: Timestamp) -> String {
+    let (first, last) = of.span();
+    let digits = match times::seconds(first, last) < 2.0 * times::DAY {
+        true => 16,
+        false => 10,
+    };
+    wall(started, 0).chars().take(digits).collect()
+}
+
 /// The maximum of all runs, and of each that stands out: on top of the surface, so that
 /// none hides behind it.
 fn marks(canvas: &mut Canvas, scene: &Scene, of: &LongTerm<'_>, unit: Unit) {
@@ -368,8 +387,7 @@ fn marks(canvas: &mut Canvas, scene: &Scene, of: &LongTerm<'_>, unit: Unit) {
             let name = (number + 1).to_string();
             let at = (head.0 + 6.0, head.1 + 4.0);
             canvas.text(at, &name, SMALL, Anchor::Start, MARK);
-            let day: String = wall(run.started, 0).chars().take(10).collect();
-            let text = format!("{name}  {max}, {day}");
+            let text = format!("{name}  {max}, {}", when(of, run.started));
             let at = (16.0, LIST + 15.0 * number as f64);
             canvas.text(at, &text, SMALL, Anchor::Start, MARK);
         }

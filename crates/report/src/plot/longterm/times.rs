@@ -12,7 +12,7 @@ const DAYS: [i64; 5] = [1, 2, 5, 7, 14];
 const MONTHS: [i64; 5] = [1, 2, 3, 6, 12];
 
 const HOUR: f64 = 3_600.0;
-const DAY: f64 = 86_400.0;
+pub(super) const DAY: f64 = 86_400.0;
 
 /// Seconds from the start of the axis.
 pub(super) fn seconds(from: Timestamp, time: Timestamp) -> f64 {

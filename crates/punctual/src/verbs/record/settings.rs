@@ -1,0 +1,68 @@
+//! Whether the settings that are enabled for each boot are in force, before a run.
+
+use std::path::Path;
+
+use punctual_host::Host;
+use punctual_tune::{BootError, BootTune, Verified, verify_at_boot};
+
+use crate::context::Context;
+
+/// Verifies the settings, and applies them again where they are not in force. Returns what
+/// the slot says; `None` where nothing is enabled, or all is in force.
+pub(super) fn before_run(host: &Host, context: &Context) -> Option<String> {
+    let enabled = || BootTune::read(Path::new("/"));
+    if matches!(enabled(), Err(BootError::NotEnabled { .. })) {
+        return None;
+    }
+    let places = match context.tune_places() {
+        Ok(places) => places,
+        Err(error) => return Some(unknown(&error.to_string())),
+    };
+    let plan = || enabled()?.plan(host, &places);
+    words(verify_at_boot(host, &places, plan))
+}
+
+fn words(verified: Result<Verified, BootError>) -> Option<String> {
+    match verified {
+        Ok(Verified::Holds) => None,
+        Ok(Verified::NotApplied) => {
+            Some("the settings enabled for each boot are not applied".to_owned())
+        }
+        Ok(Verified::Again(lost, _, applied)) => {
+            let again = format!(
+                "settings were not in force, applied again: {}",
+                lost.join(", ")
+            );
+            let refused = applied.refused.iter().map(|one| one.setting.as_str());
+            let refused: Vec<&str> = refused.collect();
+            Some(match refused.is_empty() {
+                true => again,
+                false => format!("{again}; refused: {}", refused.join(", ")),
+            })
+        }
+        Err(error) => Some(unknown(&error.to_string())),
+    }
+}
+
+fn unknown(why: &str) -> String {
+    format!("the settings enabled for each boot are not verified: {why}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slot_says_what_is_not_in_force() {
+        assert_eq!(words(Ok(Verified::Holds)), None);
+        let none = words(Ok(Verified::NotApplied)).unwrap_or_default();
+        assert!(none.contains("not applied"), "{none}");
+        let damaged = BootError::Damaged {
+            path: "/etc/punctual/boot.toml".into(),
+            why: "no table".to_owned(),
+        };
+        let unknown = words(Err(damaged)).unwrap_or_default();
+        assert!(unknown.contains("not verified"), "{unknown}");
+        assert!(unknown.contains("boot.toml is damaged"), "{unknown}");
+    }
+}
