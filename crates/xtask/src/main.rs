@@ -2,9 +2,10 @@
 //!
 //! **For:** `test`, all tests, with failures repeated and skips compared; `vm`, the tests
 //! that need a PREEMPT_RT kernel, in an emulated machine; `vm-boots`, an experiment on boots
-//! of that machine; `ordinary-user`, the tests without any privilege; `simulate`, how often
-//! the statistics are wrong; `years`, size and speed of a store of ten years; `dist`,
-//! packages; `cross`, other processors; `deps`, licences and advisories.
+//! of that machine; `vm-grub`, the parameters of its boot loader; `ordinary-user`, the tests
+//! without any privilege; `simulate`, how often the statistics are wrong; `years`, size and
+//! speed of a store of ten years; `dist`, packages; `cross`, other processors; `deps`,
+//! licences and advisories.
 //!
 //! **Knows:** cargo, the emulator, where a distribution keeps its kernels.
 //!
@@ -43,6 +44,8 @@ enum Task {
     Vm(vm::Options),
     /// Compare two kernel command lines in an emulated machine, six boots each.
     VmBoots(vm::BootOptions),
+    /// Write and revert the kernel's command line on a disk with GRUB, and boot it.
+    VmGrub(vm::GrubOptions),
     /// As root, run the tests that depend on privileges as a user without any.
     OrdinaryUser(ordinary_user::Options),
     /// Build and pack the program: tarball, .deb, .rpm, checksums, list of parts.
@@ -66,6 +69,7 @@ fn main() -> ExitCode {
         Task::Test(options) => test::run(&options),
         Task::Vm(options) => vm::run(&options),
         Task::VmBoots(options) => vm::run_boots(&options),
+        Task::VmGrub(options) => vm::run_grub(&options),
         Task::OrdinaryUser(options) => ordinary_user::run(&options),
         Task::Dist(options) => dist::run(&options),
         Task::Probe(options) => probe::run(&options),

@@ -11,6 +11,7 @@ mod boot;
 mod boots;
 mod build;
 mod console;
+mod grub;
 mod kernel;
 mod machines;
 
@@ -22,6 +23,7 @@ use clap::Args;
 use crate::places;
 pub(crate) use boots::{Options as BootOptions, run as run_boots};
 use console::Tally;
+pub(crate) use grub::{Options as GrubOptions, run as run_grub};
 use machines::{MACHINES, Machine};
 
 /// Options of `cargo xtask vm`.
