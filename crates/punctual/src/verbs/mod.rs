@@ -26,6 +26,8 @@ mod import;
 mod improve;
 mod irqs;
 mod kernel;
+#[cfg(feature = "lake")]
+mod lake;
 mod lint;
 mod list;
 mod looking_back;
@@ -132,6 +134,8 @@ pub(crate) const VERBS: &[Verb] = &[
     serve::VERB,
     #[cfg(feature = "serve")]
     deliver::VERB,
+    #[cfg(feature = "lake")]
+    lake::VERB,
     probes::VERB,
     exec::VERB,
     threads::VERB,
