@@ -33,6 +33,8 @@ mod import;
 mod improve;
 mod irqs;
 mod kernel;
+#[cfg(feature = "lake")]
+mod lake;
 #[cfg(feature = "analysis")]
 mod lint;
 mod list;
@@ -161,6 +163,8 @@ pub(crate) const VERBS: &[Verb] = &[
     serve::VERB,
     #[cfg(feature = "serve")]
     deliver::VERB,
+    #[cfg(feature = "lake")]
+    lake::VERB,
     probes::VERB,
     exec::VERB,
     threads::VERB,

@@ -10,6 +10,7 @@ mod rows;
 pub(crate) mod schema;
 mod series_store;
 mod sqlite;
+mod sqlite_series;
 
 use jiff::Timestamp;
 use punctual_model::{

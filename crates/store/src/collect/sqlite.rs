@@ -5,23 +5,20 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use jiff::Timestamp;
-use punctual_model::{
-    ChangeMark, Histogram, HostFacts, Note, Recording, RecordingId, SeriesEpoch, SeriesRun, Slot,
-    WakeWindow,
-};
+use punctual_model::{Histogram, Recording, RecordingId, WakeWindow};
 use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
 
 use super::insert::{count, insert, join_series};
 use super::rows::{changed, condition, delivered, id_of, local, merge, time};
 use super::{
     AuditLine, Collection, Delivery, Listed, Machine, Provenance, Quarantined, Received, Refused,
-    Role, SeriesStore, Token, Total, Wanted,
+    Role, Token, Total, Wanted,
 };
 use crate::bits::Bits;
 use crate::entry::{COLUMNS, Entry, id_text, started_ns};
 use crate::error::Context;
 use crate::load::load;
-use crate::{Filter, SlotFilter, Store, StoreError, Summary};
+use crate::{Store, StoreError};
 
 /// Connections that are kept open while nobody uses them.
 const IDLE: usize = 4;
@@ -59,7 +56,10 @@ impl SqliteCollection {
         })
     }
 
-    fn with<T>(&self, work: impl FnOnce(&Store) -> Result<T, StoreError>) -> Result<T, StoreError> {
+    pub(super) fn with<T>(
+        &self,
+        work: impl FnOnce(&Store) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
         let idle = || self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         let taken = idle().pop();
         let store = match taken {
@@ -399,57 +399,6 @@ impl Collection for SqliteCollection {
                 what: row.get(3)?,
             })
         })
-    }
-}
-
-impl SeriesStore for SqliteCollection {
-    fn series(&self) -> Result<Vec<SeriesEpoch>, StoreError> {
-        self.with(Store::series)
-    }
-
-    fn runs(
-        &self,
-        series: &str,
-        host: Option<&str>,
-        since: Option<Timestamp>,
-    ) -> Result<Vec<SeriesRun>, StoreError> {
-        self.with(|store| store.runs(series, host, since))
-    }
-
-    fn facts(&self, hash: &str) -> Result<Option<HostFacts>, StoreError> {
-        self.with(|store| store.facts(hash))
-    }
-
-    fn recording(&self, id: RecordingId) -> Result<Recording, StoreError> {
-        self.with(|store| store.load(id))
-    }
-
-    fn list_by(&self, filter: &Filter) -> Result<Vec<Summary>, StoreError> {
-        self.with(|store| store.list_by(filter))
-    }
-
-    fn slots(&self, filter: &SlotFilter) -> Result<Vec<Slot>, StoreError> {
-        self.with(|store| store.slots(filter))
-    }
-
-    fn notes(&self) -> Result<Vec<Note>, StoreError> {
-        self.with(Store::notes)
-    }
-
-    fn put_note(&self, note: &Note) -> Result<(), StoreError> {
-        self.with(|store| store.put_note(note))
-    }
-
-    fn change_marks(&self, series: Option<&str>) -> Result<Vec<ChangeMark>, StoreError> {
-        self.with(|store| store.change_marks(series))
-    }
-
-    fn put_change_mark(&self, mark: &ChangeMark) -> Result<(), StoreError> {
-        self.with(|store| store.put_change_mark(mark))
-    }
-
-    fn put_slot(&self, epoch: &SeriesEpoch, slot: &Slot) -> Result<(), StoreError> {
-        self.with(|store| store.put_slot(epoch, slot))
     }
 }
 

@@ -1,0 +1,118 @@
+//! A table as a Parquet file: columns of texts, numbers and lists of numbers.
+
+use std::sync::Arc;
+
+use parquet::basic::{Compression, ConvertedType, Repetition, Type as Physical};
+use parquet::data_type::{ByteArray, ByteArrayType, Int64Type};
+use parquet::errors::ParquetError;
+use parquet::file::properties::WriterProperties;
+use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
+use parquet::schema::types::{Type, TypePtr};
+
+/// A column; each row has a value in each.
+pub(crate) enum Column {
+    Texts(Vec<Option<String>>),
+    Numbers(Vec<Option<i64>>),
+    Lists(Vec<Vec<i64>>),
+}
+
+/// A table that is written whole: a day of a machine.
+pub(crate) struct Table {
+    pub(crate) name: &'static str,
+    pub(crate) columns: Vec<(&'static str, Column)>,
+}
+
+impl Table {
+    pub(crate) fn to_bytes(&self) -> Result<Vec<u8>, ParquetError> {
+        let fields = self
+            .columns
+            .iter()
+            .map(|(name, column)| field(name, column));
+        let fields = fields.collect::<Result<Vec<_>, _>>()?;
+        let root = Type::group_type_builder(self.name).with_fields(fields);
+        // Dictionaries cost memory, and save little in files of a day.
+        let properties = WriterProperties::builder()
+            .set_compression(Compression::LZ4_RAW)
+            .set_dictionary_enabled(false)
+            .build();
+        let mut bytes = Vec::new();
+        let schema = Arc::new(root.build()?);
+        let mut file = SerializedFileWriter::new(&mut bytes, schema, Arc::new(properties))?;
+        let mut group = file.next_row_group()?;
+        for (_, column) in &self.columns {
+            if let Some(mut writer) = group.next_column()? {
+                write(column, &mut writer)?;
+                writer.close()?;
+            }
+        }
+        group.close()?;
+        file.close()?;
+        Ok(bytes)
+    }
+}
+
+fn field(name: &str, column: &Column) -> Result<TypePtr, ParquetError> {
+    let primitive = |name, physical, repetition, converted| {
+        Type::primitive_type_builder(name, physical)
+            .with_repetition(repetition)
+            .with_converted_type(converted)
+            .build()
+            .map(Arc::new)
+    };
+    let (none, optional) = (ConvertedType::NONE, Repetition::OPTIONAL);
+    match column {
+        Column::Texts(_) => primitive(name, Physical::BYTE_ARRAY, optional, ConvertedType::UTF8),
+        Column::Numbers(_) => primitive(name, Physical::INT64, optional, none),
+        // The three levels of the format's LogicalTypes.md.
+        Column::Lists(_) => {
+            let element = primitive("element", Physical::INT64, Repetition::REQUIRED, none)?;
+            let list = Type::group_type_builder("list")
+                .with_repetition(Repetition::REPEATED)
+                .with_fields(vec![element])
+                .build()?;
+            let outer = Type::group_type_builder(name)
+                .with_repetition(Repetition::REQUIRED)
+                .with_converted_type(ConvertedType::LIST)
+                .with_fields(vec![Arc::new(list)]);
+            outer.build().map(Arc::new)
+        }
+    }
+}
+
+fn write(column: &Column, writer: &mut SerializedColumnWriter<'_>) -> Result<(), ParquetError> {
+    match column {
+        Column::Texts(texts) => {
+            let levels: Vec<i16> = texts.iter().map(|text| text.is_some().into()).collect();
+            let values = texts.iter().flatten();
+            let values: Vec<ByteArray> = values.map(|text| text.as_str().into()).collect();
+            let column = writer.typed::<ByteArrayType>();
+            column.write_batch(&values, Some(&levels), None)?;
+        }
+        Column::Numbers(numbers) => {
+            let levels: Vec<i16> = numbers
+                .iter()
+                .map(|number| number.is_some().into())
+                .collect();
+            let values: Vec<i64> = numbers.iter().copied().flatten().collect();
+            let column = writer.typed::<Int64Type>();
+            column.write_batch(&values, Some(&levels), None)?;
+        }
+        Column::Lists(lists) => {
+            let (mut values, mut defined, mut repeated) = (Vec::new(), Vec::new(), Vec::new());
+            for list in lists {
+                if list.is_empty() {
+                    defined.push(0);
+                    repeated.push(0);
+                }
+                for (place, value) in list.iter().enumerate() {
+                    values.push(*value);
+                    defined.push(1);
+                    repeated.push(i16::from(place > 0));
+                }
+            }
+            let column = writer.typed::<Int64Type>();
+            column.write_batch(&values, Some(&defined), Some(&repeated))?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,60 @@
+//! Series of a collection in one SQLite file: those of its store.
+
+use jiff::Timestamp;
+use punctual_model::{
+    ChangeMark, HostFacts, Note, Recording, RecordingId, SeriesEpoch, SeriesRun, Slot,
+};
+
+use super::{SeriesStore, SqliteCollection};
+use crate::{Filter, SlotFilter, Store, StoreError, Summary};
+
+impl SeriesStore for SqliteCollection {
+    fn series(&self) -> Result<Vec<SeriesEpoch>, StoreError> {
+        self.with(Store::series)
+    }
+
+    fn runs(
+        &self,
+        series: &str,
+        host: Option<&str>,
+        since: Option<Timestamp>,
+    ) -> Result<Vec<SeriesRun>, StoreError> {
+        self.with(|store| store.runs(series, host, since))
+    }
+
+    fn facts(&self, hash: &str) -> Result<Option<HostFacts>, StoreError> {
+        self.with(|store| store.facts(hash))
+    }
+
+    fn recording(&self, id: RecordingId) -> Result<Recording, StoreError> {
+        self.with(|store| store.load(id))
+    }
+
+    fn list_by(&self, filter: &Filter) -> Result<Vec<Summary>, StoreError> {
+        self.with(|store| store.list_by(filter))
+    }
+
+    fn slots(&self, filter: &SlotFilter) -> Result<Vec<Slot>, StoreError> {
+        self.with(|store| store.slots(filter))
+    }
+
+    fn notes(&self) -> Result<Vec<Note>, StoreError> {
+        self.with(Store::notes)
+    }
+
+    fn put_note(&self, note: &Note) -> Result<(), StoreError> {
+        self.with(|store| store.put_note(note))
+    }
+
+    fn change_marks(&self, series: Option<&str>) -> Result<Vec<ChangeMark>, StoreError> {
+        self.with(|store| store.change_marks(series))
+    }
+
+    fn put_change_mark(&self, mark: &ChangeMark) -> Result<(), StoreError> {
+        self.with(|store| store.put_change_mark(mark))
+    }
+
+    fn put_slot(&self, epoch: &SeriesEpoch, slot: &Slot) -> Result<(), StoreError> {
+        self.with(|store| store.put_slot(epoch, slot))
+    }
+}
