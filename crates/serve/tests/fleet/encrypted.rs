@@ -40,6 +40,7 @@ fn a_machine_delivers_only_to_a_collector_that_it_trusts() {
         let target = Target {
             url: format!("https://{}", server.address),
             token: None,
+            machine: "board".to_owned(),
             roots,
         };
         let deliverer = Deliverer::new(target, || false)?;
