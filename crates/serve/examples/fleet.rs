@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use punctual_model::{Fact, Nanos, Recording, RecordingId, WaitHistogram, WakeWindow};
+use punctual_model::{Fact, Nanos, Recording, RecordingId, SignedNanos, WaitHistogram, WakeWindow};
 use punctual_serve::Config;
 use punctual_store::{Collection, PostgresCollection, SqliteCollection, is_database};
 use sha2::{Digest, Sha256};
@@ -80,7 +80,8 @@ fn recording(machine: u64, run: u64) -> Recording {
     for (thread, lane) in one.threads.iter_mut().enumerate() {
         for sample in 0..200 {
             let noise = machine * 31 + sample * sample + thread as u64 * 7;
-            lane.histogram.record(Nanos(2_000 + noise * 13 % 40_000));
+            let latency = 2_000 + noise * 13 % 40_000;
+            lane.histogram.record(SignedNanos(latency as i64));
         }
     }
     one

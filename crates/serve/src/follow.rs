@@ -5,6 +5,9 @@ use crate::alerts::Watch;
 use crate::metrics::push::Push;
 use crate::state::App;
 
+/// Series without new recordings are judged again in this part of the time.
+const SHARE: u32 = 10;
+
 /// Judges all series, raises alerts and pushes metrics; ends with the runtime.
 pub(crate) async fn follow(app: App) {
     let every = app.config.every;
@@ -16,8 +19,9 @@ pub(crate) async fn follow(app: App) {
             .work(move |app| {
                 let (mut watch, mut push) = moved;
                 if let Some(trends) = &app.config.trends.0 {
+                    let machines = app.collection.machines()?;
                     // An error is shown by the page of the changes, which reads the same.
-                    let _ = app.worse.judge(trends.as_ref());
+                    let _ = app.worse.judge(trends.as_ref(), &machines, every / SHARE);
                 }
                 if let Some(watch) = &mut watch {
                     watch.look(app);

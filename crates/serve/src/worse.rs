@@ -1,21 +1,36 @@
 //! All series, judged: read by pages and alerts, made again and again in the background.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError, RwLock};
+use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
+use punctual_model::RecordingId;
 use punctual_stats::trend::{ChangePoint, Trend};
+use punctual_store::Machine;
 
 use crate::trends::{SeriesOf, Trends};
 
 /// A series, or why it cannot be judged.
 pub(crate) type Judged = (SeriesOf, Result<Trend, String>);
 
-/// All series at a time.
+/// All series, each as it was judged last.
 #[derive(Debug)]
 pub(crate) struct Look {
-    pub(crate) at: Timestamp,
     pub(crate) all: Vec<Judged>,
+    /// When each was judged, and after how many recordings of its machine.
+    judged: Vec<(Timestamp, Mark)>,
+}
+
+/// The number of recordings of a machine, and the newest one.
+type Mark = Option<(u64, Option<RecordingId>)>;
+
+impl Look {
+    /// Each is at least as new as this.
+    pub(crate) fn at(&self) -> Timestamp {
+        let times = self.judged.iter().map(|(at, _)| *at);
+        times.min().unwrap_or_else(Timestamp::now)
+    }
 }
 
 /// The last look at all series.
@@ -37,19 +52,48 @@ impl Worse {
         worse.filter_map(|(of, _)| of.machine.clone()).collect()
     }
 
-    /// Judges all series.
+    /// Judges the series that are new, and those of machines with new recordings; of the
+    /// others those that were judged longest ago, for as long as `budget`.
     ///
     /// # Errors
     /// The series cannot be listed.
-    pub(crate) fn judge(&self, trends: &dyn Trends) -> Result<Arc<Look>, String> {
-        let judge = |of: SeriesOf| {
-            let judged = trends.trend(&of).map(|(trend, _)| trend);
-            (of, judged)
-        };
-        let look = Arc::new(Look {
-            at: Timestamp::now(),
-            all: trends.series()?.into_iter().map(judge).collect(),
+    pub(crate) fn judge(
+        &self,
+        trends: &dyn Trends,
+        machines: &[Machine],
+        budget: Duration,
+    ) -> Result<Arc<Look>, String> {
+        let began = Instant::now();
+        let marks: BTreeMap<&str, Mark> = machines.iter().map(mark).collect();
+        let last = self.last();
+        let mut known: BTreeMap<&SeriesOf, (&Judged, (Timestamp, Mark))> = BTreeMap::new();
+        if let Some(last) = &last {
+            let each = last.all.iter().zip(&last.judged);
+            known.extend(each.map(|(one, judged)| (&one.0, (one, *judged))));
+        }
+        let mut series: Vec<(Option<Timestamp>, Mark, SeriesOf)> = (trends.series()?.into_iter())
+            .map(|of| {
+                let name = of.machine.as_deref().unwrap_or_default();
+                let mark = marks.get(name).copied().flatten();
+                let unchanged = known.get(&of).filter(|(_, (_, seen))| *seen == mark);
+                (unchanged.map(|(_, (at, _))| *at), mark, of)
+            })
+            .collect();
+        // New and changed ones first, then the oldest.
+        series.sort_by(|a, b| (a.0, &a.2).cmp(&(b.0, &b.2)));
+        let judged = series.into_iter().map(|(at, mark, of)| {
+            if let (Some(at), true) = (at, began.elapsed() >= budget)
+                && let Some((kept, _)) = known.get(&of)
+            {
+                return ((*kept).clone(), (at, mark));
+            }
+            let trend = trends.trend(&of).map(|(trend, _)| trend);
+            ((of, trend), (Timestamp::now(), mark))
         });
+        let mut judged: Vec<(Judged, (Timestamp, Mark))> = judged.collect();
+        judged.sort_by(|((a, _), _), ((b, _), _)| a.cmp(b));
+        let (all, judged) = judged.into_iter().unzip();
+        let look = Arc::new(Look { all, judged });
         self.set(&look);
         Ok(look)
     }
@@ -57,12 +101,13 @@ impl Worse {
     /// Judges one series again, as after a decision.
     pub(crate) fn judge_again(&self, trends: &dyn Trends, of: &SeriesOf) {
         let Some(last) = self.last() else { return };
-        let judged = trends.trend(of).map(|(trend, _)| trend);
-        let mut all = last.all.clone();
-        if let Some(known) = all.iter_mut().find(|(known, _)| known == of) {
-            known.1 = judged;
+        let trend = trends.trend(of).map(|(trend, _)| trend);
+        let (mut all, mut judged) = (last.all.clone(), last.judged.clone());
+        if let Some(place) = all.iter().position(|(known, _)| known == of) {
+            all[place].1 = trend;
+            judged[place].0 = Timestamp::now();
         }
-        self.set(&Arc::new(Look { at: last.at, all }));
+        self.set(&Arc::new(Look { all, judged }));
     }
 
     fn set(&self, look: &Arc<Look>) {
@@ -70,8 +115,74 @@ impl Worse {
     }
 }
 
+fn mark(machine: &Machine) -> (&str, Mark) {
+    let latest = machine.latest.as_ref().map(|latest| latest.id);
+    (&machine.name, Some((machine.recordings, latest)))
+}
+
 /// Whether a worsening of it stands.
 pub(crate) fn is_worse(trend: &Trend) -> bool {
     let mut changes = trend.groups.iter().flat_map(|group| &group.changes);
     changes.any(ChangePoint::is_open_worsening)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use punctual_stats::trend::{Question, Run, judge};
+
+    use super::*;
+    use crate::trends::{Decided, Noted};
+
+    /// Counts how often each series is judged.
+    #[derive(Default)]
+    struct Counted(Mutex<Vec<String>>);
+
+    impl Trends for Counted {
+        fn series(&self) -> Result<Vec<SeriesOf>, String> {
+            let of = |machine: &str| SeriesOf {
+                series: "s".to_owned(),
+                machine: Some(machine.to_owned()),
+            };
+            Ok(["a", "b", "c"].map(of).to_vec())
+        }
+
+        fn trend(&self, of: &SeriesOf) -> Result<(Trend, Vec<Run>), String> {
+            let machine = of.machine.clone().unwrap_or_default();
+            self.0.lock().unwrap().push(machine);
+            Ok((judge(&[], Question::default()), Vec::new()))
+        }
+
+        fn decide(&self, _: &SeriesOf, _: &Decided) -> Result<(), String> {
+            Ok(())
+        }
+
+        fn note(&self, _: &SeriesOf, _: &Noted) -> Result<(), String> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn without_time_only_what_changed_is_judged_again() {
+        let machine = |name: &str, recordings| Machine {
+            name: name.to_owned(),
+            recordings,
+            last_seen: None,
+            latest: None,
+        };
+        let (worse, trends) = (Worse::default(), Counted::default());
+        let judged = |machines: &[Machine], budget| {
+            let look = worse.judge(&trends, machines, budget).unwrap();
+            assert_eq!(look.all.len(), 3);
+            std::mem::take(&mut *trends.0.lock().unwrap())
+        };
+        let before = [machine("a", 1), machine("b", 1)];
+        assert_eq!(judged(&before, Duration::ZERO), ["a", "b", "c"]);
+        assert_eq!(judged(&before, Duration::ZERO), [""; 0]);
+        let after = [machine("a", 1), machine("b", 2)];
+        assert_eq!(judged(&after, Duration::ZERO), ["b"]);
+        // With time all are judged, the oldest first.
+        assert_eq!(judged(&after, Duration::MAX), ["a", "c", "b"]);
+    }
 }

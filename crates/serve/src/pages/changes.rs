@@ -1,5 +1,7 @@
 //! Change points of all series, the open worsenings first, and decisions on them.
 
+use std::time::Duration;
+
 use axum::extract::{Query, State};
 use axum::http::StatusCode;
 use axum::response::{Html, Redirect};
@@ -79,7 +81,11 @@ pub(super) async fn get(
             };
             let look = match app.worse.last() {
                 Some(look) => look,
-                None => app.worse.judge(trends.as_ref()).map_err(not_judged)?,
+                None => {
+                    let machines = app.collection.machines()?;
+                    let judged = app.worse.judge(trends.as_ref(), &machines, Duration::ZERO);
+                    judged.map_err(not_judged)?
+                }
             };
             Ok((Some(look), decided))
         })
@@ -101,7 +107,7 @@ pub(super) async fn get(
             None => p { "No series: plan one with punctual record." },
             Some(look) => {
                 (filter(&asked))
-                p .faint { (all.len()) " of " (look.all.len()) " series, judged at " (minute(look.at)) " UTC" }
+                p .faint { (all.len()) " of " (look.all.len()) " series, judged at " (minute(look.at())) " UTC or later" }
             }
         }
         @for (of, judged) in all.iter().skip(page * PAGE).take(PAGE) { (series(of, judged)) }

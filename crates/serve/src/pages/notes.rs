@@ -53,6 +53,7 @@ pub(super) async fn add(
             text: form.text,
         };
         trends.note(&of, &noted).map_err(not_judged)?;
+        app.worse.judge_again(trends.as_ref(), &of);
         Ok(app.collection.log(&AuditLine {
             at: Timestamp::now(),
             who: noted.who,
