@@ -226,7 +226,7 @@ mod tests {
     fn fleet() -> Vec<(f64, Facts)> {
         let mut rng = Rng::with_seed(7);
         let machine = |number: usize| {
-            let new = number % 2 == 0;
+            let new = number.is_multiple_of(2);
             let figure = (if new { 20.0 } else { 40.0 }) + 10.0 * rng.f64();
             let board = rng.usize(..4).to_string();
             let microcode = (!number.is_multiple_of(8)).then_some("0xf6");

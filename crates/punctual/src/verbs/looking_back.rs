@@ -74,7 +74,7 @@ impl Series {
 }
 
 /// The name that was given; without one that of the only series.
-pub(super) fn name_of(store: &Store, given: Option<&str>) -> Result<String> {
+pub(super) fn name_of(store: &dyn SeriesStore, given: Option<&str>) -> Result<String> {
     match given {
         Some(name) => Ok(name.to_owned()),
         None => only(&store.series()?),

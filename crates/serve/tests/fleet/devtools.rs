@@ -158,11 +158,10 @@ impl Tab {
         self.send(&message.to_string());
         loop {
             let answer = self.receive();
-            match answer["method"].as_str() {
-                Some("Runtime.consoleAPICalled" | "Runtime.exceptionThrown" | "Log.entryAdded") => {
-                    self.console.push(answer["params"].to_string());
-                }
-                _ => {}
+            if let Some("Runtime.consoleAPICalled" | "Runtime.exceptionThrown" | "Log.entryAdded") =
+                answer["method"].as_str()
+            {
+                self.console.push(answer["params"].to_string());
             }
             if answer["id"] == number {
                 assert!(answer["error"].is_null(), "{method}: {answer}");
