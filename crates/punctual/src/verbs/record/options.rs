@@ -41,6 +41,7 @@ use crate::verbs::{list::since, named};
 /// token_file = "/etc/punctual/token"
 #[derive(Parser)]
 #[allow(rustdoc::broken_intra_doc_links, reason = "sections of a plan")]
+#[allow(rustdoc::bare_urls, reason = "an address in a plan")]
 #[command(verbatim_doc_comment, disable_help_subcommand = true)]
 #[command(arg_required_else_help = true)]
 pub(super) struct Options {
