@@ -6,7 +6,7 @@ mod common;
 
 use std::fs;
 
-use common::{Place, text};
+use common::{Place, signal, text};
 use jiff::{SignedDuration, Timestamp};
 use punctual_model::{
     Completion, Fact, Histogram, Recording, RecordingId, SeriesEpoch, SignedNanos, Slot, SlotCause,
@@ -251,6 +251,33 @@ fn a_label_makes_a_series() {
     assert!(shown.contains("not judged: 6 runs"), "{shown}");
     place.refused("trend unheard-of", 2);
     place.refused("trend", 2);
+}
+
+#[test]
+fn a_followed_trend_is_judged_again_after_each_run() {
+    let place = Place::in_memory();
+    let store = Store::open(&place.path("store.db")).unwrap();
+    let epoch = planned(&store);
+    for number in 0..8 {
+        keep(&store, Some(&epoch), &run(number, 300, CMDLINE));
+    }
+    let mut follower = place.spawn("trend osadl --follow --json");
+    let printed = follower.stdout.take().unwrap();
+    let mut judged = serde_json::Deserializer::from_reader(printed).into_iter::<Value>();
+    let mut runs = || {
+        let trend = judged.next().unwrap().unwrap();
+        trend["groups"][0]["runs"].as_array().unwrap().len()
+    };
+    assert_eq!(runs(), 8);
+    // It looks once a second: the new run is there at its next look, or the one after.
+    keep(&store, Some(&epoch), &run(8, 300, CMDLINE));
+    keep(&store, Some(&epoch), &run(9, 300, CMDLINE));
+    let mut seen = runs();
+    while seen < 10 {
+        seen = runs();
+    }
+    signal(&follower, "INT");
+    assert_eq!(follower.wait().unwrap().code(), Some(0));
 }
 
 #[test]

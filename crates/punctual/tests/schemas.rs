@@ -4,7 +4,11 @@
 
 mod common;
 
+use std::time::Duration;
+
 use common::Place;
+use punctual_model::{Completion, Histogram, Recording, RecordingId, SignedNanos};
+use punctual_store::{Lease, Store};
 use serde_json::Value;
 
 /// Each form, and a command that prints it.
@@ -149,6 +153,48 @@ fn so_does_what_is_explained_and_watched() {
     let one = format!("explain last --outlier {number} --json");
     let outlier = follows(&place, "outlier", &one);
     assert!(!outlier["window"]["events"].as_array().unwrap().is_empty());
+}
+
+/// Sixteen runs, the second half of them slower.
+fn keep_runs(place: &Place) {
+    let store = Store::open(&place.path("store.db")).unwrap();
+    for number in 0..16u32 {
+        let mut recording = punctual_model::testing::recording(1, 1);
+        recording.id = RecordingId::new();
+        recording.label = Some("nightly".to_owned());
+        recording.started += Duration::from_secs(43_200 * u64::from(number));
+        recording.series.rows.clear();
+        let thread = &mut recording.threads[0];
+        thread.histogram = Histogram::new();
+        thread.missed_histogram = None;
+        let level = if number < 8 { 4_000 } else { 9_000 };
+        (0..thread.accounting.recorded).for_each(|n| {
+            thread
+                .histogram
+                .record(SignedNanos(level + n as i64 % 100 + i64::from(number)))
+        });
+        let begun = Recording {
+            completion: Completion::Running,
+            ..recording.clone()
+        };
+        let writer = store.begin(&begun, &Lease::default()).unwrap();
+        writer.finish(&recording).unwrap();
+    }
+}
+
+#[test]
+fn so_does_what_looks_back() {
+    let place = Place::in_memory();
+    keep_runs(&place);
+    let trend = follows(&place, "trend", "trend nightly --json");
+    assert_eq!(trend["groups"][0]["runs"].as_array().unwrap().len(), 16);
+    let changes = follows(&place, "changes", "changes list nightly --json");
+    assert!(!changes.as_array().unwrap().is_empty());
+    place.done("note add last fan");
+    let notes = follows(&place, "notes", "note list --json");
+    assert_eq!(notes[0]["text"], "fan");
+    let differ = follows(&place, "facts-difference", "facts diff last~1 last --json");
+    assert!(differ.is_object());
 }
 
 #[test]

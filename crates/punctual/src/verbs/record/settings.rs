@@ -1,25 +1,20 @@
 //! Whether the settings that are enabled for each boot are in force, before a run.
 
-use std::path::Path;
-
 use punctual_host::Host;
-use punctual_tune::{BootError, BootTune, Verified, verify_at_boot};
+use punctual_tune::{BootError, BootTune, Verified, verify_enabled};
 
 use crate::context::Context;
 
 /// Verifies the settings, and applies them again where they are not in force. Returns what
 /// the slot says; `None` where nothing is enabled, or all is in force.
 pub(super) fn before_run(host: &Host, context: &Context) -> Option<String> {
-    let enabled = || BootTune::read(Path::new("/"));
-    if matches!(enabled(), Err(BootError::NotEnabled { .. })) {
+    if matches!(BootTune::read(host.root()), Err(BootError::NotEnabled { .. })) {
         return None;
     }
-    let places = match context.tune_places() {
-        Ok(places) => places,
-        Err(error) => return Some(unknown(&error.to_string())),
-    };
-    let plan = || enabled()?.plan(host, &places);
-    words(verify_at_boot(host, &places, plan))
+    match context.tune_places() {
+        Ok(places) => words(verify_enabled(host, &places)),
+        Err(error) => Some(unknown(&error.to_string())),
+    }
 }
 
 fn words(verified: Result<Verified, BootError>) -> Option<String> {
