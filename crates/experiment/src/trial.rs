@@ -357,7 +357,8 @@ impl Trial<'_, '_> {
             .map_or(Ok(None), |sides| sides.leave(arm))
     }
 
-    /// What is left out of the next block: more where its slow settings have changed.
+    /// What is left out of the next block. In a screening, whose blocks are short, more
+    /// where its slow settings have changed; elsewhere the plan counts with them.
     fn wash_out(&mut self, plan: &ExperimentPlan, arm: u32) -> Nanos {
         let slow = plan.arms.get(arm as usize).map(|arm| parts(arm)[0].clone());
         let slow = slow.unwrap_or_default();
@@ -366,7 +367,7 @@ impl Trial<'_, '_> {
             None => !slow.is_empty(),
         };
         self.plot = Some(slow);
-        match changed {
+        match changed && plan.ranks_only {
             true => plan.wash_out_ns.max(plots::SLOW),
             false => plan.wash_out_ns,
         }

@@ -8,7 +8,10 @@ use crate::context::Context;
 /// Verifies the settings, and applies them again where they are not in force. Returns what
 /// the slot says; `None` where nothing is enabled, or all is in force.
 pub(super) fn before_run(host: &Host, context: &Context) -> Option<String> {
-    if matches!(BootTune::read(host.root()), Err(BootError::NotEnabled { .. })) {
+    if matches!(
+        BootTune::read(host.root()),
+        Err(BootError::NotEnabled { .. })
+    ) {
         return None;
     }
     match context.tune_places() {
