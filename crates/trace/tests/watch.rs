@@ -4,7 +4,8 @@
 
 mod common;
 
-use std::sync::mpsc;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use punctual_model::{PriorityClass, WaitHistogram, Wakeups};
@@ -53,19 +54,21 @@ fn ping_pong(name: &str, times: u32) {
     let mut one = CpuSet::new();
     one.set(rustix::thread::sched_getcpu());
     sched_setaffinity(None, &one).unwrap();
-    let (to, from) = mpsc::channel::<u32>();
-    let (back, answers) = mpsc::channel::<u32>();
+    // Sockets, as a channel spins before it sleeps: each turn is a wake-up of both.
+    let (mut here, mut there) = UnixStream::pair().unwrap();
     let other = std::thread::Builder::new().name(name.to_owned());
     let other = other.spawn(move || {
-        for number in from {
-            back.send(number).unwrap();
+        let mut byte = [0];
+        while there.read(&mut byte).unwrap() == 1 {
+            there.write_all(&byte).unwrap();
         }
     });
-    for number in 0..times {
-        to.send(number).unwrap();
-        assert_eq!(answers.recv().unwrap(), number);
+    for _ in 0..times {
+        let mut byte = [1];
+        here.write_all(&byte).unwrap();
+        here.read_exact(&mut byte).unwrap();
     }
-    drop(to);
+    drop(here);
     other.unwrap().join().unwrap();
     sched_setaffinity(None, &before).unwrap();
 }
@@ -110,9 +113,8 @@ fn wake_ups_are_counted_by_name_and_class() {
         let seen = watch.read().unwrap();
         assert_sound(&seen);
         let waits = of(&seen, name);
-        // The channel spins a little before it sleeps: not each turn is a
-        // wake-up, but it is far more than the thread's start.
-        assert!(waits.count > 5 && waits.max_ns.0 > 0, "{seen:?}");
+        // A busy machine may run one after the other before either sleeps.
+        assert!(waits.count > 250 && waits.max_ns.0 > 0, "{seen:?}");
         watch.stop().unwrap();
     }
 }
