@@ -64,15 +64,14 @@ impl Drop for Running {
 /// # Errors
 /// See [`ServeError`].
 pub fn start(config: Config, collection: Arc<dyn Collection>) -> Result<Running, ServeError> {
-    let (runtime, listener, acceptor) = prepare(&config)?;
-    let address = local_address(&listener, &config)?;
+    let prepared = prepare(&config)?;
+    let address = local_address(&prepared.1, &config)?;
     let (end, ended) = oneshot::channel();
     let thread = std::thread::spawn(move || {
-        runtime.block_on(serve(config, collection, listener, acceptor, async {
+        serve_until(prepared, config, collection, async {
             // An error says that whoever could have ended it is gone.
             let _ = ended.await;
-        }));
-        runtime.shutdown_timeout(DRAIN);
+        });
     });
     Ok(Running {
         address,
@@ -90,22 +89,35 @@ pub fn run(
     collection: Arc<dyn Collection>,
     listening: impl FnOnce(SocketAddr),
 ) -> Result<(), ServeError> {
-    let (runtime, listener, acceptor) = prepare(&config)?;
-    let address = local_address(&listener, &config)?;
+    let prepared = prepare(&config)?;
+    let address = local_address(&prepared.1, &config)?;
     let (mut term, mut int) = {
-        let _inside = runtime.enter();
+        let _inside = prepared.0.enter();
         let on = |kind| signal(kind).map_err(ServeError::Runtime);
         (on(SignalKind::terminate())?, on(SignalKind::interrupt())?)
     };
     listening(address);
-    runtime.block_on(serve(config, collection, listener, acceptor, async move {
+    serve_until(prepared, config, collection, async move {
         tokio::select! {
             _ = term.recv() => {}
             _ = int.recv() => {}
         }
-    }));
-    runtime.shutdown_timeout(DRAIN);
+    });
     Ok(())
+}
+
+/// Serves until `ended`, and ends all threads. The collection is dropped after them: a
+/// client of PostgreSQL may not be dropped by a task.
+fn serve_until(
+    (runtime, listener, acceptor): Prepared,
+    config: Config,
+    collection: Arc<dyn Collection>,
+    ended: impl Future<Output = ()>,
+) {
+    let kept = Arc::clone(&collection);
+    runtime.block_on(serve(config, collection, listener, acceptor, ended));
+    runtime.shutdown_timeout(DRAIN);
+    drop(kept);
 }
 
 type Prepared = (tokio::runtime::Runtime, TcpListener, Option<TlsAcceptor>);
