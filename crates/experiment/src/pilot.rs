@@ -31,7 +31,12 @@ fn shortest_block(plan: &ExperimentPlan) -> Nanos {
 
 /// How long one block takes in all, where none was asked for as short as it may be.
 pub(crate) fn block_time(plan: &ExperimentPlan) -> Nanos {
-    shortest_block(plan) + plan.wash_out_ns + OVERHEAD
+    taken(plan, shortest_block(plan))
+}
+
+/// How long a block of this length takes in all.
+pub(crate) fn taken(plan: &ExperimentPlan, block: Nanos) -> Nanos {
+    block + plan.wash_out_ns + OVERHEAD
 }
 
 /// What a pilot says about as many rounds of other arms, of which so many `pairs` are

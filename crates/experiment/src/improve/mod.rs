@@ -16,9 +16,10 @@ use self::judging::{helps, passengers, ranking, refused, survives};
 pub use self::profile::profile;
 pub use self::stages::plan_stages;
 use self::stages::{
-    CONFIRMATION, CONFIRMED, GROUP, LEAVE_ONE_OUT, SCREENING, SLOW_CONFIRMATION, adapted, pairs,
-    unchanged,
+    CONFIRMATION, CONFIRMED, GROUP, LEAVE_ONE_OUT, SCREENING, SLOW_CONFIRMATION, adapted, fitting,
+    pairs, unchanged,
 };
+use crate::analysis::least_rounds;
 use crate::error::TrialError;
 use crate::pilot;
 use crate::plots::{is_slow, slow_differs};
@@ -66,6 +67,7 @@ fn improve_by(
         bench,
         carry_out,
         pilot: None,
+        spent: 0.0,
     };
     let done = work.all();
     match done {
@@ -88,6 +90,9 @@ struct Work<'a, 'b> {
     bench: &'a mut Bench<'b>,
     carry_out: CarryOut<'a>,
     pilot: Option<Pilot>,
+    /// Seconds that the stages so far took, by their blocks: the same for a search that
+    /// goes on.
+    spent: f64,
 }
 
 impl Work<'_, '_> {
@@ -201,7 +206,19 @@ impl Work<'_, '_> {
             return Ok(kept);
         };
         let together = self.together("group".to_owned(), kept.iter().copied());
-        let experiment = self.stage(group, vec![unchanged("current"), together.clone()])?;
+        let arms = vec![unchanged("current"), together.clone()];
+        // A half of what is left is for the group without each, or more where it needs more.
+        let each = 1 + kept.iter().filter(|one| !self.is_slow(**one)).count();
+        let later = f64::from(least_rounds(each)) * each as f64 * self.block(&arms);
+        let left = self.left();
+        if let Some(rounds) = fitting(
+            (left / 2.0).min(left - later),
+            arms.len(),
+            self.block(&arms),
+        ) {
+            self.plan_stage(group, arms.len(), rounds);
+        }
+        let experiment = self.stage(group, arms)?;
         if !experiment
             .results
             .iter()
@@ -234,8 +251,18 @@ impl Work<'_, '_> {
                 rest,
             )
         };
-        let arms = std::iter::once(together).chain(quick.iter().map(without));
-        let experiment = self.stage(stage, arms.collect())?;
+        let arms: Vec<Arm> = std::iter::once(together)
+            .chain(quick.iter().map(without))
+            .collect();
+        let Some(rounds) = fitting(self.left(), arms.len(), self.block(&arms)) else {
+            for one in &quick {
+                self.improvement.tried[*one].why =
+                    "proven to help; no time was left to try without it".to_owned();
+            }
+            return Ok(kept);
+        };
+        self.plan_stage(stage, arms.len(), rounds);
+        let experiment = self.stage(stage, arms)?;
         let effects: Vec<Effect> = experiment.results.iter().map(|one| one.effect).collect();
         let at_least_one = quick.len() == kept.len();
         let passengers: Vec<usize> = (passengers(&effects, at_least_one).into_iter())
@@ -291,6 +318,31 @@ impl Work<'_, '_> {
         }
     }
 
+    /// Seconds that are left.
+    fn left(&self) -> f64 {
+        self.plan.time_ns.as_secs_f64() - self.spent
+    }
+
+    /// Seconds that a block of these arms takes in all.
+    fn block(&self, arms: &[Arm]) -> f64 {
+        let plan = adapted(ExperimentPlan {
+            arms: arms.to_vec(),
+            ..self.plan.clone()
+        });
+        let block = self
+            .pilot
+            .as_ref()
+            .map_or(pilot::block_time(&plan), |seen| {
+                pilot::taken(&plan, seen.block_ns.max(plan.block_ns.unwrap_or_default()))
+            });
+        block.as_secs_f64()
+    }
+
+    fn plan_stage(&mut self, place: usize, arms: usize, rounds: u32) {
+        let stage = &mut self.improvement.stages[place];
+        (stage.arms, stage.rounds) = (arms as u32, rounds);
+    }
+
     /// Carries out one stage.
     fn stage(&mut self, place: usize, arms: Vec<Arm>) -> Result<Experiment, TrialError> {
         let stage = &mut self.improvement.stages[place];
@@ -334,7 +386,13 @@ impl Work<'_, '_> {
         };
         if let Some(pilot) = &experiment.pilot {
             self.improvement.stages[place].detects = pilot.detects;
+            let first = self.pilot.is_none();
             self.pilot.get_or_insert_with(|| pilot.clone());
+            let block = pilot::taken(&experiment.plan, pilot.block_ns);
+            self.spent += block.as_secs_f64() * experiment.blocks.len() as f64;
+            if first {
+                self.spent += pilot.measured_ns.as_secs_f64();
+            }
         }
         ran?;
         match experiment.state {

@@ -24,6 +24,14 @@ pub(super) const CONFIRMED: usize = 4;
 /// The least measurements of each row of the screening.
 const SCREENED: u32 = 2;
 
+/// Settings of a group for whose leaving out time is planned at least. More are tried where
+/// the stages before need less than they might.
+const LEFT_OUT: usize = 2;
+
+/// Time is planned for leaving out each setting where the stages that decide on single ones
+/// get so many times what they need at least.
+const ENOUGH: f64 = 1.5;
+
 /// The least that a stage needs.
 struct Needed {
     name: &'static str,
@@ -54,8 +62,9 @@ pub(super) fn adapted(plan: ExperimentPlan) -> ExperimentPlan {
     }
 }
 
-/// The stages for so many quick and slow settings.
-fn needed(plan: &ExperimentPlan, quick: usize, slow: usize) -> Vec<Needed> {
+/// The stages for so many quick and slow settings, of which so many are `left_out` one by
+/// one.
+fn needed(plan: &ExperimentPlan, quick: usize, slow: usize, left_out: usize) -> Vec<Needed> {
     let all = quick + slow;
     let short = pilot::block_time(plan).as_secs_f64();
     let whole = as_whole_plots(plan);
@@ -86,13 +95,14 @@ fn needed(plan: &ExperimentPlan, quick: usize, slow: usize) -> Vec<Needed> {
         stages.push(tested(GROUP, 2, slow > 0));
     }
     if all > 1 && quick > 0 {
-        stages.push(tested(LEAVE_ONE_OUT, quick.min(CONFIRMED) + 1, false));
+        stages.push(tested(LEAVE_ONE_OUT, quick.min(left_out) + 1, false));
     }
     stages
 }
 
 /// The stages for so many quick and slow settings, with the rounds that fit the time of
-/// `plan`.
+/// `plan`. Those that decide on single settings get all that the others can spare; the
+/// rounds of the last two are made more by [`fitting`] once it is known what is left.
 ///
 /// # Errors
 /// [`TrialError::Plan`] where the time is too short, with the time that is needed.
@@ -101,25 +111,34 @@ pub(super) fn stages(
     quick: usize,
     slow: usize,
 ) -> Result<Vec<Stage>, TrialError> {
-    let all = needed(plan, quick, slow);
+    let decides =
+        |stage: &&Needed| [SCREENING, CONFIRMATION, SLOW_CONFIRMATION].contains(&stage.name);
     let least = |stage: &Needed| stage.round * f64::from(stage.rounds);
-    let equal: f64 = all.iter().take(1).map(least).sum();
-    let others: f64 = all.iter().skip(1).map(least).sum();
     let time = plan.time_ns.as_secs_f64();
-    if time < equal + others {
+    // How many times the least the deciding stages get, and what all need.
+    let planned = |all: &[Needed]| {
+        let whole: f64 = all.iter().map(least).sum();
+        let deciding: f64 = all.iter().filter(decides).map(least).sum();
+        ((time - whole + deciding) / deciding, whole)
+    };
+    let mut all = needed(plan, quick, slow, CONFIRMED);
+    if planned(&all).0 < ENOUGH {
+        all = needed(plan, quick, slow, LEFT_OUT);
+    }
+    let (more, whole) = planned(&all);
+    if more < 1.0 {
         return Err(TrialError::Plan(format!(
             "--time {} is too short to try {} settings: give {:.0}s or more, a shorter --block, \
              or fewer with --only",
             plan.time_ns,
             quick + slow,
-            (equal + others).ceil()
+            whole.ceil()
         )));
     }
-    let more = (time - equal) / others;
-    let stage = |(place, one): (usize, &Needed)| {
-        let rounds = match place {
-            0 => one.rounds,
-            _ => (f64::from(one.rounds) * more) as u32,
+    let stage = |one: &Needed| {
+        let rounds = match decides(&one) {
+            true => (f64::from(one.rounds) * more) as u32,
+            false => one.rounds,
         };
         let late = pilot::GOOD as f64 * one.longer;
         Stage {
@@ -130,7 +149,14 @@ pub(super) fn stages(
             experiment: None,
         }
     };
-    Ok(all.iter().enumerate().map(stage).collect())
+    Ok(all.iter().map(stage).collect())
+}
+
+/// The rounds of so many arms that fit so many seconds, with blocks of `block` seconds in
+/// all; `None` where the fewest do not.
+pub(super) fn fitting(left: f64, arms: usize, block: f64) -> Option<u32> {
+    let rounds = (left / (arms as f64 * block)).max(0.0) as u32;
+    (rounds >= least_rounds(arms)).then_some(rounds)
 }
 
 /// Plans the stages of `improvement`. Slow settings for which the time is too short are
@@ -150,7 +176,7 @@ pub fn plan_stages(improvement: &mut Improvement, plan: &ExperimentPlan) -> Resu
             }
             (Err(error), 0) => return Err(error),
             (Err(_), _) => {
-                let all: f64 = needed(plan, tried.len() - number, number)
+                let all: f64 = needed(plan, tried.len() - number, number, LEFT_OUT)
                     .iter()
                     .map(|stage| stage.round * f64::from(stage.rounds))
                     .sum();

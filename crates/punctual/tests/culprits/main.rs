@@ -15,6 +15,7 @@ mod calls;
 #[path = "../common/mod.rs"]
 mod common;
 mod jobs;
+mod kernel;
 mod moves;
 mod own;
 mod stage;

@@ -23,8 +23,16 @@ const LINK: u32 = 0o120_777;
 const SUITE_SECONDS: u32 = 420;
 
 /// Writes the archive of a machine; its path.
-pub(crate) fn write(machine: &Machine, payload: &Payload, busybox: &Path) -> Result<PathBuf> {
+pub(crate) fn write(
+    machine: &Machine,
+    payload: &Payload,
+    busybox: &Path,
+    delays: Option<&Path>,
+) -> Result<PathBuf> {
     let (mut archive, path) = Archive::begin(machine.name, busybox)?;
+    if let Some(module) = delays {
+        archive.copy(module, Path::new(DELAYS))?;
+    }
     archive.copy(&build::stripped(payload.binary())?, payload.binary())?;
     for library in &payload.libraries {
         archive.copy(library, library)?;
@@ -47,6 +55,9 @@ pub(crate) fn write(machine: &Machine, payload: &Payload, busybox: &Path) -> Res
     archive.end(&script(machine, payload)?)?;
     Ok(path)
 }
+
+/// The tests' own module of the kernel, where it could be built.
+const DELAYS: &str = "/delays.ko";
 
 /// How the first program of any machine begins.
 pub(super) const START: &str = "#!/bin/sh\n\
@@ -71,6 +82,7 @@ fn script(machine: &Machine, payload: &Payload) -> Result<String> {
          mount -t cgroup2 cgroup /sys/fs/cgroup\n\
          ip link set lo up\n",
     );
+    writeln!(script, "[ ! -e {DELAYS} ] || insmod {DELAYS}")?;
     let root = repository().canonicalize()?;
     for suite in machine.suites {
         let name = console::suite_name(suite);

@@ -42,18 +42,23 @@ pub(crate) fn find() -> Result<PathBuf> {
     }
     std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
     let package = concrete_package()?;
+    unpack(&package, &folder)?;
+    image_in(&folder).with_context(|| format!("no kernel in {package}"))
+}
+
+/// Downloads a package of Debian's, and unpacks it into a folder.
+pub(super) fn unpack(package: &str, folder: &Path) -> Result<()> {
     println!("downloading {package}");
     said(
         Command::new("apt-get")
-            .args(["download", "-qq", &package])
-            .current_dir(&folder),
+            .args(["download", "-qq", package])
+            .current_dir(folder),
     )?;
-    let archive = (std::fs::read_dir(&folder)?.flatten().map(|e| e.path()))
+    let archive = (std::fs::read_dir(folder)?.flatten().map(|e| e.path()))
         .find(|path| path.extension().is_some_and(|e| e == "deb"))
         .with_context(|| format!("apt-get left no package in {}", folder.display()))?;
-    said(Command::new("dpkg").arg("-x").arg(&archive).arg(&folder))?;
-    std::fs::remove_file(&archive)?;
-    image_in(&folder).with_context(|| format!("no kernel in {package}"))
+    said(Command::new("dpkg").arg("-x").arg(&archive).arg(folder))?;
+    Ok(std::fs::remove_file(&archive)?)
 }
 
 /// A module of the kernel, unpacked.
@@ -112,7 +117,7 @@ fn concrete_package() -> Result<String> {
 }
 
 /// Runs a command to its end; its output.
-fn said(command: &mut Command) -> Result<String> {
+pub(super) fn said(command: &mut Command) -> Result<String> {
     let output = command.output().with_context(|| format!("{command:?}"))?;
     if !output.status.success() {
         bail!(

@@ -138,6 +138,13 @@ pub(crate) const MACHINES: &[Machine] = &[
                 arguments: &["a_break", "what_cannot", "a_lock"],
                 reads: &[],
             },
+            // What the tests' own module of the kernel does.
+            Suite {
+                package: "punctual",
+                target: Target::Integration("culprits"),
+                arguments: &["kernel::"],
+                reads: &[],
+            },
             Suite {
                 package: "punctual",
                 target: Target::Integration("everyday"),

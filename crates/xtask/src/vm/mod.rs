@@ -11,6 +11,7 @@ mod boot;
 mod boots;
 mod build;
 mod console;
+mod delays;
 mod grub;
 mod kernel;
 mod machines;
@@ -51,9 +52,13 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         Err(lacking) => return Err(lacking),
     };
     let payload = build::payload(&machines)?;
+    let delays = delays::build(&parts.kernel)
+        .inspect_err(|lacking| println!("SKIP the tests' module of the kernel: {lacking:#}"))
+        .ok();
     let mut ready = Vec::new();
     for machine in machines {
-        ready.push((machine, archive::write(machine, &payload, &parts.busybox)?));
+        let archive = archive::write(machine, &payload, &parts.busybox, delays.as_deref())?;
+        ready.push((machine, archive));
     }
     let run = |machine, archive| run_one(machine, &parts, archive, options.verbose);
     // Each emulates its CPUs on one thread, so several run beside each other.

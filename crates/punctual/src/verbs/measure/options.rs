@@ -57,7 +57,17 @@ fn probe_options(probe: &'static ProbeEntry, command: Command) -> Command {
         Ok(_) => Explaining::augment_args(Threshold::augment_args(command)),
         Err(_) => Explaining::augment_args(command).mut_arg("explain", |arg| arg.hide(true)),
     };
-    Keeping::augment_args(Judging::augment_args(command))
+    globals_last(Keeping::augment_args(Judging::augment_args(command)))
+}
+
+/// Has the help list the options of all verbs last: the parent adds them before a probe's
+/// own are made, and headings stand in the order of the options.
+fn globals_last(command: Command) -> Command {
+    let globals = command.get_arguments().filter(|arg| arg.is_global_set());
+    let globals: Vec<_> = globals.map(|arg| arg.get_id().clone()).collect();
+    // An option that is changed moves to the end.
+    let last = |command: Command, id| command.mut_arg(id, |arg| arg);
+    globals.into_iter().fold(command, last)
 }
 
 /// The options of every measurement.

@@ -1,0 +1,78 @@
+//! A thread that keeps its CPU in the kernel: by a module of the tests' own, which the
+//! emulated machines load.
+
+use std::fs::OpenOptions;
+use std::io::Write as _;
+use std::path::Path;
+
+use punctual_model::{Nanos, ShareKind};
+
+use crate::stage::{
+    Span, Stage, Truth, fifo, now, settle, sleep_until, soon, spin_until, thread, victim,
+};
+
+/// How long interrupts or preemption are disabled.
+const OFF: Nanos = Nanos::from_millis(5);
+
+/// What the module listens to.
+const MODULE: &str = "/proc/punctual_delay";
+
+/// Has the module keep the CPU of this thread; from when to when.
+fn kept(what: &str) -> Span {
+    let mut file = OpenOptions::new().write(true).open(MODULE).unwrap();
+    let order = format!("{what} {}", OFF.0 / 1_000);
+    let from = now();
+    file.write_all(order.as_bytes()).unwrap();
+    Span { from, to: now() }
+}
+
+/// A scene in which a thread of lower priority keeps the CPU from the victim; the
+/// sentence about it.
+fn kept_from_the_victim(what: &'static str, kind: ShareKind, who: &str) -> Option<String> {
+    if !Path::new(MODULE).exists() {
+        punctual_testing::skip!("{what}: the tests' module is not loaded (cargo xtask vm does)");
+        return None;
+    }
+    let mut stage = Stage::set(1)?;
+    let cpu = stage.cpus[0];
+    let played = stage.play(what, |stage| {
+        let due = soon();
+        let keeper = thread("keeper", fifo(10), &[cpu], move || {
+            sleep_until(due - Nanos::from_millis(4));
+            // An emulated CPU comes back from its sleep late.
+            spin_until(due - Nanos::from_millis(1));
+            kept(what)
+        });
+        let victim = victim(fifo(50), &[cpu], due, || {});
+        let (span, came) = (keeper.join().unwrap(), victim.join().unwrap());
+        settle();
+        let truth = Truth {
+            kind,
+            who: who.to_owned(),
+            took: span.within(came.due, came.came),
+        };
+        (stage.explain(&came, cpu), vec![truth])
+    })?;
+    Some(played.blame.sentence)
+}
+
+/// Where no event of the kernel shows that interrupts are disabled, that is one of the
+/// hypotheses, with the thread that would have done it.
+#[test]
+fn interrupts_that_a_thread_disables_in_the_kernel() {
+    let events = "/sys/kernel/tracing/events/preemptirq/irq_disable";
+    let (kind, who) = match Path::new(events).exists() {
+        true => (ShareKind::IrqsOff, "keeper-"),
+        false => (ShareKind::Silence, "no event"),
+    };
+    let Some(sentence) = kept_from_the_victim("irqs", kind, who) else {
+        return;
+    };
+    assert!(sentence.contains("interrupts disabled"), "{sentence}");
+    assert!(sentence.contains("keeper-"), "{sentence}");
+}
+
+#[test]
+fn preemption_that_a_thread_disables_in_the_kernel() {
+    kept_from_the_victim("preempt", ShareKind::Blocking, "keeper-");
+}
