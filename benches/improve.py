@@ -76,7 +76,7 @@ def improve(options, folder, *more):
     """The command line of a search, and its environment."""
     load = shlex.join([sys.executable, os.path.abspath(__file__), "--disturb"])
     command = [options.punctual, "improve", "--store", os.path.join(folder, "store.db"),
-               "--cpus", str(options.cpu), "--only", ",".join(FILES), "--budget", BUDGET,
+               "--cpus", str(options.cpu), "--only", ",".join(FILES),
                "--time", options.time, "--load", f"command:{load}",
                "-o", os.path.join(folder, "improve.toml"), *more]
     env = {**os.environ, "PUNCTUAL_LOCKS": os.path.join(folder, "locks")}
@@ -93,6 +93,7 @@ def killed(options, before, while_tried):
     """Kills a search at a random moment; what was in force then, and whether all settings
     come back. `while_tried`: some setting that is tried must be in force at that moment."""
     with tempfile.TemporaryDirectory() as folder:
+        # Without a budget: blocks so short need a threshold that is often crossed.
         command, env = improve(options, folder, "--quiet", "--block", "300ms", "--wash-out", "50ms")
         child = subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL,
                                  stderr=subprocess.DEVNULL)
@@ -104,6 +105,8 @@ def killed(options, before, while_tried):
             while not in_force(before) and child.poll() is None:
                 time.sleep(0.01)
         moment = time.monotonic() - begun
+        if child.poll() is not None:
+            sys.exit(f"the search ended by itself after {moment:.2f} s")
         changed = in_force(before)
         child.send_signal(signal.SIGKILL)
         child.wait()
@@ -129,7 +132,7 @@ def main():
         disturb()
     before = settings()
     with tempfile.TemporaryDirectory() as folder:
-        command, env = improve(options, folder, "--dry-run", "--json")
+        command, env = improve(options, folder, "--dry-run", "--json", "--budget", BUDGET)
         planned = json.loads(subprocess.run(command, env=env, check=True, capture_output=True).stdout)
         tried = [one["assignment"].split("=")[0] for one in planned["tried"]]
         if PLANTED not in tried or len(tried) < 2:
@@ -144,7 +147,7 @@ def main():
                   f"{at_work} of them while a setting was in force")
             sys.exit(1 if bad else 0)
         begun = time.monotonic()
-        command, env = improve(options, folder, "--json")
+        command, env = improve(options, folder, "--json", "--budget", BUDGET)
         done = subprocess.run(command, env=env, capture_output=True, text=True)
         print(done.stderr.strip())
         found = json.loads(done.stdout)
