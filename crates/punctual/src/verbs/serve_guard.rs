@@ -32,11 +32,16 @@ pub(super) const SILENCE: Nanos = Nanos::from_secs(60);
 /// The same in milliseconds, for tests.
 const OTHER_SILENCE: &str = "PUNCTUAL_GUARD_MS";
 
-/// How long a program that was ended may take to be gone.
+/// How long a program that was ended may take to be gone: on a crowded machine its files
+/// are closed long before it is.
 const PATIENCE: Timespec = Timespec {
-    tv_sec: 5,
+    tv_sec: 60,
     tv_nsec: 0,
 };
+
+/// What the program says while it lives, and when it ends by itself.
+const LIVES: &[u8] = b".";
+const ENDS: &[u8] = b"!";
 
 /// Put settings back when the program hangs; started by experiment and improve
 #[derive(Parser)]
@@ -69,10 +74,11 @@ impl Run for ServeGuard {
                 Ok(0) => {
                     note("the program has said nothing for too long: ended, settings restored");
                     let _ = pidfd_send_signal(&parent, Signal::KILL);
-                    let _ = poll(&mut [PollFd::new(&parent, PollFlags::IN)], Some(&PATIENCE));
                     break;
                 }
                 Ok(_) => match rustix::io::read(&stdin, &mut buffer) {
+                    // It has put back what it changed.
+                    Ok(read @ 1..) if buffer[..read].contains(&ENDS[0]) => return Ok(Exit::Done),
                     Ok(1..) | Err(rustix::io::Errno::INTR) => {}
                     // It has ended, or was killed.
                     Ok(_) | Err(_) => break,
@@ -81,6 +87,8 @@ impl Run for ServeGuard {
                 Err(error) => bail!("poll: {error}"),
             }
         }
+        // While it is still there, its settings are taken for in use.
+        let _ = poll(&mut [PollFd::new(&parent, PollFlags::IN)], Some(&PATIENCE));
         context.recover_settings();
         Ok(Exit::Done)
     }
@@ -123,7 +131,7 @@ impl Guard {
             && let Some(pipe) = &mut self.pipe
         {
             self.beaten = Instant::now();
-            if pipe.write_all(b".").is_err() {
+            if pipe.write_all(LIVES).is_err() {
                 self.pipe = None;
                 note("the process that puts settings back where this one hangs has ended");
             }
@@ -133,8 +141,10 @@ impl Guard {
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        // It ends when the pipe does.
-        self.pipe = None;
+        if let Some(mut pipe) = self.pipe.take() {
+            // One that has ended already hears nothing.
+            let _ = pipe.write_all(ENDS);
+        }
         let _ = self.child.wait();
     }
 }
