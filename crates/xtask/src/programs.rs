@@ -1,5 +1,6 @@
 //! The test programs of the workspace, as `cargo test` builds them.
 
+use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -89,9 +90,26 @@ const BESIDE: &[&str] = &["experiment", "files", "record"];
 /// # Errors
 /// A build that fails, with cargo's status.
 pub(crate) fn build() -> Result<Programs> {
+    built(Command::new(env!("CARGO")).args(["test", "--workspace"]))
+}
+
+/// Builds `punctual` and the test programs of some packages for another processor.
+///
+/// # Errors
+/// As [`build`].
+pub(crate) fn build_for(target: &str, packages: &BTreeSet<&str>) -> Result<Programs> {
     let mut command = Command::new(env!("CARGO"));
+    command.args(["test", "--target", target, "--package", "punctual"]);
+    for package in packages {
+        command.args(["--package", package]);
+    }
+    built(command.envs(crate::cross::compilers_for(target)))
+}
+
+/// The programs that a command of cargo builds.
+fn built(command: &mut Command) -> Result<Programs> {
     command
-        .args(["test", "--workspace", "--no-run", "--quiet"])
+        .args(["--no-run", "--quiet"])
         .arg("--message-format=json-render-diagnostics")
         .current_dir(repository())
         .stdout(Stdio::piped());
