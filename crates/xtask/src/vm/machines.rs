@@ -74,7 +74,8 @@ const fn some(package: &'static str, target: Target, arguments: &'static [&'stat
 const POOR: &str = "umount /sys/kernel/tracing\n\
      : > /tmp/empty\n\
      mount -o bind /tmp/empty /sys/kernel/btf/vmlinux\n\
-     mount -o bind /tmp/empty /proc/kallsyms\n";
+     mount -o bind /tmp/empty /proc/kallsyms\n\
+     export PUNCTUAL_POOR=1\n";
 
 const POOR_WORDS: &str = "lockdown=confidentiality debugfs=off";
 
