@@ -171,7 +171,9 @@ fn unknown(words: &[String]) -> Option<String> {
     };
     if let [compat, tool, ..] = words.as_slice()
         && compat == "compat"
-        && punctual_compat::TOOLS.iter().any(|known| known.name == *tool)
+        && punctual_compat::TOOLS
+            .iter()
+            .any(|known| known.name == *tool)
     {
         // The options that follow are the older tool's.
         return None;

@@ -93,15 +93,22 @@ pub(crate) fn build() -> Result<Programs> {
     built(Command::new(env!("CARGO")).args(["test", "--workspace"]))
 }
 
-/// Builds `punctual` and the test programs of some packages for another processor.
+/// Builds `punctual` and some test programs for another processor: files of `tests`
+/// (`None`: the library's own), by their package.
 ///
 /// # Errors
 /// As [`build`].
-pub(crate) fn build_for(target: &str, packages: &BTreeSet<&str>) -> Result<Programs> {
+pub(crate) fn build_for(target: &str, tests: &BTreeSet<(&str, Option<&str>)>) -> Result<Programs> {
     let mut command = Command::new(env!("CARGO"));
     command.args(["test", "--target", target, "--package", "punctual"]);
-    for package in packages {
+    // A test of the command has cargo build the command, and not its unit tests.
+    command.args(["--test", "poor_kernel"]);
+    for (package, file) in tests {
         command.args(["--package", package]);
+        match file {
+            Some(file) => command.args(["--test", file]),
+            None => command.arg("--lib"),
+        };
     }
     built(command.envs(crate::cross::compilers_for(target)))
 }

@@ -49,7 +49,7 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     sums(&folder)?;
     let packed = path.with_extension("tar.gz");
     let size = packed.metadata()?.len() as f64 / 1e6;
-    println!("{}: {size:.1} MB", packed.display());
+    println!("{}: {size:.1} MB", fs::canonicalize(&packed)?.display());
     try_it(&folder, &packed, &name, options.build)
 }
 

@@ -1,7 +1,7 @@
 //! What the machines run: the ordinary test programs, without their debugging
 //! information, with the libraries that they load.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -101,8 +101,8 @@ pub(crate) fn payload(arch: &Arch, machines: &[&Machine]) -> Result<Payload> {
     let programs = match &arch.foreign {
         None => programs::build()?,
         Some(foreign) => {
-            let packages: BTreeSet<&str> = suites.map(|suite| suite.package).collect();
-            programs::build_for(foreign.target, &packages)?
+            let tests = suites.map(|suite| (suite.package, suite.target.name()));
+            programs::build_for(foreign.target, &tests.collect())?
         }
     };
     let mut libraries = libraries_of(arch, &programs.binary)?;
