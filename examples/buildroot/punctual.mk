@@ -1,7 +1,7 @@
 ################################################################################
 #
 # punctual: built offline from a tarball with all crates in vendor/
-# (cargo vendor --locked vendor > .cargo/vendor.toml, then pack the folder).
+# (`cargo xtask dist-sources` makes it).
 #
 ################################################################################
 

@@ -1,5 +1,5 @@
 # Builds offline from a tarball that holds the sources and, in vendor/, all crates:
-#   cargo vendor --locked vendor > .cargo/vendor.toml, then pack the folder.
+# `cargo xtask dist-sources` makes it.
 # Needs the class cargo of openembedded-core (Rust 1.90 or later).
 SUMMARY = "Real-time latency measurement, diagnosis and tuning"
 LICENSE = "MIT | Apache-2.0"

@@ -169,6 +169,15 @@ fn unknown(words: &[String]) -> Option<String> {
     let Some(help) = help else {
         return Some(format!("no such verb: {}", words.join(" ")));
     };
+    if let [compat, tool, ..] = words.as_slice()
+        && compat == "compat"
+        && punctual_compat::TOOLS
+            .iter()
+            .any(|known| known.name == *tool)
+    {
+        // The options that follow are the older tool's.
+        return None;
+    }
     let marks = |c: char| c.is_whitespace() || ",=[<".contains(c);
     let known = |option: &str| help.split(marks).any(|word| word == option);
     let is_option = |word: &&String| {

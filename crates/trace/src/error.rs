@@ -18,6 +18,16 @@ pub enum TraceError {
         /// empty if not tried.
         mount: String,
     },
+    /// The kernel is locked down: it has no tracing for anybody.
+    #[error(
+        "the kernel is locked down (confidentiality, in {}), which forbids tracing: see \
+         kernel_lockdown(7)",
+        path.display()
+    )]
+    LockedDown {
+        /// The file that says so.
+        path: PathBuf,
+    },
     /// The kernel was built without the tracer.
     #[error(
         "this kernel has no tracer '{tracer}' (CONFIG_{}_TRACER): {} lists {available}",

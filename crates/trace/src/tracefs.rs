@@ -13,6 +13,13 @@ const PLACES: [&str; 2] = ["sys/kernel/tracing", "sys/kernel/debug/tracing"];
 
 const TRACERS: &str = "available_tracers";
 
+/// What says that the kernel is locked down, and how: the second where securityfs is not
+/// mounted.
+const LOCKDOWN: [(&str, &str); 2] = [
+    ("sys/kernel/security/lockdown", "[confidentiality]"),
+    ("proc/cmdline", "lockdown=confidentiality"),
+];
+
 /// A mounted tracefs.
 #[derive(Clone, Debug)]
 pub struct Tracefs {
@@ -28,7 +35,7 @@ impl Tracefs {
     /// process alone.
     ///
     /// # Errors
-    /// It is not mounted and cannot be, or is not readable.
+    /// It is not mounted and cannot be, or is not readable; the kernel is locked down.
     pub fn find(root: &Path) -> Result<Self, TraceError> {
         Self::find_with(root, Arc::new(RealFiles))
     }
@@ -38,6 +45,15 @@ impl Tracefs {
     /// # Errors
     /// As [`find`](Self::find).
     pub fn find_with(root: &Path, files: Arc<dyn Files>) -> Result<Self, TraceError> {
+        // A kernel that is locked down has an empty tracefs, and Linux 6.12 crashes when the
+        // last mount of an empty one ends.
+        for (file, word) in LOCKDOWN {
+            let path = root.join(file);
+            let text = files.read(&path).unwrap_or_default();
+            if text.split_whitespace().any(|found| found == word) {
+                return Err(TraceError::LockedDown { path });
+            }
+        }
         for place in PLACES {
             let path = root.join(place);
             match files.read(&path.join(TRACERS)) {
@@ -172,5 +188,41 @@ impl Tracefs {
             value: value.to_string(),
             found,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tree(files: &[(&str, &str)]) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, text) in files {
+            let path = folder.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+        folder
+    }
+
+    #[test]
+    fn a_kernel_that_is_locked_down_is_not_traced() {
+        let tracers = ("sys/kernel/tracing/available_tracers", "nop\n");
+        let locked = [
+            (LOCKDOWN[0].0, "none integrity [confidentiality]\n"),
+            (LOCKDOWN[1].0, "quiet lockdown=confidentiality\n"),
+        ];
+        for (file, text) in locked {
+            let folder = tree(&[tracers, (file, text)]);
+            let error = Tracefs::find(folder.path()).unwrap_err();
+            assert!(error.to_string().contains(file), "{error}");
+        }
+        let open = [
+            (LOCKDOWN[0].0, "none [integrity] confidentiality\n"),
+            (LOCKDOWN[1].0, "quiet lockdown=integrity\n"),
+        ];
+        for one in open {
+            assert!(Tracefs::find(tree(&[tracers, one]).path()).is_ok());
+        }
     }
 }

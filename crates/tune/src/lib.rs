@@ -29,6 +29,7 @@ mod access;
 mod accessors;
 mod apply;
 mod boot;
+mod boot_files;
 pub mod boot_loader;
 mod cmdline;
 mod context;

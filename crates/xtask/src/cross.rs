@@ -45,8 +45,15 @@ pub(crate) const TARGETS: &[Target] = &[
 ];
 
 /// Tests that run under emulation: those of the clocks, whose code differs between
-/// processors.
-const TESTS: &[&str] = &["tsc", "posix_clock", "clock"];
+/// processors, of all plain data, and of the facts of other machines.
+const TESTS: &[(&str, &[&str])] = &[
+    (
+        "punctual-rt",
+        &["--lib", "--", "tsc", "posix_clock", "clock"],
+    ),
+    ("punctual-model", &["--lib"]),
+    ("punctual-host", &["--lib", "--test", "trees"]),
+];
 
 #[derive(Args)]
 pub(crate) struct Options {
@@ -95,21 +102,20 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
 /// Runs the tests of the processor's own code under emulation.
 fn emulated(target: &Target, emulator: &Path) -> Result<bool> {
     let runner = format!("{} -L {}", emulator.display(), target.libraries);
-    let mut command = cargo_for(target);
-    command
-        .env(variable(target, "RUNNER"), runner)
-        .args([
-            "test",
-            "-p",
-            "punctual-rt",
-            "--lib",
-            "--target",
-            target.triple,
-            "--",
-        ])
-        .args(TESTS);
-    println!("{}: tests of rt under {}", target.triple, target.emulator);
-    Ok(command.status()?.success())
+    let mut good = true;
+    for (package, words) in TESTS {
+        let mut command = cargo_for(target);
+        command
+            .env(variable(target, "RUNNER"), &runner)
+            .args(["test", "--package", package, "--target", target.triple])
+            .args(*words);
+        println!(
+            "{}: tests of {package} under {}",
+            target.triple, target.emulator
+        );
+        good &= command.status()?.success();
+    }
+    Ok(good)
 }
 
 fn cargo(target: &Target, arguments: &[&str]) -> Result<bool> {

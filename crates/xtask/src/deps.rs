@@ -1,41 +1,60 @@
-//! `cargo xtask deps`: what the dependencies are allowed to be, checked for real, and the
-//! oldest Rust that the workspace names.
+//! `cargo xtask deps`: what the dependencies are allowed to be, checked for real.
 
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, ensure};
 use clap::Args;
 
-use crate::places::{program, repository};
+use crate::places::{self, program, repository};
 
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Also check with the oldest Rust that Cargo.toml names
+    /// Clone of github.com/RustSec/advisory-db, bare or not, instead of fetching it
+    #[arg(long, value_name = "DIR")]
+    database: Option<PathBuf>,
+    /// Also try to publish the crate rt, without uploading it
     #[arg(long)]
-    oldest_rust: bool,
+    publish: bool,
 }
 
-/// Runs cargo deny, cargo audit where they are installed, and the check.
+/// Runs cargo deny, cargo audit where they are installed.
 ///
 /// # Errors
-/// Programs that cannot be started.
+/// Programs that cannot be started, a database that is none.
 pub(crate) fn run(options: &Options) -> Result<bool> {
     let mut good = true;
     match program("cargo-deny", "cargo-deny (cargo install)") {
         Ok(path) => {
-            // Licences, bans and sources need no network; advisories are said apart.
-            good &= succeeds(Command::new(&path).args(["check", "licenses", "bans", "sources"]))?;
-            good &= advisories(&path)?;
+            // Licences, bans and sources need no network; advisories are checked apart.
+            good &= succeeds(
+                Command::new(&path)
+                    .args(["check", "--hide-inclusion-graph"])
+                    .args(["licenses", "bans", "sources"]),
+            )?;
+            good &= match &options.database {
+                Some(database) => known_advisories(&path, database)?,
+                None => advisories(&path)?,
+            };
         }
         Err(error) => println!("SKIP cargo deny: {error}"),
     }
     match program("cargo-audit", "cargo-audit (cargo install)") {
-        Ok(path) => good &= succeeds(Command::new(path).arg("audit"))?,
+        Ok(path) => {
+            let mut audit = Command::new(path);
+            audit.arg("audit");
+            if options.database.is_some() {
+                audit.args(["--no-fetch", "--stale", "--db"]).arg(clone());
+            }
+            good &= succeeds(&mut audit)?;
+        }
         Err(error) => println!("SKIP cargo audit: {error}"),
     }
-    if options.oldest_rust {
-        good &= oldest()?;
+    if options.publish {
+        let mut publish = Command::new(env!("CARGO"));
+        publish.args(["publish", "--dry-run", "--package", "punctual-rt"]);
+        good &= succeeds(&mut publish)?;
     }
     Ok(good)
 }
@@ -55,23 +74,72 @@ fn advisories(deny: &Path) -> Result<bool> {
     succeeds(Command::new(deny).args(["--offline", "check", "advisories"]))
 }
 
-/// Checks all crates with the Rust of `rust-version`, in a target folder of its own.
-fn oldest() -> Result<bool> {
-    let version = env!("CARGO_PKG_RUST_VERSION");
-    let toolchains = Command::new("rustup").args(["toolchain", "list"]).output();
-    let listed = toolchains.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
-    if !listed.is_ok_and(|list| list.contains(version)) {
-        bail!("Rust {version} is not installed: rustup toolchain install {version}");
-    }
-    let target = repository().join("target/oldest-rust");
+/// Known vulnerabilities, by a clone of the database.
+fn known_advisories(deny: &Path, database: &Path) -> Result<bool> {
+    let clone = clone();
+    let _ = fs::remove_dir_all(&clone);
+    let folder = clone.parent().context("a folder")?;
+    fs::create_dir_all(folder)?;
+    let mut git = Command::new("git");
+    git.args(["clone", "--quiet"]).arg(database).arg(&clone);
+    ensure!(git.status()?.success(), "{git:?} failed");
+    // The time of FETCH_HEAD is the age of the database for cargo deny.
+    let mut git = Command::new("git");
+    git.args(["fetch", "--quiet"]).current_dir(&clone);
+    ensure!(git.status()?.success(), "{git:?} failed");
+    let last = Command::new("git")
+        .args(["log", "-1", "--format=%cs"])
+        .current_dir(&clone)
+        .output()?;
+    let day = String::from_utf8_lossy(&last.stdout).into_owned();
+    println!("advisories: database of {}", day.trim());
+    let configuration = fs::read_to_string(repository().join("deny.toml"))?;
+    let path = folder.join("deny.toml");
+    fs::write(&path, with_database(&configuration, folder)?)?;
     succeeds(
-        Command::new("rustup")
-            .args(["run", version, "cargo", "check", "--workspace", "--locked"])
-            .arg("--target-dir")
-            .arg(target),
+        Command::new(deny)
+            .args(["--offline", "--config"])
+            .arg(path)
+            .args(["check", "advisories"]),
     )
+}
+
+/// Where cargo deny looks for the clone of the usual database: the hash is that of its URL.
+fn clone() -> PathBuf {
+    places::target().join("advisories/advisory-db-3157b0e258782691")
+}
+
+/// The configuration with the folder of databases.
+fn with_database(configuration: &str, folder: &Path) -> Result<String> {
+    let title = "[advisories]\n";
+    let (before, after) = configuration
+        .split_once(title)
+        .context("deny.toml has no [advisories]")?;
+    let folder = fs::canonicalize(folder)?;
+    Ok(format!(
+        "{before}{title}db-path = {:?}\n{after}",
+        folder.display().to_string()
+    ))
 }
 
 fn succeeds(command: &mut Command) -> Result<bool> {
     Ok(command.current_dir(repository()).status()?.success())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_database_is_named_in_the_configuration() {
+        let named = with_database(
+            "[graph]\n\n[advisories]\nyanked = \"deny\"\n",
+            Path::new("/"),
+        );
+        assert_eq!(
+            named.unwrap(),
+            "[graph]\n\n[advisories]\ndb-path = \"/\"\nyanked = \"deny\"\n"
+        );
+        assert!(with_database("[bans]\n", Path::new("/")).is_err());
+    }
 }

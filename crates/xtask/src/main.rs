@@ -5,7 +5,7 @@
 //! of that machine; `vm-grub`, the parameters of its boot loader; `ordinary-user`, the tests
 //! without any privilege; `simulate`, how often the statistics are wrong; `years`, size and
 //! speed of a store of ten years; `dist`, packages; `cross`, other processors; `deps`,
-//! licences and advisories.
+//! licences and advisories; `msrv`, the oldest Rust.
 //!
 //! **Knows:** cargo, the emulator, where a distribution keeps its kernels.
 //!
@@ -15,6 +15,7 @@
 mod cross;
 mod deps;
 mod dist;
+mod msrv;
 mod ordinary_user;
 mod places;
 mod probe;
@@ -54,10 +55,14 @@ enum Task {
     Probe(probe::Options),
     /// Install, run, remove and purge the .deb in a Debian root of its own.
     DistInstall(dist::InstallOptions),
+    /// Pack the sources with all crates, for builds without a network.
+    DistSources(dist::SourcesOptions),
     /// Check the program for other processors; run tests of the clocks under emulation.
     Cross(cross::Options),
-    /// Check licences, sources and advisories of dependencies, and the oldest Rust.
+    /// Check licences, sources and advisories of dependencies.
     Deps(deps::Options),
+    /// Check the workspace with the oldest Rust that it names.
+    Msrv(msrv::Options),
     /// Count false alarms and missed differences of the statistics on made-up machines.
     Simulate(simulate::Options),
     /// Make a store of made-up years; measure the verbs that look back on it.
@@ -74,8 +79,10 @@ fn main() -> ExitCode {
         Task::Dist(options) => dist::run(&options),
         Task::Probe(options) => probe::run(&options),
         Task::DistInstall(options) => dist::install(&options),
+        Task::DistSources(options) => dist::sources(&options),
         Task::Cross(options) => cross::run(&options),
         Task::Deps(options) => deps::run(&options),
+        Task::Msrv(options) => msrv::run(&options),
         Task::Simulate(options) => simulate::run(&options),
         Task::Years(options) => years::run(&options),
     };

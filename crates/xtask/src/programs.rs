@@ -1,5 +1,6 @@
 //! The test programs of the workspace, as `cargo test` builds them.
 
+use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -89,9 +90,33 @@ const BESIDE: &[&str] = &["experiment", "files", "record"];
 /// # Errors
 /// A build that fails, with cargo's status.
 pub(crate) fn build() -> Result<Programs> {
+    built(Command::new(env!("CARGO")).args(["test", "--workspace"]))
+}
+
+/// Builds `punctual` and some test programs for another processor: files of `tests`
+/// (`None`: the library's own), by their package.
+///
+/// # Errors
+/// As [`build`].
+pub(crate) fn build_for(target: &str, tests: &BTreeSet<(&str, Option<&str>)>) -> Result<Programs> {
     let mut command = Command::new(env!("CARGO"));
+    command.args(["test", "--target", target, "--package", "punctual"]);
+    // A test of the command has cargo build the command, and not its unit tests.
+    command.args(["--test", "poor_kernel"]);
+    for (package, file) in tests {
+        command.args(["--package", package]);
+        match file {
+            Some(file) => command.args(["--test", file]),
+            None => command.arg("--lib"),
+        };
+    }
+    built(command.envs(crate::cross::compilers_for(target)))
+}
+
+/// The programs that a command of cargo builds.
+fn built(command: &mut Command) -> Result<Programs> {
     command
-        .args(["test", "--workspace", "--no-run", "--quiet"])
+        .args(["--no-run", "--quiet"])
         .arg("--message-format=json-render-diagnostics")
         .current_dir(repository())
         .stdout(Stdio::piped());

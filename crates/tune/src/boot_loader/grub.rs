@@ -8,9 +8,7 @@ use punctual_host::Host;
 use punctual_model::WrittenFile;
 
 use super::{BootEntry, BootError, below, file, text, words};
-
-/// Where distributions keep its files.
-const FOLDERS: [&str; 2] = ["/boot/grub", "/boot/grub2"];
+use crate::boot_files::{GRUB, GrubFolder};
 
 /// The first line of an environment block, which has a fixed size.
 const HEADER: &str = "# GRUB Environment Block\n";
@@ -34,10 +32,12 @@ impl Grub {
                 .map_err(|error| error.to_string())?
                 .ok_or_else(|| format!("no {path}"))
         };
-        let there = |folder: &&str| below(host, &format!("{folder}/grub.cfg")).exists();
-        let folder = FOLDERS.into_iter().find(there);
-        let folder = folder.ok_or_else(|| format!("no {}/grub.cfg", FOLDERS[0]))?;
-        let config = readable(&format!("{folder}/grub.cfg"))?;
+        let found = (GRUB.iter()).find(|grub| below(host, grub.config).exists());
+        let GrubFolder { folder, config } = found.ok_or_else(|| {
+            let configs = GRUB.each_ref().map(|grub| grub.config);
+            format!("no {}", configs.join(" and no "))
+        })?;
+        let config = readable(config)?;
         for (word, what) in [
             ("custom.cfg", "read custom.cfg"),
             (NEXT, "choose an entry for one boot"),

@@ -5,19 +5,17 @@ use punctual_host::Host;
 use punctual_model::WrittenFile;
 
 use super::{BootEntry, BootError, RunProgram, below, file, text, words};
+use crate::boot_files::ENTRIES;
 
 /// The variables of the Boot Loader Interface.
 const VARIABLES: &str = "/sys/firmware/efi/efivars";
 const VENDOR: &str = "4a67b082-0a4c-41cf-b6c7-440b29bb8c4f";
 
-/// Where the partition with the entries is mounted.
-const PARTITIONS: [&str; 3] = ["/boot", "/efi", "/boot/efi"];
-
 /// systemd-boot, as it booted the running kernel.
 #[derive(Clone, Debug)]
 pub struct SystemdBoot {
     /// The folder of entries.
-    folder: String,
+    folder: &'static str,
     /// The text of the running kernel's entry.
     entry: String,
 }
@@ -32,8 +30,7 @@ impl SystemdBoot {
         if selected.contains('/') {
             return Err(format!("'{selected}' is no name of an entry"));
         }
-        for partition in PARTITIONS {
-            let folder = format!("{partition}/loader/entries");
+        for folder in ENTRIES {
             let path = below(host, &format!("{folder}/{selected}"));
             if let Ok(Some(entry)) = text(&path) {
                 return Ok(Self { folder, entry });

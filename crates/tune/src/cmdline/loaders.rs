@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::CmdlineError;
 use super::form::Form;
+use crate::boot_files::{ENTRIES, GRUB};
 
 /// A boot loader.
 pub(super) struct Loader {
@@ -229,12 +230,7 @@ fn extlinux(tree: &Tree) -> Option<Found> {
 /// Entries of the Boot Loader Specification (systemd-boot, and GRUB of Fedora and its
 /// kin), with the files that new entries are made from.
 fn boot_entries(tree: &Tree) -> Option<Found> {
-    let folders = [
-        "/boot/loader/entries",
-        "/efi/loader/entries",
-        "/boot/efi/loader/entries",
-    ];
-    let all: Vec<String> = folders
+    let all: Vec<String> = ENTRIES
         .iter()
         .flat_map(|folder| tree.with_ending(folder, ".conf"))
         .collect();
@@ -289,7 +285,7 @@ fn grub(tree: &Tree) -> Option<Found> {
         "/usr/bin/grub-mkconfig",
         "/usr/sbin/grub-mkconfig",
     ]);
-    let config = tree.first(&["/boot/grub2/grub.cfg", "/boot/grub/grub.cfg"]);
+    let config = tree.first(&GRUB.each_ref().map(|grub| grub.config));
     let (command, notes) = match (update, make, config) {
         (Some(update), ..) => (vec![update.to_owned()], Vec::new()),
         (None, Some(make), Some(config)) => {

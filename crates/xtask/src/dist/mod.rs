@@ -3,9 +3,11 @@
 //! and a list of its parts.
 
 mod bill;
+mod deb;
 mod install;
 mod oci;
 mod size;
+mod sources;
 mod stage;
 
 use std::fs;
@@ -18,6 +20,7 @@ use clap::Args;
 use crate::places::{self, program, repository};
 
 pub(crate) use install::{Options as InstallOptions, run as install};
+pub(crate) use sources::{Options as SourcesOptions, run as sources};
 
 #[derive(Args)]
 pub(crate) struct Options {
@@ -72,13 +75,13 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     let staged = stage::make(&build)?;
     build.tarball(&staged)?;
     if !build.probe {
-        build.deb()?;
+        deb::write(&build, &staged)?;
         build.rpm(&staged)?;
         oci::write(&build, &staged)?;
     }
     let bill = build.folder.join(format!("{}.cdx.json", build.name()));
     fs::write(&bill, bill::of_materials(&build)?)?;
-    build.sums()?;
+    sums(&build.folder)?;
     println!("{}", build.folder.display());
     // Programs of other profiles are for trying.
     let fits = size::check(&build.program, build.probe)?;
@@ -91,7 +94,7 @@ pub(crate) const PROBE_FEATURES: [&str; 3] = ["--no-default-features", "--featur
 impl Build {
     /// A build into a target folder; nothing is built yet.
     fn of(options: &Options, target_folder: &Path) -> Result<Self> {
-        let epoch = text_of(Command::new("git").args(["log", "-1", "--format=%ct"]))?;
+        let epoch = epoch()?;
         let folder = if options.profile == "dev" {
             "debug"
         } else {
@@ -158,30 +161,7 @@ impl Build {
     fn is_repeatable(&self, options: &Options) -> Result<bool> {
         let folder = places::target().join("second");
         let sources = folder.join("a-copy-of-the-sources");
-        let _ = fs::remove_dir_all(&sources);
-        fs::create_dir_all(&sources)?;
-        let list = Command::new("git")
-            .current_dir(repository())
-            .args([
-                "ls-files",
-                "-z",
-                "--cached",
-                "--others",
-                "--exclude-standard",
-            ])
-            .output()?;
-        let names = folder.join("sources");
-        fs::write(&names, list.stdout)?;
-        // Files that were deleted and are not committed so are still listed.
-        let status = Command::new("cp")
-            .current_dir(repository())
-            .args(["--parents", "--preserve=mode,timestamps", "-t"])
-            .arg(&sources)
-            .args(existing(&names)?)
-            .status()?;
-        if !status.success() {
-            bail!("cp: {status}");
-        }
+        copy_sources(&sources)?;
         let second = Self::of(options, &folder.join("target"))?;
         second.make(options, &sources)?;
         Ok(fs::read(&self.program)? == fs::read(second.program)?)
@@ -198,25 +178,6 @@ impl Build {
         text_of(Command::new("date").args(["-u", "-d", &at, "+%Y-%m-%dT%H:%M:%SZ"]))
     }
 
-    /// A tar archive of some files: by name, of root, at the time of the commit.
-    fn tar(&self, path: &Path, from: &Path, files: &[&str]) -> Result<()> {
-        let status = Command::new("tar")
-            .args(["--sort=name", "--owner=0", "--group=0", "--numeric-owner"])
-            .args(["--format=gnu", "--mode=go-w,a+rX"])
-            .arg(format!("--mtime=@{}", self.epoch))
-            .arg("-cf")
-            .arg(path)
-            .arg("-C")
-            .arg(from)
-            .args(files)
-            .status()
-            .context("tar")?;
-        if !status.success() {
-            bail!("tar: {status}");
-        }
-        Ok(())
-    }
-
     /// The tarball: all in a folder of its name.
     fn tarball(&self, staged: &Path) -> Result<()> {
         let parent = staged.with_file_name("tarball");
@@ -225,27 +186,9 @@ impl Build {
         fs::create_dir_all(&parent)?;
         fs::rename(staged, &named)?;
         let path = self.folder.join(format!("{}.tar", self.name()));
-        self.tar(&path, &parent, &[&self.name()])?;
+        tar(&self.epoch, &path, &parent, &[&self.name()])?;
         fs::rename(&named, staged)?;
-        let status = Command::new("gzip").arg("-9nf").arg(&path).status()?;
-        if !status.success() {
-            bail!("gzip: {status}");
-        }
-        Ok(())
-    }
-
-    /// The package for Debian and its kin, from `package.metadata.deb`.
-    fn deb(&self) -> Result<()> {
-        let Ok(cargo_deb) = program("cargo-deb", "cargo-deb (cargo install)") else {
-            println!("SKIP .deb: cargo-deb is not installed");
-            return Ok(());
-        };
-        self.packager(Command::new(cargo_deb).args([
-            "--manifest-path",
-            "crates/punctual/Cargo.toml",
-            "--no-build",
-            "--no-strip",
-        ]))
+        gzip(&path)
     }
 
     /// The package for Fedora and its kin, from `packaging/punctual.spec`.
@@ -278,45 +221,93 @@ impl Build {
         }
         Ok(())
     }
+}
 
-    fn packager(&self, command: &mut Command) -> Result<()> {
-        command
-            .current_dir(repository())
-            .args(["--target", &self.target, "--output"])
-            .arg(&self.folder)
-            .env("SOURCE_DATE_EPOCH", &self.epoch);
-        let status = command.status()?;
-        if !status.success() {
-            bail!("{command:?}: {status}");
-        }
-        Ok(())
-    }
+/// Seconds since 1970 of the commit.
+fn epoch() -> Result<String> {
+    text_of(Command::new("git").args(["log", "-1", "--format=%ct"]))
+}
 
-    fn sums(&self) -> Result<()> {
-        let mut names: Vec<String> = fs::read_dir(&self.folder)?
-            .flatten()
-            .filter(|entry| entry.path().is_file())
-            .filter_map(|entry| entry.file_name().into_string().ok())
-            .collect();
-        names.sort();
-        let sums = Command::new("sha256sum")
-            .current_dir(&self.folder)
-            .args(&names)
-            .output()
-            .context("sha256sum")?;
-        if !sums.status.success() {
-            bail!("sha256sum: {}", sums.status);
-        }
-        Ok(fs::write(self.folder.join("SHA256SUMS"), sums.stdout)?)
+/// A tar archive of some files: by name, of root, at the time of the commit.
+fn tar(epoch: &str, path: &Path, from: &Path, files: &[&str]) -> Result<()> {
+    let status = Command::new("tar")
+        .args(["--sort=name", "--owner=0", "--group=0", "--numeric-owner"])
+        .args(["--format=gnu", "--mode=go-w,a+rX"])
+        .arg(format!("--mtime=@{epoch}"))
+        .arg("-cf")
+        .arg(path)
+        .arg("-C")
+        .arg(from)
+        .args(files)
+        .status()
+        .context("tar")?;
+    if !status.success() {
+        bail!("tar: {status}");
     }
+    Ok(())
+}
+
+/// Compresses a file, which gets the ending `.gz`.
+fn gzip(path: &Path) -> Result<()> {
+    let status = Command::new("gzip").arg("-9nf").arg(path).status()?;
+    if !status.success() {
+        bail!("gzip: {status}");
+    }
+    Ok(())
+}
+
+/// Writes SHA256SUMS of all files of a folder.
+fn sums(folder: &Path) -> Result<()> {
+    let mut names: Vec<String> = fs::read_dir(folder)?
+        .flatten()
+        .filter(|entry| entry.path().is_file())
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .collect();
+    names.sort();
+    let sums = Command::new("sha256sum")
+        .current_dir(folder)
+        .args(&names)
+        .output()
+        .context("sha256sum")?;
+    if !sums.status.success() {
+        bail!("sha256sum: {}", sums.status);
+    }
+    Ok(fs::write(folder.join("SHA256SUMS"), sums.stdout)?)
+}
+
+/// A copy of the sources, as they are now, in a fresh folder.
+fn copy_sources(folder: &Path) -> Result<()> {
+    let _ = fs::remove_dir_all(folder);
+    fs::create_dir_all(folder)?;
+    let list = Command::new("git")
+        .current_dir(repository())
+        .args([
+            "ls-files",
+            "-z",
+            "--cached",
+            "--others",
+            "--exclude-standard",
+        ])
+        .output()?;
+    // Files that were deleted and are not committed so are still listed.
+    let names = existing(&String::from_utf8(list.stdout)?);
+    let status = Command::new("cp")
+        .current_dir(repository())
+        .args(["--parents", "--preserve=mode,timestamps", "-t"])
+        .arg(folder)
+        .args(names)
+        .status()?;
+    if !status.success() {
+        bail!("cp: {status}");
+    }
+    Ok(())
 }
 
 /// The files of a list that are there.
-fn existing(list: &Path) -> Result<Vec<String>> {
-    let list = String::from_utf8(fs::read(list)?)?;
+fn existing(list: &str) -> Vec<String> {
     let names = list.split('\0').filter(|name| !name.is_empty());
     let there = names.filter(|name| repository().join(name).is_file());
-    Ok(there.map(str::to_owned).collect())
+    there.map(str::to_owned).collect()
 }
 
 /// The architecture's name in packages for Fedora.

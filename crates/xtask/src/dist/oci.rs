@@ -38,7 +38,7 @@ pub(super) fn write(build: &Build, staged: &Path) -> Result<()> {
     let _ = fs::remove_dir_all(&layout);
     fs::create_dir_all(layout.join("blobs/sha256"))?;
     let plain = build.folder.join("layer.tar");
-    build.tar(&plain, staged, FILES)?;
+    super::tar(&build.epoch, &plain, staged, FILES)?;
     let diff_id = digest(&fs::read(&plain)?);
     let packed = Command::new("gzip").args(["-9nc"]).arg(&plain).output()?;
     if !packed.status.success() {
@@ -83,7 +83,8 @@ pub(super) fn write(build: &Build, staged: &Path) -> Result<()> {
         r#"{"imageLayoutVersion":"1.0.0"}"#,
     )?;
     let path = build.folder.join(format!("{}.oci.tar", build.name()));
-    build.tar(&path, &layout, &["oci-layout", "index.json", "blobs"])?;
+    let parts = ["oci-layout", "index.json", "blobs"];
+    super::tar(&build.epoch, &path, &layout, &parts)?;
     Ok(fs::remove_dir_all(&layout)?)
 }
 

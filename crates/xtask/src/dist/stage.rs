@@ -10,9 +10,9 @@ use anyhow::{Context, Result, bail};
 use super::Build;
 use crate::places::repository;
 
-/// The folder; packagers find it by `package.metadata` of the crate `punctual`.
+/// The folder.
 fn folder() -> PathBuf {
-    repository().join("target/packages/stage")
+    crate::places::target().join("packages/stage")
 }
 
 /// Documents of the top folder.

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use cpio::newc::Builder;
 
+use super::Parts;
 use super::build::{self, Payload};
 use super::console;
 use super::machines::Machine;
@@ -26,21 +27,23 @@ const SUITE_SECONDS: u32 = 420;
 pub(crate) fn write(
     machine: &Machine,
     payload: &Payload,
-    busybox: &Path,
+    parts: &Parts,
     delays: Option<&Path>,
 ) -> Result<PathBuf> {
-    let (mut archive, path) = Archive::begin(machine.name, busybox)?;
+    let name = format!("{}{}", parts.arch.prefix(), machine.name);
+    let (mut archive, path) = Archive::begin(&name, &parts.busybox)?;
     if let Some(module) = delays {
         archive.copy(module, Path::new(DELAYS))?;
     }
-    archive.copy(&build::stripped(payload.binary())?, payload.binary())?;
-    for library in &payload.libraries {
-        archive.copy(library, library)?;
+    let binary = build::stripped(parts.arch, payload.binary())?;
+    archive.copy(&binary, payload.binary())?;
+    for (library, place) in &payload.libraries {
+        archive.copy(library, place)?;
     }
     let root = repository().canonicalize()?;
     for suite in machine.suites {
         let program = payload.of(suite)?;
-        archive.copy(&build::stripped(program)?, program)?;
+        archive.copy(&build::stripped(parts.arch, program)?, program)?;
         for folder in suite.reads {
             archive.copy_tree(&root.join(folder))?;
         }
@@ -83,6 +86,7 @@ fn script(machine: &Machine, payload: &Payload) -> Result<String> {
          ip link set lo up\n",
     );
     writeln!(script, "[ ! -e {DELAYS} ] || insmod {DELAYS}")?;
+    script.push_str(machine.prepare);
     let root = repository().canonicalize()?;
     for suite in machine.suites {
         let name = console::suite_name(suite);

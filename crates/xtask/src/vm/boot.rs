@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 
 use super::Parts;
+use super::arch::Arch;
 use super::console::{Asked, Console, Tally};
 use super::machines::Machine;
 use crate::places;
@@ -27,9 +28,11 @@ pub(crate) fn run(
     archive: &Path,
     verbose: bool,
 ) -> Result<Tally> {
-    let log_path = places::folder().join(format!("{}.log", machine.name));
+    let name = format!("{}{}.log", parts.arch.prefix(), machine.name);
+    let log_path = places::folder().join(name);
     let mut log = File::create(&log_path).with_context(|| log_path.display().to_string())?;
-    let mut command = emulator(parts, archive, &format!("{USUAL} {}", machine.kernel_words));
+    let words = format!("{} {}", usual(parts.arch), machine.kernel_words);
+    let mut command = emulator(parts, archive, &words);
     let mut child = Machinery(command.spawn().context("qemu")?);
     let lines = lines_of(&mut child.0)?;
     let mut console = Console::default();
@@ -84,16 +87,16 @@ impl Drop for Machinery {
 }
 
 /// The words of each machine's kernel.
-pub(super) const USUAL: &str = "console=ttyS0 panic=-1 quiet rdinit=/init";
+pub(super) fn usual(arch: &Arch) -> String {
+    format!("console={} panic=-1 quiet rdinit=/init", arch.console)
+}
 
 pub(super) fn emulator(parts: &Parts, archive: &Path, words: &str) -> Command {
     let mut command = Command::new(&parts.qemu);
-    // One thread for both CPUs: with one each, the emulator may run code that
-    // the other CPU has just rewritten, as the kernel does to its own when an
-    // event is turned on.
     command
-        .args(["-accel", "tcg,thread=single", "-cpu", "max", "-smp", "2"])
-        .args(["-m", "1536M", "-nodefaults", "-nographic", "-no-reboot"])
+        .args(parts.arch.machine)
+        .args(["-smp", "2", "-m", "1536M"])
+        .args(["-nodefaults", "-nographic", "-no-reboot"])
         .args(["-serial", "stdio", "-append", words.trim()])
         .arg("-kernel")
         .arg(&parts.kernel)

@@ -15,8 +15,9 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use serde_json::Value;
 
+use super::arch;
 use super::archive::{Archive, START};
-use super::boot::{Machinery, USUAL, emulator, lines_of};
+use super::boot::{Machinery, emulator, lines_of, usual};
 use super::{Parts, STARTS, build, kernel, needed};
 use crate::places::{self, repository};
 
@@ -47,7 +48,7 @@ const FINISHED: &str = "@@ finished";
 
 /// Six pairs of boots; whether all is as it should be.
 pub(crate) fn run(options: &Options) -> Result<bool> {
-    let parts = needed()?;
+    let parts = needed(arch::usual())?;
     let status = Command::new(env!("CARGO"))
         .args(["build", "--quiet", "--package", "punctual"])
         .current_dir(repository())
@@ -111,8 +112,9 @@ impl State {
             "boot/grub/grub.cfg",
             &format!(
                 "if [ \"${{next_entry}}\" ]; then\n  set default=\"${{next_entry}}\"\nfi\n\
-                 menuentry 'Emulated' {{\n\tlinux /vmlinuz {USUAL}\n\tinitrd /initrd\n}}\n\
-                 source custom.cfg\n"
+                 menuentry 'Emulated' {{\n\tlinux /vmlinuz {}\n\tinitrd /initrd\n}}\n\
+                 source custom.cfg\n",
+                usual(arch::usual())
             ),
         )?;
         state.write("boot/grub/grubenv", &environment())?;
@@ -292,9 +294,12 @@ impl Booted<'_> {
 
 fn archive(parts: &Parts, binary: &Path) -> Result<PathBuf> {
     let (mut archive, path) = Archive::begin("boots", &parts.busybox)?;
-    archive.copy(&build::stripped(binary)?, Path::new("/bin/punctual"))?;
-    for library in build::libraries_of(binary)? {
-        archive.copy(&library, &library)?;
+    archive.copy(
+        &build::stripped(parts.arch, binary)?,
+        Path::new("/bin/punctual"),
+    )?;
+    for (library, place) in build::libraries_of(parts.arch, binary)? {
+        archive.copy(&library, &place)?;
     }
     for name in MODULES {
         let module = kernel::module(&parts.kernel, name, &parts.busybox)?;

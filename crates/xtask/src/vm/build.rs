@@ -1,21 +1,25 @@
 //! What the machines run: the ordinary test programs, without their debugging
 //! information, with the libraries that they load.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
+use super::arch::Arch;
 use super::machines::{Machine, Suite};
 use crate::places::{folder, program, repository};
 use crate::programs::{self, Programs};
 
+/// Shared libraries and the loader: files of this machine, with their places in the other.
+pub(super) type Libraries = BTreeMap<PathBuf, PathBuf>;
+
 /// The programs of the machines.
 pub(crate) struct Payload {
     programs: Programs,
-    /// What `punctual` and the test programs load, at their own paths.
-    pub(crate) libraries: BTreeSet<PathBuf>,
+    /// What `punctual` and the test programs load, by their places in the machine.
+    pub(crate) libraries: Libraries,
     /// Examples of the kit in C and C++, and their places in the machine.
     pub(crate) kit: Vec<(PathBuf, PathBuf)>,
 }
@@ -92,19 +96,26 @@ fn find<'a>(programs: &'a Programs, suite: &Suite) -> Result<&'a Path> {
 }
 
 /// Builds what the machines run.
-pub(crate) fn payload(machines: &[&Machine]) -> Result<Payload> {
-    let programs = programs::build()?;
-    let mut libraries = libraries_of(&programs.binary)?;
+pub(crate) fn payload(arch: &Arch, machines: &[&Machine]) -> Result<Payload> {
+    let suites = machines.iter().flat_map(|machine| machine.suites);
+    let programs = match &arch.foreign {
+        None => programs::build()?,
+        Some(foreign) => {
+            let tests = suites.map(|suite| (suite.package, suite.target.name()));
+            programs::build_for(foreign.target, &tests.collect())?
+        }
+    };
+    let mut libraries = libraries_of(arch, &programs.binary)?;
     let mut kit = Vec::new();
     for suite in machines.iter().flat_map(|machine| machine.suites) {
         let program = find(&programs, suite)?;
-        libraries.extend(libraries_of(program)?);
+        libraries.extend(libraries_of(arch, program)?);
         if suite.package == "punctual-capi" {
             kit = kit_examples(program)?;
         }
     }
     for (program, _) in &kit {
-        libraries.extend(libraries_of(program)?);
+        libraries.extend(libraries_of(arch, program)?);
     }
     Ok(Payload {
         programs,
@@ -114,7 +125,15 @@ pub(crate) fn payload(machines: &[&Machine]) -> Result<Payload> {
 }
 
 /// The shared libraries that a program loads, and its loader.
-pub(super) fn libraries_of(path: &Path) -> Result<BTreeSet<PathBuf>> {
+pub(super) fn libraries_of(arch: &Arch, path: &Path) -> Result<Libraries> {
+    if let Some(foreign) = &arch.foreign {
+        // ldd runs programs of this machine's processor only.
+        let folder = Path::new(foreign.libraries);
+        let names = foreign.loaded.iter();
+        return Ok(names
+            .map(|name| (folder.join(name), Path::new("/lib").join(name)))
+            .collect());
+    }
     let output = Command::new("ldd").arg(path).output().context("ldd")?;
     if !output.status.success() {
         bail!("ldd {}: {}", path.display(), output.status);
@@ -123,21 +142,26 @@ pub(super) fn libraries_of(path: &Path) -> Result<BTreeSet<PathBuf>> {
 }
 
 /// The files in the output of ldd(1); what the kernel itself provides has none.
-fn paths_of(listed: &str) -> BTreeSet<PathBuf> {
+fn paths_of(listed: &str) -> Libraries {
     listed
         .split_whitespace()
         .filter(|word| word.starts_with('/'))
-        .map(PathBuf::from)
+        .map(|path| (PathBuf::from(path), PathBuf::from(path)))
         .collect()
 }
 
 /// A copy of a program without debugging information: all files of the machine lie
 /// in its memory.
-pub(crate) fn stripped(path: &Path) -> Result<PathBuf> {
+pub(crate) fn stripped(arch: &Arch, path: &Path) -> Result<PathBuf> {
     let name = path.file_name().context("a program has a name")?;
-    let copy = folder().join("stripped").join(name);
-    std::fs::create_dir_all(folder().join("stripped"))?;
-    let strip = program("strip", "binutils")?;
+    let copies = folder().join("stripped");
+    std::fs::create_dir_all(&copies)?;
+    let copy = copies.join(format!("{}{}", arch.prefix(), name.display()));
+    let (tools, package) = match &arch.foreign {
+        Some(foreign) => (foreign.tools, foreign.compiler),
+        None => ("", "binutils"),
+    };
+    let strip = program(&format!("{tools}strip"), package)?;
     let status = Command::new(strip)
         .arg("-o")
         .arg(&copy)
@@ -158,7 +182,7 @@ mod tests {
         let listed = "\tlinux-vdso.so.1 (0x00007ffc)\n\
                       \tlibc.so.6 => /lib/x86_64-linux-gnu/libc.so.6 (0x00007f)\n\
                       \t/lib64/ld-linux-x86-64.so.2 (0x00007f)\n";
-        let found: Vec<_> = paths_of(listed).into_iter().collect();
+        let found: Vec<_> = paths_of(listed).into_keys().collect();
         assert_eq!(
             found,
             [

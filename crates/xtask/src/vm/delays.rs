@@ -1,12 +1,13 @@
 //! The tests' own module of the kernel, built against Debian's headers of that kernel:
 //! downloaded and unpacked, not installed.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use super::kernel::{said, unpack};
+use super::Parts;
+use super::kernel::{download, said};
 use crate::places::{folder, program, repository};
 
 /// The module's name.
@@ -15,19 +16,19 @@ const NAME: &str = "punctual_delay";
 /// What the names of the kernel's packages end in.
 const FLAVOUR: &str = "-rt-amd64";
 
-/// Builds the module for a kernel; its path.
+/// Builds the module for the kernel of a machine; its path.
 ///
 /// # Errors
 /// Where the headers of this kernel are not to be had, or a compiler.
-pub(super) fn build(kernel: &Path) -> Result<PathBuf> {
-    let name = kernel.file_name().and_then(|name| name.to_str());
+pub(super) fn build(parts: &Parts) -> Result<PathBuf> {
+    let name = parts.kernel.file_name().and_then(|name| name.to_str());
     let version = name.and_then(|name| name.strip_prefix("vmlinuz-"));
     let version = version.context("the kernel's file name has no version")?;
     let common = version
         .strip_suffix(FLAVOUR)
         .with_context(|| format!("{version} is not one of Debian's kernels"))?;
     let make = program("make", "make")?;
-    let headers = headers(version, common)?;
+    let headers = headers(parts, version, common)?;
     let place = folder().join("delays");
     std::fs::create_dir_all(&place).with_context(|| place.display().to_string())?;
     let source = repository().join(format!("crates/xtask/module/{NAME}.c"));
@@ -48,17 +49,16 @@ pub(super) fn build(kernel: &Path) -> Result<PathBuf> {
 }
 
 /// The folder in which the headers of a kernel are unpacked.
-fn headers(version: &str, common: &str) -> Result<PathBuf> {
+fn headers(parts: &Parts, version: &str, common: &str) -> Result<PathBuf> {
     let place = folder().join("headers");
     let done = place.join(format!("{version}.complete"));
     if !done.exists() {
-        std::fs::create_dir_all(&place).with_context(|| place.display().to_string())?;
         for package in [
             format!("linux-headers-{version}"),
             format!("linux-headers-{common}-common-rt"),
             format!("linux-kbuild-{common}"),
         ] {
-            unpack(&package, &place)?;
+            download(parts.arch, &package, &place)?;
         }
         // It names the other package by where it would be installed.
         let sources = place.canonicalize()?.join("usr/src");

@@ -114,7 +114,10 @@ impl Disk {
     /// The kernel, the program, and GRUB on the whole disk.
     fn install(&self, program: &Path) -> Result<()> {
         fs::copy(program, self.root.join("usr/bin/punctual"))?;
-        fs::copy(kernel::find()?, self.root.join("boot/vmlinuz-6.12-rt"))?;
+        fs::copy(
+            kernel::find(super::arch::usual())?,
+            self.root.join("boot/vmlinuz-6.12-rt"),
+        )?;
         let source = self.root.join(SOURCE);
         let text = fs::read_to_string(&source).unwrap_or_default();
         // Without a root file system the kernel ends: its first lines are enough.

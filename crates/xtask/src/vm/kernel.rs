@@ -1,20 +1,27 @@
 //! What is not ours: the kernel, the emulator, busybox.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
+use super::arch::Arch;
 use crate::places::{folder, program};
 
-/// The package whose dependency is the newest kernel of its line. The kernels
-/// 6.1 of the same distribution hang in the emulator now and then.
-const PACKAGE: &str = "linux-image-6.12-rt-amd64";
-
 /// A busybox that needs no other file.
-pub(crate) fn static_busybox() -> Result<PathBuf> {
+pub(super) fn static_busybox(arch: &Arch) -> Result<PathBuf> {
+    if arch.foreign.is_some() {
+        let folder = folder().join(format!("{}busybox", arch.prefix()));
+        let places = ["bin/busybox", "usr/bin/busybox"].map(|place| folder.join(place));
+        let busybox = || places.iter().find(|place| place.is_file()).cloned();
+        if busybox().is_none() {
+            download(arch, "busybox-static", &folder)?;
+        }
+        return busybox().with_context(|| format!("no busybox in {}", folder.display()));
+    }
     let busybox = program("busybox", "busybox-static")?;
-    let bytes = std::fs::read(&busybox).with_context(|| busybox.display().to_string())?;
+    let bytes = fs::read(&busybox).with_context(|| busybox.display().to_string())?;
     let loader: &[u8] = b"/ld-linux";
     if bytes.windows(loader.len()).any(|window| window == loader) {
         bail!(
@@ -27,38 +34,76 @@ pub(crate) fn static_busybox() -> Result<PathBuf> {
 
 /// The kernel's image: `PUNCTUAL_VM_KERNEL` names one; else the one that was
 /// downloaded before; else it is downloaded and unpacked.
-pub(crate) fn find() -> Result<PathBuf> {
+pub(super) fn find(arch: &Arch) -> Result<PathBuf> {
     if let Some(named) = std::env::var_os("PUNCTUAL_VM_KERNEL") {
         return Ok(PathBuf::from(named));
     }
-    let folder = folder().join("kernel");
+    let folder = folder().join(format!("{}kernel", arch.prefix()));
     if let Some(image) = image_in(&folder) {
         return Ok(image);
     }
+    let package = concrete_package(arch)?;
+    download(arch, &package, &folder)?;
+    image_in(&folder).with_context(|| format!("no kernel in {package}"))
+}
+
+/// Unpacks a package of Debian into a folder; it is not installed.
+pub(super) fn download(arch: &Arch, package: &str, folder: &Path) -> Result<()> {
     for tool in ["apt-get", "apt-cache", "dpkg"] {
         program(tool, "apt").context(
             "the kernel is Debian's; elsewhere, name a PREEMPT_RT image in PUNCTUAL_VM_KERNEL",
         )?;
     }
-    std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
-    let package = concrete_package()?;
-    unpack(&package, &folder)?;
-    image_in(&folder).with_context(|| format!("no kernel in {package}"))
-}
-
-/// Downloads a package of Debian's, and unpacks it into a folder.
-pub(super) fn unpack(package: &str, folder: &Path) -> Result<()> {
+    fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
     println!("downloading {package}");
     said(
-        Command::new("apt-get")
+        apt(arch, "apt-get")?
             .args(["download", "-qq", package])
             .current_dir(folder),
     )?;
-    let archive = (std::fs::read_dir(folder)?.flatten().map(|e| e.path()))
+    let archive = (fs::read_dir(folder)?.flatten().map(|e| e.path()))
         .find(|path| path.extension().is_some_and(|e| e == "deb"))
         .with_context(|| format!("apt-get left no package in {}", folder.display()))?;
     said(Command::new("dpkg").arg("-x").arg(&archive).arg(folder))?;
-    Ok(std::fs::remove_file(&archive)?)
+    Ok(fs::remove_file(&archive)?)
+}
+
+/// A program of apt. For another processor it has lists of its own: those of this machine
+/// are not changed.
+fn apt(arch: &Arch, tool: &str) -> Result<Command> {
+    let mut command = Command::new(tool);
+    if arch.foreign.is_none() {
+        return Ok(command);
+    }
+    let state = folder().join(format!("{}apt", arch.prefix()));
+    let lists = state.join("lists");
+    let fresh = !lists.exists();
+    fs::create_dir_all(lists.join("partial"))?;
+    fs::create_dir_all(state.join("cache/archives/partial"))?;
+    fs::write(state.join("status"), "")?;
+    let options = [
+        format!("APT::Architecture={}", arch.name),
+        format!("APT::Architectures::={}", arch.name),
+        format!("Dir::State={}", state.display()),
+        format!("Dir::State::status={}", state.join("status").display()),
+        format!("Dir::Cache={}", state.join("cache").display()),
+        "APT::Sandbox::User=root".to_owned(),
+    ];
+    let with_options = |command: &mut Command| {
+        for option in &options {
+            command.args(["-o", option]);
+        }
+    };
+    if fresh {
+        let mut update = Command::new("apt-get");
+        with_options(&mut update);
+        if let Err(error) = said(update.args(["update", "-qq"])) {
+            let _ = fs::remove_dir_all(&lists);
+            return Err(error);
+        }
+    }
+    with_options(&mut command);
+    Ok(command)
 }
 
 /// A module of the kernel, unpacked.
@@ -76,13 +121,13 @@ pub(super) fn module(kernel: &Path, name: &str, busybox: &Path) -> Result<PathBu
         bail!("unxz {file}: {}", output.status);
     }
     let path = crate::places::folder().join(format!("{name}.ko"));
-    std::fs::write(&path, output.stdout).with_context(|| path.display().to_string())?;
+    fs::write(&path, output.stdout).with_context(|| path.display().to_string())?;
     Ok(path)
 }
 
 /// The file of this name below a folder.
 fn found(folder: &Path, name: &str) -> Option<PathBuf> {
-    let mut entries = std::fs::read_dir(folder)
+    let mut entries = fs::read_dir(folder)
         .ok()?
         .flatten()
         .map(|entry| entry.path());
@@ -96,7 +141,7 @@ fn found(folder: &Path, name: &str) -> Option<PathBuf> {
 }
 
 fn image_in(folder: &Path) -> Option<PathBuf> {
-    std::fs::read_dir(folder.join("boot"))
+    fs::read_dir(folder.join("boot"))
         .ok()?
         .flatten()
         .map(|entry| entry.path())
@@ -106,14 +151,19 @@ fn image_in(folder: &Path) -> Option<PathBuf> {
         })
 }
 
-/// The kernel that [`PACKAGE`] stands for today.
-fn concrete_package() -> Result<String> {
-    let depends = said(Command::new("apt-cache").args(["depends", PACKAGE]))?;
+/// The kernel that the package of a processor's newest one stands for today.
+fn concrete_package(arch: &Arch) -> Result<String> {
+    let depends = said(apt(arch, "apt-cache")?.args(["depends", arch.kernel]))?;
     depends
         .lines()
         .find_map(|line| line.trim().strip_prefix("Depends: "))
         .map(str::to_owned)
-        .with_context(|| format!("apt knows no {PACKAGE} (has apt-get update been run?)"))
+        .with_context(|| {
+            format!(
+                "apt knows no {} (has apt-get update been run?)",
+                arch.kernel
+            )
+        })
 }
 
 /// Runs a command to its end; its output.

@@ -7,6 +7,10 @@ pub(crate) struct Machine {
     pub(crate) summary: &'static str,
     /// Words for the kernel's command line, beside the usual ones.
     pub(crate) kernel_words: &'static str,
+    /// Lines of its first program, after everything is mounted.
+    pub(crate) prepare: &'static str,
+    /// Whether it runs only if it is named.
+    pub(crate) on_request: bool,
     pub(crate) suites: &'static [Suite],
 }
 
@@ -49,12 +53,93 @@ impl Target {
     }
 }
 
-/// All of them.
+/// A whole test program that reads no folder of the repository.
+const fn whole(package: &'static str, target: Target) -> Suite {
+    some(package, target, &[])
+}
+
+/// Some tests of a program that reads no folder of the repository.
+const fn some(package: &'static str, target: Target, arguments: &'static [&'static str]) -> Suite {
+    Suite {
+        package,
+        target,
+        arguments,
+        reads: &[],
+    }
+}
+
+/// Takes away what a kernel built without it does not have either: event tracing, types for
+/// BPF programs, symbols, performance counters. The kernel is locked down, so that what is
+/// hidden cannot be mounted anew.
+const POOR: &str = "umount /sys/kernel/tracing\n\
+     : > /tmp/empty\n\
+     mount -o bind /tmp/empty /sys/kernel/btf/vmlinux\n\
+     mount -o bind /tmp/empty /proc/kallsyms\n\
+     export PUNCTUAL_POOR=1\n";
+
+const POOR_WORDS: &str = "lockdown=confidentiality debugfs=off";
+
+/// Those of arm64, outside the gate: what a board does, on a kernel that is not emulated
+/// x86.
+pub(crate) const ARM64: &[Machine] = &[
+    Machine {
+        name: "plain",
+        summary: "PREEMPT_RT on arm64: threads, facts, settings, tracing",
+        kernel_words: "",
+        prepare: "",
+        on_request: false,
+        suites: &[
+            whole("punctual-rt", Target::Integration("threads")),
+            whole("punctual-rt", Target::Integration("privilege")),
+            whole("punctual-host", Target::Integration("live")),
+            whole("punctual-tune", Target::Integration("machine")),
+            whole("punctual-trace", Target::Integration("live")),
+            whole("punctual-trace", Target::Integration("watch")),
+            whole("punctual-trace", Target::Integration("jobs")),
+        ],
+    },
+    Machine {
+        name: "verbs",
+        summary: "PREEMPT_RT on arm64: measure, explain, watch, doctor, tune, record",
+        kernel_words: "",
+        prepare: "",
+        on_request: false,
+        suites: &[
+            some(
+                "punctual",
+                Target::Integration("every_probe"),
+                &["each_measures"],
+            ),
+            whole("punctual", Target::Integration("settings")),
+            whole("punctual", Target::Integration("preempt_rt")),
+            whole("punctual", Target::Integration("everyday")),
+            whole("punctual", Target::Integration("watch")),
+            some(
+                "punctual",
+                Target::Integration("explaining"),
+                &["a_break", "what_cannot", "a_lock"],
+            ),
+            whole("punctual", Target::Integration("recording")),
+        ],
+    },
+    Machine {
+        name: "poor",
+        summary: "arm64 without tracing, types for BPF, symbols, kernel configuration",
+        kernel_words: POOR_WORDS,
+        prepare: POOR,
+        on_request: false,
+        suites: &[whole("punctual", Target::Integration("poor_kernel"))],
+    },
+];
+
+/// Those of x86-64: what the gate runs.
 pub(crate) const MACHINES: &[Machine] = &[
     Machine {
         name: "plain",
         summary: "PREEMPT_RT as a distribution boots it",
         kernel_words: "",
+        prepare: "",
+        on_request: false,
         suites: &[
             Suite {
                 package: "punctual-rt",
@@ -112,6 +197,8 @@ pub(crate) const MACHINES: &[Machine] = &[
         name: "probes",
         summary: "PREEMPT_RT, and what measures for long",
         kernel_words: "",
+        prepare: "",
+        on_request: false,
         suites: &[
             Suite {
                 package: "punctual",
@@ -163,6 +250,8 @@ pub(crate) const MACHINES: &[Machine] = &[
         name: "isolated",
         summary: "PREEMPT_RT with one CPU kept free of everything else",
         kernel_words: "isolcpus=domain,managed_irq,1 nohz_full=1 rcu_nocbs=1 irqaffinity=0",
+        prepare: "",
+        on_request: false,
         suites: &[Suite {
             package: "punctual",
             target: Target::Integration("preempt_rt"),
@@ -170,5 +259,14 @@ pub(crate) const MACHINES: &[Machine] = &[
             arguments: &["isolated", "the_kernel_is_known", "the_audit"],
             reads: &[],
         }],
+    },
+    // `PUNCTUAL_VM_KERNEL` can name a kernel that was built without all of it.
+    Machine {
+        name: "poor",
+        summary: "without tracing, types for BPF, symbols, kernel configuration",
+        kernel_words: POOR_WORDS,
+        prepare: POOR,
+        on_request: true,
+        suites: &[whole("punctual", Target::Integration("poor_kernel"))],
     },
 ];

@@ -6,6 +6,7 @@
 //! there as it runs here. No latency measured there means anything: what is tested is what the
 //! program does.
 
+mod arch;
 mod archive;
 mod boot;
 mod boots;
@@ -22,16 +23,20 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 
 use crate::places;
+use arch::{ARCHES, Arch};
 pub(crate) use boots::{Options as BootOptions, run as run_boots};
 use console::Tally;
 pub(crate) use grub::{Options as GrubOptions, run as run_grub};
-use machines::{MACHINES, Machine};
+use machines::Machine;
 
 /// Options of `cargo xtask vm`.
 #[derive(Args)]
 pub(crate) struct Options {
     /// Only the machines of these names.
     machines: Vec<String>,
+    /// Processor of the machines: x86_64, or arm64.
+    #[arg(long, value_name = "NAME", default_value = "x86_64")]
+    arch: String,
     /// Fail, rather than skip, where something that is needed is not there.
     #[arg(long)]
     required: bool,
@@ -42,8 +47,9 @@ pub(crate) struct Options {
 
 /// Runs the tests of each machine; whether all passed.
 pub(crate) fn run(options: &Options) -> Result<bool> {
-    let machines = chosen(&options.machines)?;
-    let parts = match needed() {
+    let arch = arch_of(&options.arch)?;
+    let machines = chosen(arch, &options.machines)?;
+    let parts = match needed(arch) {
         Ok(parts) => parts,
         Err(lacking) if !options.required => {
             println!("SKIP vm: {lacking:#}");
@@ -51,21 +57,21 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         }
         Err(lacking) => return Err(lacking),
     };
-    let payload = build::payload(&machines)?;
-    let delays = delays::build(&parts.kernel)
+    let payload = build::payload(arch, &machines)?;
+    let delays = delays::build(&parts)
         .inspect_err(|lacking| println!("SKIP the tests' module of the kernel: {lacking:#}"))
         .ok();
     let mut ready = Vec::new();
     for machine in machines {
-        let archive = archive::write(machine, &payload, &parts.busybox, delays.as_deref())?;
+        let archive = archive::write(machine, &payload, &parts, delays.as_deref())?;
         ready.push((machine, archive));
     }
     let run = |machine, archive| run_one(machine, &parts, archive, options.verbose);
     // Each emulates its CPUs on one thread, so several run beside each other.
     let (tallies, boots): (Vec<Result<Tally>>, Result<bool>) = std::thread::scope(|scope| {
-        let boots = options
-            .machines
-            .is_empty()
+        // The folder that outlives a boot is mounted by modules of the gate's kernel.
+        let with_boots = options.machines.is_empty() && arch.foreign.is_none();
+        let boots = with_boots
             .then(|| scope.spawn(|| boots::few(&parts, payload.binary(), options.verbose)));
         let started: Vec<_> = (ready.iter())
             .map(|(machine, archive)| scope.spawn(move || run(machine, archive)))
@@ -130,28 +136,41 @@ struct Parts {
     qemu: PathBuf,
     busybox: PathBuf,
     kernel: PathBuf,
+    arch: &'static Arch,
 }
 
-fn needed() -> Result<Parts> {
+fn needed(arch: &'static Arch) -> Result<Parts> {
+    let qemu = places::program(arch.qemu, arch.qemu_package)?;
+    if let Some(foreign) = &arch.foreign {
+        places::program(&format!("{}gcc", foreign.tools), foreign.compiler)?;
+    }
     Ok(Parts {
-        qemu: places::program("qemu-system-x86_64", "qemu-system-x86")?,
-        busybox: kernel::static_busybox()?,
-        kernel: kernel::find()?,
+        qemu,
+        busybox: kernel::static_busybox(arch)?,
+        kernel: kernel::find(arch)?,
+        arch,
     })
 }
 
-fn chosen(names: &[String]) -> Result<Vec<&'static Machine>> {
+fn arch_of(name: &str) -> Result<&'static Arch> {
+    let known: Vec<_> = ARCHES.iter().map(|arch| arch.name).collect();
+    (ARCHES.iter().find(|arch| arch.name == name))
+        .with_context(|| format!("no processor '{name}': there are {}", known.join(", ")))
+}
+
+fn chosen(arch: &Arch, names: &[String]) -> Result<Vec<&'static Machine>> {
     let known = || {
-        let names: Vec<_> = MACHINES.iter().map(|m| m.name).collect();
+        let names: Vec<_> = arch.machines.iter().map(|m| m.name).collect();
         names.join(", ")
     };
     if names.is_empty() {
-        return Ok(MACHINES.iter().collect());
+        let usual = arch.machines.iter().filter(|machine| !machine.on_request);
+        return Ok(usual.collect());
     }
     names
         .iter()
         .map(|name| {
-            (MACHINES.iter().find(|machine| machine.name == name))
+            (arch.machines.iter().find(|machine| machine.name == name))
                 .with_context(|| format!("no machine '{name}': there are {}", known()))
         })
         .collect()

@@ -10,6 +10,7 @@ use punctual_record::Deliver;
 use crate::output;
 
 /// A collector that does not answer is tried for so long, then again at the next look.
+#[cfg(feature = "serve")]
 const PATIENCE: Duration = Duration::from_secs(300);
 /// How often is looked whether the service ends.
 const STEP: Duration = Duration::from_millis(200);

@@ -1,0 +1,112 @@
+//! A kernel without tracing, without types for BPF programs (BTF), without symbols and
+//! without its configuration: what works does, and all that is lacking is said. `cargo xtask
+//! vm poor` and `cargo xtask vm --arch arm64 poor` run this in an emulated machine.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use common::{Place, text};
+use punctual_model::{Audit, Completion, FindingState, Recording};
+
+/// Whether this is such a machine; says so where it is not.
+fn poor() -> bool {
+    let yes = std::env::var_os("PUNCTUAL_POOR").is_some();
+    if !yes {
+        punctual_testing::skip!("this kernel lacks nothing (cargo xtask vm poor boots one)");
+    }
+    yes
+}
+
+/// Why nothing can be traced there, as the program says it.
+fn says_why(text: &str) -> bool {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let text = words.join(" ");
+    text.contains("the kernel is locked down") || text.contains("tracefs is not mounted")
+}
+
+#[test]
+fn latency_is_measured_without_any_of_it() {
+    if !poor() {
+        return;
+    }
+    let place = Place::new();
+    let json = place.done("measure timer -D 1s -q --json");
+    let recording = Recording::from_json(&json).unwrap();
+    assert_eq!(recording.completion, Completion::Finished);
+    assert!(recording.accounting().recorded > 0);
+    // Each of these writes a file of its own from it.
+    place.done("report last -o report.html");
+    place.done("bundle last -o bundle.tar.zst");
+}
+
+#[test]
+fn what_needs_tracing_is_refused_with_the_reason() {
+    if !poor() {
+        return;
+    }
+    let place = Place::new();
+    for line in [
+        "measure timer -D 1s -q --threshold 1us --explain",
+        "measure timer -D 1s -q --source timerlat",
+        "measure hardware -D 1s -q --source hwlat",
+        "measure hardware -D 1s -q --source osnoise",
+        "watch -D 1s -q",
+        "explain --pid 1 -D 1s",
+    ] {
+        let output = place.run(line);
+        let said = text(&output.stderr);
+        assert!(says_why(&said), "{line}: {}: {said}", output.status);
+        assert!(!said.contains("panicked"), "{line}: {said}");
+        assert!(!output.status.success(), "{line}: {said}");
+    }
+    // The types of the kernel are missed before its events are.
+    assert!(place.refused("watch -D 1s -q", 1).contains("BTF"));
+}
+
+#[test]
+fn a_check_up_says_that_causes_cannot_be_known() {
+    if !poor() {
+        return;
+    }
+    let output = Place::new().run("check --time 5s --budget 1us");
+    let shown = text(&output.stdout);
+    assert!(says_why(&shown), "{}\n{shown}", text(&output.stderr));
+}
+
+#[test]
+fn nothing_that_cannot_be_read_counts_as_fine() {
+    if !poor() {
+        return;
+    }
+    let place = Place::new();
+    let output = place.run("kernel check --json");
+    let audit: Audit = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(!audit.findings.is_empty());
+    for finding in &audit.findings {
+        let unknown = [FindingState::Unknown, FindingState::NotApplicable];
+        assert!(unknown.contains(&finding.state), "{finding:?}");
+    }
+    let output = place.run("doctor --json");
+    let audit: Audit = serde_json::from_slice(&output.stdout).unwrap();
+    let of_kernel = |id: &str| id.starts_with("kernel-config-");
+    for finding in audit
+        .findings
+        .iter()
+        .filter(|finding| of_kernel(&finding.id))
+    {
+        assert_ne!(finding.state, FindingState::Ok, "{finding:?}");
+    }
+}
+
+#[test]
+fn a_program_is_looked_at_with_what_is_left() {
+    if !poor() {
+        return;
+    }
+    // 4: something that matters could not be seen.
+    let output = Place::new().run("lint --pid 1 -D 1s");
+    let shown = format!("{}{}", text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(4), "{shown}");
+    assert!(says_why(&shown), "{shown}");
+}
