@@ -17,7 +17,7 @@ use crate::years::{Nightly, runs};
 
 const OFTEN: Duration = Duration::from_millis(100);
 
-fn alerts(place: &Place, receiver: &Receiver) -> Alerts {
+pub(crate) fn alerts(place: &Place, receiver: &Receiver) -> Alerts {
     Alerts {
         webhook: Some(format!("http://{}/hook", receiver.address)),
         command: Vec::new(),
@@ -30,7 +30,7 @@ fn alerts(place: &Place, receiver: &Receiver) -> Alerts {
     }
 }
 
-fn serve(place: &Place, alerts: &Alerts, trends: Option<TrendSource>) -> Running {
+pub(crate) fn serve(place: &Place, alerts: &Alerts, trends: Option<TrendSource>) -> Running {
     place.serve_as(|config| {
         config.every = OFTEN;
         config.alerts = Some(alerts.clone());
@@ -45,7 +45,7 @@ fn next(receiver: &Receiver) -> Value {
 }
 
 /// A recording that breaks its requirement, or holds it.
-fn judged(number: u128, broken: bool) -> Recording {
+pub(crate) fn judged(number: u128, broken: bool) -> Recording {
     let mut one = recording(number, "board");
     for limit in &mut one.requirement.limits {
         limit.at_most = if broken { 1 } else { 1_000_000_000 };

@@ -4,6 +4,7 @@
 
 mod access;
 mod accessible;
+mod alertmanager;
 mod alerts;
 mod browser;
 mod client;
@@ -14,10 +15,14 @@ mod encrypted;
 mod hostile;
 mod live;
 mod looks;
+mod many;
 mod moving;
 mod place;
+mod profile;
+mod program;
 mod prometheus;
 mod push;
 mod receiver;
+mod scraped;
 mod trends;
 mod years;
