@@ -171,3 +171,37 @@ fn a_command_reads_what_is_silent_and_a_full_disk_is_known() {
     std::thread::sleep(OFTEN * 4);
     assert_eq!(names(), ["PunctualDiskNearlyFull", "PunctualSilent"]);
 }
+
+#[test]
+fn a_machine_is_silent_after_two_of_its_own_slots() {
+    let place = Place::new();
+    let receiver = Receiver::new(0);
+    let server = serve(&place, &alerts(&place, &receiver), None);
+    // One measures each 700 ms, the other each minute; the configuration waits for years.
+    let each = Duration::from_millis(700);
+    let often = |number: u128| {
+        let mut one = recording(number, "often");
+        one.started = recording(0, "often").started + each * number as u32;
+        one
+    };
+    for number in 1..=6 {
+        assert_eq!(deliver(server.address, &often(number)).status, 201);
+        deliver(server.address, &recording(100 + number, "seldom"));
+    }
+    let begun = next(&receiver);
+    let labels = &begun["alerts"][0]["labels"];
+    assert_eq!(
+        (&labels["alertname"], &labels["machine"]),
+        (&"PunctualSilent".into(), &"often".into())
+    );
+    let said = begun["alerts"][0]["annotations"]["summary"]
+        .as_str()
+        .unwrap();
+    assert!(said.contains("usual distance of recordings"), "{said}");
+    assert!(
+        receiver.more(OFTEN * 6).is_none(),
+        "once, and not of the other one"
+    );
+    deliver(server.address, &often(7));
+    assert_eq!(next(&receiver)["status"], "resolved");
+}

@@ -13,6 +13,7 @@ mod delivery;
 mod devtools;
 mod encrypted;
 mod hostile;
+mod keys;
 mod live;
 mod looks;
 mod many;

@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use punctual_model::{Fact, Recording, RecordingId, SignedNanos};
+use punctual_model::{Accounting, Fact, Histogram, Recording, RecordingId, SignedNanos};
 use punctual_serve::Running;
 use rusqlite::params;
 use uuid::Uuid;
@@ -41,12 +41,19 @@ fn runs(machine: u128, separates: bool) -> (String, Vec<Recording>) {
     // What goes with no fact.
     let noise = machine * 7_919 % 23;
     let late = 20 + noise + if separates && powersave { 40 } else { 0 };
-    for _ in 0..200 {
-        for thread in &mut one.threads {
-            thread.histogram.record(SignedNanos(late as i64 * 1_000));
-            thread.accounting.recorded += 1;
-            thread.accounting.expected += 1;
+    for thread in &mut one.threads {
+        thread.histogram = Histogram::new();
+        for sample in 0..1_000 {
+            thread
+                .histogram
+                .record(SignedNanos(late as i64 * 1_000 + sample));
         }
+        thread.accounting = Accounting {
+            expected: 1_000,
+            recorded: 1_000,
+            ..Accounting::default()
+        };
+        (thread.missed_histogram, thread.open) = Default::default();
     }
     one.series.rows = Default::default();
     let all = (0..3u128).map(|run| {
@@ -143,7 +150,7 @@ pub(crate) fn enrol(place: &Place, machines: u32) {
          SELECT printf('plant-%02d/line-%03d/board-%05d', i % 7, i % 211, i),
              recordings + i % 700, last_seen_ns - (i * 7919 % 50) * 3600000000000, latest,
              latest_started_ns, headline,
-             CASE i % 97 WHEN 0 THEN 'broken' WHEN 1 THEN 'not_proven' WHEN 2 THEN 'no_requirement'
+             CASE i % 97 WHEN 0 THEN 'missed' WHEN 1 THEN 'unknown' WHEN 2 THEN 'no_requirement'
                  ELSE 'held' END,
              completion, 40000 + i * 7919 % 100000, 6000 + i * 104729 % 9000, fingerprint, due,
              missed, unknown

@@ -124,3 +124,45 @@ fn prometheus_raises_the_alerts_of_the_rules() {
         firing(answer).filter(|firing| *firing == [down.clone()])
     });
 }
+
+#[test]
+fn victoria_metrics_reads_the_classic_buckets() {
+    if installed(&["victoria-metrics"]).is_none() {
+        punctual_testing::skip!("victoria-metrics is not installed");
+        return;
+    }
+    let place = Place::new();
+    let server = place.serve();
+    assert_eq!(deliver(server.address, &recording(2, "quiet")).status, 201);
+    let settings = serde_json::json!({
+        "global": {"scrape_interval": "300ms"},
+        "scrape_configs": [{
+            "job_name": "punctual",
+            "static_configs": [{"targets": [server.address.to_string()]}],
+        }],
+    });
+    std::fs::write(place.file("scrape.yml"), settings.to_string()).unwrap();
+    let address = free();
+    let mut command = Command::new("victoria-metrics");
+    command
+        .arg(format!(
+            "-promscrape.config={}",
+            place.file("scrape.yml").display()
+        ))
+        .arg(format!(
+            "-storageDataPath={}",
+            place.file("victoria").display()
+        ))
+        .arg(format!("-httpListenAddr={address}"))
+        .arg("-search.latencyOffset=0s");
+    let victoria = Program::start(command, address, &place.file("victoria.log"));
+    let query = "histogram_quantile(0.99,punctual_latency_seconds_bucket)";
+    let p99 = victoria.until(&format!("/api/v1/query?query={query}"), |answer| {
+        let value = answer["data"]["result"][0]["value"][1].as_str()?;
+        value.parse::<f64>().ok()
+    });
+    let all = recording(2, "quiet").all_due();
+    let exact = all.known().quantile(0.99).unwrap().0 as f64 / 1e9;
+    // Bounds are 1, 2 and 5 in each decade.
+    assert!((0.4..2.5).contains(&(p99 / exact)), "{p99} {exact}");
+}
