@@ -1,10 +1,10 @@
 //! What an audit found, as a recording keeps it.
 
-use punctual_model::{FindingState, KeptAudit, KeptFinding};
+use punctual_model::{FindingState, KeptAudit, KeptFinding, Severity};
 
 use super::audit::mark;
 use super::table::{Cell, Column, Row, Table};
-use super::{Answer, Block, Section, Tone};
+use super::{Answer, Block, Field, Section, Tone};
 
 /// The findings: a summary, what is wrong, what is unknown by its reason. Without an
 /// audit it says that nothing is known.
@@ -13,7 +13,9 @@ pub fn kept_audit(audit: Option<&KeptAudit>) -> Section {
         let none = "not known: this recording was made without an audit";
         return Section::titled("Audit", vec![Block::faint(none)]);
     };
-    let problems: Vec<&KeptFinding> = problems(audit).collect();
+    let problems: Vec<&KeptFinding> = (audit.findings.iter())
+        .filter(|one| one.is_problem())
+        .collect();
     let tone = match problems.as_slice() {
         [] => Tone::Plain,
         some if some.iter().any(|one| one.is_grave()) => Tone::Bad,
@@ -27,8 +29,10 @@ pub fn kept_audit(audit: Option<&KeptAudit>) -> Section {
         Block::Answer(Answer::new(tone, audit.summary())),
         Block::faint(role),
     ];
-    if !problems.is_empty() {
-        let rows = problems.iter().map(|one| {
+    let (minor, grave): (Vec<&KeptFinding>, Vec<&KeptFinding>) =
+        (problems.into_iter()).partition(|one| one.severity == Severity::Info);
+    if !grave.is_empty() {
+        let rows = grave.iter().map(|one| {
             let (tone, word) = mark(one.state, one.severity);
             let word = Cell::from(word.trim_end().to_owned()).tone(tone);
             Row::new([word, one.title.as_str().into(), one.id.as_str().into()])
@@ -36,16 +40,18 @@ pub fn kept_audit(audit: Option<&KeptAudit>) -> Section {
         let columns = ["result", "finding", "id"].map(Column::left);
         blocks.push(Block::Table(Table::new(columns.into(), rows.collect())));
     }
-    blocks.extend(unknown(audit));
+    let mut fields = Vec::new();
+    if !minor.is_empty() {
+        let titles: Vec<&str> = minor.iter().map(|one| one.title.as_str()).collect();
+        fields.push(Field::new("low severity", titles.join("; ")));
+    }
+    fields.extend(unknown(audit));
+    blocks.extend(Block::fields(fields));
     Section::titled("Audit", blocks)
 }
 
-fn problems(audit: &KeptAudit) -> impl Iterator<Item = &KeptFinding> {
-    audit.findings.iter().filter(|one| one.is_problem())
-}
-
 /// What is unknown, by the reason: one missing right is one thing.
-fn unknown(audit: &KeptAudit) -> Option<Block> {
+fn unknown(audit: &KeptAudit) -> Vec<Field> {
     let mut groups: Vec<(&str, Vec<&str>)> = Vec::new();
     let all = audit.findings.iter();
     for one in all.filter(|one| one.state == FindingState::Unknown) {
@@ -55,21 +61,15 @@ fn unknown(audit: &KeptAudit) -> Option<Block> {
             None => groups.push((reason, vec![&one.title])),
         }
     }
-    let rows = groups.iter().map(|(reason, titles)| {
-        Row::new([
-            titles.join("; ").into(),
-            Cell::from(*reason).tone(Tone::Faint),
-        ])
-    });
-    let columns = ["unknown", "reason"].map(Column::left);
-    let table = Table::new(columns.into(), rows.collect());
-    (!table.rows.is_empty()).then_some(Block::Table(table))
+    let text = |(reason, titles): (&str, Vec<&str>)| format!("{}: {reason}", titles.join("; "));
+    groups
+        .into_iter()
+        .map(|group| Field::toned("unknown", Tone::Warning, text(group)))
+        .collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use punctual_model::Severity;
-
     use super::*;
     use crate::document::Document;
     use crate::html::fragment;

@@ -67,8 +67,10 @@ pub(super) async fn get(
             let (_, recording) = app.collection.load(app.collection.find(&id)?)?;
             let found = timeline(app, &recording, number)?;
             let found = found.ok_or_else(|| {
-                let text = "the events of this outlier are not kept here: they stay on the machine";
-                Problem::not_found(text)
+                Problem::not_found(format!(
+                    "the events of outlier {number} are not kept here; those of a delivered \
+                     recording stay on its machine"
+                ))
             })?;
             page(&recording, &found)
         })
