@@ -29,7 +29,7 @@ pub fn fingerprint(facts: &HostFacts) -> String {
     digits(&canonical_text(facts))
 }
 
-fn digits(text: &str) -> String {
+pub(crate) fn digits(text: &str) -> String {
     Sha256::digest(text)
         .iter()
         .take(KEPT)

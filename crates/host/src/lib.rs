@@ -51,6 +51,7 @@ pub use coalescing::{Coalescing, CoalescingError, ETHTOOL};
 pub use container::{Container, ControlGroup};
 pub use counters::{Counters, CpuCounts, CpuWatch};
 pub use error::HostError;
+pub use facts::keeps_option;
 pub use fingerprint::fingerprint;
 pub use power::PowerWatch;
 pub use process::OwnThread;

@@ -50,7 +50,7 @@ fn nothing_there_is_all_unknown() {
     assert_eq!(facts.fingerprint.len(), 16);
     // Each fact that is not known says why.
     let json = serde_json::to_value(&facts).unwrap();
-    assert_eq!(count_unknown(&json), (34, 0));
+    assert_eq!(count_unknown(&json), (35, 0));
     assert!(host.online().is_err() && host.boot_id().is_none());
     let counters = host.counters();
     assert!(

@@ -1,5 +1,7 @@
 //! What is known about a machine, each fact with where it was read.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -119,6 +121,19 @@ pub struct KernelFacts {
     pub rt_runtime_us: Fact<i64>,
     /// The period to that share.
     pub rt_period_us: Fact<i64>,
+    /// Sixteen hexadecimal digits over all options that the configuration sets: equal
+    /// for equal configurations.
+    #[serde(default = "not_recorded")]
+    pub configuration: Fact<String>,
+    /// Of these options those that matter for latency, without `CONFIG_`; one that is
+    /// absent is not set. Empty where the configuration is not known.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub options: BTreeMap<String, String>,
+}
+
+/// What recordings of earlier versions lack.
+fn not_recorded() -> Fact<String> {
+    Fact::unknown("/proc/config.gz", "recorded by an earlier version")
 }
 
 /// The processor as a whole.
@@ -241,6 +256,8 @@ impl HostFacts {
                 lockdown: fact(from),
                 rt_runtime_us: fact(from),
                 rt_period_us: fact(from),
+                configuration: fact(from),
+                options: BTreeMap::new(),
             },
             processor: ProcessorFacts {
                 model: fact(from),

@@ -1,5 +1,7 @@
 //! What an audit of a machine found.
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::fmt;
 
 use schemars::JsonSchema;
@@ -172,7 +174,7 @@ impl Finding {
 
     /// The place in a list ordered by what matters: problems first, then what
     /// is unknown, each by falling severity.
-    pub fn order(&self) -> (u8, std::cmp::Reverse<Severity>, u8) {
+    pub fn order(&self) -> (u8, Reverse<Severity>, u8) {
         let (group, within) = match self.state {
             FindingState::Fail => (0, 0),
             FindingState::Warn => (0, 1),
@@ -180,7 +182,7 @@ impl Finding {
             FindingState::Ok => (2, 0),
             FindingState::NotApplicable => (3, 0),
         };
-        (group, std::cmp::Reverse(self.severity), within)
+        (group, Reverse(self.severity), within)
     }
 }
 
@@ -272,34 +274,34 @@ impl Audit {
 
     /// The audit in one line.
     pub fn summary(&self) -> String {
-        let failed = |severity: Severity| {
-            let all = self.findings.iter();
-            all.filter(|f| f.state == FindingState::Fail && f.severity == severity)
-                .count()
-        };
-        let failing: Vec<String> = [
-            Severity::Fatal,
-            Severity::High,
-            Severity::Medium,
-            Severity::Info,
-        ]
-        .into_iter()
-        .map(|severity| (failed(severity), severity))
-        .filter(|(count, _)| *count > 0)
-        .map(|(count, severity)| format!("{count} {severity}"))
-        .collect();
-        let failing = match failing.is_empty() {
-            true => "nothing fails".to_owned(),
-            false => format!("fails: {}", failing.join(", ")),
-        };
-        format!(
-            "{failing}; {} to look at, {} unknown, {} ok, {} not applicable",
-            self.count(FindingState::Warn),
-            self.count(FindingState::Unknown),
-            self.count(FindingState::Ok),
-            self.count(FindingState::NotApplicable),
-        )
+        let failing = self.findings.iter();
+        let failing = failing.filter(|one| one.state == FindingState::Fail);
+        summary(failing.map(|one| one.severity), |state| self.count(state))
     }
+}
+
+/// An audit in one line: the severities of what fails, and how many findings are in a
+/// state.
+pub(crate) fn summary(
+    failing: impl Iterator<Item = Severity>,
+    count: impl Fn(FindingState) -> usize,
+) -> String {
+    let mut failed: BTreeMap<Reverse<Severity>, usize> = BTreeMap::new();
+    failing.for_each(|severity| *failed.entry(Reverse(severity)).or_default() += 1);
+    let failing: Vec<String> = (failed.iter())
+        .map(|(Reverse(severity), count)| format!("{count} {severity}"))
+        .collect();
+    let failing = match failing.is_empty() {
+        true => "nothing fails".to_owned(),
+        false => format!("fails: {}", failing.join(", ")),
+    };
+    format!(
+        "{failing}; {} to look at, {} unknown, {} ok, {} not applicable",
+        count(FindingState::Warn),
+        count(FindingState::Unknown),
+        count(FindingState::Ok),
+        count(FindingState::NotApplicable),
+    )
 }
 
 #[cfg(test)]

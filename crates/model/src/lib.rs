@@ -31,6 +31,7 @@ mod improvement;
 mod interference;
 mod interrupt;
 mod job;
+mod kept_audit;
 mod lint;
 mod load_record;
 mod nanos;
@@ -105,6 +106,7 @@ pub use interrupt::{HandlerThread, InterruptKind, InterruptRecord};
 pub use job::{
     Jobs, LaneSpan, LaneState, ReleaseChoice, ReleaseWait, ThreadJobs, ThreadLane, WaitPlace,
 };
+pub use kept_audit::{KeptAudit, KeptFinding};
 pub use lint::{
     Act, ActKind, Acts, Frame, InCall, LINT_SCHEMA, LintFacts, LintProcess, LintReport, LintSource,
     LintThread, PlacedAct, RuleResult, RuleState, Violation, WaitedFile,

@@ -9,9 +9,9 @@ use serde::{Deserialize, Deserializer, Serialize};
 use uuid::Uuid;
 
 use crate::{
-    Accounting, Chart, CpuSet, Due, Explanation, Histogram, HostFacts, Interference, LoadRecord,
-    Nanos, Origin, ProbeRun, Requirement, Scheduling, Series, SignedNanos, Suspension, Table,
-    ThreadRecord, Unknown, Verdict, WorstSample,
+    Accounting, Chart, CpuSet, Due, Explanation, Histogram, HostFacts, Interference, KeptAudit,
+    LoadRecord, Nanos, Origin, ProbeRun, Requirement, Scheduling, Series, SignedNanos, Suspension,
+    Table, ThreadRecord, Unknown, Verdict, WorstSample,
 };
 
 /// The version of the JSON form. Keys are only ever added; a number that rises
@@ -82,6 +82,9 @@ pub struct Recording {
     /// and CPUs, or [`Recording::NO_TUNE`]; null where it is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tune: Option<String>,
+    /// What an audit found before the run; absent where none was made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub audit: Option<KeptAudit>,
     /// What disturbed it on purpose; empty: nothing did.
     pub load: Vec<LoadRecord>,
     /// What it had to hold.
@@ -259,6 +262,7 @@ impl Recording {
             probe,
             host,
             tune: None,
+            audit: None,
             load: Vec::new(),
             verdict: requirement.judge(&threads),
             requirement,

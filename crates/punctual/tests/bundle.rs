@@ -4,10 +4,12 @@
 mod common;
 
 use std::collections::BTreeMap;
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::path::Path;
+use std::process::Stdio;
 
-use common::{Place, text};
+use common::{Place, signal, text};
 use punctual_model::Recording;
 
 /// The files of a bundle by their names without the folder.
@@ -87,4 +89,51 @@ fn what_cannot_be_written_leaves_nothing() {
             .all(|name| !name.to_string_lossy().contains("tar")),
         "{names:?}"
     );
+}
+
+#[test]
+fn a_server_sends_a_bundle_of_what_it_keeps() {
+    let place = Place::new();
+    place.done("measure timer -i 1ms -D 300ms --warm-up 0 --samples -q --policy other");
+    let recording = place.last();
+    let mut server = (place.command("serve --listen 127.0.0.1:0"))
+        .stderr(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut said = BufReader::new(server.stderr.take().unwrap());
+    let mut line = String::new();
+    said.read_line(&mut line).unwrap();
+    let address = line.rsplit("//").next().unwrap().trim().to_owned();
+    let mut stream = TcpStream::connect(&address).unwrap();
+    let path = format!("/recordings/{}/bundle", recording.id);
+    let head = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    stream.write_all(head.as_bytes()).unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).unwrap();
+    signal(&server, "TERM");
+    server.wait().unwrap();
+    let end = answer
+        .windows(4)
+        .position(|four| four == b"\r\n\r\n")
+        .unwrap();
+    assert!(
+        answer.starts_with(b"HTTP/1.1 200"),
+        "{}",
+        text(&answer[..end])
+    );
+    std::fs::write(place.path("served.tar.zst"), &answer[end + 4..]).unwrap();
+    let files = files(&place.path("served.tar.zst"));
+    let json = Recording::from_json(&text(&files["recording.json"])).unwrap();
+    assert_eq!(json, recording);
+    // Nothing of the machine that serves: the recording may be of another one.
+    let names: Vec<&str> = files.keys().map(String::as_str).collect();
+    assert_eq!(
+        names,
+        ["CONTENTS.txt", "host.json", "recording.json", "store.db"]
+    );
+    std::fs::write(place.path("copy.db"), &files["store.db"]).unwrap();
+    let copy = place.path("copy.db");
+    let samples = place.done(&format!("--store {} export last -f csv", copy.display()));
+    assert_eq!(samples, place.done("export last -f csv"));
 }

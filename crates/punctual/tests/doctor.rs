@@ -286,3 +286,35 @@ fn bad_input_is_refused_with_what_to_do() {
         assert!(error.contains(word), "{line}: {error}");
     }
 }
+
+#[test]
+fn a_recording_keeps_what_doctor_finds() {
+    let place = Place::new();
+    place.done("measure timer -q --policy other --dma-latency off -D 200ms --cpus 0");
+    let kept = place.last().audit.unwrap();
+    let audit = audit(&place, "doctor --json --no-sample --cpus 0");
+    assert_eq!(
+        (kept.role.as_str(), &kept.cpus),
+        (audit.role.as_str(), &audit.cpus)
+    );
+    let number = kept.findings.len() + kept.ok + kept.not_applicable;
+    assert_eq!(number, audit.findings.len());
+    // What does not change from one second to the next.
+    let of_kernel = |id: &str| id.starts_with("kernel-");
+    let wanted = audit.findings.iter().filter(|one| {
+        let unknown = one.state == punctual_model::FindingState::Unknown;
+        of_kernel(&one.id) && (one.is_problem() || unknown)
+    });
+    let wanted: Vec<(&str, _)> = wanted.map(|one| (one.id.as_str(), one.state)).collect();
+    let found = kept.findings.iter().filter(|one| of_kernel(&one.id));
+    let found: Vec<(&str, _)> = found.map(|one| (one.id.as_str(), one.state)).collect();
+    assert_eq!(found, wanted);
+}
+
+#[test]
+fn recordings_keep_each_option_that_is_judged() {
+    for option in punctual_checks::kernel::OPTIONS {
+        let name = option.option.trim_start_matches("CONFIG_");
+        assert!(punctual_host::keeps_option(name), "{name}");
+    }
+}

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use jiff::civil::Time;
-use punctual_model::{Arguments, CpuSet, Limit, Metric, Nanos, Requirement};
+use punctual_model::{Arguments, CpuSet, Limit, Metric, Nanos, Requirement, Role};
 use punctual_probes::ProbeEntry;
 use punctual_session::{ExplainRequest, Level, PhaseError, PhaseRequest, Request, RunLength};
 use punctual_store::KeepLimits;
@@ -171,6 +171,7 @@ impl SeriesPlan {
             },
             samples: self.samples,
             dma_latency_us: Some(0),
+            audit: Some(Role::default()),
             label: Some(self.name.clone()),
             ..Request::new(self.probe, self.arguments.clone(), self.phase_requests()?)
         })

@@ -8,6 +8,7 @@ use punctual_model::Nanos;
 
 use crate::ServeError;
 use crate::alerts::Alerts;
+use crate::evidence::EvidenceSource;
 use crate::trends::TrendSource;
 
 /// How the server is set up.
@@ -38,6 +39,8 @@ pub struct Config {
     pub requirement: Option<Nanos>,
     /// Series over time; none by default.
     pub trends: TrendSource,
+    /// Events of outliers, and bundles; none by default.
+    pub evidence: EvidenceSource,
 }
 
 /// Where metrics are pushed to, by OTLP over HTTP.
@@ -112,6 +115,7 @@ impl Config {
             push: None,
             requirement: None,
             trends: TrendSource::default(),
+            evidence: EvidenceSource::default(),
         }
     }
 

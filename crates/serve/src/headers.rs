@@ -74,6 +74,7 @@ fn is_worth_it(response: &Response) -> bool {
             "text/css",
             "text/javascript",
             "application/json",
+            "image/svg+xml",
             "text/plain",
         ]
         .iter()

@@ -32,6 +32,7 @@ mod config;
 pub mod deliver;
 mod deliver_beside;
 mod error;
+pub mod evidence;
 mod fleet;
 mod follow;
 mod guesses;

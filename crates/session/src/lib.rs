@@ -5,12 +5,13 @@
 //! while it runs: draining the lanes, cutting the time series, writing to the
 //! store, reporting to a [`Watcher`].
 //!
-//! **Knows:** probes, loads, tune, trace, culprit, host, store, `rt`.
+//! **Knows:** probes, loads, tune, trace, culprit, checks, host, store, `rt`.
 //!
 //! **Must not know:** the terminal, other tools' formats, how a report looks.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
+mod audit;
 mod break_handler;
 mod collect;
 mod cpu_locks;

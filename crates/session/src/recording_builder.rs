@@ -19,6 +19,7 @@ impl Session {
             lanes.map(thread_of).collect(),
         );
         recording.label.clone_from(&self.request.label);
+        recording.audit.clone_from(&self.audit);
         recording.series.interval_ns = self.row_length;
         recording.warnings.clone_from(&self.warnings);
         recording

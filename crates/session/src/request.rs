@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use punctual_loads::{LoadError, LoadRequest};
-use punctual_model::{Arguments, CpuSet, DurationError, Nanos, Policy, Requirement};
+use punctual_model::{Arguments, CpuSet, DurationError, Nanos, Policy, Requirement, Role};
 use punctual_probes::ProbeEntry;
 use punctual_trace::Level;
 
@@ -54,6 +54,8 @@ pub struct Request {
     /// Where changes of the machine's settings are journalled; `None`: a probe
     /// may change none.
     pub journal: Option<PathBuf>,
+    /// The role that the machine is audited for before the run; `None`: no audit.
+    pub audit: Option<Role>,
     /// How this program is started for one half of a probe that is to be in a
     /// process of its own: with what the probe says as its last argument.
     /// `None`: it cannot be.
@@ -210,6 +212,7 @@ impl Request {
             dma_latency_us: None,
             deepest_idle_state: None,
             journal: None,
+            audit: None,
             partner: None,
             label: None,
             command_line: Vec::new(),

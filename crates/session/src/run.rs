@@ -7,12 +7,14 @@ use std::time::Instant;
 
 use punctual_host::Host;
 use punctual_model::{
-    Completion, CpuSet, HostFacts, Nanos, Recording, SamplesKept, Scheduling, ThreadRecord,
+    Completion, CpuSet, HostFacts, KeptAudit, Nanos, Recording, SamplesKept, Scheduling,
+    ThreadRecord,
 };
 use punctual_probes::{Broke, Control, Measured, OnBreak, PROBES, ProbeEntry};
 use punctual_store::{Lease, StoreError, Writer};
 use punctual_trace::{Level, Tracefs};
 
+use crate::audit::Seen;
 use crate::break_handler::BreakHandler;
 use crate::collect::Collector;
 use crate::explain::Explainer;
@@ -33,6 +35,7 @@ pub struct Session {
     pub(crate) request: Request,
     pub(crate) host: Host,
     pub(crate) facts: HostFacts,
+    pub(crate) audit: Option<KeptAudit>,
     pub(crate) scheduling: Scheduling,
     /// Those to measure on, as they were asked for.
     cpus: CpuSet,
@@ -65,19 +68,22 @@ impl Session {
         punctual_rt::share_heap();
         // The facts are many small reads, and the checks wait for threads: one
         // beside the other, for some programs are to measure at once.
-        let (facts, checked) = thread::scope(|scope| {
-            let facts = scope.spawn(|| host.facts());
+        let (seen, checked) = thread::scope(|scope| {
+            let seen = scope.spawn(|| Seen::of(&host, request.audit));
             let checked = Checked::of(&request, &host);
-            (facts.join(), checked)
+            (seen.join(), checked)
         });
         let checked = checked?;
+        // A panic in there is a defect; without its thread it shows itself.
+        let seen = seen.unwrap_or_else(|_| Seen::of(&host, request.audit));
+        let (facts, audit) = seen.judged(&checked.cpus);
         let phases = &checked.phases;
         let row_length = (request.series_interval).unwrap_or_else(|| {
             usual_series_interval(total(phases).or_else(|| request.length_by_count()))
         });
         Ok(Self {
-            // A panic in there is a defect; without its thread it shows itself.
-            facts: facts.unwrap_or_else(|_| host.facts()),
+            facts,
+            audit,
             request,
             host,
             scheduling: checked.scheduling,

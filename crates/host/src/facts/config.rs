@@ -1,16 +1,95 @@
 //! The configuration the kernel was built with.
 
+use std::collections::BTreeMap;
 use std::io::Read;
 
 use flate2::read::GzDecoder;
 
 use punctual_model::Fact;
 
+use crate::fingerprint::digits;
 use crate::root::Root;
 
 /// Size limit when decompressed: a configuration has 300 kB, and a few bytes of
 /// gzip can expand without limit.
 const UNPACKED_LIMIT: u64 = 8 << 20;
+
+/// Words that options which matter for latency begin with, behind `CONFIG_`; the rest
+/// begins with `_`.
+const KEPT: &[&str] = &[
+    "BPF",
+    "BUG",
+    "CFS",
+    "COMPACTION",
+    "CPU",
+    "DEBUG",
+    "DETECT",
+    "EFI",
+    "FAIR",
+    "FTRACE",
+    "FUNCTION",
+    "GCOV",
+    "HARDLOCKUP",
+    "HIGH",
+    "HPET",
+    "HWLAT",
+    "HYPERVISOR",
+    "HZ",
+    "IKCONFIG",
+    "INTEL_IDLE",
+    "IRQ",
+    "IRQSOFF",
+    "JUMP",
+    "KASAN",
+    "KCOV",
+    "KCSAN",
+    "KPROBES",
+    "KSM",
+    "LATENCYTOP",
+    "LOCK",
+    "LOCKUP",
+    "LTO",
+    "MITIGATION",
+    "NO",
+    "NR",
+    "NUMA",
+    "OSNOISE",
+    "PAGE",
+    "PARAVIRT",
+    "PM",
+    "PREEMPT",
+    "PREEMPTIRQ",
+    "PROVE",
+    "RCU",
+    "RETPOLINE",
+    "RT",
+    "SCHED",
+    "SLUB",
+    "SMP",
+    "SOFTLOCKUP",
+    "STACK",
+    "SUSPEND",
+    "SWAP",
+    "TASKS",
+    "TICK",
+    "TIMERLAT",
+    "TRANSPARENT",
+    "TREE",
+    "UBSAN",
+    "UCLAMP",
+    "VIRT",
+    "VMAP",
+    "WQ",
+    "X86_AMD_PSTATE",
+    "X86_INTEL_PSTATE",
+    "ZSWAP",
+];
+
+/// Of these the option alone: there are hundreds of drivers.
+const ALONE: &[&str] = &["DRM"];
+
+/// Characters of a value that are kept: names of files and versions are longer.
+const VALUE: usize = 80;
 
 /// The kernel's configuration, or why none was found.
 pub(super) struct KernelConfig(Result<Found, String>);
@@ -64,6 +143,30 @@ impl KernelConfig {
         }
     }
 
+    /// A hash of all options that are set, whatever else the text says.
+    pub(super) fn digest(&self) -> Fact<String> {
+        match &self.0 {
+            Ok(found) => {
+                let mut set: Vec<&str> = found.set().collect();
+                set.sort_unstable();
+                Fact::known(digits(&set.join("\n")), &found.source)
+            }
+            Err(reason) => Fact::unknown("/proc/config.gz", reason),
+        }
+    }
+
+    /// The options that are set and matter for latency, without `CONFIG_`.
+    pub(super) fn options(&self) -> BTreeMap<String, String> {
+        let found = self.0.iter().flat_map(Found::set);
+        let options = found.filter_map(|line| line.strip_prefix("CONFIG_")?.split_once('='));
+        let kept = options.filter(|(name, _)| matters(name));
+        kept.map(|(name, value)| {
+            let value = value.trim_matches('"').chars().take(VALUE).collect();
+            (name.to_owned(), value)
+        })
+        .collect()
+    }
+
     /// The state of `option`, which starts with `CONFIG_`; or why there is no
     /// configuration.
     pub(super) fn get(&self, option: &str) -> Result<Setting<'_>, &str> {
@@ -81,6 +184,23 @@ impl KernelConfig {
     pub(super) fn is_on(&self, option: &str) -> Result<bool, &str> {
         Ok(self.get(option)? == Setting::Set("y"))
     }
+}
+
+impl Found {
+    /// The lines that set an option.
+    fn set(&self) -> impl Iterator<Item = &str> {
+        let lines = self.text.lines().map(str::trim_end);
+        lines.filter(|line| line.starts_with("CONFIG_") && !line.ends_with("=n"))
+    }
+}
+
+/// Whether recordings keep an option, named without `CONFIG_`.
+pub(crate) fn matters(option: &str) -> bool {
+    ALONE.contains(&option)
+        || KEPT.iter().any(|word| {
+            let rest = option.strip_prefix(word);
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('_'))
+        })
 }
 
 /// The text of a configuration, compressed or not; or why it is not one.
@@ -159,6 +279,31 @@ mod tests {
             assert_eq!(config.get("CONFIG_LOCALVERSION"), Ok(Setting::Set("-rt")));
             assert_eq!(config.is_on("CONFIG_HZ_250"), Ok(true));
             assert_eq!(config.is_on("CONFIG_X"), Ok(false));
+        }
+    }
+
+    #[test]
+    fn it_is_kept_in_part_with_a_hash_of_all() {
+        let config = find(&[("boot/config-6.1-rt", TEXT.as_bytes())]);
+        let kept = [("HZ", "250"), ("HZ_250", "y")];
+        let kept = kept.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        assert_eq!(config.options(), BTreeMap::from(kept));
+        let digest = config.digest();
+        let digest_of = |text: &str| find(&[("boot/config-6.1-rt", text.as_bytes())]).digest();
+        let moved = TEXT.replace("CONFIG_X=m\n", "");
+        assert_eq!(digest_of(&format!("# other\nCONFIG_X=m\n{moved}")), digest);
+        assert_ne!(digest_of(&moved).value, digest.value);
+        assert_eq!(digest.value.unwrap().len(), 16);
+        assert_eq!(find(&[]).options(), BTreeMap::new());
+        assert!(find(&[]).digest().unknown.is_some());
+        for (option, kept) in [
+            ("NO_HZ_FULL", true),
+            ("NR_CPUS", true),
+            ("NOZOMI", false),
+            ("DRM", true),
+            ("DRM_AST", false),
+        ] {
+            assert_eq!(matters(option), kept, "{option}");
         }
     }
 

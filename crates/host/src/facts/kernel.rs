@@ -24,6 +24,8 @@ pub(super) fn facts(root: &Root, release: Fact<String>, config: &KernelConfig) -
         rt_runtime_us: root.number("/proc/sys/kernel/sched_rt_runtime_us"),
         rt_period_us: root.number("/proc/sys/kernel/sched_rt_period_us"),
         architecture: architecture(root),
+        configuration: config.digest(),
+        options: config.options(),
         release,
         version,
         command_line,

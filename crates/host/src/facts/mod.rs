@@ -56,6 +56,11 @@ pub(crate) fn kernel_config(root: &Root) -> Fact<String> {
     KernelConfig::find(root, release.get().map(String::as_str)).into_fact()
 }
 
+/// Whether facts hold an option of the kernel's configuration: `PREEMPT_RT`.
+pub fn keeps_option(name: &str) -> bool {
+    config::matters(name)
+}
+
 /// The text of a configuration in a given file.
 pub(crate) fn read_config(root: &Root, file: &str) -> Result<String, String> {
     config::read(root, file)

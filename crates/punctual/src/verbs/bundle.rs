@@ -79,7 +79,7 @@ impl Run for BundleFile {
             Readers::All => Output::open(&path)?,
         };
         let mut bundle = Bundle::new(&mut output, format!("punctual-{short}"), readers)?;
-        recorded(&mut bundle, &store, &recording)?;
+        recorded(&mut bundle, Some(&store), &recording)?;
         if !self.without_machine {
             machine(&mut bundle, &recording)?;
         }
@@ -90,6 +90,17 @@ impl Run for BundleFile {
         }
         Ok(Exit::Done)
     }
+}
+
+/// A bundle without the state of this machine: what a server sends of a recording that
+/// may be of another one. Without a store there are neither samples nor events.
+pub(super) fn of_recording(store: Option<&Store>, recording: &Recording) -> Result<Vec<u8>> {
+    let mut packed = Vec::new();
+    let folder = format!("punctual-{}", recording.id.short());
+    let mut bundle = Bundle::new(&mut packed, folder, Readers::Owner)?;
+    recorded(&mut bundle, store, recording)?;
+    bundle.finish(recording)?;
+    Ok(packed)
 }
 
 /// An archive while it is written.
@@ -155,7 +166,11 @@ impl<W: Write> Bundle<W> {
 }
 
 /// The recording.
-fn recorded<W: Write>(bundle: &mut Bundle<W>, store: &Store, recording: &Recording) -> Result<()> {
+fn recorded<W: Write>(
+    bundle: &mut Bundle<W>,
+    store: Option<&Store>,
+    recording: &Recording,
+) -> Result<()> {
     let json = output::json(recording)?;
     bundle.put("recording.json", "the recording", json.as_bytes())?;
     let rows = copied(store, recording)?;
@@ -170,6 +185,10 @@ fn recorded<W: Write>(bundle: &mut Bundle<W>, store: &Store, recording: &Recordi
         "the machine that was measured",
         facts.as_bytes(),
     )?;
+    let Some(store) = store else {
+        bundle.lack("trace.dat", "the store keeps no trace events");
+        return Ok(());
+    };
     if recording.explanation.is_some() {
         let style = punctual_report::text::TextStyle {
             width: 110,
@@ -199,7 +218,7 @@ fn recorded<W: Write>(bundle: &mut Bundle<W>, store: &Store, recording: &Recordi
 }
 
 /// A store with this recording only and its attachments.
-fn copied(store: &Store, recording: &Recording) -> Result<Vec<u8>> {
+fn copied(store: Option<&Store>, recording: &Recording) -> Result<Vec<u8>> {
     let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
     let path = folder.path().join("store.db");
     let copy = Store::open(&path)?;
@@ -207,15 +226,17 @@ fn copied(store: &Store, recording: &Recording) -> Result<Vec<u8>> {
     running.completion = punctual_model::Completion::Running;
     // No writer is left.
     let mut writer = copy.begin(&running, &Lease::default())?;
-    for thread in 0..recording.threads.len() as u32 {
-        store.samples(recording.id, thread, &mut |samples: &[Sample]| {
-            writer.samples(thread, samples)
-        })?;
-    }
-    for attached in store.attachments(recording.id)? {
-        let content = store.attachment(recording.id, &attached.kind, attached.number)?;
-        if let Some((about, body)) = content {
-            writer.attach(&attached.kind, attached.number, &about, &body)?;
+    if let Some(store) = store {
+        for thread in 0..recording.threads.len() as u32 {
+            store.samples(recording.id, thread, &mut |samples: &[Sample]| {
+                writer.samples(thread, samples)
+            })?;
+        }
+        for attached in store.attachments(recording.id)? {
+            let content = store.attachment(recording.id, &attached.kind, attached.number)?;
+            if let Some((about, body)) = content {
+                writer.attach(&attached.kind, attached.number, &about, &body)?;
+            }
         }
     }
     match recording.completion {

@@ -56,6 +56,8 @@ mod select;
 mod serve;
 #[cfg(feature = "serve")]
 mod serve_config;
+#[cfg(feature = "serve")]
+mod serve_evidence;
 #[cfg(feature = "analysis")]
 mod serve_guard;
 mod serve_load;

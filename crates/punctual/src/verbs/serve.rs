@@ -9,6 +9,7 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::{Args, Parser, Subcommand};
 use punctual_model::{Nanos, Note, RecordingId};
+use punctual_serve::evidence::EvidenceSource;
 use punctual_serve::trends::{Decided, Noted, SeriesOf, TrendSource, Trends};
 use punctual_serve::{Config, SignOn, TlsFiles};
 use punctual_stats::trend::{Run as TrendRun, Trend};
@@ -16,6 +17,7 @@ use punctual_store::{AuditLine, Collection, Role};
 
 use super::changes::decide;
 use super::looking_back::{Series, Span};
+use super::serve_evidence::Stored;
 use super::{Run, Verb, collection, named, serve_config};
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
@@ -145,6 +147,7 @@ fn serve(options: Options, collection: Arc<dyn Collection>, store: Option<&Path>
         trends: TrendSource(Some(Arc::new(StoredTrends {
             collection: Arc::clone(&collection),
         }))),
+        evidence: EvidenceSource(Some(Arc::new(Stored(store.map(Path::to_owned))))),
         login: options.login,
         sign_on: options.user_header.map(|header| SignOn {
             header,

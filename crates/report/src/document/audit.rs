@@ -125,7 +125,7 @@ fn problem(finding: &Finding, all: bool) -> Section {
     }
     fields.push(Field::toned("source", Tone::Faint, &finding.source));
     Section {
-        mark: Some(mark(finding)),
+        mark: Some(mark(finding.state, finding.severity)),
         aside: Some(finding.id.clone()),
         ..Section::titled(&finding.title, vec![Block::Fields(fields)])
     }
@@ -146,7 +146,7 @@ fn brief(title: &str, findings: &[&Finding]) -> Section {
         return Section::default();
     }
     let rows = findings.iter().map(|finding| {
-        let (tone, word) = mark(finding);
+        let (tone, word) = mark(finding.state, finding.severity);
         Row::new([Cell::from(word).tone(tone), finding.line().into()])
     });
     Section::titled(title, vec![Block::Table(marked(rows.collect()))])
@@ -219,8 +219,8 @@ fn foot(document: &mut Document, audit: &Audit, all: bool) {
 const MARK: usize = 11;
 
 /// A finding's state and severity in a word.
-fn mark(finding: &Finding) -> (Tone, String) {
-    let (tone, word) = match (finding.state, finding.severity) {
+pub(super) fn mark(state: FindingState, severity: Severity) -> (Tone, String) {
+    let (tone, word) = match (state, severity) {
         (FindingState::Fail, Severity::Fatal) => (Tone::Bad, "FAIL fatal"),
         (FindingState::Fail, Severity::High) => (Tone::Bad, "FAIL high"),
         (FindingState::Fail, Severity::Medium) => (Tone::Warning, "fail medium"),

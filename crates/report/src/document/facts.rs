@@ -104,6 +104,7 @@ fn kernel(host: &HostFacts) -> Vec<FactRow> {
         text("architecture", &kernel.architecture),
         yes_no("PREEMPT_RT", &kernel.preempt_rt),
         text("preemption", &kernel.preempt_model),
+        text("configuration (hash)", &kernel.configuration),
         text("command line", &kernel.command_line),
         row("timer ticks", &kernel.hz, |hz| format!("{hz} Hz")),
         yes_no("high-resolution timers", &kernel.high_resolution_timers),

@@ -3,7 +3,10 @@
 use punctual_model::{Explanation, Histogram, Nanos, Outcome, Recording, WorstSample, grouped};
 
 use super::table::{Cell, Column, Fold, Row, Table};
-use super::{Answer, Block, Document, Field, Figure, Medium, Section, Tone, facts, findings, jobs};
+use super::{
+    Answer, Block, Document, Field, Figure, Medium, Section, Tone, facts, findings, jobs,
+    kept_audit,
+};
 
 use punctual_stats::tail::remark;
 
@@ -481,6 +484,9 @@ fn foot(document: &mut Document, recording: &Recording) {
         "Run",
         run.map(|(what, value)| Field::new(what, value)).collect(),
     ));
+    if recording.audit.is_some() {
+        document.push(kept_audit(recording.audit.as_ref()).only(Medium::Page));
+    }
     let host = Block::Table(facts::table(&recording.host));
     document.push(Section::titled("Host", vec![host]).only(Medium::Page));
 }

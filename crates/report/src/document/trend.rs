@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use punctual_model::{Nanos, grouped};
 use punctual_stats::trend::{
-    ChangePoint, FactDifference, FactsDiffer, Followed, Group, Trend, TrendVerdict, short,
+    ChangePoint, FactDifference, Followed, Group, Trend, TrendVerdict, short,
 };
 
 use super::table::{Cell, Column, Fold, Row, Table};
@@ -42,63 +42,6 @@ pub fn trend(trend: &Trend) -> Document {
 /// The change points alone.
 pub fn changes(trend: &Trend) -> Document {
     Document::of(vec![Block::Table(change_table(trend))])
-}
-
-/// What differs between two recordings beside their figures.
-pub fn facts_differ(differ: &FactsDiffer) -> Document {
-    let (a, b) = (differ.a.short(), differ.b.short());
-    let mut document = Document {
-        title: format!("Facts of {a} and {b}"),
-        ..Document::default()
-    };
-    let equal = counted(differ.equal as u64, "fact is equal", "facts are equal");
-    let text = match differ.differences.len() as u64 {
-        0 => format!("no known difference; {equal}"),
-        number => format!("{}; {equal}", counted(number, "difference", "differences")),
-    };
-    document.push(Section::new(vec![Block::text(text)]));
-    let columns = vec![
-        Column::left("fact"),
-        Column::left(a).fold(Fold::Wrap(16)),
-        Column::left(b).fold(Fold::Wrap(16)),
-    ];
-    let (lists, plain): (Vec<&FactDifference>, Vec<&FactDifference>) = (differ.differences.iter())
-        .partition(|one| !(one.added.is_empty() && one.removed.is_empty()));
-    let rows = plain.iter().map(|one| {
-        let cell = |value: &Option<String>| figures::text_or_dash(value.clone());
-        Row::new([
-            one.fact.replace('_', " "),
-            cell(&one.before),
-            cell(&one.after),
-        ])
-    });
-    document.push(section("Different", Table::new(columns, rows.collect())));
-    for one in lists {
-        let fields = vec![
-            Field::new(
-                "added",
-                figures::text_or_dash(Some(one.added.join(" ")).filter(|text| !text.is_empty())),
-            ),
-            Field::new(
-                "removed",
-                figures::text_or_dash(Some(one.removed.join(" ")).filter(|text| !text.is_empty())),
-            ),
-        ];
-        document.push(Section::titled(
-            one.fact.replace('_', " "),
-            vec![Block::Fields(fields)],
-        ));
-    }
-    if !differ.not_known.is_empty() {
-        let names: Vec<String> = differ
-            .not_known
-            .iter()
-            .map(|name| name.replace('_', " "))
-            .collect();
-        let text = format!("not known of both: {}", names.join(", "));
-        document.push(Section::new(vec![Block::faint(text)]));
-    }
-    document
 }
 
 /// Notes as they are kept.

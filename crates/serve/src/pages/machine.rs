@@ -4,7 +4,7 @@ use axum::extract::{Query, State};
 use axum::response::Html;
 use maud::{Markup, PreEscaped, html};
 use punctual_model::{Recording, sanitize};
-use punctual_report::document;
+use punctual_report::document::{self, Document};
 use punctual_report::plot::{self, PlotOptions};
 use punctual_stats::trend::{FactChange, Trend, facts_of};
 use punctual_store::{Machine, Wanted};
@@ -68,6 +68,7 @@ fn page(app: &Inner, machine: &Machine) -> Result<Markup, Problem> {
         p .actions {
             a href={ "/compare?machine=" (encoded(&machine.name)) } { "Compare with another machine" }
         }
+        @if let Some(recording) = &newest { (audit(recording)) }
         @for one in &followed { (series(one)) }
         @if let Some(recording) = &newest { (latest(recording)) }
         h2 { "Recordings" }
@@ -78,6 +79,15 @@ fn page(app: &Inner, machine: &Machine) -> Result<Markup, Problem> {
         (facts_over_time(&followed))
         @if let Some(recording) = &newest { (facts(recording)) }
     })
+}
+
+/// What the audit before the newest recording found.
+fn audit(recording: &Recording) -> Markup {
+    let section = document::kept_audit(recording.audit.as_ref());
+    shown(&[Document {
+        sections: vec![section],
+        ..Document::default()
+    }])
 }
 
 /// The series of the machine, judged.

@@ -6,6 +6,7 @@ mod live;
 mod login;
 mod machine;
 mod notes;
+mod outlier;
 mod overview;
 mod recording;
 mod recordings;
@@ -43,6 +44,8 @@ pub(crate) const ROUTES: &[Route] = &[
     page("/recordings/{id}/export/{format}", || {
         get(recording::export)
     }),
+    page("/recordings/{id}/bundle", || get(recording::bundle)),
+    page("/recordings/{id}/outliers/{number}", || get(outlier::get)),
     page("/compare", || get(compare::get)),
     page("/trend", || get(trend::get)),
     page("/trend/{view}", || get(views::get)),

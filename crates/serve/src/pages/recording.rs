@@ -5,26 +5,31 @@ use axum::http::{StatusCode, header};
 use axum::response::{Html, IntoResponse, Response};
 use maud::{Markup, html};
 use punctual_formats::{Export, ExportOptions, FORMATS, Format, NoSamples};
-use punctual_model::Completion;
+use punctual_model::{Completion, Recording};
 use punctual_report::html::{HtmlOptions, documents, render};
 
-use super::{frame, shown};
+use super::{frame, outlier, shown};
 use crate::paths::machine_path;
 use crate::problem::Problem;
-use crate::state::App;
+use crate::state::{App, Inner};
 
 pub(super) async fn get(
     State(app): State<App>,
     Path(id): Path<String>,
 ) -> Result<Html<String>, Problem> {
-    let (machine, id, title, documents, running) = app
+    let (machine, id, title, documents, running, links) = app
         .work(move |app| {
             let id = app.collection.find(&id)?;
             let (machine, recording) = app.collection.load(id)?;
             let running = recording.completion == Completion::Running;
-            let (title, documents) = documents(&[recording], &HtmlOptions::default())
-                .map_err(|error| super::cannot_draw(&error))?;
-            Ok((machine, id, title, documents, running))
+            let options = drawn(app, &recording)?;
+            let links = match options.outliers.is_empty() {
+                true => Markup::default(),
+                false => outlier::links(&recording),
+            };
+            let (title, documents) =
+                documents(&[recording], &options).map_err(|error| super::cannot_draw(&error))?;
+            Ok((machine, id, title, documents, running, links))
         })
         .await?;
     let body = html! {
@@ -33,7 +38,8 @@ pub(super) async fn get(
         }
         @if running { (super::live::panel(id)) }
         (shown(&documents))
-        (downloads(&id.to_string()))
+        (links)
+        (downloads(&app, &id.to_string()))
     };
     Ok(frame(&app, &title, "", &body))
 }
@@ -43,10 +49,13 @@ fn formats() -> impl Iterator<Item = &'static Format> {
     FORMATS.iter().filter(|format| !format.needs_samples)
 }
 
-fn downloads(id: &str) -> Markup {
+fn downloads(app: &Inner, id: &str) -> Markup {
     html! {
         h2 { "Downloads" }
         p .actions {
+            @if app.config.evidence.0.is_some() {
+                a href={ "/recordings/" (id) "/bundle" } download { "Bundle (.tar.zst)" }
+            }
             a href={ "/v1/recordings/" (id) } download={ (id) ".json" } { "JSON" }
             a href={ "/recordings/" (id) "/report" } download={ (id) ".html" } { "Report (HTML)" }
             @for format in formats().filter(|format| format.name != "json") {
@@ -55,6 +64,42 @@ fn downloads(id: &str) -> Markup {
         }
         p .actions { a href={ "/compare?id=" (id) } { "Compare with another" } }
     }
+}
+
+/// How its report is drawn: with its worst outlier by time, where that is kept here.
+fn drawn(app: &Inner, recording: &Recording) -> Result<HtmlOptions, Problem> {
+    Ok(HtmlOptions {
+        outliers: outlier::worst(app, recording)?,
+        ..HtmlOptions::default()
+    })
+}
+
+/// All that is kept of the recording, in one file.
+pub(super) async fn bundle(
+    State(app): State<App>,
+    Path(id): Path<String>,
+) -> Result<Response, Problem> {
+    let (name, packed) = app
+        .work(move |app| {
+            let evidence = app.config.evidence.0.as_ref();
+            let evidence =
+                evidence.ok_or_else(|| Problem::not_found("no bundles are made here"))?;
+            let id = app.collection.find(&id)?;
+            let (_, recording) = app.collection.load(id)?;
+            let packed = evidence
+                .bundle(&recording)
+                .map_err(crate::look::not_judged)?;
+            Ok((format!("punctual-{}.tar.zst", id.short()), packed))
+        })
+        .await?;
+    let headers = [
+        (header::CONTENT_TYPE, "application/zstd".to_owned()),
+        (
+            header::CONTENT_DISPOSITION,
+            format!("attachment; filename=\"{name}\""),
+        ),
+    ];
+    Ok((headers, packed).into_response())
 }
 
 /// The report as one page that needs nothing else.
@@ -66,8 +111,8 @@ pub(super) async fn report(
         .work(move |app| {
             let id = app.collection.find(&id)?;
             let (_, recording) = app.collection.load(id)?;
-            render(&[recording], &HtmlOptions::default())
-                .map_err(|error| super::cannot_draw(&error))
+            let options = drawn(app, &recording)?;
+            render(&[recording], &options).map_err(|error| super::cannot_draw(&error))
         })
         .await?;
     Ok(Html(page))

@@ -249,7 +249,7 @@ fn distribution(members: &[Member], by: &str) -> Markup {
                 td { (sanitize(&name(*value))) }
                 td .n { (members.len()) }
                 td .n { (members.iter().map(|one| one.runs).sum::<usize>()) }
-                td .n { (spread.at(0.5)) }
+                td .n { (spread.median()) }
                 td .n { (spread.at(0.0)) }
                 td .n { (spread.at(1.0)) }
                 td { a href=(super::trend::path(&members[0].of)) {

@@ -11,6 +11,16 @@ pub(super) struct Spread {
 }
 
 impl Spread {
+    /// The median, of an even number the mean of both in the middle.
+    pub(super) fn median(&self) -> Nanos {
+        let half = self.figures.len() / 2;
+        let at = |place: usize| self.figures.get(place).map_or(0, |one| one.0);
+        Nanos(match self.figures.len() % 2 {
+            0 => at(half.saturating_sub(1)).midpoint(at(half)),
+            _ => at(half),
+        })
+    }
+
     /// The figure at a share, from the smallest on.
     pub(super) fn at(&self, share: f64) -> Nanos {
         let last = self.figures.len().saturating_sub(1);
@@ -62,7 +72,7 @@ pub(super) fn spread(groups: &[Spread]) -> Markup {
                     @if group.figures.len() <= DOTS { @for figure in &group.figures {
                         circle cx=(x(*figure)) cy=(y) r="3" fill="#3b528b" fill-opacity="0.6" {}
                     } }
-                    line x1=(x(group.at(0.5))) x2=(x(group.at(0.5))) y1=(y - 9.0) y2=(y + 9.0) stroke="#a00028" stroke-width="2" {}
+                    line x1=(x(group.median())) x2=(x(group.median())) y1=(y - 9.0) y2=(y + 9.0) stroke="#a00028" stroke-width="2" {}
                 }
             }
             figcaption {

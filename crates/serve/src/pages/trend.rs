@@ -41,7 +41,7 @@ pub(super) async fn get(
         (shown(&[document]))
         (filter(&look))
         (pictures)
-        h2 { "Note" }
+        h2 .screen { "Note" }
         form .filter method="post" action="/notes" {
             input type="hidden" name="series" value=(look.series);
             input type="hidden" name="machine" value=(look.machine);

@@ -17,7 +17,7 @@ use crate::years::{Nightly, runs};
 
 const OFTEN: Duration = Duration::from_millis(100);
 
-fn alerts(place: &Place, receiver: &Receiver) -> Alerts {
+pub(crate) fn alerts(place: &Place, receiver: &Receiver) -> Alerts {
     Alerts {
         webhook: Some(format!("http://{}/hook", receiver.address)),
         command: Vec::new(),
@@ -30,7 +30,7 @@ fn alerts(place: &Place, receiver: &Receiver) -> Alerts {
     }
 }
 
-fn serve(place: &Place, alerts: &Alerts, trends: Option<TrendSource>) -> Running {
+pub(crate) fn serve(place: &Place, alerts: &Alerts, trends: Option<TrendSource>) -> Running {
     place.serve_as(|config| {
         config.every = OFTEN;
         config.alerts = Some(alerts.clone());
@@ -45,7 +45,7 @@ fn next(receiver: &Receiver) -> Value {
 }
 
 /// A recording that breaks its requirement, or holds it.
-fn judged(number: u128, broken: bool) -> Recording {
+pub(crate) fn judged(number: u128, broken: bool) -> Recording {
     let mut one = recording(number, "board");
     for limit in &mut one.requirement.limits {
         limit.at_most = if broken { 1 } else { 1_000_000_000 };
@@ -170,4 +170,38 @@ fn a_command_reads_what_is_silent_and_a_full_disk_is_known() {
     }
     std::thread::sleep(OFTEN * 4);
     assert_eq!(names(), ["PunctualDiskNearlyFull", "PunctualSilent"]);
+}
+
+#[test]
+fn a_machine_is_silent_after_two_of_its_own_slots() {
+    let place = Place::new();
+    let receiver = Receiver::new(0);
+    let server = serve(&place, &alerts(&place, &receiver), None);
+    // One measures each 700 ms, the other each minute; the configuration waits for years.
+    let each = Duration::from_millis(700);
+    let often = |number: u128| {
+        let mut one = recording(number, "often");
+        one.started = recording(0, "often").started + each * number as u32;
+        one
+    };
+    for number in 1..=6 {
+        assert_eq!(deliver(server.address, &often(number)).status, 201);
+        deliver(server.address, &recording(100 + number, "seldom"));
+    }
+    let begun = next(&receiver);
+    let labels = &begun["alerts"][0]["labels"];
+    assert_eq!(
+        (&labels["alertname"], &labels["machine"]),
+        (&"PunctualSilent".into(), &"often".into())
+    );
+    let said = begun["alerts"][0]["annotations"]["summary"]
+        .as_str()
+        .unwrap();
+    assert!(said.contains("usual distance of recordings"), "{said}");
+    assert!(
+        receiver.more(OFTEN * 6).is_none(),
+        "once, and not of the other one"
+    );
+    deliver(server.address, &often(7));
+    assert_eq!(next(&receiver)["status"], "resolved");
 }

@@ -213,7 +213,15 @@ impl Tab {
     pub(crate) fn dark(&mut self, dark: bool) {
         let value = if dark { "dark" } else { "light" };
         let features = json!([{"name": "prefers-color-scheme", "value": value}]);
-        self.command("Emulation.setEmulatedMedia", json!({"features": features}));
+        self.command(
+            "Emulation.setEmulatedMedia",
+            json!({"media": "", "features": features}),
+        );
+    }
+
+    /// Shows pages as they are printed, until another medium is set.
+    pub(crate) fn print(&mut self) {
+        self.command("Emulation.setEmulatedMedia", json!({"media": "print"}));
     }
 
     /// The page as a picture, all of it.
@@ -244,7 +252,16 @@ impl Tab {
 
     pub(crate) fn key(&mut self, key: &str) {
         for kind in ["keyDown", "keyUp"] {
-            let event = json!({"type": kind, "key": key, "code": key});
+            let mut event = json!({"type": kind, "key": key, "code": key});
+            // What the browser itself does at a key follows from its number.
+            match key {
+                "Tab" => event["windowsVirtualKeyCode"] = json!(9),
+                "Enter" => {
+                    event["windowsVirtualKeyCode"] = json!(13);
+                    event["text"] = json!("\r");
+                }
+                _ => {}
+            }
             self.command("Input.dispatchKeyEvent", event);
         }
     }

@@ -4,6 +4,8 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
+use punctual_model::{FindingState, KeptAudit, KeptFinding, Severity};
+
 use crate::client::{get, raw, send};
 use crate::place::{Place, deliver, json, put, recording, sha256};
 
@@ -95,6 +97,27 @@ fn paths_lead_nowhere_else() {
     assert_eq!(send(server.address, "PUT", path, &[], b"").status, 400);
 }
 
+/// A finding that differs from recording to recording.
+fn hostile_audit(text: &str, more: String) -> KeptAudit {
+    let finding = |state, title: String| KeptFinding {
+        id: text.to_owned(),
+        state,
+        severity: Severity::Fatal,
+        title,
+        reason: Some(text.to_owned()),
+    };
+    KeptAudit {
+        role: text.to_owned(),
+        cpus: "0".parse().unwrap(),
+        findings: vec![
+            finding(FindingState::Fail, format!("{text}{more}")),
+            finding(FindingState::Unknown, text.to_owned()),
+        ],
+        ok: 0,
+        not_applicable: 0,
+    }
+}
+
 #[test]
 fn hostile_names_are_text_on_each_page() {
     const NAME: &str = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>\u{202e}\u{1b}[2J";
@@ -105,6 +128,11 @@ fn hostile_names_are_text_on_each_page() {
         one.label = Some(NAME.to_owned());
         one.warnings = vec![NAME.to_owned()];
         one.host.kernel.release = punctual_model::Fact::known(NAME.to_owned(), NAME);
+        one.host
+            .kernel
+            .options
+            .insert(NAME.to_owned(), one.id.to_string());
+        one.audit = Some(hostile_audit(NAME, one.id.to_string()));
         one.probe.name = NAME.to_owned();
         one.load[0].name = NAME.to_owned();
         assert_eq!(deliver(server.address, one).status, 201);

@@ -4,6 +4,7 @@
 use punctual_serve::Running;
 
 use crate::devtools::{Tab, browser};
+use crate::many::{enrol, fifty};
 use crate::place::{Place, deliver};
 use crate::years::{Nightly, runs};
 
@@ -41,6 +42,38 @@ pub(crate) fn served(place: &Place) -> (Running, Vec<(&'static str, String)>) {
     (server, pages)
 }
 
+/// Widths, with whether the page is dark there; all of them where pictures are wanted.
+const SIZES: [(u32, bool); 3] = [(400, false), (800, true), (1_280, false)];
+
+/// Looks at pages at each width; they are written to the folder of PUNCTUAL_SHOTS.
+fn look(tab: &mut Tab, server: &Running, pages: &[(&str, String)]) {
+    let shots = std::env::var_os("PUNCTUAL_SHOTS").map(std::path::PathBuf::from);
+    let others = SIZES.map(|(width, dark)| (width, !dark));
+    let wanted = others.into_iter().filter(|_| shots.is_some());
+    let sizes: Vec<(u32, bool)> = SIZES.into_iter().chain(wanted).collect();
+    for (name, path) in pages {
+        for (width, dark) in &sizes {
+            tab.size(*width, 900);
+            tab.dark(*dark);
+            tab.go(&format!("http://{}{path}", server.address));
+            let over = tab.eval("document.documentElement.scrollWidth - innerWidth");
+            assert!(
+                over.as_f64().unwrap() <= 0.0,
+                "{name} at {width}: {over} too wide"
+            );
+            let Some(folder) = &shots else { continue };
+            tab.eval("new Promise((done) => { document.querySelectorAll('figure').forEach((one, i) => setTimeout(() => one.scrollIntoView(), i * 60)); setTimeout(() => { scrollTo(0, 0); setTimeout(done, 100); }, 900); })");
+            let tone = if *dark { "dark" } else { "light" };
+            let file = |kind: &str| folder.join(format!("{name}-{width}-{kind}.b64"));
+            std::fs::write(file(tone), tab.shot()).unwrap();
+            if (*width, *dark) == (800, false) {
+                tab.print();
+                std::fs::write(file("print"), tab.shot()).unwrap();
+            }
+        }
+    }
+}
+
 #[test]
 fn no_page_is_cut_off() {
     let Some(browser) = browser() else {
@@ -49,25 +82,32 @@ fn no_page_is_cut_off() {
     };
     let place = Place::new();
     let (server, pages) = served(&place);
-    let shots = std::env::var_os("PUNCTUAL_SHOTS").map(std::path::PathBuf::from);
     let mut tab = Tab::open(browser, &place.file("profile"));
-    for (name, path) in &pages {
-        for (width, dark) in [(380, false), (800, true), (1_400, false)] {
-            tab.size(width, 900);
-            tab.dark(dark);
-            tab.go(&format!("http://{}{path}", server.address));
-            let over = tab.eval("document.documentElement.scrollWidth - innerWidth");
-            assert!(
-                over.as_f64().unwrap() <= 0.0,
-                "{name} at {width}: {over} too wide"
-            );
-            if let Some(folder) = &shots {
-                tab.eval("new Promise((done) => { document.querySelectorAll('figure').forEach((one, i) => setTimeout(() => one.scrollIntoView(), i * 60)); setTimeout(() => { scrollTo(0, 0); setTimeout(done, 100); }, 900); })");
-                let tone = if dark { "dark" } else { "light" };
-                let data = tab.shot();
-                std::fs::write(folder.join(format!("{name}-{width}-{tone}.b64")), data).unwrap();
-            }
-        }
-    }
+    look(&mut tab, &server, &pages);
+    assert_eq!(tab.console, [""; 0]);
+}
+
+#[test]
+fn many_machines_are_not_cut_off() {
+    let Some(browser) = browser() else {
+        punctual_testing::skip!("chromium is not installed");
+        return;
+    };
+    let place = Place::new();
+    let server = fifty(&place, true);
+    let page = |name, path: &str| (name, path.to_owned());
+    let mut tab = Tab::open(browser, &place.file("profile"));
+    let pages = [
+        page("overview-50", "/"),
+        page("series-50", "/series?name=nightly&by=cpu.governor"),
+        page("compare-50", "/compare?machine=board-03&machine=board-04"),
+        page("machine-50", "/machine?name=board-03"),
+    ];
+    look(&mut tab, &server, &pages);
+    let place = Place::new();
+    let server = place.serve();
+    crate::place::deliver(server.address, &crate::place::recording(1, "template"));
+    enrol(&place, 10_000);
+    look(&mut tab, &server, &[page("overview-10000", "/?page=2")]);
     assert_eq!(tab.console, [""; 0]);
 }

@@ -4,6 +4,7 @@
 
 mod access;
 mod accessible;
+mod alertmanager;
 mod alerts;
 mod browser;
 mod client;
@@ -12,12 +13,17 @@ mod delivery;
 mod devtools;
 mod encrypted;
 mod hostile;
+mod keys;
 mod live;
 mod looks;
+mod many;
 mod moving;
 mod place;
+mod profile;
+mod program;
 mod prometheus;
 mod push;
 mod receiver;
+mod scraped;
 mod trends;
 mod years;

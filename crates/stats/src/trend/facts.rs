@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use punctual_model::{HostFacts, Recording, RecordingId};
+use punctual_model::{FindingState, HostFacts, KeptAudit, Recording, RecordingId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -98,11 +98,66 @@ pub struct FactsDiffer {
     pub equal: usize,
 }
 
-/// Sets the facts of two recordings side by side.
+/// What the names of options of the kernel's configuration begin with.
+pub const OPTION: &str = "CONFIG_";
+/// What the names of findings of the audit begin with.
+pub const FINDING: &str = "audit.";
+
+/// The state of these options of the kernel's configuration, which is known.
+fn options_of(host: &HostFacts, names: &BTreeSet<&String>) -> Facts {
+    let options = &host.kernel.options;
+    let state = |name: &String| {
+        options
+            .get(name)
+            .map_or("not set", String::as_str)
+            .to_owned()
+    };
+    (names.iter())
+        .map(|name| (format!("{OPTION}{name}"), Some(state(name))))
+        .collect()
+}
+
+/// What an audit found of these; what it does not mention is ok or does not apply.
+fn findings_of(audit: &KeptAudit, names: &BTreeSet<&String>) -> Facts {
+    let state = |name: &String| {
+        let found = audit.findings.iter().find(|one| one.id == *name);
+        match found {
+            None => Some("ok or not applicable".to_owned()),
+            Some(one) if one.state == FindingState::Unknown => None,
+            Some(one) => Some(format!("{}: {}", one.state, one.title)),
+        }
+    };
+    let judged = [
+        ("role", audit.role.clone()),
+        ("cpus", audit.cpus.to_string()),
+    ];
+    let judged = judged.map(|(name, value)| (format!("{FINDING}{name}"), Some(value)));
+    (names.iter())
+        .map(|name| (format!("{FINDING}{name}"), state(name)))
+        .chain(judged)
+        .collect()
+}
+
+/// Sets the facts of two recordings side by side, with the options of the kernel's
+/// configuration that matter for latency, and what their audits found.
 pub fn facts_differ(a: &Recording, b: &Recording) -> FactsDiffer {
-    let [before, after] = [a, b].map(|recording| {
+    let both = [a, b];
+    let hosts = both.map(|one| &one.host);
+    let configured = (hosts.iter()).all(|host| host.kernel.configuration.get().is_some());
+    let options = hosts.iter().flat_map(|host| host.kernel.options.keys());
+    let options: BTreeSet<&String> = options.filter(|_| configured).collect();
+    let audits = a.audit.as_ref().zip(b.audit.as_ref());
+    let found = audits.iter().flat_map(|(a, b)| [a, b]);
+    let found = found.flat_map(|audit| &audit.findings);
+    let found: BTreeSet<&String> = found.map(|one| &one.id).collect();
+    let [before, after] = both.map(|recording| {
         let mut all = facts_of(&recording.host);
         all.append(&mut measured_how(recording));
+        all.append(&mut options_of(&recording.host, &options));
+        match recording.audit.as_ref().filter(|_| audits.is_some()) {
+            Some(audit) => all.append(&mut findings_of(audit, &found)),
+            None => drop(all.insert("audit".to_owned(), None)),
+        }
         all
     });
     let differences = difference(&before, &after);

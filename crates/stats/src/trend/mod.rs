@@ -18,7 +18,7 @@ use punctual_model::{CpuClass, Nanos, RecordingId, grouped};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use facts::{FactsDiffer, difference, facts_differ, facts_of, measured_how};
+pub use facts::{FINDING, FactsDiffer, OPTION, difference, facts_differ, facts_of, measured_how};
 pub use judge::judge;
 pub use runs::{Run, Setup, runs_of};
 

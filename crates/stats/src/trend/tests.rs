@@ -3,7 +3,10 @@ use std::sync::Arc;
 
 use fastrand::Rng;
 use jiff::{SignedDuration, Timestamp};
-use punctual_model::{CpuClass, Nanos, RecordingId};
+use punctual_model::{
+    CpuClass, Fact, FindingState, KeptAudit, KeptFinding, Nanos, Recording, RecordingId, Severity,
+    testing,
+};
 use uuid::Uuid;
 
 use super::*;
@@ -240,4 +243,90 @@ fn words_of_a_command_line_are_compared() {
     // What is not known differs from nothing.
     let unknown: Facts = before.keys().map(|name| (name.clone(), None)).collect();
     assert_eq!(difference(&before, &unknown), []);
+}
+
+fn with_audit(title: &str) -> Recording {
+    let mut recording = testing::recording(1, 1);
+    let finding = |id: &str, state| KeptFinding {
+        id: id.to_owned(),
+        state,
+        severity: Severity::High,
+        title: title.to_owned(),
+        reason: None,
+    };
+    recording.audit = Some(KeptAudit {
+        role: "control".to_owned(),
+        cpus: "1".parse().unwrap(),
+        findings: vec![
+            finding("memory-swappiness", FindingState::Fail),
+            finding("firmware-smi", FindingState::Unknown),
+        ],
+        ok: 4,
+        not_applicable: 2,
+    });
+    recording
+}
+
+fn differing(a: &Recording, b: &Recording) -> Vec<(String, String, String)> {
+    let text = |value: Option<String>| value.unwrap();
+    let found = facts_differ(a, b).differences.into_iter();
+    found
+        .map(|one| (one.fact, text(one.before), text(one.after)))
+        .collect()
+}
+
+#[test]
+fn options_and_findings_are_set_side_by_side() {
+    let before = with_audit("swappiness is 60");
+    assert_eq!(differing(&before, &before), []);
+    let mut after = before.clone();
+    let kernel = &mut after.host.kernel;
+    kernel.configuration = Fact::known("0".repeat(16), "/proc/config.gz");
+    kernel.options.remove("PREEMPT_RT");
+    kernel.options.insert("HZ".to_owned(), "250".to_owned());
+    after.audit.as_mut().unwrap().findings.remove(0);
+    let row = |fact: &str, before: &str, after: &str| {
+        (fact.to_owned(), before.to_owned(), after.to_owned())
+    };
+    let found = differing(&before, &after);
+    for expected in [
+        row("CONFIG_HZ", "1000", "250"),
+        row("CONFIG_PREEMPT_RT", "y", "not set"),
+        row(
+            "audit.memory-swappiness",
+            "fail: swappiness is 60",
+            "ok or not applicable",
+        ),
+        row(
+            "kernel.configuration",
+            "9c1f0a7be3d25846",
+            "0000000000000000",
+        ),
+    ] {
+        assert!(found.contains(&expected), "{expected:?} {found:?}");
+    }
+    assert_eq!(found.len(), 4, "{found:?}");
+    let not_known = facts_differ(&before, &after).not_known;
+    assert!(
+        not_known.contains(&"audit.firmware-smi".to_owned()),
+        "{not_known:?}"
+    );
+}
+
+#[test]
+fn what_one_side_does_not_know_is_no_difference() {
+    let before = with_audit("swappiness is 60");
+    let mut after = before.clone();
+    after.audit = None;
+    after.host.kernel.configuration = Fact::unknown("/proc/config.gz", "not there");
+    after.host.kernel.options.clear();
+    assert_eq!(differing(&before, &after), []);
+    let not_known = facts_differ(&before, &after).not_known;
+    for name in ["audit", "kernel.configuration"] {
+        assert!(not_known.contains(&name.to_owned()), "{not_known:?}");
+    }
+    assert!(
+        !not_known.iter().any(|name| name.starts_with(OPTION)),
+        "{not_known:?}"
+    );
 }

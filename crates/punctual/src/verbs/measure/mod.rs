@@ -12,7 +12,7 @@ use clap::ArgMatches;
 use punctual_host::Host;
 use punctual_loads::LoadRequest;
 use punctual_model::{
-    Arguments, Completion, Limit, Metric, Nanos, Outcome, ParameterKind, Requirement,
+    Arguments, Completion, Limit, Metric, Nanos, Outcome, ParameterKind, Requirement, Role,
 };
 use punctual_probes::ProbeEntry;
 use punctual_report::{document, text};
@@ -134,6 +134,7 @@ fn request(probe: &'static ProbeEntry, arguments: Arguments, options: Options) -
         samples: keeping.samples,
         sample_resolution: (keeping.sample_resolution).unwrap_or(Request::SAMPLE_RESOLUTION),
         dma_latency_us: run.dma_latency.0,
+        audit: Some(Role::default()),
         partner: serve_partner::program(),
         label: keeping.label,
         command_line: super::command_line(),

@@ -1,0 +1,172 @@
+//! An audit as a recording keeps it: what is wrong or unknown, in a line each.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::finding::summary;
+use crate::{Audit, CpuSet, Finding, FindingState, Severity};
+
+/// Characters of a text that are kept: a list of interrupts can have thousands.
+const TEXT: usize = 200;
+
+/// What an audit found, without evidence, reasons and remedies: `punctual doctor` has
+/// these.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct KeptAudit {
+    /// The role that the findings were judged by.
+    pub role: String,
+    /// The CPUs that latency matters on.
+    pub cpus: CpuSet,
+    /// What fails, what needs attention and what is unknown, ordered by what matters.
+    pub findings: Vec<KeptFinding>,
+    /// How many checks found what they expect.
+    pub ok: usize,
+    /// How many checks do not apply to the machine.
+    pub not_applicable: usize,
+}
+
+/// A finding in a line.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct KeptFinding {
+    /// Its name, the same on every machine: `scheduler-rt-throttling`.
+    pub id: String,
+    /// How it came out.
+    pub state: FindingState,
+    /// How much it matters, for the role of the audit.
+    pub severity: Severity,
+    /// What is judged and its state: `swappiness is 60`; of what is unknown the subject
+    /// alone.
+    pub title: String,
+    /// Why it is unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+impl KeptAudit {
+    /// What is kept of an audit.
+    pub fn of(audit: &Audit) -> Self {
+        let kept = audit
+            .findings
+            .iter()
+            .filter(|finding| finding.is_problem() || finding.state == FindingState::Unknown);
+        Self {
+            role: audit.role.clone(),
+            cpus: audit.cpus.clone(),
+            findings: kept.map(KeptFinding::of).collect(),
+            ok: audit.count(FindingState::Ok),
+            not_applicable: audit.count(FindingState::NotApplicable),
+        }
+    }
+
+    /// The audit in one line.
+    pub fn summary(&self) -> String {
+        let failing = self.findings.iter();
+        let failing = failing.filter(|one| one.state == FindingState::Fail);
+        summary(failing.map(|one| one.severity), |state| match state {
+            FindingState::Ok => self.ok,
+            FindingState::NotApplicable => self.not_applicable,
+            _ => self
+                .findings
+                .iter()
+                .filter(|one| one.state == state)
+                .count(),
+        })
+    }
+}
+
+impl KeptFinding {
+    fn of(finding: &Finding) -> Self {
+        let unknown = finding.state == FindingState::Unknown;
+        Self {
+            id: finding.id.clone(),
+            state: finding.state,
+            severity: finding.severity,
+            title: cut(&finding.title),
+            reason: unknown.then(|| cut(&finding.found)),
+        }
+    }
+
+    /// Whether it was found wanting: *fail* or *warn*.
+    pub fn is_problem(&self) -> bool {
+        matches!(self.state, FindingState::Fail | FindingState::Warn)
+    }
+
+    /// Whether it fails with a severity of high or fatal.
+    pub fn is_grave(&self) -> bool {
+        self.state == FindingState::Fail && self.severity >= Severity::High
+    }
+}
+
+fn cut(text: &str) -> String {
+    match text.char_indices().nth(TEXT) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{AUDIT_SCHEMA, AuditedHost, Expectation};
+
+    fn finding(state: FindingState, severity: Severity) -> Finding {
+        Finding {
+            id: "memory-swappiness".to_owned(),
+            topic: "memory".to_owned(),
+            subject: "swappiness".to_owned(),
+            title: "é".repeat(TEXT + 1),
+            state,
+            severity,
+            found: "permission denied".to_owned(),
+            expected: "10".to_owned(),
+            evidence: Vec::new(),
+            why: "pages".to_owned(),
+            source: "vm.rst".to_owned(),
+            role_note: None,
+            now: Vec::new(),
+            remedies: Vec::new(),
+            reboot: None,
+        }
+    }
+
+    #[test]
+    fn it_keeps_what_is_wrong_or_unknown() {
+        use FindingState::{Fail, NotApplicable, Ok, Unknown, Warn};
+        let all = [
+            (Fail, Severity::Fatal),
+            (Fail, Severity::Medium),
+            (Warn, Severity::High),
+            (Unknown, Severity::High),
+            (Ok, Severity::High),
+            (NotApplicable, Severity::High),
+        ];
+        let audit = Audit {
+            schema: AUDIT_SCHEMA,
+            program: String::new(),
+            role: "control".to_owned(),
+            role_meaning: String::new(),
+            host: AuditedHost::default(),
+            cpus: CpuSet::new(),
+            cpus_because: String::new(),
+            findings: all.map(|(state, severity)| finding(state, severity)).into(),
+            expectation: Expectation::default(),
+            sample: None,
+        };
+        let kept = KeptAudit::of(&audit);
+        let states: Vec<FindingState> = kept.findings.iter().map(|one| one.state).collect();
+        assert_eq!(states, [Fail, Fail, Warn, Unknown]);
+        assert_eq!(kept.findings[0].title.chars().count(), TEXT + 1);
+        assert_eq!(kept.findings[0].reason, None);
+        assert_eq!(
+            kept.findings[3].reason.as_deref(),
+            Some("permission denied")
+        );
+        assert_eq!(kept.summary(), audit.summary());
+        assert!(
+            kept.summary()
+                .starts_with("fails: 1 fatal, 1 medium; 1 to look at")
+        );
+        let grave: Vec<bool> = kept.findings.iter().map(KeptFinding::is_grave).collect();
+        assert_eq!(grave, [true, false, false, false]);
+    }
+}

@@ -1,0 +1,124 @@
+//! What an audit found, as a recording keeps it.
+
+use punctual_model::{FindingState, KeptAudit, KeptFinding, Severity};
+
+use super::audit::mark;
+use super::table::{Cell, Column, Row, Table};
+use super::{Answer, Block, Field, Section, Tone};
+
+/// The findings: a summary, what is wrong, what is unknown by its reason. Without an
+/// audit it says that nothing is known.
+pub fn kept_audit(audit: Option<&KeptAudit>) -> Section {
+    let Some(audit) = audit else {
+        let none = "not known: this recording was made without an audit";
+        return Section::titled("Audit", vec![Block::faint(none)]);
+    };
+    let problems: Vec<&KeptFinding> = (audit.findings.iter())
+        .filter(|one| one.is_problem())
+        .collect();
+    let tone = match problems.as_slice() {
+        [] => Tone::Plain,
+        some if some.iter().any(|one| one.is_grave()) => Tone::Bad,
+        _ => Tone::Warning,
+    };
+    let role = format!(
+        "Before the run, for role {} and CPUs {}.",
+        audit.role, audit.cpus
+    );
+    let mut blocks = vec![
+        Block::Answer(Answer::new(tone, audit.summary())),
+        Block::faint(role),
+    ];
+    let (minor, grave): (Vec<&KeptFinding>, Vec<&KeptFinding>) =
+        (problems.into_iter()).partition(|one| one.severity == Severity::Info);
+    if !grave.is_empty() {
+        let rows = grave.iter().map(|one| {
+            let (tone, word) = mark(one.state, one.severity);
+            let word = Cell::from(word.trim_end().to_owned()).tone(tone);
+            Row::new([word, one.title.as_str().into(), one.id.as_str().into()])
+        });
+        let columns = ["result", "finding", "id"].map(Column::left);
+        blocks.push(Block::Table(Table::new(columns.into(), rows.collect())));
+    }
+    let mut fields = Vec::new();
+    if !minor.is_empty() {
+        let titles: Vec<&str> = minor.iter().map(|one| one.title.as_str()).collect();
+        fields.push(Field::new("low severity", titles.join("; ")));
+    }
+    fields.extend(unknown(audit));
+    blocks.extend(Block::fields(fields));
+    Section::titled("Audit", blocks)
+}
+
+/// What is unknown, by the reason: one missing right is one thing.
+fn unknown(audit: &KeptAudit) -> Vec<Field> {
+    let mut groups: Vec<(&str, Vec<&str>)> = Vec::new();
+    let all = audit.findings.iter();
+    for one in all.filter(|one| one.state == FindingState::Unknown) {
+        let reason = one.reason.as_deref().unwrap_or("no reason is given");
+        match groups.iter_mut().find(|(known, _)| *known == reason) {
+            Some((_, titles)) => titles.push(&one.title),
+            None => groups.push((reason, vec![&one.title])),
+        }
+    }
+    let text = |(reason, titles): (&str, Vec<&str>)| format!("{}: {reason}", titles.join("; "));
+    groups
+        .into_iter()
+        .map(|group| Field::toned("unknown", Tone::Warning, text(group)))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::document::Document;
+    use crate::html::fragment;
+
+    fn shown(audit: Option<&KeptAudit>) -> String {
+        let sections = vec![kept_audit(audit)];
+        fragment(&[Document {
+            sections,
+            ..Document::default()
+        }])
+    }
+
+    #[test]
+    fn what_is_unknown_is_never_shown_as_fine() {
+        let none = shown(None);
+        assert!(none.contains("not known"), "{none}");
+        let one = |state, severity, title: &str, reason: Option<&str>| KeptFinding {
+            id: "topic-check".to_owned(),
+            state,
+            severity,
+            title: title.to_owned(),
+            reason: reason.map(str::to_owned),
+        };
+        let denied = Some("permission denied");
+        let mut audit = KeptAudit {
+            role: "control".to_owned(),
+            cpus: "2-3".parse().unwrap(),
+            findings: vec![
+                one(FindingState::Unknown, Severity::High, "SMI count", denied),
+                one(FindingState::Unknown, Severity::High, "lock <b>", denied),
+            ],
+            ok: 40,
+            not_applicable: 7,
+        };
+        let unknown = shown(Some(&audit));
+        assert!(unknown.contains("2 unknown, 40 ok"), "{unknown}");
+        assert!(unknown.contains("SMI count; lock &lt;b&gt;"), "{unknown}");
+        assert!(!unknown.contains("class=\"good"), "{unknown}");
+        let fails = one(
+            FindingState::Fail,
+            Severity::Fatal,
+            "swappiness is 60",
+            None,
+        );
+        audit.findings.insert(0, fails);
+        let fails = shown(Some(&audit));
+        assert!(
+            fails.contains("FAIL fatal") && fails.contains("swappiness is 60"),
+            "{fails}"
+        );
+    }
+}

@@ -1,0 +1,115 @@
+//! A real Alertmanager takes alerts, and its webhooks have the form of ours.
+
+use std::process::Command;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::alerts::{alerts, judged, serve};
+use crate::place::{Place, deliver};
+use crate::program::{Program, free, installed};
+use crate::receiver::Receiver;
+
+const NAMES: [&str; 2] = ["prometheus-alertmanager", "alertmanager"];
+
+fn alertmanager(program: &str, place: &Place, receiver: &Receiver) -> Program {
+    let settings = json!({
+        "route": {
+            "receiver": "hook", "group_by": ["alertname"],
+            "group_wait": "100ms", "group_interval": "200ms",
+        },
+        "receivers": [{
+            "name": "hook",
+            "webhook_configs": [{"url": format!("http://{}/hook", receiver.address)}],
+        }],
+    });
+    // JSON is YAML.
+    std::fs::write(place.file("alertmanager.yml"), settings.to_string()).unwrap();
+    let address = free();
+    let mut command = Command::new(program);
+    command
+        .arg(format!(
+            "--config.file={}",
+            place.file("alertmanager.yml").display()
+        ))
+        .arg(format!(
+            "--storage.path={}",
+            place.file("alertmanager").display()
+        ))
+        .arg(format!("--web.listen-address={address}"))
+        // Without a cluster.
+        .arg("--cluster.listen-address=");
+    Program::start(command, address, &place.file("alertmanager.log"))
+}
+
+/// The names and kinds of all fields, also of the first alert.
+fn form(payload: &Value) -> Vec<String> {
+    fn add(path: &str, value: &Value, found: &mut Vec<String>) {
+        let kind = match value {
+            Value::String(_) => "string",
+            Value::Number(_) => "number",
+            Value::Array(_) => "array",
+            Value::Object(_) => "object",
+            _ => "other",
+        };
+        found.push(format!("{path}: {kind}"));
+        if let Value::Object(fields) = value {
+            fields
+                .iter()
+                .for_each(|(name, value)| add(&format!("{path}.{name}"), value, found));
+        }
+    }
+    let mut found = Vec::new();
+    add("payload", payload, &mut found);
+    add("alert", &payload["alerts"][0], &mut found);
+    // An alert that has not ended has no end; Alertmanager writes the year 1.
+    found.retain(|field| !field.starts_with("alert.endsAt"));
+    found
+}
+
+#[test]
+fn alertmanager_takes_alerts_and_sends_the_same_form() {
+    let Some(program) = installed(&NAMES) else {
+        punctual_testing::skip!("alertmanager is not installed");
+        return;
+    };
+    let place = Place::new();
+    let (ours, theirs) = (Receiver::new(0), Receiver::new(0));
+    let alertmanager = alertmanager(program, &place, &theirs);
+    alertmanager.until("/api/v2/status", |answer| {
+        answer["uptime"].as_str().map(drop)
+    });
+    let mut config = alerts(&place, &ours);
+    let server = serve(&place, &config, None);
+    for number in 1..=2 {
+        deliver(server.address, &judged(number, true));
+    }
+    let own: Value = serde_json::from_slice(&ours.next()).unwrap();
+    server.stop();
+    // The same alert by way of Alertmanager.
+    config.webhook = Some(format!("http://{}/api/v2/alerts", alertmanager.address));
+    config.state = place.file("other-state.json");
+    let server = serve(&place, &config, None);
+    let standing = alertmanager.until("/api/v2/alerts", |answer| answer.get(0).cloned());
+    assert_eq!(standing["labels"]["alertname"], "PunctualRequirementBroken");
+    assert_eq!(standing["labels"], own["alerts"][0]["labels"]);
+    let sent: Value = serde_json::from_slice(&theirs.next()).unwrap();
+    assert_eq!(form(&own), form(&sent), "{own:#}\n{sent:#}");
+    assert_eq!(own["alerts"][0]["labels"], sent["alerts"][0]["labels"]);
+    assert_eq!(
+        own["alerts"][0]["annotations"],
+        sent["alerts"][0]["annotations"]
+    );
+    // It ends there, too.
+    for number in 3..=4 {
+        deliver(server.address, &judged(number, false));
+    }
+    let ended = loop {
+        let next = theirs.more(Duration::from_secs(60)).unwrap();
+        let next: Value = serde_json::from_slice(&next).unwrap();
+        if next["status"] == "resolved" {
+            break next;
+        }
+    };
+    assert_eq!(ended["alerts"][0]["status"], "resolved");
+}

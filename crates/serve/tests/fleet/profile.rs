@@ -1,0 +1,227 @@
+//! The page of a machine: what the audit found; two machines compared with their
+//! configurations; a recording with all that can be downloaded.
+
+use std::sync::Arc;
+
+use punctual_model::{
+    Blame, Explanation, Fact, FindingState, KeptAudit, KeptFinding, Nanos, Outlier, Recording,
+    Segment, Severity, Share, ShareKind, Victim, Window,
+};
+use punctual_report::OutlierTimeline;
+use punctual_serve::evidence::{Evidence, EvidenceSource};
+
+use crate::client::get;
+use crate::place::{Place, deliver, recording};
+
+fn audited(number: u128, host: &str) -> Recording {
+    let mut one = recording(number, host);
+    one.audit = Some(KeptAudit {
+        role: "control".to_owned(),
+        cpus: "2-3".parse().unwrap(),
+        findings: vec![KeptFinding {
+            id: "scheduler-rt-throttling".to_owned(),
+            state: FindingState::Fail,
+            severity: Severity::High,
+            title: "real-time throttling is 95%".to_owned(),
+            reason: None,
+        }],
+        ok: 61,
+        not_applicable: 12,
+    });
+    one
+}
+
+#[test]
+fn a_machine_shows_what_its_audit_found() {
+    let place = Place::new();
+    let server = place.serve();
+    deliver(server.address, &recording(1, "board-1"));
+    let page = get(server.address, "/machine?name=board-1").text();
+    assert!(
+        page.contains("not known: this recording was made without an audit"),
+        "{page}"
+    );
+    deliver(server.address, &audited(2, "board-1"));
+    let page = get(server.address, "/machine?name=board-1").text();
+    for part in [
+        "fails: 1 high; 0 to look at, 0 unknown, 61 ok, 12 not applicable",
+        "real-time throttling is 95%",
+        "scheduler-rt-throttling",
+        "for role control and CPUs 2-3",
+    ] {
+        assert!(page.contains(part), "{part}\n{page}");
+    }
+    // What was delivered is kept whole.
+    let id = audited(2, "board-1").id;
+    let kept = get(server.address, &format!("/v1/recordings/{id}")).json();
+    assert_eq!(kept["audit"]["ok"], 61);
+    assert_eq!(kept["host"]["kernel"]["options"]["HZ"], "1000");
+}
+
+#[test]
+fn configurations_and_audits_are_compared() {
+    let place = Place::new();
+    let server = place.serve();
+    let one = audited(1, "board-1");
+    let mut two = audited(2, "board-2");
+    let kernel = &mut two.host.kernel;
+    kernel.configuration = Fact::known("0123456789abcdef".to_owned(), "/proc/config.gz");
+    kernel.options.insert("HZ".to_owned(), "250".to_owned());
+    two.audit.as_mut().unwrap().findings.clear();
+    let mut three = recording(3, "board-3");
+    three.host.kernel.configuration = Fact::unknown("/proc/config.gz", "not there");
+    three.host.kernel.options.clear();
+    for each in [&one, &two, &three] {
+        deliver(server.address, each);
+    }
+    let path = "/compare?machine=board-1&machine=board-2";
+    let page = get(server.address, path).text();
+    for part in [
+        "Kernel configuration",
+        "CONFIG_HZ",
+        "<td class=\"whole\">250",
+        "ok or not applicable",
+    ] {
+        assert!(page.contains(part), "{part}\n{page}");
+    }
+    let page = get(server.address, "/compare?machine=board-1&machine=board-3").text();
+    assert!(!page.contains("Kernel configuration"), "{page}");
+    let unknown = page.split("not known of both").nth(1).unwrap_or_default();
+    assert!(
+        unknown.contains("kernel.configuration") && unknown.contains("audit"),
+        "{page}"
+    );
+}
+
+const DUE: Nanos = Nanos(1_000_000);
+
+/// A late timer.
+fn outlier(number: u64, latency: Nanos, recording: &Recording) -> Outlier {
+    Outlier {
+        number,
+        time: recording.started,
+        monotonic_ns: DUE,
+        cpu: Some(1),
+        thread: 1,
+        latency_ns: latency,
+        blame: Blame {
+            culprit: "timer late".to_owned(),
+            sentence: "the timer was late".to_owned(),
+            culprit_end_ns: None,
+            events_lost: 0,
+            shares: vec![Share {
+                kind: ShareKind::TimerLate,
+                who: "the timer's interrupt".to_owned(),
+                ns: latency,
+                count: 1,
+                detail: None,
+            }],
+        },
+    }
+}
+
+fn timeline(outlier: &Outlier, recording: &Recording) -> OutlierTimeline {
+    let actual = DUE + outlier.latency_ns;
+    OutlierTimeline {
+        recording: recording.id,
+        outlier: outlier.clone(),
+        window: Window {
+            victim: Victim {
+                tid: 100,
+                comm: punctual_model::Comm::new(b"victim"),
+                scheduling: None,
+                cpu: 1,
+            },
+            delay: Default::default(),
+            expected: DUE,
+            actual,
+            events: Vec::new(),
+            lost: 0,
+            left_out: 0,
+            missing_events: Vec::new(),
+            clock_error: Nanos(50),
+            symbols: Default::default(),
+            calls: Default::default(),
+            evidence: Default::default(),
+        },
+        segments: vec![Segment {
+            from: DUE,
+            to: actual,
+            cpu: 1,
+            kind: ShareKind::TimerLate,
+            who: "the timer's interrupt".to_owned(),
+            detail: None,
+        }],
+        lanes: Vec::new(),
+    }
+}
+
+/// Keeps the events of the outlier 3 of each recording.
+struct OneOutlier;
+
+impl Evidence for OneOutlier {
+    fn timeline(
+        &self,
+        recording: &Recording,
+        number: u64,
+    ) -> Result<Option<OutlierTimeline>, String> {
+        let outliers = recording.explanation.iter().flat_map(|all| &all.outliers);
+        let mut found = outliers.filter(|one| one.number == number && number == 3);
+        Ok(found.next().map(|outlier| timeline(outlier, recording)))
+    }
+
+    fn bundle(&self, recording: &Recording) -> Result<Vec<u8>, String> {
+        Ok(recording.id.to_string().into_bytes())
+    }
+}
+
+#[test]
+fn each_link_of_a_recording_leads_somewhere() {
+    let place = Place::new();
+    let server = place.serve_as(|config| {
+        config.evidence = EvidenceSource(Some(Arc::new(OneOutlier)));
+    });
+    let mut one = audited(1, "board-1");
+    let outliers = [(3, 143), (4, 120)];
+    let outliers = outliers.map(|(number, us)| outlier(number, Nanos::from_micros(us), &one));
+    one.explanation = Some(Explanation {
+        threshold_ns: Nanos::from_micros(100),
+        seen: 2,
+        explained: 2,
+        outliers: outliers.into(),
+        ..Explanation::default()
+    });
+    deliver(server.address, &one);
+    let path = format!("/recordings/{}", one.id);
+    let page = get(server.address, &path).text();
+    assert!(page.contains("Outlier 3:"), "{page}");
+    let links = page.split("href=\"").skip(1);
+    let links: Vec<&str> = links.filter_map(|rest| rest.split('"').next()).collect();
+    let own = links
+        .iter()
+        .filter(|link| link.contains(&one.id.to_string()));
+    assert!(own.count() >= 10, "{links:?}");
+    for link in links.into_iter().filter(|link| link.starts_with('/')) {
+        let answer = get(server.address, link);
+        // The events of this one are not there.
+        let status = if link.ends_with("/outliers/4") {
+            404
+        } else {
+            200
+        };
+        assert_eq!(answer.status, status, "{link}: {}", answer.text());
+        assert!(!answer.body.is_empty(), "{link}");
+    }
+    let bundle = get(server.address, &format!("{path}/bundle"));
+    assert_eq!(bundle.body, one.id.to_string().as_bytes());
+    let name = format!(
+        "attachment; filename=\"punctual-{}.tar.zst\"",
+        one.id.short()
+    );
+    assert_eq!(bundle.header("content-disposition"), Some(name.as_str()));
+    let outlier = get(server.address, &format!("{path}/outliers/3")).text();
+    assert!(
+        outlier.contains("<svg") && outlier.contains("Outlier 3"),
+        "{outlier}"
+    );
+}
