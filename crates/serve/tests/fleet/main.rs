@@ -11,7 +11,10 @@ mod contract;
 mod delivery;
 mod devtools;
 mod encrypted;
+mod faults;
+mod guessed;
 mod hostile;
+mod isolated;
 mod live;
 mod looks;
 mod moving;
@@ -19,5 +22,7 @@ mod place;
 mod prometheus;
 mod push;
 mod receiver;
+#[path = "../sound/mod.rs"]
+mod sound;
 mod trends;
 mod years;

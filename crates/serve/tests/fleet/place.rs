@@ -1,12 +1,13 @@
 //! A store in a folder that vanishes, a collector on it, and recordings to deliver.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use punctual_model::{Fact, Recording, RecordingId};
 use punctual_serve::{Config, Running, start};
-use punctual_store::{Lease, SqliteCollection, Store};
+use punctual_store::{Collection, Lease, SqliteCollection, Store, Wanted};
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 use uuid::Uuid;
@@ -85,6 +86,26 @@ pub(crate) fn put(to: SocketAddr, id: RecordingId, body: &[u8], more: &[(&str, &
 
 pub(crate) fn deliver(to: SocketAddr, recording: &Recording) -> Answer {
     put(to, recording.id, &json(recording), &[])
+}
+
+/// All of these are kept, each once, by ID and content; nothing else, nothing put aside.
+pub(crate) fn all_are_kept(collection: &dyn Collection, all: &[Recording]) {
+    let wanted = Wanted {
+        most: usize::MAX,
+        ..Wanted::default()
+    };
+    let mut kept = BTreeMap::new();
+    for listed in collection.list(&wanted).unwrap() {
+        let (_, recording) = collection.load(listed.summary.id).unwrap();
+        let before = kept.insert(recording.id, sha256(&json(&recording)));
+        assert!(before.is_none(), "twice");
+    }
+    let sent: BTreeMap<_, _> = all.iter().map(|one| (one.id, sha256(&json(one)))).collect();
+    let is_same = kept == sent;
+    assert!(is_same, "{} kept of {} sent", kept.len(), sent.len());
+    let machines = collection.machines().unwrap();
+    assert_eq!(machines[0].recordings, all.len() as u64);
+    assert!(collection.quarantined(10).unwrap().is_empty());
 }
 
 /// Keeps recordings as if they had been made there.
