@@ -7,13 +7,6 @@ use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
 
 use crate::deliver::DeliverError;
 
-/// Where systems keep the certificates that they trust.
-const ROOTS: [&str; 3] = [
-    "/etc/ssl/certs/ca-certificates.crt",
-    "/etc/pki/tls/certs/ca-bundle.crt",
-    "/etc/ssl/cert.pem",
-];
-
 /// Whether the URL is plain HTTP, which only loopback may be; `None`: no URL.
 pub(crate) fn is_plain(url: &str) -> Option<bool> {
     let (scheme, rest) = url.split_once("://")?;
@@ -36,7 +29,7 @@ pub(crate) fn is_plain(url: &str) -> Option<bool> {
 pub(crate) fn tls(roots: Option<&Path>) -> Result<TlsConfig, DeliverError> {
     let path = match roots {
         Some(path) => path,
-        None => (ROOTS.iter().map(Path::new).find(|path| path.exists()))
+        None => punctual_files::roots::file()
             .ok_or_else(|| DeliverError::Roots("this system has none".to_owned()))?,
     };
     let cannot = |reason: String| DeliverError::Roots(format!("{}: {reason}", path.display()));

@@ -1,5 +1,6 @@
 //! A store in a folder that vanishes, a collector on it, and recordings to deliver.
 
+use std::borrow::Borrow;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -50,7 +51,15 @@ impl Place {
 
 /// The recording with this number, of this machine.
 pub(crate) fn recording(number: u128, host: &str) -> Recording {
-    let mut recording = punctual_model::testing::recording(2, 3);
+    numbered(punctual_model::testing::recording(2, 3), number, host)
+}
+
+/// The same, of one thread and a second.
+pub(crate) fn small(number: u128, host: &str) -> Recording {
+    numbered(punctual_model::testing::recording(1, 1), number, host)
+}
+
+fn numbered(mut recording: Recording, number: u128, host: &str) -> Recording {
     recording.id = RecordingId(Uuid::from_u128(
         0x019a_4d1c_7b3a_7000_8000_0000_0000_0000 + number,
     ));
@@ -89,7 +98,10 @@ pub(crate) fn deliver(to: SocketAddr, recording: &Recording) -> Answer {
 }
 
 /// All of these are kept, each once, by ID and content; nothing else, nothing put aside.
-pub(crate) fn all_are_kept(collection: &dyn Collection, all: &[Recording]) {
+pub(crate) fn all_are_kept(
+    collection: &dyn Collection,
+    all: impl IntoIterator<Item = impl Borrow<Recording>>,
+) {
     let wanted = Wanted {
         most: usize::MAX,
         ..Wanted::default()
@@ -100,11 +112,12 @@ pub(crate) fn all_are_kept(collection: &dyn Collection, all: &[Recording]) {
         let before = kept.insert(recording.id, sha256(&json(&recording)));
         assert!(before.is_none(), "twice");
     }
-    let sent: BTreeMap<_, _> = all.iter().map(|one| (one.id, sha256(&json(one)))).collect();
+    let known = |one: &Recording| (one.id, sha256(&json(one)));
+    let sent: BTreeMap<_, _> = all.into_iter().map(|one| known(one.borrow())).collect();
     let is_same = kept == sent;
     assert!(is_same, "{} kept of {} sent", kept.len(), sent.len());
     let machines = collection.machines().unwrap();
-    assert_eq!(machines[0].recordings, all.len() as u64);
+    assert_eq!(machines[0].recordings, sent.len() as u64);
     assert!(collection.quarantined(10).unwrap().is_empty());
 }
 

@@ -9,12 +9,6 @@ use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-/// Where systems keep the certificates that they trust.
-const ROOTS: [&str; 3] = [
-    "/etc/ssl/certs/ca-certificates.crt",
-    "/etc/pki/tls/certs/ca-bundle.crt",
-    "/etc/ssl/cert.pem",
-];
 /// What to do about a server that nobody known signs for.
 pub(super) const UNTRUSTED: &str = "; name the certificate of its authority in the URL with \
     sslrootcert=FILE, or go without encryption with sslmode=disable";
@@ -103,7 +97,7 @@ pub(super) fn connector(
             let path = path.display();
             format!("sslrootcert: {path} holds no certificate that can be read (PEM)")
         })?),
-        None => ROOTS.iter().find_map(|path| certificates(Path::new(path))),
+        None => punctual_files::roots::file().and_then(certificates),
     };
     let Some(roots) = trusted else {
         return match required {
