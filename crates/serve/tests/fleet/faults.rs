@@ -14,7 +14,7 @@ use punctual_store::{Collection, Outbox, PostgresCollection, Store};
 use punctual_testing::postgres::Cluster;
 use punctual_testing::skip;
 
-use crate::client::get;
+use crate::client::{get, send};
 use crate::place::{Place, all_are_kept, measured, recording};
 
 /// A delivery that ends as asked: without pauses it ends at the first failure.
@@ -396,4 +396,41 @@ fn a_server_without_its_database_is_not_ready() {
     assert_eq!((done.due, done.delivered), (0, 2));
     all_are_kept(collection.as_ref(), &all);
     drop(server);
+}
+
+/// What many machines send at once is written together: each is answered for its own, and
+/// nothing is lost or doubled.
+#[test]
+fn windows_of_many_machines_at_once_are_each_answered() {
+    let place = Place::new();
+    let server = place.serve();
+    let at = recordings(0..1)[0].started;
+    let send = |machine: u64| {
+        let windows = [window(at, machine), window(at, machine)];
+        let body = serde_json::json!({"machine": format!("m{machine}"), "windows": windows});
+        let packed = zstd::bulk::compress(body.to_string().as_bytes(), 3).unwrap();
+        let headers = [("Content-Encoding", "zstd")];
+        let answer = send(server.address, "POST", "/v1/beside", &headers, &packed);
+        assert_eq!(answer.status, 200, "{answer:?}");
+        answer.json()["windows"].as_u64().unwrap()
+    };
+    let new: u64 = std::thread::scope(|scope| {
+        let each: Vec<_> = (0..30)
+            .map(|number| {
+                scope.spawn({
+                    let send = &send;
+                    move || send(number / 2)
+                })
+            })
+            .collect();
+        each.into_iter().map(|one| one.join().unwrap()).sum()
+    });
+    assert_eq!(new, 15);
+    let machines = place.collection().window_machines().unwrap();
+    assert_eq!(machines.len(), 15);
+    for (machine, name) in machines.iter().enumerate() {
+        let kept = place.collection().windows(name, at, 9).unwrap();
+        assert_eq!(kept.len(), 1, "{machine}");
+        assert_eq!(format!("m{}", kept[0].lost), *name);
+    }
 }
