@@ -4,6 +4,8 @@
 mod blobs;
 #[path = "../../crates/app/tests/sound/mod.rs"]
 mod figures_of_a_process;
+#[path = "../../crates/serve/tests/sound/mod.rs"]
+mod deliveries;
 #[path = "../../crates/trace/tests/sound/mod.rs"]
 mod kept;
 #[path = "../../crates/host/tests/sound/mod.rs"]
@@ -12,6 +14,7 @@ mod program_of_a_process;
 mod sound;
 
 pub use blobs::{attachment, chunk};
+pub use deliveries::{delivery, series, windows};
 pub use figures_of_a_process::figures;
 pub use kept::pages;
 pub use program_of_a_process::program;

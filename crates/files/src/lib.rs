@@ -20,6 +20,7 @@ pub mod folder;
 pub mod lease;
 pub mod lock;
 pub mod rights;
+pub mod roots;
 pub mod trusted;
 
 use std::io;

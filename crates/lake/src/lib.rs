@@ -1,21 +1,23 @@
 //! Recordings of many machines as Parquet, for engines that read folders: Spark, Trino,
 //! ClickHouse, DuckDB.
 //!
-//! **For:** one folder for each table, partitioned by day (UTC) and machine:
-//! `runs/date=2026-11-23/machine=board-17/part.parquet`. Exported again, a partition is
-//! replaced whole: nothing is doubled.
+//! **For:** one folder for each table, partitioned by day (UTC), and by machine where that
+//! is wanted: `runs/date=2026-11-23/machine=board-17/part.parquet`. Exported again, a
+//! partition is replaced whole: nothing is doubled.
 //!
-//! **Knows:** collections, Parquet.
+//! **Knows:** collections, Parquet, folders and buckets.
 //!
 //! **Must not know:** how anything is measured or shown.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 mod parquet_file;
+mod place;
+mod s3;
 mod tables;
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::collections::btree_map::Entry;
 
 use jiff::Timestamp;
 use jiff::civil::Date;
@@ -23,23 +25,46 @@ use jiff::tz::TimeZone;
 use punctual_model::{Completion, RecordingId};
 use punctual_store::{Collection, Listed, StoreError, Wanted};
 
-use crate::parquet_file::Table;
+use crate::parquet_file::{File, Table};
 use crate::tables::Tables;
+
+pub use crate::place::Place;
 
 /// Lines of the list that are read at once.
 const PAGE: usize = 1_000;
+/// Recordings of a group of rows: some MB.
+const GROUP: usize = 1_000;
 /// The name of a file; one to a partition.
 const FILE: &str = "part.parquet";
 /// What Hive calls a partition without a value.
 const NO_NAME: &str = "__HIVE_DEFAULT_PARTITION__";
+
+/// What a partition holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum By {
+    /// A day of a machine: an export of what is new writes small files only.
+    #[default]
+    Machine,
+    /// A day of all machines: the files of a large fleet have the size that engines like
+    /// (10,000 machines: some 100 MB a day).
+    Day,
+}
 
 /// Why nothing, or not all, was exported.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LakeError {
     /// The place cannot be used.
-    #[error("'{0}' is not a place for a lake: use file:///FOLDER")]
+    #[error("'{0}' is not a place for a lake: use file:///FOLDER or s3://BUCKET/PREFIX")]
     Place(String),
+    /// A bucket cannot be written to.
+    #[error("cannot write {object}: {reason}")]
+    Object {
+        /// The object.
+        object: String,
+        /// What the service or the system says.
+        reason: String,
+    },
     /// The recordings cannot be read.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -56,21 +81,10 @@ pub enum LakeError {
 pub struct Exported {
     /// Recordings.
     pub recordings: u64,
-    /// Partitions: days of machines.
+    /// Partitions.
     pub partitions: u64,
     /// Bytes of all files.
     pub bytes: u64,
-}
-
-/// The folder of `to`: `file:///FOLDER`.
-///
-/// # Errors
-/// [`LakeError::Place`].
-pub fn folder_of(to: &str) -> Result<PathBuf, LakeError> {
-    let path = to.strip_prefix("file://").map(Path::new);
-    path.filter(|path| path.is_absolute())
-        .map(Path::to_owned)
-        .ok_or_else(|| LakeError::Place(to.to_owned()))
 }
 
 /// Exports the recordings that began on the day of `since` or later.
@@ -79,46 +93,84 @@ pub fn folder_of(to: &str) -> Result<PathBuf, LakeError> {
 /// See [`LakeError`]. What was written until then is complete in itself.
 pub fn export(
     all: &dyn Collection,
-    folder: &Path,
+    place: &Place,
+    by: By,
     since: Option<Timestamp>,
 ) -> Result<Exported, LakeError> {
     let mut exported = Exported::default();
     let since = since.map(day_of);
-    for machine in all.machines()? {
-        for (day, ids) in days(all, &machine.name, since)? {
-            let mut tables = Tables::default();
-            for id in ids {
-                let (_, recording) = all.load(id)?;
-                let series = all.provenance(id)?.series;
-                tables.add(&recording, &machine.name, series.as_ref());
-                exported.recordings += 1;
+    match by {
+        By::Machine => {
+            for machine in all.machines()? {
+                let name = Some(machine.name);
+                partitions(all, place, name.as_deref(), since, &mut exported)?;
             }
-            let partition = format!("date={day}/machine={}", encoded(&machine.name));
-            for table in tables.finish() {
-                exported.bytes += write(folder, &partition, &table)?;
-            }
-            exported.partitions += 1;
         }
+        By::Day => partitions(all, place, None, since, &mut exported)?,
     }
     let changes = tables::changes(&all.change_marks(None)?);
-    exported.bytes += write(folder, "", &changes)?;
+    let mut file = File::of(&changes)?;
+    file.add(&changes)?;
+    exported.bytes += write(place, changes.name, "", file)?;
     Ok(exported)
+}
+
+/// Exports the days of a machine, or of all.
+fn partitions(
+    all: &dyn Collection,
+    place: &Place,
+    machine: Option<&str>,
+    since: Option<Date>,
+    exported: &mut Exported,
+) -> Result<(), LakeError> {
+    for (day, ids) in days(all, machine, since)? {
+        let mut files: BTreeMap<&'static str, File> = BTreeMap::new();
+        for group in ids.chunks(GROUP) {
+            let mut tables = Tables::default();
+            for id in group {
+                let (name, recording) = all.load(*id)?;
+                let series = all.provenance(*id)?.series;
+                tables.add(&recording, &name, series.as_ref());
+                exported.recordings += 1;
+            }
+            tables
+                .finish()
+                .try_for_each(|table| add(&mut files, &table))?;
+        }
+        let partition = match machine {
+            Some(name) => format!("date={day}/machine={}", encoded(name)),
+            None => format!("date={day}"),
+        };
+        for (table, file) in files {
+            exported.bytes += write(place, table, &partition, file)?;
+        }
+        exported.partitions += 1;
+    }
+    Ok(())
+}
+
+fn add(files: &mut BTreeMap<&'static str, File>, table: &Table) -> Result<(), LakeError> {
+    let file = match files.entry(table.name) {
+        Entry::Occupied(known) => known.into_mut(),
+        Entry::Vacant(new) => new.insert(File::of(table)?),
+    };
+    Ok(file.add(table)?)
 }
 
 fn day_of(time: Timestamp) -> Date {
     time.to_zoned(TimeZone::UTC).date()
 }
 
-/// The recordings of a machine by the day on which they began. One whose begin was
+/// The recordings of a machine, or of all, by the day on which they began. One whose begin was
 /// changed by a clock that was set back stands on the day that it says.
 fn days(
     all: &dyn Collection,
-    machine: &str,
+    machine: Option<&str>,
     since: Option<Date>,
 ) -> Result<BTreeMap<Date, Vec<RecordingId>>, StoreError> {
     let mut days: BTreeMap<Date, Vec<RecordingId>> = BTreeMap::new();
     let mut wanted = Wanted {
-        machine: Some(machine.to_owned()),
+        machine: machine.map(str::to_owned),
         most: PAGE,
         ..Wanted::default()
     };
@@ -142,12 +194,14 @@ fn days(
     }
 }
 
-/// Writes a table of a partition; returns its bytes.
-fn write(folder: &Path, partition: &str, table: &Table) -> Result<u64, LakeError> {
-    let bytes = table.to_bytes()?;
-    let folder = folder.join(table.name).join(partition);
-    punctual_files::folder::make(&folder, 0o755)?;
-    punctual_files::Output::file(&folder.join(FILE))?.put(&bytes)?;
+/// Writes a file of a partition; returns its bytes.
+fn write(place: &Place, table: &str, partition: &str, file: File) -> Result<u64, LakeError> {
+    let bytes = file.into_bytes()?;
+    let folder = match partition {
+        "" => table.to_owned(),
+        _ => format!("{table}/{partition}"),
+    };
+    place.put(&folder, FILE, &bytes)?;
     Ok(bytes.len() as u64)
 }
 
@@ -179,9 +233,5 @@ mod tests {
         assert_eq!(encoded(".."), "%2E.");
         assert_eq!(encoded("a/b=c"), "a%2Fb%3Dc");
         assert_eq!(encoded(""), NO_NAME);
-        assert!(folder_of("file:///lake").is_ok());
-        for bad in ["lake", "file://lake", "s3://bucket", ""] {
-            assert!(folder_of(bad).is_err(), "{bad}");
-        }
     }
 }

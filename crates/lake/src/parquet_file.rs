@@ -16,38 +16,49 @@ pub(crate) enum Column {
     Lists(Vec<Vec<i64>>),
 }
 
-/// A table that is written whole: a day of a machine.
+/// Rows of a table.
 pub(crate) struct Table {
     pub(crate) name: &'static str,
     pub(crate) columns: Vec<(&'static str, Column)>,
 }
 
-impl Table {
-    pub(crate) fn to_bytes(&self) -> Result<Vec<u8>, ParquetError> {
-        let fields = self
+/// A file that grows by groups of rows: only one of them lies in memory as it is, the
+/// others compressed.
+pub(crate) struct File(SerializedFileWriter<Vec<u8>>);
+
+impl File {
+    /// A file for tables with the columns of this one.
+    pub(crate) fn of(table: &Table) -> Result<Self, ParquetError> {
+        let fields = table
             .columns
             .iter()
             .map(|(name, column)| field(name, column));
         let fields = fields.collect::<Result<Vec<_>, _>>()?;
-        let root = Type::group_type_builder(self.name).with_fields(fields);
+        let root = Type::group_type_builder(table.name).with_fields(fields);
         // Dictionaries cost memory, and save little in files of a day.
         let properties = WriterProperties::builder()
             .set_compression(Compression::LZ4_RAW)
             .set_dictionary_enabled(false)
             .build();
-        let mut bytes = Vec::new();
         let schema = Arc::new(root.build()?);
-        let mut file = SerializedFileWriter::new(&mut bytes, schema, Arc::new(properties))?;
-        let mut group = file.next_row_group()?;
-        for (_, column) in &self.columns {
+        SerializedFileWriter::new(Vec::new(), schema, Arc::new(properties)).map(Self)
+    }
+
+    /// Adds the rows of a table.
+    pub(crate) fn add(&mut self, table: &Table) -> Result<(), ParquetError> {
+        let mut group = self.0.next_row_group()?;
+        for (_, column) in &table.columns {
             if let Some(mut writer) = group.next_column()? {
                 write(column, &mut writer)?;
                 writer.close()?;
             }
         }
-        group.close()?;
-        file.close()?;
-        Ok(bytes)
+        group.close().map(drop)
+    }
+
+    /// The file.
+    pub(crate) fn into_bytes(self) -> Result<Vec<u8>, ParquetError> {
+        self.0.into_inner()
     }
 }
 

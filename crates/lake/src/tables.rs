@@ -88,7 +88,7 @@ fn signed(numbers: impl Iterator<Item = u64>) -> Cell {
     )
 }
 
-/// The tables of a day of a machine.
+/// The tables of some recordings.
 #[derive(Default)]
 pub(crate) struct Tables {
     runs: Rows,
@@ -132,6 +132,7 @@ impl Tables {
             let histogram = &thread.histogram;
             self.histograms.add(vec![
                 ("recording", id()),
+                ("machine_name", text(machine)),
                 ("thread", number(place)),
                 ("cpu", Cell::Number(thread.cpu.map(i64::from))),
                 ("bucket_ns", signed(histogram.rows().map(|row| row.0))),
@@ -143,6 +144,7 @@ impl Tables {
             let blame = worst.blame.as_ref();
             self.worst.add(vec![
                 ("recording", id()),
+                ("machine_name", text(machine)),
                 ("thread", number(worst.thread.into())),
                 ("cpu", Cell::Number(worst.cpu.map(i64::from))),
                 ("time_ns", time(worst.time)),
@@ -156,6 +158,7 @@ impl Tables {
         for (name, value) in facts_of(&one.host) {
             self.facts.add(vec![
                 ("recording", id()),
+                ("machine_name", text(machine)),
                 ("name", text(name)),
                 // Unknown is null.
                 ("value", Cell::Text(value)),

@@ -2,12 +2,15 @@
 
 #![allow(clippy::unwrap_used)]
 
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use punctual_lake::{Exported, export};
+use punctual_lake::{By, Exported, Place, export};
 use punctual_model::{Fact, Recording, RecordingId};
 use punctual_store::{Collection, Delivery, SqliteCollection};
 use punctual_testing::skip;
@@ -42,12 +45,17 @@ fn lake(folder: &Path) -> (Vec<Recording>, Exported) {
         all.receive(&delivery).unwrap();
         sent.push(one);
     }
-    let lake = folder.join("lake");
-    let exported = export(&all, &lake, None).unwrap();
+    let to = |name: &str| Place::folder(&folder.join(name));
+    let exported = export(&all, &to("lake"), By::Machine, None).unwrap();
     // A second time replaces what is there.
-    assert_eq!(export(&all, &lake, None).unwrap(), exported);
-    let since = export(&all, &folder.join("newer"), Some(sent[2].started)).unwrap();
+    assert_eq!(
+        export(&all, &to("lake"), By::Machine, None).unwrap(),
+        exported
+    );
+    let since = export(&all, &to("newer"), By::Machine, Some(sent[2].started)).unwrap();
     assert_eq!(since.recordings, 1);
+    let by_day = export(&all, &to("days"), By::Day, None).unwrap();
+    assert_eq!((by_day.recordings, by_day.partitions), (4, 2));
     (sent, exported)
 }
 
@@ -61,6 +69,8 @@ fn each_day_of_a_machine_is_a_partition() {
         "histograms/date=2026-11-04/machine=a",
         "facts/date=2026-11-03/machine=b%2F..%2Fc",
         "changes",
+        "../days/runs/date=2026-11-03",
+        "../days/histograms/date=2026-11-04",
     ] {
         let file = folder
             .path()
@@ -84,17 +94,25 @@ fn duckdb_counts_what_is_in_the_store() {
     }
     let folder = tempfile::tempdir().unwrap();
     let (sent, _) = lake(folder.path());
+    for (name, depth) in [("lake", "*/*/*"), ("days", "*/*")] {
+        asked(&python, &folder.path().join(name), depth, &sent);
+    }
+}
+
+/// Asks DuckDB for numbers of a lake, and compares them with what was sent.
+fn asked(python: &str, lake: &Path, depth: &str, sent: &[Recording]) {
     let script = "import duckdb, sys\n\
-        root = sys.argv[1]\n\
+        root, depth = sys.argv[1:]\n\
         def ask(sql): return duckdb.sql(sql.replace('@', root + '/')).fetchall()\n\
-        files = \"read_parquet('@%s/*/*/*.parquet', hive_partitioning=true)\"\n\
+        files = \"read_parquet('@%s/\" + depth + \".parquet', hive_partitioning=true)\"\n\
         runs, histograms, facts = (files % name for name in ('runs', 'histograms', 'facts'))\n\
         print(ask(f'select count(*), sum(recorded), max(max_ns) from {runs}')[0])\n\
         print(ask(f'select sum(n) from (select unnest(count) n from {histograms})')[0][0])\n\
         print(ask(f'select count(distinct recording) from {facts}')[0][0])\n";
-    let done = Command::new(&python)
+    let done = Command::new(python)
         .args(["-c", script])
-        .arg(folder.path().join("lake"))
+        .arg(lake)
+        .arg(depth)
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&done.stdout).into_owned();
@@ -115,4 +133,67 @@ fn duckdb_counts_what_is_in_the_store() {
         sent.len()
     );
     assert_eq!(said, expected, "{errors}");
+}
+
+/// A service that speaks S3 gets each file once, signed, under the key of its partition.
+#[test]
+fn a_bucket_gets_the_same_files() {
+    let folder = tempfile::tempdir().unwrap();
+    lake(folder.path());
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let service = std::thread::spawn(move || {
+        let mut objects = BTreeMap::new();
+        // The first request fails in a way that passes.
+        for (number, stream) in listener.incoming().enumerate() {
+            let (path, signed, body) = request(&stream.unwrap(), number == 0);
+            if path.ends_with("/end") {
+                return objects;
+            }
+            assert!(signed, "{path}");
+            if number > 0 {
+                assert!(objects.insert(path, body).is_none(), "twice");
+            }
+        }
+        objects
+    });
+    let variable = |name: &str| match name {
+        "AWS_ACCESS_KEY_ID" | "AWS_SECRET_ACCESS_KEY" => Some("key".to_owned()),
+        "AWS_ENDPOINT_URL" => Some(format!("http://{address}")),
+        _ => None,
+    };
+    let all = SqliteCollection::open(&folder.path().join("all.db")).unwrap();
+    let to = Place::of("s3://bucket/a", &variable).unwrap();
+    let exported = export(&all, &to, By::Day, None).unwrap();
+    let mut end = TcpStream::connect(address).unwrap();
+    write!(end, "PUT /end HTTP/1.1\r\nContent-Length: 0\r\n\r\n").unwrap();
+    let objects = service.join().unwrap();
+    let bytes: usize = objects.values().map(Vec::len).sum();
+    assert_eq!(bytes as u64, exported.bytes);
+    let runs = &objects["/bucket/a/runs/date%3D2026-11-03/part.parquet"];
+    let same = folder.path().join("days/runs/date=2026-11-03/part.parquet");
+    assert_eq!(*runs, std::fs::read(same).unwrap());
+}
+
+/// Reads a request, and answers it; its path, whether it is signed, and its body.
+fn request(stream: &TcpStream, fail: bool) -> (String, bool, Vec<u8>) {
+    let mut read = BufReader::new(stream);
+    let (mut head, mut line) = (String::new(), String::new());
+    while read.read_line(&mut line).unwrap() > 2 {
+        head.push_str(&line.to_lowercase());
+        line.clear();
+    }
+    let value = |name: &str| head.lines().find_map(|line| line.strip_prefix(name));
+    let mut body = vec![0; value("content-length: ").unwrap().parse().unwrap()];
+    read.read_exact(&mut body).unwrap();
+    let status = if fail { "503 Slow Down" } else { "200 OK" };
+    let mut to = stream;
+    write!(
+        to,
+        "HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+    )
+    .unwrap();
+    let path = head.split(' ').nth(1).unwrap().replace("%3d", "%3D");
+    let signed = value("authorization: aws4-hmac-sha256 credential=key/").is_some();
+    (path, signed, body)
 }

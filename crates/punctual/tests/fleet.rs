@@ -1,13 +1,15 @@
-//! A fleet in PostgreSQL: served, delivered to, copied to a file and back.
+//! A fleet, as users run it: in PostgreSQL; and a machine whose service delivers by itself.
 
 #![allow(clippy::unwrap_used)]
 
 mod common;
 
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read};
-use std::process::Stdio;
+use std::net::TcpListener;
+use std::process::{Child, Stdio};
 
-use common::{Place, signal, text};
+use common::{Place, eventually, signal, text};
 use punctual_testing::postgres::Cluster;
 use serde_json::Value;
 
@@ -50,4 +52,88 @@ fn a_fleet_in_a_database_is_served_and_copied() {
         (&back["recordings"], &back["known"]),
         (&0.into(), &1.into())
     );
+}
+
+/// A collector on this address; its stderr, and what the pipe needs to stay open.
+fn serve(place: &Place, address: &str) -> (Child, BufReader<std::process::ChildStderr>) {
+    let mut server = place.spawn(&format!("serve --listen {address}"));
+    let mut said = BufReader::new(server.stderr.take().unwrap());
+    let mut line = String::new();
+    said.read_line(&mut line).unwrap();
+    assert!(line.contains(address), "{line}");
+    (server, said)
+}
+
+fn end(mut child: Child) {
+    signal(&child, "TERM");
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+/// The finished recordings of a series, by ID.
+fn finished(place: &Place) -> BTreeMap<String, Value> {
+    let output = place.run("list --json --series short");
+    let all: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap_or_default();
+    let id = |one: Value| (one["id"].as_str().unwrap().to_owned(), one);
+    all.into_iter()
+        .filter(|one| one["completion"] != "running")
+        .map(id)
+        .collect()
+}
+
+/// `[deliver]` of a plan: recordings, slots, windows and notes arrive while the service
+/// measures, through times without a collector.
+#[test]
+fn a_service_delivers_what_it_records() {
+    let (machine, collector) = (Place::new(), Place::new());
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr();
+    let address = free.unwrap().to_string();
+    let plan = machine.path("plan.toml");
+    let text_of_plan = format!(
+        "[[series]]\nname = \"short\"\nprobe = \"timer\"\nparameters = {{ interval = \"1ms\" }}\n\
+         duration = \"1s\"\nevery = \"2s\"\n[watch]\nwindow = \"2s\"\n\
+         [deliver]\nto = \"http://{address}\"\nevery = \"1s\"\n"
+    );
+    std::fs::write(&plan, text_of_plan).unwrap();
+    // Nobody listens at first.
+    let service = machine.spawn(&format!("record run --plan {}", plan.display()));
+    assert!(eventually(|| !finished(&machine).is_empty()));
+    let (server, said) = serve(&collector, &address);
+    assert!(eventually(|| !finished(&collector).is_empty()));
+    let first = finished(&collector).into_keys().next().unwrap();
+    let mut note = machine.command("note add");
+    let noted = note.args([&first, "new fan"]).output().unwrap();
+    assert!(noted.status.success(), "{}", text(&noted.stderr));
+    let arrived = || collector.done("note list --json").contains("new fan");
+    assert!(eventually(arrived), "the note does not arrive");
+    end(server);
+    drop(said);
+    // What is recorded meanwhile is due.
+    let before = finished(&collector).len();
+    assert!(eventually(|| finished(&machine).len() > before + 1));
+    let (server, said) = serve(&collector, &address);
+    assert!(eventually(|| finished(&collector).len() > before + 1));
+    // The service ends at once, whatever is due; a call by hand delivers the rest.
+    signal(&service, "TERM");
+    let output = service.wait_with_output().unwrap();
+    let log = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{log}");
+    assert!(log.contains("trying again"), "{log}");
+    machine.done(&format!("deliver --to http://{address}"));
+    end(server);
+    drop(said);
+    let (sent, kept) = (finished(&machine), finished(&collector));
+    assert_eq!(
+        sent.keys().collect::<Vec<_>>(),
+        kept.keys().collect::<Vec<_>>()
+    );
+    let stats = |place: &Place| -> Value {
+        serde_json::from_str(&place.done("store stats --json")).unwrap()
+    };
+    let (of_machine, of_collector) = (stats(&machine), stats(&collector));
+    for what in ["recordings", "runs", "slots", "windows"] {
+        assert_eq!(of_machine[what], of_collector[what], "{what}: {log}");
+    }
+    if of_machine["windows"] == 0 {
+        punctual_testing::skip!("windows of wake-ups: {log}");
+    }
 }

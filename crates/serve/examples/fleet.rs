@@ -1,7 +1,8 @@
 //! Made-up machines deliver to a collector, and a page is asked for meanwhile: what
 //! docs/scale.md holds. Options: `fleet ADDRESS MACHINES RUNS SECONDS CONNECTIONS [PID...]`:
 //! each machine delivers RUNS recordings as fast as they are taken, then for SECONDS
-//! seconds a window each ten seconds. PIDs are those whose CPU time is counted.
+//! seconds a window each ten seconds. PIDs are those whose CPU time is counted, with their
+//! children. With PUNCTUAL_FLEET_WINDOWS=6 a request holds six windows, once in a minute.
 //! `fleet collector STORE ADDRESS` is a collector alone, for the same purpose.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
@@ -129,8 +130,9 @@ fn put(connection: &mut Connection, one: &Recording) -> u16 {
         .0
 }
 
-fn post(connection: &mut Connection, window: &WakeWindow) -> u16 {
-    let body = serde_json::json!({"machine": window.machine, "windows": [window]}).to_string();
+fn post(connection: &mut Connection, windows: &[WakeWindow]) -> u16 {
+    let machine = windows.first().map(|window| &window.machine);
+    let body = serde_json::json!({"machine": machine, "windows": windows}).to_string();
     let packed = zstd::bulk::compress(body.as_bytes(), 3).unwrap();
     connection
         .ask("POST", "/v1/beside", "Content-Encoding: zstd\r\n", &packed)
@@ -242,8 +244,9 @@ fn phase(
     );
     for ((pid, before), after) in pids.iter().zip(before).zip(cpu(pids)) {
         println!(
-            "  CPU of {pid}: {:.1}% of one",
-            (after - before) / took * 100.0
+            "  CPU of {pid}: {:.1}% of one, {:.3} ms a request",
+            (after - before) / took * 100.0,
+            (after - before) / numbers as f64 * 1e3,
         );
     }
 }
@@ -279,18 +282,24 @@ fn main() {
         &|connection, number| put(connection, &recording(number % machines, number / machines)),
     );
     // Each machine in its turn, evenly over the period.
+    let together = std::env::var("PUNCTUAL_FLEET_WINDOWS");
+    let together: u32 = together.map_or(1, |text| text.parse().unwrap());
+    let period = PERIOD * together;
     let begun = Instant::now();
-    let gap = PERIOD / u32::try_from(machines).unwrap();
-    let total = seconds * machines / PERIOD.as_secs();
+    let first = Timestamp::now();
+    let gap = period / u32::try_from(machines).unwrap();
     phase(
         "windows",
         to,
         (connections, pids),
-        total,
+        seconds * machines / period.as_secs(),
         &|connection, number| {
-            let due = begun + gap * u32::try_from(number).unwrap();
-            std::thread::sleep(due.saturating_duration_since(Instant::now()));
-            post(connection, &window(number % machines, Timestamp::now()))
+            let due = gap * u32::try_from(number).unwrap();
+            std::thread::sleep((begun + due).saturating_duration_since(Instant::now()));
+            let at = |window: u32| first + due + PERIOD * window;
+            let windows = (0..together)
+                .map(|number_of_window| window(number % machines, at(number_of_window)));
+            post(connection, &windows.collect::<Vec<_>>())
         },
     );
 }

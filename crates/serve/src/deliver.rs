@@ -4,24 +4,26 @@
 //! recording at a time is in memory. What cannot be delivered now is tried again, later
 //! and later; what the collector refuses finally is kept here, with the reason.
 
-use std::path::Path;
-use std::sync::Arc;
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use punctual_model::RecordingId;
 use punctual_store::{Destination, Outbox, Store, StoreError};
 use serde::{Deserialize, Serialize};
 use ureq::Agent;
-use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
 
 use crate::deliver_beside as beside;
+use crate::deliver_to::{is_plain, tls};
 use crate::membership::{Membership, SERIES};
 use crate::token::sha256;
 
 /// The header with the hash of what is delivered.
 const HASH: &str = crate::api::HASH;
-/// Recordings that are asked for from the store at once.
+/// Recordings that are asked for from the store at once. So many of those that were
+/// delivered last are asked for from the collector before the next page.
 const PAGE: usize = 64;
+/// A collector that lost something so often in one call is not delivered to.
+const LOSSES: u32 = 5;
 /// IDs that are asked for from the collector at once.
 const IDS: usize = 5_000;
 /// The level of zstd: delivery competes with what is measured.
@@ -33,13 +35,6 @@ const FIRST: Duration = Duration::from_millis(500);
 const LONGEST: Duration = Duration::from_secs(300);
 /// The longest that a collector may ask to wait.
 const LONGEST_ASKED: Duration = Duration::from_secs(3_600);
-/// Where systems keep the certificates that they trust.
-const ROOTS: [&str; 3] = [
-    "/etc/ssl/certs/ca-certificates.crt",
-    "/etc/pki/tls/certs/ca-bundle.crt",
-    "/etc/ssl/cert.pem",
-];
-
 /// Where to deliver, and how.
 #[derive(Clone, Debug)]
 pub struct Target {
@@ -148,8 +143,18 @@ impl Deliverer {
         said: &mut dyn FnMut(&str),
     ) -> Result<Outbox, DeliverError> {
         let to = store.destination(&self.target.url)?;
-        self.retry(patience, said, &mut || self.ask_for_lost(store, &to))?;
+        let mut losses = 0;
         loop {
+            // Before each page: a collector may be restored at any time.
+            let mut lost = 0;
+            self.retry(patience, said, &mut || {
+                self.ask_for_lost(store, &to, false, &mut lost)
+            })?;
+            losses += u32::from(lost > 0);
+            if losses > LOSSES {
+                let text = "the collector loses what it has answered";
+                return Err(DeliverError::GaveUp(text.to_owned()));
+            }
             let due = store.due(&to, PAGE)?;
             if due.is_empty() || (self.stopped)() {
                 self.deliver_beside(store, &to, patience, said)?;
@@ -157,13 +162,10 @@ impl Deliverer {
             }
             for id in due {
                 let refused = self.retry(patience, said, &mut || self.send(store, id))?;
-                match refused {
-                    Some(reason) => {
-                        said(&format!("recording {id} is refused: {reason}"));
-                        store.mark_delivered(&to, id, Some(&reason))?;
-                    }
-                    None => store.mark_delivered(&to, id, None)?,
+                if let Some(reason) = &refused {
+                    said(&format!("recording {id} is not delivered: {reason}"));
                 }
+                store.mark_delivered(&to, id, refused.as_deref())?;
             }
         }
     }
@@ -181,7 +183,15 @@ impl Deliverer {
             if (self.stopped)() {
                 return Ok(());
             }
-            self.send_part(&part, patience, said)?;
+            if part.damaged > 0 {
+                let count = part.damaged;
+                said(&format!(
+                    "damaged windows of wake-ups, not delivered: {count}"
+                ));
+            }
+            if !part.is_empty() {
+                self.send_part(&part, patience, said)?;
+            }
             part.done(store, to)?;
         }
         for part in beside::rest(store, to, machine)? {
@@ -221,57 +231,105 @@ impl Deliverer {
         }
     }
 
-    /// Makes due again what the collector refused.
+    /// Makes due again what the collector refused, and of all that was delivered, however
+    /// long ago, what it lacks. [`deliver`](Self::deliver) asks for the last part alone: a
+    /// collector may have removed what is old.
     ///
     /// # Errors
-    /// What writing can fail with.
-    pub fn forget_refusals(&self, store: &Store) -> Result<(), DeliverError> {
+    /// No answer, and what writing can fail with.
+    pub fn deliver_again(
+        &self,
+        store: &Store,
+        patience: Duration,
+        said: &mut dyn FnMut(&str),
+    ) -> Result<(), DeliverError> {
         let to = store.destination(&self.target.url)?;
         let refused: Vec<RecordingId> = store.refused(&to)?.into_iter().map(|one| one.0).collect();
-        Ok(store.redeliver(&to, &refused)?)
+        store.redeliver(&to, &refused)?;
+        self.retry(patience, said, &mut || {
+            self.ask_for_lost(store, &to, true, &mut 0)
+        })?;
+        Ok(())
     }
 
-    /// Makes due what was delivered and is not there any more, as after a restore.
-    fn ask_for_lost(&self, store: &Store, to: &Destination) -> Result<Attempt, DeliverError> {
-        let mut from = 0;
+    /// Makes due what was delivered and is not there any more, as after a restore: what
+    /// was delivered last, and before that as long as something lacks, or `all`. Counts it.
+    fn ask_for_lost(
+        &self,
+        store: &Store,
+        to: &Destination,
+        all: bool,
+        lost: &mut usize,
+    ) -> Result<Attempt, DeliverError> {
+        let (mut from, mut most) = (0, PAGE);
         loop {
-            let ids = store.delivered(to, from, IDS)?;
+            let ids = store.delivered(to, from, most)?;
             if ids.is_empty() {
                 return Ok(Attempt::Delivered);
             }
-            let body = serde_json::json!(Ids { ids: ids.clone() }).to_string();
-            let request = self.agent.post(format!("{}/v1/lacking", self.target.url));
-            let request = self
-                .with_token(request)
-                .header("content-type", "application/json");
-            let mut answer = match request.send(body) {
-                Ok(answer) => answer,
-                Err(error) => return Ok(Attempt::Later(self.unreachable(&error), None)),
-            };
-            if answer.status() != 200 {
-                return Ok(judge(&mut answer));
-            }
-            let lacking = answer.body_mut().read_to_string();
-            let lacking = lacking
-                .ok()
-                .and_then(|text| serde_json::from_str(&text).ok());
-            let Some(Ids { ids: lacking }) = lacking else {
-                let message = "the collector's answer is not a list of IDs";
-                return Ok(Attempt::Later(message.to_owned(), None));
+            let lacking = match self.ask(&ids) {
+                Ok(lacking) => lacking,
+                Err(attempt) => return Ok(attempt),
             };
             store.redeliver(to, &lacking)?;
             if !lacking.is_empty() {
                 beside::forget(store, to)?;
             }
-            from += ids.len() - lacking.len();
-            if ids.len() < IDS {
+            *lost += lacking.len();
+            if ids.len() < most || (lacking.is_empty() && !all) {
                 return Ok(Attempt::Delivered);
             }
+            from += ids.len() - lacking.len();
+            most = IDS;
         }
     }
 
+    /// Those of these recordings that the collector lacks; an attempt that failed.
+    fn ask(&self, ids: &[RecordingId]) -> Result<Vec<RecordingId>, Attempt> {
+        let body = serde_json::json!(Ids { ids: ids.to_vec() }).to_string();
+        let request = self.agent.post(format!("{}/v1/lacking", self.target.url));
+        let request = self
+            .with_token(request)
+            .header("content-type", "application/json");
+        let mut answer = request
+            .send(body)
+            .map_err(|error| Attempt::Later(self.unreachable(&error), None))?;
+        if answer.status() != 200 {
+            return Err(judge(&mut answer));
+        }
+        let lacking = answer.body_mut().read_to_string();
+        let lacking = lacking
+            .ok()
+            .and_then(|text| serde_json::from_str(&text).ok());
+        let Some(Ids { ids: lacking }) = lacking else {
+            let message = "the collector's answer is not a list of IDs";
+            return Err(Attempt::Later(message.to_owned(), None));
+        };
+        // Nothing but what was asked for becomes due again.
+        let asked: BTreeSet<&RecordingId> = ids.iter().collect();
+        Ok((lacking.into_iter())
+            .filter(|id| asked.contains(id))
+            .collect())
+    }
+
     fn send(&self, store: &Store, id: RecordingId) -> Result<Attempt, DeliverError> {
-        let body = read(store, id)?;
+        let body = match read(store, id) {
+            Ok(body) => body,
+            // It must not stand in the way of the others.
+            Err(StoreError::Damaged { detail, .. }) => {
+                return Ok(Attempt::Refused(format!(
+                    "its copy here is damaged: {detail}"
+                )));
+            }
+            Err(StoreError::Recording { source, .. }) => {
+                return Ok(Attempt::Refused(format!(
+                    "its copy here is damaged: {source}"
+                )));
+            }
+            // Deleted meanwhile.
+            Err(StoreError::NoSuch { .. }) => return Ok(Attempt::Delivered),
+            Err(error) => return Err(error.into()),
+        };
         let packed = match zstd::bulk::compress(&body, LEVEL) {
             Ok(packed) => packed,
             Err(error) => {
@@ -362,7 +420,7 @@ impl Deliverer {
 }
 
 /// The JSON of a recording, as it is delivered.
-fn read(store: &Store, id: RecordingId) -> Result<Vec<u8>, DeliverError> {
+fn read(store: &Store, id: RecordingId) -> Result<Vec<u8>, StoreError> {
     let recording = store.load(id)?;
     // A recording becomes JSON: it has texts as keys and no other numbers.
     Ok(serde_json::to_vec(&recording).unwrap_or_default())
@@ -380,85 +438,17 @@ fn judge(answer: &mut ureq::http::Response<ureq::Body>) -> Attempt {
         .limit(64 << 10)
         .read_to_string();
     let text = text.unwrap_or_default();
-    let message = match serde_json::from_str(&text) {
-        Ok(Failure { error }) => error,
-        Err(_) => format!("status {status}"),
-    };
+    let failure = serde_json::from_str(&text).map(|Failure { error }| error);
+    let is_own = failure.is_ok();
+    let message = failure.unwrap_or_else(|_| format!("status {status}"));
+    let is_receipt = || serde_json::from_str::<serde_json::Map<_, _>>(&text).is_ok();
     match status {
-        200..=299 => Attempt::Delivered,
+        200..=299 if is_receipt() => Attempt::Delivered,
         401 | 403 => Attempt::NoToken(status, message),
         // Damaged on its way, too slow, or no room: the same may pass next time.
         400 | 408 | 425 | 429 | 500..=599 => Attempt::Later(message, after),
-        _ => Attempt::Refused(message),
-    }
-}
-
-/// Whether the URL is plain HTTP, which only loopback may be; `None`: no URL.
-fn is_plain(url: &str) -> Option<bool> {
-    let (scheme, rest) = url.split_once("://")?;
-    let host = match rest.strip_prefix('[') {
-        Some(rest) => rest.split(']').next()?,
-        None => rest.split(':').next()?,
-    };
-    let plain_host = !host.is_empty() && !rest.contains(['/', '@', '?', '#', ' ']);
-    let loopback = host == "localhost"
-        || (host.parse::<std::net::IpAddr>()).is_ok_and(|address| address.is_loopback());
-    match scheme {
-        _ if !plain_host => None,
-        "https" => Some(false),
-        "http" if loopback => Some(true),
-        _ => None,
-    }
-}
-
-fn tls(roots: Option<&Path>) -> Result<TlsConfig, DeliverError> {
-    let path = match roots {
-        Some(path) => path,
-        None => (ROOTS.iter().map(Path::new).find(|path| path.exists()))
-            .ok_or_else(|| DeliverError::Roots("this system has none".to_owned()))?,
-    };
-    let cannot = |reason: String| DeliverError::Roots(format!("{}: {reason}", path.display()));
-    let pem = std::fs::read(path).map_err(|error| cannot(error.to_string()))?;
-    let certificates: Vec<Certificate<'static>> = parse_pem(&pem)
-        .filter_map(|item| match item {
-            Ok(PemItem::Certificate(one)) => Some(one),
-            _ => None,
-        })
-        .collect();
-    if certificates.is_empty() {
-        return Err(cannot("no certificate is in it".to_owned()));
-    }
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    Ok(TlsConfig::builder()
-        .root_certs(RootCerts::Specific(Arc::new(certificates)))
-        .unversioned_rustls_crypto_provider(provider)
-        .build())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn plain_http_is_for_loopback() {
-        for plain in [
-            "http://localhost:8090",
-            "http://127.0.0.1:1",
-            "http://[::1]:2",
-        ] {
-            assert_eq!(is_plain(plain), Some(true), "{plain}");
-        }
-        assert_eq!(is_plain("https://collector.example"), Some(false));
-        for bad in [
-            "http://collector.example",
-            "http://127.0.0.1.example.org",
-            "ftp://localhost",
-            "localhost:8090",
-            "https://",
-            "https://user@host",
-            "https://host/path",
-        ] {
-            assert_eq!(is_plain(bad), None, "{bad}");
-        }
+        _ if is_own || status == 413 => Attempt::Refused(message),
+        // A proxy that leads elsewhere is mended one day.
+        _ => Attempt::Later(format!("{message}, not from a collector"), after),
     }
 }

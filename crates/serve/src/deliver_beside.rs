@@ -1,24 +1,35 @@
 //! The other end: what a machine delivers beside its recordings.
 
-use punctual_model::{SeriesEpoch, Slot};
+use std::collections::BTreeMap;
+
+use jiff::tz::TimeZone;
+use punctual_model::SeriesEpoch;
 use punctual_store::{Destination, SlotFilter, Store, StoreError};
 
 use crate::api::{Beside, SlotOf};
 use crate::membership::Membership;
 use crate::token::sha256;
 
-/// Windows of a request: some kilobytes each.
+/// Windows of a request, and their bytes as JSON: some kilobytes each are usual.
 const WINDOWS: usize = 100;
+const BYTES: usize = 4 << 20;
 /// Slots of a request.
 const SLOTS: usize = 500;
 
 /// What is remembered of a destination.
 const PLACE: &str = "windows";
 const REST: &str = "beside";
+/// Notes and decisions, among the months of the slots.
+const MARKS: &str = "marks";
+
+/// Of the slots of a month, and of the marks: the hash of what was delivered.
+type Hashes = BTreeMap<String, String>;
 
 /// A part that is delivered at once, and what is remembered then.
 pub(crate) struct Part {
     pub(crate) body: Beside,
+    /// Windows that are damaged, and therefore left out.
+    pub(crate) damaged: usize,
     name: &'static str,
     value: String,
 }
@@ -27,6 +38,18 @@ impl Part {
     /// Remembers that it was delivered.
     pub(crate) fn done(&self, store: &Store, to: &Destination) -> Result<(), StoreError> {
         store.set_delivery_state(to, self.name, &self.value)
+    }
+
+    /// Whether there is nothing to send: what was left out is remembered nevertheless.
+    pub(crate) fn is_empty(&self) -> bool {
+        let Beside {
+            windows,
+            slots,
+            notes,
+            decisions,
+            ..
+        } = &self.body;
+        windows.is_empty() && slots.is_empty() && notes.is_empty() && decisions.is_empty()
     }
 }
 
@@ -37,72 +60,124 @@ pub(crate) fn windows(
     machine: &str,
 ) -> Result<Option<Part>, StoreError> {
     let place = store.delivery_state(to, PLACE)?;
-    let place = place.and_then(|text| text.parse().ok()).unwrap_or(0);
-    let found = store.windows_behind(place, WINDOWS)?;
-    let Some((last, _)) = found.last() else {
+    let mut last: i64 = place.and_then(|text| text.parse().ok()).unwrap_or(0);
+    let found = store.windows_behind(last, WINDOWS)?;
+    if found.is_empty() {
         return Ok(None);
-    };
+    }
+    let (mut windows, mut damaged, mut bytes) = (Vec::new(), 0, 0);
+    for (place, window) in found {
+        last = place;
+        match window {
+            Some(window) => {
+                bytes += serde_json::to_vec(&window).map_or(0, |json| json.len());
+                windows.push(window);
+            }
+            None => damaged += 1,
+        }
+        if bytes > BYTES {
+            break;
+        }
+    }
     Ok(Some(Part {
         name: PLACE,
+        damaged,
         value: last.to_string(),
         body: Beside {
             machine: machine.to_owned(),
-            windows: found.into_iter().map(|one| one.1).collect(),
+            windows,
             ..Beside::default()
         },
     }))
 }
 
-/// Slots, notes and decisions; empty where nothing changed since the last time.
+/// Slots, notes and decisions: the months that changed since the last time.
 pub(crate) fn rest(
     store: &Store,
     to: &Destination,
     machine: &str,
 ) -> Result<Vec<Part>, StoreError> {
-    let epochs = store.series()?;
-    let slots = store.slots(&SlotFilter::default())?;
+    let mut bodies: Vec<(String, String, Vec<Beside>)> = Vec::new();
     let (notes, decisions) = (store.notes()?, store.change_marks(None)?);
-    let all = serde_json::json!([slots, notes, decisions]).to_string();
-    let value = sha256(all.as_bytes());
-    let nothing = slots.is_empty() && notes.is_empty() && decisions.is_empty();
-    if nothing || store.delivery_state(to, REST)?.as_ref() == Some(&value) {
-        return Ok(Vec::new());
+    if !notes.is_empty() || !decisions.is_empty() {
+        let hash = hash_of(&(&notes, &decisions));
+        let body = Beside {
+            notes,
+            decisions,
+            ..Beside::default()
+        };
+        bodies.push((MARKS.to_owned(), hash, vec![body]));
     }
-    let with_epoch = |slot: Slot| {
+    for (month, slots) in by_month(store)? {
+        let hash = hash_of(&slots);
+        bodies.push((month, hash, in_chunks(slots)));
+    }
+    let known = store.delivery_state(to, REST)?;
+    let known: Hashes = known
+        .and_then(|text| serde_json::from_str(&text).ok())
+        .unwrap_or_default();
+    // What is no longer there is forgotten with the next change.
+    let mut hashes: Hashes = (known.iter())
+        .filter(|(name, _)| bodies.iter().any(|(own, ..)| own == *name))
+        .map(|(name, hash)| (name.clone(), hash.clone()))
+        .collect();
+    let mut parts = Vec::new();
+    for (name, hash, chunks) in bodies {
+        if known.get(&name) == Some(&hash) {
+            continue;
+        }
+        let last = chunks.len() - 1;
+        for (number, body) in chunks.into_iter().enumerate() {
+            // What is delivered in part is delivered again.
+            if number == last {
+                hashes.insert(name.clone(), hash.clone());
+            }
+            parts.push(Part {
+                name: REST,
+                damaged: 0,
+                value: serde_json::json!(hashes).to_string(),
+                body: Beside {
+                    machine: machine.to_owned(),
+                    ..body
+                },
+            });
+        }
+    }
+    Ok(parts)
+}
+
+fn hash_of(what: &impl serde::Serialize) -> String {
+    sha256(serde_json::json!(what).to_string().as_bytes())
+}
+
+/// All slots by the month in which they were due: those of years do not change.
+fn by_month(store: &Store) -> Result<BTreeMap<String, Vec<SlotOf>>, StoreError> {
+    let epochs = store.series()?;
+    let mut months: BTreeMap<String, Vec<SlotOf>> = BTreeMap::new();
+    for slot in store.slots(&SlotFilter::default())? {
         let own = |epoch: &&SeriesEpoch| {
             (&epoch.machine, &epoch.name, epoch.epoch) == (&slot.machine, &slot.series, slot.epoch)
         };
-        let epoch = Membership::of(epochs.iter().find(own)?);
-        Some(SlotOf { epoch, slot })
-    };
-    let mut slots: Vec<SlotOf> = slots.into_iter().filter_map(with_epoch).collect();
-    let mut bodies = vec![Beside {
-        notes,
-        decisions,
-        ..Beside::default()
-    }];
+        let Some(epoch) = epochs.iter().find(own).map(Membership::of) else {
+            continue;
+        };
+        let month = slot.due.to_zoned(TimeZone::UTC).strftime("%Y-%m");
+        let slots = months.entry(month.to_string()).or_default();
+        slots.push(SlotOf { epoch, slot });
+    }
+    Ok(months)
+}
+
+fn in_chunks(mut slots: Vec<SlotOf>) -> Vec<Beside> {
+    let mut chunks = Vec::new();
     while !slots.is_empty() {
         let rest = slots.split_off(slots.len().min(SLOTS));
-        bodies.push(Beside {
+        chunks.push(Beside {
             slots: std::mem::replace(&mut slots, rest),
             ..Beside::default()
         });
     }
-    let last = bodies.len() - 1;
-    let part = |(number, body): (usize, Beside)| Part {
-        name: REST,
-        // What is delivered in part is delivered again.
-        value: if number == last {
-            value.clone()
-        } else {
-            String::new()
-        },
-        body: Beside {
-            machine: machine.to_owned(),
-            ..body
-        },
-    };
-    Ok(bodies.into_iter().enumerate().map(part).collect())
+    chunks
 }
 
 /// Makes all of it due again: the collector was restored.

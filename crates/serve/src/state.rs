@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
-use punctual_store::{Collection, StoreError};
+use punctual_model::WakeWindow;
+use punctual_store::{Collection, StoreError, Token};
 use tokio::sync::{Notify, Semaphore};
 
 use crate::Config;
+use crate::gather::Gather;
 use crate::guesses::Guesses;
 use crate::problem::Problem;
 use crate::worse::Worse;
@@ -25,6 +27,10 @@ pub(crate) struct Inner {
     pub(crate) ending: Notify,
     /// Room for bodies, in KiB.
     pub(crate) room: Arc<Semaphore>,
+    /// Tokens that are looked for, by their hash.
+    pub(crate) tokens: Gather<String, Option<Token>>,
+    /// Windows of wake-ups that arrive; how many of each ask are new.
+    pub(crate) windows: Gather<Vec<WakeWindow>, u64>,
     /// Work that waits for the store or draws: at most so much at once.
     hands: Semaphore,
 }
@@ -51,6 +57,8 @@ impl App {
             streams: Arc::new(Semaphore::new(crate::live::STREAMS)),
             ending: Notify::new(),
             room: Arc::new(Semaphore::new(room)),
+            tokens: Gather::new(|app| &app.tokens, tokens),
+            windows: Gather::new(|app| &app.windows, windows),
             hands: Semaphore::new(HANDS),
         }))
     }
@@ -79,4 +87,32 @@ impl App {
     ) -> Result<T, Problem> {
         self.work(|app| Ok(work(app.collection.as_ref())?)).await
     }
+}
+
+/// The tokens of several requests.
+fn tokens(app: &Inner, hashes: &mut Vec<String>) -> Vec<Result<Option<Token>, Problem>> {
+    match app.collection.tokens_of(hashes) {
+        Ok(found) => {
+            let of = |hash: &String| found.iter().find(|token| token.sha256 == *hash).cloned();
+            hashes.iter().map(|hash| Ok(of(hash))).collect()
+        }
+        Err(error) => all_failed(Problem::from(error), hashes.len()),
+    }
+}
+
+/// Keeps the windows of several requests. Where that fails each is tried alone: the windows
+/// of one machine are no reason to refuse those of others.
+fn windows(app: &Inner, asked: &mut Vec<Vec<WakeWindow>>) -> Vec<Result<u64, Problem>> {
+    let all = app.collection.as_ref();
+    match all.add_windows_of(asked) {
+        Ok(new) => new.into_iter().map(Ok).collect(),
+        Err(error) if asked.len() == 1 => vec![Err(error.into())],
+        Err(_) => (asked.iter())
+            .map(|windows| Ok(all.add_windows(windows)?))
+            .collect(),
+    }
+}
+
+fn all_failed<T>(problem: Problem, count: usize) -> Vec<Result<T, Problem>> {
+    (0..count).map(|_| Err(problem.clone())).collect()
 }

@@ -86,4 +86,5 @@ pub use merge::Merged;
 pub use place::default_path;
 pub use slots::SlotFilter;
 pub use store::Store;
+pub use wake_windows::LONGEST_WAKE_WINDOW;
 pub use writer::{Batch, Lateness, Writer, commit_interval};

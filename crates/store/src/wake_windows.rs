@@ -1,15 +1,19 @@
 //! Windows of watching all wake-ups.
 
+use std::cell::RefCell;
+
 use jiff::Timestamp;
 use punctual_model::WakeWindow;
 use rusqlite::params;
+use zstd::bulk::Compressor;
 
 use crate::bits::{Bits, Crc};
 use crate::entry::started_ns;
 use crate::{Store, StoreError};
 
-/// The longest window as JSON: 2,000 buckets and some waits.
-const LONGEST: u64 = 1 << 20;
+/// The longest window of wake-ups as JSON, in bytes: 2,000 buckets and some waits. A longer
+/// one cannot be read back.
+pub const LONGEST_WAKE_WINDOW: u64 = 1 << 20;
 
 /// Each is some kilobytes, once in minutes.
 const LEVEL: i32 = 9;
@@ -18,13 +22,25 @@ const LEVEL: i32 = 9;
 pub(crate) fn pack(window: &WakeWindow, level: i32) -> Result<(u64, Vec<u8>), StoreError> {
     let failed = |reason: String| StoreError::Compress { reason };
     let json = serde_json::to_vec(window).map_err(|error| failed(error.to_string()))?;
-    let body = zstd::bulk::compress(&json, level).map_err(|error| failed(error.to_string()))?;
+    let body = PACKER.with_borrow_mut(|kept| {
+        let packer = match kept {
+            Some((known, packer)) if *known == level => packer,
+            _ => &mut kept.insert((level, Compressor::new(level)?)).1,
+        };
+        packer.compress(&json)
+    });
+    let body = body.map_err(|error| failed(error.to_string()))?;
     Ok((json.len() as u64, body))
+}
+
+thread_local! {
+    /// What packing needs again and again: to make it costs more than a window.
+    static PACKER: RefCell<Option<(i32, Compressor<'static>)>> = const { RefCell::new(None) };
 }
 
 /// What [`pack`] made; `None` where it was changed.
 pub(crate) fn unpack(length: u64, body: &[u8]) -> Option<WakeWindow> {
-    let json = zstd::bulk::decompress(body, length.min(LONGEST) as usize).ok()?;
+    let json = zstd::bulk::decompress(body, length.min(LONGEST_WAKE_WINDOW) as usize).ok()?;
     serde_json::from_slice(&json).ok()
 }
 
@@ -43,8 +59,31 @@ pub(crate) fn read_row(row: &rusqlite::Row<'_>) -> rusqlite::Result<Option<WakeW
     let (machine, start): (String, i64) = (row.get(0)?, row.get(1)?);
     let (Bits(length), body): (Bits, Vec<u8>) = (row.get(2)?, row.get(3)?);
     let crc: u32 = row.get(4)?;
-    let fits = crc == crc_of(&machine, start, length, &body) && length <= LONGEST;
+    let fits = crc == crc_of(&machine, start, length, &body) && length <= LONGEST_WAKE_WINDOW;
     Ok(unpack(length, &body).filter(|_| fits))
+}
+
+/// A window as it lies in the table.
+struct Packed {
+    machine: String,
+    start: i64,
+    length: u64,
+    body: Vec<u8>,
+    crc: u32,
+}
+
+impl Packed {
+    fn of(window: &WakeWindow) -> Result<Self, StoreError> {
+        let (length, body) = pack(window, LEVEL)?;
+        let start = started_ns(window.start);
+        Ok(Self {
+            machine: window.machine.clone(),
+            start,
+            length,
+            crc: crc_of(&window.machine, start, length, &body),
+            body,
+        })
+    }
 }
 
 impl Store {
@@ -54,20 +93,39 @@ impl Store {
     /// # Errors
     /// What writing can fail with.
     pub fn add_wake_window(&self, window: &WakeWindow) -> Result<bool, StoreError> {
-        let (length, body) = pack(window, LEVEL)?;
-        let start = started_ns(window.start);
-        let crc = crc_of(&window.machine, start, length, &body);
+        let new = self.add_wake_windows(&[vec![window.clone()]])?;
+        Ok(new.iter().sum::<u64>() > 0)
+    }
+
+    /// Keeps the windows of several deliveries in one transaction, each as
+    /// [`add_wake_window`](Self::add_wake_window) does; returns how many of each are new.
+    ///
+    /// # Errors
+    /// What writing can fail with; none is kept then.
+    pub(crate) fn add_wake_windows(
+        &self,
+        deliveries: &[Vec<WakeWindow>],
+    ) -> Result<Vec<u64>, StoreError> {
+        let packed = |windows: &Vec<WakeWindow>| -> Result<Vec<Packed>, StoreError> {
+            windows.iter().map(Packed::of).collect()
+        };
+        let packed: Vec<Vec<Packed>> = deliveries.iter().map(packed).collect::<Result<_, _>>()?;
         self.link.write(|connection, context| {
-            connection
-                .prepare_cached(
+            let insert = || -> rusqlite::Result<Vec<u64>> {
+                let mut statement = connection.prepare_cached(
                     "INSERT INTO wake_window (machine, start_ns, length, body, crc)
                      VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT (start_ns, machine) DO NOTHING",
-                )
-                .and_then(|mut statement| {
-                    statement.execute(params![window.machine, start, Bits(length), body, crc])
-                })
-                .map(|count| count > 0)
-                .map_err(|error| context.on(error))
+                )?;
+                let mut all = |windows: &Vec<Packed>| {
+                    windows.iter().try_fold(0, |new, one| {
+                        let values =
+                            params![one.machine, one.start, Bits(one.length), one.body, one.crc];
+                        Ok(new + statement.execute(values)? as u64)
+                    })
+                };
+                packed.iter().map(&mut all).collect()
+            };
+            insert().map_err(|error| context.on(error))
         })
     }
 

@@ -184,6 +184,11 @@ fn tokens_and_the_audit_log_are_kept() {
         let found = all.token("hash of board").unwrap();
         assert_eq!(found, Some(token("board", Role::Machine)));
         assert_eq!(all.token("").unwrap(), None);
+        let asked = ["", "hash of board", "hash of none"].map(str::to_owned);
+        assert_eq!(
+            all.tokens_of(&asked).unwrap(),
+            [token("board", Role::Machine)]
+        );
         let names: Vec<_> = all
             .tokens()
             .unwrap()
@@ -344,6 +349,49 @@ fn windows_are_kept_once() {
         assert_eq!(all.windows("a", time(0), 9).unwrap(), windows[..2]);
         assert_eq!(all.windows("a", time(1), 9).unwrap(), windows[1..2]);
         assert_eq!(all.windows("a", time(0), 1).unwrap(), windows[..1]);
+        // Several deliveries at once: the new ones of each, one that two hold once.
+        let deliveries = [
+            vec![window("a", 0), window("a", 2)],
+            vec![],
+            vec![window("a", 2), window("b", 3), window("c\0", 0)],
+        ];
+        assert_eq!(all.add_windows_of(&deliveries).unwrap(), [1, 0, 2]);
+        assert_eq!(all.add_windows_of(&deliveries).unwrap(), [0, 0, 0]);
+        assert_eq!(all.windows("a", time(0), 9).unwrap().len(), 3);
+    });
+}
+
+/// Of two slots of one due time in one delivery the later one stays.
+#[test]
+fn slots_are_kept_together() {
+    each(|all| {
+        let (a, b) = (epoch("a", 1, "{}"), epoch("b", 1, "{}"));
+        let slot = |of: &SeriesEpoch, minute, state| Slot {
+            machine: of.machine.clone(),
+            series: of.name.clone(),
+            epoch: 1,
+            due: time(minute),
+            cause: SlotCause::At,
+            state,
+            reason: Some("off\0".to_owned()).filter(|_| state == SlotState::Missed),
+            recording: None,
+        };
+        let slots = [
+            (a.clone(), slot(&a, 0, SlotState::Running)),
+            (b.clone(), slot(&b, 0, SlotState::Running)),
+            (a.clone(), slot(&a, 0, SlotState::Missed)),
+            (a.clone(), slot(&a, 1, SlotState::Recorded)),
+        ];
+        all.put_slots(&slots).unwrap();
+        all.put_slots(&slots).unwrap();
+        all.put_slots(&[]).unwrap();
+        let kept = all.slots(&SlotFilter::default()).unwrap();
+        let of = |machine: &str| -> Vec<_> {
+            let own = kept.iter().filter(|slot| slot.machine == machine);
+            own.map(|slot| slot.state).collect()
+        };
+        assert_eq!(of("a"), [SlotState::Recorded, SlotState::Missed]);
+        assert_eq!(of("b"), [SlotState::Running]);
     });
 }
 

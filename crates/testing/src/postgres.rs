@@ -21,6 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub struct Cluster {
     programs: PathBuf,
     folder: PathBuf,
+    settings: Vec<String>,
     server: Mutex<Option<Child>>,
 }
 
@@ -63,6 +64,14 @@ impl Cluster {
     /// # Errors
     /// As [`shared`](Self::shared).
     pub fn start() -> Result<Self, String> {
+        Self::start_with(&[])
+    }
+
+    /// As [`start`](Self::start), with settings of its own: `ssl=on`.
+    ///
+    /// # Errors
+    /// As [`shared`](Self::shared).
+    pub fn start_with(settings: &[String]) -> Result<Self, String> {
         let programs = programs().ok_or("PostgreSQL is not installed")?;
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let name = format!("punctual-pg-{}-{number}", std::process::id());
@@ -73,6 +82,7 @@ impl Cluster {
         let cluster = Self {
             programs,
             folder: folder.clone(),
+            settings: settings.to_vec(),
             server: Mutex::new(None),
         };
         std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o700)).map_err(on)?;
@@ -132,14 +142,9 @@ impl Cluster {
             .arg(self.data())
             .arg("-k")
             .arg(&self.folder)
-            .args([
-                "-c",
-                "listen_addresses=",
-                "-c",
-                "fsync=off",
-                "-c",
-                "shared_buffers=32MB",
-            ])
+            .args(["-c", "listen_addresses=", "-c", "fsync=off"])
+            .args(["-c", "shared_buffers=32MB"])
+            .args(self.settings.iter().flat_map(|one| ["-c", one]))
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
@@ -178,6 +183,18 @@ impl Cluster {
             // A shell that ended already has nothing to read.
             let _ = (child.stdin.take()).map(|mut pipe| pipe.write_all(b"keep\n"));
             let _ = child.wait();
+        }
+    }
+
+    /// Gives a file to the user that runs the server, who alone may read it then.
+    ///
+    /// # Errors
+    /// It cannot be changed.
+    pub fn own(file: &Path) -> io::Result<()> {
+        std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o600))?;
+        match is_root() {
+            true => chown(file, Some(NOBODY), Some(NOBODY)),
+            false => Ok(()),
         }
     }
 

@@ -19,7 +19,8 @@ use crate::output;
 pub(super) const VERB: Verb = Verb::of::<Deliver>("deliver");
 
 const LONG: &str = "Deliver the finished recordings of the store to a collector (punctual serve). \
-             What was delivered is not sent again; what the collector lost (a restored backup) is. \
+             What was delivered is not sent again; what the collector lost (a restored backup) is: \
+             the last recordings are compared with the collector, all of them with --again. \
              Samples and trace events stay on this machine. A recording that the collector refuses \
              is reported with the reason, and kept here.\n\n\
              The token comes from --token-file or from the variable PUNCTUAL_TOKEN.";
@@ -44,7 +45,7 @@ struct Deliver {
     /// Time to retry while the collector cannot be reached
     #[arg(long, value_name = "DURATION", default_value = "5m")]
     patience: Nanos,
-    /// Send refused recordings again
+    /// Send refused recordings and all that the collector lacks again
     #[arg(long)]
     again: bool,
 }
@@ -70,11 +71,13 @@ impl Run for Deliver {
             },
             stopped,
         )?;
+        let (patience, mut said) = (Duration::from(self.patience), |text: &str| {
+            output::note(text);
+        });
         if self.again {
-            deliverer.forget_refusals(&store)?;
+            deliverer.deliver_again(&store, patience, &mut said)?;
         }
-        let mut said = |text: &str| output::note(text);
-        let outbox = deliverer.deliver(&store, Duration::from(self.patience), &mut said)?;
+        let outbox = deliverer.deliver(&store, patience, &mut said)?;
         output::print(&format!(
             "delivered {}, due {}, refused {}\n",
             outbox.delivered, outbox.due, outbox.refused

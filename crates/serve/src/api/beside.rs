@@ -1,14 +1,14 @@
 //! What machines deliver beside recordings: windows of wake-ups, slots, notes, decisions.
 
-use axum::body::Bytes;
+use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::{Extension, Json};
 use punctual_model::{ChangeMark, Note, Slot, WakeWindow};
-use punctual_store::{Collection, StoreError};
+use punctual_store::{Collection, LONGEST_WAKE_WINDOW, StoreError};
 use serde::{Deserialize, Serialize};
 
-use super::ingest::unpack;
+use super::ingest::{receive, unpack};
 use crate::access::Who;
 use crate::membership::Membership;
 use crate::problem::Problem;
@@ -37,7 +37,7 @@ pub(crate) struct Beside {
 }
 
 /// How many of them are new.
-#[derive(Serialize, schemars::JsonSchema)]
+#[derive(Default, Serialize, schemars::JsonSchema)]
 pub(crate) struct Taken {
     windows: u64,
     slots: u64,
@@ -45,43 +45,89 @@ pub(crate) struct Taken {
     decisions: u64,
 }
 
+/// The largest body without its compression, in bytes: hundreds of windows.
+const UNPACKED: usize = 16 << 20;
+
 /// Takes what is beside recordings.
 pub(super) async fn post(
     State(app): State<App>,
     Extension(who): Extension<Who>,
     headers: HeaderMap,
-    body: Bytes,
+    body: Body,
 ) -> Result<Json<Taken>, Problem> {
-    let packed = headers.get("content-encoding");
-    if packed.and_then(|value| value.to_str().ok()) != Some("zstd") {
-        let message = "compress the body with zstd (Content-Encoding: zstd)";
-        return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, message));
+    let sent = receive(&app, &headers, body).await?;
+    let most = app.config.limits.unpacked.min(UNPACKED);
+    // A small body is read at once: to hand it to another thread costs more.
+    let mut beside = match is_small(&sent.bytes) {
+        true => read(&sent.bytes, most)?,
+        false => {
+            let bytes = sent.bytes.clone();
+            app.work(move |_| read(&bytes, most)).await?
+        }
+    };
+    if let Who::Bearer(token) = who {
+        beside.machine = token.name;
     }
-    app.work(move |app| keep(app, &who, &body)).await.map(Json)
+    for window in &mut beside.windows {
+        beside.machine.clone_into(&mut window.machine);
+    }
+    let windows = match std::mem::take(&mut beside.windows) {
+        none if none.is_empty() => 0,
+        windows => app.windows.ask(&app, windows).await?,
+    };
+    let Beside {
+        slots,
+        notes,
+        decisions,
+        ..
+    } = &beside;
+    let taken = match slots.is_empty() && notes.is_empty() && decisions.is_empty() {
+        true => Taken::default(),
+        false => app.work(move |app| keep(app, beside)).await?,
+    };
+    drop(sent);
+    Ok(Json(Taken { windows, ..taken }))
 }
 
-fn keep(app: &Inner, who: &Who, body: &[u8]) -> Result<Taken, Problem> {
-    let body = unpack(body, app.config.limits.unpacked)?;
-    let mut beside: Beside = serde_json::from_slice(&body)
-        .map_err(|error| Problem::new(StatusCode::UNPROCESSABLE_ENTITY, error.to_string()))?;
-    if let Who::Bearer(token) = who {
-        beside.machine.clone_from(&token.name);
+/// Whether a body says that it unpacks to some windows.
+fn is_small(packed: &[u8]) -> bool {
+    const SMALL: u64 = 64 << 10;
+    let length = zstd::zstd_safe::get_frame_content_size(packed);
+    packed.len() as u64 <= SMALL && matches!(length, Ok(Some(length)) if length <= SMALL)
+}
+
+/// What a body holds.
+pub(crate) fn read(body: &[u8], most: usize) -> Result<Beside, Problem> {
+    let refuse = |reason: String| Problem::new(StatusCode::UNPROCESSABLE_ENTITY, reason);
+    let body = unpack(body, most)?;
+    let beside: Beside =
+        serde_json::from_slice(&body).map_err(|error| refuse(error.to_string()))?;
+    // Numbers and texts may become longer when they are written again.
+    if body.len() as u64 > LONGEST_WAKE_WINDOW / 8 {
+        for window in &beside.windows {
+            let length = serde_json::to_vec(window).map_or(usize::MAX, |json| json.len());
+            if length as u64 > LONGEST_WAKE_WINDOW {
+                let most = LONGEST_WAKE_WINDOW;
+                let text = format!("a window of wake-ups has more than {most} bytes");
+                return Err(refuse(text));
+            }
+        }
     }
+    Ok(beside)
+}
+
+/// Keeps slots, notes and decisions.
+fn keep(app: &Inner, beside: Beside) -> Result<Taken, Problem> {
     let (all, machine) = (app.collection.as_ref(), beside.machine.as_str());
-    for window in &mut beside.windows {
-        machine.clone_into(&mut window.machine);
-    }
-    let windows = match beside.windows.is_empty() {
-        true => 0,
-        false => all.add_windows(&beside.windows)?,
-    };
-    let slots = beside.slots.len() as u64;
-    for SlotOf { epoch, slot } in beside.slots {
-        all.put_slot(&epoch.of_machine(machine), &slot)?;
+    let slots: Vec<_> = (beside.slots.into_iter())
+        .map(|SlotOf { epoch, slot }| (epoch.of_machine(machine), slot))
+        .collect();
+    if !slots.is_empty() {
+        all.put_slots(&slots)?;
     }
     Ok(Taken {
-        windows,
-        slots,
+        windows: 0,
+        slots: slots.len() as u64,
         notes: notes(all, machine, beside.notes)?,
         decisions: decisions(all, machine, beside.decisions)?,
     })

@@ -1,9 +1,16 @@
 //! Whether the server lives, and whether it can work.
 
+use std::time::Duration;
+
 use axum::extract::State;
+use axum::http::StatusCode;
 
 use crate::problem::Problem;
 use crate::state::App;
+
+/// Whoever asks whether a server is ready waits no longer (a probe of Kubernetes: 1 s, of
+/// load balancers: 2 to 10 s).
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The process answers.
 pub(super) async fn health() -> &'static str {
@@ -12,6 +19,12 @@ pub(super) async fn health() -> &'static str {
 
 /// The store can be read.
 pub(super) async fn ready(State(app): State<App>) -> Result<&'static str, Problem> {
-    app.stored(|all| all.ready()).await?;
-    Ok("ready\n")
+    let read = app.stored(|all| all.ready());
+    match tokio::time::timeout(PATIENCE, read).await {
+        Ok(result) => result.map(|()| "ready\n"),
+        Err(_) => Err(Problem::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            format!("the store gives no answer within {} s", PATIENCE.as_secs()),
+        )),
+    }
 }

@@ -1,5 +1,6 @@
 //! What machines deliver.
 
+use std::cell::RefCell;
 use std::io::Read;
 use std::sync::Arc;
 
@@ -8,11 +9,13 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::{Extension, Json};
 use jiff::Timestamp;
-use punctual_model::{Completion, Recording, RecordingId};
+use punctual_model::{Completion, IntervalRow, Recording, RecordingId};
 use punctual_store::{AuditLine, Collection, Delivery, Received, Refused};
 use serde::{Deserialize, Serialize};
 use subtle::ConstantTimeEq;
+use tokio::sync::OwnedSemaphorePermit;
 use uuid::Uuid;
+use zstd::bulk::Decompressor;
 
 use crate::access::Who;
 use crate::config::Limits;
@@ -59,9 +62,9 @@ pub(super) async fn put(
         .map_err(|_| bad("the path does not end with a UUID"))?;
     let hash = check_headers(&headers)?;
     let series = series_of(&headers)?;
-    let bytes = receive(&app, &headers, body).await?;
+    let sent = receive(&app, &headers, body).await?;
     let received = app
-        .work(move |app| keep(app, &who, (id, &hash), series, &bytes))
+        .work(move |app| keep(app, &who, (id, &hash), series, &sent.bytes))
         .await?;
     let answer = |status, state| Ok((status, Json(Receipt { id, state })));
     match received {
@@ -81,12 +84,6 @@ fn bad(message: &str) -> Problem {
 /// The hash that the sender names.
 fn check_headers(headers: &HeaderMap) -> Result<String, Problem> {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
-    if text("content-encoding") != Some("zstd") {
-        return Err(Problem::new(
-            StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            "compress the body with zstd (Content-Encoding: zstd)",
-        ));
-    }
     let hash = text(HASH).map(str::to_ascii_lowercase);
     hash.filter(|hash| hash.len() == 64 && hash.bytes().all(|b| b.is_ascii_hexdigit()))
         .ok_or_else(|| bad("the header Punctual-SHA256 is missing or no SHA-256"))
@@ -103,8 +100,19 @@ fn series_of(headers: &HeaderMap) -> Result<Option<Membership>, Problem> {
     Membership::read(text).map(Some).map_err(bad)
 }
 
-/// Reads the body. Its length must be known, so that there is room for it.
-async fn receive(app: &App, headers: &HeaderMap, body: Body) -> Result<Bytes, Problem> {
+/// A body with its share of the room for all bodies: what waits for the store counts.
+pub(super) struct Sent {
+    pub(super) bytes: Bytes,
+    _room: OwnedSemaphorePermit,
+}
+
+/// Reads a body that is compressed. Its length must be known, so that there is room for it.
+pub(super) async fn receive(app: &App, headers: &HeaderMap, body: Body) -> Result<Sent, Problem> {
+    let packed = headers.get(header::CONTENT_ENCODING);
+    if packed.and_then(|value| value.to_str().ok()) != Some("zstd") {
+        let message = "compress the body with zstd (Content-Encoding: zstd)";
+        return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, message));
+    }
     let Limits {
         body: most,
         patience,
@@ -121,12 +129,12 @@ async fn receive(app: &App, headers: &HeaderMap, body: Body) -> Result<Bytes, Pr
         return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, message));
     }
     let kib = u32::try_from(length.div_ceil(1 << 10)).unwrap_or(u32::MAX);
-    let _room = Arc::clone(&app.room)
+    let room = Arc::clone(&app.room)
         .try_acquire_many_owned(kib)
         .map_err(|_| Problem::busy("too much is delivered at once", BUSY))?;
     let read = tokio::time::timeout(patience, to_bytes(body, length)).await;
     match read {
-        Ok(Ok(bytes)) => Ok(bytes),
+        Ok(Ok(bytes)) => Ok(Sent { bytes, _room: room }),
         Ok(Err(_)) => Err(bad("the body is not as long as it says")),
         Err(_) => Err(Problem::new(
             StatusCode::REQUEST_TIMEOUT,
@@ -135,8 +143,31 @@ async fn receive(app: &App, headers: &HeaderMap, body: Body) -> Result<Bytes, Pr
     }
 }
 
+thread_local! {
+    /// What unpacking needs again and again: to make it costs more than a small body.
+    static UNPACKER: RefCell<Option<Decompressor<'static>>> = const { RefCell::new(None) };
+}
+
+/// Unpacks a body that says how long it is; `None`: it does not, or it is longer.
+fn unpack_whole(bytes: &[u8], most: usize) -> Option<Vec<u8>> {
+    let length = zstd::zstd_safe::get_frame_content_size(bytes).ok()??;
+    let length = usize::try_from(length)
+        .ok()
+        .filter(|length| *length <= most)?;
+    UNPACKER.with_borrow_mut(|kept| {
+        if kept.is_none() {
+            *kept = Decompressor::new().ok();
+        }
+        let unpacked = kept.as_mut()?.decompress(bytes, length).ok()?;
+        (unpacked.len() == length).then_some(unpacked)
+    })
+}
+
 /// Unpacks a body, which may be a bomb.
-pub(super) fn unpack(bytes: &[u8], most: usize) -> Result<Vec<u8>, Problem> {
+pub(crate) fn unpack(bytes: &[u8], most: usize) -> Result<Vec<u8>, Problem> {
+    if let Some(whole) = unpack_whole(bytes, most) {
+        return Ok(whole);
+    }
     let not_zstd = |_| bad("the body is not valid zstd");
     let mut decoder = zstd::stream::read::Decoder::new(bytes).map_err(not_zstd)?;
     decoder.window_log_max(WINDOW_LOG).map_err(not_zstd)?;
@@ -163,12 +194,7 @@ fn keep(
     bytes: &[u8],
 ) -> Result<Received, Problem> {
     let body = unpack(bytes, app.config.limits.unpacked)?;
-    let same = sha256(&body).as_bytes().ct_eq(hash.as_bytes());
-    if !bool::from(same) {
-        return Err(bad(
-            "the body has another SHA-256 than Punctual-SHA256 says",
-        ));
-    }
+    check_hash(&body, hash)?;
     let received = Timestamp::now();
     let collection = app.collection.as_ref();
     let recording = match read(id, &body) {
@@ -205,8 +231,17 @@ fn keep(
     Ok(received)
 }
 
+fn check_hash(body: &[u8], hash: &str) -> Result<(), Problem> {
+    match bool::from(sha256(body).as_bytes().ct_eq(hash.as_bytes())) {
+        true => Ok(()),
+        false => Err(bad(
+            "the body has another SHA-256 than Punctual-SHA256 says",
+        )),
+    }
+}
+
 /// A recording that can be kept.
-fn read(id: RecordingId, body: &[u8]) -> Result<Recording, String> {
+pub(crate) fn read(id: RecordingId, body: &[u8]) -> Result<Recording, String> {
     let text = std::str::from_utf8(body).map_err(|_| "it is not UTF-8".to_owned())?;
     let recording = Recording::from_json(text).map_err(|error| error.to_string())?;
     if recording.id != id {
@@ -219,10 +254,15 @@ fn read(id: RecordingId, body: &[u8]) -> Result<Recording, String> {
         return Err("it has too many threads".to_owned());
     }
     let threads = recording.threads.len();
-    let of_none = |row: &punctual_model::IntervalRow| row.thread as usize >= threads;
-    match recording.series.rows.iter().any(of_none) {
-        true => Err("an interval is of no thread".to_owned()),
-        false => Ok(recording),
+    let rows = &recording.series.rows;
+    if rows.iter().any(|row| row.thread as usize >= threads) {
+        return Err("an interval is of no thread".to_owned());
+    }
+    // As a store lists them; of two of one start it keeps one.
+    let place = |row: &IntervalRow| (row.start_ns, row.thread);
+    match rows.windows(2).all(|two| place(&two[0]) < place(&two[1])) {
+        true => Ok(recording),
+        false => Err("its intervals are not in the order of time and thread".to_owned()),
     }
 }
 

@@ -8,8 +8,8 @@ mod machines;
 mod openapi;
 mod recordings;
 
-pub(crate) use beside::{Beside, SlotOf};
-pub(crate) use ingest::HASH;
+pub(crate) use beside::{Beside, SlotOf, read as read_beside};
+pub(crate) use ingest::{HASH, read as read_recording, unpack};
 pub(crate) use recordings::{place, place_of};
 
 use axum::routing::{get, post, put};
@@ -126,9 +126,12 @@ pub(crate) const ENDPOINTS: &[Endpoint] = &[
         answers: &[
             (200, "How many are new", Some(schema::<beside::Taken>())),
             (400, "Damaged on its way: send it again", FAILURE),
+            (408, "The body took too long", FAILURE),
+            (411, "The length of the body is missing", FAILURE),
             (413, "Too large", FAILURE),
             (415, "Not compressed with zstd", FAILURE),
             (422, "Not what can be kept", FAILURE),
+            (429, "No room at present: wait for Retry-After", FAILURE),
         ],
     },
     Endpoint {

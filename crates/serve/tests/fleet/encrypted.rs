@@ -1,27 +1,24 @@
 //! TLS on both ends.
 
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
 use punctual_serve::TlsFiles;
 use punctual_serve::deliver::{DeliverError, Deliverer, Target};
-use punctual_store::{Collection, Store};
+use punctual_store::{Collection, PostgresCollection, Store};
+use punctual_testing::postgres::Cluster;
 
 use crate::place::{Place, measured, recording};
 
-#[test]
-fn a_machine_delivers_only_to_a_collector_that_it_trusts() {
-    let place = Place::new();
+/// A certificate of 127.0.0.1 and its key; `None`: skipped.
+fn certificate(place: &Place) -> Option<(PathBuf, PathBuf)> {
     let [certificate, key] = ["cert.pem", "key.pem"].map(|name| place.file(name));
     let made = Command::new("openssl")
-        .args([
-            "req",
-            "-x509",
-            "-newkey",
-            "ec",
-            "-pkeyopt",
-            "ec_paramgen_curve:P-256",
-        ])
+        .args(["req", "-x509", "-newkey", "ec"])
+        .args(["-pkeyopt", "ec_paramgen_curve:P-256"])
         .args(["-nodes", "-days", "2", "-subj", "/CN=collector"])
         .args(["-addext", "subjectAltName=IP:127.0.0.1"])
         .args(["-addext", "basicConstraints=critical,CA:FALSE"])
@@ -30,8 +27,17 @@ fn a_machine_delivers_only_to_a_collector_that_it_trusts() {
         .output();
     if !made.is_ok_and(|output| output.status.success()) {
         punctual_testing::skip!("openssl is not installed");
-        return;
+        return None;
     }
+    Some((certificate, key))
+}
+
+#[test]
+fn a_machine_delivers_only_to_a_collector_that_it_trusts() {
+    let place = Place::new();
+    let Some((certificate, key)) = certificate(&place) else {
+        return;
+    };
     let machine = Store::open(&place.file("machine.db")).unwrap();
     measured(&machine, &[recording(1, "board")]);
     let roots = certificate.clone();
@@ -54,4 +60,50 @@ fn a_machine_delivers_only_to_a_collector_that_it_trusts() {
     );
     assert_eq!(deliver(Some(roots)).unwrap().delivered, 1);
     assert_eq!(place.collection().machines().unwrap()[0].recordings, 1);
+}
+
+/// A database that is asked for with TLS is never spoken to without, nor one that nobody
+/// known signs for.
+#[test]
+fn a_database_is_reached_by_tls_or_refused() {
+    let place = Place::new();
+    let Some((certificate, key)) = certificate(&place) else {
+        return;
+    };
+    // The user of the server reaches it; the key is its own.
+    let open = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(certificate.parent().unwrap(), open).unwrap();
+    Cluster::own(&key).unwrap();
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr();
+    let port = free.unwrap().port();
+    let settings = [
+        "ssl=on".to_owned(),
+        format!("ssl_cert_file={}", certificate.display()),
+        format!("ssl_key_file={}", key.display()),
+        "listen_addresses=127.0.0.1".to_owned(),
+        format!("port={port}"),
+    ];
+    let cluster = match Cluster::start_with(&settings) {
+        Ok(cluster) => cluster,
+        Err(why) => return punctual_testing::skip!("TLS to PostgreSQL: {why}"),
+    };
+    let (name, _) = cluster.database().unwrap();
+    let url = |query: &str| format!("postgres://punctual@127.0.0.1:{port}/{name}?{query}");
+    let of_file = certificate.display().to_string();
+    let open = |query: &str| PostgresCollection::open(&url(query)).map_err(|e| e.to_string());
+    let in_use = || {
+        let sql = "SELECT count(*) FROM pg_stat_ssl JOIN pg_stat_activity USING (pid)
+            WHERE ssl AND application_name = 'punctual'";
+        cluster.sql(&name, sql).unwrap()
+    };
+    let plain = open("sslmode=disable").unwrap();
+    assert_eq!((plain.ready().is_ok(), in_use().as_str()), (true, "0"));
+    let trusted = open(&format!("sslmode=verify-full&sslrootcert={of_file}")).unwrap();
+    assert_eq!((trusted.ready().is_ok(), in_use().as_str()), (true, "1"));
+    let nobody = open("sslmode=require").unwrap_err();
+    assert!(nobody.contains("sslrootcert=FILE"), "{nobody}");
+    let unknown = open("sslmode=allow").unwrap_err();
+    assert!(unknown.contains("verify-full"), "{unknown}");
+    let missing = open("sslrootcert=/nonexistent.pem").unwrap_err();
+    assert!(missing.contains("/nonexistent.pem"), "{missing}");
 }

@@ -12,7 +12,10 @@ mod contract;
 mod delivery;
 mod devtools;
 mod encrypted;
+mod faults;
+mod guessed;
 mod hostile;
+mod isolated;
 mod keys;
 mod live;
 mod looks;
@@ -25,5 +28,7 @@ mod prometheus;
 mod push;
 mod receiver;
 mod scraped;
+#[path = "../sound/mod.rs"]
+mod sound;
 mod trends;
 mod years;

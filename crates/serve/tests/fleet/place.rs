@@ -1,12 +1,14 @@
 //! A store in a folder that vanishes, a collector on it, and recordings to deliver.
 
+use std::borrow::Borrow;
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use punctual_model::{Fact, Recording, RecordingId};
 use punctual_serve::{Config, Running, start};
-use punctual_store::{Lease, SqliteCollection, Store};
+use punctual_store::{Collection, Lease, SqliteCollection, Store, Wanted};
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 use uuid::Uuid;
@@ -49,7 +51,15 @@ impl Place {
 
 /// The recording with this number, of this machine.
 pub(crate) fn recording(number: u128, host: &str) -> Recording {
-    let mut recording = punctual_model::testing::recording(2, 3);
+    numbered(punctual_model::testing::recording(2, 3), number, host)
+}
+
+/// The same, of one thread and a second.
+pub(crate) fn small(number: u128, host: &str) -> Recording {
+    numbered(punctual_model::testing::recording(1, 1), number, host)
+}
+
+fn numbered(mut recording: Recording, number: u128, host: &str) -> Recording {
     recording.id = RecordingId(Uuid::from_u128(
         0x019a_4d1c_7b3a_7000_8000_0000_0000_0000 + number,
     ));
@@ -85,6 +95,30 @@ pub(crate) fn put(to: SocketAddr, id: RecordingId, body: &[u8], more: &[(&str, &
 
 pub(crate) fn deliver(to: SocketAddr, recording: &Recording) -> Answer {
     put(to, recording.id, &json(recording), &[])
+}
+
+/// All of these are kept, each once, by ID and content; nothing else, nothing put aside.
+pub(crate) fn all_are_kept(
+    collection: &dyn Collection,
+    all: impl IntoIterator<Item = impl Borrow<Recording>>,
+) {
+    let wanted = Wanted {
+        most: usize::MAX,
+        ..Wanted::default()
+    };
+    let mut kept = BTreeMap::new();
+    for listed in collection.list(&wanted).unwrap() {
+        let (_, recording) = collection.load(listed.summary.id).unwrap();
+        let before = kept.insert(recording.id, sha256(&json(&recording)));
+        assert!(before.is_none(), "twice");
+    }
+    let known = |one: &Recording| (one.id, sha256(&json(one)));
+    let sent: BTreeMap<_, _> = all.into_iter().map(|one| known(one.borrow())).collect();
+    let is_same = kept == sent;
+    assert!(is_same, "{} kept of {} sent", kept.len(), sent.len());
+    let machines = collection.machines().unwrap();
+    assert_eq!(machines[0].recordings, sent.len() as u64);
+    assert!(collection.quarantined(10).unwrap().is_empty());
 }
 
 /// Keeps recordings as if they had been made there.

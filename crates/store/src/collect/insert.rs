@@ -140,7 +140,7 @@ pub(super) fn count(
         .execute(params![
             delivery.machine,
             id_text(summary.id),
-            started_ns(summary.started),
+            started_ns(delivery.began()),
             summary.headline,
             outcome_name(summary.outcome),
             summary.completion.name(),

@@ -112,7 +112,17 @@ pub trait Collection: SeriesStore + Send + Sync {
     ///
     /// # Errors
     /// What writing can fail with.
-    fn add_windows(&self, windows: &[WakeWindow]) -> Result<u64, StoreError>;
+    fn add_windows(&self, windows: &[WakeWindow]) -> Result<u64, StoreError> {
+        let new = self.add_windows_of(&[windows.to_vec()])?;
+        Ok(new.iter().sum())
+    }
+
+    /// Keeps the windows of several deliveries in one transaction, each as
+    /// [`add_windows`](Self::add_windows) does; returns how many of each are new.
+    ///
+    /// # Errors
+    /// What writing can fail with; none is kept then.
+    fn add_windows_of(&self, deliveries: &[Vec<WakeWindow>]) -> Result<Vec<u64>, StoreError>;
 
     /// The machines of which there are windows, by name.
     ///
@@ -149,6 +159,15 @@ pub trait Collection: SeriesStore + Send + Sync {
     /// # Errors
     /// What reading can fail with.
     fn token(&self, sha256: &str) -> Result<Option<Token>, StoreError>;
+
+    /// The tokens with these hashes, in any order.
+    ///
+    /// # Errors
+    /// What reading can fail with.
+    fn tokens_of(&self, sha256: &[String]) -> Result<Vec<Token>, StoreError> {
+        let found = sha256.iter().map(|hash| self.token(hash));
+        found.filter_map(Result::transpose).collect()
+    }
 
     /// All tokens, by name.
     ///
@@ -253,7 +272,7 @@ impl Total {
 pub struct Latest {
     /// Which it is.
     pub id: RecordingId,
-    /// When it began.
+    /// When it began; when it arrived, where the clock of its machine is wrong by years.
     pub started: Timestamp,
     /// What was measured, in a line.
     pub headline: String,
@@ -302,6 +321,22 @@ pub struct Delivery<'a> {
     /// Its JSON.
     pub body: &'a [u8],
 }
+
+impl Delivery<'_> {
+    /// When the recording began, as far as the clock of its machine can be right: a run of
+    /// 2038 must not hide all later ones, and one of 1970 is not the oldest. The ID holds
+    /// the time of that clock (RFC 9562, 5.7), also of a run that was imported.
+    pub(crate) fn began(&self) -> Timestamp {
+        let (started, made_ms) = (self.recording.started, self.recording.id.0.as_u128() >> 80);
+        match started > self.received || made_ms < EARLIEST_MS {
+            true => self.received,
+            false => started,
+        }
+    }
+}
+
+/// The start of 2020, in ms: the clock of an older ID has no battery.
+const EARLIEST_MS: u128 = 1_577_836_800_000;
 
 /// What became of a delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

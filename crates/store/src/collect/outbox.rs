@@ -67,7 +67,8 @@ impl Store {
         self.ids(&sql, to, most, 0)
     }
 
-    /// Recordings that were delivered, from this place on; at most so many.
+    /// Recordings that were delivered, the last delivered first, from this place on; at
+    /// most so many.
     ///
     /// # Errors
     /// What reading can fail with.
@@ -78,7 +79,8 @@ impl Store {
         most: usize,
     ) -> Result<Vec<RecordingId>, StoreError> {
         let sql = "SELECT id FROM delivery JOIN recording ON key = delivery.recording \
-                   WHERE destination = ?1 AND reason IS NULL ORDER BY key LIMIT ?2 OFFSET ?3";
+                   WHERE destination = ?1 AND reason IS NULL \
+                   ORDER BY delivery.rowid DESC LIMIT ?2 OFFSET ?3";
         self.ids(sql, to, most, from)
     }
 
@@ -210,28 +212,25 @@ impl Store {
     }
 
     /// Windows of wake-ups behind this place in the order of their making, with their
-    /// places; at most so many. A clock that was set back leaves none out.
+    /// places; at most so many. A clock that was set back leaves none out. `None` for a
+    /// window that is damaged.
     ///
     /// # Errors
-    /// [`StoreError::Damaged`], and what reading can fail with.
+    /// What reading can fail with.
     pub fn windows_behind(
         &self,
         place: i64,
         most: usize,
-    ) -> Result<Vec<(i64, WakeWindow)>, StoreError> {
+    ) -> Result<Vec<(i64, Option<WakeWindow>)>, StoreError> {
         self.read(|connection, context| {
             let sql = "SELECT machine, start_ns, length, body, crc, rowid FROM wake_window
                        WHERE rowid > ?1 ORDER BY rowid LIMIT ?2";
             let rows = connection.prepare_cached(sql).and_then(|mut all| {
                 let most = i64::try_from(most).unwrap_or(i64::MAX);
                 let read = |row: &rusqlite::Row<'_>| Ok((row.get(5)?, read_row(row)?));
-                all.query_map(params![place, most], read)?
-                    .collect::<rusqlite::Result<Vec<(i64, Option<WakeWindow>)>>>()
+                all.query_map(params![place, most], read)?.collect()
             });
-            let damaged = || context.damaged("a window of wake-ups was changed");
-            let rows = rows.map_err(|error| context.on(error))?.into_iter();
-            rows.map(|(place, window)| Ok((place, window.ok_or_else(damaged)?)))
-                .collect()
+            rows.map_err(|error| context.on(error))
         })
     }
 

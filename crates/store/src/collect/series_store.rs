@@ -80,6 +80,17 @@ pub trait SeriesStore {
     /// # Errors
     /// What writing can fail with.
     fn put_slot(&self, epoch: &SeriesEpoch, slot: &Slot) -> Result<(), StoreError>;
+
+    /// Keeps several slots, each as [`put_slot`](Self::put_slot) does; of two of one due
+    /// time the later one stays.
+    ///
+    /// # Errors
+    /// What writing can fail with; some may be kept then.
+    fn put_slots(&self, slots: &[(SeriesEpoch, Slot)]) -> Result<(), StoreError> {
+        slots
+            .iter()
+            .try_for_each(|(epoch, slot)| self.put_slot(epoch, slot))
+    }
 }
 
 impl SeriesStore for Store {

@@ -321,12 +321,10 @@ impl Collection for SqliteCollection {
         })
     }
 
-    fn add_windows(&self, windows: &[WakeWindow]) -> Result<u64, StoreError> {
+    fn add_windows_of(&self, deliveries: &[Vec<WakeWindow>]) -> Result<Vec<u64>, StoreError> {
         self.with(|store| {
             full_sync(store)?;
-            windows.iter().try_fold(0, |new, window| {
-                Ok(new + u64::from(store.add_wake_window(window)?))
-            })
+            store.add_wake_windows(deliveries)
         })
     }
 

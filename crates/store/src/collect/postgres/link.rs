@@ -4,14 +4,12 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use postgres::config::{Host, SslMode};
+use postgres::config::Host;
 use postgres::types::ToSql;
 use postgres::{Client, Config, NoTls, Row, Statement};
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject;
-use rustls::{ClientConfig, RootCertStore};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
+use super::tls::{self, Address};
 use crate::StoreError;
 
 /// Connections that are kept open while nobody uses them.
@@ -26,12 +24,6 @@ const SETTINGS: &str = "SET statement_timeout = '60s'; SET lock_timeout = '20s';
     SET client_min_messages = warning; \
     SELECT set_config('synchronous_commit', 'on', false) \
     WHERE current_setting('synchronous_commit') IN ('off', 'local')";
-/// Where systems keep the certificates that they trust.
-const ROOTS: [&str; 3] = [
-    "/etc/ssl/certs/ca-certificates.crt",
-    "/etc/pki/tls/certs/ca-bundle.crt",
-    "/etc/ssl/cert.pem",
-];
 
 /// The parameters of a statement.
 pub(super) type Values<'a> = &'a [&'a (dyn ToSql + Sync)];
@@ -109,11 +101,14 @@ pub(super) struct Pool {
 impl Pool {
     /// Prepares connections to the database of `url`; none is made yet.
     pub(super) fn new(url: &str) -> Result<Self, StoreError> {
-        let mut config: Config = url.parse().map_err(|error| StoreError::Database {
+        let unusable = |reason: String| StoreError::Database {
             name: "of --store".to_owned(),
             // The text of a URL may hold a password: it is not repeated.
-            reason: described(&error),
-        })?;
+            reason,
+        };
+        let Address { url, roots } = Address::of(url).map_err(unusable)?;
+        let parsed: Result<Config, _> = url.parse();
+        let mut config = parsed.map_err(|error| unusable(described(&error)))?;
         config
             .connect_timeout(CONNECT)
             .tcp_user_timeout(SILENCE)
@@ -121,13 +116,7 @@ impl Pool {
         if config.get_application_name().is_none() {
             config.application_name("punctual");
         }
-        // A socket has no name that a certificate could hold.
-        let is_local = |host: &Host| matches!(host, Host::Unix(_));
-        let tls = match config.get_ssl_mode() {
-            SslMode::Disable => None,
-            _ if config.get_hosts().iter().all(is_local) => None,
-            _ => connector(),
-        };
+        let tls = tls::connector(&config, roots.as_deref()).map_err(unusable)?;
         Ok(Self {
             name: name_of(&config),
             config,
@@ -232,7 +221,10 @@ fn described(error: &postgres::Error) -> String {
         text.push_str(&one.to_string());
         cause = one.source();
     }
-    text
+    match text.contains("invalid peer certificate") {
+        true => text + tls::UNTRUSTED,
+        false => text,
+    }
 }
 
 /// The database without user and password.
@@ -247,23 +239,6 @@ fn name_of(config: &Config) -> String {
         hosts.join(","),
         config.get_dbname().unwrap_or_default()
     )
-}
-
-/// TLS with the certificates that the system trusts; `None` where it has none.
-fn connector() -> Option<MakeRustlsConnect> {
-    let roots = ROOTS.iter().find_map(|path| {
-        let mut roots = RootCertStore::empty();
-        let all = CertificateDer::pem_file_iter(path).ok()?;
-        roots.add_parsable_certificates(all.filter_map(Result::ok));
-        (!roots.is_empty()).then_some(roots)
-    })?;
-    let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
-    let config = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .ok()?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    Some(MakeRustlsConnect::new(config))
 }
 
 #[cfg(test)]

@@ -6,6 +6,8 @@ mod receive;
 mod rows;
 mod schema;
 mod series;
+mod slots;
+mod tls;
 mod windows;
 
 use std::collections::HashSet;
@@ -352,14 +354,25 @@ impl Collection for PostgresCollection {
         })
     }
 
-    fn add_windows(&self, windows: &[WakeWindow]) -> Result<u64, StoreError> {
-        let columns = windows::Columns::of(windows)?;
+    fn add_windows_of(&self, deliveries: &[Vec<WakeWindow>]) -> Result<Vec<u64>, StoreError> {
+        let all = || deliveries.iter().flatten();
+        let columns = windows::Columns::of(all())?;
         let now = Timestamp::now();
-        for window in windows {
+        for window in all() {
             let month = Month::of_time(started_ns(window.start), now);
             self.need_month(Table::WakeWindow, month)?;
         }
-        self.pool.with(|link| columns.write(link))
+        let mut new = self.pool.with(|link| columns.write(link))?;
+        let mut is_new = |window: &WakeWindow| {
+            new.remove(&(
+                plain(&window.machine).into_owned(),
+                started_ns(window.start),
+            ))
+        };
+        let count = |windows: &Vec<WakeWindow>| {
+            windows.iter().filter(|window| is_new(window)).count() as u64
+        };
+        Ok(deliveries.iter().map(count).collect())
     }
 
     fn window_machines(&self) -> Result<Vec<String>, StoreError> {
@@ -411,6 +424,15 @@ impl Collection for PostgresCollection {
             let sql = "SELECT name, role, sha256, created_ns FROM token WHERE sha256 = $1";
             let row = link.row(sql, &[&sha256])?;
             Ok(row.as_ref().map(token).transpose()?.flatten())
+        })
+    }
+
+    fn tokens_of(&self, sha256: &[String]) -> Result<Vec<Token>, StoreError> {
+        self.pool.with(|link| {
+            let sql = "SELECT name, role, sha256, created_ns FROM token WHERE sha256 = ANY($1)";
+            let rows = link.rows(sql, &[&sha256])?;
+            let all: Result<Vec<_>, _> = rows.iter().map(token).collect();
+            Ok(all?.into_iter().flatten().collect())
         })
     }
 

@@ -193,7 +193,7 @@ impl<'a> Incoming<'a> {
             &[
                 &machine,
                 &one.id.0,
-                &started_ns(one.started),
+                &started_ns(self.delivery.began()),
                 &plain(&one.headline),
                 &outcome_name(one.outcome),
                 &one.completion.name(),

@@ -3,13 +3,13 @@
 use jiff::Timestamp;
 use postgres::Row;
 use punctual_model::{
-    ChangeMark, HostFacts, Note, Recording, RecordingId, SeriesEpoch, SeriesRun, Slot, SlotCause,
-    SlotState,
+    ChangeMark, HostFacts, Note, Recording, RecordingId, SeriesEpoch, SeriesRun, Slot,
 };
 
 use super::PostgresCollection;
 use super::link::Link;
 use super::rows::{COLUMNS, WIDTH, of_filter, plain, summary, time_at};
+use super::slots;
 use crate::collect::SeriesStore;
 use crate::entry::started_ns;
 use crate::{Collection, Filter, SlotFilter, StoreError, Summary, runs};
@@ -53,7 +53,7 @@ pub(super) fn put_epoch(link: &mut Link, epoch: &SeriesEpoch) -> Result<i64, pos
     }
 }
 
-fn epoch_of(row: &Row, at: usize) -> Result<u32, postgres::Error> {
+pub(super) fn epoch_of(row: &Row, at: usize) -> Result<u32, postgres::Error> {
     Ok(u32::try_from(row.try_get::<_, i64>(at)?).unwrap_or(u32::MAX))
 }
 
@@ -67,25 +67,6 @@ pub(super) fn epoch(row: &Row) -> Result<SeriesEpoch, postgres::Error> {
         definition: row.try_get(4)?,
         begun: time_at(row, 5)?,
     })
-}
-
-fn slot_of(row: &Row) -> Result<Option<Slot>, postgres::Error> {
-    let (cause, state): (String, String) = (row.try_get(4)?, row.try_get(5)?);
-    let cause = SlotCause::ALL.iter().find(|known| known.name() == cause);
-    let state = SlotState::ALL.iter().find(|known| known.name() == state);
-    let (Some(cause), Some(state)) = (cause, state) else {
-        return Ok(None);
-    };
-    Ok(Some(Slot {
-        machine: row.try_get(0)?,
-        series: row.try_get(1)?,
-        epoch: epoch_of(row, 2)?,
-        due: time_at(row, 3)?,
-        cause: *cause,
-        state: *state,
-        reason: row.try_get(6)?,
-        recording: row.try_get::<_, Option<uuid::Uuid>>(7)?.map(RecordingId),
-    }))
 }
 
 impl PostgresCollection {
@@ -220,7 +201,7 @@ impl SeriesStore for PostgresCollection {
             ORDER BY due_ns DESC, name, key LIMIT $4";
         self.pool.with(|link| {
             let rows = link.rows(sql, &[&series, &since, &state, &most])?;
-            let read: Result<Vec<_>, _> = rows.iter().map(slot_of).collect();
+            let read: Result<Vec<_>, _> = rows.iter().map(slots::read).collect();
             Ok(read?.into_iter().flatten().collect())
         })
     }
@@ -258,25 +239,11 @@ impl SeriesStore for PostgresCollection {
     }
 
     fn put_slot(&self, epoch: &SeriesEpoch, slot: &Slot) -> Result<(), StoreError> {
-        self.pool.with(|link| {
-            link.transaction(|link| {
-                let series = put_epoch(link, epoch)?;
-                link.run(
-                    "INSERT INTO slot (series, due_ns, cause, state, reason, recording)
-                     VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (series, due_ns) DO UPDATE
-                     SET cause = excluded.cause, state = excluded.state,
-                         reason = excluded.reason, recording = excluded.recording",
-                    &[
-                        &series,
-                        &started_ns(slot.due),
-                        &slot.cause.name(),
-                        &slot.state.name(),
-                        &slot.reason.as_deref().map(plain),
-                        &slot.recording.map(|id| id.0),
-                    ],
-                )
-                .map(drop)
-            })
-        })
+        self.put_slots(&[(epoch.clone(), slot.clone())])
+    }
+
+    fn put_slots(&self, slots: &[(SeriesEpoch, Slot)]) -> Result<(), StoreError> {
+        self.pool
+            .with(|link| link.transaction(|link| slots::write(link, slots)))
     }
 }

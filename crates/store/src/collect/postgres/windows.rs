@@ -1,5 +1,7 @@
 //! Windows of wake-ups in PostgreSQL.
 
+use std::collections::HashSet;
+
 use jiff::Timestamp;
 use punctual_model::WakeWindow;
 
@@ -23,7 +25,9 @@ pub(super) struct Columns {
 }
 
 impl Columns {
-    pub(super) fn of(windows: &[WakeWindow]) -> Result<Self, StoreError> {
+    pub(super) fn of<'a>(
+        windows: impl Iterator<Item = &'a WakeWindow>,
+    ) -> Result<Self, StoreError> {
         let mut columns = Self::default();
         for window in windows {
             let machine = plain(&window.machine).into_owned();
@@ -42,12 +46,12 @@ impl Columns {
         Ok(columns)
     }
 
-    /// Returns how many are new.
-    pub(super) fn write(&self, link: &mut Link) -> Result<u64, postgres::Error> {
-        link.run(
+    /// Returns machine and start of the new ones.
+    pub(super) fn write(&self, link: &mut Link) -> Result<HashSet<(String, i64)>, postgres::Error> {
+        let rows = link.rows(
             "INSERT INTO wake_window (machine, start_ns, length, crc, body)
              SELECT * FROM unnest($1::text[], $2::bigint[], $3::integer[], $4::bigint[],
-                 $5::bytea[]) ON CONFLICT DO NOTHING",
+                 $5::bytea[]) ON CONFLICT DO NOTHING RETURNING machine, start_ns",
             &[
                 &self.machines,
                 &self.starts,
@@ -55,7 +59,10 @@ impl Columns {
                 &self.crcs,
                 &self.bodies,
             ],
-        )
+        )?;
+        rows.iter()
+            .map(|row| Ok((row.try_get(0)?, row.try_get(1)?)))
+            .collect()
     }
 }
 

@@ -1,0 +1,183 @@
+//! In namespaces of their own: a network that goes away, and disks that are full.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+
+use punctual_serve::deliver::DeliverError;
+use punctual_serve::{Config, Running, start};
+use punctual_store::{SqliteCollection, Store};
+use punctual_testing::skip;
+
+use crate::faults::{deliver, recordings};
+use crate::place::{Place, all_are_kept, measured};
+
+/// The name of the test that runs in namespaces.
+const INSIDE: &str = "PUNCTUAL_TEST_ISOLATED";
+/// The size of a small disk.
+const DISK: u64 = 24 << 20;
+
+/// Whether this process is in namespaces of its own: network (loopback alone) and mounts.
+/// Otherwise runs the test again in such a process, and asserts that it succeeds.
+fn is_inside(test: &str) -> bool {
+    if std::env::var_os(INSIDE).is_some_and(|name| name == test) {
+        return true;
+    }
+    let unshare = |script: &str| {
+        let mut command = Command::new("unshare");
+        command.args(["--net", "--mount", "--propagation", "private"]);
+        command.args(["sh", "-c", script]);
+        command
+    };
+    let allowed = unshare("ip link set lo up").output();
+    if !allowed.is_ok_and(|done| done.status.success()) {
+        skip!("namespaces of its own need root, unshare and ip");
+        return false;
+    }
+    let done = unshare("ip link set lo up && exec \"$0\" --exact \"$1\"")
+        .arg(std::env::current_exe().unwrap())
+        .arg(format!("isolated::{test}"))
+        .env(INSIDE, test)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&done.stdout);
+    assert!(done.status.success(), "{said}");
+    assert!(said.contains("1 passed"), "{said}");
+    false
+}
+
+fn link(state: &str) {
+    let done = Command::new("ip")
+        .args(["link", "set", "lo", state])
+        .status();
+    assert!(done.unwrap().success());
+}
+
+#[test]
+fn a_network_that_goes_away_loses_nothing_and_doubles_nothing() {
+    if !is_inside("a_network_that_goes_away_loses_nothing_and_doubles_nothing") {
+        return;
+    }
+    let place = Place::new();
+    let file = place.file("machine.db");
+    let all = recordings(0..40);
+    measured(&Store::open(&file).unwrap(), &all);
+    let server = place.serve();
+    let address = server.address;
+    let sender = std::thread::spawn(move || {
+        let machine = Store::open(&file).unwrap();
+        deliver(address, &machine, Duration::from_secs(120))
+    });
+    for _ in 0..2 {
+        std::thread::sleep(Duration::from_millis(80));
+        link("down");
+        std::thread::sleep(Duration::from_millis(300));
+        link("up");
+    }
+    let (done, _) = sender.join().unwrap().unwrap();
+    assert_eq!((done.due, done.delivered), (0, 40));
+    all_are_kept(&place.collection(), &all);
+}
+
+/// A small disk of this process, on which there is little room left.
+struct Disk {
+    folder: PathBuf,
+}
+
+impl Disk {
+    fn new(place: &Place) -> Self {
+        let folder = place.file("disk");
+        std::fs::create_dir(&folder).unwrap();
+        let mounted = Command::new("mount")
+            .args(["-t", "tmpfs", "-o"])
+            .arg(format!("size={DISK}"))
+            .arg("none")
+            .arg(&folder)
+            .status();
+        assert!(mounted.unwrap().success());
+        Self { folder }
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    /// Leaves room for so many bytes.
+    fn fill(&self, left: u64) {
+        let path = self.file("filler");
+        let mut file = std::fs::File::create(&path).unwrap();
+        let mut length = 0;
+        while file.write_all(&[1; 4_096]).is_ok() {
+            length += 4_096;
+        }
+        file.set_len(length - left).unwrap();
+    }
+
+    fn make_room(&self) {
+        std::fs::remove_file(self.file("filler")).unwrap();
+    }
+}
+
+fn serve(store: &Path) -> Running {
+    let config = Config::new("127.0.0.1:0".parse().unwrap());
+    start(config, Arc::new(SqliteCollection::open(store).unwrap())).unwrap()
+}
+
+#[test]
+fn a_full_disk_of_the_collector_loses_nothing() {
+    if !is_inside("a_full_disk_of_the_collector_loses_nothing") {
+        return;
+    }
+    let place = Place::new();
+    let disk = Disk::new(&place);
+    let machine = Store::open(&place.file("machine.db")).unwrap();
+    let all = recordings(0..40);
+    measured(&machine, &all);
+    let store = disk.file("collector.db");
+    let server = serve(&store);
+    disk.fill(192 << 10);
+    let full = deliver(server.address, &machine, Duration::ZERO);
+    let Err(DeliverError::GaveUp(why)) = full else {
+        panic!("{full:?}");
+    };
+    assert!(why.contains("the disk of the collector is full"), "{why}");
+    let to = machine.destination(&format!("http://{}", server.address));
+    let outbox = machine.outbox(&to.unwrap()).unwrap();
+    assert!(outbox.due > 0 && outbox.delivered > 0, "{outbox:?}");
+    assert_eq!(outbox.refused, 0);
+    // It still reads.
+    assert_eq!(crate::client::get(server.address, "/ready").status, 200);
+    disk.make_room();
+    let (done, _) = deliver(server.address, &machine, Duration::ZERO).unwrap();
+    assert_eq!((done.due, done.delivered), (0, 40));
+    all_are_kept(&SqliteCollection::open(&store).unwrap(), &all);
+}
+
+#[test]
+fn a_full_disk_of_the_machine_loses_nothing() {
+    if !is_inside("a_full_disk_of_the_machine_loses_nothing") {
+        return;
+    }
+    let place = Place::new();
+    let disk = Disk::new(&place);
+    let machine = Store::open(&disk.file("machine.db")).unwrap();
+    let all = recordings(0..20);
+    measured(&machine, &all);
+    let server = place.serve();
+    machine
+        .destination(&format!("http://{}", server.address))
+        .unwrap();
+    disk.fill(0);
+    // What it cannot remember as delivered is delivered again.
+    let full = deliver(server.address, &machine, Duration::ZERO);
+    if let Err(error) = &full {
+        assert!(matches!(error, DeliverError::Store(_)), "{error}");
+        assert!(error.to_string().contains("no space left"), "{error}");
+    }
+    disk.make_room();
+    let (done, _) = deliver(server.address, &machine, Duration::ZERO).unwrap();
+    assert_eq!((done.due, done.delivered), (0, 20));
+    all_are_kept(&place.collection(), &all);
+}

@@ -1,0 +1,168 @@
+//! TLS to a database: the parameters `sslmode` and `sslrootcert` of its URL.
+
+use std::path::{Path, PathBuf};
+
+use postgres::Config;
+use postgres::config::{Host, SslMode};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use rustls::{ClientConfig, RootCertStore};
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+/// What to do about a server that nobody known signs for.
+pub(super) const UNTRUSTED: &str = "; name the certificate of its authority in the URL with \
+    sslrootcert=FILE, or go without encryption with sslmode=disable";
+
+/// A URL without what the client does not know, and that.
+pub(super) struct Address {
+    pub(super) url: String,
+    /// Certificates to trust instead of the system's, as a PEM file.
+    pub(super) roots: Option<PathBuf>,
+}
+
+impl Address {
+    /// Splits a URL. The client checks each certificate whole, so that the modes
+    /// `verify-ca` and `verify-full` of libpq are its mode `require`.
+    ///
+    /// # Errors
+    /// A sentence: a mode that nobody knows.
+    pub(super) fn of(url: &str) -> Result<Self, String> {
+        let mut address = Self {
+            url: url.to_owned(),
+            roots: None,
+        };
+        let Some((base, query)) = url.split_once('?') else {
+            return Ok(address);
+        };
+        let mut kept = Vec::new();
+        for pair in query.split('&') {
+            match pair.split_once('=') {
+                Some(("sslrootcert", path)) => address.roots = Some(decoded(path).into()),
+                Some(("sslmode", mode)) => kept.push(match mode {
+                    "verify-ca" | "verify-full" => "sslmode=require",
+                    "disable" | "prefer" | "require" => pair,
+                    _ => {
+                        return Err(
+                            "sslmode is not one of disable, prefer, require, verify-ca, \
+                             verify-full"
+                                .to_owned(),
+                        );
+                    }
+                }),
+                _ => kept.push(pair),
+            }
+        }
+        address.url = format!("{base}?{}", kept.join("&"));
+        Ok(address)
+    }
+}
+
+/// A value of a query without its escapes (RFC 3986, 2.1).
+fn decoded(value: &str) -> String {
+    let mut bytes = value.bytes();
+    let mut out = Vec::with_capacity(value.len());
+    while let Some(byte) = bytes.next() {
+        let mut ahead = bytes.clone();
+        let mut hex = || char::from(ahead.next()?).to_digit(16);
+        match (byte, hex(), hex()) {
+            (b'%', Some(high), Some(low)) => {
+                out.push((high << 4 | low) as u8);
+                bytes = ahead;
+            }
+            _ => out.push(byte),
+        }
+    }
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+/// TLS for this database; `None` where there is none: a socket has no name that a
+/// certificate could hold.
+///
+/// # Errors
+/// A sentence: nothing is trusted, and the URL asks for TLS.
+pub(super) fn connector(
+    config: &Config,
+    roots: Option<&Path>,
+) -> Result<Option<MakeRustlsConnect>, String> {
+    let is_local = |host: &Host| matches!(host, Host::Unix(_));
+    let required = config.get_ssl_mode() == SslMode::Require;
+    if config.get_ssl_mode() == SslMode::Disable || config.get_hosts().iter().all(is_local) {
+        return match required {
+            true => Err("a socket has no TLS: leave sslmode out".to_owned()),
+            false => Ok(None),
+        };
+    }
+    let trusted = match roots {
+        Some(path) => Some(certificates(path).ok_or_else(|| {
+            let path = path.display();
+            format!("sslrootcert: {path} holds no certificate that can be read (PEM)")
+        })?),
+        None => punctual_files::roots::file().and_then(certificates),
+    };
+    let Some(roots) = trusted else {
+        return match required {
+            true => Err(format!("this system trusts no certificates{UNTRUSTED}")),
+            false => Ok(None),
+        };
+    };
+    let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| error.to_string())?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    Ok(Some(MakeRustlsConnect::new(config)))
+}
+
+/// The certificates of a file; `None` where there are none.
+fn certificates(path: &Path) -> Option<RootCertStore> {
+    let mut roots = RootCertStore::empty();
+    let all = CertificateDer::pem_file_iter(path).ok()?;
+    roots.add_parsable_certificates(all.filter_map(Result::ok));
+    (!roots.is_empty()).then_some(roots)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_names_its_roots_and_its_mode() {
+        let of = |url: &str| {
+            let address = Address::of(url).unwrap();
+            let roots = address.roots.map(|path| path.display().to_string());
+            (address.url, roots)
+        };
+        let plain = "postgres://me@db/fleet";
+        assert_eq!(of(plain), (plain.to_owned(), None));
+        assert_eq!(
+            of("postgres://me@db/fleet?sslmode=verify-full&sslrootcert=%2Fetc%2Fca%20x.pem&a=b"),
+            (
+                "postgres://me@db/fleet?sslmode=require&a=b".to_owned(),
+                Some("/etc/ca x.pem".to_owned())
+            )
+        );
+        let wrong = Address::of("postgres://me:secret@db/fleet?sslmode=never").err();
+        assert!(wrong.is_some_and(|text| !text.contains("secret")));
+    }
+
+    #[test]
+    fn what_asks_for_tls_is_never_plain() {
+        let judged = |url: &str, roots| {
+            let config: Config = url.parse().unwrap();
+            connector(&config, roots).map(|tls| tls.is_some())
+        };
+        let none = Path::new("/nonexistent/ca.pem");
+        assert_eq!(
+            judged("postgres://me@db/x?sslmode=disable", None),
+            Ok(false)
+        );
+        for refused in [
+            judged("postgres://me@db/x?sslmode=require", Some(none)),
+            judged("postgres://me@db/x", Some(none)),
+            judged("postgres://me@%2Frun/x?sslmode=require", None),
+        ] {
+            assert!(refused.is_err());
+        }
+    }
+}
