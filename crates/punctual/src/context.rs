@@ -320,7 +320,8 @@ fn put_back(restored: &Restored, who: &str) -> String {
     }
 }
 
-fn sweep(store: &Store) -> Result<usize, StoreError> {
+/// Marks runs whose program has ended as interrupted.
+pub(crate) fn sweep(store: &Store) -> Result<usize, StoreError> {
     let host = Host::live();
     store.sweep(&|lease| punctual_session::may_live(&host, lease))
 }

@@ -239,6 +239,88 @@ fn an_isolated_cpu_is_known_and_measured() {
     );
 }
 
+/// How often this CPU switched threads, and the interrupts that others sent it (calls of
+/// functions, rescheduling, irq_work), since boot.
+fn disturbances(cpu: &str) -> Option<(u64, u64)> {
+    let schedstat = std::fs::read_to_string("/proc/schedstat").unwrap_or_default();
+    let own = format!("cpu{cpu} ");
+    let line = schedstat.lines().find(|line| line.starts_with(&own));
+    // Linux: Documentation/scheduler/sched-stats.rst, time slices of threads.
+    let switches = line.and_then(|line| line.split_whitespace().nth(9)?.parse().ok())?;
+    let interrupts = std::fs::read_to_string("/proc/interrupts").unwrap();
+    let mut lines = interrupts.lines();
+    let column = lines.next().unwrap().split_whitespace();
+    let column = column
+        .into_iter()
+        .position(|name| name == format!("CPU{cpu}"));
+    let sent = lines.filter_map(|line| {
+        let mut words = line.split_whitespace();
+        let name = words.next()?.trim_end_matches(':');
+        let count = words.nth(column?)?.parse::<u64>().ok()?;
+        ["RES", "CAL", "TLB", "IWI"]
+            .contains(&name)
+            .then_some(count)
+    });
+    Some((switches, sent.sum()))
+}
+
+/// The last CPU of each thread of a process.
+fn last_cpus(pid: u32) -> Vec<String> {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    let stat = |entry: std::io::Result<std::fs::DirEntry>| {
+        let stat = std::fs::read_to_string(entry.ok()?.path().join("stat")).ok()?;
+        let rest = stat.rsplit_once(") ")?.1;
+        // proc(5): field 39, of which two are before.
+        rest.split_whitespace().nth(36).map(str::to_owned)
+    };
+    tasks.filter_map(stat).collect()
+}
+
+#[test]
+fn a_service_between_runs_leaves_an_isolated_cpu_alone() {
+    let isolated = std::fs::read_to_string("/sys/devices/system/cpu/isolated").unwrap_or_default();
+    let cpu = isolated.trim();
+    if cpu.parse::<u32>().is_err() || disturbances(cpu).is_none() {
+        punctual_testing::skip!("no single CPU is isolated here, or its switches are not counted");
+        return;
+    }
+    let place = Place::new();
+    let plan = "[[series]]\nname = \"yearly\"\nprobe = \"timer\"\ncpus = \"0\"\nevery = \"1y\"\n";
+    std::fs::write(place.path("plan.toml"), plan).unwrap();
+    let length = std::time::Duration::from_secs(10);
+    let passing = || {
+        let before = disturbances(cpu).unwrap();
+        std::thread::sleep(length);
+        let after = disturbances(cpu).unwrap();
+        (after.0 - before.0, after.1 - before.1)
+    };
+    let without = passing();
+    let service = place.spawn("record run --plan plan.toml");
+    // Starting it is not what it costs between runs; the machine itself is not quiet always,
+    // but a service that disturbs would do so each time: it wakes up ten times and more.
+    std::thread::sleep(length);
+    let mut with = (u64::MAX, u64::MAX);
+    let is_quiet = |with: (u64, u64)| with.0 <= without.0 + 4 && with.1 <= without.1 + 4;
+    for _ in 0..5 {
+        with = passing();
+        if is_quiet(with) {
+            break;
+        }
+    }
+    let used = last_cpus(service.id());
+    common::signal(&service, "TERM");
+    assert_eq!(service.wait_with_output().unwrap().status.code(), Some(0));
+    let sent = disturbances(cpu).unwrap();
+    eprintln!(
+        "CPU {cpu}, 10 s: {without:?} without a service, {with:?} with one, {sent:?} since boot"
+    );
+    assert!(
+        !used.is_empty() && used.iter().all(|other| other != cpu),
+        "{used:?}"
+    );
+    assert!(is_quiet(with), "{with:?} {without:?}");
+}
+
 /// The finding of this id.
 fn finding(audit: &Audit, id: &str) -> FindingState {
     let found = audit.findings.iter().find(|finding| finding.id == id);

@@ -3,6 +3,7 @@
 
 mod common;
 
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 
 use common::{Place, eventually, signal, text};
@@ -113,6 +114,111 @@ fn a_killed_service_loses_no_slot_and_doubles_none() {
     assert_eq!(recordings.len(), named);
     assert_eq!(place.listed().len(), named);
     place.done("store check");
+}
+
+/// The process that measures a slot for `service`.
+fn measuring(service: u32) -> Option<u32> {
+    std::fs::read_dir("/proc").unwrap().find_map(|entry| {
+        let entry = entry.unwrap();
+        let pid: u32 = entry.file_name().to_str()?.parse().ok()?;
+        let words = std::fs::read(entry.path().join("cmdline")).ok()?;
+        let parent = status(pid, "PPid")?;
+        let is_it = String::from_utf8_lossy(&words).contains("serve-slot");
+        (is_it && parent == u64::from(service)).then_some(pid)
+    })
+}
+
+/// A number of `/proc/PID/status`.
+fn status(pid: u32, name: &str) -> Option<u64> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+    line.split_whitespace().nth(1)?.parse().ok()
+}
+
+#[test]
+fn a_slot_is_measured_by_a_process_of_its_own() {
+    let place = Place::new();
+    let plan = plan(
+        &place,
+        &SHORT.replace("\"1s\"", "\"3s\"").replace("2s", "4s"),
+    );
+    let service = place.spawn(&format!("record run --plan {plan}"));
+    // Killed in the midst of its recording.
+    let mut locked = Vec::new();
+    let is_lost = eventually(|| {
+        let all = slots(&place);
+        let begun = place.listed();
+        let running = |slot: &Value| {
+            slot["state"] == "running" && begun.iter().any(|one| one["id"] == slot["recording"])
+        };
+        if let (true, Some(process)) = (all.iter().any(running), measuring(service.id())) {
+            locked.push(status(service.id(), "VmLck"));
+            let killed = std::process::Command::new("kill")
+                .args(["-KILL", &process.to_string()])
+                .status();
+            assert!(killed.is_ok());
+        }
+        count(&all, "failed") > 0
+    });
+    assert!(is_lost, "{:#?}", slots(&place));
+    // What the measurement locks is not in the service.
+    assert!(locked.iter().all(|kb| *kb == Some(0)), "{locked:?}");
+    assert!(!locked.is_empty());
+    let all = slots(&place);
+    let lost = all.iter().find(|slot| slot["state"] == "failed").unwrap();
+    let reason = lost["reason"].as_str().unwrap();
+    assert!(reason.contains("was killed by signal 9"), "{reason}");
+    let recording = lost["recording"].as_str().unwrap();
+    let listed = place.listed();
+    let kept = listed.iter().find(|one| one["id"] == recording).unwrap();
+    assert_eq!(kept["completion"], "interrupted");
+    // The service goes on, and keeps nothing of a run.
+    assert!(eventually(|| count(&slots(&place), "recorded") > 0));
+    signal(&service, "TERM");
+    assert_eq!(service.wait_with_output().unwrap().status.code(), Some(0));
+    assert_eq!(count(&slots(&place), "running"), 0);
+}
+
+#[test]
+fn a_snapshot_keeps_the_events_of_the_flight_recorder() {
+    let place = Place::new();
+    let plan = plan(&place, "[flight]\nlast = \"30s\"\nmemory = \"4MB\"\n");
+    let shown = place.done(&format!("record check --plan {plan}"));
+    assert!(
+        shown.contains("trace events of the last 30.0 s, 4 MB"),
+        "{shown}"
+    );
+    let mut service = place.spawn(&format!("record run --plan {plan}"));
+    // It may be asked before it listens: not before its log has a line.
+    let mut line = String::new();
+    BufReader::new(service.stderr.as_mut().unwrap())
+        .read_line(&mut line)
+        .unwrap();
+    let output = place.run("record snapshot --text stutter");
+    let failed = text(&output.stderr);
+    if failed.contains("is not armed") {
+        signal(&service, "TERM");
+        service.wait_with_output().unwrap();
+        punctual_testing::skip!("a flight recorder: no right to trace");
+        return;
+    }
+    assert_eq!(output.status.code(), Some(0), "{failed}");
+    let said = text(&output.stdout);
+    assert!(said.contains("trace events of the last "), "{said}");
+    let file = said
+        .lines()
+        .find_map(|line| line.split_once(": "))
+        .unwrap()
+        .1;
+    let bytes = std::fs::read(file).unwrap();
+    assert!(bytes.starts_with(b"\x17\x08\x44tracing"), "{file}");
+    let notes = place.done("note list --json");
+    assert!(notes.contains("snapshot: stutter ("), "{notes}");
+    let process = service.id();
+    assert_eq!(common::instances_of(process).len(), 1);
+    signal(&service, "TERM");
+    assert_eq!(service.wait_with_output().unwrap().status.code(), Some(0));
+    assert!(common::instances_of(process).is_empty());
 }
 
 #[test]

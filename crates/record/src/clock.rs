@@ -6,13 +6,14 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use punctual_model::Nanos;
-use rustix::time::{ClockId, clock_gettime};
+use rustix::thread::nanosleep;
+use rustix::time::{ClockId, Timespec, clock_gettime};
 
 /// The longest wait: then the clock may have been set.
 const LONGEST: Duration = Duration::from_secs(10);
 
-/// How soon a stop is seen.
-const NAP: Duration = Duration::from_millis(200);
+/// How soon a stop is seen at the latest; a signal ends a nap.
+const NAP: Duration = Duration::from_secs(1);
 
 /// The clocks that a service goes by; a test has its own.
 pub trait Clock {
@@ -65,7 +66,16 @@ impl Clock for SystemClock {
             if left.is_zero() {
                 return;
             }
-            std::thread::sleep(left.min(NAP));
+            nap(left.min(NAP));
         }
     }
+}
+
+/// Sleeps, but not on after a signal: `std::thread::sleep` does. Each nap more is a wake-up
+/// on a machine that is measured.
+fn nap(time: Duration) {
+    let _ = nanosleep(&Timespec {
+        tv_sec: time.as_secs().try_into().unwrap_or(1),
+        tv_nsec: time.subsec_nanos().into(),
+    });
 }

@@ -11,6 +11,7 @@
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 mod clock;
+mod flight;
 mod notify;
 mod plan;
 mod read;
@@ -21,8 +22,9 @@ mod unit;
 mod watch;
 
 pub use clock::{Clock, SystemClock};
+pub use flight::{FlightRecorder, FlightTrace};
 pub use notify::Notify;
-pub use plan::{Deliver, Keep, Plan, SeriesPlan};
+pub use plan::{Deliver, FlightPlan, Keep, Plan, SeriesPlan};
 pub use read::{PlanError, read_plan};
 pub use run::SessionRunner;
 pub use schedule::{due_between, next_due};

@@ -18,10 +18,30 @@ pub struct Plan {
     pub series: Vec<SeriesPlan>,
     /// How long a window of watching all wake-ups is; `None`: they are not watched.
     pub window: Option<Nanos>,
+    /// A flight recorder between the runs; `None`: none.
+    pub flight: Option<FlightPlan>,
     /// What ages out.
     pub keep: Keep,
     /// Where recordings are delivered; `None`: nowhere.
     pub deliver: Option<Deliver>,
+}
+
+/// A flight recorder of trace events, for snapshots after an incident.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FlightPlan {
+    /// How far back a snapshot goes, where the memory is enough.
+    pub last: Nanos,
+    /// Memory for the events of all CPUs, in bytes.
+    pub memory: u64,
+}
+
+impl Default for FlightPlan {
+    fn default() -> Self {
+        Self {
+            last: Nanos::from_secs(60),
+            memory: 32 << 20,
+        }
+    }
 }
 
 /// Where the recordings of a plan are delivered.

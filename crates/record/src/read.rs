@@ -5,10 +5,11 @@ use std::ops::Range;
 use jiff::civil::Time;
 use punctual_model::{Arguments, Nanos};
 use punctual_session::{PhaseRequest, can_be_explained};
+use punctual_trace::LARGEST_TRACE;
 use toml::Spanned;
 use toml::de::{DeArray, DeTable, DeValue};
 
-use crate::plan::{Deliver, Keep, Plan, SeriesPlan};
+use crate::plan::{Deliver, FlightPlan, Keep, Plan, SeriesPlan};
 
 /// A plan that does not read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -92,22 +93,26 @@ impl Reader<'_> {
                 ("watch", DeValue::Table(table)) => {
                     plan.window = Some(self.watch(key.span(), table)?)
                 }
+                ("flight", DeValue::Table(table)) => plan.flight = Some(self.flight(table)?),
                 ("keep", DeValue::Table(table)) => plan.keep = self.keep(table)?,
                 ("deliver", DeValue::Table(table)) => {
                     plan.deliver = Some(self.deliver(key.span(), table)?);
                 }
-                (name @ ("watch" | "keep" | "deliver"), _) => {
+                (name @ ("watch" | "flight" | "keep" | "deliver"), _) => {
                     let message = format!("this is a table: write [{name}] on a line of its own");
                     return Err(self.error(key.span(), message));
                 }
                 (other, _) => {
-                    let known = ["series", "watch", "keep", "deliver"];
+                    let known = ["series", "watch", "flight", "keep", "deliver"];
                     return Err(self.unknown(key.span(), other, &known));
                 }
             }
         }
-        match plan.series.is_empty() && plan.window.is_none() {
-            true => Err(self.error(0..0, "nothing is planned: write [[series]] or [watch]")),
+        match plan.series.is_empty() && plan.window.is_none() && plan.flight.is_none() {
+            true => Err(self.error(
+                0..0,
+                "nothing is planned: write [[series]], [watch] or [flight]",
+            )),
             false => Ok(plan),
         }
     }
@@ -327,6 +332,24 @@ impl Reader<'_> {
             true => Err(self.error(span, "a window is at most 24 h long")),
             false => Ok(window),
         }
+    }
+
+    fn flight(&self, table: &DeTable<'_>) -> Result<FlightPlan, PlanError> {
+        let mut flight = FlightPlan::default();
+        for (key, value) in table {
+            match key.get_ref().as_ref() {
+                "last" => flight.last = self.at_least(value, SHORTEST)?,
+                "memory" => {
+                    flight.memory = self.size(value)?;
+                    if flight.memory > LARGEST_TRACE {
+                        let message = format!("at most {} MB", LARGEST_TRACE >> 20);
+                        return Err(self.error(value.span(), message));
+                    }
+                }
+                other => return Err(self.unknown(key.span(), other, &["last", "memory"])),
+            }
+        }
+        Ok(flight)
     }
 
     fn deliver(&self, span: Range<usize>, table: &DeTable<'_>) -> Result<Deliver, PlanError> {

@@ -146,14 +146,17 @@ impl Store {
             if let Some(slot) = slot {
                 write(connection, context, epoch, slot, true)?;
             }
-            connection
-                .prepare_cached(
-                    "INSERT INTO plan_state (machine, name, value) VALUES (?1, ?2, ?3)
-                     ON CONFLICT (machine, name) DO UPDATE SET value = ?3",
-                )
-                .and_then(|mut statement| statement.execute(params![epoch.machine, name, value]))
-                .map(drop)
-                .map_err(|error| context.on(error))
+            put_state(connection, &epoch.machine, name, value).map_err(|error| context.on(error))
+        })
+    }
+
+    /// Remembers `value` under `name` for a machine.
+    ///
+    /// # Errors
+    /// What writing can fail with.
+    pub fn set_plan_state(&self, machine: &str, name: &str, value: &str) -> Result<(), StoreError> {
+        self.link.write(|connection, context| {
+            put_state(connection, machine, name, value).map_err(|error| context.on(error))
         })
     }
 
@@ -319,3 +322,18 @@ impl Store {
 
 /// The reason of a slot whose program ended in the midst of it.
 const KILLED: &str = "the program was killed, or the machine went down";
+
+fn put_state(
+    connection: &Connection,
+    machine: &str,
+    name: &str,
+    value: &str,
+) -> rusqlite::Result<()> {
+    connection
+        .prepare_cached(
+            "INSERT INTO plan_state (machine, name, value) VALUES (?1, ?2, ?3)
+             ON CONFLICT (machine, name) DO UPDATE SET value = ?3",
+        )?
+        .execute([machine, name, value])
+        .map(drop)
+}

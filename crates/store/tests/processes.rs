@@ -9,10 +9,11 @@ mod common;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 
 use common::{at_start, batch, keep, lease, place, recording, samples};
-use punctual_model::{Completion, Nanos, Recording};
-use punctual_store::{Batch, KeepLimits, Lease, Store, StoreError};
+use punctual_model::{Completion, Nanos, Recording, Slot, SlotCause, SlotState};
+use punctual_store::{Batch, KeepLimits, Lease, SlotFilter, Store, StoreError};
 
 const ROLE: &str = "PUNCTUAL_STORE_TEST_ROLE";
 const STORE: &str = "PUNCTUAL_STORE_TEST_PATH";
@@ -39,6 +40,7 @@ fn child() {
         "keep some" => keep_some(&path),
         "fill the disk" => fill_the_disk(&path),
         "open on a full disk" => open_on_a_full_disk(&path),
+        "deliver on a full disk" => deliver_on_a_full_disk(&path),
         "only read" => only_read(&path),
         other => panic!("no role {other}"),
     }
@@ -301,6 +303,71 @@ fn open_on_a_full_disk(path: &Path) {
 fn a_store_with_a_reserve_is_read_and_thinned_out_on_a_full_disk() {
     let script = "exec \"$1\" --exact child --nocapture";
     match in_tmpfs("open on a full disk", script) {
+        Some(output) => assert_checked(&output),
+        None => punctual_testing::skip!("a full disk: no right to mount a tmpfs"),
+    }
+}
+
+fn deliver_on_a_full_disk(path: &Path) {
+    let kept = recording(1, 5);
+    let store = Store::open(path).unwrap();
+    keep(&store, &kept);
+    let to = store.destination("https://collector.example").unwrap();
+    let at = kept.started;
+    let epoch = store
+        .put_series("machine", None, "nightly", "{}", at)
+        .unwrap();
+    let slot = Slot {
+        machine: epoch.machine.clone(),
+        series: epoch.name.clone(),
+        epoch: epoch.epoch,
+        due: at,
+        cause: SlotCause::At,
+        state: SlotState::Missed,
+        reason: Some("the disk was full ".repeat(500)),
+        recording: None,
+    };
+    let _ = std::fs::write(path.with_extension("filler"), vec![0; 8_000_000]);
+    let full = |error: StoreError| assert!(matches!(error, StoreError::DiskFull { .. }), "{error}");
+    let mut added = 0;
+    loop {
+        let due = at + Duration::from_secs(added);
+        match store.add_slot(
+            &epoch,
+            &Slot {
+                due,
+                ..slot.clone()
+            },
+        ) {
+            Ok(is_new) => assert!(is_new),
+            Err(error) => break full(error),
+        }
+        added += 1;
+        assert!(added < 10_000, "the disk does not fill up");
+    }
+    let count = || store.slots(&SlotFilter::default()).unwrap().len() as u64;
+    assert_eq!(count(), added);
+    // What has no room for its answer is due again; reading goes on.
+    let answered = store.mark_delivered(&to, kept.id, Some(&"refused ".repeat(20_000)));
+    full(answered.unwrap_err());
+    assert_eq!(store.due(&to, 9).unwrap(), [kept.id]);
+    assert_eq!(store.load(kept.id).unwrap(), kept);
+    // Room is made: both are kept once.
+    std::fs::remove_file(path.with_extension("filler")).unwrap();
+    store.mark_delivered(&to, kept.id, None).unwrap();
+    assert!(store.due(&to, 9).unwrap().is_empty());
+    let due = at + Duration::from_secs(added);
+    let slot = Slot { due, ..slot };
+    assert!(store.add_slot(&epoch, &slot).unwrap());
+    assert!(!store.add_slot(&epoch, &slot).unwrap());
+    assert_eq!(count(), added + 1);
+    say("checked");
+}
+
+#[test]
+fn a_delivery_on_a_full_disk_is_due_again() {
+    let script = "exec \"$1\" --exact child --nocapture";
+    match in_tmpfs("deliver on a full disk", script) {
         Some(output) => assert_checked(&output),
         None => punctual_testing::skip!("a full disk: no right to mount a tmpfs"),
     }

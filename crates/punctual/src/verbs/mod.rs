@@ -183,6 +183,7 @@ pub(crate) const VERBS: &[Verb] = &[
     serve_guard::VERB,
     serve_load::VERB,
     serve_partner::VERB,
+    record::SERVE_SLOT,
     hold_latency::VERB,
     complete::VERB,
 ];

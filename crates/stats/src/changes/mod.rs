@@ -1,10 +1,11 @@
 //! Change points of a series of runs: where the rate of late periods, or a figure of
 //! each run, steps to another level.
 //!
-//! Counts are scanned by the Poisson likelihood ratio with the exposure of each run;
-//! figures by their ranks. Both are calibrated by permutations of the runs, so counts
-//! need not be Poisson distributed: a single run with many late periods is as extreme in
-//! each permutation, and makes no change point. Series are split in two again and again
+//! Counts are scanned by the Poisson likelihood ratio with the exposure of each run, and
+//! where they vary more than Poisson counts by that of the negative binomial distribution
+//! as well; figures by their ranks. All are calibrated by permutations of the runs, so the
+//! distributions need not fit: a single run with many late periods is as extreme in each
+//! permutation, and makes no change point. Series are split in two again and again
 //! (binary segmentation; Vostrikova, Soviet Mathematics Doklady 24, 1981), no segment is
 //! shorter than [`LEAST_RUNS`]. Over the series that are judged together the false
 //! discovery rate is limited (Benjamini and Hochberg, Journal of the Royal Statistical
@@ -15,7 +16,7 @@ mod spikes;
 
 use fastrand::Rng;
 
-use scan::Pairs;
+use scan::{By, Pairs};
 pub use spikes::spiked_maxima;
 pub(crate) use spikes::{median, spiked_counts};
 
@@ -25,7 +26,8 @@ pub const LEAST_RUNS: usize = 4;
 /// The probability of a false split that is accepted.
 pub const ALPHA: f64 = 0.001;
 
-/// Permutations that one split needs at [`ALPHA`], one more than that many.
+/// Permutations that one split by one likelihood needs at [`ALPHA`], one more than that
+/// many.
 const PERMUTATIONS: u64 = 1_000;
 
 /// So many runs are permuted at most for one split: long series get fewer permutations.
@@ -100,12 +102,12 @@ pub fn steps_of(series: &[Values], seed: u64) -> Vec<Vec<Step>> {
     (series.iter().zip(whole))
         .map(|(values, first)| match first {
             Some(first) if first.p <= accepted * (1.0 + 1e-9) => {
-                let mut found = vec![(first.at, first.p)];
+                let mut found = vec![first];
                 let ends = [(0, first.at), (first.at, values.len())];
                 for (from, to) in ends {
                     divide(values, (from, to), accepted, (judged, seed), &mut found);
                 }
-                found.sort_by_key(|(at, _)| *at);
+                found.sort_by_key(|split| split.at);
                 steps(values, &found)
             }
             _ => Vec::new(),
@@ -114,22 +116,22 @@ pub fn steps_of(series: &[Values], seed: u64) -> Vec<Vec<Step>> {
 }
 
 /// The change points of one series.
-pub fn steps(values: &Values, found: &[(usize, f64)]) -> Vec<Step> {
-    let mut places: Vec<usize> = found.iter().map(|(at, _)| *at).collect();
+fn steps(values: &Values, found: &[Split]) -> Vec<Step> {
+    let mut places: Vec<usize> = found.iter().map(|split| split.at).collect();
     // A first split of several periods lies where it is best for all of them: each is
     // placed again between its neighbours.
     for _ in 0..2 {
-        for index in 0..places.len() {
+        for (index, split) in found.iter().enumerate() {
             let (from, to) = ends(&places, index, values.len());
-            if let Some((at, _)) = values.part(from, to).best() {
+            if let Some(at) = values.part(from, to).best(split.by) {
                 places[index] = from + at;
             }
         }
     }
     (found.iter().enumerate())
-        .map(|(index, (_, p))| {
+        .map(|(index, split)| {
             let (from, to) = ends(&places, index, values.len());
-            step(values, (from, places[index], to), *p)
+            step(values, (from, places[index], to), split.p)
         })
         .collect()
 }
@@ -157,9 +159,11 @@ fn step(values: &Values, (from, at, to): (usize, usize, usize), p: f64) -> Step 
     }
 }
 
+#[derive(Clone, Copy)]
 struct Split {
     at: usize,
     p: f64,
+    by: By,
 }
 
 /// Splits further, as long as a split is accepted.
@@ -168,7 +172,7 @@ fn divide(
     (from, to): (usize, usize),
     accepted: f64,
     (judged, seed): (u64, u64),
-    found: &mut Vec<(usize, f64)>,
+    found: &mut Vec<Split>,
 ) {
     let Some(one) = split(values, from, to, judged, seed) else {
         return;
@@ -176,7 +180,7 @@ fn divide(
     if one.p > accepted * (1.0 + 1e-9) {
         return;
     }
-    found.push((one.at, one.p));
+    found.push(one);
     for part in [(from, one.at), (one.at, to)] {
         divide(values, part, accepted, (judged, seed), found);
     }
@@ -188,14 +192,24 @@ fn split(values: &Values, from: usize, to: usize, judged: u64, seed: u64) -> Opt
         return None;
     }
     let mut pairs = values.part(from, to);
-    let (at, seen) = pairs.best()?;
+    pairs.best(By::Plain)?;
     let runs = (to - from) as u64;
-    let wanted = PERMUTATIONS * judged.max(1);
-    let most = wanted.min((EFFORT / runs).max(PERMUTATIONS)) - 1;
+    // Two likelihoods share the error: each has half of it, and twice the permutations.
+    let shares = if pairs.is_spread() { 2 } else { 1 };
+    let one = PERMUTATIONS * shares;
+    let most = (one * judged.max(1)).min((EFFORT / runs).max(one)) - 1;
     let mut random = Rng::with_seed(seed ^ (from as u64) << 32 ^ to as u64);
-    let p = pairs.p_of(seen, most, &mut random);
-    let at = from + at;
-    Some(Split { at, p })
+    let mut p_by = |by| (pairs.p_of(by, most, &mut random) * shares as f64).min(1.0);
+    let (mut p, mut by) = (p_by(By::Plain), By::Plain);
+    if shares > 1 && p > ALPHA / judged.max(1) as f64 {
+        let other = p_by(By::Spread);
+        if other < p {
+            (p, by) = (other, By::Spread);
+        }
+    }
+    // The permutations left no run in its place.
+    let at = from + values.part(from, to).best(by)?;
+    Some(Split { at, p, by })
 }
 
 #[cfg(test)]

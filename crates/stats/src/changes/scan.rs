@@ -11,17 +11,83 @@ const EXTREME_ENOUGH: u64 = 10;
 /// Up to so many places are tried for a split in a permutation.
 const PLACES: usize = 1_024;
 
+/// Ratios that differ by less are equal.
+const NEAR: f64 = 1e-9;
+
 /// Half of the 95% quantile of chi-squared with one degree of freedom.
 const LIKELY: f64 = 1.92;
 
 /// The normal quantile of 97.5%.
 const NORMAL: f64 = 1.96;
 
+/// Counts whose variance is more than this times their mean are scanned by both
+/// likelihoods.
+const SPREAD: f64 = 1.25;
+
+/// The likelihood that a split is sought by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum By {
+    /// Poisson counts, or ranks.
+    Plain,
+    /// Negative binomial counts: with the Poisson likelihood a few high counts in a row
+    /// are as improbable as a level of their own, and hide a step.
+    Spread,
+}
+
 /// Runs as pairs that add up: events and exposure, or a centred rank and 1.
 pub(super) struct Pairs {
     each: Vec<(f64, f64)>,
     is_counts: bool,
 }
+
+/// How counts of one rate vary beyond Poisson: their rates follow a gamma distribution.
+#[derive(Clone, Copy)]
+struct Excess {
+    /// The shape of that distribution for a run of mean exposure.
+    shape: f64,
+    /// The mean exposure.
+    exposure: f64,
+}
+
+impl Excess {
+    /// By moments of neighbours, which a change of level hardly touches. `None` where they
+    /// vary no more than Poisson counts.
+    fn of(each: &[(f64, f64)]) -> Option<Self> {
+        let (events, exposure) = sum(each);
+        let mean = events / each.len() as f64;
+        // One more, so that it is not zero.
+        let (mut beyond, mut squares) = (0.0, mean * mean);
+        for pair in each.windows(2) {
+            let ((a, here), (b, there)) = (pair[0], pair[1]);
+            let both = here + there;
+            if both <= 0.0 {
+                continue;
+            }
+            let rate = (a + b) / both;
+            beyond += (a - rate * here).powi(2) + (b - rate * there).powi(2);
+            beyond -= rate * 2.0 * here * there / both;
+            squares += a * b;
+        }
+        (beyond > 0.0 && squares > 0.0).then(|| Self {
+            shape: squares / beyond,
+            exposure: exposure / each.len() as f64,
+        })
+    }
+
+    /// What the log likelihood of a stretch is lower by than that of Poisson counts, but
+    /// for parts that no split changes.
+    fn lower(self, (events, exposure): (f64, f64)) -> f64 {
+        if events <= 0.0 || exposure <= 0.0 {
+            return 0.0;
+        }
+        let size = exposure / self.exposure * self.shape;
+        (events + size) * (events / size).ln_1p()
+    }
+}
+
+/// The best split by one likelihood: the number of runs before it, and its log likelihood
+/// ratio.
+type Best = (usize, f64);
 
 impl Pairs {
     pub(super) fn of_counts(counts: &[(u64, u64)]) -> Self {
@@ -52,66 +118,64 @@ impl Pairs {
         }
     }
 
+    /// Whether counts vary so much that both likelihoods are looked at. The order of the
+    /// runs does not matter, so permutations are judged alike.
+    pub(super) fn is_spread(&self) -> bool {
+        self.is_counts && dispersion(&self.each, &[]) > SPREAD
+    }
+
     /// The log likelihood ratio of each split, by the number of runs before it.
-    fn ratios(&self, stride: usize) -> impl Iterator<Item = (usize, f64)> + '_ {
+    fn ratios(&self, stride: usize, by: By) -> impl Iterator<Item = Best> + '_ {
         let runs = self.each.len();
-        let sum = |pairs: &[(f64, f64)]| {
-            pairs
-                .iter()
-                .fold((0.0, 0.0), |sum, pair| (sum.0 + pair.0, sum.1 + pair.1))
-        };
         let all = sum(&self.each);
-        let together = likelihood(all);
-        let mut before = (0.0, 0.0);
-        self.each
-            .iter()
-            .enumerate()
-            .filter_map(move |(place, pair)| {
-                before = (before.0 + pair.0, before.1 + pair.1);
-                let at = place + 1;
-                let is_tried =
-                    at >= LEAST_RUNS && runs - at >= LEAST_RUNS && at.is_multiple_of(stride);
-                is_tried.then(|| {
-                    let after = (all.0 - before.0, all.1 - before.1);
-                    let ratio = match self.is_counts {
-                        true => likelihood(before) + likelihood(after) - together,
-                        false => {
-                            let (left, right) = (at as f64, (runs - at) as f64);
-                            before.0 * before.0 * runs as f64 / (2.0 * left * right)
-                        }
-                    };
-                    (at, ratio)
-                })
-            })
-    }
-
-    fn best_of(&self, stride: usize) -> Option<(usize, f64)> {
-        let better =
-            |one: (usize, f64), other: (usize, f64)| if other.1 > one.1 { other } else { one };
-        self.ratios(stride)
-            .reduce(better)
-            .filter(|best| best.1 > 1e-9)
-    }
-
-    /// The best split and its log likelihood ratio; `None` where all runs are alike.
-    pub(super) fn best(&self) -> Option<(usize, f64)> {
-        self.best_of(1)
-    }
-
-    /// How probable a split as good as `seen` is where the order of the runs means
-    /// nothing, by at most `most` permutations.
-    pub(super) fn p_of(&mut self, seen: f64, most: u64, random: &mut Rng) -> f64 {
-        let stride = self.each.len().div_ceil(PLACES).max(1);
-        // Alike in all: the seen split is looked at on the same places.
-        let seen = match stride {
-            1 => seen,
-            _ => self.best_of(stride).map_or(0.0, |best| best.1),
+        let excess = match by {
+            By::Plain => None,
+            By::Spread => Excess::of(&self.each),
         };
+        let of = move |part| likelihood(part) - excess.map_or(0.0, |excess| excess.lower(part));
+        let together = of(all);
+        let mut before = (0.0, 0.0);
+        let places = self.each.iter().enumerate();
+        places.filter_map(move |(place, pair)| {
+            before = (before.0 + pair.0, before.1 + pair.1);
+            let at = place + 1;
+            let is_tried = at >= LEAST_RUNS && runs - at >= LEAST_RUNS && at.is_multiple_of(stride);
+            is_tried.then(|| {
+                let after = (all.0 - before.0, all.1 - before.1);
+                let ratio = match self.is_counts {
+                    true => of(before) + of(after) - together,
+                    false => {
+                        let (left, right) = (at as f64, (runs - at) as f64);
+                        before.0 * before.0 * runs as f64 / (2.0 * left * right)
+                    }
+                };
+                (at, ratio)
+            })
+        })
+    }
+
+    fn best_of(&self, stride: usize, by: By) -> Option<Best> {
+        let better = |one: Best, other: Best| if other.1 > one.1 { other } else { one };
+        let best = self.ratios(stride, by).reduce(better);
+        best.filter(|best| best.1 > NEAR)
+    }
+
+    /// The place of the best split by `by`; `None` where all runs are alike.
+    pub(super) fn best(&self, by: By) -> Option<usize> {
+        self.best_of(1, by).map(|best| best.0)
+    }
+
+    /// How probable a split as good as the best one is where the order of the runs means
+    /// nothing, by at most `most` permutations.
+    pub(super) fn p_of(&mut self, by: By, most: u64, random: &mut Rng) -> f64 {
+        // Alike in all: the seen split is looked at on the same places.
+        let stride = self.each.len().div_ceil(PLACES).max(1);
+        let ratio = |pairs: &Self| pairs.best_of(stride, by).map_or(0.0, |best| best.1);
+        let seen = ratio(self);
         let mut extreme = 0;
         for done in 1..=most {
             random.shuffle(&mut self.each);
-            let best = self.best_of(stride).map_or(0.0, |best| best.1);
-            extreme += u64::from(best >= seen - 1e-9);
+            extreme += u64::from(ratio(self) >= seen - NEAR);
             if extreme == EXTREME_ENOUGH {
                 return extreme as f64 / done as f64;
             }
@@ -126,7 +190,7 @@ impl Pairs {
             true => dispersion(&self.each[..at], &self.each[at..]),
             false => 1.0,
         };
-        let each: Vec<(usize, f64)> = self.ratios(1).collect();
+        let each: Vec<Best> = self.ratios(1, By::Plain).collect();
         let of_best = each.iter().find(|(place, _)| *place == at);
         let least = of_best.map_or(0.0, |best| best.1) - LIKELY * spread;
         let mut likely = each
@@ -136,6 +200,11 @@ impl Pairs {
         let first = likely.next().unwrap_or(at);
         (first.min(at), likely.next_back().unwrap_or(first).max(at))
     }
+}
+
+fn sum(pairs: &[(f64, f64)]) -> (f64, f64) {
+    let add = |sum: (f64, f64), pair: &(f64, f64)| (sum.0 + pair.0, sum.1 + pair.1);
+    pairs.iter().fold((0.0, 0.0), add)
 }
 
 /// The part of the Poisson log likelihood that depends on the split.
@@ -149,11 +218,9 @@ fn likelihood((events, exposure): (f64, f64)) -> f64 {
 /// By how much counts vary more than Poisson counts on both sides of a split: Pearson's
 /// chi-squared by its degrees of freedom, at least 1.
 fn dispersion(before: &[(f64, f64)], after: &[(f64, f64)]) -> f64 {
-    let mut sum = 0.0;
+    let mut squares = 0.0;
     for side in [before, after] {
-        let (events, exposure) = side
-            .iter()
-            .fold((0.0, 0.0), |sum, pair| (sum.0 + pair.0, sum.1 + pair.1));
+        let (events, exposure) = sum(side);
         if events <= 0.0 || exposure <= 0.0 {
             continue;
         }
@@ -162,12 +229,12 @@ fn dispersion(before: &[(f64, f64)], after: &[(f64, f64)]) -> f64 {
             .iter()
             .map(|pair| (pair.0, pair.1 * rate))
             .filter(|pair| pair.1 > 0.0);
-        sum += expected
+        squares += expected
             .map(|(seen, mean)| (seen - mean).powi(2) / mean)
             .sum::<f64>();
     }
     let free = (before.len() + after.len()).saturating_sub(2).max(1);
-    (sum / free as f64).max(1.0)
+    (squares / free as f64).max(1.0)
 }
 
 /// The ratio of two rates with its interval of 95%, as wide as the counts vary.
@@ -175,11 +242,9 @@ pub(super) fn ratio_of_rates(before: &[(u64, u64)], after: &[(u64, u64)]) -> (f6
     let [a, b] = [before, after].map(|side| Pairs::of_counts(side).each);
     let spread = dispersion(&a, &b);
     let total = |side: &[(f64, f64)]| {
-        let sum = side
-            .iter()
-            .fold((0.0, 0.0), |sum, pair| (sum.0 + pair.0, sum.1 + pair.1));
+        let (events, exposure) = sum(side);
         // Half an event more, so that none has a ratio, too.
-        (sum.0 + 0.5, sum.1.max(1.0))
+        (events + 0.5, exposure.max(1.0))
     };
     let ((few, time), (many, later)) = (total(&a), total(&b));
     let ratio = (many / later) / (few / time);

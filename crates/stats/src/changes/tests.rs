@@ -33,7 +33,12 @@ fn a_series_without_a_change_has_none() {
 
 #[test]
 fn a_step_is_found_where_it_is() {
-    for (kind, least) in [(Kind::Poisson, 20), (Kind::Mixed(1.0), 18)] {
+    let kinds = [
+        (Kind::Poisson, 20),
+        (Kind::Mixed(1.0), 18),
+        (Kind::Mixed(0.3), 12),
+    ];
+    for (kind, least) in kinds {
         let found = (0..20).filter(|seed| {
             let counts = made_up(kind, &[(112, 5.0), (112, 25.0)], *seed);
             points(&counts, *seed)

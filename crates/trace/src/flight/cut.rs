@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use punctual_model::{EventKind, Nanos, TraceEvent};
 
-use super::recorder::{CpuPipe, Flight};
+use super::recorder::{CpuPipe, Flight, HISTORY_BYTES};
+use crate::TraceError;
 use crate::ring::Page;
 
 /// The events of a time interval.
@@ -30,7 +31,46 @@ pub struct RawPage {
     pub bytes: Arc<[u8]>,
 }
 
+/// All that a recorder held.
+#[derive(Clone, Debug, Default)]
+pub struct Drained {
+    /// The pages of all CPUs.
+    pub pages: Vec<RawPage>,
+    /// Before this time, on CLOCK_MONOTONIC, events of a CPU were overwritten; `None`:
+    /// none were.
+    pub whole_from: Option<Nanos>,
+}
+
 impl Flight {
+    /// Takes everything out that holds events from `from` on, whatever memory it needs. The
+    /// recorder continues without it.
+    ///
+    /// # Errors
+    /// A pipe cannot be read.
+    pub fn drain(&mut self, from: Nanos) -> Result<Drained, TraceError> {
+        self.history_bytes = usize::MAX;
+        let taken = self.take_out();
+        self.history_bytes = HISTORY_BYTES;
+        taken?;
+        let offset = self.clock.offset_ns;
+        let first = from.0.saturating_add_signed(offset.saturating_neg());
+        let mut drained = Drained::default();
+        for CpuPipe { cpu, history, .. } in &mut self.cpus {
+            for (place, page) in history.between(first, u64::MAX).enumerate() {
+                if place == 0 && page.lost.is_some() {
+                    let begins = Nanos(page.first.saturating_add_signed(offset));
+                    drained.whole_from = drained.whole_from.max(Some(begins));
+                }
+                drained.pages.push(RawPage {
+                    cpu: *cpu,
+                    bytes: Arc::clone(&page.bytes),
+                });
+            }
+            history.clear();
+        }
+        Ok(drained)
+    }
+
     /// From `from` to `to`, for the thread `victim`, out of what was
     /// [taken out](Self::take_out). `cpu`: where it should have run.
     pub fn cut(&mut self, victim: u32, cpu: Option<u32>, from: Nanos, to: Nanos) -> Cut {

@@ -13,7 +13,7 @@ mod stream;
 
 pub use clock::ClockMap;
 pub(crate) use clock::monotonic;
-pub use cut::{Cut, RawPage};
+pub use cut::{Cut, Drained, RawPage};
 pub use instance::NotRecorded;
 pub(crate) use instance::{instance_layout, remove};
 pub(crate) use name::FlightName;

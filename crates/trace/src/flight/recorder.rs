@@ -40,7 +40,7 @@ impl Plan {
 /// Memory limit of pages that were read, all CPUs together: a second of some ten
 /// thousand events on two CPUs. Decoded for one outlier they take four times that;
 /// with the names of functions (5 MB) the total is below 16 MB.
-const HISTORY_BYTES: usize = 2 << 20;
+pub(super) const HISTORY_BYTES: usize = 2 << 20;
 
 /// Number of clock comparisons: the narrowest pair counts.
 const MARKS: usize = 32;
@@ -76,6 +76,8 @@ pub struct Flight {
     warnings: Vec<String>,
     page: Vec<u8>,
     bytes_per_cpu: usize,
+    /// Memory limit of pages that were read.
+    pub(super) history_bytes: usize,
 }
 
 /// A handle whose file is closed when the recorder ends.
@@ -137,6 +139,7 @@ impl Tracefs {
             warnings: Vec::new(),
             page: vec![0; layout.page_bytes],
             bytes_per_cpu: plan.bytes_per_cpu,
+            history_bytes: HISTORY_BYTES,
         };
         flight.instance.write(ON, "1")?;
         flight.compare_clocks()?;
@@ -321,10 +324,11 @@ impl Flight {
             page,
             decoder,
             bytes_per_cpu,
+            history_bytes,
             ..
         } = self;
         let layout = decoder.layout();
-        let keep = (HISTORY_BYTES / cpus.len().max(1)).max(32 * layout.page_bytes);
+        let keep = (*history_bytes / cpus.len().max(1)).max(32 * layout.page_bytes);
         // The kernel writes while we read: at most twice the buffer.
         let most = 2 * *bytes_per_cpu / layout.page_bytes + 16;
         for cpu in cpus {

@@ -90,7 +90,13 @@ mod tests {
         for verb in ["measure", "help", "man"] {
             assert!(verbs.contains(&verb.to_owned()), "{verbs:?}");
         }
-        for hidden in ["serve-load", "serve-partner", "hold-latency", "complete"] {
+        for hidden in [
+            "serve-load",
+            "serve-partner",
+            "serve-slot",
+            "hold-latency",
+            "complete",
+        ] {
             assert!(!verbs.contains(&hidden.to_owned()), "{hidden}");
             assert!(!values("punctual help ").contains(&hidden.to_owned()));
         }

@@ -5,6 +5,8 @@ mod install;
 mod options;
 mod serve;
 mod settings;
+mod slot_process;
+mod snapshot;
 
 use anyhow::Result;
 use jiff::tz::TimeZone;
@@ -18,13 +20,15 @@ use punctual_report::{document::Field, text};
 use punctual_store::{SlotFilter, Store};
 use serde_json::json;
 
-use self::options::{Options, PlanFile, Slots, What};
+use self::options::{Options, PlanFile, PlanText, Slots, What};
 use super::{Run, Verb};
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output;
 
 pub(super) const VERB: Verb = Verb::of::<Options>("record");
+
+pub(super) use slot_process::VERB as SERVE_SLOT;
 
 /// The longest plan that is read, in bytes.
 const LONGEST_PLAN: u64 = 1 << 20;
@@ -38,14 +42,19 @@ impl Run for Options {
             What::Status { plan, json } => status(&plan, json, context),
             What::Slots(slots) => list(slots, context),
             What::Install { plan, write } => install::install(&plan, write, context),
-            What::Snapshot { text } => serve::snapshot(text.as_deref(), context),
+            What::Snapshot { text } => snapshot::snapshot(text.as_deref(), context),
         }
     }
 }
 
 impl PlanFile {
-    /// Reads the plan. What root runs, only root may have written.
+    /// Reads the plan.
     fn read(&self) -> Result<Plan> {
+        self.text()?.plan()
+    }
+
+    /// The text of the plan. What root runs, only root may have written.
+    fn text(&self) -> Result<PlanText> {
         let path = &self.plan;
         let read = match rustix::process::geteuid().is_root() {
             true => trusted::text(path, LONGEST_PLAN),
@@ -58,7 +67,16 @@ impl PlanFile {
             ))),
             _ => error.into(),
         })?;
-        let plan = read_plan(&path.display().to_string(), &text);
+        Ok(PlanText {
+            name: path.display().to_string(),
+            text,
+        })
+    }
+}
+
+impl PlanText {
+    fn plan(&self) -> Result<Plan> {
+        let plan = read_plan(&self.name, &self.text);
         plan.map_err(|error: PlanError| UsageError(error.to_string()).into())
     }
 }
@@ -124,6 +142,14 @@ fn facts(plan: &Plan) -> Vec<Field> {
             "watch",
             format!("all wake-ups, windows of {window}"),
         ));
+    }
+    if let Some(flight) = plan.flight {
+        let text = format!(
+            "trace events of the last {}, {} MB, not during runs",
+            flight.last,
+            flight.memory >> 20
+        );
+        fields.push(Field::new("flight recorder", text));
     }
     let keep = plan.keep;
     let ages = [

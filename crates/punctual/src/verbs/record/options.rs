@@ -5,14 +5,16 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use jiff::Timestamp;
 use punctual_model::SlotState;
+use serde::{Deserialize, Serialize};
 
 use crate::verbs::{list::since, named};
 
 /// Measure on a plan, as a service, for years
 ///
 /// A plan is a TOML file: series (a probe, its parameters, loads, times of day, intervals,
-/// runs after boot or a change of the kernel), windows in which all wake-ups are watched,
-/// and how long samples, trace events and rows are kept. Each due time of a series is a
+/// runs after boot or a change of the kernel), windows in which all wake-ups are watched, a
+/// flight recorder of trace events between the runs, and how long samples, trace events and
+/// rows are kept. Each slot is measured in a process of its own. Each due time of a series is a
 /// slot: it ends as a recording, or as a row with the reason. A series whose definition
 /// changes begins a new epoch.
 ///
@@ -29,6 +31,10 @@ use crate::verbs::{list::since, named};
 ///
 /// [watch]
 /// window = "5min"
+///
+/// [flight]
+/// last = "60s"
+/// memory = "32MB"
 ///
 /// [keep]
 /// samples = "14d"
@@ -90,7 +96,7 @@ pub(super) enum What {
         #[arg(long)]
         write: bool,
     },
-    /// Keep the current window of wake-ups after an incident
+    /// Keep the latest wake-ups and trace events after an incident
     Snapshot {
         /// Note to keep with it
         #[arg(long, value_name = "TEXT")]
@@ -104,6 +110,14 @@ pub(super) struct PlanFile {
     /// Plan
     #[arg(long, value_name = "FILE", default_value = "/etc/punctual/record.toml")]
     pub(super) plan: PathBuf,
+}
+
+/// A plan as it was read.
+#[derive(Clone, Serialize, Deserialize)]
+pub(super) struct PlanText {
+    /// Its file, for messages.
+    pub(super) name: String,
+    pub(super) text: String,
 }
 
 // Which slots.

@@ -1,25 +1,26 @@
-//! `record run`, `once` and `snapshot`: the service, one run, and the incident that a
-//! user saw.
+//! `record run` and `once`: the service, and one run.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use jiff::Timestamp;
 use punctual_files::lease::{Holder, Lease, holder, remove};
 use punctual_host::Host;
-use punctual_model::{Note, RecordingId, Slot, SlotCause, SlotState, WakeWindow};
+use punctual_model::{Completion, Nanos, RecordingId, Slot, SlotCause, SlotState};
 use punctual_record::{
-    Clock, Notify, Plan, Runner, Service, SessionRunner, SystemClock, Watching, epoch_of, next_due,
+    Clock, FlightPlan, FlightRecorder, Machine, Notify, Plan, Runner, Service, SessionRunner,
+    SystemClock, Watching, epoch_of, next_due,
 };
-use punctual_report::{document, text};
-use punctual_store::{Store, StoreError};
+use punctual_store::{Filter, SlotFilter, Store, Summary};
 
 use super::options::PlanFile;
 use super::settings;
-use crate::context::Context;
+use super::slot_process::ProcessRunner;
+use super::snapshot::{Answering, Kept};
+use crate::context::{Context, sweep};
 use crate::exit::{Exit, UsageError};
 use crate::output;
 use crate::verbs::measure::stop_flag;
@@ -65,40 +66,56 @@ fn only_one(store: &Store) -> Result<Lease> {
 }
 
 pub(super) fn run(file: &PlanFile, context: &Context) -> Result<Exit> {
-    let plan = file.read()?;
+    let text = file.text()?;
+    let plan = text.plan()?;
     let store = context.store_to_change()?;
     let _only = only_one(&store)?;
     let host = Host::live();
     let stop = stop_flag()?;
     let machine = super::machine(&host);
+    wait_for_killed(&store, &machine.id)?;
     let clock = SystemClock;
-    let mut log = |text: &str| output::note(text);
-    let settings = || settings::before_run(&host, context);
-    let mut runner = runner(&store, (&host, &settings), &stop, context, &mut log);
+    let recorder = plan.flight.map(|plan| arm(&host, plan));
+    let offered = Kept::offering(plan.window.is_some(), recorder.is_some());
+    offered.write(&store, &machine.id)?;
+    let mut runner = ProcessRunner {
+        context,
+        store: &store,
+        plan: text,
+        stop: &stop,
+        notify: Notify::of(&|name| std::env::var_os(name)),
+        flight: recorder
+            .as_ref()
+            .and_then(|recorder| recorder.as_ref().ok()),
+    };
     let mut service = Service::begin(&plan, &store, &clock, machine.clone())?;
     // Registered in any case: its default action would end the service.
-    let close = Arc::new(AtomicBool::new(false));
-    signal_hook::flag::register(signal_hook::consts::SIGUSR1, Arc::clone(&close))?;
+    let (close, asked) = (Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default());
+    for flag in [&close, &asked] {
+        signal_hook::flag::register(signal_hook::consts::SIGUSR1, Arc::clone(flag))?;
+    }
     let next = next_slot(&plan);
     runner.notify.ready(&next);
     runner.say(&next);
     let own = plan.window.map(|_| Store::open(store.path())).transpose()?;
+    let of_snapshots = plan.flight.map(|_| Store::open(store.path())).transpose()?;
     std::thread::scope(|scope| {
         if let (Some(window), Some(store)) = (plan.window, own) {
-            let (machine, stop, close) = (&machine, &stop, &close);
+            let (machine, flags) = (&machine, (&*stop, &*close));
             let pid_max = host.pid_max().unwrap_or(USUAL_PID_MAX);
-            scope.spawn(move || {
-                let watching = Watching {
-                    store: &store,
-                    machine,
-                    window,
-                    pid_max,
-                    clock: &SystemClock,
-                    stop,
-                    close,
-                };
-                watching.watch(&mut |text| output::note(text));
-            });
+            scope.spawn(move || watch(&store, machine, (window, pid_max), flags));
+        }
+        if let (Some(recorder), Some(store)) = (&recorder, of_snapshots) {
+            let answering = Answering {
+                store,
+                machine: &machine.id,
+                recorder,
+                windows: plan.window.is_some(),
+                keep: plan.keep,
+                asked: &asked,
+                stop: &stop,
+            };
+            scope.spawn(move || answering.answer());
         }
         if let Some(deliver) = &plan.deliver {
             let (path, stop) = (store.path(), &stop);
@@ -108,6 +125,65 @@ pub(super) fn run(file: &PlanFile, context: &Context) -> Result<Exit> {
     });
     runner.notify.stopping();
     Ok(Exit::Done)
+}
+
+/// Watches windows of wake-ups; the flags end the service and the current window.
+fn watch(
+    store: &Store,
+    machine: &Machine,
+    (window, pid_max): (Nanos, u32),
+    (stop, close): (&AtomicBool, &AtomicBool),
+) {
+    let watching = Watching {
+        store,
+        machine,
+        window,
+        pid_max,
+        clock: &SystemClock,
+        stop,
+        close,
+    };
+    watching.watch(&mut |text| output::note(text));
+}
+
+fn arm(host: &Host, plan: FlightPlan) -> Result<FlightRecorder, String> {
+    let armed = FlightRecorder::arm(host, plan);
+    armed.map_err(|error| {
+        let why = format!("the flight recorder is not armed: {error}");
+        output::note(&why);
+        why
+    })
+}
+
+/// How long processes of a service that was killed may take to end.
+const ENDING: Duration = Duration::from_secs(5);
+
+/// A process that measures a slot is killed with its service, but is not gone at once: its
+/// recording would look like that of another program that measures the slot.
+fn wait_for_killed(store: &Store, machine: &str) -> Result<()> {
+    let running = SlotFilter {
+        state: Some(SlotState::Running),
+        ..SlotFilter::default()
+    };
+    let slots = store.slots(&running)?;
+    let named: Vec<RecordingId> = slots
+        .iter()
+        .filter(|slot| slot.machine == machine)
+        .filter_map(|slot| slot.recording)
+        .collect();
+    let began = Instant::now();
+    loop {
+        sweep(store)?;
+        let live = store.list_by(&Filter {
+            completion: Some(Completion::Running),
+            ..Filter::default()
+        })?;
+        let is_one = |summary: &Summary| named.contains(&summary.id);
+        if !live.iter().any(is_one) || began.elapsed() > ENDING {
+            return Ok(());
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
 }
 
 /// The largest number of a thread where the kernel does not say its own: its usual limit
@@ -129,7 +205,7 @@ fn next_slot(plan: &Plan) -> String {
     }
 }
 
-fn runner<'a>(
+pub(super) fn runner<'a>(
     store: &'a Store,
     (host, settings): (&'a Host, &'a dyn Fn() -> Option<String>),
     stop: &'a Arc<AtomicBool>,
@@ -199,63 +275,4 @@ pub(super) fn once(name: &str, file: &PlanFile, context: &Context) -> Result<Exi
         _ if stop.load(Ordering::Relaxed) => Exit::Interrupted,
         _ => Exit::Failed,
     })
-}
-
-/// How long the service may take to end its window.
-const CLOSING: Duration = Duration::from_secs(15);
-
-/// How far back windows are shown.
-const SHOWN: Duration = Duration::from_secs(600);
-
-pub(super) fn snapshot(note: Option<&str>, context: &Context) -> Result<Exit> {
-    let store = context.store_to_change()?;
-    let who = service_of(&store).ok_or_else(|| {
-        anyhow::anyhow!(
-            "no service records into {}: nothing is watched",
-            store.path().display()
-        )
-    })?;
-    let now = Timestamp::now();
-    let pid = who
-        .strip_prefix("process ")
-        .and_then(|pid| pid.parse().ok());
-    let pid = pid.and_then(rustix::process::Pid::from_raw);
-    let pid = pid.ok_or_else(|| anyhow::anyhow!("the process of the service is not known"))?;
-    rustix::process::kill_process(pid, rustix::process::Signal::USR1)
-        .context("the service cannot be signalled")?;
-    let began = Instant::now();
-    let windows = loop {
-        let windows = windows_since(&store, now - SHOWN)?;
-        let end = |window: &WakeWindow| window.start + Duration::from(window.length_ns);
-        if windows.last().is_some_and(|window| end(window) >= now) {
-            break windows;
-        }
-        anyhow::ensure!(
-            began.elapsed() < CLOSING,
-            "the service kept no window: [watch] is not in its plan, or is refused (punctual record \
-             slots --series watch)"
-        );
-        std::thread::sleep(Duration::from_millis(100));
-    };
-    store.put_note(&Note {
-        id: RecordingId::new(),
-        recording: None,
-        series: None,
-        at: now,
-        text: note.map_or_else(|| "snapshot".to_owned(), |text| format!("snapshot: {text}")),
-        author: std::env::var("USER").unwrap_or_else(|_| "unknown".to_owned()),
-        written: now,
-    })?;
-    let shown = document::wake_windows(&windows, &SystemClock.zone());
-    output::print(&text::render(&shown, &context.style()))?;
-    Ok(Exit::Done)
-}
-
-fn windows_since(store: &Store, since: Timestamp) -> Result<Vec<WakeWindow>, StoreError> {
-    let mut windows = Vec::new();
-    store.wake_windows(Some(since), &mut |window| -> Result<(), StoreError> {
-        windows.push(window);
-        Ok(())
-    })?;
-    Ok(windows)
 }

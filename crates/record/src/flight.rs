@@ -1,0 +1,102 @@
+//! A flight recorder between the runs of a plan: trace events that overwrite their oldest,
+//! kept when a user saw an incident.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use punctual_host::Host;
+use punctual_model::Nanos;
+use punctual_trace::{Drained, Flight, Level, Plan, TraceError, Tracefs, trace_dat};
+
+use crate::clock::{Clock, SystemClock};
+use crate::plan::FlightPlan;
+
+/// The smallest buffer of a CPU, in bytes.
+const LEAST: usize = 64 << 10;
+
+/// A running recorder. It ends with its owner.
+pub struct FlightRecorder {
+    last: Nanos,
+    state: Mutex<State>,
+}
+
+struct State {
+    flight: Flight,
+    /// Since when it has recorded without a pause, on CLOCK_MONOTONIC.
+    since: Nanos,
+}
+
+/// What a recorder held.
+pub struct FlightTrace {
+    /// As a `trace.dat` file.
+    pub file: Vec<u8>,
+    /// The time before the snapshot of which no event is missing.
+    pub covers: Nanos,
+}
+
+impl FlightRecorder {
+    /// Arms a recorder in a trace instance of its own.
+    ///
+    /// # Errors
+    /// No tracefs, or the kernel refuses a step.
+    pub fn arm(host: &Host, plan: FlightPlan) -> Result<Self, TraceError> {
+        let tracefs = Tracefs::find(host.root())?;
+        let cpus = host.present().map_or(1, |cpus| cpus.len()).max(1);
+        let bytes = usize::try_from(plan.memory).unwrap_or(usize::MAX) / cpus;
+        let plan_of_instance = Plan {
+            level: Level::Default,
+            bytes_per_cpu: bytes.max(LEAST),
+        };
+        let mut flight = tracefs.arm(plan_of_instance, host.own_process(), None)?;
+        flight.switch(true)?;
+        Ok(Self {
+            last: plan.last,
+            state: Mutex::new(State {
+                flight,
+                since: SystemClock.awake(),
+            }),
+        })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Records no events from here on: they would be part of a measurement.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn pause(&self) -> Result<(), TraceError> {
+        self.state().flight.switch(false)
+    }
+
+    /// Records again.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn resume(&self) -> Result<(), TraceError> {
+        let mut state = self.state();
+        state.flight.switch(true)?;
+        state.since = SystemClock.awake();
+        Ok(())
+    }
+
+    /// Takes the latest events out. The recorder continues without them.
+    ///
+    /// # Errors
+    /// They cannot be read.
+    pub fn take(&self) -> Result<FlightTrace, TraceError> {
+        let mut state = self.state();
+        let now = SystemClock.awake();
+        let from = now.saturating_sub(self.last);
+        let Drained { pages, whole_from } = state.flight.drain(from)?;
+        let description = state.flight.describe()?;
+        let whole = from.max(state.since).max(whole_from.unwrap_or_default());
+        state.since = now;
+        drop(state);
+        Ok(FlightTrace {
+            file: trace_dat(&description, &[pages], &BTreeMap::new())?,
+            covers: now.saturating_sub(whole),
+        })
+    }
+}
