@@ -16,6 +16,7 @@ mod advice;
 mod blame;
 mod boots;
 mod checkup;
+mod control_group;
 mod cpuset;
 mod decimal;
 mod due;
@@ -70,6 +71,7 @@ pub use boots::{BootAttempt, BootLoader, BootOutcome, Boots, WrittenFile};
 pub use checkup::{
     CHECKUP_SCHEMA, Checkup, Condition, HardwareGaps, LoopRequirement, RemediedCause,
 };
+pub use control_group::{CpuQuota, GroupFacts};
 pub use cpuset::{CpuSet, CpuSetError};
 pub use decimal::{Buckets, DecodeError, MAX_TRACKABLE_NS};
 pub use due::{Bounds, Due};
@@ -144,7 +146,7 @@ pub use topology::{Cache, CpuPlace, MemoryNode, Placement, PlacementError, Topol
 pub use varint::{push_varint, take_varint};
 pub use verdict::{Bound, LimitResult, Outcome, Verdict};
 pub use wakeups::{
-    LateWakeup, OpenWait, PriorityClass, ThreadSeen, WAIT_BUCKETS, WaitHistogram, WakeupAxis,
-    WakeupGroup, WakeupRow, WakeupSource, Wakeups,
+    GroupSeen, LateWakeup, OpenWait, PriorityClass, ThreadSeen, WAIT_BUCKETS, WaitHistogram,
+    WakeupAxis, WakeupGroup, WakeupRow, WakeupSource, Wakeups,
 };
 pub use worst::{WorstList, WorstSample};

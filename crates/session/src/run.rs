@@ -246,6 +246,7 @@ impl Session {
             false => asked.level,
         };
         let mut explainer = Explainer::arm(&self.host, level, asked.threshold, delay)?;
+        explainer.record_too(&self.host, &self.request.events)?;
         if let Some(interval) = self.request.arguments.interval() {
             explainer.looking_each(interval);
         }

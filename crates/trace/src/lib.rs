@@ -49,7 +49,8 @@ pub use event::{Decoder, Format};
 pub use export::{Description, FormatText, LARGEST_TRACE, pack_pages, trace_dat, unpack_pages};
 pub use files::{Files, Mount, RealFiles};
 pub use flight::{
-    ClockMap, Cut, Flight, NotRecorded, Owner, Plan, RawPage, Scout, ScoutEvent, StopHandle,
+    ClockMap, Cut, EventChoice, Flight, NotRecorded, Owner, Plan, RawPage, Scout, ScoutEvent,
+    StopHandle,
 };
 pub use gap::Gap;
 pub use hwlat::{Ask, HWLAT, Hwlat};
@@ -60,4 +61,6 @@ pub use osnoise::{NoiseAsk, OSNOISE, Osnoise, TIMERLAT, UserWait};
 pub use punctual_model::EventLevel as Level;
 pub use ring::{BadPage, Layout, Lost, Page, Record, Records};
 pub use tracefs::Tracefs;
-pub use watch::{WaitNote, Waiting, WakeupWatch, WatchAsk, WatchError};
+pub use watch::{
+    GroupAsk, GroupFinder, GroupsOf, WaitNote, Waiting, WakeupWatch, WatchAsk, WatchError,
+};

@@ -73,6 +73,11 @@ impl TraceEvent {
     /// Softirqs were disabled.
     pub const BH_OFF: u8 = 0x80;
 
+    /// Whether the user asked for it, beside what is needed to explain.
+    pub const fn is_requested(&self) -> bool {
+        matches!(self.kind, EventKind::Requested { .. })
+    }
+
     /// Whether a bit of the flags is set.
     pub const fn has(&self, flag: u8) -> bool {
         self.flags & flag != 0

@@ -396,6 +396,14 @@ event_kinds! { names =>
         ["start", "duration"],
         |f, _| noise(f, NoiseSource::Nmi);
 
+    /// An event that the user asked for, `system:event`, with its fields as `name=value`.
+    /// It takes no part in a blame.
+    Requested { name: Text, fields: String }
+    says match fields.is_empty() {
+        true => name.to_string(),
+        false => format!("{name} {fields}"),
+    };
+
     /// `osnoise:sample_threshold`.
     SampleThreshold {
         #[serde(rename = "start_ns")]

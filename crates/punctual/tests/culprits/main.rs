@@ -17,6 +17,7 @@ mod common;
 mod jobs;
 mod moves;
 mod own;
+mod requested;
 mod stage;
 mod storms;
 mod threads;

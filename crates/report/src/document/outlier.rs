@@ -1,6 +1,6 @@
 //! One explained outlier by time: what `explain` shows.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use punctual_model::{
     EventKind, LaneSpan, LaneState, Nanos, Segment, Task, ThreadLane, TraceEvent, grouped, stack_of,
@@ -29,7 +29,7 @@ const LANE: u64 = 40;
 const BAR: u64 = 24;
 
 /// One outlier: the sentence, the shares, and its events by time. The victim's
-/// own are marked with `>`; below an event is the cause of the time from there
+/// own are marked with `>`, requested ones with `*`; below an event is the cause of the time from there
 /// on. `all`: every event that is kept.
 pub fn outlier(timeline: &OutlierTimeline, all: bool) -> Document {
     let outlier = &timeline.outlier;
@@ -40,6 +40,9 @@ pub fn outlier(timeline: &OutlierTimeline, all: bool) -> Document {
     let title = format!("{}, {}", timeline.title(), figures::wall(outlier.time, 6));
     let mut events = vec![Block::Table(events(timeline, all))];
     let left_out = timeline.window.left_out;
+    if timeline.window.events.iter().any(TraceEvent::is_requested) {
+        events.push(Block::faint("* requested by --event"));
+    }
     if left_out > 0 {
         let count = figures::counted(left_out, "event", "events");
         events.push(Block::faint(format!("{count} in the middle are not kept")));
@@ -213,12 +216,20 @@ fn event_row(timeline: &OutlierTimeline, event: &TraceEvent, names: &BTreeMap<u3
     let own = timeline.is_own(event);
     let thread = names.get(&event.pid);
     Row {
-        tone: if own { Tone::Good } else { Tone::Plain },
+        tone: match own || event.is_requested() {
+            true => Tone::Good,
+            false => Tone::Plain,
+        },
         ..Row::new([
             timeline.when(event.time),
             event.cpu.to_string(),
             thread.map_or_else(|| event.pid.to_string(), Task::label),
-            if own { ">" } else { "" }.to_owned(),
+            match own {
+                true => ">",
+                false if event.is_requested() => "*",
+                false => "",
+            }
+            .to_owned(),
             event.kind.describe(&timeline.window),
         ])
     }
@@ -257,15 +268,24 @@ fn chosen(timeline: &OutlierTimeline, all: bool) -> Vec<Line<'_>> {
         true => events.len()..events.len(),
         false => LINES / 2..LINES / 2 + beyond,
     };
-    if let Some(first) = events.get(hidden.start) {
-        lines.push((first.time, 1, Line::LeftOut(hidden.len())));
+    // What the user asked for is shown, wherever it is.
+    let requested = |place: &usize| events[*place].is_requested();
+    let spared: BTreeSet<usize> = (hidden.clone().rev())
+        .filter(requested)
+        .take(LINES)
+        .collect();
+    if let Some(first) = events.get(hidden.start)
+        && hidden.len() > spared.len()
+    {
+        let count = hidden.len() - spared.len();
+        lines.push((first.time, 1, Line::LeftOut(count)));
     }
     let is_hidden = |time: Nanos| {
         let bounds = (events.get(hidden.start), events.get(hidden.end));
         matches!(bounds, (Some(first), Some(last)) if first.time < time && time < last.time)
     };
     for (place, event) in events.iter().enumerate() {
-        if !hidden.contains(&place) {
+        if !hidden.contains(&place) || spared.contains(&place) {
             lines.push((event.time, 1, Line::Event(event)));
         }
     }

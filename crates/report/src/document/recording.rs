@@ -96,6 +96,8 @@ fn head(recording: &Recording) -> Vec<Field> {
     let mut fields = vec![Field::new("run", run)];
     fields.extend(figures::source_text(recording).map(|text| Field::new("source", text)));
     fields.push(Field::new("host", figures::host_line(recording)));
+    let group = recording.probe.group();
+    fields.extend(group.map(|group| Field::new("control group", group.describe())));
     fields.push(Field::new("load", figures::loads_text(recording)));
     fields
 }
