@@ -78,8 +78,8 @@ pub use due::{Bounds, Due};
 pub use event::{
     Comm, Delay, EVENTS, EventFields, EventKind, EventLevel, EventNames, EventSpec, Evidence,
     KernelEvent, KernelPriority, NoiseSource, SOFTIRQS, Task, TaskState, Text, Throttle,
-    TimerlatContext, TraceEvent, Vector, Victim, Window, disk_name, event_names, softirq_name,
-    stack_of,
+    TimerlatContext, TraceEvent, Vector, Victim, Window, disk_name, event_names,
+    interrupted_functions, softirq_name, stack_of,
 };
 pub use experiment::{
     Arm, ArmAction, ArmResult, EXPERIMENT_SCHEMA, Effect, Experiment, ExperimentBlock,

@@ -7,6 +7,7 @@ mod outlier_buffer;
 mod quota;
 mod recorder;
 mod requested;
+mod stacks;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,7 +19,9 @@ use punctual_model::{
     Window, WorstSample,
 };
 use punctual_store::{StoreError, Writer};
-use punctual_trace::{ClockMap, Cut, JobRecorder, Level, Plan, StopHandle, TraceError, Tracefs};
+use punctual_trace::{
+    ClockMap, Cut, JobRecorder, LateStacks, Level, Plan, StopHandle, TraceError, Tracefs,
+};
 
 use counted::Counted;
 use names::Names;
@@ -53,6 +56,7 @@ const USUAL_COST: Nanos = Nanos::from_millis(1);
 pub(crate) struct Explainer {
     flight: Recorder,
     requested: Option<Requested>,
+    stacks: Option<LateStacks>,
     threshold: Nanos,
     delay: Delay,
     rise: Option<Nanos>,
@@ -125,6 +129,7 @@ impl Explainer {
             missing: flight.missing(),
             flight,
             requested: None,
+            stacks: None,
             threshold,
             delay,
             rise: None,
@@ -210,6 +215,7 @@ impl Explainer {
         let tids: BTreeSet<u32> = tids.collect();
         if tids != self.watched {
             let list: Vec<u32> = tids.iter().copied().collect();
+            self.watch_stacks(&list);
             if let Err(error) = self.flight.watch(&list) {
                 self.warn(error.to_string());
             }
@@ -310,11 +316,15 @@ impl Explainer {
             return;
         }
         let Cut {
-            events,
+            mut events,
             lost,
             pages,
         } = cut;
         let cpu = cpu.or_else(|| ended_on(&events, tid)).unwrap_or_default();
+        let stacks = self.stacks_of((tid, cpu), (sighting.expected, actual + AFTER), &events);
+        events.extend(stacks);
+        // Stable: events of one CPU at one time stay in their order.
+        events.sort_by_key(|event| event.time);
         let throttles = self.quotas.between(sighting.expected, actual);
         let in_group = self.quotas.inside(&throttles, &events);
         let counted = self.counts.get_mut(&cpu).map(Counted::since);

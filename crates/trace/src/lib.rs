@@ -28,6 +28,7 @@ mod flight;
 mod gap;
 mod hwlat;
 mod jobs;
+mod late;
 mod left_behind;
 mod lint;
 mod marker;
@@ -55,6 +56,7 @@ pub use flight::{
 pub use gap::Gap;
 pub use hwlat::{Ask, HWLAT, Hwlat};
 pub use jobs::{Descent, JobAsk, JobRecorder};
+pub use late::LateStacks;
 pub use lint::{LintAsk, LintTarget, LintWatch};
 pub use marker::Marker;
 pub use osnoise::{NoiseAsk, OSNOISE, Osnoise, TIMERLAT, UserWait};

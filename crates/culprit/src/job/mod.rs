@@ -54,7 +54,7 @@ pub fn keep_concerned(window: &mut Window) {
         if stack && !(event.pid == window.victim.tid && kept.contains(&event.time)) {
             return false;
         }
-        event.is_requested()
+        event.is_beside()
             || cpus.contains(&event.cpu)
             || threads.contains(&event.pid)
             || threads.iter().any(|tid| event.kind.is_about(*tid))
@@ -83,11 +83,11 @@ fn stacks_kept(window: &Window) -> BTreeSet<Nanos> {
     longest.filter_map(|span| at(span.from)).collect()
 }
 
-/// The events by time, without those that only the user asked for.
+/// The events by time, without those that explain nothing by themselves.
 pub(crate) fn sorted(window: &Window) -> Cow<'_, [TraceEvent]> {
     let mut events = Cow::Borrowed(window.events.as_slice());
-    if events.iter().any(TraceEvent::is_requested) {
-        events.to_mut().retain(|event| !event.is_requested());
+    if events.iter().any(TraceEvent::is_beside) {
+        events.to_mut().retain(|event| !event.is_beside());
     }
     if !events.is_sorted_by_key(|event| event.time) {
         // Stable: what has the same time stays as it was written.

@@ -14,6 +14,7 @@ mod application;
 mod calls;
 #[path = "../common/mod.rs"]
 mod common;
+mod foreign;
 mod jobs;
 mod moves;
 mod own;

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use punctual_model::{
-    EventKind, LaneSpan, LaneState, Nanos, Segment, Task, ThreadLane, TraceEvent, grouped, stack_of,
+    EventKind, LaneSpan, LaneState, Nanos, Segment, Task, ThreadLane, TraceEvent, grouped,
+    interrupted_functions, stack_of,
 };
 
 use super::table::{Column, Fold, Row, Table};
@@ -54,6 +55,7 @@ pub fn outlier(timeline: &OutlierTimeline, all: bool) -> Document {
             Section::new(vec![Block::Table(shares(timeline))]),
             Section::new(lanes(timeline)),
             Section::new(stacks(timeline)),
+            Section::new(late_stacks(timeline)),
             Section::new(events),
         ]
         .into_iter()
@@ -107,15 +109,53 @@ fn stacks(timeline: &OutlierTimeline) -> Vec<Block> {
         Column::right("blocked for"),
         Column::left("kernel stack, innermost first").fold(Fold::Wrap(24)),
     ];
-    let rows = stacks.into_iter().take(STACKS).map(|(length, stack)| {
-        let unnamed = stack.is_empty() || stack.starts_with("0x");
-        let stack = match unnamed {
-            true => "unknown: kernel symbols cannot be read".to_owned(),
-            false => stack,
-        };
-        Row::new([length.to_string(), stack])
-    });
+    let rows = stacks
+        .into_iter()
+        .take(STACKS)
+        .map(|(length, stack)| Row::new([length.to_string(), named(stack)]));
     vec![Block::Table(Table::new(columns, rows.collect()))]
+}
+
+/// Where in the kernel the CPU was when a timer came late at last, and the thread that
+/// was switched out for the victim.
+fn late_stacks(timeline: &OutlierTimeline) -> Vec<Block> {
+    let window = &timeline.window;
+    let rows = window.events.iter().filter_map(|event| {
+        let (what, stack) = match &event.kind {
+            EventKind::TimerLate { late, frames, .. } => {
+                let functions = interrupted_functions(frames, window);
+                let stack = match functions {
+                    Some(functions) if functions.is_empty() => "user space".to_owned(),
+                    Some(functions) => functions.join(" < "),
+                    None => stack_of(frames, window),
+                };
+                (format!("timer late by {late}, interrupts"), stack)
+            }
+            EventKind::SwitchedOut { task, frames, .. } => (
+                format!("{} switched out at", task.label()),
+                stack_of(frames, window),
+            ),
+            _ => return None,
+        };
+        Some(Row::new([what, named(stack)]))
+    });
+    let rows: Vec<Row> = rows.collect();
+    if rows.is_empty() {
+        return Vec::new();
+    }
+    let columns = vec![
+        Column::left("when it was late").cut_to(16).most(44),
+        Column::left("kernel stack, innermost first").fold(Fold::Wrap(24)),
+    ];
+    vec![Block::Table(Table::new(columns, rows))]
+}
+
+/// A stack whose functions have names.
+fn named(stack: String) -> String {
+    match stack.is_empty() || stack.starts_with("0x") {
+        true => "unknown: kernel symbols cannot be read".to_owned(),
+        false => stack,
+    }
 }
 
 /// What a thread did for most of a part of the job.

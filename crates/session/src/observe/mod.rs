@@ -179,6 +179,9 @@ impl Observation {
                 .collect(),
         );
         explainer.record_too(host, &request.requested)?;
+        if !request.no_bpf {
+            explainer.take_stacks(host);
+        }
         let cpus = host.online().unwrap_or_default();
         explainer.begin(host, &recording.host, cpus.iter());
         explainer.switch(true)?;
