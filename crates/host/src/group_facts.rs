@@ -211,7 +211,7 @@ mod tests {
         let found = facts(&root, &group);
         assert_eq!(
             found.describe(),
-            "/a/b: CPU 2-3, quota of /a 20 ms in 100 ms, CPUs exclusive, cores shared with CPU 0-1"
+            "/a/b: CPU 2-3, quota of /a 20.0 ms in 100 ms, CPUs exclusive, cores shared with CPU 0-1"
         );
         let path = |file: &str| folder.path().join(file);
         let place = GroupPlace {
@@ -240,7 +240,7 @@ mod tests {
         let group = ControlGroup::find(&root, "/a").unwrap();
         assert_eq!(
             facts(&root, &group).describe(),
-            "/a: CPU 1,3, quota 50 ms in 100 ms, CPUs shared with other groups"
+            "/a: CPU 1,3, quota 50.0 ms in 100 ms, CPUs shared with other groups"
         );
         let homes = places(&root, &group);
         let homes: Vec<String> = homes

@@ -13,7 +13,7 @@ const MOST: usize = 16_384;
 /// Groups below each other beyond this are not followed.
 const DEEPEST: usize = 16;
 
-/// A hierarchy by which threads can be told apart in the kernel.
+/// A hierarchy by which threads are distinguished in the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GroupHierarchy {
     /// Version 2, also beside version 1.
@@ -51,7 +51,7 @@ pub struct GroupTree {
 }
 
 impl GroupTree {
-    /// The hierarchy that tells most groups with members apart; with `path` the one that
+    /// The hierarchy with most groups that have members; with `path` the one that
     /// has this group. `None`: there is none.
     pub(crate) fn find(root: &Root, path: Option<&str>) -> Option<Self> {
         let wanted = match path {

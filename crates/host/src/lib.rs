@@ -188,8 +188,8 @@ impl Host {
         ControlGroup::find(&self.root, path)
     }
 
-    /// The control groups by the kernel's numbers: of the hierarchy that tells most of
-    /// them apart, or with `path` of one that has this group. `None`: there is none.
+    /// The control groups by the kernel's numbers: of the hierarchy with most
+    /// groups that have members, or with `path` of one that has this group. `None`: there is none.
     pub fn group_tree(&self, path: Option<&str>) -> Option<GroupTree> {
         GroupTree::find(&self.root, path)
     }

@@ -137,6 +137,6 @@ mod tests {
         };
         assert_eq!(quota.millicpus(), 200);
         facts.quota = Some(quota);
-        assert!(facts.describe().contains("quota of / 20 ms in 100 ms"));
+        assert!(facts.describe().contains("quota of / 20.0 ms in 100 ms"));
     }
 }

@@ -47,7 +47,7 @@ const LONG: &str = "Watch the latency of all wake-ups of the machine: the wait o
              With --by cgroup a row is a control group, under the name of its container or unit \
              where one is known; 'delayed others' is how long its threads had a CPU for which a \
              woken thread waited, counted for the last thread of each wait. The groups are those \
-             of version 2, or of the controller cpu of version 1, whichever tells more apart.";
+             of version 2, or of the controller cpu of version 1, whichever has more groups with members.";
 
 /// Watch the latency of all wake-ups of the machine
 #[derive(Parser)]
@@ -113,7 +113,15 @@ impl Run for Watch {
         };
         let (duration, limit) = (self.duration, self.stalled);
         let stop = measure::stop_flag()?;
-        let mut session = WakeupSession::start(&request, &Host::live())?;
+        let host = Host::live();
+        let mut session = WakeupSession::start(&request, &host)?;
+        let group = request
+            .group
+            .as_deref()
+            .and_then(|path| host.control_group(path));
+        if let Some(group) = group {
+            output::note(&host.group_facts(&group).describe());
+        }
         if let (Some(why), false) = (session.why_not_programs(), request.no_bpf) {
             output::note(&format!(
                 "{why}; wake-ups are counted from trace events instead, which costs more"

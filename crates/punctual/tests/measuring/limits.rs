@@ -287,7 +287,7 @@ fn a_measurement_joins_a_control_group_and_leaves_it() {
     let shown = place.done("show last");
     let name = group.0.file_name().unwrap().to_str().unwrap();
     assert!(
-        shown.contains(name) && shown.contains("quota 20 ms in 100 ms"),
+        shown.contains(name) && shown.contains("quota 20.0 ms in 100 ms"),
         "{shown}"
     );
     let facts = place.done("show last --json");

@@ -54,8 +54,7 @@ pub fn outlier(timeline: &OutlierTimeline, all: bool) -> Document {
             Section::new(vec![Block::text(&outlier.blame.sentence)]),
             Section::new(vec![Block::Table(shares(timeline))]),
             Section::new(lanes(timeline)),
-            Section::new(stacks(timeline)),
-            Section::new(late_stacks(timeline)),
+            Section::new(stacks_of(timeline)),
             Section::new(events),
         ]
         .into_iter()
@@ -82,6 +81,14 @@ fn lanes(timeline: &OutlierTimeline) -> Vec<Block> {
         Block::Table(Table::new(columns, rows.collect())),
         Block::faint("# runs, = waits for a CPU, . asleep, T stopped, ? unknown"),
     ]
+}
+
+/// The kernel stacks of an outlier: where a job blocked, what a late timer came upon, and
+/// where a thread was switched out late. Empty: none was recorded.
+pub(crate) fn stacks_of(timeline: &OutlierTimeline) -> Vec<Block> {
+    let mut blocks = stacks(timeline);
+    blocks.extend(late_stacks(timeline));
+    blocks
 }
 
 /// Where in the kernel the thread of a job blocked: its longest sleeps.
