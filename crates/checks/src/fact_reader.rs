@@ -480,6 +480,7 @@ pub(crate) fn shown(path: &str) -> String {
     path.replace('#', "N")
         .replace("{cgroup}", "/GROUP")
         .replace("{cgroup:cpu}", "/GROUP")
+        .replace("{cgroup:cpuset}", "/GROUP")
 }
 
 /// A text on one line, cut where it is long.

@@ -1,6 +1,6 @@
 //! Untraced gaps: time without any event, longer than what is known takes.
 
-use punctual_model::{Delay, Nanos};
+use punctual_model::{Delay, EventKind, Nanos, interrupted_functions};
 
 use crate::cause::{Activity, Cause, Detail, Disabled, Missing, Name, Ran, Source, Unknown};
 use crate::context::Doing;
@@ -64,6 +64,7 @@ pub(crate) fn untraced(moment: &Moment<'_, '_>, ran: Ran) -> Cause {
     // In user space interrupts cannot be disabled, and where their disabling is
     // recorded, it would be known.
     let disabled = match ran {
+        Ran::Thread(_) if ended_in_user(moment) => Disabled::No,
         Ran::Thread(thread)
             if !moment.scene.threads.is_in_user(thread.pid) && !window.has(IRQS_OFF) =>
         {
@@ -75,6 +76,28 @@ pub(crate) fn untraced(moment: &Moment<'_, '_>, ran: Ran) -> Cause {
         _ => Disabled::No,
     };
     Cause::new(Source::Gap).with(Detail::Hypotheses(ran, disabled))
+}
+
+/// The interrupt of a late timer is the next after the gap, so soon after it at most.
+const AT_END: Nanos = Nanos::from_micros(50);
+
+/// Whether the interrupt that ended the gap came upon user space, by its stack.
+fn ended_in_user(moment: &Moment<'_, '_>) -> bool {
+    let window = moment.scene.window;
+    let end = moment.from + moment.length;
+    let late = window.events.iter().find_map(|event| match &event.kind {
+        EventKind::TimerLate { late, frames, .. }
+            if event.cpu == moment.cpu
+                && event.time >= end
+                && event.time <= end + AT_END
+                && event.time.saturating_sub(*late) < end =>
+        {
+            Some(frames)
+        }
+        _ => None,
+    });
+    late.and_then(|frames| interrupted_functions(frames, window))
+        .is_some_and(|functions| functions.is_empty())
 }
 
 /// What a thread does in the kernel, as far as an event shows.

@@ -1,8 +1,6 @@
 //! The way through a window: its events by time, and what stands in the victim's way
 //! between one and the next.
 
-use std::borrow::Cow;
-
 use punctual_model::{Delay, Nanos, TraceEvent, Window};
 
 use crate::context::Context;
@@ -22,9 +20,8 @@ pub(crate) fn walk(window: &Window) -> (Vec<Stretch>, Option<(u32, u32)>) {
         return (job::walk(window), None);
     }
     let spelt_out = spell_out(window);
-    let sorted = window.events.is_sorted_by_key(|event| event.time);
-    let mut events = Cow::Borrowed(&window.events);
-    if !sorted || !spelt_out.is_empty() {
+    let mut events = job::sorted(window);
+    if !spelt_out.is_empty() {
         let events = events.to_mut();
         events.extend(spelt_out);
         // Stable: what has the same time stays as it was written.

@@ -7,7 +7,7 @@ use std::fmt;
 use crate::root::Root;
 
 /// Where hierarchies are mounted.
-const MOUNT: &str = "/sys/fs/cgroup";
+pub(crate) const MOUNT: &str = "/sys/fs/cgroup";
 
 /// Folders of version 1 and of the hybrid layout below it, with the members of a group;
 /// the first that has a group counts.

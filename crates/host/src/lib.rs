@@ -24,6 +24,8 @@ mod counters;
 mod error;
 mod facts;
 mod fingerprint;
+mod group_facts;
+mod group_tree;
 mod interrupts;
 mod lint;
 pub mod netlink;
@@ -53,6 +55,8 @@ pub use counters::{Counters, CpuCounts, CpuWatch};
 pub use error::HostError;
 pub use facts::keeps_option;
 pub use fingerprint::fingerprint;
+pub use group_facts::GroupPlace;
+pub use group_tree::{GroupHierarchy, GroupTree};
 pub use power::PowerWatch;
 pub use process::OwnThread;
 pub use program::ProgramCode;
@@ -183,6 +187,23 @@ impl Host {
     /// folder; `None`: there is none.
     pub fn control_group(&self, path: &str) -> Option<ControlGroup> {
         ControlGroup::find(&self.root, path)
+    }
+
+    /// The control groups by the kernel's numbers: of the hierarchy with most
+    /// groups that have members, or with `path` of one that has this group. `None`: there is none.
+    pub fn group_tree(&self, path: Option<&str>) -> Option<GroupTree> {
+        GroupTree::find(&self.root, path)
+    }
+
+    /// What the threads of a control group get.
+    pub fn group_facts(&self, group: &ControlGroup) -> punctual_model::GroupFacts {
+        group_facts::facts(&self.root, group)
+    }
+
+    /// Where this process joins a control group, in each hierarchy that limits CPUs or
+    /// their time and has the group, and where it is now.
+    pub fn group_places(&self, group: &ControlGroup) -> Vec<GroupPlace> {
+        group_facts::places(&self.root, group)
     }
 
     /// The processes in a control group and below it; threads where it is a threaded one.

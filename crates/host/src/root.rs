@@ -100,6 +100,25 @@ impl Root {
             .collect())
     }
 
+    /// The inode of a file or folder.
+    pub(crate) fn inode(&self, path: &str) -> Option<u64> {
+        use std::os::unix::fs::MetadataExt;
+        fs::metadata(self.join(path)).ok().map(|found| found.ino())
+    }
+
+    /// The names of the folders in a folder, sorted; not those of links.
+    pub(crate) fn folders(&self, folder: &str) -> Vec<String> {
+        let entries = fs::read_dir(self.join(folder)).into_iter().flatten();
+        let is_folder = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
+        let mut names: Vec<String> = entries
+            .filter_map(Result::ok)
+            .filter(is_folder)
+            .filter_map(|entry| entry.file_name().into_string().ok())
+            .collect();
+        names.sort_unstable();
+        names
+    }
+
     /// The number N of each `prefixN` in a folder, rising.
     pub(crate) fn numbered(&self, folder: &str, prefix: &str) -> Result<Vec<u32>, String> {
         let mut numbers: Vec<u32> = self

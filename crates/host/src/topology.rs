@@ -28,6 +28,26 @@ pub(crate) fn topology(root: &Root) -> Result<Topology, HostError> {
     })
 }
 
+/// CPUs beside these on their cores.
+pub(crate) fn siblings_outside(root: &Root, cpus: &CpuSet) -> CpuSet {
+    let of = |cpu| root.cpu_list(&format!("{CPUS}/cpu{cpu}/topology/thread_siblings_list"));
+    let all = cpus.iter().filter_map(|cpu| of(cpu).value);
+    outside(all, cpus)
+}
+
+/// CPUs beside these that share the last cache with one of them.
+pub(crate) fn cache_sharers_outside(root: &Root, cpus: &CpuSet) -> CpuSet {
+    let all = caches(root, cpus);
+    let last = all.iter().map(|cache| cache.level).max();
+    let last = all.into_iter().filter(|cache| Some(cache.level) == last);
+    outside(last.map(|cache| cache.cpus), cpus)
+}
+
+fn outside(sets: impl Iterator<Item = CpuSet>, cpus: &CpuSet) -> CpuSet {
+    let beside = |set: CpuSet| set.difference(cpus).iter().collect::<Vec<u32>>();
+    sets.flat_map(beside).collect()
+}
+
 fn place(root: &Root, cpu: u32, online: &CpuSet, nodes: &[MemoryNode]) -> CpuPlace {
     let file = |name: &str| format!("{CPUS}/cpu{cpu}/topology/{name}");
     let siblings = root.cpu_list(&file("thread_siblings_list")).value;

@@ -21,6 +21,10 @@ pub struct Explanation {
     pub events: Vec<String>,
     /// Those that the kernel does not have, or were not asked for.
     pub missing_events: Vec<String>,
+    /// Further events that the user asked for, as `system:event` or
+    /// `system:event/filter/`.
+    #[serde(default)]
+    pub requested_events: Vec<String>,
     /// By how much the recorder raised the probe's median, as measured at the
     /// start; null where it was not measured.
     pub rise_ns: Option<Nanos>,

@@ -16,6 +16,7 @@ mod advice;
 mod blame;
 mod boots;
 mod checkup;
+mod control_group;
 mod cpuset;
 mod decimal;
 mod due;
@@ -71,14 +72,15 @@ pub use boots::{BootAttempt, BootLoader, BootOutcome, Boots, WrittenFile};
 pub use checkup::{
     CHECKUP_SCHEMA, Checkup, Condition, HardwareGaps, LoopRequirement, RemediedCause,
 };
+pub use control_group::{CpuQuota, GroupFacts};
 pub use cpuset::{CpuSet, CpuSetError};
 pub use decimal::{Buckets, DecodeError, MAX_TRACKABLE_NS};
 pub use due::{Bounds, Due};
 pub use event::{
     Comm, Delay, EVENTS, EventFields, EventKind, EventLevel, EventNames, EventSpec, Evidence,
     KernelEvent, KernelPriority, NoiseSource, SOFTIRQS, Task, TaskState, Text, Throttle,
-    TimerlatContext, TraceEvent, Vector, Victim, Window, disk_name, event_names, softirq_name,
-    stack_of,
+    TimerlatContext, TraceEvent, Vector, Victim, Window, disk_name, event_names,
+    interrupted_functions, softirq_name, stack_of,
 };
 pub use experiment::{
     Arm, ArmAction, ArmResult, EXPERIMENT_SCHEMA, Effect, Experiment, ExperimentBlock,
@@ -146,7 +148,7 @@ pub use topology::{Cache, CpuPlace, MemoryNode, Placement, PlacementError, Topol
 pub use varint::{push_varint, take_varint};
 pub use verdict::{Bound, LimitResult, Outcome, Verdict};
 pub use wakeups::{
-    LateWakeup, OpenWait, PriorityClass, ThreadSeen, WAIT_BUCKETS, WaitHistogram, WakeupAxis,
-    WakeupGroup, WakeupRow, WakeupSource, Wakeups,
+    GroupSeen, LateWakeup, OpenWait, PriorityClass, ThreadSeen, WAIT_BUCKETS, WaitHistogram,
+    WakeupAxis, WakeupGroup, WakeupRow, WakeupSource, Wakeups,
 };
 pub use worst::{WorstList, WorstSample};

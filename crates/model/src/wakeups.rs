@@ -54,8 +54,54 @@ pub struct WakeupRow {
     pub class: PriorityClass,
     /// Its name, where names were asked for.
     pub comm: Option<String>,
+    /// Its control group, where groups were asked for.
+    #[serde(default)]
+    pub group: Option<GroupSeen>,
+    /// How long its threads ran while a woken one waited for their CPU, of those that
+    /// ran right before the end of the wait; counted where groups were asked for.
+    #[serde(default)]
+    pub held_ns: Nanos,
     /// How long they waited.
     pub waits: WaitHistogram,
+}
+
+/// A control group as the kernel numbers it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+pub struct GroupSeen {
+    /// Its name, as in /proc/PID/cgroup; null where it is gone, or was not known.
+    pub path: Option<String>,
+    /// The container or unit that it belongs to, as `docker container 1f2e3d4c5b6a`.
+    pub container: Option<String>,
+    /// The inode of its folder; 0: not known.
+    pub id: u64,
+}
+
+impl GroupSeen {
+    /// By its number alone.
+    pub const fn of(id: u64) -> Self {
+        Self {
+            path: None,
+            container: None,
+            id,
+        }
+    }
+
+    /// What it is shown as: the container, else the path.
+    pub fn label(&self) -> String {
+        match (&self.container, &self.path, self.id) {
+            (Some(container), ..) => container.clone(),
+            (None, Some(path), _) => path.clone(),
+            (None, None, 0) => "unknown".to_owned(),
+            (None, None, id) => format!("removed group {id}"),
+        }
+    }
+}
+
+impl WakeupRow {
+    /// In which order rows stand.
+    pub fn order(&self) -> (u32, PriorityClass, Option<String>, Option<GroupSeen>) {
+        (self.cpu, self.class, self.comm.clone(), self.group.clone())
+    }
 }
 
 /// What the scheduler holds a thread for.
@@ -112,6 +158,8 @@ pub enum WakeupAxis {
     Priority,
     /// Their name.
     Comm,
+    /// Their control group.
+    Group,
 }
 
 /// Rows that are the same by the axes asked for.
@@ -123,6 +171,10 @@ pub struct WakeupGroup {
     pub class: Option<PriorityClass>,
     /// The name, if that was asked for and there is one.
     pub comm: Option<String>,
+    /// The control group, if that was asked for and there is one.
+    pub group: Option<GroupSeen>,
+    /// How long their threads ran while woken ones waited for their CPU.
+    pub held: Nanos,
     /// Their waits together.
     pub waits: WaitHistogram,
 }
@@ -137,25 +189,31 @@ impl Wakeups {
 
     /// Sums the rows up by these axes; by CPU, class and name rising.
     pub fn by(&self, axes: &[WakeupAxis]) -> Vec<WakeupGroup> {
-        let mut groups = std::collections::BTreeMap::<_, WaitHistogram>::new();
+        let mut groups = std::collections::BTreeMap::<_, (WaitHistogram, Nanos)>::new();
         for row in &self.rows {
             let with = |axis| axes.contains(&axis);
             let key = (
                 with(WakeupAxis::Cpu).then_some(row.cpu),
                 with(WakeupAxis::Priority).then_some(row.class),
                 with(WakeupAxis::Comm).then(|| row.comm.clone()).flatten(),
+                with(WakeupAxis::Group).then(|| row.group.clone()).flatten(),
             );
-            groups.entry(key).or_default().merge(&row.waits);
+            let (waits, held) = groups.entry(key).or_default();
+            waits.merge(&row.waits);
+            *held += row.held_ns;
         }
-        groups
-            .into_iter()
-            .map(|((cpu, class, comm), waits)| WakeupGroup {
-                cpu,
-                class,
-                comm,
-                waits,
-            })
-            .collect()
+        let made = groups.into_iter();
+        made.map(|((cpu, class, comm, group), (waits, held))| WakeupGroup {
+            cpu,
+            class,
+            comm,
+            group,
+            held,
+            waits,
+        })
+        // Where groups are not told apart, those that only held others back are no row.
+        .filter(|group| group.waits.count > 0 || group.group.is_some())
+        .collect()
     }
 }
 

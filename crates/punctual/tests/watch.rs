@@ -335,3 +335,57 @@ fn what_makes_no_sense_is_refused() {
         place.refused(line, 2);
     }
 }
+
+/// A process in a control group of its own: its waits have the group's name, and
+/// `--cgroup` counts it alone.
+#[test]
+fn waits_are_told_by_control_group() {
+    let Some(group) = common::group::QuotaGroup::new("watched") else {
+        return;
+    };
+    let place = Place::new();
+    let mut command = std::process::Command::new("sh");
+    command.args(["-c", "while :; do sleep 0.01; done"]);
+    let mut app = group.inside(&command).spawn().unwrap();
+    let name = format!("/{}", group.0.file_name().unwrap().to_str().unwrap());
+    for options in ["", "--no-bpf"] {
+        if !can_watch(&place, options) {
+            continue;
+        }
+        let line = format!("watch -q -D 700ms --json --by comm,cgroup {options}");
+        let is_of = |row: &&punctual_model::WakeupRow| {
+            let path = row.group.as_ref().and_then(|group| group.path.as_deref());
+            path == Some(name.as_str())
+        };
+        let counted = |seen: &Wakeups| {
+            let rows = seen.rows.iter().filter(is_of);
+            rows.map(|row| row.waits.count).sum::<u64>()
+        };
+        let all = watched(&place, &line);
+        let own = counted(&all);
+        if own == 0 {
+            // Of a machine that traces no switch from an idle CPU.
+            assert!(all.lost > 0, "({options}) {all:?}");
+            punctual_testing::skip!("waits by control group: {} lost", all.lost);
+            continue;
+        }
+        let others = all
+            .rows
+            .iter()
+            .any(|row| !is_of(&row) && row.waits.count > 0);
+        assert!(others, "({options}) {all:?}");
+        let folder = group.0.display();
+        let only = watched(&place, &format!("{line} --cgroup {folder}"));
+        assert!(counted(&only) > 0, "({options}) {only:?}");
+        // The others only where they kept it waiting.
+        let others = only.rows.iter().filter(|row| !is_of(row));
+        let waits: u64 = others.map(|row| row.waits.count).sum();
+        assert_eq!(waits, 0, "({options}) {only:?}");
+        let shown = place.done(&format!("watch -q -D 300ms --by cgroup {options}"));
+        assert!(shown.contains("delayed others"), "{shown}");
+    }
+    let _ = app.kill();
+    let _ = app.wait();
+    let told = place.refused("watch -D 1s --cgroup /no/such", 2);
+    assert!(told.contains("no control group /no/such"), "{told}");
+}

@@ -77,6 +77,7 @@ impl Watching<'_> {
             real_time_only: false,
             pid_max: self.pid_max,
             worst: WORST,
+            groups: None,
         });
         let mut watch = match watch {
             Ok(watch) => watch,
@@ -169,6 +170,8 @@ mod tests {
                 cpu,
                 class,
                 comm: None,
+                group: None,
+                held_ns: Nanos::ZERO,
                 waits,
             }
         };

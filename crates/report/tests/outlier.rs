@@ -269,3 +269,73 @@ fn nonsense_does_no_harm() {
         let _ = text::render(&document::outlier(&timeline, false), &plain(0));
     }
 }
+
+/// The same with stacks, and with an event that the user asked for among many others.
+fn with_more() -> (Recording, OutlierTimeline) {
+    let (recording, mut timeline) = told();
+    let window = &mut timeline.window;
+    window.symbols = [
+        (1, "hrtimer_interrupt"),
+        (2, "asm_sysvec_apic_timer_interrupt"),
+        (3, "<b>_raw_spin_unlock"),
+        (4, "do_syscall_64"),
+        (5, "__schedule"),
+        (6, "preempt_schedule_irq"),
+        (7, "copy_page_range"),
+    ]
+    .map(|(address, name)| (address, name.to_owned()))
+    .into();
+    let late = EventKind::TimerLate {
+        late: Nanos(2_000),
+        function: 1,
+        frames: vec![1, 2, 3, 4],
+    };
+    let requested = EventKind::Requested {
+        name: "my:event".into(),
+        fields: "value=<b>7".to_owned(),
+    };
+    let switched = EventKind::SwitchedOut {
+        task: task("<b>&make", 12, 120),
+        waited: Nanos(134_000),
+        frames: vec![5, 6, 7],
+    };
+    window.events.push(event(2, late));
+    window.events.push(event(137, switched));
+    let exits = (7..120).map(|us| event(us, EventKind::SoftirqRaise { vec: 3 }));
+    window.events.extend(exits);
+    window.events.push(event(60, requested));
+    window.events.sort_by_key(|event| event.time);
+    (recording, timeline)
+}
+
+#[test]
+fn stacks_and_requested_events_are_shown_in_each_form() {
+    let (recording, timeline) = with_more();
+    let shown = text::render(&document::outlier(&timeline, false), &plain(100));
+    insta::assert_snapshot!(shown);
+    let svg = plot::outlier(&timeline, &PlotOptions::default())
+        .unwrap()
+        .svg();
+    let (_, text) = common::parse_xml(&svg);
+    assert!(
+        text.contains("--event") && text.contains("my:event"),
+        "{text}"
+    );
+    let options = HtmlOptions {
+        outliers: vec![timeline],
+        ..HtmlOptions::default()
+    };
+    let page = html::render(std::slice::from_ref(&recording), &options).unwrap();
+    assert!(page.contains("copy_page_range"), "no stack");
+    assert!(page.contains("_raw_spin_unlock") && !page.contains("<b>_raw"));
+}
+
+#[test]
+fn stacks_fit_narrow_terminals() {
+    let (_, timeline) = with_more();
+    for width in 60..100 {
+        let text = text::render(&document::outlier(&timeline, false), &plain(width));
+        let widest = text.lines().map(|line| line.chars().count()).max();
+        assert!(widest <= Some(width), "{width} columns:\n{text}");
+    }
+}

@@ -64,6 +64,16 @@ pub enum SessionError {
         /// The group's `cpu.rt_runtime_us`.
         file: String,
     },
+    /// A control group that takes no process.
+    #[error("cannot join by {file}: {source}; {why}")]
+    Group {
+        /// The file that takes a process.
+        file: String,
+        /// What the error means there.
+        why: &'static str,
+        /// The kernel's error.
+        source: std::io::Error,
+    },
     /// The store.
     #[error(transparent)]
     Store(#[from] punctual_store::StoreError),
@@ -85,7 +95,10 @@ pub enum SessionError {
     IdleStates(String),
     /// The flight recorder.
     #[error("outliers cannot be explained: {0}")]
-    Trace(#[from] punctual_trace::TraceError),
+    Trace(#[source] punctual_trace::TraceError),
+    /// An event that the user asked for.
+    #[error("--event: {0}")]
+    Event(#[source] punctual_trace::TraceError),
     /// A recording without trace events.
     #[error(
         "recording {id} holds no trace events: they are kept of explained outliers (punctual \
@@ -116,6 +129,15 @@ pub enum SessionError {
     Panicked,
 }
 
+impl From<punctual_trace::TraceError> for SessionError {
+    fn from(error: punctual_trace::TraceError) -> Self {
+        match error.is_of_choice() {
+            true => Self::Event(error),
+            false => Self::Trace(error),
+        }
+    }
+}
+
 impl SessionError {
     /// Whether the command line is to blame (exit code 2), rather than the
     /// machine (1).
@@ -129,6 +151,7 @@ impl SessionError {
             | Self::NoSuchOutlier { .. } => true,
             Self::Probe(error) => error.is_usage(),
             Self::Load(error) => !matches!(error, LoadError::Start { .. }),
+            Self::Event(_) => true,
             Self::System(error) => matches!(error, punctual_rt::Error::PriorityOutOfRange { .. }),
             _ => false,
         }

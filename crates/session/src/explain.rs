@@ -6,6 +6,8 @@ mod names;
 mod outlier_buffer;
 mod quota;
 mod recorder;
+mod requested;
+mod stacks;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,7 +19,9 @@ use punctual_model::{
     Window, WorstSample,
 };
 use punctual_store::{StoreError, Writer};
-use punctual_trace::{ClockMap, Cut, JobRecorder, Level, Plan, StopHandle, TraceError, Tracefs};
+use punctual_trace::{
+    ClockMap, Cut, JobRecorder, LateStacks, Level, Plan, StopHandle, TraceError, Tracefs,
+};
 
 use counted::Counted;
 use names::Names;
@@ -25,6 +29,7 @@ use outlier_buffer::OutlierBuffer;
 pub(crate) use outlier_buffer::{DESCRIPTION, PAGES};
 use quota::QuotaHistory;
 use recorder::Recorder;
+use requested::Requested;
 
 use crate::collect::Sighting;
 use crate::time::{Start, monotonic};
@@ -50,6 +55,8 @@ const USUAL_COST: Nanos = Nanos::from_millis(1);
 /// Looks after the flight recorder of one run.
 pub(crate) struct Explainer {
     flight: Recorder,
+    requested: Option<Requested>,
+    stacks: Option<LateStacks>,
     threshold: Nanos,
     delay: Delay,
     rise: Option<Nanos>,
@@ -121,6 +128,8 @@ impl Explainer {
             buffer: OutlierBuffer::new(flight.describe()?),
             missing: flight.missing(),
             flight,
+            requested: None,
+            stacks: None,
             threshold,
             delay,
             rise: None,
@@ -172,6 +181,9 @@ impl Explainer {
 
     /// Has the events recorded, or not.
     pub(crate) fn switch(&mut self, on: bool) -> Result<(), TraceError> {
+        if let Some(requested) = &mut self.requested {
+            requested.switch(on)?;
+        }
         self.flight.switch(on)
     }
 
@@ -203,6 +215,7 @@ impl Explainer {
         let tids: BTreeSet<u32> = tids.collect();
         if tids != self.watched {
             let list: Vec<u32> = tids.iter().copied().collect();
+            self.watch_stacks(&list);
             if let Err(error) = self.flight.watch(&list) {
                 self.warn(error.to_string());
             }
@@ -225,9 +238,11 @@ impl Explainer {
     /// What is known of the explanation before anything is explained: should the
     /// program be killed, it is what the outliers that are kept belong to.
     pub(crate) fn head(&self) -> Explanation {
+        let requested = self.requested.iter().flat_map(Requested::names);
         Explanation {
             threshold_ns: self.threshold,
             events: self.flight.recorded(),
+            requested_events: requested.collect(),
             missing_events: self.missing.clone(),
             rise_ns: self.rise,
             rise_took_ns: self.rise_took,
@@ -251,8 +266,16 @@ impl Explainer {
             return Ok(());
         }
         let ends = seen.iter().map(|one| one.expected + one.latency + AFTER);
-        if let Err(error) = self.flight.take_out_until(ends.max().unwrap_or_default()) {
+        let until = ends.max().unwrap_or_default();
+        if let Err(error) = self.flight.take_out_until(until) {
             self.warn(format!("{error}: outliers from here on are not explained"));
+        }
+        if let Some(requested) = &mut self.requested
+            && let Err(error) = requested.take_out_until(until)
+        {
+            self.warn(format!(
+                "{error}: events of --event are missing from here on"
+            ));
         }
         seen.sort_by_key(|sighting| sighting.expected);
         let first = self.seen + 1;
@@ -293,11 +316,15 @@ impl Explainer {
             return;
         }
         let Cut {
-            events,
+            mut events,
             lost,
             pages,
         } = cut;
         let cpu = cpu.or_else(|| ended_on(&events, tid)).unwrap_or_default();
+        let stacks = self.stacks_of((tid, cpu), (sighting.expected, actual + AFTER), &events);
+        events.extend(stacks);
+        // Stable: events of one CPU at one time stay in their order.
+        events.sort_by_key(|event| event.time);
         let throttles = self.quotas.between(sighting.expected, actual);
         let in_group = self.quotas.inside(&throttles, &events);
         let counted = self.counts.get_mut(&cpu).map(Counted::since);
@@ -335,6 +362,13 @@ impl Explainer {
         let after = monotonic().saturating_sub(actual);
         self.within = self.within.max(Some(after));
         self.tally.add(number, sighting.expected, &blame);
+        if let Some(requested) = &mut self.requested {
+            window
+                .events
+                .extend(requested.between(from, actual + AFTER));
+            // Stable: events of one CPU at one time stay in their order.
+            window.events.sort_by_key(|event| event.time);
+        }
         let outlier = Outlier {
             number,
             time: start.wall_at(sighting.expected),
@@ -380,7 +414,11 @@ impl Explainer {
             periods: self.tally.periods(),
             ..self.head()
         };
-        if let Err(error) = self.flight.stop() {
+        let requested = self.requested.map_or(Ok(()), Requested::stop);
+        for error in [self.flight.stop(), requested]
+            .into_iter()
+            .filter_map(Result::err)
+        {
             warnings.push(format!("{error}; the next command of punctual tries again"));
         }
         explanation
@@ -389,6 +427,7 @@ impl Explainer {
     /// What the reader must know.
     fn add_warnings(&self, warnings: &mut Vec<String>) {
         warnings.extend(self.flight.warnings());
+        warnings.extend(self.requested.iter().flat_map(Requested::warnings));
         warnings.extend(self.warnings.iter().cloned());
         if self.beyond > 0 {
             warnings.push(format!(

@@ -56,6 +56,9 @@ impl Session {
             self.request.break_above.map(|limit| limit.0).into(),
         );
         set("dma_latency_us", self.request.dma_latency_us.into());
+        if let Some(group) = &self.request.group {
+            set(ProbeRun::GROUP, group.to_parameter());
+        }
         if let Some(state) = self.request.deepest_idle_state {
             set("deepest_idle_state", state.into());
         }

@@ -4,9 +4,11 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use punctual_loads::{LoadError, LoadRequest};
-use punctual_model::{Arguments, CpuSet, DurationError, Nanos, Policy, Requirement, Role};
+use punctual_model::{
+    Arguments, CpuSet, DurationError, GroupFacts, Nanos, Policy, Requirement, Role,
+};
 use punctual_probes::ProbeEntry;
-use punctual_trace::Level;
+use punctual_trace::{EventChoice, Level};
 
 use crate::OnOutlier;
 
@@ -32,6 +34,8 @@ pub struct Request {
     pub break_above: Option<Nanos>,
     /// Which latencies are explained; `None`: none is.
     pub explain: Option<ExplainRequest>,
+    /// Events that are recorded beside those that explain, and shown with the outliers.
+    pub events: Vec<EventChoice>,
     /// A command that is run at an outlier.
     pub on_outlier: Option<OnOutlier>,
     /// Whether a sample that crosses it is marked in the kernel's trace buffer,
@@ -60,6 +64,8 @@ pub struct Request {
     /// process of its own: with what the probe says as its last argument.
     /// `None`: it cannot be.
     pub partner: Option<Vec<OsString>>,
+    /// The control group that this process has joined for the measurement.
+    pub group: Option<GroupFacts>,
     /// A name for the recording.
     pub label: Option<String>,
     /// The command line, as the program got it.
@@ -203,6 +209,7 @@ impl Request {
             warm_up: None,
             break_above: None,
             explain: None,
+            events: Vec::new(),
             on_outlier: None,
             tracemark: None,
             requirement: Requirement::default(),
@@ -214,6 +221,7 @@ impl Request {
             journal: None,
             audit: None,
             partner: None,
+            group: None,
             label: None,
             command_line: Vec::new(),
         }

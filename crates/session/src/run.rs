@@ -252,6 +252,8 @@ impl Session {
             false => asked.level,
         };
         let mut explainer = Explainer::arm(&self.host, level, asked.threshold, delay)?;
+        explainer.record_too(&self.host, &self.request.events)?;
+        explainer.take_stacks(&self.host);
         if let Some(interval) = self.request.arguments.interval() {
             explainer.looking_each(interval);
         }

@@ -1,16 +1,26 @@
 //! Watching all wake-ups of the machine.
 
-use punctual_host::Host;
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use punctual_host::{Container, GroupHierarchy, GroupTree, Host};
 use punctual_model::{Nanos, OpenWait, Policy, Scheduling, TaskRecord, ThreadSeen, Wakeups};
-use punctual_trace::{Tracefs, Waiting, WakeupWatch, WatchAsk, WatchError};
+use punctual_trace::{
+    GroupAsk, GroupFinder, GroupsOf, Tracefs, Waiting, WakeupWatch, WatchAsk, WatchError,
+};
 
 use crate::SessionError;
 
 /// What is to be watched.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct WakeupRequest {
     /// Rows by name, beside those by CPU and class.
     pub by_comm: bool,
+    /// Rows by control group.
+    pub by_group: bool,
+    /// Only threads of this control group and those below it: its name, or the path of
+    /// its folder.
+    pub group: Option<String>,
     /// Only threads of real-time classes.
     pub real_time_only: bool,
     /// Number of longest waits to report.
@@ -29,6 +39,87 @@ const USUAL_PID_MAX: u32 = 4 << 20;
 pub struct WakeupSession {
     watch: WakeupWatch,
     host: Host,
+    groups: Option<Groups>,
+}
+
+/// The control groups that are watched.
+#[derive(Debug)]
+struct Groups {
+    tree: GroupTree,
+    only: Option<String>,
+    looked: Instant,
+}
+
+/// How often new control groups are looked for.
+const LOOK: Duration = Duration::from_millis(500);
+
+impl Groups {
+    fn find(request: &WakeupRequest, host: &Host) -> Result<Option<Self>, SessionError> {
+        if !request.by_group && request.group.is_none() {
+            return Ok(None);
+        }
+        let path = request.group.as_deref();
+        let tree = host.group_tree(path).ok_or_else(|| match path {
+            Some(path) => SessionError::Unfit(format!(
+                "there is no control group {path} of version 2 or of the controller cpu: give \
+                 its name as in /proc/PID/cgroup, or its folder below /sys/fs/cgroup"
+            )),
+            None => SessionError::Unfit(
+                "no control groups of version 2 or of the controller cpu are mounted below \
+                 /sys/fs/cgroup"
+                    .to_owned(),
+            ),
+        })?;
+        let only = path.and_then(|path| host.control_group(path));
+        Ok(Some(Self {
+            tree,
+            only: only.map(|group| group.name),
+            looked: Instant::now(),
+        }))
+    }
+
+    fn ask(&self, rows: bool) -> GroupAsk {
+        GroupAsk {
+            of: match self.tree.hierarchy() {
+                GroupHierarchy::Unified => GroupsOf::Unified,
+                GroupHierarchy::Scheduler => GroupsOf::Scheduler,
+            },
+            rows,
+            only: self.only.is_some(),
+        }
+    }
+
+    /// Groups of threads, each looked up once in a while.
+    fn finder(&self) -> GroupFinder {
+        let mut tree = self.tree.clone();
+        let mut known: HashMap<u32, Option<u64>> = HashMap::new();
+        let mut cleared = Instant::now();
+        Box::new(move |tid| {
+            if cleared.elapsed() > LOOK {
+                known.clear();
+                cleared = Instant::now();
+            }
+            *known.entry(tid).or_insert_with(|| tree.of_thread(tid))
+        })
+    }
+
+    /// Groups that were made meanwhile are watched, too.
+    fn look_again(&mut self, watch: &mut WakeupWatch) -> Result<(), SessionError> {
+        self.tree.look_again();
+        self.looked = Instant::now();
+        if let Some(only) = &self.only {
+            watch.count_only(&self.tree.below(only))?;
+        }
+        Ok(())
+    }
+
+    fn name(&self, seen: &mut Wakeups) {
+        for group in seen.rows.iter_mut().filter_map(|row| row.group.as_mut()) {
+            group.path = self.tree.path(group.id).map(str::to_owned);
+            let container = group.path.as_deref().and_then(Container::of);
+            group.container = container.map(|container| container.to_string());
+        }
+    }
 }
 
 /// Open waits that are shorter are everyday.
@@ -47,7 +138,9 @@ impl WakeupSession {
     /// # Errors
     /// A kernel that lets this user do neither.
     pub fn start(request: &WakeupRequest, host: &Host) -> Result<Self, SessionError> {
+        let groups = Groups::find(request, host)?;
         let ask = WatchAsk {
+            groups: groups.as_ref().map(|groups| groups.ask(request.by_group)),
             by_comm: request.by_comm,
             real_time_only: request.real_time_only,
             pid_max: host.pid_max().unwrap_or(USUAL_PID_MAX),
@@ -56,16 +149,14 @@ impl WakeupSession {
         let why = match request.no_bpf {
             true => "BPF programs were not asked for (--no-bpf)".to_owned(),
             false => match WakeupWatch::by_programs(ask) {
-                Ok(watch) => {
-                    let host = host.clone();
-                    return Ok(Self { watch, host });
-                }
+                Ok(watch) => return Self::begin(watch, host, groups),
                 Err(error) => error.to_string(),
             },
         };
         let owner = host.own_process();
+        let finder = groups.as_ref().map(Groups::finder);
         let watch = Tracefs::find(host.root())
-            .and_then(|tracefs| WakeupWatch::by_events(&tracefs, owner, ask, why.clone()))
+            .and_then(|tracefs| WakeupWatch::by_events(&tracefs, owner, ask, why.clone(), finder))
             .map_err(|events| match request.no_bpf {
                 true => WatchError::Events(events),
                 false => WatchError::Neither {
@@ -73,8 +164,22 @@ impl WakeupSession {
                     events,
                 },
             })?;
-        let host = host.clone();
-        Ok(Self { watch, host })
+        Self::begin(watch, host, groups)
+    }
+
+    fn begin(
+        mut watch: WakeupWatch,
+        host: &Host,
+        mut groups: Option<Groups>,
+    ) -> Result<Self, SessionError> {
+        if let Some(groups) = &mut groups {
+            groups.look_again(&mut watch)?;
+        }
+        Ok(Self {
+            watch,
+            host: host.clone(),
+            groups,
+        })
     }
 
     /// Why trace events are counted and no programs count in the kernel; `None`:
@@ -88,6 +193,13 @@ impl WakeupSession {
     /// # Errors
     /// What could not be read.
     pub fn keep_up(&mut self) -> Result<(), SessionError> {
+        if let Some(groups) = self
+            .groups
+            .as_mut()
+            .filter(|one| one.looked.elapsed() > LOOK)
+        {
+            groups.look_again(&mut self.watch)?;
+        }
         Ok(self.watch.keep_up()?)
     }
 
@@ -98,6 +210,10 @@ impl WakeupSession {
     pub fn read(&mut self) -> Result<Wakeups, SessionError> {
         let mut seen = self.watch.read()?;
         seen.open = open_waits(&self.host, self.watch.waiting()?);
+        if let Some(groups) = &mut self.groups {
+            groups.tree.look_again();
+            groups.name(&mut seen);
+        }
         Ok(seen)
     }
 

@@ -3,9 +3,10 @@
  * What explains the jobs of watched threads, written into one ring of records per CPU
  * that overwrites its oldest. User space maps the rings: reading them is no system call.
  *
- * The scheduler's events and handlers are those of all CPUs: whom a watched thread waits
- * for is known afterwards only. System calls, page faults, signals and kernel stacks are
- * those of watched threads alone.
+ * The scheduler's events and handlers are those of the CPUs that watched threads, their
+ * wakers and the wakers of these ran on, waited for or were woken from in the last second:
+ * of other CPUs only the last switch is kept, and written when the CPU comes to matter.
+ * System calls, page faults, signals and kernel stacks are those of watched threads alone.
  */
 #include "jobs.h"
 
@@ -119,6 +120,38 @@ struct {
 	MAP_TYPE(value, u32);
 } release_calls SEC(".maps");
 
+/* Bits for threads that woke a watched one, and for those that woke these. */
+struct {
+	MAP_NUMBER(type, BPF_MAP_TYPE_ARRAY);
+	MAP_NUMBER(max_entries, 1);	/* set by the loader */
+	MAP_TYPE(key, u32);
+	MAP_TYPE(value, u64);
+} wakers SEC(".maps");
+
+struct {
+	MAP_NUMBER(type, BPF_MAP_TYPE_ARRAY);
+	MAP_NUMBER(max_entries, 1);	/* set by the loader */
+	MAP_TYPE(key, u32);
+	MAP_TYPE(value, u64);
+} their_wakers SEC(".maps");
+
+/* Whether a CPU matters: written by any CPU. */
+struct place {
+	u64 until;		/* events are recorded until then */
+	u64 kept;		/* `last` is not written yet */
+	struct record last;	/* a switch */
+};
+
+struct {
+	MAP_NUMBER(type, BPF_MAP_TYPE_ARRAY);
+	MAP_NUMBER(max_entries, 1);	/* set by the loader */
+	MAP_TYPE(key, u32);
+	MAP_TYPE(value, struct place);
+} places SEC(".maps");
+
+/* So long the events of a CPU are recorded after it mattered. */
+const volatile u64 matters_ns = 1000000000;
+
 struct cpu {
 	u32 interrupts;
 	u32 softirq_task;	/* pid + 1 */
@@ -139,16 +172,55 @@ INLINE struct cpu *this_cpu(void)
 	return bpf_map_lookup_elem(&cpus, &zero);
 }
 
-INLINE int is_watched(u32 pid)
+INLINE int has_bit(void *map, u32 pid)
 {
 	u32 place = pid / 64;
-	u64 *bits = bpf_map_lookup_elem(&watched, &place);
+	u64 *bits = bpf_map_lookup_elem(map, &place);
 
 	return bits && pid < pid_limit && *bits >> (pid % 64) & 1;
 }
 
+INLINE int is_watched(u32 pid)
+{
+	return has_bit(&watched, pid);
+}
+
+INLINE void set_bit(void *map, u32 pid)
+{
+	u32 place = pid / 64;
+	u64 *bits = bpf_map_lookup_elem(map, &place);
+
+	/* Mostly it is set. */
+	if (bits && pid < pid_limit && !(*bits >> (pid % 64) & 1))
+		__sync_fetch_and_or(bits, 1ULL << (pid % 64));
+}
+
+/* Whether what a thread does can be part of a job. The idle thread is of no one. */
+INLINE int is_concerned(u32 pid)
+{
+	return pid && (has_bit(&watched, pid) || has_bit(&wakers, pid) ||
+		       has_bit(&their_wakers, pid));
+}
+
+INLINE void touch(u32 cpu, u64 now)
+{
+	struct place *place = bpf_map_lookup_elem(&places, &cpu);
+
+	/* Seldom: other CPUs read it. */
+	if (place && place->until < now + matters_ns / 2)
+		place->until = now + matters_ns;
+}
+
+INLINE int matters(void)
+{
+	u32 cpu = bpf_get_smp_processor_id();
+	struct place *place = bpf_map_lookup_elem(&places, &cpu);
+
+	return place && place->until > bpf_ktime_get_ns();
+}
+
 /* Begins a record; an interrupt may write others meanwhile. */
-INLINE struct record *begin(u32 kind, u32 *sequence)
+INLINE struct record *reserve(u32 kind, u32 *sequence)
 {
 	u32 cpu = bpf_get_smp_processor_id();
 	struct head *head = bpf_map_lookup_elem(&heads, &cpu);
@@ -176,6 +248,34 @@ INLINE void end(struct record *record, u32 sequence)
 {
 	asm volatile("" ::: "memory");
 	*(volatile u32 *)&record->sequence = sequence;
+}
+
+/* Writes the switch that was kept while the CPU did not matter. */
+static __attribute__((noinline)) int write_kept(struct place *place)
+{
+	struct record *record;
+	u32 sequence;
+
+	if (!place)
+		return 0;
+	place->kept = 0;
+	record = reserve(SWITCH, &sequence);
+	if (!record)
+		return 0;
+	record->time = place->last.time;
+	record->of_switch = place->last.of_switch;
+	end(record, sequence);
+	return 0;
+}
+
+INLINE struct record *begin(u32 kind, u32 *sequence)
+{
+	u32 cpu = bpf_get_smp_processor_id();
+	struct place *place = bpf_map_lookup_elem(&places, &cpu);
+
+	if (UNLIKELY(place && place->kept))
+		write_kept(place);
+	return reserve(kind, sequence);
 }
 
 INLINE void note_flags(struct record *record, u32 pid)
@@ -296,24 +396,43 @@ int switching(u64 *arguments)
 {
 	struct task_struct *prev = (struct task_struct *)arguments[1];
 	struct task_struct *next = (struct task_struct *)arguments[2];
-	u32 sequence, state, number, prev_pid = prev->pid, *is_release;
+	u32 state, number, prev_pid = prev->pid, next_pid = next->pid, *is_release;
+	u32 sequence = 0;
+	u32 own = bpf_get_smp_processor_id();
+	struct place *place = bpf_map_lookup_elem(&places, &own);
 	struct cpu *cpu = this_cpu();
 	struct record *record;
+	u64 now = bpf_ktime_get_ns();
+	int kept = 0;
 
 	/* No interrupt is under way here, whatever was not seen. */
 	if (cpu)
 		cpu->interrupts = 0;
 	state = state_of(prev, arguments[0]);
-	record = begin(SWITCH, &sequence);
+	if (is_concerned(prev_pid) || is_concerned(next_pid))
+		touch(own, now);
+	if (!place)
+		return 0;
+	if (place->until > now) {
+		record = begin(SWITCH, &sequence);
+	} else {
+		record = &place->last;
+		record->time = now;
+		kept = 1;
+	}
 	if (!record)
 		return 0;
 	record->of_switch.prev_pid = prev_pid;
 	record->of_switch.prev_prio = prev->prio;
 	record->of_switch.prev_state = state;
-	record->of_switch.next_pid = next->pid;
+	record->of_switch.next_pid = next_pid;
 	record->of_switch.next_prio = next->prio;
 	bpf_probe_read_kernel(record->of_switch.prev_comm, 16, prev->comm);
 	bpf_probe_read_kernel(record->of_switch.next_comm, 16, next->comm);
+	if (kept) {
+		place->kept = 1;
+		return 0;
+	}
 	end(record, sequence);
 	if (!(state & 3) || !is_watched(prev_pid))
 		return 0;
@@ -328,8 +447,19 @@ SEC("tp_btf/sched_waking")
 int waking(u64 *arguments)
 {
 	struct task_struct *task = (struct task_struct *)arguments[0];
+	u32 pid = task->pid, by = bpf_get_current_pid_tgid(), on = cpu_of(task);
+	u64 now = bpf_ktime_get_ns();
 
-	put_task(WAKING, task, cpu_of(task), 0);
+	if (is_watched(pid))
+		set_bit(&wakers, by);
+	else if (has_bit(&wakers, pid))
+		set_bit(&their_wakers, by);
+	if (is_concerned(pid)) {
+		touch(bpf_get_smp_processor_id(), now);
+		touch(on, now);
+	}
+	if (matters())
+		put_task(WAKING, task, on, 0);
 	return 0;
 }
 
@@ -358,7 +488,10 @@ int executing(u64 *arguments)
 SEC("tp_btf/sched_process_exit")
 int exiting(u64 *arguments)
 {
-	put_task(PROCESS_EXIT, (struct task_struct *)arguments[0], 0, 0);
+	struct task_struct *task = (struct task_struct *)arguments[0];
+
+	if (matters() || is_concerned(task->pid))
+		put_task(PROCESS_EXIT, task, 0, 0);
 	return 0;
 }
 
@@ -367,7 +500,12 @@ int migrating(u64 *arguments)
 {
 	struct task_struct *task = (struct task_struct *)arguments[0];
 
-	put_task(MIGRATE, task, cpu_of(task), arguments[1]);
+	if (is_concerned(task->pid)) {
+		touch(bpf_get_smp_processor_id(), bpf_ktime_get_ns());
+		touch(arguments[1], bpf_ktime_get_ns());
+	}
+	if (matters())
+		put_task(MIGRATE, task, cpu_of(task), arguments[1]);
 	return 0;
 }
 
@@ -378,6 +516,8 @@ int inheriting(u64 *arguments)
 	struct task_struct *donor = (struct task_struct *)arguments[1];
 	int priority = ((struct task_struct___exit *)task)->normal_prio;
 
+	if (!matters() && !is_concerned(task->pid))
+		return 0;
 	if (donor && donor->prio < priority)
 		priority = donor->prio;
 	put_task(PI_SETPRIO, task, 0, (u32)priority);
@@ -450,11 +590,14 @@ int irq_handler_begins(u64 *arguments)
 {
 	struct irqaction *action = (struct irqaction *)arguments[1];
 	u32 sequence, pid = bpf_get_current_pid_tgid();
-	struct record *record = begin(IRQ_ENTRY, &sequence);
 	struct cpu *cpu = this_cpu();
+	struct record *record;
 
 	if (cpu)
 		cpu->interrupts++;
+	if (!matters())
+		return 0;
+	record = begin(IRQ_ENTRY, &sequence);
 	if (!record)
 		return 0;
 	record->flags = FLAG_HARDIRQ;
@@ -471,7 +614,8 @@ int irq_handler_ends(u64 *arguments)
 {
 	struct cpu *cpu = this_cpu();
 
-	put(IRQ_EXIT, arguments[0], arguments[2], 0);
+	if (matters())
+		put(IRQ_EXIT, arguments[0], arguments[2], 0);
 	if (cpu && cpu->interrupts)
 		cpu->interrupts--;
 	return 0;
@@ -484,7 +628,8 @@ int softirq_begins(u64 *arguments)
 
 	if (cpu)
 		cpu->softirq_task = (u32)bpf_get_current_pid_tgid() + 1;
-	put(SOFTIRQ_ENTRY, arguments[0], 0, 0);
+	if (matters())
+		put(SOFTIRQ_ENTRY, arguments[0], 0, 0);
 	return 0;
 }
 
@@ -493,7 +638,8 @@ int softirq_ends(u64 *arguments)
 {
 	struct cpu *cpu = this_cpu();
 
-	put(SOFTIRQ_EXIT, arguments[0], 0, 0);
+	if (matters())
+		put(SOFTIRQ_EXIT, arguments[0], 0, 0);
 	/* On PREEMPT_RT another thread's may have begun meanwhile. */
 	if (cpu && cpu->softirq_task == (u32)bpf_get_current_pid_tgid() + 1)
 		cpu->softirq_task = 0;
@@ -508,7 +654,8 @@ int softirq_ends(u64 *arguments)
 											     \
 		if (cpu)                                                                     \
 			cpu->interrupts++;                                                   \
-		put(VECTOR_ENTRY, number, 0, 0);                                             \
+		if (matters())                                                               \
+			put(VECTOR_ENTRY, number, 0, 0);                                     \
 		return 0;                                                                    \
 	}                                                                                    \
 											     \
@@ -517,7 +664,8 @@ int softirq_ends(u64 *arguments)
 	{                                                                                    \
 		struct cpu *cpu = this_cpu();                                                \
 											     \
-		put(VECTOR_EXIT, number, 0, 0);                                              \
+		if (matters())                                                               \
+			put(VECTOR_EXIT, number, 0, 0);                                      \
 		if (cpu && cpu->interrupts)                                                  \
 			cpu->interrupts--;                                                   \
 		return 0;                                                                    \

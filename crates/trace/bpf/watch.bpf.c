@@ -11,12 +11,15 @@
  *
  * Kernel: include/trace/events/sched.h.
  */
-#include "kernel.h"
+#include "watch.h"
 
 /* Set by the loader. */
 const volatile u32 note_mask = 0;	/* notes - 1, a power of two - 1 */
 const volatile u32 by_comm = 0;		/* rows by comm and class, else by class */
 const volatile u32 priority_below = 140; /* kernel priorities to look at: 100: real-time only */
+const volatile u32 by_group = 0;	/* rows by control group, too */
+const volatile u32 only_groups = 0;	/* only threads in groups of `wanted` */
+const volatile u32 of_scheduler = 0;	/* groups of the scheduler, else of version 2 */
 
 /*
  * 0 until all programs are attached: what waits while they are loaded waits for
@@ -54,6 +57,7 @@ struct row {
 	u64 count;
 	u64 sum;
 	u64 max;
+	u64 held;	/* what its threads ran while others waited for their CPU */
 	u64 buckets[BUCKETS];
 };
 
@@ -67,6 +71,8 @@ struct {
 struct name {
 	char comm[16];
 	u32 class;
+	u32 padding;
+	u64 group;
 };
 
 /* Which row a comm has. */
@@ -76,6 +82,14 @@ struct {
 	MAP_TYPE(key, struct name);
 	MAP_TYPE(value, u32);
 } names SEC(".maps");
+
+/* Control groups whose threads are counted. */
+struct {
+	MAP_NUMBER(type, BPF_MAP_TYPE_HASH);
+	MAP_NUMBER(max_entries, 4096);
+	MAP_TYPE(key, u64);
+	MAP_TYPE(value, u32);
+} wanted SEC(".maps");
 
 struct who {
 	u32 pid;
@@ -124,6 +138,20 @@ INLINE u32 class_of(const struct task_struct *task)
 	if (priority >= 100)
 		return task->policy == SCHED_IDLE ? CLASS_IDLE : CLASS_FAIR;
 	return priority < 0 ? CLASS_DEADLINE : CLASS_REAL_TIME;
+}
+
+/* The number of a thread's control group, which is the inode of its folder; 0: none. */
+INLINE u64 group_of(const struct task_struct *task)
+{
+	if (of_scheduler) {
+		if (!HAS(task_struct___group, sched_task_group))
+			return 0;
+		return ((struct task_struct___group *)task)
+			->sched_task_group->css.cgroup->kn->id;
+	}
+	if (!HAS(task_struct___cgroups, cgroups))
+		return 0;
+	return ((struct task_struct___cgroups *)task)->cgroups->dfl_cgrp->kn->id;
 }
 
 #define DECADE(number, unit)                                                         \
@@ -194,16 +222,19 @@ static __attribute__((noinline)) int keep(struct cpu *cpu, const struct task_str
 	return 0;
 }
 
-/* The row of a comm; the class's where there is none left. */
+/* The row of a comm and a group; the class's where there is none left. */
 INLINE u32 row_of(const struct task_struct *task, u32 class, struct cpu *cpu)
 {
 	struct name name = {};
 	u32 *known;
 	u32 fresh;
 
-	if (!by_comm)
+	if (!by_comm && !by_group)
 		return class;
-	bpf_probe_read_kernel(name.comm, sizeof(name.comm), task->comm);
+	if (by_comm)
+		bpf_probe_read_kernel(name.comm, sizeof(name.comm), task->comm);
+	if (by_group)
+		name.group = group_of(task);
 	name.class = class;
 	known = bpf_map_lookup_elem(&names, &name);
 	if (known)
@@ -235,6 +266,12 @@ INLINE void note_woken(const struct task_struct *task)
 
 	if (!counting || task->prio >= (int)priority_below)
 		return;
+	if (only_groups) {
+		u64 group = group_of(task);
+
+		if (!bpf_map_lookup_elem(&wanted, &group))
+			return;
+	}
 	pid = task->pid;
 	place = pid & note_mask;
 	note = bpf_map_lookup_elem(&notes, &place);
@@ -307,6 +344,14 @@ int switching(u64 *arguments)
 		asm volatile("" : "+r"(place));
 		if (place < BUCKETS)
 			row->buckets[place]++;
+	}
+	if (by_group && prev->pid) {
+		u64 from = cpu->switched_at > note->woken ? cpu->switched_at : note->woken;
+
+		place = row_of(prev, class_of(prev), cpu);
+		row = bpf_map_lookup_elem(&rows, &place);
+		if (row && now > from)
+			row->held += now - from;
 	}
 	if (UNLIKELY(latency > cpu->floor))
 		keep(cpu, prev, next, note, now);

@@ -166,6 +166,30 @@ pub enum TraceError {
         /// The field.
         field: &'static str,
     },
+    /// The kernel does not have an event of the user's choice.
+    #[error(
+        "this kernel has no event '{name}'{}; all: available_events of tracefs",
+        offered(near)
+    )]
+    NoEvent {
+        /// `system:event`.
+        name: String,
+        /// Names that are like it.
+        near: Vec<String>,
+    },
+    /// An event that only tracers write.
+    #[error("'{0}' cannot be enabled: the kernel's tracers write it themselves")]
+    NotAnEvent(String),
+    /// The kernel refuses a filter.
+    #[error("the kernel refuses the filter '{filter}' of {name}: {why}")]
+    Filter {
+        /// `system:event`.
+        name: String,
+        /// The filter.
+        filter: String,
+        /// The kernel's reason.
+        why: String,
+    },
     /// A file does not contain a number.
     #[error("{} contains '{found}', not a number of microseconds", path.display())]
     NotANumber {
@@ -198,6 +222,16 @@ pub enum TraceError {
     },
 }
 
+impl TraceError {
+    /// Whether an event of the user's choice is to blame.
+    pub const fn is_of_choice(&self) -> bool {
+        matches!(
+            self,
+            Self::NoEvent { .. } | Self::NotAnEvent(_) | Self::Filter { .. }
+        )
+    }
+}
+
 /// Advice on a missing privilege.
 fn advice(source: &io::Error) -> &'static str {
     match source.raw_os_error() {
@@ -209,6 +243,14 @@ fn advice(source: &io::Error) -> &'static str {
             "; it is mounted read-only, as in most containers: run on the host itself"
         }
         _ => "",
+    }
+}
+
+/// ` (did you mean irq:a or irq:b?)`
+fn offered(near: &[String]) -> String {
+    match near {
+        [] => String::new(),
+        near => format!(" (did you mean {}?)", near.join(" or ")),
     }
 }
 

@@ -28,6 +28,7 @@ mod flight;
 mod gap;
 mod hwlat;
 mod jobs;
+mod late;
 mod left_behind;
 mod lint;
 mod marker;
@@ -49,16 +50,19 @@ pub use event::{Decoder, Format};
 pub use export::{Description, FormatText, LARGEST_TRACE, pack_pages, trace_dat, unpack_pages};
 pub use files::{Files, Mount, RealFiles};
 pub use flight::{
-    ClockMap, Cut, Drained, Flight, NotRecorded, Owner, Plan, RawPage, Scout, ScoutEvent,
-    StopHandle,
+    ClockMap, Cut, Drained, EventChoice, Flight, NotRecorded, Owner, Plan, RawPage, Scout,
+    ScoutEvent, StopHandle,
 };
 pub use gap::Gap;
 pub use hwlat::{Ask, HWLAT, Hwlat};
 pub use jobs::{Descent, JobAsk, JobRecorder};
+pub use late::LateStacks;
 pub use lint::{LintAsk, LintTarget, LintWatch};
 pub use marker::Marker;
 pub use osnoise::{NoiseAsk, OSNOISE, Osnoise, TIMERLAT, UserWait};
 pub use punctual_model::EventLevel as Level;
 pub use ring::{BadPage, Layout, Lost, Page, Record, Records};
 pub use tracefs::Tracefs;
-pub use watch::{WaitNote, Waiting, WakeupWatch, WatchAsk, WatchError};
+pub use watch::{
+    GroupAsk, GroupFinder, GroupsOf, WaitNote, Waiting, WakeupWatch, WatchAsk, WatchError,
+};

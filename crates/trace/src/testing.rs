@@ -242,6 +242,33 @@ impl FakeTracefs {
         }
     }
 
+    /// A filter whose first field the event does not have is refused, and kept with the
+    /// reason (`append_filter_err` in `kernel/trace/trace_events_filter.c`).
+    fn filter(&self, path: &Path, value: &str) -> io::Result<()> {
+        let folder = path.parent().unwrap_or(path);
+        let event = folder.components().rev().take(2).collect::<Vec<_>>();
+        let event: PathBuf = event.into_iter().rev().collect();
+        let format = self.text(&self.tracing.join("events").join(event).join("format"))?;
+        let part = |c: char| !c.is_ascii_alphanumeric() && c != '_';
+        let field = value.trim_start_matches('(').split(part).next();
+        let field = field.unwrap_or_default();
+        let declared = |line: &str| {
+            let name = line.split(';').next().unwrap_or_default();
+            name.rsplit(' ')
+                .next()
+                .and_then(|name| name.split('[').next())
+                == Some(field)
+        };
+        match format.lines().any(declared) {
+            true => RealFiles.write(path, value),
+            false => {
+                let refused = format!("{value}\n^\nparse_error: Field not found\n");
+                RealFiles.write(path, &refused)?;
+                Err(invalid())
+            }
+        }
+    }
+
     fn tracer(&self, path: &Path, value: &str) -> io::Result<()> {
         if NOISE_TRACERS.contains(&value) {
             self.noise_tracer(value)?;
@@ -365,6 +392,7 @@ impl Files for FakeTracefs {
             Some("timerlat_period_us") if !(100..=1_000_000).contains(&number()?) => {
                 return Err(invalid());
             }
+            Some("filter") => return self.filter(path, value),
             Some("options") => return self.option(path, value),
             Some("mode") => return choose(path, &["none", "round-robin", "per-cpu"], value),
             Some("trace_clock") if value == "mono" && self.state().behind.is_some() => {

@@ -6,7 +6,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use punctual_model::{EventKind, Nanos, TraceEvent};
-use punctual_trace::{Descent, JobAsk, JobRecorder, ScoutEvent};
+use punctual_trace::{Descent, JobAsk, JobRecorder, LateStacks, ScoutEvent};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 fn recorder() -> Option<JobRecorder> {
     match JobRecorder::start(JobAsk { pid_max: 4 << 20 }) {
@@ -136,4 +137,120 @@ fn forked_processes_and_changed_programs_are_reported() {
         .iter()
         .any(|one| matches!(one, Descent::Fork { parent, child } if *parent == own_tid() && child.pid == pid));
     assert!(forked, "{:?}", recorder.descents());
+}
+
+/// A thread that spins on the CPU of a sleeper is switched out for it, and the sleeper's
+/// timer comes upon it: both are recorded with their stacks.
+#[test]
+fn stacks_of_late_timers_and_switches_are_recorded() {
+    let mut stacks = match LateStacks::start(4 << 20, Nanos::ZERO) {
+        Ok(stacks) => stacks,
+        Err(error) => {
+            assert!(!error.to_string().contains("processed"), "{error}");
+            punctual_testing::skip!("{error}");
+            return;
+        }
+    };
+    let before = sched_getaffinity(None).unwrap();
+    let mut one = CpuSet::new();
+    one.set(rustix::thread::sched_getcpu());
+    sched_setaffinity(None, &one).unwrap();
+    let tid = own_tid();
+    stacks.watch([tid].into_iter()).unwrap();
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    let found = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                std::hint::spin_loop();
+            }
+        });
+        let mut found = Vec::new();
+        for _ in 0..SLEEPS {
+            let from = now();
+            std::thread::sleep(Duration::from_millis(2));
+            found.extend(stacks.between(from, now()).unwrap());
+        }
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        found
+    });
+    sched_setaffinity(None, &before).unwrap();
+    assert!(found.iter().any(|event| {
+        matches!(&event.kind, EventKind::TimerLate { late, .. } if late.0 > 0)
+            && event.kind.frames().len() > 3
+    }));
+    let switched = |event: &&TraceEvent| matches!(&event.kind, EventKind::SwitchedOut { task, .. } if task.pid != tid);
+    let switched = found.iter().find(switched).unwrap();
+    assert!(switched.kind.frames().len() > 1, "{switched:?}");
+    // Of others nothing is recorded when they are switched to.
+    stacks.watch([].into_iter()).unwrap();
+    let from = now();
+    std::thread::sleep(Duration::from_millis(20));
+    let rest = stacks.between(from, now()).unwrap();
+    assert!(!rest.iter().any(|event| switched_out(event)), "{rest:?}");
+}
+
+fn switched_out(event: &TraceEvent) -> bool {
+    matches!(event.kind, EventKind::SwitchedOut { .. })
+}
+
+/// Two threads that wake each other on one CPU, and a watched one on another: what the
+/// first do is recorded only while it can matter to the watched one.
+#[test]
+fn cpus_that_do_not_matter_are_not_recorded() {
+    let all = sched_getaffinity(None).unwrap();
+    let cpus: Vec<usize> = (0..CpuSet::MAX_CPU)
+        .filter(|cpu| all.is_set(*cpu))
+        .collect();
+    let [own, .., other] = cpus[..] else {
+        punctual_testing::skip!("CPUs that do not matter: there is only one");
+        return;
+    };
+    let Some(mut recorder) = recorder() else {
+        return;
+    };
+    let on = |cpu: usize| {
+        let mut one = CpuSet::new();
+        one.set(cpu);
+        sched_setaffinity(None, &one).unwrap();
+    };
+    on(own);
+    recorder.watch(&[own_tid()], &[]).unwrap();
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    let count = |cut: &[TraceEvent], cpu: usize| {
+        let switch = |event: &&TraceEvent| matches!(event.kind, EventKind::Switch { .. });
+        let switches = cut.iter().filter(switch);
+        switches.filter(|event| event.cpu as usize == cpu).count()
+    };
+    let (quiet, last) = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            on(other);
+            while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                std::thread::sleep(Duration::from_micros(500));
+            }
+        });
+        // It did not matter from the start on, but its sleeper may have been made here.
+        std::thread::sleep(Duration::from_millis(1_300));
+        let from = now();
+        for _ in 0..100 {
+            std::thread::sleep(Duration::from_micros(500));
+        }
+        let cut = recorder.cut(from, now()).events;
+        let quiet = (count(&cut, own), count(&cut, other));
+        // Now the watched thread runs there: the switches are recorded again.
+        on(other);
+        let from = now();
+        for _ in 0..100 {
+            std::thread::sleep(Duration::from_micros(500));
+        }
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        (quiet, count(&recorder.cut(from, now()).events, other))
+    });
+    sched_setaffinity(None, &all).unwrap();
+    assert!(quiet.0 >= 100 && last >= 100, "{quiet:?} {last}");
+    match punctual_testing::crowded() {
+        _ if quiet.1 == 0 => {}
+        // Whoever wakes the watched thread makes its CPU matter.
+        Some(crowd) => punctual_testing::skip!("{crowd}: CPUs that do not matter: {quiet:?}"),
+        None => panic!("{quiet:?}"),
+    }
 }

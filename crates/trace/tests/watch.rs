@@ -19,6 +19,7 @@ const ASK: WatchAsk = WatchAsk {
     real_time_only: false,
     pid_max: 1 << 15,
     worst: 8,
+    groups: None,
 };
 
 fn by_programs(ask: WatchAsk) -> Option<WakeupWatch> {
@@ -37,7 +38,7 @@ fn by_programs(ask: WatchAsk) -> Option<WakeupWatch> {
 fn by_events(ask: WatchAsk) -> Option<WakeupWatch> {
     let tracefs = Tracefs::find(std::path::Path::new("/"));
     let why = "a test".to_owned();
-    match tracefs.and_then(|tracefs| WakeupWatch::by_events(&tracefs, owner(), ask, why)) {
+    match tracefs.and_then(|tracefs| WakeupWatch::by_events(&tracefs, owner(), ask, why, None)) {
         Ok(watch) => Some(watch),
         Err(error) => {
             punctual_testing::skip!("{error}");

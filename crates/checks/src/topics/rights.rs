@@ -18,6 +18,10 @@ const STATUS: &str = "/proc/self/status";
 const V2_QUOTA: &str = "/sys/fs/cgroup{cgroup}/cpu.max";
 const V1_RUNTIME: &str = "/sys/fs/cgroup/cpu{cgroup:cpu}/cpu.rt_runtime_us";
 const V1_QUOTA: &str = "/sys/fs/cgroup/cpu{cgroup:cpu}/cpu.cfs_quota_us";
+const V2_CPUS: &str = "/sys/fs/cgroup{cgroup}/cpuset.cpus.effective";
+const V1_CPUS: &str = "/sys/fs/cgroup/cpuset{cgroup:cpuset}/cpuset.effective_cpus";
+const V2_PARTITION: &str = "/sys/fs/cgroup{cgroup}/cpuset.cpus.partition";
+const V1_EXCLUSIVE: &str = "/sys/fs/cgroup/cpuset{cgroup:cpuset}/cpuset.cpu_exclusive";
 const DMA_LATENCY: &str = path_of("dma-latency-us");
 const TRACING: &str = "/sys/kernel/tracing/current_tracer";
 const LIMIT_FILES: &str = "/etc/security/limits.d/*.conf";
@@ -121,6 +125,66 @@ const CHECKS: &[Check] = &[
         ..BASE
     },
     Check {
+        name: "group-cpus",
+        subject: "CPUs of the control group",
+        severity: Severity::High,
+        expected: "all measured CPUs",
+        reads: &[V2_CPUS, V1_CPUS],
+        judge: |reader| {
+            let cpus = group_cpus(reader)?;
+            let outside = reader.cpus.difference(&cpus);
+            Ok(match outside.is_empty() {
+                true => Verdict::Ok(format!("CPU {cpus}")),
+                false => Verdict::Fail(format!("CPU {cpus}, without measured CPU {outside}")),
+            })
+        },
+        why: "A cpuset overrides affinities: threads of the group never run on the CPUs that it lacks.",
+        source: "cpuset(7); Documentation/admin-guide/cgroup-v2.rst, cpuset.cpus.effective",
+        ..BASE
+    },
+    Check {
+        name: "group-exclusive",
+        subject: "cpuset partition of the control group",
+        severity: Severity::Info,
+        expected: "root or isolated (version 1: exclusive)",
+        reads: &[V2_PARTITION, V1_EXCLUSIVE],
+        judge: |reader| match reader.text(V2_PARTITION) {
+            Ok(text) => {
+                let own = matches!(text, "root" | "isolated");
+                Ok(Verdict::mild(own, format!("is {text}")))
+            }
+            Err(Missing::NotApplicable(_)) => reader.mild_number(V1_EXCLUSIVE, |n| n == 1),
+            Err(unknown) => Err(unknown),
+        },
+        why: "Threads of other groups may run on CPUs that are not exclusive, whatever the group's cpuset is.",
+        source: "Documentation/admin-guide/cgroup-v2.rst, cpuset.cpus.partition; cpuset(7), cpu_exclusive",
+        ..BASE
+    },
+    Check {
+        name: "group-cores",
+        subject: "cores of the control group's CPUs",
+        severity: Severity::Medium,
+        expected: "no sibling outside of the group",
+        reads: &[V2_CPUS, V1_CPUS],
+        judge: |reader| {
+            let cpus = group_cpus(reader)?;
+            let mut shared = CpuSet::new();
+            let inside = reader.host().cpus.iter();
+            for cpu in inside.filter(|cpu| cpus.contains(cpu.cpu)) {
+                for other in reader.fact(&cpu.siblings)?.difference(&cpus).iter() {
+                    shared.insert(other);
+                }
+            }
+            Ok(match shared.is_empty() {
+                true => Verdict::Ok("are whole".to_owned()),
+                false => Verdict::Warn(format!("are shared with CPU {shared}")),
+            })
+        },
+        why: "A sibling that another group uses takes execution units and first caches of the same core.",
+        source: "Documentation/ABI/testing/sysfs-devices-system-cpu; Documentation/admin-guide/cgroup-v2.rst, cpuset",
+        ..BASE
+    },
+    Check {
         name: "wake-latency",
         subject: "/dev/cpu_dma_latency",
         severity: Severity::Info,
@@ -193,6 +257,14 @@ fn may(read: Result<&str, Missing>, yes: &str) -> Judged {
         Ok(_) => Ok(Verdict::Ok(yes.to_owned())),
         Err(Missing::Unknown(why)) if why.contains("permission denied") => Ok(Verdict::Warn(why)),
         Err(missing) => Err(missing),
+    }
+}
+
+/// The CPUs that the cpuset of the control group has in force.
+fn group_cpus(reader: &FactReader) -> Result<CpuSet, Missing> {
+    match reader.value(V2_CPUS) {
+        Err(Missing::NotApplicable(_)) => reader.value(V1_CPUS),
+        other => other,
     }
 }
 

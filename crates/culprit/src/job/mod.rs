@@ -54,7 +54,8 @@ pub fn keep_concerned(window: &mut Window) {
         if stack && !(event.pid == window.victim.tid && kept.contains(&event.time)) {
             return false;
         }
-        cpus.contains(&event.cpu)
+        event.is_beside()
+            || cpus.contains(&event.cpu)
             || threads.contains(&event.pid)
             || threads.iter().any(|tid| event.kind.is_about(*tid))
     });
@@ -82,8 +83,12 @@ fn stacks_kept(window: &Window) -> BTreeSet<Nanos> {
     longest.filter_map(|span| at(span.from)).collect()
 }
 
-fn sorted(window: &Window) -> Cow<'_, [TraceEvent]> {
+/// The events by time, without those that explain nothing by themselves.
+pub(crate) fn sorted(window: &Window) -> Cow<'_, [TraceEvent]> {
     let mut events = Cow::Borrowed(window.events.as_slice());
+    if events.iter().any(TraceEvent::is_beside) {
+        events.to_mut().retain(|event| !event.is_beside());
+    }
     if !events.is_sorted_by_key(|event| event.time) {
         // Stable: what has the same time stays as it was written.
         events.to_mut().sort_by_key(|event| event.time);

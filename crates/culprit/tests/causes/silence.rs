@@ -50,3 +50,51 @@ fn while_the_thread_was_on_its_way() {
         .switch(8.0, make(), RUNNABLE, victim());
     assert_snapshot!(stream.summary());
 }
+
+/// The stack of the late timer shows what its interrupt came upon.
+fn with_stack(frames: &[u64]) -> String {
+    let late = EventKind::TimerLate {
+        late: Nanos::from_micros(815),
+        function: 0xa1,
+        frames: frames.to_vec(),
+    };
+    let stream = Stream::late(830.0)
+        .sleeping_beside(make())
+        .timer(815.0)
+        .event(816.0, late)
+        .switch(822.0, make(), RUNNABLE, victim());
+    let stream = stream.change(|window| {
+        let entry = "asm_sysvec_apic_timer_interrupt".to_owned();
+        window.symbols.insert(0xb1, entry);
+        window
+            .symbols
+            .insert(0xb2, "_raw_spin_unlock_irqrestore".to_owned());
+    });
+    stream.summary()
+}
+
+#[test]
+fn a_stack_from_user_space_rules_out_that_interrupts_were_off() {
+    let possible = "interrupts disabled";
+    let without = stalled().summary();
+    assert!(without.contains(possible), "{without}");
+    assert!(!with_stack(&[0xa1, 0xb1]).contains(possible));
+    // Of the kernel's code, or with an entry that is not known: as without.
+    assert_eq!(with_stack(&[0xa1, 0xb1, 0xb2]), without);
+    assert_eq!(with_stack(&[0xa1]), without);
+}
+
+/// An event that the user asked for changes no share, wherever it is.
+#[test]
+fn a_requested_event_explains_nothing() {
+    let requested = |time| {
+        let kind = EventKind::Requested {
+            name: "my:event".into(),
+            fields: "a=1".to_owned(),
+        };
+        stalled().on(1, 77).event(time, kind).summary()
+    };
+    for time in [-10.0, 1.0, 400.0, 820.0] {
+        assert_eq!(requested(time), stalled().summary());
+    }
+}

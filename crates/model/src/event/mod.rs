@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 pub use kind::{NoiseSource, Text, TimerlatContext, Vector};
 pub use name::{SOFTIRQS, disk_name, softirq_name};
 pub use row::{EventFields, EventLevel, EventNames};
-pub use table::{EVENTS, EventKind, EventSpec, KernelEvent, stack_of};
+pub use table::{EVENTS, EventKind, EventSpec, KernelEvent, interrupted_functions, stack_of};
 pub use task::{Comm, KernelPriority, Task, TaskState};
 pub use window::{Delay, Evidence, Throttle, Victim, Window};
 
@@ -72,6 +72,21 @@ impl TraceEvent {
     pub const NMI: u8 = 0x40;
     /// Softirqs were disabled.
     pub const BH_OFF: u8 = 0x80;
+
+    /// Whether the user asked for it, beside what is needed to explain.
+    pub const fn is_requested(&self) -> bool {
+        matches!(self.kind, EventKind::Requested { .. })
+    }
+
+    /// Whether it explains nothing by itself: the user asked for it, or it shows where
+    /// the kernel was.
+    pub const fn is_beside(&self) -> bool {
+        self.is_requested()
+            || matches!(
+                self.kind,
+                EventKind::TimerLate { .. } | EventKind::SwitchedOut { .. }
+            )
+    }
 
     /// Whether a bit of the flags is set.
     pub const fn has(&self, flag: u8) -> bool {

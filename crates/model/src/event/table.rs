@@ -396,6 +396,38 @@ event_kinds! { names =>
         ["start", "duration"],
         |f, _| noise(f, NoiseSource::Nmi);
 
+    /// A timer's interrupt came `late`: where in the kernel the CPU was, the innermost
+    /// function first. It takes no part in a blame.
+    TimerLate {
+        #[serde(rename = "late_ns")]
+        late: Nanos,
+        function: u64,
+        frames: Vec<u64>,
+    }
+    says format!(
+        "timer {} expires {late} late; {}",
+        names.symbol(*function),
+        interrupted(frames, names)
+    );
+
+    /// `task` is switched out for the thread that had `waited`: where in the kernel it
+    /// was. It takes no part in a blame.
+    SwitchedOut {
+        task: Task,
+        #[serde(rename = "waited_ns")]
+        waited: Nanos,
+        frames: Vec<u64>,
+    }
+    says format!("{} was switched out at: {}", task.label(), stack_of(frames, names));
+
+    /// An event that the user asked for, `system:event`, with its fields as `name=value`.
+    /// It takes no part in a blame.
+    Requested { name: Text, fields: String }
+    says match fields.is_empty() {
+        true => name.to_string(),
+        false => format!("{name} {fields}"),
+    };
+
     /// `osnoise:sample_threshold`.
     SampleThreshold {
         #[serde(rename = "start_ns")]
@@ -423,6 +455,7 @@ impl EventKind {
             | Self::Wakeup { task, .. }
             | Self::Migrate { task, .. }
             | Self::PiSetprio { task, .. }
+            | Self::SwitchedOut { task, .. }
             | Self::ProcessExit { task } => [Some(task), None],
             _ => [None, None],
         }
@@ -435,11 +468,22 @@ impl EventKind {
             || self.tasks().into_iter().flatten().any(named)
     }
 
+    /// The kernel stack in it, the innermost function first.
+    pub fn frames(&self) -> &[u64] {
+        match self {
+            Self::KernelStack { frames }
+            | Self::TimerLate { frames, .. }
+            | Self::SwitchedOut { frames, .. } => frames,
+            _ => &[],
+        }
+    }
+
     /// The addresses of functions of the kernel in it.
     pub const fn addresses(&self) -> [Option<u64>; 2] {
         match *self {
             Self::HrtimerStart { function, .. }
             | Self::HrtimerExpireEntry { function, .. }
+            | Self::TimerLate { function, .. }
             | Self::TimerExpireEntry { function, .. }
             | Self::WorkqueueStart { function, .. }
             | Self::WorkqueueEnd { function, .. } => [Some(function), None],
@@ -475,6 +519,34 @@ pub fn stack_of(frames: &[u64], names: &impl EventNames) -> String {
     };
     let named: Vec<String> = named.skip_while(is_tracer).collect();
     named.join(" < ")
+}
+
+/// How the entry of an interrupt begins, from the kernel's code (x86; arm64) to its first
+/// handler; the functions after it are those that were interrupted.
+const OF_ENTRY: [&str; 6] = [
+    "asm_sysvec_",
+    "asm_common_interrupt",
+    "el1h_64_irq",
+    "el1_irq",
+    "el0t_64_irq",
+    "el0_irq",
+];
+
+/// The names of the functions that an interrupt came upon, the innermost first; empty:
+/// user space. `None`: where the interrupt began is not known.
+pub fn interrupted_functions(frames: &[u64], names: &impl EventNames) -> Option<Vec<String>> {
+    let named: Vec<String> = frames.iter().map(|frame| names.symbol(*frame)).collect();
+    let is_entry = |name: &String| OF_ENTRY.iter().any(|of| name.starts_with(of));
+    let entry = named.iter().rposition(is_entry)?;
+    Some(named[entry + 1..].to_vec())
+}
+
+fn interrupted(frames: &[u64], names: &impl EventNames) -> String {
+    match interrupted_functions(frames, names) {
+        Some(functions) if functions.is_empty() => "it interrupts user space".to_owned(),
+        Some(functions) => format!("it interrupts {}", functions.join(" < ")),
+        None => format!("kernel stack: {}", stack_of(frames, names)),
+    }
 }
 
 fn noise(f: &impl EventFields, source: NoiseSource) -> Option<EventKind> {

@@ -142,6 +142,8 @@ impl Threads {
         let before = self.wanted(host)?;
         // If wake-ups can be watched, their latency is included.
         let request = WakeupRequest {
+            by_group: false,
+            group: None,
             by_comm: true,
             real_time_only: false,
             worst: 0,

@@ -43,13 +43,17 @@ const LONG: &str = "Watch the latency of all wake-ups of the machine: the wait o
              switch (sched_switch): it includes the idle exit and the \
              time that the previous thread kept the CPU. A wait that has not ended is in no \
              row; those of 1 ms and more are listed, with the running thread. It ends on \
-             Ctrl-C, and leaves nothing behind.";
+             Ctrl-C, and leaves nothing behind.\n\n\
+             With --by cgroup a row is a control group, under the name of its container or unit \
+             where one is known; 'delayed others' is how long its threads had a CPU for which a \
+             woken thread waited, counted for the last thread of each wait. The groups are those \
+             of version 2, or of the controller cpu of version 1, whichever has more groups with members.";
 
 /// Watch the latency of all wake-ups of the machine
 #[derive(Parser)]
 #[command(long_about = LONG)]
 struct Watch {
-    /// Group by: cpu, priority (scheduling class), comm (name)
+    /// Group by: cpu, priority (scheduling class), comm (name), cgroup
     #[arg(
         long,
         value_name = "AXIS,…",
@@ -61,6 +65,9 @@ struct Watch {
     /// Time to watch [default: until Ctrl-C]
     #[arg(short = 'D', long, value_name = "TIME")]
     duration: Option<Nanos>,
+    /// Only threads of this control group, and what delayed them
+    #[arg(long, value_name = "PATH")]
+    cgroup: Option<String>,
     /// Only threads of deadline and real-time policies
     #[arg(long)]
     real_time: bool,
@@ -85,10 +92,11 @@ struct Watch {
 }
 
 /// The axes of `--by`, in the order of the columns.
-const AXES: [(&str, WakeupAxis); 3] = [
+const AXES: [(&str, WakeupAxis); 4] = [
     ("cpu", WakeupAxis::Cpu),
     ("priority", WakeupAxis::Priority),
     ("comm", WakeupAxis::Comm),
+    ("cgroup", WakeupAxis::Group),
 ];
 
 impl Run for Watch {
@@ -97,13 +105,23 @@ impl Run for Watch {
         let axes: Vec<WakeupAxis> = axes.filter(|axis| self.by.contains(axis)).collect();
         let request = WakeupRequest {
             by_comm: axes.contains(&WakeupAxis::Comm),
+            by_group: axes.contains(&WakeupAxis::Group),
+            group: self.cgroup,
             real_time_only: self.real_time,
             worst: self.worst as usize,
             no_bpf: self.no_bpf,
         };
         let (duration, limit) = (self.duration, self.stalled);
         let stop = measure::stop_flag()?;
-        let mut session = WakeupSession::start(&request, &Host::live())?;
+        let host = Host::live();
+        let mut session = WakeupSession::start(&request, &host)?;
+        let group = request
+            .group
+            .as_deref()
+            .and_then(|path| host.control_group(path));
+        if let Some(group) = group {
+            output::note(&host.group_facts(&group).describe());
+        }
         if let (Some(why), false) = (session.why_not_programs(), request.no_bpf) {
             output::note(&format!(
                 "{why}; wake-ups are counted from trace events instead, which costs more"

@@ -10,7 +10,7 @@ use crate::stage::{Stage, Truth, disagreement};
 use punctual_model::{Nanos, Outlier, Recording, ReleaseChoice, ShareKind};
 
 /// A program that ends with the test.
-struct Running(Child);
+pub(crate) struct Running(pub(crate) Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
@@ -38,7 +38,7 @@ fn built(place: &Place, name: &str) -> Option<std::path::PathBuf> {
     }
 }
 
-fn explained(place: &Place, pid: u32, options: &str) -> Recording {
+pub(crate) fn explained(place: &Place, pid: u32, options: &str) -> Recording {
     place.done(&format!("explain --pid {pid} -q {options}"));
     let recording = place.last();
     assert_eq!(recording.probe.name, "jobs");
@@ -297,22 +297,44 @@ async def main():
             while time.monotonic() < end: pass
 asyncio.run(main())
 ";
-    let app = Command::new("python3").args(["-c", script]).spawn();
-    let app = match app {
+    blocked_by_its_callback(&place, "python3", &["-c", script]);
+}
+
+#[test]
+fn a_callback_of_node_that_blocks_its_loop_is_its_own_work() {
+    let Some(_stage) = Stage::set(1) else {
+        return;
+    };
+    let script = "
+let turn = 0;
+setInterval(() => {
+  turn += 1;
+  if (turn % 20 === 0) {
+    const end = Date.now() + 15;
+    while (Date.now() < end) {}
+  }
+}, 5);
+";
+    blocked_by_its_callback(&Place::new(), "node", &["-e", script]);
+}
+
+fn blocked_by_its_callback(place: &Place, program: &str, arguments: &[&str]) {
+    let app = match Command::new(program).args(arguments).spawn() {
         Ok(app) => Running(app),
         Err(error) => {
-            punctual_testing::skip!("jobs of an asyncio loop: python3: {error}");
+            punctual_testing::skip!("jobs of a loop of events: {program}: {error}");
             return;
         }
     };
     std::thread::sleep(std::time::Duration::from_millis(500));
     let recording = explained(
-        &place,
+        place,
         app.0.id(),
         "--budget 10ms --release epoll -D 1500ms --no-bpf",
     );
     let explanation = recording.explanation.as_ref().unwrap();
     let jobs = explanation.jobs.as_ref().unwrap();
+    // Of several threads the first is that of the loop.
     let release = jobs.threads[0].release.as_ref().unwrap();
     assert!(release.call.starts_with("epoll_"), "{release:?}");
     assert_eq!(release.choice, ReleaseChoice::Requested);

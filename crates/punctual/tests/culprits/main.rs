@@ -14,10 +14,12 @@ mod application;
 mod calls;
 #[path = "../common/mod.rs"]
 mod common;
+mod foreign;
 mod jobs;
 mod kernel;
 mod moves;
 mod own;
+mod requested;
 mod stage;
 mod storms;
 mod threads;

@@ -263,3 +263,38 @@ fn a_group_without_real_time_is_named() {
         assert!(stderr.contains(&cause), "{line}: {stderr}");
     }
 }
+
+/// While it measures, the program is in the group; then, or killed, it is not.
+#[test]
+fn a_measurement_joins_a_control_group_and_leaves_it() {
+    let Some(group) = QuotaGroup::new("measured") else {
+        return;
+    };
+    let place = Place::new();
+    let folder = group.0.to_str().unwrap();
+    let members = || fs::read_to_string(group.0.join("cgroup.procs")).unwrap_or_default();
+    for end in ["KILL", "INT"] {
+        let mut child = place.spawn(&format!("{PLAIN} --cgroup {folder} -D 30s"));
+        let own = format!("{}\n", child.id());
+        assert!(eventually(|| members() == own), "{}", members());
+        if end == "INT" {
+            place.wait_for_rows();
+        }
+        signal(&child, end);
+        child.wait().unwrap();
+        assert!(eventually(|| members().is_empty()), "{end}: {}", members());
+    }
+    let shown = place.done("show last");
+    let name = group.0.file_name().unwrap().to_str().unwrap();
+    assert!(
+        shown.contains(name) && shown.contains("quota 20.0 ms in 100 ms"),
+        "{shown}"
+    );
+    let facts = place.done("show last --json");
+    let recording = Recording::from_json(&facts).unwrap();
+    let facts = recording.probe.group().unwrap();
+    assert_eq!(facts.quota.unwrap().millicpus(), 200);
+    let told = place.refused(&format!("{PLAIN} --cgroup /no/such -D 1s"), 2);
+    assert!(told.contains("no control group /no/such"), "{told}");
+    place.refused(&format!("{PLAIN} --cgroup {folder} --load cpu -D 1s"), 2);
+}

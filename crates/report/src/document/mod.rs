@@ -50,6 +50,7 @@ pub use list::{ListRow, list};
 pub use machine::{InterruptRow, ThreadRow, interrupts, threads};
 pub use monthly::{Causes, monthly, pictured};
 pub use outlier::outlier;
+pub(crate) use outlier::stacks_of;
 pub use plan::{SeriesRow, plan, slots, wake_windows};
 pub use recording::recording;
 pub(crate) use recording::{Figures, with_figures};

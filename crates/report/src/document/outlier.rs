@@ -1,9 +1,10 @@
 //! One explained outlier by time: what `explain` shows.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use punctual_model::{
-    EventKind, LaneSpan, LaneState, Nanos, Segment, Task, ThreadLane, TraceEvent, grouped, stack_of,
+    EventKind, LaneSpan, LaneState, Nanos, Segment, Task, ThreadLane, TraceEvent, grouped,
+    interrupted_functions, stack_of,
 };
 
 use super::table::{Column, Fold, Row, Table};
@@ -29,7 +30,7 @@ const LANE: u64 = 40;
 const BAR: u64 = 24;
 
 /// One outlier: the sentence, the shares, and its events by time. The victim's
-/// own are marked with `>`; below an event is the cause of the time from there
+/// own are marked with `>`, requested ones with `*`; below an event is the cause of the time from there
 /// on. `all`: every event that is kept.
 pub fn outlier(timeline: &OutlierTimeline, all: bool) -> Document {
     let outlier = &timeline.outlier;
@@ -40,6 +41,9 @@ pub fn outlier(timeline: &OutlierTimeline, all: bool) -> Document {
     let title = format!("{}, {}", timeline.title(), figures::wall(outlier.time, 6));
     let mut events = vec![Block::Table(events(timeline, all))];
     let left_out = timeline.window.left_out;
+    if timeline.window.events.iter().any(TraceEvent::is_requested) {
+        events.push(Block::faint("* requested by --event"));
+    }
     if left_out > 0 {
         let count = figures::counted(left_out, "event", "events");
         events.push(Block::faint(format!("{count} in the middle are not kept")));
@@ -50,7 +54,7 @@ pub fn outlier(timeline: &OutlierTimeline, all: bool) -> Document {
             Section::new(vec![Block::text(&outlier.blame.sentence)]),
             Section::new(vec![Block::Table(shares(timeline))]),
             Section::new(lanes(timeline)),
-            Section::new(stacks(timeline)),
+            Section::new(stacks_of(timeline)),
             Section::new(events),
         ]
         .into_iter()
@@ -79,6 +83,14 @@ fn lanes(timeline: &OutlierTimeline) -> Vec<Block> {
     ]
 }
 
+/// The kernel stacks of an outlier: where a job blocked, what a late timer came upon, and
+/// where a thread was switched out late. Empty: none was recorded.
+pub(crate) fn stacks_of(timeline: &OutlierTimeline) -> Vec<Block> {
+    let mut blocks = stacks(timeline);
+    blocks.extend(late_stacks(timeline));
+    blocks
+}
+
 /// Where in the kernel the thread of a job blocked: its longest sleeps.
 fn stacks(timeline: &OutlierTimeline) -> Vec<Block> {
     let Some(own) = timeline.lanes.first() else {
@@ -104,15 +116,53 @@ fn stacks(timeline: &OutlierTimeline) -> Vec<Block> {
         Column::right("blocked for"),
         Column::left("kernel stack, innermost first").fold(Fold::Wrap(24)),
     ];
-    let rows = stacks.into_iter().take(STACKS).map(|(length, stack)| {
-        let unnamed = stack.is_empty() || stack.starts_with("0x");
-        let stack = match unnamed {
-            true => "unknown: kernel symbols cannot be read".to_owned(),
-            false => stack,
-        };
-        Row::new([length.to_string(), stack])
-    });
+    let rows = stacks
+        .into_iter()
+        .take(STACKS)
+        .map(|(length, stack)| Row::new([length.to_string(), named(stack)]));
     vec![Block::Table(Table::new(columns, rows.collect()))]
+}
+
+/// Where in the kernel the CPU was when a timer came late at last, and the thread that
+/// was switched out for the victim.
+fn late_stacks(timeline: &OutlierTimeline) -> Vec<Block> {
+    let window = &timeline.window;
+    let rows = window.events.iter().filter_map(|event| {
+        let (what, stack) = match &event.kind {
+            EventKind::TimerLate { late, frames, .. } => {
+                let functions = interrupted_functions(frames, window);
+                let stack = match functions {
+                    Some(functions) if functions.is_empty() => "user space".to_owned(),
+                    Some(functions) => functions.join(" < "),
+                    None => stack_of(frames, window),
+                };
+                (format!("timer late by {late}, interrupts"), stack)
+            }
+            EventKind::SwitchedOut { task, frames, .. } => (
+                format!("{} switched out at", task.label()),
+                stack_of(frames, window),
+            ),
+            _ => return None,
+        };
+        Some(Row::new([what, named(stack)]))
+    });
+    let rows: Vec<Row> = rows.collect();
+    if rows.is_empty() {
+        return Vec::new();
+    }
+    let columns = vec![
+        Column::left("when it was late").cut_to(16).most(44),
+        Column::left("kernel stack, innermost first").fold(Fold::Wrap(24)),
+    ];
+    vec![Block::Table(Table::new(columns, rows))]
+}
+
+/// A stack whose functions have names.
+fn named(stack: String) -> String {
+    match stack.is_empty() || stack.starts_with("0x") {
+        true => "unknown: kernel symbols cannot be read".to_owned(),
+        false => stack,
+    }
 }
 
 /// What a thread did for most of a part of the job.
@@ -213,12 +263,20 @@ fn event_row(timeline: &OutlierTimeline, event: &TraceEvent, names: &BTreeMap<u3
     let own = timeline.is_own(event);
     let thread = names.get(&event.pid);
     Row {
-        tone: if own { Tone::Good } else { Tone::Plain },
+        tone: match own || event.is_requested() {
+            true => Tone::Good,
+            false => Tone::Plain,
+        },
         ..Row::new([
             timeline.when(event.time),
             event.cpu.to_string(),
             thread.map_or_else(|| event.pid.to_string(), Task::label),
-            if own { ">" } else { "" }.to_owned(),
+            match own {
+                true => ">",
+                false if event.is_requested() => "*",
+                false => "",
+            }
+            .to_owned(),
             event.kind.describe(&timeline.window),
         ])
     }
@@ -257,15 +315,24 @@ fn chosen(timeline: &OutlierTimeline, all: bool) -> Vec<Line<'_>> {
         true => events.len()..events.len(),
         false => LINES / 2..LINES / 2 + beyond,
     };
-    if let Some(first) = events.get(hidden.start) {
-        lines.push((first.time, 1, Line::LeftOut(hidden.len())));
+    // What the user asked for is shown, wherever it is.
+    let requested = |place: &usize| events[*place].is_requested();
+    let spared: BTreeSet<usize> = (hidden.clone().rev())
+        .filter(requested)
+        .take(LINES)
+        .collect();
+    if let Some(first) = events.get(hidden.start)
+        && hidden.len() > spared.len()
+    {
+        let count = hidden.len() - spared.len();
+        lines.push((first.time, 1, Line::LeftOut(count)));
     }
     let is_hidden = |time: Nanos| {
         let bounds = (events.get(hidden.start), events.get(hidden.end));
         matches!(bounds, (Some(first), Some(last)) if first.time < time && time < last.time)
     };
     for (place, event) in events.iter().enumerate() {
-        if !hidden.contains(&place) {
+        if !hidden.contains(&place) || spared.contains(&place) {
             lines.push((event.time, 1, Line::Event(event)));
         }
     }

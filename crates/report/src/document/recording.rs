@@ -35,7 +35,8 @@ pub(crate) struct Figures {
     pub(crate) first: Option<Figure>,
     /// Behind it.
     pub(crate) others: Vec<Figure>,
-    pub(crate) outliers: Vec<Figure>,
+    /// Each with its kernel stacks.
+    pub(crate) outliers: Vec<Vec<Block>>,
 }
 
 /// A recording: headline, warnings, the table of threads, where periods were missed
@@ -99,6 +100,8 @@ fn head(recording: &Recording) -> Vec<Field> {
     let mut fields = vec![Field::new("run", run)];
     fields.extend(figures::source_text(recording).map(|text| Field::new("source", text)));
     fields.push(Field::new("host", figures::host_line(recording)));
+    let group = recording.probe.group();
+    fields.extend(group.map(|group| Field::new("control group", group.describe())));
     fields.push(Field::new("load", figures::loads_text(recording)));
     fields
 }
@@ -357,17 +360,13 @@ fn explained_cell(sample: &WorstSample) -> Cell {
 }
 
 /// How many outliers there were, and those that are drawn.
-fn outliers(document: &mut Document, recording: &Recording, drawn: Vec<Figure>) {
+fn outliers(document: &mut Document, recording: &Recording, drawn: Vec<Vec<Block>>) {
     let Some(explanation) = &recording.explanation else {
         return;
     };
     let text = figures::explained_text(explanation);
     let mut blocks = vec![Block::text(text + ".")];
-    blocks.extend(
-        drawn
-            .into_iter()
-            .map(|figure| Block::Figure(Box::new(figure))),
-    );
+    blocks.extend(drawn.into_iter().flatten());
     document.push(Section::titled("Outliers", blocks).only(Medium::Page));
 }
 

@@ -1,8 +1,8 @@
 //! All wake-ups of a machine: what `watch` shows.
 
 use punctual_model::{
-    LateWakeup, Nanos, OpenWait, ThreadSeen, WaitHistogram, WakeupAxis, WakeupGroup, WakeupSource,
-    Wakeups, grouped,
+    GroupSeen, LateWakeup, Nanos, OpenWait, ThreadSeen, WaitHistogram, WakeupAxis, WakeupGroup,
+    WakeupSource, Wakeups, grouped,
 };
 
 use super::table::{Column, Row, Table};
@@ -111,8 +111,12 @@ fn table_of(groups: &[WakeupGroup], axes: &[WakeupAxis]) -> Table {
         WakeupAxis::Cpu => Column::right("CPU"),
         WakeupAxis::Priority => Column::left("class"),
         WakeupAxis::Comm => Column::left("name").cut_to(8),
+        WakeupAxis::Group => Column::left("control group").cut_to(12).most(40),
     };
     let mut columns: Vec<Column> = axes.iter().map(names).collect();
+    if axes.contains(&WakeupAxis::Group) {
+        columns.push(Column::right("delayed others"));
+    }
     columns.extend([
         Column::right("wake-ups"),
         Column::right("mean").drop(2),
@@ -137,10 +141,17 @@ fn cells(group: &WakeupGroup, axes: &[WakeupAxis]) -> Row {
         WakeupAxis::Cpu => group.cpu.map_or(String::new(), |cpu| cpu.to_string()),
         WakeupAxis::Priority => group.class.map_or(String::new(), |c| c.name().to_owned()),
         WakeupAxis::Comm => group.comm.clone().unwrap_or_else(|| "(others)".to_owned()),
+        WakeupAxis::Group => {
+            let seen = group.group.as_ref();
+            seen.map_or_else(|| "(others)".to_owned(), GroupSeen::label)
+        }
     };
     let waits = &group.waits;
     let at = |quantile| figures::or_dash(waits.quantile(quantile));
     let mut cells: Vec<String> = axes.iter().map(name).collect();
+    if axes.contains(&WakeupAxis::Group) {
+        cells.push(group.held.to_string());
+    }
     cells.extend([
         grouped(waits.count),
         figures::or_dash(waits.mean()),
@@ -148,7 +159,7 @@ fn cells(group: &WakeupGroup, axes: &[WakeupAxis]) -> Row {
         at(0.9),
         at(0.99),
         at(0.999),
-        waits.max_ns.to_string(),
+        figures::or_dash((waits.count > 0).then_some(waits.max_ns)),
         picture(waits),
     ]);
     Row::new(cells)
@@ -256,6 +267,8 @@ mod tests {
                 cpu,
                 class,
                 comm: Some(comm.to_owned()),
+                group: None,
+                held_ns: Nanos::ZERO,
                 waits: all,
             }
         };

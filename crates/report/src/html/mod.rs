@@ -215,7 +215,10 @@ fn figures(recording: &Recording, options: &HtmlOptions) -> Result<Figures, Repo
     let outliers = own.map(|one| {
         let (number, sentence) = (one.outlier.number, &one.outlier.blame.sentence);
         let caption = format!("Outlier {number}: {sentence}");
-        Ok(figure(plot::outlier(one, &plots)?, &caption))
+        let drawn = figure(plot::outlier(one, &plots)?, &caption);
+        let mut blocks = vec![Block::Figure(Box::new(drawn))];
+        blocks.extend(document::stacks_of(one));
+        Ok(blocks)
     });
     Ok(Figures {
         first: draw(first)?,

@@ -100,7 +100,9 @@ pub(super) fn draw(timeline: &OutlierTimeline, options: &PlotOptions) -> Plot {
         _ => 46.0,
     };
     let threads = timeline.lanes.len().max(1) as f64;
-    let lanes = 1.0 + threads + 2.0 * cpus.len() as f64;
+    let asked = requested(timeline);
+    let more = if asked.is_empty() { 0.0 } else { 1.0 };
+    let lanes = 1.0 + threads + 2.0 * cpus.len() as f64 + more;
     let bottom = top + lanes * (LANE + GAP) + 6.0;
     let height = bottom + 46.0 + 18.0 * shares as f64 + 8.0;
     let title = timeline.title().replacen('o', "O", 1);
@@ -129,6 +131,9 @@ pub(super) fn draw(timeline: &OutlierTimeline, options: &PlotOptions) -> Plot {
         let (running, handlers) = cpu_blocks(timeline, cpu);
         lane(&mut canvas, &format!("CPU {cpu} handlers"), &handlers);
         lane(&mut canvas, &format!("CPU {cpu} threads"), &running);
+    }
+    if !asked.is_empty() {
+        lane(&mut canvas, "--event", &asked);
     }
     legend(&mut canvas, timeline, bottom + 46.0, width);
     Plot { canvas }
@@ -302,6 +307,33 @@ fn victim(timeline: &OutlierTimeline) -> Vec<Block> {
 fn after(timeline: &OutlierTimeline) -> Nanos {
     let window = &timeline.window;
     window.actual + Nanos((window.latency().0 as f64 * AROUND) as u64)
+}
+
+/// What the user asked for: a mark each, with its text up to the next.
+fn requested(timeline: &OutlierTimeline) -> Vec<Block> {
+    let events = timeline.window.events.iter();
+    let (from, end) = (timeline.window.expected, after(timeline));
+    let shown: Vec<&TraceEvent> = events
+        .filter(|event| event.is_requested() && event.time >= from && event.time <= end)
+        .collect();
+    let next = shown.iter().skip(1).map(|event| event.time);
+    let ends = next.chain([end]);
+    let blocks = shown.iter().zip(ends).flat_map(|(event, to)| {
+        let mark = Block {
+            from: event.time,
+            to: event.time,
+            text: String::new(),
+            fill: VICTIM,
+        };
+        let text = Block {
+            from: event.time,
+            to,
+            text: event.kind.describe(&timeline.window),
+            fill: Colour::WHITE,
+        };
+        [text, mark]
+    });
+    blocks.collect()
 }
 
 /// The CPUs to be shown.

@@ -31,12 +31,8 @@ impl Names {
         let mut symbols = BTreeMap::new();
         let mut calls = BTreeMap::new();
         for event in &window.events {
-            let stack = match &event.kind {
-                EventKind::KernelStack { frames } => frames.as_slice(),
-                _ => &[],
-            };
             let addresses = event.kind.addresses().into_iter().flatten();
-            for address in addresses.chain(stack.iter().copied()) {
+            for address in addresses.chain(event.kind.frames().iter().copied()) {
                 if address != 0 && !symbols.contains_key(&address) {
                     let table = self.symbols.get_or_insert_with(|| self.host.symbols());
                     if let Some(name) = table.name(address) {

@@ -23,7 +23,7 @@ use punctual_model::{
     Recording, Requirement, ThreadJobs, grouped,
 };
 use punctual_store::{Batch, Store, StoreError, Writer};
-use punctual_trace::{Level, ScoutEvent, TraceError};
+use punctual_trace::{EventChoice, Level, ScoutEvent, TraceError};
 
 use crate::collect::{Sighting, Snapshot};
 use crate::explain::Explainer;
@@ -67,6 +67,8 @@ pub struct ObserveRequest {
     pub level: Level,
     /// Jobs are recorded by the kernel's tracer, also where BPF programs could.
     pub no_bpf: bool,
+    /// Events that are recorded beside these, and shown with the outliers.
+    pub requested: Vec<EventChoice>,
     /// How long.
     pub length: RunLength,
     /// A name for the recording.
@@ -176,6 +178,10 @@ impl Observation {
                 .map(|own| own.tid.unsigned_abs())
                 .collect(),
         );
+        explainer.record_too(host, &request.requested)?;
+        if !request.no_bpf {
+            explainer.take_stacks(host);
+        }
         let cpus = host.online().unwrap_or_default();
         explainer.begin(host, &recording.host, cpus.iter());
         explainer.switch(true)?;
@@ -468,6 +474,9 @@ fn head(request: &ObserveRequest, facts: HostFacts, watched: &Watched) -> Record
         }
     }
     parameters.insert("duration_ns".to_owned(), duration.map(|d| d.0).into());
+    if let Some(group) = &watched.group {
+        parameters.insert(ProbeRun::GROUP.to_owned(), group.to_parameter());
+    }
     let probe = ProbeRun {
         name: match request.jobs {
             Some(_) => ProbeRun::JOBS.to_owned(),

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use punctual_host::{Container, Host};
+use punctual_model::GroupFacts;
 
 use crate::SessionError;
 
@@ -122,6 +123,8 @@ pub(super) struct Watched {
     ended: BTreeSet<u32>,
     /// What was found out about numbers, for the reader.
     notes: Vec<String>,
+    /// What the threads of the group that was asked for get.
+    pub(super) group: Option<GroupFacts>,
 }
 
 impl Watched {
@@ -137,9 +140,12 @@ impl Watched {
             }
             roots.extend(pids.iter().map(|pid| (*pid, host.process_start(*pid))));
         }
-        if let Targets::Group(path) = targets
-            && host.control_group(path).is_none()
-        {
+        let found = match targets {
+            Targets::Group(path) => host.control_group(path),
+            _ => None,
+        };
+        let group = found.map(|group| host.group_facts(&group));
+        if let (Targets::Group(path), None) = (targets, &group) {
             return Err(SessionError::Unfit(format!(
                 "there is no control group {path}: give its name as in /proc/PID/cgroup, or its \
                  folder below /sys/fs/cgroup"
@@ -163,6 +169,7 @@ impl Watched {
             taken: BTreeSet::new(),
             ended: BTreeSet::new(),
             notes: Vec::new(),
+            group,
         })
     }
 

@@ -4,15 +4,21 @@ use punctual_model::{EventKind, EventSpec, KernelEvent, Nanos, TraceEvent, Vecto
 
 use super::fields::{Fields, Texts};
 use super::format::{Format, Place};
+use super::requested::Requested;
 use crate::flight::ClockMap;
 use crate::ring::{Layout, Page, Record};
 
 /// The decoder of one event's records.
 #[derive(Clone, Debug)]
-struct Known {
-    places: Vec<Place>,
-    vector: Vector,
-    event: KernelEvent,
+enum Known {
+    /// Of the table.
+    Typed {
+        places: Vec<Place>,
+        vector: Vector,
+        event: KernelEvent,
+    },
+    /// Any other.
+    Requested(Requested),
 }
 
 /// Decodes records to typed events. Unregistered events are skipped.
@@ -35,6 +41,17 @@ const COMMON: [(&str, usize, usize); 4] = [
 ];
 const COMMON_BYTES: usize = 8;
 
+/// `Err`: the field that is elsewhere than in all other records.
+fn begins_as_all(format: &Format) -> Result<(), &'static str> {
+    for (name, offset, size) in COMMON {
+        let place = format.place(name).ok_or(name)?;
+        if !place.is_at(offset, size) {
+            return Err(name);
+        }
+    }
+    Ok(())
+}
+
 impl Decoder {
     /// A decoder without events. `text_begin`: the kernel's `_stext`, if
     /// known.
@@ -54,44 +71,64 @@ impl Decoder {
 
     /// Registers an event by its `format`. `Err`: the missing field.
     pub(crate) fn learn(&mut self, spec: &EventSpec, format: &Format) -> Result<(), &'static str> {
-        for (name, offset, size) in COMMON {
-            let place = format.place(name).ok_or(name)?;
-            if !place.is_at(offset, size) {
-                return Err(name);
-            }
-        }
+        begins_as_all(format)?;
         let places = spec
             .fields
             .iter()
             .map(|name| format.place(name).ok_or(*name));
         let ending = spec.name.strip_prefix('*');
         let vector = ending.and_then(|ending| format.name.strip_suffix(ending));
-        let known = Known {
+        let known = Known::Typed {
             places: places.collect::<Result<_, _>>()?,
             vector: Vector::named(vector.unwrap_or_default()),
             event: spec.event,
         };
-        let id = usize::from(format.id);
+        self.register(format.id, known);
+        Ok(())
+    }
+
+    /// Registers any event, under its full name, by its `format`. `Err`: the missing
+    /// field.
+    pub(crate) fn learn_requested(
+        &mut self,
+        full_name: &str,
+        format: &Format,
+    ) -> Result<(), &'static str> {
+        begins_as_all(format)?;
+        let known = Known::Requested(Requested::of(full_name, format));
+        self.register(format.id, known);
+        Ok(())
+    }
+
+    fn register(&mut self, id: u16, known: Known) {
+        let id = usize::from(id);
         if self.known.len() <= id {
             self.known.resize(id + 1, None);
         }
         self.known[id] = Some(known);
-        Ok(())
     }
 
     /// One record; `None`: unknown or truncated.
     #[inline]
     fn kind(&mut self, data: &[u8]) -> Option<EventKind> {
         let id = self.layout.unsigned(data.get(..2)?) as usize;
-        let known = self.known.get(id)?.as_ref()?;
-        let mut fields = Fields {
-            layout: &self.layout,
-            record: data,
-            places: &known.places,
-            texts: &mut self.texts,
-            text_begin: self.text_begin,
-        };
-        known.event.decode(&mut fields, &known.vector)
+        match self.known.get(id)?.as_ref()? {
+            Known::Typed {
+                places,
+                vector,
+                event,
+            } => {
+                let mut fields = Fields {
+                    layout: &self.layout,
+                    record: data,
+                    places,
+                    texts: &mut self.texts,
+                    text_begin: self.text_begin,
+                };
+                event.decode(&mut fields, vector)
+            }
+            Known::Requested(requested) => Some(requested.decode(&self.layout, data)),
+        }
     }
 
     /// One record as an event of `cpu`, at `time` on CLOCK_MONOTONIC.

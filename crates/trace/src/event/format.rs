@@ -20,7 +20,24 @@ pub struct Format {
 struct Field {
     name: String,
     place: Place,
+    shape: Shape,
 }
+
+/// How the value of a field is written as text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shape {
+    /// Characters up to the first NUL.
+    Text,
+    Signed,
+    Unsigned,
+    /// In hexadecimal digits.
+    Address,
+    /// Of so many bytes each.
+    Elements(u32),
+}
+
+/// What every record begins with; not part of what it says.
+const COMMON: &str = "common_";
 
 /// The position of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +78,13 @@ impl Format {
         let field = self.fields.iter().find(|field| field.name == name)?;
         Some(field.place)
     }
+
+    /// The names of the event's own fields, with their places and shapes.
+    pub(crate) fn own_fields(&self) -> impl Iterator<Item = (&str, Place, Shape)> {
+        let own = |field: &&Field| !field.name.starts_with(COMMON);
+        let fields = self.fields.iter().filter(own);
+        fields.map(|field| (field.name.as_str(), field.place, field.shape))
+    }
 }
 
 /// `\tfield:char prev_comm[16];\toffset:8;\tsize:16;\tsigned:0;`
@@ -69,6 +93,7 @@ fn field(line: &str) -> Option<Field> {
     let declared = parts.next()?.trim();
     let mut number = |key: &str| parts.next()?.trim().strip_prefix(key)?.parse().ok();
     let (offset, size) = (number("offset:")?, number("size:")?);
+    let signed = number("signed:") == Some(1);
     let kind = match declared.split_whitespace().next()? {
         "__data_loc" => PlaceKind::DataLoc,
         "__rel_loc" => PlaceKind::RelLoc,
@@ -79,7 +104,28 @@ fn field(line: &str) -> Option<Field> {
     Some(Field {
         name: name.to_owned(),
         place: Place { offset, size, kind },
+        shape: shape(declared, size, signed),
     })
+}
+
+/// Of `unsigned long args[6]`, `__data_loc char[] name`, `const char * file`.
+fn shape(declared: &str, size: u32, signed: bool) -> Shape {
+    let array = declared.split_once('[').map(|(_, rest)| rest);
+    let is_text = declared.split_whitespace().any(|word| {
+        let word = word.split('[').next().unwrap_or_default();
+        word == "char"
+    });
+    match array {
+        Some(_) if is_text && !declared.contains("unsigned") => Shape::Text,
+        Some(rest) => {
+            let count = rest.split(']').next().and_then(|n| n.parse().ok());
+            let count: u32 = count.unwrap_or(0);
+            Shape::Elements(size.checked_div(count).unwrap_or(1).max(1))
+        }
+        None if declared.contains('*') => Shape::Address,
+        None if signed => Shape::Signed,
+        None => Shape::Unsigned,
+    }
 }
 
 impl Place {

@@ -3,6 +3,7 @@
 mod decode;
 mod fields;
 mod format;
+mod requested;
 
 pub use decode::Decoder;
 pub use format::Format;

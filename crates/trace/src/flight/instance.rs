@@ -99,6 +99,15 @@ impl Instance {
         self.tracefs.write(&self.file(name), value)
     }
 
+    /// Has an event enabled with the others, by its folder below `events`.
+    pub(crate) fn arm(&mut self, folder: String) {
+        self.armed.push(Armed {
+            folder,
+            watched: None,
+            triggered: false,
+        });
+    }
+
     /// Registers the events of this level in the decoder, and stores them.
     pub(crate) fn choose(
         &mut self,

@@ -114,14 +114,30 @@ impl Tracefs {
         text_begin: Option<u64>,
     ) -> Result<Flight, TraceError> {
         self.may_arm()?;
+        self.arm_with(
+            plan.bytes_per_cpu,
+            owner,
+            text_begin,
+            |instance, decoder| instance.choose(plan.level, decoder),
+        )
+    }
+
+    /// Arms a recorder of the events that `choose` registers.
+    pub(super) fn arm_with(
+        &self,
+        bytes_per_cpu: usize,
+        owner: Owner,
+        text_begin: Option<u64>,
+        choose: impl FnOnce(&mut Instance, &mut Decoder) -> Result<Vec<NotRecorded>, TraceError>,
+    ) -> Result<Flight, TraceError> {
         let mut instance = Instance::make(self, owner)?;
         instance.write("options/overwrite", "1")?;
         let same_clock = choose_clock(self, &instance);
-        let kib = (plan.bytes_per_cpu / 1_024).max(1);
+        let kib = (bytes_per_cpu / 1_024).max(1);
         instance.write("buffer_size_kb", &kib.to_string())?;
         let layout = instance.layout()?;
         let mut decoder = Decoder::new(layout, text_begin);
-        let not_recorded = instance.choose(plan.level, &mut decoder)?;
+        let not_recorded = choose(&mut instance, &mut decoder)?;
         let print = self.text_if_there(&self.file("events/ftrace/print/format"))?;
         let mut flight = Flight {
             cpus: pipes(self, &instance.folder)?,
@@ -138,7 +154,7 @@ impl Tracefs {
             not_recorded,
             warnings: Vec::new(),
             page: vec![0; layout.page_bytes],
-            bytes_per_cpu: plan.bytes_per_cpu,
+            bytes_per_cpu,
             history_bytes: HISTORY_BYTES,
         };
         flight.instance.write(ON, "1")?;

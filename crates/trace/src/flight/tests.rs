@@ -359,3 +359,67 @@ fn pages_that_are_none_are_lost_and_nothing_worse() {
     let cut = flight.cut(3, Some(0), Nanos(900), Nanos(4_000));
     assert_eq!((cut.events.len(), cut.lost), (2, 1));
 }
+
+fn choices(texts: &[&str]) -> Vec<EventChoice> {
+    texts.iter().map(|text| text.parse().unwrap()).collect()
+}
+
+#[test]
+fn requested_events_have_an_instance_and_filters_of_their_own() {
+    let machine = machine(&[]);
+    let mut usual = machine.arm(Level::Default).unwrap();
+    usual.switch(true).unwrap();
+    let before = machine.fake.switched_on().unwrap();
+    let asked = choices(&["sched:sched_waking/pid == 5/", "timer:timer_expire_exit"]);
+    let mut flight = machine.tracefs.arm_requested(&asked, OWNER).unwrap();
+    assert_eq!(machine.fake.instances().unwrap().len(), 2);
+    assert_eq!(machine.fake.switched_on().unwrap(), before);
+    flight.switch(true).unwrap();
+    let on = machine.fake.switched_on().unwrap();
+    assert!(on.contains(&"sched:sched_waking pid == 5".to_owned()));
+    assert_eq!(on.len(), before.len() + 2);
+    machine
+        .fake
+        .put_page(&page(1_000, &[(0, timer(3)), (10, waking(5))]))
+        .unwrap();
+    flight.take_out().unwrap();
+    let cut = flight.cut_all(Nanos(0), Nanos(2_000));
+    let [event] = &cut.events[..] else {
+        panic!("{:?}", cut.events);
+    };
+    let EventKind::Requested { name, fields } = &event.kind else {
+        panic!("{event:?}");
+    };
+    assert_eq!(
+        (event.time, event.pid, event.is_requested()),
+        (Nanos(1_010), 7, true)
+    );
+    assert_eq!(name.to_string(), "sched:sched_waking");
+    assert_eq!(fields, "comm=victim pid=5 prio=20 target_cpu=0");
+    flight.stop().unwrap();
+    usual.stop().unwrap();
+    assert_eq!(machine.fake.instances().unwrap(), [""; 0]);
+}
+
+#[test]
+fn a_requested_event_that_cannot_be_recorded_leaves_nothing_behind() {
+    let machine = machine(&[]);
+    for (asked, expected) in [
+        ("sched:sched_swich", "did you mean sched:sched_switch"),
+        (
+            "nothing:alike",
+            "no event 'nothing:alike'; all: available_events",
+        ),
+        ("ftrace:print", "tracers write it themselves"),
+        (
+            "sched:sched_waking/pd == 5/",
+            "refuses the filter 'pd == 5' of sched:sched_waking: Field not found at 'pd == 5'",
+        ),
+    ] {
+        let error = machine.tracefs.arm_requested(&choices(&[asked]), OWNER);
+        let error = error.unwrap_err();
+        assert!(error.is_of_choice(), "{error}");
+        assert!(error.to_string().contains(expected), "{error}");
+        assert_eq!(machine.fake.instances().unwrap(), [""; 0]);
+    }
+}

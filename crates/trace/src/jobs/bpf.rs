@@ -120,6 +120,9 @@ impl Programs {
             .map_max_entries("records", count * length)
             .map_max_entries("heads", count)
             .map_max_entries("watched", pid_limit.div_ceil(64))
+            .map_max_entries("wakers", pid_limit.div_ceil(64))
+            .map_max_entries("their_wakers", pid_limit.div_ceil(64))
+            .map_max_entries("places", count)
             .load(OBJECT)
             .map_err(|error| match Btf::from_sys_fs() {
                 Ok(_) => WatchError::refused(&error),

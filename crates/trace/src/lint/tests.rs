@@ -35,6 +35,7 @@ fn the_objects_are_those_of_their_sources() {
         ("watch.bpf.o", crate::watch::OBJECT),
         ("lint.bpf.o", OBJECT),
         ("jobs.bpf.o", crate::jobs::OBJECT),
+        ("late.bpf.o", crate::late::OBJECT),
     ] {
         let same = std::fs::read(folder.path().join(name)).unwrap() == object;
         assert!(

@@ -4,16 +4,19 @@
 //! Nothing stays behind: file descriptors hold programs and maps, and end with the
 //! process.
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use aya::maps::{Array, HashMap, MapData, PerCpuArray};
 use aya::programs::BtfTracePoint;
 use aya::{Btf, Ebpf, EbpfLoader, include_bytes_aligned};
-use punctual_model::{LateWakeup, Nanos, PriorityClass, WakeupRow, WakeupSource, Wakeups};
+use punctual_model::{
+    GroupSeen, LateWakeup, Nanos, PriorityClass, WakeupRow, WakeupSource, Wakeups,
+};
 
 use super::layout::{CLASSES, Cpu, Name, Row, text};
 use super::notes::Notes;
-use super::{MOST_COMMS, Waiting, WatchAsk, WatchError};
+use super::{GroupAsk, GroupsOf, MOST_COMMS, Waiting, WatchAsk, WatchError};
 use crate::flight::monotonic;
 
 /// The programs; `bpf/build.sh` makes them.
@@ -61,6 +64,7 @@ pub(super) struct BpfWatch {
     ask: WatchAsk,
     began: Instant,
     comm_rows: u32,
+    only: BTreeSet<u64>,
 }
 
 impl std::fmt::Debug for BpfWatch {
@@ -80,7 +84,14 @@ impl BpfWatch {
         let cpus = aya::util::nr_cpus().unwrap_or(1).max(1);
         let notes = ask.pid_max.saturating_add(1).clamp(1024, MOST_NOTES);
         let notes = notes.next_power_of_two();
-        let comm_rows = if ask.by_comm { comm_rows(cpus) } else { 0 };
+        let by_group = ask.groups.is_some_and(|groups| groups.rows);
+        let only = ask.groups.is_some_and(|groups| groups.only);
+        let of_scheduler = |ask: GroupAsk| ask.of == GroupsOf::Scheduler;
+        let of_scheduler = ask.groups.is_some_and(of_scheduler);
+        let comm_rows = match ask.by_comm || by_group {
+            true => comm_rows(cpus),
+            false => 0,
+        };
         let (mask, by_comm) = (notes - 1, u32::from(ask.by_comm));
         let below: u32 = if ask.real_time_only { 100 } else { 140 };
         let mut programs = EbpfLoader::new()
@@ -88,6 +99,9 @@ impl BpfWatch {
             .override_global("by_comm", &by_comm, true)
             .override_global("priority_below", &below, true)
             .override_global("comm_rows", &comm_rows, true)
+            .override_global("by_group", &u32::from(by_group), true)
+            .override_global("only_groups", &u32::from(only), true)
+            .override_global("of_scheduler", &u32::from(of_scheduler), true)
             .map_max_entries("notes", notes)
             .map_max_entries("rows", CLASSES + comm_rows)
             .map_max_entries("names", comm_rows.max(1))
@@ -119,6 +133,7 @@ impl BpfWatch {
             ask,
             began,
             comm_rows,
+            only: BTreeSet::new(),
         })
     }
 
@@ -153,6 +168,24 @@ impl BpfWatch {
         })
     }
 
+    /// Replaces the control groups whose threads are counted.
+    ///
+    /// # Errors
+    /// A map that cannot be changed.
+    pub(super) fn count_only(&mut self, ids: &BTreeSet<u64>) -> Result<(), WatchError> {
+        let map = self.programs.map_mut("wanted");
+        let map = map.ok_or_else(|| WatchError::Refused("the map wanted is missing".to_owned()))?;
+        let mut map: HashMap<&mut MapData, u64, u32> = map.try_into()?;
+        for gone in self.only.difference(ids) {
+            map.remove(gone)?;
+        }
+        for new in ids.difference(&self.only) {
+            map.insert(new, 1, 0)?;
+        }
+        self.only.clone_from(ids);
+        Ok(())
+    }
+
     /// Time since the start.
     fn elapsed(&self) -> Duration {
         self.began.elapsed()
@@ -176,20 +209,21 @@ impl BpfWatch {
         };
         self.read_cpus(&mut all)?;
         let rows: PerCpuArray<&MapData, Row> = self.map("rows")?.try_into()?;
-        for (place, class, comm) in self.row_names()? {
-            for (cpu, row) in rows.get(&place, 0)?.iter().enumerate() {
-                if row.count > 0 {
+        for named in self.row_names()? {
+            for (cpu, row) in rows.get(&named.place, 0)?.iter().enumerate() {
+                if row.count > 0 || row.held > 0 {
                     all.rows.push(WakeupRow {
                         cpu: cpu as u32,
-                        class,
-                        comm: comm.clone(),
+                        class: named.class,
+                        comm: named.comm.clone(),
+                        group: named.group.map(GroupSeen::of),
+                        held_ns: Nanos(row.held),
                         waits: row.histogram(),
                     });
                 }
             }
         }
-        all.rows
-            .sort_by(|a, b| (a.cpu, a.class, &a.comm).cmp(&(b.cpu, b.class, &b.comm)));
+        all.rows.sort_by_key(WakeupRow::order);
         Ok(all)
     }
 
@@ -230,17 +264,27 @@ impl BpfWatch {
     }
 
     /// The rows in use, with what they count.
-    fn row_names(&self) -> Result<Vec<(u32, PriorityClass, Option<String>)>, WatchError> {
-        let mut names: Vec<_> = (0..CLASSES)
-            .zip(PriorityClass::ALL)
-            .map(|(place, class)| (place, class, None))
-            .collect();
+    fn row_names(&self) -> Result<Vec<Named>, WatchError> {
+        let of_class = |(place, class)| Named {
+            place,
+            class,
+            comm: None,
+            group: None,
+        };
+        let classes = (0..CLASSES).zip(PriorityClass::ALL);
+        let mut names: Vec<Named> = classes.map(of_class).collect();
+        let by_group = self.ask.groups.is_some_and(|groups| groups.rows);
         if self.comm_rows > 0 {
             let map: HashMap<&MapData, Name, u32> = self.map("names")?.try_into()?;
             for entry in map.iter() {
                 let (name, place) = entry?;
                 let class = PriorityClass::ALL.get(name.class as usize).copied();
-                names.extend(class.map(|class| (place, class, Some(text(&name.comm)))));
+                names.extend(class.map(|class| Named {
+                    place,
+                    class,
+                    comm: self.ask.by_comm.then(|| text(&name.comm)),
+                    group: by_group.then_some(name.group),
+                }));
             }
         }
         Ok(names)
@@ -251,6 +295,14 @@ impl BpfWatch {
             .map(name)
             .ok_or_else(|| WatchError::Refused(format!("the map {name} is missing")))
     }
+}
+
+/// What a row counts.
+struct Named {
+    place: u32,
+    class: PriorityClass,
+    comm: Option<String>,
+    group: Option<u64>,
 }
 
 /// Limit of comms with a row, for a number of CPUs.

@@ -2,14 +2,14 @@
 //! kernel, with checks for missing events.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use punctual_model::{
-    Comm, EventKind, LateWakeup, Nanos, PriorityClass, Task, ThreadSeen, TraceEvent, WaitHistogram,
-    WakeupRow, WakeupSource, Wakeups,
+    Comm, EventKind, GroupSeen, LateWakeup, Nanos, PriorityClass, Task, ThreadSeen, TraceEvent,
+    WaitHistogram, WakeupRow, WakeupSource, Wakeups,
 };
 
-use super::{MOST_COMMS, WaitNote, Waiting, WatchAsk};
+use super::{GroupFinder, MOST_COMMS, WaitNote, Waiting, WatchAsk};
 use crate::flight::Streamed;
 
 /// A thread that was woken and does not run yet.
@@ -29,7 +29,21 @@ struct Cpu {
 }
 
 /// The counts of each.
-type Row = (u32, PriorityClass, Option<Comm>);
+type Row = (u32, PriorityClass, Option<Comm>, Option<u64>);
+
+/// The control groups of threads.
+struct Groups {
+    find: GroupFinder,
+    only: BTreeSet<u64>,
+}
+
+impl std::fmt::Debug for Groups {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Groups")
+            .field("only", &self.only)
+            .finish_non_exhaustive()
+    }
+}
 
 /// Processes the events, which must come by increasing time.
 #[derive(Debug)]
@@ -40,7 +54,10 @@ pub(super) struct Counter {
     running: HashSet<u32>,
     cpus: BTreeMap<u32, Cpu>,
     rows: HashMap<Row, WaitHistogram>,
-    named: HashSet<(Comm, PriorityClass)>,
+    /// What the threads of a row ran while others waited for their CPU.
+    held: HashMap<Row, Nanos>,
+    named: HashSet<(Comm, PriorityClass, Option<u64>)>,
+    groups: Option<Groups>,
     /// The longest waits, the longest first.
     worst: Vec<LateWakeup>,
     lost: u64,
@@ -60,6 +77,8 @@ impl Counter {
             running: HashSet::new(),
             cpus: cpus.map(|cpu| (cpu, Cpu::default())).collect(),
             rows: HashMap::new(),
+            held: HashMap::new(),
+            groups: None,
             named: HashSet::new(),
             worst: Vec::new(),
             lost: 0,
@@ -73,6 +92,38 @@ impl Counter {
     /// Counts wake-ups from this time on.
     pub(super) fn from(self, from: Nanos) -> Self {
         Self { from, ..self }
+    }
+
+    /// Finds control groups so.
+    pub(super) fn with_groups(self, find: Option<GroupFinder>) -> Self {
+        let groups = find.map(|find| Groups {
+            find,
+            only: BTreeSet::new(),
+        });
+        Self { groups, ..self }
+    }
+
+    /// Replaces the groups whose threads are counted.
+    pub(super) fn count_only(&mut self, ids: &BTreeSet<u64>) {
+        if let Some(groups) = &mut self.groups {
+            groups.only.clone_from(ids);
+        }
+    }
+
+    /// Whether a thread is in a group that is counted.
+    fn is_in_group(&mut self, tid: u32) -> bool {
+        let only = self.ask.groups.is_some_and(|groups| groups.only);
+        match &mut self.groups {
+            Some(groups) if only => (groups.find)(tid).is_some_and(|id| groups.only.contains(&id)),
+            _ => !only,
+        }
+    }
+
+    fn group_of(&mut self, tid: u32) -> Option<u64> {
+        let wanted = self.ask.groups.is_some_and(|groups| groups.rows);
+        let groups = self.groups.as_mut().filter(|_| wanted)?;
+        // Not known: a group of its own, which has no name.
+        Some((groups.find)(tid).unwrap_or(0))
     }
 
     /// The waits that are open at `at`, until which all events were taken.
@@ -126,6 +177,9 @@ impl Counter {
         // One that runs was about to sleep, and does not wait.
         let before = event.time < self.from;
         if before || !wanted || task.is_idle() || self.running.contains(&task.pid) {
+            return;
+        }
+        if !self.is_in_group(task.pid) {
             return;
         }
         let note = Note {
@@ -189,6 +243,11 @@ impl Counter {
         let wait = event.time.saturating_sub(note.woken);
         let row = self.row_of(event.cpu, next);
         self.rows.entry(row).or_default().record(wait);
+        if let Some(began) = began.filter(|_| !prev.is_idle() && self.groups.is_some()) {
+            let row = self.row_of(event.cpu, prev);
+            let ran = event.time.saturating_sub(began.max(note.woken));
+            *self.held.entry(row).or_default() += ran;
+        }
         let floor = match self.worst.last() {
             Some(last) if self.worst.len() >= self.ask.worst => last.latency_ns,
             _ => Nanos::ZERO,
@@ -213,33 +272,38 @@ impl Counter {
 
     fn row_of(&mut self, cpu: u32, task: &Task) -> Row {
         let class = PriorityClass::of(task.prio.0.into(), None);
-        if !self.ask.by_comm {
-            return (cpu, class, None);
+        let group = self.group_of(task.pid);
+        let comm = self.ask.by_comm.then_some(task.comm);
+        if comm.is_none() && group.is_none() {
+            return (cpu, class, None, None);
         }
-        let name = (task.comm, class);
+        let name = (comm.unwrap_or_default(), class, group);
         if !self.named.contains(&name) {
             if self.named.len() >= MOST_COMMS {
                 self.unnamed += 1;
-                return (cpu, class, None);
+                return (cpu, class, None, None);
             }
             self.named.insert(name);
         }
-        (cpu, class, Some(task.comm))
+        (cpu, class, comm, group)
     }
 
     /// The counts so far.
     pub(super) fn seen(&self, elapsed: Nanos, why: &str) -> Wakeups {
-        let rows = self
-            .rows
-            .iter()
-            .map(|((cpu, class, comm), waits)| WakeupRow {
-                cpu: *cpu,
-                class: *class,
+        let all: HashSet<&Row> = self.rows.keys().chain(self.held.keys()).collect();
+        let rows = all.into_iter().map(|row| {
+            let (cpu, class, comm, group) = *row;
+            WakeupRow {
+                cpu,
+                class,
                 comm: comm.map(text),
-                waits: waits.clone(),
-            });
+                group: group.map(GroupSeen::of),
+                held_ns: self.held.get(row).copied().unwrap_or_default(),
+                waits: self.rows.get(row).cloned().unwrap_or_default(),
+            }
+        });
         let mut rows: Vec<WakeupRow> = rows.collect();
-        rows.sort_by(|a, b| (a.cpu, a.class, &a.comm).cmp(&(b.cpu, b.class, &b.comm)));
+        rows.sort_by_key(WakeupRow::order);
         let mut worst = self.worst.clone();
         worst.sort_by_key(|late| Reverse(late.latency_ns));
         Wakeups {

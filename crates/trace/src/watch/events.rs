@@ -1,12 +1,13 @@
 //! Wake-ups counted from the kernel's trace: a separate instance with three events of
 //! the scheduler, read several times a second.
 
+use std::collections::BTreeSet;
 use std::time::Instant;
 
 use punctual_model::{Nanos, Wakeups};
 
 use super::counter::Counter;
-use super::{Waiting, WatchAsk};
+use super::{GroupFinder, Waiting, WatchAsk};
 use crate::Level;
 use crate::flight::{Owner, Plan, Stream, Streamed, monotonic};
 use crate::{TraceError, Tracefs};
@@ -46,6 +47,7 @@ impl EventWatch {
         owner: Owner,
         ask: WatchAsk,
         why: String,
+        groups: Option<GroupFinder>,
     ) -> Result<Self, TraceError> {
         let cpus = aya::util::nr_cpus().unwrap_or(1).max(1);
         let kib = (BUFFER_KIB / cpus).clamp(*KIB_PER_CPU.start(), *KIB_PER_CPU.end());
@@ -74,7 +76,8 @@ impl EventWatch {
         }
         // Before this, waits may have begun before the events were enabled.
         let began = Instant::now();
-        let counter = Counter::new(ask, stream.cpus()).from(monotonic());
+        let counter = Counter::new(ask, stream.cpus());
+        let counter = counter.from(monotonic()).with_groups(groups);
         Ok(Self {
             counter,
             stream,
@@ -103,6 +106,10 @@ impl EventWatch {
         }
         self.read_until = until;
         Ok(())
+    }
+
+    pub(super) fn count_only(&mut self, ids: &BTreeSet<u64>) {
+        self.counter.count_only(ids);
     }
 
     pub(super) fn seen(&self) -> Wakeups {

@@ -16,6 +16,7 @@ pub(super) struct Row {
     pub(super) count: u64,
     sum: u64,
     max: u64,
+    pub(super) held: u64,
     buckets: [u64; WAIT_BUCKETS],
 }
 
@@ -25,6 +26,8 @@ pub(super) struct Row {
 pub(super) struct Name {
     pub(super) comm: [u8; 16],
     pub(super) class: u32,
+    padding: u32,
+    pub(super) group: u64,
 }
 
 /// `struct who`.

@@ -10,7 +10,7 @@ mod events;
 mod layout;
 mod notes;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use punctual_model::{Nanos, Wakeups};
@@ -37,7 +37,33 @@ pub struct WatchAsk {
     pub pid_max: u32,
     /// Number of longest waits to keep.
     pub worst: usize,
+    /// What is asked of control groups; `None`: nothing.
+    pub groups: Option<GroupAsk>,
 }
+
+/// What is asked of control groups.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GroupAsk {
+    /// Which groups.
+    pub of: GroupsOf,
+    /// Rows by group.
+    pub rows: bool,
+    /// Only threads in the groups of [`WakeupWatch::count_only`].
+    pub only: bool,
+}
+
+/// Which hierarchy of control groups counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GroupsOf {
+    /// That of version 2.
+    Unified,
+    /// That of the controller `cpu`, of version 1.
+    Scheduler,
+}
+
+/// Finds the number of a thread's control group: the inode of its folder. `None`: not
+/// known, as of a thread that has ended.
+pub type GroupFinder = Box<dyn FnMut(u32) -> Option<u64> + Send>;
 
 /// A thread that was woken, without an event that it runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,7 +138,8 @@ impl WakeupWatch {
     }
 
     /// Starts counting from events, which the kernel writes into an instance of this
-    /// process (`owner`). `why`: the reason why no programs count.
+    /// process (`owner`). `why`: the reason why no programs count; `groups`: asked for
+    /// each thread where control groups matter.
     ///
     /// # Errors
     /// The kernel refuses a step; then nothing is left behind.
@@ -121,8 +148,9 @@ impl WakeupWatch {
         owner: Owner,
         ask: WatchAsk,
         why: String,
+        groups: Option<GroupFinder>,
     ) -> Result<Self, TraceError> {
-        let watch = EventWatch::start(tracefs, owner, ask, why)?;
+        let watch = EventWatch::start(tracefs, owner, ask, why, groups)?;
         Ok(Self(Source::Events(Box::new(watch))))
     }
 
@@ -143,6 +171,21 @@ impl WakeupWatch {
         match &mut self.0 {
             Source::Bpf(_) => Ok(()),
             Source::Events(watch) => Ok(watch.keep_up()?),
+        }
+    }
+
+    /// Replaces the control groups whose threads are counted, by the inodes of their
+    /// folders.
+    ///
+    /// # Errors
+    /// A map that cannot be changed.
+    pub fn count_only(&mut self, ids: &BTreeSet<u64>) -> Result<(), WatchError> {
+        match &mut self.0 {
+            Source::Bpf(watch) => watch.count_only(ids),
+            Source::Events(watch) => {
+                watch.count_only(ids);
+                Ok(())
+            }
         }
     }
 

@@ -7,7 +7,9 @@ use clap::{Args, value_parser};
 use punctual_host::Host;
 use punctual_model::{Completion, Nanos, Recording};
 use punctual_report::{document, text};
-use punctual_session::{JobRequest, Level, ObserveRequest, Release, RunLength, Targets, observe};
+use punctual_session::{
+    EventChoice, JobRequest, Level, ObserveRequest, Release, RunLength, Targets, observe,
+};
 
 use super::timelines;
 use crate::context::Context;
@@ -55,6 +57,9 @@ pub(super) struct Application {
     /// Trace events: usual, or full with more detail and overhead [default: usual]
     #[arg(long, value_name = "WHICH", value_parser = named(measure::LEVELS.to_vec()))]
     events: Option<Level>,
+    /// Also record this trace event, and show it with each outlier
+    #[arg(long, value_name = "SYS:EVENT[/FILTER/]")]
+    event: Vec<EventChoice>,
     /// Record jobs by trace events, also where BPF is available
     #[arg(long, conflicts_with = "wait")]
     no_bpf: bool,
@@ -94,6 +99,7 @@ impl Application {
             ("threshold", self.threshold.is_some()),
             ("duration", self.duration.is_some()),
             ("events", self.events.is_some()),
+            ("event", !self.event.is_empty()),
             ("no-bpf", self.no_bpf),
             ("label", self.label.is_some()),
         ];
@@ -115,6 +121,7 @@ impl Application {
                 release: self.release.unwrap_or_default(),
             }),
             level: self.events.unwrap_or(Level::Default),
+            requested: self.event,
             no_bpf: self.no_bpf,
             length: (self.duration).unwrap_or(RunLength::For(Nanos::from_secs(60))),
             label: self.label,

@@ -107,6 +107,14 @@ pub(super) const EXAMPLES: &[(&str, &str)] = &[
         "Watch all wake-ups for 10 s, by CPU.",
     ),
     (
+        "punctual watch --by cgroup -D 10s",
+        "Watch which containers and units wait, and which delay others.",
+    ),
+    (
+        "punctual measure timer --cgroup /system.slice/motion.service",
+        "Measure inside a control group: with its CPUs and its quota.",
+    ),
+    (
         "punctual app list",
         "List the applications that publish their own figures.",
     ),
@@ -130,6 +138,10 @@ pub(super) const EXAMPLES: &[(&str, &str)] = &[
     (
         "punctual show last --json",
         "Print the newest recording as JSON.",
+    ),
+    (
+        "punctual explain --pid 1234 --event sched:sched_migrate_task",
+        "Show an event of your own with each outlier of an application.",
     ),
     (
         "punctual explain last",

@@ -17,8 +17,8 @@ use punctual_model::{
 use punctual_probes::ProbeEntry;
 use punctual_report::{document, text};
 use punctual_session::{
-    ExplainRequest, OnOutlier, PhaseRequest, RecordingSink, Request, RunLength, Session,
-    SessionError, Tracemark, can_be_explained,
+    ExplainRequest, Membership, OnOutlier, PhaseRequest, RecordingSink, Request, RunLength,
+    Session, SessionError, Tracemark, can_be_explained,
 };
 
 use options::{Judging, Options, RunOptions};
@@ -42,9 +42,13 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
     let probe = punctual_probes::probe(name).map_err(|error| UsageError(error.to_string()))?;
     let options = Options::read(probe, matches)?;
     let (json, quiet) = (options.keeping.json.clone(), options.keeping.quiet);
-    let share = options.run.share_cpus;
+    let (share, cgroup) = (options.run.share_cpus, options.run.cgroup.clone());
     let mut request = request(probe, arguments(probe, matches)?, options)?;
     request.journal = context.journal();
+    // First: the CPUs and rights that are found are those of the group.
+    let membership = cgroup.map(|path| Membership::join(&Host::live(), &path));
+    let membership = membership.transpose()?;
+    request.group = membership.as_ref().map(|joined| joined.facts().clone());
     // What cannot be written is known before anything is measured.
     let json = json.map(|path| Output::open(&path)).transpose()?;
     let session = Session::prepare(request, Host::live())?;
@@ -116,6 +120,7 @@ fn request(probe: &'static ProbeEntry, arguments: Arguments, options: Options) -
     let on_outlier = on_outlier(&options)?;
     let Options {
         run,
+        event,
         judging,
         keeping,
         ..
@@ -127,6 +132,7 @@ fn request(probe: &'static ProbeEntry, arguments: Arguments, options: Options) -
         warm_up: run.warm_up,
         break_above: run.break_above,
         explain,
+        events: event,
         on_outlier,
         tracemark: run.tracemark.then_some(Tracemark::Nanos),
         requirement: requirement(&judging),

@@ -9,7 +9,7 @@ use punctual_model::{
     CpuSet, DurationError, Limit, Metric, Nanos, Parameter, ParameterKind, Policy,
 };
 use punctual_probes::{PROBES, ProbeEntry};
-use punctual_session::{Level, PhaseError, PhaseRequest, RunLength};
+use punctual_session::{EventChoice, Level, PhaseError, PhaseRequest, RunLength};
 
 use crate::verbs::{Invalid, named};
 
@@ -55,7 +55,9 @@ fn probe_options(probe: &'static ProbeEntry, command: Command) -> Command {
     // refusal says why.
     let command = match probe.explained {
         Ok(_) => Explaining::augment_args(Threshold::augment_args(command)),
-        Err(_) => Explaining::augment_args(command).mut_arg("explain", |arg| arg.hide(true)),
+        Err(_) => Explaining::augment_args(command)
+            .mut_arg("explain", |arg| arg.hide(true))
+            .mut_arg("event", |arg| arg.hide(true)),
     };
     globals_last(Keeping::augment_args(Judging::augment_args(command)))
 }
@@ -75,19 +77,22 @@ pub(super) struct Options {
     pub(super) run: RunOptions,
     pub(super) threshold: Option<Nanos>,
     pub(super) explain: Option<Level>,
+    pub(super) event: Vec<EventChoice>,
     pub(super) judging: Judging,
     pub(super) keeping: Keeping,
 }
 
 impl Options {
     pub(super) fn read(probe: &ProbeEntry, matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let Explaining { explain, event } = Explaining::from_arg_matches(matches)?;
         Ok(Self {
             run: RunOptions::from_arg_matches(matches)?,
             threshold: match probe.explained {
                 Ok(_) => Threshold::from_arg_matches(matches)?.threshold,
                 Err(_) => None,
             },
-            explain: Explaining::from_arg_matches(matches)?.explain,
+            explain,
+            event,
             judging: Judging::from_arg_matches(matches)?,
             keeping: Keeping::from_arg_matches(matches)?,
         })
@@ -176,6 +181,14 @@ pub(super) struct RunOptions {
     /// Measure although another measurement uses these CPUs
     #[arg(long)]
     pub(super) share_cpus: bool,
+    /// Measure inside this control group, as its applications run
+    ///
+    /// The whole program joins the group before it measures and leaves it at the end, also
+    /// when it is killed: its threads get the group's CPUs and share its quota. PATH is its
+    /// name as in /proc/PID/cgroup, or its folder below /sys/fs/cgroup. A load would run in
+    /// the group, too: start it outside, without --load.
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["load", "phases"])]
+    pub(super) cgroup: Option<String>,
     /// At the break, mark the kernel's trace and stop it
     #[arg(long, requires = "break_above")]
     pub(super) tracemark: bool,
@@ -204,6 +217,9 @@ struct Explaining {
     #[arg(long, value_name = "HOW", value_parser = named(LEVELS.to_vec()))]
     #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "usual")]
     explain: Option<Level>,
+    /// Also record this trace event, and show it with each outlier
+    #[arg(long, value_name = "SYS:EVENT[/FILTER/]", requires = "explain")]
+    event: Vec<EventChoice>,
 }
 
 /// The names of the levels of trace events.

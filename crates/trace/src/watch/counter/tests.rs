@@ -14,6 +14,7 @@ const ASK: WatchAsk = WatchAsk {
     real_time_only: false,
     pid_max: 1 << 15,
     worst: 4,
+    groups: None,
 };
 
 fn task(pid: u32, prio: i16) -> Task {
@@ -418,7 +419,7 @@ fn kernel() -> Kernel {
 impl Kernel {
     fn watch(&self, ask: WatchAsk) -> Result<WakeupWatch, crate::TraceError> {
         let owner = Owner { pid: 9, start: 4 };
-        WakeupWatch::by_events(&self.tracefs, owner, ask, "no BTF".to_owned())
+        WakeupWatch::by_events(&self.tracefs, owner, ask, "no BTF".to_owned(), None)
     }
 }
 

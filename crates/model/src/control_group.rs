@@ -1,0 +1,142 @@
+//! A control group: what its threads may use, and with whom they share it.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{CpuSet, Nanos, ProbeRun};
+
+/// What the threads of a control group get.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct GroupFacts {
+    /// Its name, as in /proc/PID/cgroup.
+    pub path: String,
+    /// The container or unit that it belongs to, as `docker container 1f2e3d4c5b6a`.
+    pub container: Option<String>,
+    /// The CPUs of its cpuset that are in force; null where no cpuset controller tells.
+    pub cpus: Option<CpuSet>,
+    /// Whether no other group may use these CPUs; null where that is not known.
+    pub exclusive: Option<bool>,
+    /// The tightest CPU quota of the group and those above it.
+    pub quota: Option<CpuQuota>,
+    /// Whether the quota could be read: without it, no quota is not known to be none.
+    pub quota_known: bool,
+    /// Other CPUs of the cores of its cpuset (SMT).
+    pub shared_cores: CpuSet,
+    /// Other CPUs that share the last cache with its cpuset.
+    pub shared_cache: CpuSet,
+}
+
+/// A CPU quota: so much CPU time in each period.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CpuQuota {
+    /// The group that has it: this one, or one above.
+    pub group: String,
+    /// CPU time of all CPUs together.
+    pub quota_ns: Nanos,
+    /// In each such period.
+    pub period_ns: Nanos,
+}
+
+impl CpuQuota {
+    /// CPUs that it allows on average, in thousandths.
+    pub fn millicpus(&self) -> u64 {
+        let quota = u128::from(self.quota_ns.0) * 1_000;
+        (quota / u128::from(self.period_ns.0.max(1))) as u64
+    }
+}
+
+impl ProbeRun {
+    /// The parameter that holds the [`GroupFacts`] of the control group that was
+    /// measured in or watched.
+    pub const GROUP: &str = "control_group";
+
+    /// The control group that was measured in or watched; `None`: no one.
+    pub fn group(&self) -> Option<GroupFacts> {
+        let known = self.parameters.get(Self::GROUP)?;
+        serde_json::from_value(known.clone()).ok()
+    }
+}
+
+impl GroupFacts {
+    /// As a parameter of a run ([`ProbeRun::GROUP`]).
+    pub fn to_parameter(&self) -> serde_json::Value {
+        serde_json::to_value(self).unwrap_or_default()
+    }
+
+    /// `docker container 1f2e3d4c5b6a: CPU 2-3, quota 20 ms in 100 ms`.
+    pub fn describe(&self) -> String {
+        let name = match &self.container {
+            Some(container) => format!("{container} ({})", self.path),
+            None => self.path.clone(),
+        };
+        let mut parts = Vec::new();
+        match &self.cpus {
+            Some(cpus) => parts.push(format!("CPU {cpus}")),
+            None => parts.push("cpuset unknown".to_owned()),
+        }
+        match (&self.quota, self.quota_known) {
+            (Some(quota), _) => {
+                let of = match quota.group == self.path {
+                    true => String::new(),
+                    false => format!(" of {}", quota.group),
+                };
+                parts.push(format!(
+                    "quota{of} {} in {}",
+                    quota.quota_ns, quota.period_ns
+                ));
+            }
+            (None, true) => parts.push("no quota".to_owned()),
+            (None, false) => parts.push("quota unknown".to_owned()),
+        }
+        match self.exclusive {
+            Some(true) => parts.push("CPUs exclusive".to_owned()),
+            Some(false) if self.cpus.is_some() => {
+                parts.push("CPUs shared with other groups".to_owned());
+            }
+            _ => {}
+        }
+        if !self.shared_cores.is_empty() {
+            parts.push(format!("cores shared with CPU {}", self.shared_cores));
+        }
+        if !self.shared_cache.is_empty() {
+            parts.push(format!("cache shared with CPU {}", self.shared_cache));
+        }
+        format!("{name}: {}", parts.join(", "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_known_is_said() {
+        let mut facts = GroupFacts {
+            path: "/a".to_owned(),
+            container: None,
+            cpus: None,
+            exclusive: None,
+            quota: None,
+            quota_known: false,
+            shared_cores: CpuSet::new(),
+            shared_cache: CpuSet::new(),
+        };
+        assert_eq!(facts.describe(), "/a: cpuset unknown, quota unknown");
+        facts.quota_known = true;
+        facts.cpus = Some("2-3".parse().unwrap());
+        facts.exclusive = Some(false);
+        facts.shared_cores = "0-1".parse().unwrap();
+        assert_eq!(
+            facts.describe(),
+            "/a: CPU 2-3, no quota, CPUs shared with other groups, cores shared with CPU 0-1"
+        );
+        let quota = CpuQuota {
+            group: "/".to_owned(),
+            quota_ns: Nanos::from_millis(20),
+            period_ns: Nanos::from_millis(100),
+        };
+        assert_eq!(quota.millicpus(), 200);
+        facts.quota = Some(quota);
+        assert!(facts.describe().contains("quota of / 20.0 ms in 100 ms"));
+    }
+}

@@ -1,0 +1,218 @@
+//! `explain --pid` of programs that nobody here wrote, and of those that change while
+//! they are watched.
+
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Barrier};
+use std::time::Duration;
+
+use crate::common::{Place, eventually, text};
+use crate::jobs::{Running, explained};
+use crate::stage::Stage;
+use punctual_model::{Recording, Share, ShareKind};
+
+fn warned(recording: &Recording, what: &str) -> bool {
+    let mut warnings = recording.warnings.iter();
+    warnings.any(|warning| warning.contains(what))
+}
+
+fn by_programs(recording: &Recording) -> bool {
+    !warned(recording, "recorded by the kernel's tracer")
+}
+
+/// A redis server of its own, on a socket in the folder.
+struct Redis {
+    _server: Running,
+    pid: u32,
+    socket: String,
+}
+
+impl Redis {
+    fn start(place: &Place) -> Option<Self> {
+        let socket = place.path("redis.sock").display().to_string();
+        let folder = place.path("").display().to_string();
+        let server = Command::new("redis-server")
+            .args(["--port", "0", "--unixsocket", &socket, "--dir", &folder])
+            .args(["--save", "", "--appendonly", "no"])
+            .stdout(Stdio::null())
+            .spawn();
+        let server = match server {
+            Ok(server) => Running(server),
+            Err(error) => {
+                punctual_testing::skip!("redis under load: redis-server: {error}");
+                return None;
+            }
+        };
+        let redis = Self {
+            pid: server.0.id(),
+            _server: server,
+            socket,
+        };
+        assert!(
+            eventually(|| redis.answers("PING")),
+            "redis does not answer"
+        );
+        Some(redis)
+    }
+
+    fn cli(&self, words: &[&str]) -> Command {
+        let mut command = Command::new("redis-cli");
+        command.args(["-s", &self.socket]).args(words);
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        command
+    }
+
+    fn answers(&self, word: &str) -> bool {
+        let done = self.cli(&[word]).status();
+        done.is_ok_and(|status| status.success())
+    }
+
+    fn load(&self) -> Option<Child> {
+        Command::new("redis-benchmark")
+            .args(["-s", &self.socket, "-t", "set", "-n", "100000000"])
+            .args(["-r", "100000", "-c", "4", "-d", "200", "-q"])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .ok()
+    }
+}
+
+/// The fork of a BGSAVE keeps the server from its clients.
+#[test]
+fn the_fork_of_a_redis_server_is_named() {
+    let Some(_stage) = Stage::set(1) else {
+        return;
+    };
+    let place = Place::in_memory();
+    let Some(redis) = Redis::start(&place) else {
+        return;
+    };
+    // The page tables of some 100 MB are what takes the time of a fork.
+    let fill = "for i = 1, 150000 do redis.call('set', 'fill:' .. i, string.rep('x', 500)) end";
+    assert!(redis.cli(&["EVAL", fill, "0"]).status().unwrap().success());
+    let Some(load) = redis.load() else {
+        punctual_testing::skip!("redis under load: no redis-benchmark");
+        return;
+    };
+    let _load = Running(load);
+    let line = format!("explain --pid {} -q --budget 300us -D 3s", redis.pid);
+    let watching = place.spawn(&line);
+    wait_for_the_watch(&place);
+    std::thread::sleep(Duration::from_millis(700));
+    assert!(redis.answers("BGSAVE"), "BGSAVE was refused");
+    let output = watching.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let recording = place.last();
+    let lost = recording.explanation.as_ref().unwrap().events_lost;
+    let outliers = &recording.explanation.as_ref().unwrap().outliers;
+    // glibc's fork(3) is clone(2).
+    let is_fork = |share: &Share| {
+        share.kind == ShareKind::SystemCall && ["clone", "clone3", "fork"].contains(&&*share.who)
+    };
+    let mut shares = outliers.iter().flat_map(|outlier| &outlier.blame.shares);
+    let named = shares.any(is_fork);
+    match punctual_testing::crowded() {
+        _ if named => {}
+        _ if lost > 0 => punctual_testing::skip!("the fork of a redis server: {lost} events lost"),
+        Some(crowd) => punctual_testing::skip!("{crowd}: the fork of a redis server"),
+        None => panic!("{:#?}", recording.explanation.unwrap().causes),
+    }
+    if by_programs(&recording) && lost == 0 {
+        let forked = warned(
+            &recording,
+            "forked processes that are not watched: redis-server-",
+        );
+        assert!(forked, "{:?}", recording.warnings);
+    }
+}
+
+/// Until events are recorded: the recording is begun after that.
+fn wait_for_the_watch(place: &Place) {
+    let begun = eventually(|| place.run("show last --json").status.success());
+    assert!(begun, "nothing is watched");
+}
+
+fn sh(script: &str) -> Running {
+    let app = Command::new("sh").args(["-c", script]).spawn();
+    Running(app.unwrap())
+}
+
+#[test]
+fn a_program_that_renames_itself_is_watched_on() {
+    let Some(_stage) = Stage::set(1) else {
+        return;
+    };
+    let place = Place::new();
+    let app = sh("i=0; while :; do i=$((i+1)); echo name$i > /proc/$$/comm; sleep 0.01; done");
+    std::thread::sleep(Duration::from_millis(200));
+    for how in ["", "--no-bpf"] {
+        let options = format!("--budget 1ms --release wait4 -D 700ms {how}");
+        let recording = explained(&place, app.0.id(), &options);
+        let jobs = recording.explanation.unwrap().jobs.unwrap();
+        assert!(jobs.threads[0].jobs > 3, "({how}) {jobs:?}");
+        let label = recording.threads[0].label.clone().unwrap();
+        assert!(label.starts_with("name"), "{label}");
+    }
+}
+
+#[test]
+fn a_program_that_execs_or_ends_is_reported() {
+    let Some(_stage) = Stage::set(1) else {
+        return;
+    };
+    let place = Place::new();
+    let go = place.path("go");
+    let wait = format!("while [ ! -e {} ]; do sleep 0.05; done", go.display());
+    let app = sh(&format!("{wait}; exec sleep 1"));
+    let pid = app.0.id();
+    let watching = place.spawn(&format!("explain --pid {pid} -q --budget 1ms -D 30s"));
+    wait_for_the_watch(&place);
+    std::fs::write(go, "").unwrap();
+    let output = watching.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let recording = place.last();
+    assert!(
+        warned(&recording, "had ended after"),
+        "{:?}",
+        recording.warnings
+    );
+    if by_programs(&recording) {
+        let changed = warned(&recording, "changed to another program (exec): sleep-");
+        assert!(changed, "{:?}", recording.warnings);
+    } else {
+        punctual_testing::skip!("exec of a watched program: {:?}", recording.warnings);
+    }
+}
+
+/// This program, with more threads than a filter of the kernel names.
+#[test]
+fn thousands_of_threads_are_watched() {
+    const THREADS: usize = 2_000;
+    let Some(_stage) = Stage::set(1) else {
+        return;
+    };
+    let place = Place::new();
+    let end = Arc::new(Barrier::new(THREADS + 1));
+    let threads: Vec<_> = (0..THREADS)
+        .map(|_| {
+            let end = Arc::clone(&end);
+            let builder = std::thread::Builder::new().stack_size(64 << 10);
+            builder.spawn(move || end.wait()).unwrap()
+        })
+        .collect();
+    for how in ["", "--no-bpf"] {
+        let output = place.run(&format!(
+            "explain --pid {} -q --budget 1ms -D 500ms {how}",
+            std::process::id()
+        ));
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let watched = place.last().threads.len();
+        assert!(watched >= THREADS, "({how}) {watched}");
+        let shown = text(&output.stdout);
+        assert!(shown.contains("no release wait found for"), "{shown}");
+    }
+    end.wait();
+    for thread in threads {
+        thread.join().unwrap();
+    }
+}

@@ -1,0 +1,113 @@
+//! `--event`: an event of the user's, recorded and shown with the outliers.
+
+use std::process::{Child, Command};
+
+use crate::common::{Place, text};
+use crate::stage::Stage;
+use punctual_model::Recording;
+
+const NAME: &str = "timer:hrtimer_expire_entry";
+
+/// Where the outliers of the last recording show the event.
+fn assert_shown(place: &Place, name: &str) -> Recording {
+    let recording = place.last();
+    let found = recording.explanation.as_ref().unwrap();
+    assert_eq!(found.requested_events, [name]);
+    let event = name.split('/').next().unwrap();
+    let json = place.done("explain last --json");
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let outliers = json["outliers"].as_array().unwrap();
+    let shown = outliers.iter().find_map(|outlier| {
+        let events = outlier["window"]["events"].as_array()?;
+        let requested = |one: &&serde_json::Value| one["k"]["requested"]["name"] == event;
+        let first = events.iter().find(requested)?;
+        let fields = first["k"]["requested"]["fields"].as_str().unwrap();
+        assert!(fields.contains('='), "{fields}");
+        Some(outlier["outlier"]["number"].as_u64().unwrap())
+    });
+    let number = shown.unwrap_or_else(|| panic!("no outlier has {event}: {json:#}"));
+    for outlier in &found.outliers {
+        let sum: u64 = outlier.blame.shares.iter().map(|share| share.ns.0).sum();
+        assert_eq!(sum, outlier.latency_ns.0, "{:?}", outlier.blame);
+    }
+    let shown = place.done(&format!("explain last --outlier {number} --all-events"));
+    assert!(
+        shown.contains(event) && shown.contains("* requested by --event"),
+        "{shown}"
+    );
+    recording
+}
+
+#[test]
+fn of_a_measurement_it_is_shown_with_each_outlier() {
+    let Some(_stage) = Stage::set(1) else {
+        return;
+    };
+    let place = Place::new();
+    place.done(&format!(
+        "measure timer -q --policy other --dma-latency off --explain --threshold 1us -D 400ms \
+         --event {NAME}"
+    ));
+    assert_shown(&place, NAME);
+    place.done("report last -o report.html");
+    let page = std::fs::read_to_string(place.path("report.html")).unwrap();
+    assert!(page.contains("--event") && page.contains(NAME), "no mark");
+}
+
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Beside BPF programs and beside the kernel's tracer.
+#[test]
+fn of_jobs_it_is_shown_whoever_records_them() {
+    let Some(_stage) = Stage::set(1) else {
+        return;
+    };
+    let place = Place::new();
+    let app = Command::new("sh")
+        .args(["-c", "while :; do sleep 0.01; done"])
+        .spawn();
+    let app = Running(app.unwrap());
+    let pid = app.0.id();
+    for how in ["", "--no-bpf"] {
+        let event = format!("raw_syscalls:sys_enter/common_pid == {pid}/");
+        let mut command = place.command(&format!(
+            "explain --pid {pid} -q --budget 1us --release wait4 -D 700ms {how}"
+        ));
+        let output = command.args(["--event", &event]).output().unwrap();
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        assert_shown(&place, &event);
+    }
+}
+
+#[test]
+fn one_that_cannot_be_recorded_is_refused_with_the_reason() {
+    let Some(_stage) = Stage::set(1) else {
+        return;
+    };
+    let place = Place::new();
+    let measure = "measure timer -q -D 300ms --explain --threshold 1us --event";
+    for (event, expected) in [
+        ("sched:sched_swich", "did you mean sched:sched_switch"),
+        ("sched:sched_switch/prev_pd==1/", "Field not found"),
+        ("sched", "write SYSTEM:EVENT"),
+    ] {
+        let told = place.refused(&format!("{measure} {event}"), 2);
+        assert!(told.contains(expected), "{told}");
+        let told = place.refused(&format!("explain --pid 1 -D 300ms --event {event}"), 2);
+        assert!(told.contains(expected), "{told}");
+    }
+    // Of a recording nothing can be added, and without outliers it shows nothing.
+    let told = place.refused("explain last --event irq:irq_handler_entry", 2);
+    assert!(
+        told.contains("--event is for a running application"),
+        "{told}"
+    );
+    place.refused("measure timer -D 300ms --event irq:irq_handler_entry", 2);
+}

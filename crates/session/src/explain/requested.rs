@@ -1,0 +1,96 @@
+//! Events that the user asked for, beside those that explain.
+
+use punctual_host::Host;
+use punctual_model::{Nanos, TraceEvent, grouped};
+use punctual_trace::{EventChoice, Flight, TraceError, Tracefs};
+
+/// So many are kept with an outlier, the latest.
+const KEPT: usize = 500;
+
+/// A recorder of these events alone: their number and filters change nothing of what
+/// explains.
+pub(super) struct Requested {
+    flight: Flight,
+    choices: Vec<EventChoice>,
+    /// Overwritten before they were read, around explained outliers.
+    lost: u64,
+    /// Beyond [`KEPT`].
+    left_out: u64,
+}
+
+impl Requested {
+    pub(super) fn arm(host: &Host, choices: &[EventChoice]) -> Result<Self, TraceError> {
+        let tracefs = Tracefs::find(host.root())?;
+        Ok(Self {
+            flight: tracefs.arm_requested(choices, host.own_process())?,
+            choices: choices.to_vec(),
+            lost: 0,
+            left_out: 0,
+        })
+    }
+
+    /// The choices as they were written.
+    pub(super) fn names(&self) -> impl Iterator<Item = String> {
+        self.choices.iter().map(EventChoice::to_string)
+    }
+
+    pub(super) fn switch(&mut self, on: bool) -> Result<(), TraceError> {
+        self.flight.switch(on)
+    }
+
+    pub(super) fn take_out_until(&mut self, until: Nanos) -> Result<(), TraceError> {
+        self.flight.take_out_until(until)
+    }
+
+    /// Those of an interval, of all CPUs.
+    pub(super) fn between(&mut self, from: Nanos, to: Nanos) -> Vec<TraceEvent> {
+        let cut = self.flight.cut_all(from, to);
+        self.lost += cut.lost;
+        let mut events = cut.events;
+        events.retain(|event| event.time >= from);
+        let beyond = events.len().saturating_sub(KEPT);
+        self.left_out += beyond as u64;
+        events.drain(..beyond);
+        events
+    }
+
+    /// What the reader must know.
+    pub(super) fn warnings(&self) -> Vec<String> {
+        let mut warnings = self.flight.warnings().to_vec();
+        if self.lost > 0 {
+            warnings.push(format!(
+                "{} events of --event were overwritten before they were read: a filter makes them \
+                 fewer",
+                grouped(self.lost)
+            ));
+        }
+        if self.left_out > 0 {
+            warnings.push(format!(
+                "{} events of --event are not kept: of each outlier the last {KEPT} are",
+                grouped(self.left_out)
+            ));
+        }
+        warnings
+    }
+
+    pub(super) fn stop(self) -> Result<(), TraceError> {
+        self.flight.stop()
+    }
+}
+
+impl super::Explainer {
+    /// Records these events, too, and shows them with the outliers.
+    ///
+    /// # Errors
+    /// An event that the kernel does not have, a filter that it refuses.
+    pub(crate) fn record_too(
+        &mut self,
+        host: &Host,
+        choices: &[EventChoice],
+    ) -> Result<(), TraceError> {
+        if !choices.is_empty() {
+            self.requested = Some(Requested::arm(host, choices)?);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,74 @@
+//! Kernel stacks of late timers and of threads that were switched out late, beside the
+//! events that explain.
+
+use std::path::Path;
+
+use punctual_host::Host;
+use punctual_model::{EventKind, Nanos, TraceEvent};
+use punctual_trace::LateStacks;
+
+/// Where `kernel.pid_max` cannot be read.
+const USUAL_PID_MAX: u32 = 4 << 20;
+
+/// A timer that is late for less than this is none that explains an outlier.
+const LEAST: Nanos = Nanos::from_micros(20);
+
+/// So many late timers are kept with an outlier, those that were latest.
+const TIMERS: usize = 4;
+
+/// So long after the switch to a thread its stack is written, at most.
+const AFTER_SWITCH: Nanos = Nanos::from_micros(100);
+
+impl super::Explainer {
+    /// Takes stacks, too, where this kernel takes programs. Without them the outliers are
+    /// explained all the same: what has no stack shows none.
+    pub(crate) fn take_stacks(&mut self, host: &Host) {
+        if host.root() != Path::new("/") {
+            return;
+        }
+        let late = Nanos(self.threshold.0 / 2).max(LEAST);
+        let pid_max = host.pid_max().unwrap_or(USUAL_PID_MAX);
+        self.stacks = LateStacks::start(pid_max, late).ok();
+    }
+
+    pub(super) fn watch_stacks(&mut self, tids: &[u32]) {
+        let stacks = self.stacks.as_mut();
+        let watched = stacks.map_or(Ok(()), |stacks| stacks.watch(tids.iter().copied()));
+        if let Err(error) = watched {
+            self.warn(error.to_string());
+        }
+    }
+
+    /// Those of an outlier of thread `tid` on `cpu`.
+    pub(super) fn stacks_of(
+        &self,
+        (tid, cpu): (u32, u32),
+        (from, to): (Nanos, Nanos),
+        events: &[TraceEvent],
+    ) -> Vec<TraceEvent> {
+        let Some(stacks) = &self.stacks else {
+            return Vec::new();
+        };
+        let mut found = stacks.between(from, to).unwrap_or_default();
+        let is_switch = |switch: &TraceEvent, at: &TraceEvent| {
+            matches!(&switch.kind, EventKind::Switch { next, .. } if next.pid == tid)
+                && switch.cpu == at.cpu
+                && (switch.time..=switch.time + AFTER_SWITCH).contains(&at.time)
+        };
+        found.retain(|event| match event.kind {
+            EventKind::TimerLate { .. } => event.cpu == cpu,
+            _ => events.iter().any(|switch| is_switch(switch, event)),
+        });
+        let late = |event: &TraceEvent| match event.kind {
+            EventKind::TimerLate { late, .. } => late,
+            _ => Nanos::ZERO,
+        };
+        let mut latest: Vec<Nanos> = found.iter().map(late).collect();
+        latest.sort_unstable_by_key(|late| std::cmp::Reverse(*late));
+        let least = latest.get(TIMERS).copied().unwrap_or(Nanos::ZERO);
+        found.retain(|event| {
+            !matches!(event.kind, EventKind::TimerLate { .. }) || late(event) > least
+        });
+        found
+    }
+}

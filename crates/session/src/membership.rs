@@ -1,0 +1,158 @@
+//! This process in a control group of others, so that it gets what their threads get.
+
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+use std::path::Path;
+
+use punctual_host::{GroupPlace, Host};
+use punctual_model::GroupFacts;
+
+use crate::SessionError;
+
+/// This process is in a control group until this is dropped. The end of the process,
+/// however it comes, ends its membership, too.
+#[derive(Debug)]
+pub struct Membership {
+    joined: Vec<GroupPlace>,
+    facts: GroupFacts,
+}
+
+impl Membership {
+    /// Moves this process into a control group, with all its threads and those that it
+    /// makes: its name, or the path of its folder.
+    ///
+    /// # Errors
+    /// There is no such group, or it cannot be joined; then this process is where it was.
+    pub fn join(host: &Host, path: &str) -> Result<Self, SessionError> {
+        let group = host.control_group(path).ok_or_else(|| {
+            SessionError::Unfit(format!(
+                "there is no control group {path}: give its name as in /proc/PID/cgroup, or its \
+                 folder below /sys/fs/cgroup"
+            ))
+        })?;
+        let places = host.group_places(&group);
+        if places.is_empty() {
+            return Err(SessionError::Unfit(format!(
+                "the control group {} is in no hierarchy that limits CPUs or their time (version \
+                 2, or the controllers cpu and cpuset of version 1)",
+                group.name
+            )));
+        }
+        // Each that was joined is left again if a later one cannot be.
+        let mut membership = Self {
+            joined: Vec::new(),
+            facts: host.group_facts(&group),
+        };
+        for place in places {
+            enter(&place.group).map_err(|source| SessionError::Group {
+                file: place.group.display().to_string(),
+                why: reason(&source),
+                source,
+            })?;
+            membership.joined.push(place);
+        }
+        Ok(membership)
+    }
+
+    /// What the group's threads get.
+    pub const fn facts(&self) -> &GroupFacts {
+        &self.facts
+    }
+}
+
+impl Drop for Membership {
+    fn drop(&mut self) {
+        for place in self.joined.drain(..).rev() {
+            // A refusal does no harm: the process ends soon.
+            let _ = enter(&place.home);
+        }
+    }
+}
+
+/// Writes the number of this process, in one write(2).
+fn enter(file: &Path) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).open(file)?;
+    file.write_all(std::process::id().to_string().as_bytes())
+}
+
+/// What an error of a write to `cgroup.procs` means (cgroups(7), cgroup-v2.rst).
+fn reason(source: &io::Error) -> &'static str {
+    use rustix::io::Errno;
+    match Errno::from_io_error(source) {
+        Some(Errno::ACCESS | Errno::PERM) => {
+            "joining needs the right to write there, which root has"
+        }
+        Some(Errno::BUSY) => {
+            "controllers are enabled for the groups below it, so it takes no process: name one of \
+             these groups"
+        }
+        Some(Errno::OPNOTSUPP) => "it is a threaded group, which takes single threads only",
+        Some(Errno::NOSPC) => "its cpuset has no CPUs or no memory nodes",
+        _ => "it takes no process",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    fn machine() -> (tempfile::TempDir, Host) {
+        let folder = tempfile::tempdir().unwrap();
+        for (file, text) in [
+            ("sys/fs/cgroup/cpu/cpu.shares", ""),
+            ("sys/fs/cgroup/cpu/home/cgroup.procs", ""),
+            ("sys/fs/cgroup/cpu/a/cgroup.procs", ""),
+            ("sys/fs/cgroup/cpuset/cpuset.cpus", ""),
+            ("sys/fs/cgroup/cpuset/cgroup.procs", ""),
+            ("sys/fs/cgroup/cpuset/a/cgroup.procs", ""),
+            ("sys/fs/cgroup/cpuset/a/cpuset.cpus", "1"),
+            ("sys/fs/cgroup/pids/b/cgroup.procs", ""),
+            ("proc/self/cgroup", "2:cpuset:/\n1:cpu:/home\n"),
+        ] {
+            let path = folder.path().join(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        let host = Host::new(folder.path());
+        (folder, host)
+    }
+
+    #[test]
+    fn it_joins_each_hierarchy_and_goes_home() {
+        let (folder, host) = machine();
+        let read = |file: &str| {
+            fs::read_to_string(folder.path().join("sys/fs/cgroup").join(file)).unwrap()
+        };
+        let own = std::process::id().to_string();
+        let membership = Membership::join(&host, "/a").unwrap();
+        assert_eq!(read("cpu/a/cgroup.procs"), own);
+        assert_eq!(read("cpuset/a/cgroup.procs"), own);
+        assert!(membership.facts().describe().contains("CPU 1"));
+        assert_eq!(
+            read("cpuset/cgroup.procs") + &read("cpu/home/cgroup.procs"),
+            ""
+        );
+        drop(membership);
+        assert_eq!(read("cpuset/cgroup.procs"), own);
+        assert_eq!(read("cpu/home/cgroup.procs"), own);
+    }
+
+    #[test]
+    fn one_that_cannot_be_joined_is_refused() {
+        let (folder, host) = machine();
+        let error = |path: &str| Membership::join(&host, path).unwrap_err().to_string();
+        assert!(error("/none").contains("no control group /none"));
+        assert!(error("/b").contains("in no hierarchy that limits CPUs"));
+        // The second is a folder now: it opens for reading, and refuses the write.
+        let second = folder.path().join("sys/fs/cgroup/cpuset/a/cgroup.procs");
+        fs::remove_file(&second).unwrap();
+        fs::create_dir(&second).unwrap();
+        assert!(error("/a").contains("cpuset/a/cgroup.procs"));
+        let home = folder.path().join("sys/fs/cgroup/cpu/home/cgroup.procs");
+        assert_eq!(
+            fs::read_to_string(home).unwrap(),
+            std::process::id().to_string()
+        );
+    }
+}

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0
+/*
+ * Where the kernel was when something was late at last: the stack that a late timer's
+ * interrupt came upon, and that of a thread which is switched out for a watched one that
+ * waited for long. Rare events, written into one small ring.
+ */
+#include "jobs.h"
+
+/* Set by the loader. */
+const volatile u64 late_ns = ~0ULL;	/* what is later is recorded */
+const volatile u32 pid_limit = 0;
+
+enum { TIMER = 1, BLOCKER };
+enum { FRAMES = 24, RECORDS = 256, WAITING = 4096 };
+
+struct record {
+	u64 time;
+	u64 late;
+	u64 function;		/* of a timer */
+	u32 sequence;		/* 0 while it is written */
+	u32 kind;
+	u32 cpu;
+	u32 pid;		/* of the thread that was current */
+	u32 prio;
+	u32 count;		/* of frames */
+	char comm[16];
+	u64 frames[FRAMES];
+};
+
+struct {
+	MAP_NUMBER(type, BPF_MAP_TYPE_ARRAY);
+	MAP_NUMBER(max_entries, RECORDS);
+	MAP_TYPE(key, u32);
+	MAP_TYPE(value, struct record);
+} records SEC(".maps");
+
+/* A bit for each watched thread. */
+struct {
+	MAP_NUMBER(type, BPF_MAP_TYPE_ARRAY);
+	MAP_NUMBER(max_entries, 1);	/* set by the loader */
+	MAP_TYPE(key, u32);
+	MAP_TYPE(value, u64);
+} watched SEC(".maps");
+
+/* When watched threads were woken, or lost their CPU. */
+struct {
+	MAP_NUMBER(type, BPF_MAP_TYPE_HASH);
+	MAP_NUMBER(max_entries, WAITING);
+	MAP_TYPE(key, u32);
+	MAP_TYPE(value, u64);
+} waiting SEC(".maps");
+
+u64 begun;
+
+/* include/linux/hrtimer_types.h, timerqueue_types.h */
+struct timerqueue_node {
+	long long expires;
+} __attribute__((preserve_access_index));
+
+struct hrtimer___late {
+	struct timerqueue_node node;
+	void *function;
+} __attribute__((preserve_access_index));
+
+INLINE int is_watched(u32 pid)
+{
+	u32 place = pid / 64;
+	u64 *bits = bpf_map_lookup_elem(&watched, &place);
+
+	return bits && pid < pid_limit && *bits >> (pid % 64) & 1;
+}
+
+static __attribute__((noinline)) int put(u64 *arguments, u32 kind, u64 late, u64 function)
+{
+	u64 number = __sync_fetch_and_add(&begun, 1);
+	u32 place = number & (RECORDS - 1);
+	struct record *record = bpf_map_lookup_elem(&records, &place);
+	struct task_struct *task = bpf_get_current_task_btf();
+	long bytes;
+
+	if (!record)
+		return 0;
+	*(volatile u32 *)&record->sequence = 0;
+	asm volatile("" ::: "memory");
+	record->time = bpf_ktime_get_ns();
+	record->late = late;
+	record->function = function;
+	record->kind = kind;
+	record->cpu = bpf_get_smp_processor_id();
+	record->pid = task->pid;
+	record->prio = task->prio;
+	bpf_probe_read_kernel(record->comm, 16, task->comm);
+	bytes = bpf_get_stack(arguments, record->frames, sizeof(record->frames), 0);
+	record->count = bytes > 0 ? bytes / sizeof(u64) : 0;
+	asm volatile("" ::: "memory");
+	*(volatile u32 *)&record->sequence = (u32)number + 1;
+	return 0;
+}
+
+SEC("tp_btf/hrtimer_expire_entry")
+int expiring(u64 *arguments)
+{
+	struct hrtimer___late *timer = (struct hrtimer___late *)arguments[0];
+	long long now = 0, late;
+
+	if (!HAS(hrtimer___late, node))
+		return 0;
+	bpf_probe_read_kernel(&now, sizeof(now), (void *)arguments[1]);
+	late = now - timer->node.expires;
+	if (late < 0 || (u64)late <= late_ns)
+		return 0;
+	put(arguments, TIMER, late,
+	    HAS(hrtimer___late, function) ? (u64)timer->function : 0);
+	return 0;
+}
+
+SEC("tp_btf/sched_waking")
+int waking(u64 *arguments)
+{
+	u32 pid = ((struct task_struct *)arguments[0])->pid;
+	u64 now;
+
+	if (!is_watched(pid))
+		return 0;
+	now = bpf_ktime_get_ns();
+	bpf_map_update_elem(&waiting, &pid, &now, 0);
+	return 0;
+}
+
+SEC("tp_btf/sched_switch")
+int switching(u64 *arguments)
+{
+	u32 pid = ((struct task_struct *)arguments[2])->pid;
+	u64 *since, now;
+
+	if (!is_watched(pid))
+		return 0;
+	since = bpf_map_lookup_elem(&waiting, &pid);
+	if (!since || !*since)
+		return 0;
+	now = bpf_ktime_get_ns();
+	if (now > *since && now - *since > late_ns && ((struct task_struct *)arguments[1])->pid)
+		put(arguments, BLOCKER, now - *since, 0);
+	*since = 0;
+	return 0;
+}
+
+char LICENSE[] SEC("license") = "Dual MIT/GPL";
