@@ -4,9 +4,12 @@
 use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use punctual_model::{Nanos, ShareKind};
 
+use crate::common::Place;
 use crate::stage::{
     Span, Stage, Truth, fifo, now, settle, sleep_until, soon, spin_until, thread, victim,
 };
@@ -17,20 +20,27 @@ const OFF: Nanos = Nanos::from_millis(5);
 /// What the module listens to.
 const MODULE: &str = "/proc/punctual_delay";
 
-/// Has the module keep the CPU of this thread; from when to when.
-fn kept(what: &str) -> Span {
+/// Has the module keep the CPU of this thread for so long; from when to when.
+fn kept(what: &str, off: Nanos) -> Span {
     let mut file = OpenOptions::new().write(true).open(MODULE).unwrap();
-    let order = format!("{what} {}", OFF.0 / 1_000);
+    let order = format!("{what} {}", off.0 / 1_000);
     let from = now();
     file.write_all(order.as_bytes()).unwrap();
     Span { from, to: now() }
 }
 
+fn loaded(what: &str) -> bool {
+    let loaded = Path::new(MODULE).exists();
+    if !loaded {
+        punctual_testing::skip!("{what}: the tests' module is not loaded (cargo xtask vm does)");
+    }
+    loaded
+}
+
 /// A scene in which a thread of lower priority keeps the CPU from the victim; the
 /// sentence about it.
 fn kept_from_the_victim(what: &'static str, kind: ShareKind, who: &str) -> Option<String> {
-    if !Path::new(MODULE).exists() {
-        punctual_testing::skip!("{what}: the tests' module is not loaded (cargo xtask vm does)");
+    if !loaded(what) {
         return None;
     }
     let mut stage = Stage::set(1)?;
@@ -41,7 +51,7 @@ fn kept_from_the_victim(what: &'static str, kind: ShareKind, who: &str) -> Optio
             sleep_until(due - Nanos::from_millis(4));
             // An emulated CPU comes back from its sleep late.
             spin_until(due - Nanos::from_millis(1));
-            kept(what)
+            kept(what, OFF)
         });
         let victim = victim(fifo(50), &[cpu], due, || {});
         let (span, came) = (keeper.join().unwrap(), victim.join().unwrap());
@@ -75,4 +85,30 @@ fn interrupts_that_a_thread_disables_in_the_kernel() {
 #[test]
 fn preemption_that_a_thread_disables_in_the_kernel() {
     kept_from_the_victim("preempt", ShareKind::Blocking, "keeper-");
+}
+
+/// The function that had interrupts disabled is below the interrupt that came late.
+#[test]
+fn the_function_that_disabled_interrupts_is_shown() {
+    if !loaded("stacks") {
+        return;
+    }
+    let place = Place::new();
+    let ends = Arc::new(AtomicBool::new(false));
+    let ended = Arc::clone(&ends);
+    let keeper = thread("keeper", fifo(10), &[0], move || {
+        while !ended.load(Ordering::Relaxed) {
+            sleep_until(now() + Nanos::from_millis(150));
+            kept("irqs", Nanos::from_millis(15));
+        }
+    });
+    place.done("measure timer --cpus 0 --interval 10ms --threshold 4ms --explain -D 4s -q");
+    ends.store(true, Ordering::Relaxed);
+    keeper.join().unwrap();
+    let outliers = place.last().explanation.unwrap().outliers;
+    assert!(!outliers.is_empty(), "nothing was late");
+    let shown = |number: u64| place.done(&format!("explain last --outlier {number}"));
+    let texts: Vec<String> = outliers.iter().map(|one| shown(one.number)).collect();
+    let named = |text: &String| text.contains("punctual_keeps_interrupts_off");
+    assert!(texts.iter().any(named), "{texts:#?}");
 }
