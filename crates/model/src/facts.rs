@@ -133,7 +133,7 @@ pub struct KernelFacts {
 
 /// What recordings of earlier versions lack.
 fn not_recorded() -> Fact<String> {
-    Fact::unknown("/proc/config.gz", "recorded by an earlier version")
+    Fact::unknown("kernel configuration", "recorded by an earlier version")
 }
 
 /// The processor as a whole.

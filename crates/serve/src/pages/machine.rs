@@ -3,11 +3,11 @@
 use axum::extract::{Query, State};
 use axum::response::Html;
 use maud::{Markup, PreEscaped, html};
-use punctual_model::{Recording, sanitize};
+use punctual_model::{Recording, RecordingId, sanitize};
 use punctual_report::document::{self, Document};
 use punctual_report::plot::{self, PlotOptions};
-use punctual_stats::trend::{FactChange, Trend, facts_of};
-use punctual_store::{Machine, Wanted};
+use punctual_stats::trend::{FactChange, Facts, Trend, difference, facts_of};
+use punctual_store::{Listed, Machine, Summary, Wanted};
 use serde::Deserialize;
 
 use super::recordings::table;
@@ -29,6 +29,8 @@ pub(super) struct Asked {
 const RECORDINGS: usize = 30;
 /// Changes of facts that are shown, the newest ones.
 const CHANGES: usize = 30;
+/// Changes between recordings of no series that are looked at, the newest ones.
+const LOADED: usize = 5;
 
 /// A series of the machine, or why it cannot be judged.
 type Followed = (SeriesOf, Result<Trend, String>);
@@ -60,6 +62,10 @@ fn page(app: &Inner, machine: &Machine) -> Result<Markup, Problem> {
         ..Wanted::default()
     })?;
     let followed = followed(app, &machine.name)?;
+    let between = match followed.is_empty() {
+        true => between(app, &found)?,
+        false => Vec::new(),
+    };
     let row = Judge::now(app).row(machine);
     let host = newest.as_ref().map(|recording| &recording.host);
     let all = format!("/recordings?machine={}", encoded(&machine.name));
@@ -76,7 +82,7 @@ fn page(app: &Inner, machine: &Machine) -> Result<Markup, Problem> {
         @if machine.recordings > found.len() as u64 {
             p { a href=(all) { "All " (machine.recordings) " recordings" } }
         }
-        (facts_over_time(&followed))
+        (facts_over_time(&followed, &between))
         @if let Some(recording) = &newest { (facts(recording)) }
     })
 }
@@ -148,11 +154,39 @@ fn latest(recording: &Recording) -> Markup {
     }
 }
 
-fn facts_over_time(followed: &[Followed]) -> Markup {
+/// What changed between the recordings that are listed, by their fingerprints: of a
+/// machine without series. Few are loaded.
+fn between(app: &Inner, found: &[Listed]) -> Result<Vec<FactChange>, Problem> {
+    let facts = |id: RecordingId| -> Result<Facts, Problem> {
+        let (_, recording) = app.collection.load(id)?;
+        let mut facts = facts_of(&recording.host);
+        facts.insert("tune".to_owned(), recording.tune);
+        Ok(facts)
+    };
+    let pairs = found
+        .windows(2)
+        .map(|pair| (&pair[0].summary, &pair[1].summary));
+    let changed = pairs.filter(|(newer, older)| {
+        let known = [newer, older].iter().all(|one| !one.fingerprint.is_empty());
+        known && newer.fingerprint != older.fingerprint
+    });
+    let change = |(newer, older): (&Summary, &Summary)| {
+        Ok(FactChange {
+            recording: newer.id,
+            at: newer.started,
+            facts: difference(&facts(older.id)?, &facts(newer.id)?),
+        })
+    };
+    changed.take(LOADED).map(change).collect()
+}
+
+fn facts_over_time(followed: &[Followed], between: &[FactChange]) -> Markup {
     let trends = followed
         .iter()
         .filter_map(|(_, judged)| judged.as_ref().ok());
-    let mut changes: Vec<&FactChange> = trends.flat_map(|trend| &trend.facts).collect();
+    let mut changes: Vec<&FactChange> = (trends.flat_map(|trend| &trend.facts))
+        .chain(between)
+        .collect();
     changes.sort_by_key(|change| std::cmp::Reverse((change.at, change.recording)));
     changes.dedup_by_key(|change| change.recording);
     html! { @if !changes.is_empty() {

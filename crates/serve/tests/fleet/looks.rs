@@ -6,6 +6,7 @@ use punctual_serve::Running;
 use crate::devtools::{Tab, browser};
 use crate::many::{enrol, fifty};
 use crate::place::{Place, deliver};
+use crate::profile::audit;
 use crate::years::{Nightly, runs};
 
 pub(crate) fn served(place: &Place) -> (Running, Vec<(&'static str, String)>) {
@@ -13,7 +14,8 @@ pub(crate) fn served(place: &Place) -> (Running, Vec<(&'static str, String)>) {
     let all: Vec<_> = (1..=4u128)
         .map(|each| {
             let name = format!("line-{each}-a-machine-with-a-long-name");
-            let runs = runs(&name, each * 1_000, each % 2 == 1);
+            let mut runs = runs(&name, each * 1_000, each % 2 == 1);
+            runs.iter_mut().for_each(|one| one.audit = Some(audit()));
             (name, runs)
         })
         .collect();

@@ -20,7 +20,7 @@ const MOST_BYTES: usize = 150_000;
 fn runs(machine: u128, separates: bool) -> (String, Vec<Recording>) {
     let name = format!("board-{machine:02}");
     let mut one = recording(machine * 1_000, &name);
-    let powersave = machine % 3 == 0;
+    let powersave = machine.is_multiple_of(3);
     let governor = if powersave {
         "powersave"
     } else {
@@ -30,7 +30,7 @@ fn runs(machine: u128, separates: bool) -> (String, Vec<Recording>) {
         cpu.governor = Fact::known(governor.to_owned(), "cpufreq/scaling_governor");
     }
     let known = |text: String| Fact::known(text, "/proc");
-    let release = if machine % 2 == 0 {
+    let release = if machine.is_multiple_of(2) {
         "6.12.38-rt"
     } else {
         "6.6.30-rt"

@@ -15,20 +15,36 @@ use crate::place::{Place, deliver, recording};
 
 fn audited(number: u128, host: &str) -> Recording {
     let mut one = recording(number, host);
-    one.audit = Some(KeptAudit {
+    one.audit = Some(audit());
+    one
+}
+
+/// One thing fails, one is unknown.
+pub(crate) fn audit() -> KeptAudit {
+    let finding = |id: &str, state, title: &str, reason: Option<&str>| KeptFinding {
+        id: id.to_owned(),
+        state,
+        severity: Severity::High,
+        title: title.to_owned(),
+        reason: reason.map(str::to_owned),
+    };
+    let throttling = "real-time throttling is 95%";
+    let denied = Some("/dev/cpu/0/msr: permission denied");
+    KeptAudit {
         role: "control".to_owned(),
         cpus: "2-3".parse().unwrap(),
-        findings: vec![KeptFinding {
-            id: "scheduler-rt-throttling".to_owned(),
-            state: FindingState::Fail,
-            severity: Severity::High,
-            title: "real-time throttling is 95%".to_owned(),
-            reason: None,
-        }],
+        findings: vec![
+            finding(
+                "scheduler-rt-throttling",
+                FindingState::Fail,
+                throttling,
+                None,
+            ),
+            finding("firmware-smi", FindingState::Unknown, "SMI count", denied),
+        ],
         ok: 61,
         not_applicable: 12,
-    });
-    one
+    }
 }
 
 #[test]
@@ -44,10 +60,11 @@ fn a_machine_shows_what_its_audit_found() {
     deliver(server.address, &audited(2, "board-1"));
     let page = get(server.address, "/machine?name=board-1").text();
     for part in [
-        "fails: 1 high; 0 to look at, 0 unknown, 61 ok, 12 not applicable",
+        "fails: 1 high; 0 to look at, 1 unknown, 61 ok, 12 not applicable",
         "real-time throttling is 95%",
         "scheduler-rt-throttling",
         "for role control and CPUs 2-3",
+        "SMI count: /dev/cpu/0/msr: permission denied",
     ] {
         assert!(page.contains(part), "{part}\n{page}");
     }
@@ -56,6 +73,26 @@ fn a_machine_shows_what_its_audit_found() {
     let kept = get(server.address, &format!("/v1/recordings/{id}")).json();
     assert_eq!(kept["audit"]["ok"], 61);
     assert_eq!(kept["host"]["kernel"]["options"]["HZ"], "1000");
+}
+
+#[test]
+fn facts_over_time_need_no_series() {
+    let place = Place::new();
+    let server = place.serve();
+    deliver(server.address, &recording(1, "board-1"));
+    let page = get(server.address, "/machine?name=board-1").text();
+    assert!(!page.contains("Changes of facts"), "{page}");
+    let mut two = audited(2, "board-1");
+    two.host.kernel.command_line = Fact::known("quiet nohz=on".to_owned(), "/proc/cmdline");
+    two.host.fingerprint = "0123456789abcdef".to_owned();
+    deliver(server.address, &two);
+    let page = get(server.address, "/machine?name=board-1").text();
+    let changes = page.split("Changes of facts").nth(1).unwrap();
+    assert!(
+        changes.contains("kernel command line: nohz=on added"),
+        "{changes}"
+    );
+    assert!(changes.contains(&two.id.short()), "{changes}");
 }
 
 #[test]

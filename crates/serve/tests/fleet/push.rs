@@ -1,8 +1,11 @@
 //! Metrics pushed by OTLP.
 
+use std::io::Write;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use punctual_serve::PushTo;
+use serde_json::Value;
 
 use crate::place::{Place, deliver, recording};
 use crate::receiver::Receiver;
@@ -96,4 +99,74 @@ fn a_collector_gets_the_histogram_and_the_sums() {
     assert_eq!(inner(&metric, &[7, 3]), 1u64.to_le_bytes(), "it only grows");
     let value = f64::from_bits(number(&inner(&metric, &[7, 1, 4])));
     assert_eq!(value, 1.0);
+}
+
+/// Reads requests one after the other, each behind its length, with the classes that the
+/// OpenTelemetry project makes of its own definitions.
+const READER: &str = "
+import json, sys
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
+from google.protobuf.json_format import MessageToDict
+data, found = sys.stdin.buffer.read(), []
+while data:
+    length = int.from_bytes(data[:8], 'little')
+    found.append(MessageToDict(ExportMetricsServiceRequest.FromString(data[8:8 + length])))
+    data = data[8 + length:]
+print(json.dumps(found))
+";
+
+#[test]
+fn the_classes_of_the_project_read_what_is_pushed() {
+    let python = |code: &str| {
+        let mut command = Command::new("python3");
+        command.args(["-c", code]).stdin(Stdio::piped());
+        command.stdout(Stdio::piped()).stderr(Stdio::null());
+        command.spawn()
+    };
+    let there = python("import opentelemetry.proto.collector.metrics.v1.metrics_service_pb2");
+    if !there.is_ok_and(|mut child| child.wait().is_ok_and(|status| status.success())) {
+        punctual_testing::skip!("python3 has no opentelemetry-proto");
+        return;
+    }
+    let place = Place::new();
+    let one = recording(1, "board");
+    let due: u64 = one.accounting().recorded + one.accounting().missed;
+    let receiver = Receiver::new(0);
+    let url = format!("http://{}/v1/metrics", receiver.address);
+    let writer = place.serve();
+    deliver(writer.address, &one);
+    writer.stop();
+    let _server = place.serve_as(|config| {
+        let every = Duration::from_secs(3_600);
+        config.push = Some(PushTo { url, every });
+    });
+    let mut reader = python(READER).unwrap();
+    let mut stdin = reader.stdin.take().unwrap();
+    for _ in 0..2 {
+        let body = receiver.next();
+        stdin.write_all(&(body.len() as u64).to_le_bytes()).unwrap();
+        stdin.write_all(&body).unwrap();
+    }
+    drop(stdin);
+    let output = reader.wait_with_output().unwrap();
+    let read: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let metric = |place: usize| &read[place]["resourceMetrics"][0]["scopeMetrics"][0]["metrics"][0];
+    let histogram = &metric(0)["exponentialHistogram"];
+    assert_eq!(metric(0)["name"], "punctual_latency");
+    assert_eq!(
+        histogram["aggregationTemporality"],
+        "AGGREGATION_TEMPORALITY_CUMULATIVE"
+    );
+    let point = &histogram["dataPoints"][0];
+    // 64-bit numbers are texts in this form.
+    let count = |value: &Value| value.as_str().unwrap_or("0").parse::<u64>().unwrap();
+    let buckets = point["positive"]["bucketCounts"].as_array().unwrap();
+    let sum: u64 = buckets.iter().map(count).sum();
+    assert_eq!(sum + count(&point["zeroCount"]), due, "{point}");
+    assert_eq!(count(&point["count"]), due);
+    let machine = &point["attributes"][0];
+    assert_eq!(machine["key"], "machine");
+    assert_eq!(machine["value"]["stringValue"], "board");
+    assert_eq!(metric(1)["name"], "punctual_recordings");
+    assert_eq!(metric(1)["sum"]["isMonotonic"], true);
 }
