@@ -129,6 +129,30 @@ impl Store {
         })
     }
 
+    /// The windows of a machine that began at `since` or later, the oldest first; at most
+    /// so many.
+    ///
+    /// # Errors
+    /// [`StoreError::Damaged`], and what reading can fail with.
+    pub(crate) fn wake_windows_of(
+        &self,
+        machine: &str,
+        since: Timestamp,
+        most: usize,
+    ) -> Result<Vec<WakeWindow>, StoreError> {
+        let most = i64::try_from(most).unwrap_or(i64::MAX);
+        let sql = "SELECT machine, start_ns, length, body, crc FROM wake_window
+                   WHERE start_ns >= ?1 AND machine = ?2 ORDER BY start_ns LIMIT ?3";
+        self.read(|connection, context| {
+            let rows = connection.prepare_cached(sql).and_then(|mut all| {
+                all.query_map(params![started_ns(since), machine, most], read_row)?
+                    .collect::<rusqlite::Result<Option<Vec<_>>>>()
+            });
+            let rows = rows.map_err(|error| context.on(error))?;
+            rows.ok_or_else(|| context.damaged("a window of wake-ups was changed"))
+        })
+    }
+
     /// Hands each window that began at `since` or later to `take`, the oldest first;
     /// returns how many there were.
     ///

@@ -115,6 +115,12 @@ impl Cluster {
     fn command(&self, program: &str) -> Command {
         let mut command = Command::new(self.programs.join(program));
         command.current_dir(&self.folder).env("LC_ALL", "C");
+        // The socket has the number of the port in its name.
+        let port = self
+            .settings
+            .iter()
+            .find_map(|one| one.strip_prefix("port="));
+        command.env("PGPORT", port.unwrap_or("5432"));
         if is_root() {
             command.uid(NOBODY).gid(NOBODY);
         }

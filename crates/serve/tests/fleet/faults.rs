@@ -15,7 +15,7 @@ use punctual_testing::postgres::Cluster;
 use punctual_testing::skip;
 
 use crate::client::{get, send};
-use crate::place::{Place, all_are_kept, measured, recording};
+use crate::place::{Place, all_are_kept, measured, recording, small};
 
 /// A delivery that ends as asked: without pauses it ends at the first failure.
 pub(crate) fn deliver(
@@ -51,7 +51,7 @@ pub(crate) fn window(at: Timestamp, lost: u64) -> WakeWindow {
 }
 
 pub(crate) fn recordings(numbers: std::ops::Range<u128>) -> Vec<Recording> {
-    numbers.map(|number| recording(number, "board")).collect()
+    numbers.map(|number| small(number, "board")).collect()
 }
 
 /// Answers that pass on a connection that is not broken at once.

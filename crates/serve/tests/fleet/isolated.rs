@@ -137,7 +137,7 @@ fn a_full_disk_of_the_collector_loses_nothing() {
     measured(&machine, &all);
     let store = disk.file("collector.db");
     let server = serve(&store);
-    disk.fill(192 << 10);
+    disk.fill(160 << 10);
     let full = deliver(server.address, &machine, Duration::ZERO);
     let Err(DeliverError::GaveUp(why)) = full else {
         panic!("{full:?}");

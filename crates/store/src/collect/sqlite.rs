@@ -339,16 +339,7 @@ impl Collection for SqliteCollection {
         since: Timestamp,
         most: usize,
     ) -> Result<Vec<WakeWindow>, StoreError> {
-        let mut all = Vec::new();
-        self.with(|store| {
-            store.wake_windows::<StoreError>(Some(since), &mut |window| {
-                if window.machine == machine && all.len() < most {
-                    all.push(window);
-                }
-                Ok(())
-            })
-        })?;
-        Ok(all)
+        self.with(|store| store.wake_windows_of(machine, since, most))
     }
 
     fn add_token(&self, token: &Token) -> Result<bool, StoreError> {
