@@ -57,6 +57,8 @@ pub(crate) struct Explainer {
     flight: Recorder,
     requested: Option<Requested>,
     stacks: Option<LateStacks>,
+    /// What they had recorded when outliers were last explained.
+    latest: Vec<TraceEvent>,
     threshold: Nanos,
     delay: Delay,
     rise: Option<Nanos>,
@@ -130,6 +132,7 @@ impl Explainer {
             flight,
             requested: None,
             stacks: None,
+            latest: Vec::new(),
             threshold,
             delay,
             rise: None,
@@ -277,6 +280,7 @@ impl Explainer {
                 "{error}: events of --event are missing from here on"
             ));
         }
+        self.read_stacks();
         seen.sort_by_key(|sighting| sighting.expected);
         let first = self.seen + 1;
         self.seen += seen.len() as u64;

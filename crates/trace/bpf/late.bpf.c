@@ -2,7 +2,7 @@
 /*
  * Where the kernel was when something was late at last: the stack that a late timer's
  * interrupt came upon, and that of a thread which is switched out for a watched one that
- * waited for long. Rare events, written into one small ring.
+ * waited for long. Rare events, written into a small ring for each kind.
  */
 #include "jobs.h"
 
@@ -11,7 +11,8 @@ const volatile u64 late_ns = ~0ULL;	/* what is later is recorded */
 const volatile u32 pid_limit = 0;
 
 enum { TIMER = 1, BLOCKER };
-enum { FRAMES = 24, RECORDS = 256, WAITING = 4096 };
+/* Records of each kind, a power of two. */
+enum { FRAMES = 24, RECORDS = 512, WAITING = 4096 };
 
 struct record {
 	u64 time;
@@ -29,7 +30,7 @@ struct record {
 
 struct {
 	MAP_NUMBER(type, BPF_MAP_TYPE_ARRAY);
-	MAP_NUMBER(max_entries, RECORDS);
+	MAP_NUMBER(max_entries, 2 * RECORDS);
 	MAP_TYPE(key, u32);
 	MAP_TYPE(value, struct record);
 } records SEC(".maps");
@@ -50,7 +51,18 @@ struct {
 	MAP_TYPE(value, u64);
 } waiting SEC(".maps");
 
-u64 begun;
+/* When this CPU was last given to a watched thread. */
+struct {
+	MAP_NUMBER(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	MAP_NUMBER(max_entries, 1);
+	MAP_TYPE(key, u32);
+	MAP_TYPE(value, u64);
+} given SEC(".maps");
+
+/* A timer of none of their sleeps matters for so long after that. */
+enum { MATTERS_NS = 100000000 };
+
+u64 begun[2];
 
 /* include/linux/hrtimer_types.h, timerqueue_types.h */
 struct timerqueue_node {
@@ -60,6 +72,12 @@ struct timerqueue_node {
 struct hrtimer___late {
 	struct timerqueue_node node;
 	void *function;
+	u8 is_soft;
+} __attribute__((preserve_access_index));
+
+/* include/linux/hrtimer.h: its timer is its first member. */
+struct hrtimer_sleeper {
+	struct task_struct *task;
 } __attribute__((preserve_access_index));
 
 INLINE int is_watched(u32 pid)
@@ -72,8 +90,8 @@ INLINE int is_watched(u32 pid)
 
 static __attribute__((noinline)) int put(u64 *arguments, u32 kind, u64 late, u64 function)
 {
-	u64 number = __sync_fetch_and_add(&begun, 1);
-	u32 place = number & (RECORDS - 1);
+	u64 number = __sync_fetch_and_add(kind == TIMER ? &begun[0] : &begun[1], 1);
+	u32 place = (number & (RECORDS - 1)) + (kind == TIMER ? 0 : RECORDS);
 	struct record *record = bpf_map_lookup_elem(&records, &place);
 	struct task_struct *task = bpf_get_current_task_btf();
 	long bytes;
@@ -97,6 +115,23 @@ static __attribute__((noinline)) int put(u64 *arguments, u32 kind, u64 late, u64
 	return 0;
 }
 
+/* Whether a timer wakes a watched thread from its sleep, or may delay one here. */
+INLINE int concerns(const struct hrtimer___late *timer, u64 late)
+{
+	struct hrtimer_sleeper *sleeper = (struct hrtimer_sleeper *)timer;
+	struct task_struct *task = 0;
+	u32 pid = 0, zero = 0;
+	u64 *at;
+
+	/* Of other timers these bytes are something else, and no address of a thread. */
+	bpf_probe_read_kernel(&task, sizeof(task), &sleeper->task);
+	if (task && !bpf_probe_read_kernel(&pid, sizeof(pid), &task->pid) && is_watched(pid))
+		return 1;
+	at = bpf_map_lookup_elem(&given, &zero);
+	return !timer->is_soft && late > 2 * late_ns && at &&
+	       *at + MATTERS_NS > bpf_ktime_get_ns();
+}
+
 SEC("tp_btf/hrtimer_expire_entry")
 int expiring(u64 *arguments)
 {
@@ -107,7 +142,7 @@ int expiring(u64 *arguments)
 		return 0;
 	bpf_probe_read_kernel(&now, sizeof(now), (void *)arguments[1]);
 	late = now - timer->node.expires;
-	if (late < 0 || (u64)late <= late_ns)
+	if (late < 0 || (u64)late <= late_ns || !concerns(timer, late))
 		return 0;
 	put(arguments, TIMER, late,
 	    HAS(hrtimer___late, function) ? (u64)timer->function : 0);
@@ -130,11 +165,14 @@ int waking(u64 *arguments)
 SEC("tp_btf/sched_switch")
 int switching(u64 *arguments)
 {
-	u32 pid = ((struct task_struct *)arguments[2])->pid;
-	u64 *since, now;
+	u32 zero = 0, pid = ((struct task_struct *)arguments[2])->pid;
+	u64 *since, *at, now;
 
 	if (!is_watched(pid))
 		return 0;
+	at = bpf_map_lookup_elem(&given, &zero);
+	if (at)
+		*at = bpf_ktime_get_ns();
 	since = bpf_map_lookup_elem(&waiting, &pid);
 	if (!since || !*since)
 		return 0;

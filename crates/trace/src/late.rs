@@ -24,7 +24,7 @@ const PROGRAMS: [(&str, &str); 3] = [
 
 /// As in the programs.
 const FRAMES: usize = 24;
-const RECORDS: u32 = 256;
+const RECORDS: u32 = 2 * 512;
 const TIMER: u32 = 1;
 const BLOCKER: u32 = 2;
 
@@ -153,22 +153,18 @@ impl LateStacks {
         Ok(())
     }
 
-    /// What was recorded between two times, by increasing time.
+    /// The latest that was recorded, by increasing time.
     ///
     /// # Errors
     /// A map that cannot be read.
-    pub fn between(&self, from: Nanos, to: Nanos) -> Result<Vec<TraceEvent>, WatchError> {
+    pub fn latest(&self) -> Result<Vec<TraceEvent>, WatchError> {
         let map = self.programs.map("records");
         let map: Array<&MapData, Record> = map.ok_or_else(|| missing("records"))?.try_into()?;
         let mut found = Vec::new();
         for place in 0..RECORDS {
             let record = map.get(&place, 0)?;
-            let time = Nanos(record.time);
-            if record.sequence == 0 || time < from || time > to {
-                continue;
-            }
             // It may be written meanwhile.
-            if map.get(&place, 0)? == record {
+            if record.sequence > 0 && map.get(&place, 0)? == record {
                 found.extend(record.event());
             }
         }

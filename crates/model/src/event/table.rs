@@ -502,7 +502,9 @@ impl EventKind {
 }
 
 /// What every stack begins with: the tracer and the scheduler themselves.
-const OF_TRACER: [&str; 6] = [
+const OF_TRACER: [&str; 8] = [
+    "bpf_prog_",
+    "bpf_trace_run",
     "trace_event_",
     "__traceiter_",
     "perf_trace_",

@@ -39,6 +39,16 @@ impl super::Explainer {
         }
     }
 
+    /// Reads what was recorded, for the outliers of one turn.
+    pub(super) fn read_stacks(&mut self) {
+        let stacks = self.stacks.as_ref();
+        let latest = stacks.map_or_else(|| Ok(Vec::new()), LateStacks::latest);
+        match latest {
+            Ok(latest) => self.latest = latest,
+            Err(error) => self.warn(error.to_string()),
+        }
+    }
+
     /// Those of an outlier of thread `tid` on `cpu`.
     pub(super) fn stacks_of(
         &self,
@@ -46,10 +56,8 @@ impl super::Explainer {
         (from, to): (Nanos, Nanos),
         events: &[TraceEvent],
     ) -> Vec<TraceEvent> {
-        let Some(stacks) = &self.stacks else {
-            return Vec::new();
-        };
-        let mut found = stacks.between(from, to).unwrap_or_default();
+        let within = |event: &&TraceEvent| event.time >= from && event.time <= to;
+        let mut found: Vec<TraceEvent> = self.latest.iter().filter(within).cloned().collect();
         let is_switch = |switch: &TraceEvent, at: &TraceEvent| {
             matches!(&switch.kind, EventKind::Switch { next, .. } if next.pid == tid)
                 && switch.cpu == at.cpu
