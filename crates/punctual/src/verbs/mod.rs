@@ -223,6 +223,7 @@ fn is_option(word: &OsStr) -> bool {
 }
 
 /// The command line without the verbs that the program starts itself.
+#[cfg(feature = "analysis")]
 fn shown_command() -> Command {
     let shown = VERBS.iter().filter(|verb| !verb.is_internal());
     base().subcommands(shown.map(Verb::command))
