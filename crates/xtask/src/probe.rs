@@ -34,12 +34,20 @@ const VERBS: &[(&[&str], &[i32])] = &[
     (&["tune", "list"], &[0]),
     (&["topology"], &[0]),
     (&["probes"], &[0]),
-    (&["man", "--help"], &[0]),
-    (&["schema", "recording"], &[0]),
 ];
 
 /// Verbs of a workstation, which it does not have.
-const LEFT_OUT: &[&str] = &["serve", "import", "report", "plot", "experiment", "compare"];
+const LEFT_OUT: &[&str] = &[
+    "serve",
+    "import",
+    "report",
+    "plot",
+    "experiment",
+    "compare",
+    "schema",
+    "man",
+    "completions",
+];
 
 /// Builds, runs its unit tests, tries it.
 ///

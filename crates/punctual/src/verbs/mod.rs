@@ -13,7 +13,9 @@ mod collection;
 #[cfg(feature = "analysis")]
 mod compare;
 pub(crate) mod compat;
+#[cfg(feature = "analysis")]
 mod complete;
+#[cfg(feature = "analysis")]
 mod completions;
 mod delete;
 #[cfg(feature = "serve")]
@@ -40,6 +42,7 @@ mod lint;
 mod list;
 #[cfg(feature = "analysis")]
 mod looking_back;
+#[cfg(feature = "analysis")]
 mod man;
 mod measure;
 #[cfg(feature = "analysis")]
@@ -50,6 +53,7 @@ mod probes;
 mod record;
 #[cfg(feature = "analysis")]
 mod report;
+#[cfg(feature = "analysis")]
 mod schema;
 mod select;
 #[cfg(feature = "serve")]
@@ -176,8 +180,11 @@ pub(crate) const VERBS: &[Verb] = &[
     clocks::VERB,
     echo::VERB,
     compat::VERB,
+    #[cfg(feature = "analysis")]
     schema::VERB,
+    #[cfg(feature = "analysis")]
     completions::VERB,
+    #[cfg(feature = "analysis")]
     man::VERB,
     #[cfg(feature = "analysis")]
     serve_guard::VERB,
@@ -185,6 +192,7 @@ pub(crate) const VERBS: &[Verb] = &[
     serve_partner::VERB,
     record::SERVE_SLOT,
     hold_latency::VERB,
+    #[cfg(feature = "analysis")]
     complete::VERB,
 ];
 
@@ -218,6 +226,7 @@ fn is_option(word: &OsStr) -> bool {
 }
 
 /// The command line without the verbs that the program starts itself.
+#[cfg(feature = "analysis")]
 fn shown_command() -> Command {
     let shown = VERBS.iter().filter(|verb| !verb.is_internal());
     base().subcommands(shown.map(Verb::command))

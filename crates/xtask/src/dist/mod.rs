@@ -91,6 +91,10 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
 /// Features of the set for boards, as cargo takes them.
 pub(crate) const PROBE_FEATURES: [&str; 3] = ["--no-default-features", "--features", "probe"];
 
+/// Parts of SQLite that no store uses: full-text search, and trees of rectangles.
+const SQLITE_WITHOUT: &str = "-USQLITE_ENABLE_FTS3 -USQLITE_ENABLE_FTS3_PARENTHESIS \
+                              -USQLITE_ENABLE_FTS5 -USQLITE_ENABLE_RTREE";
+
 impl Build {
     /// A build into a target folder; nothing is built yet.
     fn of(options: &Options, target_folder: &Path) -> Result<Self> {
@@ -127,14 +131,23 @@ impl Build {
             .iter()
             .map(|(from, to)| format!("--remap-path-prefix={from}={to}"))
             .collect();
+        // Relocations of the static program as a bitmap, not as 24 bytes each.
+        if options.target.starts_with("x86_64") {
+            rust.push("-Clink-arg=-Wl,-z,pack-relative-relocs".to_owned());
+        }
         // Those of glibc make dynamic programs unless asked otherwise.
         if options.target.contains("-gnu") {
             rust.push("-Ctarget-feature=+crt-static".to_owned());
         }
-        let c: Vec<String> = maps
+        let mut c: Vec<String> = maps
             .iter()
             .map(|(from, to)| format!("-ffile-prefix-map={from}={to}"))
             .collect();
+        if options.probe {
+            // Nothing on a board goes on after a panic: a fifth of the program is its way back.
+            rust.push("-Cforce-unwind-tables=no".to_owned());
+            c.push("-fno-asynchronous-unwind-tables".to_owned());
+        }
         let mut command = Command::new(env!("CARGO"));
         command
             .current_dir(&here)
@@ -145,9 +158,12 @@ impl Build {
             .env("RUSTFLAGS", rust.join(" "))
             .env("CFLAGS", c.join(" "))
             .env("SOURCE_DATE_EPOCH", &self.epoch)
+            .env("LIBSQLITE3_FLAGS", SQLITE_WITHOUT)
             .envs(crate::cross::compilers_for(&options.target));
         if options.probe {
             command.args(PROBE_FEATURES);
+            let panic = format!("profile.{}.panic=\"abort\"", options.profile);
+            command.args(["--config", &panic]);
         }
         let status = command.status()?;
         if !status.success() {

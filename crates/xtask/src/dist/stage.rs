@@ -48,20 +48,28 @@ pub(super) fn make(build: &Build) -> Result<PathBuf> {
         put(&repository().join(name), &to, 0o644)?;
     }
     let generator = generator(build)?;
+    units(&generator, &stage)?;
+    if !build.probe {
+        pages(&generator, &stage)?;
+    }
+    Ok(stage)
+}
+
+/// The manual pages and completions; the set for boards cannot make them.
+fn pages(generator: &Path, stage: &Path) -> Result<()> {
     let pages = stage.join("usr/share/man/man1");
     fs::create_dir_all(&pages)?;
-    succeed(Command::new(&generator).arg("man").arg(&pages))?;
+    succeed(Command::new(generator).arg("man").arg(&pages))?;
     for (shell, path) in SHELLS {
-        let text = super::text_of(Command::new(&generator).args(["completions", shell]))?;
+        let text = super::text_of(Command::new(generator).args(["completions", shell]))?;
         let to = stage.join(path);
-        fs::create_dir_all(to.parent().unwrap_or(&stage))?;
+        fs::create_dir_all(to.parent().unwrap_or(stage))?;
         fs::write(to, text + "\n")?;
     }
-    units(&generator, &stage)?;
     for page in fs::read_dir(&pages)?.flatten() {
         succeed(Command::new("gzip").arg("-9n").arg(page.path()))?;
     }
-    Ok(stage)
+    Ok(())
 }
 
 /// The units of `tune enable`, as they are for this package: not enabled.
