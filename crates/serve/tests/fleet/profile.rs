@@ -11,7 +11,7 @@ use punctual_report::OutlierTimeline;
 use punctual_serve::evidence::{Evidence, EvidenceSource};
 
 use crate::client::get;
-use crate::place::{Place, deliver, recording};
+use crate::place::{Place, deliver, json, put, recording};
 
 fn audited(number: u128, host: &str) -> Recording {
     let mut one = recording(number, host);
@@ -93,6 +93,23 @@ fn facts_over_time_need_no_series() {
         "{changes}"
     );
     assert!(changes.contains(&two.id.short()), "{changes}");
+}
+
+#[test]
+fn a_machine_with_an_earlier_version_delivers_what_it_knows() {
+    let place = Place::new();
+    let server = place.serve();
+    let one = recording(1, "board-1");
+    let mut body: serde_json::Value = serde_json::from_slice(&json(&one)).unwrap();
+    let kernel = body["host"]["kernel"].as_object_mut().unwrap();
+    assert!(kernel.remove("configuration").is_some() && kernel.remove("options").is_some());
+    let answer = put(server.address, one.id, body.to_string().as_bytes(), &[]);
+    assert_eq!(answer.status, 201, "{answer:?}");
+    let page = get(server.address, &format!("/recordings/{}", one.id)).text();
+    assert!(
+        page.contains("unknown: recorded by an earlier version"),
+        "{page}"
+    );
 }
 
 #[test]

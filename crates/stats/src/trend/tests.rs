@@ -281,7 +281,7 @@ fn options_and_findings_are_set_side_by_side() {
     assert_eq!(differing(&before, &before), []);
     let mut after = before.clone();
     let kernel = &mut after.host.kernel;
-    kernel.configuration = Fact::known("0".repeat(16), "/proc/config.gz");
+    kernel.configuration = Fact::known("0".repeat(16), "kernel configuration");
     kernel.options.remove("PREEMPT_RT");
     kernel.options.insert("HZ".to_owned(), "250".to_owned());
     after.audit.as_mut().unwrap().findings.remove(0);
@@ -318,7 +318,7 @@ fn what_one_side_does_not_know_is_no_difference() {
     let before = with_audit("swappiness is 60");
     let mut after = before.clone();
     after.audit = None;
-    after.host.kernel.configuration = Fact::unknown("/proc/config.gz", "not there");
+    after.host.kernel.configuration = Fact::unknown("kernel configuration", "not there");
     after.host.kernel.options.clear();
     assert_eq!(differing(&before, &after), []);
     let not_known = facts_differ(&before, &after).not_known;
