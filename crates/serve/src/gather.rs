@@ -18,13 +18,16 @@ const MOST: usize = 500;
 /// An ask, and whom to answer.
 type Waiting<Q, A> = (Q, oneshot::Sender<Result<A, Problem>>);
 
+/// Answers several asks, each in its place.
+type Work<Q, A> = fn(&Inner, &[Q]) -> Vec<Result<A, Problem>>;
+
 /// Asks of one kind.
 pub(crate) struct Gather<Q, A> {
     queue: Mutex<Queue<Q, A>>,
     /// Where in the state this is.
     place: fn(&Inner) -> &Gather<Q, A>,
     /// Answers each ask.
-    work: fn(&Inner, &mut Vec<Q>) -> Vec<Result<A, Problem>>,
+    work: Work<Q, A>,
 }
 
 struct Queue<Q, A> {
@@ -34,10 +37,7 @@ struct Queue<Q, A> {
 }
 
 impl<Q: Send + 'static, A: Send + 'static> Gather<Q, A> {
-    pub(crate) const fn new(
-        place: fn(&Inner) -> &Self,
-        work: fn(&Inner, &mut Vec<Q>) -> Vec<Result<A, Problem>>,
-    ) -> Self {
+    pub(crate) const fn new(place: fn(&Inner) -> &Self, work: Work<Q, A>) -> Self {
         Self {
             queue: Mutex::new(Queue {
                 waiting: Vec::new(),
@@ -90,8 +90,8 @@ async fn serve<Q: Send + 'static, A: Send + 'static>(app: App, place: fn(&Inner)
             return;
         };
         let done = app.work(move |app| {
-            let (mut asked, answers): (Vec<Q>, Vec<_>) = waiting.into_iter().unzip();
-            let all = (place(app).work)(app, &mut asked);
+            let (asked, answers): (Vec<Q>, Vec<_>) = waiting.into_iter().unzip();
+            let all = (place(app).work)(app, &asked);
             for (answer, result) in answers.into_iter().zip(all) {
                 // Whoever went away needs none.
                 let _ = answer.send(result);

@@ -90,7 +90,7 @@ impl App {
 }
 
 /// The tokens of several requests.
-fn tokens(app: &Inner, hashes: &mut Vec<String>) -> Vec<Result<Option<Token>, Problem>> {
+fn tokens(app: &Inner, hashes: &[String]) -> Vec<Result<Option<Token>, Problem>> {
     match app.collection.tokens_of(hashes) {
         Ok(found) => {
             let of = |hash: &String| found.iter().find(|token| token.sha256 == *hash).cloned();
@@ -102,7 +102,7 @@ fn tokens(app: &Inner, hashes: &mut Vec<String>) -> Vec<Result<Option<Token>, Pr
 
 /// Keeps the windows of several requests. Where that fails each is tried alone: the windows
 /// of one machine are no reason to refuse those of others.
-fn windows(app: &Inner, asked: &mut Vec<Vec<WakeWindow>>) -> Vec<Result<u64, Problem>> {
+fn windows(app: &Inner, asked: &[Vec<WakeWindow>]) -> Vec<Result<u64, Problem>> {
     let all = app.collection.as_ref();
     match all.add_windows_of(asked) {
         Ok(new) => new.into_iter().map(Ok).collect(),
