@@ -93,7 +93,10 @@ impl List {
             trend.groups.iter().all(|group| group.changes.is_empty()),
             judged,
         ) {
-            (true, true) => output::note(&format!("no such change point in {}", trend.series)),
+            (true, true) if self.open => {
+                output::note(&format!("no unacknowledged worsening in {}", trend.series))
+            }
+            (true, true) => output::note(&format!("no change points in {}", trend.series)),
             (true, false) => output::note(&trend.sentence),
             (false, _) => {
                 let page = document::changes(&trend);

@@ -108,15 +108,12 @@ fn planned(
     epochs: &[SeriesEpoch],
     span: &Span,
 ) -> Result<Series> {
-    let read = store.runs(name, span.host.as_deref(), span.since)?;
-    check_hosts(name, &read)?;
-    let limit = match read.last() {
-        Some(last) => limit_of(&store.recording(last.recording)?),
-        None => None,
-    };
     let mut known: BTreeMap<(Option<String>, u32, String), Setup> = BTreeMap::new();
-    let mut runs = Vec::new();
-    for run in &read {
+    let (mut runs, mut hosts) = (Vec::new(), BTreeSet::new());
+    let (mut last, mut failed) = (None, None);
+    let mut take = |run: SeriesRun| -> Result<()> {
+        hosts.extend(run.host.clone());
+        last = Some(run.recording);
         let key = (run.facts.clone(), run.epoch, run.program.clone());
         let setup = match known.get(&key) {
             Some(setup) => setup.clone(),
@@ -125,13 +122,29 @@ fn planned(
                     (epoch.name == name && epoch.epoch == run.epoch)
                         && (run.host.is_none() || epoch.host.is_none() || epoch.host == run.host)
                 });
-                let setup = setup(store, run, epoch, limit)?;
+                let setup = setup(store, &run, epoch)?;
                 known.insert(key, setup.clone());
                 setup
             }
         };
-        runs.extend(trend::runs_of(run, &setup));
+        // What a trend needs of a run takes a tenth of the memory: ten years fit.
+        runs.extend(trend::runs_of(&run, &setup));
+        Ok(())
+    };
+    store.each_run(name, span.host.as_deref(), span.since, &mut |run| {
+        if failed.is_none() {
+            failed = take(run).err();
+        }
+    })?;
+    if let Some(error) = failed {
+        return Err(error);
     }
+    check_hosts(name, &hosts)?;
+    let limit = match last {
+        Some(last) => limit_of(&store.recording(last)?),
+        None => None,
+    };
+    runs.iter_mut().for_each(|run| run.limit = limit);
     Ok(Series {
         name: name.to_owned(),
         runs,
@@ -142,12 +155,12 @@ fn planned(
 }
 
 /// Runs of several machines are no trend.
-fn check_hosts(name: &str, runs: &[SeriesRun]) -> Result<()> {
-    let hosts: BTreeSet<&str> = runs.iter().filter_map(|run| run.host.as_deref()).collect();
+fn check_hosts(name: &str, hosts: &BTreeSet<String>) -> Result<()> {
     match hosts.len() {
         0 | 1 => Ok(()),
         _ => {
-            let hosts = Vec::from_iter(hosts).join(", ");
+            let hosts: Vec<&str> = hosts.iter().map(String::as_str).collect();
+            let hosts = hosts.join(", ");
             Err(UsageError(format!(
                 "{name} has runs of several machines: give --host, one of {hosts}"
             ))
@@ -156,12 +169,7 @@ fn check_hosts(name: &str, runs: &[SeriesRun]) -> Result<()> {
     }
 }
 
-fn setup(
-    store: &dyn SeriesStore,
-    run: &SeriesRun,
-    epoch: Option<&SeriesEpoch>,
-    limit: Option<Nanos>,
-) -> Result<Setup> {
+fn setup(store: &dyn SeriesStore, run: &SeriesRun, epoch: Option<&SeriesEpoch>) -> Result<Setup> {
     let host = match &run.facts {
         Some(hash) => store.facts(hash)?,
         None => None,
@@ -198,7 +206,8 @@ fn setup(
     let load = load.filter(|load| !load.is_empty() && load != "none");
     Ok(Setup {
         load: load.unwrap_or_else(|| NO_LOAD.to_owned()),
-        limit,
+        // That of the newest run, which is not known yet.
+        limit: None,
         facts: Arc::new(facts),
     })
 }

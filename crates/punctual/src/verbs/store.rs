@@ -139,7 +139,7 @@ fn stats(stats: &StoreStats, json: bool, context: &Context) -> Result<Exit> {
                     grouped(stats.runs)
                 ),
             ),
-            field("epochs of series", stats.epochs),
+            field("series epochs", stats.epochs),
             field("slots", stats.slots),
             field("windows", stats.windows),
             field("different facts", stats.facts),

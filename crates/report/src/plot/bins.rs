@@ -80,15 +80,15 @@ impl Bins {
 
     /// How many of `rows` (lower edge, count) lie in each bin; those beyond an end are
     /// counted in the bin at that end.
-    pub(super) fn count_rows(&self, rows: &[(u64, u64)]) -> Vec<u64> {
+    pub(super) fn count_rows(&self, rows: impl Iterator<Item = (u64, u64)>) -> Vec<u64> {
         let mut counts = vec![0u64; self.edges.len().saturating_sub(1)];
         let Some(last) = counts.len().checked_sub(1) else {
             return counts;
         };
         for (lower, count) in rows {
-            let bin = self.edges.partition_point(|edge| *edge <= *lower);
+            let bin = self.edges.partition_point(|edge| *edge <= lower);
             let slot = &mut counts[bin.saturating_sub(1).min(last)];
-            *slot = slot.saturating_add(*count);
+            *slot = slot.saturating_add(count);
         }
         counts
     }

@@ -194,19 +194,11 @@ fn split(values: &Values, from: usize, to: usize, judged: u64, seed: u64) -> Opt
     let mut pairs = values.part(from, to);
     pairs.best(By::Plain)?;
     let runs = (to - from) as u64;
-    // Two likelihoods share the error: each has half of it, and twice the permutations.
-    let shares = if pairs.is_spread() { 2 } else { 1 };
-    let one = PERMUTATIONS * shares;
+    // Two likelihoods share the error: each needs twice as many.
+    let one = PERMUTATIONS * if pairs.is_spread() { 2 } else { 1 };
     let most = (one * judged.max(1)).min((EFFORT / runs).max(one)) - 1;
     let mut random = Rng::with_seed(seed ^ (from as u64) << 32 ^ to as u64);
-    let mut p_by = |by| (pairs.p_of(by, most, &mut random) * shares as f64).min(1.0);
-    let (mut p, mut by) = (p_by(By::Plain), By::Plain);
-    if shares > 1 && p > ALPHA / judged.max(1) as f64 {
-        let other = p_by(By::Spread);
-        if other < p {
-            (p, by) = (other, By::Spread);
-        }
-    }
+    let (p, by) = pairs.p_of(most, &mut random);
     // The permutations left no run in its place.
     let at = from + values.part(from, to).best(by)?;
     Some(Split { at, p, by })

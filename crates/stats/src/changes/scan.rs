@@ -124,16 +124,17 @@ impl Pairs {
         self.is_counts && dispersion(&self.each, &[]) > SPREAD
     }
 
-    /// The log likelihood ratio of each split, by the number of runs before it.
-    fn ratios(&self, stride: usize, by: By) -> impl Iterator<Item = Best> + '_ {
+    /// The log likelihood ratio of each split by both likelihoods, by the number of runs
+    /// before it. Without `excess` they are equal.
+    fn ratios(
+        &self,
+        stride: usize,
+        excess: Option<Excess>,
+    ) -> impl Iterator<Item = (usize, [f64; 2])> + '_ {
         let runs = self.each.len();
         let all = sum(&self.each);
-        let excess = match by {
-            By::Plain => None,
-            By::Spread => Excess::of(&self.each),
-        };
-        let of = move |part| likelihood(part) - excess.map_or(0.0, |excess| excess.lower(part));
-        let together = of(all);
+        let lower = move |part| excess.map_or(0.0, |excess| excess.lower(part));
+        let together = [likelihood(all), lower(all)];
         let mut before = (0.0, 0.0);
         let places = self.each.iter().enumerate();
         places.filter_map(move |(place, pair)| {
@@ -142,45 +143,70 @@ impl Pairs {
             let is_tried = at >= LEAST_RUNS && runs - at >= LEAST_RUNS && at.is_multiple_of(stride);
             is_tried.then(|| {
                 let after = (all.0 - before.0, all.1 - before.1);
-                let ratio = match self.is_counts {
-                    true => of(before) + of(after) - together,
+                let plain = match self.is_counts {
+                    true => likelihood(before) + likelihood(after) - together[0],
                     false => {
                         let (left, right) = (at as f64, (runs - at) as f64);
                         before.0 * before.0 * runs as f64 / (2.0 * left * right)
                     }
                 };
-                (at, ratio)
+                let less = lower(before) + lower(after) - together[1];
+                (at, [plain, plain - less])
             })
         })
     }
 
-    fn best_of(&self, stride: usize, by: By) -> Option<Best> {
-        let better = |one: Best, other: Best| if other.1 > one.1 { other } else { one };
-        let best = self.ratios(stride, by).reduce(better);
-        best.filter(|best| best.1 > NEAR)
+    /// The best split by each likelihood; (0, 0) where all are alike.
+    fn best_of(&self, stride: usize, is_spread: bool) -> [Best; 2] {
+        let excess = is_spread.then(|| Excess::of(&self.each)).flatten();
+        let mut best = [(0, 1e-9); 2];
+        for (at, ratios) in self.ratios(stride, excess) {
+            for (best, ratio) in best.iter_mut().zip(ratios) {
+                if ratio > best.1 {
+                    *best = (at, ratio);
+                }
+            }
+        }
+        best.map(|best| if best.0 == 0 { (0, 0.0) } else { best })
     }
 
     /// The place of the best split by `by`; `None` where all runs are alike.
     pub(super) fn best(&self, by: By) -> Option<usize> {
-        self.best_of(1, by).map(|best| best.0)
+        let best = self.best_of(1, by == By::Spread)[by as usize];
+        (best.0 > 0).then_some(best.0)
     }
 
-    /// How probable a split as good as the best one is where the order of the runs means
-    /// nothing, by at most `most` permutations.
-    pub(super) fn p_of(&mut self, by: By, most: u64, random: &mut Rng) -> f64 {
-        // Alike in all: the seen split is looked at on the same places.
+    /// How probable splits as good as the best ones are where the order of the runs means
+    /// nothing, by at most `most` permutations, and by which likelihood the better one is.
+    ///
+    /// Of two likelihoods the smaller probability counts; how often it is so small is
+    /// counted in the same permutations (Westfall and Young, Resampling-Based Multiple
+    /// Testing, 1993).
+    pub(super) fn p_of(&mut self, most: u64, random: &mut Rng) -> (f64, By) {
         let stride = self.each.len().div_ceil(PLACES).max(1);
-        let ratio = |pairs: &Self| pairs.best_of(stride, by).map_or(0.0, |best| best.1);
-        let seen = ratio(self);
-        let mut extreme = 0;
+        let is_spread = self.is_spread();
+        let ratios = |pairs: &Self| pairs.best_of(stride, is_spread).map(|best| best.1);
+        // Alike in all: the seen split is looked at on the same places.
+        let seen = ratios(self);
+        let mut drawn = vec![seen];
+        let mut extreme = [0u64; 2];
         for done in 1..=most {
             random.shuffle(&mut self.each);
-            extreme += u64::from(ratio(self) >= seen - NEAR);
-            if extreme == EXTREME_ENOUGH {
-                return extreme as f64 / done as f64;
+            let best = ratios(self);
+            for (count, (best, seen)) in extreme.iter_mut().zip(best.iter().zip(seen)) {
+                *count += u64::from(*best >= seen - NEAR);
             }
+            // Without a second likelihood both are equal.
+            let least = extreme[0].min(extreme[1]);
+            if least >= EXTREME_ENOUGH {
+                return (least as f64 / done as f64, By::Plain);
+            }
+            drawn.push(best);
         }
-        (extreme + 1) as f64 / (most + 1) as f64
+        match is_spread {
+            false => ((extreme[0] + 1) as f64 / (most + 1) as f64, By::Plain),
+            true => smaller(&drawn),
+        }
     }
 
     /// Between which places the split lies with about 95% confidence: those whose
@@ -190,7 +216,9 @@ impl Pairs {
             true => dispersion(&self.each[..at], &self.each[at..]),
             false => 1.0,
         };
-        let each: Vec<Best> = self.ratios(1, By::Plain).collect();
+        let each: Vec<Best> = (self.ratios(1, None))
+            .map(|(place, ratios)| (place, ratios[0]))
+            .collect();
         let of_best = each.iter().find(|(place, _)| *place == at);
         let least = of_best.map_or(0.0, |best| best.1) - LIKELY * spread;
         let mut likely = each
@@ -200,6 +228,32 @@ impl Pairs {
         let first = likely.next().unwrap_or(at);
         (first.min(at), likely.next_back().unwrap_or(first).max(at))
     }
+}
+
+/// The probability of the first of `drawn` by the smaller of its two, and which that is.
+fn smaller(drawn: &[[f64; 2]]) -> (f64, By) {
+    let sorted = [0, 1].map(|by| {
+        let mut all: Vec<f64> = drawn.iter().map(|ratios| ratios[by]).collect();
+        all.sort_by(|a, b| b.total_cmp(a));
+        all
+    });
+    // How many are as large.
+    let ranks = |ratios: &[f64; 2]| {
+        [0, 1].map(|by| sorted[by].partition_point(|other| *other >= ratios[by] - NEAR))
+    };
+    let least = |ranks: [usize; 2]| ranks[0].min(ranks[1]);
+    let Some(seen) = drawn.first().map(ranks) else {
+        return (1.0, By::Plain);
+    };
+    let as_small = drawn
+        .iter()
+        .filter(|other| least(ranks(other)) <= least(seen))
+        .count();
+    let by = match seen[1] < seen[0] {
+        true => By::Spread,
+        false => By::Plain,
+    };
+    (as_small as f64 / drawn.len() as f64, by)
 }
 
 fn sum(pairs: &[(f64, f64)]) -> (f64, f64) {

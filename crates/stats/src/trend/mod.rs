@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 
 pub use facts::{FINDING, FactsDiffer, OPTION, difference, facts_differ, facts_of, measured_how};
 pub use judge::judge;
-pub use runs::{Run, Setup, runs_of};
+pub use runs::{Rows, Run, Setup, runs_of};
 
 /// The version of the JSON form of a trend.
 pub const TREND_SCHEMA: u32 = 1;

@@ -20,8 +20,8 @@ pub struct Run {
     pub load: String,
     /// The class of CPUs.
     pub cpus: CpuClass,
-    /// Latencies of the due periods: lower edge in ns and count, rising.
-    pub rows: Vec<(u64, u64)>,
+    /// Latencies of the due periods.
+    pub rows: Rows,
     /// Periods that came due.
     pub due: u64,
     /// Of those, missed periods of unknown latency.
@@ -40,19 +40,73 @@ pub struct Run {
     pub facts: Arc<Facts>,
 }
 
+/// Latencies by buckets: lower edge in ns and count, rising. Some bytes for each bucket: a
+/// series of ten years has millions.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rows(Box<[u8]>);
+
+impl Rows {
+    /// The buckets, rising.
+    pub fn iter(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let mut bytes = self.0.iter();
+        let mut number = move || {
+            let (mut value, mut shift) = (0u64, 0);
+            loop {
+                let byte = *bytes.next()?;
+                value |= u64::from(byte & 0x7f) << shift;
+                if byte < 0x80 {
+                    return Some(value);
+                }
+                shift += 7;
+            }
+        };
+        let mut lower = 0;
+        std::iter::from_fn(move || {
+            lower += number()?;
+            Some((lower, number()?))
+        })
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl FromIterator<(u64, u64)> for Rows {
+    /// The edges rise.
+    fn from_iter<I: IntoIterator<Item = (u64, u64)>>(rows: I) -> Self {
+        let mut bytes = Vec::new();
+        let mut push = |mut number: u64| {
+            while number >= 0x80 {
+                bytes.push(number as u8 | 0x80);
+                number >>= 7;
+            }
+            bytes.push(number as u8);
+        };
+        let mut before = 0;
+        for (lower, count) in rows {
+            push(lower.saturating_sub(before));
+            push(count);
+            before = before.max(lower);
+        }
+        Self(bytes.into())
+    }
+}
+
 impl Run {
     /// How many due periods are known to exceed `limit`; those in its bucket are not.
     pub fn above(&self, limit: Nanos) -> u64 {
-        let first = self.rows.partition_point(|(lower, _)| *lower <= limit.0);
-        let counts = self.rows[first..].iter().map(|(_, count)| *count);
-        counts.fold(0, u64::saturating_add)
+        let above = self.rows.iter().filter(|(lower, _)| *lower > limit.0);
+        above.fold(0, |sum, (_, count)| sum.saturating_add(count))
     }
 
     /// The lower edge of the bucket that holds the period with this place from the
     /// latest on.
     pub(super) fn nth_highest(&self, place: u64) -> Option<u64> {
+        let rows: Vec<(u64, u64)> = self.rows.iter().collect();
         let mut seen = 0u64;
-        let reached = self.rows.iter().rev().find(|(_, count)| {
+        let reached = rows.iter().rev().find(|(_, count)| {
             seen = seen.saturating_add(*count);
             seen >= place
         });
@@ -79,17 +133,15 @@ pub fn runs_of(run: &SeriesRun, setup: &Setup) -> Vec<Run> {
 
 fn of_group(run: &SeriesRun, group: &RunGroup, setup: &Setup) -> Run {
     let buckets = group.latencies.iter();
-    let mut rows: Vec<(u64, u64)> = buckets.map(|(lower, _, count)| (lower, count)).collect();
-    let beyond = group.above(Nanos(MAX_TRACKABLE_NS));
-    if beyond > 0 {
-        rows.push((MAX_TRACKABLE_NS, beyond));
-    }
+    let rows = buckets.map(|(lower, _, count)| (lower, count));
+    let beyond = Some(group.above(Nanos(MAX_TRACKABLE_NS))).filter(|beyond| *beyond > 0);
+    let beyond = beyond.map(|beyond| (MAX_TRACKABLE_NS, beyond));
     Run {
         recording: run.recording,
         started: run.started,
         load: group.phase.clone().unwrap_or_else(|| setup.load.clone()),
         cpus: group.class.unwrap_or(CpuClass::General),
-        rows,
+        rows: rows.chain(beyond).collect(),
         due: group.due,
         unknown: group.unknown,
         p50: group.quantile(0.5),
@@ -98,5 +150,28 @@ fn of_group(run: &SeriesRun, group: &RunGroup, setup: &Setup) -> Run {
         limit: setup.limit,
         complete: run.completion == Completion::Finished,
         facts: Arc::clone(&setup.facts),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_read_back_as_they_were() {
+        let all = [
+            (0, 1),
+            (1, u64::MAX),
+            (127, 128),
+            (300_000, 7),
+            (MAX_TRACKABLE_NS, 2),
+        ];
+        let rows: Rows = all.into_iter().collect();
+        assert_eq!(rows.iter().collect::<Vec<_>>(), all);
+        assert!(!rows.is_empty() && Rows::default().is_empty());
+        assert_eq!(Rows::default().iter().count(), 0);
+        // As many bytes as the numbers have, where edges are close.
+        let close: Rows = (1_000..2_000).map(|edge| (edge, 50)).collect();
+        assert!(close.0.len() < 2_010, "{}", close.0.len());
     }
 }

@@ -193,7 +193,8 @@ fn half_of_the_runs_exceed_the_threshold() {
 #[test]
 fn a_lone_maximum_is_listed_apart() {
     let mut runs = made_up(100, &[]);
-    runs[30].rows.push((2_000_000, 1));
+    let lone = runs[30].rows.iter().chain([(2_000_000, 1)]);
+    runs[30].rows = lone.collect();
     runs[30].max = Some(Nanos(2_000_000));
     let trend = judge(&runs, question());
     let group = &trend.groups[0];

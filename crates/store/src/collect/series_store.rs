@@ -27,6 +27,22 @@ pub trait SeriesStore {
         since: Option<Timestamp>,
     ) -> Result<Vec<SeriesRun>, StoreError>;
 
+    /// Hands each of these runs to `take`, as [`runs`](Self::runs); a store of one machine
+    /// reads some hundred at a time, so that memory stays small.
+    ///
+    /// # Errors
+    /// What reading can fail with.
+    fn each_run(
+        &self,
+        series: &str,
+        host: Option<&str>,
+        since: Option<Timestamp>,
+        take: &mut dyn FnMut(SeriesRun),
+    ) -> Result<(), StoreError> {
+        self.runs(series, host, since)?.into_iter().for_each(take);
+        Ok(())
+    }
+
     /// The facts with this hash (`SeriesRun::facts`); `None` where there are none.
     ///
     /// # Errors
@@ -105,13 +121,24 @@ impl SeriesStore for Store {
         since: Option<Timestamp>,
     ) -> Result<Vec<SeriesRun>, StoreError> {
         let mut runs = Vec::new();
+        self.each_run(series, host, since, &mut |run| runs.push(run))?;
+        Ok(runs)
+    }
+
+    fn each_run(
+        &self,
+        series: &str,
+        host: Option<&str>,
+        since: Option<Timestamp>,
+        take: &mut dyn FnMut(SeriesRun),
+    ) -> Result<(), StoreError> {
         self.runs_of::<StoreError>(series, since, &mut |run| {
             if host.is_none_or(|host| run.host.as_deref() == Some(host)) {
-                runs.push(run);
+                take(run);
             }
             Ok(())
-        })?;
-        Ok(runs)
+        })
+        .map(drop)
     }
 
     fn facts(&self, hash: &str) -> Result<Option<HostFacts>, StoreError> {

@@ -51,7 +51,7 @@ pub(super) fn draw(of: &LongTerm<'_>, options: &PlotOptions) -> Plot {
     let counts: Vec<Vec<u64>> = of
         .runs
         .iter()
-        .map(|run| bins.count_rows(&run.rows))
+        .map(|run| bins.count_rows(run.rows.iter()))
         .collect();
     let most = counts.iter().flatten().max().copied().unwrap_or(1).max(10);
     let mut colours = Axis::log(1.0, most as f64, "periods".to_owned());

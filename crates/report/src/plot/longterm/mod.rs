@@ -48,15 +48,15 @@ impl<'a> LongTerm<'a> {
     /// The largest latency of all runs.
     fn max(&self) -> Nanos {
         let maxima = self.runs.iter().filter_map(|run| run.max);
-        let edges = self.runs.iter().filter_map(|run| run.rows.last());
-        let edges = edges.map(|(lower, _)| Nanos(*lower));
+        let edges = self.runs.iter().filter_map(|run| run.rows.iter().last());
+        let edges = edges.map(|(lower, _)| Nanos(lower));
         maxima.chain(edges).max().unwrap_or_default()
     }
 
     fn min(&self) -> Nanos {
-        let first = self.runs.iter().filter_map(|run| run.rows.first());
+        let first = self.runs.iter().filter_map(|run| run.rows.iter().next());
         first
-            .map(|(lower, _)| Nanos(*lower))
+            .map(|(lower, _)| Nanos(lower))
             .min()
             .unwrap_or_default()
     }
@@ -148,7 +148,7 @@ pub struct Cells {
 pub fn cells(of: &LongTerm<'_>) -> Cells {
     let limit = of.limit(Scale::Log).unwrap_or_default();
     let bins = Bins::log(of.min(), of.max().max(limit), Nanos(1));
-    let counts = of.runs.iter().map(|run| bins.count_rows(&run.rows));
+    let counts = of.runs.iter().map(|run| bins.count_rows(run.rows.iter()));
     Cells {
         counts: counts.collect(),
         edges: bins.edges,

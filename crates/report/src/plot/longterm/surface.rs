@@ -136,7 +136,7 @@ fn slices(of: &LongTerm<'_>, bins: &Bins) -> Vec<Slice> {
     let slice = |runs: &[&punctual_stats::trend::Run]| {
         let mut counts = vec![0u64; bins.edges.len().saturating_sub(1)];
         for run in runs {
-            for (sum, count) in counts.iter_mut().zip(bins.count_rows(&run.rows)) {
+            for (sum, count) in counts.iter_mut().zip(bins.count_rows(run.rows.iter())) {
                 *sum = sum.saturating_add(count);
             }
         }
