@@ -320,42 +320,11 @@ impl Explainer {
             return;
         }
         let Cut {
-            mut events,
+            events,
             lost,
             pages,
         } = cut;
-        let cpu = cpu.or_else(|| ended_on(&events, tid)).unwrap_or_default();
-        let stacks = self.stacks_of((tid, cpu), (sighting.expected, actual + AFTER), &events);
-        events.extend(stacks);
-        // Stable: events of one CPU at one time stay in their order.
-        events.sort_by_key(|event| event.time);
-        let throttles = self.quotas.between(sighting.expected, actual);
-        let in_group = self.quotas.inside(&throttles, &events);
-        let counted = self.counts.get_mut(&cpu).map(Counted::since);
-        let mut window = Window {
-            victim: Victim {
-                tid,
-                comm: name_of(&events, tid),
-                scheduling: Some(sighting.scheduling),
-                cpu,
-            },
-            delay,
-            expected: sighting.expected,
-            actual,
-            events,
-            lost,
-            left_out: 0,
-            missing_events: self.missing.clone(),
-            clock_error: self.flight.clock().error,
-            symbols: BTreeMap::new(),
-            calls: BTreeMap::new(),
-            evidence: Evidence {
-                throttles,
-                in_group,
-                observer: self.observer.clone(),
-                ..counted.unwrap_or_default()
-            },
-        };
+        let mut window = self.window_of(sighting, delay, events, lost);
         self.names.fill(&mut window);
         if delay == Delay::Job {
             punctual_culprit::keep_concerned(&mut window);
@@ -383,6 +352,52 @@ impl Explainer {
             blame,
         };
         self.buffer.add(outlier, window, &pages);
+    }
+
+    /// The events of an outlier with its stacks, and what counters show beside them.
+    fn window_of(
+        &mut self,
+        sighting: &Sighting,
+        delay: Delay,
+        mut events: Vec<TraceEvent>,
+        lost: u64,
+    ) -> Window {
+        let Sighting {
+            tid, expected, cpu, ..
+        } = *sighting;
+        let actual = expected + sighting.latency;
+        let cpu = cpu.or_else(|| ended_on(&events, tid)).unwrap_or_default();
+        let stacks = self.stacks_of((tid, cpu), (expected, actual + AFTER), &events);
+        events.extend(stacks);
+        // Stable: events of one CPU at one time stay in their order.
+        events.sort_by_key(|event| event.time);
+        let throttles = self.quotas.between(expected, actual);
+        let in_group = self.quotas.inside(&throttles, &events);
+        let counted = self.counts.get_mut(&cpu).map(Counted::since);
+        Window {
+            victim: Victim {
+                tid,
+                comm: name_of(&events, tid),
+                scheduling: Some(sighting.scheduling),
+                cpu,
+            },
+            delay,
+            expected,
+            actual,
+            events,
+            lost,
+            left_out: 0,
+            missing_events: self.missing.clone(),
+            clock_error: self.flight.clock().error,
+            symbols: BTreeMap::new(),
+            calls: BTreeMap::new(),
+            evidence: Evidence {
+                throttles,
+                in_group,
+                observer: self.observer.clone(),
+                ..counted.unwrap_or_default()
+            },
+        }
     }
 
     /// The main cause of an outlier, where it was explained and kept.

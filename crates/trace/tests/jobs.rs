@@ -186,7 +186,7 @@ fn stacks_of_late_timers_and_switches_are_recorded() {
     let from = now();
     std::thread::sleep(Duration::from_millis(20));
     let rest = between(&stacks, from);
-    assert!(!rest.iter().any(|event| switched_out(event)), "{rest:?}");
+    assert!(!rest.iter().any(switched_out), "{rest:?}");
 }
 
 fn between(stacks: &LateStacks, from: Nanos) -> Vec<TraceEvent> {

@@ -5,7 +5,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
-use crate::common::{Place, eventually, text};
+use crate::common::{Place, eventually, signal, text};
 use crate::jobs::{Running, explained};
 use crate::stage::Stage;
 use punctual_model::{Recording, Share, ShareKind};
@@ -95,13 +95,16 @@ fn the_fork_of_a_redis_server_is_named() {
         return;
     };
     let _load = Running(load);
-    let line = format!("explain --pid {} -q --budget 300us -D 3s", redis.pid);
+    let line = format!("explain --pid {} -q --budget 300us -D 30s", redis.pid);
     let watching = place.spawn(&line);
     wait_for_the_watch(&place);
-    std::thread::sleep(Duration::from_millis(700));
+    std::thread::sleep(Duration::from_millis(500));
+    // It answers when the fork is over.
     assert!(redis.answers("BGSAVE"), "BGSAVE was refused");
+    std::thread::sleep(Duration::from_millis(500));
+    signal(&watching, "INT");
     let output = watching.wait_with_output().unwrap();
-    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!(output.status.code(), Some(130), "{}", text(&output.stderr));
     let recording = place.last();
     let lost = recording.explanation.as_ref().unwrap().events_lost;
     let outliers = &recording.explanation.as_ref().unwrap().outliers;
@@ -122,7 +125,11 @@ fn the_fork_of_a_redis_server_is_named() {
             &recording,
             "forked processes that are not watched: redis-server-",
         );
-        assert!(forked, "{:?}", recording.warnings);
+        match punctual_testing::crowded() {
+            _ if forked => {}
+            Some(crowd) => punctual_testing::skip!("{crowd}: what a redis server forked"),
+            None => panic!("{:?}", recording.warnings),
+        }
     }
 }
 
