@@ -272,6 +272,12 @@ impl Audit {
         self.findings.iter().any(Finding::is_grave)
     }
 
+    /// Whether all that applies to this machine is unknown: such an audit shows nothing.
+    pub fn knows_nothing(&self) -> bool {
+        let unknown = self.count(FindingState::Unknown);
+        unknown > 0 && unknown + self.count(FindingState::NotApplicable) == self.findings.len()
+    }
+
     /// The audit in one line.
     pub fn summary(&self) -> String {
         let failing = self.findings.iter();
@@ -291,9 +297,12 @@ pub(crate) fn summary(
     let failing: Vec<String> = (failed.iter())
         .map(|(Reverse(severity), count)| format!("{count} {severity}"))
         .collect();
-    let failing = match failing.is_empty() {
-        true => "nothing fails".to_owned(),
-        false => format!("fails: {}", failing.join(", ")),
+    let known = count(FindingState::Ok) + count(FindingState::Warn) > 0;
+    let failing = match (failing.is_empty(), count(FindingState::Unknown), known) {
+        (false, _, _) => format!("fails: {}", failing.join(", ")),
+        (true, 0, _) => "nothing fails".to_owned(),
+        (true, _, true) => "nothing of what is known fails".to_owned(),
+        (true, _, false) => "nothing is known".to_owned(),
     };
     format!(
         "{failing}; {} to look at, {} unknown, {} ok, {} not applicable",
@@ -375,5 +384,20 @@ mod tests {
         assert!(!finding(Fail, Severity::Medium).is_grave());
         assert!(!finding(Warn, Severity::Fatal).is_grave());
         assert!(!finding(Unknown, Severity::Fatal).is_grave());
+    }
+
+    #[test]
+    fn what_is_unknown_is_not_fine() {
+        use FindingState::*;
+        let said = |states: &[FindingState]| {
+            let severities = states.iter().filter(|state| **state == Fail);
+            summary(severities.map(|_| Severity::High), |state| {
+                states.iter().filter(|one| **one == state).count()
+            })
+        };
+        assert!(said(&[Ok, Warn]).starts_with("nothing fails; "));
+        assert!(said(&[Ok, Unknown]).starts_with("nothing of what is known fails; "));
+        assert!(said(&[Unknown, NotApplicable]).starts_with("nothing is known; "));
+        assert!(said(&[Unknown, Fail]).starts_with("fails: 1 high; "));
     }
 }

@@ -157,9 +157,10 @@ impl AuditOutput {
     }
 
     fn exit(&self, audit: &Audit) -> Exit {
-        match audit.is_grave() && !self.report_only {
-            true => Exit::Broken,
-            false => Exit::Done,
+        match self.report_only {
+            false if audit.is_grave() => Exit::Broken,
+            false if audit.knows_nothing() => Exit::NotProven,
+            _ => Exit::Done,
         }
     }
 }
