@@ -81,6 +81,8 @@ fn nothing_that_cannot_be_read_counts_as_fine() {
     }
     let place = Place::new();
     let output = place.run("kernel check --json");
+    // Nothing is known, which is not fine.
+    assert_eq!(output.status.code(), Some(4), "{}", text(&output.stderr));
     let audit: Audit = serde_json::from_slice(&output.stdout).unwrap();
     assert!(!audit.findings.is_empty());
     for finding in &audit.findings {

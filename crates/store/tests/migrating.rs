@@ -106,7 +106,7 @@ fn an_old_store_is_migrated_by_killed_programs_without_loss() {
     assert_eq!(state(&path), (0, 8));
     let store = Store::open(&path).unwrap();
     assert!(digests(&store) == list, "a recording was lost or changed");
-    assert_eq!(store.check().unwrap(), [String::new(); 0]);
+    assert!(store.check().unwrap().is_empty());
 }
 
 /// What is kept of a recording, by a hash: itself, its samples and attachments. What a
