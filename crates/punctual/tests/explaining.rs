@@ -164,28 +164,51 @@ fn where_the_clock_is_another_events_are_found_all_the_same() {
     assert!(late.woken_ns > Nanos::from_secs(12_345_678), "{late:?}");
 }
 
-/// What a run takes in memory of its own, at most as far as was seen, and how
-/// many outliers it saw. Its code is not the recorder's.
-fn memory_of(place: &Place, options: &str) -> (u64, u64) {
+/// What a run took in memory of its own, at most as far as was seen. Its code is not the
+/// recorder's.
+struct Took {
+    /// Before its first thread measured.
+    arming: u64,
+    measuring: u64,
+    outliers: u64,
+}
+
+fn memory_of(place: &Place, options: &str) -> Took {
+    const THREADS: usize = 2;
     let mut child = place.spawn(&format!(
-        "measure timer -q --policy other --dma-latency off --threads 2 -i 200us -D 2s {options}"
+        "measure timer -q --policy other --dma-latency off --threads {THREADS} -i 200us -D 2s \
+         {options}"
     ));
     let status = format!("/proc/{}/status", child.id());
-    let mut most = 0;
+    let mut took = Took {
+        arming: 0,
+        measuring: 0,
+        outliers: 0,
+    };
+    let mut armed = false;
     while child.try_wait().unwrap().is_none() {
         let text = std::fs::read_to_string(&status).unwrap_or_default();
-        let anon = text.lines().find_map(|line| line.strip_prefix("RssAnon:"));
-        let kib = anon.and_then(|rest| rest.trim().strip_suffix(" kB")?.parse::<u64>().ok());
-        most = most.max(kib.unwrap_or(0) * 1_024);
-        std::thread::sleep(std::time::Duration::from_millis(20));
+        let number = |key: &str| {
+            let line = text.lines().find_map(|line| line.strip_prefix(key));
+            line.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok())
+        };
+        armed |= number("Threads:").is_some_and(|all| all > THREADS as u64);
+        let bytes = number("RssAnon:").unwrap_or(0) * 1_024;
+        let most = match armed {
+            true => &mut took.measuring,
+            false => &mut took.arming,
+        };
+        *most = bytes.max(*most);
+        std::thread::sleep(std::time::Duration::from_millis(5));
     }
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    let seen = place.last().explanation.map_or(0, |found| found.seen);
-    (most, seen)
+    took.outliers = place.last().explanation.map_or(0, |found| found.seen);
+    took
 }
 
-/// The ring buffers are the kernel's memory; the rest is this program's.
+/// The ring buffers are the kernel's memory; the rest is this program's. The loader of BPF
+/// programs reads all types of the kernel, and drops them before anything is measured.
 #[test]
 fn the_recorder_takes_16_mb_of_memory_at_most() {
     let place = Place::new();
@@ -193,15 +216,19 @@ fn the_recorder_takes_16_mb_of_memory_at_most() {
         return;
     }
     // The same run without it, and with each sample an outlier.
-    let (without, _) = memory_of(&place, "");
+    let without = memory_of(&place, "").measuring;
     assert!(without > 0);
     for level in ["usual", "full"] {
         let options = format!("--explain={level} --threshold 1us");
-        let (with, seen) = memory_of(&place, &options);
-        eprintln!("{level}: {with} bytes with {seen} outliers, {without} without");
+        let with = memory_of(&place, &options);
+        let (measuring, arming, seen) = (with.measuring, with.arming, with.outliers);
+        eprintln!(
+            "{level}: {measuring} bytes with {seen} outliers, {arming} before, {without} without"
+        );
         assert!(seen > 1_000, "{seen}");
-        let recorder = with.saturating_sub(without);
+        let recorder = measuring.saturating_sub(without);
         assert!(recorder <= 16_000_000, "{recorder}");
+        assert!(arming <= 32_000_000, "{arming}");
     }
 }
 
