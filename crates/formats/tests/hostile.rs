@@ -257,11 +257,14 @@ fn a_mark_of_utf8_is_passed_over() {
     }
 }
 
-/// The fuzz targets of what lies in a store or in the memory of another process: each with
-/// the function that it calls, and with seeds of its own.
-const BLOBS: [(&str, &str); 5] = [
+/// The fuzz targets of what lies in a store or in the memory of another process, or comes
+/// to a server: each with the function that it calls, and with seeds of its own.
+const BLOBS: [(&str, &str); 8] = [
     ("app-figures", "punctual_fuzz::figures(bytes)"),
     ("program-code", "punctual_fuzz::program(bytes)"),
+    ("serve-delivery", "punctual_fuzz::delivery(bytes)"),
+    ("serve-series", "punctual_fuzz::series(bytes)"),
+    ("serve-windows", "punctual_fuzz::windows(bytes)"),
     ("store-attachment", "punctual_fuzz::attachment(bytes)"),
     ("store-chunk", "punctual_fuzz::chunk(bytes)"),
     ("trace-pages", "punctual_fuzz::pages(bytes)"),

@@ -140,11 +140,15 @@ fn digest(store: &Store, id: RecordingId) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
+/// Why a fact is unknown that a later version records.
+const LATER: &str = "recorded by an earlier version";
+
 fn strip(value: &mut Value) {
     let is_empty = |value: &Value| match value {
         Value::Null => true,
         Value::Array(all) => all.is_empty(),
-        Value::Object(all) => all.is_empty(),
+        // A fact that it did not record.
+        Value::Object(all) => all.is_empty() || all.get("unknown").is_some_and(|why| why == LATER),
         _ => false,
     };
     match value {
