@@ -25,8 +25,10 @@ impl Program {
     fn run(mut command: Command, what: &[&str]) -> Option<Self> {
         let mut child = command.args(what).stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
-        let stdout = child.stdout.take().unwrap();
-        BufReader::new(stdout).read_line(&mut line).unwrap();
+        let mut reader = BufReader::new(child.stdout.take().unwrap());
+        reader.read_line(&mut line).unwrap();
+        // It may say more, which nobody reads.
+        child.stdout = Some(reader.into_inner());
         if line != "ready\n" {
             let status = child.wait().unwrap();
             assert_eq!(status.code(), Some(77), "{status}");
