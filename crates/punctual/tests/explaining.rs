@@ -174,11 +174,14 @@ struct Took {
 }
 
 fn memory_of(place: &Place, options: &str) -> Took {
-    const THREADS: usize = 2;
     let mut child = place.spawn(&format!(
-        "measure timer -q --policy other --dma-latency off --threads {THREADS} -i 200us -D 2s \
-         {options}"
+        "measure timer -q --policy other --dma-latency off --threads 2 -i 200us -D 2s {options}"
     ));
+    let measures = |task: std::fs::DirEntry| {
+        let name = std::fs::read_to_string(task.path().join("comm"));
+        name.is_ok_and(|name| name.starts_with("timer/"))
+    };
+    let tasks = format!("/proc/{}/task", child.id());
     let status = format!("/proc/{}/status", child.id());
     let mut took = Took {
         arming: 0,
@@ -192,7 +195,7 @@ fn memory_of(place: &Place, options: &str) -> Took {
             let line = text.lines().find_map(|line| line.strip_prefix(key));
             line.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok())
         };
-        armed |= number("Threads:").is_some_and(|all| all > THREADS as u64);
+        armed |= std::fs::read_dir(&tasks).is_ok_and(|tasks| tasks.flatten().any(measures));
         let bytes = number("RssAnon:").unwrap_or(0) * 1_024;
         let most = match armed {
             true => &mut took.measuring,
