@@ -68,8 +68,8 @@ mod tests {
             name.starts_with("AWS_")
                 .then(|| "http://127.0.0.1".to_owned())
         };
-        for good in ["file:///lake", "s3://bucket", "s3://my-bucket/a/b/"] {
-            assert!(Place::of(good, &keys).is_ok(), "{good}");
+        for valid in ["file:///lake", "s3://bucket", "s3://my-bucket/a/b/"] {
+            assert!(Place::of(valid, &keys).is_ok(), "{valid}");
         }
         for bad in [
             "lake",

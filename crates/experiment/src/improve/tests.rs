@@ -215,9 +215,20 @@ fn the_planted_setting_is_kept_and_the_others_are_undone() {
 
 /// A search for so many settings on a simulated machine.
 fn searched(number: usize, seconds: u64, seed: u64, helpful: &str) -> Improvement {
-    let settings = (0..number).map(|nth| TriedSetting {
+    let names: Vec<String> = (0..number).map(|nth| format!("knob{nth}=on")).collect();
+    searched_by(&names, seconds, seed, &mut |one| simulated(one, helpful))
+}
+
+/// A search for these settings, whose experiments are carried out by `carry_out`.
+fn searched_by(
+    names: &[String],
+    seconds: u64,
+    seed: u64,
+    carry_out: &mut dyn FnMut(&mut Experiment),
+) -> Improvement {
+    let settings = names.iter().map(|name| TriedSetting {
         kept: false,
-        ..tried(&format!("knob{nth}=on"))
+        ..tried(name)
     });
     let mut improvement = intended(settings.collect(), Vec::new());
     let mut plan = experiment(0, seed).plan;
@@ -236,7 +247,7 @@ fn searched(number: usize, seconds: u64, seed: u64, helpful: &str) -> Improvemen
         say: &mut |_| {},
     };
     improve_by(&mut improvement, &plan, &mut bench, &mut |one, _| {
-        simulated(one, helpful);
+        carry_out(one);
         Ok(())
     })
     .unwrap();
@@ -269,28 +280,9 @@ fn a_slow_setting_that_helps_is_kept() {
     let (mut found, mut others) = (0, 0);
     for seed in 0..4 {
         let names = quick.into_iter().chain(["compaction=0", "swappiness=10"]);
-        let settings = names.map(|name| TriedSetting {
-            kept: false,
-            ..tried(name)
-        });
-        let mut improvement = intended(settings.collect(), Vec::new());
-        let mut plan = experiment(0, 77 + 10 * seed).plan;
+        let names: Vec<String> = names.map(str::to_owned).collect();
         // As short as it may be.
-        plan.time_ns = Nanos::from_secs(9_300);
-        plan_stages(&mut improvement, &plan).unwrap();
-        let host = punctual_host::Host::new("/nowhere");
-        let mut bench = Bench {
-            host: &host,
-            store: None,
-            journal: None,
-            partner: None,
-            place: &|load| load,
-            view: &mut Silent,
-            stop: &Default::default(),
-            shared: false,
-            say: &mut |_| {},
-        };
-        improve_by(&mut improvement, &plan, &mut bench, &mut |one, _| {
+        let improvement = searched_by(&names, 9_300, 77 + 10 * seed, &mut |one| {
             let long = slow_differs(&one.plan.arms) && !one.plan.ranks_only;
             let times = (one.plan.wash_out_ns, one.plan.block_ns);
             match long {
@@ -298,9 +290,7 @@ fn a_slow_setting_that_helps_is_kept() {
                 false => assert_eq!(times, (Nanos::from_secs(2), None)),
             }
             simulated(one, "swappiness=10");
-            Ok(())
-        })
-        .unwrap();
+        });
         let kept = |name: &str| {
             let mut all = improvement.tried.iter();
             all.any(|one| one.kept && one.assignment == name)

@@ -61,7 +61,8 @@ pub(super) fn write(build: &Build, staged: &Path) -> Result<()> {
     Ok(fs::remove_dir_all(&root)?)
 }
 
-/// The fields of the control file. Who packs is named as Debian's own tools are told.
+/// The fields of the control file. The maintainer is named by the variables that Debian's
+/// own tools read.
 fn fields(version: &str, architecture: &str, size: u64) -> String {
     let said = |name: &str, other: &str| {
         let value = std::env::var(name).unwrap_or_default();
