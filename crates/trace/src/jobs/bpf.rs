@@ -118,6 +118,7 @@ impl Programs {
             .override_global("ring_mask", &(length - 1), true)
             .override_global("pid_limit", &pid_limit, true)
             .map_max_entries("records", count * length)
+            .map_max_entries("marks", count * length)
             .map_max_entries("heads", count)
             .map_max_entries("watched", pid_limit.div_ceil(64))
             .map_max_entries("wakers", pid_limit.div_ceil(64))
@@ -135,8 +136,8 @@ impl Programs {
             unseen: BTreeMap::new(),
             pid_limit,
         };
-        let rings = Rings::map(all.data("heads")?, all.data("records")?, cpus, length)
-            .map_err(|error| WatchError::refused(&error))?;
+        let maps = (all.data("heads")?, all.data("marks")?, all.data("records")?);
+        let rings = Rings::map(maps, cpus, length).map_err(|error| WatchError::refused(&error))?;
         for (name, tracepoint, event) in PROGRAMS {
             match all.attach(name, tracepoint, &types) {
                 Ok(()) => {
@@ -190,7 +191,7 @@ impl Programs {
         Ok(())
     }
 
-    /// Replaces the system calls that are release waits.
+    /// Replaces the system calls that are release waits; without any, all are marked.
     pub(super) fn release_calls(
         &mut self,
         before: &[u32],
@@ -204,6 +205,8 @@ impl Programs {
                 map.set(call, is, 0)?;
             }
         }
+        let mut all: Array<&mut MapData, u32> = self.map_mut("all_calls")?.try_into()?;
+        all.set(0, u32::from(calls.is_empty()), 0)?;
         Ok(())
     }
 
