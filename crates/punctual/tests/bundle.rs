@@ -4,12 +4,12 @@
 mod common;
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
-use std::process::Stdio;
 
-use common::{Place, signal, text};
+use common::server::Server;
+use common::{Place, text};
 use punctual_model::Recording;
 
 /// The files of a bundle by their names without the folder.
@@ -96,23 +96,15 @@ fn a_server_sends_a_bundle_of_what_it_keeps() {
     let place = Place::new();
     place.done("measure timer -i 1ms -D 300ms --warm-up 0 --samples -q --policy other");
     let recording = place.last();
-    let mut server = (place.command("serve --listen 127.0.0.1:0"))
-        .stderr(Stdio::piped())
-        .stdout(Stdio::null())
-        .spawn()
-        .unwrap();
-    let mut said = BufReader::new(server.stderr.take().unwrap());
-    let mut line = String::new();
-    said.read_line(&mut line).unwrap();
-    let address = line.rsplit("//").next().unwrap().trim().to_owned();
-    let mut stream = TcpStream::connect(&address).unwrap();
+    let server = Server::start(place.command("serve --listen 127.0.0.1:0"));
+    let address = server.address();
+    let mut stream = TcpStream::connect(address).unwrap();
     let path = format!("/recordings/{}/bundle", recording.id);
     let head = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
     stream.write_all(head.as_bytes()).unwrap();
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).unwrap();
-    signal(&server, "TERM");
-    server.wait().unwrap();
+    server.end();
     let end = answer
         .windows(4)
         .position(|four| four == b"\r\n\r\n")

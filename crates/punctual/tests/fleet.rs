@@ -5,10 +5,9 @@
 mod common;
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Read};
 use std::net::TcpListener;
-use std::process::{Child, Stdio};
 
+use common::server::Server;
 use common::{Place, eventually, signal, text};
 use punctual_testing::postgres::Cluster;
 use serde_json::Value;
@@ -23,22 +22,12 @@ fn a_fleet_in_a_database_is_served_and_copied() {
     let place = Place::new();
     place.done("measure timer -q --policy other --dma-latency off -D 200ms");
     let mut serve = place.command("serve --listen 127.0.0.1:0 --store");
-    let mut server = (serve.arg(&database))
-        .stderr(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut said = BufReader::new(server.stderr.take().unwrap());
-    let mut line = String::new();
-    said.read_line(&mut line).unwrap();
-    let address = line.rsplit(' ').next().unwrap().trim().to_owned();
-    place.done(&format!("deliver --to {address}"));
-    signal(&server, "TERM");
-    let mut rest = String::new();
-    said.read_to_string(&mut rest).unwrap();
+    serve.arg(&database);
+    let server = Server::start(serve);
+    place.done(&format!("deliver --to {}", server.url));
+    let rest = server.end();
     // A client of the database that a task drops panics.
     assert!(!rest.contains("panicked"), "{rest}");
-    assert_eq!(server.wait().unwrap().code(), Some(0), "{rest}");
     let copied = |from: &str, to: &str| -> Value {
         let output = place.command("store copy --json").args([from, to]).output();
         let output = output.unwrap();
@@ -52,21 +41,6 @@ fn a_fleet_in_a_database_is_served_and_copied() {
         (&back["recordings"], &back["known"]),
         (&0.into(), &1.into())
     );
-}
-
-/// A collector on this address; its stderr, and what the pipe needs to stay open.
-fn serve(place: &Place, address: &str) -> (Child, BufReader<std::process::ChildStderr>) {
-    let mut server = place.spawn(&format!("serve --listen {address}"));
-    let mut said = BufReader::new(server.stderr.take().unwrap());
-    let mut line = String::new();
-    said.read_line(&mut line).unwrap();
-    assert!(line.contains(address), "{line}");
-    (server, said)
-}
-
-fn end(mut child: Child) {
-    signal(&child, "TERM");
-    assert_eq!(child.wait().unwrap().code(), Some(0));
 }
 
 /// The finished recordings of a series, by ID.
@@ -87,6 +61,7 @@ fn a_service_delivers_what_it_records() {
     let (machine, collector) = (Place::new(), Place::new());
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr();
     let address = free.unwrap().to_string();
+    let serve = || Server::start(collector.command(&format!("serve --listen {address}")));
     let plan = machine.path("plan.toml");
     let text_of_plan = format!(
         "[[series]]\nname = \"short\"\nprobe = \"timer\"\nparameters = {{ interval = \"1ms\" }}\n\
@@ -97,7 +72,7 @@ fn a_service_delivers_what_it_records() {
     // Nobody listens at first.
     let service = machine.spawn(&format!("record run --plan {}", plan.display()));
     assert!(eventually(|| !finished(&machine).is_empty()));
-    let (server, said) = serve(&collector, &address);
+    let server = serve();
     assert!(eventually(|| !finished(&collector).is_empty()));
     let first = finished(&collector).into_keys().next().unwrap();
     let mut note = machine.command("note add");
@@ -105,12 +80,11 @@ fn a_service_delivers_what_it_records() {
     assert!(noted.status.success(), "{}", text(&noted.stderr));
     let arrived = || collector.done("note list --json").contains("new fan");
     assert!(eventually(arrived), "the note does not arrive");
-    end(server);
-    drop(said);
+    server.end();
     // What is recorded meanwhile is due.
     let before = finished(&collector).len();
     assert!(eventually(|| finished(&machine).len() > before + 1));
-    let (server, said) = serve(&collector, &address);
+    let server = serve();
     assert!(eventually(|| finished(&collector).len() > before + 1));
     // The service ends at once, whatever is due; a call by hand delivers the rest.
     signal(&service, "TERM");
@@ -119,8 +93,7 @@ fn a_service_delivers_what_it_records() {
     assert_eq!(output.status.code(), Some(0), "{log}");
     assert!(log.contains("trying again"), "{log}");
     machine.done(&format!("deliver --to http://{address}"));
-    end(server);
-    drop(said);
+    server.end();
     let (sent, kept) = (finished(&machine), finished(&collector));
     assert_eq!(
         sent.keys().collect::<Vec<_>>(),

@@ -8,26 +8,11 @@ mod common;
 #[path = "../../serve/tests/fleet/devtools.rs"]
 mod devtools;
 
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Stdio};
+use std::process::Stdio;
 
+use common::server::Server;
 use common::{Place, signal};
 use devtools::{Tab, browser};
-
-/// A server of the place's store, and the address of its pages.
-fn served(place: &Place) -> (Child, String) {
-    let mut server = (place.command("serve --listen 127.0.0.1:0"))
-        .stderr(Stdio::piped())
-        .stdout(Stdio::null())
-        .spawn()
-        .unwrap();
-    let mut said = BufReader::new(server.stderr.take().unwrap());
-    let mut line = String::new();
-    said.read_line(&mut line).unwrap();
-    // A full pipe would stop the server.
-    std::thread::spawn(move || std::io::copy(&mut said, &mut std::io::sink()));
-    (server, line.rsplit(' ').next().unwrap().trim().to_owned())
-}
 
 #[test]
 fn a_measurement_is_watched_until_its_verdict() {
@@ -37,9 +22,9 @@ fn a_measurement_is_watched_until_its_verdict() {
     };
     let place = Place::new();
     place.done("measure timer -q --policy other --dma-latency off -D 200ms --cpus 0");
-    let (mut server, address) = served(&place);
+    let server = Server::start(place.command("serve --listen 127.0.0.1:0"));
     let mut tab = Tab::open(browser, &place.path("profile"));
-    tab.go(&format!("{address}/live"));
+    tab.go(&format!("{}/live", server.url));
     tab.until("document.querySelector('main').innerText.includes('No measurement is running')");
     let line = "measure timer -q --policy other --dma-latency off --cpus 0 -D 10min";
     let mut measure = place.command(line).stdout(Stdio::null()).spawn().unwrap();
@@ -63,6 +48,5 @@ fn a_measurement_is_watched_until_its_verdict() {
     let text = tab.eval("document.querySelector('main').innerText");
     assert!(text.as_str().unwrap().contains("stopped"), "{text}");
     assert_eq!(tab.console, [""; 0]);
-    signal(&server, "TERM");
-    server.wait().unwrap();
+    server.end();
 }

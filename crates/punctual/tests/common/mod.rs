@@ -4,6 +4,7 @@
 
 pub mod group;
 pub mod other_user;
+pub mod server;
 
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
