@@ -3,6 +3,7 @@
 use punctual_model::{Checkup, Condition, Finding, Nanos, RemediedCause, grouped};
 
 use super::recording::outcome_tone;
+use super::table::{Cell, Column, Fold, Row, Table};
 use super::{Answer, Block, Document, Field, Medium, Section, Tone};
 use crate::figures;
 
@@ -30,25 +31,31 @@ pub fn checkup(checkup: &Checkup) -> Document {
     let parts = [
         ("Conditions", conditions(checkup)),
         ("Causes", causes(checkup)),
+        ("Findings", findings(checkup)),
         ("Next", next(checkup)),
     ];
-    for (heading, fields) in parts {
-        if let Some(fields) = Block::fields(fields) {
-            document.push(Section::new(vec![fields]).heading(Medium::Page, heading));
+    for (heading, blocks) in parts {
+        if !blocks.is_empty() {
+            document.push(Section::new(blocks).heading(Medium::Page, heading));
         }
     }
     document
 }
 
-fn conditions(checkup: &Checkup) -> Vec<Field> {
-    let conditions = checkup.conditions.iter().map(|condition| {
-        let line = format!(
-            "{}: {}",
-            condition_name(condition),
-            condition_line(condition)
-        );
-        Field::toned("condition", outcome_tone(condition.outcome), line)
-    });
+fn conditions(checkup: &Checkup) -> Vec<Block> {
+    let columns = vec![
+        Column::left("condition").cut_to(12),
+        Column::right("measured").drop(3),
+        Column::right("periods").drop(1),
+        Column::right("late"),
+        Column::right("episodes"),
+        Column::right("p99").drop(2),
+        Column::right("max"),
+        Column::right("a day at most (95%)").fold(Fold::Wrap(9)),
+        Column::left("verdict"),
+    ];
+    let rows = checkup.conditions.iter().map(condition_row);
+    let table = Table::new(columns, rows.collect());
     let tails = checkup.conditions.iter().filter_map(|condition| {
         let text = condition.tail.as_ref()?.sentence();
         Some(Field::toned(
@@ -58,37 +65,79 @@ fn conditions(checkup: &Checkup) -> Vec<Field> {
         ))
     });
     let hardware = hardware_line(checkup).map(|line| Field::new("hardware", line));
-    conditions.chain(tails).chain(hardware).collect()
+    let table = (!table.rows.is_empty()).then_some(Block::Table(table));
+    let below = Block::fields(tails.chain(hardware).collect());
+    table.into_iter().chain(below).collect()
 }
 
-/// The causes, and the findings that bear on them.
-fn causes(checkup: &Checkup) -> Vec<Field> {
-    let causes = checkup.causes.iter().take(SHOWN);
-    let mut fields: Vec<Field> = causes
-        .map(|cause| Field::new("cause", cause_line(cause)))
-        .collect();
-    let findings = checkup.findings.iter().take(SHOWN);
-    fields.extend(findings.map(|finding| Field::new("finding", finding_line(finding))));
-    let more = [
-        ("causes", checkup.causes.len()),
-        ("findings", checkup.findings.len()),
-    ];
-    for (what, all) in more.into_iter().filter(|(_, all)| *all > SHOWN) {
-        let text = format!("{} more {what}", all - SHOWN);
-        fields.push(Field::toned("", Tone::Faint, text));
+fn condition_row(condition: &Condition) -> Row {
+    let verdict = Cell::from(figures::outcome_word(condition.outcome));
+    let verdict = verdict.tone(outcome_tone(condition.outcome));
+    let name = Cell::from(condition_name(condition));
+    if condition.measured_ns == Nanos::ZERO {
+        let nothing = std::iter::repeat_n(Cell::from("-"), 7);
+        return Row::new(std::iter::once(name).chain(nothing).chain([verdict]));
     }
-    fields
+    let figure =
+        |value: Option<Nanos>| figures::text_or_dash(value.map(|value| value.to_string())).into();
+    Row::new([
+        name,
+        condition.measured_ns.to_string().into(),
+        grouped(condition.periods).into(),
+        grouped(condition.late).into(),
+        grouped(condition.episodes).into(),
+        figure(condition.p99_ns),
+        figure(condition.max_ns),
+        grouped(condition.per_day_at_most.ceil() as u64).into(),
+        verdict,
+    ])
+}
+
+/// What took the time of late periods, and what helps.
+fn causes(checkup: &Checkup) -> Vec<Block> {
+    let columns = vec![
+        Column::right("time"),
+        Column::right("late periods"),
+        Column::right("longest"),
+        Column::left("cause").fold(Fold::Wrap(24)),
+        Column::left("what helps").fold(Fold::Below),
+    ];
+    let shown = checkup.causes.iter().take(SHOWN);
+    let table = Table::new(columns, shown.map(cause_row).collect());
+    let table = (!table.rows.is_empty()).then_some(Block::Table(table));
+    let more = more(checkup.causes.len(), "cause", "causes");
+    table.into_iter().chain(more).collect()
+}
+
+/// The findings of the audit that bear on the causes.
+fn findings(checkup: &Checkup) -> Vec<Block> {
+    let shown = checkup.findings.iter().take(SHOWN);
+    let lines = shown.map(|finding| Field::new("finding", finding_line(finding)));
+    let more = more(checkup.findings.len(), "finding", "findings");
+    let lines = Block::fields(lines.collect());
+    lines.into_iter().chain(more).collect()
+}
+
+/// How many are not shown.
+fn more(all: usize, one: &str, several: &str) -> Option<Block> {
+    let more = all.checked_sub(SHOWN).filter(|more| *more > 0)? as u64;
+    Some(Block::faint(format!(
+        "{} not shown",
+        figures::counted(more, one, several)
+    )))
 }
 
 /// What the verdict lacks, and what to run next.
-fn next(checkup: &Checkup) -> Vec<Field> {
+fn next(checkup: &Checkup) -> Vec<Block> {
     let lacking = lacking(checkup).into_iter();
     let lacking = lacking.map(|why| Field::toned("lacking", Tone::Warning, why));
     let next = checkup.next.iter().map(|command| Field {
         is_command: true,
         ..Field::toned("next", Tone::Heading, command.as_str())
     });
-    lacking.chain(next).collect()
+    Block::fields(lacking.chain(next).collect())
+        .into_iter()
+        .collect()
 }
 
 /// `FAIL (medium) swappiness is 60; recommended: 10`.
@@ -141,25 +190,22 @@ pub(crate) fn condition_line(condition: &Condition) -> String {
     )
 }
 
-/// `3.21 ms of 12 late periods, at most 412 µs: blocking: kworker/1:2; move the thread ...
-/// (doctor: isolation-workqueues)`.
-fn cause_line(cause: &RemediedCause) -> String {
-    let who = match cause.who.is_empty() {
-        true => String::new(),
-        false => format!(": {}", cause.who),
+fn cause_row(cause: &RemediedCause) -> Row {
+    let what = match cause.who.is_empty() {
+        true => cause.kind.name().to_owned(),
+        false => format!("{}: {}", cause.kind.name(), cause.who),
     };
     let checks = match cause.checks.is_empty() {
         true => String::new(),
         false => format!(" (doctor: {})", cause.checks.join(", ")),
     };
-    format!(
-        "{} in {} late periods, at most {}: {}{who}; {}{checks}",
-        cause.total_ns,
+    Row::new([
+        cause.total_ns.to_string(),
         grouped(cause.count),
-        cause.worst_ns,
-        cause.kind.name(),
-        cause.advice,
-    )
+        cause.worst_ns.to_string(),
+        what,
+        format!("{}{checks}", cause.advice),
+    ])
 }
 
 fn hardware_line(checkup: &Checkup) -> Option<String> {
@@ -296,10 +342,9 @@ mod tests {
         );
         for line in [
             "broken: 3 episodes of misses",
-            "12 late in 3 episodes, p99 31.2 µs, max 412 µs; at most 11,165 episodes a day (95%): \
-             broken",
-            "3.21 ms in 12 late periods, at most 412 µs: blocking: kworker/1:2 <b>; move the thread \
-             (doctor: isolation-workqueues)",
+            "a day at most (95%)",
+            "blocking: kworker/1:2 <b>",
+            "move the thread (doctor: isolation-workqueues)",
             "7 gaps in 5.00 s, the longest 90.0 µs",
             "late periods are not explained",
             "punctual doctor --fix-script",
@@ -308,10 +353,7 @@ mod tests {
         }
         assert!(text.lines().count() <= 25, "{text}");
         let html = crate::html::page("check", std::slice::from_ref(&document));
-        assert!(
-            html.contains("kworker/1:2 &lt;b&gt;; move the thread"),
-            "{html}"
-        );
+        assert!(html.contains("kworker/1:2 &lt;b&gt;</td>"), "{html}");
         assert!(!html.contains('\u{1b}') && !text.contains('\u{1b}'));
         let xml = crate::junit::checkup(&checkup).unwrap();
         assert_eq!(xml.matches("<testcase").count(), 3, "{xml}");
