@@ -26,7 +26,7 @@ use punctual_trace::{
 use counted::Counted;
 use names::Names;
 use outlier_buffer::OutlierBuffer;
-pub(crate) use outlier_buffer::{DESCRIPTION, PAGES};
+pub(crate) use outlier_buffer::{DESCRIPTION, PAGES, REQUESTED};
 use quota::QuotaHistory;
 use recorder::Recorder;
 use requested::Requested;
@@ -335,10 +335,11 @@ impl Explainer {
         let after = monotonic().saturating_sub(actual);
         self.within = self.within.max(Some(after));
         self.tally.add(number, sighting.expected, &blame);
+        let mut asked_for = Vec::new();
         if let Some(requested) = &mut self.requested {
-            window
-                .events
-                .extend(requested.between(from, actual + AFTER));
+            let (events, pages) = requested.between(from, actual + AFTER);
+            window.events.extend(events);
+            asked_for = pages;
             // Stable: events of one CPU at one time stay in their order.
             window.events.sort_by_key(|event| event.time);
         }
@@ -351,7 +352,7 @@ impl Explainer {
             latency_ns: sighting.latency,
             blame,
         };
-        self.buffer.add(outlier, window, &pages);
+        self.buffer.add(outlier, window, &pages, &asked_for);
     }
 
     /// The events of an outlier with its stacks, and what counters show beside them.
