@@ -32,6 +32,7 @@ use recorder::Recorder;
 use requested::Requested;
 
 use crate::collect::Sighting;
+use crate::noise::TimerlatStacks;
 use crate::time::{Start, monotonic};
 
 /// How much is kept from before the story begins: what ran then, and what was set
@@ -57,6 +58,8 @@ pub(crate) struct Explainer {
     flight: Recorder,
     requested: Option<Requested>,
     stacks: Option<LateStacks>,
+    /// Of the kernel's timerlat, where that is measured.
+    pub(crate) timerlat_stacks: Vec<Arc<TimerlatStacks>>,
     /// What they had recorded when outliers were last explained.
     latest: Vec<TraceEvent>,
     threshold: Nanos,
@@ -132,6 +135,7 @@ impl Explainer {
             flight,
             requested: None,
             stacks: None,
+            timerlat_stacks: Vec::new(),
             latest: Vec::new(),
             threshold,
             delay,
