@@ -475,12 +475,15 @@ impl<'a> FactReader<'a> {
 }
 
 /// A path as people read it: `N` for a number, `/GROUP` for the control group
-/// of the process that was asked.
+/// of the process that was asked, `/GROUPS` for that and those above it.
 pub(crate) fn shown(path: &str) -> String {
     path.replace('#', "N")
         .replace("{cgroup}", "/GROUP")
         .replace("{cgroup:cpu}", "/GROUP")
         .replace("{cgroup:cpuset}", "/GROUP")
+        .replace("{cgroups}", "/GROUPS")
+        .replace("{cgroups:cpu}", "/GROUPS")
+        .replace("{cgroups:cpuset}", "/GROUPS")
 }
 
 /// A text on one line, cut where it is long.

@@ -140,8 +140,9 @@ impl<'a> Events<'a> {
                 None => String::new(),
             };
             (self.say)(&format!(
-                "{}: {seconds:.0} s measured, {episodes} episodes of misses{left}",
-                self.names[last]
+                "{}: {seconds:.0} s measured, {} of misses{left}",
+                self.names[last],
+                crate::wording::episodes(&punctual_model::grouped(episodes))
             ));
         }
     }

@@ -33,9 +33,9 @@ pub(crate) fn sentence(checkup: &Checkup) -> String {
     );
     match checkup.outcome {
         Outcome::Broken => format!(
-            "broken: {} episodes of misses of {budget} in {measured} {under}; a day like this has \
+            "broken: {} of misses of {budget} in {measured} {under}; a day like this has \
              at least {at_least} (95%), {limit} are allowed",
-            grouped(condition.episodes)
+            episodes(&grouped(condition.episodes))
         ),
         Outcome::Held => format!(
             "held: a day like these {measured}, {under}: at most {at_most} episodes of misses of \
@@ -57,6 +57,14 @@ pub(crate) fn sentence(checkup: &Checkup) -> String {
                  misses of {budget} (95%){needs}{open}"
             )
         }
+    }
+}
+
+/// `1 episode`, `1,200 episodes`.
+pub(crate) fn episodes(number: &str) -> String {
+    match number {
+        "1" => "1 episode".to_owned(),
+        number => format!("{number} episodes"),
     }
 }
 

@@ -38,7 +38,8 @@ const KERNEL_THREAD: u64 = 0x0020_0000;
 impl Host {
     /// Reads the files of `patterns` (`#` stands for a number, `*` for any
     /// run of characters within a name, `{cgroup}` and `{cgroup:cpu}` for the
-    /// control group of this process; `ethtool -c *` is not a file but the answer
+    /// control group of this process, `{cgroups}` and `{cgroups:cpu}` for that and all
+    /// above it, in lines of a group and its text, the innermost first; `ethtool -c *` is not a file but the answer
     /// of each network card, see [`Coalescing`]), the facts, the processes and the
     /// kernel's configuration. What cannot be read is kept with its reason;
     /// this never fails as a whole. Nothing is measured: `sample` is `None`.
@@ -80,6 +81,11 @@ impl Host {
 fn read_pattern(root: &Root, pattern: &str, files: &mut BTreeMap<String, Reading>) {
     if pattern == COALESCING {
         read_coalescing(root, files);
+        return;
+    }
+    if pattern.contains(GROUPS) {
+        let text = of_groups(root, pattern);
+        files.insert(pattern.to_owned(), reading(text));
         return;
     }
     if !pattern.contains(['*', '#']) {
@@ -181,6 +187,34 @@ fn with_group(root: &Root, pattern: &str) -> Result<String, String> {
     match group_in(&text, controller) {
         Some(group) => Ok(format!("{before}{group}{after}")),
         None => Err(NOT_THERE.to_owned()),
+    }
+}
+
+/// Begins what stands for a control group and all above it.
+const GROUPS: &str = "{cgroups";
+
+/// The file of each control group of this process that has one, from its own to the root:
+/// lines of the group's name and the text.
+fn of_groups(root: &Root, pattern: &str) -> Result<String, String> {
+    let (before, rest) = pattern.split_once(GROUPS).unwrap_or((pattern, "}"));
+    let (mark, after) = rest.split_once('}').unwrap_or((rest, ""));
+    let text = root.text("/proc/self/cgroup")?;
+    let mut group = group_in(&text, mark.strip_prefix(':')).ok_or(NOT_THERE)?;
+    let mut lines: Vec<String> = Vec::new();
+    loop {
+        match root.text(&format!("{before}{group}{after}")) {
+            Ok(text) => {
+                let name = if group.is_empty() { "/" } else { group };
+                lines.push(format!("{name} {text}"));
+            }
+            Err(reason) if reason == NOT_THERE => {}
+            Err(reason) => return Err(reason),
+        }
+        match group.rsplit_once('/') {
+            Some((above, _)) => group = above,
+            None if lines.is_empty() => return Err(NOT_THERE.to_owned()),
+            None => return Ok(lines.join("\n")),
+        }
     }
 }
 
@@ -332,6 +366,24 @@ mod tests {
         let facts = host.capture(&[v1, v2, none]);
         assert_eq!(facts.files[v2], Reading::Text("max 100000".to_owned()));
         assert_eq!(facts.files[v1], Reading::Text("0".to_owned()));
+        assert_eq!(facts.files[none], Reading::Absent);
+    }
+
+    #[test]
+    fn the_groups_above_the_process_are_read() {
+        let (_folder, host) = host(&[
+            ("proc/self/cgroup", b"4:cpu,cpuacct:/x\n0::/a/b/c\n"),
+            ("sys/fs/cgroup/a/b/c/cpu.max", b"max 100000\n"),
+            ("sys/fs/cgroup/a/cpu.max", b"20000 100000\n"),
+            ("sys/fs/cgroup/cpu/cpu.cfs_quota_us", b"-1\n"),
+        ]);
+        let v2 = "/sys/fs/cgroup{cgroups}/cpu.max";
+        let v1 = "/sys/fs/cgroup/cpu{cgroups:cpu}/cpu.cfs_quota_us";
+        let none = "/sys/fs/cgroup{cgroups}/y";
+        let facts = host.capture(&[v1, v2, none]);
+        let text = |text: &str| Reading::Text(text.to_owned());
+        assert_eq!(facts.files[v2], text("/a/b/c max 100000\n/a 20000 100000"));
+        assert_eq!(facts.files[v1], text("/ -1"));
         assert_eq!(facts.files[none], Reading::Absent);
     }
 

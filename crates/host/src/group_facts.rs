@@ -85,7 +85,10 @@ pub(crate) fn facts(root: &Root, group: &ControlGroup) -> GroupFacts {
 
 /// The effective CPUs, and whether they are exclusive.
 fn cpuset(root: &Root, folders: &[(String, &str, Option<&str>)]) -> (Option<CpuSet>, Option<bool>) {
-    for (folder, _, _) in folders {
+    for folder in folders
+        .iter()
+        .flat_map(|(folder, place, _)| up_from(folder, place))
+    {
         let set = |file: &str| -> Option<CpuSet> {
             let text = root.text(&format!("{folder}/{file}")).ok()?;
             (!text.is_empty()).then(|| text.parse().ok())?
@@ -108,6 +111,17 @@ fn cpuset(root: &Root, folders: &[(String, &str, Option<&str>)]) -> (Option<CpuS
         return (cpus, exclusive);
     }
     (None, None)
+}
+
+/// A folder of a group and those above it, up to the hierarchy's root: in version 2 a group
+/// without a cpuset of its own has that of the group above.
+fn up_from<'a>(folder: &'a str, place: &str) -> impl Iterator<Item = &'a str> {
+    let root = MOUNT.len() + place.len();
+    let above = move |folder: &&'a str| {
+        let (above, _) = folder.rsplit_once('/')?;
+        (above.len() >= root).then_some(above)
+    };
+    std::iter::successors(Some(folder.trim_end_matches('/')), above)
 }
 
 /// The tightest quota of the group and those above it, and whether any could be read.
@@ -255,6 +269,24 @@ mod tests {
         ]) {
             assert!(home.ends_with(end), "{home}");
         }
+    }
+
+    #[test]
+    fn a_group_without_a_cpuset_has_that_of_the_group_above() {
+        let files = [
+            ("sys/fs/cgroup/cgroup.controllers", "cpu cpuset\n"),
+            ("sys/fs/cgroup/cpuset.cpus.effective", "0-3\n"),
+            ("sys/fs/cgroup/a/cpuset.cpus.effective", "1\n"),
+            ("sys/fs/cgroup/a/b/cgroup.procs", ""),
+            ("sys/fs/cgroup/c/d/cgroup.procs", ""),
+        ];
+        let (_folder, root) = machine(&files);
+        let cpus = |name: &str| {
+            let group = ControlGroup::find(&root, name).unwrap();
+            facts(&root, &group).cpus.map(|cpus| cpus.to_string())
+        };
+        assert_eq!(cpus("/a/b").as_deref(), Some("1"));
+        assert_eq!(cpus("/c/d").as_deref(), Some("0-3"));
     }
 
     #[test]

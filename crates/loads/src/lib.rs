@@ -29,6 +29,7 @@ mod fork;
 mod memory;
 mod messages;
 mod network;
+mod outside;
 mod process;
 mod request;
 mod scratch;
@@ -40,6 +41,7 @@ mod timers;
 mod workers;
 
 pub use entry::{Ended, Load, LoadEntry, LoadError, LoadKind};
+pub use outside::Outside;
 pub use request::{LoadRequest, Running, serve};
 
 /// All loads. A new one is a file with its entry, and a line here.

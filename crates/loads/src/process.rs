@@ -29,7 +29,13 @@ use crate::{Ended, Load, LoadError, scratch};
 /// that reads a pipe which only we hold: when we end, for any reason, the pipe
 /// closes and the watcher kills the whole process group. (A
 /// parent-death signal would reach the shell alone, not what it started.)
+/// Before that it joins the control groups that are named before `--`.
 const GUARD: &str = r#"
+while [ "$1" != -- ]; do
+  echo 0 >"$1" || exit 1
+  shift
+done
+shift
 exec 3<&0 </dev/null
 (cat <&3; kill -s KILL 0) >/dev/null 2>&1 &
 exec 3<&-
@@ -169,11 +175,16 @@ pub(crate) struct Guarded {
 
 impl Guarded {
     pub(crate) fn start(script: Script, cpus: &[u32]) -> io::Result<Self> {
+        Self::start_in(&[], script, cpus)
+    }
+
+    /// The same in other control groups, by their files `cgroup.procs`.
+    pub(crate) fn start_in(groups: &[PathBuf], script: Script, cpus: &[u32]) -> io::Result<Self> {
         let cleaner = match &script.scratch {
             Some(scratch) => Some(Cleaner::start(scratch, cpus)?),
             None => None,
         };
-        let mut child = Self::spawn(&script, cpus)?;
+        let mut child = Self::spawn(groups, &script, cpus)?;
         let reader = child
             .stdout
             .take()
@@ -198,9 +209,11 @@ impl Guarded {
         Ok(guarded)
     }
 
-    fn spawn(script: &Script, cpus: &[u32]) -> io::Result<Child> {
+    fn spawn(groups: &[PathBuf], script: &Script, cpus: &[u32]) -> io::Result<Child> {
         let mut command = shell(GUARD);
         command
+            .args(groups)
+            .arg("--")
             .arg(&script.shell)
             .args(&script.arguments)
             .stdout(Stdio::piped())

@@ -12,6 +12,7 @@ use punctual_model::{ArgumentError, Arguments, CpuSet, LoadRecord, Nanos};
 
 use crate::LOADS;
 use crate::entry::{Ended, Load, LoadEntry, LoadError, LoadKind};
+use crate::outside::Outside;
 use crate::process::find_program;
 use crate::subprocess::{LOOK_WHILE_RUNNING, RECORD, REFUSED, STARTED, Subprocess};
 
@@ -27,6 +28,7 @@ pub struct LoadRequest {
     cpus: Option<CpuSet>,
     text: String,
     subprocess: Option<Vec<OsString>>,
+    outside: Option<Outside>,
 }
 
 /// Reads `NAME`, `NAME:text` or `NAME:parameter=value,…`. One of the parameters
@@ -72,6 +74,7 @@ impl FromStr for LoadRequest {
             cpus,
             text: text.to_owned(),
             subprocess: None,
+            outside: None,
         })
     }
 }
@@ -146,6 +149,13 @@ impl LoadRequest {
         self
     }
 
+    /// Runs it outside of the control group that this process is in, which needs
+    /// [`subprocess`](Self::subprocess): whatever its kind, it starts in one.
+    pub fn outside(mut self, outside: &Outside) -> Self {
+        self.outside = Some(outside.clone());
+        self
+    }
+
     /// The load's entry in the table.
     pub fn entry(&self) -> &'static LoadEntry {
         self.entry
@@ -168,13 +178,32 @@ impl LoadRequest {
         }
         let refused =
             |error| LoadError::start(name, "cannot set its CPUs", std::io::Error::other(error));
-        let cpus = match &self.cpus {
+        // The group that it leaves does not limit it: its process checks its CPUs.
+        let own = self.cpus.as_ref().filter(|_| self.outside.is_none());
+        let cpus = match own {
             Some(cpus) => cpus.iter().collect(),
             None => punctual_rt::affinity::current().map_err(refused)?,
         };
         punctual_rt::affinity::check(&cpus).map_err(refused)?;
-        let mut load: Box<dyn Load> = match (&self.subprocess, self.entry.kind) {
-            (Some(command), LoadKind::Threads) => Subprocess::load(name, command, &self.text),
+        let mut load: Box<dyn Load> = match (&self.subprocess, self.entry.kind, &self.outside) {
+            (Some(command), _, Some(outside)) => {
+                let cpus = self.cpus.as_ref().unwrap_or(&outside.cpus).clone();
+                let outside = Outside {
+                    cpus,
+                    ..outside.clone()
+                };
+                Subprocess::load(name, command, &self.text, outside)
+            }
+            (None, _, Some(_)) => {
+                return Err(LoadError::Unfit {
+                    load: name,
+                    why: "it cannot leave the control group: this program's file is gone"
+                        .to_owned(),
+                });
+            }
+            (Some(command), LoadKind::Threads, None) => {
+                Subprocess::load(name, command, &self.text, Outside::default())
+            }
             _ => (self.entry.build)(&self.arguments),
         };
         load.start(&cpus)?;
@@ -249,11 +278,12 @@ impl Drop for Running {
 }
 
 /// Runs one load in this process until SIGTERM, for the program that started
-/// it with [`LoadRequest::subprocess`]. Reports the result on `output`.
+/// it with [`LoadRequest::subprocess`]. `cpus`: those to run on, if the request names
+/// none; empty: those of this process. Reports the result on `output`.
 ///
 /// # Errors
 /// SIGTERM cannot be handled, or `output` was closed.
-pub fn serve(request: &str, output: &mut dyn Write) -> io::Result<()> {
+pub fn serve(request: &str, cpus: &CpuSet, output: &mut dyn Write) -> io::Result<()> {
     let stop = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register(signal_hook::consts::SIGTERM, Arc::clone(&stop))?;
     let mut say = |line: &str, text: &str| {
@@ -261,7 +291,8 @@ pub fn serve(request: &str, output: &mut dyn Write) -> io::Result<()> {
         writeln!(output, "{line}{}", text.replace('\n', " "))?;
         output.flush()
     };
-    let started = request.parse::<LoadRequest>().and_then(LoadRequest::start);
+    let started = request.parse::<LoadRequest>();
+    let started = started.and_then(|request| request.on_cpus(cpus).start());
     let mut running = match started {
         Ok(running) => running,
         Err(error) => return say(REFUSED, &error.to_string()),
@@ -333,9 +364,31 @@ mod tests {
     #[test]
     fn what_cannot_start_is_reported() {
         let mut said = Vec::new();
-        serve("cache:size=1048576", &mut said).unwrap();
+        serve("cache:size=1048576", &CpuSet::new(), &mut said).unwrap();
         let said = String::from_utf8(said).unwrap();
         assert!(said.starts_with("load: refused load cache: "), "{said}");
         assert_eq!(said.lines().count(), 1);
+    }
+
+    #[test]
+    fn one_that_cannot_leave_its_group_does_not_run_inside() {
+        let cpu: LoadRequest = "cpu".parse().unwrap();
+        let refused = cpu.outside(&Outside::default()).start().err().unwrap();
+        let refused = refused.to_string();
+        assert!(
+            refused.contains("cannot leave the control group"),
+            "{refused}"
+        );
+        let nowhere = Outside {
+            groups: vec!["/no/such/cgroup.procs".into()],
+            ..Outside::default()
+        };
+        let cpu: LoadRequest = "cpu".parse().unwrap();
+        let refused = cpu
+            .subprocess(vec!["true".into()])
+            .outside(&nowhere)
+            .start();
+        let refused = refused.err().unwrap().to_string();
+        assert!(refused.contains("/no/such/cgroup.procs"), "{refused}");
     }
 }

@@ -5,11 +5,13 @@
 //! dies, it is killed like all processes of loads.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use punctual_model::{Achieved, LoadRecord, Nanos};
 
+use crate::outside::Outside;
 use crate::process::{Guarded, Output, Script};
 use crate::{Ended, Load, LoadError};
 
@@ -25,6 +27,9 @@ const START: Duration = Duration::from_secs(10);
 /// Time limit for stopping the load before it is killed.
 const GRACE: Duration = Duration::from_secs(2);
 
+/// The same for one that itself waits for processes of its own.
+const GRACE_OUTSIDE: Duration = Duration::from_secs(10);
+
 /// Polling interval.
 const LOOK: Duration = Duration::from_millis(2);
 pub(crate) const LOOK_WHILE_RUNNING: Duration = Duration::from_millis(20);
@@ -33,19 +38,29 @@ pub(crate) const LOOK_WHILE_RUNNING: Duration = Duration::from_millis(20);
 pub(crate) struct Subprocess {
     load: &'static str,
     arguments: Vec<OsString>,
+    groups: Vec<PathBuf>,
     running: Option<Guarded>,
     record: Option<LoadRecord>,
     cpu_time: Option<Nanos>,
 }
 
 impl Subprocess {
-    /// The load `request`, served by `command`.
-    pub(crate) fn load(load: &'static str, command: &[OsString], request: &str) -> Box<dyn Load> {
+    /// The load `request`, served by `command`, in the groups of `outside`, on its CPUs.
+    pub(crate) fn load(
+        load: &'static str,
+        command: &[OsString],
+        request: &str,
+        outside: Outside,
+    ) -> Box<dyn Load> {
         let mut arguments = command.to_vec();
         arguments.push(request.into());
+        if !outside.cpus.is_empty() {
+            arguments.push(outside.cpus.to_string().into());
+        }
         Box::new(Self {
             load,
             arguments,
+            groups: outside.groups,
             running: None,
             record: None,
             cpu_time: None,
@@ -66,7 +81,10 @@ impl Subprocess {
                 return Err(why);
             }
             if let Some(ended) = ended {
-                return Err(ended.how);
+                return Err(match ended.stderr.as_str() {
+                    "" => ended.how,
+                    stderr => format!("{}: {stderr}", ended.how),
+                });
             }
             if Instant::now() > deadline {
                 return Err(format!("it did not start within {START:?}"));
@@ -99,9 +117,13 @@ impl Load for Subprocess {
             arguments: self.arguments.clone(),
             title: format!("the process of {}", self.load),
             scratch: None,
-            grace: GRACE,
+            grace: if self.groups.is_empty() {
+                GRACE
+            } else {
+                GRACE_OUTSIDE
+            },
         };
-        let mut running = Guarded::start(script, cpus)
+        let mut running = Guarded::start_in(&self.groups, script, cpus)
             .map_err(|source| LoadError::start(self.load, "cannot start its process", source))?;
         match self.wait(&mut running) {
             Ok(()) => self.running = Some(running),
@@ -123,12 +145,15 @@ impl Load for Subprocess {
     fn ended_early(&mut self) -> Option<Ended> {
         let running = self.running.as_mut()?;
         let ended = running.ended()?;
-        let recorded = record(&running.output()).and_then(|record| record.ended_early);
-        // No part of such a load ends by itself.
+        let recorded = record(&running.output());
+        // No thread of a load ends by itself; a command may, without a failure.
+        let failed = recorded.as_ref().is_none_or(|record| record.failed);
+        let (how, stderr) =
+            recorded.map_or((None, None), |record| (record.ended_early, record.stderr));
         Some(Ended {
-            how: recorded.unwrap_or(ended.how),
-            failed: true,
-            stderr: ended.stderr,
+            how: how.unwrap_or(ended.how),
+            failed,
+            stderr: stderr.unwrap_or(ended.stderr),
         })
     }
 

@@ -12,7 +12,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use punctual_loads::{LOADS, LoadError, LoadKind, LoadRequest, Running};
-use punctual_model::LoadRecord;
+use punctual_model::{CpuSet, LoadRecord};
 
 /// The tests look at the process they all run in: one at a time.
 fn alone() -> MutexGuard<'static, ()> {
@@ -293,7 +293,7 @@ fn the_load_process() {
         return;
     }
     let request = std::env::args().next_back().unwrap();
-    punctual_loads::serve(&request, &mut std::io::stdout()).unwrap();
+    punctual_loads::serve(&request, &CpuSet::new(), &mut std::io::stdout()).unwrap();
 }
 
 fn subprocess() -> Vec<OsString> {

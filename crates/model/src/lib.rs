@@ -115,7 +115,7 @@ pub use lint::{
 };
 pub use load_record::{Achieved, LoadRecord};
 pub use nanos::{DurationError, Nanos, SignedNanos};
-pub use noise::{NoiseGap, NoiseReports, OsnoiseSample, TimerlatSample};
+pub use noise::{NoiseGap, NoiseReports, OsnoiseSample, TimerlatSample, TimerlatStack};
 pub use open::OpenPeriods;
 pub use origin::{Origin, Unknown};
 pub use parameter::{ArgumentError, Arguments, Parameter, ParameterKind, ParameterValue, Typed};

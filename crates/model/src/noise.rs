@@ -9,6 +9,8 @@ use crate::{Nanos, SignedNanos, TimerlatContext};
 pub struct NoiseReports {
     /// Of timerlat.
     pub timerlat: Vec<TimerlatSample>,
+    /// Of timerlat: where in the kernel its interrupt came upon the CPU.
+    pub stacks: Vec<TimerlatStack>,
     /// Of osnoise: one for each turn of a spinning thread.
     pub osnoise: Vec<OsnoiseSample>,
     /// Of osnoise: one for each gap above its threshold.
@@ -36,6 +38,20 @@ pub struct TimerlatSample {
     pub context: TimerlatContext,
     /// How long after the timer was due.
     pub latency: SignedNanos,
+}
+
+/// The kernel stack of timerlat's interrupt, which the kernel writes when the thread that
+/// it woke is late (`osnoise/print_stack`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TimerlatStack {
+    /// The CPU.
+    pub cpu: u32,
+    /// When it was written, just after the sample of the thread, on CLOCK_MONOTONIC.
+    pub time: Nanos,
+    /// The thread that was woken.
+    pub pid: u32,
+    /// Addresses, the innermost function first.
+    pub frames: Vec<u64>,
 }
 
 /// One turn of a spinning thread (`ftrace:osnoise`); the kernel counts times in

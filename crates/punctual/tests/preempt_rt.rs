@@ -183,7 +183,122 @@ fn late_timers_of_the_kernel_are_explained() {
             "{:?}",
             found.outliers[0]
         );
+        assert_stacks_of_timerlat(&place, found.outliers.len());
     }
+}
+
+/// Most outliers have the stack of the interrupt, with the names of functions.
+fn assert_stacks_of_timerlat(place: &Place, outliers: usize) {
+    let json = place.done("explain last --json");
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let shown = json["outliers"].as_array().unwrap();
+    let with = shown.iter().filter_map(|outlier| {
+        let events = outlier["window"]["events"].as_array()?;
+        let stack = events
+            .iter()
+            .find_map(|event| event["k"].get("timerlat_stack"))?;
+        assert!(!stack["frames"].as_array()?.is_empty(), "{stack}");
+        outlier["outlier"]["number"].as_u64()
+    });
+    let with: Vec<u64> = with.collect();
+    assert!(with.len() > outliers / 2, "{} of {outliers}", with.len());
+    let line = "timerlat's interrupt came upon";
+    let told = place.done(&format!("explain last --outlier {}", with[0]));
+    assert!(told.contains(line), "{told}");
+    eprintln!("{told}");
+    place.done("report last -o report.html");
+    let page = std::fs::read_to_string(place.path("report.html")).unwrap();
+    assert!(
+        page.contains("interrupt came upon"),
+        "no stack in the report"
+    );
+}
+
+/// A group of version 2 with controllers of its own, gone at the end.
+struct Group(std::path::PathBuf);
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        common::eventually(|| std::fs::remove_dir(&self.0).is_ok());
+    }
+}
+
+#[test]
+fn a_control_group_of_version_2_is_judged() {
+    const ROOT: &str = "/sys/fs/cgroup";
+    if !real_time("control groups") {
+        return;
+    }
+    let control = format!("{ROOT}/cgroup.subtree_control");
+    let Ok(before) = std::fs::read_to_string(&control) else {
+        punctual_testing::skip!("version 2 of control groups is not mounted at {ROOT}");
+        return;
+    };
+    if std::fs::write(&control, "+cpu +cpuset").is_err() {
+        punctual_testing::skip!("the controllers cpu and cpuset are not to be had");
+        return;
+    }
+    {
+        let above = Group(format!("{ROOT}/punctual-test-{}", std::process::id()).into());
+        std::fs::create_dir(&above.0).unwrap();
+        let set = |file: &str, text: &str| std::fs::write(above.0.join(file), text).unwrap();
+        // The quota is above: the group has no file that says so.
+        set("cpu.max", "50000 100000");
+        set("cpuset.cpus", "1");
+        let inner = Group(above.0.join("inner"));
+        std::fs::create_dir(&inner.0).unwrap();
+        assert_judged(&inner.0);
+        drop(inner);
+    }
+    for controller in ["cpu", "cpuset"] {
+        if !before
+            .split_whitespace()
+            .any(|enabled| enabled == controller)
+        {
+            std::fs::write(&control, format!("-{controller}")).unwrap();
+        }
+    }
+}
+
+fn assert_judged(group: &std::path::Path) {
+    let place = Place::new();
+    let inside = |line: &str| {
+        let output = std::process::Command::new("sh")
+            .args(["-c", "echo $$ > \"$0\" && exec \"$@\""])
+            .arg(group.join("cgroup.procs"))
+            .arg(env!("CARGO_BIN_EXE_punctual"))
+            .args(line.split_whitespace())
+            .env("PUNCTUAL_STORE", place.path("store.db"))
+            .output()
+            .unwrap();
+        text(&output.stdout)
+    };
+    let audit: Audit = serde_json::from_str(&inside("doctor --json")).unwrap();
+    let finding = |id: &str| audit.findings.iter().find(|one| one.id == id).unwrap();
+    let quota = finding("rights-group-quota");
+    assert_eq!(quota.state, FindingState::Fail, "{quota:?}");
+    let above = group.parent().unwrap().file_name().unwrap();
+    let above = format!("is 50000 100000 of /{}", above.to_str().unwrap());
+    assert!(quota.line().contains(&above), "{}", quota.line());
+    let cpus = finding("rights-group-cpus");
+    assert!(cpus.line().contains("CPU 1"), "{}", cpus.line());
+    // One CPU of a core is a whole one on this machine, or the other is named.
+    let cores = finding("rights-group-cores");
+    assert_ne!(cores.state, FindingState::NotApplicable, "{cores:?}");
+    let line = format!(
+        "measure timer -q -D 1s --interval 10ms --json --load cpu --cgroup {}",
+        group.display()
+    );
+    let recording = Recording::from_json(&place.done(&line)).unwrap();
+    let facts = recording.probe.group().unwrap();
+    assert_eq!(facts.cpus.as_ref().unwrap().to_string(), "1");
+    assert_eq!(facts.quota.as_ref().unwrap().millicpus(), 500);
+    assert!(recording.threads.iter().all(|thread| thread.cpu == Some(1)));
+    assert!(
+        recording.load[0].cpu_time_ns.unwrap().0 > 0,
+        "{:?}",
+        recording.load
+    );
 }
 
 #[test]

@@ -95,7 +95,7 @@ impl FlightRecorder {
         state.since = now;
         drop(state);
         Ok(FlightTrace {
-            file: trace_dat(&description, &[pages], &BTreeMap::new())?,
+            file: trace_dat(&description, &[pages], &[], &BTreeMap::new())?,
             covers: now.saturating_sub(whole),
         })
     }

@@ -26,12 +26,13 @@ use punctual_trace::{
 use counted::Counted;
 use names::Names;
 use outlier_buffer::OutlierBuffer;
-pub(crate) use outlier_buffer::{DESCRIPTION, PAGES};
+pub(crate) use outlier_buffer::{DESCRIPTION, PAGES, REQUESTED};
 use quota::QuotaHistory;
 use recorder::Recorder;
 use requested::Requested;
 
 use crate::collect::Sighting;
+use crate::noise::TimerlatStacks;
 use crate::time::{Start, monotonic};
 
 /// How much is kept from before the story begins: what ran then, and what was set
@@ -57,6 +58,8 @@ pub(crate) struct Explainer {
     flight: Recorder,
     requested: Option<Requested>,
     stacks: Option<LateStacks>,
+    /// Of the kernel's timerlat, where that is measured.
+    pub(crate) timerlat_stacks: Vec<Arc<TimerlatStacks>>,
     /// What they had recorded when outliers were last explained.
     latest: Vec<TraceEvent>,
     threshold: Nanos,
@@ -132,6 +135,7 @@ impl Explainer {
             flight,
             requested: None,
             stacks: None,
+            timerlat_stacks: Vec::new(),
             latest: Vec::new(),
             threshold,
             delay,
@@ -335,10 +339,11 @@ impl Explainer {
         let after = monotonic().saturating_sub(actual);
         self.within = self.within.max(Some(after));
         self.tally.add(number, sighting.expected, &blame);
+        let mut asked_for = Vec::new();
         if let Some(requested) = &mut self.requested {
-            window
-                .events
-                .extend(requested.between(from, actual + AFTER));
+            let (events, pages) = requested.between(from, actual + AFTER);
+            window.events.extend(events);
+            asked_for = pages;
             // Stable: events of one CPU at one time stay in their order.
             window.events.sort_by_key(|event| event.time);
         }
@@ -351,7 +356,7 @@ impl Explainer {
             latency_ns: sighting.latency,
             blame,
         };
-        self.buffer.add(outlier, window, &pages);
+        self.buffer.add(outlier, window, &pages, &asked_for);
     }
 
     /// The events of an outlier with its stacks, and what counters show beside them.

@@ -7,7 +7,7 @@ use punctual_store::{Store, WINDOW};
 use punctual_trace::{Description, LARGEST_TRACE, RawPage, trace_dat, unpack_pages};
 
 use crate::SessionError;
-use crate::explain::{DESCRIPTION, PAGES};
+use crate::explain::{DESCRIPTION, PAGES, REQUESTED};
 
 /// More names of addresses than any kernel has functions.
 const MOST_SYMBOLS: usize = 1 << 20;
@@ -44,7 +44,7 @@ pub fn export_trace(
         return Err(SessionError::NoTrace { id });
     };
     let unreadable = |what: String| SessionError::UnreadableTrace { id, what };
-    for kind in [PAGES, WINDOW] {
+    for kind in [PAGES, REQUESTED, WINDOW] {
         let kept = attached.iter().filter(|attached| attached.kind == kind);
         let chosen = kept.filter(|attached| numbers.contains(&attached.number));
         let bytes = chosen.fold(0, |sum: u64, one| sum.saturating_add(one.bytes));
@@ -58,12 +58,16 @@ pub fn export_trace(
     let description: Description =
         serde_json::from_slice(&description).map_err(|error| unreadable(error.to_string()))?;
     let mut stretches: Vec<Vec<RawPage>> = Vec::new();
+    let mut requested: Vec<Vec<RawPage>> = Vec::new();
     let mut symbols = BTreeMap::new();
     for number in numbers {
+        let cut_off = || unreadable(format!("the pages of outlier {number} are cut off"));
         let pages = store.attachment(id, PAGES, number)?;
         let pages = pages.and_then(|(_, packed)| unpack_pages(&packed));
-        let cut_off = || unreadable(format!("the pages of outlier {number} are cut off"));
         stretches.push(pages.ok_or_else(cut_off)?);
+        if let Some((_, packed)) = store.attachment(id, REQUESTED, number)? {
+            requested.push(unpack_pages(&packed).ok_or_else(cut_off)?);
+        }
         if let Some((_, window)) = store.window(id, number)? {
             symbols.extend(window.symbols);
             if symbols.len() > MOST_SYMBOLS {
@@ -73,7 +77,7 @@ pub fn export_trace(
             }
         }
     }
-    Ok(trace_dat(&description, &stretches, &symbols)?)
+    Ok(trace_dat(&description, &stretches, &requested, &symbols)?)
 }
 
 /// `1, 2, 5 and 9 more`.

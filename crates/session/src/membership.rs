@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use punctual_host::{GroupPlace, Host};
+use punctual_loads::Outside;
 use punctual_model::GroupFacts;
 
 use crate::SessionError;
@@ -14,6 +15,7 @@ use crate::SessionError;
 #[derive(Debug)]
 pub struct Membership {
     joined: Vec<GroupPlace>,
+    outside: Outside,
     facts: GroupFacts,
 }
 
@@ -41,6 +43,10 @@ impl Membership {
         // Each that was joined is left again if a later one cannot be.
         let mut membership = Self {
             joined: Vec::new(),
+            outside: Outside {
+                groups: places.iter().map(|place| place.home.clone()).collect(),
+                cpus: punctual_rt::affinity::current()?.into_iter().collect(),
+            },
             facts: host.group_facts(&group),
         };
         for place in places {
@@ -52,6 +58,11 @@ impl Membership {
             membership.joined.push(place);
         }
         Ok(membership)
+    }
+
+    /// Where loads run that shall not be in the group: where this process was.
+    pub const fn outside(&self) -> &Outside {
+        &self.outside
     }
 
     /// What the group's threads get.
@@ -129,6 +140,11 @@ mod tests {
         assert_eq!(read("cpu/a/cgroup.procs"), own);
         assert_eq!(read("cpuset/a/cgroup.procs"), own);
         assert!(membership.facts().describe().contains("CPU 1"));
+        let home = |file: &str| folder.path().join("sys/fs/cgroup").join(file);
+        assert_eq!(
+            membership.outside().groups,
+            [home("cpu/home/cgroup.procs"), home("cpuset/cgroup.procs")]
+        );
         assert_eq!(
             read("cpuset/cgroup.procs") + &read("cpu/home/cgroup.procs"),
             ""

@@ -1,13 +1,83 @@
 //! The kernel's tracers timerlat and osnoise, as a probe uses them.
 
-use punctual_model::{CpuSet, NoiseReports};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use punctual_host::Host;
+use punctual_model::{CpuSet, EventKind, Nanos, NoiseReports, TimerlatStack, TraceEvent};
 use punctual_probes::{NoisePlan, NoiseTracer, UserTimer};
-use punctual_trace::{NoiseAsk, Osnoise, TraceError, UserWait};
+use punctual_trace::{Files, NoiseAsk, Osnoise, RealFiles, TraceError, UserWait};
 
 use crate::tracer_handle::{Running, TracerHandle, text};
 
+/// So many stacks are kept for outliers that are not explained yet: more than are
+/// explained in one turn.
+const STACKS: usize = 512;
+
 /// These tracers of this machine.
-pub(crate) type KernelNoise = TracerHandle<Osnoise>;
+pub(crate) struct KernelNoise {
+    tracer: TracerHandle<Osnoise>,
+    /// Timerlat's stacks are taken if its thread is later than this.
+    stacks_above: Option<Nanos>,
+    stacks: Arc<TimerlatStacks>,
+}
+
+impl KernelNoise {
+    /// `stacks_above`: outliers above this are explained.
+    pub(crate) fn new(host: Host, stacks_above: Option<Nanos>) -> Self {
+        Self::with(host, Arc::new(RealFiles), stacks_above)
+    }
+
+    fn with(host: Host, files: Arc<dyn Files>, stacks_above: Option<Nanos>) -> Self {
+        Self {
+            tracer: TracerHandle::with(host, files),
+            stacks_above,
+            stacks: Arc::default(),
+        }
+    }
+
+    /// Ends it, if it runs.
+    ///
+    /// # Errors
+    /// What could not be put back, for the reader of the recording.
+    pub(crate) fn stop(&self) -> Result<(), String> {
+        self.tracer.stop()
+    }
+
+    /// The stacks that timerlat writes, for who explains outliers.
+    pub(crate) fn stacks(&self) -> Arc<TimerlatStacks> {
+        Arc::clone(&self.stacks)
+    }
+}
+
+/// The latest stacks of timerlat: the probe's thread reads the trace, another explains.
+#[derive(Debug, Default)]
+pub(crate) struct TimerlatStacks(Mutex<VecDeque<TimerlatStack>>);
+
+impl TimerlatStacks {
+    fn add(&self, new: Vec<TimerlatStack>) {
+        let mut stacks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        stacks.extend(new);
+        let beyond = stacks.len().saturating_sub(STACKS);
+        stacks.drain(..beyond);
+    }
+
+    /// As events.
+    pub(crate) fn events(&self) -> Vec<TraceEvent> {
+        let stacks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let event = |stack: &TimerlatStack| TraceEvent {
+            time: stack.time,
+            cpu: stack.cpu,
+            pid: stack.pid,
+            flags: 0,
+            preempt_count: 0,
+            kind: EventKind::TimerlatStack {
+                frames: stack.frames.clone(),
+            },
+        };
+        stacks.iter().map(event).collect()
+    }
+}
 
 impl Running for Osnoise {
     fn stop(&mut self) -> Result<(), TraceError> {
@@ -17,25 +87,31 @@ impl Running for Osnoise {
 
 impl NoiseTracer for KernelNoise {
     fn may_start(&self, plan: &NoisePlan) -> Result<(), String> {
-        let tracefs = self.tracefs()?;
-        tracefs.may_start_osnoise(&ask(plan)).map_err(text)
+        let tracefs = self.tracer.tracefs()?;
+        tracefs
+            .may_start_osnoise(&ask(plan, self.stacks_above))
+            .map_err(text)
     }
 
     fn has_user_threads(&self, cpus: &CpuSet) -> Result<bool, String> {
-        Ok(self.tracefs()?.has_user_timerlat(cpus))
+        Ok(self.tracer.tracefs()?.has_user_timerlat(cpus))
     }
 
     fn start(&self, plan: &NoisePlan) -> Result<(), String> {
-        let owner = self.owner();
-        self.begin(|tracefs| tracefs.start_osnoise(&ask(plan), owner))
+        let owner = self.tracer.owner();
+        let ask = ask(plan, self.stacks_above);
+        self.tracer
+            .begin(|tracefs| tracefs.start_osnoise(&ask, owner))
     }
 
     fn take(&self) -> Result<NoiseReports, String> {
-        self.ask(Osnoise::take)
+        let mut reports = self.tracer.ask(Osnoise::take)?;
+        self.stacks.add(std::mem::take(&mut reports.stacks));
+        Ok(reports)
     }
 
     fn user_wait(&self, cpu: u32) -> Result<Box<dyn UserTimer>, String> {
-        let wait = self.ask(|running| running.user_wait(cpu))?;
+        let wait = self.tracer.ask(|running| running.user_wait(cpu))?;
         Ok(Box::new(Wait(wait)))
     }
 }
@@ -48,9 +124,14 @@ impl UserTimer for Wait {
     }
 }
 
-fn ask(plan: &NoisePlan) -> NoiseAsk {
+fn ask(plan: &NoisePlan, stacks_above: Option<Nanos>) -> NoiseAsk {
     match plan.clone() {
-        NoisePlan::Timerlat { cpus, period, user } => NoiseAsk::Timerlat { cpus, period, user },
+        NoisePlan::Timerlat { cpus, period, user } => NoiseAsk::Timerlat {
+            cpus,
+            period,
+            user,
+            stacks_above,
+        },
         NoisePlan::Osnoise {
             cpus,
             period,
@@ -69,12 +150,10 @@ fn ask(plan: &NoisePlan) -> NoiseAsk {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use punctual_host::Host;
-    use punctual_model::{Nanos, TimerlatContext};
-    use punctual_trace::Files;
-    use punctual_trace::testing::{FakeTracefs, PageBuilder, Piece, layout, timerlat_record};
+    use punctual_model::TimerlatContext;
+    use punctual_trace::testing::{
+        FakeTracefs, PageBuilder, Piece, Value, layout, record, timerlat_record,
+    };
 
     use super::*;
 
@@ -83,7 +162,11 @@ mod tests {
         let fake = Arc::new(FakeTracefs::new(folder.path(), tracers).unwrap());
         fake.with_events(&[]).unwrap();
         let host = Host::new(folder.path());
-        let noise = KernelNoise::with(host, Arc::clone(&fake) as Arc<dyn Files>);
+        let noise = KernelNoise::with(
+            host,
+            Arc::clone(&fake) as Arc<dyn Files>,
+            Some(Nanos::from_micros(50)),
+        );
         (folder, fake, noise)
     }
 
@@ -109,12 +192,22 @@ mod tests {
         noise.user_wait(0).unwrap().wait().unwrap();
         let mut page = PageBuilder::new(layout(cfg!(target_endian = "big")));
         page.write(&Piece::Event(0, timerlat_record(9, 4, 1, 700)));
+        let stack = [2, 0x30, 0x20].map(Value::Number);
+        let stack = record("ftrace/kernel_stack", 0, 9, &stack);
+        page.write(&Piece::Event(5, stack));
         fake.put_page(&page.page(77, None)).unwrap();
         let told = noise.take().unwrap().timerlat[0];
         assert_eq!(
             (told.time, told.pid, told.context),
             (Nanos(77), 9, TimerlatContext::Thread)
         );
+        // The stacks go to who explains.
+        let stacks = noise.stacks().events();
+        assert_eq!(
+            (stacks.len(), stacks[0].time, stacks[0].pid),
+            (1, Nanos(82), 9)
+        );
+        assert_eq!(stacks[0].kind.frames(), [0x30, 0x20]);
         noise.stop().unwrap();
         noise.stop().unwrap();
         assert_eq!(fake.in_force().unwrap(), before);
@@ -140,7 +233,7 @@ mod tests {
         let error = noise.may_start(&plan(false)).unwrap_err();
         assert!(error.contains("no tracer 'timerlat'"), "{error}");
         let empty = tempfile::tempdir().unwrap();
-        let noise = KernelNoise::new(Host::new(empty.path()));
+        let noise = KernelNoise::new(Host::new(empty.path()), None);
         let error = noise.may_start(&plan(false)).unwrap_err();
         assert!(error.contains("not mounted"), "{error}");
     }

@@ -14,6 +14,7 @@ use punctual_probes::{Control, LaneSpec, Measured, Plan, ProbeError, Ready, Reco
 use crate::collect::Collector;
 use crate::guards::Elsewhere;
 use crate::housekeeping::Housekeeping;
+use crate::noise::TimerlatStacks;
 use crate::request::PhaseRequest;
 use crate::resources::{Machine, Used};
 use crate::watcher::Watcher;
@@ -95,6 +96,11 @@ impl Phase {
     /// Whether one of the kernel's tracers timerlat and osnoise runs in it.
     pub(crate) fn has_noise(&self) -> bool {
         self.used.noise.is_some()
+    }
+
+    /// Timerlat's stacks, where it runs.
+    pub(crate) fn timerlat_stacks(&self) -> Option<Arc<TimerlatStacks>> {
+        self.used.noise.as_ref().map(|noise| noise.stacks())
     }
 
     pub(crate) fn name(&self) -> Option<&str> {

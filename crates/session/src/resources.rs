@@ -69,7 +69,8 @@ impl Resources for Machine<'_> {
     }
 
     fn noise_tracer(&self) -> Option<Arc<dyn NoiseTracer>> {
-        let make = || Arc::new(KernelNoise::new(self.host.clone()));
+        let above = self.request.explain.map(|asked| asked.threshold);
+        let make = || Arc::new(KernelNoise::new(self.host.clone(), above));
         Some(Arc::clone(self.noise.get_or_init(make)) as Arc<dyn NoiseTracer>)
     }
 

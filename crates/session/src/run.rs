@@ -254,6 +254,9 @@ impl Session {
         let mut explainer = Explainer::arm(&self.host, level, asked.threshold, delay)?;
         explainer.record_too(&self.host, &self.request.events)?;
         explainer.take_stacks(&self.host);
+        for phase in &self.phases {
+            explainer.timerlat_stacks.extend(phase.timerlat_stacks());
+        }
         if let Some(interval) = self.request.arguments.interval() {
             explainer.looking_each(interval);
         }

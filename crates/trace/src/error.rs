@@ -3,6 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use crate::files::shown;
+
 /// Why tracing failed, or its settings could not be restored.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
@@ -22,7 +24,7 @@ pub enum TraceError {
     #[error(
         "the kernel is locked down (confidentiality, in {}), which forbids tracing: see \
          kernel_lockdown(7)",
-        path.display()
+        shown(path)
     )]
     LockedDown {
         /// The file that says so.
@@ -31,7 +33,7 @@ pub enum TraceError {
     /// The kernel was built without the tracer.
     #[error(
         "this kernel has no tracer '{tracer}' (CONFIG_{}_TRACER): {} lists {available}",
-        tracer.to_uppercase(), path.display()
+        tracer.to_uppercase(), shown(path)
     )]
     NoTracer {
         /// The missing part.
@@ -44,7 +46,8 @@ pub enum TraceError {
     /// Another program uses timerlat or osnoise.
     #[error(
         "the tracers timerlat and osnoise have one set of threads and settings in the whole kernel, \
-         and {} uses them", path.display()
+         and {} uses them",
+        shown(path)
     )]
     NoiseBusy {
         /// The instance; the tracefs itself if unknown.
@@ -53,7 +56,8 @@ pub enum TraceError {
     /// The kernel's timerlat does not support threads of user space.
     #[error(
         "timerlat of this kernel does not wake threads of user space: there is no {} (since Linux \
-         6.5)", path.display()
+         6.5)",
+        shown(path)
     )]
     NoUserTimerlat {
         /// The missing part.
@@ -69,7 +73,7 @@ pub enum TraceError {
         cpus: String,
     },
     /// A file does not contain a list of CPUs.
-    #[error("{} contains '{found}', not a list of CPUs", path.display())]
+    #[error("{} contains '{found}', not a list of CPUs", shown(path))]
     NotCpus {
         /// The file.
         path: PathBuf,
@@ -80,14 +84,14 @@ pub enum TraceError {
     #[error(
         "the tracer hwlat is in use by another program: it runs once in the whole kernel. Look for \
          it in current_tracer of {} and of its instances",
-        path.display()
+        shown(path)
     )]
     Busy {
         /// The tracefs.
         path: PathBuf,
     },
     /// A file could not be read.
-    #[error("cannot read {}: {source}{}", path.display(), advice(source))]
+    #[error("cannot read {}: {source}{}", shown(path), advice(source))]
     Read {
         /// The file.
         path: PathBuf,
@@ -95,7 +99,7 @@ pub enum TraceError {
         source: io::Error,
     },
     /// A file could not be opened.
-    #[error("cannot open {}: {source}{}", path.display(), advice(source))]
+    #[error("cannot open {}: {source}{}", shown(path), advice(source))]
     Open {
         /// The file.
         path: PathBuf,
@@ -103,7 +107,11 @@ pub enum TraceError {
         source: io::Error,
     },
     /// A file could not be written.
-    #[error("cannot write '{value}' to {}: {source}{}", path.display(), advice(source))]
+    #[error(
+        "cannot write '{value}' to {}: {source}{}",
+        shown(path),
+        advice(source)
+    )]
     Write {
         /// The file.
         path: PathBuf,
@@ -113,7 +121,11 @@ pub enum TraceError {
         source: io::Error,
     },
     /// The instance could not be made or removed.
-    #[error("cannot {what} the trace instance {}: {source}{}", path.display(), advice(source))]
+    #[error(
+        "cannot {what} the trace instance {}: {source}{}",
+        shown(path),
+        advice(source)
+    )]
     Instance {
         /// make, remove, list
         what: &'static str,
@@ -125,7 +137,7 @@ pub enum TraceError {
     /// The kernel accepted the value and set another.
     #[error(
         "{} was set to '{value}' without an error, but contains '{found}'",
-        path.display()
+        shown(path)
     )]
     NotVerified {
         /// The file.
@@ -159,7 +171,10 @@ pub enum TraceError {
     )]
     NoClock,
     /// An event's records have an unknown layout.
-    #[error("{}: its records have no field {field} of the known layout", path.display())]
+    #[error(
+        "{}: its records have no field {field} of the known layout",
+        shown(path)
+    )]
     NoField {
         /// The description of its records.
         path: PathBuf,
@@ -191,7 +206,7 @@ pub enum TraceError {
         why: String,
     },
     /// A file does not contain a number.
-    #[error("{} contains '{found}', not a number of microseconds", path.display())]
+    #[error("{} contains '{found}', not a number of microseconds", shown(path))]
     NotANumber {
         /// The file.
         path: PathBuf,
@@ -213,7 +228,11 @@ pub enum TraceError {
     },
     /// Settings that could not be restored. The instance with the old values in its
     /// name stays, its tracer stopped; the next command tries again.
-    #[error("not all of the tracer's settings could be restored; the name of {} has their values: {}", path.display(), list(errors))]
+    #[error(
+        "not all of the tracer's settings could be restored; the name of {} has their values: {}",
+        shown(path),
+        list(errors)
+    )]
     NotRestored {
         /// The instance.
         path: PathBuf,

@@ -86,6 +86,12 @@ pub trait Files: Debug + Send + Sync {
     }
 }
 
+/// Open files of this process, by number.
+const OWN_FILES: &str = "/proc/self/fd/";
+
+/// The usual mount point of tracefs.
+const USUAL_MOUNT: &str = "/sys/kernel/tracing";
+
 /// A mount of this process alone.
 #[derive(Debug)]
 pub struct Mount(OwnedFd);
@@ -93,7 +99,21 @@ pub struct Mount(OwnedFd);
 impl Mount {
     /// A path of its root for this process.
     pub(crate) fn path(&self) -> PathBuf {
-        PathBuf::from(format!("/proc/self/fd/{}", self.0.as_raw_fd()))
+        PathBuf::from(format!("{OWN_FILES}{}", self.0.as_raw_fd()))
+    }
+}
+
+/// A path as a reader finds it: in place of a mount of this process alone, which others
+/// cannot open, that of the usual mount point.
+pub(crate) fn shown(path: &Path) -> String {
+    let text = path.display().to_string();
+    let within = text.strip_prefix(OWN_FILES).and_then(|rest| {
+        let (number, name) = rest.split_once('/')?;
+        number.parse::<u32>().ok().map(|_| name)
+    });
+    match within {
+        Some(name) => format!("{USUAL_MOUNT}/{name}"),
+        None => text,
     }
 }
 
@@ -175,5 +195,26 @@ impl Files for RealFiles {
             | MountAttrFlags::MOUNT_ATTR_NOEXEC;
         let mount = fsmount(context.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, attributes)?;
         Ok(Mount(mount))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_of_the_own_mount_is_shown_as_others_find_it() {
+        let shown = |path: &str| shown(Path::new(path));
+        assert_eq!(
+            shown("/proc/self/fd/4/available_tracers"),
+            "/sys/kernel/tracing/available_tracers"
+        );
+        for other in [
+            "/sys/kernel/debug/tracing/x",
+            "/proc/self/fd/4",
+            "/proc/self/fd/x/y",
+        ] {
+            assert_eq!(shown(other), other);
+        }
     }
 }

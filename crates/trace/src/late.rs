@@ -3,13 +3,13 @@
 
 #![allow(unsafe_code)]
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use aya::maps::{Array, MapData};
-use aya::programs::BtfTracePoint;
-use aya::{Btf, Ebpf, EbpfLoader, Pod, include_bytes_aligned};
+use aya::{Pod, include_bytes_aligned};
 use punctual_model::{Comm, EventKind, KernelPriority, Nanos, Task, TraceEvent};
 
+use crate::bpf::Programs;
 use crate::watch::WatchError;
 
 /// The programs; `bpf/build.sh` makes them.
@@ -83,7 +83,7 @@ impl Record {
 
 /// Running programs, until this is dropped.
 pub struct LateStacks {
-    programs: Ebpf,
+    programs: Programs,
     watched: BTreeSet<u32>,
     pid_limit: u32,
 }
@@ -104,26 +104,15 @@ impl LateStacks {
     /// A kernel without BTF, or one that refuses: rights, lockdown, age.
     pub fn start(pid_max: u32, late: Nanos) -> Result<Self, WatchError> {
         let pid_limit = pid_max.saturating_add(1);
-        let mut programs = EbpfLoader::new()
-            .override_global("late_ns", &late.0, true)
-            .override_global("pid_limit", &pid_limit, true)
-            .map_max_entries("watched", pid_limit.div_ceil(64))
-            .load(OBJECT)
-            .map_err(|error| match Btf::from_sys_fs() {
-                Ok(_) => WatchError::refused(&error),
-                Err(missing) => WatchError::NoBtf(missing),
-            })?;
-        let types = Btf::from_sys_fs().map_err(WatchError::NoBtf)?;
+        let words = pid_limit.div_ceil(64);
+        let mut programs = Programs::load(OBJECT, |loader| {
+            loader
+                .override_global("late_ns", &late.0, true)
+                .override_global("pid_limit", &pid_limit, true)
+                .map_max_entries("watched", words);
+        })?;
         for (name, tracepoint) in PROGRAMS {
-            let program: &mut BtfTracePoint = programs
-                .program_mut(name)
-                .ok_or_else(|| WatchError::Refused(format!("the program {name} is missing")))?
-                .try_into()
-                .map_err(|error: aya::programs::ProgramError| WatchError::refused(&error))?;
-            program
-                .load(tracepoint, &types)
-                .and_then(|()| program.attach().map(|_| ()))
-                .map_err(|error| WatchError::refused(&error))?;
+            programs.attach(name, tracepoint)?;
         }
         Ok(Self {
             programs,
@@ -139,16 +128,8 @@ impl LateStacks {
     pub fn watch(&mut self, tids: impl Iterator<Item = u32>) -> Result<(), WatchError> {
         let limit = self.pid_limit;
         let tids: BTreeSet<u32> = tids.filter(|tid| *tid < limit).collect();
-        let mut words: BTreeMap<u32, u64> = self.watched.iter().map(|tid| (tid / 64, 0)).collect();
-        for tid in &tids {
-            *words.entry(tid / 64).or_default() |= 1 << (tid % 64);
-        }
-        let map = self.programs.map_mut("watched");
-        let map = map.ok_or_else(|| missing("watched"))?;
-        let mut map: Array<&mut MapData, u64> = map.try_into()?;
-        for (place, bits) in words {
-            map.set(place, bits, 0)?;
-        }
+        self.programs
+            .replace_threads("watched", &self.watched, &tids)?;
         self.watched = tids;
         Ok(())
     }
@@ -158,8 +139,7 @@ impl LateStacks {
     /// # Errors
     /// A map that cannot be read.
     pub fn latest(&self) -> Result<Vec<TraceEvent>, WatchError> {
-        let map = self.programs.map("records");
-        let map: Array<&MapData, Record> = map.ok_or_else(|| missing("records"))?.try_into()?;
+        let map: Array<&MapData, Record> = self.programs.map("records")?.try_into()?;
         let mut found = Vec::new();
         for place in 0..RECORDS {
             let record = map.get(&place, 0)?;
@@ -171,10 +151,6 @@ impl LateStacks {
         found.sort_by_key(|event| event.time);
         Ok(found)
     }
-}
-
-fn missing(name: &str) -> WatchError {
-    WatchError::Refused(format!("the map {name} is missing"))
 }
 
 #[cfg(test)]

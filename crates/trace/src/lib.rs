@@ -20,6 +20,7 @@
 //! instance's *name* before they are changed; [`Tracefs::clear_left_behind`] restores
 //! them from it after a program was killed.
 
+mod bpf;
 mod error;
 mod event;
 mod export;

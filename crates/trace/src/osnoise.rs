@@ -44,6 +44,9 @@ pub enum NoiseAsk {
         /// Whether threads of user space wait for the timer
         /// ([`Osnoise::user_wait`]) instead of the kernel's.
         user: bool,
+        /// The kernel stack of the interrupt is recorded if its thread is later than
+        /// this; `None`: never. Not all kernels can.
+        stacks_above: Option<Nanos>,
     },
     /// A thread on each CPU that spins and looks for gaps.
     Osnoise {
@@ -86,9 +89,17 @@ impl NoiseAsk {
             wanted.options = wanted.options.with(name, false);
         }
         let (set, own_threads) = match self {
-            Self::Timerlat { cpus, period, user } => {
+            Self::Timerlat {
+                cpus,
+                period,
+                user,
+                stacks_above,
+            } => {
                 wanted.timerlat_period_us =
                     wanted.timerlat_period_us.map(|_| period.whole_micros());
+                // 0 is off.
+                let above = stacks_above.map_or(0, |above| above.whole_micros().max(1));
+                wanted.print_stack_us = wanted.print_stack_us.map(|_| above);
                 (cpus, !user)
             }
             Self::Osnoise {
@@ -228,7 +239,9 @@ impl Osnoise {
         let layout = instance_layout(&tracefs, &self.folder)?;
         self.page = vec![0; layout.page_bytes];
         self.reader = Some(match ask {
-            NoiseAsk::Timerlat { .. } => Reader::timerlat(&tracefs, layout)?,
+            NoiseAsk::Timerlat { stacks_above, .. } => {
+                Reader::timerlat(&tracefs, layout, stacks_above.is_some())?
+            }
             NoiseAsk::Osnoise { .. } => Reader::osnoise(&tracefs, layout)?,
         });
         // Marks that there may be settings to restore.

@@ -142,7 +142,7 @@ fn trace_cmd_reads_what_is_exported() {
     let description: Description = serde_json::from_str(&json).unwrap();
     flight.stop().unwrap();
     let symbols = [(0xffff_ffff_8100_0000, "_stext".to_owned())].into();
-    let bytes = trace_dat(&description, &stretches, &symbols).unwrap();
+    let bytes = trace_dat(&description, &stretches, &[], &symbols).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("trace.dat");
     std::fs::write(&file, &bytes).unwrap();

@@ -4,7 +4,7 @@
 use punctual_model::{CpuSet, Reading, Severity, path_of};
 
 use super::Topic;
-use crate::fact_reader::{FactReader, Judged, Missing, Verdict};
+use crate::fact_reader::{FactReader, Judged, Missing, Verdict, line, shown};
 use crate::{BASE, Check, Remedy, Role, Stance};
 
 pub(super) const TOPIC: Topic = Topic {
@@ -15,11 +15,11 @@ pub(super) const TOPIC: Topic = Topic {
 
 const LIMITS: &str = "/proc/self/limits";
 const STATUS: &str = "/proc/self/status";
-const V2_QUOTA: &str = "/sys/fs/cgroup{cgroup}/cpu.max";
+const V2_QUOTA: &str = "/sys/fs/cgroup{cgroups}/cpu.max";
 const V1_RUNTIME: &str = "/sys/fs/cgroup/cpu{cgroup:cpu}/cpu.rt_runtime_us";
-const V1_QUOTA: &str = "/sys/fs/cgroup/cpu{cgroup:cpu}/cpu.cfs_quota_us";
-const V2_CPUS: &str = "/sys/fs/cgroup{cgroup}/cpuset.cpus.effective";
-const V1_CPUS: &str = "/sys/fs/cgroup/cpuset{cgroup:cpuset}/cpuset.effective_cpus";
+const V1_QUOTA: &str = "/sys/fs/cgroup/cpu{cgroups:cpu}/cpu.cfs_quota_us";
+const V2_CPUS: &str = "/sys/fs/cgroup{cgroups}/cpuset.cpus.effective";
+const V1_CPUS: &str = "/sys/fs/cgroup/cpuset{cgroups:cpuset}/cpuset.effective_cpus";
 const V2_PARTITION: &str = "/sys/fs/cgroup{cgroup}/cpuset.cpus.partition";
 const V1_EXCLUSIVE: &str = "/sys/fs/cgroup/cpuset{cgroup:cpuset}/cpuset.cpu_exclusive";
 const DMA_LATENCY: &str = path_of("dma-latency-us");
@@ -114,11 +114,14 @@ const CHECKS: &[Check] = &[
     Check {
         name: "group-quota",
         subject: "CPU quota of the control group",
-        expected: "max",
+        expected: "none, of the group and those above it",
         reads: &[V2_QUOTA, V1_QUOTA],
         judge: |reader| match reader.text(V2_QUOTA) {
-            Ok(text) => Ok(Verdict::of(text.starts_with("max"), format!("is {text}"))),
-            Err(_) => reader.number(V1_QUOTA, |n| n < 0),
+            Ok(text) => quota(V2_QUOTA, text, |quota| quota.starts_with("max")),
+            Err(Missing::Unknown(why)) => Err(Missing::Unknown(why)),
+            Err(_) => quota(V1_QUOTA, reader.text(V1_QUOTA)?, |quota| {
+                quota.starts_with('-')
+            }),
         },
         why: "Ordinary threads of the group are stopped for the rest of each 100 ms once the quota is used.",
         source: "Documentation/admin-guide/cgroup-v2.rst, cpu.max; Documentation/scheduler/sched-bwc.rst",
@@ -260,12 +263,37 @@ fn may(read: Result<&str, Missing>, yes: &str) -> Judged {
     }
 }
 
-/// The CPUs that the cpuset of the control group has in force.
+/// The CPUs that are in force in the control group: those of the innermost cpuset.
 fn group_cpus(reader: &FactReader) -> Result<CpuSet, Missing> {
-    match reader.value(V2_CPUS) {
-        Err(Missing::NotApplicable(_)) => reader.value(V1_CPUS),
-        other => other,
+    let (file, text) = match reader.text(V2_CPUS) {
+        Err(Missing::NotApplicable(_)) => (V1_CPUS, reader.text(V1_CPUS)?),
+        other => (V2_CPUS, other?),
+    };
+    let (_, first) = groups(text).next().unwrap_or_default();
+    let unreadable = |_| Missing::unknown(format!("{} reads '{}'", shown(file), line(text)));
+    first.parse().map_err(unreadable)
+}
+
+/// The groups of a file, the innermost first, with their texts.
+fn groups(text: &str) -> impl Iterator<Item = (&str, &str)> {
+    text.lines()
+        .map(|line| line.split_once(' ').unwrap_or((line, "")))
+}
+
+/// The quotas of the group and those above it.
+fn quota(file: &str, text: &str, is_none: impl Fn(&str) -> bool) -> Judged {
+    if groups(text).any(|(_, quota)| quota.is_empty()) {
+        let why = format!("{} reads '{}'", shown(file), line(text));
+        return Err(Missing::unknown(why));
     }
+    let limited = groups(text).filter(|(_, quota)| !is_none(quota));
+    let limited: Vec<String> = limited
+        .map(|(group, quota)| format!("{quota} of {group}"))
+        .collect();
+    Ok(match limited.is_empty() {
+        true => Verdict::Ok("is not set".to_owned()),
+        false => Verdict::Fail(format!("is {}", limited.join(", "))),
+    })
 }
 
 /// Soft and hard limit of a row of /proc/self/limits.

@@ -84,7 +84,9 @@ impl TraceEvent {
         self.is_requested()
             || matches!(
                 self.kind,
-                EventKind::TimerLate { .. } | EventKind::SwitchedOut { .. }
+                EventKind::TimerLate { .. }
+                    | EventKind::TimerlatStack { .. }
+                    | EventKind::SwitchedOut { .. }
             )
     }
 

@@ -410,6 +410,11 @@ event_kinds! { names =>
         interrupted(frames, names)
     );
 
+    /// Where in the kernel the CPU was when timerlat's interrupt came, whose thread was
+    /// late then, the innermost function first. It takes no part in a blame.
+    TimerlatStack { frames: Vec<u64> }
+    says format!("timerlat's interrupt came; {}", interrupted(frames, names));
+
     /// `task` is switched out for the thread that had `waited`: where in the kernel it
     /// was. It takes no part in a blame.
     SwitchedOut {
@@ -473,6 +478,7 @@ impl EventKind {
         match self {
             Self::KernelStack { frames }
             | Self::TimerLate { frames, .. }
+            | Self::TimerlatStack { frames }
             | Self::SwitchedOut { frames, .. } => frames,
             _ => &[],
         }

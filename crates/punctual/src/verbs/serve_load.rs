@@ -6,6 +6,7 @@ use std::io;
 use anyhow::{Context as _, Result};
 use clap::Parser;
 use punctual_loads::LoadRequest;
+use punctual_model::CpuSet;
 
 use super::{Run, Verb};
 use crate::context::Context;
@@ -21,11 +22,15 @@ const NAME: &str = "serve-load";
 struct ServeLoad {
     #[arg(value_name = "load")]
     load: String,
+    #[arg(value_name = "cpus")]
+    cpus: Option<CpuSet>,
 }
 
 impl Run for ServeLoad {
     fn run(self, _: &Context) -> Result<Exit> {
-        punctual_loads::serve(&self.load, &mut io::stdout()).context("cannot serve the load")?;
+        let cpus = self.cpus.unwrap_or_default();
+        punctual_loads::serve(&self.load, &cpus, &mut io::stdout())
+            .context("cannot serve the load")?;
         Ok(Exit::Done)
     }
 }

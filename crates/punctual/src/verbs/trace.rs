@@ -18,7 +18,8 @@ const USUAL: &str = "trace.dat";
 
 const LONG: &str = "Write a trace.dat for trace-cmd, KernelShark and, converted, Perfetto.\n\nIt contains the \
                      pages of the kernel's ring buffer around the explained outliers of a \
-                     recording (measure --threshold 100us --explain), unchanged. Between \
+                     recording (measure --threshold 100us --explain), unchanged, and the \
+                     events of --event merged into them. Between \
                      two outliers no events were kept: the file marks them as missing. \
                      Times are those of CLOCK_MONOTONIC where the kernel offers it to traces. \
                      Read it with: trace-cmd report -i trace.dat. For \

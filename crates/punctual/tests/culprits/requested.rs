@@ -6,7 +6,8 @@ use crate::common::{Place, text};
 use crate::stage::Stage;
 use punctual_model::Recording;
 
-const NAME: &str = "timer:hrtimer_expire_entry";
+/// One that explains nothing and is not recorded for it.
+const NAME: &str = "raw_syscalls:sys_exit";
 
 /// Where the outliers of the last recording show the event.
 fn assert_shown(place: &Place, name: &str) -> Recording {
@@ -38,6 +39,35 @@ fn assert_shown(place: &Place, name: &str) -> Recording {
     recording
 }
 
+/// Whether the exported trace has the event, in the one buffer that Perfetto reads.
+fn assert_exported(place: &Place, name: &str) {
+    place.done("trace export -o trace.dat");
+    let reported = Command::new("trace-cmd")
+        .args(["report", "-N", "-i"])
+        .arg(place.path("trace.dat"))
+        .output();
+    let reported = match reported {
+        Ok(output) => text(&output.stdout),
+        Err(error) => {
+            punctual_testing::skip!("trace-cmd report: {error}");
+            return;
+        }
+    };
+    let (_, event) = name.split_once(':').unwrap();
+    assert!(reported.contains(&format!(" {event}: ")), "{reported}");
+    let line = |line: &&str| line.contains("]") && line.contains(": ");
+    let time = |line: &str| {
+        let word = line
+            .split(']')
+            .nth(1)?
+            .split_whitespace()
+            .find(|word| word.contains('.'))?;
+        word.trim_end_matches(':').parse::<f64>().ok()
+    };
+    let times: Vec<f64> = reported.lines().filter(line).filter_map(time).collect();
+    assert!(times.len() > 1 && times.is_sorted(), "{reported}");
+}
+
 #[test]
 fn of_a_measurement_it_is_shown_with_each_outlier() {
     let Some(_stage) = Stage::set(1) else {
@@ -49,6 +79,7 @@ fn of_a_measurement_it_is_shown_with_each_outlier() {
          --event {NAME}"
     ));
     assert_shown(&place, NAME);
+    assert_exported(&place, NAME);
     place.done("report last -o report.html");
     let page = std::fs::read_to_string(place.path("report.html")).unwrap();
     assert!(page.contains("--event") && page.contains(NAME), "no mark");
@@ -83,6 +114,7 @@ fn of_jobs_it_is_shown_whoever_records_them() {
         let output = command.args(["--event", &event]).output().unwrap();
         assert!(output.status.success(), "{}", text(&output.stderr));
         assert_shown(&place, &event);
+        assert_exported(&place, "raw_syscalls:sys_enter");
     }
 }
 

@@ -296,5 +296,39 @@ fn a_measurement_joins_a_control_group_and_leaves_it() {
     assert_eq!(facts.quota.unwrap().millicpus(), 200);
     let told = place.refused(&format!("{PLAIN} --cgroup /no/such -D 1s"), 2);
     assert!(told.contains("no control group /no/such"), "{told}");
-    place.refused(&format!("{PLAIN} --cgroup {folder} --load cpu -D 1s"), 2);
+}
+
+/// Its loads run outside of the group, threads and processes, on CPUs of their own.
+#[test]
+fn loads_of_a_measurement_in_a_control_group_run_outside() {
+    let Some(group) = QuotaGroup::new("loaded") else {
+        return;
+    };
+    let place = Place::new();
+    let folder = group.0.to_str().unwrap();
+    let work = "while :; do :; done";
+    let line = format!("{PLAIN} --cgroup {folder} --load cpu:cpus=0 -D 30s");
+    let mut child = place
+        .command(&line)
+        .args(["--load", &format!("command:{work}")])
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    place.wait_for_rows();
+    let members = fs::read_to_string(group.0.join("cgroup.procs")).unwrap();
+    signal(&child, "INT");
+    child.wait().unwrap();
+    assert_eq!(members, format!("{}\n", child.id()));
+    let recording = Recording::from_json(&place.done("show last --json")).unwrap();
+    let loads: Vec<&str> = recording
+        .load
+        .iter()
+        .map(|load| load.name.as_str())
+        .collect();
+    assert_eq!(loads, ["cpu", "command"]);
+    for load in &recording.load {
+        assert_eq!(load.ended_early, None, "{load:?}");
+        assert!(load.cpu_time_ns > Some(Nanos::ZERO), "{load:?}");
+    }
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use punctual_model::{
-    EventKind, LaneSpan, LaneState, Nanos, Segment, Task, ThreadLane, TraceEvent, grouped,
+    EventKind, LaneSpan, LaneState, Nanos, Segment, Task, ThreadLane, TraceEvent, Window, grouped,
     interrupted_functions, stack_of,
 };
 
@@ -129,15 +129,14 @@ fn late_stacks(timeline: &OutlierTimeline) -> Vec<Block> {
     let window = &timeline.window;
     let rows = window.events.iter().filter_map(|event| {
         let (what, stack) = match &event.kind {
-            EventKind::TimerLate { late, frames, .. } => {
-                let functions = interrupted_functions(frames, window);
-                let stack = match functions {
-                    Some(functions) if functions.is_empty() => "user space".to_owned(),
-                    Some(functions) => functions.join(" < "),
-                    None => stack_of(frames, window),
-                };
-                (format!("timer late by {late}, interrupts"), stack)
-            }
+            EventKind::TimerLate { late, frames, .. } => (
+                format!("timer late by {late}, interrupts"),
+                interrupted_stack(frames, window),
+            ),
+            EventKind::TimerlatStack { frames } => (
+                "timerlat's interrupt came upon".to_owned(),
+                interrupted_stack(frames, window),
+            ),
             EventKind::SwitchedOut { task, frames, .. } => (
                 format!("{} switched out at", task.label()),
                 stack_of(frames, window),
@@ -155,6 +154,15 @@ fn late_stacks(timeline: &OutlierTimeline) -> Vec<Block> {
         Column::left("kernel stack, innermost first").fold(Fold::Wrap(24)),
     ];
     vec![Block::Table(Table::new(columns, rows))]
+}
+
+/// What an interrupt came upon, by the stack within it.
+fn interrupted_stack(frames: &[u64], window: &Window) -> String {
+    match interrupted_functions(frames, window) {
+        Some(functions) if functions.is_empty() => "user space".to_owned(),
+        Some(functions) => functions.join(" < "),
+        None => stack_of(frames, window),
+    }
 }
 
 /// A stack whose functions have names.

@@ -11,6 +11,9 @@ use std::time::Duration;
 
 use crate::{Clock, Error, Waited};
 
+/// A longer patience is one of this: a time of 32 bits has no more to add.
+const LONGEST: Duration = Duration::from_secs(10 * 365 * 86_400);
+
 /// A queue of messages of up to eight bytes (`mq_overview(7)`), for this
 /// process alone: its name is removed as soon as it is open, so that the
 /// kernel frees it with the process, however that ends.
@@ -109,9 +112,11 @@ impl MessageQueue {
         message: &mut [u8; Self::MESSAGE],
         patience: Duration,
     ) -> Result<Option<Waited>, Error> {
-        let until = Duration::from_nanos(Clock::Realtime.now().as_nanos()).saturating_add(patience);
+        let now = Duration::from_nanos(Clock::Realtime.now().as_nanos());
+        let until = now + patience.min(LONGEST);
         let until = libc::timespec {
-            tv_sec: libc::time_t::try_from(until.as_secs()).unwrap_or(libc::time_t::MAX),
+            // The type of seconds has no name that is current with every C library.
+            tv_sec: until.as_secs().try_into().unwrap_or(i32::MAX.into()),
             tv_nsec: until.subsec_nanos() as _,
         };
         let length = message.len();

@@ -9,6 +9,9 @@ use punctual_trace::{Description, RawPage, pack_pages};
 /// The kind under which an outlier's raw pages are kept beside a recording.
 pub(crate) const PAGES: &str = "pages";
 
+/// The same of events that the user asked for.
+pub(crate) const REQUESTED: &str = "requested-pages";
+
 /// And that of the kernel's description of them, one for all, under number 0.
 pub(crate) const DESCRIPTION: &str = "description";
 
@@ -24,12 +27,13 @@ struct Kept {
 struct Traced {
     window: Window,
     pages: Vec<u8>,
+    requested: Vec<u8>,
 }
 
 impl Traced {
     fn bytes(&self) -> usize {
         let events = std::mem::size_of_val(self.window.events.as_slice());
-        events + self.pages.len()
+        events + self.pages.len() + self.requested.len()
     }
 }
 
@@ -55,12 +59,26 @@ impl OutlierBuffer {
         }
     }
 
+    /// Pages of other events are kept, too.
+    pub(super) fn describe_too(&mut self, other: Description) {
+        match &mut self.description {
+            Some(description) => description.add_events_of(other),
+            None => self.description = Some(other),
+        }
+    }
+
     pub(super) fn outliers(&self) -> impl Iterator<Item = &Outlier> {
         self.kept.iter().map(|kept| &kept.outlier)
     }
 
     /// Takes one in, if it is among the worst; of equals the earlier one.
-    pub(super) fn add(&mut self, outlier: Outlier, window: Window, pages: &[RawPage]) {
+    pub(super) fn add(
+        &mut self,
+        outlier: Outlier,
+        window: Window,
+        pages: &[RawPage],
+        requested: &[RawPage],
+    ) {
         if self.kept.len() >= Explanation::KEPT {
             let least = (self.kept.iter().enumerate())
                 .min_by_key(|(_, kept)| (kept.outlier.latency_ns, Reverse(kept.outlier.number)))
@@ -78,6 +96,7 @@ impl OutlierBuffer {
         let traced = Traced {
             window: window.shortened(),
             pages: pack_pages(pages),
+            requested: pack_pages(requested),
         };
         self.kept.push(Kept {
             outlier,
@@ -130,6 +149,9 @@ impl OutlierBuffer {
                 writer.keep_window(outlier, &traced.window)?;
                 if self.description.is_some() {
                     writer.attach(PAGES, outlier.number, "null", &traced.pages)?;
+                    if !traced.requested.is_empty() {
+                        writer.attach(REQUESTED, outlier.number, "null", &traced.requested)?;
+                    }
                 }
                 *waiting = None;
             }

@@ -2,7 +2,7 @@
 
 use punctual_host::Host;
 use punctual_model::{Nanos, TraceEvent, grouped};
-use punctual_trace::{EventChoice, Flight, TraceError, Tracefs};
+use punctual_trace::{Description, EventChoice, Flight, RawPage, TraceError, Tracefs};
 
 /// So many are kept with an outlier, the latest.
 const KEPT: usize = 500;
@@ -42,8 +42,13 @@ impl Requested {
         self.flight.take_out_until(until)
     }
 
-    /// Those of an interval, of all CPUs.
-    pub(super) fn between(&mut self, from: Nanos, to: Nanos) -> Vec<TraceEvent> {
+    /// Of its pages.
+    fn describe(&self) -> Result<Description, TraceError> {
+        self.flight.describe()
+    }
+
+    /// Those of an interval, of all CPUs, and their pages.
+    pub(super) fn between(&mut self, from: Nanos, to: Nanos) -> (Vec<TraceEvent>, Vec<RawPage>) {
         let cut = self.flight.cut_all(from, to);
         self.lost += cut.lost;
         let mut events = cut.events;
@@ -51,7 +56,7 @@ impl Requested {
         let beyond = events.len().saturating_sub(KEPT);
         self.left_out += beyond as u64;
         events.drain(..beyond);
-        events
+        (events, cut.pages)
     }
 
     /// What the reader must know.
@@ -89,7 +94,9 @@ impl super::Explainer {
         choices: &[EventChoice],
     ) -> Result<(), TraceError> {
         if !choices.is_empty() {
-            self.requested = Some(Requested::arm(host, choices)?);
+            let requested = Requested::arm(host, choices)?;
+            self.buffer.describe_too(requested.describe()?);
+            self.requested = Some(requested);
         }
         Ok(())
     }

@@ -19,6 +19,26 @@ const TIMERS: usize = 4;
 /// So long after the switch to a thread its stack is written, at most.
 const AFTER_SWITCH: Nanos = Nanos::from_micros(100);
 
+/// So long after the late thread ran timerlat's stack is written, at most.
+const AFTER_THREAD: Nanos = Nanos::from_micros(500);
+
+/// The stack of timerlat for the outlier of an interval: the nearest to its end.
+fn nearest_of_timerlat(
+    all: &[TraceEvent],
+    cpu: u32,
+    (from, to): (Nanos, Nanos),
+) -> Option<TraceEvent> {
+    let fits = |event: &&TraceEvent| {
+        matches!(event.kind, EventKind::TimerlatStack { .. })
+            && event.cpu == cpu
+            && (from..=to + AFTER_THREAD).contains(&event.time)
+    };
+    let stacks = all.iter().filter(fits);
+    stacks
+        .min_by_key(|event| event.time.0.abs_diff(to.0))
+        .cloned()
+}
+
 impl super::Explainer {
     /// Takes stacks, too, where this kernel takes programs. Without them the outliers are
     /// explained all the same: what has no stack shows none.
@@ -47,6 +67,9 @@ impl super::Explainer {
             Ok(latest) => self.latest = latest,
             Err(error) => self.warn(error.to_string()),
         }
+        let of_timerlat = self.timerlat_stacks.iter();
+        self.latest
+            .extend(of_timerlat.flat_map(|stacks| stacks.events()));
     }
 
     /// Those of an outlier of thread `tid` on `cpu`.
@@ -65,6 +88,7 @@ impl super::Explainer {
         };
         found.retain(|event| match event.kind {
             EventKind::TimerLate { .. } => event.cpu == cpu,
+            EventKind::TimerlatStack { .. } => false,
             _ => events.iter().any(|switch| is_switch(switch, event)),
         });
         let late = |event: &TraceEvent| match event.kind {
@@ -77,6 +101,38 @@ impl super::Explainer {
         found.retain(|event| {
             !matches!(event.kind, EventKind::TimerLate { .. }) || late(event) > least
         });
+        found.extend(nearest_of_timerlat(&self.latest, cpu, (from, to)));
         found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_stack_of_timerlat_nearest_to_the_late_thread_is_its_own() {
+        let stack = |cpu, time| TraceEvent {
+            time: Nanos::from_micros(time),
+            cpu,
+            pid: 9,
+            flags: 0,
+            preempt_count: 0,
+            kind: EventKind::TimerlatStack { frames: vec![time] },
+        };
+        let all = [
+            stack(0, 900),
+            stack(1, 1_060),
+            stack(0, 1_090),
+            stack(0, 1_400),
+        ];
+        let found = |cpu, from, to| {
+            let interval = (Nanos::from_micros(from), Nanos::from_micros(to));
+            nearest_of_timerlat(&all, cpu, interval).map(|event| event.time.whole_micros())
+        };
+        assert_eq!(found(0, 1_000, 1_050), Some(1_090));
+        assert_eq!(found(1, 1_000, 1_050), Some(1_060));
+        assert_eq!(found(0, 1_200, 1_380), Some(1_400));
+        assert_eq!(found(0, 2_000, 2_100), None);
     }
 }

@@ -12,6 +12,7 @@ use std::fmt::Write;
 use punctual_model::{Comm, CpuSet, TraceEvent};
 
 use super::description::{Description, FTRACE};
+use super::merge::merge;
 use crate::TraceError;
 use crate::flight::RawPage;
 use crate::ring::{Layout, Page};
@@ -24,13 +25,14 @@ const OPTION_TRACECLOCK: u16 = 4;
 
 /// In the word `commit` of a page: events before it are not there
 /// (`RB_MISSED_EVENTS`).
-const MISSED: u32 = 1 << 31;
+pub(super) const MISSED: u32 = 1 << 31;
 
 /// Limit of the pages of one file, in bytes: it is built in memory.
 pub const LARGEST_TRACE: u64 = 256 << 20;
 
 /// Pages of time intervals as a `trace.dat`. The file marks the missing events
-/// between two intervals. `symbols`: names of kernel addresses.
+/// between two intervals. `requested`: pages of events that the user asked for, from a
+/// buffer of their own; the file has one for all. `symbols`: names of kernel addresses.
 ///
 /// # Errors
 /// The pages have an unknown layout, an impossible CPU number, are longer than
@@ -38,11 +40,16 @@ pub const LARGEST_TRACE: u64 = 256 << 20;
 pub fn trace_dat(
     description: &Description,
     stretches: &[Vec<RawPage>],
+    requested: &[Vec<RawPage>],
     symbols: &BTreeMap<u64, String>,
 ) -> Result<Vec<u8>, TraceError> {
     let layout = description.layout()?;
-    check(description, layout, stretches)?;
-    let cpus = by_cpu(layout, stretches);
+    check(description, layout, &[stretches, requested].concat())?;
+    let mut cpus = by_cpu(layout, stretches);
+    for (cpu, pages) in by_cpu(layout, requested) {
+        let own = cpus.entry(cpu).or_default();
+        *own = merge(layout, own, &pages);
+    }
     let count = cpus
         .keys()
         .next_back()
@@ -327,7 +334,7 @@ mod tests {
     fn pages_that_no_kernel_writes_are_refused() {
         let usual = description();
         let write = |description: &Description, pages: Vec<RawPage>| {
-            trace_dat(description, &[pages], &BTreeMap::new())
+            trace_dat(description, &[pages], &[], &BTreeMap::new())
         };
         let good = write(&usual, vec![page(0, 4_096), page(8_191, 16)]).unwrap();
         assert!(good.len() < 200_000, "{}", good.len());

@@ -79,6 +79,17 @@ impl Flight {
 }
 
 impl Description {
+    /// Adds the events of another recorder of the same kernel, whose pages are to be in
+    /// one file with those described here.
+    pub fn add_events_of(&mut self, other: Self) {
+        for format in other.formats {
+            if !self.formats.contains(&format) {
+                self.formats.push(format);
+            }
+        }
+        self.cpus = self.cpus.max(other.cpus);
+    }
+
     /// A decoder of the described pages.
     ///
     /// # Errors

@@ -2,6 +2,7 @@
 
 mod dat;
 mod description;
+mod merge;
 mod pages;
 
 pub use dat::{LARGEST_TRACE, trace_dat};

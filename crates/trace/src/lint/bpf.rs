@@ -3,14 +3,15 @@
 use std::collections::BTreeMap;
 
 use aya::maps::{Array, HashMap, MapData, PerCpuArray};
-use aya::programs::BtfTracePoint;
-use aya::{Btf, Ebpf, EbpfLoader, include_bytes_aligned};
+
+use aya::include_bytes_aligned;
 use punctual_model::{ActKind, Acts};
 
 use super::calls::calls;
 use super::layout::{Cpu, Site, Tally};
 use super::{LintAsk, LintTarget};
 use crate::WatchError;
+use crate::bpf::Programs;
 
 /// The programs; `bpf/build.sh` makes them.
 pub(super) static OBJECT: &[u8] = include_bytes_aligned!("../../bpf/lint.bpf.o");
@@ -68,8 +69,7 @@ const PROGRAMS: &[Program] = &[
 
 /// Running programs, until this is dropped.
 pub(super) struct BpfLint {
-    programs: Ebpf,
-    types: Btf,
+    programs: Programs,
     unseen: BTreeMap<ActKind, String>,
 }
 
@@ -87,24 +87,19 @@ impl BpfLint {
     /// # Errors
     /// A kernel without BTF, or one that refuses: rights, lockdown, age.
     pub(super) fn start(ask: &LintAsk) -> Result<Self, WatchError> {
-        let programs = EbpfLoader::new()
-            .override_global("first_sleeps", &ask.first_sleeps, true)
-            .override_global("first_ns", &ask.first.0, true)
-            .load(OBJECT)
-            .map_err(|error| match Btf::from_sys_fs() {
-                Ok(_) => WatchError::refused(&error),
-                Err(missing) => WatchError::NoBtf(missing),
-            })?;
-        let types = Btf::from_sys_fs().map_err(WatchError::NoBtf)?;
+        let programs = Programs::load(OBJECT, |loader| {
+            loader
+                .override_global("first_sleeps", &ask.first_sleeps, true)
+                .override_global("first_ns", &ask.first.0, true);
+        })?;
         let mut lint = Self {
             programs,
-            types,
             unseen: BTreeMap::new(),
         };
         lint.fill_calls()?;
         lint.watch(&ask.targets, &[])?;
         for (name, tracepoint, acts) in PROGRAMS {
-            if let Err(error) = lint.attach(name, tracepoint) {
+            if let Err(error) = lint.programs.attach(name, tracepoint) {
                 if *name == SWITCHING {
                     return Err(error);
                 }
@@ -118,7 +113,7 @@ impl BpfLint {
     }
 
     fn fill_calls(&mut self) -> Result<(), WatchError> {
-        let mut map: Array<&mut MapData, u32> = self.map_mut("calls")?.try_into()?;
+        let mut map: Array<&mut MapData, u32> = self.programs.map_mut("calls")?.try_into()?;
         let limit = map.len();
         for (number, flags) in calls() {
             if let Some(number) = u32::try_from(number).ok().filter(|number| *number < limit) {
@@ -128,23 +123,10 @@ impl BpfLint {
         Ok(())
     }
 
-    fn attach(&mut self, name: &str, tracepoint: &str) -> Result<(), WatchError> {
-        let program: &mut BtfTracePoint = self
-            .programs
-            .program_mut(name)
-            .ok_or_else(|| WatchError::Refused(format!("the program {name} is missing")))?
-            .try_into()
-            .map_err(|error: aya::programs::ProgramError| WatchError::refused(&error))?;
-        program
-            .load(tracepoint, &self.types)
-            .and_then(|()| program.attach().map(|_| ()))
-            .map_err(|error| WatchError::refused(&error))
-    }
-
     /// Begins to trace system calls.
     pub(super) fn trace_calls(&mut self) {
         let (name, tracepoint) = CALLING;
-        if let Err(error) = self.attach(name, tracepoint) {
+        if let Err(error) = self.programs.attach(name, tracepoint) {
             let why = format!("the event {tracepoint} cannot be watched: {error}");
             self.unseen.insert(ActKind::Memory, why);
         }
@@ -152,12 +134,7 @@ impl BpfLint {
 
     /// Ends tracing of system calls.
     pub(super) fn stop_calls(&mut self) {
-        let program = self.programs.program_mut(CALLING.0);
-        let program = program.and_then(|program| <&mut BtfTracePoint>::try_from(program).ok());
-        // It is detached with the last descriptor of the program.
-        if let Some(program) = program {
-            let _ = program.unload();
-        }
+        self.programs.detach(CALLING.0);
     }
 
     /// Watches these targets beside those of before, and no longer others.
@@ -166,7 +143,8 @@ impl BpfLint {
         targets: &[LintTarget],
         no_longer: &[LintTarget],
     ) -> Result<(), WatchError> {
-        let mut map: HashMap<&mut MapData, u64, u32> = self.map_mut("targets")?.try_into()?;
+        let mut map: HashMap<&mut MapData, u64, u32> =
+            self.programs.map_mut("targets")?.try_into()?;
         for target in targets {
             map.insert(target.key(), 1, 0)?;
         }
@@ -185,27 +163,17 @@ impl BpfLint {
     /// What was counted so far.
     pub(super) fn read(&self) -> Result<Acts, WatchError> {
         let mut acts = Acts::default();
-        let cpus: PerCpuArray<&MapData, Cpu> = self.map("cpus")?.try_into()?;
+        let cpus: PerCpuArray<&MapData, Cpu> = self.programs.map("cpus")?.try_into()?;
         for cpu in cpus.get(&0, 0)?.iter() {
             acts.lost += cpu.lost;
             acts.switches += cpu.switches;
             acts.execs += cpu.execs;
         }
-        let sites: HashMap<&MapData, Site, Tally> = self.map("sites")?.try_into()?;
+        let sites: HashMap<&MapData, Site, Tally> = self.programs.map("sites")?.try_into()?;
         for entry in sites.iter() {
             let (site, tally) = entry?;
             acts.acts.extend(site.act(&tally));
         }
         Ok(acts)
-    }
-
-    fn map(&self, name: &str) -> Result<&aya::maps::Map, WatchError> {
-        let map = self.programs.map(name);
-        map.ok_or_else(|| WatchError::Refused(format!("the map {name} is missing")))
-    }
-
-    fn map_mut(&mut self, name: &str) -> Result<&mut aya::maps::Map, WatchError> {
-        let map = self.programs.map_mut(name);
-        map.ok_or_else(|| WatchError::Refused(format!("the map {name} is missing")))
     }
 }

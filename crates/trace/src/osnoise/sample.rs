@@ -2,6 +2,7 @@
 
 use punctual_model::{
     Nanos, NoiseGap, NoiseReports, OsnoiseSample, SignedNanos, TimerlatContext, TimerlatSample,
+    TimerlatStack,
 };
 
 use crate::event::{Format, Place};
@@ -14,6 +15,7 @@ use crate::{TraceError, Tracefs};
 /// `include/trace/events/osnoise.h`).
 pub(crate) const TIMERLAT: (&str, &[&str]) =
     ("ftrace/timerlat", &["seqnum", "context", "timer_latency"]);
+pub(crate) const STACK: (&str, &[&str]) = ("ftrace/kernel_stack", &["size", "caller"]);
 pub(crate) const OSNOISE: (&str, &[&str]) = (
     "ftrace/osnoise",
     &[
@@ -77,6 +79,14 @@ impl Fields<'_> {
         Some(self.layout.unsigned(bytes))
     }
 
+    /// The numbers of a machine word from a field to the end of the record.
+    fn words(&self, place: usize, count: usize) -> Option<Vec<u64>> {
+        let rest = self.kind.fields.get(place)?.rest(self.data)?;
+        let words = rest.chunks_exact(usize::from(self.layout.long_bytes).max(1));
+        let words = words.map(|word| self.layout.unsigned(word));
+        Some(words.take(count).collect())
+    }
+
     /// Of whole microseconds.
     fn micros(&self, place: usize) -> Option<Nanos> {
         Some(Nanos(self.number(place)?.saturating_mul(1_000)))
@@ -93,16 +103,26 @@ impl Fields<'_> {
 pub(crate) struct Reader {
     layout: Layout,
     timerlat: Option<Kind>,
+    stack: Option<Kind>,
     osnoise: Option<Kind>,
     gap: Option<Kind>,
 }
 
 impl Reader {
-    /// For timerlat.
-    pub(crate) fn timerlat(tracefs: &Tracefs, layout: Layout) -> Result<Self, TraceError> {
+    /// For timerlat, with the stacks that it prints.
+    pub(crate) fn timerlat(
+        tracefs: &Tracefs,
+        layout: Layout,
+        stacks: bool,
+    ) -> Result<Self, TraceError> {
         Ok(Self {
             layout,
             timerlat: Some(Kind::learn(tracefs, TIMERLAT)?),
+            stack: match stacks {
+                // Samples are read without them, too.
+                true => Kind::learn(tracefs, STACK).ok(),
+                false => None,
+            },
             osnoise: None,
             gap: None,
         })
@@ -113,6 +133,7 @@ impl Reader {
         Ok(Self {
             layout,
             timerlat: None,
+            stack: None,
             osnoise: Some(Kind::learn(tracefs, OSNOISE)?),
             gap: Some(Kind::learn(tracefs, GAP)?),
         })
@@ -150,7 +171,13 @@ impl Reader {
                     found.map(|found| into.gaps.push(found))
                 }
                 // Other records, for example the kernel's own messages.
-                _ => continue,
+                _ => match &self.stack {
+                    Some(kind) if of(&self.stack) => {
+                        let found = stack(&fields(kind), cpu, time);
+                        found.map(|found| into.stacks.push(found))
+                    }
+                    _ => continue,
+                },
             };
             if decoded.is_none() {
                 *into.lost.entry(cpu).or_default() += 1;
@@ -177,6 +204,15 @@ fn timerlat(fields: &Fields<'_>, cpu: u32, time: Nanos) -> Option<TimerlatSample
         },
         // A difference of two times, written as a number without a sign.
         latency: SignedNanos(fields.number(2)?.cast_signed()),
+    })
+}
+
+fn stack(fields: &Fields<'_>, cpu: u32, time: Nanos) -> Option<TimerlatStack> {
+    Some(TimerlatStack {
+        cpu,
+        time,
+        pid: fields.pid()?,
+        frames: fields.words(1, fields.number(0)? as usize)?,
     })
 }
 

@@ -36,6 +36,7 @@ fn timerlat(user: bool) -> NoiseAsk {
         cpus: "0".parse().unwrap(),
         period: Nanos::from_micros(500),
         user,
+        stacks_above: None,
     }
 }
 
@@ -168,6 +169,97 @@ fn user_space_waits_where_the_kernel_lets_it() {
     );
     let kernel = machine.tracefs.start_osnoise(&timerlat(false), OWNER);
     drop(kernel.unwrap());
+}
+
+#[test]
+fn timerlat_writes_stacks_of_late_threads() {
+    let machine = machine(BOTH);
+    let before = machine.fake.in_force().unwrap();
+    let NoiseAsk::Timerlat {
+        cpus, period, user, ..
+    } = timerlat(false)
+    else {
+        unreachable!()
+    };
+    let ask = |above| NoiseAsk::Timerlat {
+        cpus: cpus.clone(),
+        period,
+        user,
+        stacks_above: Some(above),
+    };
+    let start = |above| machine.tracefs.start_osnoise(&ask(above), OWNER).unwrap();
+    // Less than a microsecond is not off.
+    let session = start(Nanos(300));
+    assert_eq!(machine.read("osnoise/print_stack"), "1");
+    drop(session);
+    let mut session = start(Nanos::from_micros(40));
+    assert_eq!(machine.read("osnoise/print_stack"), "40");
+    let stack = |values: &[i64]| {
+        let values: Vec<Value> = values.iter().copied().map(Value::Number).collect();
+        record("ftrace/kernel_stack", 0, 77, &values)
+    };
+    let records = [
+        (0, timerlat_record(77, 1, 1, 41_000)),
+        (9, stack(&[2, 0x30, 0x20])),
+        // One that says more than it has.
+        (9, stack(&[9, 0x30])),
+    ];
+    machine.put(1_000, &records, None);
+    let reports = session.take().unwrap();
+    assert_eq!(reports.timerlat.len(), 1);
+    let frames = reports.stacks.iter().map(|stack| stack.frames.as_slice());
+    assert_eq!(frames.collect::<Vec<_>>(), [&[0x30, 0x20][..], &[0x30]]);
+    let first = &reports.stacks[0];
+    assert_eq!((first.cpu, first.time, first.pid), (0, Nanos(1_009), 77));
+    session.stop().unwrap();
+    assert_eq!(machine.fake.in_force().unwrap(), before);
+}
+
+/// A page that Linux 6.12 with PREEMPT_RT wrote on x86-64, and its formats.
+#[test]
+fn stacks_of_a_real_kernel_are_read() {
+    if cfg!(target_endian = "big") {
+        return;
+    }
+    let machine = machine(BOTH);
+    for (folder, text) in [
+        ("kernel_stack", include_str!("fixtures/kernel_stack.format")),
+        ("timerlat", include_str!("fixtures/timerlat.format")),
+    ] {
+        let path = format!("sys/kernel/tracing/events/ftrace/{folder}/format");
+        fs::write(machine.root.path().join(path), text).unwrap();
+    }
+    let ask = NoiseAsk::Timerlat {
+        cpus: "0".parse().unwrap(),
+        period: Nanos::from_millis(100),
+        user: false,
+        stacks_above: Some(Nanos::from_micros(1)),
+    };
+    let mut session = machine.tracefs.start_osnoise(&ask, OWNER).unwrap();
+    let page = include_bytes!("fixtures/timerlat-stacks.page");
+    machine.fake.put_page(page).unwrap();
+    let reports = session.take().unwrap();
+    let late = reports.timerlat.iter();
+    let late: Vec<_> = late
+        .filter(|one| one.context == TimerlatContext::Thread)
+        .collect();
+    assert!(late.len() > 10 && reports.lost.is_empty(), "{reports:?}");
+    // The last thread's stack is on the next page.
+    assert!(late.len() - reports.stacks.len() <= 1, "{reports:?}");
+    for (sample, stack) in late.iter().zip(&reports.stacks) {
+        assert_eq!(sample.pid, stack.pid);
+        assert!(
+            stack.time - sample.time < Nanos::from_millis(1),
+            "{stack:?}"
+        );
+        // timerlat_irq, and where it began: the entry of this kernel.
+        let (first, last) = (stack.frames[0], *stack.frames.last().unwrap());
+        assert_eq!(
+            (first, last),
+            (0xffff_ffff_8be4_73ed, 0xffff_ffff_8bc3_f76d)
+        );
+        assert_eq!(stack.frames.len(), 16);
+    }
 }
 
 #[test]

@@ -1,15 +1,11 @@
 //! Wake-ups counted in the kernel by BPF programs (see
 //! `bpf/watch.bpf.c`).
-//!
-//! Nothing stays behind: file descriptors hold programs and maps, and end with the
-//! process.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
+use aya::include_bytes_aligned;
 use aya::maps::{Array, HashMap, MapData, PerCpuArray};
-use aya::programs::BtfTracePoint;
-use aya::{Btf, Ebpf, EbpfLoader, include_bytes_aligned};
 use punctual_model::{
     GroupSeen, LateWakeup, Nanos, PriorityClass, WakeupRow, WakeupSource, Wakeups,
 };
@@ -17,6 +13,7 @@ use punctual_model::{
 use super::layout::{CLASSES, Cpu, Name, Row, text};
 use super::notes::Notes;
 use super::{GroupAsk, GroupsOf, MOST_COMMS, Waiting, WatchAsk, WatchError};
+use crate::bpf::Programs;
 use crate::flight::monotonic;
 
 /// The programs; `bpf/build.sh` makes them.
@@ -36,30 +33,9 @@ const MOST_NOTES: u32 = 1 << 17;
 /// Memory for the rows of comms, all CPUs together.
 pub(super) const ROWS_BYTES: usize = 8 << 20;
 
-impl WatchError {
-    /// An error with all its causes, which the loader's own messages omit.
-    pub(crate) fn refused(error: &dyn std::error::Error) -> Self {
-        let mut text = error.to_string();
-        let mut cause = error.source();
-        while let Some(error) = cause {
-            text = format!("{text}: {error}");
-            cause = error.source();
-        }
-        // Only the start and the final count of the verifier's log: the
-        // rest is for authors of programs.
-        let mut lines = text.lines();
-        let first = lines.next().unwrap_or_default().to_owned();
-        let count = lines.find(|line| line.starts_with("processed "));
-        Self::Refused(match count {
-            Some(count) => format!("{first}; {count}"),
-            None => first,
-        })
-    }
-}
-
 /// Running programs, until this is dropped.
 pub(super) struct BpfWatch {
-    programs: Ebpf,
+    programs: Programs,
     open: Notes,
     ask: WatchAsk,
     began: Instant,
@@ -94,36 +70,26 @@ impl BpfWatch {
         };
         let (mask, by_comm) = (notes - 1, u32::from(ask.by_comm));
         let below: u32 = if ask.real_time_only { 100 } else { 140 };
-        let mut programs = EbpfLoader::new()
-            .override_global("note_mask", &mask, true)
-            .override_global("by_comm", &by_comm, true)
-            .override_global("priority_below", &below, true)
-            .override_global("comm_rows", &comm_rows, true)
-            .override_global("by_group", &u32::from(by_group), true)
-            .override_global("only_groups", &u32::from(only), true)
-            .override_global("of_scheduler", &u32::from(of_scheduler), true)
-            .map_max_entries("notes", notes)
-            .map_max_entries("rows", CLASSES + comm_rows)
-            .map_max_entries("names", comm_rows.max(1))
-            .load(OBJECT)
-            .map_err(|error| match Btf::from_sys_fs() {
-                Ok(_) => WatchError::refused(&error),
-                Err(missing) => WatchError::NoBtf(missing),
-            })?;
-        // The loader reads all types of the kernel, and the programs need them once more.
-        // Read here, after it has dropped its copy, peak memory is 42 MB instead of 58
-        // MB (debug build), and no higher afterwards than with a reader of our own.
-        let types = Btf::from_sys_fs().map_err(WatchError::NoBtf)?;
+        let (by_group, only, of_scheduler) = (
+            u32::from(by_group),
+            u32::from(only),
+            u32::from(of_scheduler),
+        );
+        let mut programs = Programs::load(OBJECT, |loader| {
+            loader
+                .override_global("note_mask", &mask, true)
+                .override_global("by_comm", &by_comm, true)
+                .override_global("priority_below", &below, true)
+                .override_global("comm_rows", &comm_rows, true)
+                .override_global("by_group", &by_group, true)
+                .override_global("only_groups", &only, true)
+                .override_global("of_scheduler", &of_scheduler, true)
+                .map_max_entries("notes", notes)
+                .map_max_entries("rows", CLASSES + comm_rows)
+                .map_max_entries("names", comm_rows.max(1));
+        })?;
         for (name, tracepoint) in PROGRAMS {
-            let program: &mut BtfTracePoint = programs
-                .program_mut(name)
-                .ok_or_else(|| WatchError::Refused(format!("the program {name} is missing")))?
-                .try_into()
-                .map_err(|error: aya::programs::ProgramError| WatchError::refused(&error))?;
-            program
-                .load(tracepoint, &types)
-                .and_then(|()| program.attach().map(|_| ()))
-                .map_err(|error| WatchError::refused(&error))?;
+            programs.attach(name, tracepoint)?;
         }
         let began = Instant::now();
         let open = Self::count_from_now(&mut programs, notes as usize)?;
@@ -138,15 +104,10 @@ impl BpfWatch {
     }
 
     /// All programs are attached. Maps the notes, and enables writing to them.
-    fn count_from_now(programs: &mut Ebpf, notes: usize) -> Result<Notes, WatchError> {
-        let missing = |name| move || WatchError::Refused(format!("the map {name} is missing"));
-        let Some(aya::maps::Map::Array(map)) = programs.map("notes") else {
-            return Err(missing("notes")());
-        };
-        let open = Notes::map(map, notes)
+    fn count_from_now(programs: &mut Programs, notes: usize) -> Result<Notes, WatchError> {
+        let open = Notes::map(programs.array("notes")?, notes)
             .map_err(|error| WatchError::Refused(format!("its notes cannot be mapped: {error}")))?;
-        let globals = programs.map_mut(".bss").ok_or_else(missing(".bss"))?;
-        let mut counting: Array<&mut MapData, u64> = globals.try_into()?;
+        let mut counting: Array<&mut MapData, u64> = programs.map_mut(".bss")?.try_into()?;
         counting.set(0, 1, 0)?;
         Ok(open)
     }
@@ -158,7 +119,7 @@ impl BpfWatch {
     pub(super) fn waiting(&self) -> Result<Waiting, WatchError> {
         let notes = self.open.waiting();
         let at = monotonic();
-        let cpus: PerCpuArray<&MapData, Cpu> = self.map("cpus")?.try_into()?;
+        let cpus: PerCpuArray<&MapData, Cpu> = self.programs.map("cpus")?.try_into()?;
         let values = cpus.get(&0, 0)?;
         let running = values.iter().map(|cpu| cpu.running);
         Ok(Waiting {
@@ -173,8 +134,7 @@ impl BpfWatch {
     /// # Errors
     /// A map that cannot be changed.
     pub(super) fn count_only(&mut self, ids: &BTreeSet<u64>) -> Result<(), WatchError> {
-        let map = self.programs.map_mut("wanted");
-        let map = map.ok_or_else(|| WatchError::Refused("the map wanted is missing".to_owned()))?;
+        let map = self.programs.map_mut("wanted")?;
         let mut map: HashMap<&mut MapData, u64, u32> = map.try_into()?;
         for gone in self.only.difference(ids) {
             map.remove(gone)?;
@@ -208,7 +168,7 @@ impl BpfWatch {
             unnamed: 0,
         };
         self.read_cpus(&mut all)?;
-        let rows: PerCpuArray<&MapData, Row> = self.map("rows")?.try_into()?;
+        let rows: PerCpuArray<&MapData, Row> = self.programs.map("rows")?.try_into()?;
         for named in self.row_names()? {
             for (cpu, row) in rows.get(&named.place, 0)?.iter().enumerate() {
                 if row.count > 0 || row.held > 0 {
@@ -229,7 +189,7 @@ impl BpfWatch {
 
     /// The data of each CPU: its longest waits and its losses.
     fn read_cpus(&self, all: &mut Wakeups) -> Result<(), WatchError> {
-        let cpus: PerCpuArray<&MapData, Cpu> = self.map("cpus")?.try_into()?;
+        let cpus: PerCpuArray<&MapData, Cpu> = self.programs.map("cpus")?.try_into()?;
         // A CPU may write while its copy is made: then `writes` is odd, or
         // another the next time. One that keeps changing is read as it is;
         // its figures are of single waits, and each is written within 1 us.
@@ -275,7 +235,7 @@ impl BpfWatch {
         let mut names: Vec<Named> = classes.map(of_class).collect();
         let by_group = self.ask.groups.is_some_and(|groups| groups.rows);
         if self.comm_rows > 0 {
-            let map: HashMap<&MapData, Name, u32> = self.map("names")?.try_into()?;
+            let map: HashMap<&MapData, Name, u32> = self.programs.map("names")?.try_into()?;
             for entry in map.iter() {
                 let (name, place) = entry?;
                 let class = PriorityClass::ALL.get(name.class as usize).copied();
@@ -288,12 +248,6 @@ impl BpfWatch {
             }
         }
         Ok(names)
-    }
-
-    fn map(&self, name: &str) -> Result<&aya::maps::Map, WatchError> {
-        self.programs
-            .map(name)
-            .ok_or_else(|| WatchError::Refused(format!("the map {name} is missing")))
     }
 }
 

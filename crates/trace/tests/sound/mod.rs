@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use punctual_trace::{Description, LARGEST_TRACE, pack_pages, trace_dat, unpack_pages};
 
 /// Makes a `trace.dat` of a description as JSON, a zero byte, and packed pages. The
-/// pages come twice, as those of two outliers may.
+/// pages come twice, as those of two outliers may, and once as requested ones.
 ///
 /// # Panics
 /// Where the pages do not pack again to the same bytes, or the file is larger than
@@ -19,7 +19,13 @@ pub fn pages(bytes: &[u8]) -> Option<Vec<u8>> {
     let pages = unpack_pages(packed)?;
     assert!(pack_pages(&pages) == packed, "other bytes than before");
     let description: Description = serde_json::from_slice(json).ok()?;
-    let file = trace_dat(&description, &[pages.clone(), pages], &BTreeMap::new()).ok()?;
+    let file = trace_dat(
+        &description,
+        &[pages.clone(), pages.clone()],
+        &[pages],
+        &BTreeMap::new(),
+    )
+    .ok()?;
     assert!(file.starts_with(b"\x17\x08\x44tracing6\0"));
     // Beside the pages: the texts, names of tasks, and a row for each CPU.
     let most = LARGEST_TRACE + 64 * bytes.len() as u64 + (1 << 20);

@@ -48,7 +48,12 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
     // First: the CPUs and rights that are found are those of the group.
     let membership = cgroup.map(|path| Membership::join(&Host::live(), &path));
     let membership = membership.transpose()?;
-    request.group = membership.as_ref().map(|joined| joined.facts().clone());
+    if let Some(joined) = &membership {
+        request.group = Some(joined.facts().clone());
+        for load in request.phases.iter_mut().flat_map(|phase| &mut phase.loads) {
+            *load = load.clone().outside(joined.outside());
+        }
+    }
     // What cannot be written is known before anything is measured.
     let json = json.map(|path| Output::open(&path)).transpose()?;
     let session = Session::prepare(request, Host::live())?;

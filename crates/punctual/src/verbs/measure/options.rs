@@ -185,9 +185,9 @@ pub(super) struct RunOptions {
     ///
     /// The whole program joins the group before it measures and leaves it at the end, also
     /// when it is killed: its threads get the group's CPUs and share its quota. PATH is its
-    /// name as in /proc/PID/cgroup, or its folder below /sys/fs/cgroup. A load would run in
-    /// the group, too: start it outside, without --load.
-    #[arg(long, value_name = "PATH", conflicts_with_all = ["load", "phases"])]
+    /// name as in /proc/PID/cgroup, or its folder below /sys/fs/cgroup. Loads run outside of
+    /// the group, where the program was started.
+    #[arg(long, value_name = "PATH")]
     pub(super) cgroup: Option<String>,
     /// At the break, mark the kernel's trace and stop it
     #[arg(long, requires = "break_above")]

@@ -1,0 +1,156 @@
+//! BPF programs of this crate, loaded and attached to their tracepoints.
+//!
+//! Nothing stays behind: file descriptors hold programs and maps, and end with the
+//! process.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use aya::maps::{Array, Map, MapData};
+use aya::programs::{BtfTracePoint, ProgramError};
+use aya::{Btf, Ebpf, EbpfLoader};
+
+use crate::watch::WatchError;
+
+mod types;
+
+/// Loaded programs and their maps, until this is dropped.
+pub(crate) struct Programs {
+    programs: Ebpf,
+    /// The kernel's types of tracepoints.
+    types: Btf,
+}
+
+impl std::fmt::Debug for Programs {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Programs").finish_non_exhaustive()
+    }
+}
+
+impl Programs {
+    /// Loads an object, and creates its maps. `settings`: its constants and the sizes of
+    /// its maps.
+    ///
+    /// # Errors
+    /// A kernel without BTF, or one that refuses: rights, lockdown, age.
+    pub(crate) fn load<'a>(
+        object: &[u8],
+        settings: impl FnOnce(&mut EbpfLoader<'a>),
+    ) -> Result<Self, WatchError> {
+        // The loader parses all types of the kernel, 20 MB of them, once more for each
+        // object: it has no other way to be made.
+        let mut loader = EbpfLoader::new();
+        settings(&mut loader);
+        let programs = loader.load(object).map_err(|error| match types::read() {
+            Ok(_) => WatchError::refused(&error),
+            Err(missing) => WatchError::NoBtf(missing),
+        })?;
+        // Read after the loader has dropped its copy, for the peak of memory.
+        drop(loader);
+        let types = types::of_tracepoints().map_err(WatchError::NoBtf)?;
+        Ok(Self { programs, types })
+    }
+
+    /// Starts a program at a tracepoint.
+    ///
+    /// # Errors
+    /// The kernel has no such tracepoint, or refuses.
+    pub(crate) fn attach(&mut self, name: &str, tracepoint: &str) -> Result<(), WatchError> {
+        let types = &self.types;
+        let program = self.programs.program_mut(name);
+        let program = program.ok_or_else(|| missing("program", name))?;
+        let program: &mut BtfTracePoint = program
+            .try_into()
+            .map_err(|error: ProgramError| WatchError::refused(&error))?;
+        program
+            .load(tracepoint, types)
+            .and_then(|()| program.attach().map(|_| ()))
+            .map_err(|error| WatchError::refused(&error))
+    }
+
+    /// Stops a program; it can be attached again.
+    pub(crate) fn detach(&mut self, name: &str) {
+        let program = self.programs.program_mut(name);
+        let program = program.and_then(|program| <&mut BtfTracePoint>::try_from(program).ok());
+        // It is detached with the last descriptor of the program.
+        if let Some(program) = program {
+            let _ = program.unload();
+        }
+    }
+
+    /// A map to read.
+    ///
+    /// # Errors
+    /// The object has none of this name.
+    pub(crate) fn map(&self, name: &str) -> Result<&Map, WatchError> {
+        let map = self.programs.map(name);
+        map.ok_or_else(|| missing("map", name))
+    }
+
+    /// A map to change.
+    ///
+    /// # Errors
+    /// The object has none of this name.
+    pub(crate) fn map_mut(&mut self, name: &str) -> Result<&mut Map, WatchError> {
+        let map = self.programs.map_mut(name);
+        map.ok_or_else(|| missing("map", name))
+    }
+
+    /// An array, to be mapped into memory.
+    ///
+    /// # Errors
+    /// The object has none of this name.
+    pub(crate) fn array(&self, name: &str) -> Result<&MapData, WatchError> {
+        match self.map(name)? {
+            Map::Array(data) => Ok(data),
+            _ => Err(missing("array", name)),
+        }
+    }
+
+    /// Replaces the threads of a set, an array of words with a bit for each number.
+    ///
+    /// # Errors
+    /// The kernel refuses to change the map.
+    pub(crate) fn replace_threads(
+        &mut self,
+        set: &str,
+        before: &BTreeSet<u32>,
+        now: &BTreeSet<u32>,
+    ) -> Result<(), WatchError> {
+        let mut words: BTreeMap<u32, u64> = before.iter().map(|tid| (tid / 64, 0)).collect();
+        for tid in now {
+            *words.entry(tid / 64).or_default() |= 1 << (tid % 64);
+        }
+        let mut map: Array<&mut MapData, u64> = self.map_mut(set)?.try_into()?;
+        for (place, bits) in words {
+            if place < map.len() {
+                map.set(place, bits, 0)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn missing(what: &str, name: &str) -> WatchError {
+    WatchError::Refused(format!("the {what} {name} is missing"))
+}
+
+impl WatchError {
+    /// An error with all its causes, which the loader's own messages omit.
+    pub(crate) fn refused(error: &dyn std::error::Error) -> Self {
+        let mut text = error.to_string();
+        let mut cause = error.source();
+        while let Some(error) = cause {
+            text = format!("{text}: {error}");
+            cause = error.source();
+        }
+        // Only the start and the final count of the verifier's log: the
+        // rest is for authors of programs.
+        let mut lines = text.lines();
+        let first = lines.next().unwrap_or_default().to_owned();
+        let count = lines.find(|line| line.starts_with("processed "));
+        Self::Refused(match count {
+            Some(count) => format!("{first}; {count}"),
+            None => first,
+        })
+    }
+}

@@ -1,0 +1,242 @@
+//! Pages of two buffers of one CPU as pages of one, for readers that know one alone.
+
+use super::dat::MISSED;
+use crate::ring::{Layout, Page};
+
+/// What a record's first word holds in place of its length in words.
+const LONG: u32 = 0;
+const TIME_EXTEND: u32 = 30;
+
+/// Bits of a time difference in that word.
+const DELTA_BITS: u32 = 27;
+
+/// The longest record whose length is in its first word, in bytes.
+const SHORT: usize = 28 * 4;
+
+/// A record of one of the buffers.
+struct Entry<'a> {
+    time: u64,
+    data: &'a [u8],
+    /// Events are missing before it.
+    gap: bool,
+}
+
+/// The records of both, by increasing time, in new pages. Pages after a gap keep its mark.
+pub(super) fn merge(layout: Layout, first: &[Vec<u8>], second: &[Vec<u8>]) -> Vec<Vec<u8>> {
+    let mut all = Vec::new();
+    for pages in [first, second] {
+        let mut gap = false;
+        for page in pages {
+            let Ok(page) = Page::parse(layout, page) else {
+                continue;
+            };
+            gap |= page.lost().is_some();
+            for record in page.records() {
+                all.push(Entry {
+                    time: record.time,
+                    data: record.data,
+                    gap: std::mem::take(&mut gap),
+                });
+            }
+        }
+    }
+    // Stable: records of one buffer at one time stay in their order.
+    all.sort_by_key(|entry| entry.time);
+    let mut pages: Vec<NewPage> = Vec::new();
+    for entry in &all {
+        let fits = match pages.last_mut() {
+            Some(page) if !entry.gap => page.add(entry),
+            _ => false,
+        };
+        if !fits {
+            let mut page = NewPage::begin(layout, entry);
+            page.add(entry);
+            pages.push(page);
+        }
+    }
+    pages.into_iter().map(NewPage::finish).collect()
+}
+
+/// A page while it is written (`kernel/trace/ring_buffer.c`).
+struct NewPage {
+    layout: Layout,
+    begin: u64,
+    time: u64,
+    gap: bool,
+    data: Vec<u8>,
+}
+
+impl NewPage {
+    fn begin(layout: Layout, first: &Entry<'_>) -> Self {
+        Self {
+            layout,
+            begin: first.time,
+            time: first.time,
+            gap: first.gap,
+            data: Vec::new(),
+        }
+    }
+
+    fn word(&mut self, word: u32) {
+        self.data.extend(match self.layout.big_endian {
+            false => word.to_le_bytes(),
+            true => word.to_be_bytes(),
+        });
+    }
+
+    fn head(&mut self, kind: u32, delta: u32) {
+        self.word(match self.layout.big_endian {
+            false => kind | delta << (u32::BITS - DELTA_BITS),
+            true => kind << DELTA_BITS | delta,
+        });
+    }
+
+    /// Adds a record; `false`: there is no room.
+    fn add(&mut self, entry: &Entry<'_>) -> bool {
+        let delta = entry.time - self.time;
+        let (low, high) = (delta & ((1 << DELTA_BITS) - 1), delta >> DELTA_BITS);
+        let length = entry.data.len();
+        let is_short = length > 0 && length <= SHORT && length.is_multiple_of(4);
+        let heads = if high > 0 { 12 } else { 4 } + if is_short { 0 } else { 4 };
+        let padded = length.next_multiple_of(4);
+        let room = self.layout.page_bytes - self.layout.data_at;
+        // A record that filled a page has one of its own here, too.
+        if !self.data.is_empty() && self.data.len() + heads + padded > room {
+            return false;
+        }
+        let mut delta = low as u32;
+        if high > 0 {
+            self.head(TIME_EXTEND, delta);
+            self.word(high as u32);
+            delta = 0;
+        }
+        match is_short {
+            true => self.head(length as u32 / 4, delta),
+            false => {
+                self.head(LONG, delta);
+                self.word(length as u32 + 4);
+            }
+        }
+        self.data.extend(entry.data);
+        let full = self.data.len() + padded - length;
+        // The last one of a page need not be filled up.
+        self.data.resize(full.min(room.max(self.data.len())), 0);
+        self.time = entry.time;
+        true
+    }
+
+    fn finish(self) -> Vec<u8> {
+        let commit = self.data.len() as u64 | u64::from(if self.gap { MISSED } else { 0 });
+        let big_endian = self.layout.big_endian;
+        let bytes = |number: u64| match big_endian {
+            false => number.to_le_bytes(),
+            true => number.to_be_bytes(),
+        };
+        let mut page = bytes(self.begin).to_vec();
+        let word = usize::from(self.layout.long_bytes);
+        match big_endian {
+            false => page.extend(&bytes(commit)[..word]),
+            true => page.extend(&bytes(commit)[8 - word..]),
+        }
+        page.extend(self.data);
+        page.resize(page.len().max(self.layout.page_bytes), 0);
+        page
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::testing::{PageBuilder, Piece, layout};
+
+    /// Time and bytes of all records, and the places of those after a gap.
+    fn read(layout: Layout, pages: &[Vec<u8>]) -> (Vec<(u64, Vec<u8>)>, Vec<usize>) {
+        let (mut all, mut gaps) = (Vec::new(), Vec::new());
+        for page in pages {
+            assert_eq!(page.len(), layout.page_bytes);
+            let page = Page::parse(layout, page).unwrap();
+            if page.lost().is_some() {
+                gaps.push(all.len());
+            }
+            let mut records = page.records();
+            for record in records.by_ref() {
+                all.push((record.time, record.data.to_vec()));
+            }
+            assert!(!records.is_broken());
+        }
+        (all, gaps)
+    }
+
+    /// A buffer: pages at a time, after a gap or not, of records after each other.
+    type Buffer = Vec<(u32, bool, Vec<(u64, u8)>)>;
+
+    fn written(layout: Layout, buffer: &Buffer) -> Vec<Vec<u8>> {
+        let mut begin = 0;
+        let page = |(later, gap, records): &(u32, bool, Vec<(u64, u8)>)| {
+            begin += u64::from(*later) + 1;
+            let mut page = PageBuilder::new(layout);
+            let from = begin;
+            for (delta, length) in records {
+                begin += delta;
+                page.write(&Piece::Extend(*delta));
+                page.write(&Piece::Event(0, vec![*length; usize::from(*length) + 1]));
+            }
+            page.page(from, gap.then_some(crate::Lost::Some))
+        };
+        buffer.iter().map(page).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn all_records_are_there_in_order(big_endian: bool, buffers in prop::array::uniform2(
+            prop::collection::vec(
+                (0u32..5_000, any::<bool>(), prop::collection::vec((0u64..1 << 40, any::<u8>()), 0..9)),
+                0..6,
+            )
+        )) {
+            let layout = layout(big_endian);
+            let [first, second] = buffers.map(|buffer| written(layout, &buffer));
+            let (merged, gaps) = read(layout, &merge(layout, &first, &second));
+            let (one, gaps_of_one) = read(layout, &first);
+            let (two, gaps_of_two) = read(layout, &second);
+            let mut all = [one, two].concat();
+            all.sort_by_key(|(time, _)| *time);
+            prop_assert_eq!(merged, all);
+            // Those of pages without records are of the next that has some.
+            prop_assert!(gaps.len() <= gaps_of_one.len() + gaps_of_two.len());
+            prop_assert!(gaps_of_one.is_empty() || first.is_empty() || gaps.len() <= first.len() + second.len());
+        }
+    }
+
+    #[test]
+    fn a_gap_is_before_the_record_that_had_it() {
+        let layout = layout(false);
+        let first = written(layout, &vec![(9, false, vec![(1, 7), (100, 7)])]);
+        let second = written(layout, &vec![(49, true, vec![(0, 9)])]);
+        let (merged, gaps) = read(layout, &merge(layout, &first, &second));
+        let times: Vec<u64> = merged.iter().map(|(time, _)| *time).collect();
+        assert_eq!(
+            (times.as_slice(), gaps.as_slice()),
+            ([11, 50, 111].as_slice(), [1].as_slice())
+        );
+    }
+
+    #[test]
+    fn records_that_fill_pages_stay_whole() {
+        let layout = layout(false);
+        let full = |byte: u8| {
+            let mut page = PageBuilder::new(layout);
+            page.write(&Piece::Event(
+                0,
+                vec![byte; layout.page_bytes - layout.data_at - 8],
+            ));
+            page.page(7, None)
+        };
+        let merged = merge(layout, &[full(1)], &[full(2)]);
+        let (all, _) = read(layout, &merged);
+        assert_eq!((merged.len(), all.len()), (2, 2));
+        assert!(merge(layout, &[], &[]).is_empty());
+    }
+}
