@@ -302,10 +302,18 @@ fn slots_notes_and_decisions_are_kept() {
             ..SlotFilter::default()
         };
         assert!(all.slots(&of_state(SlotState::Running)).unwrap().is_empty());
+        for (host, slots) in [("a", 1), ("b", 0)] {
+            let filter = SlotFilter {
+                host: Some(host.to_owned()),
+                ..SlotFilter::default()
+            };
+            assert_eq!(all.slots(&filter).unwrap().len(), slots, "{host}");
+        }
         let mut note = Note {
             id: RecordingId::new(),
             recording: None,
             series: Some("osadl".to_owned()),
+            machine: None,
             at: time(1),
             author: "me".to_owned(),
             text: "new kernel".to_owned(),

@@ -284,6 +284,7 @@ fn windows_notes_and_decisions_read_back() {
         id: RecordingId::new(),
         recording: None,
         series: Some("osadl".to_owned()),
+        machine: None,
         at: at(second),
         text: "new fan".to_owned(),
         author: "ada".to_owned(),

@@ -64,7 +64,11 @@ pub(super) async fn put(
     let series = series_of(&headers)?;
     let sent = receive(&app, &headers, body).await?;
     let received = app
-        .work(move |app| keep(app, &who, (id, &hash), series, &sent.bytes))
+        .keep(move |app| {
+            // With its share of the room: the client may go away before it is kept.
+            let sent = sent;
+            keep(app, &who, (id, &hash), series, &sent.bytes)
+        })
         .await?;
     let answer = |status, state| Ok((status, Json(Receipt { id, state })));
     match received {
