@@ -31,6 +31,7 @@ mod assets;
 mod config;
 pub mod deliver;
 mod deliver_beside;
+mod deliver_dictionary;
 mod deliver_to;
 mod error;
 pub mod evidence;
