@@ -359,7 +359,7 @@ fn texts_are_kept_once_by_their_hash() {
                 ok: 3,
                 not_applicable: 1,
             });
-            assert_eq!(receive(all, "a", &one), Received::New);
+            assert_eq!(receive(all, "a", &one, None), Received::New);
             assert_eq!(all.load(one.id).unwrap().1, one);
         }
     });
