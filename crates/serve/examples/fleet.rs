@@ -86,6 +86,8 @@ fn recording(like: &Recording, machine: u64, run: u64) -> Recording {
             let noise = machine * 31 + sample * sample + thread as u64 * 7;
             let latency = 2_000 + noise * 13 % 40_000;
             lane.histogram.record(SignedNanos(latency as i64));
+            lane.accounting.recorded += 1;
+            lane.accounting.expected += 1;
         }
     }
     one

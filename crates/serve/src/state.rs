@@ -11,6 +11,8 @@ use tokio::task::JoinError;
 use crate::Config;
 use crate::gather::Gather;
 use crate::guesses::Guesses;
+use crate::listing::Listings;
+use crate::missed::Missed;
 use crate::problem::Problem;
 use crate::worse::Worse;
 
@@ -23,6 +25,8 @@ pub(crate) struct Inner {
     pub(crate) collection: Arc<dyn Collection>,
     pub(crate) guesses: Guesses,
     pub(crate) worse: Worse,
+    pub(crate) missed: Missed,
+    pub(crate) listings: Listings,
     /// Live views.
     pub(crate) streams: Arc<Semaphore>,
     /// Says to what runs on its own that the server ends.
@@ -58,6 +62,8 @@ impl App {
             collection,
             guesses: Guesses::default(),
             worse: Worse::default(),
+            missed: Missed::default(),
+            listings: Listings::default(),
             streams: Arc::new(Semaphore::new(crate::live::STREAMS)),
             ending: Notify::new(),
             room: Arc::new(Semaphore::new(room)),
