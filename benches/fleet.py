@@ -2,13 +2,15 @@
 """How much a fleet costs: the figures of docs/scale.md.
 
     cargo build --release -p punctual-serve --example fleet
-    benches/fleet.py [--seconds 60] [--windows 1] [--collector PROGRAM] [MACHINES...]
+    benches/fleet.py [--seconds 60] [--windows 1] [--login] [--recording FILE]
+        [--collector PROGRAM] [MACHINES...]
 
 Starts a PostgreSQL server of its own (as the user nobody where this is root) with a new
 database for each number of machines (100 1000 10000 by default), a collector on it, and
 the generator crates/serve/examples/fleet.rs. Prints what the generator says, how the
 database grew, and the load average: beside other work, the CPU time of a request is what
-counts. --collector names another program than the generator to serve: a punctual.
+counts. --collector names another program than the generator to serve: a punctual, which
+judges series meanwhile.
 """
 
 import argparse
@@ -81,15 +83,22 @@ def one(database, machines, options):
         command = [options.collector, "serve", "--store", database.url(name), "--listen", address]
     else:
         command = [FLEET, "collector", database.url(name), address]
+    environment = dict(os.environ, PUNCTUAL_FLEET_WINDOWS=str(options.windows))
+    if options.login:
+        tokens = os.path.join(database.folder, f"tokens{machines}")
+        command += [tokens, str(machines)]
+        environment["PUNCTUAL_FLEET_TOKENS"] = tokens
+    if options.recording:
+        environment["PUNCTUAL_FLEET_RECORDING"] = options.recording
     collector = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        for _ in range(300):
+        # Enrolling thousands takes a while.
+        for _ in range(3000):
             with socket.socket() as tried:
                 if tried.connect_ex(("127.0.0.1", int(address.rsplit(":")[-1]))) == 0:
                     break
             time.sleep(0.1)
         print(f"== {machines} machines, load average {os.getloadavg()[0]:.1f}", flush=True)
-        environment = dict(os.environ, PUNCTUAL_FLEET_WINDOWS=str(options.windows))
         subprocess.run([FLEET, address, str(machines), str(options.runs), str(options.seconds),
                         str(options.connections), str(collector.pid), str(database.server.pid)],
                        check=True, env=environment)
@@ -114,6 +123,8 @@ def main():
     parser.add_argument("--windows", type=int, default=1, help="windows of a request")
     parser.add_argument("--runs", type=int, default=2, help="recordings of a machine")
     parser.add_argument("--connections", type=int, default=8, help="connections of the generator")
+    parser.add_argument("--login", action="store_true", help="machines log in by tokens")
+    parser.add_argument("--recording", help="JSON of the recording that all are made of")
     parser.add_argument("--collector", help="program that serves")
     options = parser.parse_args()
     database = Database()

@@ -46,7 +46,9 @@ def spark_rows(lake):
         return None
     from pyspark.sql import SparkSession
     spark = (SparkSession.builder.master("local[2]").appName("punctual")
-             .config("spark.ui.enabled", "false").config("spark.log.level", "ERROR").getOrCreate())
+             .config("spark.ui.enabled", "false").config("spark.ui.showConsoleProgress", "false")
+             .config("spark.log.level", "ERROR").config("spark.driver.host", "127.0.0.1")
+             .getOrCreate())
     for name in ("runs", "histograms"):
         spark.read.parquet(f"{lake}/{name}").createOrReplaceTempView(name)
     runs = [tuple(row) for row in spark.sql(RUNS.format(runs="runs")).collect()]
@@ -99,6 +101,12 @@ def dashboard_rows(punctual, store):
         server.wait()
 
 
+def different(found, expected):
+    others = [name for name in {*found, *expected} if found.get(name) != expected.get(name)]
+    name = min(others)
+    return f"DIFFERENT in {len(others)}: {name} is {found.get(name)} instead of {expected.get(name)}"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("punctual")
@@ -119,7 +127,7 @@ def main():
             same = found == expected
             failed |= not same
             print(f"{name}: {len(found)} machines in {time.monotonic() - begun:.1f} s,",
-                  "as on the dashboard" if same else f"DIFFERENT: {found} instead of {expected}")
+                  "as on the dashboard" if same else different(found, expected))
     sys.exit(failed)
 
 

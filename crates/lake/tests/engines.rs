@@ -15,8 +15,31 @@ use punctual_model::{Fact, Recording, RecordingId};
 use punctual_store::{Collection, Delivery, SqliteCollection};
 use punctual_testing::skip;
 
-/// A Python with the package `duckdb`.
-const PYTHON: &str = "PUNCTUAL_TEST_DUCKDB";
+/// Pythons with the packages `duckdb` and `pyspark`.
+const DUCKDB: &str = "PUNCTUAL_TEST_DUCKDB";
+const SPARK: &str = "PUNCTUAL_TEST_SPARK";
+
+/// Prints of the lake `root` what [`counted`] expects.
+const ASK_DUCKDB: &str = "import duckdb, sys\n\
+    root, depth = sys.argv[1:]\n\
+    def ask(sql): return duckdb.sql(sql.replace('@', root + '/')).fetchall()\n\
+    files = \"read_parquet('@%s/\" + depth + \".parquet', hive_partitioning=true)\"\n\
+    runs, histograms, facts = (files % name for name in ('runs', 'histograms', 'facts'))\n\
+    print(ask(f'select count(*), sum(recorded), max(max_ns) from {runs}')[0])\n\
+    print(ask(f'select sum(n) from (select unnest(count) n from {histograms})')[0][0])\n\
+    print(ask(f'select count(distinct recording) from {facts}')[0][0])\n";
+const ASK_SPARK: &str = "import sys\n\
+    from pyspark.sql import SparkSession\n\
+    spark = (SparkSession.builder.master('local[1]').config('spark.ui.enabled', 'false')\n\
+    \x20   .config('spark.driver.host', '127.0.0.1').getOrCreate())\n\
+    for name in ('runs', 'histograms', 'worst', 'facts'):\n\
+    \x20   table = spark.read.parquet(sys.argv[1] + '/' + name)\n\
+    \x20   table.foreach(lambda row: None)\n\
+    \x20   table.createOrReplaceTempView(name)\n\
+    def ask(sql): return tuple(spark.sql(sql).collect()[0])\n\
+    print(ask('select count(*), sum(recorded), max(max_ns) from runs'))\n\
+    print(ask('select sum(n) from (select explode(count) n from histograms)')[0])\n\
+    print(ask('select count(distinct recording) from facts')[0])\n";
 
 fn recording(number: u64, host: &str) -> Recording {
     let mut one = punctual_model::testing::recording(2, 3);
@@ -85,30 +108,48 @@ fn each_day_of_a_machine_is_a_partition() {
     }
 }
 
+/// The Python of a variable, where it has a package.
+fn python_with(package: &str, variable: &str) -> Option<String> {
+    let python = std::env::var(variable).unwrap_or_else(|_| "python3".to_owned());
+    let script = format!("import {package}");
+    let there = Command::new(&python).args(["-c", &script]).output();
+    if there.is_ok_and(|done| done.status.success()) {
+        return Some(python);
+    }
+    skip!("{python} has no package {package} ({variable} names another one)");
+    None
+}
+
 #[test]
 fn duckdb_counts_what_is_in_the_store() {
-    let python = std::env::var(PYTHON).unwrap_or_else(|_| "python3".to_owned());
-    let there = Command::new(&python).args(["-c", "import duckdb"]).output();
-    if !there.is_ok_and(|done| done.status.success()) {
-        return skip!("DuckDB: {python} has no package duckdb ({PYTHON} names another one)");
-    }
+    let Some(python) = python_with("duckdb", DUCKDB) else {
+        return;
+    };
     let folder = tempfile::tempdir().unwrap();
     let (sent, _) = lake(folder.path());
     for (name, depth) in [("lake", "*/*/*"), ("days", "*/*")] {
-        asked(&python, &folder.path().join(name), depth, &sent);
+        counted(&python, ASK_DUCKDB, &folder.path().join(name), depth, &sent);
     }
 }
 
-/// Asks DuckDB for numbers of a lake, and compares them with what was sent.
-fn asked(python: &str, lake: &Path, depth: &str, sent: &[Recording]) {
-    let script = "import duckdb, sys\n\
-        root, depth = sys.argv[1:]\n\
-        def ask(sql): return duckdb.sql(sql.replace('@', root + '/')).fetchall()\n\
-        files = \"read_parquet('@%s/\" + depth + \".parquet', hive_partitioning=true)\"\n\
-        runs, histograms, facts = (files % name for name in ('runs', 'histograms', 'facts'))\n\
-        print(ask(f'select count(*), sum(recorded), max(max_ns) from {runs}')[0])\n\
-        print(ask(f'select sum(n) from (select unnest(count) n from {histograms})')[0][0])\n\
-        print(ask(f'select count(distinct recording) from {facts}')[0][0])\n";
+/// Needs a Java runtime, too.
+#[test]
+fn spark_counts_what_is_in_the_store() {
+    let Some(python) = python_with("pyspark", SPARK) else {
+        return;
+    };
+    if Command::new("java").arg("-version").output().is_err() {
+        return skip!("Spark: there is no Java runtime");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (sent, _) = lake(folder.path());
+    for name in ["lake", "days"] {
+        counted(&python, ASK_SPARK, &folder.path().join(name), "", &sent);
+    }
+}
+
+/// Asks an engine for numbers of a lake, and compares them with what was sent.
+fn counted(python: &str, script: &str, lake: &Path, depth: &str, sent: &[Recording]) {
     let done = Command::new(python)
         .args(["-c", script])
         .arg(lake)

@@ -163,6 +163,10 @@ pub struct Note {
     pub recording: Option<RecordingId>,
     /// The series, where it is about one.
     pub series: Option<String>,
+    /// In a collector the machine, by the name under which it delivers, where it is about
+    /// one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine: Option<String>,
     /// The moment it is about.
     pub at: Timestamp,
     /// What was written.

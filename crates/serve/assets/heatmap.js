@@ -19,6 +19,8 @@ const heatmap = (figure, data) => {
   const y_of = (ns) => ABOVE + (1 - Math.log(clamp(ns, low, high) / low) / Math.log(high / low)) * (view.height - ABOVE - BELOW);
   const tall = (bin) => [y_of(Math.max(low, data.edges[bin + 1])), y_of(Math.max(low, data.edges[bin]))];
   const until = (run) => Math.min(times[run + 1] ?? times[run] + usual, times[run] + usual * 1.5);
+  const notes = data.notes.map((note) => ({ ...note, time: Date.parse(note.at) }))
+    .filter((note) => note.time >= from && note.time <= to);
   const draw = () => {
     view = size();
     const colours = inks();
@@ -56,6 +58,12 @@ const heatmap = (figure, data) => {
       pen.fillStyle = change.open ? colours.bad : colours.faint;
       pen.fillRect(x_of(Date.parse(change.at)), ABOVE, 1.5, view.height - ABOVE - BELOW);
     }
+    for (const note of notes) {
+      pen.fillStyle = colours.link;
+      pen.beginPath();
+      pen.arc(x_of(note.time), ABOVE, 5, 0, 7);
+      pen.fill();
+    }
     if (chosen) {
       const [run, bin] = chosen, [top, bottom] = tall(bin), x = x_of(times[run]);
       pen.strokeStyle = colours.bad;
@@ -84,8 +92,10 @@ const heatmap = (figure, data) => {
   const choose = (run, bin) => {
     chosen = [run, bin];
     const it = data.runs[run];
+    const near = notes.filter((note) => x_of(note.time) > x_of(times[run]) - 6 && x_of(note.time) < x_of(until(run)) + 6);
+    const more = near.map((note) => `. Note: ${note.text}`).join("");
     says.textContent = describe(data, it,
-      `${duration(data.edges[bin])} to ${duration(data.edges[bin + 1])}: ${shown_count(rows[run][bin])}; max ${duration(it.max_ns)}`);
+      `${duration(data.edges[bin])} to ${duration(data.edges[bin + 1])}: ${shown_count(rows[run][bin])}; max ${duration(it.max_ns)}${more}`);
     draw();
   };
   const cell_at = (x, y) => {

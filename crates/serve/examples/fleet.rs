@@ -1,9 +1,12 @@
 //! Made-up machines deliver to a collector, and a page is asked for meanwhile: what
 //! docs/scale.md holds. Options: `fleet ADDRESS MACHINES RUNS SECONDS CONNECTIONS [PID...]`:
-//! each machine delivers RUNS recordings as fast as they are taken, then for SECONDS
-//! seconds a window each ten seconds. PIDs are those whose CPU time is counted, with their
-//! children. With PUNCTUAL_FLEET_WINDOWS=6 a request holds six windows, once in a minute.
-//! `fleet collector STORE ADDRESS` is a collector alone, for the same purpose.
+//! each machine delivers RUNS recordings as fast as they are taken, which are made before,
+//! then for SECONDS seconds a window each ten seconds. PIDs are those whose CPU time is
+//! counted, with their children. With PUNCTUAL_FLEET_WINDOWS=6 a request holds six windows,
+//! once in a minute; with PUNCTUAL_FLEET_RECORDING=FILE all recordings are that one (JSON)
+//! but for machine, ID, time and histograms; with PUNCTUAL_FLEET_TOKENS=FILE machines log in.
+//! `fleet collector STORE ADDRESS [TOKENS MACHINES]` is a collector alone, for the same
+//! purpose; it enrols machines and writes their tokens.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
@@ -16,8 +19,8 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use punctual_model::{Fact, Nanos, Recording, RecordingId, SignedNanos, WaitHistogram, WakeWindow};
-use punctual_serve::Config;
-use punctual_store::{Collection, PostgresCollection, SqliteCollection, is_database};
+use punctual_serve::{Config, enrol};
+use punctual_store::{Collection, PostgresCollection, Role, SqliteCollection, is_database};
 use sha2::{Digest, Sha256};
 
 /// Machines send a window so often.
@@ -66,8 +69,8 @@ impl Connection {
 }
 
 /// The recording of a run of a machine: real ones differ in times, names and histograms.
-fn recording(machine: u64, run: u64) -> Recording {
-    let mut one = punctual_model::testing::recording(4, 60);
+fn recording(like: &Recording, machine: u64, run: u64) -> Recording {
+    let mut one = like.clone();
     let started = Timestamp::now().as_millisecond() - 43_200_000 * i64::try_from(run).unwrap();
     let started = Timestamp::from_millisecond(started).unwrap();
     let ms = u128::try_from(started.as_millisecond()).unwrap();
@@ -83,6 +86,8 @@ fn recording(machine: u64, run: u64) -> Recording {
             let noise = machine * 31 + sample * sample + thread as u64 * 7;
             let latency = 2_000 + noise * 13 % 40_000;
             lane.histogram.record(SignedNanos(latency as i64));
+            lane.accounting.recorded += 1;
+            lane.accounting.expected += 1;
         }
     }
     one
@@ -112,30 +117,92 @@ fn window(machine: u64, at: Timestamp) -> WakeWindow {
     }
 }
 
-fn put(connection: &mut Connection, one: &Recording) -> u16 {
-    let body = serde_json::to_vec(one).unwrap();
-    let hash: String = Sha256::digest(&body)
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
-    let headers = format!("Content-Encoding: zstd\r\nPunctual-SHA256: {hash}\r\n");
-    let packed = zstd::bulk::compress(&body, 3).unwrap();
-    connection
-        .ask(
-            "PUT",
-            &format!("/v1/recordings/{}", one.id),
-            &headers,
-            &packed,
-        )
-        .0
+/// A request that is ready to be sent.
+struct Prepared {
+    path: String,
+    headers: String,
+    body: Vec<u8>,
 }
 
-fn post(connection: &mut Connection, windows: &[WakeWindow]) -> u16 {
+impl Prepared {
+    fn of(one: &Recording, token: &str) -> Self {
+        let body = serde_json::to_vec(one).unwrap();
+        let hash: String = Sha256::digest(&body)
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
+        let series = r#"{"name":"osadl","epoch":1,"definition":"{\"probe\":\"timer\"}","begun":"2026-11-01T00:00:00Z"}"#;
+        Self {
+            path: format!("/v1/recordings/{}", one.id),
+            headers: format!(
+                "Content-Encoding: zstd\r\nPunctual-SHA256: {hash}\r\nPunctual-Series: {series}\r\n{token}"
+            ),
+            body: zstd::bulk::compress(&body, 3).unwrap(),
+        }
+    }
+
+    fn put(&self, connection: &mut Connection) -> u16 {
+        connection
+            .ask("PUT", &self.path, &self.headers, &self.body)
+            .0
+    }
+}
+
+/// All recordings, made by two threads.
+fn prepare(machines: u64, runs: u64, logins: &Logins) -> Vec<Prepared> {
+    let like = match std::env::var("PUNCTUAL_FLEET_RECORDING") {
+        Ok(file) => Recording::from_json(&std::fs::read_to_string(file).unwrap()).unwrap(),
+        Err(_) => punctual_model::testing::recording(4, 60),
+    };
+    let one = |number: u64| {
+        let one = recording(&like, number % machines, number / machines);
+        Prepared::of(&one, &logins.of(number % machines))
+    };
+    let all = machines * runs;
+    std::thread::scope(|scope| {
+        let half = scope.spawn(|| (all / 2..all).map(one).collect::<Vec<_>>());
+        let mut first: Vec<Prepared> = (0..all / 2).map(one).collect();
+        first.extend(half.join().unwrap());
+        first
+    })
+}
+
+/// The header with the token of each machine, and of the browser.
+#[derive(Default)]
+struct Logins {
+    tokens: Vec<String>,
+    viewer: String,
+}
+
+impl Logins {
+    fn read() -> Self {
+        let Ok(file) = std::env::var("PUNCTUAL_FLEET_TOKENS") else {
+            return Self::default();
+        };
+        let text = std::fs::read_to_string(file).unwrap();
+        let header = |token: &str| format!("Authorization: Bearer {token}\r\n");
+        let mut tokens: Vec<String> = text.lines().map(header).collect();
+        let viewer = tokens.remove(0);
+        Self { tokens, viewer }
+    }
+
+    fn of(&self, machine: u64) -> String {
+        let token = self.tokens.get(usize::try_from(machine).unwrap());
+        token.cloned().unwrap_or_default()
+    }
+}
+
+fn post(connection: &mut Connection, windows: &[WakeWindow], token: &str) -> u16 {
     let machine = windows.first().map(|window| &window.machine);
     let body = serde_json::json!({"machine": machine, "windows": windows}).to_string();
     let packed = zstd::bulk::compress(body.as_bytes(), 3).unwrap();
     connection
-        .ask("POST", "/v1/beside", "Content-Encoding: zstd\r\n", &packed)
+        .ask(
+            "POST",
+            "/v1/beside",
+            &format!("Content-Encoding: zstd\r\n{token}"),
+            &packed,
+        )
         .0
 }
 
@@ -177,12 +244,12 @@ fn percentile(times: &mut [Duration], share: f64) -> Duration {
 }
 
 /// Asks for a page until `done`; the times that it took.
-fn pages(to: &str, done: &AtomicBool) -> Vec<Duration> {
+fn pages(to: &str, token: &str, done: &AtomicBool) -> Vec<Duration> {
     let mut connection = Connection::new(to);
     let mut times = Vec::new();
     while !done.load(Ordering::Relaxed) {
         let begun = Instant::now();
-        let (status, _) = connection.ask("GET", "/", "", b"");
+        let (status, _) = connection.ask("GET", "/", token, b"");
         assert_eq!(status, 200);
         times.push(begun.elapsed());
         std::thread::sleep(Duration::from_millis(200));
@@ -193,7 +260,7 @@ fn pages(to: &str, done: &AtomicBool) -> Vec<Duration> {
 /// Runs `work` for each number on several connections, and reports.
 fn phase(
     title: &str,
-    to: &str,
+    (to, viewer): (&str, &str),
     (connections, pids): (u64, &[String]),
     numbers: u64,
     work: &(dyn Fn(&mut Connection, u64) -> u16 + Sync),
@@ -203,7 +270,7 @@ fn phase(
     let (failed, done) = (AtomicU64::new(0), AtomicBool::new(false));
     let (before, begun) = (cpu(pids), Instant::now());
     let mut shown = std::thread::scope(|scope| {
-        let asked = scope.spawn(|| pages(to, &done));
+        let asked = scope.spawn(|| pages(to, viewer, &done));
         let workers: Vec<_> = (0..connections)
             .map(|_| {
                 scope.spawn(|| {
@@ -251,22 +318,32 @@ fn phase(
     }
 }
 
-/// Serves until it is killed.
-fn collector(store: &str, address: &str) {
+/// Serves until it is killed; with `logins`, which are a file for tokens and a number of
+/// machines, to those alone.
+fn collector(store: &str, address: &str, logins: &[String]) {
     let collection: Arc<dyn Collection> = match is_database(store) {
         true => Arc::new(PostgresCollection::open(store).unwrap()),
         false => Arc::new(SqliteCollection::open(Path::new(store)).unwrap()),
     };
-    let config = Config::new(address.parse().unwrap());
+    let mut config = Config::new(address.parse().unwrap());
+    if let [file, machines] = logins {
+        config.login = true;
+        let enrol = |name: &str, role| enrol(collection.as_ref(), name, role).unwrap();
+        let mut tokens = enrol("viewer", Role::Viewer);
+        for machine in 0..machines.parse().unwrap() {
+            tokens += &format!("\n{}", enrol(&name(machine), Role::Machine));
+        }
+        std::fs::write(file, tokens).unwrap();
+    }
     punctual_serve::run(config, collection, |address| println!("{address}")).unwrap();
 }
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    if let [what, store, address] = &arguments[..]
+    if let [what, store, address, logins @ ..] = &arguments[..]
         && what == "collector"
     {
-        return collector(store, address);
+        return collector(store, address, logins);
     }
     let [to, machines, runs, seconds, connections, pids @ ..] = &arguments[..] else {
         println!("fleet ADDRESS MACHINES RUNS SECONDS CONNECTIONS [PID...]");
@@ -274,13 +351,19 @@ fn main() {
     };
     let [machines, runs, seconds, connections] =
         [machines, runs, seconds, connections].map(|text| text.parse::<u64>().unwrap());
+    let logins = Logins::read();
+    let page = (to.as_str(), logins.viewer.as_str());
+    let prepared = prepare(machines, runs, &logins);
+    let sent: usize = prepared.iter().map(|one| one.body.len()).sum();
+    println!("{} bytes a recording", sent / prepared.len().max(1));
     phase(
         "recordings",
-        to,
+        page,
         (connections, pids),
         machines * runs,
-        &|connection, number| put(connection, &recording(number % machines, number / machines)),
+        &|connection, number| prepared[usize::try_from(number).unwrap()].put(connection),
     );
+    drop(prepared);
     // Each machine in its turn, evenly over the period.
     let together = std::env::var("PUNCTUAL_FLEET_WINDOWS");
     let together: u32 = together.map_or(1, |text| text.parse().unwrap());
@@ -290,7 +373,7 @@ fn main() {
     let gap = period / u32::try_from(machines).unwrap();
     phase(
         "windows",
-        to,
+        page,
         (connections, pids),
         seconds * machines / period.as_secs(),
         &|connection, number| {
@@ -299,7 +382,8 @@ fn main() {
             let at = |window: u32| first + due + PERIOD * window;
             let windows = (0..together)
                 .map(|number_of_window| window(number % machines, at(number_of_window)));
-            post(connection, &windows.collect::<Vec<_>>())
+            let token = logins.of(number % machines);
+            post(connection, &windows.collect::<Vec<_>>(), &token)
         },
     );
 }

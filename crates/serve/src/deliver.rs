@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use ureq::Agent;
 
 use crate::deliver_beside as beside;
+use crate::deliver_dictionary::{self as dictionary, Dictionary};
 use crate::deliver_to::{is_plain, tls};
 use crate::membership::{Membership, SERIES};
 use crate::token::sha256;
@@ -27,7 +28,7 @@ const LOSSES: u32 = 5;
 /// IDs that are asked for from the collector at once.
 const IDS: usize = 5_000;
 /// The level of zstd: delivery competes with what is measured.
-const LEVEL: i32 = 3;
+pub(crate) const LEVEL: i32 = 3;
 /// A request may take so long.
 const REQUEST: Duration = Duration::from_secs(60);
 /// The pause after a first failure, and the longest.
@@ -161,7 +162,7 @@ impl Deliverer {
                 return Ok(store.outbox(&to)?);
             }
             for id in due {
-                let refused = self.retry(patience, said, &mut || self.send(store, id))?;
+                let refused = self.retry(patience, said, &mut || self.send(store, &to, id))?;
                 if let Some(reason) = &refused {
                     said(&format!("recording {id} is not delivered: {reason}"));
                 }
@@ -312,9 +313,14 @@ impl Deliverer {
             .collect())
     }
 
-    fn send(&self, store: &Store, id: RecordingId) -> Result<Attempt, DeliverError> {
-        let body = match read(store, id) {
-            Ok(body) => body,
+    fn send(
+        &self,
+        store: &Store,
+        to: &Destination,
+        id: RecordingId,
+    ) -> Result<Attempt, DeliverError> {
+        let recording = match store.load(id) {
+            Ok(recording) => recording,
             // It must not stand in the way of the others.
             Err(StoreError::Damaged { detail, .. }) => {
                 return Ok(Attempt::Refused(format!(
@@ -330,12 +336,50 @@ impl Deliverer {
             Err(StoreError::NoSuch { .. }) => return Ok(Attempt::Delivered),
             Err(error) => return Err(error.into()),
         };
-        let packed = match zstd::bulk::compress(&body, LEVEL) {
+        let series = match store.epoch_of(id)? {
+            None => None,
+            Some(epoch) => match Membership::of(&epoch).header() {
+                Some(header) => Some(header),
+                None => {
+                    let name = epoch.name;
+                    return Ok(Attempt::Refused(format!(
+                        "the definition of {name} is too long"
+                    )));
+                }
+            },
+        };
+        // A recording becomes JSON: it has texts as keys and no other numbers.
+        let body = serde_json::to_vec(&recording).unwrap_or_default();
+        let common = dictionary::offered(self, store, to, Dictionary::of(&recording))?;
+        drop(recording);
+        let put = |common: Option<&Dictionary>| self.put(id, &body, series.as_deref(), common);
+        if common.is_some() {
+            match put(common.as_ref()) {
+                (_, 424) => dictionary::forget(store, to)?,
+                (attempt, _) => return Ok(attempt),
+            }
+        }
+        Ok(put(None).0)
+    }
+
+    /// Sends a body, compressed with a dictionary or without; the attempt, and the status
+    /// of the answer, 0 for none.
+    fn put(
+        &self,
+        id: RecordingId,
+        body: &[u8],
+        series: Option<&str>,
+        common: Option<&Dictionary>,
+    ) -> (Attempt, u16) {
+        let packed = match common {
+            Some(dictionary) => dictionary.compress(body),
+            None => zstd::bulk::compress(body, LEVEL),
+        };
+        let packed = match packed {
             Ok(packed) => packed,
             Err(error) => {
-                return Ok(Attempt::Refused(format!(
-                    "it cannot be compressed: {error}"
-                )));
+                let text = format!("it cannot be compressed: {error}");
+                return (Attempt::Refused(text), 0);
             }
         };
         let url = format!("{}/v1/recordings/{id}", self.target.url);
@@ -343,22 +387,31 @@ impl Deliverer {
             .with_token(self.agent.put(url))
             .header("content-type", "application/json")
             .header("content-encoding", "zstd")
-            .header(HASH, sha256(&body));
-        if let Some(epoch) = store.epoch_of(id)? {
-            match Membership::of(&epoch).header() {
-                Some(header) => request = request.header(SERIES, header),
-                None => {
-                    let name = epoch.name;
-                    return Ok(Attempt::Refused(format!(
-                        "the definition of {name} is too long"
-                    )));
-                }
-            }
+            .header(HASH, sha256(body));
+        if let Some(series) = series {
+            request = request.header(SERIES, series);
         }
-        Ok(match request.send(&packed[..]) {
-            Ok(mut answer) => judge(&mut answer),
-            Err(error) => Attempt::Later(self.unreachable(&error), None),
-        })
+        if let Some(dictionary) = common {
+            request = request.header(crate::api::DICTIONARY, &dictionary.hash);
+        }
+        match request.send(&packed[..]) {
+            Ok(mut answer) => (judge(&mut answer), answer.status().as_u16()),
+            Err(error) => (Attempt::Later(self.unreachable(&error), None), 0),
+        }
+    }
+
+    /// Sends a dictionary; whether the collector has it now.
+    pub(crate) fn put_dictionary(&self, hash: &str, text: &str) -> bool {
+        let Ok(packed) = zstd::bulk::compress(text.as_bytes(), LEVEL) else {
+            return false;
+        };
+        let url = format!("{}/v1/dictionaries/{hash}", self.target.url);
+        let request = self
+            .with_token(self.agent.put(url))
+            .header("content-type", "application/octet-stream")
+            .header("content-encoding", "zstd");
+        let answer = request.send(&packed[..]);
+        answer.is_ok_and(|mut answer| matches!(judge(&mut answer), Attempt::Delivered))
     }
 
     fn with_token<B>(&self, request: ureq::RequestBuilder<B>) -> ureq::RequestBuilder<B> {
@@ -417,13 +470,6 @@ impl Deliverer {
             std::thread::sleep(left.min(STEP));
         }
     }
-}
-
-/// The JSON of a recording, as it is delivered.
-fn read(store: &Store, id: RecordingId) -> Result<Vec<u8>, StoreError> {
-    let recording = store.load(id)?;
-    // A recording becomes JSON: it has texts as keys and no other numbers.
-    Ok(serde_json::to_vec(&recording).unwrap_or_default())
 }
 
 /// What an answer means.

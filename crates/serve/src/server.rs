@@ -1,6 +1,7 @@
 //! The server: listens, answers, and ends when it is asked to.
 
 use std::net::SocketAddr;
+use std::num::NonZero;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -13,6 +14,7 @@ use hyper_util::service::TowerToHyperService;
 use punctual_store::Collection;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Semaphore, oneshot};
 use tokio_rustls::TlsAcceptor;
@@ -26,6 +28,12 @@ const DRAIN: Duration = Duration::from_secs(10);
 const NO_ACCEPT: Duration = Duration::from_millis(100);
 /// Threads that answer; what waits for the disk has threads of its own.
 const WORKERS: usize = 2;
+/// Threads that keep deliveries: at least one that computes while another waits for the
+/// disk, and no more connections to a database than it usually allows.
+const KEEPERS: (usize, usize) = (2, 8);
+/// How much lower their priority is. A recording takes milliseconds of a CPU: a page that
+/// becomes ready meanwhile has it at once, and deliveries go on beside other programs.
+const NICER: i32 = 5;
 
 /// A server that runs on threads of its own.
 #[derive(Debug)]
@@ -65,7 +73,7 @@ impl Drop for Running {
 /// See [`ServeError`].
 pub fn start(config: Config, collection: Arc<dyn Collection>) -> Result<Running, ServeError> {
     let prepared = prepare(&config)?;
-    let address = local_address(&prepared.1, &config)?;
+    let address = local_address(&prepared.listener, &config)?;
     let (end, ended) = oneshot::channel();
     let thread = std::thread::spawn(move || {
         serve_until(prepared, config, collection, async {
@@ -90,9 +98,9 @@ pub fn run(
     listening: impl FnOnce(SocketAddr),
 ) -> Result<(), ServeError> {
     let prepared = prepare(&config)?;
-    let address = local_address(&prepared.1, &config)?;
+    let address = local_address(&prepared.listener, &config)?;
     let (mut term, mut int) = {
-        let _inside = prepared.0.enter();
+        let _inside = prepared.runtime.enter();
         let on = |kind| signal(kind).map_err(ServeError::Runtime);
         (on(SignalKind::terminate())?, on(SignalKind::interrupt())?)
     };
@@ -109,26 +117,51 @@ pub fn run(
 /// Serves until `ended`, and ends all threads. The collection is dropped after them: a
 /// client of PostgreSQL may not be dropped by a task.
 fn serve_until(
-    (runtime, listener, acceptor): Prepared,
+    prepared: Prepared,
     config: Config,
     collection: Arc<dyn Collection>,
     ended: impl Future<Output = ()>,
 ) {
+    let Prepared {
+        runtime,
+        keepers,
+        listener,
+        acceptor,
+    } = prepared;
     let kept = Arc::clone(&collection);
-    runtime.block_on(serve(config, collection, listener, acceptor, ended));
+    let app = App::new(config, collection, keepers.handle().clone());
+    runtime.block_on(serve(app, listener, acceptor, ended));
     runtime.shutdown_timeout(DRAIN);
+    keepers.shutdown_timeout(DRAIN);
     drop(kept);
 }
 
-type Prepared = (tokio::runtime::Runtime, TcpListener, Option<TlsAcceptor>);
+/// What is there before the first connection is taken.
+struct Prepared {
+    runtime: Runtime,
+    /// Its blocking threads alone are used.
+    keepers: Runtime,
+    listener: TcpListener,
+    acceptor: Option<TlsAcceptor>,
+}
 
 fn prepare(config: &Config) -> Result<Prepared, ServeError> {
     config.check()?;
     let acceptor = config.tls.as_ref().map(tls::acceptor).transpose()?;
-    let runtime = tokio::runtime::Builder::new_multi_thread()
+    let runtime = Builder::new_multi_thread()
         .worker_threads(WORKERS)
         .thread_name("punctual-serve")
         .enable_all()
+        .build()
+        .map_err(ServeError::Runtime)?;
+    let cpus = std::thread::available_parallelism().map_or(1, NonZero::get);
+    let keepers = Builder::new_current_thread()
+        .max_blocking_threads(cpus.clamp(KEEPERS.0, KEEPERS.1))
+        .thread_name("punctual-keep")
+        .on_thread_start(|| {
+            // Of this thread alone (setpriority(2)). Refused, deliveries are as urgent as pages.
+            let _ = rustix::process::nice(NICER);
+        })
         .build()
         .map_err(ServeError::Runtime)?;
     let listen = |source| ServeError::Listen {
@@ -138,7 +171,12 @@ fn prepare(config: &Config) -> Result<Prepared, ServeError> {
     let listener = runtime
         .block_on(TcpListener::bind(config.listen))
         .map_err(listen)?;
-    Ok((runtime, listener, acceptor))
+    Ok(Prepared {
+        runtime,
+        keepers,
+        listener,
+        acceptor,
+    })
 }
 
 fn local_address(listener: &TcpListener, config: &Config) -> Result<SocketAddr, ServeError> {
@@ -149,15 +187,13 @@ fn local_address(listener: &TcpListener, config: &Config) -> Result<SocketAddr, 
 }
 
 async fn serve(
-    config: Config,
-    collection: Arc<dyn Collection>,
+    app: App,
     listener: TcpListener,
     acceptor: Option<TlsAcceptor>,
     ended: impl Future<Output = ()>,
 ) {
-    let patience = config.limits.patience;
-    let seats = Arc::new(Semaphore::new(config.limits.connections));
-    let app = App::new(config, collection);
+    let patience = app.config.limits.patience;
+    let seats = Arc::new(Semaphore::new(app.config.limits.connections));
     let router = routes::router(&app);
     let follow = tokio::spawn(follow::follow(app.clone()));
     let graceful = GracefulShutdown::new();

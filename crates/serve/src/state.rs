@@ -4,11 +4,15 @@ use std::sync::Arc;
 
 use punctual_model::WakeWindow;
 use punctual_store::{Collection, StoreError, Token};
+use tokio::runtime::Handle;
 use tokio::sync::{Notify, Semaphore};
+use tokio::task::JoinError;
 
 use crate::Config;
 use crate::gather::Gather;
 use crate::guesses::Guesses;
+use crate::listing::Listings;
+use crate::missed::Missed;
 use crate::problem::Problem;
 use crate::worse::Worse;
 
@@ -21,6 +25,8 @@ pub(crate) struct Inner {
     pub(crate) collection: Arc<dyn Collection>,
     pub(crate) guesses: Guesses,
     pub(crate) worse: Worse,
+    pub(crate) missed: Missed,
+    pub(crate) listings: Listings,
     /// Live views.
     pub(crate) streams: Arc<Semaphore>,
     /// Says to what runs on its own that the server ends.
@@ -33,9 +39,11 @@ pub(crate) struct Inner {
     pub(crate) windows: Gather<Vec<WakeWindow>, u64>,
     /// Work that waits for the store or draws: at most so much at once.
     hands: Semaphore,
+    /// Threads that keep what is delivered, see [`App::keep`].
+    keepers: Handle,
 }
 
-/// Work at once: a few more than connections to the store are kept open.
+/// Work at once, beside deliveries.
 const HANDS: usize = 8;
 
 impl std::ops::Deref for App {
@@ -47,19 +55,22 @@ impl std::ops::Deref for App {
 }
 
 impl App {
-    pub(crate) fn new(config: Config, collection: Arc<dyn Collection>) -> Self {
+    pub(crate) fn new(config: Config, collection: Arc<dyn Collection>, keepers: Handle) -> Self {
         let room = config.limits.in_flight >> 10;
         Self(Arc::new(Inner {
             config,
             collection,
             guesses: Guesses::default(),
             worse: Worse::default(),
+            missed: Missed::default(),
+            listings: Listings::default(),
             streams: Arc::new(Semaphore::new(crate::live::STREAMS)),
             ending: Notify::new(),
             room: Arc::new(Semaphore::new(room)),
             tokens: Gather::new(|app| &app.tokens, tokens),
             windows: Gather::new(|app| &app.windows, windows),
             hands: Semaphore::new(HANDS),
+            keepers,
         }))
     }
 
@@ -70,14 +81,18 @@ impl App {
     ) -> Result<T, Problem> {
         let _hand = self.hands.acquire().await;
         let app = self.clone();
-        let done = tokio::task::spawn_blocking(move || work(&app)).await;
-        done.unwrap_or_else(|_| {
-            let status = axum::http::StatusCode::INTERNAL_SERVER_ERROR;
-            Err(Problem::new(
-                status,
-                "this request failed: a fault of punctual",
-            ))
-        })
+        ended(tokio::task::spawn_blocking(move || work(&app)).await)
+    }
+
+    /// Runs `work`, which keeps a delivery, on one of few threads of lower priority: pages
+    /// are not late because machines deliver. It runs even if the client goes away, so it
+    /// owns what it needs.
+    pub(crate) async fn keep<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Inner) -> Result<T, Problem> + Send + 'static,
+    ) -> Result<T, Problem> {
+        let app = self.clone();
+        ended(self.keepers.spawn_blocking(move || work(&app)).await)
     }
 
     /// Runs `work` on the collection, on a thread that may wait for the disk.
@@ -87,6 +102,17 @@ impl App {
     ) -> Result<T, Problem> {
         self.work(|app| Ok(work(app.collection.as_ref())?)).await
     }
+}
+
+/// What work came to; a panic is an answer, too.
+fn ended<T>(done: Result<Result<T, Problem>, JoinError>) -> Result<T, Problem> {
+    done.unwrap_or_else(|_| {
+        let status = axum::http::StatusCode::INTERNAL_SERVER_ERROR;
+        Err(Problem::new(
+            status,
+            "this request failed: a fault of punctual",
+        ))
+    })
 }
 
 /// The tokens of several requests.

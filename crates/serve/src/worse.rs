@@ -52,6 +52,17 @@ impl Worse {
         worse.filter_map(|(of, _)| of.machine.clone()).collect()
     }
 
+    /// Worsenings that stand unacknowledged; `None` before the first look has ended.
+    pub(crate) fn open(&self) -> Option<usize> {
+        let look = self.last()?;
+        let trends = look
+            .all
+            .iter()
+            .filter_map(|(_, judged)| judged.as_ref().ok());
+        let changes = trends.flat_map(|trend| trend.groups.iter().flat_map(|one| &one.changes));
+        Some(changes.filter(|one| one.is_open_worsening()).count())
+    }
+
     /// Judges the series that are new, and those of machines with new recordings; of the
     /// others those that were judged longest ago, for as long as `budget`.
     ///

@@ -81,7 +81,8 @@ pub(crate) fn move_out(
     Ok((parsed.to_string(), Some(facts)))
 }
 
-fn put_json(connection: &Connection, hash: &str, json: &str) -> rusqlite::Result<()> {
+/// Keeps a text under its hash, once.
+pub(crate) fn put_json(connection: &Connection, hash: &str, json: &str) -> rusqlite::Result<()> {
     let there = connection
         .prepare_cached("SELECT 1 FROM facts WHERE hash = ?1")?
         .exists([hash])?;
@@ -103,7 +104,7 @@ fn put_json(connection: &Connection, hash: &str, json: &str) -> rusqlite::Result
 }
 
 /// The JSON of facts; `None` where there are none of that hash.
-fn read(
+pub(crate) fn read(
     connection: &Connection,
     context: &Context,
     hash: &str,

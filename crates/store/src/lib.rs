@@ -72,9 +72,9 @@ pub use chunk::unpack as unpack_chunk;
 #[cfg(feature = "postgres")]
 pub use collect::PostgresCollection;
 pub use collect::{
-    AuditLine, Collection, Copied, Delivery, Destination, Latest, Listed, Machine, Outbox,
-    Provenance, Quarantined, Received, Refused, Role, SeriesStore, SqliteCollection, Token, Total,
-    Wanted, copy, is_database,
+    AuditLine, Collection, Copied, Delivery, Destination, LONGEST_TEXT, Latest, Listed, Machine,
+    Outbox, Provenance, Quarantined, Received, Refused, Role, SeriesStore, SqliteCollection,
+    TextStore, Token, Total, Wanted, copy, is_database, text_hash,
 };
 pub use entry::{Lease, Summary};
 pub use error::StoreError;

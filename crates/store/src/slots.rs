@@ -17,6 +17,8 @@ use crate::{Store, StoreError};
 pub struct SlotFilter {
     /// Only of the series of this name.
     pub series: Option<String>,
+    /// Only of the machine with this name.
+    pub host: Option<String>,
     /// Only those due at this time or later.
     pub since: Option<Timestamp>,
     /// Only in this state.
@@ -222,6 +224,10 @@ impl Store {
             (
                 "due_ns >= ?",
                 filter.since.map(|since| Value::Integer(started_ns(since))),
+            ),
+            (
+                "? IN (plan_series.machine, plan_series.host)",
+                filter.host.clone().map(Value::Text),
             ),
             (
                 "state = ?",

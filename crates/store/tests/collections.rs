@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use punctual_model::{
-    ChangeDecision, ChangeMark, Fact, Nanos, Note, Recording, RecordingId, SeriesEpoch, Slot,
-    SlotCause, SlotState, WakeWindow,
+    ChangeDecision, ChangeMark, Fact, KeptAudit, Nanos, Note, Recording, RecordingId, SeriesEpoch,
+    Slot, SlotCause, SlotState, WakeWindow,
 };
 use punctual_store::{
     AuditLine, Collection, Delivery, Filter, PostgresCollection, Received, Refused, Role,
-    SlotFilter, SqliteCollection, Token, Wanted,
+    SlotFilter, SqliteCollection, Token, Wanted, text_hash,
 };
 use punctual_testing::postgres::Cluster;
 use punctual_testing::skip;
@@ -302,10 +302,18 @@ fn slots_notes_and_decisions_are_kept() {
             ..SlotFilter::default()
         };
         assert!(all.slots(&of_state(SlotState::Running)).unwrap().is_empty());
+        for (host, slots) in [("a", 1), ("b", 0)] {
+            let filter = SlotFilter {
+                host: Some(host.to_owned()),
+                ..SlotFilter::default()
+            };
+            assert_eq!(all.slots(&filter).unwrap().len(), slots, "{host}");
+        }
         let mut note = Note {
             id: RecordingId::new(),
             recording: None,
             series: Some("osadl".to_owned()),
+            machine: None,
             at: time(1),
             author: "me".to_owned(),
             text: "new kernel".to_owned(),
@@ -328,6 +336,32 @@ fn slots_notes_and_decisions_are_kept() {
         all.put_change_mark(&mark).unwrap();
         assert_eq!(all.change_marks(Some("osadl")).unwrap(), [mark]);
         assert!(all.change_marks(Some("other")).unwrap().is_empty());
+    });
+}
+
+#[test]
+fn texts_are_kept_once_by_their_hash() {
+    each(|all| {
+        let text = "{\"audit\":null}";
+        let hash = text_hash(text);
+        assert_eq!(all.text(&hash).unwrap(), None);
+        for _ in 0..2 {
+            assert_eq!(all.keep_text(text).unwrap(), hash);
+        }
+        assert_eq!(all.text(&hash).unwrap().as_deref(), Some(text));
+        // Recordings with the same audit are read back with it.
+        for number in 1..3 {
+            let mut one = recording(number, "a");
+            one.audit = Some(KeptAudit {
+                role: "control".to_owned(),
+                cpus: "0-1".parse().unwrap(),
+                findings: Vec::new(),
+                ok: 3,
+                not_applicable: 1,
+            });
+            assert_eq!(receive(all, "a", &one, None), Received::New);
+            assert_eq!(all.load(one.id).unwrap().1, one);
+        }
     });
 }
 

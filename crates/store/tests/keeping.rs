@@ -161,6 +161,7 @@ fn a_merge_takes_all_in_once() {
         id: RecordingId::new(),
         recording: Some(taken.id),
         series: None,
+        machine: None,
         at: at(20),
         text: "new fan".to_owned(),
         author: "ada".to_owned(),

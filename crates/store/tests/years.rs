@@ -188,6 +188,7 @@ fn a_slot_is_there_once_and_says_what_became_of_it() {
         since: Some(at(since)),
         limit,
         series: Some("osadl".to_owned()),
+        host: None,
     };
     let count = |filter: SlotFilter| store.slots(&filter).unwrap().len();
     assert_eq!(count(filter(Some(SlotState::Missed), 0, None)), 1);
@@ -284,6 +285,7 @@ fn windows_notes_and_decisions_read_back() {
         id: RecordingId::new(),
         recording: None,
         series: Some("osadl".to_owned()),
+        machine: None,
         at: at(second),
         text: "new fan".to_owned(),
         author: "ada".to_owned(),

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 const FOLDERS: [&str; 3] = ["/usr/lib/postgresql", "/usr/pgsql", "/usr/bin"];
 /// PostgreSQL refuses root: the user `nobody` runs it then.
 const NOBODY: u32 = 65_534;
+const ABSENT: &str = "PostgreSQL is not installed";
 /// For the server to answer, or to end.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -45,6 +46,14 @@ fn is_root() -> bool {
 }
 
 impl Cluster {
+    /// Whether PostgreSQL is here; the reason where it is not.
+    ///
+    /// # Errors
+    /// PostgreSQL is not installed.
+    pub fn installed() -> Result<(), String> {
+        programs().map(drop).ok_or_else(|| ABSENT.to_owned())
+    }
+
     /// The server that the tests of this process share; the reason where there is none.
     ///
     /// # Errors
@@ -72,7 +81,19 @@ impl Cluster {
     /// # Errors
     /// As [`shared`](Self::shared).
     pub fn start_with(settings: &[String]) -> Result<Self, String> {
-        let programs = programs().ok_or("PostgreSQL is not installed")?;
+        Self::start_in(settings, |_| Ok(()))
+    }
+
+    /// As [`start_with`](Self::start_with); `prepare` is called with the folder before
+    /// anything is in it, and mounts a disk there.
+    ///
+    /// # Errors
+    /// As [`shared`](Self::shared), and those of `prepare`.
+    pub fn start_in(
+        settings: &[String],
+        prepare: impl FnOnce(&Path) -> io::Result<()>,
+    ) -> Result<Self, String> {
+        let programs = programs().ok_or(ABSENT)?;
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let name = format!("punctual-pg-{}-{number}", std::process::id());
         // A socket's path has at most 107 bytes: not below a long TMPDIR.
@@ -85,6 +106,7 @@ impl Cluster {
             settings: settings.to_vec(),
             server: Mutex::new(None),
         };
+        prepare(&folder).map_err(on)?;
         std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o700)).map_err(on)?;
         if is_root() {
             chown(&folder, Some(NOBODY), Some(NOBODY)).map_err(on)?;
@@ -106,6 +128,11 @@ impl Cluster {
         }
         cluster.begin()?;
         Ok(cluster)
+    }
+
+    /// The folder with its data and its socket.
+    pub fn folder(&self) -> &Path {
+        &self.folder
     }
 
     fn data(&self) -> PathBuf {

@@ -54,7 +54,7 @@ impl Series {
             true => planned(store, &name, &epochs, span)?,
             false => labelled(store, &name, span)?,
         };
-        series.notes = notes(store, &series)?;
+        series.notes = notes(store, &series, span.host.as_deref())?;
         series.acknowledged = acknowledged(&store.change_marks(Some(&name))?, &series.runs);
         Ok(series)
     }
@@ -303,6 +303,7 @@ fn limit_of(recording: &Recording) -> Option<Nanos> {
 fn holes(store: &dyn SeriesStore, name: &str, span: &Span) -> Result<Vec<Hole>> {
     let filter = SlotFilter {
         series: Some(name.to_owned()),
+        host: span.host.clone(),
         since: span.since,
         ..SlotFilter::default()
     };
@@ -326,15 +327,21 @@ fn holes(store: &dyn SeriesStore, name: &str, span: &Span) -> Result<Vec<Hole>> 
     Ok(holes)
 }
 
-/// Notes about this series, its recordings, or about no series.
-fn notes(store: &dyn SeriesStore, series: &Series) -> Result<Vec<Note>> {
+/// Notes about this series, its recordings, or about no series: of this machine where one
+/// is asked for, or of none.
+fn notes(store: &dyn SeriesStore, series: &Series, host: Option<&str>) -> Result<Vec<Note>> {
     let own: BTreeSet<RecordingId> = series.runs.iter().map(|run| run.recording).collect();
+    let is_here = |note: &punctual_model::Note| match (host, &note.machine) {
+        (Some(host), Some(machine)) => machine == host,
+        _ => true,
+    };
     let is_about = |note: &punctual_model::Note| match (&note.series, note.recording) {
         (Some(name), _) => *name == series.name,
         (None, Some(recording)) => own.contains(&recording),
         (None, None) => true,
     };
-    let all = store.notes()?.into_iter().filter(is_about);
+    let all = store.notes()?.into_iter();
+    let all = all.filter(|note| is_here(note) && is_about(note));
     Ok(all
         .map(|note| Note {
             at: note.at,
@@ -430,4 +437,61 @@ pub(super) fn group<'a>(trend: &'a Trend, name: Option<&str>) -> Result<&'a Grou
         },
     };
     Err(UsageError(refused).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use punctual_model::{Slot, SlotCause};
+    use punctual_store::Store;
+
+    use super::*;
+
+    /// In a collector two machines have a series of one name: each has its own slots, and
+    /// the notes about it or about no machine.
+    #[test]
+    fn a_series_of_a_machine_has_nothing_of_others() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(&folder.path().join("fleet.db")).unwrap();
+        let now = Timestamp::UNIX_EPOCH;
+        let machines = [Some("a"), Some("b"), None];
+        for machine in machines {
+            let note = punctual_model::Note {
+                id: RecordingId::new(),
+                recording: None,
+                series: None,
+                machine: machine.map(str::to_owned),
+                at: now,
+                text: machine.unwrap_or("all").to_owned(),
+                author: "ada".to_owned(),
+                written: now,
+            };
+            store.put_note(&note).unwrap();
+        }
+        for machine in machines.into_iter().flatten() {
+            let epoch = store.put_series(machine, Some(machine), "osadl", "{}", now);
+            let epoch = epoch.unwrap();
+            let slot = Slot {
+                machine: machine.to_owned(),
+                series: "osadl".to_owned(),
+                epoch: epoch.epoch,
+                due: now,
+                cause: SlotCause::At,
+                state: SlotState::Missed,
+                reason: Some(format!("{machine} was off")),
+                recording: None,
+            };
+            store.add_slot(&epoch, &slot).unwrap();
+        }
+        let span = Span {
+            host: Some("b".to_owned()),
+            ..Span::default()
+        };
+        let series = Series::load(&store, Some("osadl"), &span).unwrap();
+        let notes: Vec<&str> = series.notes.iter().map(|note| &*note.text).collect();
+        assert_eq!(notes, ["b", "all"]);
+        let holes: Vec<&str> = series.holes.iter().map(|hole| &*hole.reason).collect();
+        assert_eq!(holes, ["missed: b was off"]);
+        let all = Series::load(&store, Some("osadl"), &Span::default()).unwrap();
+        assert_eq!((all.notes.len(), all.holes.len()), (3, 2));
+    }
 }

@@ -99,6 +99,7 @@ impl Add {
             id: RecordingId::new(),
             recording,
             series: self.series,
+            machine: None,
             at,
             text: text.clone(),
             author: author(self.who)?,

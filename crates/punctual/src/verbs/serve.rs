@@ -269,6 +269,7 @@ impl Trends for StoredTrends {
             id: RecordingId::new(),
             recording: None,
             series: Some(of.series.clone()),
+            machine: of.machine.clone(),
             at: noted.at,
             text: noted.text.clone(),
             author: noted.who.clone(),

@@ -30,7 +30,8 @@ pub(crate) struct Beside {
     pub(crate) machine: String,
     pub(crate) windows: Vec<WakeWindow>,
     pub(crate) slots: Vec<SlotOf>,
-    /// Notes about recordings of this machine; others are left out.
+    /// Notes about this machine and its recordings; those about recordings of others are
+    /// left out.
     pub(crate) notes: Vec<Note>,
     /// Decisions on changes at recordings of this machine; others are left out.
     pub(crate) decisions: Vec<ChangeMark>,
@@ -62,7 +63,7 @@ pub(super) async fn post(
         true => read(&sent.bytes, most)?,
         false => {
             let bytes = sent.bytes.clone();
-            app.work(move |_| read(&bytes, most)).await?
+            app.keep(move |_| read(&bytes, most)).await?
         }
     };
     if let Who::Bearer(token) = who {
@@ -83,7 +84,7 @@ pub(super) async fn post(
     } = &beside;
     let taken = match slots.is_empty() && notes.is_empty() && decisions.is_empty() {
         true => Taken::default(),
-        false => app.work(move |app| keep(app, beside)).await?,
+        false => app.keep(move |app| keep(app, beside)).await?,
     };
     drop(sent);
     Ok(Json(Taken { windows, ..taken }))
@@ -146,7 +147,8 @@ fn is_own(
     }
 }
 
-/// What is known stays: somebody may have changed it here.
+/// What is known stays: somebody may have changed it here. A note is about the machine that
+/// delivers it, whatever it says.
 fn notes(all: &dyn Collection, machine: &str, notes: Vec<Note>) -> Result<u64, StoreError> {
     let known = match notes.is_empty() {
         true => Vec::new(),
@@ -154,12 +156,16 @@ fn notes(all: &dyn Collection, machine: &str, notes: Vec<Note>) -> Result<u64, S
     };
     let mut new = 0;
     for note in notes {
-        let Some(recording) = note.recording else {
-            continue;
-        };
         let is_known = known.iter().any(|known| known.id == note.id);
-        if !is_known && is_own(all, machine, recording)? {
-            all.put_note(&note)?;
+        let is_own = match note.recording {
+            Some(recording) => is_own(all, machine, recording)?,
+            None => true,
+        };
+        if !is_known && is_own {
+            all.put_note(&Note {
+                machine: Some(machine.to_owned()),
+                ..note
+            })?;
             new += 1;
         }
     }

@@ -17,6 +17,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use uuid::Uuid;
 use zstd::bulk::Decompressor;
 
+use super::dictionary::{self, DICTIONARY};
 use crate::access::Who;
 use crate::config::Limits;
 use crate::membership::{Membership, SERIES};
@@ -62,9 +63,19 @@ pub(super) async fn put(
         .map_err(|_| bad("the path does not end with a UUID"))?;
     let hash = check_headers(&headers)?;
     let series = series_of(&headers)?;
+    let dictionary = headers.get(DICTIONARY);
+    let dictionary = dictionary.and_then(|value| value.to_str().ok().map(str::to_owned));
     let sent = receive(&app, &headers, body).await?;
     let received = app
-        .work(move |app| keep(app, &who, (id, &hash), series, &sent.bytes))
+        .keep(move |app| {
+            // With its share of the room: the client may go away before it is kept.
+            let sent = sent;
+            let dictionary = dictionary::named(app, dictionary.as_deref())?;
+            let dictionary = dictionary.as_deref().unwrap_or_default();
+            let most = app.config.limits.unpacked;
+            let body = unpack_with(&sent.bytes, most, dictionary.as_bytes())?;
+            keep(app, &who, (id, &hash), series, &body)
+        })
         .await?;
     let answer = |status, state| Ok((status, Json(Receipt { id, state })));
     match received {
@@ -165,11 +176,19 @@ fn unpack_whole(bytes: &[u8], most: usize) -> Option<Vec<u8>> {
 
 /// Unpacks a body, which may be a bomb.
 pub(crate) fn unpack(bytes: &[u8], most: usize) -> Result<Vec<u8>, Problem> {
-    if let Some(whole) = unpack_whole(bytes, most) {
+    unpack_with(bytes, most, &[])
+}
+
+/// Unpacks a body that was compressed with this dictionary; an empty one is none.
+fn unpack_with(bytes: &[u8], most: usize, dictionary: &[u8]) -> Result<Vec<u8>, Problem> {
+    if dictionary.is_empty()
+        && let Some(whole) = unpack_whole(bytes, most)
+    {
         return Ok(whole);
     }
     let not_zstd = |_| bad("the body is not valid zstd");
-    let mut decoder = zstd::stream::read::Decoder::new(bytes).map_err(not_zstd)?;
+    let decoder = zstd::stream::read::Decoder::with_dictionary(bytes, dictionary);
+    let mut decoder = decoder.map_err(not_zstd)?;
     decoder.window_log_max(WINDOW_LOG).map_err(not_zstd)?;
     let mut body = Vec::new();
     decoder
@@ -191,13 +210,12 @@ fn keep(
     who: &Who,
     (id, hash): (RecordingId, &str),
     series: Option<Membership>,
-    bytes: &[u8],
+    body: &[u8],
 ) -> Result<Received, Problem> {
-    let body = unpack(bytes, app.config.limits.unpacked)?;
-    check_hash(&body, hash)?;
+    check_hash(body, hash)?;
     let received = Timestamp::now();
     let collection = app.collection.as_ref();
-    let recording = match read(id, &body) {
+    let recording = match read(id, body) {
         Ok(recording) => recording,
         Err(reason) => {
             let refused = Refused {
@@ -206,7 +224,7 @@ fn keep(
                 sha256: hash,
                 received,
                 reason: &reason,
-                body: &body,
+                body,
             };
             return Err(put_aside(collection, &refused)?);
         }
@@ -223,7 +241,7 @@ fn keep(
         received,
         series: series.as_ref(),
         recording: &recording,
-        body: &body,
+        body,
     })?;
     if received == Received::Conflict {
         log(collection, machine, id)?;

@@ -1,6 +1,7 @@
 //! The API: JSON under `/v1`, health, and its description.
 
 mod beside;
+mod dictionary;
 mod health;
 mod ingest;
 mod longterm;
@@ -9,6 +10,7 @@ mod openapi;
 mod recordings;
 
 pub(crate) use beside::{Beside, SlotOf, read as read_beside};
+pub(crate) use dictionary::DICTIONARY;
 pub(crate) use ingest::{HASH, read as read_recording, unpack};
 pub(crate) use recordings::{place, place_of};
 
@@ -66,6 +68,12 @@ pub(crate) const ENDPOINTS: &[Endpoint] = &[
                 "Series that it belongs to, as JSON: name, epoch, definition, begun",
                 false,
             ),
+            (
+                "header",
+                dictionary::DICTIONARY,
+                "Dictionary that the body is compressed with, see /v1/dictionaries",
+                false,
+            ),
         ],
         body: Some(("application/json", schema::<punctual_model::Recording>())),
         answers: &[
@@ -94,6 +102,38 @@ pub(crate) const ENDPOINTS: &[Endpoint] = &[
                 "Not a recording that can be kept; it was put aside",
                 FAILURE,
             ),
+            (
+                424,
+                "The dictionary is not kept here: send it, or the body without it",
+                FAILURE,
+            ),
+            (429, "No room at present: wait for Retry-After", FAILURE),
+        ],
+    },
+    Endpoint {
+        route: Route {
+            method: "PUT",
+            path: "/v1/dictionaries/{hash}",
+            need: Need::Deliver,
+            handler: || put(dictionary::put),
+        },
+        summary: "Deliver what recordings have in common, to compress their bodies with.",
+        parameters: &[(
+            "path",
+            "hash",
+            "First 32 hexadecimal digits of its SHA-256",
+            true,
+        )],
+        body: Some(("application/octet-stream", schema::<String>())),
+        answers: &[
+            (200, "It is kept", Some(schema::<dictionary::Named>())),
+            (
+                400,
+                "Another content than the path says, or no UTF-8",
+                FAILURE,
+            ),
+            (413, "Too large", FAILURE),
+            (415, "Not compressed with zstd", FAILURE),
             (429, "No room at present: wait for Retry-After", FAILURE),
         ],
     },

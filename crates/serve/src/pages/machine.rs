@@ -3,7 +3,7 @@
 use axum::extract::{Query, State};
 use axum::response::Html;
 use maud::{Markup, PreEscaped, html};
-use punctual_model::{Recording, RecordingId, sanitize};
+use punctual_model::{Note, Recording, RecordingId, sanitize};
 use punctual_report::document::{self, Document};
 use punctual_report::plot::{self, PlotOptions};
 use punctual_stats::trend::{FactChange, Facts, Trend, difference, facts_of};
@@ -66,6 +66,10 @@ fn page(app: &Inner, machine: &Machine) -> Result<Markup, Problem> {
         true => between(app, &found)?,
         false => Vec::new(),
     };
+    let notes = match followed.is_empty() {
+        true => notes_of(app, &machine.name)?,
+        false => Vec::new(),
+    };
     let row = Judge::now(app).row(machine);
     let host = newest.as_ref().map(|recording| &recording.host);
     let all = format!("/recordings?machine={}", encoded(&machine.name));
@@ -76,6 +80,7 @@ fn page(app: &Inner, machine: &Machine) -> Result<Markup, Problem> {
         }
         @if let Some(recording) = &newest { (audit(recording)) }
         @for one in &followed { (series(one)) }
+        (notes_list(&notes))
         @if let Some(recording) = &newest { (latest(recording)) }
         h2 { "Recordings" }
         (table(&found))
@@ -129,15 +134,35 @@ fn series((of, judged): &Followed) -> Markup {
             Err(why) => p .warn { (sanitize(why)) },
             Ok(trend) => {
                 p { (sanitize(&trend.sentence)) }
-                @if !trend.notes.is_empty() { ul {
-                    @for note in &trend.notes { li {
-                        (day(note.at)) ", " (sanitize(&note.who)) ": " (sanitize(&note.text))
-                    } }
-                } }
+                (noted(trend.notes.iter().map(|note| (note.at, &*note.who, &*note.text))))
                 details open { summary { "Pictures" } (views::all(&look, trend)) }
             }
         }
     }
+}
+
+/// Notes about the machine, which has no series to show them with.
+fn notes_of(app: &Inner, machine: &str) -> Result<Vec<Note>, Problem> {
+    let mut all = app.collection.notes()?;
+    all.retain(|note| note.machine.as_deref() == Some(machine));
+    Ok(all)
+}
+
+fn notes_list(notes: &[Note]) -> Markup {
+    let each = notes.iter();
+    html! { @if !notes.is_empty() {
+        h2 { "Notes" }
+        (noted(each.map(|note| (note.at, &*note.author, &*note.text))))
+    } }
+}
+
+/// Notes by time, author and text.
+fn noted<'a>(notes: impl ExactSizeIterator<Item = (jiff::Timestamp, &'a str, &'a str)>) -> Markup {
+    html! { @if notes.len() > 0 { ul {
+        @for (at, who, text) in notes {
+            li { (day(at)) ", " (sanitize(who)) ": " (sanitize(text)) }
+        }
+    } } }
 }
 
 fn day(at: jiff::Timestamp) -> String {

@@ -10,7 +10,7 @@ use punctual_report::document::{self, Document, MachineRow, MachineState, Sectio
 use serde::Deserialize;
 
 use super::{frame, shown};
-use crate::fleet::Judge;
+use crate::listing::{Listing, listing};
 use crate::paths::encoded;
 use crate::problem::Problem;
 use crate::state::App;
@@ -23,6 +23,8 @@ pub(super) struct Asked {
     state: String,
     /// Only those whose name contains this.
     name: String,
+    /// Only those with slots that gave no recording lately; empty: all.
+    missed: String,
     /// Which page, from 0 on.
     page: usize,
 }
@@ -34,40 +36,36 @@ pub(super) async fn get(
     State(app): State<App>,
     Query(asked): Query<Asked>,
 ) -> Result<Html<String>, Problem> {
-    let machines = app.stored(|all| all.machines()).await?;
-    let judge = Judge::now(&app);
-    let mut rows: Vec<MachineRow> = (machines.iter())
-        .map(|machine| judge.row(machine))
-        .collect();
-    let mut counts: BTreeMap<MachineState, usize> = BTreeMap::new();
-    for row in &rows {
-        *counts.entry(row.state).or_default() += 1;
-    }
+    let listing = listing(&app).await?;
+    let Listing {
+        rows,
+        counts,
+        missed,
+    } = listing.as_ref();
     let all = rows.len();
     let wanted = asked.name.to_lowercase();
-    rows.retain(|row| {
+    let fits = |row: &&MachineRow| {
         (asked.state.is_empty() || row.state.name() == asked.state)
-            && row.name.to_lowercase().contains(&wanted)
-    });
-    // The worst first, then those that were heard of last.
-    rows.sort_by(|a, b| {
-        (a.state.cmp(&b.state))
-            .then(b.last_seen.cmp(&a.last_seen))
-            .then(a.name.cmp(&b.name))
-    });
+            && (wanted.is_empty() || row.name.to_lowercase().contains(&wanted))
+            && (asked.missed.is_empty() || missed.contains_key(&row.name))
+    };
+    let rows: Vec<&MachineRow> = rows.iter().filter(fits).collect();
     let found = rows.len();
     let pages = found.div_ceil(PAGE).max(1);
     let page = asked.page.min(pages - 1);
-    let some: Vec<MachineRow> = rows.into_iter().skip(page * PAGE).take(PAGE).collect();
+    let some = rows.into_iter().skip(page * PAGE).take(PAGE);
+    let some: Vec<MachineRow> = some.cloned().collect();
     let table = Document {
         sections: vec![Section::new(vec![document::machines(&some)])],
         ..Document::default()
     };
     let body = html! {
         h1 { "Machines" }
-        (states(&counts, &asked.state, all))
+        (states(counts, &asked, all))
+        (attention(&app, &asked, missed.values().sum()))
         form .filter method="get" action="/" role="search" {
             @if !asked.state.is_empty() { input type="hidden" name="state" value=(sanitize(&asked.state)); }
+            @if !asked.missed.is_empty() { input type="hidden" name="missed" value=(sanitize(&asked.missed)); }
             label { "Name contains " input type="search" name="name" value=(sanitize(&asked.name)); }
             button { "Filter" }
             @if found < all { span .faint { (found) " of " (all) } }
@@ -79,10 +77,12 @@ pub(super) async fn get(
 }
 
 /// How many machines are in each state, each a link to these.
-fn states(counts: &BTreeMap<MachineState, usize>, chosen: &str, all: usize) -> Markup {
+fn states(counts: &BTreeMap<MachineState, usize>, asked: &Asked, all: usize) -> Markup {
+    let chosen = asked.state.as_str();
+    let is_all = chosen.is_empty() && asked.missed.is_empty();
     html! {
         ul .states {
-            li { a href="/" aria-current=[chosen.is_empty().then_some("true")] {
+            li { a href="/" aria-current=[is_all.then_some("true")] {
                 b { (all) } " all"
             } }
             @for state in MachineState::ALL { @if let Some(count) = counts.get(&state) {
@@ -97,6 +97,36 @@ fn states(counts: &BTreeMap<MachineState, usize>, chosen: &str, all: usize) -> M
     }
 }
 
+/// Changes that nobody acknowledged, and slots that gave no recording. A server without
+/// series has neither.
+fn attention(app: &App, asked: &Asked, missed: usize) -> Markup {
+    let tone = |count: usize, tone| if count > 0 { tone } else { "tone-good" };
+    html! { @if app.config.trends.0.is_some() {
+        ul .states {
+            @match app.worse.open() {
+                None => li .tone-plain { a href="/changes" { "series are not judged yet" } },
+                Some(open) => li .(tone(open, "tone-bad")) {
+                    a href="/changes?show=open" {
+                        b { (open) } " " (plural(open, "change")) " not acknowledged"
+                    }
+                },
+            }
+            li .(tone(missed, "tone-warn")) {
+                a href="/?missed=24h" aria-current=[(!asked.missed.is_empty()).then_some("true")] {
+                    b { (missed) } " " (plural(missed, "slot")) " missed in 24 h"
+                }
+            }
+        }
+    } }
+}
+
+fn plural(count: usize, word: &str) -> String {
+    match count {
+        1 => word.to_owned(),
+        _ => format!("{word}s"),
+    }
+}
+
 const fn tone(state: MachineState) -> &'static str {
     match state.tone() {
         document::Tone::Bad => "bad",
@@ -108,8 +138,9 @@ const fn tone(state: MachineState) -> &'static str {
 
 fn turn(asked: &Asked, page: usize, pages: usize) -> Markup {
     let to = |page: usize| {
-        let (state, name) = (encoded(&asked.state), encoded(&asked.name));
-        format!("/?state={state}&name={name}&page={page}")
+        let [state, name, missed] =
+            [&asked.state, &asked.name, &asked.missed].map(|text| encoded(text));
+        format!("/?state={state}&name={name}&missed={missed}&page={page}")
     };
     html! {
         @if pages > 1 {

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use punctual_model::{
-    ChangeDecision, ChangeMark, Nanos, RecordingId, Slot, SlotCause, SlotState, WaitHistogram,
-    WakeWindow,
+    ChangeDecision, ChangeMark, Nanos, Note, RecordingId, Slot, SlotCause, SlotState,
+    WaitHistogram, WakeWindow,
 };
 use punctual_serve::deliver::{DeliverError, Deliverer, Target};
 use punctual_serve::{Config, enrol, start};
@@ -19,6 +19,7 @@ use punctual_store::{
 use punctual_testing::postgres::Cluster;
 use punctual_testing::skip;
 
+use crate::client::get;
 use crate::place::{Place, all_are_kept, json, measured, recording, small};
 
 /// Where the collector of [`collector_process`] keeps and listens.
@@ -310,6 +311,18 @@ fn what_is_beside_recordings_is_delivered() {
     marks
         .iter()
         .for_each(|mark| machine.put_change_mark(mark).unwrap());
+    let notes = [None, Some(all[0].id), Some(foreign.id)].map(|recording| Note {
+        id: RecordingId::new(),
+        recording,
+        series: None,
+        // The machine that delivers is meant, whatever it says.
+        machine: recording.map(|_| "board-2".to_owned()),
+        at: now,
+        text: "new <b>fan</b>".to_owned(),
+        author: "ada".to_owned(),
+        written: now,
+    });
+    (notes.iter()).for_each(|note| machine.put_note(note).unwrap());
     let token = enrol(&place.collection(), "board-1", Role::Machine).unwrap();
     let server = place.serve_as(|config| config.login = true);
     let other = enrol(&place.collection(), "board-2", Role::Machine).unwrap();
@@ -336,6 +349,11 @@ fn what_is_beside_recordings_is_delivered() {
         let windows = all.windows("board-1", now, 9).unwrap();
         assert_eq!(windows.iter().map(|one| one.lost).collect::<Vec<_>>(), [3]);
         assert_eq!(all.change_marks(None).unwrap(), marks[..1]);
+        let own = notes[..2].iter().map(|note| Note {
+            machine: Some("board-1".to_owned()),
+            ..note.clone()
+        });
+        assert_eq!(all.notes().unwrap(), own.collect::<Vec<_>>());
     };
     fn slot_run() -> RecordingId {
         recording(1, "host").id
@@ -353,4 +371,8 @@ fn what_is_beside_recordings_is_delivered() {
         .unwrap();
     deliver();
     check();
+    let open = place.serve();
+    let page = |machine: &str| get(open.address, &format!("/machine?name={machine}")).text();
+    assert_eq!(page("board-1").matches("ada: new &lt;b&gt;fan").count(), 2);
+    assert_eq!(page("board-2").matches("ada: new").count(), 0);
 }

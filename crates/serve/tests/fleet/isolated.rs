@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use punctual_serve::deliver::DeliverError;
 use punctual_serve::{Config, Running, start};
-use punctual_store::{SqliteCollection, Store};
+use punctual_store::{Collection, PostgresCollection, SqliteCollection, Store};
+use punctual_testing::postgres::Cluster;
 use punctual_testing::skip;
 
 use crate::faults::{deliver, recordings};
@@ -18,6 +19,8 @@ use crate::place::{Place, all_are_kept, measured};
 const INSIDE: &str = "PUNCTUAL_TEST_ISOLATED";
 /// The size of a small disk.
 const DISK: u64 = 24 << 20;
+/// That of a database: an empty one takes 40 MB, and its log twice 16.
+const DISK_OF_DATABASE: u64 = 160 << 20;
 
 /// Whether this process is in namespaces of its own: network (loopback alone) and mounts.
 /// Otherwise runs the test again in such a process, and asserts that it succeeds.
@@ -86,17 +89,30 @@ struct Disk {
     folder: PathBuf,
 }
 
+/// Mounts a disk of this size.
+fn mount(folder: &Path, size: u64) {
+    let mounted = Command::new("mount")
+        .args(["-t", "tmpfs", "-o"])
+        .arg(format!("size={size}"))
+        .arg("none")
+        .arg(folder)
+        .status();
+    assert!(mounted.unwrap().success());
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        // The folder can be removed then; it ends with the process at the latest.
+        let _ = Command::new("umount").arg("-l").arg(&self.folder).status();
+        let _ = std::fs::remove_dir(&self.folder);
+    }
+}
+
 impl Disk {
     fn new(place: &Place) -> Self {
         let folder = place.file("disk");
         std::fs::create_dir(&folder).unwrap();
-        let mounted = Command::new("mount")
-            .args(["-t", "tmpfs", "-o"])
-            .arg(format!("size={DISK}"))
-            .arg("none")
-            .arg(&folder)
-            .status();
-        assert!(mounted.unwrap().success());
+        mount(&folder, DISK);
         Self { folder }
     }
 
@@ -153,6 +169,60 @@ fn a_full_disk_of_the_collector_loses_nothing() {
     let (done, _) = deliver(server.address, &machine, Duration::ZERO).unwrap();
     assert_eq!((done.due, done.delivered), (0, 40));
     all_are_kept(&SqliteCollection::open(&store).unwrap(), &all);
+}
+
+/// The database has no room: nothing is answered that is not kept, and all arrives once when
+/// there is room again.
+#[test]
+fn a_full_disk_of_the_database_loses_nothing() {
+    if let Err(why) = Cluster::installed() {
+        return skip!("a database on a full disk: {why}");
+    }
+    if !is_inside("a_full_disk_of_the_database_loses_nothing") {
+        return;
+    }
+    let small = |folder: &Path| {
+        mount(folder, DISK_OF_DATABASE);
+        Ok(())
+    };
+    let cluster = Cluster::start_in(&["max_wal_size=32MB".to_owned()], small).unwrap();
+    let disk = Disk {
+        folder: cluster.folder().to_owned(),
+    };
+    let (_, url) = cluster.database().unwrap();
+    let place = Place::new();
+    let machine = Store::open(&place.file("machine.db")).unwrap();
+    let all = recordings(0..60);
+    measured(&machine, &all[..5]);
+    let collection = Arc::new(PostgresCollection::open(&url).unwrap());
+    let config = Config::new("127.0.0.1:0".parse().unwrap());
+    let server = start(config, Arc::clone(&collection) as Arc<dyn Collection>).unwrap();
+    let deliver = || deliver(server.address, &machine, Duration::ZERO);
+    deliver().unwrap();
+    measured(&machine, &all[5..]);
+    disk.fill(32 << 10);
+    let full = deliver();
+    let Err(DeliverError::GaveUp(why)) = full else {
+        panic!("{full:?}");
+    };
+    assert!(why.contains("the disk of the collector is full"), "{why}");
+    let to = machine.destination(&format!("http://{}", server.address));
+    let to = to.unwrap();
+    let outbox = machine.outbox(&to).unwrap();
+    assert!(outbox.due > 0 && outbox.delivered >= 5, "{outbox:?}");
+    assert_eq!(outbox.refused, 0);
+    let answered = machine.delivered(&to, 0, all.len()).unwrap();
+    assert_eq!(collection.lacking(&answered).unwrap(), []);
+    // Once more: it is still full, and nothing changes.
+    deliver().unwrap_err();
+    assert_eq!(machine.outbox(&to).unwrap(), outbox);
+    disk.make_room();
+    let (done, _) = deliver().unwrap();
+    assert_eq!((done.due, done.delivered), (0, 60));
+    all_are_kept(collection.as_ref(), &all);
+    drop(server);
+    // The database ends before its disk.
+    drop((collection, cluster));
 }
 
 #[test]

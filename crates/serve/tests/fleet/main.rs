@@ -11,6 +11,7 @@ mod client;
 mod contract;
 mod delivery;
 mod devtools;
+mod dictionaries;
 mod encrypted;
 mod faults;
 mod guessed;

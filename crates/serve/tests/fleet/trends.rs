@@ -1,13 +1,17 @@
 //! Series over time: shown, and decided upon.
 
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
+use jiff::Timestamp;
+use punctual_model::{SeriesEpoch, Slot, SlotCause, SlotState};
 use punctual_serve::trends::{Decided, Noted, SeriesOf, TrendSource, Trends};
 use punctual_stats::trend::{Question, Run, Trend, judge};
-use punctual_store::Collection;
+use punctual_store::{Collection, SeriesStore};
 
 use crate::client::{get, send};
-use crate::place::Place;
+use crate::place::{Place, deliver};
+use crate::years::{Nightly, runs};
 
 const HOSTILE: &str = "<script>alert(1)</script>";
 
@@ -110,4 +114,59 @@ fn series_are_listed_and_a_decision_is_logged() {
         (noted.who.as_str(), noted.text.as_str()),
         ("local", "new fan")
     );
+}
+
+/// The overview says what demands attention: worsenings, and slots without a recording.
+#[test]
+fn the_overview_counts_open_changes_and_missed_slots() {
+    let place = Place::new();
+    let mut nightly = Nightly::default();
+    let now = Timestamp::now();
+    for (machine, first, worsens) in [("worse", 1_000, true), ("gaps", 2_000, false)] {
+        let runs = runs(machine, first, worsens);
+        nightly.add(machine, &runs);
+        let server = place.serve();
+        assert_eq!(deliver(server.address, &runs[0]).status, 201);
+    }
+    let epoch = SeriesEpoch {
+        machine: "gaps".to_owned(),
+        host: Some("gaps".to_owned()),
+        name: "nightly".to_owned(),
+        epoch: 1,
+        definition: "{}".to_owned(),
+        begun: now,
+    };
+    for (hours, state) in [
+        (1, SlotState::Missed),
+        (2, SlotState::Refused),
+        (3, SlotState::Recorded),
+        (90, SlotState::Missed),
+    ] {
+        let slot = Slot {
+            machine: epoch.machine.clone(),
+            series: epoch.name.clone(),
+            epoch: 1,
+            due: now - Duration::from_secs(hours * 3_600),
+            cause: SlotCause::At,
+            state,
+            reason: None,
+            recording: None,
+        };
+        place.collection().put_slot(&epoch, &slot).unwrap();
+    }
+    let server = place.serve_as(|config| config.trends = nightly.source().1);
+    let end = Instant::now() + Duration::from_secs(60);
+    let page = loop {
+        let page = get(server.address, "/").text();
+        if !page.contains("not judged yet") || Instant::now() > end {
+            break page;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    };
+    assert!(page.contains("not acknowledged"), "{page}");
+    assert!(!page.contains("<b>0</b> changes"), "{page}");
+    assert!(page.contains("<b>2</b> slots missed in 24 h"), "{page}");
+    let page = get(server.address, "/?missed=24h").text();
+    assert!(page.contains("/machine?name=gaps"), "{page}");
+    assert!(!page.contains("/machine?name=worse"), "{page}");
 }

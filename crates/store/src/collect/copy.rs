@@ -178,7 +178,12 @@ fn beside(
         }
     }
     let there = to.notes()?;
-    for note in from.notes()? {
+    let machines = from.machines()?;
+    for mut note in from.notes()? {
+        // A machine's own store does not name it in notes about a moment.
+        if let ([only], None, None) = (&machines[..], note.recording, &note.machine) {
+            note.machine = Some(only.name.clone());
+        }
         if !there.contains(&note) {
             to.put_note(&note)?;
             copied.marks += 1;

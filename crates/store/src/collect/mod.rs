@@ -11,6 +11,7 @@ pub(crate) mod schema;
 mod series_store;
 mod sqlite;
 mod sqlite_series;
+mod text_store;
 
 use jiff::Timestamp;
 use punctual_model::{
@@ -25,10 +26,11 @@ pub use outbox::{Destination, Outbox};
 pub use postgres::PostgresCollection;
 pub use series_store::SeriesStore;
 pub use sqlite::SqliteCollection;
+pub use text_store::{LONGEST_TEXT, TextStore, text_hash};
 
 /// Recordings of many machines. Its functions wait for the disk or for a database:
 /// an asynchronous caller runs them on threads of their own.
-pub trait Collection: SeriesStore + Send + Sync {
+pub trait Collection: SeriesStore + TextStore + Send + Sync {
     /// What it is called in messages: a path, or the name of a database.
     fn name(&self) -> String;
 

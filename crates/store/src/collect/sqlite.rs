@@ -74,7 +74,7 @@ impl SqliteCollection {
         result
     }
 
-    fn read<T>(
+    pub(super) fn read<T>(
         &self,
         work: impl FnOnce(&Connection, &Context) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
@@ -82,7 +82,7 @@ impl SqliteCollection {
     }
 
     /// A transaction that is on the disk when this returns.
-    fn write<T>(
+    pub(super) fn write<T>(
         &self,
         work: impl FnOnce(&Connection, &Context) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {

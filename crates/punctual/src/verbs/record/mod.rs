@@ -228,6 +228,7 @@ fn as_json(row: &SeriesRow) -> serde_json::Value {
 fn list(options: Slots, context: &Context) -> Result<Exit> {
     let store = context.store_to_read()?;
     let filter = SlotFilter {
+        host: None,
         series: options.series,
         since: options.since,
         state: options.state,

@@ -176,6 +176,7 @@ pub(super) fn snapshot(note: Option<&str>, context: &Context) -> Result<Exit> {
         id: RecordingId::new(),
         recording: None,
         series: None,
+        machine: None,
         at: now,
         text: text_of(note, kept.as_ref()),
         author: std::env::var("USER").unwrap_or_else(|_| "unknown".to_owned()),

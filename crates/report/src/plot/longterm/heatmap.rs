@@ -61,6 +61,7 @@ pub(super) fn draw(of: &LongTerm<'_>, options: &PlotOptions) -> Plot {
         mark_limits(&mut frame, &[(format!("limit {limit}"), limit)], unit);
     }
     maximum(&mut frame, of, &starts, unit);
+    super::trend::notes(&mut frame, of, (first, last));
     // The axis of colours stands right of the histogram.
     (colours.from, colours.to) = (0.0, 1.0);
     frame.x.to = right + BESIDE.0;

@@ -161,6 +161,16 @@ fn marks(frame: &mut Frame, of: &LongTerm<'_>, unit: Unit) {
     });
     let holes: Vec<Vec<Point>> = holes.collect();
     frame.canvas.lines(holes, Stroke::solid(HOLE, 1.2));
+    notes(frame, of, (first, last));
+}
+
+/// Notes about this time, at the upper end.
+pub(super) fn notes(
+    frame: &mut Frame,
+    of: &LongTerm<'_>,
+    (first, last): (jiff::Timestamp, jiff::Timestamp),
+) {
+    let within = |at: &jiff::Timestamp| (first..=last).contains(at);
     for note in of.notes.iter().filter(|note| within(&note.at)) {
         let at = (frame.x.at(times::seconds(first, note.at)), frame.y.to + 9.0);
         frame.canvas.shapes.push(triangle(at, NOTE));

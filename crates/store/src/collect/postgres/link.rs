@@ -13,7 +13,7 @@ use super::tls::{self, Address};
 use crate::StoreError;
 
 /// Connections that are kept open while nobody uses them.
-const IDLE: usize = 8;
+const IDLE: usize = 16;
 /// For a connection to be made.
 const CONNECT: Duration = Duration::from_secs(5);
 /// Without an answer of the database's machine for so long, a connection is dead.

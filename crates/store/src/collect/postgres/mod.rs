@@ -7,6 +7,7 @@ mod rows;
 mod schema;
 mod series;
 mod slots;
+mod texts;
 mod tls;
 mod windows;
 
@@ -25,7 +26,7 @@ use self::rows::{COLUMNS, WIDTH, bits, machine, of_page, plain, summary, time_at
 use super::sqlite::{compressed, unpacked};
 use super::{
     AuditLine, Collection, Delivery, Listed, Machine, Provenance, Quarantined, Received, Refused,
-    Token, Total, Wanted,
+    TextStore, Token, Total, Wanted,
 };
 use crate::StoreError;
 use crate::entry::started_ns;
@@ -201,7 +202,9 @@ impl Collection for PostgresCollection {
         })?;
         let (machine, packed): (String, Packed) =
             found.ok_or_else(|| self.no_such(&id.to_string()))?;
-        let recording = packed.open(id).map_err(|reason| self.pool.failed(reason))?;
+        let audit = |hash: &str| self.text(hash).map_err(|error| error.to_string());
+        let recording = packed.open(id, &audit);
+        let recording = recording.map_err(|reason| self.pool.failed(reason))?;
         Ok((machine, recording))
     }
 

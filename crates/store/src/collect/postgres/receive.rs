@@ -9,18 +9,20 @@ use uuid::Uuid;
 use super::link::Link;
 use super::rows::{bits, plain};
 use super::series::put_epoch;
+use super::texts;
 use crate::Summary;
-use crate::collect::{Delivery, Received, Total};
+use crate::collect::{Delivery, LONGEST_TEXT, Received, Total};
 use crate::entry::{outcome_name, started_ns};
+use crate::facts::hash_of;
 use crate::runs;
 
 /// A delivery takes CPU time of all collectors together: a fast level.
 const LEVEL: i32 = 3;
-/// Facts are written seldom.
-const LEVEL_OF_FACTS: i32 = 9;
-/// The key of the facts in a recording; those of the samples, which stay with the machine.
+/// The key of the facts in a recording; those of the samples, which stay with the machine;
+/// that of the audit, in whose place is the hash of its text.
 const HOST: &str = "host";
 const SAMPLES: &str = "samples";
+const AUDIT: &str = "audit";
 
 /// The parts of a recording by key, as they are written.
 type Parts = BTreeMap<String, Box<RawValue>>;
@@ -29,8 +31,10 @@ type Parts = BTreeMap<String, Box<RawValue>>;
 pub(super) struct Incoming<'a> {
     delivery: &'a Delivery<'a>,
     summary: Summary,
+    /// The hash of the facts.
     facts: String,
-    hash: String,
+    /// What is kept once for several recordings, by its hash: facts, and the audit.
+    texts: Vec<(String, String)>,
     body: Vec<u8>,
     run: Option<Vec<u8>>,
     own: Total,
@@ -45,6 +49,18 @@ impl<'a> Incoming<'a> {
             .remove(HOST)
             .map_or_else(|| "null".to_owned(), |raw| raw.get().to_owned());
         parts.remove(SAMPLES);
+        let hash = hash_of(&facts);
+        let mut texts = vec![(hash.clone(), facts)];
+        let is_shared = |raw: &&mut Box<RawValue>| {
+            raw.get().starts_with('{') && raw.get().len() <= LONGEST_TEXT
+        };
+        if let Some(audit) = parts.get_mut(AUDIT).filter(is_shared) {
+            let text = audit.get().to_owned();
+            let hash = hash_of(&text);
+            let quoted = RawValue::from_string(format!("\"{hash}\""));
+            *audit = quoted.map_err(|error| error.to_string())?;
+            texts.push((hash, text));
+        }
         let body = serde_json::to_vec(&parts).map_err(|error| error.to_string())?;
         let body = zstd::bulk::compress(&body, LEVEL).map_err(|error| error.to_string())?;
         let run = || runs::encode(&recording.probe.program, &run_groups(recording));
@@ -53,8 +69,8 @@ impl<'a> Incoming<'a> {
         Ok(Self {
             delivery,
             summary: Summary::of(recording),
-            hash: crate::facts::hash_of(&facts),
-            facts,
+            facts: hash,
+            texts,
             body,
             run: delivery.series.map(|_| run()),
             own,
@@ -63,14 +79,8 @@ impl<'a> Incoming<'a> {
 
     /// Writes it with the line of its machine, in a transaction of the caller.
     pub(super) fn receive(&self, link: &mut Link) -> Result<Received, postgres::Error> {
-        if link
-            .row("SELECT 1 FROM facts WHERE hash = $1", &[&self.hash])?
-            .is_none()
-        {
-            let packed = zstd::bulk::compress(self.facts.as_bytes(), LEVEL_OF_FACTS);
-            let sql = "INSERT INTO facts (hash, body) VALUES ($1, $2) ON CONFLICT DO NOTHING";
-            // Compressing bytes in memory does not fail.
-            link.run(sql, &[&self.hash, &packed.unwrap_or_default()])?;
+        for (hash, text) in &self.texts {
+            texts::put(link, hash, text)?;
         }
         let series = match self.delivery.series {
             Some(epoch) => Some(put_epoch(link, epoch)?),
@@ -109,7 +119,7 @@ impl<'a> Incoming<'a> {
                 &plain(delivery.machine),
                 &delivery.sha256,
                 &started_ns(delivery.received),
-                &self.hash,
+                &self.facts,
                 &series,
                 &one.label.as_deref().map(plain),
                 &plain(&one.probe),
@@ -214,8 +224,13 @@ pub(super) struct Packed {
 }
 
 impl Packed {
-    /// The recording; the reason where it is not what was written.
-    pub(super) fn open(&self, id: RecordingId) -> Result<Recording, String> {
+    /// The recording; the reason where it is not what was written. `text` finds a text by
+    /// its hash.
+    pub(super) fn open(
+        &self,
+        id: RecordingId,
+        text: &dyn Fn(&str) -> Result<Option<String>, String>,
+    ) -> Result<Recording, String> {
         if self.crc != i64::from(crc32fast::hash(&self.body)) {
             return Err(format!("recording {id} was changed"));
         }
@@ -226,6 +241,12 @@ impl Packed {
         let facts: Box<RawValue> =
             serde_json::from_slice(&facts).map_err(|error| damaged(&error))?;
         parts.insert(HOST.to_owned(), facts);
+        let hash = parts.get(AUDIT).map(|raw| raw.get());
+        if let Some(hash) = hash.and_then(|raw| serde_json::from_str::<String>(raw).ok()) {
+            let audit = text(&hash)?.ok_or_else(|| format!("recording {id}: its audit is gone"))?;
+            let audit = RawValue::from_string(audit).map_err(|error| damaged(&error))?;
+            parts.insert(AUDIT.to_owned(), audit);
+        }
         let json = serde_json::to_string(&parts).map_err(|error| damaged(&error))?;
         Recording::from_json(&json).map_err(|error| damaged(&error))
     }

@@ -1,7 +1,7 @@
 //! The tables of a collection in PostgreSQL.
 
 /// The version that this program writes.
-pub(super) const VERSION: i32 = 1;
+pub(super) const VERSION: i32 = 2;
 
 /// A number that all collectors lock while they change tables.
 pub(super) const LOCK: i64 = 0x7075_6e63_7475_616c;
@@ -14,7 +14,8 @@ pub(super) const LOCK: i64 = 0x7075_6e63_7475_616c;
 /// * `body` is the JSON without facts and samples, compressed with zstd; facts are kept
 ///   once. `run` is what a trend reads.
 /// * `machine` is a line of the overview, kept up to date with each delivery.
-pub(super) const STEPS: [&str; VERSION as usize] = ["
+pub(super) const STEPS: [&str; VERSION as usize] = [
+    "
 CREATE TABLE facts (
     hash text PRIMARY KEY,
     body bytea NOT NULL
@@ -127,4 +128,8 @@ CREATE TABLE audit (
     action text NOT NULL,
     what text NOT NULL
 );
-"];
+",
+    "
+CREATE INDEX slot_by_due ON slot (due_ns);
+",
+];

@@ -190,6 +190,7 @@ impl SeriesStore for PostgresCollection {
         let series = filter.series.as_deref().map(plain);
         let since = filter.since.map_or(i64::MIN, started_ns);
         let state = filter.state.map(|state| state.name());
+        let host = filter.host.as_deref().map(plain);
         let most = filter
             .limit
             .and_then(|most| i64::try_from(most).ok())
@@ -198,9 +199,10 @@ impl SeriesStore for PostgresCollection {
             FROM slot JOIN plan_series ON plan_series.key = slot.series
             WHERE ($1::text IS NULL OR name = $1) AND due_ns >= $2
                 AND ($3::text IS NULL OR state = $3)
-            ORDER BY due_ns DESC, name, key LIMIT $4";
+                AND ($4::text IS NULL OR machine = $4 OR host = $4)
+            ORDER BY due_ns DESC, name, key LIMIT $5";
         self.pool.with(|link| {
-            let rows = link.rows(sql, &[&series, &since, &state, &most])?;
+            let rows = link.rows(sql, &[&series, &since, &state, &host, &most])?;
             let read: Result<Vec<_>, _> = rows.iter().map(slots::read).collect();
             Ok(read?.into_iter().flatten().collect())
         })

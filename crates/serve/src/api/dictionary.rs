@@ -1,0 +1,57 @@
+//! Dictionaries: what recordings of a machine have in common is sent once.
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, StatusCode};
+use punctual_store::{LONGEST_TEXT, text_hash};
+use serde::Serialize;
+
+use super::ingest::{receive, unpack};
+use crate::problem::Problem;
+use crate::state::{App, Inner};
+
+/// The header with the name of the dictionary that a body is compressed with.
+pub(crate) const DICTIONARY: &str = "punctual-dictionary";
+
+/// What became of a dictionary.
+#[derive(Serialize, schemars::JsonSchema)]
+pub(crate) struct Named {
+    /// The first 32 hexadecimal digits of its SHA-256.
+    hash: String,
+}
+
+/// Takes a dictionary.
+pub(super) async fn put(
+    State(app): State<App>,
+    Path(hash): Path<String>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Json<Named>, Problem> {
+    let sent = receive(&app, &headers, body).await?;
+    let bad = |message: &str| Problem::new(StatusCode::BAD_REQUEST, message);
+    let hash = app
+        .keep(move |app| {
+            let sent = sent;
+            let text = unpack(&sent.bytes, app.config.limits.unpacked.min(LONGEST_TEXT))?;
+            let text = String::from_utf8(text).map_err(|_| bad("the dictionary is not UTF-8"))?;
+            match text_hash(&text) == hash {
+                true => Ok(app.collection.keep_text(&text)?),
+                false => Err(bad("the dictionary has another SHA-256 than the path says")),
+            }
+        })
+        .await?;
+    Ok(Json(Named { hash }))
+}
+
+/// The dictionary that a delivery names.
+pub(super) fn named(app: &Inner, hash: Option<&str>) -> Result<Option<String>, Problem> {
+    let Some(hash) = hash else {
+        return Ok(None);
+    };
+    let unknown = || {
+        let message = "this dictionary is not kept here: send it, or the body without it";
+        Problem::new(StatusCode::FAILED_DEPENDENCY, message)
+    };
+    app.collection.text(hash)?.ok_or_else(unknown).map(Some)
+}

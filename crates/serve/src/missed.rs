@@ -1,0 +1,74 @@
+//! Slots of the last day that gave no recording, by machine, for the overview.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use punctual_model::{SeriesEpoch, SlotState};
+use punctual_store::{Collection, Machine, SlotFilter, StoreError};
+
+/// Slots are counted that were due since then.
+const SPAN: Duration = Duration::from_secs(86_400);
+/// Counted again after this time: many may look at once.
+const FRESH: Duration = Duration::from_secs(10);
+/// What became of a slot without a recording.
+const STATES: [SlotState; 3] = [SlotState::Missed, SlotState::Refused, SlotState::Failed];
+
+/// How many slots of each machine; those without any are left out.
+pub(crate) type ByMachine = BTreeMap<String, usize>;
+
+/// The last count.
+#[derive(Debug, Default)]
+pub(crate) struct Missed(Mutex<Option<(Instant, Arc<ByMachine>)>>);
+
+impl Missed {
+    /// Slots without a recording, of these machines.
+    ///
+    /// # Errors
+    /// What reading can fail with.
+    pub(crate) fn lately(
+        &self,
+        all: &dyn Collection,
+        machines: &[Machine],
+    ) -> Result<Arc<ByMachine>, StoreError> {
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, known)) = last.as_ref().filter(|(at, _)| at.elapsed() < FRESH) {
+            return Ok(Arc::clone(known));
+        }
+        let counted = Arc::new(count(all, machines)?);
+        *last = Some((Instant::now(), Arc::clone(&counted)));
+        Ok(counted)
+    }
+}
+
+fn count(all: &dyn Collection, machines: &[Machine]) -> Result<ByMachine, StoreError> {
+    let since = Timestamp::now() - SPAN;
+    let mut by_id: ByMachine = BTreeMap::new();
+    for state in STATES {
+        let filter = SlotFilter {
+            state: Some(state),
+            since: Some(since),
+            ..SlotFilter::default()
+        };
+        for slot in all.slots(&filter)? {
+            *by_id.entry(slot.machine).or_default() += 1;
+        }
+    }
+    let names: BTreeSet<&String> = machines.iter().map(|machine| &machine.name).collect();
+    if by_id.keys().all(|id| names.contains(id)) {
+        return Ok(by_id);
+    }
+    // What was measured in this store is under the machine's ID: its name is in the series.
+    let epochs = all.series()?;
+    let name_of = |id: &String| {
+        let own = |epoch: &&SeriesEpoch| epoch.machine == *id && epoch.host.is_some();
+        epochs.iter().find(own).and_then(|epoch| epoch.host.clone())
+    };
+    let mut by_name: ByMachine = BTreeMap::new();
+    for (id, count) in by_id {
+        let name = name_of(&id).unwrap_or(id);
+        *by_name.entry(name).or_default() += count;
+    }
+    Ok(by_name)
+}

@@ -1,0 +1,48 @@
+//! Texts that several deliveries refer to, in PostgreSQL: in the table of the facts.
+
+use super::PostgresCollection;
+use super::link::Link;
+use super::rows::plain;
+use crate::StoreError;
+use crate::collect::text_store::{LONGEST_TEXT, TextStore, text_hash};
+
+/// Texts are written seldom.
+const LEVEL: i32 = 9;
+
+/// Keeps a text under its hash, in a transaction of the caller.
+pub(super) fn put(link: &mut Link, hash: &str, text: &str) -> Result<(), postgres::Error> {
+    let there = "SELECT 1 FROM facts WHERE hash = $1";
+    if link.row(there, &[&hash])?.is_some() {
+        return Ok(());
+    }
+    let packed = zstd::bulk::compress(text.as_bytes(), LEVEL);
+    let sql = "INSERT INTO facts (hash, body) VALUES ($1, $2) ON CONFLICT DO NOTHING";
+    // Compressing bytes in memory does not fail.
+    link.run(sql, &[&hash, &packed.unwrap_or_default()])
+        .map(drop)
+}
+
+impl TextStore for PostgresCollection {
+    fn keep_text(&self, text: &str) -> Result<String, StoreError> {
+        let hash = text_hash(text);
+        self.pool.with(|link| put(link, &hash, text))?;
+        Ok(hash)
+    }
+
+    fn text(&self, hash: &str) -> Result<Option<String>, StoreError> {
+        let body = self.pool.with(|link| {
+            let row = link.row("SELECT body FROM facts WHERE hash = $1", &[&plain(hash)])?;
+            row.map(|row| row.try_get::<_, Vec<u8>>(0)).transpose()
+        })?;
+        let Some(body) = body else {
+            return Ok(None);
+        };
+        // Hashes name the content: what was changed is not taken for it.
+        let text = zstd::bulk::decompress(&body, LONGEST_TEXT);
+        let text = text.ok().and_then(|text| String::from_utf8(text).ok());
+        match text.filter(|text| text_hash(text) == hash) {
+            Some(text) => Ok(Some(text)),
+            None => Err(self.pool.failed(format!("text {hash} was changed"))),
+        }
+    }
+}
