@@ -41,8 +41,64 @@ pub(crate) fn json(value: &impl Serialize) -> Result<String> {
     Ok(format!("{}\n", escape_json(&json)))
 }
 
+/// So much of a long list is written at once, in bytes.
+const PIECE: usize = 64 << 10;
+
+/// Prints a list as JSON, as [`json`] makes it, without holding all of it.
+pub(crate) fn print_json_list<T: Serialize>(values: impl Iterator<Item = T>) -> Result<()> {
+    json_list(values, &mut print)
+}
+
+fn json_list<T: Serialize>(
+    values: impl Iterator<Item = T>,
+    write: &mut dyn FnMut(&str) -> Result<()>,
+) -> Result<()> {
+    let mut piece = String::from("[");
+    let mut is_empty = true;
+    for value in values {
+        let json = serde_json::to_string_pretty(&value)?;
+        piece.push_str(if is_empty { "\n  " } else { ",\n  " });
+        // No string of JSON contains a line end.
+        piece.push_str(&escape_json(&json).replace('\n', "\n  "));
+        is_empty = false;
+        if piece.len() > PIECE {
+            write(&piece)?;
+            piece.clear();
+        }
+    }
+    piece.push_str(if is_empty { "]\n" } else { "\n]\n" });
+    write(&piece)
+}
+
 /// Prints a message on stderr.
 pub(crate) fn note(text: &str) {
     // Errors of a closed stderr are ignored.
     let _ = writeln!(io::stderr(), "punctual: {}", sanitize_lines(text, false));
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a panic in a test is the report")]
+mod tests {
+    use super::*;
+    use serde_json::json as value;
+
+    #[test]
+    fn a_list_in_pieces_is_the_same_json() {
+        let long = "x\n\u{1b}".repeat(PIECE);
+        let all = [
+            value!({"a": [1, 2], "b": {}}),
+            value!({"text": long}),
+            value!(null),
+        ];
+        for count in 0..=all.len() {
+            let mut pieces = Vec::new();
+            let mut write = |piece: &str| {
+                pieces.push(piece.to_owned());
+                Ok(())
+            };
+            json_list(all[..count].iter(), &mut write).unwrap();
+            assert_eq!(pieces.concat(), json(&all[..count]).unwrap());
+            assert_eq!(pieces.len() > 1, count > 1);
+        }
+    }
 }

@@ -3,8 +3,9 @@
 
 mod common;
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
+use std::process::{Child, Command, Stdio};
 
 use common::{Place, eventually, signal, text};
 use serde_json::Value;
@@ -34,6 +35,20 @@ fn slots(place: &Place) -> Vec<Value> {
 
 fn count(slots: &[Value], state: &str) -> usize {
     slots.iter().filter(|slot| slot["state"] == state).count()
+}
+
+/// When slots were due, in seconds, the oldest first.
+fn due(slots: &[Value]) -> Vec<i64> {
+    let second = |slot: &Value| -> i64 {
+        let time: jiff::Timestamp = slot["due"].as_str().unwrap().parse().unwrap();
+        time.as_second()
+    };
+    slots.iter().rev().map(second).collect()
+}
+
+/// Each multiple of two seconds once, from the first to the last.
+fn each_two_seconds(due: &[i64]) -> Vec<i64> {
+    (due[0]..=*due.last().unwrap()).step_by(2).collect()
 }
 
 #[test]
@@ -94,15 +109,7 @@ fn a_killed_service_loses_no_slot_and_doubles_none() {
     service.wait_with_output().unwrap();
     let all = slots(&place);
     assert_eq!(count(&all, "running"), 0, "{all:#?}");
-    // Each multiple of two seconds once, from the first to the last.
-    let due = |slot: &Value| -> i64 {
-        let time: jiff::Timestamp = slot["due"].as_str().unwrap().parse().unwrap();
-        time.as_second()
-    };
-    let mut times: Vec<i64> = all.iter().map(due).collect();
-    times.reverse();
-    let expected: Vec<i64> = (times[0]..=*times.last().unwrap()).step_by(2).collect();
-    assert_eq!(times, expected);
+    assert_eq!(due(&all), each_two_seconds(&due(&all)));
     // Each recording belongs to one slot.
     let mut recordings: Vec<&str> = all
         .iter()
@@ -114,6 +121,118 @@ fn a_killed_service_loses_no_slot_and_doubles_none() {
     assert_eq!(recordings.len(), named);
     assert_eq!(place.listed().len(), named);
     place.done("store check");
+}
+
+/// The name of the test that runs with mounts of its own.
+const INSIDE: &str = "PUNCTUAL_TEST_MOUNTS";
+
+/// Whether this process has mounts of its own. Otherwise runs the test again in one that has,
+/// and asserts that it succeeds.
+fn has_own_mounts(test: &str) -> bool {
+    if std::env::var_os(INSIDE).is_some_and(|name| name == test) {
+        return true;
+    }
+    let unshare = |words: &[&str]| {
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "--propagation", "private"]);
+        command.args(words);
+        command
+    };
+    let allowed = unshare(&["true"]).output();
+    if !allowed.is_ok_and(|done| done.status.success()) {
+        punctual_testing::skip!("a full disk: no right to mount a tmpfs");
+        return false;
+    }
+    let this = std::env::current_exe().unwrap();
+    let done = unshare(&[this.to_str().unwrap(), "--exact", test])
+        .env(INSIDE, test)
+        .output()
+        .unwrap();
+    let (said, failed) = (text(&done.stdout), text(&done.stderr));
+    assert!(done.status.success(), "{said}{failed}");
+    assert!(said.contains("1 passed"), "{said}");
+    false
+}
+
+/// A small disk of this process.
+fn small_disk(folder: &Path) {
+    std::fs::create_dir(folder).unwrap();
+    let mount = ["-t", "tmpfs", "-o", "size=24m", "none"];
+    let mounted = Command::new("mount").args(mount).arg(folder).status();
+    assert!(mounted.unwrap().success());
+}
+
+/// A service that ends with its test, also where that fails.
+struct Ends(Child);
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Fills a disk to its last page.
+fn fill(file: &Path) {
+    let mut file = std::fs::File::create(file).unwrap();
+    while file.write_all(&[1; 4_096]).is_ok() {}
+}
+
+#[test]
+fn a_full_disk_ends_slots_with_the_reason_and_no_service() {
+    if !has_own_mounts("a_full_disk_ends_slots_with_the_reason_and_no_service") {
+        return;
+    }
+    let place = Place::new();
+    let disk = place.path("disk");
+    small_disk(&disk);
+    let command = |line: &str| {
+        let mut command = place.command(line);
+        command.env("PUNCTUAL_STORE", disk.join("store.db"));
+        command.env("XDG_STATE_HOME", disk.join("state"));
+        command
+    };
+    let run = |line: &str| command(line).output().unwrap();
+    let json = |line: &str| -> Vec<Value> {
+        serde_json::from_slice(&run(line).stdout).unwrap_or_default()
+    };
+    let plan = plan(&place, SHORT);
+    let log = place.path("log");
+    let said = || std::fs::read_to_string(&log).unwrap();
+    let service = command(&format!("record run --plan {plan}"))
+        .stdout(Stdio::null())
+        .stderr(std::fs::File::create(&log).unwrap())
+        .spawn();
+    let mut service = Ends(service.unwrap());
+    let recorded = || count(&json("record slots --json"), "recorded");
+    assert!(eventually(|| recorded() >= 1), "{}", said());
+    fill(&disk.join("filler"));
+    assert!(eventually(|| said().contains("o space left")), "{}", said());
+    // What is there can be read, and deleted with the room that is kept for that.
+    let listed = json("list --json");
+    let oldest = listed.last().unwrap()["id"].as_str().unwrap();
+    let deleted = run(&format!("delete {oldest}"));
+    assert_eq!(deleted.status.code(), Some(0), "{}", text(&deleted.stderr));
+    // Full again: the room that the delete gave back is taken.
+    fill(&disk.join("filler-2"));
+    assert_eq!(service.0.try_wait().unwrap(), None, "{}", said());
+    std::fs::remove_file(disk.join("filler")).unwrap();
+    let before = recorded();
+    assert!(eventually(|| recorded() >= before + 2), "{}", said());
+    signal(&service.0, "TERM");
+    assert_eq!(service.0.wait().unwrap().code(), Some(0), "{}", said());
+    let all = json("record slots --json");
+    assert_eq!(count(&all, "running"), 0, "{all:#?}");
+    let has_reason = |slot: &Value| slot["reason"].as_str().is_some_and(|why| !why.is_empty());
+    let named = |slot: &&Value| has_reason(slot) || slot["state"] == "recorded";
+    assert_eq!(all.iter().filter(named).count(), all.len(), "{all:#?}");
+    let is_full = |slot: &&Value| slot["reason"].to_string().contains("o space left");
+    assert!(all.iter().any(|slot| is_full(&slot)), "{all:#?}");
+    assert_eq!(due(&all), each_two_seconds(&due(&all)));
+    let checked = run("store check");
+    assert_eq!(checked.status.code(), Some(0), "{}", text(&checked.stderr));
+    let gone = Command::new("umount").arg("-l").arg(&disk).status();
+    assert!(gone.unwrap().success());
 }
 
 /// The process that measures a slot for `service`.
@@ -153,7 +272,7 @@ fn a_slot_is_measured_by_a_process_of_its_own() {
         };
         if let (true, Some(process)) = (all.iter().any(running), measuring(service.id())) {
             locked.push(status(service.id(), "VmLck"));
-            let killed = std::process::Command::new("kill")
+            let killed = Command::new("kill")
                 .args(["-KILL", &process.to_string()])
                 .status();
             assert!(killed.is_ok());
@@ -219,6 +338,35 @@ fn a_snapshot_keeps_the_events_of_the_flight_recorder() {
     signal(&service, "TERM");
     assert_eq!(service.wait_with_output().unwrap().status.code(), Some(0));
     assert!(common::instances_of(process).is_empty());
+}
+
+#[test]
+fn a_window_is_kept_or_refused_with_the_reason() {
+    let place = Place::new();
+    let plan = plan(&place, "[watch]\nwindow = \"1s\"\n");
+    let service = place.spawn(&format!("record run --plan {plan}"));
+    let windows = || -> u64 {
+        // Before the first there is no store.
+        let stats = place.run("store stats --json").stdout;
+        let stats: Value = serde_json::from_slice(&stats).unwrap_or_default();
+        stats["windows"].as_u64().unwrap_or(0)
+    };
+    assert!(eventually(|| slots(&place).len() as u64 + windows() >= 2));
+    signal(&service, "TERM");
+    assert_eq!(service.wait_with_output().unwrap().status.code(), Some(0));
+    // Never counted otherwise than by programs in the kernel.
+    for refused in slots(&place) {
+        assert_eq!(
+            (&refused["series"], &refused["state"]),
+            (&"watch".into(), &"refused".into())
+        );
+        assert!(
+            refused["reason"]
+                .as_str()
+                .is_some_and(|why| !why.is_empty())
+        );
+    }
+    place.done("store check");
 }
 
 #[test]

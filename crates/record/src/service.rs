@@ -9,7 +9,7 @@ use punctual_model::{Nanos, RecordingId, SeriesEpoch, Slot, SlotCause, SlotState
 use punctual_store::{Aged, Store, StoreError};
 
 use crate::clock::Clock;
-use crate::plan::{Keep, Plan, SeriesPlan};
+use crate::plan::{Plan, SeriesPlan};
 use crate::schedule::{due_between, next_due};
 
 /// How a slot ended.
@@ -34,6 +34,9 @@ pub trait Runner {
 
     /// Called at each turn.
     fn turn(&mut self) {}
+
+    /// Called when there is nothing to do for a while, after the work that was done.
+    fn rest(&mut self) {}
 }
 
 /// What a service knows of the machine that it runs on.
@@ -96,6 +99,10 @@ pub struct Service<'a> {
     aged: Option<Nanos>,
     /// The last run, for the reason of those that it kept from running.
     busy: Option<String>,
+    /// What the store refused in the last turn, for the same.
+    refused: Option<String>,
+    /// A slot that ended, where the store refused to keep how.
+    unkept: Option<(usize, Slot)>,
 }
 
 impl<'a> Service<'a> {
@@ -123,6 +130,8 @@ impl<'a> Service<'a> {
             pending: VecDeque::new(),
             aged: None,
             busy: None,
+            refused: None,
+            unkept: None,
             machine,
         };
         for series in &plan.series {
@@ -200,6 +209,7 @@ impl<'a> Service<'a> {
 
     /// Serves until `stop` is set.
     pub fn serve(&mut self, runner: &mut dyn Runner, stop: &AtomicBool) {
+        let mut worked = true;
         while !stop.load(Ordering::Relaxed) {
             runner.turn();
             let wait = match self.turn(runner, stop) {
@@ -210,18 +220,24 @@ impl<'a> Service<'a> {
                 }
             };
             self.age(runner);
-            if !wait.is_zero() {
-                self.clock.wait(wait, stop);
+            if wait.is_zero() {
+                worked = true;
+                continue;
             }
+            if std::mem::take(&mut worked) {
+                runner.rest();
+            }
+            self.clock.wait(wait, stop);
         }
     }
 
-    /// Lets age out what the plan does not keep: after each run, and every hour.
+    /// Lets age out what the plan does not keep: after each run, and every hour. Where it
+    /// keeps all, this only keeps room on the disk for deletes.
     fn age(&mut self, runner: &mut dyn Runner) {
         let now = self.clock.since_boot();
         let keep = self.plan.keep;
         let recent = |aged: Nanos| now.saturating_sub(aged) < AGE_EVERY && self.busy.is_none();
-        if keep == Keep::default() || self.aged.is_some_and(recent) {
+        if self.aged.is_some_and(recent) {
             return;
         }
         self.aged = Some(now);
@@ -246,6 +262,23 @@ impl<'a> Service<'a> {
         runner: &mut dyn Runner,
         stop: &AtomicBool,
     ) -> Result<Duration, StoreError> {
+        let result = self.try_turn(runner, stop);
+        if let Err(error) = &result {
+            self.refused = Some(error.to_string());
+        }
+        result
+    }
+
+    fn try_turn(
+        &mut self,
+        runner: &mut dyn Runner,
+        stop: &AtomicBool,
+    ) -> Result<Duration, StoreError> {
+        // A slot that is over must not stay there as running.
+        if let Some((place, slot)) = &self.unkept {
+            self.store.set_slot(&self.epochs[*place], slot)?;
+            self.unkept = None;
+        }
         self.look()?;
         let Some(pending) = self.pending.front().cloned() else {
             return Ok(self.until_next());
@@ -256,8 +289,9 @@ impl<'a> Service<'a> {
                 Ok(Duration::ZERO)
             }
             Err(error) => {
-                if let Some(front) = self.pending.front_mut() {
-                    front.why = Some(error.to_string());
+                // Those behind it wait for the same.
+                for slot in &mut self.pending {
+                    slot.why = Some(error.to_string());
                 }
                 Err(error)
             }
@@ -278,17 +312,19 @@ impl<'a> Service<'a> {
             let series = &self.plan.series[place];
             let from = self.looked[place];
             let (due, cut) = due_between(series, from, now.wall, &zone);
-            // Set back: what came due then is in the store already.
-            self.looked[place] = now.wall;
             if cut && let Some((first, _)) = due.first() {
                 self.leave_out(place, *first)?;
             }
             self.take_in(place, due, now.wall, &why)?;
+            // Set back: what came due then is in the store already. Not before it is kept:
+            // where the store refuses, it is looked for again.
+            self.looked[place] = now.wall;
         }
         self.pending
             .make_contiguous()
             .sort_by_key(|slot| (slot.due, slot.series));
-        (self.first, self.last, self.busy) = (false, now, None);
+        (self.first, self.last) = (false, now);
+        (self.busy, self.refused) = (None, None);
         Ok(())
     }
 
@@ -344,11 +380,12 @@ impl<'a> Service<'a> {
         let suspended = passed.saturating_sub(now.awake.saturating_sub(self.last.awake));
         let by_wall = late(self.last.wall, now.wall);
         let ahead = by_wall.saturating_sub(passed);
-        match &self.busy {
+        match (&self.refused, &self.busy) {
             _ if suspended > JUMP => format!("the machine was suspended for {suspended}"),
             _ if ahead > JUMP => format!("the clock was set forward by {ahead}"),
-            Some(series) => format!("series '{series}' was being measured"),
-            None => NOT_RUN.to_owned(),
+            (Some(error), _) => error.clone(),
+            (None, Some(series)) => format!("series '{series}' was being measured"),
+            (None, None) => NOT_RUN.to_owned(),
         }
     }
 
@@ -413,16 +450,13 @@ impl<'a> Service<'a> {
         runner.say(&format!("{}: {}{reason}", series.name, end.state));
         (slot.state, slot.reason, slot.recording) = (end.state, end.reason, end.recording);
         self.busy = Some(series.name.clone());
-        self.finish(epoch, &slot, runner);
-        Ok(())
-    }
-
-    /// Keeps how a slot ended. On an error it stays running, until the next start of the
-    /// service ends it by its recording.
-    fn finish(&self, epoch: &SeriesEpoch, slot: &Slot, runner: &mut dyn Runner) {
-        if let Err(error) = self.store.set_slot(epoch, slot) {
+        // Where this fails it is kept before anything else is done; or at the next start of
+        // the service, by its recording.
+        if let Err(error) = self.store.set_slot(epoch, &slot) {
             runner.say(&format!("{}: {error}", epoch.name));
+            self.unkept = Some((pending.series, slot));
         }
+        Ok(())
     }
 }
 

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a panic in a test is the report")]
 
 use punctual_model::Nanos;
-use punctual_record::{Keep, read_plan};
+use punctual_record::{FlightPlan, Keep, read_plan};
 
 const WHOLE: &str = r#"
 [[series]]
@@ -24,6 +24,10 @@ wait = "1h"
 
 [watch]
 window = "5min"
+
+[flight]
+last = "90s"
+memory = "16MB"
 
 [keep]
 samples = "14d"
@@ -60,6 +64,11 @@ fn a_plan_is_read_whole() {
     );
     assert_eq!(second.request().unwrap().requirement.limits.len(), 1);
     assert_eq!(plan.window, Some(Nanos::from_secs(300)));
+    let flight = FlightPlan {
+        last: Nanos::from_secs(90),
+        memory: 16 << 20,
+    };
+    assert_eq!(plan.flight, Some(flight));
     let deliver = plan.deliver.unwrap();
     assert_eq!(deliver.to, "https://collector.example:8090");
     assert_eq!(
@@ -185,6 +194,14 @@ fn an_error_has_line_and_column() {
             "5:1",
             "there is no 'form'",
         ),
+        ("[flight]\nlast = \"1ms\"\n", "2:8", "1.00 ms is too short"),
+        ("[flight]\nlast = 60\n", "2:8", "a text in quotes"),
+        ("[flight]\nlast = \"soon\"\n", "2:8", "soon"),
+        ("[flight]\nmemory = \"32\"\n", "2:10", "'32' is not a size"),
+        ("[flight]\nmemory = \"500kB\"\n", "2:10", "at least 1MB"),
+        ("[flight]\nmemory = \"8GB\"\n", "2:10", "at most"),
+        ("[flight]\nfor = \"60s\"\n", "2:1", "there is no 'for'"),
+        ("flight = \"60s\"\n", "1:1", "[flight]"),
         ("[watch\n", "1:7", ""),
     ] {
         let error = read_plan("p.toml", text).unwrap_err();

@@ -364,6 +364,78 @@ fn a_clock_that_was_wrong_by_decades_makes_no_millions_of_rows() {
     );
 }
 
+/// The store's table of slots under another name: no slot can be kept.
+fn rename_slots(bench: &Bench, from: &str, to: &str) {
+    let raw = rusqlite::Connection::open(bench.store.path()).unwrap();
+    let sql = format!("ALTER TABLE {from} RENAME TO {to}");
+    raw.execute_batch(&sql).unwrap();
+}
+
+#[test]
+fn a_store_that_refuses_loses_no_slot() {
+    let plan = series("a", "every = \"1h\"\nduration = \"1s\"\nwait = \"20min\"");
+    let bench = Bench::new(&plan, "2026-03-02T00:30", "UTC");
+    let mut service = bench.service();
+    bench.serve(&mut service, HOUR);
+    let mut runner = TestRunner {
+        clock: &bench.clock,
+        ran: Vec::new(),
+    };
+    let never = AtomicBool::new(false);
+    rename_slots(&bench, "slot", "gone");
+    let mut said = String::new();
+    // 02:00 and 03:00 come and go.
+    for _ in 0..26 {
+        bench.clock.pass(HOUR / 12);
+        if let Err(error) = service.turn(&mut runner, &never) {
+            said = error.to_string();
+        }
+    }
+    assert!(said.contains("slot"), "{said}");
+    assert!(runner.ran.is_empty());
+    rename_slots(&bench, "gone", "slot");
+    bench.serve(&mut service, HOUR / 2);
+    assert_eq!(
+        bench.slots(),
+        [
+            "a 03-02 01:00 UTC recorded".to_owned(),
+            format!("a 03-02 02:00 UTC missed ({said})"),
+            format!("a 03-02 03:00 UTC missed ({said})"),
+            "a 03-02 04:00 UTC recorded".to_owned(),
+        ]
+    );
+}
+
+/// A run at whose end the store refuses to keep how it ended.
+struct Refusing<'a>(&'a Bench);
+
+impl Runner for Refusing<'_> {
+    fn run(&mut self, _: &SeriesPlan, _: &SeriesEpoch, _: &Slot) -> SlotEnd {
+        rename_slots(self.0, "slot", "gone");
+        SlotEnd {
+            state: SlotState::Failed,
+            reason: Some("no space".to_owned()),
+            recording: None,
+        }
+    }
+
+    fn say(&mut self, _: &str) {}
+}
+
+#[test]
+fn a_slot_that_ended_does_not_stay_running() {
+    let bench = Bench::new(&series("a", "every = \"1h\""), "2026-03-02T00:59", "UTC");
+    let mut service = bench.service();
+    let never = AtomicBool::new(false);
+    bench.clock.pass(HOUR / 30);
+    let mut runner = Refusing(&bench);
+    assert!(service.turn(&mut runner, &never).is_ok());
+    assert!(service.turn(&mut runner, &never).is_err());
+    rename_slots(&bench, "gone", "slot");
+    assert!(service.turn(&mut runner, &never).is_ok());
+    assert_eq!(bench.slots(), ["a 03-02 01:00 UTC failed (no space)"]);
+}
+
 #[test]
 fn a_stop_ends_the_service() {
     let bench = Bench::new(&series("a", "every = \"1h\""), "2026-05-01T00:30", "UTC");

@@ -39,6 +39,10 @@ pub struct StoreStats {
     pub sample_bytes: u64,
     /// Trace events and other attachments, in bytes.
     pub attachment_bytes: u64,
+    /// Histograms, figures and worst samples of recordings that are done, in bytes.
+    pub packed_bytes: u64,
+    /// Windows of wake-ups, in bytes.
+    pub window_bytes: u64,
 }
 
 impl Store {
@@ -69,6 +73,9 @@ impl Store {
                 rows: count("SELECT ifnull(sum(rows), 0) FROM recording")?,
                 sample_bytes: count("SELECT ifnull(sum(sample_bytes), 0) FROM recording")?,
                 attachment_bytes: count("SELECT ifnull(sum(length(body)), 0) FROM attachment")?,
+                packed_bytes: count("SELECT ifnull(sum(length(body)), 0) FROM pack")?
+                    + count("SELECT ifnull(sum(length(body)), 0) FROM run")?,
+                window_bytes: count("SELECT ifnull(sum(length(body)), 0) FROM wake_window")?,
             })
         })
     }

@@ -231,6 +231,7 @@ fn a_check_names_what_is_damaged_and_a_compact_removes_what_nobody_needs() {
     let stats = store.stats().unwrap();
     assert_eq!((stats.facts, stats.recordings, stats.runs), (1, 1, 1));
     assert!(stats.sample_bytes > 0 && stats.attachment_bytes > 0 && stats.rows > 0);
+    assert!(stats.packed_bytes > 0 && stats.window_bytes == 0);
     let raw = rusqlite::Connection::open(&path).unwrap();
     raw.execute("UPDATE run SET crc = crc + 1", []).unwrap();
     raw.execute("UPDATE pack SET length = length + 1", [])

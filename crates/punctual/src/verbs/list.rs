@@ -1,5 +1,6 @@
 //! `list`: the stored recordings.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -9,7 +10,7 @@ use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use punctual_model::{Nanos, Unknown};
 use punctual_report::document::{self, ListRow};
-use punctual_report::text;
+use punctual_report::text::{LongTable, TextStyle};
 use punctual_store::{Filter, StoreError, Summary};
 use serde_json::json;
 
@@ -85,8 +86,7 @@ impl Run for List {
             Err(error) => return Err(error),
         };
         if self.json {
-            let rows: Vec<_> = summaries.iter().map(as_json).collect();
-            output::print(&output::json(&rows)?)?;
+            output::print_json_list(summaries.into_iter().map(|summary| as_json(&summary)))?;
         } else if summaries.is_empty() {
             let all = Filter {
                 without_blocks: filter.without_blocks,
@@ -100,11 +100,31 @@ impl Run for List {
                 false => "no recording fits these filters",
             });
         } else {
-            let rows: Vec<ListRow> = summaries.iter().map(as_row).collect();
-            output::print(&text::render(&document::list(&rows), &context.list_style()))?;
+            print(&summaries, context.list_style())?;
         }
         Ok(Exit::Done)
     }
+}
+
+/// Lines that are laid out at once: of ten years not all are in memory as cells.
+const PAGE: usize = 512;
+
+fn print(summaries: &[Summary], style: TextStyle) -> Result<()> {
+    let hosts: BTreeSet<&str> = (summaries.iter())
+        .filter_map(|summary| summary.host.as_deref())
+        .collect();
+    let page_of = |summaries: &[Summary]| {
+        let rows: Vec<ListRow> = summaries.iter().map(as_row).collect();
+        document::list_page(&rows, hosts.len() > 1)
+    };
+    let mut table = LongTable::new(style);
+    for page in summaries.chunks(PAGE) {
+        table.measure(&page_of(page));
+    }
+    for page in summaries.chunks(PAGE) {
+        output::print(&table.render(&page_of(page)))?;
+    }
+    Ok(())
 }
 
 fn is_not_there(error: &anyhow::Error) -> bool {

@@ -103,8 +103,17 @@ impl Run for Options {
 /// Bytes with a unit.
 fn bytes(count: u64) -> String {
     match count {
+        0 => "none".to_owned(),
         ..1_048_576 => format!("{:.1} kB", count as f64 / 1_024.0),
         _ => format!("{:.1} MB", count as f64 / 1_048_576.0),
+    }
+}
+
+/// How many, and what they take.
+fn amount(count: u64, size: u64) -> String {
+    match count {
+        0 => "none".to_owned(),
+        _ => format!("{}, {}", grouped(count), bytes(size)),
     }
 }
 
@@ -141,9 +150,10 @@ fn stats(stats: &StoreStats, json: bool, context: &Context) -> Result<Exit> {
             ),
             field("series epochs", stats.epochs),
             field("slots", stats.slots),
-            field("windows", stats.windows),
+            Field::new("windows", amount(stats.windows, stats.window_bytes)),
             field("different facts", stats.facts),
             field("rows", stats.rows),
+            Field::new("histograms", bytes(stats.packed_bytes)),
             Field::new("samples", bytes(stats.sample_bytes)),
             Field::new("trace events", bytes(stats.attachment_bytes)),
         ],

@@ -94,12 +94,19 @@ const LABEL: usize = 64;
 pub fn list(rows: &[ListRow]) -> Document {
     let block = match rows.is_empty() {
         true => Block::text("no recordings"),
-        false => Block::Table(table(rows)),
+        false => Block::Table(list_page(rows, several_hosts(rows))),
     };
     Document::of(vec![block])
 }
 
-fn table(rows: &[ListRow]) -> Table {
+/// Whether recordings are of several machines.
+fn several_hosts(rows: &[ListRow]) -> bool {
+    let hosts: BTreeSet<&String> = rows.iter().filter_map(|row| row.host.as_ref()).collect();
+    hosts.len() > 1
+}
+
+/// A part of the table of [`list`]; `with_host`: with a column for machines.
+pub fn list_page(rows: &[ListRow], with_host: bool) -> Table {
     let mut columns = vec![
         Column::left("id"),
         Column {
@@ -117,8 +124,6 @@ fn table(rows: &[ListRow]) -> Table {
             .only(Medium::Terminal),
         Column::left("verdict").only(Medium::Page),
     ];
-    let hosts: BTreeSet<&String> = rows.iter().filter_map(|row| row.host.as_ref()).collect();
-    let with_host = hosts.len() > 1;
     columns.extend(with_host.then(|| Column::left("host").drop(3).cut_to(10).first()));
     columns.push(Column::left("label").drop(2).cut_to(12).first().most(LABEL));
     let rows = rows.iter().map(|row| cells(row, with_host));

@@ -46,7 +46,7 @@ pub use improvement::improvement;
 pub use jobs::jobs_answer;
 pub use kept_audit::kept_audit;
 pub use lint::lint;
-pub use list::{ListRow, list};
+pub use list::{ListRow, list, list_page};
 pub use machine::{InterruptRow, ThreadRow, interrupts, threads};
 pub use monthly::{Causes, monthly, pictured};
 pub use outlier::outlier;

@@ -27,13 +27,12 @@ struct Line<'a> {
 
 /// The lines of a table in so many columns, its headings faint.
 pub(super) fn lines(table: &Table, columns: usize, style: TextStyle) -> Vec<String> {
-    let fits = |grid: &Grid<'_>| grid.least(&|column| column.drop == 0) <= columns;
     let mut grid = Grid::of(table, false);
-    if !fits(&grid) {
+    if !grid.fits(columns) {
         grid = Grid::of(table, true);
     }
     let mut out = Vec::new();
-    match table.goes_on && !fits(&grid) {
+    match table.goes_on && !grid.fits(columns) {
         false => out.extend(grid.print(table, columns, style, true)),
         true => {
             for (index, block) in grid.blocks(columns).into_iter().enumerate() {
@@ -48,6 +47,49 @@ pub(super) fn lines(table: &Table, columns: usize, style: TextStyle) -> Vec<Stri
         out.push(style.paint(Tone::Faint, &more));
     }
     out
+}
+
+/// How wide the cells of a table are that comes in pages.
+#[derive(Debug, Default)]
+pub(super) struct Widths {
+    whole: Vec<usize>,
+    /// With the texts for where there is little room.
+    short: Vec<usize>,
+}
+
+impl Widths {
+    /// Takes a page in.
+    pub(super) fn add(&mut self, page: &Table) {
+        for (widths, short) in [(&mut self.whole, false), (&mut self.short, true)] {
+            let natural = Grid::of(page, short).natural;
+            widths.resize(natural.len(), 0);
+            for (width, natural) in widths.iter_mut().zip(natural) {
+                *width = natural.max(*width);
+            }
+        }
+    }
+
+    /// The heading and the rows of a page, in columns as wide as those of all pages.
+    pub(super) fn lines(
+        &self,
+        page: &Table,
+        columns: usize,
+        style: TextStyle,
+    ) -> (Option<String>, Vec<String>) {
+        let with = |short: bool, widths: &Vec<usize>| {
+            let mut grid = Grid::of(page, short);
+            for (natural, width) in grid.natural.iter_mut().zip(widths) {
+                *natural = (*width).max(*natural);
+            }
+            grid
+        };
+        let mut grid = with(false, &self.whole);
+        if !grid.fits(columns) {
+            grid = with(true, &self.short);
+        }
+        let body = grid.body(page, columns, style, true);
+        (grid.heading(columns, style), body)
+    }
 }
 
 impl<'a> Grid<'a> {
@@ -113,6 +155,11 @@ impl<'a> Grid<'a> {
         kept.map(|at| self.narrowest(at) + GAP)
             .sum::<usize>()
             .saturating_sub(GAP)
+    }
+
+    /// Whether the columns that are always shown have room.
+    fn fits(&self, columns: usize) -> bool {
+        self.least(&|column| column.drop == 0) <= columns
     }
 
     /// Columns in groups that fit, each with the first column so that its rows have a
@@ -186,20 +233,27 @@ impl<'a> Grid<'a> {
 
     /// The lines; `below`: with what stands below each row.
     fn print(&self, table: &Table, columns: usize, style: TextStyle, below: bool) -> Vec<String> {
+        let mut out = Vec::from_iter(self.heading(columns, style));
+        out.extend(self.body(table, columns, style, below));
+        out
+    }
+
+    /// The line above the rows; `None` where no column has a title.
+    fn heading(&self, columns: usize, style: TextStyle) -> Option<String> {
+        if self.headings.iter().all(String::is_empty) {
+            return None;
+        }
+        let heading = |(at, width): (usize, usize)| {
+            let text = shorten(&self.headings[at], width);
+            (at, width, text, Tone::Plain)
+        };
+        let line = self.line(self.fitting(columns).into_iter().map(heading), style);
+        Some(style.paint(Tone::Faint, line.trim_end()))
+    }
+
+    fn body(&self, table: &Table, columns: usize, style: TextStyle, below: bool) -> Vec<String> {
         let fitting = self.fitting(columns);
         let mut out = Vec::new();
-        if self.headings.iter().any(|heading| !heading.is_empty()) {
-            let heading = |(at, width): &(usize, usize)| {
-                (
-                    *at,
-                    *width,
-                    shorten(&self.headings[*at], *width),
-                    Tone::Plain,
-                )
-            };
-            let line = self.line(fitting.iter().map(heading), style);
-            out.push(style.paint(Tone::Faint, line.trim_end()));
-        }
         for line in &self.rows {
             out.extend(self.row(line, &fitting, table, style));
             if below {

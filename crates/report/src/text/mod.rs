@@ -3,7 +3,7 @@
 mod layout;
 pub(crate) mod wrap;
 
-use crate::document::{Block, Document, Field, Section, Tone};
+use crate::document::{Block, Document, Field, Section, Table, Tone};
 use crate::sanitize::{sanitize, width};
 use wrap::wrap;
 
@@ -80,6 +80,46 @@ pub fn render(document: &Document, style: &TextStyle) -> String {
         page.section(section);
     }
     page.out
+}
+
+/// A table that is too long to be held as a whole: of its rows one page is in memory.
+/// It does not go on below itself ([`Table::goes_on`]) and counts no further rows.
+#[derive(Debug)]
+pub struct LongTable {
+    style: TextStyle,
+    widths: layout::Widths,
+    begun: bool,
+}
+
+impl LongTable {
+    /// One without rows.
+    pub fn new(style: TextStyle) -> Self {
+        Self {
+            style,
+            widths: layout::Widths::default(),
+            begun: false,
+        }
+    }
+
+    /// Takes the widths of a page in: those of each page, before the first is rendered.
+    pub fn measure(&mut self, page: &Table) {
+        self.widths.add(page);
+    }
+
+    /// The lines of the next page, as [`render`] makes them of the whole table.
+    pub fn render(&mut self, page: &Table) -> String {
+        let columns = self.style.columns();
+        let (heading, body) = self.widths.lines(page, columns, self.style);
+        let mut text = Page {
+            style: self.style,
+            out: String::new(),
+        };
+        let is_first = !std::mem::replace(&mut self.begun, true);
+        let heading = heading.filter(|_| is_first);
+        let lines = heading.iter().chain(&body);
+        lines.for_each(|line| text.line(line));
+        text.out
+    }
 }
 
 /// The text so far, and how it is written.
@@ -181,6 +221,48 @@ impl Page {
             let mark = if index == 0 { "! " } else { "  " };
             let line = self.style.paint(Tone::Warning, &format!("{mark}{part}"));
             self.line(&line);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::document::{ListRow, list, list_page};
+    use jiff::Timestamp;
+    use punctual_model::{Completion, Nanos, Outcome};
+
+    fn row(number: u64) -> ListRow {
+        ListRow {
+            id: format!("{number:08x}"),
+            anchor: None,
+            started: (number % 7 > 0).then_some(Timestamp::UNIX_EPOCH),
+            headline: "timer, ".repeat(1 + (number % 3) as usize),
+            duration: Some(Nanos(10_u64.pow((number % 12) as u32))),
+            recorded: 3_u64.pow((number % 30) as u32),
+            missed: Some(number),
+            max: (number > 1).then_some(Nanos(number * 999)),
+            completion: Completion::Finished,
+            outcome: Outcome::NotProven,
+            host: Some(format!("host-{}", number / 10)),
+            label: (number == 17).then(|| "a label of some length".to_owned()),
+        }
+    }
+
+    #[test]
+    fn pages_are_laid_out_as_the_whole_table() {
+        let rows: Vec<ListRow> = (0..40).map(row).collect();
+        for width in 40..160 {
+            let style = TextStyle {
+                width,
+                ..TextStyle::default()
+            };
+            let whole = render(&list(&rows), &style);
+            let mut table = LongTable::new(style);
+            let pages = || rows.chunks(7).map(|page| list_page(page, true));
+            pages().for_each(|page| table.measure(&page));
+            let text: String = pages().map(|page| table.render(&page)).collect();
+            assert_eq!(text, whole, "{width} columns");
         }
     }
 }

@@ -7,12 +7,14 @@
 #![allow(clippy::print_stdout)]
 
 use std::path::PathBuf;
+use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
-use jiff::{Timestamp, ToSpan};
+use jiff::Timestamp;
 use punctual_model::{
-    Accounting, Buckets, Completion, Fact, Histogram, IntervalRow, Nanos, Recording, RecordingId,
-    SeriesEpoch, Slot, SlotCause, SlotState, ThreadRecord, WaitHistogram, WakeWindow,
+    Accounting, Buckets, Completion, Fact, Histogram, IntervalRow, LateWakeup, Nanos, Recording,
+    RecordingId, SeriesEpoch, Slot, SlotCause, SlotState, ThreadRecord, ThreadSeen, WaitHistogram,
+    WakeWindow,
 };
 use punctual_store::{Lease, Store, StoreError};
 
@@ -52,7 +54,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let wanted = wanted().ok_or("usage: years STORE DAYS SERIES CPUS WINDOW_DAYS PERIODS")?;
     let store = Store::open(&wanted.path)?;
     let began = Instant::now();
-    let mut random = Random(0x9e37_79b9_7f4a_7c15);
     // The last run is of yesterday: `--since` counts from now.
     let end = Timestamp::now().as_second() / DAY * DAY;
     let first = end - wanted.days * DAY;
@@ -60,29 +61,50 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for number in 0..wanted.series {
         epochs.push(epoch(&store, number, Timestamp::from_second(first)?)?);
     }
-    let parts = Parts::new(&wanted, &mut random);
-    for day in 0..wanted.days {
-        for (hour, epoch) in [7, 19]
-            .iter()
-            .flat_map(|hour| epochs.iter().map(move |epoch| (hour, epoch)))
-        {
-            let due = Timestamp::from_second(first + day * DAY)?.checked_add(hour.hours())?;
-            let recording = recording(&wanted, &parts, (day, due), &mut random);
-            keep(&store, epoch, due, &recording)?;
+    // One thread makes recordings up, this one keeps them.
+    let (made, taken) = sync_channel(8);
+    std::thread::scope(|scope| -> Result<(), Box<dyn std::error::Error>> {
+        let (wanted, epochs) = (&wanted, &epochs);
+        scope.spawn(move || make_up(wanted, (first, epochs.len()), &made));
+        // Dropped with this closure, which ends the thread after an error.
+        let taken = taken;
+        let mut windows_of = Random(0x2545_f491_4f6c_dd1d);
+        for day in 0..wanted.days {
+            for _ in 0..2 * epochs.len() {
+                let (number, recording) = taken.recv()?;
+                keep(&store, &epochs[number], recording.started, &recording)?;
+            }
+            if day + wanted.window_days >= wanted.days {
+                windows(&store, first + day * DAY, &mut windows_of)?;
+            }
+            if day % 365 == 364 {
+                let seconds = began.elapsed().as_secs_f64();
+                println!("{} years after {seconds:.0} s", day / 365 + 1);
+            }
         }
-        if day + wanted.window_days >= wanted.days {
-            windows(&store, first + day * DAY, &mut random)?;
-        }
-        if day % 365 == 364 {
-            println!(
-                "{} years after {:.0} s",
-                day / 365 + 1,
-                began.elapsed().as_secs_f64()
-            );
-        }
-    }
+        Ok(())
+    })?;
     println!("done after {:.0} s", began.elapsed().as_secs_f64());
     Ok(())
+}
+
+/// Sends the recordings of all days, each with the number of its series, until nobody takes
+/// them.
+fn make_up(wanted: &Wanted, (first, series): (i64, usize), made: &SyncSender<(usize, Recording)>) {
+    let mut random = Random(0x9e37_79b9_7f4a_7c15);
+    let parts = Parts::new(wanted, &mut random);
+    for day in 0..wanted.days {
+        for hour in [7, 19] {
+            let due = Timestamp::from_second(first + day * DAY + hour * 3_600);
+            for number in 0..series {
+                let Ok(due) = due else { return };
+                let recording = recording(wanted, &parts, (day, due), &mut random);
+                if made.send((number, recording)).is_err() {
+                    return;
+                }
+            }
+        }
+    }
 }
 
 fn epoch(store: &Store, number: u32, begun: Timestamp) -> Result<SeriesEpoch, StoreError> {
@@ -275,7 +297,7 @@ fn windows(store: &Store, day: i64, random: &mut Random) -> Result<(), Box<dyn s
             length_ns: Nanos::from(Duration::from_secs(WINDOW as u64)),
             real_time: waits(3_000, 1_500, random),
             ordinary: waits(60_000, 4_000, random),
-            worst: Vec::new(),
+            worst: (0..8).map(|_| late(start, random)).collect(),
             lost: 0,
         };
         store.add_wake_window(&window)?;
@@ -289,7 +311,42 @@ fn waits(count: u64, middle: u64, random: &mut Random) -> WaitHistogram {
         let far = 1 + random.below(1_000);
         waits.record(Nanos(middle + random.below(middle) + 200_000 / far));
     }
+    // Some thousand wake-ups a second.
+    for (_, count) in &mut waits.buckets {
+        *count = *count * 900 + random.below(200);
+    }
+    waits.count = waits.buckets.iter().map(|(_, count)| count).sum();
+    waits.sum_ns *= 1_000;
     waits
+}
+
+/// One of the longest waits of a window.
+fn late(start: i64, random: &mut Random) -> LateWakeup {
+    const NAMES: [&str; 6] = [
+        "ksoftirqd/17",
+        "kworker/u128:3-events_unbound",
+        "irq/43-nvme0q12",
+        "systemd-journal",
+        "control-loop",
+        "migration/5",
+    ];
+    let mut thread = || ThreadSeen {
+        tid: 2 + random.below(60_000) as u32,
+        comm: NAMES[random.below(6) as usize].to_owned(),
+        kernel_priority: [120, 19, 49][random.below(3) as usize],
+        policy: Some([0, 1][random.below(2) as usize]),
+    };
+    let (victim, culprit) = (thread(), thread());
+    let latency = Nanos(150_000 + random.below(400_000));
+    LateWakeup {
+        woken_ns: Nanos(start.cast_unsigned() % 10_000_000 * 1_000_000_000 + random.below(1 << 38)),
+        latency_ns: latency,
+        cpu: random.below(64) as u32,
+        victim,
+        culprit,
+        culprit_ran_ns: Some(Nanos(random.below(latency.0))),
+        waker: random.below(60_000) as u32,
+    }
 }
 
 /// SplitMix64 (Steele, Lea, Flood, OOPSLA 2014): quick, the same at each call.

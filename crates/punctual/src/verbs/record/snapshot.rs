@@ -134,18 +134,21 @@ impl Answering<'_> {
     /// Removes files that are older than `[keep] traces`.
     fn age(&self) {
         let Some(age) = self.keep.traces else { return };
-        let before = SystemTime::now().checked_sub(Duration::from(age));
-        let entries = fs::read_dir(folder_of(&self.store));
-        for entry in entries.into_iter().flatten().flatten() {
-            let written = entry.metadata().and_then(|data| data.modified()).ok();
-            let is_ours = entry
-                .path()
-                .extension()
-                .is_some_and(|ending| ending == "dat");
-            if is_ours && written.is_some_and(|written| Some(written) < before) {
-                // Tried again within the hour.
-                let _ = fs::remove_file(entry.path());
-            }
+        if let Some(before) = SystemTime::now().checked_sub(Duration::from(age)) {
+            remove_older(&folder_of(&self.store), before);
+        }
+    }
+}
+
+/// Removes the trace files of a folder that were written before this time.
+fn remove_older(folder: &Path, before: SystemTime) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = entry.path();
+        let written = entry.metadata().and_then(|data| data.modified()).ok();
+        let is_ours = path.extension().is_some_and(|ending| ending == "dat");
+        if is_ours && written.is_some_and(|written| written < before) {
+            // Tried again within the hour.
+            let _ = fs::remove_file(path);
         }
     }
 }
@@ -265,4 +268,32 @@ fn windows_since(store: &Store, since: Timestamp) -> Result<Vec<WakeWindow>, Sto
         Ok(())
     })?;
     Ok(windows)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a panic in a test is the report")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn old_traces_age_out_and_nothing_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let day = Duration::from_secs(86_400);
+        let now = SystemTime::now();
+        for (name, age) in [
+            ("old.dat", 91 * day),
+            ("new.dat", 89 * day),
+            ("old.txt", 91 * day),
+        ] {
+            let file = fs::File::create(folder.path().join(name)).unwrap();
+            file.set_modified(now - age).unwrap();
+        }
+        remove_older(folder.path(), now - 90 * day);
+        let left = fs::read_dir(folder.path()).unwrap().flatten();
+        let mut left: Vec<_> = left.map(|entry| entry.file_name()).collect();
+        left.sort();
+        assert_eq!(left, ["new.dat", "old.txt"]);
+        // Before the first snapshot there is no folder.
+        remove_older(&folder.path().join("none"), now);
+    }
 }

@@ -250,13 +250,16 @@ fn axes(canvas: &mut Canvas, scene: &Scene, slices: &[Slice]) {
         power(canvas, (at.0 - 9.0, at.1 + 4.0), tick.value);
     }
     let title = scene.at(left, 0.0, scene.z.to);
-    canvas.text(
-        (16.0, title.1 - 12.0),
-        "periods, log scale",
-        BODY + 1,
-        Anchor::Start,
-        Colour::BLACK,
-    );
+    // Two short lines: the surface begins to the right of them.
+    for (text, above) in [("periods,", 32.0), ("log scale", 12.0)] {
+        canvas.text(
+            (16.0, title.1 - above),
+            text,
+            BODY + 1,
+            Anchor::Start,
+            Colour::BLACK,
+        );
+    }
     dates(canvas, scene, slices);
 }
 

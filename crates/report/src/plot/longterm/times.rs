@@ -7,11 +7,14 @@ use jiff::{Timestamp, ToSpan};
 use super::super::Scale;
 use super::super::axis::{Axis, Label, Tick};
 
-/// Steps of the marks, in days; above, months.
+/// Steps of the marks, in minutes; above, days, then months.
+const MINUTES: [f64; 11] = [
+    1.0, 2.0, 5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 180.0, 360.0, 720.0,
+];
 const DAYS: [i64; 5] = [1, 2, 5, 7, 14];
 const MONTHS: [i64; 5] = [1, 2, 3, 6, 12];
 
-const HOUR: f64 = 3_600.0;
+const MINUTE: f64 = 60.0;
 pub(super) const DAY: f64 = 86_400.0;
 
 /// Seconds from the start of the axis.
@@ -44,9 +47,9 @@ pub(super) fn axis((from, to): (Timestamp, Timestamp), most: usize) -> Axis {
 fn ticks(from: Timestamp, span: f64, most: usize) -> Vec<Tick> {
     let most = most as f64;
     if span < 2.0 * DAY {
-        let steps = [0.25, 0.5, 1.0, 2.0, 3.0, 6.0, 12.0].map(|hours| hours * HOUR);
-        let step = steps.into_iter().find(|step| span / step <= most);
-        return hours(from, span, step.unwrap_or(DAY));
+        let step = MINUTES.map(|minutes| minutes * MINUTE);
+        let step = step.into_iter().find(|step| span / step <= most);
+        return minutes(from, span, step.unwrap_or(DAY));
     }
     let first = from.to_zoned(TimeZone::UTC).date();
     match DAYS
@@ -77,7 +80,7 @@ fn ticks(from: Timestamp, span: f64, most: usize) -> Vec<Tick> {
     }
 }
 
-fn hours(from: Timestamp, span: f64, step: f64) -> Vec<Tick> {
+fn minutes(from: Timestamp, span: f64, step: f64) -> Vec<Tick> {
     let start = from.as_second() as f64;
     let first = (start / step).ceil() * step;
     let marks = (0..).map(|number| first + step * f64::from(number) - start);
@@ -130,15 +133,21 @@ mod tests {
     #[test]
     fn marks_are_few_and_within() {
         let from: Timestamp = "2026-03-03T07:10:00Z".parse().unwrap();
-        for hours in [0, 1, 7, 30, 200, 2_688, 9_000, 90_000] {
-            let to = from + jiff::SignedDuration::from_hours(hours);
+        for minutes in [
+            0, 7, 14, 29, 60, 420, 1_800, 12_000, 161_280, 540_000, 5_400_000,
+        ] {
+            let to = from + jiff::SignedDuration::from_mins(minutes);
             let axis = axis((from, to), 8);
-            assert!((1..=9).contains(&axis.ticks.len()), "{hours}: {axis:?}");
+            let least = if minutes > 0 { 2 } else { 1 };
+            assert!(
+                (least..=9).contains(&axis.ticks.len()),
+                "{minutes}: {axis:?}"
+            );
             let within = axis
                 .ticks
                 .iter()
                 .all(|tick| (0.0..=axis.high).contains(&tick.value));
-            assert!(within, "{hours}: {axis:?}");
+            assert!(within, "{minutes}: {axis:?}");
         }
     }
 }
