@@ -183,7 +183,10 @@ fn late_timers_of_the_kernel_are_explained() {
             "{:?}",
             found.outliers[0]
         );
-        assert_stacks_of_timerlat(&place, found.outliers.len());
+        // For threads of user space the kernel prints no stack.
+        if workload == "kernel" {
+            assert_stacks_of_timerlat(&place, found.outliers.len());
+        }
     }
 }
 
