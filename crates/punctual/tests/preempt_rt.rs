@@ -183,7 +183,10 @@ fn late_timers_of_the_kernel_are_explained() {
             "{:?}",
             found.outliers[0]
         );
-        assert_stacks_of_timerlat(&place, found.outliers.len());
+        // For threads of user space the kernel prints no stack.
+        if workload == "kernel" {
+            assert_stacks_of_timerlat(&place, found.outliers.len());
+        }
     }
 }
 
@@ -205,7 +208,6 @@ fn assert_stacks_of_timerlat(place: &Place, outliers: usize) {
     let line = "timerlat's interrupt came upon";
     let told = place.done(&format!("explain last --outlier {}", with[0]));
     assert!(told.contains(line), "{told}");
-    eprintln!("{told}");
     place.done("report last -o report.html");
     let page = std::fs::read_to_string(place.path("report.html")).unwrap();
     assert!(

@@ -33,7 +33,7 @@ fn main() {
             begin.elapsed().as_secs_f64()
         })
         .collect();
-    let bytes = trace_dat(&description, &[pages], &[].into()).unwrap();
+    let bytes = trace_dat(&description, &[pages], &[], &[].into()).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("trace.dat");
     std::fs::write(&file, bytes).unwrap();

@@ -12,6 +12,8 @@ use rustix::io::Errno;
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags};
 use rustix::mount::{fsconfig_create, fsmount, fsopen};
 
+use crate::tracefs::PLACES;
+
 /// Size limit of one file: the largest, descriptions of events, have some
 /// thousands of bytes.
 const READ_LIMIT: usize = 1 << 16;
@@ -89,9 +91,6 @@ pub trait Files: Debug + Send + Sync {
 /// Open files of this process, by number.
 const OWN_FILES: &str = "/proc/self/fd/";
 
-/// The usual mount point of tracefs.
-const USUAL_MOUNT: &str = "/sys/kernel/tracing";
-
 /// A mount of this process alone.
 #[derive(Debug)]
 pub struct Mount(OwnedFd);
@@ -112,7 +111,7 @@ pub(crate) fn shown(path: &Path) -> String {
         number.parse::<u32>().ok().map(|_| name)
     });
     match within {
-        Some(name) => format!("{USUAL_MOUNT}/{name}"),
+        Some(name) => format!("/{}/{name}", PLACES[0]),
         None => text,
     }
 }

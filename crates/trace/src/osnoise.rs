@@ -45,7 +45,7 @@ pub enum NoiseAsk {
         /// ([`Osnoise::user_wait`]) instead of the kernel's.
         user: bool,
         /// The kernel stack of the interrupt is recorded if its thread is later than
-        /// this; `None`: never. Not all kernels can.
+        /// this; `None`: never. Not all kernels can, and none for threads of user space.
         stacks_above: Option<Nanos>,
     },
     /// A thread on each CPU that spins and looks for gaps.

@@ -9,7 +9,7 @@ use crate::{Files, RealFiles, TraceError};
 
 /// Where tracefs is mounted, below the root path: since Linux 4.1 on its own,
 /// before and beside it within debugfs (`Documentation/trace/ftrace.rst`).
-const PLACES: [&str; 2] = ["sys/kernel/tracing", "sys/kernel/debug/tracing"];
+pub(crate) const PLACES: [&str; 2] = ["sys/kernel/tracing", "sys/kernel/debug/tracing"];
 
 const TRACERS: &str = "available_tracers";
 

@@ -3,12 +3,12 @@
 //! To attach a program, its loader asks for the number of one type. All of them take some
 //! 20 MB and 15 ms; only names and numbers are taken here (Documentation/bpf/btf.rst).
 
-use std::path::PathBuf;
+use std::path::Path;
 
 use aya::{Btf, BtfError, Endianness};
 
-/// Where the kernel describes its types.
-const FILE: &str = "/sys/kernel/btf/vmlinux";
+/// Where the running kernel describes its types: programs are loaded into no other.
+const FILE: &str = "sys/kernel/btf/vmlinux";
 
 /// Types that tracepoints have begin with this.
 const TRACEPOINT: &[u8] = b"btf_trace_";
@@ -26,10 +26,8 @@ const TYPEDEF: u32 = 8;
 /// # Errors
 /// It is missing or not readable.
 pub(super) fn read() -> Result<Vec<u8>, BtfError> {
-    std::fs::read(FILE).map_err(|error| BtfError::FileError {
-        path: PathBuf::from(FILE),
-        error,
-    })
+    let path = Path::new("/").join(FILE);
+    std::fs::read(&path).map_err(|error| BtfError::FileError { path, error })
 }
 
 /// The types of this kernel's tracepoints, with their numbers.

@@ -121,7 +121,7 @@ pub struct WakeupWatch(Source);
 
 #[derive(Debug)]
 enum Source {
-    Bpf(BpfWatch),
+    Bpf(Box<BpfWatch>),
     Events(Box<EventWatch>),
 }
 
@@ -134,7 +134,7 @@ impl WakeupWatch {
     /// # Errors
     /// A kernel without BTF, or one that refuses: rights, lockdown, age.
     pub fn by_programs(ask: WatchAsk) -> Result<Self, WatchError> {
-        Ok(Self(Source::Bpf(BpfWatch::start(ask)?)))
+        Ok(Self(Source::Bpf(Box::new(BpfWatch::start(ask)?))))
     }
 
     /// Starts counting from events, which the kernel writes into an instance of this
