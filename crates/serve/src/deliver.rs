@@ -28,7 +28,7 @@ const LOSSES: u32 = 5;
 /// IDs that are asked for from the collector at once.
 const IDS: usize = 5_000;
 /// The level of zstd: delivery competes with what is measured.
-pub(crate) const LEVEL: i32 = 3;
+const LEVEL: i32 = 3;
 /// A request may take so long.
 const REQUEST: Duration = Duration::from_secs(60);
 /// The pause after a first failure, and the longest.
@@ -350,8 +350,8 @@ impl Deliverer {
         };
         // A recording becomes JSON: it has texts as keys and no other numbers.
         let body = serde_json::to_vec(&recording).unwrap_or_default();
-        let common = dictionary::offered(self, store, to, Dictionary::of(&recording))?;
-        drop(recording);
+        let send = |hash: &str, text: &str| self.put_dictionary(hash, text);
+        let common = dictionary::offered(store, to, Dictionary::of(&recording), send)?;
         let put = |common: Option<&Dictionary>| self.put(id, &body, series.as_deref(), common);
         if common.is_some() {
             match put(common.as_ref()) {
@@ -372,7 +372,7 @@ impl Deliverer {
         common: Option<&Dictionary>,
     ) -> (Attempt, u16) {
         let packed = match common {
-            Some(dictionary) => dictionary.compress(body),
+            Some(dictionary) => dictionary.compress(body, LEVEL),
             None => zstd::bulk::compress(body, LEVEL),
         };
         let packed = match packed {
@@ -401,7 +401,7 @@ impl Deliverer {
     }
 
     /// Sends a dictionary; whether the collector has it now.
-    pub(crate) fn put_dictionary(&self, hash: &str, text: &str) -> bool {
+    fn put_dictionary(&self, hash: &str, text: &str) -> bool {
         let Ok(packed) = zstd::bulk::compress(text.as_bytes(), LEVEL) else {
             return false;
         };

@@ -6,8 +6,6 @@ use punctual_store::{Destination, Store, StoreError, text_hash};
 use serde::Serialize;
 use zstd::bulk::Compressor;
 
-use crate::deliver::{Deliverer, LEVEL};
-
 /// Under which name it is remembered which dictionaries the collector has.
 const STATE: &str = "dictionaries";
 /// So many are remembered, the newest first: CPUs of different roles have different audits.
@@ -42,8 +40,8 @@ impl Dictionary {
     }
 
     /// A body, compressed with it.
-    pub(crate) fn compress(&self, body: &[u8]) -> std::io::Result<Vec<u8>> {
-        Compressor::with_dictionary(LEVEL, self.text.as_bytes())?.compress(body)
+    pub(crate) fn compress(&self, body: &[u8], level: i32) -> std::io::Result<Vec<u8>> {
+        Compressor::with_dictionary(level, self.text.as_bytes())?.compress(body)
     }
 }
 
@@ -57,19 +55,20 @@ pub(crate) fn forget(store: &Store, to: &Destination) -> Result<(), StoreError> 
     store.set_delivery_state(to, STATE, "")
 }
 
-/// Makes sure that the collector has this dictionary; `None` where it takes none: then the
-/// body is sent without it, and whatever hinders that is said of the recording.
+/// Makes sure that the collector has this dictionary: `put` sends its hash and text, and
+/// says whether the collector has it. `None` where it takes none: then the body is sent
+/// without it, and whatever hinders that is said of the recording.
 pub(crate) fn offered(
-    deliverer: &Deliverer,
     store: &Store,
     to: &Destination,
     dictionary: Dictionary,
+    put: impl Fn(&str, &str) -> bool,
 ) -> Result<Option<Dictionary>, StoreError> {
     let mut known = known(store, to)?;
     if known.contains(&dictionary.hash) {
         return Ok(Some(dictionary));
     }
-    if !deliverer.put_dictionary(&dictionary.hash, &dictionary.text) {
+    if !put(&dictionary.hash, &dictionary.text) {
         return Ok(None);
     }
     known.insert(0, dictionary.hash.clone());
@@ -87,9 +86,9 @@ mod tests {
         let one = punctual_model::testing::recording(2, 3);
         let body = serde_json::to_vec(&one).unwrap();
         let dictionary = Dictionary::of(&one);
-        let plain = zstd::bulk::compress(&body, LEVEL).unwrap();
-        let packed = dictionary.compress(&body).unwrap();
-        let common = zstd::bulk::compress(dictionary.text.as_bytes(), LEVEL).unwrap();
+        let plain = zstd::bulk::compress(&body, 3).unwrap();
+        let packed = dictionary.compress(&body, 3).unwrap();
+        let common = zstd::bulk::compress(dictionary.text.as_bytes(), 3).unwrap();
         assert!(
             packed.len() + common.len() / 2 < plain.len(),
             "{} bytes of {}, {} in common",

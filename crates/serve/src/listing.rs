@@ -62,6 +62,11 @@ pub(crate) struct Listings {
 }
 
 impl Listings {
+    fn keep(&self, at: Instant, listing: Arc<Listing>) {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        *last = Some((at, listing));
+    }
+
     /// The last list of many machines, with its age.
     fn known(&self) -> Option<(Duration, Arc<Listing>)> {
         let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
@@ -72,8 +77,7 @@ impl Listings {
     fn make(app: &Inner) -> Result<Arc<Listing>, Problem> {
         let began = Instant::now();
         let listing = Arc::new(Listing::of(app)?);
-        let last = app.listings.last.lock();
-        *last.unwrap_or_else(PoisonError::into_inner) = Some((began, Arc::clone(&listing)));
+        app.listings.keep(began, Arc::clone(&listing));
         Ok(listing)
     }
 }
@@ -95,4 +99,31 @@ pub(crate) async fn listing(app: &App) -> Result<Arc<Listing>, Problem> {
         });
     }
     Ok(listing)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_list_of_many_is_shown_again() {
+        let listings = Listings::default();
+        let row = MachineRow {
+            name: "board".to_owned(),
+            path: String::new(),
+            state: MachineState::Held,
+            last_seen: None,
+            recordings: 1,
+            latest: None,
+        };
+        for (count, is_shown) in [(MANY - 1, false), (MANY, true)] {
+            let listing = Listing {
+                rows: vec![row.clone(); count],
+                counts: BTreeMap::new(),
+                missed: Arc::default(),
+            };
+            listings.keep(Instant::now(), Arc::new(listing));
+            assert_eq!(listings.known().is_some(), is_shown, "{count}");
+        }
+    }
 }

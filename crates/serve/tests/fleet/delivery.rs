@@ -81,6 +81,34 @@ fn all_that_is_finished_is_delivered_once() {
     );
 }
 
+/// Pages are not late because machines deliver.
+#[test]
+fn deliveries_are_kept_by_threads_of_lower_priority() {
+    let place = Place::new();
+    let server = place.serve();
+    let sent = crate::place::deliver(server.address, &recording(1, "board"));
+    assert_eq!(sent.status, 201);
+    // The 19th field (proc_pid_stat(5)), behind the name in brackets.
+    let nice = |folder: &Path| -> Option<i32> {
+        let stat = std::fs::read_to_string(folder.join("stat")).ok()?;
+        let (_, rest) = stat.rsplit_once(')')?;
+        rest.split_whitespace().nth(16)?.parse().ok()
+    };
+    let threads = std::fs::read_dir("/proc/self/task").unwrap().flatten();
+    let keepers: Vec<i32> = threads
+        .map(|entry| entry.path())
+        .filter(|path| {
+            let name = std::fs::read_to_string(path.join("comm"));
+            name.is_ok_and(|name| name.trim() == "punctual-keep")
+        })
+        .filter_map(|path| nice(&path))
+        .collect();
+    let own = nice(Path::new("/proc/self")).unwrap();
+    assert!(!keepers.is_empty());
+    let lower = |keeper: &i32| *keeper > own || own == 19;
+    assert!(keepers.iter().all(lower), "{keepers:?}, {own}");
+}
+
 #[test]
 fn what_a_restored_collector_lacks_is_sent_again() {
     let place = Place::new();

@@ -1,10 +1,8 @@
 //! Metrics pushed by OTLP.
 
-use std::io::{BufRead, BufReader, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{Receiver as Receiving, channel};
-use std::time::{Duration, Instant};
+use std::io::Write;
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use punctual_serve::PushTo;
 use serde_json::Value;
@@ -171,95 +169,4 @@ fn the_classes_of_the_project_read_what_is_pushed() {
     assert_eq!(machine["value"]["stringValue"], "board");
     assert_eq!(metric(1)["name"], "punctual_recordings");
     assert_eq!(metric(1)["sum"]["isMonotonic"], true);
-}
-
-/// The OpenTelemetry collector, where it is not called so.
-const COLLECTOR: &str = "PUNCTUAL_TEST_OTELCOL";
-
-/// A collector of the OpenTelemetry project, which prints what it receives; it ends with
-/// this value.
-struct Otel {
-    child: Child,
-    said: Receiving<String>,
-}
-
-impl Otel {
-    /// `None` where there is none.
-    fn start(place: &Place, address: SocketAddr) -> Option<Self> {
-        let program = std::env::var(COLLECTOR).unwrap_or_else(|_| "otelcol".to_owned());
-        let config = place.file("otel.yaml");
-        let text = format!(
-            "receivers: {{otlp: {{protocols: {{http: {{endpoint: '{address}'}}}}}}}}\n\
-             exporters: {{debug: {{verbosity: detailed}}}}\n\
-             service:\n  telemetry: {{metrics: {{level: none}}}}\n  \
-             pipelines: {{metrics: {{receivers: [otlp], exporters: [debug]}}}}\n"
-        );
-        std::fs::write(&config, text).unwrap();
-        let mut child = Command::new(program)
-            .arg(format!("--config=file:{}", config.display()))
-            .stderr(Stdio::piped())
-            .stdout(Stdio::null())
-            .spawn()
-            .ok()?;
-        let lines = BufReader::new(child.stderr.take()?).lines();
-        let (line, said) = channel();
-        std::thread::spawn(move || {
-            (lines.map_while(Result::ok)).for_each(|text| drop(line.send(text)));
-        });
-        let otel = Self { child, said };
-        let end = Instant::now() + PATIENCE;
-        while TcpStream::connect(address).is_err() {
-            assert!(Instant::now() < end, "it does not listen");
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        Some(otel)
-    }
-}
-
-impl Drop for Otel {
-    fn drop(&mut self) {
-        // Gone already: nothing is left to end.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// For the collector to listen, and to print.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-#[test]
-fn the_collector_of_the_project_takes_what_is_pushed() {
-    let place = Place::new();
-    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr();
-    let address = free.unwrap();
-    let Some(otel) = Otel::start(&place, address) else {
-        punctual_testing::skip!("there is no OpenTelemetry collector ({COLLECTOR} names one)");
-        return;
-    };
-    let one = recording(1, "board");
-    let due: u64 = one.accounting().recorded + one.accounting().missed;
-    let writer = place.serve();
-    deliver(writer.address, &one);
-    writer.stop();
-    let _server = place.serve_as(|config| {
-        let url = format!("http://{address}/v1/metrics");
-        let every = Duration::from_secs(3_600);
-        config.push = Some(PushTo { url, every });
-    });
-    let mut lines = Vec::new();
-    let has = |lines: &[String], text: &str| lines.iter().any(|line| line.contains(text));
-    while !(has(&lines, "Name: punctual_recordings") && has(&lines, "Value: 1")) {
-        let line = otel.said.recv_timeout(PATIENCE);
-        lines.push(line.unwrap_or_else(|_| panic!("{}", lines.join("\n"))));
-    }
-    for text in [
-        "Name: punctual_latency",
-        "DataType: ExponentialHistogram",
-        "AggregationTemporality: Cumulative",
-        "machine: Str(board)",
-        &format!("Count: {due}"),
-        "IsMonotonic: true",
-    ] {
-        assert!(has(&lines, text), "{text}: {}", lines.join("\n"));
-    }
 }
