@@ -97,7 +97,7 @@ mod tests {
                 Ok(())
             };
             json_list(all[..count].iter(), &mut write).unwrap();
-            assert_eq!(pieces.concat(), json(&all[..count]).unwrap());
+            assert_eq!(pieces.concat(), json(&&all[..count]).unwrap());
             assert_eq!(pieces.len() > 1, count > 1);
         }
     }

@@ -41,6 +41,9 @@ pub struct Watching<'a> {
     pub stop: &'a AtomicBool,
     /// Set to end the current window at once; cleared then.
     pub close: &'a AtomicBool,
+    /// Called when a window has begun: to load its programs takes memory, to wait for its
+    /// end none.
+    pub rest: &'a dyn Fn(),
 }
 
 impl Watching<'_> {
@@ -83,6 +86,7 @@ impl Watching<'_> {
             Ok(watch) => watch,
             Err(error) => return Ok(Some(error.to_string())),
         };
+        (self.rest)();
         self.wait_for_end(start);
         let seen = watch.read();
         let length = self.clock.since_boot().saturating_sub(began);

@@ -14,9 +14,12 @@ pub(crate) struct Options {
     /// Made-up machines behind each figure.
     #[arg(default_value_t = 2_000, value_parser = value_parser!(u64).range(1..=1_000_000))]
     machines: u64,
-    /// Only the table of experiments, which takes a few seconds.
-    #[arg(long)]
-    experiments: bool,
+    /// Only one table, or the made-up series of the trend as JSON
+    ///
+    /// A trend has one series for seven machines.
+    #[arg(long, value_name = "NAME")]
+    #[arg(value_parser = ["compare", "trend", "experiments", "series"])]
+    only: Option<String>,
 }
 
 /// Builds and runs the simulation with optimisation; whether it came to its end.
@@ -26,7 +29,7 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         .args(["run", "--quiet", "--release", "--package", "punctual-stats"])
         .args(["--example", "simulate", "--"])
         .arg(options.machines.to_string())
-        .args(options.experiments.then_some("experiments"))
+        .args(&options.only)
         .current_dir(repository());
     Ok(command.status().context("cargo run")?.success())
 }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use clap::{Args, value_parser};
+use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
 use crate::places::{folder, repository};
 
@@ -34,14 +35,15 @@ pub(crate) struct Options {
     store: Option<PathBuf>,
 }
 
-/// How often each figure is measured; the median is printed.
+/// How often each figure is measured; medians are printed, and the most memory.
 const TIMES: usize = 5;
 
 /// What is measured: its arguments.
-const MEASURED: [(&str, &[&str]); 7] = [
+const MEASURED: [(&str, &[&str]); 8] = [
     ("newest recording", &["list", "-n", "1"]),
     ("list, 112 days", &["list", "--since", "112d"]),
     ("list, all", &["list"]),
+    ("list --json, all", &["list", "--json"]),
     ("trend, 112 days", &["trend", "series-0", "--since", "112d"]),
     ("trend, all", &["trend", "series-0"]),
     (
@@ -66,19 +68,24 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     build()?;
     let program = target().join("release/punctual");
     let size = fs::metadata(&store)?.len();
-    println!("{}: {:.2} GB\n", store.display(), size as f64 / 1e9);
-    println!("| verb | median of {TIMES} | memory |\n|---|---|---|");
+    println!("{}: {:.2} GB", store.display(), size as f64 / 1e9);
+    let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    println!("load average {load}");
+    println!("| verb | time | CPU time | memory |\n|---|---|---|---|");
     for (name, arguments) in MEASURED {
-        let mut seconds = Vec::new();
-        let mut most = 0;
-        for _ in 0..TIMES {
-            let (took, memory) = measure(&program, &store, arguments)?;
-            seconds.push(took.as_secs_f64());
-            most = most.max(memory);
-        }
-        seconds.sort_by(f64::total_cmp);
-        let median = seconds[TIMES / 2];
-        println!("| {name} | {median:.3} s | {:.0} MB |", most as f64 / 1e3);
+        let cost = (0..TIMES).map(|_| measure(&program, &store, arguments));
+        let cost: Vec<Cost> = cost.collect::<Result<_>>()?;
+        let median = |of: fn(&Cost) -> Duration| {
+            let mut all: Vec<Duration> = cost.iter().map(of).collect();
+            all.sort();
+            all[TIMES / 2].as_secs_f64()
+        };
+        let (took, cpu) = (median(|cost| cost.took), median(|cost| cost.cpu));
+        let most = cost.iter().map(|cost| cost.memory_kb).max().unwrap_or(0);
+        println!(
+            "| {name} | {took:.2} s | {cpu:.2} s | {:.0} MB |",
+            most as f64 / 1e3
+        );
     }
     Ok(true)
 }
@@ -119,8 +126,15 @@ fn make(options: &Options, store: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Runs the program once: how long it took, and the most memory it had in kB.
-fn measure(program: &Path, store: &Path, arguments: &[&str]) -> Result<(Duration, u64)> {
+/// What one run of the program costs.
+struct Cost {
+    took: Duration,
+    /// In steps of 10 ms.
+    cpu: Duration,
+    memory_kb: u64,
+}
+
+fn measure(program: &Path, store: &Path, arguments: &[&str]) -> Result<Cost> {
     let began = Instant::now();
     let mut child = Command::new(program)
         .arg("--store")
@@ -130,22 +144,37 @@ fn measure(program: &Path, store: &Path, arguments: &[&str]) -> Result<(Duration
         .stderr(Stdio::null())
         .spawn()
         .with_context(|| program.display().to_string())?;
-    let mut most = 0;
-    let status = loop {
-        most = most.max(memory(&child));
-        if let Some(status) = child.try_wait()? {
-            break status;
-        }
+    let id = Pid::from_raw(child.id().cast_signed()).context("its process")?;
+    // Not reaped: its CPU time is read first.
+    let seen = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    let mut memory_kb = 0;
+    while waitid(WaitId::Pid(id), seen)?.is_none() {
+        memory_kb = memory_kb.max(memory(&child));
         sleep(Duration::from_millis(1));
-    };
-    let took = began.elapsed();
+    }
+    let (took, cpu) = (began.elapsed(), cpu_time(&child));
+    let status = child.wait()?;
     // 3: a worsening stands. That is a figure of what was made up.
     ensure!(
         matches!(status.code(), Some(0 | 3)),
         "punctual {}: {status}",
         arguments.join(" ")
     );
-    Ok((took, most))
+    Ok(Cost {
+        took,
+        cpu,
+        memory_kb,
+    })
+}
+
+/// User and system time of all threads of a process: fields 14 and 15 of proc_pid_stat(5).
+fn cpu_time(child: &Child) -> Duration {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", child.id()));
+    let stat = stat.unwrap_or_default();
+    let after = stat.rsplit_once(')').map_or("", |(_, after)| after);
+    let ticks = after.split_whitespace().skip(11).take(2);
+    let ticks: u64 = ticks.filter_map(|word| word.parse::<u64>().ok()).sum();
+    Duration::from_millis(10 * ticks)
 }
 
 /// The most memory that a process has had so far, in kB; 0 where it has ended.

@@ -83,7 +83,7 @@ pub fn render(document: &Document, style: &TextStyle) -> String {
 }
 
 /// A table that is too long to be held as a whole: of its rows one page is in memory.
-/// It does not go on below itself ([`Table::goes_on`]) and counts no further rows.
+/// It does not go on below itself and counts no further rows.
 #[derive(Debug)]
 pub struct LongTable {
     style: TextStyle,

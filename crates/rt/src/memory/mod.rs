@@ -3,6 +3,8 @@
 
 mod buffer;
 mod heap;
+#[cfg(feature = "probes")]
+mod idle;
 mod lock;
 mod mapping;
 #[cfg(feature = "probes")]
@@ -11,6 +13,8 @@ mod stack;
 
 pub use buffer::LockedBuffer;
 pub use heap::{keep_heap, share_heap};
+#[cfg(feature = "probes")]
+pub use idle::release_memory;
 pub use lock::{LockMode, MemoryLock, lock_process_memory};
 #[cfg(feature = "probes")]
 pub use lock::{NewMappingMode, NewMappings};

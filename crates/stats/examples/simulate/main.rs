@@ -18,12 +18,16 @@ fn main() {
         .and_then(|number| number.parse().ok())
         .unwrap_or(2_000);
     let only = std::env::args().nth(2);
+    let series = (machines / MACHINES_A_SERIES).max(1);
+    if only.as_deref() == Some("series") {
+        return trends::write(series);
+    }
     let is_wanted = |name: &str| only.as_deref().is_none_or(|only| only == name);
     if is_wanted("compare") {
         comparisons::print(machines);
     }
     if is_wanted("trend") {
-        trends::print((machines / MACHINES_A_SERIES).max(1));
+        trends::print(series);
     }
     if is_wanted("experiments") {
         rates::print(machines);

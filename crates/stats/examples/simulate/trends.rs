@@ -59,31 +59,63 @@ pub(crate) fn print(series: u64) {
     }
 }
 
+/// Made-up series of one condition: counts of runs.
+struct Made {
+    null: Vec<u64>,
+    /// The same with one run far above.
+    spiked: Vec<u64>,
+    stepped: Vec<u64>,
+}
+
+impl Made {
+    fn new(kind: Kind, mean: f64, seed: u64) -> Self {
+        let mut random = Rng::with_seed(seed ^ 0x7e57);
+        let null: Vec<u64> = (0..RUNS).map(|_| count(kind, mean, &mut random)).collect();
+        let mut spiked = null.clone();
+        spiked[STEP] += (mean * 100.0) as u64 + 100;
+        let mean_of = |run| if run < STEP { mean } else { mean * RATIO };
+        let stepped = (0..RUNS).map(|run| count(kind, mean_of(run), &mut random));
+        Self {
+            stepped: stepped.collect(),
+            null,
+            spiked,
+        }
+    }
+}
+
+/// The series themselves, for another detector (benches/change_points.py): a line of JSON each.
+pub(crate) fn write(series: u64) {
+    for (name, kind) in KINDS {
+        for mean in MEANS {
+            for seed in 0..series {
+                let made = Made::new(kind, mean, seed);
+                for (what, counts) in [
+                    ("null", &made.null),
+                    ("spiked", &made.spiked),
+                    ("stepped", &made.stepped),
+                ] {
+                    println!(
+                        "{{\"counts\": \"{name}\", \"mean\": {mean}, \"what\": \"{what}\", \"runs\": {counts:?}}}"
+                    );
+                }
+            }
+        }
+    }
+}
+
 fn row(kind: Kind, mean: f64, series: u64) -> Row {
     let mut row = Row::default();
     for seed in 0..series {
-        let mut random = Rng::with_seed(seed ^ 0x7e57);
-        let null: Vec<(u64, u64)> = (0..RUNS)
-            .map(|_| (count(kind, mean, &mut random), EXPOSURE))
-            .collect();
-        row.false_points += points(&null, seed).len() as f64;
-        let mut spiked = null.clone();
-        spiked[STEP].0 += (mean * 100.0) as u64 + 100;
-        row.of_a_spike += points(&spiked, seed).len() as f64;
-        let stepped: Vec<(u64, u64)> = (0..RUNS)
-            .map(|run| match run < STEP {
-                true => mean,
-                false => mean * RATIO,
-            })
-            .map(|mean| (count(kind, mean, &mut random), EXPOSURE))
-            .collect();
+        let made = Made::new(kind, mean, seed);
+        row.false_points += points(&made.null, seed).len() as f64;
+        row.of_a_spike += points(&made.spiked, seed).len() as f64;
         let near = |at: &usize| at.abs_diff(STEP) <= 2 * LEAST_RUNS;
-        if let Some(at) = points(&stepped, seed).into_iter().find(near) {
+        if let Some(at) = points(&made.stepped, seed).into_iter().find(near) {
             row.found += 1.0;
             row.late.push(at.abs_diff(STEP) as f64);
         }
         if seed < AFTER_EACH {
-            row.after_each += after_each(&null, seed) as f64;
+            row.after_each += after_each(&made.null, seed) as f64;
         }
     }
     row
@@ -91,7 +123,7 @@ fn row(kind: Kind, mean: f64, series: u64) -> Row {
 
 /// New change points of a series that is judged after each run: those that were not
 /// found in the series before.
-fn after_each(counts: &[(u64, u64)], seed: u64) -> usize {
+fn after_each(counts: &[u64], seed: u64) -> usize {
     let mut known: Vec<usize> = Vec::new();
     let mut alarms = 0;
     for runs in 2 * LEAST_RUNS..=counts.len() {
@@ -105,7 +137,8 @@ fn after_each(counts: &[(u64, u64)], seed: u64) -> usize {
     alarms
 }
 
-fn points(counts: &[(u64, u64)], seed: u64) -> Vec<usize> {
-    let found = steps_of(&[Values::Counts(counts.to_vec())], seed);
+fn points(counts: &[u64], seed: u64) -> Vec<usize> {
+    let exposed = counts.iter().map(|count| (*count, EXPOSURE));
+    let found = steps_of(&[Values::Counts(exposed.collect())], seed);
     found.into_iter().flatten().map(|step| step.at).collect()
 }

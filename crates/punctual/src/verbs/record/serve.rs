@@ -66,6 +66,8 @@ fn only_one(store: &Store) -> Result<Lease> {
 }
 
 pub(super) fn run(file: &PlanFile, context: &Context) -> Result<Exit> {
+    // Its threads wait nearly always: a heap of each would only keep what was freed.
+    punctual_rt::share_heap();
     let text = file.text()?;
     let plan = text.plan()?;
     let store = context.store_to_change()?;
@@ -142,6 +144,9 @@ fn watch(
         clock: &SystemClock,
         stop,
         close,
+        rest: &|| {
+            punctual_rt::release_memory();
+        },
     };
     watching.watch(&mut |text| output::note(text));
 }

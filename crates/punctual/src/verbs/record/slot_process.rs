@@ -150,6 +150,10 @@ impl Runner for ProcessRunner<'_> {
     fn turn(&mut self) {
         self.notify.alive();
     }
+
+    fn rest(&mut self) {
+        punctual_rt::release_memory();
+    }
 }
 
 impl ProcessRunner<'_> {
