@@ -236,7 +236,7 @@ mod tests {
         ListRow {
             id: format!("{number:08x}"),
             anchor: None,
-            started: (number % 7 > 0).then_some(Timestamp::UNIX_EPOCH),
+            started: (!number.is_multiple_of(7)).then_some(Timestamp::UNIX_EPOCH),
             headline: "timer, ".repeat(1 + (number % 3) as usize),
             duration: Some(Nanos(10_u64.pow((number % 12) as u32))),
             recorded: 3_u64.pow((number % 30) as u32),
