@@ -2,8 +2,6 @@
 /*
  * What explains the jobs of watched threads, written into one ring of records per CPU
  * that overwrites its oldest. User space maps the rings: reading them is no system call.
- * A second ring per CPU names the records that begin or end a job, or may: only these are
- * read while no job was late.
  *
  * The scheduler's events and handlers are those of the CPUs that watched threads, their
  * wakers and the wakers of these ran on, waited for or were woken from in the last second:
@@ -92,11 +90,10 @@ struct {
 	MAP_TYPE(value, struct record);
 } records SEC(".maps");
 
-/* How many records each CPU began, and how many of them it marked. */
+/* How many records each CPU began. */
 struct head {
 	u64 begun;
-	u64 marked;
-	u64 padding[6];
+	u64 padding[7];
 };
 
 struct {
@@ -107,16 +104,6 @@ struct {
 	MAP_TYPE(value, struct head);
 } heads SEC(".maps");
 
-/* As long as `records`. The low half of a mark is the number of its record, the high half
- * its own number + 1. */
-struct {
-	MAP_NUMBER(type, BPF_MAP_TYPE_ARRAY);
-	MAP_NUMBER(map_flags, BPF_F_MMAPABLE);
-	MAP_NUMBER(max_entries, 1);	/* set by the loader */
-	MAP_TYPE(key, u32);
-	MAP_TYPE(value, u64);
-} marks SEC(".maps");
-
 /* A bit for each watched thread. */
 struct {
 	MAP_NUMBER(type, BPF_MAP_TYPE_ARRAY);
@@ -125,21 +112,13 @@ struct {
 	MAP_TYPE(value, u64);
 } watched SEC(".maps");
 
-/* System calls that are release waits: they are marked, and no stack is taken there. */
+/* System calls that are release waits: no stack is taken there. */
 struct {
 	MAP_NUMBER(type, BPF_MAP_TYPE_ARRAY);
 	MAP_NUMBER(max_entries, CALLS);
 	MAP_TYPE(key, u32);
 	MAP_TYPE(value, u32);
 } release_calls SEC(".maps");
-
-/* Not 0: all system calls are marked, since no release wait is known. */
-struct {
-	MAP_NUMBER(type, BPF_MAP_TYPE_ARRAY);
-	MAP_NUMBER(max_entries, 1);
-	MAP_TYPE(key, u32);
-	MAP_TYPE(value, u32);
-} all_calls SEC(".maps");
 
 /* Bits for threads that woke a watched one, and for those that woke these. */
 struct {
@@ -271,36 +250,6 @@ INLINE void end(struct record *record, u32 sequence)
 	*(volatile u32 *)&record->sequence = sequence;
 }
 
-/* Names a record, which has ended, to those who follow the watched threads; 0: none. */
-INLINE void mark(u32 sequence)
-{
-	u32 place, cpu = bpf_get_smp_processor_id();
-	struct head *head = bpf_map_lookup_elem(&heads, &cpu);
-	u64 number, *slot;
-
-	if (!head || !sequence)
-		return;
-	number = __sync_fetch_and_add(&head->marked, 1);
-	place = cpu * (ring_mask + 1) + ((u32)number & ring_mask);
-	slot = bpf_map_lookup_elem(&marks, &place);
-	if (slot)
-		*(volatile u64 *)slot = (u64)(u32)(number + 1) << 32 | (u32)(sequence - 1);
-}
-
-INLINE int is_release(u32 number)
-{
-	u32 *found = bpf_map_lookup_elem(&release_calls, &number);
-
-	return found && *found;
-}
-
-INLINE int is_followed(u32 number)
-{
-	u32 zero = 0, *all = bpf_map_lookup_elem(&all_calls, &zero);
-
-	return (all && *all) || is_release(number);
-}
-
 /* Writes the switch that was kept while the CPU did not matter. */
 static __attribute__((noinline)) int write_kept(struct place *place)
 {
@@ -341,31 +290,29 @@ INLINE void note_flags(struct record *record, u32 pid)
 		record->flags |= FLAG_SOFTIRQ;
 }
 
-/* Returns the record's sequence; 0: not written. */
-INLINE u32 put(u32 kind, u32 number, u64 one, u64 two)
+INLINE void put(u32 kind, u32 number, u64 one, u64 two)
 {
 	u32 sequence, pid = bpf_get_current_pid_tgid();
 	struct record *record = begin(kind, &sequence);
 
 	if (!record)
-		return 0;
+		return;
 	note_flags(record, pid);
 	record->other.pid = pid;
 	record->other.number = number;
 	record->other.one = one;
 	record->other.two = two;
 	end(record, sequence);
-	return sequence;
 }
 
 /* About another thread: its name is `text`, its number and priority are `one`. */
-INLINE u32 put_task(u32 kind, const struct task_struct *task, u32 number, u64 two)
+INLINE void put_task(u32 kind, const struct task_struct *task, u32 number, u64 two)
 {
 	u32 sequence, pid = bpf_get_current_pid_tgid();
 	struct record *record = begin(kind, &sequence);
 
 	if (!record)
-		return 0;
+		return;
 	note_flags(record, pid);
 	record->other.pid = pid;
 	record->other.number = number;
@@ -373,7 +320,6 @@ INLINE u32 put_task(u32 kind, const struct task_struct *task, u32 number, u64 tw
 	record->other.two = two;
 	bpf_probe_read_kernel(record->other.text, 16, task->comm);
 	end(record, sequence);
-	return sequence;
 }
 
 INLINE u32 cpu_of(const struct task_struct *task)
@@ -450,14 +396,14 @@ int switching(u64 *arguments)
 {
 	struct task_struct *prev = (struct task_struct *)arguments[1];
 	struct task_struct *next = (struct task_struct *)arguments[2];
-	u32 state, prev_pid = prev->pid, next_pid = next->pid;
+	u32 state, number, prev_pid = prev->pid, next_pid = next->pid, *is_release;
 	u32 sequence = 0;
 	u32 own = bpf_get_smp_processor_id();
 	struct place *place = bpf_map_lookup_elem(&places, &own);
 	struct cpu *cpu = this_cpu();
 	struct record *record;
 	u64 now = bpf_ktime_get_ns();
-	int kept = 0, leaves = is_watched(prev_pid);
+	int kept = 0;
 
 	/* No interrupt is under way here, whatever was not seen. */
 	if (cpu)
@@ -488,9 +434,11 @@ int switching(u64 *arguments)
 		return 0;
 	}
 	end(record, sequence);
-	if (leaves || is_watched(next_pid))
-		mark(sequence);
-	if (state & 3 && leaves && !is_release(call_of(prev)))
+	if (!(state & 3) || !is_watched(prev_pid))
+		return 0;
+	number = call_of(prev);
+	is_release = bpf_map_lookup_elem(&release_calls, &number);
+	if (!is_release || !*is_release)
 		put_stack(arguments, prev_pid);
 	return 0;
 }
@@ -500,11 +448,9 @@ int waking(u64 *arguments)
 {
 	struct task_struct *task = (struct task_struct *)arguments[0];
 	u32 pid = task->pid, by = bpf_get_current_pid_tgid(), on = cpu_of(task);
-	int followed = is_watched(pid);
 	u64 now = bpf_ktime_get_ns();
-	u32 sequence;
 
-	if (followed)
+	if (is_watched(pid))
 		set_bit(&wakers, by);
 	else if (has_bit(&wakers, pid))
 		set_bit(&their_wakers, by);
@@ -512,11 +458,8 @@ int waking(u64 *arguments)
 		touch(bpf_get_smp_processor_id(), now);
 		touch(on, now);
 	}
-	if (!matters())
-		return 0;
-	sequence = put_task(WAKING, task, on, 0);
-	if (followed)
-		mark(sequence);
+	if (matters())
+		put_task(WAKING, task, on, 0);
 	return 0;
 }
 
@@ -528,7 +471,7 @@ int forking(u64 *arguments)
 	struct task_struct *child = (struct task_struct *)arguments[1];
 
 	if (is_watched(parent->pid))
-		mark(put_task(FORK, child, child->tgid == parent->tgid, 0));
+		put_task(FORK, child, child->tgid == parent->tgid, 0);
 	return 0;
 }
 
@@ -538,7 +481,7 @@ int executing(u64 *arguments)
 	struct task_struct *task = (struct task_struct *)arguments[0];
 
 	if (is_watched(task->pid))
-		mark(put_task(EXEC, task, 0, 0));
+		put_task(EXEC, task, 0, 0);
 	return 0;
 }
 
@@ -547,13 +490,8 @@ int exiting(u64 *arguments)
 {
 	struct task_struct *task = (struct task_struct *)arguments[0];
 
-	u32 sequence;
-
-	if (!matters() && !is_concerned(task->pid))
-		return 0;
-	sequence = put_task(PROCESS_EXIT, task, 0, 0);
-	if (is_watched(task->pid))
-		mark(sequence);
+	if (matters() || is_concerned(task->pid))
+		put_task(PROCESS_EXIT, task, 0, 0);
 	return 0;
 }
 
@@ -591,7 +529,6 @@ int calling(u64 *arguments)
 {
 	void *regs = (void *)arguments[0];
 	u64 one = 0, two = 0;
-	u32 sequence;
 
 	if (!is_watched(bpf_get_current_pid_tgid()))
 		return 0;
@@ -602,9 +539,7 @@ int calling(u64 *arguments)
 		one = ((struct pt_regs___arm64 *)regs)->orig_x0;
 		two = ((struct pt_regs___arm64 *)regs)->regs[1];
 	}
-	sequence = put(SYS_ENTER, arguments[1], one, two);
-	if (is_followed(arguments[1]))
-		mark(sequence);
+	put(SYS_ENTER, arguments[1], one, two);
 	return 0;
 }
 
@@ -612,7 +547,7 @@ SEC("tp_btf/sys_exit")
 int returning(u64 *arguments)
 {
 	void *regs = (void *)arguments[0];
-	u32 sequence, number = ~0;
+	u32 number = ~0;
 
 	if (!is_watched(bpf_get_current_pid_tgid()))
 		return 0;
@@ -620,9 +555,7 @@ int returning(u64 *arguments)
 		number = ((struct pt_regs___x86 *)regs)->orig_ax;
 	else if (HAS(pt_regs___arm64, syscallno))
 		number = ((struct pt_regs___arm64 *)regs)->syscallno;
-	sequence = put(SYS_EXIT, number, arguments[1], 0);
-	if (is_followed(number))
-		mark(sequence);
+	put(SYS_EXIT, number, arguments[1], 0);
 	return 0;
 }
 

@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use aya::include_bytes_aligned;
 use aya::maps::{Array, MapData};
-use aya::programs::BtfTracePoint;
-use aya::{Btf, Ebpf, EbpfLoader, include_bytes_aligned};
 
 use super::JobAsk;
 use super::rings::Rings;
+use crate::bpf;
 use crate::watch::WatchError;
 
 /// The programs; `bpf/build.sh` makes them.
@@ -85,19 +85,12 @@ const VECTORS_END: &str = "irq_vectors:*_exit";
 const STACKS: &str = "ftrace:kernel_stack";
 
 /// Running programs, until this is dropped.
+#[derive(Debug)]
 pub(super) struct Programs {
-    programs: Ebpf,
+    programs: bpf::Programs,
     attached: BTreeSet<&'static str>,
     unseen: BTreeMap<String, String>,
     pid_limit: u32,
-}
-
-impl std::fmt::Debug for Programs {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Programs")
-            .field("unseen", &self.unseen)
-            .finish_non_exhaustive()
-    }
 }
 
 /// Records of one CPU's ring: a power of two.
@@ -114,32 +107,29 @@ impl Programs {
         let length = ring_length(cpus);
         let count = cpus as u32;
         let pid_limit = ask.pid_max.saturating_add(1);
-        let programs = EbpfLoader::new()
-            .override_global("ring_mask", &(length - 1), true)
-            .override_global("pid_limit", &pid_limit, true)
-            .map_max_entries("records", count * length)
-            .map_max_entries("marks", count * length)
-            .map_max_entries("heads", count)
-            .map_max_entries("watched", pid_limit.div_ceil(64))
-            .map_max_entries("wakers", pid_limit.div_ceil(64))
-            .map_max_entries("their_wakers", pid_limit.div_ceil(64))
-            .map_max_entries("places", count)
-            .load(OBJECT)
-            .map_err(|error| match Btf::from_sys_fs() {
-                Ok(_) => WatchError::refused(&error),
-                Err(missing) => WatchError::NoBtf(missing),
-            })?;
-        let types = Btf::from_sys_fs().map_err(WatchError::NoBtf)?;
+        let (bits, mask) = (pid_limit.div_ceil(64), length - 1);
+        let programs = bpf::Programs::load(OBJECT, |loader| {
+            loader
+                .override_global("ring_mask", &mask, true)
+                .override_global("pid_limit", &pid_limit, true)
+                .map_max_entries("records", count * length)
+                .map_max_entries("heads", count)
+                .map_max_entries("watched", bits)
+                .map_max_entries("wakers", bits)
+                .map_max_entries("their_wakers", bits)
+                .map_max_entries("places", count);
+        })?;
         let mut all = Self {
             programs,
             attached: BTreeSet::new(),
             unseen: BTreeMap::new(),
             pid_limit,
         };
-        let maps = (all.data("heads")?, all.data("marks")?, all.data("records")?);
-        let rings = Rings::map(maps, cpus, length).map_err(|error| WatchError::refused(&error))?;
+        let array = |name| all.programs.array(name);
+        let rings = Rings::map(array("heads")?, array("records")?, cpus, length)
+            .map_err(|error| WatchError::refused(&error))?;
         for (name, tracepoint, event) in PROGRAMS {
-            match all.attach(name, tracepoint, &types) {
+            match all.programs.attach(name, tracepoint) {
                 Ok(()) => {
                     all.attached.insert(event);
                 }
@@ -154,19 +144,6 @@ impl Programs {
         Ok((all, rings, count))
     }
 
-    fn attach(&mut self, name: &str, tracepoint: &str, types: &Btf) -> Result<(), WatchError> {
-        let program: &mut BtfTracePoint = self
-            .programs
-            .program_mut(name)
-            .ok_or_else(|| WatchError::Refused(format!("the program {name} is missing")))?
-            .try_into()
-            .map_err(|error: aya::programs::ProgramError| WatchError::refused(&error))?;
-        program
-            .load(tracepoint, types)
-            .and_then(|()| program.attach().map(|_| ()))
-            .map_err(|error| WatchError::refused(&error))
-    }
-
     /// Whether an event is recorded, by the model's name.
     pub(super) fn records(&self, event: &str) -> bool {
         self.attached.contains(event)
@@ -178,26 +155,19 @@ impl Programs {
 
     /// Replaces the watched threads `before`.
     pub(super) fn watch(&mut self, before: &BTreeSet<u32>, tids: &[u32]) -> Result<(), WatchError> {
-        let mut words: BTreeMap<u32, u64> = before.iter().map(|tid| (tid / 64, 0)).collect();
-        for tid in tids.iter().filter(|tid| **tid < self.pid_limit) {
-            *words.entry(tid / 64).or_default() |= 1 << (tid % 64);
-        }
-        let mut map: Array<&mut MapData, u64> = self.map_mut("watched")?.try_into()?;
-        for (place, bits) in words {
-            if place < map.len() {
-                map.set(place, bits, 0)?;
-            }
-        }
-        Ok(())
+        let known = tids.iter().filter(|tid| **tid < self.pid_limit);
+        let now = known.copied().collect();
+        self.programs.replace_threads("watched", before, &now)
     }
 
-    /// Replaces the system calls that are release waits; without any, all are marked.
+    /// Replaces the system calls that are release waits.
     pub(super) fn release_calls(
         &mut self,
         before: &[u32],
         calls: &[u32],
     ) -> Result<(), WatchError> {
-        let mut map: Array<&mut MapData, u32> = self.map_mut("release_calls")?.try_into()?;
+        let mut map: Array<&mut MapData, u32> =
+            self.programs.map_mut("release_calls")?.try_into()?;
         let limit = map.len();
         let no_longer = before.iter().map(|call| (*call, 0));
         for (call, is) in no_longer.chain(calls.iter().map(|call| (*call, 1))) {
@@ -205,21 +175,7 @@ impl Programs {
                 map.set(call, is, 0)?;
             }
         }
-        let mut all: Array<&mut MapData, u32> = self.map_mut("all_calls")?.try_into()?;
-        all.set(0, u32::from(calls.is_empty()), 0)?;
         Ok(())
-    }
-
-    fn data(&self, name: &str) -> Result<&MapData, WatchError> {
-        match self.programs.map(name) {
-            Some(aya::maps::Map::Array(data)) => Ok(data),
-            _ => Err(WatchError::Refused(format!("the map {name} is missing"))),
-        }
-    }
-
-    fn map_mut(&mut self, name: &str) -> Result<&mut aya::maps::Map, WatchError> {
-        let map = self.programs.map_mut(name);
-        map.ok_or_else(|| WatchError::Refused(format!("the map {name} is missing")))
     }
 }
 
