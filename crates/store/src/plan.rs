@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use punctual_model::{RecordingId, SeriesEpoch};
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, OptionalExtension, Row, ToSql, params};
 
 use crate::bits::Crc;
 use crate::entry::{id_text, started_ns};
@@ -47,11 +47,31 @@ pub(crate) fn epochs(
     connection: &Connection,
     context: &Context,
 ) -> Result<Vec<(i64, SeriesEpoch)>, StoreError> {
+    select(connection, context, ("", &[]))
+}
+
+/// The same of one series: a collector has those of many. `machine`: only of the machine of
+/// this number or name, and those whose machine has no name.
+pub(crate) fn epochs_of(
+    connection: &Connection,
+    context: &Context,
+    name: &str,
+    machine: Option<&str>,
+) -> Result<Vec<(i64, SeriesEpoch)>, StoreError> {
+    const OF: &str = "WHERE name = ?1 AND (?2 IS NULL OR ?2 IN (machine, host) OR host IS NULL)";
+    select(connection, context, (OF, &[&name, &machine]))
+}
+
+fn select(
+    connection: &Connection,
+    context: &Context,
+    (which, values): (&str, &[&dyn ToSql]),
+) -> Result<Vec<(i64, SeriesEpoch)>, StoreError> {
     let on = |error| context.on(error);
-    let sql = format!("SELECT {COLUMNS} FROM plan_series ORDER BY name, machine, epoch");
+    let sql = format!("SELECT {COLUMNS} FROM plan_series {which} ORDER BY name, machine, epoch");
     let mut statement = connection.prepare_cached(&sql).map_err(on)?;
     let rows = statement
-        .query_map([], read)
+        .query_map(values, read)
         .and_then(Iterator::collect::<rusqlite::Result<Option<Vec<_>>>>)
         .map_err(on)?;
     rows.ok_or_else(|| context.damaged("a series was changed"))
@@ -105,6 +125,20 @@ impl Store {
         Ok(all.into_iter().map(|(_, epoch)| epoch).collect())
     }
 
+    /// The epochs of one series; `machine`: only of the machine of this number or name, and
+    /// those whose machine has no name.
+    ///
+    /// # Errors
+    /// As [`series`](Self::series).
+    pub fn series_named(
+        &self,
+        name: &str,
+        machine: Option<&str>,
+    ) -> Result<Vec<SeriesEpoch>, StoreError> {
+        let of = self.read(|connection, context| epochs_of(connection, context, name, machine))?;
+        Ok(of.into_iter().map(|(_, epoch)| epoch).collect())
+    }
+
     /// The epoch of the series that a recording belongs to; `None`: to none.
     ///
     /// # Errors
@@ -140,19 +174,19 @@ impl Store {
         definition: &str,
         now: Timestamp,
     ) -> Result<SeriesEpoch, StoreError> {
-        let is_own =
-            |(_, epoch): &(i64, SeriesEpoch)| epoch.machine == machine && epoch.name == name;
         // Most often nothing is new, and nothing is written.
-        let current = |all: Vec<(i64, SeriesEpoch)>| {
-            let own = all.into_iter().filter(is_own).map(|(_, epoch)| epoch);
-            own.max_by_key(|epoch| epoch.epoch)
+        let current = |connection: &Connection, context: &Context| {
+            let all = epochs_of(connection, context, name, Some(machine))?.into_iter();
+            let own = all.map(|(_, epoch)| epoch);
+            let own = own.filter(|epoch| epoch.machine == machine);
+            Ok::<_, StoreError>(own.max_by_key(|epoch| epoch.epoch))
         };
         let same = |epoch: &SeriesEpoch| epoch.definition == definition;
-        if let Some(epoch) = current(self.read(epochs)?).filter(same) {
+        if let Some(epoch) = self.read(current)?.filter(same) {
             return Ok(epoch);
         }
         self.link.write(|connection, context| {
-            let last = current(epochs(connection, context)?);
+            let last = current(connection, context)?;
             if let Some(epoch) = last.clone().filter(same) {
                 return Ok(epoch);
             }

@@ -245,7 +245,12 @@ fn a_recording_joins_its_series() {
             receive(all, "a", &recording(4, "same"), Some(&a)),
             Received::Known
         );
-        assert_eq!(all.series().unwrap(), [a.clone(), b]);
+        assert_eq!(all.series().unwrap(), [a.clone(), b.clone()]);
+        let named = |name, host| all.series_named(name, host).unwrap();
+        assert_eq!(named("osadl", None), [a.clone(), b.clone()]);
+        assert_eq!(named("osadl", Some("b")), [b]);
+        assert_eq!(named("osadl", Some("c")), []);
+        assert_eq!(named("other", None), []);
         let runs = all.runs("osadl", Some("a"), None).unwrap();
         let numbers: Vec<_> = runs.iter().map(|run| run.started).collect();
         assert_eq!(numbers, [0, 1, 2, 4].map(time));

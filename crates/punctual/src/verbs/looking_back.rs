@@ -47,12 +47,11 @@ impl Series {
     /// The series of this name; without a name the only one. Where no plan has a series
     /// of this name, the recordings with this label are one.
     pub(super) fn load(store: &dyn SeriesStore, name: Option<&str>, span: &Span) -> Result<Self> {
-        let epochs = store.series()?;
         let name = name_of(store, name)?;
-        let is_planned = epochs.iter().any(|epoch| epoch.name == name);
-        let mut series = match is_planned {
-            true => planned(store, &name, &epochs, span)?,
-            false => labelled(store, &name, span)?,
+        let epochs = store.series_named(&name, span.host.as_deref())?;
+        let mut series = match epochs.is_empty() {
+            false => planned(store, &name, &epochs, span)?,
+            true => labelled(store, &name, span)?,
         };
         series.notes = notes(store, &series, span.host.as_deref())?;
         series.acknowledged = acknowledged(&store.change_marks(Some(&name))?, &series.runs);
@@ -119,7 +118,7 @@ fn planned(
             Some(setup) => setup.clone(),
             None => {
                 let epoch = epochs.iter().find(|epoch| {
-                    (epoch.name == name && epoch.epoch == run.epoch)
+                    epoch.epoch == run.epoch
                         && (run.host.is_none() || epoch.host.is_none() || epoch.host == run.host)
                 });
                 let setup = setup(store, &run, epoch)?;
@@ -227,10 +226,10 @@ fn labelled(store: &dyn SeriesStore, name: &str, span: &Span) -> Result<Series> 
     let mut listed = store.list_by(&filter)?;
     listed.retain(|one| one.label.as_deref() == Some(name));
     if listed.is_empty() {
+        let of = (span.host.as_ref()).map_or_else(String::new, |host| format!(" of {host}"));
+        let since = (span.since).map_or_else(String::new, |since| format!(" since {since}"));
         return Err(UsageError(format!(
-            "'{name}' is neither a series of the store nor the label of a recording{}",
-            span.since
-                .map_or_else(String::new, |since| format!(" since {since}"))
+            "'{name}' is neither a series of the store nor the label of a recording{of}{since}"
         ))
         .into());
     }

@@ -66,10 +66,9 @@ pub(super) fn join_series(
     let Some(wanted) = delivery.series else {
         return Ok(());
     };
-    let own = |known: &SeriesEpoch| known.name == wanted.name && known.machine == wanted.machine;
-    let known: Vec<SeriesEpoch> = (plan::epochs(connection, context)?.into_iter())
-        .map(|(_, epoch)| epoch)
-        .filter(own)
+    let known = plan::epochs_of(connection, context, &wanted.name, Some(&wanted.machine))?;
+    let known: Vec<SeriesEpoch> = (known.into_iter().map(|(_, epoch)| epoch))
+        .filter(|known| known.machine == wanted.machine)
         .collect();
     let same = known
         .iter()

@@ -15,6 +15,13 @@ pub trait SeriesStore {
     /// What reading can fail with.
     fn series(&self) -> Result<Vec<SeriesEpoch>, StoreError>;
 
+    /// The epochs of one series; only of the machine `host`, by its number or name, where it
+    /// is given, and those whose machine has no name.
+    ///
+    /// # Errors
+    /// What reading can fail with.
+    fn series_named(&self, name: &str, host: Option<&str>) -> Result<Vec<SeriesEpoch>, StoreError>;
+
     /// The runs of a series by the time they began; only of the machine `host` where it
     /// is given.
     ///
@@ -112,6 +119,10 @@ pub trait SeriesStore {
 impl SeriesStore for Store {
     fn series(&self) -> Result<Vec<SeriesEpoch>, StoreError> {
         Self::series(self)
+    }
+
+    fn series_named(&self, name: &str, host: Option<&str>) -> Result<Vec<SeriesEpoch>, StoreError> {
+        Self::series_named(self, name, host)
     }
 
     fn runs(

@@ -13,6 +13,10 @@ impl SeriesStore for SqliteCollection {
         self.with(Store::series)
     }
 
+    fn series_named(&self, name: &str, host: Option<&str>) -> Result<Vec<SeriesEpoch>, StoreError> {
+        self.with(|store| store.series_named(name, host))
+    }
+
     fn runs(
         &self,
         series: &str,

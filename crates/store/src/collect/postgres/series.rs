@@ -69,6 +69,9 @@ pub(super) fn epoch(row: &Row) -> Result<SeriesEpoch, postgres::Error> {
     })
 }
 
+/// What [`epoch`] reads.
+const EPOCHS: &str = "SELECT machine, host, name, epoch, definition, begun_ns FROM plan_series";
+
 impl PostgresCollection {
     fn json<T: serde::de::DeserializeOwned>(&self, sql: &str) -> Result<Vec<T>, StoreError> {
         let texts = self.pool.with(|link| {
@@ -93,10 +96,23 @@ impl PostgresCollection {
 
 impl SeriesStore for PostgresCollection {
     fn series(&self) -> Result<Vec<SeriesEpoch>, StoreError> {
+        let sql = format!("{EPOCHS} ORDER BY name, machine, epoch");
+        self.pool
+            .with(|link| link.rows(&sql, &[])?.iter().map(epoch).collect())
+    }
+
+    fn series_named(&self, name: &str, host: Option<&str>) -> Result<Vec<SeriesEpoch>, StoreError> {
+        let (name, host) = (plain(name), host.map(plain));
+        let sql = format!(
+            "{EPOCHS} WHERE name = $1
+                AND ($2::text IS NULL OR $2 IN (machine, host) OR host IS NULL)
+             ORDER BY machine, epoch"
+        );
         self.pool.with(|link| {
-            let sql = "SELECT machine, host, name, epoch, definition, begun_ns FROM plan_series
-                       ORDER BY name, machine, epoch";
-            link.rows(sql, &[])?.iter().map(epoch).collect()
+            link.rows(&sql, &[&name, &host])?
+                .iter()
+                .map(epoch)
+                .collect()
         })
     }
 
