@@ -16,8 +16,8 @@ mod types;
 /// Loaded programs and their maps, until this is dropped.
 pub(crate) struct Programs {
     programs: Ebpf,
-    /// The kernel's types of tracepoints.
-    types: Btf,
+    /// The kernel's types of tracepoints, while programs are attached.
+    types: Option<Btf>,
 }
 
 impl std::fmt::Debug for Programs {
@@ -44,10 +44,10 @@ impl Programs {
             Ok(_) => WatchError::refused(&error),
             Err(missing) => WatchError::NoBtf(missing),
         })?;
-        // Read after the loader has dropped its copy, for the peak of memory.
-        drop(loader);
-        let types = types::of_tracepoints().map_err(WatchError::NoBtf)?;
-        Ok(Self { programs, types })
+        Ok(Self {
+            programs,
+            types: None,
+        })
     }
 
     /// Starts a program at a tracepoint.
@@ -55,7 +55,10 @@ impl Programs {
     /// # Errors
     /// The kernel has no such tracepoint, or refuses.
     pub(crate) fn attach(&mut self, name: &str, tracepoint: &str) -> Result<(), WatchError> {
-        let types = &self.types;
+        let types = match &mut self.types {
+            Some(types) => types,
+            none => none.insert(types::of_tracepoints().map_err(WatchError::NoBtf)?),
+        };
         let program = self.programs.program_mut(name);
         let program = program.ok_or_else(|| missing("program", name))?;
         let program: &mut BtfTracePoint = program
@@ -65,6 +68,12 @@ impl Programs {
             .load(tracepoint, types)
             .and_then(|()| program.attach().map(|_| ()))
             .map_err(|error| WatchError::refused(&error))
+    }
+
+    /// Gives the memory back that the types take: nothing more is attached for now.
+    pub(crate) fn forget_types(&mut self) {
+        self.types = None;
+        give_back_freed();
     }
 
     /// Stops a program; it can be attached again.
@@ -127,6 +136,19 @@ impl Programs {
             }
         }
         Ok(())
+    }
+}
+
+/// Gives freed memory back to the kernel: the types were small pieces below others that stay,
+/// which the allocator would keep. Nothing is measured yet.
+///
+/// Source: malloc_trim(3).
+#[allow(unsafe_code)]
+fn give_back_freed() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: works on free memory of the allocator, under the allocator's own locks.
+    unsafe {
+        let _ = libc::malloc_trim(0);
     }
 }
 

@@ -114,6 +114,7 @@ impl LateStacks {
         for (name, tracepoint) in PROGRAMS {
             programs.attach(name, tracepoint)?;
         }
+        programs.forget_types();
         Ok(Self {
             programs,
             watched: BTreeSet::new(),

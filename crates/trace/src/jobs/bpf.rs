@@ -140,6 +140,7 @@ impl Programs {
                 }
             }
         }
+        all.programs.forget_types();
         all.attached.insert(STACKS);
         Ok((all, rings, count))
     }

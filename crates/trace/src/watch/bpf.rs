@@ -91,6 +91,7 @@ impl BpfWatch {
         for (name, tracepoint) in PROGRAMS {
             programs.attach(name, tracepoint)?;
         }
+        programs.forget_types();
         let began = Instant::now();
         let open = Self::count_from_now(&mut programs, notes as usize)?;
         Ok(Self {
