@@ -51,7 +51,10 @@ fn conditions(checkup: &Checkup) -> Vec<Block> {
         Column::right("episodes"),
         Column::right("p99").drop(2),
         Column::right("max"),
-        Column::right("a day at most (95%)").fold(Fold::Wrap(9)),
+        Column {
+            short_title: Some("a day ≤".to_owned()),
+            ..Column::right("episodes a day ≤ (95%)")
+        },
         Column::left("verdict"),
     ];
     let rows = checkup.conditions.iter().map(condition_row);
@@ -342,7 +345,7 @@ mod tests {
         );
         for line in [
             "broken: 3 episodes of misses",
-            "a day at most (95%)",
+            "episodes a day ≤ (95%)",
             "blocking: kworker/1:2 <b>",
             "move the thread (doctor: isolation-workqueues)",
             "7 gaps in 5.00 s, the longest 90.0 µs",
