@@ -16,11 +16,11 @@ use super::machines::Machine;
 use crate::places;
 
 /// The longest that a machine may live, in all.
-const LIFE: Duration = Duration::from_secs(20 * 60);
+const LIFE: Duration = Duration::from_secs(30 * 60);
 
 /// The longest that its console may say nothing: it then hangs. Longer than the tests of a
 /// program may take, which one test may need.
-const SILENCE: Duration = Duration::from_secs(440);
+const SILENCE: Duration = Duration::from_secs(600);
 
 /// Boots it, follows its console, and sees that it ends.
 pub(crate) fn run(
