@@ -135,7 +135,7 @@ impl Lane {
         touch(&mut producer, &mut consumer);
         let dropped = Arc::new(AtomicU64::new(0));
         let recorder = Recorder {
-            histogram: Histogram::new(),
+            histogram: Histogram::preallocated(),
             overruns: None,
             open: None,
             has_grid: false,
@@ -201,7 +201,7 @@ impl Recorder {
     /// Has how late missed periods were counted, for a probe that reports it by
     /// [`overrun`](Self::overrun). To be called before the start: it allocates.
     pub fn count_overruns(&mut self) {
-        self.overruns = Some(Box::default());
+        self.overruns = Some(Box::new(Histogram::preallocated()));
     }
 
     /// Says when the measurement starts: the warm-up counts from here. To be

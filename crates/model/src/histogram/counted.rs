@@ -30,12 +30,11 @@ impl Histogram {
     pub fn of_counts(counts: &[u64], beside: CountedBeside) -> Self {
         let mut histogram = Self::new();
         let mut filled: Option<(usize, usize)> = None;
-        for (index, count) in counts.iter().take(BUCKETS).enumerate() {
-            histogram.counts[index] = *count;
+        let counts = counts.iter().take(BUCKETS).enumerate();
+        for (index, count) in counts.filter(|(_, count)| **count > 0) {
+            *histogram.counts.slot(index) = *count;
             histogram.count = histogram.count.saturating_add(*count);
-            if *count > 0 {
-                filled = Some((filled.map_or(index, |filled| filled.0), index));
-            }
+            filled = Some((filled.map_or(index, |filled| filled.0), index));
         }
         histogram.overflow = beside.overflow;
         histogram.count = histogram.count.saturating_add(beside.overflow);

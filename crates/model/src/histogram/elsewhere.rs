@@ -40,10 +40,11 @@ impl Histogram {
         if count == 0 {
             return;
         }
-        match index_of(lower.0) {
-            Some(index) => self.counts[index] = self.counts[index].saturating_add(count),
-            None => self.overflow = self.overflow.saturating_add(count),
-        }
+        let slot = match index_of(lower.0) {
+            Some(index) => self.counts.slot(index),
+            None => &mut self.overflow,
+        };
+        *slot = slot.saturating_add(count);
         if lower >= FINE
             && lower.0 < MAX_TRACKABLE_NS
             && let Some(grain) = &mut self.grain
@@ -90,8 +91,8 @@ impl Histogram {
         let Some(index) = index_of(lower.0) else {
             return;
         };
-        let count = count.min(self.counts[index]);
-        self.counts[index] -= count;
+        let count = count.min(self.counts.get(index));
+        *self.counts.slot(index) -= count;
         if let Some(grain) = &mut self.grain {
             grain.rows.retain(|(row, _)| *row != lower.0);
         }
@@ -147,17 +148,21 @@ impl Histogram {
         let fine = grain.map_or(&[][..], |grain| &grain.rows);
         let total = |counts: &mut dyn Iterator<Item = u64>| counts.fold(0, u64::saturating_add);
         let first = index_of(FINE.0).unwrap_or(BUCKETS);
+        let coarse = self.counts.filled().skip_while(|(index, _)| *index < first);
         // Merged with what has no such rows, they are not all there.
-        let complete = total(&mut fine.iter().map(|row| row.1))
-            == total(&mut self.counts[first..].iter().copied());
-        let (buckets, fine) = match complete {
-            true => (&self.counts[..first], fine),
-            false => (&self.counts[..], &[][..]),
+        let complete =
+            total(&mut fine.iter().map(|row| row.1)) == total(&mut coarse.map(|(_, count)| count));
+        let (end, fine) = match complete {
+            true => (first, fine),
+            false => (BUCKETS, &[][..]),
         };
-        let buckets = buckets.iter().enumerate().filter(|(_, count)| **count > 0);
+        let buckets = self
+            .counts
+            .filled()
+            .take_while(move |(index, _)| *index < end);
         let buckets = buckets.map(move |(index, count)| {
             let (lower, width) = bounds_of(index);
-            (lower, width.max(row), *count)
+            (lower, width.max(row), count)
         });
         let fine = fine.iter().map(move |(lower, count)| (*lower, row, *count));
         buckets.chain(fine)

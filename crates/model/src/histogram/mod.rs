@@ -2,6 +2,7 @@
 //! tool counted is in `elsewhere`, the forms it is written in in `written`.
 
 mod counted;
+mod counts;
 mod elsewhere;
 mod written;
 
@@ -9,23 +10,24 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use counted::CountedBeside;
+use counts::Counts;
 use written::Written;
 
-use crate::decimal::{BUCKETS, Buckets, MAX_TRACKABLE_NS, bounds_of, index_of, rank_of};
+use crate::decimal::{Buckets, MAX_TRACKABLE_NS, bounds_of, index_of, rank_of};
 use crate::{Grain, IntervalRow, Nanos, SignedNanos};
 
 /// Latencies counted in decimal log-linear buckets with three significant
 /// digits, from 0 to 1000 s; the grid is described at [`Buckets`].
 ///
-/// Fixed memory (72 800 bytes), never rescales, merges by addition. Beside the
-/// buckets it keeps the exact count, sum, minimum and maximum. Two kinds of
+/// Takes 800 bytes for each hundred buckets that were counted in, 72 800 bytes at the
+/// most; never rescales, merges by addition. Beside the buckets it keeps the exact count, sum, minimum and maximum. Two kinds of
 /// sample have no bucket and are counted apart: early ones (negative latency)
 /// and those beyond the range (they still take part in count, sum and maximum).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "Written", into = "Written")]
 #[schemars(with = "Written")]
 pub struct Histogram {
-    counts: Box<[u64; BUCKETS]>,
+    counts: Counts,
     count: u64,
     sum: u64,
     min: u64,
@@ -43,12 +45,18 @@ impl Default for Histogram {
 }
 
 impl Histogram {
-    /// An empty histogram; its memory is touched, so that recording does not
-    /// fault.
+    /// An empty histogram, which takes memory as it is filled.
     pub fn new() -> Self {
-        let mut counts = Box::new([0; BUCKETS]);
-        // A zeroed allocation is only promised pages: write each of them.
-        std::hint::black_box(counts.as_mut_slice()).fill(0);
+        Self::with(Counts::new())
+    }
+
+    /// An empty histogram for a measuring thread: all of its memory is there and touched,
+    /// so that recording neither allocates nor faults.
+    pub fn preallocated() -> Self {
+        Self::with(Counts::preallocated())
+    }
+
+    fn with(counts: Counts) -> Self {
         Self {
             counts,
             count: 0,
@@ -61,8 +69,8 @@ impl Histogram {
         }
     }
 
-    /// Counts one latency. This is the hot path: no allocation, no lock, no
-    /// floating point, no system call.
+    /// Counts one latency. This is the hot path: no lock, no floating point, no system
+    /// call, and no allocation where it was [preallocated](Self::preallocated).
     #[inline]
     pub fn record(&mut self, latency: SignedNanos) {
         let Some(Nanos(ns)) = latency.non_negative() else {
@@ -70,7 +78,7 @@ impl Histogram {
             return;
         };
         match index_of(ns) {
-            Some(index) => self.counts[index] += 1,
+            Some(index) => *self.counts.slot(index) += 1,
             None => self.overflow += 1,
         }
         self.count += 1;
@@ -96,7 +104,10 @@ impl Histogram {
                 _ if value == 0 => left,
                 step => ((value - lower) / step + 1).min(left),
             };
-            let slot = index.map_or(&mut self.overflow, |index| &mut self.counts[index]);
+            let slot = match index {
+                Some(index) => self.counts.slot(index),
+                None => &mut self.overflow,
+            };
             *slot = slot.saturating_add(fit);
             let last = value.saturating_sub(step.0.saturating_mul(fit - 1));
             let sum = (u128::from(value) + u128::from(last)) * u128::from(fit) / 2;
@@ -183,9 +194,9 @@ impl Histogram {
         }
         let from = self.unplaced_from().unwrap_or(Nanos(u64::MAX));
         let mut seen = 0;
-        for (index, count) in self.counts.iter().enumerate() {
-            seen = u64::saturating_add(seen, *count);
-            if seen >= rank && *count > 0 {
+        for (index, count) in self.counts.filled() {
+            seen = u64::saturating_add(seen, count);
+            if seen >= rank {
                 let (lower, width) = bounds_of(index);
                 if lower >= from.0 {
                     break;
@@ -211,22 +222,17 @@ impl Histogram {
     /// How many samples are known to exceed `limit`; those in its own bucket are
     /// not.
     pub(crate) fn above(&self, limit: Nanos) -> u64 {
-        let buckets = self.counts.iter().enumerate();
+        let buckets = self.counts.filled();
         buckets
-            .filter(|(index, count)| **count > 0 && bounds_of(*index).0 > limit.0)
-            .map(|(_, count)| *count)
+            .filter(|(index, _)| bounds_of(*index).0 > limit.0)
+            .map(|(_, count)| count)
             .fold(self.overflow, u64::saturating_add)
     }
 
     /// Adds all samples of `other`; each count stays at its largest value
     /// rather than begin anew.
     pub fn merge(&mut self, other: &Self) {
-        // Thousands of threads begin with empty histograms of 9,100 buckets.
-        if other.count > 0 {
-            for (mine, theirs) in self.counts.iter_mut().zip(other.counts.iter()) {
-                *mine = mine.saturating_add(*theirs);
-            }
-        }
+        self.counts.merge(&other.counts);
         self.count = self.count.saturating_add(other.count);
         self.sum = self.sum.saturating_add(other.sum);
         self.min = self.min.min(other.min);
@@ -248,7 +254,7 @@ impl Histogram {
         let in_buckets = row.histogram.total();
         let count = row.count.saturating_sub(row.early);
         for &(index, count) in row.histogram.pairs() {
-            let slot = &mut self.counts[usize::from(index)];
+            let slot = self.counts.slot(usize::from(index));
             *slot = slot.saturating_add(count);
         }
         self.count = self.count.saturating_add(count);
@@ -262,17 +268,8 @@ impl Histogram {
 
     /// The filled buckets.
     pub fn buckets(&self) -> Buckets {
-        if self.count == 0 {
-            return Buckets::default();
-        }
-        Buckets::from_sorted(
-            self.counts
-                .iter()
-                .enumerate()
-                .filter(|(_, count)| **count > 0)
-                .map(|(index, count)| (index as u16, *count))
-                .collect(),
-        )
+        let filled = self.counts.filled();
+        Buckets::from_sorted(filled.map(|(index, count)| (index as u16, count)).collect())
     }
 
     /// The samples below `bins` µs in bins of 1 µs, and how many lie at or
@@ -292,9 +289,9 @@ impl Histogram {
         (rows, beyond)
     }
 
-    /// Empties it.
+    /// Empties it; keeps its memory.
     pub fn clear(&mut self) {
-        *self.counts = [0; BUCKETS];
+        self.counts.clear();
         (self.count, self.sum, self.min, self.max) = (0, 0, u64::MAX, 0);
         (self.early, self.overflow) = (0, 0);
         self.grain = None;

@@ -68,10 +68,10 @@ impl Histogram {
                 continue;
             }
             let count = take_varint(&mut rest).ok_or_else(truncated)?;
-            let slot = usize::try_from(index)
-                .ok()
-                .and_then(|index| histogram.counts.get_mut(index))
-                .ok_or(DecodeError::NoSuchBucket(index))?;
+            if index >= BUCKETS as u64 {
+                return Err(DecodeError::NoSuchBucket(index));
+            }
+            let slot = histogram.counts.slot(index as usize);
             *slot = slot.saturating_add(count);
         }
         histogram.check()?;
@@ -81,8 +81,8 @@ impl Histogram {
     fn check(&self) -> Result<(), DecodeError> {
         let buckets = self
             .counts
-            .iter()
-            .fold(self.overflow, |sum, count| sum.saturating_add(*count))
+            .filled()
+            .fold(self.overflow, |sum, (_, count)| sum.saturating_add(count))
             .saturating_add(self.unplaced());
         if buckets == self.count {
             Ok(())
@@ -146,7 +146,7 @@ impl TryFrom<Written> for Histogram {
         histogram.overflow = json.overflow;
         histogram.grain = json.grain;
         for &(index, count) in json.buckets.pairs() {
-            histogram.counts[usize::from(index)] = count;
+            *histogram.counts.slot(usize::from(index)) = count;
         }
         histogram.check()?;
         Ok(histogram)

@@ -62,8 +62,8 @@ impl ClockLane {
             reader,
             recorder,
             attempted: 0,
-            row: Histogram::new(),
-            direct: Histogram::new(),
+            row: Histogram::preallocated(),
+            direct: Histogram::preallocated(),
             steps: Steps::default(),
         }
     }

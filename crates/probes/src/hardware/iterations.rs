@@ -20,14 +20,14 @@ impl<T: Ticks> Iterations<T> {
     pub(super) fn new(clock: T, bytes: usize) -> Self {
         Self {
             clock,
-            histogram: Histogram::new(),
+            histogram: Histogram::preallocated(),
             memory: (vec![1; bytes], vec![2; bytes]),
         }
     }
 
     /// Forgets what was counted.
     pub(super) fn clear(&mut self) {
-        self.histogram = Histogram::new();
+        self.histogram.clear();
     }
 }
 
