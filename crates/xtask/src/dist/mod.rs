@@ -4,6 +4,7 @@
 
 mod bill;
 mod deb;
+mod flags;
 mod install;
 mod oci;
 mod size;
@@ -27,9 +28,9 @@ pub(crate) struct Options {
     /// Target to build for; other processors than this one's need its cross compiler
     #[arg(long, default_value = "x86_64-unknown-linux-musl")]
     target: String,
-    /// Profile of the build; `dev` is quick, and large
-    #[arg(long, default_value = "dist")]
-    profile: String,
+    /// Profile of the build, `dist` or for boards `board`; `dev` is quick, and large
+    #[arg(long)]
+    profile: Option<String>,
     /// The feature set for boards: a tarball only
     #[arg(long)]
     probe: bool,
@@ -44,6 +45,7 @@ pub(crate) struct Options {
 /// A build that is packed.
 pub(crate) struct Build {
     target: String,
+    profile: String,
     version: String,
     /// The feature set for boards.
     probe: bool,
@@ -64,7 +66,7 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     let mut build = Build::of(options, &places::target())?;
     match &options.program {
         Some(program) => build.program = fs::canonicalize(program)?,
-        None => build.make(options, repository())?,
+        None => build.make(repository())?,
     }
     if options.verify && !build.is_repeatable(options)? {
         println!("NOT reproducible: two builds of the program differ");
@@ -85,31 +87,29 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     println!("{}", build.folder.display());
     // Programs of other profiles are for trying.
     let fits = size::check(&build.program, build.probe)?;
-    Ok(fits || options.profile != "dist" || options.program.is_some())
+    Ok(fits || options.profile.is_some() || options.program.is_some())
 }
 
 /// Features of the set for boards, as cargo takes them.
 pub(crate) const PROBE_FEATURES: [&str; 3] = ["--no-default-features", "--features", "probe"];
 
-/// Parts of SQLite that no store uses: full-text search, and trees of rectangles.
-const SQLITE_WITHOUT: &str = "-USQLITE_ENABLE_FTS3 -USQLITE_ENABLE_FTS3_PARENTHESIS \
-                              -USQLITE_ENABLE_FTS5 -USQLITE_ENABLE_RTREE";
-
 impl Build {
     /// A build into a target folder; nothing is built yet.
     fn of(options: &Options, target_folder: &Path) -> Result<Self> {
         let epoch = epoch()?;
-        let folder = if options.profile == "dev" {
-            "debug"
-        } else {
-            &options.profile
+        let profile = match &options.profile {
+            Some(profile) => profile.clone(),
+            None if options.probe => "board".to_owned(),
+            None => "dist".to_owned(),
         };
+        let folder = if profile == "dev" { "debug" } else { &profile };
         let mut build = Self {
             program: target_folder
                 .join(&options.target)
                 .join(folder)
                 .join("punctual"),
             target: options.target.clone(),
+            profile,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             probe: options.probe,
             epoch,
@@ -121,49 +121,23 @@ impl Build {
     }
 
     /// Builds the sources of a folder. No path of this machine gets into the program.
-    fn make(&self, options: &Options, sources: &Path) -> Result<()> {
-        let home = std::env::var("CARGO_HOME")
-            .or_else(|_| std::env::var("HOME").map(|home| format!("{home}/.cargo")))
-            .context("CARGO_HOME")?;
+    fn make(&self, sources: &Path) -> Result<()> {
         let here = fs::canonicalize(sources)?;
-        let maps = [(here.display().to_string(), "/punctual"), (home, "/cargo")];
-        let mut rust: Vec<String> = maps
-            .iter()
-            .map(|(from, to)| format!("--remap-path-prefix={from}={to}"))
-            .collect();
-        // Relocations of the static program as a bitmap, not as 24 bytes each.
-        if options.target.starts_with("x86_64") {
-            rust.push("-Clink-arg=-Wl,-z,pack-relative-relocs".to_owned());
-        }
-        // Those of glibc make dynamic programs unless asked otherwise.
-        if options.target.contains("-gnu") {
-            rust.push("-Ctarget-feature=+crt-static".to_owned());
-        }
-        let mut c: Vec<String> = maps
-            .iter()
-            .map(|(from, to)| format!("-ffile-prefix-map={from}={to}"))
-            .collect();
-        if options.probe {
-            // Nothing on a board goes on after a panic: a fifth of the program is its way back.
-            rust.push("-Cforce-unwind-tables=no".to_owned());
-            c.push("-fno-asynchronous-unwind-tables".to_owned());
-        }
+        let flags = flags::Flags::of(&self.target, self.probe, &here)?;
         let mut command = Command::new(env!("CARGO"));
         command
             .current_dir(&here)
             .args(["build", "--locked", "-p", "punctual"])
-            .args(["--profile", &options.profile, "--target", &options.target])
+            .args(["--profile", &self.profile, "--target", &self.target])
             .arg("--target-dir")
             .arg(&self.target_folder)
-            .env("RUSTFLAGS", rust.join(" "))
-            .env("CFLAGS", c.join(" "))
+            .env("RUSTFLAGS", flags.rust.join(" "))
+            .env("CFLAGS", flags.c.join(" "))
             .env("SOURCE_DATE_EPOCH", &self.epoch)
-            .env("LIBSQLITE3_FLAGS", SQLITE_WITHOUT)
-            .envs(crate::cross::compilers_for(&options.target));
-        if options.probe {
+            .env("LIBSQLITE3_FLAGS", flags::SQLITE_WITHOUT)
+            .envs(crate::cross::compilers_for(&self.target));
+        if self.probe {
             command.args(PROBE_FEATURES);
-            let panic = format!("profile.{}.panic=\"abort\"", options.profile);
-            command.args(["--config", &panic]);
         }
         let status = command.status()?;
         if !status.success() {
@@ -179,7 +153,7 @@ impl Build {
         let sources = folder.join("a-copy-of-the-sources");
         copy_sources(&sources)?;
         let second = Self::of(options, &folder.join("target"))?;
-        second.make(options, &sources)?;
+        second.make(&sources)?;
         Ok(fs::read(&self.program)? == fs::read(second.program)?)
     }
 

@@ -1,0 +1,97 @@
+//! What the compilers and the linker are asked for, so that the program is small and holds
+//! no path of the machine that built it.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+use super::text_of;
+use crate::places::repository;
+
+/// Parts of SQLite that no store uses: full-text search, and trees of rectangles.
+pub(super) const SQLITE_WITHOUT: &str = "-USQLITE_ENABLE_FTS3 -USQLITE_ENABLE_FTS3_PARENTHESIS \
+     -USQLITE_ENABLE_FTS5 -USQLITE_ENABLE_RTREE";
+
+/// One way to decompress in place of one for each processor and size: what a board stores is
+/// small.
+const ZSTD_SMALL: [&str; 4] = [
+    "-DHUF_FORCE_DECOMPRESS_X1",
+    "-DZSTD_FORCE_DECOMPRESS_SEQUENCES_SHORT",
+    "-DZSTD_NO_INLINE",
+    "-DDYNAMIC_BMI2=0",
+];
+
+/// The words for the compiler and linker of Rust, and for that of C.
+pub(super) struct Flags {
+    pub(super) rust: Vec<String>,
+    pub(super) c: Vec<String>,
+}
+
+impl Flags {
+    /// Those of a target, for sources in a folder; with those of boards.
+    pub(super) fn of(target: &str, board: bool, sources: &Path) -> Result<Self> {
+        let home = std::env::var("CARGO_HOME")
+            .or_else(|_| std::env::var("HOME").map(|home| format!("{home}/.cargo")))
+            .context("CARGO_HOME")?;
+        let maps = [
+            (sources.display().to_string(), "/punctual"),
+            (home, "/cargo"),
+        ];
+        let mut flags = Self {
+            rust: prefixes("--remap-path-prefix", &maps),
+            c: prefixes("-ffile-prefix-map", &maps),
+        };
+        // Relocations of the static program as a bitmap, not as 24 bytes each.
+        if target.starts_with("x86_64") {
+            flags.link("-Wl,-z,pack-relative-relocs");
+        }
+        // Those of glibc make dynamic programs unless asked otherwise.
+        if target.contains("-gnu") {
+            flags.rust.push("-Ctarget-feature=+crt-static".to_owned());
+        }
+        if board {
+            flags.c.extend(ZSTD_SMALL.map(str::to_owned));
+        }
+        match toolchain_linker()? {
+            Some(folder) => {
+                flags.link(&format!("-B{}", folder.display()));
+                flags.link("-fuse-ld=lld");
+                // Functions of the same code are kept once.
+                flags.link("-Wl,--icf=all");
+                if board {
+                    flags.leave_unwinding_out();
+                }
+            }
+            None => println!("SKIP folding of equal code: this toolchain has no lld"),
+        }
+        Ok(flags)
+    }
+
+    /// A fifth of the program is the way back from a panic, which ends the program of a board.
+    /// Functions that drop values have an entry even so, which the linker discards.
+    fn leave_unwinding_out(&mut self) {
+        let script = repository().join("packaging/board.ld");
+        self.rust.push("-Cforce-unwind-tables=no".to_owned());
+        self.c.push("-fno-asynchronous-unwind-tables".to_owned());
+        self.link("-Wl,--no-eh-frame-hdr");
+        self.link(&format!("-Wl,-T,{}", script.display()));
+    }
+
+    fn link(&mut self, word: &str) {
+        self.rust.push(format!("-Clink-arg={word}"));
+    }
+}
+
+fn prefixes(option: &str, maps: &[(String, &str)]) -> Vec<String> {
+    maps.iter()
+        .map(|(from, to)| format!("{option}={from}={to}"))
+        .collect()
+}
+
+/// The folder with the `ld.lld` that comes with the toolchain, where it does.
+fn toolchain_linker() -> Result<Option<PathBuf>> {
+    let libraries = text_of(Command::new("rustc").args(["--print", "target-libdir"]))?;
+    let folder = Path::new(&libraries).with_file_name("bin/gcc-ld");
+    Ok(folder.join("ld.lld").is_file().then_some(folder))
+}
