@@ -1,23 +1,15 @@
 //! The pages in a real browser: nothing is written to its console, which is where a
 //! violated policy, a missing file and a failed script are reported.
 
-use std::process::{Command, Stdio};
+use std::process::Command;
 
+use crate::devtools::BROWSERS;
 use crate::place::{Place, deliver, recording};
-
-const BROWSERS: [&str; 2] = ["chromium", "chromium-browser"];
+use crate::program::installed;
 
 #[test]
 fn a_browser_finds_nothing_to_complain_of() {
-    let found = BROWSERS.iter().find(|name| {
-        let version = Command::new(name)
-            .arg("--version")
-            .stderr(Stdio::null())
-            .output();
-        version.is_ok_and(|output| output.status.success())
-    });
-    let Some(browser) = found else {
-        punctual_testing::skip!("chromium is not installed");
+    let Some(browser) = installed(&BROWSERS) else {
         return;
     };
     let place = Place::new();

@@ -9,20 +9,22 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-const BROWSERS: [&str; 2] = ["chromium", "chromium-browser"];
+use crate::place::Place;
+use crate::program::installed;
+
+pub(crate) const BROWSERS: [&str; 2] = ["chromium", "chromium-browser"];
 /// A page that is not as expected after so long never will be.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The browser that is installed, if any.
-pub(crate) fn browser() -> Option<&'static str> {
-    let works = |name: &&&str| {
-        let version = Command::new(name)
-            .arg("--version")
-            .stderr(Stdio::null())
-            .output();
-        version.is_ok_and(|output| output.status.success())
-    };
-    BROWSERS.iter().find(works).copied()
+/// What is served, and a tab to look at it, with its profile in the folder of the server;
+/// `None`, and a SKIP, where no browser is installed.
+pub(crate) fn visit<T>(serve: impl FnOnce(&Place) -> T) -> Option<(Place, T, Tab)> {
+    let browser = installed(&BROWSERS)?;
+    let place = Place::new();
+    let served = serve(&place);
+    let tab = Tab::open(browser, &place.file("profile"));
+    // Variables end in reverse order: the browser before the server, the folder last.
+    Some((place, served, tab))
 }
 
 /// One tab.
@@ -44,7 +46,7 @@ impl Drop for Tab {
 }
 
 impl Tab {
-    pub(crate) fn open(browser: &str, profile: &Path) -> Self {
+    fn open(browser: &str, profile: &Path) -> Self {
         let mut browser = Command::new(browser)
             .args(["--headless", "--no-sandbox", "--disable-dev-shm-usage"])
             .args(["--use-gl=angle", "--use-angle=swiftshader"])
