@@ -1,4 +1,4 @@
-//! Why the server cannot be started, shows something not, or takes something not.
+//! Why the server cannot be started, cannot show something, or refuses a delivery.
 
 use std::error::Error;
 use std::fmt;

@@ -18,9 +18,9 @@ pub(super) enum AlertError {
         source: rustix::io::Errno,
     },
     #[error("state of alerts {}: {}", path.display(), source.reason())]
-    State { path: PathBuf, source: FileError },
+    StateFile { path: PathBuf, source: FileError },
     #[error("state of alerts {}: {source}", path.display())]
-    Form {
+    StateJson {
         path: PathBuf,
         source: serde_json::Error,
     },

@@ -34,15 +34,15 @@ pub(super) struct State {
     pub(super) alerts: BTreeMap<String, Standing>,
 }
 
-fn file(path: &Path, source: FileError) -> AlertError {
-    AlertError::State {
+fn unusable(path: &Path, source: FileError) -> AlertError {
+    AlertError::StateFile {
         path: path.to_owned(),
         source,
     }
 }
 
-fn form(path: &Path, source: serde_json::Error) -> AlertError {
-    AlertError::Form {
+fn damaged(path: &Path, source: serde_json::Error) -> AlertError {
+    AlertError::StateJson {
         path: path.to_owned(),
         source,
     }
@@ -52,16 +52,16 @@ impl State {
     /// A state that is not there is empty.
     pub(super) fn read(path: &Path) -> Result<Self, AlertError> {
         match bounded::text(path, MOST) {
-            Ok(text) => serde_json::from_str(&text).map_err(|source| form(path, source)),
+            Ok(text) => serde_json::from_str(&text).map_err(|source| damaged(path, source)),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Self::default()),
-            Err(error) => Err(file(path, error)),
+            Err(error) => Err(unusable(path, error)),
         }
     }
 
     pub(super) fn write(&self, path: &Path) -> Result<(), AlertError> {
-        let text = serde_json::to_vec(self).map_err(|source| form(path, source))?;
+        let text = serde_json::to_vec(self).map_err(|source| damaged(path, source))?;
         let written = Output::private(path).and_then(|file| file.put(&text));
-        written.map_err(|source| file(path, source))
+        written.map_err(|source| unusable(path, source))
     }
 
     /// Whether an alert stands.
@@ -147,6 +147,8 @@ mod tests {
         state.write(&path).unwrap();
         assert_eq!(State::read(&path).unwrap(), state);
         std::fs::write(&path, "{").unwrap();
-        assert!(State::read(&path).is_err());
+        let error = State::read(&path).unwrap_err().to_string();
+        let expected = format!("state of alerts {}: EOF while parsing", path.display());
+        assert!(error.starts_with(&expected), "{error}");
     }
 }

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use crate::devtools::visit;
+use crate::browser::visit;
 use crate::looks::served;
 
 #[test]

@@ -3,13 +3,23 @@
 
 use std::process::Command;
 
-use crate::devtools::BROWSERS;
+use crate::devtools::{Tab, browser};
 use crate::place::{Place, deliver, recording};
-use crate::program::installed;
+
+/// What is served, and a tab to look at it, with its profile in the folder of the server;
+/// `None` where no browser is installed.
+pub(crate) fn visit<T>(serve: impl FnOnce(&Place) -> T) -> Option<(Place, T, Tab)> {
+    let browser = browser()?;
+    let place = Place::new();
+    let served = serve(&place);
+    let tab = Tab::open(browser, &place.file("profile"));
+    // Variables end in reverse order: the browser before the server, the folder last.
+    Some((place, served, tab))
+}
 
 #[test]
 fn a_browser_finds_nothing_to_complain_of() {
-    let Some(browser) = installed(&BROWSERS) else {
+    let Some(browser) = browser() else {
         return;
     };
     let place = Place::new();

@@ -2,7 +2,8 @@
 
 use serde_json::json;
 
-use crate::devtools::{Tab, visit};
+use crate::browser::visit;
+use crate::devtools::Tab;
 use crate::looks::served;
 
 #[test]

@@ -3,7 +3,8 @@
 
 use punctual_serve::Running;
 
-use crate::devtools::{Tab, visit};
+use crate::browser::visit;
+use crate::devtools::Tab;
 use crate::many::{enrol, fifty};
 use crate::place::{Place, deliver};
 use crate::profile::audit;

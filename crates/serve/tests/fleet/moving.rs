@@ -5,8 +5,9 @@ use std::sync::Arc;
 use punctual_serve::Running;
 use serde_json::json;
 
+use crate::browser::visit;
 use crate::client::get;
-use crate::devtools::{CLICK, visit};
+use crate::devtools::CLICK;
 use crate::place::{Place, deliver};
 use crate::years::{Nightly, runs};
 
