@@ -66,7 +66,7 @@ pub use limits::{has_rights_of_its_file, may_lock_memory};
 #[cfg(feature = "probes")]
 pub use memory::{
     Backing, Mapping, MappingRequest, MemoryFile, NewMappingMode, NewMappings, SharedNumbers,
-    release_memory,
+    release_heap, release_memory,
 };
 pub use memory::{
     LockMode, LockedBuffer, MemoryLock, keep_heap, lock_process_memory, prefault_stack, share_heap,

@@ -1,7 +1,10 @@
-//! Why the server cannot be started.
+//! Why the server cannot be started, cannot show something, or refuses a delivery.
 
+use std::error::Error;
+use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// Why the server cannot be started, or a delivery cannot be made.
 #[derive(Debug, thiserror::Error)]
@@ -45,4 +48,91 @@ pub enum ServeError {
     /// The store.
     #[error(transparent)]
     Store(#[from] punctual_store::StoreError),
+}
+
+/// Why series and evidence, which a server shows beside its collection, cannot be read,
+/// judged or written: an error of whoever has them, with its causes.
+#[derive(Clone, Debug)]
+pub struct SourceError(Arc<dyn Error + Send + Sync>);
+
+impl SourceError {
+    /// From an error, or from a sentence.
+    pub fn new(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self(Arc::from(error.into()))
+    }
+}
+
+/// With all causes: what a page shows is all that its reader learns.
+impl fmt::Display for SourceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)?;
+        let mut cause = self.0.source();
+        while let Some(error) = cause {
+            write!(f, ": {error}")?;
+            cause = error.source();
+        }
+        Ok(())
+    }
+}
+
+/// The causes are in the message: it has no source that could be shown twice.
+impl Error for SourceError {}
+
+impl From<punctual_store::StoreError> for SourceError {
+    fn from(error: punctual_store::StoreError) -> Self {
+        Self::new(error)
+    }
+}
+
+/// Why a delivery is not taken; each is a sentence for the machine that delivers.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum NotTaken {
+    /// The body does not unpack, is too large, or is not what it is named.
+    #[error("{0}")]
+    Body(String),
+    /// The recording is not text.
+    #[error("it is not UTF-8")]
+    NotText,
+    /// It does not read.
+    #[error(transparent)]
+    NotARecording(#[from] punctual_model::ReadError),
+    /// It has another ID than the path.
+    #[error("its ID is not the one of the path")]
+    OtherId,
+    /// It is still running.
+    #[error("it is not finished")]
+    NotFinished,
+    /// More threads than a recording can have.
+    #[error("it has too many threads")]
+    TooManyThreads,
+    /// An interval of a thread that is not there.
+    #[error("an interval is of no thread")]
+    NoThread,
+    /// Intervals that a store would list otherwise.
+    #[error("its intervals are not in the order of time and thread")]
+    OutOfOrder,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_source_says_all_causes() {
+        let cause = std::io::Error::other("no disk");
+        let listen = ServeError::Listen {
+            address: SocketAddr::from(([127, 0, 0, 1], 80)),
+            source: cause,
+        };
+        let error = SourceError::new(listen);
+        assert_eq!(
+            error.to_string(),
+            "cannot listen on 127.0.0.1:80: no disk: no disk"
+        );
+        assert_eq!(
+            SourceError::new("no such series").to_string(),
+            "no such series"
+        );
+    }
 }

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use punctual_model::Recording;
 use punctual_report::OutlierTimeline;
 
-/// Finds it; errors are sentences for the reader.
+use crate::SourceError;
+
+/// Finds it.
 pub trait Evidence: Send + Sync {
     /// An explained outlier with its events; `None`: they are not kept here.
     ///
@@ -16,13 +18,13 @@ pub trait Evidence: Send + Sync {
         &self,
         recording: &Recording,
         number: u64,
-    ) -> Result<Option<OutlierTimeline>, String>;
+    ) -> Result<Option<OutlierTimeline>, SourceError>;
 
     /// All that is kept of a recording, as a `.tar.zst`.
     ///
     /// # Errors
     /// What reading and packing can fail with.
-    fn bundle(&self, recording: &Recording) -> Result<Vec<u8>, String>;
+    fn bundle(&self, recording: &Recording) -> Result<Vec<u8>, SourceError>;
 }
 
 /// Where evidence comes from, if from anywhere.

@@ -3,20 +3,22 @@
 
 use punctual_model::{Recording, RecordingId, WakeWindow};
 
+use crate::NotTaken;
 use crate::api::{read_beside, read_recording, unpack};
 use crate::membership::Membership;
+use crate::problem::Problem;
 
 /// A recording that could be kept under this ID, of a body that unpacks to at most `most`
 /// bytes, with its JSON.
 ///
 /// # Errors
-/// A sentence for the machine that delivers.
+/// Why it is not taken.
 pub fn recording(
     id: RecordingId,
     packed: &[u8],
     most: usize,
-) -> Result<(Vec<u8>, Recording), String> {
-    let body = unpack(packed, most).map_err(|problem| problem.message)?;
+) -> Result<(Vec<u8>, Recording), NotTaken> {
+    let body = unpack(packed, most).map_err(not_taken)?;
     let recording = read_recording(id, &body)?;
     Ok((body, recording))
 }
@@ -24,10 +26,14 @@ pub fn recording(
 /// The windows of wake-ups of a body that holds what is beside recordings.
 ///
 /// # Errors
-/// A sentence for the machine that delivers.
-pub fn windows(packed: &[u8], most: usize) -> Result<Vec<WakeWindow>, String> {
-    let beside = read_beside(packed, most).map_err(|problem| problem.message)?;
+/// Why it is not taken.
+pub fn windows(packed: &[u8], most: usize) -> Result<Vec<WakeWindow>, NotTaken> {
+    let beside = read_beside(packed, most).map_err(not_taken)?;
     Ok(beside.windows)
+}
+
+fn not_taken(problem: Problem) -> NotTaken {
+    NotTaken::Body(problem.message)
 }
 
 /// Whether the header of a delivery names a series.

@@ -61,6 +61,6 @@ pub mod trends;
 mod worse;
 
 pub use config::{Config, Limits, PushTo, SignOn, TlsFiles};
-pub use error::ServeError;
+pub use error::{NotTaken, ServeError, SourceError};
 pub use server::{Running, run, start};
 pub use token::enrol;

@@ -9,6 +9,7 @@ use punctual_model::Nanos;
 use punctual_stats::trend::{Question, Run, Trend, judge};
 use serde::Deserialize;
 
+use crate::SourceError;
 use crate::paths::encoded;
 use crate::problem::Problem;
 use crate::state::Inner;
@@ -130,8 +131,8 @@ impl Look {
 }
 
 /// A series that cannot be read or judged.
-pub(crate) fn not_judged(why: String) -> Problem {
-    Problem::new(StatusCode::UNPROCESSABLE_ENTITY, why)
+pub(crate) fn not_judged(why: SourceError) -> Problem {
+    Problem::new(StatusCode::UNPROCESSABLE_ENTITY, why.to_string())
 }
 
 #[cfg(test)]

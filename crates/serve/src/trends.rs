@@ -6,6 +6,8 @@ use std::sync::Arc;
 use punctual_model::ChangeDecision;
 use punctual_stats::trend::{Run, Trend};
 
+use crate::SourceError;
+
 /// A series of a machine.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SeriesOf {
@@ -39,25 +41,25 @@ pub struct Noted {
     pub text: String,
 }
 
-/// Judges series; errors are sentences for the reader.
+/// Judges series.
 pub trait Trends: Send + Sync {
     /// All series, by name and machine.
     ///
     /// # Errors
     /// What reading can fail with.
-    fn series(&self) -> Result<Vec<SeriesOf>, String>;
+    fn series(&self) -> Result<Vec<SeriesOf>, SourceError>;
 
     /// A series, judged, with its runs.
     ///
     /// # Errors
     /// No such series, and what reading can fail with.
-    fn trend(&self, of: &SeriesOf) -> Result<(Trend, Vec<Run>), String>;
+    fn trend(&self, of: &SeriesOf) -> Result<(Trend, Vec<Run>), SourceError>;
 
     /// The runs of a series, not judged: of many machines that would take long.
     ///
     /// # Errors
     /// No such series, and what reading can fail with.
-    fn runs(&self, of: &SeriesOf) -> Result<Vec<Run>, String> {
+    fn runs(&self, of: &SeriesOf) -> Result<Vec<Run>, SourceError> {
         self.trend(of).map(|(_, runs)| runs)
     }
 
@@ -65,13 +67,13 @@ pub trait Trends: Send + Sync {
     ///
     /// # Errors
     /// No such change point, and what writing can fail with.
-    fn decide(&self, of: &SeriesOf, decided: &Decided) -> Result<(), String>;
+    fn decide(&self, of: &SeriesOf, decided: &Decided) -> Result<(), SourceError>;
 
     /// Keeps a note about a series.
     ///
     /// # Errors
     /// What writing can fail with.
-    fn note(&self, of: &SeriesOf, noted: &Noted) -> Result<(), String>;
+    fn note(&self, of: &SeriesOf, noted: &Noted) -> Result<(), SourceError>;
 }
 
 /// Where trends come from, if from anywhere.

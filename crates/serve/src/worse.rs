@@ -9,10 +9,11 @@ use punctual_model::RecordingId;
 use punctual_stats::trend::{ChangePoint, Trend};
 use punctual_store::Machine;
 
+use crate::SourceError;
 use crate::trends::{SeriesOf, Trends};
 
 /// A series, or why it cannot be judged.
-pub(crate) type Judged = (SeriesOf, Result<Trend, String>);
+pub(crate) type Judged = (SeriesOf, Result<Trend, SourceError>);
 
 /// All series, each as it was judged last.
 #[derive(Debug)]
@@ -73,7 +74,7 @@ impl Worse {
         trends: &dyn Trends,
         machines: &[Machine],
         budget: Duration,
-    ) -> Result<Arc<Look>, String> {
+    ) -> Result<Arc<Look>, SourceError> {
         let began = Instant::now();
         let marks: BTreeMap<&str, Mark> = machines.iter().map(mark).collect();
         let last = self.last();
@@ -151,7 +152,7 @@ mod tests {
     struct Counted(Mutex<Vec<String>>);
 
     impl Trends for Counted {
-        fn series(&self) -> Result<Vec<SeriesOf>, String> {
+        fn series(&self) -> Result<Vec<SeriesOf>, SourceError> {
             let of = |machine: &str| SeriesOf {
                 series: "s".to_owned(),
                 machine: Some(machine.to_owned()),
@@ -159,17 +160,17 @@ mod tests {
             Ok(["a", "b", "c"].map(of).to_vec())
         }
 
-        fn trend(&self, of: &SeriesOf) -> Result<(Trend, Vec<Run>), String> {
+        fn trend(&self, of: &SeriesOf) -> Result<(Trend, Vec<Run>), SourceError> {
             let machine = of.machine.clone().unwrap_or_default();
             self.0.lock().unwrap().push(machine);
             Ok((judge(&[], Question::default()), Vec::new()))
         }
 
-        fn decide(&self, _: &SeriesOf, _: &Decided) -> Result<(), String> {
+        fn decide(&self, _: &SeriesOf, _: &Decided) -> Result<(), SourceError> {
             Ok(())
         }
 
-        fn note(&self, _: &SeriesOf, _: &Noted) -> Result<(), String> {
+        fn note(&self, _: &SeriesOf, _: &Noted) -> Result<(), SourceError> {
             Ok(())
         }
     }

@@ -12,6 +12,10 @@ use crate::schema::pragma;
 use crate::slots::SlotFilter;
 use crate::{Store, StoreError, pack};
 
+/// In the table of facts are audits as well.
+const FACTS: &str = "SELECT count(*) FROM facts WHERE hash NOT IN
+                     (SELECT audit FROM recording WHERE audit IS NOT NULL)";
+
 /// The figures of a store.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct StoreStats {
@@ -69,7 +73,7 @@ impl Store {
                 epochs: count("SELECT count(*) FROM plan_series")?,
                 slots: count("SELECT count(*) FROM slot")?,
                 windows: count("SELECT count(*) FROM wake_window")?,
-                facts: count("SELECT count(*) FROM facts")?,
+                facts: count(FACTS)?,
                 rows: count("SELECT ifnull(sum(rows), 0) FROM recording")?,
                 sample_bytes: count("SELECT ifnull(sum(sample_bytes), 0) FROM recording")?,
                 attachment_bytes: count("SELECT ifnull(sum(length(body)), 0) FROM attachment")?,
@@ -173,7 +177,7 @@ impl Store {
     }
 
     /// Packs recordings that an earlier program kept, each in a transaction of its own,
-    /// removes facts that no recording has, and gives all free pages back to the file
+    /// removes facts and audits that no recording has, and gives all free pages back to the file
     /// system. Returns how many bytes the file lost.
     ///
     /// # Errors
@@ -190,7 +194,8 @@ impl Store {
         }
         self.link.write(|connection, context| {
             let sql = "DELETE FROM facts WHERE hash NOT IN
-                       (SELECT facts FROM recording WHERE facts IS NOT NULL)";
+                       (SELECT facts FROM recording WHERE facts IS NOT NULL
+                        UNION SELECT audit FROM recording WHERE audit IS NOT NULL)";
             let removed = connection.execute(sql, []);
             removed.map(drop).map_err(|error| context.on(error))
         })?;

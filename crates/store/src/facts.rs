@@ -1,11 +1,11 @@
-//! Facts of machines, kept once for all recordings with equal ones: those of a machine
-//! with many CPUs take more than its histograms.
+//! Facts of machines and audits, kept once for all recordings with equal ones: those of a
+//! machine with many CPUs take more than its histograms.
 
 use std::fmt::Write;
 
-use punctual_model::HostFacts;
+use punctual_model::{HostFacts, KeptAudit, Recording};
 use rusqlite::{Connection, OptionalExtension, params};
-use serde_json::Value;
+use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use crate::bits::{Bits, Crc};
@@ -21,8 +21,9 @@ const LONGEST: u64 = 64 << 20;
 /// Written seldom.
 const LEVEL: i32 = 9;
 
-/// The key of the facts in a head.
+/// The keys of the facts and the audit in a head.
 const HOST: &str = "host";
+const AUDIT: &str = "audit";
 
 pub(crate) fn hash_of(json: &str) -> String {
     let digest = Sha256::digest(json);
@@ -39,11 +40,12 @@ fn crc_of(hash: &str, length: u64, body: &[u8]) -> u32 {
     crc.blob(body).end()
 }
 
-/// A head without its facts.
+/// A head without its facts and its audit.
 pub(crate) fn take_out(head: &str) -> String {
     match serde_json::from_str::<Value>(head) {
         Ok(mut parsed) => {
             parsed[HOST] = Value::Null;
+            parsed[AUDIT] = Value::Null;
             parsed.to_string()
         }
         // Ours parses.
@@ -51,19 +53,36 @@ pub(crate) fn take_out(head: &str) -> String {
     }
 }
 
-/// Keeps the facts of a recording, where equal ones are not there already.
-pub(crate) fn put(connection: &Connection, key: i64, facts: &HostFacts) -> rusqlite::Result<()> {
-    let json = serde_json::json!(facts).to_string();
-    let hash = hash_of(&json);
-    put_json(connection, &hash, &json)?;
+/// Keeps the facts and the audit of a recording, where equal ones are not there already.
+pub(crate) fn put(
+    connection: &Connection,
+    key: i64,
+    recording: &Recording,
+) -> rusqlite::Result<()> {
+    put_parts(connection, key, &recording.host, recording.audit.as_ref())
+}
+
+fn put_parts(
+    connection: &Connection,
+    key: i64,
+    facts: &HostFacts,
+    audit: Option<&KeptAudit>,
+) -> rusqlite::Result<()> {
+    let put = |json: Value| {
+        let json = json.to_string();
+        let hash = hash_of(&json);
+        put_json(connection, &hash, &json).map(|()| hash)
+    };
+    let facts = put(json!(facts))?;
+    let audit = audit.map(|audit| put(json!(audit))).transpose()?;
     connection
-        .prepare_cached("UPDATE recording SET facts = ?2 WHERE key = ?1")?
-        .execute(params![key, hash])?;
+        .prepare_cached("UPDATE recording SET facts = ?2, audit = ?3 WHERE key = ?1")?
+        .execute(params![key, facts, audit])?;
     Ok(())
 }
 
-/// Takes the facts of an earlier program out of a head, and keeps them; the head without,
-/// and the facts where it had any.
+/// Takes facts and audit of an earlier program out of a head, and keeps them; the head
+/// without, and the facts where it had any.
 pub(crate) fn move_out(
     connection: &Connection,
     key: i64,
@@ -77,7 +96,11 @@ pub(crate) fn move_out(
     let Ok(facts) = serde_json::from_value::<HostFacts>(parsed[HOST].take()) else {
         return Ok((head, None));
     };
-    put(connection, key, &facts)?;
+    let audit = parsed.get_mut(AUDIT).map(Value::take);
+    let Ok(audit) = serde_json::from_value::<Option<KeptAudit>>(audit.unwrap_or_default()) else {
+        return Ok((head, None));
+    };
+    put_parts(connection, key, &facts, audit.as_ref())?;
     Ok((parsed.to_string(), Some(facts)))
 }
 
@@ -137,30 +160,32 @@ pub(crate) fn read(
         .ok_or_else(changed)
 }
 
-/// A head with its facts; one that has them itself stays as it is.
+/// A head with its facts and its audit; those that it has itself stay as they are.
 pub(crate) fn put_back(
     connection: &Connection,
     context: &Context,
     key: i64,
     head: String,
 ) -> Result<String, StoreError> {
-    let hash: Option<String> = connection
-        .prepare_cached("SELECT facts FROM recording WHERE key = ?1")
-        .and_then(|mut statement| statement.query_row([key], |row| row.get(0)))
+    let (facts, audit): (Option<String>, Option<String>) = connection
+        .prepare_cached("SELECT facts, audit FROM recording WHERE key = ?1")
+        .and_then(|mut statement| statement.query_row([key], |row| Ok((row.get(0)?, row.get(1)?))))
         .map_err(|error| context.on(error))?;
-    let Some(hash) = hash else {
+    if facts.is_none() && audit.is_none() {
         return Ok(head);
-    };
+    }
     let Ok(Value::Object(mut parsed)) = serde_json::from_str::<Value>(&head) else {
         return Ok(head);
     };
-    if parsed.get(HOST).is_some_and(|host| !host.is_null()) {
-        return Ok(head);
+    for (part, hash) in [(HOST, facts), (AUDIT, audit)] {
+        let Some(hash) = hash.filter(|_| parsed.get(part).is_none_or(Value::is_null)) else {
+            continue;
+        };
+        let missing = || context.damaged(format!("facts {} are missing", hash.escape_debug()));
+        let json = read(connection, context, &hash)?.ok_or_else(missing)?;
+        let value = serde_json::from_str(&json).map_err(|_| missing())?;
+        parsed.insert(part.to_owned(), value);
     }
-    let missing = || context.damaged(format!("facts {} are missing", hash.escape_debug()));
-    let json = read(connection, context, &hash)?.ok_or_else(missing)?;
-    let facts = serde_json::from_str(&json).map_err(|_| missing())?;
-    parsed.insert(HOST.to_owned(), facts);
     Ok(Value::Object(parsed).to_string())
 }
 

@@ -211,6 +211,13 @@ mod tests {
     fn kept(store: &Store, cpus: u32) -> Recording {
         let mut recording = punctual_model::testing::recording(cpus, 1);
         recording.id = RecordingId::new();
+        recording.audit = Some(punctual_model::KeptAudit {
+            role: "control".to_owned(),
+            cpus: "0-1".parse().unwrap(),
+            findings: Vec::new(),
+            ok: 3,
+            not_applicable: 1,
+        });
         let lease = Lease {
             pid: 1,
             process_start: 1,
@@ -233,7 +240,8 @@ mod tests {
         for (number, thread) in (0..).zip(&recording.threads) {
             write_thread(connection, key, number, thread, true).unwrap();
         }
-        let sql = "DELETE FROM pack; DELETE FROM facts; UPDATE recording SET facts = NULL";
+        let sql =
+            "DELETE FROM pack; DELETE FROM facts; UPDATE recording SET facts = NULL, audit = NULL";
         connection.execute_batch(sql).unwrap();
     }
 
@@ -253,13 +261,37 @@ mod tests {
         assert_eq!(store.load(recording.id).unwrap(), recording);
         store.compact().unwrap();
         let counts = ["pack", "facts", "head", "thread"].map(|table| count(&store, table));
-        assert_eq!(counts, [1, 1, 0, 0]);
+        assert_eq!(counts, [1, 2, 0, 0], "facts and audit apart");
         assert_eq!(store.load(recording.id).unwrap(), recording);
         let filter = Filter {
             host: recording.host.hostname.get().cloned(),
             ..Filter::default()
         };
         assert_eq!(store.list_by(&filter).unwrap().len(), 1);
+        assert_eq!(store.check().unwrap(), [""; 0]);
+    }
+
+    /// As schema 8 packed it: the audit is in the head.
+    #[test]
+    fn an_audit_in_a_packed_head_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(&folder.path().join("store.db")).unwrap();
+        let recording = kept(&store, 1);
+        let connection = &store.link.connection;
+        let json = serde_json::json!(recording.audit);
+        let put_back = |head: &str| {
+            let mut head: serde_json::Value = serde_json::from_str(head).unwrap();
+            assert!(head["audit"].is_null());
+            head["audit"] = json.clone();
+            head.to_string()
+        };
+        let (key, _) = Entry::find(connection, recording.id, &store.link.context).unwrap();
+        assert!(change_head(connection, key, &put_back).unwrap());
+        let sql = "UPDATE recording SET audit = NULL";
+        connection.execute_batch(sql).unwrap();
+        store.compact().unwrap();
+        assert_eq!(count(&store, "facts"), 1);
+        assert_eq!(store.load(recording.id).unwrap(), recording);
         assert_eq!(store.check().unwrap(), [""; 0]);
     }
 

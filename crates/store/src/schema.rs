@@ -13,8 +13,17 @@ pub(crate) const APPLICATION_ID: i64 = 0x7075_6e63;
 /// What made each schema out of the one before it, in order; the first makes
 /// schema 1 out of an empty file. A line that was released is never edited,
 /// only followed by another.
-pub(crate) const MIGRATIONS: &[&str] =
-    &[V1, V2, V3, V4, V5, V6, crate::collect::schema::TABLES, V8];
+pub(crate) const MIGRATIONS: &[&str] = &[
+    V1,
+    V2,
+    V3,
+    V4,
+    V5,
+    V6,
+    crate::collect::schema::TABLES,
+    V8,
+    V9,
+];
 
 /// * `recording` is what a list shows, in small rows that are read in one go,
 ///   with the lease of the writer while it runs.
@@ -234,6 +243,10 @@ const V8: &str = "
 CREATE INDEX recording_started ON recording (started_ns, id);
 CREATE INDEX recording_running ON recording (key) WHERE completion = 'running';
 ";
+
+/// The hash of a recording's audit, which lies in `facts`, once for all recordings with an equal
+/// one. Null where there is none, and in rows of before, whose head has it.
+const V9: &str = "ALTER TABLE recording ADD COLUMN audit TEXT;";
 
 /// Reads one of SQLite's header numbers.
 pub(crate) fn pragma(connection: &Connection, name: &str) -> rusqlite::Result<i64> {

@@ -13,7 +13,7 @@ use punctual_model::{
 };
 use punctual_store::{
     AuditLine, Collection, Delivery, Filter, PostgresCollection, Received, Refused, Role,
-    SlotFilter, SqliteCollection, Token, Wanted, text_hash,
+    SeriesStore, SlotFilter, SqliteCollection, Token, Wanted, text_hash,
 };
 use punctual_testing::postgres::Cluster;
 use punctual_testing::skip;
@@ -368,6 +368,31 @@ fn texts_are_kept_once_by_their_hash() {
             assert_eq!(all.load(one.id).unwrap().1, one);
         }
     });
+}
+
+/// Facts whose bytes were exchanged for those of other facts are not shown as the machine's.
+#[test]
+fn exchanged_facts_are_not_taken_for_those_of_the_hash() {
+    let Some((cluster, url, name)) = database() else {
+        return;
+    };
+    let all = PostgresCollection::open(&url).unwrap();
+    let [one, two] = [recording(1, "a"), recording(2, "b")];
+    for each in [&one, &two] {
+        receive(&all, "a", each, Some(&epoch("a", 1, "{}")));
+    }
+    let runs = all.runs("osadl", None, None).unwrap();
+    let hash = runs[0].facts.clone().unwrap();
+    assert_eq!(all.facts(&hash).unwrap(), Some(one.host.clone()));
+    let sql =
+        format!("UPDATE facts SET body = (SELECT body FROM facts WHERE hash <> '{hash}' LIMIT 1)");
+    cluster.sql(&name, &sql).unwrap();
+    let message = format!("text {hash} was changed");
+    let refused = all.facts(&hash).unwrap_err().to_string();
+    assert!(refused.contains(&message), "{refused}");
+    let refused = all.load(one.id).unwrap_err().to_string();
+    assert!(refused.contains(&message), "{refused}");
+    assert_eq!(all.load(two.id).unwrap().1, two);
 }
 
 #[test]

@@ -5,7 +5,10 @@ mod common;
 
 use common::{at_start, batch, keep, lease, outlier, place, recording, samples, window};
 use jiff::Timestamp;
-use punctual_model::{Note, Recording, RecordingId, SeriesEpoch, Slot, SlotCause, SlotState};
+use punctual_model::{
+    FindingState, KeptAudit, KeptFinding, Note, Recording, RecordingId, SeriesEpoch, Severity,
+    Slot, SlotCause, SlotState,
+};
 use punctual_store::{Aged, KeepLimits, SlotFilter, Store, StoreError, WINDOW};
 
 fn at(second: i64) -> Timestamp {
@@ -214,6 +217,67 @@ fn two_definitions_of_one_epoch_are_not_merged() {
     let error = store.merge(&other, &lease()).unwrap_err();
     assert!(matches!(error, StoreError::SeriesDiffers { .. }), "{error}");
     assert!(store.list().unwrap().is_empty());
+}
+
+fn audit(title: &str) -> KeptAudit {
+    KeptAudit {
+        role: "control".to_owned(),
+        cpus: "0-1".parse().unwrap(),
+        findings: vec![KeptFinding {
+            id: "governor".to_owned(),
+            state: FindingState::Warn,
+            severity: Severity::High,
+            title: title.to_owned(),
+            reason: None,
+        }],
+        ok: 3,
+        not_applicable: 1,
+    }
+}
+
+#[test]
+fn equal_audits_are_kept_once_until_nobody_has_them() {
+    let (_folder, path) = place();
+    let store = Store::open(&path).unwrap();
+    let [one, two, other] = ["powersave", "powersave", "ondemand"].map(|governor| {
+        let mut one = recording(1, 1);
+        one.audit = Some(audit(governor));
+        keep(&store, &one);
+        one
+    });
+    let raw = rusqlite::Connection::open(&path).unwrap();
+    let count = |sql: &str| raw.query_row(sql, [], |row| row.get::<_, i64>(0)).unwrap();
+    // One of the facts, two of audits.
+    assert_eq!(count("SELECT count(*) FROM facts"), 3);
+    assert_eq!(store.stats().unwrap().facts, 1);
+    let audit_of = |of: &Recording| store.load(of.id).unwrap().audit;
+    assert_eq!(audit_of(&one), one.audit);
+    assert_eq!(audit_of(&other), other.audit);
+    for of in [&one, &other] {
+        store.delete(of.id).unwrap();
+    }
+    store.compact().unwrap();
+    assert_eq!(count("SELECT count(*) FROM facts"), 2);
+    assert_eq!(audit_of(&two), two.audit);
+    // Another store takes it in with its audit.
+    let (_there, other_path) = place();
+    let other = Store::open(&other_path).unwrap();
+    other.merge(&store, &lease()).unwrap();
+    assert_eq!(other.load(two.id).unwrap().audit, two.audit);
+    // What was exchanged or is gone is not taken for it.
+    let of_audit = "hash IN (SELECT audit FROM recording)";
+    for (change, wrong) in [
+        (
+            format!("UPDATE facts SET crc = crc + 1 WHERE {of_audit}"),
+            "were changed",
+        ),
+        (format!("DELETE FROM facts WHERE {of_audit}"), "are missing"),
+    ] {
+        raw.execute(&change, []).unwrap();
+        let error = store.load(two.id).unwrap_err();
+        assert!(error.to_string().contains(wrong), "{error}");
+        assert_eq!(store.check().unwrap().len(), 1);
+    }
 }
 
 #[test]

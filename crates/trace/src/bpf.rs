@@ -73,7 +73,9 @@ impl Programs {
     /// Gives the memory back that the types take: nothing more is attached for now.
     pub(crate) fn forget_types(&mut self) {
         self.types = None;
-        give_back_freed();
+        // They were small pieces below others that stay, which the allocator would keep.
+        // Nothing is measured yet.
+        punctual_rt::release_heap();
     }
 
     /// Stops a program; it can be attached again.
@@ -136,19 +138,6 @@ impl Programs {
             }
         }
         Ok(())
-    }
-}
-
-/// Gives freed memory back to the kernel: the types were small pieces below others that stay,
-/// which the allocator would keep. Nothing is measured yet.
-///
-/// Source: malloc_trim(3).
-#[allow(unsafe_code)]
-fn give_back_freed() {
-    #[cfg(target_env = "gnu")]
-    // SAFETY: works on free memory of the allocator, under the allocator's own locks.
-    unsafe {
-        let _ = libc::malloc_trim(0);
     }
 }
 

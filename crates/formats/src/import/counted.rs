@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use punctual_model::{Histogram, Nanos};
 
+use super::Malformed;
+
 /// A tool's figures of one thread's latencies.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Counted {
@@ -38,10 +40,12 @@ impl Counted {
     ///
     /// # Errors
     /// More than can be counted.
-    pub(crate) fn total(&self) -> Result<u64, String> {
+    pub(crate) fn total(&self) -> Result<u64, Malformed> {
         (self.rows.values())
             .try_fold(self.beyond, |sum, count| sum.checked_add(*count))
-            .ok_or_else(|| "its rows hold more samples than a count can hold".to_owned())
+            .ok_or(Malformed::Plain(
+                "its rows hold more samples than a count can hold",
+            ))
     }
 
     /// The end of the last filled row: the lower bound of samples in no row, if
@@ -57,7 +61,7 @@ impl Counted {
     ///
     /// # Errors
     /// A description of the contradiction.
-    pub(crate) fn histogram(&self) -> Result<Histogram, String> {
+    pub(crate) fn histogram(&self) -> Result<Histogram, Malformed> {
         let total = self.total()?;
         let mut histogram = Histogram::counted_elsewhere(self.unit, self.row);
         if total == 0 {
@@ -78,8 +82,7 @@ impl Counted {
     }
 
     /// Whether minimum, mean and maximum fit the rows and each other.
-    fn check(&self) -> Result<(), String> {
-        let shown = |ns: u64| Nanos(ns).to_string();
+    fn check(&self) -> Result<(), Malformed> {
         let first = self.rows.first_key_value().map(|(lower, _)| *lower);
         let last = self.rows.last_key_value().map(|(lower, _)| *lower);
         // What punctual writes has rows as wide as its own buckets from 1 ms on.
@@ -90,21 +93,19 @@ impl Counted {
             // Where the least sample is in a row, the minimum is in that row.
             let in_row = first.filter(|first| beyond.is_none_or(|from| *first < from));
             if min < least || in_row.is_some_and(|first| min >= end(first)) {
-                return Err(format!(
-                    "its minimum, {}, does not fit its first row, {}",
-                    shown(min),
-                    shown(least)
-                ));
+                return Err(Malformed::MinimumBesideRows {
+                    min: Nanos(min),
+                    row: Nanos(least),
+                });
             }
         }
         if let Some(Nanos(max)) = self.max {
             let most = last.into_iter().chain(beyond).max().unwrap_or(0);
             if max < most || (beyond.is_none() && last.is_some_and(|last| max >= end(last))) {
-                return Err(format!(
-                    "its maximum, {}, does not fit its last row, {}",
-                    shown(max),
-                    shown(most)
-                ));
+                return Err(Malformed::MaximumBesideRows {
+                    max: Nanos(max),
+                    row: Nanos(most),
+                });
             }
         }
         let min = self.min.map_or(first.unwrap_or(0), |min| min.0) as f64;
@@ -114,10 +115,7 @@ impl Counted {
             // A mean rounded down to its unit may lie below the minimum's row.
             && !(min - self.unit.0 as f64..=max).contains(&mean)
         {
-            return Err(format!(
-                "its mean, {}, is not between its minimum and its maximum",
-                shown(mean as u64)
-            ));
+            return Err(Malformed::MeanOutside(Nanos(mean as u64)));
         }
         Ok(())
     }
@@ -170,7 +168,7 @@ mod tests {
             counted.min = Some(Nanos::from_micros(min));
             counted.max = Some(Nanos::from_micros(max));
             counted.mean = Some(mean);
-            counted.histogram().map(|_| ())
+            counted.histogram().map(drop).map_err(|why| why.to_string())
         };
         assert_eq!(with(3, 9, 4_000.0), Ok(()));
         assert!(with(2, 9, 4_000.0).unwrap_err().contains("minimum"));
@@ -180,6 +178,11 @@ mod tests {
         assert!(with(3, 9, 1_000.0).unwrap_err().contains("mean"));
         assert!(with(3, 9, f64::NAN).unwrap_err().contains("mean"));
         let full = micros(&[(1, u64::MAX), (2, 1)]);
-        assert!(full.histogram().unwrap_err().contains("count can hold"));
+        assert!(
+            full.histogram()
+                .unwrap_err()
+                .to_string()
+                .contains("count can hold")
+        );
     }
 }

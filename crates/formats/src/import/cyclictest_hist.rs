@@ -8,9 +8,10 @@
 use punctual_model::{Cell, Completion, Histogram, Nanos, Recording, Table};
 
 use super::blank::{MICROSECOND, THREADS, blank, finish, thread};
+use super::malformed::{LINE_TRUNCATED, TOO_MANY_SAMPLES};
 use super::text::{count, is_beside, plain};
 use super::unit::FileUnit;
-use super::{Head, Import, ImportError, Place, SampleSink, Source};
+use super::{Head, Import, ImportError, Malformed, Place, SampleSink, Source};
 use crate::micros::bucket_of;
 use crate::{MAX_ROWS, OVERFLOW_CYCLES};
 
@@ -85,7 +86,7 @@ fn read(source: &mut Source<'_>, _: &mut dyn SampleSink) -> Result<Recording, Im
         // What begins with a number may be a row that was cut off.
         let result = match complete || line.is_empty() {
             true => text.line(&line),
-            false => Err("the file ends inside this line: it is truncated".to_owned()),
+            false => Err(LINE_TRUNCATED),
         };
         result.map_err(|reason| source.bad(reason))?;
     }
@@ -110,23 +111,21 @@ fn skip_to_title(source: &mut Source<'_>) -> Result<(), ImportError> {
     Err(source.bad_at(Place::Whole, "there is no line '# Histogram'"))
 }
 
-fn counts(text: &str) -> Result<Vec<u64>, String> {
+fn counts(text: &str) -> Result<Vec<u64>, Malformed> {
     text.split_ascii_whitespace().map(count).collect()
 }
 
 impl Text {
-    fn line(&mut self, line: &str) -> Result<(), String> {
+    fn line(&mut self, line: &str) -> Result<(), Malformed> {
         let Some(comment) = line.strip_prefix("# ") else {
             return match line {
                 "" => Ok(()),
-                _ if self.min.is_some() => Err(format!(
-                    "\"{line}\" is not a line that cyclictest writes below the histogram"
-                )),
+                _ if self.min.is_some() => Err(Malformed::BelowHistogram(line.to_owned())),
                 _ => self.row(line),
             };
         };
         if comment == "Histogram" {
-            return Err("a second histogram begins here: split the file, one run each".to_owned());
+            return Err("a second histogram begins here: split the file, one run each".into());
         }
         let Some((name, rest)) = comment.split_once(':') else {
             return Ok(());
@@ -145,22 +144,23 @@ impl Text {
             _ => return self.thread_line(name, rest),
         };
         match slot.replace(counts(rest)?) {
-            Some(_) => Err(format!("a second line '{name}'")),
+            Some(_) => Err(Malformed::SecondLine(name.to_owned())),
             None => Ok(()),
         }
     }
 
     /// `000010 000002<tab>000000`.
-    fn row(&mut self, line: &str) -> Result<(), String> {
+    fn row(&mut self, line: &str) -> Result<(), Malformed> {
         let mut numbers = line.split_ascii_whitespace();
         let row = count(numbers.next().unwrap_or_default())?;
         if row < self.next {
-            return Err(format!("row {row} is not above the previous one"));
+            return Err(Malformed::RowNotAbove(row));
         }
         if row >= MAX_ROWS as u64 {
-            return Err(format!(
-                "row {row} is above cyclictest's limit of {MAX_ROWS}"
-            ));
+            return Err(Malformed::RowAboveLimit {
+                row,
+                limit: MAX_ROWS,
+            });
         }
         self.next = row + 1;
         let mut columns = 0;
@@ -168,12 +168,12 @@ impl Text {
             let count = count(text)?;
             if columns == self.sums.len() {
                 if self.columns.is_some() || columns > THREADS {
-                    return Err(format!("row {row} has too many columns"));
+                    return Err(Malformed::RowTooWide(row));
                 }
                 self.sums.push(0);
             }
             let sum = self.sums[columns].checked_add(count);
-            self.sums[columns] = sum.ok_or("more samples than a count can hold")?;
+            self.sums[columns] = sum.ok_or(TOO_MANY_SAMPLES)?;
             if count > 0 {
                 self.add(columns, row, count);
             }
@@ -181,13 +181,18 @@ impl Text {
             columns += 1;
         }
         if self.fine > FINE_ROWS {
-            return Err(format!("more than {FINE_ROWS} filled rows from 1 ms on"));
+            return Err(Malformed::TooMany {
+                most: FINE_ROWS as usize,
+                what: "filled rows from 1 ms on",
+            });
         }
         match self.columns.replace(columns) {
-            _ if columns == 0 => Err(format!("row {row} has no count")),
-            Some(before) if before != columns => Err(format!(
-                "row {row} has {columns} columns, previous rows have {before}"
-            )),
+            _ if columns == 0 => Err(Malformed::RowEmpty(row)),
+            Some(before) if before != columns => Err(Malformed::RowColumns {
+                row,
+                columns,
+                before,
+            }),
             _ => Ok(()),
         }
     }
@@ -209,12 +214,12 @@ impl Text {
     }
 
     /// `# Thread 0: 00225 01705 # 00176 others`.
-    fn thread_line(&mut self, name: &str, rest: &str) -> Result<(), String> {
+    fn thread_line(&mut self, name: &str, rest: &str) -> Result<(), Malformed> {
         let Some(number) = name.strip_prefix("Thread ").and_then(|n| count(n).ok()) else {
             return Ok(());
         };
         if number != self.cycles.len() as u64 {
-            return Err(format!("thread {number} is out of order"));
+            return Err(Malformed::ThreadOutOfOrder(number));
         }
         let (listed, others) = match rest.split_once('#') {
             None => (rest, 0),
@@ -229,22 +234,17 @@ impl Text {
 
     /// Whether all is there and fits; brings the columns of `-H` down to those
     /// of the threads.
-    fn check(&mut self) -> Result<(), String> {
-        let cut_off = |what: &str| format!("{what} is missing: the file is truncated");
-        let min = self
-            .min
-            .as_ref()
-            .ok_or_else(|| cut_off("line 'Min Latencies'"))?;
+    fn check(&mut self) -> Result<(), Malformed> {
+        let missing = Malformed::MissingLine;
+        let min = self.min.as_ref().ok_or(missing("Min Latencies"))?;
         let threads = min.len();
         if threads == 0 || threads > THREADS {
-            return Err(format!("'Min Latencies' names {threads} threads"));
+            return Err(Malformed::Threads(threads));
         }
         let columns = self.columns.unwrap_or(threads);
         let with_sum = columns == threads + 1 && threads > 1;
         if columns != threads && !with_sum {
-            return Err(format!(
-                "the rows have {columns} columns, 'Min Latencies' {threads}"
-            ));
+            return Err(Malformed::Columns { columns, threads });
         }
         let all = threads + usize::from(with_sum);
         for (name, line, wanted) in [
@@ -252,16 +252,17 @@ impl Text {
             ("Max Latencies", &self.max, all),
             ("Histogram Overflows", &self.overflows, all),
         ] {
-            let found = line
-                .as_ref()
-                .ok_or_else(|| cut_off(&format!("line '{name}'")))?
-                .len();
+            let found = line.as_ref().ok_or(missing(name))?.len();
             if found != wanted {
-                return Err(format!("'{name}' has {found} figures instead of {wanted}"));
+                return Err(Malformed::Figures {
+                    name,
+                    found,
+                    wanted,
+                });
             }
         }
         if self.total.as_ref().is_some_and(|total| *total != self.sums) {
-            return Err("'Total' is not the sum of the rows".to_owned());
+            return Err("'Total' is not the sum of the rows".into());
         }
         if self.unit.is_none() {
             // All samples are beyond the rows, or there are none.
@@ -277,24 +278,26 @@ impl Text {
             self.drop_sum(threads)?;
         }
         if self.cycles.len() != threads {
-            return Err(cut_off("line for each thread's overflows"));
+            return Err(
+                "line for each thread's overflows is missing: the file is truncated".into(),
+            );
         }
         for place in 0..threads {
             self.check_thread(place)
-                .map_err(|reason| format!("thread {place}: {reason}"))?;
+                .map_err(|why| why.within(format!("thread {place}")))?;
         }
         Ok(())
     }
 
     /// Checks the column that `-H` adds, and removes it.
-    fn drop_sum(&mut self, threads: usize) -> Result<(), String> {
+    fn drop_sum(&mut self, threads: usize) -> Result<(), Malformed> {
         let sum = self.histograms.split_off(threads).pop().unwrap_or_default();
         let mut all = Histogram::counted_elsewhere(self.one(), self.one());
         self.histograms
             .iter()
             .for_each(|histogram| all.merge(histogram));
         if !all.rows().eq(sum.rows()) {
-            return Err("the last column is not the sum of the others".to_owned());
+            return Err("the last column is not the sum of the others".into());
         }
         for line in [&mut self.max, &mut self.overflows].into_iter().flatten() {
             line.truncate(threads);
@@ -302,22 +305,23 @@ impl Text {
         Ok(())
     }
 
-    fn check_thread(&mut self, place: usize) -> Result<(), String> {
+    fn check_thread(&mut self, place: usize) -> Result<(), Malformed> {
         let figure = |line: &Option<Vec<u64>>| line.as_ref().map_or(0, |line| line[place]);
         let (min, avg, max) = (figure(&self.min), figure(&self.avg), figure(&self.max));
         let overflows = figure(&self.overflows);
         let (listed, others) = &self.cycles[place];
         if (listed.len() as u64).checked_add(*others) != Some(overflows) {
-            return Err(format!(
-                "{overflows} overflows, but {} are listed, and {others} others",
-                listed.len()
-            ));
+            return Err(Malformed::OverflowsListed {
+                overflows,
+                listed: listed.len(),
+                others: *others,
+            });
         }
         let unit = self.one().0;
         let histogram = &mut self.histograms[place];
         let in_rows = histogram.count();
         if in_rows.checked_add(overflows).is_none() {
-            return Err("more samples than a count can hold".to_owned());
+            return Err(TOO_MANY_SAMPLES);
         }
         let lowest = histogram.min().map(|min| min.0 / unit);
         let highest = histogram.max().map(|max| max.0 / unit);
@@ -330,26 +334,23 @@ impl Text {
         // From 1000 of them on the rows that punctual writes are wider than one.
         let lowest_row = bucket_of(Nanos(min.saturating_mul(unit))).0 / unit;
         if lowest.is_some_and(|row| row < lowest_row) || highest.is_some_and(|row| row > max) {
-            return Err(format!(
-                "samples lie outside of minimum {min} and maximum {max}"
-            ));
+            return Err(Malformed::SamplesOutside { min, max });
         }
         if overflows > 0 && max < self.next {
-            return Err(format!(
-                "{overflows} overflows, but the maximum {max} is in the rows"
-            ));
+            return Err(Malformed::MaximumInRows { overflows, max });
         }
+        let too_large = |name, value| Malformed::FigureTooLarge { name, value };
         // The sum of the rows is exact; the line is rounded down.
         let exact_mean = match overflows == 0 && rows_mean == Some(avg) {
             true => None,
             false => {
                 let ns = u128::from(avg) * u128::from(unit) * u128::from(histogram.count());
-                let ns = u64::try_from(ns).map_err(|_| format!("mean {avg} is out of range"))?;
+                let ns = u64::try_from(ns).map_err(|_| too_large("mean", avg))?;
                 Some(Nanos(ns))
             }
         };
         let time = |count: u64| count.checked_mul(unit).map(Nanos);
-        let max = time(max).ok_or_else(|| format!("maximum {max} is out of range"))?;
+        let max = time(max).ok_or(too_large("maximum", max))?;
         histogram.set_figures(time(min), Some(max), exact_mean);
         Ok(())
     }

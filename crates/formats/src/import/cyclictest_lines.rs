@@ -11,9 +11,10 @@ use std::collections::BTreeMap;
 use punctual_model::{Completion, Histogram, Nanos, Policy, Recording, Scheduling};
 
 use super::blank::{MICROSECOND, THREADS, blank, finish, thread};
+use super::malformed::{LINE_NOT_TEXT, LINE_TRUNCATED};
 use super::text::{count, field, in_order, is_beside, latency, plain};
 use super::unit::NANOSECOND;
-use super::{Head, Import, ImportError, Place, SampleSink, Source};
+use super::{Head, Import, ImportError, Malformed, Place, SampleSink, Source};
 
 pub(crate) const IMPORT: Import = Import {
     name: "cyclictest-lines",
@@ -73,9 +74,9 @@ struct Line {
     whole: bool,
 }
 
-fn parse(bytes: &[u8]) -> Result<Line, String> {
-    let text = std::str::from_utf8(bytes).map_err(|_| "the line is not UTF-8 text".to_owned())?;
-    let missing = |name: &str| format!("the line has no {name}, which cyclictest always prints");
+fn parse(bytes: &[u8]) -> Result<Line, Malformed> {
+    let text = std::str::from_utf8(bytes).map_err(|_| LINE_NOT_TEXT)?;
+    let missing = Malformed::MissingUsualField;
     let mut rest = text;
     let number = field(&mut rest, "T:", "(").ok_or_else(|| missing("T:"))?;
     field(&mut rest, "(", ")").ok_or_else(|| missing("thread ID"))?;
@@ -112,7 +113,7 @@ fn parse(bytes: &[u8]) -> Result<Line, String> {
         priority: match priority {
             None => None,
             Some(priority @ 0..100) => Some(priority as u8),
-            Some(other) => return Err(format!("{other} is not a priority")),
+            Some(other) => return Err(Malformed::NotAPriority(other)),
         },
         interval_us,
         cycles: count(cycles.trim())?,
@@ -155,9 +156,9 @@ fn read(source: &mut Source<'_>, _: &mut dyn SampleSink) -> Result<Recording, Im
         let complete = line.complete;
         let bytes = plain(line.bytes);
         let result = match bytes {
-            b"# Histogram" => Err(
-                "a histogram begins here: import the file with --from cyclictest-hist".to_owned(),
-            ),
+            b"# Histogram" => {
+                Err("a histogram begins here: import the file with --from cyclictest-hist".into())
+            }
             _ if bytes.starts_with(b"T:") => lines.take(bytes, complete),
             _ => lines.beside(bytes),
         };
@@ -167,33 +168,33 @@ fn read(source: &mut Source<'_>, _: &mut dyn SampleSink) -> Result<Recording, Im
 }
 
 impl Lines {
-    fn take(&mut self, bytes: &[u8], complete: bool) -> Result<(), String> {
-        let cut_off = || "the file ends inside this line: it is truncated".to_owned();
+    fn take(&mut self, bytes: &[u8], complete: bool) -> Result<(), Malformed> {
         let line = match parse(bytes) {
             Ok(line) if complete || line.whole => line,
-            Ok(_) => return Err(cut_off()),
-            Err(_) if !complete => return Err(cut_off()),
+            Ok(_) => return Err(LINE_TRUNCATED),
+            Err(_) if !complete => return Err(LINE_TRUNCATED),
             Err(reason) => return Err(reason),
         };
         if line.thread >= THREADS as u64 {
-            return Err(format!("thread number {} is too large", line.thread));
+            return Err(Malformed::NumberTooLarge {
+                what: "thread",
+                number: line.thread,
+            });
         }
         match (self.nanos, line.nanos) {
             (Some(before), Some(now)) if before != now => {
                 return Err(
                     "the columns have another width than before: two runs in one file, \
                             one in microseconds and one in nanoseconds"
-                        .to_owned(),
+                        .into(),
                 );
             }
             (_, now) => self.nanos = self.nanos.or(now),
         }
         match self.last.get(&line.thread) {
-            Some(before) if before.cycles > line.cycles || before.max > line.max => Err(format!(
-                "thread {} has fewer cycles or a smaller maximum than before: two runs in one \
-                 file, split it",
-                line.thread
-            )),
+            Some(before) if before.cycles > line.cycles || before.max > line.max => {
+                Err(Malformed::ThreadWentBack(line.thread))
+            }
             _ => {
                 self.last.insert(line.thread, line);
                 Ok(())
@@ -201,13 +202,10 @@ impl Lines {
         }
     }
 
-    fn beside(&mut self, bytes: &[u8]) -> Result<(), String> {
+    fn beside(&mut self, bytes: &[u8]) -> Result<(), Malformed> {
         let text = String::from_utf8_lossy(bytes);
         if !is_beside(bytes) {
-            return Err(format!(
-                "\"{}\" is not a line of these tools",
-                super::head::shown(bytes)
-            ));
+            return Err(Malformed::foreign(bytes));
         }
         if let Some(policy) = text.strip_prefix("policy: ") {
             let name = policy.split([':', '/']).next().unwrap_or_default();
@@ -252,8 +250,8 @@ impl Lines {
             parameters.insert("interval_ns".to_owned(), interval.into());
         }
         for (number, line) in &self.last {
-            let histogram = line.histogram(unit).map_err(|reason| {
-                source.bad_at(Place::Whole, format!("thread {number}: {reason}"))
+            let histogram = line.histogram(unit).map_err(|why| {
+                source.bad_at(Place::Whole, why.within(format!("thread {number}")))
             })?;
             let mut thread = thread(*number as usize, None, histogram);
             thread.scheduling = self.scheduling(tool, line.priority);
@@ -292,7 +290,7 @@ impl Lines {
 }
 
 impl Line {
-    fn histogram(&self, unit: Nanos) -> Result<Histogram, String> {
+    fn histogram(&self, unit: Nanos) -> Result<Histogram, Malformed> {
         let mut histogram = Histogram::counted_elsewhere(unit, unit);
         histogram.add_unplaced(self.cycles, Nanos::ZERO);
         if self.cycles > 0 {
@@ -300,7 +298,7 @@ impl Line {
             let sum = (self.avg.checked_mul(self.cycles)).and_then(time);
             match (time(self.min), time(self.max), sum) {
                 (min, Some(max), Some(sum)) => histogram.set_figures(min, Some(max), Some(sum)),
-                _ => return Err("its figures are out of range".to_owned()),
+                _ => return Err("its figures are out of range".into()),
             }
         }
         Ok(histogram)

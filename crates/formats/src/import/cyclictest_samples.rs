@@ -9,10 +9,11 @@
 use punctual_model::{MAX_TRACKABLE_NS, Nanos, Recording, Sample, SignedNanos, Unknown};
 
 use super::blank::{THREADS, blank, finish, forget, thread};
+use super::malformed::LINE_TRUNCATED;
 use super::tally::Tally;
 use super::text::{count, field, is_beside, plain};
 use super::unit::FileUnit;
-use super::{Head, Import, ImportError, Place, SampleSink, Source};
+use super::{Head, Import, ImportError, Malformed, Place, SampleSink, Source};
 
 pub(crate) const IMPORT: Import = Import {
     name: "cyclictest-samples",
@@ -238,7 +239,8 @@ fn smallest(head: &[u8]) -> (Option<u64>, Option<u64>) {
 
 /// Why a line was refused.
 enum Failure {
-    Bad(String),
+    /// In a box: samples are taken by the million, and refused once.
+    Bad(Box<Malformed>),
     Sink(std::io::Error),
 }
 
@@ -252,9 +254,10 @@ impl Failure {
     }
 }
 
-impl From<String> for Failure {
-    fn from(reason: String) -> Self {
-        Self::Bad(reason)
+impl<T: Into<Malformed>> From<T> for Failure {
+    #[cold]
+    fn from(reason: T) -> Self {
+        Self::Bad(Box::new(reason.into()))
     }
 }
 
@@ -298,7 +301,10 @@ impl Lanes {
         let at = usize::try_from(number)
             .ok()
             .filter(|at| *at < THREADS)
-            .ok_or_else(|| format!("thread number {number} is too large"))?;
+            .ok_or(Malformed::NumberTooLarge {
+                what: "thread",
+                number,
+            })?;
         if self.places.len() <= at {
             self.places.resize(at + 1, None);
         }
@@ -325,9 +331,7 @@ impl Lanes {
         let trimmed = plain(bytes);
         if !complete && !trimmed.is_empty() {
             // The latency may have had more digits.
-            return Err("the file ends inside this line: it is truncated"
-                .to_owned()
-                .into());
+            return Err(LINE_TRUNCATED.into());
         }
         if let Some(row) = sample(trimmed) {
             return self.take(row, sink);
@@ -350,14 +354,9 @@ impl Lanes {
             return Ok(());
         }
         match trimmed {
-            b"# Histogram" => Err("a histogram begins here, after samples: split the file"
-                .to_owned()
-                .into()),
+            b"# Histogram" => Err("a histogram begins here, after samples: split the file".into()),
             _ if is_beside(trimmed) => Ok(()),
-            _ => {
-                let shown = super::head::shown(trimmed);
-                Err(format!("\"{shown}\" is not a sample (thread:cycle:latency)").into())
-            }
+            _ => Err(Malformed::NoSample(super::head::shown(trimmed)).into()),
         }
     }
 
@@ -410,18 +409,17 @@ impl Lane {
     }
 
     #[cold]
-    fn refuse(&self, row: Row, unit: Nanos) -> String {
+    fn refuse(&self, row: Row, unit: Nanos) -> Malformed {
         match row.cycle < self.next {
-            true => format!(
-                "cycle {} of thread {} follows cycle {}: two runs in one file, split it",
-                row.cycle,
-                self.number,
-                self.next - 1
-            ),
-            false => {
-                let unit = if unit.0 == 1 { "ns" } else { "µs" };
-                format!("{} {unit} is not a latency", row.latency)
-            }
+            true => Malformed::CycleWentBack {
+                cycle: row.cycle,
+                thread: self.number,
+                before: self.next - 1,
+            },
+            false => Malformed::LatencyTooLarge {
+                latency: row.latency,
+                unit: if unit.0 == 1 { "ns" } else { "µs" },
+            },
         }
     }
 }

@@ -10,7 +10,7 @@ use punctual_model::{Nanos, Recording, Unknown};
 use super::blank::{MICROSECOND, blank, finish, learn, thread};
 use super::counted::Counted;
 use super::text::count;
-use super::{Head, Import, ImportError, Place, SampleSink, Source};
+use super::{Head, Import, ImportError, Malformed, Place, SampleSink, Source};
 
 pub(crate) const IMPORT: Import = Import {
     name: "hwlatdetect-text",
@@ -57,10 +57,13 @@ fn read(source: &mut Source<'_>, _: &mut dyn SampleSink) -> Result<Recording, Im
 }
 
 impl Text {
-    fn line(&mut self, line: &str) -> Result<(), String> {
+    fn line(&mut self, line: &str) -> Result<(), Malformed> {
         if line.starts_with("ts:") {
             if self.samples.len() == MOST {
-                return Err(format!("more than {MOST} samples"));
+                return Err(Malformed::TooMany {
+                    most: MOST,
+                    what: "samples",
+                });
             }
             self.samples.push(sample(line)?);
             return Ok(());
@@ -87,23 +90,18 @@ impl Text {
             _ => return Ok(()),
         };
         match slot.replace(value) {
-            Some(_) => Err(format!(
-                "a second line '{name}': two runs in one file, split it"
-            )),
+            Some(_) => Err(Malformed::SecondRun(name.to_owned())),
             None => Ok(()),
         }
     }
 
-    fn recording(self, source: &Source<'_>) -> Result<Recording, String> {
-        let missing = |name: &str| {
-            format!("there is no line '{name}': the output is truncated or was made with --quiet")
-        };
-        let recorded = self.recorded.ok_or_else(|| missing("Samples recorded:"))?;
-        let max = self.max.ok_or_else(|| missing("Max Latency:"))?;
+    fn recording(self, source: &Source<'_>) -> Result<Recording, Malformed> {
+        let missing = Malformed::MissingSummary;
+        let recorded = self.recorded.ok_or(missing("Samples recorded:"))?;
+        let max = self.max.ok_or(missing("Max Latency:"))?;
         let listed = self.samples.len() as u64;
-        let beyond = recorded.checked_sub(listed).ok_or_else(|| {
-            format!("{listed} samples are listed, 'Samples recorded' says {recorded}")
-        })?;
+        let beyond = recorded.checked_sub(listed);
+        let beyond = beyond.ok_or(Malformed::SamplesListed { listed, recorded })?;
         let time = |us: u64| us.checked_mul(1_000).map(Nanos);
         let mut counted = Counted {
             unit: MICROSECOND,
@@ -143,11 +141,11 @@ impl Text {
 }
 
 /// The larger of both gaps of a sample, in µs.
-fn sample(line: &str) -> Result<u64, String> {
-    let field = |name: &str| {
+fn sample(line: &str) -> Result<u64, Malformed> {
+    let field = |name: &'static str| {
         let mut fields = line.split(',').map(str::trim);
         let value = fields.find_map(|field| field.strip_prefix(name)?.strip_prefix(':'));
-        count(value.unwrap_or_default().trim()).map_err(|_| format!("the sample has no '{name}:'"))
+        count(value.unwrap_or_default().trim()).map_err(|_| Malformed::MissingInSample(name))
     };
     Ok(field("inner")?.max(field("outer")?))
 }

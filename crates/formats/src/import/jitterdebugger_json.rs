@@ -70,7 +70,7 @@ fn read(source: &mut Source<'_>, _: &mut dyn SampleSink) -> Result<Recording, Im
         let counted = read_thread(&threads.object(key)?, unit)?;
         let histogram = counted
             .histogram()
-            .map_err(|reason| source.bad_at(Place::Whole, format!("thread {key}: {reason}")))?;
+            .map_err(|why| source.bad_at(Place::Whole, why.within(format!("thread {key}"))))?;
         let cpu = u32::try_from(*number).ok().filter(|_| each);
         recording.threads.push(thread(place, cpu, histogram));
     }
@@ -116,7 +116,7 @@ fn read_thread(object: &Object<'_, '_>, unit: Nanos) -> Result<Counted, ImportEr
     let count = object.count("count")?;
     let in_rows = counted
         .total()
-        .map_err(|reason| object.bad("histogram", &reason))?;
+        .map_err(|why| object.bad("histogram", &why.to_string()))?;
     counted.beyond = count.checked_sub(in_rows).ok_or_else(|| {
         let reason = format!("is {count}, but the rows hold {in_rows} samples");
         object.bad("count", &reason)

@@ -21,6 +21,7 @@ mod hwlatdetect_text;
 mod jitterdebugger_json;
 mod jitterdebugger_samples;
 mod json;
+mod malformed;
 mod object;
 mod oslat_text;
 mod pasted;
@@ -46,6 +47,7 @@ pub use head::Head;
 pub use sink::{CountSamples, SampleSink};
 pub use source::{Line, Source};
 
+use malformed::Malformed;
 use pasted::Pasted;
 
 /// Every source, in the order in which they are listed.

@@ -17,7 +17,7 @@ use super::blank::{THREADS, blank, finish, learn, thread};
 use super::counted::Counted;
 use super::head::shown;
 use super::text::count;
-use super::{Head, Import, ImportError, Place, SampleSink, Source};
+use super::{Head, Import, ImportError, Malformed, Place, SampleSink, Source};
 
 pub(crate) const IMPORT: Import = Import {
     name: "oslat-text",
@@ -64,24 +64,21 @@ fn read(source: &mut Source<'_>, _: &mut dyn SampleSink) -> Result<Recording, Im
 }
 
 /// A time of the file in ns: whole µs, or with three decimals.
-fn time(text: &str) -> Result<u64, String> {
+fn time(text: &str) -> Result<u64, Malformed> {
     let (whole, part) = text.split_once('.').unwrap_or((text, "000"));
-    let ns = |text| count(text).map_err(|_| format!("'{}' is not a time", shown(text.as_bytes())));
+    let ns = |text: &str| count(text).map_err(|_| Malformed::NotATime(shown(text.as_bytes())));
     let whole = ns(whole)?.checked_mul(1_000);
     match (whole, part.len()) {
         (Some(whole), 3) => Ok(whole.saturating_add(ns(part)?)),
-        (None, _) => Err(format!("{} µs is out of range", shown(text.as_bytes()))),
-        _ => Err(format!(
-            "'{}' does not have three decimals",
-            shown(text.as_bytes())
-        )),
+        (None, _) => Err(Malformed::TimeTooLong(shown(text.as_bytes()))),
+        _ => Err(Malformed::NoDecimals(shown(text.as_bytes()))),
     }
 }
 
 impl Text {
-    fn line(&mut self, line: &str) -> Result<(), String> {
+    fn line(&mut self, line: &str) -> Result<(), Malformed> {
         if line.contains("Trace threshold") && line.contains("triggered") {
-            return Err("oslat stopped at its trace threshold and printed no figures".to_owned());
+            return Err("oslat stopped at its trace threshold and printed no figures".into());
         }
         let Some((name, values)) = line.split_once(':') else {
             // `...`, the version, and oslat's progress messages.
@@ -91,7 +88,7 @@ impl Text {
         let bare = |unit: &str| values.split(unit).next().unwrap_or_default().trim();
         match name {
             "Core" if self.cpus.is_empty() => self.cpus = cpus(values)?,
-            "Core" => return Err("a second summary begins here: split the file".to_owned()),
+            "Core" => return Err("a second summary begins here: split the file".into()),
             "Thread priority" => self.scheduling = scheduling(values),
             "Total runtime" => {
                 let seconds = count(bare("seconds"))?;
@@ -112,7 +109,7 @@ impl Text {
     }
 
     /// A time for each CPU.
-    fn times(&self, values: &str) -> Result<Vec<u64>, String> {
+    fn times(&self, values: &str) -> Result<Vec<u64>, Malformed> {
         let times: Vec<u64> = values
             .split_whitespace()
             .map(time)
@@ -121,18 +118,17 @@ impl Text {
     }
 
     /// A value for each CPU.
-    fn fits(&self, values: Vec<u64>) -> Result<Vec<u64>, String> {
+    fn fits(&self, values: Vec<u64>) -> Result<Vec<u64>, Malformed> {
         match values.len() == self.cpus.len() {
             true => Ok(values),
-            false => Err(format!(
-                "there are {} values for {} CPUs",
-                values.len(),
-                self.cpus.len()
-            )),
+            false => Err(Malformed::Values {
+                values: values.len(),
+                cpus: self.cpus.len(),
+            }),
         }
     }
 
-    fn bucket(&mut self, upper: &str, turns: Result<Vec<u64>, String>) -> Result<(), String> {
+    fn bucket(&mut self, upper: &str, turns: Result<Vec<u64>, Malformed>) -> Result<(), Malformed> {
         self.fine |= upper.contains('.');
         let upper = time(upper)?;
         if self
@@ -140,21 +136,22 @@ impl Text {
             .last()
             .is_some_and(|(before, _)| *before >= upper)
         {
-            return Err("the bucket is not above the previous one".to_owned());
+            return Err("the bucket is not above the previous one".into());
         }
         if self.buckets.len() == MOST_BUCKETS {
-            return Err(format!("more than {MOST_BUCKETS} buckets"));
+            return Err(Malformed::TooMany {
+                most: MOST_BUCKETS,
+                what: "buckets",
+            });
         }
         let turns = self.fits(turns?)?;
         self.buckets.push((upper, turns));
         Ok(())
     }
 
-    fn recording(mut self, source: &Source<'_>) -> Result<Recording, String> {
+    fn recording(mut self, source: &Source<'_>) -> Result<Recording, Malformed> {
         if !self.spun || self.max.is_empty() || self.min.is_empty() {
-            return Err(
-                "the summary is missing or truncated: there is no line 'Duration:'".to_owned(),
-            );
+            return Err("the summary is missing or truncated: there is no line 'Duration:'".into());
         }
         let mut recording = blank(source, IMPORT.name, "oslat", "hardware");
         if let Some(duration) = self.duration {
@@ -166,7 +163,7 @@ impl Text {
             let counted = self.counted(place);
             let histogram = counted
                 .histogram()
-                .map_err(|reason| format!("CPU {cpu}: {reason}"))?;
+                .map_err(|why| why.within(format!("CPU {cpu}")))?;
             let mut thread = thread(place, Some(*cpu), histogram);
             thread.scheduling = self.scheduling.unwrap_or(thread.scheduling);
             recording.threads.push(thread);
@@ -217,10 +214,10 @@ impl Text {
 const MOST_BUCKETS: usize = 65_536;
 
 /// ` 0 1 5`.
-fn cpus(values: &str) -> Result<Vec<u32>, String> {
+fn cpus(values: &str) -> Result<Vec<u32>, Malformed> {
     let cpu = |text: &str| match count(text)? {
         cpu if cpu <= CpuSet::MAX_CPU.into() => Ok(cpu as u32),
-        cpu => Err(format!("{cpu} is not a CPU")),
+        cpu => Err(Malformed::NotACpu(cpu)),
     };
     let cpus: Vec<u32> = values
         .split_whitespace()
@@ -231,7 +228,7 @@ fn cpus(values: &str) -> Result<Vec<u32>, String> {
     once.dedup();
     match !cpus.is_empty() && cpus.len() <= THREADS && once.len() == cpus.len() {
         true => Ok(cpus),
-        false => Err("the line 'Core:' names no CPU, a CPU twice, or too many".to_owned()),
+        false => Err("the line 'Core:' names no CPU, a CPU twice, or too many".into()),
     }
 }
 

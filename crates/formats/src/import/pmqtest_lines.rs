@@ -9,8 +9,9 @@ use std::collections::BTreeMap;
 use punctual_model::{CpuSet, Histogram, Nanos, Policy, Recording, Scheduling, ThreadRecord};
 
 use super::blank::{MICROSECOND, THREADS, blank, finish, thread};
+use super::malformed::{LINE_NOT_TEXT, LINE_TRUNCATED};
 use super::text::{count, field, in_order, is_beside, latency, plain};
-use super::{Head, Import, ImportError, Place, SampleSink, Source};
+use super::{Head, Import, ImportError, Malformed, Place, SampleSink, Source};
 
 pub(crate) const IMPORT: Import = Import {
     name: "pmqtest-lines",
@@ -56,19 +57,19 @@ fn read(source: &mut Source<'_>, _: &mut dyn SampleSink) -> Result<Recording, Im
         let result = match bytes {
             _ if is_beside(bytes) => Ok(()),
             _ => std::str::from_utf8(bytes)
-                .map_err(|_| "the line is not UTF-8 text".to_owned())
+                .map_err(|_| LINE_NOT_TEXT)
                 .and_then(|text| take(&mut pairs, text)),
         };
         let result = match complete || bytes.is_empty() {
             true => result,
-            false => Err("the file ends inside this line: it is truncated".to_owned()),
+            false => Err(LINE_TRUNCATED),
         };
         result.map_err(|reason| source.bad(reason))?;
     }
     recording(source, pairs)
 }
 
-fn take(pairs: &mut BTreeMap<u64, Pair>, text: &str) -> Result<(), String> {
+fn take(pairs: &mut BTreeMap<u64, Pair>, text: &str) -> Result<(), Malformed> {
     let (head, _) = text.split_once([':', ',', '(']).unwrap_or((text, ""));
     match head.split_once("->") {
         Some((receiver, sender)) => {
@@ -85,10 +86,13 @@ fn take(pairs: &mut BTreeMap<u64, Pair>, text: &str) -> Result<(), String> {
             let (number, pair) = named(text)?;
             let before = pairs.get(&number);
             if before.is_some_and(|before| before.cycles > pair.cycles) {
-                return Err("fewer cycles than before: two runs in one file, split it".to_owned());
+                return Err("fewer cycles than before: two runs in one file, split it".into());
             }
             if number >= THREADS as u64 {
-                return Err(format!("pair number {number} is too large"));
+                return Err(Malformed::NumberTooLarge {
+                    what: "pair",
+                    number,
+                });
             }
             // Its figures follow on a line of their own.
             pairs.insert(number, pair);
@@ -98,31 +102,31 @@ fn take(pairs: &mut BTreeMap<u64, Pair>, text: &str) -> Result<(), String> {
 }
 
 /// The pair whose threads are `#4` and `#5`.
-fn pair_of(sender: &str, receiver: &str) -> Result<u64, String> {
+fn pair_of(sender: &str, receiver: &str) -> Result<u64, Malformed> {
     let number = |text: &str| {
         let digits = text.strip_prefix('#').unwrap_or_default();
-        count(digits).map_err(|_| {
-            let shown = super::head::shown(text.as_bytes());
-            format!("\"{shown}\" is not a line of these tools")
-        })
+        count(digits).map_err(|_| Malformed::foreign(text.as_bytes()))
     };
     let (sender, receiver) = (number(sender)?, number(receiver)?);
     match sender % 2 == 0 && receiver == sender + 1 {
         true => Ok(sender / 2),
-        false => Err(format!("threads {sender} and {receiver} are not a pair")),
+        false => Err(Malformed::NotAPair { sender, receiver }),
     }
 }
 
 /// `#0: ID2351, P80, CPU0, I1000; #1: ID2352, P80, CPU0, TO 0, Cycles 4876`.
-fn named(text: &str) -> Result<(u64, Pair), String> {
-    let shown = super::head::shown(text.as_bytes());
-    let missing = || format!("\"{shown}\" is not a line of these tools");
-    let (sender, receiver) = text.split_once(';').ok_or_else(missing)?;
+fn named(text: &str) -> Result<(u64, Pair), Malformed> {
+    let foreign = || Malformed::foreign(text.as_bytes());
+    let (sender, receiver) = text.split_once(';').ok_or_else(foreign)?;
     let number = |part: &str| part.split(':').next().unwrap_or_default().trim().to_owned();
     let pair = pair_of(&number(sender), &number(receiver))?;
-    fn take<'a>(rest: &mut &'a str, before: &str, after: &str) -> Result<&'a str, String> {
+    fn take<'a>(
+        rest: &mut &'a str,
+        before: &'static str,
+        after: &str,
+    ) -> Result<&'a str, Malformed> {
         let found = field(rest, before, after).map(str::trim);
-        found.ok_or_else(|| format!("the line has no {}", before.trim_matches([',', ' '])))
+        found.ok_or_else(|| Malformed::MissingField(before.trim_matches([',', ' '])))
     }
     let mut rest = sender;
     take(&mut rest, "ID", ",")?;
@@ -144,7 +148,7 @@ fn named(text: &str) -> Result<(u64, Pair), String> {
             cpu: to_cpu,
             priority: match priority {
                 0..100 => priority as u8,
-                other => return Err(format!("{other} is not a priority")),
+                other => return Err(Malformed::NotAPriority(other)),
             },
             interval_us,
             timeouts,
@@ -154,24 +158,23 @@ fn named(text: &str) -> Result<(u64, Pair), String> {
     ))
 }
 
-fn cpu(text: &str) -> Result<Option<u32>, String> {
+fn cpu(text: &str) -> Result<Option<u32>, Malformed> {
     if text == "-1" {
         return Ok(None);
     }
     match count(text)? {
         cpu if cpu <= CpuSet::MAX_CPU.into() => Ok(Some(cpu as u32)),
-        cpu => Err(format!("{cpu} is not a CPU")),
+        cpu => Err(Malformed::NotACpu(cpu)),
     }
 }
 
 /// `…, Min    3, Cur    4, Avg    4, Max   37`; `None` if the pair has not
 /// met yet (the original prints its largest number as -1).
-fn figures(text: &str) -> Result<Option<(u64, u64, u64)>, String> {
+fn figures(text: &str) -> Result<Option<(u64, u64, u64)>, Malformed> {
     let mut rest = text;
-    let mut take = |name: &str, after: &str| {
-        field(&mut rest, name, after)
-            .map(str::trim)
-            .ok_or_else(|| format!("the line has no{name}"))
+    let mut take = |name: &'static str, after: &str| {
+        let found = field(&mut rest, name, after).map(str::trim);
+        found.ok_or_else(|| Malformed::MissingField(name.trim_start()))
     };
     let min = take(" Min", ",")?;
     let avg = take(" Avg", ",")?;
@@ -189,9 +192,9 @@ fn figures(text: &str) -> Result<Option<(u64, u64, u64)>, String> {
 }
 
 fn recording(source: &Source<'_>, pairs: BTreeMap<u64, Pair>) -> Result<Recording, ImportError> {
-    let bad = |reason: String| source.bad_at(Place::Whole, reason);
+    let bad = |reason: Malformed| source.bad_at(Place::Whole, reason);
     let Some(first) = pairs.values().next() else {
-        return Err(bad("there is no line of a pair".to_owned()));
+        return Err(bad("there is no line of a pair".into()));
     };
     let (tool, probe) = match first.timeouts {
         Some(_) => ("pmqtest", "wakeup"),
@@ -204,7 +207,7 @@ fn recording(source: &Source<'_>, pairs: BTreeMap<u64, Pair>) -> Result<Recordin
     for (number, pair) in &pairs {
         let record = pair
             .thread(*number as usize)
-            .map_err(|reason| bad(format!("pair {number}: {reason}")))?;
+            .map_err(|why| bad(why.within(format!("pair {number}"))))?;
         recording.threads.push(record);
         match pair.timeouts {
             None | Some(0) => {}
@@ -217,14 +220,12 @@ fn recording(source: &Source<'_>, pairs: BTreeMap<u64, Pair>) -> Result<Recordin
 }
 
 impl Pair {
-    fn thread(&self, place: usize) -> Result<ThreadRecord, String> {
+    fn thread(&self, place: usize) -> Result<ThreadRecord, Malformed> {
         let mut histogram = Histogram::counted_elsewhere(MICROSECOND, MICROSECOND);
         histogram.add_unplaced(self.cycles, Nanos::ZERO);
         match self.figures {
             None if self.cycles > 0 => {
-                return Err(
-                    "the line with its figures is missing: the file is truncated".to_owned(),
-                );
+                return Err("the line with its figures is missing: the file is truncated".into());
             }
             None => {}
             Some((min, avg, max)) => {
@@ -232,7 +233,7 @@ impl Pair {
                 let sum = avg.checked_mul(self.cycles).and_then(time);
                 match (time(min), time(max), sum) {
                     (min, Some(max), Some(sum)) => histogram.set_figures(min, Some(max), Some(sum)),
-                    _ => return Err("its figures are out of range".to_owned()),
+                    _ => return Err("its figures are out of range".into()),
                 }
             }
         }

@@ -208,14 +208,12 @@ fn read_latency(
             beyond += 1;
         }
         // cyclictest writes 0 for a thread that measured nothing.
-        if counted.total() == Ok(0) {
+        if counted.total().is_ok_and(|total| total == 0) {
             counted.max = None;
         }
-        let histogram = counted.histogram().map_err(|reason| {
-            source.bad_at(
-                Place::Whole,
-                format!("column {place} of 'latency.cores': {reason}"),
-            )
+        let histogram = counted.histogram().map_err(|why| {
+            let column = format!("column {place} of 'latency.cores'");
+            source.bad_at(Place::Whole, why.within(column))
         })?;
         let cpu = match (&added, &cpus) {
             (Some(added), _) => added

@@ -28,8 +28,9 @@ use punctual_model::{
 use super::blank::{MICROSECOND, THREADS, blank, finish, learn, thread};
 use super::counted::Counted;
 use super::head::shown;
+use super::text::count;
 use super::xml::{Element, walk};
-use super::{Head, Import, ImportError, Place, SampleSink, Source};
+use super::{Head, Import, ImportError, Malformed, Place, SampleSink, Source};
 
 pub(crate) const IMPORT: Import = Import {
     name: "rteval-xml",
@@ -110,7 +111,7 @@ struct Core {
 
 impl Reading {
     /// Takes the element that ends: the last of those that are open.
-    fn element(&mut self, open: &[Element]) -> Result<(), String> {
+    fn element(&mut self, open: &[Element]) -> Result<(), Malformed> {
         let path: Vec<&str> = open.iter().map(|element| element.name.as_str()).collect();
         let Some(last) = open.last() else {
             return Ok(());
@@ -135,16 +136,14 @@ impl Reading {
                 if self.tool.get_or_insert(tool) != &tool {
                     return Err(
                         "the file has measurements of both cyclictest and timerlat: split it"
-                            .to_owned(),
+                            .into(),
                     );
                 }
                 self.measurement(rest, last)?;
             }
             ["rteval", ..] => {}
             [other, ..] => {
-                return Err(format!(
-                    "the file begins with <{other}> instead of <rteval>"
-                ));
+                return Err(Malformed::OtherRoot((*other).to_owned()));
             }
             [] => {}
         }
@@ -152,7 +151,7 @@ impl Reading {
     }
 
     /// `days`, `hours`, `minutes` and `seconds`: how long all of it took.
-    fn run_info(&mut self, element: &Element) -> Result<(), String> {
+    fn run_info(&mut self, element: &Element) -> Result<(), Malformed> {
         let mut seconds = 0u64;
         for (name, per) in [("days", 1), ("hours", 24), ("minutes", 60), ("seconds", 60)] {
             let part = element.attribute(name).map_or(Ok(0), count)?;
@@ -225,7 +224,7 @@ impl Reading {
     }
 
     /// What a tool measured: below `Measurements/TOOL`.
-    fn measurement(&mut self, path: &[&str], element: &Element) -> Result<(), String> {
+    fn measurement(&mut self, path: &[&str], element: &Element) -> Result<(), Malformed> {
         let text = element.text.trim();
         match path {
             [] => {
@@ -241,13 +240,13 @@ impl Reading {
             ["timestamps", "runloop_stop"] => self.interval.1 = text.parse().ok(),
             ["core" | "system", "statistics", figure] => self.figure(figure, element)?,
             ["core" | "system", "histogram", "bucket"] => {
-                let needed = |name: &str| {
+                let needed = |name| {
                     let value = element.attribute(name);
-                    count(value.ok_or_else(|| format!("<bucket> has no '{name}'"))?)
+                    count(value.ok_or(Malformed::BucketWithout(name))?)
                 };
                 let lower = micros(needed("index")?)?;
                 if self.group.counted.rows.contains_key(&lower.0) {
-                    return Err(format!("the bucket {lower} appears twice"));
+                    return Err(Malformed::BucketTwice(lower));
                 }
                 self.group.counted.add(lower, needed("value")?);
             }
@@ -262,10 +261,10 @@ impl Reading {
     }
 
     /// One figure of `statistics`; those that are not read follow from the rows.
-    fn figure(&mut self, name: &str, element: &Element) -> Result<(), String> {
+    fn figure(&mut self, name: &str, element: &Element) -> Result<(), Malformed> {
         let text = element.text.trim();
         if element.attribute("unit").is_some_and(|unit| unit != "us") {
-            return Err(format!("<{name}> is not in us"));
+            return Err(Malformed::OtherUnit(name.to_owned()));
         }
         let counted = &mut self.group.counted;
         match name {
@@ -277,16 +276,16 @@ impl Reading {
         Ok(())
     }
 
-    fn core(&mut self, element: &Element) -> Result<(), String> {
+    fn core(&mut self, element: &Element) -> Result<(), Malformed> {
         let group = std::mem::take(&mut self.group);
         let id = element.attribute("id").ok_or("<core> has no 'id'")?;
         let cpu = id.parse().ok().filter(|cpu| *cpu <= CpuSet::MAX_CPU);
-        let cpu = cpu.ok_or_else(|| format!("the core '{}' is not a CPU", shown(id.as_bytes())))?;
+        let cpu = cpu.ok_or_else(|| Malformed::NotACore(shown(id.as_bytes())))?;
         if self.cores.iter().any(|core| core.cpu == cpu) {
-            return Err(format!("core {cpu} appears twice"));
+            return Err(Malformed::CoreTwice(cpu));
         }
         if self.cores.len() == THREADS {
-            return Err(format!("there are more than {THREADS} cores"));
+            return Err(Malformed::TooManyCores(THREADS));
         }
         let priority = element.attribute("priority").and_then(|p| p.parse().ok());
         self.cores.push(Core {
@@ -298,15 +297,15 @@ impl Reading {
     }
 
     /// Makes the recording of what was read.
-    fn finish(mut self) -> Result<Recording, String> {
+    fn finish(mut self) -> Result<Recording, Malformed> {
         let Some(tool) = self.tool else {
-            return Err("the file has no measurement with cyclictest or timerlat".to_owned());
+            return Err("the file has no measurement with cyclictest or timerlat".into());
         };
         if self.cores.is_empty() {
             return Err(
                 "the file has no figures: rteval omits them where the maximum was beyond \
                  its histogram, and where tracing stopped the run"
-                    .to_owned(),
+                    .into(),
             );
         }
         let samples = self
@@ -315,9 +314,7 @@ impl Reading {
             .map(|core| core.group.samples.unwrap_or(0));
         let sum = samples.fold(0, u64::saturating_add);
         if let Some(system) = self.system.filter(|system| *system != sum) {
-            return Err(format!(
-                "the whole system has {system} samples, its cores together {sum}"
-            ));
+            return Err(Malformed::SamplesOfSystem { system, sum });
         }
         self.times();
         self.parameters(tool);
@@ -329,7 +326,7 @@ impl Reading {
         for (place, core) in std::mem::take(&mut self.cores).into_iter().enumerate() {
             let cpu = core.cpu;
             let (thread, lost) = core_thread(place, core, tool, end.map(Nanos::from_micros))
-                .map_err(|reason| format!("core {cpu}: {reason}"))?;
+                .map_err(|why| why.within(format!("core {cpu}")))?;
             beyond += u64::from(lost);
             self.recording.threads.push(thread);
         }
@@ -408,7 +405,7 @@ fn core_thread(
     core: Core,
     tool: Tool,
     end: Option<Nanos>,
-) -> Result<(ThreadRecord, bool), String> {
+) -> Result<(ThreadRecord, bool), Malformed> {
     let Group {
         mut counted,
         samples,
@@ -417,9 +414,7 @@ fn core_thread(
     let samples = samples.ok_or("<samples> is missing")?;
     let total = counted.total()?;
     if total != samples {
-        return Err(format!(
-            "its buckets hold {total} samples, <samples> says {samples}"
-        ));
+        return Err(Malformed::SamplesInBuckets { total, samples });
     }
     let lost = samples > 0 && counted.max.is_some_and(|max| max >= counted.end());
     if lost {
@@ -427,7 +422,7 @@ fn core_thread(
         counted.from = counted.end().max(end.unwrap_or(Nanos::ZERO));
         // A maximum within the rows, of which none is filled there.
         if counted.max.is_some_and(|max| max < counted.from) {
-            return Err("its maximum is not in a bucket".to_owned());
+            return Err("its maximum is not in a bucket".into());
         }
     }
     let mut thread = thread(place, Some(core.cpu), counted.histogram()?);
@@ -452,15 +447,9 @@ fn option(recording: &Recording, option: &str) -> Option<u64> {
     }
 }
 
-fn count(text: &str) -> Result<u64, String> {
-    let digits = text.bytes().all(|byte| byte.is_ascii_digit());
-    let count = text.parse().ok().filter(|_| digits);
-    count.ok_or_else(|| format!("'{}' is not a count", shown(text.as_bytes())))
-}
-
-fn micros(us: u64) -> Result<Nanos, String> {
+fn micros(us: u64) -> Result<Nanos, Malformed> {
     let ns = us.checked_mul(1_000).map(Nanos);
-    ns.ok_or_else(|| format!("{us} us are out of range"))
+    ns.ok_or(Malformed::MicrosTooMany(us))
 }
 
 /// `cpu3`.

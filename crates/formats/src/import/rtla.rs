@@ -21,7 +21,7 @@ use punctual_model::{Completion, CpuSet, Nanos, Recording, Unknown};
 
 use super::blank::{blank, finish, learn, thread};
 use super::counted::Counted;
-use super::{Head, Import, ImportError, Place, SampleSink, Source};
+use super::{Head, Import, ImportError, Malformed, Place, SampleSink, Source};
 
 pub(crate) const TIMERLAT: Import = Import {
     name: "rtla-timerlat-hist",
@@ -429,12 +429,10 @@ fn add_threads(
             .what
             .map_or(String::new(), |what| format!(", {what}"));
         let label = format!("CPU {}{what}", column.cpu);
-        let bad = |reason: String| source.bad_at(Place::Whole, format!("{label}: {reason}"));
+        let bad = |why: Malformed| source.bad_at(Place::Whole, why.within(label.as_str()));
         let total = column.counted.total().map_err(bad)?;
         if let Some(count) = column.count.filter(|count| *count != total) {
-            return Err(bad(format!(
-                "its rows and overflows hold {total} samples, the line 'count:' says {count}"
-            )));
+            return Err(bad(Malformed::SamplesCounted { total, count }));
         }
         let histogram = column.counted.histogram().map_err(bad)?;
         let mut thread = thread(place, Some(column.cpu), histogram);

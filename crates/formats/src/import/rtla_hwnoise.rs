@@ -11,9 +11,10 @@ use std::collections::BTreeMap;
 use punctual_model::{Cell, CpuSet, Histogram, Nanos, Recording, Table, Unknown};
 
 use super::blank::{MICROSECOND, THREADS, blank, finish, learn, thread};
+use super::malformed::LINE_TRUNCATED;
 use super::rtla::read_duration;
 use super::text::{count, field};
-use super::{Head, Import, ImportError, Place, SampleSink, Source};
+use super::{Head, Import, ImportError, Malformed, Place, SampleSink, Source};
 
 pub(crate) const IMPORT: Import = Import {
     name: "rtla-hwnoise",
@@ -73,7 +74,7 @@ fn read(source: &mut Source<'_>, _: &mut dyn SampleSink) -> Result<Recording, Im
         let text = bare(&text);
         let result = match text {
             "" => Ok(()),
-            _ if !complete => Err("the file ends inside this line: it is truncated".to_owned()),
+            _ if !complete => Err(LINE_TRUNCATED),
             TITLE => {
                 titled = true;
                 rows.clear();
@@ -83,7 +84,7 @@ fn read(source: &mut Source<'_>, _: &mut dyn SampleSink) -> Result<Recording, Im
             _ if text.starts_with("duration:") => duration(text, &mut recording),
             _ if text.starts_with(|first: char| first.is_ascii_digit()) => {
                 row(text).and_then(|(cpu, row)| match rows.insert(cpu, row) {
-                    Some(_) => Err(format!("CPU {cpu} appears twice: two files in one?")),
+                    Some(_) => Err(Malformed::CpuTwice(cpu)),
                     None => Ok(()),
                 })
             }
@@ -110,11 +111,11 @@ fn read(source: &mut Source<'_>, _: &mut dyn SampleSink) -> Result<Recording, Im
 }
 
 /// `duration:   0 00:10:00 | time is in us`.
-fn duration(text: &str, recording: &mut Recording) -> Result<(), String> {
+fn duration(text: &str, recording: &mut Recording) -> Result<(), Malformed> {
     let mut rest = text;
     let length = field(&mut rest, "duration:", "|").unwrap_or_default();
     if rest.trim() != "| time is in us" {
-        return Err("the time unit is not 'us'".to_owned());
+        return Err("the time unit is not 'us'".into());
     }
     let length = read_duration(length).ok_or("the duration is not like '0 00:01:30'")?;
     recording.duration_ns = length;
@@ -123,7 +124,7 @@ fn duration(text: &str, recording: &mut Recording) -> Result<(), String> {
 }
 
 /// `  1 #599       599000000          138    99.99997           3            3           4           74`.
-fn row(text: &str) -> Result<(u32, Row), String> {
+fn row(text: &str) -> Result<(u32, Row), Malformed> {
     let words: Vec<&str> = text.split_whitespace().collect();
     let [
         cpu,
@@ -137,7 +138,7 @@ fn row(text: &str) -> Result<(u32, Row), String> {
         nmis,
     ] = words[..]
     else {
-        return Err(format!("there are {} figures for 9 columns", words.len()));
+        return Err(Malformed::FiguresOfRow(words.len()));
     };
     let cpu = count(cpu)?;
     let cpu = u32::try_from(cpu)
@@ -145,7 +146,7 @@ fn row(text: &str) -> Result<(u32, Row), String> {
         .filter(|cpu| *cpu <= CpuSet::MAX_CPU);
     let cpu = cpu.ok_or("the first column is not a CPU")?;
     if share.parse::<f64>().is_err() {
-        return Err("the share of the CPU is not a number".to_owned());
+        return Err("the share of the CPU is not a number".into());
     }
     let row = Row {
         periods: count(periods.strip_prefix('#').unwrap_or_default())?,
@@ -160,10 +161,9 @@ fn row(text: &str) -> Result<(u32, Row), String> {
         row.max_single <= row.max_noise && row.max_noise <= row.noise && row.noise <= row.runtime;
     match in_order {
         true if row.runtime <= u64::MAX / 1_000 => Ok((cpu, row)),
-        true => Err(format!("{} µs is out of range", row.runtime)),
+        true => Err(Malformed::TimeTooLong(row.runtime.to_string())),
         false => Err(
-            "single noise, noise of a period, noise and runtime are not in increasing order"
-                .to_owned(),
+            "single noise, noise of a period, noise and runtime are not in increasing order".into(),
         ),
     }
 }

@@ -1,12 +1,14 @@
 //! A file while it is read.
 
+use std::fmt;
 use std::io::{ErrorKind, Read};
 
 use punctual_model::Nanos;
 
 use super::head::{Head, shown};
+use super::malformed::LINE_TRUNCATED;
 use super::pasted::Pasted;
-use super::{ImportError, Place};
+use super::{ImportError, Malformed, Place};
 
 /// The usual amount that is read at once.
 const BLOCK: usize = 256 * 1024;
@@ -41,8 +43,8 @@ pub struct Source<'a> {
     unit: Option<Nanos>,
 }
 
-impl std::fmt::Debug for Source<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for Source<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Source")
             .field("name", &self.name)
             .field("line", &self.line)
@@ -132,13 +134,13 @@ impl<'a> Source<'a> {
     /// the line; a last line that was cut off.
     pub(crate) fn whole_lines(
         &mut self,
-        mut take: impl FnMut(&str) -> Result<(), String>,
+        mut take: impl FnMut(&str) -> Result<(), Malformed>,
     ) -> Result<(), ImportError> {
         while let Some(line) = self.next_line()? {
             let (text, complete) = (line.text().into_owned(), line.complete);
             let result = match complete || text.trim().is_empty() {
                 true => take(text.trim()),
-                false => Err("the file ends inside this line: it is truncated".to_owned()),
+                false => Err(LINE_TRUNCATED),
             };
             result.map_err(|reason| self.bad(reason))?;
         }
@@ -308,7 +310,7 @@ impl<'a> Source<'a> {
 
     /// The error that the last line is not as it should be.
     #[cold]
-    pub fn bad(&self, reason: impl Into<String>) -> ImportError {
+    pub fn bad(&self, reason: impl fmt::Display) -> ImportError {
         let place = match self.line {
             0 => Place::Whole,
             line => Place::Line(line),
@@ -318,11 +320,11 @@ impl<'a> Source<'a> {
 
     /// The error that something is not as it should be at `place`.
     #[cold]
-    pub fn bad_at(&self, place: Place, reason: impl Into<String>) -> ImportError {
+    pub fn bad_at(&self, place: Place, reason: impl fmt::Display) -> ImportError {
         ImportError::Bad {
             file: self.name.clone(),
             place,
-            reason: fit_for_a_terminal(&reason.into()),
+            reason: fit_for_a_terminal(&reason.to_string()),
         }
     }
 

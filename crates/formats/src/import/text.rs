@@ -1,5 +1,6 @@
 //! Functions shared by the readers of text.
 
+use super::Malformed;
 use super::head::shown;
 
 /// A line without white space at its ends and without the cursor movements
@@ -36,33 +37,33 @@ pub(crate) fn is_beside(line: &[u8]) -> bool {
 }
 
 /// A count in decimal digits and nothing else.
-pub(crate) fn count(text: &str) -> Result<u64, String> {
+pub(crate) fn count(text: &str) -> Result<u64, Malformed> {
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     match text.parse() {
         Ok(count) if digits => Ok(count),
-        _ => Err(format!("'{}' is not a count", shown(text.as_bytes()))),
+        _ => Err(Malformed::NotACount(shown(text.as_bytes()))),
     }
 }
 
 /// A latency as a tool prints it; a negative one is refused.
-pub(crate) fn latency(name: &str, text: &str) -> Result<u64, String> {
+pub(crate) fn latency(name: &'static str, text: &str) -> Result<u64, Malformed> {
     count(text).map_err(|_| match text.parse::<i64>() {
-        Ok(_) => format!(
-            "{name} is {text}, but a latency is never negative: this run is invalid (as \
-             cyclictest 2.4 does with -x), and nothing was imported"
-        ),
-        Err(_) => format!("{name} is '{}', not a latency", shown(text.as_bytes())),
+        Ok(_) => Malformed::NegativeLatency {
+            name,
+            text: text.to_owned(),
+        },
+        Err(_) => Malformed::NotALatency {
+            name,
+            text: shown(text.as_bytes()),
+        },
     })
 }
 
 /// Whether minimum, mean and maximum can be those of one run.
-pub(crate) fn in_order(min: u64, avg: u64, max: u64) -> Result<(), String> {
+pub(crate) fn in_order(min: u64, avg: u64, max: u64) -> Result<(), Malformed> {
     match min <= avg && avg <= max {
         true => Ok(()),
-        false => Err(format!(
-            "minimum {min}, mean {avg} and maximum {max} are inconsistent: the run measured \
-             nonsense (as cyclictest 2.4 does with -x), and nothing was imported"
-        )),
+        false => Err(Malformed::Inconsistent { min, avg, max }),
     }
 }
 
@@ -92,10 +93,11 @@ mod tests {
 
     #[test]
     fn counts_are_digits() {
-        assert_eq!(count("00012"), Ok(12));
+        assert_eq!(count("00012").unwrap(), 12);
         for text in ["", "+1", "-1", "1.5", "99999999999999999999999"] {
             assert!(count(text).is_err(), "{text}");
         }
-        assert!(latency("Max", "-37").unwrap_err().contains("-37"));
+        let negative = latency("Max", "-37").unwrap_err();
+        assert!(matches!(negative, Malformed::NegativeLatency { .. }));
     }
 }

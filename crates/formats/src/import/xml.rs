@@ -5,7 +5,7 @@ use quick_xml::XmlVersion;
 use quick_xml::escape::resolve_predefined_entity;
 use quick_xml::events::{BytesRef, BytesStart, Event};
 
-use super::{ImportError, Place, Source};
+use super::{ImportError, Malformed, Place, Source};
 
 /// The deepest nesting that is followed; files of this kind have about ten.
 const DEEPEST: usize = 64;
@@ -37,7 +37,7 @@ impl Element {
 /// `ended` returns. Entities of a DTD are not known.
 pub(crate) fn walk(
     source: &mut Source<'_>,
-    ended: &mut dyn FnMut(&[Element]) -> Result<(), String>,
+    ended: &mut dyn FnMut(&[Element]) -> Result<(), Malformed>,
 ) -> Result<(), ImportError> {
     let bytes = source.rest()?;
     let text = str::from_utf8(&bytes).map_err(|error| {
@@ -53,13 +53,13 @@ pub(crate) fn walk(
             Ok(_) => reader.buffer_position(),
             Err(_) => reader.error_position(),
         };
-        let bad = |reason: String| source.bad_at(Place::Line(line_at(&bytes, position)), reason);
-        match event.map_err(|error| bad(format!("not well-formed XML: {error}")))? {
+        let bad = |reason: Malformed| source.bad_at(Place::Line(line_at(&bytes, position)), reason);
+        match event.map_err(|error| bad(Malformed::NotWellFormed(error)))? {
             Event::Start(start) => {
                 roots += usize::from(open.is_empty());
                 open.push(element(&start).map_err(bad)?);
                 if open.len() > DEEPEST {
-                    return Err(bad(format!("elements are nested deeper than {DEEPEST}")));
+                    return Err(bad(Malformed::TooDeep(DEEPEST)));
                 }
             }
             Event::Empty(start) => {
@@ -81,12 +81,10 @@ pub(crate) fn walk(
             }
             Event::Eof if !open.is_empty() => {
                 let name = &open[open.len() - 1].name;
-                return Err(bad(format!(
-                    "the file ends inside <{name}>: it is truncated"
-                )));
+                return Err(bad(Malformed::EndsInside(name.clone())));
             }
             Event::Eof if roots != 1 => {
-                return Err(bad("the file is not one XML document".to_owned()));
+                return Err(bad("the file is not one XML document".into()));
             }
             Event::Eof => return Ok(()),
             Event::Comment(_) | Event::Decl(_) | Event::PI(_) | Event::DocType(_) => {}
@@ -94,13 +92,13 @@ pub(crate) fn walk(
     }
 }
 
-fn element(start: &BytesStart<'_>) -> Result<Element, String> {
+fn element(start: &BytesStart<'_>) -> Result<Element, Malformed> {
     let mut attributes = Vec::new();
     for attribute in start.attributes() {
-        let attribute = attribute.map_err(|error| format!("a bad attribute: {error}"))?;
+        let attribute = attribute.map_err(|error| Malformed::Attribute(error.into()))?;
         let value = attribute
             .normalized_value(XmlVersion::Implicit1_0)
-            .map_err(|error| format!("a bad attribute: {error}"))?;
+            .map_err(|error| Malformed::Attribute(error.into()))?;
         let name: &str = attribute.key.as_ref();
         attributes.push((name.to_owned(), value.into_owned()));
     }
@@ -113,23 +111,23 @@ fn element(start: &BytesStart<'_>) -> Result<Element, String> {
     })
 }
 
-fn add_text(open: &mut [Element], text: &str) -> Result<(), String> {
+fn add_text(open: &mut [Element], text: &str) -> Result<(), Malformed> {
     match open.last_mut() {
         Some(element) => element.text.push_str(text),
         None if text.trim().is_empty() => {}
-        None => return Err("text outside of all elements".to_owned()),
+        None => return Err("text outside of all elements".into()),
     }
     Ok(())
 }
 
-fn resolve(reference: &BytesRef<'_>) -> Result<String, String> {
+fn resolve(reference: &BytesRef<'_>) -> Result<String, Malformed> {
     let character = reference.resolve_char_ref();
-    if let Some(character) = character.map_err(|error| error.to_string())? {
+    if let Some(character) = character.map_err(Malformed::Reference)? {
         return Ok(character.to_string());
     }
     let name: &str = reference;
     let known = resolve_predefined_entity(name).map(str::to_owned);
-    known.ok_or_else(|| format!("the entity '&{name};' is not known"))
+    known.ok_or_else(|| Malformed::UnknownEntity(name.to_owned()))
 }
 
 /// The line that holds a byte, from 1 on.

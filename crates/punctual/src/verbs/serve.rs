@@ -11,7 +11,7 @@ use clap::{Args, Parser, Subcommand};
 use punctual_model::{Nanos, Note, RecordingId};
 use punctual_serve::evidence::EvidenceSource;
 use punctual_serve::trends::{Decided, Noted, SeriesOf, TrendSource, Trends};
-use punctual_serve::{Config, SignOn, TlsFiles};
+use punctual_serve::{Config, SignOn, SourceError, TlsFiles};
 use punctual_stats::trend::{Run as TrendRun, Trend};
 use punctual_store::{AuditLine, Collection, Role};
 
@@ -222,14 +222,9 @@ fn span_of(of: &SeriesOf) -> Span {
     }
 }
 
-/// An error as a sentence.
-fn sentence(error: impl Into<anyhow::Error>) -> String {
-    format!("{:#}", error.into())
-}
-
 impl Trends for StoredTrends {
-    fn series(&self) -> Result<Vec<SeriesOf>, String> {
-        let epochs = self.collection.series().map_err(sentence)?.into_iter();
+    fn series(&self) -> Result<Vec<SeriesOf>, SourceError> {
+        let epochs = self.collection.series()?.into_iter();
         let all: BTreeSet<SeriesOf> = epochs
             .map(|epoch| SeriesOf {
                 series: epoch.name,
@@ -239,17 +234,17 @@ impl Trends for StoredTrends {
         Ok(all.into_iter().collect())
     }
 
-    fn trend(&self, of: &SeriesOf) -> Result<(Trend, Vec<TrendRun>), String> {
-        self.judged(of).map_err(sentence)
+    fn trend(&self, of: &SeriesOf) -> Result<(Trend, Vec<TrendRun>), SourceError> {
+        self.judged(of).map_err(SourceError::new)
     }
 
-    fn runs(&self, of: &SeriesOf) -> Result<Vec<TrendRun>, String> {
+    fn runs(&self, of: &SeriesOf) -> Result<Vec<TrendRun>, SourceError> {
         let store = self.collection.as_ref();
         let series = Series::load(store, Some(&of.series), &span_of(of));
-        Ok(series.map_err(sentence)?.runs)
+        Ok(series.map_err(SourceError::new)?.runs)
     }
 
-    fn decide(&self, of: &SeriesOf, decided: &Decided) -> Result<(), String> {
+    fn decide(&self, of: &SeriesOf, decided: &Decided) -> Result<(), SourceError> {
         let Decided {
             change,
             decision,
@@ -261,10 +256,10 @@ impl Trends for StoredTrends {
             let store = self.collection.as_ref();
             decide(store, &trend, change, *decision, who.clone(), why.clone())
         };
-        decide().map(drop).map_err(sentence)
+        decide().map(drop).map_err(SourceError::new)
     }
 
-    fn note(&self, of: &SeriesOf, noted: &Noted) -> Result<(), String> {
+    fn note(&self, of: &SeriesOf, noted: &Noted) -> Result<(), SourceError> {
         let note = Note {
             id: RecordingId::new(),
             recording: None,
@@ -275,6 +270,6 @@ impl Trends for StoredTrends {
             author: noted.who.clone(),
             written: jiff::Timestamp::now(),
         };
-        self.collection.put_note(&note).map_err(sentence)
+        Ok(self.collection.put_note(&note)?)
     }
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use punctual_model::Recording;
 use punctual_report::OutlierTimeline;
+use punctual_serve::SourceError;
 use punctual_serve::evidence::Evidence;
 use punctual_store::Store;
 
@@ -25,17 +26,17 @@ impl Evidence for Stored {
         &self,
         recording: &Recording,
         number: u64,
-    ) -> Result<Option<OutlierTimeline>, String> {
+    ) -> Result<Option<OutlierTimeline>, SourceError> {
         let found = self.open().and_then(|store| match store {
             Some(store) => timelines::timeline(&store, recording, number),
             None => Ok(None),
         });
-        found.map_err(|error| format!("{error:#}"))
+        found.map_err(SourceError::new)
     }
 
-    fn bundle(&self, recording: &Recording) -> Result<Vec<u8>, String> {
+    fn bundle(&self, recording: &Recording) -> Result<Vec<u8>, SourceError> {
         let store = self.open();
         let packed = store.and_then(|store| bundle::of_recording(store.as_ref(), recording));
-        packed.map_err(|error| format!("{error:#}"))
+        packed.map_err(SourceError::new)
     }
 }

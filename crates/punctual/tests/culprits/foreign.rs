@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::common::{Place, eventually, signal, text};
 use crate::jobs::{Running, explained};
 use crate::stage::Stage;
-use punctual_model::{Recording, Share, ShareKind};
+use punctual_model::{ProbeRun, Recording, Share, ShareKind};
 
 fn warned(recording: &Recording, what: &str) -> bool {
     let mut warnings = recording.warnings.iter();
@@ -180,6 +180,11 @@ fn a_program_that_execs_or_ends_is_reported() {
         "{:?}",
         recording.warnings
     );
+    // The name of the program that it was in the end.
+    let label = format!("sleep-{pid}");
+    assert_eq!(recording.threads[0].label.as_ref(), Some(&label));
+    let watched = recording.probe.parameters.get(ProbeRun::WATCHED);
+    assert_eq!(watched, Some(&format!("sleep (pid {pid})").into()));
     if by_programs(&recording) {
         let changed = warned(&recording, "changed to another program (exec): sleep-");
         assert!(changed, "{:?}", recording.warnings);

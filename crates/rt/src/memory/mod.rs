@@ -14,7 +14,7 @@ mod stack;
 pub use buffer::LockedBuffer;
 pub use heap::{keep_heap, share_heap};
 #[cfg(feature = "probes")]
-pub use idle::release_memory;
+pub use idle::{release_heap, release_memory};
 pub use lock::{LockMode, MemoryLock, lock_process_memory};
 #[cfg(feature = "probes")]
 pub use lock::{NewMappingMode, NewMappings};

@@ -6,8 +6,9 @@ use std::time::Duration;
 use jiff::Timestamp;
 use punctual_model::{Outcome, RecordingId};
 use punctual_stats::trend::{Group, Trend};
-use punctual_store::{Listed, Machine, Wanted};
+use punctual_store::{Listed, Machine, StoreError, Wanted};
 
+use super::error::AlertError;
 use super::state::State;
 use super::{Alert, Alerts, Kind};
 use crate::paths::machine_path;
@@ -37,11 +38,10 @@ impl Found {
         app: &Inner,
         config: &Alerts,
         state: &State,
-    ) -> Result<BTreeMap<String, Alert>, String> {
+    ) -> Result<BTreeMap<String, Alert>, AlertError> {
         let mut found = BTreeMap::new();
         worsenings(app, state, &mut found);
-        let machines = app.collection.machines();
-        let machines = machines.map_err(|error| error.to_string())?;
+        let machines = app.collection.machines()?;
         let now = Timestamp::now();
         let mut lists = 0;
         for machine in &machines {
@@ -61,7 +61,7 @@ impl Found {
         now: Timestamp,
         lists: &mut usize,
         found: &mut BTreeMap<String, Alert>,
-    ) -> Result<(), String> {
+    ) -> Result<(), AlertError> {
         let (Some(seen), Some(latest)) = (machine.last_seen, &machine.latest) else {
             return Ok(());
         };
@@ -100,13 +100,12 @@ impl Found {
 }
 
 /// The newest recordings of a machine.
-fn newest(app: &Inner, machine: &str, most: usize) -> Result<Vec<Listed>, String> {
-    let listed = app.collection.list(&Wanted {
+fn newest(app: &Inner, machine: &str, most: usize) -> Result<Vec<Listed>, StoreError> {
+    app.collection.list(&Wanted {
         machine: Some(machine.to_owned()),
         most,
         ..Wanted::default()
-    });
-    listed.map_err(|error| error.to_string())
+    })
 }
 
 /// The median distance between the starts of recordings, the newest first.
@@ -180,7 +179,7 @@ fn broken(
     machine: &Machine,
     state: &State,
     found: &mut BTreeMap<String, Alert>,
-) -> Result<(), String> {
+) -> Result<(), AlertError> {
     let key = format!("broken/{}", machine.name);
     let latest = machine.latest.as_ref();
     let is_broken = latest.is_some_and(|latest| latest.outcome == Outcome::Broken);
@@ -215,13 +214,16 @@ fn disk(
     state: &State,
     now: Timestamp,
     found: &mut BTreeMap<String, Alert>,
-) -> Result<(), String> {
+) -> Result<(), AlertError> {
     const KEY: &str = "disk";
     let Some(folder) = &config.disk else {
         return Ok(());
     };
     let disk = rustix::fs::statvfs(folder);
-    let disk = disk.map_err(|error| format!("{}: {error}", folder.display()))?;
+    let disk = disk.map_err(|source| AlertError::Disk {
+        folder: folder.clone(),
+        source,
+    })?;
     let free = disk.f_bavail as f64 / disk.f_blocks.max(1) as f64 * 100.0;
     let slack = if state.stands(KEY) { SLACK } else { 0.0 };
     if free >= config.disk_free + slack {

@@ -1,5 +1,6 @@
 //! Alerts: what demands attention, sent once when it begins and once when it ends.
 
+mod error;
 mod find;
 mod send;
 mod state;
@@ -105,7 +106,7 @@ impl Watch {
             None => match State::read(&self.config.state) {
                 Ok(read) => self.state.insert(read),
                 // An unreadable state would send all again.
-                Err(why) => return crate::log::complain(&why),
+                Err(why) => return crate::log::complain(&why.to_string()),
             },
         };
         match self.found.all(app, &self.config, state) {

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use super::Alerts;
+use super::error::AlertError;
 use super::state::{Standing, State};
 
 /// A receiver that takes longer is tried again.
@@ -18,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const OWN_API: &str = "/api/v2/alerts";
 
 /// Sends what was not sent, and marks it. Returns what failed.
-pub(super) fn all(config: &Alerts, state: &mut State) -> Vec<String> {
+pub(super) fn all(config: &Alerts, state: &mut State) -> Vec<AlertError> {
     let mut failed = Vec::new();
     if let Some(url) = &config.webhook {
         match url.ends_with(OWN_API) {
@@ -57,7 +58,7 @@ pub(super) fn all(config: &Alerts, state: &mut State) -> Vec<String> {
     failed
 }
 
-fn keep(failed: &mut Vec<String>, result: Result<(), String>) -> bool {
+fn keep(failed: &mut Vec<AlertError>, result: Result<(), AlertError>) -> bool {
     let is_sent = result.is_ok();
     failed.extend(result.err());
     is_sent
@@ -128,7 +129,7 @@ fn payload(config: &Alerts, key: &str, one: &Standing) -> Value {
     })
 }
 
-fn post(url: &str, body: &Value) -> Result<(), String> {
+fn post(url: &str, body: &Value) -> Result<(), AlertError> {
     let agent: ureq::Agent = ureq::Agent::config_builder()
         .timeout_global(Some(PATIENCE))
         .build()
@@ -137,36 +138,43 @@ fn post(url: &str, body: &Value) -> Result<(), String> {
         .post(url)
         .header("Content-Type", "application/json")
         .send(body.to_string().as_bytes());
-    sent.map(drop).map_err(|error| format!("{url}: {error}"))
+    sent.map(drop).map_err(|source| AlertError::Webhook {
+        url: url.to_owned(),
+        source,
+    })
 }
 
 /// Runs a command with the payload on its stdin. One that takes too long is ended.
-fn run(command: &[String], payload: &Value) -> Result<(), String> {
-    let (program, arguments) = command.split_first().ok_or("no command")?;
-    let failed = |why: String| format!("{program}: {why}");
-    let mut child = Command::new(program)
+fn run(command: &[String], payload: &Value) -> Result<(), AlertError> {
+    let (program, arguments) = command.split_first().ok_or(AlertError::NoCommand)?;
+    let program = || program.clone();
+    let failed = |source| AlertError::Command {
+        program: program(),
+        source,
+    };
+    let mut child = Command::new(program())
         .args(arguments)
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .spawn()
-        .map_err(|error| failed(error.to_string()))?;
+        .map_err(failed)?;
     if let Some(mut stdin) = child.stdin.take() {
         // A command need not read it; one alert fits the buffer of a pipe.
         let _ = stdin.write_all(payload.to_string().as_bytes());
     }
     let until = Instant::now() + PATIENCE;
     loop {
-        match child
-            .try_wait()
-            .map_err(|error| failed(error.to_string()))?
-        {
+        match child.try_wait().map_err(failed)? {
             Some(status) if status.success() => return Ok(()),
-            Some(status) => return Err(failed(status.to_string())),
+            Some(status) => {
+                let program = program();
+                return Err(AlertError::Status { program, status });
+            }
             None if Instant::now() > until => {
                 // It has ended by itself meanwhile.
                 let _ = child.kill();
                 let _ = child.wait();
-                return Err(failed("took too long, and was killed".to_owned()));
+                return Err(AlertError::TooLong { program: program() });
             }
             None => std::thread::sleep(Duration::from_millis(20)),
         }

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use jiff::Timestamp;
-use punctual_files::{Output, bounded};
+use punctual_files::{FileError, Output, bounded};
 use serde::{Deserialize, Serialize};
 
 use super::Alert;
+use super::error::AlertError;
 
 /// A state is no longer, in bytes: some 100,000 alerts.
 const MOST: u64 = 64 << 20;
@@ -33,22 +34,34 @@ pub(super) struct State {
     pub(super) alerts: BTreeMap<String, Standing>,
 }
 
+fn unusable(path: &Path, source: FileError) -> AlertError {
+    AlertError::StateFile {
+        path: path.to_owned(),
+        source,
+    }
+}
+
+fn damaged(path: &Path, source: serde_json::Error) -> AlertError {
+    AlertError::StateJson {
+        path: path.to_owned(),
+        source,
+    }
+}
+
 impl State {
     /// A state that is not there is empty.
-    pub(super) fn read(path: &Path) -> Result<Self, String> {
-        let damaged = |why: String| format!("state of alerts {}: {why}", path.display());
+    pub(super) fn read(path: &Path) -> Result<Self, AlertError> {
         match bounded::text(path, MOST) {
-            Ok(text) => serde_json::from_str(&text).map_err(|error| damaged(error.to_string())),
+            Ok(text) => serde_json::from_str(&text).map_err(|source| damaged(path, source)),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Self::default()),
-            Err(error) => Err(damaged(error.reason())),
+            Err(error) => Err(unusable(path, error)),
         }
     }
 
-    pub(super) fn write(&self, path: &Path) -> Result<(), String> {
-        let failed = |why: String| format!("state of alerts {}: {why}", path.display());
-        let text = serde_json::to_vec(self).map_err(|error| failed(error.to_string()))?;
+    pub(super) fn write(&self, path: &Path) -> Result<(), AlertError> {
+        let text = serde_json::to_vec(self).map_err(|source| damaged(path, source))?;
         let written = Output::private(path).and_then(|file| file.put(&text));
-        written.map_err(|error| failed(error.reason()))
+        written.map_err(|source| unusable(path, source))
     }
 
     /// Whether an alert stands.
@@ -134,6 +147,8 @@ mod tests {
         state.write(&path).unwrap();
         assert_eq!(State::read(&path).unwrap(), state);
         std::fs::write(&path, "{").unwrap();
-        assert!(State::read(&path).is_err());
+        let error = State::read(&path).unwrap_err().to_string();
+        let expected = format!("state of alerts {}: EOF while parsing", path.display());
+        assert!(error.starts_with(&expected), "{error}");
     }
 }

@@ -18,6 +18,7 @@ use uuid::Uuid;
 use zstd::bulk::Decompressor;
 
 use super::dictionary::{self, DICTIONARY};
+use crate::NotTaken;
 use crate::access::Who;
 use crate::config::Limits;
 use crate::membership::{Membership, SERIES};
@@ -223,7 +224,7 @@ fn keep(
                 machine: who.name(),
                 sha256: hash,
                 received,
-                reason: &reason,
+                reason: &reason.to_string(),
                 body,
             };
             return Err(put_aside(collection, &refused)?);
@@ -259,28 +260,28 @@ fn check_hash(body: &[u8], hash: &str) -> Result<(), Problem> {
 }
 
 /// A recording that can be kept.
-pub(crate) fn read(id: RecordingId, body: &[u8]) -> Result<Recording, String> {
-    let text = std::str::from_utf8(body).map_err(|_| "it is not UTF-8".to_owned())?;
-    let recording = Recording::from_json(text).map_err(|error| error.to_string())?;
+pub(crate) fn read(id: RecordingId, body: &[u8]) -> Result<Recording, NotTaken> {
+    let text = std::str::from_utf8(body).map_err(|_| NotTaken::NotText)?;
+    let recording = Recording::from_json(text)?;
     if recording.id != id {
-        return Err("its ID is not the one of the path".to_owned());
+        return Err(NotTaken::OtherId);
     }
     if recording.completion == Completion::Running {
-        return Err("it is not finished".to_owned());
+        return Err(NotTaken::NotFinished);
     }
     if recording.threads.len() > Recording::MAX_THREADS {
-        return Err("it has too many threads".to_owned());
+        return Err(NotTaken::TooManyThreads);
     }
     let threads = recording.threads.len();
     let rows = &recording.series.rows;
     if rows.iter().any(|row| row.thread as usize >= threads) {
-        return Err("an interval is of no thread".to_owned());
+        return Err(NotTaken::NoThread);
     }
     // As a store lists them; of two of one start it keeps one.
     let place = |row: &IntervalRow| (row.start_ns, row.thread);
     match rows.windows(2).all(|two| place(&two[0]) < place(&two[1])) {
         true => Ok(recording),
-        false => Err("its intervals are not in the order of time and thread".to_owned()),
+        false => Err(NotTaken::OutOfOrder),
     }
 }
 

@@ -37,16 +37,16 @@ impl Push {
             return;
         }
         self.last = Some(Instant::now());
-        let sent = match super::of_app(app) {
-            Ok(families) => self.send(&families),
-            Err(problem) => Err(problem.message),
+        let why = match super::of_app(app) {
+            Ok(families) => self.send(&families).err().map(|error| error.to_string()),
+            Err(problem) => Some(problem.message),
         };
-        if let Err(why) = sent {
+        if let Some(why) = why {
             crate::log::complain(&format!("metrics to {}: {why}", self.to.url));
         }
     }
 
-    fn send(&self, families: &[Family]) -> Result<(), String> {
+    fn send(&self, families: &[Family]) -> Result<(), ureq::Error> {
         let agent: ureq::Agent = ureq::Agent::config_builder()
             .timeout_global(Some(PATIENCE))
             .build()
@@ -55,11 +55,10 @@ impl Push {
         for family in families {
             for samples in family.samples.chunks(AT_ONCE) {
                 let body = request(family, samples, now);
-                let sent = agent
+                agent
                     .post(&self.to.url)
                     .header("Content-Type", "application/x-protobuf")
-                    .send(body.as_slice());
-                sent.map_err(|error| error.to_string())?;
+                    .send(body.as_slice())?;
             }
         }
         Ok(())

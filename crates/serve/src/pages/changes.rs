@@ -16,6 +16,7 @@ use serde::Deserialize;
 
 use super::trend::path;
 use super::{frame, shown};
+use crate::SourceError;
 use crate::access::Who;
 use crate::look::not_judged;
 use crate::paths::encoded;
@@ -174,14 +175,14 @@ fn decisions(log: &[AuditLine]) -> Markup {
     } }
 }
 
-fn series(of: &SeriesOf, judged: &Result<Trend, String>) -> Markup {
+fn series(of: &SeriesOf, judged: &Result<Trend, SourceError>) -> Markup {
     html! {
         h2 {
             a href=(path(of)) { (sanitize(&of.series)) }
             @if let Some(machine) = &of.machine { " " small .faint { (sanitize(machine)) } }
         }
         @match judged {
-            Err(why) => p .warn { (sanitize(why)) },
+            Err(why) => p .warn { (sanitize(&why.to_string())) },
             Ok(trend) => {
                 p { (sanitize(&trend.sentence)) }
                 @if trend.groups.iter().any(|group| !group.changes.is_empty()) {

@@ -12,6 +12,7 @@ use serde::Deserialize;
 
 use super::recordings::table;
 use super::{frame, shown, trend, views};
+use crate::SourceError;
 use crate::fleet::Judge;
 use crate::look::Look;
 use crate::paths::{encoded, recording_path};
@@ -33,7 +34,7 @@ const CHANGES: usize = 30;
 const LOADED: usize = 5;
 
 /// A series of the machine, or why it cannot be judged.
-type Followed = (SeriesOf, Result<Trend, String>);
+type Followed = (SeriesOf, Result<Trend, SourceError>);
 
 pub(super) async fn get(
     State(app): State<App>,
@@ -131,7 +132,7 @@ fn series((of, judged): &Followed) -> Markup {
     html! {
         h2 { "Series " a href=(trend::path(of)) { (sanitize(&of.series)) } }
         @match judged {
-            Err(why) => p .warn { (sanitize(why)) },
+            Err(why) => p .warn { (sanitize(&why.to_string())) },
             Ok(trend) => {
                 p { (sanitize(&trend.sentence)) }
                 (noted(trend.notes.iter().map(|note| (note.at, &*note.who, &*note.text))))

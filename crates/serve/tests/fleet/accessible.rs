@@ -3,24 +3,19 @@
 
 use serde_json::Value;
 
-use crate::devtools::{Tab, browser};
+use crate::browser::visit;
 use crate::looks::served;
-use crate::place::Place;
 
 #[test]
 fn axe_finds_nothing_serious() {
-    let Some(browser) = browser() else {
-        punctual_testing::skip!("chromium is not installed");
-        return;
-    };
     let axe = std::env::var_os("PUNCTUAL_AXE").map(std::fs::read_to_string);
     let Some(Ok(axe)) = axe else {
         punctual_testing::skip!("PUNCTUAL_AXE names no axe.min.js");
         return;
     };
-    let place = Place::new();
-    let (server, pages) = served(&place);
-    let mut tab = Tab::open(browser, &place.file("profile"));
+    let Some((_place, (server, pages), mut tab)) = visit(served) else {
+        return;
+    };
     let mut serious = Vec::new();
     for (name, path) in &pages {
         for dark in [false, true] {

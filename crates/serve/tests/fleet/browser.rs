@@ -1,23 +1,25 @@
 //! The pages in a real browser: nothing is written to its console, which is where a
 //! violated policy, a missing file and a failed script are reported.
 
-use std::process::{Command, Stdio};
+use std::process::Command;
 
+use crate::devtools::{Tab, browser};
 use crate::place::{Place, deliver, recording};
 
-const BROWSERS: [&str; 2] = ["chromium", "chromium-browser"];
+/// What is served, and a tab to look at it, with its profile in the folder of the server;
+/// `None` where no browser is installed.
+pub(crate) fn visit<T>(serve: impl FnOnce(&Place) -> T) -> Option<(Place, T, Tab)> {
+    let browser = browser()?;
+    let place = Place::new();
+    let served = serve(&place);
+    let tab = Tab::open(browser, &place.file("profile"));
+    // Variables end in reverse order: the browser before the server, the folder last.
+    Some((place, served, tab))
+}
 
 #[test]
 fn a_browser_finds_nothing_to_complain_of() {
-    let found = BROWSERS.iter().find(|name| {
-        let version = Command::new(name)
-            .arg("--version")
-            .stderr(Stdio::null())
-            .output();
-        version.is_ok_and(|output| output.status.success())
-    });
-    let Some(browser) = found else {
-        punctual_testing::skip!("chromium is not installed");
+    let Some(browser) = browser() else {
         return;
     };
     let place = Place::new();

@@ -2,19 +2,15 @@
 
 use serde_json::json;
 
-use crate::devtools::{Tab, browser};
+use crate::browser::visit;
+use crate::devtools::Tab;
 use crate::looks::served;
-use crate::place::Place;
 
 #[test]
 fn each_page_works_without_scripts() {
-    let Some(browser) = browser() else {
-        punctual_testing::skip!("chromium is not installed");
+    let Some((_place, (server, pages), mut tab)) = visit(served) else {
         return;
     };
-    let place = Place::new();
-    let (server, pages) = served(&place);
-    let mut tab = Tab::open(browser, &place.file("profile"));
     tab.command(
         "Emulation.setScriptExecutionDisabled",
         json!({"value": true}),
@@ -43,13 +39,9 @@ fn each_page_works_without_scripts() {
 
 #[test]
 fn the_keyboard_reaches_the_content_and_leads_on() {
-    let Some(browser) = browser() else {
-        punctual_testing::skip!("chromium is not installed");
+    let Some((_place, (server, _), mut tab)) = visit(served) else {
         return;
     };
-    let place = Place::new();
-    let (server, _) = served(&place);
-    let mut tab = Tab::open(browser, &place.file("profile"));
     tab.go(&format!("http://{}/", server.address));
     tab.key("Tab");
     let active = |tab: &mut Tab, what: &str| tab.eval(&format!("document.activeElement.{what}"));

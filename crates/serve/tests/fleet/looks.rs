@@ -3,7 +3,8 @@
 
 use punctual_serve::Running;
 
-use crate::devtools::{Tab, browser};
+use crate::browser::visit;
+use crate::devtools::Tab;
 use crate::many::{enrol, fifty};
 use crate::place::{Place, deliver};
 use crate::profile::audit;
@@ -78,27 +79,19 @@ fn look(tab: &mut Tab, server: &Running, pages: &[(&str, String)]) {
 
 #[test]
 fn no_page_is_cut_off() {
-    let Some(browser) = browser() else {
-        punctual_testing::skip!("chromium is not installed");
+    let Some((_place, (server, pages), mut tab)) = visit(served) else {
         return;
     };
-    let place = Place::new();
-    let (server, pages) = served(&place);
-    let mut tab = Tab::open(browser, &place.file("profile"));
     look(&mut tab, &server, &pages);
     assert_eq!(tab.console, [""; 0]);
 }
 
 #[test]
 fn many_machines_are_not_cut_off() {
-    let Some(browser) = browser() else {
-        punctual_testing::skip!("chromium is not installed");
+    let Some((_place, server, mut tab)) = visit(|place| fifty(place, true)) else {
         return;
     };
-    let place = Place::new();
-    let server = fifty(&place, true);
     let page = |name, path: &str| (name, path.to_owned());
-    let mut tab = Tab::open(browser, &place.file("profile"));
     let pages = [
         page("overview-50", "/"),
         page("series-50", "/series?name=nightly&by=cpu.governor"),

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use punctual_serve::Running;
 use serde_json::json;
 
+use crate::browser::visit;
 use crate::client::get;
-use crate::devtools::{CLICK, Tab, browser};
+use crate::devtools::CLICK;
 use crate::place::{Place, deliver};
 use crate::years::{Nightly, runs};
 
@@ -75,13 +76,9 @@ fn a_picture_is_given_as_numbers() {
 
 #[test]
 fn somebody_turns_points_and_clicks() {
-    let Some(browser) = browser() else {
-        punctual_testing::skip!("chromium is not installed");
+    let Some((_place, (_, server), mut tab)) = visit(|place| served(place, 60)) else {
         return;
     };
-    let place = Place::new();
-    let (_, server) = served(&place, 60);
-    let mut tab = Tab::open(browser, &place.file("profile"));
     tab.size(1_200, 900);
     tab.go(&format!("http://{}{TREND}", server.address));
     // The surface turns by keys and by dragging, and the URL shows the same again.
@@ -127,13 +124,9 @@ fn somebody_turns_points_and_clicks() {
 
 #[test]
 fn without_a_graphics_card_the_surface_is_drawn_by_hand() {
-    let Some(browser) = browser() else {
-        punctual_testing::skip!("chromium is not installed");
+    let Some((_place, (_, server), mut tab)) = visit(|place| served(place, 1)) else {
         return;
     };
-    let place = Place::new();
-    let (_, server) = served(&place, 1);
-    let mut tab = Tab::open(browser, &place.file("profile"));
     let none = "const get = HTMLCanvasElement.prototype.getContext; \
         HTMLCanvasElement.prototype.getContext = function (kind, ...more) { \
         return kind === 'webgl2' ? null : get.call(this, kind, ...more); };";
@@ -156,13 +149,9 @@ fn without_a_graphics_card_the_surface_is_drawn_by_hand() {
 
 #[test]
 fn somebody_compares_and_acknowledges() {
-    let Some(browser) = browser() else {
-        punctual_testing::skip!("chromium is not installed");
+    let Some((_place, (nightly, server), mut tab)) = visit(|place| served(place, 3)) else {
         return;
     };
-    let place = Place::new();
-    let (nightly, server) = served(&place, 3);
-    let mut tab = Tab::open(browser, &place.file("profile"));
     let root = format!("http://{}", server.address);
     tab.go(&format!("{root}/recordings"));
     for choice in [0, 2] {

@@ -8,6 +8,7 @@ use punctual_model::{
     Segment, Severity, Share, ShareKind, Victim, Window,
 };
 use punctual_report::OutlierTimeline;
+use punctual_serve::SourceError;
 use punctual_serve::evidence::{Evidence, EvidenceSource};
 
 use crate::client::get;
@@ -218,13 +219,13 @@ impl Evidence for OneOutlier {
         &self,
         recording: &Recording,
         number: u64,
-    ) -> Result<Option<OutlierTimeline>, String> {
+    ) -> Result<Option<OutlierTimeline>, SourceError> {
         let outliers = recording.explanation.iter().flat_map(|all| &all.outliers);
         let mut found = outliers.filter(|one| one.number == number && number == 3);
         Ok(found.next().map(|outlier| timeline(outlier, recording)))
     }
 
-    fn bundle(&self, recording: &Recording) -> Result<Vec<u8>, String> {
+    fn bundle(&self, recording: &Recording) -> Result<Vec<u8>, SourceError> {
         Ok(recording.id.to_string().into_bytes())
     }
 }

@@ -7,22 +7,38 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use crate::place::Place;
+
 /// What is not as expected after so long never will be.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The first of these programs that is installed.
+/// The first of these programs that is installed; where none is, a SKIP.
 pub(crate) fn installed(names: &[&'static str]) -> Option<&'static str> {
     let works = |name: &&&str| {
         let version = Command::new(name).arg("--version").output();
         version.is_ok_and(|output| output.status.success())
     };
-    names.iter().find(works).copied()
+    let found = names.iter().find(works).copied();
+    if found.is_none() {
+        punctual_testing::skip!("{} is not installed", names.join(", "));
+    }
+    found
 }
 
 /// A port that nobody listens on.
 pub(crate) fn free() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.local_addr().unwrap()
+}
+
+/// What a program is started with.
+pub(crate) struct Setup {
+    /// The file with its settings.
+    pub(crate) settings: String,
+    /// A folder of its own, which is not there yet.
+    pub(crate) data: String,
+    /// Where it is to listen.
+    pub(crate) address: SocketAddr,
 }
 
 /// A server that ends with the test.
@@ -40,6 +56,27 @@ impl Drop for Program {
 }
 
 impl Program {
+    /// Starts the program of this name on a free port, with these settings; its files are in
+    /// a folder of the test.
+    pub(crate) fn configured(
+        name: &str,
+        place: &Place,
+        settings: &Value,
+        arguments: impl FnOnce(&Setup) -> Vec<String>,
+    ) -> Self {
+        let file = |kind: &str| place.file(&format!("{name}{kind}"));
+        // JSON is YAML.
+        std::fs::write(file(".yml"), settings.to_string()).unwrap();
+        let setup = Setup {
+            settings: file(".yml").display().to_string(),
+            data: file("").display().to_string(),
+            address: free(),
+        };
+        let mut command = Command::new(name);
+        command.args(arguments(&setup));
+        Self::start(command, setup.address, &file(".log"))
+    }
+
     /// Starts it, with its log in a file.
     pub(crate) fn start(mut command: Command, address: SocketAddr, log: &Path) -> Self {
         let log = std::fs::File::create(log).unwrap();

@@ -6,12 +6,11 @@ use std::process::{Command, Stdio};
 
 use crate::client::get;
 use crate::place::{Place, deliver, recording};
+use crate::program::installed;
 
 #[test]
 fn promtool_accepts_metrics_and_rules() {
-    let found = Command::new("promtool").arg("--version").output();
-    if !found.is_ok_and(|output| output.status.success()) {
-        punctual_testing::skip!("promtool is not installed");
+    if installed(&["promtool"]).is_none() {
         return;
     }
     let place = Place::new();
@@ -82,9 +81,7 @@ fn each_query_of_the_dashboard_names_metrics_that_are_there() {
 
 #[test]
 fn promtool_reads_each_query_of_the_dashboard() {
-    let found = Command::new("promtool").arg("--version").output();
-    if !found.is_ok_and(|output| output.status.success()) {
-        punctual_testing::skip!("promtool is not installed");
+    if installed(&["promtool"]).is_none() {
         return;
     }
     // As rules: this version of the checker takes no query alone.

@@ -1,7 +1,6 @@
 //! A real Prometheus scrapes a collector, and the rules that are shipped raise alerts.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -9,7 +8,7 @@ use serde_json::Value;
 use crate::alerts::judged;
 use crate::client::get;
 use crate::place::{Place, deliver, recording};
-use crate::program::{Program, free, installed};
+use crate::program::{Program, installed};
 
 fn rules() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/prometheus/punctual.rules.yml")
@@ -34,22 +33,14 @@ fn prometheus(place: &Place, target: std::net::SocketAddr) -> Program {
             "static_configs": [{"targets": [target.to_string()]}],
         }],
     });
-    // JSON is YAML.
-    std::fs::write(place.file("prometheus.yml"), settings.to_string()).unwrap();
-    let address = free();
-    let mut command = Command::new("prometheus");
-    command
-        .arg(format!(
-            "--config.file={}",
-            place.file("prometheus.yml").display()
-        ))
-        .arg(format!(
-            "--storage.tsdb.path={}",
-            place.file("tsdb").display()
-        ))
-        .arg(format!("--web.listen-address={address}"))
-        .arg("--enable-feature=native-histograms");
-    Program::start(command, address, &place.file("prometheus.log"))
+    Program::configured("prometheus", place, &settings, |setup| {
+        vec![
+            format!("--config.file={}", setup.settings),
+            format!("--storage.tsdb.path={}", setup.data),
+            format!("--web.listen-address={}", setup.address),
+            "--enable-feature=native-histograms".to_owned(),
+        ]
+    })
 }
 
 /// The alerts that fire: name and machine, sorted.
@@ -72,7 +63,6 @@ fn firing(answer: &Value) -> Option<Vec<(String, String)>> {
 #[test]
 fn prometheus_raises_the_alerts_of_the_rules() {
     if installed(&["prometheus"]).is_none() {
-        punctual_testing::skip!("prometheus is not installed");
         return;
     }
     let place = Place::new();
@@ -128,7 +118,6 @@ fn prometheus_raises_the_alerts_of_the_rules() {
 #[test]
 fn victoria_metrics_reads_the_classic_buckets() {
     if installed(&["victoria-metrics"]).is_none() {
-        punctual_testing::skip!("victoria-metrics is not installed");
         return;
     }
     let place = Place::new();
@@ -141,21 +130,14 @@ fn victoria_metrics_reads_the_classic_buckets() {
             "static_configs": [{"targets": [server.address.to_string()]}],
         }],
     });
-    std::fs::write(place.file("scrape.yml"), settings.to_string()).unwrap();
-    let address = free();
-    let mut command = Command::new("victoria-metrics");
-    command
-        .arg(format!(
-            "-promscrape.config={}",
-            place.file("scrape.yml").display()
-        ))
-        .arg(format!(
-            "-storageDataPath={}",
-            place.file("victoria").display()
-        ))
-        .arg(format!("-httpListenAddr={address}"))
-        .arg("-search.latencyOffset=0s");
-    let victoria = Program::start(command, address, &place.file("victoria.log"));
+    let victoria = Program::configured("victoria-metrics", &place, &settings, |setup| {
+        vec![
+            format!("-promscrape.config={}", setup.settings),
+            format!("-storageDataPath={}", setup.data),
+            format!("-httpListenAddr={}", setup.address),
+            "-search.latencyOffset=0s".to_owned(),
+        ]
+    });
     let query = "histogram_quantile(0.99,punctual_latency_seconds_bucket)";
     let p99 = victoria.until(&format!("/api/v1/query?query={query}"), |answer| {
         let value = answer["data"]["result"][0]["value"][1].as_str()?;

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use punctual_model::{SeriesEpoch, Slot, SlotCause, SlotState};
+use punctual_serve::SourceError;
 use punctual_serve::trends::{Decided, Noted, SeriesOf, TrendSource, Trends};
 use punctual_stats::trend::{Question, Run, Trend, judge};
 use punctual_store::{Collection, SeriesStore};
@@ -22,7 +23,7 @@ struct TwoSeries {
 }
 
 impl Trends for TwoSeries {
-    fn series(&self) -> Result<Vec<SeriesOf>, String> {
+    fn series(&self) -> Result<Vec<SeriesOf>, SourceError> {
         let of = |series: &str| SeriesOf {
             series: series.to_owned(),
             machine: Some(HOSTILE.to_owned()),
@@ -30,9 +31,9 @@ impl Trends for TwoSeries {
         Ok(vec![of("empty"), of(HOSTILE)])
     }
 
-    fn trend(&self, of: &SeriesOf) -> Result<(Trend, Vec<Run>), String> {
+    fn trend(&self, of: &SeriesOf) -> Result<(Trend, Vec<Run>), SourceError> {
         if of.series == HOSTILE {
-            return Err(format!("cannot read {HOSTILE}"));
+            return Err(SourceError::new(format!("cannot read {HOSTILE}")));
         }
         let question = Question {
             series: of.series.clone(),
@@ -41,13 +42,13 @@ impl Trends for TwoSeries {
         Ok((judge(&[], question), Vec::new()))
     }
 
-    fn note(&self, of: &SeriesOf, noted: &Noted) -> Result<(), String> {
+    fn note(&self, of: &SeriesOf, noted: &Noted) -> Result<(), SourceError> {
         let mut all = self.noted.lock().unwrap();
         all.push((of.clone(), noted.clone()));
         Ok(())
     }
 
-    fn decide(&self, of: &SeriesOf, decided: &Decided) -> Result<(), String> {
+    fn decide(&self, of: &SeriesOf, decided: &Decided) -> Result<(), SourceError> {
         let mut all = self.decided.lock().unwrap();
         all.push((of.clone(), decided.clone()));
         Ok(())

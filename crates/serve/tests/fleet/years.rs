@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use punctual_model::{Nanos, Recording, SeriesRun, SignedNanos, run_groups};
+use punctual_serve::SourceError;
 use punctual_serve::trends::{Decided, Noted, SeriesOf, TrendSource, Trends};
 use punctual_stats::trend::{
     Acknowledgement, Note, Question, Run, Setup, Trend, facts_of, judge, runs_of,
@@ -80,7 +81,7 @@ impl Nightly {
 }
 
 impl Trends for Nightly {
-    fn series(&self) -> Result<Vec<SeriesOf>, String> {
+    fn series(&self) -> Result<Vec<SeriesOf>, SourceError> {
         let of = |machine: &String| SeriesOf {
             series: "nightly".to_owned(),
             machine: Some(machine.clone()),
@@ -88,9 +89,12 @@ impl Trends for Nightly {
         Ok(self.runs.keys().map(of).collect())
     }
 
-    fn trend(&self, of: &SeriesOf) -> Result<(Trend, Vec<Run>), String> {
+    fn trend(&self, of: &SeriesOf) -> Result<(Trend, Vec<Run>), SourceError> {
         let machine = of.machine.as_deref().unwrap_or_default();
-        let runs = self.runs.get(machine).ok_or("no such series")?;
+        let runs = self
+            .runs
+            .get(machine)
+            .ok_or_else(|| SourceError::new("no such series"))?;
         let question = Question {
             series: of.series.clone(),
             notes: runs.get(30).map_or_else(Vec::new, |run| {
@@ -107,18 +111,20 @@ impl Trends for Nightly {
         Ok((judge(runs, question), runs.clone()))
     }
 
-    fn note(&self, _: &SeriesOf, _: &Noted) -> Result<(), String> {
-        Err("no notes are kept".to_owned())
+    fn note(&self, _: &SeriesOf, _: &Noted) -> Result<(), SourceError> {
+        Err(SourceError::new("no notes are kept"))
     }
 
-    fn decide(&self, of: &SeriesOf, decided: &Decided) -> Result<(), String> {
+    fn decide(&self, of: &SeriesOf, decided: &Decided) -> Result<(), SourceError> {
         let (trend, _) = self.trend(of)?;
         let of_groups = trend.groups.iter().flat_map(|group| {
             let changes = group.changes.iter();
             changes.map(move |change| (group, change))
         });
         let mut found = of_groups.filter(|(_, change)| change.id == decided.change);
-        let (group, change) = found.next().ok_or("no such change point")?;
+        let (group, change) = found
+            .next()
+            .ok_or_else(|| SourceError::new("no such change point"))?;
         self.decided.lock().unwrap().push(Acknowledgement {
             load: group.load.clone(),
             cpus: group.cpus,

@@ -19,12 +19,17 @@ const LATER: &str = "threads made later";
 
 /// The threads of a recording: those of the start, and one for all later ones.
 pub(super) fn threads(watched: &Watched) -> Vec<ThreadRecord> {
-    let first = watched.first.iter().map(|(tid, comm)| {
-        let scheduling = scheduling_of(*tid);
-        thread(format!("{comm}-{tid}"), scheduling)
-    });
+    let titles = titles(watched);
+    let first =
+        (watched.first.keys().zip(titles)).map(|(tid, title)| thread(title, scheduling_of(*tid)));
     let later = thread(LATER.to_owned(), OTHER);
     first.chain([later]).collect()
+}
+
+/// The titles of the first threads, in the order of their lanes.
+fn titles(watched: &Watched) -> impl Iterator<Item = String> {
+    let first = watched.first.iter();
+    first.map(|(tid, comm)| format!("{comm}-{tid}"))
 }
 
 const OTHER: Scheduling = Scheduling {
@@ -98,10 +103,23 @@ impl Lanes {
         }
     }
 
+    /// Takes over the names that the threads bear now.
+    pub(super) fn rename(&mut self, watched: &Watched) {
+        for (lane, title) in self.lanes.iter_mut().zip(titles(watched)) {
+            lane.title = title;
+        }
+    }
+
     /// The lane of a thread: that of the later ones where it has none.
     pub(super) fn place(&self, tid: u32) -> u32 {
         let last = self.lanes.len().saturating_sub(1) as u32;
         self.places.get(&tid).copied().unwrap_or(last)
+    }
+
+    /// What a thread is called.
+    pub(super) fn title(&self, thread: u32) -> String {
+        let known = self.lanes.get(thread as usize);
+        known.map_or_else(|| format!("thread {thread}"), |lane| lane.title.clone())
     }
 
     /// From now on the number is another thread's: one of the later ones.
@@ -219,6 +237,7 @@ impl Lanes {
     /// Puts what was seen into the recording's threads.
     pub(super) fn fill(self, threads: &mut [ThreadRecord]) {
         for (thread, lane) in threads.iter_mut().zip(self.lanes) {
+            thread.label = Some(lane.title);
             thread.accounting = lane.accounting;
             thread.histogram = lane.all;
         }

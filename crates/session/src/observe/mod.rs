@@ -11,6 +11,7 @@ mod jobs;
 mod lanes;
 mod source;
 mod targets;
+mod warnings;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -20,7 +21,7 @@ use punctual_culprit::Late;
 use punctual_host::Host;
 use punctual_model::{
     Chart, Completion, EventKind, Explanation, HostFacts, Jobs, Nanos, Observer, ProbeRun,
-    Recording, Requirement, ThreadJobs, grouped,
+    Recording, Requirement, ThreadJobs,
 };
 use punctual_store::{Batch, Store, StoreError, Writer};
 use punctual_trace::{EventChoice, Level, ScoutEvent, TraceError};
@@ -39,6 +40,7 @@ use lanes::Lanes;
 use source::Source;
 pub use targets::Targets;
 use targets::Watched;
+use warnings::{by_tracer, lost_warnings};
 
 /// How often the scout is read: an outlier is explained soon enough that its
 /// events are still there.
@@ -122,7 +124,7 @@ pub fn observe(
     };
     recording.completion = completion;
     recording.duration_ns = elapsed;
-    Ok(observation.finish(recording))
+    Ok(observation.finish(&request.targets, recording))
 }
 
 impl ObserveRequest {
@@ -238,6 +240,8 @@ impl Observation {
                 return Ok(Completion::Finished);
             }
             if self.watched.all_gone(&self.host) {
+                // Their last events, with their last names.
+                self.turn()?;
                 self.warnings
                     .push(format!("all that was watched had ended after {elapsed}"));
                 return Ok(Completion::Finished);
@@ -259,7 +263,7 @@ impl Observation {
             let watched = &self.watched;
             let found = self.finder.take(&event, &|tid| watched.has(tid));
             if let EventKind::ProcessExit { task } = &event.kind {
-                self.watched.end(task.pid);
+                self.watched.end(task);
             }
             late.extend(found.into_iter().filter(|found| self.record(found)));
         }
@@ -337,6 +341,7 @@ impl Observation {
             finder.forget(tid);
         };
         let new = self.watched.look_again(&request.targets, &self.host, anew);
+        self.lanes.rename(&self.watched);
         if new || narrowed {
             let tids = self.watched.tids();
             self.source.watch(&mut self.explainer, &tids, &calls)?;
@@ -376,15 +381,16 @@ impl Observation {
     }
 
     /// Puts what was seen into the recording and hands it to the store.
-    fn finish(mut self, mut recording: Recording) -> Outcome {
+    fn finish(mut self, targets: &Targets, mut recording: Recording) -> Outcome {
         let lost = self.source.lost(&mut self.explainer);
         let jobs = self.jobs();
+        self.lanes.rename(&self.watched);
+        let names = targets.named(&self.watched.first);
+        let parameters = &mut recording.probe.parameters;
+        parameters.insert(ProbeRun::WATCHED.to_owned(), names.into());
         match &jobs {
             Some(jobs) => {
-                let title = |thread: u32| {
-                    let known = recording.threads.get(thread as usize);
-                    known.map_or_else(|| format!("thread {thread}"), |thread| thread.title())
-                };
+                let title = |thread: u32| self.lanes.title(thread);
                 let missing = jobs::warnings(jobs, self.source.has_calls(), title);
                 self.warnings.extend(missing);
             }
@@ -429,34 +435,6 @@ impl Observation {
     }
 }
 
-/// What it means that no programs record.
-fn by_tracer(why: String) -> String {
-    format!(
-        "jobs are recorded by the kernel's tracer, which costs the machine more than BPF \
-         programs: {why}"
-    )
-}
-
-/// What was not seen of the watched threads' waits.
-fn lost_warnings(events: u64, without_end: u64) -> Vec<String> {
-    let mut warnings = Vec::new();
-    if events > 0 {
-        warnings.push(format!(
-            "{} trace events of the watched threads were lost (overwritten before they were \
-             read): their waits are missing",
-            grouped(events)
-        ));
-    }
-    if without_end > 0 {
-        warnings.push(format!(
-            "{} waits have no end event and are left out: events were lost, or this kernel does \
-             not trace every switch (some trace none from an idle CPU)",
-            grouped(without_end)
-        ));
-    }
-    warnings
-}
-
 /// The recording as it is known before the start.
 fn head(request: &ObserveRequest, facts: HostFacts, watched: &Watched) -> Recording {
     let mut parameters = std::collections::BTreeMap::new();
@@ -493,18 +471,4 @@ fn head(request: &ObserveRequest, facts: HostFacts, watched: &Watched) -> Record
     recording.label.clone_from(&request.label);
     recording.series.interval_ns = usual_series_interval(duration);
     recording
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_was_lost_is_told_as_lost() {
-        assert!(lost_warnings(0, 0).is_empty());
-        let told = lost_warnings(1_200, 27);
-        assert!(told[0].starts_with("1,200 trace events of the watched threads were lost"));
-        assert!(told[1].starts_with("27 waits have no end event"));
-        assert!(told.iter().all(|text| !text.contains("missed")));
-    }
 }

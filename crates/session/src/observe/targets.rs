@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use punctual_host::{Container, Host};
-use punctual_model::GroupFacts;
+use punctual_model::{GroupFacts, Task};
 
 use crate::SessionError;
 
@@ -111,8 +111,11 @@ fn differ(one: Started, other: Started) -> bool {
 /// The threads that are watched.
 #[derive(Clone, Debug)]
 pub(super) struct Watched {
-    /// Those of the beginning, each with a lane of its own.
+    /// Those of the beginning, each with a lane of its own, by the names they bore last: an
+    /// exec(2) gives another one.
     pub(super) first: BTreeMap<u32, String>,
+    /// Numbers of these that other watched threads got.
+    passed_on: BTreeSet<u32>,
     /// All that are there now, and those that have ended.
     now: BTreeMap<u32, Started>,
     /// The processes that were asked for by their numbers.
@@ -165,6 +168,7 @@ impl Watched {
         Ok(Self {
             now: first.keys().map(started).collect(),
             first,
+            passed_on: BTreeSet::new(),
             roots,
             taken: BTreeSet::new(),
             ended: BTreeSet::new(),
@@ -181,15 +185,24 @@ impl Watched {
         self.now.keys().copied().collect()
     }
 
-    /// The kernel has reported its end.
-    pub(super) fn end(&mut self, tid: u32) {
-        if self.now.contains_key(&tid) {
-            self.ended.insert(tid);
+    /// The kernel has reported its end, and the name that it bore.
+    pub(super) fn end(&mut self, task: &Task) {
+        if self.now.contains_key(&task.pid) && self.ended.insert(task.pid) && !task.comm.is_empty()
+        {
+            self.rename(task.pid, task.comm.to_string());
         }
     }
 
-    /// Looks which there are; whether there are new ones. Those that ended stay:
-    /// their last events may still be to come. `anew` gets each number that
+    fn rename(&mut self, tid: u32, name: String) {
+        if !self.passed_on.contains(&tid)
+            && let Some(known) = self.first.get_mut(&tid)
+        {
+            *known = name;
+        }
+    }
+
+    /// Looks which there are, and what they are called; whether there are new ones. Those that
+    /// ended stay: their last events may still be to come. `anew` gets each number that
     /// is now that of another thread that is to be watched.
     pub(super) fn look_again(
         &mut self,
@@ -206,7 +219,10 @@ impl Watched {
             Targets::Comm(_) | Targets::Group(_) => targets.threads(host),
         };
         let mut new = false;
-        for tid in found.into_keys().filter(|tid| *tid != std::process::id()) {
+        for (tid, name) in found {
+            if tid == std::process::id() {
+                continue;
+            }
             let started = host.process_start(tid);
             match self.now.get(&tid) {
                 None => {
@@ -216,13 +232,14 @@ impl Watched {
                 Some(known) if differ(*known, started) => {
                     self.now.insert(tid, started);
                     self.ended.remove(&tid);
+                    self.passed_on.insert(tid);
                     self.note(format!(
                         "the number {tid} was given to another watched thread after the first had \
                          ended: what that one did is counted with the threads made later"
                     ));
                     anew(tid);
                 }
-                Some(_) => {}
+                Some(_) => self.rename(tid, name),
             }
         }
         self.look_at_others(host);
@@ -284,6 +301,8 @@ mod tests {
     use std::fs;
     use std::path::Path;
 
+    use punctual_model::{Comm, KernelPriority};
+
     /// A process, or a thread of one, in a tree of our own.
     fn put(root: &Path, pid: u32, tid: u32, started: u64) {
         let stat = format!("{tid} (motion) S {}{started} 0 0", "0 ".repeat(18));
@@ -304,6 +323,42 @@ mod tests {
     }
 
     const PID: u32 = 40;
+
+    fn task(pid: u32, comm: &str) -> Task {
+        Task {
+            pid,
+            comm: Comm::new(comm.as_bytes()),
+            prio: KernelPriority(120),
+        }
+    }
+
+    #[test]
+    fn a_thread_bears_its_last_name() {
+        let (folder, host) = machine();
+        let targets = Targets::Pids(vec![PID]);
+        let mut watched = Watched::find(&targets, &host).unwrap();
+        let rename = |tid: u32, name: &str| {
+            let comm = folder.path().join(format!("proc/40/task/{tid}/comm"));
+            fs::write(comm, format!("{name}\n")).unwrap();
+        };
+        rename(40, "control");
+        assert!(!watched.look_again(&targets, &host, |_| panic!()));
+        assert_eq!(watched.first[&40], "control");
+        assert_eq!(watched.first[&41], "motion");
+        assert_eq!(targets.named(&watched.first), "control (pid 40)");
+        // It ended before anybody looked again.
+        watched.end(&task(40, "done"));
+        watched.end(&task(40, "other"));
+        assert_eq!(watched.first[&40], "done");
+        // Another watched thread has the number of one of the first.
+        put(folder.path(), 40, 41, 300);
+        rename(41, "later");
+        for _ in 0..2 {
+            watched.look_again(&targets, &host, |_| {});
+        }
+        watched.end(&task(41, "later"));
+        assert_eq!(watched.first[&41], "motion");
+    }
 
     #[test]
     fn a_number_that_another_process_got_is_not_watched_on() {
@@ -332,8 +387,9 @@ mod tests {
         let (folder, host) = machine();
         let targets = Targets::Pids(vec![PID]);
         let mut watched = Watched::find(&targets, &host).unwrap();
-        watched.end(41);
-        watched.end(77);
+        for tid in [41, 77] {
+            watched.end(&task(tid, "motion"));
+        }
         assert!(!watched.has(41) && !watched.has(77));
         // Of the same process: watched on, and not as the one before.
         put(folder.path(), 40, 41, 300);

@@ -38,7 +38,7 @@ pub(super) fn insert(
     entry.write(connection, Some(key))?;
     let head = facts::take_out(&head_json(recording, None));
     write_head(connection, key, &head)?;
-    facts::put(connection, key, &recording.host)?;
+    facts::put(connection, key, recording)?;
     for (number, thread) in (0..).zip(&recording.threads) {
         write_thread(connection, key, number, thread, true)?;
     }

@@ -172,20 +172,39 @@ mod tests {
     /// A buffer: pages at a time, after a gap or not, of records after each other.
     type Buffer = Vec<(u32, bool, Vec<(u64, u8)>)>;
 
-    fn written(layout: Layout, buffer: &Buffer) -> Vec<Vec<u8>> {
-        let mut begin = 0;
-        let page = |(later, gap, records): &(u32, bool, Vec<(u64, u8)>)| {
+    /// A record as it was written: no other has its bytes.
+    #[derive(Clone)]
+    struct Written {
+        time: u64,
+        data: Vec<u8>,
+        /// A page after a gap began between the record before and this one.
+        gap: bool,
+    }
+
+    /// The pages of a buffer, and its records, which are numbered from `first` on.
+    fn written(layout: Layout, buffer: &Buffer, first: u32) -> (Vec<Vec<u8>>, Vec<Written>) {
+        let (mut begin, mut is_after_gap) = (0, false);
+        let (mut pages, mut all) = (Vec::new(), Vec::new());
+        for (later, gap, records) in buffer {
             begin += u64::from(*later) + 1;
+            is_after_gap |= gap;
             let mut page = PageBuilder::new(layout);
             let from = begin;
             for (delta, length) in records {
                 begin += delta;
+                let mut data = (first + all.len() as u32).to_le_bytes().to_vec();
+                data.resize(data.len() + usize::from(*length), *length);
                 page.write(&Piece::Extend(*delta));
-                page.write(&Piece::Event(0, vec![*length; usize::from(*length) + 1]));
+                page.write(&Piece::Event(0, data.clone()));
+                all.push(Written {
+                    time: begin,
+                    data,
+                    gap: std::mem::take(&mut is_after_gap),
+                });
             }
-            page.page(from, gap.then_some(crate::Lost::Some))
-        };
-        buffer.iter().map(page).collect()
+            pages.push(page.page(from, gap.then_some(crate::Lost::Some)));
+        }
+        (pages, all)
     }
 
     proptest! {
@@ -197,24 +216,26 @@ mod tests {
             )
         )) {
             let layout = layout(big_endian);
-            let [first, second] = buffers.map(|buffer| written(layout, &buffer));
+            let [first, second] = buffers;
+            let (first, one) = written(layout, &first, 0);
+            let (second, two) = written(layout, &second, one.len() as u32);
             let (merged, gaps) = read(layout, &merge(layout, &first, &second));
-            let (one, gaps_of_one) = read(layout, &first);
-            let (two, gaps_of_two) = read(layout, &second);
+            // Each once, by time; of one time in the order in which they were written.
             let mut all = [one, two].concat();
-            all.sort_by_key(|(time, _)| *time);
+            all.sort_by_key(|record| record.time);
+            let places = all.iter().enumerate().filter(|(_, record)| record.gap);
+            let places: Vec<usize> = places.map(|(place, _)| place).collect();
+            prop_assert_eq!(gaps, places);
+            let all: Vec<_> = all.into_iter().map(|record| (record.time, record.data)).collect();
             prop_assert_eq!(merged, all);
-            // Those of pages without records are of the next that has some.
-            prop_assert!(gaps.len() <= gaps_of_one.len() + gaps_of_two.len());
-            prop_assert!(gaps_of_one.is_empty() || first.is_empty() || gaps.len() <= first.len() + second.len());
         }
     }
 
     #[test]
     fn a_gap_is_before_the_record_that_had_it() {
         let layout = layout(false);
-        let first = written(layout, &vec![(9, false, vec![(1, 7), (100, 7)])]);
-        let second = written(layout, &vec![(49, true, vec![(0, 9)])]);
+        let (first, _) = written(layout, &vec![(9, false, vec![(1, 7), (100, 7)])], 0);
+        let (second, _) = written(layout, &vec![(49, true, vec![(0, 9)])], 2);
         let (merged, gaps) = read(layout, &merge(layout, &first, &second));
         let times: Vec<u64> = merged.iter().map(|(time, _)| *time).collect();
         assert_eq!(

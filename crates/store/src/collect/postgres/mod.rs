@@ -188,7 +188,7 @@ impl Collection for PostgresCollection {
 
     fn load(&self, id: RecordingId) -> Result<(String, Recording), StoreError> {
         let found = self.pool.with(|link| {
-            let sql = "SELECT machine, crc, recording.body, facts.body FROM recording
+            let sql = "SELECT machine, crc, recording.body, facts.hash, facts.body FROM recording
                        JOIN facts ON facts.hash = recording.facts WHERE id = $1";
             let Some(row) = link.row(sql, &[&id.0])? else {
                 return Ok(None);
@@ -196,7 +196,7 @@ impl Collection for PostgresCollection {
             let packed = Packed {
                 crc: row.try_get(1)?,
                 body: row.try_get(2)?,
-                facts: row.try_get(3)?,
+                facts: (row.try_get(3)?, row.try_get(4)?),
             };
             Ok(Some((row.try_get(0)?, packed)))
         })?;

@@ -220,7 +220,8 @@ impl<'a> Incoming<'a> {
 pub(super) struct Packed {
     pub(super) crc: i64,
     pub(super) body: Vec<u8>,
-    pub(super) facts: Vec<u8>,
+    /// The facts: their hash, and their text compressed.
+    pub(super) facts: (String, Vec<u8>),
 }
 
 impl Packed {
@@ -236,10 +237,10 @@ impl Packed {
         }
         let damaged = |error: &dyn std::fmt::Display| format!("recording {id}: {error}");
         let body = zstd::decode_all(&self.body[..]).map_err(|error| damaged(&error))?;
-        let facts = zstd::decode_all(&self.facts[..]).map_err(|error| damaged(&error))?;
+        let facts = texts::unpack(&self.facts.0, &self.facts.1);
+        let facts = facts.map_err(|reason| damaged(&reason))?;
         let mut parts: Parts = serde_json::from_slice(&body).map_err(|error| damaged(&error))?;
-        let facts: Box<RawValue> =
-            serde_json::from_slice(&facts).map_err(|error| damaged(&error))?;
+        let facts: Box<RawValue> = serde_json::from_str(&facts).map_err(|error| damaged(&error))?;
         parts.insert(HOST.to_owned(), facts);
         let hash = parts.get(AUDIT).map(|raw| raw.get());
         if let Some(hash) = hash.and_then(|raw| serde_json::from_str::<String>(raw).ok()) {

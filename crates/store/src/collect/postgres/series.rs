@@ -10,7 +10,7 @@ use super::PostgresCollection;
 use super::link::Link;
 use super::rows::{COLUMNS, WIDTH, of_filter, plain, summary, time_at};
 use super::slots;
-use crate::collect::SeriesStore;
+use crate::collect::{SeriesStore, TextStore};
 use crate::entry::started_ns;
 use crate::{Collection, Filter, SlotFilter, StoreError, Summary, runs};
 
@@ -170,18 +170,12 @@ impl SeriesStore for PostgresCollection {
     }
 
     fn facts(&self, hash: &str) -> Result<Option<HostFacts>, StoreError> {
-        let body = self.pool.with(|link| {
-            let row = link.row("SELECT body FROM facts WHERE hash = $1", &[&plain(hash)])?;
-            row.map(|row| row.try_get::<_, Vec<u8>>(0)).transpose()
-        })?;
-        let Some(body) = body else {
+        let Some(json) = self.text(hash)? else {
             return Ok(None);
         };
-        let damaged = |reason: String| self.pool.failed(format!("facts {hash}: {reason}"));
-        let json = zstd::decode_all(&body[..]).map_err(|error| damaged(error.to_string()))?;
-        serde_json::from_slice(&json)
+        serde_json::from_str(&json)
             .map(Some)
-            .map_err(|error| damaged(error.to_string()))
+            .map_err(|error| self.pool.failed(format!("facts {hash}: {error}")))
     }
 
     fn recording(&self, id: RecordingId) -> Result<Recording, StoreError> {

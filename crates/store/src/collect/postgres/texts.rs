@@ -4,7 +4,7 @@ use super::PostgresCollection;
 use super::link::Link;
 use super::rows::plain;
 use crate::StoreError;
-use crate::collect::text_store::{LONGEST_TEXT, TextStore, text_hash};
+use crate::collect::text_store::{TextStore, text_hash};
 
 /// Texts are written seldom.
 const LEVEL: i32 = 9;
@@ -22,6 +22,14 @@ pub(super) fn put(link: &mut Link, hash: &str, text: &str) -> Result<(), postgre
         .map(drop)
 }
 
+/// The text of a row; the reason where it has another hash than its name, or none.
+pub(super) fn unpack(hash: &str, body: &[u8]) -> Result<String, String> {
+    let text = zstd::decode_all(body);
+    let text = text.ok().and_then(|text| String::from_utf8(text).ok());
+    text.filter(|text| text_hash(text) == hash)
+        .ok_or_else(|| format!("text {hash} was changed"))
+}
+
 impl TextStore for PostgresCollection {
     fn keep_text(&self, text: &str) -> Result<String, StoreError> {
         let hash = text_hash(text);
@@ -34,15 +42,7 @@ impl TextStore for PostgresCollection {
             let row = link.row("SELECT body FROM facts WHERE hash = $1", &[&plain(hash)])?;
             row.map(|row| row.try_get::<_, Vec<u8>>(0)).transpose()
         })?;
-        let Some(body) = body else {
-            return Ok(None);
-        };
-        // Hashes name the content: what was changed is not taken for it.
-        let text = zstd::bulk::decompress(&body, LONGEST_TEXT);
-        let text = text.ok().and_then(|text| String::from_utf8(text).ok());
-        match text.filter(|text| text_hash(text) == hash) {
-            Some(text) => Ok(Some(text)),
-            None => Err(self.pool.failed(format!("text {hash} was changed"))),
-        }
+        body.map(|body| unpack(hash, &body).map_err(|reason| self.pool.failed(reason)))
+            .transpose()
     }
 }

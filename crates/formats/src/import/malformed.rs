@@ -1,0 +1,209 @@
+//! What is wrong with a value, a line or a file; the reader adds file and line.
+
+use punctual_model::Nanos;
+
+use super::head::shown;
+
+/// What is wrong. A text of the file is shortened as in all messages ([`shown`]).
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Malformed {
+    /// What needs no value to be understood.
+    #[error("{0}")]
+    Plain(&'static str),
+    /// Something is wrong in a part of the file: a thread, a CPU.
+    #[error("{part}: {why}")]
+    In { part: String, why: Box<Self> },
+
+    // Lines.
+    #[error("\"{0}\" is not a line of these tools")]
+    Foreign(String),
+    #[error("\"{0}\" is not a line that cyclictest writes below the histogram")]
+    BelowHistogram(String),
+    #[error("\"{0}\" is not a sample (thread:cycle:latency)")]
+    NoSample(String),
+    #[error("a second line '{0}'")]
+    SecondLine(String),
+    #[error("a second line '{0}': two runs in one file, split it")]
+    SecondRun(String),
+    #[error("line '{0}' is missing: the file is truncated")]
+    MissingLine(&'static str),
+    #[error("there is no line '{0}': the output is truncated or was made with --quiet")]
+    MissingSummary(&'static str),
+    #[error("the line has no {0}")]
+    MissingField(&'static str),
+    #[error("the line has no {0}, which cyclictest always prints")]
+    MissingUsualField(&'static str),
+    #[error("the sample has no '{0}:'")]
+    MissingInSample(&'static str),
+
+    // Values.
+    #[error("'{0}' is not a count")]
+    NotACount(String),
+    #[error("'{0}' is not a time")]
+    NotATime(String),
+    #[error("'{0}' does not have three decimals")]
+    NoDecimals(String),
+    #[error("{0} is not a CPU")]
+    NotACpu(u64),
+    #[error("the core '{0}' is not a CPU")]
+    NotACore(String),
+    #[error("{0} is not a priority")]
+    NotAPriority(u64),
+    #[error("{what} number {number} is too large")]
+    NumberTooLarge { what: &'static str, number: u64 },
+    #[error("{0} µs is out of range")]
+    TimeTooLong(String),
+    #[error("{0} us are out of range")]
+    MicrosTooMany(u64),
+    #[error("{name} {value} is out of range")]
+    FigureTooLarge { name: &'static str, value: u64 },
+    #[error("{name} is '{text}', not a latency")]
+    NotALatency { name: &'static str, text: String },
+    #[error("{latency} {unit} is not a latency")]
+    LatencyTooLarge { latency: i64, unit: &'static str },
+    #[error(
+        "{name} is {text}, but a latency is never negative: this run is invalid (as \
+         cyclictest 2.4 does with -x), and nothing was imported"
+    )]
+    NegativeLatency { name: &'static str, text: String },
+    #[error(
+        "minimum {min}, mean {avg} and maximum {max} are inconsistent: the run measured \
+         nonsense (as cyclictest 2.4 does with -x), and nothing was imported"
+    )]
+    Inconsistent { min: u64, avg: u64, max: u64 },
+
+    // Figures that do not fit each other.
+    #[error("its minimum, {min}, does not fit its first row, {row}")]
+    MinimumBesideRows { min: Nanos, row: Nanos },
+    #[error("its maximum, {max}, does not fit its last row, {row}")]
+    MaximumBesideRows { max: Nanos, row: Nanos },
+    #[error("its mean, {0}, is not between its minimum and its maximum")]
+    MeanOutside(Nanos),
+    #[error("samples lie outside of minimum {min} and maximum {max}")]
+    SamplesOutside { min: u64, max: u64 },
+    #[error("{overflows} overflows, but the maximum {max} is in the rows")]
+    MaximumInRows { overflows: u64, max: u64 },
+    #[error("{overflows} overflows, but {listed} are listed, and {others} others")]
+    OverflowsListed {
+        overflows: u64,
+        listed: usize,
+        others: u64,
+    },
+    #[error("{listed} samples are listed, 'Samples recorded' says {recorded}")]
+    SamplesListed { listed: u64, recorded: u64 },
+    #[error("its rows and overflows hold {total} samples, the line 'count:' says {count}")]
+    SamplesCounted { total: u64, count: u64 },
+    #[error("its buckets hold {total} samples, <samples> says {samples}")]
+    SamplesInBuckets { total: u64, samples: u64 },
+    #[error("the whole system has {system} samples, its cores together {sum}")]
+    SamplesOfSystem { system: u64, sum: u64 },
+
+    // Rows, columns and parts that are there twice, in disorder, or too often.
+    #[error("more than {most} {what}")]
+    TooMany { most: usize, what: &'static str },
+    #[error("there are more than {0} cores")]
+    TooManyCores(usize),
+    #[error("CPU {0} appears twice: two files in one?")]
+    CpuTwice(u32),
+    #[error("core {0} appears twice")]
+    CoreTwice(u32),
+    #[error("the bucket {0} appears twice")]
+    BucketTwice(Nanos),
+    #[error("row {0} is not above the previous one")]
+    RowNotAbove(u64),
+    #[error("row {row} is above cyclictest's limit of {limit}")]
+    RowAboveLimit { row: u64, limit: usize },
+    #[error("row {0} has too many columns")]
+    RowTooWide(u64),
+    #[error("row {0} has no count")]
+    RowEmpty(u64),
+    #[error("row {row} has {columns} columns, previous rows have {before}")]
+    RowColumns {
+        row: u64,
+        columns: usize,
+        before: usize,
+    },
+    #[error("the rows have {columns} columns, 'Min Latencies' {threads}")]
+    Columns { columns: usize, threads: usize },
+    #[error("'Min Latencies' names {0} threads")]
+    Threads(usize),
+    #[error("'{name}' has {found} figures instead of {wanted}")]
+    Figures {
+        name: &'static str,
+        found: usize,
+        wanted: usize,
+    },
+    #[error("there are {0} figures for 9 columns")]
+    FiguresOfRow(usize),
+    #[error("there are {values} values for {cpus} CPUs")]
+    Values { values: usize, cpus: usize },
+    #[error("thread {0} is out of order")]
+    ThreadOutOfOrder(u64),
+    #[error("threads {sender} and {receiver} are not a pair")]
+    NotAPair { sender: u64, receiver: u64 },
+    #[error(
+        "thread {0} has fewer cycles or a smaller maximum than before: two runs in one file, \
+         split it"
+    )]
+    ThreadWentBack(u64),
+    #[error(
+        "cycle {cycle} of thread {thread} follows cycle {before}: two runs in one file, split it"
+    )]
+    CycleWentBack {
+        cycle: u64,
+        thread: u64,
+        before: u64,
+    },
+
+    // XML.
+    #[error("not well-formed XML: {0}")]
+    NotWellFormed(#[source] quick_xml::Error),
+    #[error("a bad attribute: {0}")]
+    Attribute(#[source] Box<dyn std::error::Error + Send + Sync>),
+    #[error("{0}")]
+    Reference(#[source] quick_xml::Error),
+    #[error("the entity '&{0};' is not known")]
+    UnknownEntity(String),
+    #[error("elements are nested deeper than {0}")]
+    TooDeep(usize),
+    #[error("the file ends inside <{0}>: it is truncated")]
+    EndsInside(String),
+    #[error("the file begins with <{0}> instead of <rteval>")]
+    OtherRoot(String),
+    #[error("<{0}> is not in us")]
+    OtherUnit(String),
+    #[error("<bucket> has no '{0}'")]
+    BucketWithout(&'static str),
+}
+
+/// The file ends inside a line.
+pub(crate) const LINE_TRUNCATED: Malformed =
+    Malformed::Plain("the file ends inside this line: it is truncated");
+
+/// A line holds bytes that are no text.
+pub(crate) const LINE_NOT_TEXT: Malformed = Malformed::Plain("the line is not UTF-8 text");
+
+/// A count overflows.
+pub(crate) const TOO_MANY_SAMPLES: Malformed =
+    Malformed::Plain("more samples than a count can hold");
+
+impl Malformed {
+    /// What is wrong is in this part of the file.
+    pub(crate) fn within(self, part: impl Into<String>) -> Self {
+        Self::In {
+            part: part.into(),
+            why: Box::new(self),
+        }
+    }
+
+    /// That a line is none of the tools of this format.
+    pub(crate) fn foreign(line: &[u8]) -> Self {
+        Self::Foreign(shown(line))
+    }
+}
+
+impl From<&'static str> for Malformed {
+    fn from(what: &'static str) -> Self {
+        Self::Plain(what)
+    }
+}

@@ -1,0 +1,45 @@
+//! What is said of an observation that saw less than there was.
+
+use punctual_model::grouped;
+
+/// What it means that no programs record.
+pub(super) fn by_tracer(why: String) -> String {
+    format!(
+        "jobs are recorded by the kernel's tracer, which costs the machine more than BPF \
+         programs: {why}"
+    )
+}
+
+/// What was not seen of the watched threads' waits.
+pub(super) fn lost_warnings(events: u64, without_end: u64) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if events > 0 {
+        warnings.push(format!(
+            "{} trace events of the watched threads were lost (overwritten before they were \
+             read): their waits are missing",
+            grouped(events)
+        ));
+    }
+    if without_end > 0 {
+        warnings.push(format!(
+            "{} waits have no end event and are left out: events were lost, or this kernel does \
+             not trace every switch (some trace none from an idle CPU)",
+            grouped(without_end)
+        ));
+    }
+    warnings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_lost_is_told_as_lost() {
+        assert!(lost_warnings(0, 0).is_empty());
+        let told = lost_warnings(1_200, 27);
+        assert!(told[0].starts_with("1,200 trace events of the watched threads were lost"));
+        assert!(told[1].starts_with("27 waits have no end event"));
+        assert!(told.iter().all(|text| !text.contains("missed")));
+    }
+}
