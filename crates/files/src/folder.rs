@@ -9,6 +9,9 @@ use rustix::io::Errno;
 use crate::walk::{LastLink, Place, Stopped, walk};
 use crate::{FileError, rule};
 
+/// How often a path is walked: other programs may make and remove folders on it.
+const TRIES: u32 = 3;
+
 /// Makes a folder, and those above it that are not there. The folder itself gets
 /// `mode`, those above 0777; the umask takes from both. One that is there is left as
 /// it is.
@@ -17,6 +20,10 @@ use crate::{FileError, rule};
 /// [`FileError::Write`] for what mkdir(2) refuses, [`FileError::Refused`] where the
 /// path leads through a link of another user.
 pub fn make(path: &Path, mode: u32) -> Result<(), FileError> {
+    make_among_others(path, mode, TRIES)
+}
+
+fn make_among_others(path: &Path, mode: u32, tries: u32) -> Result<(), FileError> {
     let failed = |source: io::Error| FileError::Write {
         path: path.to_owned(),
         source,
@@ -36,10 +43,10 @@ pub fn make(path: &Path, mode: u32) -> Result<(), FileError> {
         Err(Stopped::By(error)) if error.kind() == io::ErrorKind::IsADirectory => Ok(()),
         Err(Stopped::By(error)) if error.kind() == io::ErrorKind::NotFound => {
             match plain.parent().filter(|above| !above.as_os_str().is_empty()) {
-                // Where the folder above is there, it is a link that leads nowhere.
-                Some(above) if !above.is_dir() => {
+                // A link that leads nowhere is not replaced.
+                Some(above) if tries > 1 && !plain.is_symlink() => {
                     make(above, 0o777)?;
-                    make(&plain, mode)
+                    make_among_others(&plain, mode, tries - 1)
                 }
                 _ => Err(failed(error)),
             }
@@ -75,6 +82,25 @@ mod tests {
         assert!(make(&top.path().join("file/deeper"), 0o700).is_err());
         symlink("gone/deep", top.path().join("link")).unwrap();
         assert!(make(&top.path().join("link"), 0o700).is_err());
+        assert!(make(&top.path().join("link/deeper"), 0o700).is_err());
+        assert!(!top.path().join("gone").exists());
+    }
+
+    #[test]
+    fn several_make_the_same_folders_at_once() {
+        for _ in 0..50 {
+            let top = tempfile::tempdir().unwrap();
+            let start = std::sync::Barrier::new(4);
+            let path = top.path().join("a/b/c/d/e/f/g/h");
+            std::thread::scope(|scope| {
+                for _ in 0..4 {
+                    scope.spawn(|| {
+                        start.wait();
+                        make(&path, 0o700).unwrap();
+                    });
+                }
+            });
+        }
     }
 
     #[test]

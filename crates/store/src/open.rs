@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::io::ErrorKind;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::sleep;
@@ -277,13 +276,18 @@ fn look(path: &Path) -> Result<bool, StoreError> {
 /// Makes the file of a new store, for its owner alone: what was measured, with the
 /// command lines of loads, is nobody else's business. SQLite gives the files that it
 /// keeps beside the store the same rights. What fails here it reports itself.
+///
+/// The file is closed before it has its name: another thread may have opened the store by
+/// that name, and closing would drop its locks (see [`look`]).
 fn make(path: &Path) {
-    let new = fs::OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(path);
-    if new.is_ok() {
+    let Some(folder) = path.parent() else { return };
+    // Made with the rights 0600.
+    let Ok(nameless) = tempfile::NamedTempFile::new_in(folder) else {
+        return;
+    };
+    let closed = nameless.into_temp_path();
+    // Not where another was quicker.
+    if closed.persist_noclobber(path).is_ok() {
         lease::make_folder(path);
     }
 }
