@@ -1,7 +1,7 @@
 //! `json`: the recording itself.
 //!
 //! This format keeps everything except the samples. Its schema is
-//! [`recording_schema`](punctual_model::recording_schema), and
+//! `punctual schema recording`, and
 //! [`Recording::from_json`](punctual_model::Recording::from_json) reads it.
 
 use std::io::Write;

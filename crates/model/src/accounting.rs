@@ -1,7 +1,8 @@
 //! Where each expected wake-up went.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use crate::schema::JsonSchema;
 
 /// The account of one measuring thread: every wake-up that should have
 /// happened is recorded, missed, or was discarded as warm-up.

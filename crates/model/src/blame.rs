@@ -1,9 +1,9 @@
 //! A latency split into named shares.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::Nanos;
+use crate::schema::JsonSchema;
 
 /// Who took which part of one late reaction. The shares add up to the latency.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -1,8 +1,9 @@
 //! The boots of an experiment whose unit is the boot.
 
 use jiff::Timestamp;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use crate::schema::JsonSchema;
 
 /// How an experiment chooses what the machine boots, and what came up.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

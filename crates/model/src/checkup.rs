@@ -1,9 +1,9 @@
 //! A check-up of a machine: whether it is fit for a periodic loop.
 
 use jiff::Timestamp;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::schema::JsonSchema;
 use crate::{AuditedHost, Finding, Nanos, Outcome, ShareKind, TailRemark};
 
 /// The version of [`Checkup`] as JSON. It rises when a reader of the older form would

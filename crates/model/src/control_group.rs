@@ -1,8 +1,8 @@
 //! A control group: what its threads may use, and with whom they share it.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::schema::JsonSchema;
 use crate::{CpuSet, Nanos, ProbeRun};
 
 /// What the threads of a control group get.

@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use crate::schema::JsonSchema;
 
 /// A set of CPU numbers, written as the kernel writes lists: `0-3,8`
 /// (`Documentation/admin-guide/kernel-parameters.rst`, "cpu lists").

@@ -1,9 +1,6 @@
 //! Counts in the buckets of the grid ([`punctual_grid`]): without the empty ones, as
 //! the store keeps them and JSON shows them.
 
-use std::borrow::Cow;
-
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 pub use punctual_grid::MAX_TRACKABLE_NS;
@@ -176,28 +173,6 @@ impl<'de> Deserialize<'de> for Buckets {
             }
         }
         Ok(Self(pairs))
-    }
-}
-
-impl JsonSchema for Buckets {
-    fn schema_name() -> Cow<'static, str> {
-        "Buckets".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "description": "The filled buckets, rising: [lower edge in ns, count]. A bucket is 1 ns wide below 1 µs, then a thousandth of its decade's end (10 ns from 1 to 10 µs, 100 ns to 100 µs, and so on to 1000 s).",
-            "type": "array",
-            "items": {
-                "type": "array",
-                "prefixItems": [
-                    {"type": "integer", "minimum": 0, "exclusiveMaximum": MAX_TRACKABLE_NS},
-                    {"type": "integer", "minimum": 0}
-                ],
-                "minItems": 2,
-                "maxItems": 2
-            }
-        })
     }
 }
 

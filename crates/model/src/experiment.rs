@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use jiff::Timestamp;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::schema::JsonSchema;
 use crate::{Boots, CpuSet, ImprovementState, Nanos, Policy, RecordingId};
 
 /// The version of [`Experiment`] as JSON. It rises when a reader of the older form would

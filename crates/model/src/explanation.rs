@@ -1,9 +1,9 @@
 //! What was found out about the outliers of a run.
 
 use jiff::Timestamp;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::schema::JsonSchema;
 use crate::{Blame, Jobs, Nanos, ShareKind};
 
 /// What was found out about the outliers of a run: each that was explained,

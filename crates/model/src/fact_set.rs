@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::schema::JsonSchema;
 use crate::{CpuSet, Fact, HostFacts, Interference};
 
 /// The version of [`FactSet`] as JSON.

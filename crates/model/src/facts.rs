@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::schema::JsonSchema;
 use crate::{CpuSet, Nanos};
 
 /// One fact: its value and its source, or why it is not known.

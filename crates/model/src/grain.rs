@@ -1,9 +1,9 @@
 //! What a histogram that another tool counted says less of than our own.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::Nanos;
+use crate::schema::JsonSchema;
 use crate::varint::{push_varint, take_varint};
 
 /// How coarse the figures of a histogram are that another tool counted, and

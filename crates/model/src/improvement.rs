@@ -1,8 +1,8 @@
 //! What was tried to make a machine better, and what helped.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::schema::JsonSchema;
 use crate::{ExperimentPlan, Nanos, RecordingId};
 
 /// The version of [`Improvement`] as JSON. It rises when a reader of the older form would

@@ -1,8 +1,8 @@
 //! What else happened on the CPUs while the measurement ran.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::schema::JsonSchema;
 use crate::{Nanos, Power};
 
 /// Differences of the kernel's counters between start and end of the run.

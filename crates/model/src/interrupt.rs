@@ -1,8 +1,8 @@
 //! The interrupts of a machine at one moment.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::schema::JsonSchema;
 use crate::{CpuSet, Fact, Scheduling};
 
 /// One row of the kernel's table of interrupts.

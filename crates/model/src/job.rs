@@ -1,8 +1,8 @@
 //! Jobs of an application's threads: from the release to the completion.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::schema::JsonSchema;
 use crate::{Histogram, Nanos, Task};
 
 /// The jobs of the watched threads of a run. A job begins with the wake-up that ends a

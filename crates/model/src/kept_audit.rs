@@ -1,9 +1,9 @@
 //! An audit as a recording keeps it: what is wrong or unknown, in a line each.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::finding::summary;
+use crate::schema::JsonSchema;
 use crate::{Audit, CpuSet, Finding, FindingState, Severity};
 
 /// Characters of a text that are kept: a list of interrupts can have thousands.

@@ -5,7 +5,7 @@
 //! arithmetic that belongs to it.
 //!
 //! **Knows:** how these things are written as JSON; the schema is generated
-//! from the types ([`recording_schema`]).
+//! from the types (with the feature `schema`).
 //!
 //! **Must not know:** Linux, files, terminals, databases, other tools'
 //! formats. Nothing here makes a system call; all of it can be tested without
@@ -48,6 +48,7 @@ mod recording;
 mod requirement;
 mod role;
 mod sanitize;
+mod schema;
 mod series;
 mod series_run;
 mod setting;
@@ -125,11 +126,14 @@ pub use probe_run::{Chart, ProbeRun};
 pub use process::ProcessId;
 pub use recording::{
     Completion, Observer, ReadError, Recording, RecordingId, SCHEMA_VERSION, Sample, SamplesKept,
-    grouped, recording_schema, schema_of,
+    grouped,
 };
 pub use requirement::{Limit, Metric, MetricError, Requirement};
 pub use role::{PERIODIC, ROLES, Role, RoleError, SPINNING};
 pub use sanitize::{escape_json, sanitize, sanitize_lines};
+pub use schema::JsonSchema;
+#[cfg(feature = "schema")]
+pub use schema::schema_of;
 pub use series::{IntervalRow, Series};
 pub use series_run::{RunGroup, SeriesRun, run_groups};
 pub use setting::{

@@ -1,9 +1,9 @@
 //! What a program's real-time threads do that costs latency: what was seen, and how it
 //! was judged.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::schema::JsonSchema;
 use crate::{Nanos, Policy, Severity};
 
 /// The version of [`LintReport`] as JSON. It rises when a reader of the older form

@@ -5,8 +5,9 @@ use std::ops::{Add, AddAssign, Sub};
 use std::str::FromStr;
 use std::time::Duration;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use crate::schema::JsonSchema;
 
 /// A duration or an instant of a monotonic clock, in nanoseconds.
 ///

@@ -1,8 +1,8 @@
 //! Periods that were still open when a run ended.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::schema::JsonSchema;
 use crate::{Histogram, Nanos};
 
 /// Periods of one thread that were due and had no wake-up when the run ended: each

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use crate::schema::JsonSchema;
 
 /// Where a recording comes from that punctual did not measure itself, and what
 /// its source could not tell.

@@ -1,9 +1,9 @@
 //! What the machine did about power while the measurement ran.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::Nanos;
+use crate::schema::JsonSchema;
 
 /// Idle states, frequencies, temperatures and energy: differences between start and end of
 /// the run, or both values.

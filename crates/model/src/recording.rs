@@ -3,11 +3,11 @@
 use std::fmt;
 
 use jiff::Timestamp;
-use schemars::{JsonSchema, Schema};
 use serde::de::{Error as _, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use uuid::Uuid;
 
+use crate::schema::JsonSchema;
 use crate::{
     Accounting, Chart, CpuSet, Due, Explanation, Histogram, HostFacts, Interference, KeptAudit,
     LoadRecord, Nanos, Origin, ProbeRun, Requirement, Scheduling, Series, SignedNanos, Suspension,
@@ -438,20 +438,6 @@ pub fn grouped(number: u64) -> String {
         text.push(digit);
     }
     text
-}
-
-/// The JSON Schema of a recording as it is written, generated from the types.
-pub fn recording_schema() -> Schema {
-    schema_of::<Recording>()
-}
-
-/// The JSON Schema of a type as it is written.
-pub fn schema_of<T: JsonSchema>() -> Schema {
-    schemars::generate::SchemaSettings::draft2020_12()
-        // With what is only written, for scripts: percentiles and the like.
-        .for_serialize()
-        .into_generator()
-        .into_root_schema_for::<T>()
 }
 
 #[cfg(test)]

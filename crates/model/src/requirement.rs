@@ -3,10 +3,10 @@
 use std::fmt;
 use std::str::FromStr;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::Nanos;
+use crate::schema::JsonSchema;
 
 /// Limits on a measurement; without any, a run is only a measurement. Each is on
 /// the periods that came due, missed ones included ([`crate::Due`]).

@@ -1,8 +1,8 @@
 //! Latency over time.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::schema::JsonSchema;
 use crate::{Buckets, Histogram, Nanos};
 
 /// The run cut into intervals, each thread for itself.

@@ -4,9 +4,9 @@
 use std::fmt;
 
 use jiff::Timestamp;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::schema::JsonSchema;
 use crate::{LateWakeup, Nanos, RecordingId, WaitHistogram};
 
 /// An entry of a plan as it was from one moment on. An entry that changes is a new

@@ -1,9 +1,9 @@
 //! Times in which the process or the whole machine did not run.
 
 use jiff::Timestamp;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::schema::JsonSchema;
 use crate::{Nanos, WorstSample};
 
 /// A time in which nothing could be measured, because the user stopped it. Samples

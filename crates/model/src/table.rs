@@ -1,9 +1,9 @@
 //! What a probe found beside latencies.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::Nanos;
+use crate::schema::JsonSchema;
 
 /// A table of a probe's own findings: the resolution of each clock, page faults
 /// by way of allocation, violations of a rule.

@@ -1,9 +1,9 @@
 //! What the tail of a measurement would reach in a longer one.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::Nanos;
+use crate::schema::JsonSchema;
 
 /// A return level, if the tail goes on as seen. Never part of a verdict: what did not occur
 /// cannot be seen.

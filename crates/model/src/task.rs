@@ -1,8 +1,8 @@
 //! A thread of the machine, as the kernel shows it at one moment.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::schema::JsonSchema;
 use crate::{CpuSet, Nanos, Scheduling};
 
 /// A thread, and what it has used since it was started.

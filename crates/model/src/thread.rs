@@ -3,9 +3,9 @@
 use std::fmt;
 use std::str::FromStr;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::schema::JsonSchema;
 use crate::{Accounting, Due, Histogram, Nanos, OpenPeriods};
 
 /// A scheduling policy, as in sched(7).

@@ -1,8 +1,8 @@
 //! How the CPUs of a machine lie to each other, and where to place what.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::schema::JsonSchema;
 use crate::{CpuSet, Fact};
 
 /// CPUs, caches and memory nodes.

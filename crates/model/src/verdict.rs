@@ -2,10 +2,10 @@
 
 mod judge;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::poisson::{CONFIDENCE, poisson_upper};
+use crate::schema::JsonSchema;
 use crate::{Limit, Metric, Nanos, Recording, ThreadRecord, grouped};
 
 /// Whether the requirement was held, and what the figures are worth.

@@ -1,9 +1,9 @@
 //! How long woken threads waited for their CPU: all of a machine's, summed up.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::Nanos;
+use crate::schema::JsonSchema;
 
 /// What was seen of a machine's wake-ups.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

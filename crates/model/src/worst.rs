@@ -1,9 +1,9 @@
 //! The worst samples of a run.
 
 use jiff::Timestamp;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::schema::JsonSchema;
 use crate::{Blame, Nanos};
 
 /// One of the worst samples.

@@ -23,14 +23,20 @@
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
+#[cfg(feature = "pages")]
 pub mod audit;
+#[cfg(feature = "pages")]
 mod compared;
 pub mod document;
 mod figures;
+#[cfg(feature = "pages")]
 pub mod html;
 mod interference;
+#[cfg(feature = "pages")]
 pub mod junit;
+#[cfg(feature = "pages")]
 mod lint;
+#[cfg(feature = "pages")]
 pub mod markdown;
 mod outlier_timeline;
 pub mod plot;
@@ -38,6 +44,7 @@ mod sanitize;
 mod spread;
 pub mod text;
 
+#[cfg(feature = "pages")]
 pub use lint::sarif as lint_sarif;
 pub use outlier_timeline::OutlierTimeline;
 
@@ -106,6 +113,7 @@ pub enum ReportError {
     #[error("PNG failed: {0}")]
     Png(String),
     /// The JUnit file could not be written.
+    #[cfg(feature = "pages")]
     #[error("JUnit XML failed: {0}")]
     Junit(#[from] quick_junit::SerializeError),
 }

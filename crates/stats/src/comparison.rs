@@ -2,8 +2,9 @@
 
 use jiff::Timestamp;
 use punctual_model::{Bound, Completion, Nanos, Recording, SignedNanos, Unknown};
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use crate::JsonSchema;
 
 /// The version of the JSON form. Keys are only ever added; a number that rises
 /// says that something changed its meaning.

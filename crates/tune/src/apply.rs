@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use punctual_host::Host;
-use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::JsonSchema;
 use crate::accessors::access;
 use crate::frequency;
 use crate::fs::{FileSystem, Files};

@@ -1,9 +1,9 @@
 //! What only the kernel's command line can set: a fragment, and how it gets
 //! there. Nothing is edited.
 
-use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::JsonSchema;
 use crate::TuneError;
 use crate::context::Context;
 use crate::profile::BootWish;

@@ -1,9 +1,9 @@
 //! What a plan holds: settings with what each is and is to be.
 
 use punctual_model::{CpuSet, Risk, Setting};
-use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::JsonSchema;
 use crate::boot::BootArgument;
 
 /// One setting of a plan.

@@ -1,7 +1,8 @@
 //! What became of a setting that was to be put back.
 
-use schemars::JsonSchema;
 use serde::Serialize;
+
+use crate::JsonSchema;
 
 /// A setting that is as it was before.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]

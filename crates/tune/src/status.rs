@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 use punctual_host::Host;
-use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::JsonSchema;
 use crate::TuneError;
 use crate::accessors::access;
 use crate::fs::{FileSystem, Files};

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::Comm;
+use crate::schema::JsonSchema;
 
 /// A text shared by many events: an interrupt's name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, JsonSchema)]

@@ -8,7 +8,6 @@ mod table;
 mod task;
 mod window;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use kind::{NoiseSource, Text, TimerlatContext, Vector};
@@ -19,6 +18,7 @@ pub use task::{Comm, KernelPriority, Task, TaskState};
 pub use window::{Delay, Evidence, Throttle, Victim, Window};
 
 use crate::Nanos;
+use crate::schema::JsonSchema;
 
 /// One trace event.
 ///

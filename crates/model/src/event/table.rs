@@ -5,7 +5,6 @@
 //! an event beyond that is at the end of this file; `culprit` leaves out what it has no
 //! rule for.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::row::{EventFields, EventLevel, EventNames, event_kinds};
@@ -13,6 +12,7 @@ use super::{
     Comm, KernelPriority, NoiseSource, Task, TaskState, Text, Vector, disk_name, softirq_name,
 };
 use crate::Nanos;
+use crate::schema::JsonSchema;
 
 const TASK: [&str; 3] = ["comm", "pid", "prio"];
 const WAKE: [&str; 4] = ["comm", "pid", "prio", "target_cpu"];

@@ -2,8 +2,9 @@
 
 use std::fmt;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::schema::JsonSchema;
 
 /// A thread's name: up to 15 bytes and a zero (`TASK_COMM_LEN`).
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, JsonSchema)]

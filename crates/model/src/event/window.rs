@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Comm, EventNames, TraceEvent};
+use crate::schema::JsonSchema;
 use crate::{Nanos, Scheduling};
 
 /// What is known of one late reaction: whose, when it was due, when it came,

@@ -6,7 +6,6 @@ mod counts;
 mod elsewhere;
 mod written;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use counted::CountedBeside;
@@ -14,6 +13,7 @@ use counts::Counts;
 use written::Written;
 
 use crate::decimal::{Buckets, MAX_TRACKABLE_NS, bounds_of, index_of, rank_of};
+use crate::schema::JsonSchema;
 use crate::{Grain, IntervalRow, Nanos, SignedNanos};
 
 /// Latencies counted in decimal log-linear buckets with three significant

@@ -1,10 +1,10 @@
 //! The forms a histogram is written in: bytes for the store, JSON for the rest.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Histogram;
 use crate::decimal::{BUCKETS, Buckets, DecodeError};
+use crate::schema::JsonSchema;
 use crate::varint::{push_varint, take_varint};
 use crate::{Grain, Nanos};
 

@@ -11,9 +11,9 @@ mod values;
 use std::fmt;
 use std::time::Duration;
 
-use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::schema::JsonSchema;
 use crate::{CpuSet, Role};
 
 pub use boot::{BOOT_PARAMETERS, BootParameter, boot_parameter};

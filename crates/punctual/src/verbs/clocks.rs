@@ -7,13 +7,13 @@ use punctual_model::Fact;
 use punctual_report::document::{self, ClockRow};
 use punctual_report::text;
 use punctual_rt::PosixClock;
-use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{Run, Verb, tune};
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::output;
+use crate::output::JsonSchema;
 
 pub(super) const VERB: Verb = Verb::of::<Clocks>("clocks");
 

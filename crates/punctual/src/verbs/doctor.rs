@@ -7,7 +7,7 @@ use clap::{Args, Parser};
 use punctual_checks::{AuditError, Request, Role};
 use punctual_model::{Audit, CpuSet, FactSet, MeasuredWorst, Recording, ThreadRecord};
 use punctual_report::document::{self, AuditDetail};
-use punctual_report::{audit, text};
+use punctual_report::text;
 use punctual_store::Filter;
 
 use super::{Run, Verb, facts};
@@ -83,12 +83,8 @@ pub(super) struct AuditOutput {
     /// As JSON
     #[arg(long)]
     json: bool,
-    /// Write SARIF 2.1.0 for code scanning; - for stdout
-    #[arg(long, value_name = "FILE")]
-    sarif: Option<PathBuf>,
-    /// Write JUnit XML for continuous integration; - for stdout
-    #[arg(long, value_name = "FILE")]
-    junit: Option<PathBuf>,
+    #[command(flatten)]
+    files: AuditFiles,
     /// End with 0 whatever is found
     #[arg(long)]
     report_only: bool,
@@ -127,16 +123,41 @@ impl Run for Doctor {
 /// An audit in the form of a file.
 type Form = fn(&Audit) -> Result<String>;
 
+// The files that other programs read.
+#[derive(Args)]
+struct AuditFiles {
+    /// Write SARIF 2.1.0 for code scanning; - for stdout
+    #[cfg(feature = "analysis")]
+    #[arg(long, value_name = "FILE")]
+    sarif: Option<PathBuf>,
+    /// Write JUnit XML for continuous integration; - for stdout
+    #[cfg(feature = "analysis")]
+    #[arg(long, value_name = "FILE")]
+    junit: Option<PathBuf>,
+}
+
+impl AuditFiles {
+    #[cfg(not(feature = "analysis"))]
+    fn asked_for(&self) -> Vec<(Form, &PathBuf)> {
+        Vec::new()
+    }
+
+    #[cfg(feature = "analysis")]
+    fn asked_for(&self) -> Vec<(Form, &PathBuf)> {
+        let sarif: Form = |audit| output::json(&punctual_report::audit::sarif(audit));
+        let junit: Form = |audit| Ok(punctual_report::audit::junit(audit)?);
+        let files = [(sarif, &self.sarif), (junit, &self.junit)];
+        (files.into_iter())
+            .filter_map(|(form, path)| Some((form, path.as_ref()?)))
+            .collect()
+    }
+}
+
 impl AuditOutput {
     /// Writes an audit in the forms that were asked for: text where none was.
     pub(super) fn show(&self, audit: &Audit, context: &Context, all: bool) -> Result<Exit> {
         let json = self.json;
-        let sarif: Form = |audit| output::json(&audit::sarif(audit));
-        let junit: Form = |audit| Ok(audit::junit(audit)?);
-        let files = [(sarif, &self.sarif), (junit, &self.junit)];
-        let files: Vec<(Form, &PathBuf)> = (files.into_iter())
-            .filter_map(|(form, path)| Some((form, path.as_ref()?)))
-            .collect();
+        let files = self.files.asked_for();
         let dashes = files.iter().filter(|(_, path)| path.as_os_str() == "-");
         // Seen before anything is written.
         let on_stdout = usize::from(json) + dashes.count();

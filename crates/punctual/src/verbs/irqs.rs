@@ -9,13 +9,13 @@ use punctual_host::Host;
 use punctual_model::{CpuSet, InterruptKind, InterruptRecord, Nanos};
 use punctual_report::document::{self, InterruptRow};
 use punctual_report::text;
-use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{Run, Verb, measure, tune, watching};
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::output;
+use crate::output::JsonSchema;
 
 pub(super) const VERB: Verb = Verb::of::<Irqs>("irqs");
 

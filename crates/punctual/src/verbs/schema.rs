@@ -12,7 +12,7 @@ use punctual_stats::trend::{ChangePoint, FactsDiffer, Trend};
 use punctual_tune::{
     Applied, BootStatus, CmdlineEdit, CmdlineRevert, CmdlineState, Plan, Restored, Status,
 };
-use schemars::Schema;
+use schemars::{JsonSchema, Schema};
 
 use super::{Run, Verb, app, clocks, explain, irqs, threads};
 use crate::context::Context;
@@ -65,7 +65,7 @@ const FORMS: &[Form] = &[
     form::<clocks::ClocksJson>("clocks", "clocks --json"),
 ];
 
-const fn form<T: schemars::JsonSchema>(name: &'static str, of: &'static str) -> Form {
+const fn form<T: JsonSchema>(name: &'static str, of: &'static str) -> Form {
     Form {
         name,
         of,

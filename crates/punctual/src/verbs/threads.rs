@@ -11,13 +11,13 @@ use punctual_model::{Nanos, TaskKind, TaskRecord, TaskUsage, WaitHistogram, Wake
 use punctual_report::document::{self, ThreadRow};
 use punctual_report::text;
 use punctual_session::{WakeupRequest, WakeupSession};
-use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{Run, Verb, measure, named, watching};
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output;
+use crate::output::JsonSchema;
 
 pub(super) const VERB: Verb = Verb::of::<Threads>("threads");
 

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use punctual_model::{FindingState, HostFacts, KeptAudit, Recording, RecordingId};
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{FactDifference, Facts};
+use crate::JsonSchema;
 use crate::alike;
 
 /// The facts of a machine by name (`kernel.command_line`).

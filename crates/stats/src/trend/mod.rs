@@ -15,8 +15,9 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use punctual_model::{CpuClass, Nanos, RecordingId, grouped};
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use crate::JsonSchema;
 
 pub use facts::{FINDING, FactsDiffer, OPTION, difference, facts_differ, facts_of, measured_how};
 pub use judge::judge;

@@ -18,7 +18,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use punctual_host::Host;
-use schemars::JsonSchema;
 use serde::Serialize;
 
 pub use error::CmdlineError;
@@ -27,6 +26,8 @@ pub use words::Changes;
 
 use loaders::Found;
 use record::Record;
+
+use crate::JsonSchema;
 
 /// The most that is read of a boot loader's file.
 const LIMIT: u64 = 1 << 20;

@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 use punctual_files::{Output, folder, trusted};
 use punctual_host::Host;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
     CmdlineEdit, CmdlineError, CmdlineWritten, LIMIT, Runner, below, loaders, put, read, run,
 };
+use crate::JsonSchema;
 
 /// The record's name in its folder.
 const NAME: &str = "record.json";

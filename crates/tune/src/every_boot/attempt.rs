@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 use punctual_files::{Output, folder, trusted};
 use punctual_host::Host;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{BootError, BootTune};
+use crate::JsonSchema;
 use crate::apply::Places;
 use crate::{Applied, Hold, Options, Phase, Plan, Status, TuneError, apply, revert};
 

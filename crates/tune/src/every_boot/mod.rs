@@ -12,13 +12,13 @@ use std::path::{Path, PathBuf};
 
 use punctual_files::{FileError, Output, bounded, trusted};
 use punctual_host::Host;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use attempt::{
     AtBoot, Attempt, Verified, apply_at_boot, boot_reached, verify_at_boot, verify_enabled,
 };
 
+use crate::JsonSchema;
 use crate::apply::Places;
 use crate::{CmdlineError, Plan, Profile, Request, TuneError, Wish};
 

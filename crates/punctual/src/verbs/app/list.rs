@@ -7,11 +7,11 @@ use punctual_model::{Nanos, grouped};
 use punctual_report::document::{Block, Column, Document, Row, Section, Table};
 use punctual_report::text;
 use punctual_session::{Application, LaneState, applications};
-use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::context::Context;
 use crate::exit::Exit;
+use crate::output::JsonSchema;
 use crate::output::{self, note};
 
 #[derive(Args)]

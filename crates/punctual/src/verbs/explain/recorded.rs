@@ -4,13 +4,13 @@ use anyhow::Result;
 use punctual_model::{Explanation, Outlier, Recording, RecordingId, Segment, Window};
 use punctual_report::{OutlierTimeline, document, text};
 use punctual_store::Store;
-use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{Explain, timelines};
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output;
+use crate::output::JsonSchema;
 
 pub(super) fn run(options: &Explain, context: &Context) -> Result<Exit> {
     let store = context.store_to_read()?;

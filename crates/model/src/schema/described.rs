@@ -1,0 +1,39 @@
+//! How a schema is made, and the types whose schema does not come from their fields.
+
+use std::borrow::Cow;
+
+use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+
+use crate::decimal::{Buckets, MAX_TRACKABLE_NS};
+
+/// The JSON Schema of a type as it is written.
+pub fn schema_of<T: JsonSchema>() -> Schema {
+    SchemaSettings::draft2020_12()
+        // With what is only written, for scripts: percentiles and the like.
+        .for_serialize()
+        .into_generator()
+        .into_root_schema_for::<T>()
+}
+
+impl JsonSchema for Buckets {
+    fn schema_name() -> Cow<'static, str> {
+        "Buckets".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "description": "The filled buckets, rising: [lower edge in ns, count]. A bucket is 1 ns wide below 1 µs, then a thousandth of its decade's end (10 ns from 1 to 10 µs, 100 ns to 100 µs, and so on to 1000 s).",
+            "type": "array",
+            "items": {
+                "type": "array",
+                "prefixItems": [
+                    {"type": "integer", "minimum": 0, "exclusiveMaximum": MAX_TRACKABLE_NS},
+                    {"type": "integer", "minimum": 0}
+                ],
+                "minItems": 2,
+                "maxItems": 2
+            }
+        })
+    }
+}
