@@ -34,11 +34,11 @@ pub trait Resources {
     }
 }
 
-/// An error of whoever implements a resource, shown as it is. It has a type there,
-/// which this crate does not know; a text alone is no error.
+/// An error of whoever implements a resource, shown as it is. Its type, which this
+/// crate does not know, is that of the source; a text alone is no error.
 #[derive(Debug, thiserror::Error)]
-#[error(transparent)]
-pub struct ProviderError(Box<dyn Error + Send + Sync>);
+#[error("{0}")]
+pub struct ProviderError(#[source] Box<dyn Error + Send + Sync>);
 
 impl ProviderError {
     /// From a typed error.

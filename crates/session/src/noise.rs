@@ -151,6 +151,8 @@ fn ask(plan: &NoisePlan, stacks_above: Option<Nanos>) -> NoiseAsk {
 
 #[cfg(test)]
 mod tests {
+    use std::error::Error;
+
     use punctual_model::TimerlatContext;
     use punctual_trace::testing::{
         FakeTracefs, PageBuilder, Piece, Value, layout, record, timerlat_record,
@@ -242,7 +244,10 @@ mod tests {
     #[test]
     fn a_kernel_without_them_says_so() {
         let (_folder, _fake, noise) = machine("hwlat nop");
-        let error = noise.may_start(&plan(false)).unwrap_err().to_string();
+        let error = noise.may_start(&plan(false)).unwrap_err();
+        let typed = error.source().and_then(|error| error.downcast_ref());
+        assert!(matches!(typed, Some(TraceError::NoTracer { .. })));
+        let error = error.to_string();
         assert!(error.contains("no tracer 'timerlat'"), "{error}");
         let empty = tempfile::tempdir().unwrap();
         let noise = KernelNoise::new(Host::new(empty.path()), None);
