@@ -6,7 +6,10 @@ use punctual_model::{
     ArgumentError, Arguments, Chart, CpuSet, Delay, Nanos, Parameter, Policy, Scheduling, Table,
 };
 
-use crate::{Control, Lane, LaneOutcome, LaneReader, LaneSettings, Recorder, Resources};
+use crate::{
+    Control, Lane, LaneOutcome, LaneReader, LaneSettings, Recorder, Resources, SettingsError,
+    TracerError,
+};
 
 /// All there is to know of a probe without running it. The command line, its
 /// help and the documentation derive from it.
@@ -202,16 +205,29 @@ pub enum ProbeError {
     /// The process of the other end failed.
     #[error("the process of the other end: {0}")]
     Partner(String),
+    /// A tracer of the kernel's cannot be the source of the figures.
+    #[error("--source {name}: {why}")]
+    Source {
+        /// The source asked for.
+        name: &'static str,
+        /// Why not.
+        #[source]
+        why: TracerError,
+    },
+    /// The clock source cannot be changed.
+    #[error("--sources: {0}")]
+    ClockSources(#[source] SettingsError),
     /// The kernel's detector of hardware latency failed.
     #[error("the kernel's detector of hardware latency: {0}")]
-    Tracer(String),
+    Tracer(#[source] TracerError),
     /// One of the kernel's tracers timerlat and osnoise failed.
-    #[error("the kernel's tracer {tracer}: {reason}")]
+    #[error("the kernel's tracer {tracer}: {why}")]
     Noise {
         /// Which.
         tracer: &'static str,
-        /// What it said.
-        reason: String,
+        /// Why.
+        #[source]
+        why: TracerError,
     },
 }
 
@@ -227,5 +243,46 @@ impl ProbeError {
             self,
             Self::System(_) | Self::Tracer(_) | Self::Partner(_) | Self::Noise { .. }
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_kernels_tracers_and_settings_refuse_is_a_sentence() {
+        let why = || TracerError::NotStarted;
+        for (error, is_usage, text) in [
+            (
+                ProbeError::Source {
+                    name: "hwlat",
+                    why: TracerError::NotOffered,
+                },
+                true,
+                "--source hwlat: no tracer may be used here",
+            ),
+            (
+                ProbeError::ClockSources(SettingsError::RunOver),
+                true,
+                "--sources: the run is over",
+            ),
+            (
+                ProbeError::Tracer(why()),
+                false,
+                "the kernel's detector of hardware latency: it was not started",
+            ),
+            (
+                ProbeError::Noise {
+                    tracer: "timerlat",
+                    why: why(),
+                },
+                false,
+                "the kernel's tracer timerlat: it was not started",
+            ),
+        ] {
+            assert_eq!(error.to_string(), text);
+            assert_eq!(error.is_usage(), is_usage, "{text}");
+        }
     }
 }

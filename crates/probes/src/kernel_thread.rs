@@ -2,28 +2,41 @@
 
 use punctual_host::Host;
 use punctual_model::{Scheduling, TaskUsage, ThreadUsage};
-use punctual_rt::Tid;
+use punctual_rt::{Policy, Tid};
 
 use crate::rt_policy;
+
+/// Why a thread does not have the policy that was asked for.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum PolicyError {
+    /// The kernel numbers threads from 1, in 31 bits.
+    #[error("it has no number")]
+    NoNumber,
+    /// It was set, and reads otherwise.
+    #[error("it has {0}")]
+    Other(Policy),
+    /// The policy cannot be read, or the kernel refuses it.
+    #[error(transparent)]
+    System(#[from] punctual_rt::Error),
+}
 
 /// Gives a thread the policy that was asked for, and returns what it has then. Of
 /// itself the kernel gives those of timerlat fifo 95, and those of osnoise none.
 ///
 /// # Errors
 /// What the kernel refused.
-pub(crate) fn settle(tid: u32, scheduling: Scheduling) -> Result<String, String> {
+pub(crate) fn settle(tid: u32, scheduling: Scheduling) -> Result<String, PolicyError> {
     let tid = i32::try_from(tid).ok().and_then(Tid::from_raw);
-    let tid = tid.ok_or("it has no number")?;
-    let text = |error: punctual_rt::Error| error.to_string();
+    let tid = tid.ok_or(PolicyError::NoNumber)?;
     let wanted = rt_policy(scheduling);
-    let mut found = punctual_rt::policy_of(tid).map_err(text)?;
+    let mut found = punctual_rt::policy_of(tid)?;
     if found != wanted {
-        punctual_rt::set_policy(tid, &wanted).map_err(text)?;
-        found = punctual_rt::policy_of(tid).map_err(text)?;
+        punctual_rt::set_policy(tid, &wanted)?;
+        found = punctual_rt::policy_of(tid)?;
     }
     match found == wanted {
         true => Ok(scheduling.to_string()),
-        false => Err(format!("it has {found}")),
+        false => Err(PolicyError::Other(found)),
     }
 }
 
@@ -45,5 +58,40 @@ pub(crate) fn since(before: &TaskUsage, now: &TaskUsage) -> ThreadUsage {
         switches_voluntary: used.switches_voluntary.unwrap_or_default(),
         switches_involuntary: used.switches_involuntary.unwrap_or_default(),
         cpu_time_ns: used.cpu_time_ns,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing;
+
+    #[test]
+    fn why_a_thread_has_another_policy_is_a_clause() {
+        let refused = || punctual_rt::Error::PriorityOutOfRange {
+            policy: punctual_rt::PolicyKind::Fifo,
+            priority: 100,
+            min: 1,
+            max: 99,
+        };
+        let refusal = refused().to_string();
+        for (error, text) in [
+            (PolicyError::NoNumber, "it has no number"),
+            (
+                PolicyError::Other(rt_policy(testing::fifo(95))),
+                "it has SCHED_FIFO priority 95",
+            ),
+            (PolicyError::System(refused()), &refusal),
+        ] {
+            assert_eq!(error.to_string(), text);
+        }
+    }
+
+    #[test]
+    fn a_number_that_no_thread_has_is_refused() {
+        for tid in [0, u32::MAX] {
+            let error = settle(tid, testing::OTHER).unwrap_err();
+            assert!(matches!(error, PolicyError::NoNumber), "{error}");
+        }
     }
 }

@@ -46,9 +46,11 @@ pub use policy::rt_policy;
 pub use recorder::{
     Event, Lane, LaneOutcome, LaneReader, LaneSettings, Recorder, SelfCost, WORST_KEPT,
 };
-pub use resources::{Resources, Settings};
+pub use resources::{ProviderError, Resources, Settings, SettingsError};
 pub use socket::server as echo;
-pub use tracer::{HardwareTracer, KernelGap, NoisePlan, NoiseTracer, TracerPlan, UserTimer};
+pub use tracer::{
+    HardwareTracer, KernelGap, NoisePlan, NoiseTracer, TracerError, TracerPlan, UserTimer,
+};
 pub use wakeup::serve_partner;
 
 /// All probes. A new one is a file with its entry, and a line here.

@@ -11,7 +11,7 @@ use punctual_model::{Arguments, Cell, CpuSet, Nanos, Parameter, Policy, Scheduli
 use crate::entry::Probe;
 use crate::{
     Control, HardwareTracer, Lane, LaneReader, LaneSettings, LaneSpec, Measured, NoiseTracer, Plan,
-    ProbeError, Ready, Recorder, Resources, Settings,
+    ProbeError, Ready, Recorder, Resources, Settings, TracerError,
 };
 
 /// Arguments that fit these parameters.
@@ -101,6 +101,16 @@ impl Resources for Offer {
     fn partner(&self) -> Option<&[OsString]> {
         self.partner.as_deref()
     }
+}
+
+/// What a false kernel says.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct Said(pub(crate) &'static str);
+
+/// What a false tracer answers: that it may be started, unless it `refuses`.
+pub(crate) fn unless_refused(refuses: Option<&'static str>) -> Result<(), TracerError> {
+    refuses.map_or(Ok(()), |text| Err(TracerError::refused(Said(text))))
 }
 
 /// Prepares one that needs nothing beside the plan.

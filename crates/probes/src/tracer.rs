@@ -1,7 +1,40 @@
 //! How a probe gets the kernel's own tracers: the detector of hardware latency,
 //! timerlat and osnoise.
 
+use std::error::Error;
+use std::io;
+
 use punctual_model::{CpuSet, Nanos, NoiseReports};
+
+use crate::ProviderError;
+
+/// Why one of the kernel's tracers cannot be used, or ended; each is a sentence for
+/// the reader.
+#[derive(Debug, thiserror::Error)]
+pub enum TracerError {
+    /// The run offers none.
+    #[error("no tracer may be used here")]
+    NotOffered,
+    /// It is started once in a run.
+    #[error("it was started already: a defect of ours")]
+    AlreadyStarted,
+    /// It was asked for something that only one that runs can give.
+    #[error("it was not started")]
+    NotStarted,
+    /// Nothing fetches its reports.
+    #[error("no thread to read it: {0}")]
+    NoReader(#[source] io::Error),
+    /// The kernel does not have it, refuses it, or cannot be read.
+    #[error(transparent)]
+    Refused(ProviderError),
+}
+
+impl TracerError {
+    /// The kernel does not have it, refuses it, or cannot be read.
+    pub fn refused(error: impl Error + Send + Sync + 'static) -> Self {
+        Self::Refused(ProviderError::new(error))
+    }
+}
 
 /// What the kernel's detector is set to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,26 +72,24 @@ pub struct KernelGap {
 
 /// The kernel's detector (the tracer `hwlat`). The session implements it, ends
 /// it when the probe has run, however that ends, and puts its settings back.
-///
-/// Errors are sentences for the reader.
 pub trait HardwareTracer: Send + Sync {
     /// Whether the kernel has it; nothing is changed.
     ///
     /// # Errors
     /// Why not.
-    fn may_start(&self) -> Result<(), String>;
+    fn may_start(&self) -> Result<(), TracerError>;
 
     /// Starts it. Only while the probe runs.
     ///
     /// # Errors
     /// It is in use, or something was refused; then nothing is changed.
-    fn start(&self, plan: &TracerPlan) -> Result<(), String>;
+    fn start(&self, plan: &TracerPlan) -> Result<(), TracerError>;
 
     /// The reports since the last time, without waiting.
     ///
     /// # Errors
     /// It was not started, or cannot be read.
-    fn take(&self) -> Result<Vec<KernelGap>, String>;
+    fn take(&self) -> Result<Vec<KernelGap>, TracerError>;
 }
 
 /// What the kernel's tracers timerlat and osnoise are set to.
@@ -95,25 +126,25 @@ pub trait NoiseTracer: Send + Sync {
     ///
     /// # Errors
     /// Why not.
-    fn may_start(&self, plan: &NoisePlan) -> Result<(), String>;
+    fn may_start(&self, plan: &NoisePlan) -> Result<(), TracerError>;
 
     /// Whether threads of user space can wait for the timers of timerlat.
     ///
     /// # Errors
     /// There is no tracefs to ask.
-    fn has_user_threads(&self, cpus: &CpuSet) -> Result<bool, String>;
+    fn has_user_threads(&self, cpus: &CpuSet) -> Result<bool, TracerError>;
 
     /// Starts it. Only while the probe runs.
     ///
     /// # Errors
     /// It is in use, or something was refused; then nothing is changed.
-    fn start(&self, plan: &NoisePlan) -> Result<(), String>;
+    fn start(&self, plan: &NoisePlan) -> Result<(), TracerError>;
 
     /// The reports since the last time, without waiting.
     ///
     /// # Errors
     /// It was not started, or cannot be read.
-    fn take(&self) -> Result<NoiseReports, String>;
+    fn take(&self) -> Result<NoiseReports, TracerError>;
 
     /// Lets the calling thread, which is bound to this CPU alone, wait for the
     /// timers of timerlat. What is returned must be gone before the probe's run
@@ -121,7 +152,7 @@ pub trait NoiseTracer: Send + Sync {
     ///
     /// # Errors
     /// It was not started for threads of ours, or the kernel refuses.
-    fn user_wait(&self, cpu: u32) -> Result<Box<dyn UserTimer>, String>;
+    fn user_wait(&self, cpu: u32) -> Result<Box<dyn UserTimer>, TracerError>;
 }
 
 /// A thread's way to wait for the kernel's timer.
@@ -130,5 +161,29 @@ pub trait UserTimer {
     ///
     /// # Errors
     /// The tracer was stopped, or the thread moved.
-    fn wait(&mut self) -> Result<(), String>;
+    fn wait(&mut self) -> Result<(), TracerError>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_wrong_with_a_tracer_is_a_sentence() {
+        let full = || io::Error::from_raw_os_error(11);
+        let no_reader = format!("no thread to read it: {}", full());
+        let refused = full().to_string();
+        for (error, text) in [
+            (TracerError::NotOffered, "no tracer may be used here"),
+            (
+                TracerError::AlreadyStarted,
+                "it was started already: a defect of ours",
+            ),
+            (TracerError::NotStarted, "it was not started"),
+            (TracerError::NoReader(full()), &no_reader),
+            (TracerError::refused(full()), &refused),
+        ] {
+            assert_eq!(error.to_string(), text);
+        }
+    }
 }

@@ -2,7 +2,7 @@
 
 use punctual_loads::LoadError;
 use punctual_model::{CpuSet, Nanos, RecordingId};
-use punctual_probes::ProbeError;
+use punctual_probes::{ProbeError, SettingsError};
 
 /// Why a measurement cannot be made.
 #[derive(Debug, thiserror::Error)]
@@ -92,7 +92,7 @@ pub enum SessionError {
     },
     /// Idle states that could not be disabled.
     #[error("the deepest idle state could not be set: {0}")]
-    IdleStates(String),
+    IdleStates(#[source] SettingsError),
     /// The flight recorder.
     #[error("outliers cannot be explained: {0}")]
     Trace(#[source] punctual_trace::TraceError),

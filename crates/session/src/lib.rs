@@ -25,6 +25,7 @@ mod lease;
 mod lint;
 mod membership;
 mod memory;
+mod no_programs;
 mod noise;
 mod observe;
 mod outlier_command;
@@ -54,7 +55,7 @@ pub use in_app::{Application, InAppRequest, LaneState, applications, record_appl
 pub use lease::{lease, may_live};
 pub use lint::{LintRequest, lint};
 pub use membership::Membership;
-pub use observe::{JobRequest, ObserveRequest, Release, Targets, observe};
+pub use observe::{JobRequest, ObserveRequest, Release, ReleaseError, Targets, observe};
 pub use outlier_command::OnOutlier;
 pub use punctual_trace::{EventChoice, Level};
 pub use recording_sink::{LaterStore, RecordingSink};

@@ -10,8 +10,9 @@ use std::time::{Duration, Instant};
 
 use punctual_host::Host;
 use punctual_model::{ActKind, LintFacts, LintProcess, LintThread, Nanos, TaskRecord, TaskUsage};
-use punctual_trace::{LintAsk, LintWatch, Tracefs};
+use punctual_trace::{LintAsk, LintWatch, TraceError, Tracefs};
 
+use crate::no_programs::NoPrograms;
 use crate::{SessionError, Targets};
 use places::Places;
 use targets::LintTargets;
@@ -81,19 +82,19 @@ impl Lint {
         let hidden = (processes.iter()).filter_map(|pid| host.lint_process(*pid).hidden);
         facts.notes.extend(hidden);
         let started = match request.no_bpf {
-            true => Err("BPF programs were not asked for (--no-bpf)".to_owned()),
-            false => LintWatch::by_programs(&ask).map_err(|error| error.to_string()),
+            true => Err(NoPrograms::NotWanted),
+            false => LintWatch::by_programs(&ask).map_err(NoPrograms::from),
         };
         let watch = match started {
             Ok(watch) => Some(watch),
-            Err(why) => match by_events(host, &ask, &why) {
+            Err(programs) => match by_events(host, &ask, &programs.to_string()) {
                 Ok(watch) => {
-                    facts
-                        .notes
-                        .push(format!("{why}; trace events are read instead"));
+                    let note = format!("{programs}; trace events are read instead");
+                    facts.notes.push(note);
                     Some(watch)
                 }
-                Err(why) => {
+                Err(events) => {
+                    let why = NotWatched { programs, events }.to_string();
                     facts.unseen = ActKind::ALL.map(|kind| (kind, why.clone())).to_vec();
                     facts.notes.push(why);
                     None
@@ -248,10 +249,18 @@ impl Lint {
     }
 }
 
-fn by_events(host: &Host, ask: &LintAsk, why: &str) -> Result<LintWatch, String> {
+/// Why no act can be seen.
+#[derive(Debug, thiserror::Error)]
+#[error("{programs}; {events}")]
+struct NotWatched {
+    programs: NoPrograms,
+    #[source]
+    events: TraceError,
+}
+
+fn by_events(host: &Host, ask: &LintAsk, why: &str) -> Result<LintWatch, TraceError> {
     Tracefs::find(host.root())
         .and_then(|tracefs| LintWatch::by_events(&tracefs, host.own_process(), ask, why))
-        .map_err(|error| format!("{why}; {error}"))
 }
 
 /// Children of the targets that have real-time threads, and are no targets.
@@ -314,5 +323,21 @@ fn thread_of(
             .then(|| since(used.switches_voluntary, before.switches_voluntary)))
         .flatten(),
         stack_resident_bytes: stacks.get(&task.tid).copied(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_nothing_can_be_watched_both_reasons_are_given() {
+        let events = TraceError::NotAnEvent("ftrace:print".to_owned());
+        let refusal = events.to_string();
+        let programs = NoPrograms::NotWanted;
+        assert_eq!(
+            NotWatched { programs, events }.to_string(),
+            format!("BPF programs were not asked for (--no-bpf); {refusal}")
+        );
     }
 }

@@ -65,9 +65,9 @@ mod tests {
         vec![lane; count]
     }
 
-    fn fitted(lanes: &mut [LaneSpec], available: Option<u64>) -> Result<(), String> {
+    fn fitted(lanes: &mut [LaneSpec], available: Option<u64>) -> Result<(), SessionError> {
         let mut all: Vec<&mut LaneSpec> = lanes.iter_mut().collect();
-        fit(&mut all, available).map_err(|error| error.to_string())
+        fit(&mut all, available)
     }
 
     fn bytes(lanes: &[LaneSpec]) -> u64 {
@@ -86,6 +86,8 @@ mod tests {
         // Still a quarter of a second of samples.
         assert!(many.iter().all(|lane| lane.rate_hz >= 50_000 / 8));
         let error = fitted(&mut lanes(4_096, 50_000), Some(4 * GIB)).unwrap_err();
+        assert!(error.is_usage());
+        let error = error.to_string();
         assert!(error.contains("4096 threads at this rate need"), "{error}");
         assert!(error.contains("half of the 4096 MiB"), "{error}");
         fitted(&mut lanes(4_096, 50_000), None).unwrap();

@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use punctual_host::Host;
 use punctual_model::{CpuSet, EventKind, Nanos, NoiseReports, TimerlatStack, TraceEvent};
-use punctual_probes::{NoisePlan, NoiseTracer, UserTimer};
+use punctual_probes::{NoisePlan, NoiseTracer, TracerError, UserTimer};
 use punctual_trace::{Files, NoiseAsk, Osnoise, RealFiles, TraceError, UserWait};
 
-use crate::tracer_handle::{Running, TracerHandle, text};
+use crate::tracer_handle::{Running, StopError, TracerHandle};
 
 /// So many stacks are kept for outliers that are not explained yet: more than are
 /// explained in one turn.
@@ -40,7 +40,7 @@ impl KernelNoise {
     ///
     /// # Errors
     /// What could not be put back, for the reader of the recording.
-    pub(crate) fn stop(&self) -> Result<(), String> {
+    pub(crate) fn stop(&self) -> Result<(), StopError> {
         self.tracer.stop()
     }
 
@@ -86,31 +86,31 @@ impl Running for Osnoise {
 }
 
 impl NoiseTracer for KernelNoise {
-    fn may_start(&self, plan: &NoisePlan) -> Result<(), String> {
+    fn may_start(&self, plan: &NoisePlan) -> Result<(), TracerError> {
         let tracefs = self.tracer.tracefs()?;
         tracefs
             .may_start_osnoise(&ask(plan, self.stacks_above))
-            .map_err(text)
+            .map_err(TracerError::refused)
     }
 
-    fn has_user_threads(&self, cpus: &CpuSet) -> Result<bool, String> {
+    fn has_user_threads(&self, cpus: &CpuSet) -> Result<bool, TracerError> {
         Ok(self.tracer.tracefs()?.has_user_timerlat(cpus))
     }
 
-    fn start(&self, plan: &NoisePlan) -> Result<(), String> {
+    fn start(&self, plan: &NoisePlan) -> Result<(), TracerError> {
         let owner = self.tracer.owner();
         let ask = ask(plan, self.stacks_above);
         self.tracer
             .begin(|tracefs| tracefs.start_osnoise(&ask, owner))
     }
 
-    fn take(&self) -> Result<NoiseReports, String> {
+    fn take(&self) -> Result<NoiseReports, TracerError> {
         let mut reports = self.tracer.ask(Osnoise::take)?;
         self.stacks.add(std::mem::take(&mut reports.stacks));
         Ok(reports)
     }
 
-    fn user_wait(&self, cpu: u32) -> Result<Box<dyn UserTimer>, String> {
+    fn user_wait(&self, cpu: u32) -> Result<Box<dyn UserTimer>, TracerError> {
         let wait = self.tracer.ask(|running| running.user_wait(cpu))?;
         Ok(Box::new(Wait(wait)))
     }
@@ -119,8 +119,8 @@ impl NoiseTracer for KernelNoise {
 struct Wait(UserWait);
 
 impl UserTimer for Wait {
-    fn wait(&mut self) -> Result<(), String> {
-        self.0.wait().map_err(text)
+    fn wait(&mut self) -> Result<(), TracerError> {
+        self.0.wait().map_err(TracerError::refused)
     }
 }
 
@@ -151,6 +151,8 @@ fn ask(plan: &NoisePlan, stacks_above: Option<Nanos>) -> NoiseAsk {
 
 #[cfg(test)]
 mod tests {
+    use std::error::Error;
+
     use punctual_model::TimerlatContext;
     use punctual_trace::testing::{
         FakeTracefs, PageBuilder, Piece, Value, layout, record, timerlat_record,
@@ -183,13 +185,14 @@ mod tests {
     fn what_the_kernel_records_reaches_the_probe() {
         let (_folder, fake, noise) = machine("timerlat osnoise nop");
         let before = fake.in_force().unwrap();
-        assert_eq!(noise.may_start(&plan(true)), Ok(()));
-        assert_eq!(noise.has_user_threads(&"0".parse().unwrap()), Ok(true));
-        assert_eq!(noise.has_user_threads(&"0-1".parse().unwrap()), Ok(false));
-        assert!(noise.take().unwrap_err().contains("not started"));
-        assert!(noise.user_wait(0).is_err());
+        noise.may_start(&plan(true)).unwrap();
+        assert!(noise.has_user_threads(&"0".parse().unwrap()).unwrap());
+        assert!(!noise.has_user_threads(&"0-1".parse().unwrap()).unwrap());
+        assert!(matches!(noise.take(), Err(TracerError::NotStarted)));
+        assert!(matches!(noise.user_wait(0), Err(TracerError::NotStarted)));
         noise.start(&plan(true)).unwrap();
-        assert!(noise.start(&plan(true)).unwrap_err().contains("already"));
+        let again = noise.start(&plan(true));
+        assert!(matches!(again, Err(TracerError::AlreadyStarted)));
         noise.user_wait(0).unwrap().wait().unwrap();
         let mut page = PageBuilder::new(layout(cfg!(target_endian = "big")));
         page.write(&Piece::Event(0, timerlat_record(9, 4, 1, 700)));
@@ -242,10 +245,13 @@ mod tests {
     fn a_kernel_without_them_says_so() {
         let (_folder, _fake, noise) = machine("hwlat nop");
         let error = noise.may_start(&plan(false)).unwrap_err();
+        let typed = error.source().and_then(|error| error.downcast_ref());
+        assert!(matches!(typed, Some(TraceError::NoTracer { .. })));
+        let error = error.to_string();
         assert!(error.contains("no tracer 'timerlat'"), "{error}");
         let empty = tempfile::tempdir().unwrap();
         let noise = KernelNoise::new(Host::new(empty.path()), None);
-        let error = noise.may_start(&plan(false)).unwrap_err();
+        let error = noise.may_start(&plan(false)).unwrap_err().to_string();
         assert!(error.contains("not mounted"), "{error}");
     }
 }

@@ -86,10 +86,10 @@ impl Used {
             warnings.extend(settings.revert());
         }
         if let Some(tracer) = &self.tracer {
-            warnings.extend(tracer.stop().err());
+            warnings.extend(tracer.stop().err().map(|error| error.to_string()));
         }
         if let Some(noise) = &self.noise {
-            warnings.extend(noise.stop().err());
+            warnings.extend(noise.stop().err().map(|error| error.to_string()));
         }
     }
 }

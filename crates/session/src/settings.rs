@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use punctual_host::Host;
 use punctual_model::{CpuSet, Recording};
-use punctual_probes::Settings;
+use punctual_probes::{Settings, SettingsError};
 use punctual_tune::{How, Journal, Phase, Places, Restored, Status, TuneError, deeper_idle_states};
 
 /// What a probe may change: the settings that it named, journalled.
@@ -64,7 +64,11 @@ impl MachineSettings {
     /// # Errors
     /// What could not be changed; what was before it is put back by
     /// [`revert`](Self::revert).
-    pub(crate) fn limit_idle(&self, cpus: &CpuSet, deepest: i64) -> Result<Option<String>, String> {
+    pub(crate) fn limit_idle(
+        &self,
+        cpus: &CpuSet,
+        deepest: i64,
+    ) -> Result<Option<String>, SettingsError> {
         let (knob, states, all) = deeper_idle_states(&self.host, cpus, deepest);
         if all == 0 {
             return Ok(Some(format!(
@@ -82,26 +86,24 @@ impl MachineSettings {
     fn change(
         &self,
         what: impl FnOnce(&mut Journal) -> Result<(), TuneError>,
-    ) -> Result<(), String> {
+    ) -> Result<(), SettingsError> {
         let mut state = self.lock();
         if let State::Untouched = *state {
-            let path = self.path.as_ref();
-            let path = path.ok_or_else(|| "there is no place for its journal".to_owned())?;
-            *state = State::Open(Journal::open(path, &self.host).map_err(text)?);
+            let path = self.path.as_ref().ok_or(SettingsError::NoJournal)?;
+            let journal = Journal::open(path, &self.host).map_err(SettingsError::refused)?;
+            *state = State::Open(journal);
         }
         match &mut *state {
-            State::Open(journal) => what(journal).map_err(text),
-            State::Untouched | State::Closed => Err("the run is over".to_owned()),
+            State::Open(journal) => what(journal).map_err(SettingsError::refused),
+            State::Untouched | State::Closed => Err(SettingsError::RunOver),
         }
     }
 
-    fn knob(&self, name: &str) -> Result<&'static punctual_model::Setting, String> {
+    fn knob(&self, name: &str) -> Result<&'static punctual_model::Setting, SettingsError> {
         if !self.knobs.contains(&name) {
-            return Err(format!(
-                "the probe has not said that it changes {name}: a defect of ours"
-            ));
+            return Err(SettingsError::NotNamed(name.to_owned()));
         }
-        punctual_tune::setting(name).map_err(text)
+        punctual_tune::setting(name).map_err(SettingsError::refused)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -111,19 +113,20 @@ impl MachineSettings {
 }
 
 impl Settings for MachineSettings {
-    fn offered(&self, knob: &str) -> Result<Vec<String>, String> {
-        let offered = punctual_tune::offered(self.knob(knob)?, &self.host).map_err(text)?;
-        offered.ok_or_else(|| format!("the kernel does not list the values of {knob}"))
+    fn offered(&self, knob: &str) -> Result<Vec<String>, SettingsError> {
+        let offered = punctual_tune::offered(self.knob(knob)?, &self.host);
+        let offered = offered.map_err(SettingsError::refused)?;
+        offered.ok_or_else(|| SettingsError::NotListed(knob.to_owned()))
     }
 
-    fn may_change(&self, knob: &str) -> Result<(), String> {
+    fn may_change(&self, knob: &str) -> Result<(), SettingsError> {
         if self.path.is_none() {
-            return Err("there is no place for the journal of settings: set HOME".to_owned());
+            return Err(SettingsError::NoJournal);
         }
-        punctual_tune::may_change(self.knob(knob)?, &self.host).map_err(text)
+        punctual_tune::may_change(self.knob(knob)?, &self.host).map_err(SettingsError::refused)
     }
 
-    fn set(&self, knob: &str, value: &str) -> Result<(), String> {
+    fn set(&self, knob: &str, value: &str) -> Result<(), SettingsError> {
         let knob = self.knob(knob)?;
         self.change(|journal| journal.apply(knob, value).map(drop))
     }
@@ -152,10 +155,6 @@ pub(crate) fn applied(journal: Option<&Path>, host: &Host) -> (Option<String>, O
     let tune = format!("{}{cpus}{changed}", status.label);
     let warning = format!("measured with a tune in force: {tune}");
     (Some(tune), Some(warning))
-}
-
-fn text(error: TuneError) -> String {
-    error.to_string()
 }
 
 /// A sentence about a setting that was not as this run had left it.
@@ -203,7 +202,7 @@ mod tests {
         let folder = machine();
         let settings = settings(folder.path());
         assert_eq!(settings.offered("clocksource").unwrap(), ["tsc", "hpet"]);
-        assert_eq!(settings.may_change("clocksource"), Ok(()));
+        settings.may_change("clocksource").unwrap();
         assert!(
             !folder.path().join("state").exists(),
             "nothing is changed yet"
@@ -212,10 +211,8 @@ mod tests {
         assert_eq!(in_force(folder.path()), "hpet");
         assert_eq!(settings.revert(), [""; 0]);
         assert_eq!(in_force(folder.path()), "tsc");
-        assert_eq!(
-            settings.set("clocksource", "hpet").unwrap_err(),
-            "the run is over"
-        );
+        let late = settings.set("clocksource", "hpet");
+        assert!(matches!(late, Err(SettingsError::RunOver)));
         assert_eq!(settings.revert(), [""; 0]);
     }
 
@@ -276,15 +273,34 @@ mod tests {
         let folder = machine();
         let journal = Some(folder.path().join("tune.journal"));
         let none = MachineSettings::new(Host::new(folder.path()), journal, &[]);
-        assert!(
-            none.set("clocksource", "hpet")
-                .unwrap_err()
-                .contains("has not said")
-        );
+        let not_named = none.set("clocksource", "hpet");
+        assert!(matches!(not_named, Err(SettingsError::NotNamed(_))));
         let nowhere = MachineSettings::new(Host::new(folder.path()), None, KNOBS);
-        assert!(nowhere.may_change("clocksource").is_err());
-        assert!(nowhere.set("clocksource", "hpet").is_err());
+        let idle = folder
+            .path()
+            .join("sys/devices/system/cpu/cpu0/cpuidle/state1");
+        fs::create_dir_all(&idle).unwrap();
+        fs::write(idle.join("disable"), "0\n").unwrap();
+        for refused in [
+            nowhere.may_change("clocksource"),
+            nowhere.set("clocksource", "hpet"),
+            nowhere.limit_idle(&"0".parse().unwrap(), 0).map(drop),
+        ] {
+            assert!(matches!(refused, Err(SettingsError::NoJournal)));
+        }
         assert_eq!(in_force(folder.path()), "tsc");
+    }
+
+    #[test]
+    fn values_that_the_kernel_does_not_list_are_not_guessed() {
+        let folder = machine();
+        let journal = Some(folder.path().join("tune.journal"));
+        let settings = MachineSettings::new(Host::new(folder.path()), journal, &["swappiness"]);
+        let offered = settings.offered("swappiness");
+        assert!(
+            matches!(&offered, Err(SettingsError::NotListed(knob)) if knob == "swappiness"),
+            "{offered:?}"
+        );
     }
 
     #[test]

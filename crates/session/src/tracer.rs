@@ -1,9 +1,9 @@
 //! The kernel's detector of hardware latency, as a probe uses it.
 
-use punctual_probes::{HardwareTracer, KernelGap, TracerPlan};
+use punctual_probes::{HardwareTracer, KernelGap, TracerError, TracerPlan};
 use punctual_trace::{Ask, Gap, Hwlat, TraceError};
 
-use crate::tracer_handle::{Running, TracerHandle, text};
+use crate::tracer_handle::{Running, TracerHandle};
 
 /// The detector of this machine.
 pub(crate) type KernelTracer = TracerHandle<Hwlat>;
@@ -15,11 +15,13 @@ impl Running for Hwlat {
 }
 
 impl HardwareTracer for KernelTracer {
-    fn may_start(&self) -> Result<(), String> {
-        self.tracefs()?.may_start_hwlat().map_err(text)
+    fn may_start(&self) -> Result<(), TracerError> {
+        self.tracefs()?
+            .may_start_hwlat()
+            .map_err(TracerError::refused)
     }
 
-    fn start(&self, plan: &TracerPlan) -> Result<(), String> {
+    fn start(&self, plan: &TracerPlan) -> Result<(), TracerError> {
         let ask = Ask {
             window: plan.window,
             width: plan.width,
@@ -30,7 +32,7 @@ impl HardwareTracer for KernelTracer {
         self.begin(|tracefs| tracefs.start_hwlat(&ask, owner))
     }
 
-    fn take(&self) -> Result<Vec<KernelGap>, String> {
+    fn take(&self) -> Result<Vec<KernelGap>, TracerError> {
         let gaps = self.ask(Hwlat::take)?;
         Ok(gaps.into_iter().map(told).collect())
     }
@@ -82,10 +84,11 @@ mod tests {
     fn what_the_kernel_prints_reaches_the_probe() {
         let (_folder, fake, tracer) = machine();
         let before = fake.in_force().unwrap();
-        assert_eq!(tracer.may_start(), Ok(()));
-        assert!(tracer.take().unwrap_err().contains("not started"));
+        tracer.may_start().unwrap();
+        assert!(matches!(tracer.take(), Err(TracerError::NotStarted)));
         tracer.start(&plan()).unwrap();
-        assert!(tracer.start(&plan()).unwrap_err().contains("already"));
+        let again = tracer.start(&plan());
+        assert!(matches!(again, Err(TracerError::AlreadyStarted)));
         let line = "hwlatd-9 [003] d..1. 5.000001: #1 inner/outer(us): 30/24 ts:7.5 count:2 \
                     nmi-total:4 nmi-count:1\n";
         assert_eq!(fake.print(line).unwrap(), 1);
@@ -128,6 +131,7 @@ mod tests {
         let empty = tempfile::tempdir().unwrap();
         let host = Host::new(empty.path());
         let error = KernelTracer::new(host.clone()).may_start().unwrap_err();
+        let error = error.to_string();
         assert!(error.contains("not mounted"), "{error}");
         assert!(recover_tracer(&host).unwrap().is_empty());
     }
@@ -137,7 +141,7 @@ mod tests {
         let (_folder, fake, tracer) = machine();
         tracer.start(&plan()).unwrap();
         fake.refuse(1, usize::MAX / 2);
-        let error = tracer.stop().unwrap_err();
+        let error = tracer.stop().unwrap_err().to_string();
         assert!(error.contains("tries again"), "{error}");
         assert!(error.contains("hwlat_detector"), "{error}");
     }

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use punctual_host::Host;
 use punctual_model::ProcessId;
+use punctual_probes::TracerError;
 use punctual_trace::{Files, RealFiles, TraceError, Tracefs};
 
 /// A tracer that runs, and can be ended.
@@ -12,6 +13,11 @@ pub(crate) trait Running {
     /// Ends it, and puts its settings back.
     fn stop(&mut self) -> Result<(), TraceError>;
 }
+
+/// Settings of a tracer that could not be put back when it ended.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}; the next command of punctual tries again")]
+pub(crate) struct StopError(#[source] TraceError);
 
 /// A tracer of this machine. Stopped or dropped, its settings are as they were.
 #[derive(Debug)]
@@ -39,21 +45,21 @@ impl<T: Running> TracerHandle<T> {
         self.host.own_process()
     }
 
-    pub(crate) fn tracefs(&self) -> Result<Tracefs, String> {
-        Tracefs::find_with(self.host.root(), Arc::clone(&self.files)).map_err(text)
+    pub(crate) fn tracefs(&self) -> Result<Tracefs, TracerError> {
+        Tracefs::find_with(self.host.root(), Arc::clone(&self.files)).map_err(TracerError::refused)
     }
 
     /// Starts it, once.
     pub(crate) fn begin(
         &self,
         start: impl FnOnce(&Tracefs) -> Result<T, TraceError>,
-    ) -> Result<(), String> {
+    ) -> Result<(), TracerError> {
         let tracefs = self.tracefs()?;
         let mut running = self.lock();
         if running.is_some() {
-            return Err("it was started already: a defect of ours".to_owned());
+            return Err(TracerError::AlreadyStarted);
         }
-        *running = Some(start(&tracefs).map_err(text)?);
+        *running = Some(start(&tracefs).map_err(TracerError::refused)?);
         Ok(())
     }
 
@@ -61,33 +67,27 @@ impl<T: Running> TracerHandle<T> {
     pub(crate) fn ask<R>(
         &self,
         question: impl FnOnce(&mut T) -> Result<R, TraceError>,
-    ) -> Result<R, String> {
+    ) -> Result<R, TracerError> {
         let mut running = self.lock();
-        let running = running.as_mut().ok_or("it was not started")?;
-        question(running).map_err(text)
+        let running = running.as_mut().ok_or(TracerError::NotStarted)?;
+        question(running).map_err(TracerError::refused)
     }
 
     /// Ends it, if it runs.
     ///
     /// # Errors
     /// What could not be put back, for the reader of the recording.
-    pub(crate) fn stop(&self) -> Result<(), String> {
+    pub(crate) fn stop(&self) -> Result<(), StopError> {
         let Some(mut running) = self.lock().take() else {
             return Ok(());
         };
-        running
-            .stop()
-            .map_err(|error| format!("{error}; the next command of punctual tries again"))
+        running.stop().map_err(StopError)
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<T>> {
         // What stands in tracefs is the truth, also after a panic.
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-pub(crate) fn text(error: TraceError) -> String {
-    error.to_string()
 }
 
 /// Ends tracers where a killed program left them running, and puts their

@@ -10,6 +10,7 @@ use punctual_trace::{
 };
 
 use crate::SessionError;
+use crate::no_programs::NoPrograms;
 
 /// What is to be watched.
 #[derive(Clone, Debug)]
@@ -147,7 +148,7 @@ impl WakeupSession {
             worst: request.worst,
         };
         let why = match request.no_bpf {
-            true => "BPF programs were not asked for (--no-bpf)".to_owned(),
+            true => NoPrograms::NotWanted.to_string(),
             false => match WakeupWatch::by_programs(ask) {
                 Ok(watch) => return Self::begin(watch, host, groups),
                 Err(error) => error.to_string(),

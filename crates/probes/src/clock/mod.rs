@@ -145,7 +145,7 @@ impl ClockProbe {
 
     /// Where each clock source has its part.
     fn phases_of_sources(settings: &dyn Settings) -> Result<Vec<Phase>, ProbeError> {
-        let refused = |reason: String| ProbeError::Unfit(format!("--sources: {reason}"));
+        let refused = ProbeError::ClockSources;
         settings.may_change(CLOCK_SOURCE).map_err(refused)?;
         let offered = settings.offered(CLOCK_SOURCE).map_err(refused)?;
         let of_source = |source| Phase {

@@ -5,6 +5,7 @@ use std::sync::Mutex;
 use punctual_model::{Cell, Table};
 
 use super::*;
+use crate::SettingsError;
 use crate::testing::{self, DEADLINE, OTHER, permitted};
 
 fn clocks(given: &[(&str, &str)]) -> ClockProbe {
@@ -139,22 +140,22 @@ struct Sources {
 }
 
 impl Settings for Sources {
-    fn offered(&self, knob: &str) -> Result<Vec<String>, String> {
+    fn offered(&self, knob: &str) -> Result<Vec<String>, SettingsError> {
         assert_eq!(knob, CLOCK_SOURCE);
         Ok(self.offered.iter().map(|s| (*s).to_owned()).collect())
     }
 
-    fn may_change(&self, _knob: &str) -> Result<(), String> {
+    fn may_change(&self, _knob: &str) -> Result<(), SettingsError> {
         match self.locked {
-            true => Err("not root".to_owned()),
+            true => Err(SettingsError::refused(testing::Said("not root"))),
             false => Ok(()),
         }
     }
 
-    fn set(&self, _knob: &str, value: &str) -> Result<(), String> {
+    fn set(&self, _knob: &str, value: &str) -> Result<(), SettingsError> {
         self.set.lock().unwrap().push(value.to_owned());
         match value {
-            "sundial" => Err("it reads 'tsc'".to_owned()),
+            "sundial" => Err(SettingsError::refused(testing::Said("it reads 'tsc'"))),
             _ => Ok(()),
         }
     }

@@ -140,34 +140,46 @@ impl Way {
     }
 
     /// Whether it works here: once, with all its pages.
-    fn try_out(self, sizes: Sizes) -> Result<(), String> {
+    fn try_out(self, sizes: Sizes) -> Result<(), WayError> {
         if self.memory == Memory::HugeAdvised && self.after.is_in_mmap() {
-            return Err(
-                "advised huge pages cannot be had where mmap itself makes the pages be there, \
-                 before anything can be advised: set pages aside for the pool (vm.nr_hugepages)"
-                    .to_owned(),
-            );
+            return Err(WayError::AdvisedTooLate);
         }
-        let text = |error: Error| error.to_string();
         // A file of its own size: the one of the run comes later.
-        let file = MemoryFile::new(sizes.of(Memory::File)).map_err(text)?;
-        let treated = self.treat_new_mappings().map_err(text)?;
-        let mut mapping = self.map(sizes.of(self.memory), &file).map_err(text)?;
+        let file = MemoryFile::new(sizes.of(Memory::File))?;
+        let treated = self.treat_new_mappings()?;
+        let mut mapping = self.map(sizes.of(self.memory), &file)?;
         if self.memory == Memory::HugePool {
-            mapping.populate().map_err(text)?;
+            mapping.populate()?;
         }
         mapping.touch(0);
-        let whole = mapping.is_whole(0).map_err(text)?;
+        let whole = mapping.is_whole(0)?;
         drop(mapping);
-        treated.restore().map_err(text)?;
+        treated.restore()?;
         // With mlock all is in memory, huge or not.
         if self.memory == Memory::HugeAdvised && self.after == After::Nothing && !whole {
-            return Err("the kernel put no huge page together: see \
-                 /sys/kernel/mm/transparent_hugepage/enabled"
-                .to_owned());
+            return Err(WayError::NotHuge);
         }
         Ok(())
     }
+}
+
+/// Why a way does not work here.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum WayError {
+    /// `madvise(2)` takes pages that are mapped, and these are there by then.
+    #[error(
+        "advised huge pages cannot be had where mmap itself makes the pages be there, before \
+         anything can be advised: set pages aside for the pool (vm.nr_hugepages)"
+    )]
+    AdvisedTooLate,
+    /// The pages are small ones.
+    #[error(
+        "the kernel put no huge page together: see /sys/kernel/mm/transparent_hugepage/enabled"
+    )]
+    NotHuge,
+    /// The system refuses a step.
+    #[error(transparent)]
+    System(#[from] Error),
 }
 
 /// Pages of a batch.
@@ -193,7 +205,7 @@ pub(super) struct Choice {
     /// The ways that work here.
     pub(super) ways: Vec<Way>,
     /// Those that do not, with the reason.
-    pub(super) left_out: Vec<(Way, String)>,
+    pub(super) left_out: Vec<(Way, WayError)>,
     /// What the reader must know.
     pub(super) warnings: Vec<String>,
 }
@@ -240,8 +252,9 @@ impl Choice {
     }
 
     /// Ways with the same reason share a warning.
-    fn warn_of_left_out(&mut self) {
-        for ways in self.left_out.chunk_by(|one, next| one.1 == next.1) {
+    pub(super) fn warn_of_left_out(&mut self) {
+        let alike = |one: &WayError, next: &WayError| one.to_string() == next.to_string();
+        for ways in self.left_out.chunk_by(|one, next| alike(&one.1, &next.1)) {
             let labels: Vec<String> = ways.iter().map(|(way, _)| way.label()).collect();
             let reason = &ways[0].1;
             self.warnings

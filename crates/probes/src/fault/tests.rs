@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use punctual_rt::{Error, LockMode, MemoryFile, lock_process_memory};
 
-use super::mechanisms::{After, Memory};
+use super::mechanisms::{After, Memory, WayError};
 use super::*;
 use crate::testing::{self, DEADLINE, OTHER, cell, count, permitted};
 
@@ -199,11 +199,7 @@ fn advised_huge_pages_are_not_promised_where_they_cannot_be() {
     let choice = Choice::make("huge", "map-populate", sizes);
     assert!(choice.ways.is_empty());
     assert_eq!(choice.left_out[0].0.memory, Memory::HugeAdvised);
-    assert!(
-        choice.left_out[0]
-            .1
-            .contains("before anything can be advised")
-    );
+    assert!(matches!(choice.left_out[0].1, WayError::AdvisedTooLate));
     // The file is made as large as the batch.
     let file = MemoryFile::new(4).unwrap();
     let way = Way {
@@ -212,4 +208,49 @@ fn advised_huge_pages_are_not_promised_where_they_cannot_be() {
     };
     assert!(way.map(4, &file).is_ok());
     assert!(matches!(way.map(5, &file), Err(Error::Os { .. })));
+}
+
+#[test]
+fn why_a_way_does_not_work_is_a_sentence() {
+    let refused = || Error::NiceOutOfRange { nice: 20 };
+    let refusal = refused().to_string();
+    for (error, text) in [
+        (
+            WayError::AdvisedTooLate,
+            "advised huge pages cannot be had where mmap itself makes the pages be there, before \
+             anything can be advised: set pages aside for the pool (vm.nr_hugepages)",
+        ),
+        (
+            WayError::NotHuge,
+            "the kernel put no huge page together: see \
+             /sys/kernel/mm/transparent_hugepage/enabled",
+        ),
+        (WayError::System(refused()), &refusal),
+    ] {
+        assert_eq!(error.to_string(), text);
+    }
+}
+
+#[test]
+fn ways_that_are_left_out_for_the_same_reason_share_a_warning() {
+    let way = |after| Way {
+        memory: Memory::HugeAdvised,
+        after,
+    };
+    let mut choice = Choice {
+        left_out: vec![
+            (way(After::MapPopulate), WayError::AdvisedTooLate),
+            (way(After::MapLocked), WayError::AdvisedTooLate),
+            (way(After::Nothing), WayError::NotHuge),
+        ],
+        ..Choice::default()
+    };
+    choice.warn_of_left_out();
+    let [both, one] = &choice.warnings[..] else {
+        panic!("{:?}", choice.warnings);
+    };
+    for after in [After::MapPopulate, After::MapLocked] {
+        assert!(both.contains(&way(after).label()), "{both}");
+    }
+    assert!(one.ends_with(&WayError::NotHuge.to_string()), "{one}");
 }

@@ -11,7 +11,7 @@ use punctual_model::{Cell, CpuSet, Nanos, Policy, Scheduling, SignedNanos, Table
 use super::{CLOCK, HardwarePlan};
 use crate::{
     Control, HardwareTracer, KernelGap, LaneSpec, Measured, ProbeError, Recorder, SelfCost,
-    TracerPlan,
+    TracerError, TracerPlan,
 };
 
 /// How often its reports are fetched: the trace buffer holds thousands, and a
@@ -108,7 +108,7 @@ impl Detector {
                     let done = || over.load(Ordering::Relaxed);
                     self.follow(done, |_, _| {})
                 })
-                .map_err(|error| ProbeError::Tracer(format!("no thread to read it: {error}")))?;
+                .map_err(|error| ProbeError::Tracer(TracerError::NoReader(error)))?;
             let measured = measure();
             over.store(true, Ordering::Relaxed);
             let seen = follower.join();
@@ -198,7 +198,7 @@ struct Seen {
     reports: Vec<(Nanos, KernelGap)>,
     /// How long, after the warm-up.
     length: Nanos,
-    error: Option<String>,
+    error: Option<TracerError>,
 }
 
 impl Seen {
@@ -338,18 +338,18 @@ mod tests {
     }
 
     impl HardwareTracer for Kernel {
-        fn may_start(&self) -> Result<(), String> {
-            self.refuses.map_or(Ok(()), |reason| Err(reason.to_owned()))
+        fn may_start(&self) -> Result<(), TracerError> {
+            testing::unless_refused(self.refuses)
         }
-        fn start(&self, plan: &TracerPlan) -> Result<(), String> {
+        fn start(&self, plan: &TracerPlan) -> Result<(), TracerError> {
             *self.asked.lock().unwrap() = Some(plan.clone());
             Ok(())
         }
-        fn take(&self) -> Result<Vec<KernelGap>, String> {
+        fn take(&self) -> Result<Vec<KernelGap>, TracerError> {
             let mut reports = self.reports.lock().unwrap();
             if reports.is_empty() {
                 return match self.fails {
-                    true => Err("the pipe broke".to_owned()),
+                    true => Err(TracerError::refused(testing::Said("the pipe broke"))),
                     false => Ok(Vec::new()),
                 };
             }

@@ -21,7 +21,7 @@ use crate::policy::measuring_thread;
 use crate::thread_group::ThreadGroup;
 use crate::{
     Control, LaneOutcome, LaneSpec, Measured, Plan, ProbeEntry, ProbeError, Ready, Recorder,
-    Resources, Run, SelfCost,
+    Resources, Run, SelfCost, TracerError,
 };
 use cause::{Cause, Counts, Tally};
 use duty::{Duty, LONGEST_WIDTH, Throttle};
@@ -130,8 +130,9 @@ impl Hardware {
     /// # Errors
     /// One of the kernel's tracers is needed, and cannot be had.
     fn source(&self, plan: HardwarePlan, resources: &dyn Resources) -> Result<Run, ProbeError> {
-        let refused = |reason| ProbeError::Unfit(format!("--source {}: {reason}", self.source));
-        let none = || refused("no tracer may be used here".to_owned());
+        let name = self.source;
+        let refused = |why| ProbeError::Source { name, why };
+        let none = || refused(TracerError::NotOffered);
         if self.source == SPIN {
             return Ok(Box::new(move |recorders, control| {
                 spin_on(plan, recorders, control)

@@ -14,7 +14,9 @@ use punctual_rt::Tid;
 use super::parameters::OSNOISE;
 use super::{CLOCK, HardwarePlan};
 use crate::kernel_thread::{settle, since, usage_of};
-use crate::{Control, Measured, NoisePlan, NoiseTracer, ProbeError, Recorder, SelfCost};
+use crate::{
+    Control, Measured, NoisePlan, NoiseTracer, ProbeError, Recorder, SelfCost, TracerError,
+};
 
 /// How often its reports are fetched.
 const FETCH: Duration = Duration::from_millis(50);
@@ -34,10 +36,10 @@ const fn whole(time: Nanos) -> Nanos {
     Nanos::from_micros(time.whole_micros())
 }
 
-fn failed(reason: String) -> ProbeError {
+fn failed(why: TracerError) -> ProbeError {
     ProbeError::Noise {
         tracer: OSNOISE,
-        reason,
+        why,
     }
 }
 

@@ -13,7 +13,8 @@ use crate::entry::Probe;
 use crate::policy::measuring_thread;
 use crate::thread_group::ThreadGroup;
 use crate::{
-    Control, LaneSpec, Measured, Plan, ProbeEntry, ProbeError, Ready, Recorder, Resources, SelfCost,
+    Control, LaneSpec, Measured, Plan, ProbeEntry, ProbeError, Ready, Recorder, Resources,
+    SelfCost, TracerError,
 };
 use parameters::{PARAMETERS, USER};
 use timerlat::{TIMERLAT, Timerlat};
@@ -212,12 +213,15 @@ impl Timer {
 
     /// Has the kernel's timers measure.
     fn timerlat(&self, plan: &Plan, resources: &dyn Resources) -> Result<Ready, ProbeError> {
-        let unfit = |reason: String| ProbeError::Unfit(format!("--source {TIMERLAT}: {reason}"));
+        let refused = |why| ProbeError::Source {
+            name: TIMERLAT,
+            why,
+        };
         let tracer = resources.noise_tracer();
-        let tracer = tracer.ok_or_else(|| unfit("no tracer may be used here".to_owned()))?;
+        let tracer = tracer.ok_or_else(|| refused(TracerError::NotOffered))?;
         let user = match self.workload {
             Some(workload) => workload == USER,
-            None => tracer.has_user_threads(&plan.cpus).map_err(unfit)?,
+            None => tracer.has_user_threads(&plan.cpus).map_err(refused)?,
         };
         let (duration, warm_up) = self.times(plan);
         let run = Timerlat {
@@ -230,7 +234,7 @@ impl Timer {
             scheduling: plan.scheduling,
             missing_user: !user && self.workload.is_none(),
         };
-        run.tracer.may_start(&run.plan()).map_err(unfit)?;
+        run.tracer.may_start(&run.plan()).map_err(refused)?;
         let rate_hz = 1_000_000_000 / self.interval.0;
         let lanes = timerlat::lanes(&plan.cpus, user, plan.scheduling, rate_hz);
         Ok(Ready {

@@ -16,7 +16,7 @@ use crate::policy::measuring_thread;
 use crate::thread_group::ThreadGroup;
 use crate::{
     Control, LaneOutcome, LaneSpec, Measured, NoisePlan, NoiseTracer, ProbeError, Recorder,
-    SelfCost,
+    SelfCost, TracerError,
 };
 use rows::{CpuRows, Row, table};
 
@@ -77,10 +77,10 @@ pub(super) struct Timerlat {
     pub(super) missing_user: bool,
 }
 
-fn failed(reason: String) -> ProbeError {
+fn failed(why: TracerError) -> ProbeError {
     ProbeError::Noise {
         tracer: TIMERLAT,
-        reason,
+        why,
     }
 }
 

@@ -162,23 +162,68 @@ impl Marks {
     }
 }
 
-/// What the samples of a lane span, from the release; or why they cannot be explained.
-fn delay_of(head: &LaneHead, own: &[u32]) -> Result<Delay, String> {
+/// Why the outliers of a lane cannot be explained.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+enum NotExplained {
+    #[error("the lane has no budget")]
+    NoBudget,
+    #[error("thread {0} is none of the process (it has ended, or is numbered in a container)")]
+    NotOfProcess(u32),
+    #[error("samples of the kind {} do not begin with the release", .0.name())]
+    NotFromRelease(Kind),
+}
+
+/// What the samples of a lane span, from the release.
+fn delay_of(head: &LaneHead, own: &[u32]) -> Result<Delay, NotExplained> {
     if head.budget_ns.is_none() {
-        return Err("the lane has no budget".to_owned());
+        return Err(NotExplained::NoBudget);
     }
     if !own.contains(&head.tid) {
-        return Err(format!(
-            "thread {} is none of the process (it has ended, or is numbered in a container)",
-            head.tid
-        ));
+        return Err(NotExplained::NotOfProcess(head.tid));
     }
     match head.kind {
         Kind::Latency => Ok(Delay::Timer),
         Kind::Response => Ok(Delay::Job),
-        kind => Err(format!(
-            "samples of the kind {} do not begin with the release",
-            kind.name()
-        )),
+        kind => Err(NotExplained::NotFromRelease(kind)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn head(kind: Kind) -> LaneHead {
+        LaneHead {
+            name: "control".to_owned(),
+            kind,
+            tid: 7,
+            period_ns: None,
+            budget_ns: Some(1_000),
+        }
+    }
+
+    #[test]
+    fn a_lane_is_explained_from_its_release_or_it_is_said_why_not() {
+        assert_eq!(delay_of(&head(Kind::Latency), &[7]), Ok(Delay::Timer));
+        assert_eq!(delay_of(&head(Kind::Response), &[7]), Ok(Delay::Job));
+        let without = LaneHead {
+            budget_ns: None,
+            ..head(Kind::Latency)
+        };
+        for (head, own, text) in [
+            (without, [7], "the lane has no budget"),
+            (
+                head(Kind::Latency),
+                [8],
+                "thread 7 is none of the process (it has ended, or is numbered in a container)",
+            ),
+            (
+                head(Kind::Execution),
+                [7],
+                "samples of the kind execution do not begin with the release",
+            ),
+        ] {
+            assert_eq!(delay_of(&head, &own).unwrap_err().to_string(), text);
+        }
     }
 }

@@ -45,21 +45,25 @@ const RELEASES: [(&str, Release); 5] = [
     ("futex", Release::Futex),
 ];
 
-impl std::str::FromStr for Release {
-    type Err = String;
+/// A text that names no release wait.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("'{0}' is no system call; choose one of {names}, or a system call", names = release_names())]
+pub struct ReleaseError(String);
 
-    fn from_str(text: &str) -> Result<Self, String> {
+fn release_names() -> String {
+    RELEASES.map(|(name, _)| name).join(", ")
+}
+
+impl std::str::FromStr for Release {
+    type Err = ReleaseError;
+
+    fn from_str(text: &str) -> Result<Self, ReleaseError> {
         if let Some((_, release)) = RELEASES.iter().find(|(name, _)| *name == text) {
             return Ok(release.clone());
         }
         match system_call_number(text) {
             Some(_) => Ok(Self::Call(text.to_owned())),
-            None => {
-                let names = RELEASES.map(|(name, _)| name).join(", ");
-                Err(format!(
-                    "'{text}' is no system call; choose one of {names}, or a system call"
-                ))
-            }
+            None => Err(ReleaseError(text.to_owned())),
         }
     }
 }
@@ -355,4 +359,25 @@ pub(super) fn warnings(jobs: &Jobs, has_calls: bool, title: impl Fn(u32) -> Stri
         ));
     }
     warnings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_release_wait_is_one_of_the_names_or_a_system_call() {
+        for (name, release) in &RELEASES {
+            assert_eq!(name.parse().as_ref(), Ok(release));
+            assert_eq!(release.to_string(), *name);
+        }
+        let call: Release = "read".parse().unwrap();
+        assert_eq!(call, Release::Call("read".to_owned()));
+        let error = "tea-break".parse::<Release>().unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "'tea-break' is no system call; choose one of auto, timerfd, nanosleep, epoll, futex, \
+             or a system call"
+        );
+    }
 }

@@ -35,7 +35,7 @@ use crate::watcher::Watcher;
 use crate::{Outcome, RunLength, SessionError};
 pub(crate) use background::Background;
 use finder::Finder;
-pub use jobs::{JobRequest, Release};
+pub use jobs::{JobRequest, Release, ReleaseError};
 use lanes::Lanes;
 use source::Source;
 pub use targets::Targets;

@@ -18,20 +18,20 @@ struct Kernel {
 }
 
 impl NoiseTracer for Kernel {
-    fn may_start(&self, _: &NoisePlan) -> Result<(), String> {
-        self.refuses.map_or(Ok(()), |reason| Err(reason.to_owned()))
+    fn may_start(&self, _: &NoisePlan) -> Result<(), TracerError> {
+        testing::unless_refused(self.refuses)
     }
-    fn has_user_threads(&self, _: &CpuSet) -> Result<bool, String> {
+    fn has_user_threads(&self, _: &CpuSet) -> Result<bool, TracerError> {
         Ok(false)
     }
-    fn start(&self, plan: &NoisePlan) -> Result<(), String> {
+    fn start(&self, plan: &NoisePlan) -> Result<(), TracerError> {
         *self.started.lock().unwrap() = Some((plan.clone(), now()));
         Ok(())
     }
-    fn user_wait(&self, _: u32) -> Result<Box<dyn UserTimer>, String> {
-        Err("osnoise has none".to_owned())
+    fn user_wait(&self, _: u32) -> Result<Box<dyn UserTimer>, TracerError> {
+        Err(TracerError::NotStarted)
     }
-    fn take(&self) -> Result<NoiseReports, String> {
+    fn take(&self) -> Result<NoiseReports, TracerError> {
         let started = self.started.lock().unwrap().clone();
         let (NoisePlan::Osnoise { cpus, period, .. }, start) = started.unwrap() else {
             panic!("timerlat was asked for");

@@ -61,10 +61,10 @@ impl Kernel {
 struct Sleep(Arc<Kernel>, Duration);
 
 impl UserTimer for Sleep {
-    fn wait(&mut self) -> Result<(), String> {
+    fn wait(&mut self) -> Result<(), TracerError> {
         let waits = self.0.waits.fetch_add(1, Ordering::Relaxed);
         if self.0.fails_after.is_some_and(|most| waits >= most) {
-            return Err("the thread was moved".to_owned());
+            return Err(TracerError::refused(testing::Said("the thread was moved")));
         }
         thread::sleep(self.1);
         Ok(())
@@ -75,19 +75,17 @@ impl UserTimer for Sleep {
 struct Handle(Arc<Kernel>);
 
 impl NoiseTracer for Handle {
-    fn may_start(&self, _: &NoisePlan) -> Result<(), String> {
-        self.0
-            .refuses
-            .map_or(Ok(()), |reason| Err(reason.to_owned()))
+    fn may_start(&self, _: &NoisePlan) -> Result<(), TracerError> {
+        testing::unless_refused(self.0.refuses)
     }
-    fn has_user_threads(&self, _: &CpuSet) -> Result<bool, String> {
+    fn has_user_threads(&self, _: &CpuSet) -> Result<bool, TracerError> {
         Ok(!self.0.without_user)
     }
-    fn start(&self, plan: &NoisePlan) -> Result<(), String> {
+    fn start(&self, plan: &NoisePlan) -> Result<(), TracerError> {
         *self.0.asked.lock().unwrap() = Some((plan.clone(), now()));
         Ok(())
     }
-    fn take(&self) -> Result<NoiseReports, String> {
+    fn take(&self) -> Result<NoiseReports, TracerError> {
         let asked = self.0.asked.lock().unwrap().clone();
         let (NoisePlan::Timerlat { cpus, period, user }, start) = asked.unwrap() else {
             panic!("osnoise was asked for");
@@ -100,7 +98,7 @@ impl NoiseTracer for Handle {
             ..NoiseReports::default()
         })
     }
-    fn user_wait(&self, _: u32) -> Result<Box<dyn UserTimer>, String> {
+    fn user_wait(&self, _: u32) -> Result<Box<dyn UserTimer>, TracerError> {
         Ok(Box::new(Sleep(
             Arc::clone(&self.0),
             Duration::from_millis(1),
