@@ -102,8 +102,14 @@ pub(crate) fn try_all(program: &Path) -> Result<()> {
         );
     }
     for verb in LEFT_OUT {
-        let code = call(program, &[verb], &store)?.status.code();
-        ensure!(code == Some(2), "punctual {verb} is there: {code:?}");
+        let output = call(program, &[verb], &store)?;
+        let text = String::from_utf8_lossy(&output.stderr);
+        ensure!(
+            output.status.code() == Some(2) && text.contains("was built without"),
+            "punctual {verb}: {}: {}",
+            output.status,
+            text.trim()
+        );
     }
     let _ = std::fs::remove_file(&store);
     Ok(())

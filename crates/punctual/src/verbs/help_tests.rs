@@ -1,8 +1,10 @@
 //! The texts of the help: short, and without forbidden phrases.
 
+use std::ffi::OsString;
+
 use clap::{Arg, Command};
 
-use super::command;
+use super::{OF_FEATURES, VERBS, command, parse};
 
 /// Words of a short help, before a default, choices or a range.
 const MOST_WORDS: usize = 12;
@@ -113,4 +115,22 @@ fn faults_are_seen() {
     assert!(
         fault("One two three four five six seven eight nine ten eleven twelve thirteen").is_some()
     );
+}
+
+/// What every build of a verb's feature has, and what others say of it.
+#[test]
+fn a_verb_of_a_feature_is_there_or_said_to_be_left_out() {
+    let built = |feature: &str| match feature {
+        "analysis" => cfg!(feature = "analysis"),
+        "serve" => cfg!(feature = "serve"),
+        "lake" => cfg!(feature = "lake"),
+        other => panic!("no feature {other}"),
+    };
+    for (verb, feature) in OF_FEATURES {
+        let is_there = VERBS.iter().any(|known| known.name == *verb);
+        assert_eq!(is_there, built(feature), "{verb}");
+        let words = ["punctual", verb, "--no-such-option"].map(OsString::from);
+        let said = parse(&words).unwrap_err().to_string();
+        assert_eq!(said.contains("was built without"), !is_there, "{said}");
+    }
 }

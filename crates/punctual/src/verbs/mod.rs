@@ -82,6 +82,7 @@ use std::ffi::{OsStr, OsString};
 
 use anyhow::Result;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::error::ErrorKind;
 use clap::{ArgMatches, Args, Command, CommandFactory, Parser};
 
 use crate::context::{Context, Global};
@@ -196,6 +197,28 @@ pub(crate) const VERBS: &[Verb] = &[
     complete::VERB,
 ];
 
+/// Verbs that not every build has, with the feature that they come with.
+const OF_FEATURES: &[(&str, &str)] = &[
+    ("check", "analysis"),
+    ("experiment", "analysis"),
+    ("improve", "analysis"),
+    ("lint", "analysis"),
+    ("compare", "analysis"),
+    ("trend", "analysis"),
+    ("changes", "analysis"),
+    ("note", "analysis"),
+    ("plot", "analysis"),
+    ("report", "analysis"),
+    ("import", "analysis"),
+    ("bundle", "analysis"),
+    ("serve", "serve"),
+    ("deliver", "serve"),
+    ("lake", "lake"),
+    ("schema", "analysis"),
+    ("completions", "analysis"),
+    ("man", "analysis"),
+];
+
 /// The whole command line.
 pub(crate) fn command() -> Command {
     base().subcommands(VERBS.iter().map(Verb::command))
@@ -217,8 +240,22 @@ pub(crate) fn parse(words: &[OsString]) -> Result<ArgMatches, clap::Error> {
     });
     match alone {
         Some(Ok(matches)) => Ok(matches),
-        _ => command().try_get_matches_from(words),
+        Some(Err(_)) => command().try_get_matches_from(words),
+        None => match first.and_then(|word| left_out(word)) {
+            Some(error) => Err(error),
+            None => command().try_get_matches_from(words),
+        },
     }
+}
+
+/// The error of a verb that this build does not have.
+fn left_out(word: &OsStr) -> Option<clap::Error> {
+    let (verb, feature) = OF_FEATURES.iter().find(|(verb, _)| word == *verb)?;
+    let text = format!(
+        "this program was built without '{verb}': build it with the feature '{feature}' \
+         (cargo build --profile dist --features {feature})"
+    );
+    Some(command().error(ErrorKind::InvalidSubcommand, text))
 }
 
 fn is_option(word: &OsStr) -> bool {

@@ -22,6 +22,15 @@ const ZSTD_SMALL: [&str; 4] = [
     "-DDYNAMIC_BMI2=0",
 ];
 
+/// What is built.
+#[derive(Clone, Copy)]
+pub(super) struct Program {
+    /// The feature set for boards.
+    pub(super) for_boards: bool,
+    /// Its profile has no way back from a panic.
+    pub(super) ends_at_panics: bool,
+}
+
 /// The words for the compiler and linker of Rust, and for that of C.
 pub(super) struct Flags {
     pub(super) rust: Vec<String>,
@@ -29,8 +38,8 @@ pub(super) struct Flags {
 }
 
 impl Flags {
-    /// Those of a target, for sources in a folder; with those of boards.
-    pub(super) fn of(target: &str, board: bool, sources: &Path) -> Result<Self> {
+    /// Those of a target, for sources in a folder.
+    pub(super) fn of(target: &str, program: Program, sources: &Path) -> Result<Self> {
         let home = std::env::var("CARGO_HOME")
             .or_else(|_| std::env::var("HOME").map(|home| format!("{home}/.cargo")))
             .context("CARGO_HOME")?;
@@ -50,8 +59,12 @@ impl Flags {
         if target.contains("-gnu") {
             flags.rust.push("-Ctarget-feature=+crt-static".to_owned());
         }
-        if board {
+        if program.for_boards {
             flags.c.extend(ZSTD_SMALL.map(str::to_owned));
+        }
+        if program.ends_at_panics {
+            flags.rust.push("-Cforce-unwind-tables=no".to_owned());
+            flags.c.push("-fno-asynchronous-unwind-tables".to_owned());
         }
         match toolchain_linker()? {
             Some(folder) => {
@@ -59,8 +72,8 @@ impl Flags {
                 flags.link("-fuse-ld=lld");
                 // Functions of the same code are kept once.
                 flags.link("-Wl,--icf=all");
-                if board {
-                    flags.leave_unwinding_out();
+                if program.ends_at_panics {
+                    flags.discard_unwinding();
                 }
             }
             None => println!("SKIP folding of equal code: this toolchain has no lld"),
@@ -68,12 +81,10 @@ impl Flags {
         Ok(flags)
     }
 
-    /// A fifth of the program is the way back from a panic, which ends the program of a board.
-    /// Functions that drop values have an entry even so, which the linker discards.
-    fn leave_unwinding_out(&mut self) {
+    /// A fifth of the program is the way back from a panic. Functions that drop values, and
+    /// those of the standard library, have an entry whatever the compiler is told.
+    fn discard_unwinding(&mut self) {
         let script = repository().join("packaging/board.ld");
-        self.rust.push("-Cforce-unwind-tables=no".to_owned());
-        self.c.push("-fno-asynchronous-unwind-tables".to_owned());
         self.link("-Wl,--no-eh-frame-hdr");
         self.link(&format!("-Wl,-T,{}", script.display()));
     }

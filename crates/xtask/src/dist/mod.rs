@@ -90,6 +90,9 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     Ok(fits || options.profile.is_some() || options.program.is_some())
 }
 
+/// The profile of boards; its programs end at a panic.
+const BOARD: &str = "board";
+
 /// Features of the set for boards, as cargo takes them.
 pub(crate) const PROBE_FEATURES: [&str; 3] = ["--no-default-features", "--features", "probe"];
 
@@ -99,7 +102,7 @@ impl Build {
         let epoch = epoch()?;
         let profile = match &options.profile {
             Some(profile) => profile.clone(),
-            None if options.probe => "board".to_owned(),
+            None if options.probe => BOARD.to_owned(),
             None => "dist".to_owned(),
         };
         let folder = if profile == "dev" { "debug" } else { &profile };
@@ -123,7 +126,11 @@ impl Build {
     /// Builds the sources of a folder. No path of this machine gets into the program.
     fn make(&self, sources: &Path) -> Result<()> {
         let here = fs::canonicalize(sources)?;
-        let flags = flags::Flags::of(&self.target, self.probe, &here)?;
+        let program = flags::Program {
+            for_boards: self.probe,
+            ends_at_panics: self.profile == BOARD,
+        };
+        let flags = flags::Flags::of(&self.target, program, &here)?;
         let mut command = Command::new(env!("CARGO"));
         command
             .current_dir(&here)
