@@ -7,6 +7,7 @@
 mod grub;
 mod systemd_boot;
 mod unit;
+mod unusable;
 mod words;
 
 use std::io;
