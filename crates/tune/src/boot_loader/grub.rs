@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use punctual_host::Host;
 use punctual_model::WrittenFile;
 
-use super::unusable::NoGrub;
+use super::unusable::{BadBlock, NoGrub};
 use super::{BootEntry, BootError, below, file, text, words};
 use crate::boot_files::{GRUB, GrubFolder};
 
@@ -16,7 +16,7 @@ const HEADER: &str = "# GRUB Environment Block\n";
 const SIZE: usize = 1_024;
 
 /// The variable of the entry for one boot.
-const NEXT: &str = "next_entry";
+pub(super) const NEXT: &str = "next_entry";
 
 /// GRUB 2, as it boots the running kernel.
 #[derive(Clone, Debug)]
@@ -89,7 +89,7 @@ impl Grub {
         let block = self.read(&path)?;
         let mut variables = environment(&block).ok_or_else(|| BootError::Unexpected {
             path: path.clone(),
-            why: "is no environment block".to_owned(),
+            why: BadBlock::NotABlock,
         })?;
         variables.retain(|(name, _)| name != NEXT);
         // GRUB itself leaves it there, empty.
@@ -102,7 +102,7 @@ impl Grub {
         if made.len() > SIZE {
             return Err(BootError::Unexpected {
                 path,
-                why: format!("has no room for {NEXT}"),
+                why: BadBlock::Full,
             });
         }
         made.extend(std::iter::repeat_n('#', SIZE - made.len()));
@@ -126,7 +126,7 @@ impl Grub {
     fn read(&self, path: &std::path::Path) -> Result<String, BootError> {
         text(path)?.ok_or_else(|| BootError::Unexpected {
             path: path.to_owned(),
-            why: "is not there any more".to_owned(),
+            why: BadBlock::Gone,
         })
     }
 }

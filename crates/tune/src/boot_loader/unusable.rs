@@ -1,6 +1,7 @@
 //! Why a boot loader cannot boot an entry once.
 
 use super::BootError;
+use super::grub::NEXT;
 use crate::boot_files::GRUB;
 
 /// Why GRUB cannot.
@@ -20,6 +21,21 @@ pub(super) enum NoGrub {
     NoBlock { folder: &'static str },
     #[error("{folder}/grub.cfg has no entry of the running kernel")]
     NoEntry { folder: &'static str },
+}
+
+/// What is wrong with GRUB's environment block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BadBlock {
+    /// It is another file.
+    #[error("is no environment block")]
+    NotABlock,
+    /// Its variables fill it.
+    #[error("has no room for {NEXT}")]
+    Full,
+    /// It was there before.
+    #[error("is not there any more")]
+    Gone,
 }
 
 /// Why systemd-boot cannot.
@@ -72,6 +88,18 @@ mod tests {
             ),
         ] {
             assert_eq!(why.to_string(), text);
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_block_is_named() {
+        for (why, text) in [
+            (BadBlock::NotABlock, "/x: is no environment block"),
+            (BadBlock::Full, "/x: has no room for next_entry"),
+            (BadBlock::Gone, "/x: is not there any more"),
+        ] {
+            let path = "/x".into();
+            assert_eq!(BootError::Unexpected { path, why }.to_string(), text);
         }
     }
 
