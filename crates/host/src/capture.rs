@@ -374,6 +374,14 @@ mod tests {
     }
 
     #[test]
+    fn what_is_no_number_of_four_bytes_is_unreadable() {
+        let (_folder, host) = host(&[("dev/cpu_dma_latency", b"7\n")]);
+        let reading = &host.capture(&[DMA_LATENCY]).files[DMA_LATENCY];
+        let why = "2 bytes where 4 were expected".to_owned();
+        assert_eq!(*reading, Reading::Unreadable(why));
+    }
+
+    #[test]
     fn the_groups_above_the_process_are_read() {
         let (_folder, host) = host(&[
             ("proc/self/cgroup", b"4:cpu,cpuacct:/x\n0::/a/b/c\n"),

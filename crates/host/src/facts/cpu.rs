@@ -125,3 +125,25 @@ fn idle_state(root: &Root, folder: &str) -> Result<IdleState, NoIdleStates> {
         disabled: disabled != 0,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn why_idle_states_are_unknown_is_said() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::new(folder.path().to_owned());
+        let reason = || idle_states(&root, "/idle").unknown.unwrap_or_default();
+        assert_eq!(reason(), "not there");
+        std::fs::create_dir_all(folder.path().join("idle/state0")).unwrap();
+        assert_eq!(reason(), "/idle/state0/latency: not there");
+        std::fs::write(folder.path().join("idle/state0/latency"), "soon").unwrap();
+        assert_eq!(
+            reason(),
+            "/idle/state0/latency: not readable as a number: 'soon'"
+        );
+        std::fs::remove_dir_all(folder.path().join("idle/state0")).unwrap();
+        assert_eq!(reason(), "empty");
+    }
+}
