@@ -83,7 +83,7 @@ impl Grounds<'_> {
         let prefix = format!("{}: ", self.name);
         match remark(self.recording, |thread| thread.title().starts_with(&prefix)) {
             Ok(tail) => condition.tail = Some(tail),
-            Err(why) => condition.no_tail = Some(why),
+            Err(why) => condition.no_tail = Some(why.to_string()),
         }
         condition
     }

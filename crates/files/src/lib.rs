@@ -11,6 +11,7 @@
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 mod output;
+mod refusal;
 mod rule;
 mod temporary;
 mod walk;
@@ -27,6 +28,7 @@ use std::io;
 use std::path::PathBuf;
 
 pub use output::Output;
+pub use refusal::Refusal;
 
 /// Why a file was not written, opened or read.
 #[derive(Debug, thiserror::Error)]
@@ -53,7 +55,7 @@ pub enum FileError {
         /// The file as the caller named it.
         path: PathBuf,
         /// What was found, and what to do.
-        why: String,
+        why: Refusal,
     },
     /// It is longer than what is read of such a file.
     #[error("{} is too large: more than {limit} bytes; it is not read", path.display())]
@@ -78,7 +80,7 @@ impl FileError {
     pub fn reason(&self) -> String {
         match self {
             Self::Write { source, .. } | Self::Read { source, .. } => source.to_string(),
-            Self::Refused { why, .. } => why.clone(),
+            Self::Refused { why, .. } => why.to_string(),
             Self::TooLarge { limit, .. } => format!("more than {limit} bytes"),
             Self::NotText { at, .. } => format!("byte {at} is not UTF-8"),
         }

@@ -13,7 +13,7 @@ use rustix::io::Errno;
 
 use crate::temporary::{Rights, Temporary};
 use crate::walk::{LastLink, Named, Place, Stopped, walk};
-use crate::{FileError, rule};
+use crate::{FileError, Refusal, rule};
 
 /// Who may read a file that is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -202,9 +202,7 @@ impl To {
             }
             FileType::CharacterDevice => Ok(Self::AsItIs(blocking(open_old(&folder, &name)?)?)),
             FileType::Directory => Err(io::Error::from(io::ErrorKind::IsADirectory).into()),
-            _ => Err(Stopped::Refused(
-                "a socket or a disk; choose another path".to_owned(),
-            )),
+            _ => Err(Stopped::Refused(Refusal::SocketOrDisk)),
         }
     }
 

@@ -11,7 +11,7 @@ use std::path::Path;
 use rustix::fs::{FileType, Mode, OFlags, Stat, openat};
 
 use crate::walk::{LastLink, Met, Named, Place, Stopped, walk};
-use crate::{FileError, rule};
+use crate::{FileError, Refusal, rule};
 
 /// What the group and others may do.
 const OF_OTHERS: u32 = 0o077;
@@ -40,7 +40,7 @@ pub fn check_trusted(path: &Path) -> Result<(), FileError> {
         &rule::trust_way,
         &|_, file| match FileType::from_raw_mode(file.st_mode) {
             FileType::RegularFile => rule::trust(file),
-            _ => Err("it is not a regular file".to_owned()),
+            _ => Err(Refusal::NotRegular),
         },
     )
 }
@@ -48,8 +48,8 @@ pub fn check_trusted(path: &Path) -> Result<(), FileError> {
 fn check(
     path: &Path,
     last_link: LastLink,
-    way: &dyn Fn(Met<'_>) -> Result<(), String>,
-    judge: &dyn Fn(&Stat, &Stat) -> Result<(), String>,
+    way: &dyn Fn(Met<'_>) -> Result<(), Refusal>,
+    judge: &dyn Fn(&Stat, &Stat) -> Result<(), Refusal>,
 ) -> Result<(), FileError> {
     let refused = |why| FileError::Refused {
         path: path.to_owned(),

@@ -7,6 +7,7 @@
 use rustix::fs::Stat;
 use rustix::process::geteuid;
 
+use crate::Refusal;
 use crate::walk::Met;
 
 /// Others may write to it.
@@ -35,64 +36,48 @@ fn is_strange(folder: &Stat, file: &Stat) -> bool {
 }
 
 /// Judges what an output's path leads through.
-pub(crate) fn follow(met: Met<'_>) -> Result<(), String> {
+pub(crate) fn follow(met: Met<'_>) -> Result<(), Refusal> {
     match met {
-        Met::Link { folder, link } if is_strange(folder, link) => Err(format!(
-            "a link of another user (uid {}) in a folder that others may write to; choose another \
-             path",
-            link.st_uid
-        )),
+        Met::Link { folder, link } if is_strange(folder, link) => {
+            Err(Refusal::StrangeLink { uid: link.st_uid })
+        }
         _ => Ok(()),
     }
 }
 
 /// Judges a file that an output would replace.
-pub(crate) fn replace(folder: &Stat, file: &Stat) -> Result<(), String> {
+pub(crate) fn replace(folder: &Stat, file: &Stat) -> Result<(), Refusal> {
     match is_strange(folder, file) {
-        true => Err(format!(
-            "a file of another user (uid {}) in a folder that others may write to; choose another \
-             path",
-            file.st_uid
-        )),
+        true => Err(Refusal::StrangeFile { uid: file.st_uid }),
         false => Ok(()),
     }
 }
 
 /// Judges a named pipe that an output would be written to: whoever owns it reads it,
 /// or keeps the writer waiting.
-pub(crate) fn pipe(pipe: &Stat) -> Result<(), String> {
+pub(crate) fn pipe(pipe: &Stat) -> Result<(), Refusal> {
     match pipe.st_uid == user() || pipe.st_uid == 0 {
         true => Ok(()),
-        false => Err(format!(
-            "a named pipe of another user (uid {}); write to stdout (-) and redirect it",
-            pipe.st_uid
-        )),
+        false => Err(Refusal::StrangePipe { uid: pipe.st_uid }),
     }
 }
 
 /// Judges what the path of a file that is obeyed leads through: nobody but the user
 /// and root may be able to exchange a part of it.
-pub(crate) fn trust_way(met: Met<'_>) -> Result<(), String> {
+pub(crate) fn trust_way(met: Met<'_>) -> Result<(), Refusal> {
     let own = |stat: &Stat| stat.st_uid == user() || stat.st_uid == 0;
     match met {
-        Met::Link { link, .. } if !own(link) => Err(format!(
-            "its path leads through a link of another user (uid {})",
-            link.st_uid
-        )),
-        Met::Folder(folder) if !own(folder) => Err(format!(
-            "its path leads through a folder of another user (uid {})",
-            folder.st_uid
-        )),
+        Met::Link { link, .. } if !own(link) => Err(Refusal::LinkOnItsPath { uid: link.st_uid }),
+        Met::Folder(folder) if !own(folder) => Err(Refusal::FolderOnItsPath { uid: folder.st_uid }),
         Met::Folder(folder) if folder.st_mode & STICKY == 0 => {
             // A private group as the effective one is usual where the umask is 002.
             let strange_group = folder.st_gid != rustix::process::getegid().as_raw();
             match folder.st_mode & BY_OTHERS != 0
                 || (folder.st_mode & BY_GROUP != 0 && strange_group)
             {
-                true => Err(format!(
-                    "its path leads through a folder that others may write to (mode {:04o})",
-                    folder.st_mode & 0o7777
-                )),
+                true => Err(Refusal::OpenFolderOnItsPath {
+                    mode: folder.st_mode & 0o7777,
+                }),
                 false => Ok(()),
             }
         }
@@ -101,19 +86,16 @@ pub(crate) fn trust_way(met: Met<'_>) -> Result<(), String> {
 }
 
 /// Judges a file that is obeyed.
-pub(crate) fn trust(file: &Stat) -> Result<(), String> {
+pub(crate) fn trust(file: &Stat) -> Result<(), Refusal> {
     let mode = file.st_mode & 0o7777;
     if file.st_uid != user() && file.st_uid != 0 {
-        return Err(format!(
-            "it belongs to another user (uid {}); it must be yours (uid {}) or root's",
-            file.st_uid,
-            user()
-        ));
+        return Err(Refusal::OtherOwner {
+            uid: file.st_uid,
+            own: user(),
+        });
     }
     match mode & (BY_OTHERS | BY_GROUP) != 0 {
-        true => Err(format!(
-            "others may write to it (mode {mode:04o}); check its content, then: chmod go-w"
-        )),
+        true => Err(Refusal::WritableByOthers { mode }),
         false => Ok(()),
     }
 }

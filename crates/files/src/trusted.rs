@@ -7,7 +7,7 @@ use std::path::Path;
 use rustix::fs::{FileType, Mode, OFlags, fcntl_setfl, fstat, openat};
 
 use crate::walk::{LastLink, Named, Place, Stopped, walk};
-use crate::{FileError, bounded, rule};
+use crate::{FileError, Refusal, bounded, rule};
 
 /// What is done with the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,7 +81,7 @@ fn opened(path: &Path, access: Access, more: OFlags) -> Result<File, FileError> 
     let whole = std::path::absolute(path).map_err(failed)?;
     let place = walk(&whole, LastLink::Kept, &rule::trust_way).map_err(stopped)?;
     let Place::Named(Named { folder, name, .. }) = place else {
-        return Err(refused("it is not a regular file".to_owned()));
+        return Err(refused(Refusal::NotRegular));
     };
     let flags = access.flags()
         | more
@@ -92,12 +92,12 @@ fn opened(path: &Path, access: Access, more: OFlags) -> Result<File, FileError> 
     let file = match openat(&folder, &name, flags, Mode::from_raw_mode(0o600)) {
         Ok(file) => file,
         // What O_NOFOLLOW says of a link (open(2)).
-        Err(rustix::io::Errno::LOOP) => return Err(refused("it is a link".to_owned())),
+        Err(rustix::io::Errno::LOOP) => return Err(refused(Refusal::Link)),
         Err(errno) => return Err(failed(errno.into())),
     };
     let stat = fstat(&file).map_err(|errno| failed(errno.into()))?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-        return Err(refused("it is not a regular file".to_owned()));
+        return Err(refused(Refusal::NotRegular));
     }
     rule::trust(&stat).map_err(refused)?;
     // For a regular file it means nothing, for what reads the flags it may.
@@ -121,7 +121,7 @@ mod tests {
 
     fn refusal(path: &Path) -> String {
         match open(path, Access::Read) {
-            Err(FileError::Refused { why, .. }) => why,
+            Err(FileError::Refused { why, .. }) => why.to_string(),
             other => panic!("{other:?}"),
         }
     }

@@ -13,6 +13,8 @@ use rustix::fs::{
     CWD, FileType, Mode, OFlags, PROC_SUPER_MAGIC, Stat, fstat, fstatfs, openat, readlinkat,
 };
 
+use crate::Refusal;
+
 /// As many as the kernel follows (path_resolution(7)).
 const LINKS: usize = 40;
 
@@ -33,8 +35,8 @@ pub(crate) enum Met<'a> {
 pub(crate) enum Stopped {
     /// The system refused.
     By(io::Error),
-    /// The judge of what is met refused, and says why.
-    Refused(String),
+    /// The judge of what is met refused.
+    Refused(Refusal),
 }
 
 impl<E: Into<io::Error>> From<E> for Stopped {
@@ -85,7 +87,7 @@ pub(crate) enum LastLink {
 pub(crate) fn walk(
     path: &Path,
     last_link: LastLink,
-    judge: &dyn Fn(Met<'_>) -> Result<(), String>,
+    judge: &dyn Fn(Met<'_>) -> Result<(), Refusal>,
 ) -> Result<Place, Stopped> {
     let bytes = path.as_os_str().as_bytes();
     if bytes.is_empty() {

@@ -8,9 +8,9 @@ use jiff::Timestamp;
 use punctual_model::{CpuSet, FACT_SET_SCHEMA, Fact, FactSet, Reading, TaskFact, name_matches};
 
 use crate::cgroup::group_in;
-use crate::facts;
+use crate::facts::{self, NotAConfig};
 use crate::root::Root;
-use crate::{Coalescing, Host};
+use crate::{Coalescing, Host, Unread};
 
 /// The current limit on the exit latency of idle states, a number of 32 bits
 /// instead of a text (`kernel/power/qos.c`).
@@ -70,8 +70,8 @@ impl Host {
     /// A kernel configuration in a separate file, compressed with gzip or not.
     ///
     /// # Errors
-    /// As text: a file that cannot be read or has no option.
-    pub fn kernel_config(&self, file: &str) -> Result<String, String> {
+    /// A file that cannot be read, is damaged, or has no option.
+    pub fn kernel_config(&self, file: &str) -> Result<String, NotAConfig> {
         facts::read_config(&self.root, file)
     }
 }
@@ -85,14 +85,12 @@ fn read_pattern(root: &Root, pattern: &str, files: &mut BTreeMap<String, Reading
     }
     if pattern.contains(GROUPS) {
         let text = of_groups(root, pattern);
-        files.insert(pattern.to_owned(), reading(text));
+        files.insert(pattern.to_owned(), reading(text.map_err(NoText::from)));
         return;
     }
     if !pattern.contains(['*', '#']) {
-        let text = match with_group(root, pattern) {
-            Ok(path) => read(root, &path),
-            Err(reason) => Err(reason),
-        };
+        let path = with_group(root, pattern).map_err(NoText::from);
+        let text = path.and_then(|path| read(root, &path));
         files.insert(pattern.to_owned(), reading(text));
         return;
     }
@@ -112,7 +110,7 @@ fn read_pattern(root: &Root, pattern: &str, files: &mut BTreeMap<String, Reading
                         .filter(|name| name_matches(component.as_bytes(), name.as_bytes()))
                         .map(|name| format!("{path}/{name}")),
                 ),
-                Err(reason) if reason == NOT_THERE => {}
+                Err(Unread::NotThere) => {}
                 Err(reason) => refused = Some(reason),
             }
         }
@@ -129,8 +127,8 @@ fn read_pattern(root: &Root, pattern: &str, files: &mut BTreeMap<String, Reading
         }
     }
     if files.len() == before {
-        let why = refused.map_or(Reading::Absent, Reading::Unreadable);
-        files.insert(pattern.to_owned(), why);
+        let why = refused.unwrap_or(Unread::NotThere);
+        files.insert(pattern.to_owned(), reading(Err(why.into())));
     }
 }
 
@@ -146,7 +144,7 @@ fn read_coalescing(root: &Root, files: &mut BTreeMap<String, Reading>) {
     let names = match root.names(CARDS) {
         Ok(names) => names,
         Err(reason) => {
-            files.extend([put(reading(Err(reason)))]);
+            files.extend([put(reading(Err(reason.into())))]);
             return;
         }
     };
@@ -177,7 +175,7 @@ fn read_coalescing(root: &Root, files: &mut BTreeMap<String, Reading>) {
 /// The path with the control group of this process in place of `{cgroup}`
 /// (version 2) or `{cgroup:NAME}` (the controller of version 1), from
 /// /proc/self/cgroup (cgroups(7)).
-fn with_group(root: &Root, pattern: &str) -> Result<String, String> {
+fn with_group(root: &Root, pattern: &str) -> Result<String, Unread> {
     let Some((before, rest)) = pattern.split_once('{') else {
         return Ok(pattern.to_owned());
     };
@@ -186,7 +184,7 @@ fn with_group(root: &Root, pattern: &str) -> Result<String, String> {
     let text = root.text("/proc/self/cgroup")?;
     match group_in(&text, controller) {
         Some(group) => Ok(format!("{before}{group}{after}")),
-        None => Err(NOT_THERE.to_owned()),
+        None => Err(Unread::NotThere),
     }
 }
 
@@ -195,11 +193,11 @@ const GROUPS: &str = "{cgroups";
 
 /// The file of each control group of this process that has one, from its own to the root:
 /// lines of the group's name and the text.
-fn of_groups(root: &Root, pattern: &str) -> Result<String, String> {
+fn of_groups(root: &Root, pattern: &str) -> Result<String, Unread> {
     let (before, rest) = pattern.split_once(GROUPS).unwrap_or((pattern, "}"));
     let (mark, after) = rest.split_once('}').unwrap_or((rest, ""));
     let text = root.text("/proc/self/cgroup")?;
-    let mut group = group_in(&text, mark.strip_prefix(':')).ok_or(NOT_THERE)?;
+    let mut group = group_in(&text, mark.strip_prefix(':')).ok_or(Unread::NotThere)?;
     let mut lines: Vec<String> = Vec::new();
     loop {
         match root.text(&format!("{before}{group}{after}")) {
@@ -207,36 +205,42 @@ fn of_groups(root: &Root, pattern: &str) -> Result<String, String> {
                 let name = if group.is_empty() { "/" } else { group };
                 lines.push(format!("{name} {text}"));
             }
-            Err(reason) if reason == NOT_THERE => {}
+            Err(Unread::NotThere) => {}
             Err(reason) => return Err(reason),
         }
         match group.rsplit_once('/') {
             Some((above, _)) => group = above,
-            None if lines.is_empty() => return Err(NOT_THERE.to_owned()),
+            None if lines.is_empty() => return Err(Unread::NotThere),
             None => return Ok(lines.join("\n")),
         }
     }
 }
 
-/// The reason of [`Root::reason`] for a file that does not exist.
-const NOT_THERE: &str = "not there";
+/// Why a file has no text.
+#[derive(Debug, thiserror::Error)]
+enum NoText {
+    #[error(transparent)]
+    Unread(#[from] Unread),
+    #[error("{0} bytes where 4 were expected")]
+    Length(usize),
+}
 
-fn read(root: &Root, file: &str) -> Result<String, String> {
+fn read(root: &Root, file: &str) -> Result<String, NoText> {
     if file != DMA_LATENCY {
-        return root.text(file);
+        return Ok(root.text(file)?);
     }
     let bytes = root.bytes(file).map_err(|error| root.reason(&error))?;
     match <[u8; 4]>::try_from(bytes.as_slice()) {
         Ok(bytes) => Ok(i32::from_ne_bytes(bytes).to_string()),
-        Err(_) => Err(format!("{} bytes where 4 were expected", bytes.len())),
+        Err(_) => Err(NoText::Length(bytes.len())),
     }
 }
 
-fn reading(text: Result<String, String>) -> Reading {
+fn reading(text: Result<String, NoText>) -> Reading {
     match text {
         Ok(text) => Reading::Text(text),
-        Err(reason) if reason == NOT_THERE => Reading::Absent,
-        Err(reason) => Reading::Unreadable(reason),
+        Err(NoText::Unread(Unread::NotThere)) => Reading::Absent,
+        Err(reason) => Reading::Unreadable(reason.to_string()),
     }
 }
 
@@ -246,7 +250,7 @@ fn tasks(root: &Root) -> Fact<Vec<TaskFact>> {
     let pids = match root.numbered("/proc", "") {
         Ok(pids) if !pids.is_empty() => pids,
         Ok(_) => return Fact::unknown(TASKS, "no process is shown in /proc"),
-        Err(reason) => return Fact::unknown(TASKS, reason),
+        Err(reason) => return Fact::unknown(TASKS, reason.to_string()),
     };
     let tasks = pids.into_iter().take(TASKS_LIMIT).filter_map(|pid| {
         // It may have ended since.
@@ -367,6 +371,14 @@ mod tests {
         assert_eq!(facts.files[v2], Reading::Text("max 100000".to_owned()));
         assert_eq!(facts.files[v1], Reading::Text("0".to_owned()));
         assert_eq!(facts.files[none], Reading::Absent);
+    }
+
+    #[test]
+    fn what_is_no_number_of_four_bytes_is_unreadable() {
+        let (_folder, host) = host(&[("dev/cpu_dma_latency", b"7\n")]);
+        let reading = &host.capture(&[DMA_LATENCY]).files[DMA_LATENCY];
+        let why = "2 bytes where 4 were expected".to_owned();
+        assert_eq!(*reading, Reading::Unreadable(why));
     }
 
     #[test]

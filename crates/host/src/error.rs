@@ -23,13 +23,13 @@ pub enum HostError {
         /// The reason.
         source: CpuSetError,
     },
-    /// The file does not have the expected content.
+    /// The file is not a table.
     #[error("{path} {reason}")]
     Unexpected {
         /// The file, without the root path.
         path: String,
         /// The reason.
-        reason: String,
+        reason: NoHeader,
     },
     /// The file has no such field.
     #[error("{path} has no line '{field}'")]
@@ -40,6 +40,11 @@ pub enum HostError {
         field: &'static str,
     },
 }
+
+/// A table of counters whose first line names no CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("has no header of CPUs")]
+pub struct NoHeader;
 
 /// `/proc` of `/proc/self/status`.
 fn mount_of(path: &str) -> &str {
@@ -66,5 +71,13 @@ mod tests {
         assert!(error("/sys/devices/system/cpu/online").ends_with("is /sys mounted here?"));
         assert!(error("x").ends_with("is x mounted here?"));
         assert!(error("").contains("cannot read"));
+        let unexpected = HostError::Unexpected {
+            path: "/proc/interrupts".to_owned(),
+            reason: NoHeader,
+        };
+        assert_eq!(
+            unexpected.to_string(),
+            "/proc/interrupts has no header of CPUs"
+        );
     }
 }

@@ -38,6 +38,7 @@ mod symbols;
 mod tasks;
 mod thermal;
 mod topology;
+mod unread;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -52,17 +53,18 @@ pub use cgroup::{QuotaCounts, Quotas};
 pub use coalescing::{Coalescing, CoalescingError, ETHTOOL};
 pub use container::{Container, ControlGroup};
 pub use counters::{Counters, CpuCounts, CpuWatch};
-pub use error::HostError;
-pub use facts::keeps_option;
+pub use error::{HostError, NoHeader};
+pub use facts::{NoConfig, NotAConfig, keeps_option};
 pub use fingerprint::fingerprint;
 pub use group_facts::GroupPlace;
 pub use group_tree::{GroupHierarchy, GroupTree};
 pub use power::PowerWatch;
 pub use process::OwnThread;
 pub use program::ProgramCode;
-pub use support_files::SupportFile;
+pub use support_files::{NoSupportFile, SupportFile};
 pub use symbols::{Symbols, system_call_name, system_call_number};
 pub use thermal::ThermalZone;
+pub use unread::Unread;
 
 use root::Root;
 

@@ -6,23 +6,32 @@ use std::io;
 
 use punctual_model::{LintProcess, WaitedFile};
 
+use crate::Unread;
 use crate::root::Root;
 
 /// `CAP_IPC_LOCK` of capabilities(7): its bit in CapEff.
 const CAP_IPC_LOCK: u32 = 14;
 
+/// The effective capabilities in /proc/PID/status.
+const CAPABILITIES: &str = "CapEff:";
+
 pub(crate) fn process(root: &Root, pid: u32) -> LintProcess {
     let status = root.text(&format!("/proc/{pid}/status"));
     let limits = root.text(&format!("/proc/{pid}/limits"));
-    let bytes = |key: &str| {
+    let not_a_number = |key, text: &str| NoState::NotANumber {
+        key,
+        pid,
+        text: text.to_owned(),
+    };
+    let bytes = |key: &'static str| {
         let text = field(&status, key)?;
         let kib = text.strip_suffix("kB").map(str::trim).and_then(number);
         kib.map(|kib| kib.saturating_mul(1_024))
-            .ok_or_else(|| format!("{key} of /proc/{pid}/status is '{text}'"))
+            .ok_or_else(|| not_a_number(key, text))
     };
-    let locks_freely = field(&status, "CapEff:").map(|text| {
-        let mask = u64::from_str_radix(text, 16).unwrap_or(0);
-        mask >> CAP_IPC_LOCK & 1 == 1
+    let locks_freely = field(&status, CAPABILITIES).and_then(|text| {
+        let mask = u64::from_str_radix(text, 16).map_err(|_| not_a_number(CAPABILITIES, text))?;
+        Ok(mask >> CAP_IPC_LOCK & 1 == 1)
     });
     let memlock_limit = locks_freely.and_then(|free| match free {
         true => Ok(None),
@@ -31,12 +40,36 @@ pub(crate) fn process(root: &Root, pid: u32) -> LintProcess {
     LintProcess {
         pid,
         comm: field(&status, "Name:").unwrap_or_default().to_owned(),
-        locked: bytes("VmLck:").and_then(|locked| Ok((locked, bytes("VmRSS:")?))),
-        runtime_limit: limit(&limits, "Max realtime timeout"),
-        memlock_limit,
-        size: bytes("VmSize:"),
+        locked: in_words(bytes("VmLck:").and_then(|locked| Ok((locked, bytes("VmRSS:")?)))),
+        runtime_limit: in_words(limit(&limits, "Max realtime timeout")),
+        memlock_limit: in_words(memlock_limit),
+        size: in_words(bytes("VmSize:")),
         hidden: hidden(root, pid),
     }
+}
+
+/// Why a part of the state of a process is unknown.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+enum NoState {
+    #[error(transparent)]
+    Unread(#[from] Unread),
+    #[error("there is no {0}")]
+    NoField(&'static str),
+    #[error("{key} of /proc/{pid}/status is '{text}'")]
+    NotANumber {
+        key: &'static str,
+        pid: u32,
+        text: String,
+    },
+    #[error("{name} is '{text}'")]
+    NotALimit { name: &'static str, text: String },
+    #[error("{0} is empty")]
+    EmptyLimit(&'static str),
+}
+
+/// As what was seen of a program keeps it.
+fn in_words<T>(state: Result<T, NoState>) -> Result<T, String> {
+    state.map_err(|why| why.to_string())
 }
 
 fn number(text: &str) -> Option<u64> {
@@ -44,20 +77,25 @@ fn number(text: &str) -> Option<u64> {
 }
 
 /// `VmLck: 0 kB`
-fn field<'a>(status: &'a Result<String, String>, key: &str) -> Result<&'a str, String> {
+fn field<'a>(status: &'a Result<String, Unread>, key: &'static str) -> Result<&'a str, NoState> {
     let text = status.as_ref().map_err(Clone::clone)?;
     let line = text.lines().find_map(|line| line.strip_prefix(key));
-    line.map(str::trim)
-        .ok_or_else(|| format!("there is no {key}"))
+    line.map(str::trim).ok_or(NoState::NoField(key))
 }
 
 /// `Max realtime timeout      unlimited            unlimited            us`: the soft one.
-fn limit(limits: &Result<String, String>, name: &str) -> Result<Option<u64>, String> {
+fn limit(limits: &Result<String, Unread>, name: &'static str) -> Result<Option<u64>, NoState> {
     let soft = field(limits, name)?.split_whitespace().next();
     match soft {
         Some("unlimited") => Ok(None),
-        Some(text) => Ok(Some(number(text).ok_or(format!("{name} is '{text}'"))?)),
-        None => Err(format!("{name} is empty")),
+        Some(text) => match number(text) {
+            Some(limit) => Ok(Some(limit)),
+            None => Err(NoState::NotALimit {
+                name,
+                text: text.to_owned(),
+            }),
+        },
+        None => Err(NoState::EmptyLimit(name)),
     }
 }
 
@@ -233,6 +271,39 @@ mod tests {
         assert_eq!(process(&root, 7).memlock_limit, Ok(None));
         let nothing = process(&root, 8);
         assert!(nothing.locked.is_err() && nothing.runtime_limit.is_err());
+    }
+
+    #[test]
+    fn what_is_not_known_of_a_process_has_its_reason() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::new(folder.path().into());
+        write(
+            folder.path(),
+            "proc/7/status",
+            "VmLck:\t 8 pages\nCapEff:\tall\n",
+        );
+        write(
+            folder.path(),
+            "proc/7/limits",
+            "Max locked memory\nMax realtime timeout      long\n",
+        );
+        let found = process(&root, 7);
+        let reason = |why: &str| Err(why.to_owned());
+        assert_eq!(found.size, Err("there is no VmSize:".to_owned()));
+        let locked = "VmLck: of /proc/7/status is '8 pages'";
+        assert_eq!(found.locked, Err(locked.to_owned()));
+        assert_eq!(
+            found.runtime_limit,
+            reason("Max realtime timeout is 'long'")
+        );
+        assert_eq!(
+            found.memlock_limit,
+            reason("CapEff: of /proc/7/status is 'all'")
+        );
+        write(folder.path(), "proc/7/status", "CapEff:\t0\n");
+        let found = process(&root, 7);
+        assert_eq!(found.memlock_limit, reason("Max locked memory is empty"));
+        assert_eq!(process(&root, 8).runtime_limit, reason("not there"));
     }
 
     #[test]

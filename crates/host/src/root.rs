@@ -9,6 +9,7 @@ use std::str::FromStr;
 use punctual_model::{CpuSet, Fact};
 
 use crate::HostError;
+use crate::unread::{NoValue, Unparsed, Unread};
 
 /// Size limit of one file: /proc/interrupts of 512 CPUs is 2 MB. An unexpected
 /// file must not fill the memory.
@@ -75,7 +76,7 @@ impl Root {
 
     /// The file's text without surrounding white space, or why there is none.
     /// NULs are removed as well: texts of the device tree end with one.
-    pub(crate) fn text(&self, file: &str) -> Result<String, String> {
+    pub(crate) fn text(&self, file: &str) -> Result<String, Unread> {
         let text = self.raw_text(file).map_err(|error| self.reason(&error))?;
         let ends = |c: char| c.is_whitespace() || c == '\0';
         Ok(text.trim_matches(ends).to_owned())
@@ -83,7 +84,7 @@ impl Root {
 
     /// Eight bytes at `offset`, as a number, the lowest byte first: the order
     /// of x86, the only machines with such a file.
-    pub(crate) fn u64_at(&self, file: &str, offset: u64) -> Result<u64, String> {
+    pub(crate) fn u64_at(&self, file: &str, offset: u64) -> Result<u64, Unread> {
         let mut bytes = [0; 8];
         self.open(file)
             .and_then(|open| open.read_exact_at(&mut bytes, offset))
@@ -92,7 +93,7 @@ impl Root {
     }
 
     /// The names in a folder, unordered.
-    pub(crate) fn names(&self, folder: &str) -> Result<Vec<String>, String> {
+    pub(crate) fn names(&self, folder: &str) -> Result<Vec<String>, Unread> {
         let entries = fs::read_dir(self.join(folder)).map_err(|error| self.reason(&error))?;
         Ok(entries
             .filter_map(Result::ok)
@@ -120,7 +121,7 @@ impl Root {
     }
 
     /// The number N of each `prefixN` in a folder, rising.
-    pub(crate) fn numbered(&self, folder: &str, prefix: &str) -> Result<Vec<u32>, String> {
+    pub(crate) fn numbered(&self, folder: &str, prefix: &str) -> Result<Vec<u32>, Unread> {
         let mut numbers: Vec<u32> = self
             .names(folder)?
             .iter()
@@ -132,10 +133,7 @@ impl Root {
 
     /// The file's text as a fact; an empty file is unknown.
     pub(crate) fn word(&self, file: &str) -> Fact<String> {
-        self.fact(file, |text| match text {
-            "" => Err("empty".to_owned()),
-            _ => Ok(text.to_owned()),
-        })
+        self.fact(file, word)
     }
 
     /// The file's number as a fact.
@@ -148,7 +146,7 @@ impl Root {
     pub(crate) fn cpu_list(&self, file: &str) -> Fact<CpuSet> {
         self.fact(file, |text| match text {
             "(null)" => Ok(CpuSet::new()),
-            _ => text.parse().map_err(|_| unreadable("a CPU list", text)),
+            _ => (text.parse()).map_err(|_| Unparsed::other("a CPU list", text)),
         })
     }
 
@@ -156,7 +154,7 @@ impl Root {
     /// fact.
     pub(crate) fn choice(&self, file: &str) -> Fact<String> {
         self.fact(file, |text| {
-            marked(text).ok_or_else(|| unreadable("a choice in brackets", text))
+            marked(text).ok_or_else(|| Unparsed::other("a choice in brackets", text))
         })
     }
 
@@ -164,12 +162,21 @@ impl Root {
     pub(crate) fn fact<T>(
         &self,
         file: &str,
-        read: impl FnOnce(&str) -> Result<T, String>,
+        read: impl FnOnce(&str) -> Result<T, Unparsed>,
     ) -> Fact<T> {
-        match self.text(file).and_then(|text| read(&text)) {
+        match self.value(file, read) {
             Ok(value) => Fact::known(value, file),
-            Err(reason) => Fact::unknown(file, reason),
+            Err(reason) => Fact::unknown(file, reason.to_string()),
         }
+    }
+
+    /// What `read` parses from the file's text.
+    pub(crate) fn value<T>(
+        &self,
+        file: &str,
+        read: impl FnOnce(&str) -> Result<T, Unparsed>,
+    ) -> Result<T, NoValue> {
+        Ok(read(&self.text(file)?)?)
     }
 
     /// The CPU list of a required file.
@@ -190,24 +197,21 @@ impl Root {
     }
 
     /// An error of the file system as the reason of a fact.
-    pub(crate) fn reason(&self, error: &io::Error) -> String {
+    pub(crate) fn reason(&self, error: &io::Error) -> Unread {
         match error.kind() {
-            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => "not there".to_owned(),
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Unread::NotThere,
             io::ErrorKind::PermissionDenied => match self.lockdown() {
                 // A locked-down kernel answers EPERM even to root:
                 // kernel_lockdown(7).
-                Some(mode) if error.raw_os_error() == Some(EPERM) => {
-                    format!("lockdown ({mode})")
-                }
+                Some(mode) if error.raw_os_error() == Some(EPERM) => Unread::Lockdown(mode),
                 // securityfs is often not mounted, in containers above all: then
                 // lockdown cannot be confirmed.
                 None if error.raw_os_error() == Some(EPERM) && self.bytes(LOCKDOWN).is_err() => {
-                    "not permitted, whatever its mode: a missing capability, or kernel lockdown"
-                        .to_owned()
+                    Unread::NotPermitted
                 }
-                _ => "permission denied".to_owned(),
+                _ => Unread::PermissionDenied,
             },
-            _ => error.to_string(),
+            _ => Unread::System(error.to_string()),
         }
     }
 
@@ -217,33 +221,25 @@ impl Root {
     }
 }
 
-/// `text` as a number, or why it is not one.
-pub(crate) fn number<T: FromStr>(text: &str) -> Result<T, String> {
+/// `text` itself, unless it is empty.
+pub(crate) fn word(text: &str) -> Result<String, Unparsed> {
     match text {
-        "" => Err("empty".to_owned()),
-        _ => text.parse().map_err(|_| unreadable("a number", text)),
+        "" => Err(Unparsed::Empty),
+        _ => Ok(text.to_owned()),
     }
 }
 
-/// The reason for an unexpected text. A long text is cut: a reason is one line.
-pub(crate) fn unreadable(expected: &str, text: &str) -> String {
-    const SHOWN: usize = 40;
-    let line: String = text
-        .chars()
-        .take(SHOWN)
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .collect();
-    let more = if text.chars().count() > SHOWN {
-        "…"
-    } else {
-        ""
-    };
-    format!("not readable as {expected}: '{line}{more}'")
+/// `text` as a number, or why it is not one.
+pub(crate) fn number<T: FromStr>(text: &str) -> Result<T, Unparsed> {
+    match text {
+        "" => Err(Unparsed::Empty),
+        _ => (text.parse()).map_err(|_| Unparsed::other("a number", text)),
+    }
 }
 
 /// The word that is marked among several: in brackets, or in parentheses as
 /// `/sys/kernel/debug/sched/preempt` does it.
-pub(crate) fn marked(text: &str) -> Option<String> {
+fn marked(text: &str) -> Option<String> {
     text.split_whitespace().find_map(|word| {
         let inner = word
             .strip_prefix('[')
@@ -311,14 +307,15 @@ mod tests {
     fn lockdown_is_distinguished_from_a_missing_right() {
         let denied = |errno| io::Error::from_raw_os_error(errno);
         let (_folder, free) = tree(&[]);
-        assert!(free.reason(&denied(EPERM)).contains("or kernel lockdown"));
-        assert_eq!(free.reason(&denied(13)), "permission denied");
+        assert_eq!(free.reason(&denied(EPERM)), Unread::NotPermitted);
+        assert_eq!(free.reason(&denied(13)), Unread::PermissionDenied);
         let lockdown = &LOCKDOWN[1..];
         let (_folder, locked) = tree(&[(lockdown, b"none [integrity] confidentiality\n")]);
-        assert_eq!(locked.reason(&denied(EPERM)), "lockdown (integrity)");
-        assert_eq!(locked.reason(&denied(13)), "permission denied");
+        let integrity = Unread::Lockdown("integrity".to_owned());
+        assert_eq!(locked.reason(&denied(EPERM)), integrity);
+        assert_eq!(locked.reason(&denied(13)), Unread::PermissionDenied);
         let (_folder, open) = tree(&[(lockdown, b"[none] integrity confidentiality\n")]);
-        assert_eq!(open.reason(&denied(EPERM)), "permission denied");
+        assert_eq!(open.reason(&denied(EPERM)), Unread::PermissionDenied);
     }
 
     #[test]

@@ -3,8 +3,9 @@
 use std::io::Read;
 use std::os::unix::fs::OpenOptionsExt;
 
-use crate::facts::kernel_config;
+use crate::facts::{NoConfig, find_config};
 use crate::root::Root;
+use crate::unread::Unread;
 
 /// A file of the machine, for a support request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,7 +15,19 @@ pub struct SupportFile {
     /// The path.
     pub source: String,
     /// The bytes, or the reason why they are unknown.
-    pub content: Result<Vec<u8>, String>,
+    pub content: Result<Vec<u8>, NoSupportFile>,
+}
+
+/// Why a file for a support request is lacking.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NoSupportFile {
+    /// It was not read.
+    #[error(transparent)]
+    Unread(#[from] Unread),
+    /// It would be the configuration of the kernel.
+    #[error(transparent)]
+    NoConfig(#[from] NoConfig),
 }
 
 /// Name in the bundle and path of each file.
@@ -39,19 +52,16 @@ const LOG_BYTES: usize = 16 << 20;
 
 pub(crate) fn all(root: &Root) -> Vec<SupportFile> {
     let mut files: Vec<SupportFile> = FILES.map(|(name, file)| read(root, name, file)).into();
-    let config = kernel_config(root);
+    let (source, config) = find_config(root);
     files.push(SupportFile {
         name: "kernel-config.txt",
-        source: config.source,
-        content: match config.value {
-            Some(text) => Ok(text.into_bytes()),
-            None => Err(config.unknown.unwrap_or_default()),
-        },
+        source,
+        content: config.map(String::into_bytes).map_err(Into::into),
     });
     files.push(SupportFile {
         name: "dmesg.txt",
         source: "/dev/kmsg".to_owned(),
-        content: log(root).map_err(|error| root.reason(&error)),
+        content: log(root).map_err(|error| root.reason(&error).into()),
     });
     files
 }
@@ -60,7 +70,7 @@ fn read(root: &Root, name: &'static str, file: &str) -> SupportFile {
     SupportFile {
         name,
         source: file.to_owned(),
-        content: root.bytes(file).map_err(|error| root.reason(&error)),
+        content: (root.bytes(file)).map_err(|error| root.reason(&error).into()),
     }
 }
 
@@ -98,7 +108,18 @@ mod tests {
         let root = Root::new(folder.path().to_owned());
         let files = all(&root);
         assert_eq!(files.len(), FILES.len() + 2);
-        assert!(files.iter().all(|file| file.content.is_err()));
+        for file in files {
+            let reason = match file.name {
+                "kernel-config.txt" => "no kernel configuration found",
+                _ => "not there",
+            };
+            assert_eq!(
+                file.content.unwrap_err().to_string(),
+                reason,
+                "{}",
+                file.name
+            );
+        }
     }
 
     #[test]

@@ -5,8 +5,8 @@ use punctual_model::{
     Violation,
 };
 
-use crate::process::NO_THREAD;
 use crate::rules::{Finds, RULES, Rule};
+use crate::unseen::Unseen;
 use crate::waits::Releases;
 
 /// Judges what was seen. `program` is the name and version of the program.
@@ -21,7 +21,7 @@ pub fn judge(facts: &LintFacts, program: &str) -> LintReport {
                 };
                 let acts = facts.acts.iter().filter(fitting);
                 let violations = acts.map(|placed| violation(placed, facts)).collect();
-                result(rule, violations, unknown(kinds, facts, blind.as_deref()))
+                result(rule, violations, unknown(kinds, facts, blind.as_ref()))
             }
             Finds::State(find) => {
                 let found = find(facts);
@@ -45,9 +45,9 @@ pub fn judge(facts: &LintFacts, program: &str) -> LintReport {
 }
 
 /// Why the absence of acts proves nothing.
-fn blind(facts: &LintFacts) -> Option<String> {
+fn blind(facts: &LintFacts) -> Option<Unseen> {
     if facts.threads.is_empty() {
-        return Some(NO_THREAD.to_owned());
+        return Some(Unseen::NoThread);
     }
     let known = |number: Option<u64>| number.unwrap_or(0);
     let waits: u64 = (facts.threads.iter())
@@ -58,33 +58,29 @@ fn blind(facts: &LintFacts) -> Option<String> {
             || known(thread.switches_voluntary) > 0
     });
     match (facts.switches, waits) {
-        (0, 1..) => Some(
-            "the threads ran, but no event names them (another PID namespace, or the run was too \
-             short)"
-                .to_owned(),
-        ),
-        (0, 0) if !ran => Some("no real-time thread of the target ran".to_owned()),
+        (0, 1..) => Some(Unseen::NoEvent),
+        (0, 0) if !ran => Some(Unseen::NothingRan),
         _ => None,
     }
 }
 
 /// Why a rule about these acts is unknown where no violation was seen.
-fn unknown(kinds: &[ActKind], facts: &LintFacts, blind: Option<&str>) -> Option<String> {
+fn unknown(kinds: &[ActKind], facts: &LintFacts, blind: Option<&Unseen>) -> Option<Unseen> {
     // The others of a rule add what is seen of the same by other means.
     let unseen = (facts.unseen.iter()).find(|(kind, _)| kinds.first() == Some(kind));
     if let Some((_, why)) = unseen {
-        return Some(why.clone());
+        return Some(Unseen::Fact(why.clone()));
     }
     if facts.lost > 0 {
-        return Some(format!("{} acts were lost", facts.lost));
+        return Some(Unseen::Lost(facts.lost));
     }
     if kinds.contains(&ActKind::Memory) && facts.calls_traced == Nanos::ZERO {
-        return Some("no system call was traced".to_owned());
+        return Some(Unseen::NoCallTraced);
     }
-    blind.map(str::to_owned)
+    blind.cloned()
 }
 
-fn result(rule: &Rule, mut violations: Vec<Violation>, unknown: Option<String>) -> RuleResult {
+fn result(rule: &Rule, mut violations: Vec<Violation>, unknown: Option<Unseen>) -> RuleResult {
     violations.sort_by_key(|one| std::cmp::Reverse((one.count, one.worst_ns)));
     let state = match (violations.is_empty(), &unknown) {
         (false, _) => RuleState::Violated,
@@ -96,7 +92,7 @@ fn result(rule: &Rule, mut violations: Vec<Violation>, unknown: Option<String>) 
         title: rule.title.to_owned(),
         state,
         severity: rule.severity,
-        unknown,
+        unknown: unknown.map(|why| why.to_string()),
         count: violations.iter().map(|violation| violation.count).sum(),
         worst_ns: (violations.iter()).filter_map(|found| found.worst_ns).max(),
         violations,

@@ -16,6 +16,7 @@ mod judge;
 mod page;
 mod process;
 mod rules;
+mod unseen;
 mod waits;
 
 pub use judge::judge;

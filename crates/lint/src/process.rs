@@ -2,11 +2,13 @@
 
 use punctual_model::{LintFacts, LintThread, Nanos, Policy, Violation};
 
+use crate::unseen::Unseen;
+
 /// What a rule about states found.
 pub(crate) struct Found {
     pub(crate) violations: Vec<Violation>,
     /// Why it is unknown of some; no violation then proves nothing.
-    pub(crate) unknown: Option<String>,
+    pub(crate) unknown: Option<Unseen>,
 }
 
 /// Resident below the stack pointer: less is touched anew by a deeper call.
@@ -33,7 +35,7 @@ fn violation(tid: u32, comm: &str, what: String) -> Violation {
 /// Judges items one by one: a violation, nothing, or why it is unknown.
 fn each<T>(
     items: impl IntoIterator<Item = T>,
-    judge: impl Fn(T) -> Result<Option<Violation>, String>,
+    judge: impl Fn(T) -> Result<Option<Violation>, Unseen>,
 ) -> Found {
     let mut found = Found {
         violations: Vec::new(),
@@ -48,13 +50,10 @@ fn each<T>(
         }
     }
     if !some {
-        found.unknown = Some(NO_THREAD.to_owned());
+        found.unknown = Some(Unseen::NoThread);
     }
     found
 }
-
-/// Nothing to judge.
-pub(crate) const NO_THREAD: &str = "the target has no thread of a real-time policy";
 
 /// Processes that have a real-time thread.
 fn processes(facts: &LintFacts) -> impl Iterator<Item = &punctual_model::LintProcess> {
@@ -71,7 +70,7 @@ fn kib(bytes: u64) -> String {
 
 pub(crate) fn not_locked(facts: &LintFacts) -> Found {
     each(processes(facts), |process| {
-        let (locked, resident) = process.locked.clone()?;
+        let (locked, resident) = process.locked.clone().map_err(Unseen::Fact)?;
         let is_locked = locked > 0 && locked + UNLOCKED >= resident;
         let what = format!("{} of {} resident are locked", kib(locked), kib(resident));
         Ok((!is_locked).then(|| violation(process.pid, &process.comm, what)))
@@ -80,10 +79,10 @@ pub(crate) fn not_locked(facts: &LintFacts) -> Found {
 
 pub(crate) fn small_memlock_limit(facts: &LintFacts) -> Found {
     each(processes(facts), |process| {
-        let Some(limit) = process.memlock_limit.clone()? else {
+        let Some(limit) = process.memlock_limit.clone().map_err(Unseen::Fact)? else {
             return Ok(None);
         };
-        let size = process.size.clone()?;
+        let size = process.size.clone().map_err(Unseen::Fact)?;
         let what = format!("the limit is {}, the process has {}", kib(limit), kib(size));
         Ok((limit < size).then(|| violation(process.pid, &process.comm, what)))
     })
@@ -94,7 +93,7 @@ pub(crate) fn no_runtime_limit(facts: &LintFacts) -> Found {
     each(processes(facts), |process| {
         let mut threads = facts.threads.iter().filter(bounded);
         let needs = threads.any(|thread| thread.pid == process.pid);
-        let limit = process.runtime_limit.clone()?;
+        let limit = process.runtime_limit.clone().map_err(Unseen::Fact)?;
         let what = "RLIMIT_RTTIME is unlimited".to_owned();
         Ok((needs && limit.is_none()).then(|| violation(process.pid, &process.comm, what)))
     })
@@ -104,13 +103,11 @@ pub(crate) fn stack_not_prefaulted(facts: &LintFacts) -> Found {
     each(&facts.threads, |thread| {
         let resident = thread.stack_resident_bytes.ok_or_else(|| {
             let process = facts.processes.iter().find(|one| one.pid == thread.pid);
-            let hidden = process.and_then(|process| process.hidden.as_deref());
-            let why = hidden.unwrap_or(
-                "the thread was not seen waiting in a system call, where /proc shows its stack \
-                 pointer",
-            );
-            let LintThread { comm, tid, .. } = thread;
-            format!("the stack of {comm} ({tid}) is unknown: {why}")
+            Unseen::Stack {
+                comm: thread.comm.clone(),
+                tid: thread.tid,
+                hidden: process.and_then(|process| process.hidden.clone()),
+            }
         })?;
         let what = format!("{} below the stack pointer are resident", kib(resident));
         Ok((resident < STACK_READY).then(|| violation(thread.tid, &thread.comm, what)))
@@ -127,10 +124,10 @@ pub(crate) fn priority_99(facts: &LintFacts) -> Found {
 pub(crate) fn never_waits(facts: &LintFacts) -> Found {
     each(&facts.threads, |thread| {
         let (Some(used), Some(waits)) = (thread.cpu_time_ns, thread.switches_voluntary) else {
-            return Err(format!(
-                "{} ({}) was not there during the whole time",
-                thread.comm, thread.tid
-            ));
+            return Err(Unseen::NotThereThroughout {
+                comm: thread.comm.clone(),
+                tid: thread.tid,
+            });
         };
         let busy = used.0.saturating_mul(100) >= facts.duration.0.saturating_mul(BUSY_PERCENT);
         // SCHED_DEADLINE ends a period by its budget.

@@ -34,6 +34,38 @@ const GRACE_OUTSIDE: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_millis(2);
 pub(crate) const LOOK_WHILE_RUNNING: Duration = Duration::from_millis(20);
 
+/// Why the subprocess does not run its load.
+#[derive(Debug, thiserror::Error)]
+enum NotStarted {
+    /// In the words of the subprocess.
+    #[error("{0}")]
+    Refused(String),
+    #[error("{}", ended(.0))]
+    Ended(Ended),
+    #[error("it did not start within {START:?}")]
+    TimedOut,
+}
+
+fn ended(ended: &Ended) -> String {
+    match ended.stderr.as_str() {
+        "" => ended.how.clone(),
+        stderr => format!("{}: {stderr}", ended.how),
+    }
+}
+
+impl NotStarted {
+    /// The subprocess names the load; the message that this becomes a part of does, too.
+    fn without_the_load(self, load: &str) -> Self {
+        match self {
+            Self::Refused(why) => {
+                let rest = why.strip_prefix(&format!("load {load}: "));
+                Self::Refused(rest.unwrap_or(&why).to_owned())
+            }
+            other => other,
+        }
+    }
+}
+
 /// A load that runs in a subprocess.
 pub(crate) struct Subprocess {
     load: &'static str,
@@ -68,7 +100,7 @@ impl Subprocess {
     }
 
     /// Waits for the first line.
-    fn wait(&self, running: &mut Guarded) -> Result<(), String> {
+    fn wait(&self, running: &mut Guarded) -> Result<(), NotStarted> {
         let deadline = Instant::now() + START;
         loop {
             // In this order, so that lines written before the end are not missed.
@@ -78,16 +110,13 @@ impl Subprocess {
                 return Ok(());
             }
             if let Some(why) = line(&output, REFUSED) {
-                return Err(why);
+                return Err(NotStarted::Refused(why));
             }
             if let Some(ended) = ended {
-                return Err(match ended.stderr.as_str() {
-                    "" => ended.how,
-                    stderr => format!("{}: {stderr}", ended.how),
-                });
+                return Err(NotStarted::Ended(ended));
             }
             if Instant::now() > deadline {
-                return Err(format!("it did not start within {START:?}"));
+                return Err(NotStarted::TimedOut);
             }
             thread::sleep(LOOK);
         }
@@ -131,11 +160,7 @@ impl Load for Subprocess {
                 running.stop();
                 return Err(LoadError::Unfit {
                     load: self.load,
-                    // The subprocess has already named the load.
-                    why: why
-                        .strip_prefix(&format!("load {}: ", self.load))
-                        .unwrap_or(&why)
-                        .to_owned(),
+                    why: why.without_the_load(self.load).to_string(),
                 });
             }
         }
@@ -184,6 +209,32 @@ impl Load for Subprocess {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn why_it_did_not_start_is_said_once() {
+        let ended = |stderr: &str| {
+            NotStarted::Ended(Ended {
+                how: "exited with status 1".to_owned(),
+                failed: true,
+                stderr: stderr.to_owned(),
+            })
+        };
+        for (why, text) in [
+            (
+                NotStarted::Refused("load net: no port".to_owned()),
+                "no port",
+            ),
+            (
+                NotStarted::Refused("load disk: full".to_owned()),
+                "load disk: full",
+            ),
+            (ended(""), "exited with status 1"),
+            (ended("oh no"), "exited with status 1: oh no"),
+            (NotStarted::TimedOut, "it did not start within 10s"),
+        ] {
+            assert_eq!(why.without_the_load("net").to_string(), text);
+        }
+    }
 
     #[test]
     fn half_a_line_is_no_line() {

@@ -27,6 +27,25 @@ pub(crate) struct Blocks {
     pub(crate) intervals: Vec<Stretch>,
 }
 
+/// Why a run has no blocks. The caller names the run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum NoBlocks {
+    #[error("has no time series")]
+    NoSeries,
+    #[error(
+        "has {number} {} in its time series, at least {LEAST_BLOCKS} are needed",
+        rows(*number)
+    )]
+    FewRows { number: usize },
+}
+
+const fn rows(number: usize) -> &'static str {
+    match number {
+        1 => "row",
+        _ => "rows",
+    }
+}
+
 /// Blocks are made so long that this is left of what hangs together between them,
 /// if the run is long enough.
 const INFLATION_WANTED: f64 = 1.2;
@@ -64,17 +83,12 @@ pub(crate) fn intervals(scale: &Scale, series: &Series, threads: &[u32]) -> Vec<
 /// be. What is left between blocks is found for each figure (`longrun`).
 ///
 /// # Errors
-/// Why there are no blocks, in words.
-pub(crate) fn join(intervals: Vec<Stretch>) -> Result<Blocks, String> {
+/// Too few intervals.
+pub(crate) fn join(intervals: Vec<Stretch>) -> Result<Blocks, NoBlocks> {
     let number = intervals.len();
     match number {
-        0 => return Err("has no time series".to_owned()),
-        1..LEAST_BLOCKS => {
-            return Err(format!(
-                "has {number} {} in its time series, at least {LEAST_BLOCKS} are needed",
-                if number == 1 { "row" } else { "rows" }
-            ));
-        }
+        0 => return Err(NoBlocks::NoSeries),
+        1..LEAST_BLOCKS => return Err(NoBlocks::FewRows { number }),
         _ => {}
     }
     let memory = memory(&intervals);
@@ -237,9 +251,11 @@ mod tests {
 
     #[test]
     fn few_intervals_are_too_few() {
-        assert!(join(Vec::new()).unwrap_err().contains("no time series"));
-        let error = join(stretches(&[500; 9])).unwrap_err();
-        assert!(error.contains("9 rows") && error.contains("10"), "{error}");
+        let why = |values: &[i64]| join(stretches(values)).unwrap_err().to_string();
+        assert_eq!(why(&[]), "has no time series");
+        let few = "in its time series, at least 10 are needed";
+        assert_eq!(why(&[500]), format!("has 1 row {few}"));
+        assert_eq!(why(&[500; 9]), format!("has 9 rows {few}"));
         assert_eq!(join(stretches(&[500; 10])).unwrap().each.len(), 10);
     }
 }

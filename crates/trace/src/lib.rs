@@ -51,8 +51,8 @@ pub use event::{Decoder, Format};
 pub use export::{Description, FormatText, LARGEST_TRACE, pack_pages, trace_dat, unpack_pages};
 pub use files::{Files, Mount, RealFiles};
 pub use flight::{
-    ClockMap, Cut, Drained, EventChoice, Flight, NotRecorded, Owner, Plan, RawPage, Scout,
-    ScoutEvent, StopHandle,
+    ClockMap, Cut, Drained, EventChoice, Flight, NotAChoice, NotRecorded, Owner, Plan, RawPage,
+    Scout, ScoutEvent, StopHandle,
 };
 pub use gap::Gap;
 pub use hwlat::{Ask, HWLAT, Hwlat};

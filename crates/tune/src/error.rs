@@ -3,6 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use punctual_files::Refusal;
+
 use crate::restored::Restored;
 
 /// A change that could not be undone.
@@ -149,7 +151,7 @@ pub enum TuneError {
         /// The file.
         path: PathBuf,
         /// What was found.
-        why: String,
+        why: Refusal,
     },
     /// CPUs that cannot be set apart.
     #[error("{0}")]

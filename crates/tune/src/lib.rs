@@ -81,7 +81,7 @@ pub use apply::{Applied, Options, Places, Refusals, apply, revert};
 pub use boot::BootArgument;
 pub use cmdline::{
     Changes, CmdlineEdit, CmdlineError, CmdlineFile, CmdlineRevert, CmdlineState, CmdlineWritten,
-    FileEdit, cmdline_state, revert as revert_cmdline,
+    FileEdit, Unclear, cmdline_state, revert as revert_cmdline,
 };
 pub use default_path::default_path;
 pub use error::{Failure, TuneError};

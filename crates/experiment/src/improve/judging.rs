@@ -40,26 +40,43 @@ pub(super) fn ranking(experiment: &Experiment) -> Vec<(usize, f64)> {
     ranked
 }
 
+/// Why a setting is not kept.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum NotKept {
+    /// Another figure is worse with it.
+    #[error("{0} is worse")]
+    Guard(String),
+    #[error("not proven to help")]
+    NotProven,
+    #[error("proven to be worse")]
+    Worse,
+    #[error("makes no difference")]
+    NoDifference,
+    /// The proof does not hold for two stages that share their 5%.
+    #[error("not proven to help beside the slow settings")]
+    NotProvenOfSeveral,
+}
+
 /// Whether an arm is proven to help; else why it is not kept.
-pub(super) fn helps(result: &ArmResult) -> Result<(), String> {
+pub(super) fn helps(result: &ArmResult) -> Result<(), NotKept> {
     if let Some(guard) = result.guards.iter().find(|guard| guard.worse) {
-        return Err(format!("{} is worse", guard.name));
+        return Err(NotKept::Guard(guard.name.clone()));
     }
     match (result.effect, result.high) {
         // Without any late slot there is no ratio, and none can be lower.
         (Effect::Fewer, high) if high.is_none_or(|high| high < 1.0) => Ok(()),
-        (Effect::Fewer | Effect::NotProven, _) => Err("not proven to help".to_owned()),
-        (Effect::More, _) => Err("proven to be worse".to_owned()),
-        (Effect::Equivalent, _) => Err("makes no difference".to_owned()),
+        (Effect::Fewer | Effect::NotProven, _) => Err(NotKept::NotProven),
+        (Effect::More, _) => Err(NotKept::Worse),
+        (Effect::Equivalent, _) => Err(NotKept::NoDifference),
     }
 }
 
 /// Whether the proof holds where `families` experiments share the 5%.
-pub(super) fn survives(result: &ArmResult, families: usize) -> Result<(), String> {
+pub(super) fn survives(result: &ArmResult, families: usize) -> Result<(), NotKept> {
     let families = families as f64;
     match families <= 1.0 || result.p * families < 0.05 || result.wealth * 0.01 >= families {
         true => Ok(()),
-        false => Err("not proven to help beside the slow settings".to_owned()),
+        false => Err(NotKept::NotProvenOfSeveral),
     }
 }
 

@@ -194,7 +194,7 @@ impl Work<'_, '_> {
                     tried.why = "proven to help".to_owned();
                     kept.push(*one);
                 }
-                Err(why) => tried.why = why,
+                Err(why) => tried.why = why.to_string(),
             }
         }
         Ok(kept)

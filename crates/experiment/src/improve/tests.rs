@@ -67,13 +67,14 @@ fn the_setting_that_helps_is_ranked_first() {
 fn only_what_is_proven_and_harms_nothing_helps() {
     assert!(helps(&result(Effect::Fewer, Some(0.6))).is_ok());
     assert!(helps(&result(Effect::Fewer, None)).is_ok());
-    for (effect, high) in [
-        (Effect::Fewer, Some(1.1)),
-        (Effect::NotProven, Some(0.9)),
-        (Effect::More, Some(3.0)),
-        (Effect::Equivalent, Some(1.1)),
+    for (effect, high, why) in [
+        (Effect::Fewer, Some(1.1), "not proven to help"),
+        (Effect::NotProven, Some(0.9), "not proven to help"),
+        (Effect::More, Some(3.0), "proven to be worse"),
+        (Effect::Equivalent, Some(1.1), "makes no difference"),
     ] {
-        assert!(helps(&result(effect, high)).is_err(), "{effect:?}");
+        let not_kept = helps(&result(effect, high)).unwrap_err();
+        assert_eq!(not_kept.to_string(), why, "{effect:?}");
     }
     let mut slower = result(Effect::Fewer, Some(0.6));
     slower.guards.push(Guard {
@@ -83,7 +84,7 @@ fn only_what_is_proven_and_harms_nothing_helps() {
         p: 0.01,
         worse: true,
     });
-    assert_eq!(helps(&slower), Err("median is worse".to_owned()));
+    assert_eq!(helps(&slower).unwrap_err().to_string(), "median is worse");
 }
 
 struct Silent;
@@ -347,7 +348,12 @@ fn two_experiments_share_the_chance_of_a_false_alarm() {
         ..result(Effect::Fewer, Some(0.6))
     };
     assert!(judging::survives(&of(0.04, 1.0), 1).is_ok());
-    assert!(judging::survives(&of(0.04, 1.0), 2).is_err());
+    assert_eq!(
+        judging::survives(&of(0.04, 1.0), 2)
+            .unwrap_err()
+            .to_string(),
+        "not proven to help beside the slow settings"
+    );
     assert!(judging::survives(&of(0.02, 1.0), 2).is_ok());
     assert!(judging::survives(&of(0.04, 250.0), 2).is_ok());
 }

@@ -9,9 +9,11 @@ mod watch;
 pub use watch::{CpuCounts, CpuWatch};
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 
 use punctual_model::CpuSet;
 
+use crate::Unread;
 use crate::facts::ONLINE;
 use crate::root::{Root, number};
 use stat::Stat;
@@ -44,18 +46,8 @@ impl Counters {
     /// vendors' processors the register has another meaning.
     pub(crate) fn read(root: &Root, vendor: Option<&str>) -> Self {
         let mut counters = Self::default();
-        counters.interrupts = counters.note(
-            "interrupts",
-            "/proc/interrupts",
-            root.text("/proc/interrupts")
-                .and_then(|text| Table::parse(&text)),
-        );
-        counters.softirqs = counters.note(
-            "softirqs",
-            "/proc/softirqs",
-            root.text("/proc/softirqs")
-                .and_then(|text| Table::parse(&text)),
-        );
+        counters.interrupts = counters.note_table(root, "interrupts", "/proc/interrupts");
+        counters.softirqs = counters.note_table(root, "softirqs", "/proc/softirqs");
         counters.stat = counters.note(
             "steal time and context switches",
             "/proc/stat",
@@ -66,13 +58,16 @@ impl Counters {
             "thermal throttling",
             "/sys/devices/system/cpu/cpu*/thermal_throttle/core_throttle_count",
             &cpus,
-            |file| root.text(file).and_then(|text| number(&text)),
+            |file| root.value(file, number),
         );
         const MSR: &str = "/dev/cpu/*/msr";
         match vendor {
             Some("GenuineIntel") => {
                 // The upper half of the register is reserved.
-                let count = |file: &str| Ok(root.u64_at(file, SMI_COUNT)? & u64::from(u32::MAX));
+                let count = |file: &str| {
+                    let count = root.u64_at(file, SMI_COUNT)?;
+                    Ok::<_, Unread>(count & u64::from(u32::MAX))
+                };
                 counters.smis = counters.note_by_cpu("SMI count", MSR, &cpus, count);
             }
             vendor => counters.unknown.push(format!(
@@ -102,26 +97,32 @@ impl Counters {
     }
 
     /// Records the reason of a value that could not be read.
-    fn note<T>(&mut self, what: &str, file: &str, read: Result<T, String>) -> Option<T> {
+    fn note<T>(&mut self, what: &str, file: &str, read: Result<T, impl Display>) -> Option<T> {
         read.map_err(|reason| self.unknown.push(format!("{what}: {file}: {reason}")))
             .ok()
     }
 
+    /// Reads one table.
+    fn note_table(&mut self, root: &Root, what: &str, file: &str) -> Option<Table> {
+        let text = self.note(what, file, root.text(file))?;
+        self.note(what, file, Table::parse(&text))
+    }
+
     /// Reads one number for each CPU from `pattern` with the CPU for its `*`.
     /// CPUs that fail for the same reason share one line.
-    fn note_by_cpu(
+    fn note_by_cpu<E: Display>(
         &mut self,
         what: &str,
         pattern: &str,
         cpus: &CpuSet,
-        read: impl Fn(&str) -> Result<u64, String>,
+        read: impl Fn(&str) -> Result<u64, E>,
     ) -> BTreeMap<u32, u64> {
         let mut values = BTreeMap::new();
         let mut reasons: BTreeMap<String, CpuSet> = BTreeMap::new();
         for cpu in cpus.iter() {
             match read(&pattern.replace('*', &cpu.to_string())) {
                 Ok(value) => drop(values.insert(cpu, value)),
-                Err(reason) => reasons.entry(reason).or_default().insert(cpu),
+                Err(reason) => reasons.entry(reason.to_string()).or_default().insert(cpu),
             }
         }
         for (reason, failed) in reasons {

@@ -1,6 +1,8 @@
 //! The tables of /proc/interrupts and /proc/softirqs: a header of CPUs, then
 //! a row for each counter with a column for each CPU.
 
+use crate::NoHeader;
+
 /// One table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Table {
@@ -32,7 +34,7 @@ const MACHINE_WIDE: [&str; 3] = ["ERR", "MIS", "Err"];
 impl Table {
     /// Reads a table; fails only where there is no header. Other lines
     /// are skipped; of two rows with the same ID the first counts.
-    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+    pub(crate) fn parse(text: &str) -> Result<Self, NoHeader> {
         let mut lines = text.lines();
         let cpus: Vec<u32> = lines
             .next()
@@ -41,7 +43,7 @@ impl Table {
             .map_while(|word| word.strip_prefix("CPU")?.parse().ok())
             .collect();
         if cpus.is_empty() {
-            return Err("has no header of CPUs".to_owned());
+            return Err(NoHeader);
         }
         let mut table = Self {
             cpus,

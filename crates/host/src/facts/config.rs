@@ -7,6 +7,8 @@ use flate2::read::GzDecoder;
 
 use punctual_model::Fact;
 
+use super::no_config::{NoConfig, NotAConfig};
+use crate::Unread;
 use crate::fingerprint::digits;
 use crate::root::Root;
 
@@ -92,7 +94,7 @@ const ALONE: &[&str] = &["DRM"];
 const VALUE: usize = 80;
 
 /// The kernel's configuration, or why none was found.
-pub(super) struct KernelConfig(Result<Found, String>);
+pub(super) struct KernelConfig(Result<Found, NoConfig>);
 
 struct Found {
     source: String,
@@ -118,13 +120,13 @@ impl KernelConfig {
             match read(root, &file) {
                 Ok(text) => return Self(Ok(Found { source: file, text })),
                 // Most of the paths do not exist: not an error.
-                Err(reason) if reason == "not there" => {}
-                Err(reason) => reasons.push(format!("{file}: {reason}")),
+                Err(NotAConfig::Unread(Unread::NotThere)) => {}
+                Err(reason) => reasons.push((file, reason)),
             }
         }
         Self(Err(match reasons.is_empty() {
-            true => "no kernel configuration found".to_owned(),
-            false => reasons.join("; "),
+            true => NoConfig::NoFile,
+            false => NoConfig::NoneUsable(reasons),
         }))
     }
 
@@ -136,11 +138,8 @@ impl KernelConfig {
     }
 
     /// The whole text, or why there is none.
-    pub(super) fn into_fact(self) -> Fact<String> {
-        match self.0 {
-            Ok(found) => Fact::known(found.text, found.source),
-            Err(reason) => Fact::unknown("/proc/config.gz", reason),
-        }
+    pub(super) fn into_text(self) -> Result<String, NoConfig> {
+        self.0.map(|found| found.text)
     }
 
     /// A hash of all options that are set, whatever else the text says.
@@ -151,7 +150,7 @@ impl KernelConfig {
                 set.sort_unstable();
                 Fact::known(digits(&set.join("\n")), &found.source)
             }
-            Err(reason) => Fact::unknown("/proc/config.gz", reason),
+            Err(reason) => Fact::unknown(self.source(), reason.to_string()),
         }
     }
 
@@ -169,8 +168,8 @@ impl KernelConfig {
 
     /// The state of `option`, which starts with `CONFIG_`; or why there is no
     /// configuration.
-    pub(super) fn get(&self, option: &str) -> Result<Setting<'_>, &str> {
-        let found = self.0.as_ref().map_err(String::as_str)?;
+    pub(super) fn get(&self, option: &str) -> Result<Setting<'_>, &NoConfig> {
+        let found = self.0.as_ref()?;
         Ok(found
             .text
             .lines()
@@ -181,7 +180,7 @@ impl KernelConfig {
     }
 
     /// Whether `option` is built in.
-    pub(super) fn is_on(&self, option: &str) -> Result<bool, &str> {
+    pub(super) fn is_on(&self, option: &str) -> Result<bool, &NoConfig> {
         Ok(self.get(option)? == Setting::Set("y"))
     }
 }
@@ -204,12 +203,12 @@ pub(crate) fn matters(option: &str) -> bool {
 }
 
 /// The text of a configuration, compressed or not; or why it is not one.
-pub(super) fn read(root: &Root, file: &str) -> Result<String, String> {
+pub(super) fn read(root: &Root, file: &str) -> Result<String, NotAConfig> {
     let bytes = root.bytes(file).map_err(|error| root.reason(&error))?;
     let text = unpacked(&bytes)?;
     match text.contains("CONFIG_") {
         true => Ok(text),
-        false => Err("has no options".to_owned()),
+        false => Err(NotAConfig::NoOptions),
     }
 }
 
@@ -228,7 +227,7 @@ fn places(release: Option<&str>) -> Vec<String> {
 }
 
 /// The text of a configuration, compressed or not.
-fn unpacked(bytes: &[u8]) -> Result<String, String> {
+fn unpacked(bytes: &[u8]) -> Result<String, NotAConfig> {
     const GZIP: [u8; 2] = [0x1f, 0x8b];
     if !bytes.starts_with(&GZIP) {
         return Ok(String::from_utf8_lossy(bytes).into_owned());
@@ -237,7 +236,7 @@ fn unpacked(bytes: &[u8]) -> Result<String, String> {
     GzDecoder::new(bytes)
         .take(UNPACKED_LIMIT)
         .read_to_end(&mut text)
-        .map_err(|error| format!("damaged gzip: {error}"))?;
+        .map_err(|error| NotAConfig::Gzip(error.to_string()))?;
     Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
@@ -315,7 +314,8 @@ mod tests {
             config
                 .get("CONFIG_HZ")
                 .unwrap_err()
-                .contains("/proc/config.gz: damaged gzip"),
+                .to_string()
+                .starts_with("/proc/config.gz: damaged gzip: "),
             "{:?}",
             config.get("CONFIG_HZ")
         );
@@ -325,15 +325,10 @@ mod tests {
         ]);
         assert_eq!(config.source(), "/boot/config-6.1-rt");
         let config = find(&[("boot/config-6.1-rt", b"nothing")]);
-        assert!(
-            config
-                .get("CONFIG_HZ")
-                .unwrap_err()
-                .contains("has no options")
-        );
         assert_eq!(
-            find(&[]).get("CONFIG_HZ"),
-            Err("no kernel configuration found")
+            config.get("CONFIG_HZ").unwrap_err().to_string(),
+            "/boot/config-6.1-rt: has no options"
         );
+        assert_eq!(find(&[]).get("CONFIG_HZ"), Err(&NoConfig::NoFile));
     }
 }

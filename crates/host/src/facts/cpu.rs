@@ -3,7 +3,9 @@
 use punctual_model::{CpuFacts, CpuSet, Fact, IdleState, Nanos, ProcessorFacts};
 
 use super::cpuinfo::CpuInfo;
-use crate::root::Root;
+use crate::Unread;
+use crate::root::{Root, number, word};
+use crate::unread::{NoValue, Unparsed};
 
 /// The facts of each present CPU, in increasing order.
 pub(super) fn facts(root: &Root, processor: &ProcessorFacts, info: &CpuInfo) -> Vec<CpuFacts> {
@@ -70,40 +72,78 @@ fn shared_cache(root: &Root, folder: &str) -> Fact<CpuSet> {
     {
         Ok(Some(last)) => root.cpu_list(&format!("{folder}/index{last}/shared_cpu_list")),
         Ok(None) => Fact::unknown(folder, "empty"),
-        Err(reason) => Fact::unknown(folder, reason),
+        Err(reason) => Fact::unknown(folder, reason.to_string()),
     }
+}
+
+/// Why the idle states of a CPU are unknown.
+#[derive(Debug, thiserror::Error)]
+enum NoIdleStates {
+    #[error(transparent)]
+    Unread(#[from] Unread),
+    #[error("empty")]
+    Empty,
+    #[error("{file}: {why}")]
+    File { file: String, why: NoValue },
 }
 
 /// The idle states by increasing number, all or none: a list with a gap would
 /// look complete.
 fn idle_states(root: &Root, folder: &str) -> Fact<Vec<IdleState>> {
-    let states = root.numbered(folder, "state").and_then(|numbers| {
+    let states = || {
+        let numbers = root.numbered(folder, "state")?;
         if numbers.is_empty() {
-            return Err("empty".to_owned());
+            return Err(NoIdleStates::Empty);
         }
         numbers
             .iter()
             .map(|number| idle_state(root, &format!("{folder}/state{number}")))
             .collect()
-    });
-    match states {
+    };
+    match states() {
         Ok(states) => Fact::known(states, folder),
-        Err(reason) => Fact::unknown(folder, reason),
+        Err(reason) => Fact::unknown(folder, reason.to_string()),
     }
 }
 
 /// One idle state (`Documentation/admin-guide/pm/cpuidle.rst`: `latency` in
 /// microseconds, `disable` set by the administrator).
-fn idle_state(root: &Root, folder: &str) -> Result<IdleState, String> {
-    fn value<T>(fact: Fact<T>) -> Result<T, String> {
-        let reason = fact.unknown.unwrap_or_default();
-        fact.value.ok_or(format!("{}: {reason}", fact.source))
+fn idle_state(root: &Root, folder: &str) -> Result<IdleState, NoIdleStates> {
+    fn value<T>(
+        root: &Root,
+        file: String,
+        read: impl FnOnce(&str) -> Result<T, Unparsed>,
+    ) -> Result<T, NoIdleStates> {
+        let value = root.value(&file, read);
+        value.map_err(|why| NoIdleStates::File { file, why })
     }
-    let latency_us: u64 = value(root.number(&format!("{folder}/latency")))?;
-    let disabled: u64 = value(root.number(&format!("{folder}/disable")))?;
+    let latency_us: u64 = value(root, format!("{folder}/latency"), number)?;
+    let disabled: u64 = value(root, format!("{folder}/disable"), number)?;
     Ok(IdleState {
-        name: value(root.word(&format!("{folder}/name")))?,
+        name: value(root, format!("{folder}/name"), word)?,
         exit_latency_ns: Nanos(latency_us.saturating_mul(1_000)),
         disabled: disabled != 0,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn why_idle_states_are_unknown_is_said() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::new(folder.path().to_owned());
+        let reason = || idle_states(&root, "/idle").unknown.unwrap_or_default();
+        assert_eq!(reason(), "not there");
+        std::fs::create_dir_all(folder.path().join("idle/state0")).unwrap();
+        assert_eq!(reason(), "/idle/state0/latency: not there");
+        std::fs::write(folder.path().join("idle/state0/latency"), "soon").unwrap();
+        assert_eq!(
+            reason(),
+            "/idle/state0/latency: not readable as a number: 'soon'"
+        );
+        std::fs::remove_dir_all(folder.path().join("idle/state0")).unwrap();
+        assert_eq!(reason(), "empty");
+    }
 }

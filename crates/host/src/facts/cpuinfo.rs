@@ -1,12 +1,13 @@
 //! /proc/cpuinfo: `key : value` lines in blocks, other keys on every
 //! architecture (`arch/*/kernel/cpu/proc.c` and the like).
 
+use crate::Unread;
 use crate::root::Root;
 
 pub(super) const CPUINFO: &str = "/proc/cpuinfo";
 
 /// The text of /proc/cpuinfo, or why there is none.
-pub(super) struct CpuInfo(Result<String, String>);
+pub(super) struct CpuInfo(Result<String, Unread>);
 
 impl CpuInfo {
     pub(super) fn read(root: &Root) -> Self {
@@ -14,8 +15,8 @@ impl CpuInfo {
     }
 
     /// Why it could not be read.
-    pub(super) fn unreadable(&self) -> Option<&str> {
-        self.0.as_ref().err().map(String::as_str)
+    pub(super) fn unreadable(&self) -> Option<&Unread> {
+        self.0.as_ref().err()
     }
 
     /// The values of `key`, one for each block that has one. A line that has

@@ -6,6 +6,7 @@ use super::COMMAND_LINE;
 use super::config::{KernelConfig, Setting};
 use super::preempt;
 use crate::root::{LOCKDOWN, Root, number};
+use crate::unread::Unparsed;
 
 const TIMER_LIST: &str = "/proc/timer_list";
 const ARCHITECTURE: &str = "/proc/sys/kernel/arch";
@@ -46,14 +47,14 @@ fn architecture(root: &Root) -> Fact<String> {
 }
 
 fn hz(config: &KernelConfig) -> Fact<u32> {
-    let value = match config.get("CONFIG_HZ") {
-        Ok(Setting::Set(hz)) => number(hz),
-        Ok(Setting::NotSet) => Err("CONFIG_HZ is not in it".to_owned()),
-        Err(reason) => Err(reason.to_owned()),
-    };
-    match value {
-        Ok(hz) => Fact::known(hz, config.source()),
-        Err(reason) => Fact::unknown(config.source(), reason),
+    let unknown = |reason: String| Fact::unknown(config.source(), reason);
+    match config.get("CONFIG_HZ") {
+        Ok(Setting::Set(hz)) => match number(hz) {
+            Ok(hz) => Fact::known(hz, config.source()),
+            Err(reason) => unknown(reason.to_string()),
+        },
+        Ok(Setting::NotSet) => unknown("CONFIG_HZ is not in it".to_owned()),
+        Err(reason) => unknown(reason.to_string()),
     }
 }
 
@@ -66,7 +67,7 @@ fn high_resolution_timers(
     config: &KernelConfig,
 ) -> Fact<bool> {
     let seen = root.fact(TIMER_LIST, |text| {
-        hres_active(text).ok_or_else(|| "has no line 'hres_active'".to_owned())
+        hres_active(text).ok_or_else(|| Unparsed::NoLine("hres_active".to_owned()))
     });
     if seen.value.is_some() {
         return seen;

@@ -4,6 +4,7 @@ mod config;
 mod cpu;
 mod cpuinfo;
 mod kernel;
+mod no_config;
 mod preempt;
 mod processor;
 mod system;
@@ -15,6 +16,7 @@ use crate::fingerprint::fingerprint;
 use crate::root::Root;
 use config::KernelConfig;
 use cpuinfo::CpuInfo;
+pub use no_config::{NoConfig, NotAConfig};
 pub(crate) use system::distribution_like;
 
 /// CPUs that are online.
@@ -52,8 +54,18 @@ pub(crate) fn vendor(root: &Root) -> Option<String> {
 
 /// The text of the kernel's configuration, with its file.
 pub(crate) fn kernel_config(root: &Root) -> Fact<String> {
+    match find_config(root) {
+        (file, Ok(text)) => Fact::known(text, file),
+        (file, Err(reason)) => Fact::unknown(file, reason.to_string()),
+    }
+}
+
+/// The file with the kernel's configuration, or its usual path; its text, or why there is
+/// none.
+pub(crate) fn find_config(root: &Root) -> (String, Result<String, NoConfig>) {
     let release = root.word("/proc/sys/kernel/osrelease");
-    KernelConfig::find(root, release.get().map(String::as_str)).into_fact()
+    let config = KernelConfig::find(root, release.get().map(String::as_str));
+    (config.source().to_owned(), config.into_text())
 }
 
 /// Whether facts hold an option of the kernel's configuration: `PREEMPT_RT`.
@@ -62,6 +74,6 @@ pub fn keeps_option(name: &str) -> bool {
 }
 
 /// The text of a configuration in a given file.
-pub(crate) fn read_config(root: &Root, file: &str) -> Result<String, String> {
+pub(crate) fn read_config(root: &Root, file: &str) -> Result<String, NotAConfig> {
     config::read(root, file)
 }

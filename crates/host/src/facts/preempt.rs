@@ -3,7 +3,8 @@
 use punctual_model::Fact;
 
 use super::config::KernelConfig;
-use crate::root::{Root, marked, unreadable};
+use crate::root::Root;
+use crate::unread::Unparsed;
 
 /// `uname -v`, as a file.
 pub(super) const VERSION: &str = "/proc/sys/kernel/version";
@@ -30,7 +31,7 @@ pub(super) fn preempt_rt(root: &Root, version: &Fact<String>) -> Fact<bool> {
     let file = root.fact(REALTIME, |text| match text {
         "1" => Ok(true),
         "0" => Ok(false),
-        _ => Err(unreadable("0 or 1", text)),
+        _ => Err(Unparsed::other("0 or 1", text)),
     });
     if file.value.is_some() {
         return file;
@@ -56,9 +57,7 @@ pub(super) fn model(
     if rt.value == Some(true) {
         return Fact::known("rt".to_owned(), rt.source.clone());
     }
-    let running = root.fact(DYNAMIC, |text| {
-        marked(text).ok_or_else(|| unreadable("a choice in brackets", text))
-    });
+    let running = root.choice(DYNAMIC);
     if running.value.is_some() {
         return running;
     }
@@ -82,7 +81,10 @@ pub(super) fn model(
     }
     let unknown = |says: &str| {
         let config = config.get("CONFIG_PREEMPT").err();
-        let config = config.unwrap_or("not in the kernel configuration");
+        let config = match config {
+            Some(why) => why.to_string(),
+            None => "not in the kernel configuration".to_owned(),
+        };
         let why = running.unknown.as_deref().unwrap_or_default();
         Fact::unknown(VERSION, format!("{says}; {DYNAMIC}: {why}; {config}"))
     };

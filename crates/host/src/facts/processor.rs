@@ -6,6 +6,7 @@ use super::config::KernelConfig;
 use super::cpuinfo::{CPUINFO, CpuInfo, arm_core, arm_implementer};
 use super::{ONLINE, PRESENT};
 use crate::root::Root;
+use crate::unread::Unparsed;
 
 const NOHZ_FULL: &str = "/sys/devices/system/cpu/nohz_full";
 
@@ -102,8 +103,8 @@ fn first_of(info: &CpuInfo, keys: &[&str]) -> Fact<String> {
         None => Fact::unknown(
             CPUINFO,
             match info.unreadable() {
-                Some(reason) => reason.to_owned(),
-                None => format!("has no line '{}'", keys[0]),
+                Some(reason) => reason.to_string(),
+                None => Unparsed::NoLine(keys[0].to_owned()).to_string(),
             },
         ),
     }

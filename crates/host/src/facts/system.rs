@@ -2,7 +2,9 @@
 
 use punctual_model::{ClockFacts, DistributionFacts, Fact, MemoryFacts};
 
+use crate::Unread;
 use crate::root::{Root, number};
+use crate::unread::{NoValue, Unparsed};
 
 /// os-release(5): the second is read only if the first does not exist.
 const OS_RELEASE: [&str; 2] = ["/etc/os-release", "/usr/lib/os-release"];
@@ -10,7 +12,7 @@ const MEMINFO: &str = "/proc/meminfo";
 const CLOCK: &str = "/sys/devices/system/clocksource/clocksource0";
 
 /// Its path, and its text or why there is none.
-fn os_release(root: &Root) -> (&'static str, Result<String, String>) {
+fn os_release(root: &Root) -> (&'static str, Result<String, Unread>) {
     match (root.text(OS_RELEASE[0]), root.text(OS_RELEASE[1])) {
         (Err(_), Ok(text)) => (OS_RELEASE[1], Ok(text)),
         (first, _) => (OS_RELEASE[0], first),
@@ -29,9 +31,9 @@ pub(super) fn distribution(root: &Root) -> DistributionFacts {
     let fact = |key: &str| match &text {
         Ok(text) => match os_release_value(text, key) {
             Some(value) => Fact::known(value, file),
-            None => Fact::unknown(file, format!("has no line '{key}='")),
+            None => Fact::unknown(file, Unparsed::NoLine(format!("{key}=")).to_string()),
         },
-        Err(reason) => Fact::unknown(file, reason.clone()),
+        Err(reason) => Fact::unknown(file, reason.to_string()),
     };
     DistributionFacts {
         name: fact("PRETTY_NAME"),
@@ -84,13 +86,13 @@ pub(super) fn clock(root: &Root) -> ClockFacts {
 
 pub(super) fn memory(root: &Root) -> MemoryFacts {
     let text = root.text(MEMINFO);
-    let fact = |key: &str| match text
-        .as_ref()
-        .map_err(Clone::clone)
-        .and_then(|text| meminfo_bytes(text, key))
-    {
+    let bytes = |key: &str| -> Result<u64, NoValue> {
+        let text = text.as_ref().map_err(Clone::clone)?;
+        Ok(meminfo_bytes(text, key)?)
+    };
+    let fact = |key: &str| match bytes(key) {
         Ok(bytes) => Fact::known(bytes, MEMINFO),
-        Err(reason) => Fact::unknown(MEMINFO, reason),
+        Err(reason) => Fact::unknown(MEMINFO, reason.to_string()),
     };
     MemoryFacts {
         total_bytes: fact("MemTotal"),
@@ -100,11 +102,11 @@ pub(super) fn memory(root: &Root) -> MemoryFacts {
 }
 
 /// `MemTotal:  24684096 kB`, where kB is 1024 bytes: proc_meminfo(5).
-fn meminfo_bytes(text: &str, key: &str) -> Result<u64, String> {
+fn meminfo_bytes(text: &str, key: &str) -> Result<u64, Unparsed> {
     let value = text
         .lines()
         .find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))
-        .ok_or(format!("has no line '{key}:'"))?
+        .ok_or_else(|| Unparsed::NoLine(format!("{key}:")))?
         .trim();
     number::<u64>(value.trim_end_matches("kB").trim_end()).map(|kib| kib.saturating_mul(1_024))
 }
@@ -139,13 +141,12 @@ mod tests {
     fn memory_is_in_bytes() {
         assert_eq!(meminfo_bytes("MemTotal:  2 kB\n", "MemTotal"), Ok(2_048));
         assert_eq!(
-            meminfo_bytes("MemTotal: x kB", "MemTotal").unwrap_err(),
-            "not readable as a number: 'x'"
+            meminfo_bytes("MemTotal: x kB", "MemTotal"),
+            Err(Unparsed::other("a number", "x"))
         );
-        assert!(
-            meminfo_bytes("", "SwapTotal")
-                .unwrap_err()
-                .contains("SwapTotal")
+        assert_eq!(
+            meminfo_bytes("", "SwapTotal"),
+            Err(Unparsed::NoLine("SwapTotal:".to_owned()))
         );
     }
 

@@ -30,6 +30,15 @@ pub struct NotRecorded {
     pub matters: bool,
 }
 
+/// Why the records of an event cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+enum NotLearnt {
+    #[error("{} is not a format file", .0.display())]
+    NoFormat(PathBuf),
+    #[error("its records have no field {0} of the known layout")]
+    NoField(&'static str),
+}
+
 /// An event that is recorded.
 #[derive(Clone, Debug)]
 pub(crate) struct Armed {
@@ -143,7 +152,7 @@ impl Instance {
                         watched,
                         triggered: spec.triggered,
                     }),
-                    Err(why) => not.push(refuse(why)),
+                    Err(why) => not.push(refuse(why.to_string())),
                 }
             }
         }
@@ -176,17 +185,14 @@ impl Instance {
         spec: &EventSpec,
         folder: &str,
         decoder: &mut Decoder,
-    ) -> Result<Result<(), String>, TraceError> {
+    ) -> Result<Result<(), NotLearnt>, TraceError> {
         let path = self.tracefs.file("events").join(folder).join("format");
         let text = self.tracefs.text(&path)?;
         let Some(format) = Format::parse(&text) else {
-            return Ok(Err(format!("{} is not a format file", path.display())));
+            return Ok(Err(NotLearnt::NoFormat(path)));
         };
         let learnt = decoder.learn(spec, &format);
-        Ok(
-            learnt
-                .map_err(|field| format!("its records have no field {field} of the known layout")),
-        )
+        Ok(learnt.map_err(NotLearnt::NoField))
     }
 
     /// Enables or disables the events of all threads.
@@ -308,6 +314,19 @@ fn filter(field: &str, tids: &[u32]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_wrong_with_a_format_is_named() {
+        let format = NotLearnt::NoFormat("/events/irq/format".into());
+        assert_eq!(
+            format.to_string(),
+            "/events/irq/format is not a format file"
+        );
+        assert_eq!(
+            NotLearnt::NoField("prev_pid").to_string(),
+            "its records have no field prev_pid of the known layout"
+        );
+    }
 
     #[test]
     fn a_filter_names_each_thread_or_all_between() {

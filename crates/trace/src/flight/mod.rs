@@ -21,7 +21,7 @@ pub(crate) use name::FlightName;
 pub use name::Owner;
 pub(crate) use recorder::{CpuPipe, pipes};
 pub use recorder::{Flight, Plan};
-pub use requested::EventChoice;
+pub use requested::{EventChoice, NotAChoice};
 pub use scout::{Scout, ScoutEvent};
 pub use stop_handle::StopHandle;
 pub(crate) use stream::{Stream, Streamed};

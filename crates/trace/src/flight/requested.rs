@@ -51,15 +51,23 @@ impl fmt::Display for EventChoice {
     }
 }
 
-impl FromStr for EventChoice {
-    type Err = String;
+/// A text that chooses no event.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "'{text}' is not an event: write SYSTEM:EVENT, or SYSTEM:EVENT/FILTER/, such as \
+     irq:irq_handler_entry/irq == 24/"
+)]
+pub struct NotAChoice {
+    /// What was given.
+    pub text: String,
+}
 
-    fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || {
-            format!(
-                "'{text}' is not an event: write SYSTEM:EVENT, or SYSTEM:EVENT/FILTER/, such as \
-                 irq:irq_handler_entry/irq == 24/"
-            )
+impl FromStr for EventChoice {
+    type Err = NotAChoice;
+
+    fn from_str(text: &str) -> Result<Self, NotAChoice> {
+        let wrong = || NotAChoice {
+            text: text.to_owned(),
         };
         let (name, filter) = match text.split_once('/') {
             Some((name, rest)) => {
@@ -220,7 +228,13 @@ mod tests {
             "", "irq", "irq:", ":x", "irq:../x", "irq:x/", "irq:x//", "irq:x/a", "irq:a b", "..:x",
         ] {
             let error = wrong.parse::<EventChoice>().unwrap_err();
-            assert!(error.contains("SYSTEM:EVENT"), "{error}");
+            assert_eq!(
+                error.to_string(),
+                format!(
+                    "'{wrong}' is not an event: write SYSTEM:EVENT, or SYSTEM:EVENT/FILTER/, such \
+                     as irq:irq_handler_entry/irq == 24/"
+                )
+            );
         }
     }
 

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use punctual_host::Host;
 use punctual_model::WrittenFile;
 
+use super::unusable::{BadBlock, NoGrub};
 use super::{BootEntry, BootError, below, file, text, words};
 use crate::boot_files::{GRUB, GrubFolder};
 
@@ -15,7 +16,7 @@ const HEADER: &str = "# GRUB Environment Block\n";
 const SIZE: usize = 1_024;
 
 /// The variable of the entry for one boot.
-const NEXT: &str = "next_entry";
+pub(super) const NEXT: &str = "next_entry";
 
 /// GRUB 2, as it boots the running kernel.
 #[derive(Clone, Debug)]
@@ -26,31 +27,21 @@ pub struct Grub {
 }
 
 impl Grub {
-    pub(super) fn detect(host: &Host) -> Result<Self, String> {
-        let readable = |path: &str| {
-            text(&below(host, path))
-                .map_err(|error| error.to_string())?
-                .ok_or_else(|| format!("no {path}"))
-        };
+    pub(super) fn detect(host: &Host) -> Result<Self, NoGrub> {
+        let readable =
+            |path: &str| text(&below(host, path))?.ok_or_else(|| NoGrub::NoFile(path.to_owned()));
         let found = (GRUB.iter()).find(|grub| below(host, grub.config).exists());
-        let GrubFolder { folder, config } = found.ok_or_else(|| {
-            let configs = GRUB.each_ref().map(|grub| grub.config);
-            format!("no {}", configs.join(" and no "))
-        })?;
+        let GrubFolder { folder, config } = found.ok_or(NoGrub::NoConfiguration)?;
         let config = readable(config)?;
-        for (word, what) in [
-            ("custom.cfg", "read custom.cfg"),
-            (NEXT, "choose an entry for one boot"),
-        ] {
-            if !config.contains(word) {
-                return Err(format!("{folder}/grub.cfg does not {what}"));
-            }
+        if !config.contains("custom.cfg") {
+            return Err(NoGrub::NoCustomEntries { folder });
         }
-        environment(&readable(&format!("{folder}/grubenv"))?)
-            .ok_or_else(|| format!("{folder}/grubenv is no environment block"))?;
+        if !config.contains(NEXT) {
+            return Err(NoGrub::NoChoice { folder });
+        }
+        environment(&readable(&format!("{folder}/grubenv"))?).ok_or(NoGrub::NoBlock { folder })?;
         let line = readable("/proc/cmdline")?;
-        let entry = running(&config, &line)
-            .ok_or_else(|| format!("{folder}/grub.cfg has no entry of the running kernel"))?;
+        let entry = running(&config, &line).ok_or(NoGrub::NoEntry { folder })?;
         Ok(Self { folder, entry })
     }
 
@@ -98,7 +89,7 @@ impl Grub {
         let block = self.read(&path)?;
         let mut variables = environment(&block).ok_or_else(|| BootError::Unexpected {
             path: path.clone(),
-            why: "is no environment block".to_owned(),
+            why: BadBlock::NotABlock,
         })?;
         variables.retain(|(name, _)| name != NEXT);
         // GRUB itself leaves it there, empty.
@@ -111,7 +102,7 @@ impl Grub {
         if made.len() > SIZE {
             return Err(BootError::Unexpected {
                 path,
-                why: format!("has no room for {NEXT}"),
+                why: BadBlock::Full,
             });
         }
         made.extend(std::iter::repeat_n('#', SIZE - made.len()));
@@ -135,7 +126,7 @@ impl Grub {
     fn read(&self, path: &std::path::Path) -> Result<String, BootError> {
         text(path)?.ok_or_else(|| BootError::Unexpected {
             path: path.to_owned(),
-            why: "is not there any more".to_owned(),
+            why: BadBlock::Gone,
         })
     }
 }

@@ -7,6 +7,7 @@
 mod grub;
 mod systemd_boot;
 mod unit;
+mod unusable;
 mod words;
 
 use std::io;
@@ -17,6 +18,7 @@ use punctual_host::Host;
 use punctual_model::{BootLoader, WrittenFile};
 
 pub use unit::{UnitRequest, unit};
+pub use unusable::BadBlock;
 pub use words::{check_words, differs};
 
 /// The most that is read of a file of a boot loader.
@@ -67,7 +69,7 @@ pub enum BootError {
         /// The file.
         path: PathBuf,
         /// What is wrong.
-        why: String,
+        why: BadBlock,
     },
     /// A command.
     #[error("`{command}` failed: {why}")]

@@ -4,6 +4,7 @@
 use punctual_host::Host;
 use punctual_model::WrittenFile;
 
+use super::unusable::NoSystemdBoot;
 use super::{BootEntry, BootError, RunProgram, below, file, text, words};
 use crate::boot_files::ENTRIES;
 
@@ -21,14 +22,14 @@ pub struct SystemdBoot {
 }
 
 impl SystemdBoot {
-    pub(super) fn detect(host: &Host) -> Result<Self, String> {
-        let loader = variable(host, "LoaderInfo").ok_or("it did not boot this machine")?;
+    pub(super) fn detect(host: &Host) -> Result<Self, NoSystemdBoot> {
+        let loader = variable(host, "LoaderInfo").ok_or(NoSystemdBoot::NotBooted)?;
         if !loader.starts_with("systemd-boot") {
-            return Err(format!("{loader} booted this machine"));
+            return Err(NoSystemdBoot::OtherLoader(loader));
         }
-        let selected = variable(host, "LoaderEntrySelected").ok_or("the entry is not known")?;
+        let selected = variable(host, "LoaderEntrySelected").ok_or(NoSystemdBoot::NoSelection)?;
         if selected.contains('/') {
-            return Err(format!("'{selected}' is no name of an entry"));
+            return Err(NoSystemdBoot::NotAName(selected));
         }
         for folder in ENTRIES {
             let path = below(host, &format!("{folder}/{selected}"));
@@ -36,7 +37,7 @@ impl SystemdBoot {
                 return Ok(Self { folder, entry });
             }
         }
-        Err(format!("no file of the entry {selected}"))
+        Err(NoSystemdBoot::NoFile(selected))
     }
 
     pub(super) fn entries(

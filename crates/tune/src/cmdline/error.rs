@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use punctual_files::FileError;
 
-use super::loaders;
+use super::{Unclear, loaders};
 
 /// Why the kernel's command line was not changed.
 #[derive(Debug, thiserror::Error)]
@@ -48,7 +48,7 @@ pub enum CmdlineError {
         /// The file.
         path: String,
         /// What was found.
-        why: String,
+        why: Unclear,
     },
     /// A file that changed while the user looked at the plan.
     #[error("{path} changed in the meantime; nothing was written: try again")]

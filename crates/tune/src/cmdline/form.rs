@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use super::unclear::Unclear;
 use super::words::{self, Changes};
 
 /// How a file holds parameters.
@@ -29,7 +30,7 @@ impl Form {
     ///
     /// # Errors
     /// Why the file is not understood.
-    pub(super) fn read(&self, text: &str) -> Result<Vec<String>, String> {
+    pub(super) fn read(&self, text: &str) -> Result<Vec<String>, Unclear> {
         let spans = self.spans(text)?;
         let all = spans
             .iter()
@@ -41,7 +42,7 @@ impl Form {
     ///
     /// # Errors
     /// Why the file is not understood.
-    pub(super) fn edit(&self, text: &str, changes: &Changes) -> Result<String, String> {
+    pub(super) fn edit(&self, text: &str, changes: &Changes) -> Result<String, Unclear> {
         let mut text = text.to_owned();
         if self.spans(&text)?.is_empty() && !changes.added().is_empty() {
             text = self.with_a_place(&text)?;
@@ -72,12 +73,12 @@ impl Form {
     }
 
     /// The text with an empty place for parameters at its end.
-    fn with_a_place(&self, text: &str) -> Result<String, String> {
+    fn with_a_place(&self, text: &str) -> Result<String, Unclear> {
         let line = match self {
             Self::Line => return Ok(text.to_owned()),
             Self::Variable(name) => format!("{name}=\"\"\n"),
             Self::Keyword(word) => format!("{word} \n"),
-            Self::Append => return Err("the label that is booted has no line `append`".to_owned()),
+            Self::Append => return Err(Unclear::NoAppend),
         };
         let end = if text.is_empty() || text.ends_with('\n') {
             ""
@@ -87,7 +88,7 @@ impl Form {
         Ok(format!("{text}{end}{line}"))
     }
 
-    fn spans(&self, text: &str) -> Result<Vec<Span>, String> {
+    fn spans(&self, text: &str) -> Result<Vec<Span>, Unclear> {
         match self {
             Self::Line => whole_line(text),
             Self::Variable(name) => variable(text, name),
@@ -107,7 +108,7 @@ fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-fn whole_line(text: &str) -> Result<Vec<Span>, String> {
+fn whole_line(text: &str) -> Result<Vec<Span>, Unclear> {
     let used: Vec<(usize, &str)> = lines(text)
         .filter(|(_, line)| !line.trim().is_empty() && !line.trim_start().starts_with('#'))
         .collect();
@@ -120,12 +121,12 @@ fn whole_line(text: &str) -> Result<Vec<Span>, String> {
             range: *start..*start + line.len(),
             bare: false,
         }]),
-        _ => Err("it has more than one line of parameters".to_owned()),
+        _ => Err(Unclear::SeveralLines),
     }
 }
 
 /// The value of the last assignment, which is the one that counts.
-fn variable(text: &str, name: &str) -> Result<Vec<Span>, String> {
+fn variable(text: &str, name: &'static str) -> Result<Vec<Span>, Unclear> {
     let mut last = None;
     for (start, line) in lines(text) {
         let body = line.trim_start();
@@ -141,7 +142,7 @@ fn variable(text: &str, name: &str) -> Result<Vec<Span>, String> {
     let Some((place, value)) = last else {
         return Ok(Vec::new());
     };
-    let unclear = || format!("the value of {name} is more than one quoted text on one line");
+    let unclear = || Unclear::Value { name };
     let quote = value.chars().next().filter(|c| "\"'".contains(*c));
     let (from, length, bare) = match quote {
         Some(mark) => {
@@ -205,7 +206,7 @@ fn keyword_lines(text: &str, word: &str) -> Vec<Span> {
 
 /// The line `append` of the label that `default` names, or of the first one. The other
 /// labels stay as they are, to boot from when this one fails.
-fn append_lines(text: &str) -> Result<Vec<Span>, String> {
+fn append_lines(text: &str) -> Result<Vec<Span>, Unclear> {
     let value = |start, line, word| {
         after_keyword(start, line, word).map(|span| text[span.range].trim().to_owned())
     };
@@ -218,7 +219,7 @@ fn append_lines(text: &str) -> Result<Vec<Span>, String> {
         None => (!labels.is_empty()).then_some(0),
     };
     let Some(chosen) = chosen else {
-        return Err("it has no label that `default` names".to_owned());
+        return Err(Unclear::NoLabel);
     };
     let from = labels[chosen].0;
     let to = labels
@@ -233,7 +234,7 @@ fn append_lines(text: &str) -> Result<Vec<Span>, String> {
 mod tests {
     use super::*;
 
-    fn edited(form: &Form, before: &str) -> Result<String, String> {
+    fn edited(form: &Form, before: &str) -> Result<String, Unclear> {
         let add = ["isolcpus=2-3".to_owned(), "nohz=on".to_owned()];
         let changes = Changes::new(&add, &["splash".to_owned()]).unwrap();
         form.edit(before, &changes)
@@ -265,8 +266,10 @@ mod tests {
         let twice = edited(&form, &format!("{name}=\"a\"\n{name}=\"b\"\n")).unwrap();
         assert!(twice.starts_with(&format!("{name}=\"a\"\n")), "{twice}");
         for unclear in ["\"a", "\"a\"b", "a\\ b", "\"a\" 'b'"] {
-            assert!(
-                edited(&form, &format!("{name}={unclear}\n")).is_err(),
+            let why = edited(&form, &format!("{name}={unclear}\n")).unwrap_err();
+            assert_eq!(
+                why.to_string(),
+                format!("the value of {name} is more than one quoted text on one line"),
                 "{unclear}"
             );
         }
@@ -288,7 +291,8 @@ mod tests {
             "console=tty1 isolcpus=2-3 nohz=on\n"
         );
         assert_eq!(edited(&Form::Line, "").unwrap(), "isolcpus=2-3 nohz=on");
-        assert!(edited(&Form::Line, "a\nb\n").is_err());
+        let two = edited(&Form::Line, "a\nb\n").unwrap_err();
+        assert_eq!(two.to_string(), "it has more than one line of parameters");
     }
 
     #[test]
@@ -303,8 +307,15 @@ mod tests {
                 .unwrap()
                 .ends_with("x isolcpus=2-3 nohz=on")
         );
-        assert!(edited(&Form::Append, "label a\n kernel /k\n").is_err());
-        assert!(edited(&Form::Append, "default z\nlabel a\n append x\n").is_err());
+        let why = |text: &str| edited(&Form::Append, text).unwrap_err().to_string();
+        assert_eq!(
+            why("label a\n kernel /k\n"),
+            "the label that is booted has no line `append`"
+        );
+        assert_eq!(
+            why("default z\nlabel a\n append x\n"),
+            "it has no label that `default` names"
+        );
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod loaders;
 mod record;
 #[cfg(test)]
 mod tests;
+mod unclear;
 mod words;
 
 use std::io::ErrorKind;
@@ -22,6 +23,7 @@ use serde::Serialize;
 
 pub use error::CmdlineError;
 pub use record::{CmdlineRevert, revert};
+pub use unclear::Unclear;
 pub use words::Changes;
 
 use loaders::Found;
@@ -132,7 +134,10 @@ pub fn cmdline_state(host: &Host, state: &Path) -> Result<CmdlineState, CmdlineE
     for source in found.sources {
         let text = read(host.root(), &source.path);
         let words = match text {
-            Ok(text) => source.form.read(&text.unwrap_or_default()),
+            Ok(text) => {
+                let words = source.form.read(&text.unwrap_or_default());
+                words.map_err(|why| why.to_string())
+            }
             Err(error) => Err(error.to_string()),
         };
         shown.files.push(CmdlineFile {

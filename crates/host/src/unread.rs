@@ -1,0 +1,118 @@
+//! Why a file of the machine was not read, and why its text is not a value. These become
+//! the reasons of unknown facts.
+
+/// Why a file or folder was not read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Unread {
+    /// There is none.
+    #[error("not there")]
+    NotThere,
+    /// Its mode, or a security module.
+    #[error("permission denied")]
+    PermissionDenied,
+    /// A locked-down kernel refuses it even to root.
+    #[error("lockdown ({0})")]
+    Lockdown(String),
+    /// Refused even to root, where lockdown cannot be confirmed.
+    #[error("not permitted, whatever its mode: a missing capability, or kernel lockdown")]
+    NotPermitted,
+    /// Another error, in the words of the system.
+    #[error("{0}")]
+    System(String),
+}
+
+/// Why a text is not the expected value.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Unparsed {
+    #[error("empty")]
+    Empty,
+    #[error("not readable as {expected}: '{shown}'")]
+    Other {
+        expected: &'static str,
+        /// The text, as far as it is shown.
+        shown: String,
+    },
+    #[error("has no line '{0}'")]
+    NoLine(String),
+}
+
+impl Unparsed {
+    /// The reason for an unexpected text. A long text is cut: a reason is one line.
+    pub(crate) fn other(expected: &'static str, text: &str) -> Self {
+        const SHOWN: usize = 40;
+        let mut shown: String = text
+            .chars()
+            .take(SHOWN)
+            .map(|c| if c.is_control() { ' ' } else { c })
+            .collect();
+        if text.chars().count() > SHOWN {
+            shown.push('…');
+        }
+        Self::Other { expected, shown }
+    }
+}
+
+/// Why a file has no value.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum NoValue {
+    #[error(transparent)]
+    Unread(#[from] Unread),
+    #[error(transparent)]
+    Unparsed(#[from] Unparsed),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn why_a_file_was_not_read_is_said() {
+        for (why, text) in [
+            (Unread::NotThere, "not there"),
+            (Unread::PermissionDenied, "permission denied"),
+            (
+                Unread::Lockdown("integrity".to_owned()),
+                "lockdown (integrity)",
+            ),
+            (
+                Unread::NotPermitted,
+                "not permitted, whatever its mode: a missing capability, or kernel lockdown",
+            ),
+            (
+                Unread::System("Is a directory (os error 21)".to_owned()),
+                "Is a directory (os error 21)",
+            ),
+        ] {
+            assert_eq!(why.to_string(), text);
+            assert_eq!(NoValue::from(why).to_string(), text);
+        }
+    }
+
+    #[test]
+    fn why_a_text_is_no_value_is_said() {
+        let forty = "x".repeat(40);
+        for (why, text) in [
+            (Unparsed::Empty, "empty".to_owned()),
+            (
+                Unparsed::other("a number", "12\nmonkeys"),
+                "not readable as a number: '12 monkeys'".to_owned(),
+            ),
+            (
+                Unparsed::other("0 or 1", &forty),
+                format!("not readable as 0 or 1: '{forty}'"),
+            ),
+            (
+                Unparsed::other("0 or 1", &format!("{forty}y")),
+                format!("not readable as 0 or 1: '{forty}…'"),
+            ),
+            (
+                Unparsed::NoLine("MemTotal:".to_owned()),
+                "has no line 'MemTotal:'".to_owned(),
+            ),
+        ] {
+            assert_eq!(why.to_string(), text);
+            assert_eq!(NoValue::from(why).to_string(), text);
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! Why a rule is unknown: no violation then proves nothing.
+
+/// Why a rule is unknown where no violation was seen.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Unseen {
+    /// Nothing to judge.
+    #[error("the target has no thread of a real-time policy")]
+    NoThread,
+    /// The reason that the facts hold, in the words of what read them.
+    #[error("{0}")]
+    Fact(String),
+
+    // States of processes and threads.
+    #[error(
+        "the stack of {comm} ({tid}) is unknown: {}",
+        hidden.as_deref().unwrap_or(NOT_SEEN_WAITING)
+    )]
+    Stack {
+        comm: String,
+        tid: u32,
+        /// Why /proc hides it; `None`: it does not.
+        hidden: Option<String>,
+    },
+    #[error("{comm} ({tid}) was not there during the whole time")]
+    NotThereThroughout { comm: String, tid: u32 },
+
+    // Acts.
+    #[error(
+        "the threads ran, but no event names them (another PID namespace, or the run was too \
+         short)"
+    )]
+    NoEvent,
+    #[error("no real-time thread of the target ran")]
+    NothingRan,
+    #[error("{0} acts were lost")]
+    Lost(u64),
+    #[error("no system call was traced")]
+    NoCallTraced,
+}
+
+const NOT_SEEN_WAITING: &str =
+    "the thread was not seen waiting in a system call, where /proc shows its stack pointer";
+
+#[cfg(test)]
+mod tests {
+    use super::Unseen::*;
+
+    #[test]
+    fn each_says_what_was_not_seen() {
+        let stack = |hidden: Option<&str>| Stack {
+            comm: "motion".to_owned(),
+            tid: 7,
+            hidden: hidden.map(str::to_owned),
+        };
+        for (why, text) in [
+            (NoThread, "the target has no thread of a real-time policy"),
+            (Fact("permission denied".to_owned()), "permission denied"),
+            (
+                stack(None),
+                "the stack of motion (7) is unknown: the thread was not seen waiting in a system \
+                 call, where /proc shows its stack pointer",
+            ),
+            (
+                stack(Some("it belongs to user 0")),
+                "the stack of motion (7) is unknown: it belongs to user 0",
+            ),
+            (
+                NotThereThroughout {
+                    comm: "motion".to_owned(),
+                    tid: 7,
+                },
+                "motion (7) was not there during the whole time",
+            ),
+            (
+                NoEvent,
+                "the threads ran, but no event names them (another PID namespace, or the run was \
+                 too short)",
+            ),
+            (NothingRan, "no real-time thread of the target ran"),
+            (Lost(3), "3 acts were lost"),
+            (NoCallTraced, "no system call was traced"),
+        ] {
+            assert_eq!(why.to_string(), text);
+        }
+    }
+}
