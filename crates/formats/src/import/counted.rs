@@ -43,9 +43,7 @@ impl Counted {
     pub(crate) fn total(&self) -> Result<u64, Malformed> {
         (self.rows.values())
             .try_fold(self.beyond, |sum, count| sum.checked_add(*count))
-            .ok_or(Malformed::Plain(
-                "its rows hold more samples than a count can hold",
-            ))
+            .ok_or(Malformed::SamplesTooManyInRows)
     }
 
     /// The end of the last filled row: the lower bound of samples in no row, if

@@ -8,7 +8,6 @@
 use punctual_model::{Cell, Completion, Histogram, Nanos, Recording, Table};
 
 use super::blank::{MICROSECOND, THREADS, blank, finish, thread};
-use super::malformed::{LINE_TRUNCATED, TOO_MANY_SAMPLES};
 use super::text::{count, is_beside, plain};
 use super::unit::FileUnit;
 use super::{Head, Import, ImportError, Malformed, Place, SampleSink, Source};
@@ -86,7 +85,7 @@ fn read(source: &mut Source<'_>, _: &mut dyn SampleSink) -> Result<Recording, Im
         // What begins with a number may be a row that was cut off.
         let result = match complete || line.is_empty() {
             true => text.line(&line),
-            false => Err(LINE_TRUNCATED),
+            false => Err(Malformed::LineTruncated),
         };
         result.map_err(|reason| source.bad(reason))?;
     }
@@ -125,7 +124,7 @@ impl Text {
             };
         };
         if comment == "Histogram" {
-            return Err("a second histogram begins here: split the file, one run each".into());
+            return Err(Malformed::SecondHistogram);
         }
         let Some((name, rest)) = comment.split_once(':') else {
             return Ok(());
@@ -173,7 +172,7 @@ impl Text {
                 self.sums.push(0);
             }
             let sum = self.sums[columns].checked_add(count);
-            self.sums[columns] = sum.ok_or(TOO_MANY_SAMPLES)?;
+            self.sums[columns] = sum.ok_or(Malformed::SamplesTooMany)?;
             if count > 0 {
                 self.add(columns, row, count);
             }
@@ -262,7 +261,7 @@ impl Text {
             }
         }
         if self.total.as_ref().is_some_and(|total| *total != self.sums) {
-            return Err("'Total' is not the sum of the rows".into());
+            return Err(Malformed::TotalNotSum);
         }
         if self.unit.is_none() {
             // All samples are beyond the rows, or there are none.
@@ -278,9 +277,7 @@ impl Text {
             self.drop_sum(threads)?;
         }
         if self.cycles.len() != threads {
-            return Err(
-                "line for each thread's overflows is missing: the file is truncated".into(),
-            );
+            return Err(Malformed::MissingOverflows);
         }
         for place in 0..threads {
             self.check_thread(place)
@@ -297,7 +294,7 @@ impl Text {
             .iter()
             .for_each(|histogram| all.merge(histogram));
         if !all.rows().eq(sum.rows()) {
-            return Err("the last column is not the sum of the others".into());
+            return Err(Malformed::LastColumnNotSum);
         }
         for line in [&mut self.max, &mut self.overflows].into_iter().flatten() {
             line.truncate(threads);
@@ -321,7 +318,7 @@ impl Text {
         let histogram = &mut self.histograms[place];
         let in_rows = histogram.count();
         if in_rows.checked_add(overflows).is_none() {
-            return Err(TOO_MANY_SAMPLES);
+            return Err(Malformed::SamplesTooMany);
         }
         let lowest = histogram.min().map(|min| min.0 / unit);
         let highest = histogram.max().map(|max| max.0 / unit);

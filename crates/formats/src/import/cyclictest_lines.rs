@@ -11,7 +11,6 @@ use std::collections::BTreeMap;
 use punctual_model::{Completion, Histogram, Nanos, Policy, Recording, Scheduling};
 
 use super::blank::{MICROSECOND, THREADS, blank, finish, thread};
-use super::malformed::{LINE_NOT_TEXT, LINE_TRUNCATED};
 use super::text::{count, field, in_order, is_beside, latency, plain};
 use super::unit::NANOSECOND;
 use super::{Head, Import, ImportError, Malformed, Place, SampleSink, Source};
@@ -75,7 +74,7 @@ struct Line {
 }
 
 fn parse(bytes: &[u8]) -> Result<Line, Malformed> {
-    let text = std::str::from_utf8(bytes).map_err(|_| LINE_NOT_TEXT)?;
+    let text = std::str::from_utf8(bytes).map_err(|_| Malformed::LineNotText)?;
     let missing = Malformed::MissingUsualField;
     let mut rest = text;
     let number = field(&mut rest, "T:", "(").ok_or_else(|| missing("T:"))?;
@@ -156,9 +155,7 @@ fn read(source: &mut Source<'_>, _: &mut dyn SampleSink) -> Result<Recording, Im
         let complete = line.complete;
         let bytes = plain(line.bytes);
         let result = match bytes {
-            b"# Histogram" => {
-                Err("a histogram begins here: import the file with --from cyclictest-hist".into())
-            }
+            b"# Histogram" => Err(Malformed::HistogramBegins),
             _ if bytes.starts_with(b"T:") => lines.take(bytes, complete),
             _ => lines.beside(bytes),
         };
@@ -171,8 +168,8 @@ impl Lines {
     fn take(&mut self, bytes: &[u8], complete: bool) -> Result<(), Malformed> {
         let line = match parse(bytes) {
             Ok(line) if complete || line.whole => line,
-            Ok(_) => return Err(LINE_TRUNCATED),
-            Err(_) if !complete => return Err(LINE_TRUNCATED),
+            Ok(_) => return Err(Malformed::LineTruncated),
+            Err(_) if !complete => return Err(Malformed::LineTruncated),
             Err(reason) => return Err(reason),
         };
         if line.thread >= THREADS as u64 {
@@ -183,11 +180,7 @@ impl Lines {
         }
         match (self.nanos, line.nanos) {
             (Some(before), Some(now)) if before != now => {
-                return Err(
-                    "the columns have another width than before: two runs in one file, \
-                            one in microseconds and one in nanoseconds"
-                        .into(),
-                );
+                return Err(Malformed::OtherWidth);
             }
             (_, now) => self.nanos = self.nanos.or(now),
         }
@@ -298,7 +291,7 @@ impl Line {
             let sum = (self.avg.checked_mul(self.cycles)).and_then(time);
             match (time(self.min), time(self.max), sum) {
                 (min, Some(max), Some(sum)) => histogram.set_figures(min, Some(max), Some(sum)),
-                _ => return Err("its figures are out of range".into()),
+                _ => return Err(Malformed::FiguresTooLarge),
             }
         }
         Ok(histogram)

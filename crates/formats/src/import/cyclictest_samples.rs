@@ -9,7 +9,6 @@
 use punctual_model::{MAX_TRACKABLE_NS, Nanos, Recording, Sample, SignedNanos, Unknown};
 
 use super::blank::{THREADS, blank, finish, forget, thread};
-use super::malformed::LINE_TRUNCATED;
 use super::tally::Tally;
 use super::text::{count, field, is_beside, plain};
 use super::unit::FileUnit;
@@ -254,10 +253,10 @@ impl Failure {
     }
 }
 
-impl<T: Into<Malformed>> From<T> for Failure {
+impl From<Malformed> for Failure {
     #[cold]
-    fn from(reason: T) -> Self {
-        Self::Bad(Box::new(reason.into()))
+    fn from(reason: Malformed) -> Self {
+        Self::Bad(Box::new(reason))
     }
 }
 
@@ -331,7 +330,7 @@ impl Lanes {
         let trimmed = plain(bytes);
         if !complete && !trimmed.is_empty() {
             // The latency may have had more digits.
-            return Err(LINE_TRUNCATED.into());
+            return Err(Malformed::LineTruncated.into());
         }
         if let Some(row) = sample(trimmed) {
             return self.take(row, sink);
@@ -354,7 +353,7 @@ impl Lanes {
             return Ok(());
         }
         match trimmed {
-            b"# Histogram" => Err("a histogram begins here, after samples: split the file".into()),
+            b"# Histogram" => Err(Malformed::HistogramAfterSamples.into()),
             _ if is_beside(trimmed) => Ok(()),
             _ => Err(Malformed::NoSample(super::head::shown(trimmed)).into()),
         }

@@ -77,7 +77,7 @@ impl Text {
             "hwlatdetect" => {
                 let seconds = value.strip_prefix("test duration");
                 let seconds = seconds.and_then(|rest| rest.trim().strip_suffix("seconds"));
-                let seconds = seconds.ok_or("the line has no test duration")?;
+                let seconds = seconds.ok_or(Malformed::MissingField("test duration"))?;
                 (&mut self.duration_s, count(seconds.trim())?)
             }
             "Latency threshold" => (&mut self.threshold, micros()?),
@@ -112,7 +112,7 @@ impl Text {
             ..Counted::default()
         };
         for us in &self.samples {
-            counted.add(time(*us).ok_or("a sample is out of range")?, 1);
+            counted.add(time(*us).ok_or(Malformed::SampleTooLong)?, 1);
         }
         let mut recording = blank(source, IMPORT.name, "hwlatdetect", "hardware");
         recording.threads = vec![thread(0, None, counted.histogram()?)];

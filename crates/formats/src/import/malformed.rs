@@ -7,9 +7,6 @@ use super::head::shown;
 /// What is wrong. A text of the file is shortened as in all messages ([`shown`]).
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Malformed {
-    /// What needs no value to be understood.
-    #[error("{0}")]
-    Plain(&'static str),
     /// Something is wrong in a part of the file: a thread, a CPU.
     #[error("{part}: {why}")]
     In { part: String, why: Box<Self> },
@@ -35,6 +32,39 @@ pub(crate) enum Malformed {
     MissingUsualField(&'static str),
     #[error("the sample has no '{0}:'")]
     MissingInSample(&'static str),
+    #[error("the file ends inside this line: it is truncated")]
+    LineTruncated,
+    #[error("the line is not UTF-8 text")]
+    LineNotText,
+    #[error("line for each thread's overflows is missing: the file is truncated")]
+    MissingOverflows,
+    #[error("the line with its figures is missing: the file is truncated")]
+    MissingFigures,
+    #[error("the summary is missing or truncated: there is no line 'Duration:'")]
+    MissingDuration,
+    #[error("there is no line of a pair")]
+    NoPair,
+    #[error("the pair was not introduced before")]
+    PairNotIntroduced,
+    #[error("oslat stopped at its trace threshold and printed no figures")]
+    StoppedAtThreshold,
+
+    // A second run, or another format, in the same file.
+    #[error("a second histogram begins here: split the file, one run each")]
+    SecondHistogram,
+    #[error("a second summary begins here: split the file")]
+    SecondSummary,
+    #[error("a histogram begins here: import the file with --from cyclictest-hist")]
+    HistogramBegins,
+    #[error("a histogram begins here, after samples: split the file")]
+    HistogramAfterSamples,
+    #[error("fewer cycles than before: two runs in one file, split it")]
+    FewerCycles,
+    #[error(
+        "the columns have another width than before: two runs in one file, one in microseconds \
+         and one in nanoseconds"
+    )]
+    OtherWidth,
 
     // Values.
     #[error("'{0}' is not a count")]
@@ -71,6 +101,20 @@ pub(crate) enum Malformed {
          nonsense (as cyclictest 2.4 does with -x), and nothing was imported"
     )]
     Inconsistent { min: u64, avg: u64, max: u64 },
+    #[error("a sample is out of range")]
+    SampleTooLong,
+    #[error("the duration is out of range")]
+    DurationTooLong,
+    #[error("its figures are out of range")]
+    FiguresTooLarge,
+    #[error("the duration is not like '0 00:01:30'")]
+    DurationForm,
+    #[error("the time unit is not 'us'")]
+    UnitNotMicros,
+    #[error("the share of the CPU is not a number")]
+    ShareNotANumber,
+    #[error("the first column is not a CPU")]
+    FirstColumnNotACpu,
 
     // Figures that do not fit each other.
     #[error("its minimum, {min}, does not fit its first row, {row}")]
@@ -97,6 +141,18 @@ pub(crate) enum Malformed {
     SamplesInBuckets { total: u64, samples: u64 },
     #[error("the whole system has {system} samples, its cores together {sum}")]
     SamplesOfSystem { system: u64, sum: u64 },
+    #[error("more samples than a count can hold")]
+    SamplesTooMany,
+    #[error("its rows hold more samples than a count can hold")]
+    SamplesTooManyInRows,
+    #[error("its maximum is not in a bucket")]
+    MaximumInNoBucket,
+    #[error("'Total' is not the sum of the rows")]
+    TotalNotSum,
+    #[error("the last column is not the sum of the others")]
+    LastColumnNotSum,
+    #[error("single noise, noise of a period, noise and runtime are not in increasing order")]
+    NoiseNotIncreasing,
 
     // Rows, columns and parts that are there twice, in disorder, or too often.
     #[error("more than {most} {what}")]
@@ -154,6 +210,10 @@ pub(crate) enum Malformed {
         thread: u64,
         before: u64,
     },
+    #[error("the bucket is not above the previous one")]
+    BucketNotAbove,
+    #[error("the line 'Core:' names no CPU, a CPU twice, or too many")]
+    CoreLine,
 
     // XML.
     #[error("not well-formed XML: {0}")]
@@ -174,18 +234,24 @@ pub(crate) enum Malformed {
     OtherUnit(String),
     #[error("<bucket> has no '{0}'")]
     BucketWithout(&'static str),
+    #[error("the file is not one XML document")]
+    NotOneDocument,
+    #[error("text outside of all elements")]
+    TextOutside,
+    #[error("<core> has no 'id'")]
+    CoreWithoutId,
+    #[error("<samples> is missing")]
+    MissingSamples,
+    #[error("the file has measurements of both cyclictest and timerlat: split it")]
+    BothTools,
+    #[error("the file has no measurement with cyclictest or timerlat")]
+    NoMeasurement,
+    #[error(
+        "the file has no figures: rteval omits them where the maximum was beyond its histogram, \
+         and where tracing stopped the run"
+    )]
+    NoFigures,
 }
-
-/// The file ends inside a line.
-pub(crate) const LINE_TRUNCATED: Malformed =
-    Malformed::Plain("the file ends inside this line: it is truncated");
-
-/// A line holds bytes that are no text.
-pub(crate) const LINE_NOT_TEXT: Malformed = Malformed::Plain("the line is not UTF-8 text");
-
-/// A count overflows.
-pub(crate) const TOO_MANY_SAMPLES: Malformed =
-    Malformed::Plain("more samples than a count can hold");
 
 impl Malformed {
     /// What is wrong is in this part of the file.
@@ -202,8 +268,137 @@ impl Malformed {
     }
 }
 
-impl From<&'static str> for Malformed {
-    fn from(what: &'static str) -> Self {
-        Self::Plain(what)
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each message without a value, as users and their scripts know it.
+    #[test]
+    fn fixed_messages_stay_as_they_are() {
+        let messages = [
+            (
+                Malformed::LineTruncated,
+                "the file ends inside this line: it is truncated",
+            ),
+            (Malformed::LineNotText, "the line is not UTF-8 text"),
+            (
+                Malformed::MissingOverflows,
+                "line for each thread's overflows is missing: the file is truncated",
+            ),
+            (
+                Malformed::MissingFigures,
+                "the line with its figures is missing: the file is truncated",
+            ),
+            (
+                Malformed::MissingDuration,
+                "the summary is missing or truncated: there is no line 'Duration:'",
+            ),
+            (Malformed::NoPair, "there is no line of a pair"),
+            (
+                Malformed::PairNotIntroduced,
+                "the pair was not introduced before",
+            ),
+            (
+                Malformed::StoppedAtThreshold,
+                "oslat stopped at its trace threshold and printed no figures",
+            ),
+            (
+                Malformed::SecondHistogram,
+                "a second histogram begins here: split the file, one run each",
+            ),
+            (
+                Malformed::SecondSummary,
+                "a second summary begins here: split the file",
+            ),
+            (
+                Malformed::HistogramBegins,
+                "a histogram begins here: import the file with --from cyclictest-hist",
+            ),
+            (
+                Malformed::HistogramAfterSamples,
+                "a histogram begins here, after samples: split the file",
+            ),
+            (
+                Malformed::FewerCycles,
+                "fewer cycles than before: two runs in one file, split it",
+            ),
+            (
+                Malformed::OtherWidth,
+                "the columns have another width than before: two runs in one file, \
+                 one in microseconds and one in nanoseconds",
+            ),
+            (
+                Malformed::MissingField("test duration"),
+                "the line has no test duration",
+            ),
+            (Malformed::SampleTooLong, "a sample is out of range"),
+            (Malformed::DurationTooLong, "the duration is out of range"),
+            (Malformed::FiguresTooLarge, "its figures are out of range"),
+            (
+                Malformed::DurationForm,
+                "the duration is not like '0 00:01:30'",
+            ),
+            (Malformed::UnitNotMicros, "the time unit is not 'us'"),
+            (
+                Malformed::ShareNotANumber,
+                "the share of the CPU is not a number",
+            ),
+            (
+                Malformed::FirstColumnNotACpu,
+                "the first column is not a CPU",
+            ),
+            (
+                Malformed::SamplesTooMany,
+                "more samples than a count can hold",
+            ),
+            (
+                Malformed::SamplesTooManyInRows,
+                "its rows hold more samples than a count can hold",
+            ),
+            (
+                Malformed::MaximumInNoBucket,
+                "its maximum is not in a bucket",
+            ),
+            (Malformed::TotalNotSum, "'Total' is not the sum of the rows"),
+            (
+                Malformed::LastColumnNotSum,
+                "the last column is not the sum of the others",
+            ),
+            (
+                Malformed::NoiseNotIncreasing,
+                "single noise, noise of a period, noise and runtime are not in increasing order",
+            ),
+            (
+                Malformed::BucketNotAbove,
+                "the bucket is not above the previous one",
+            ),
+            (
+                Malformed::CoreLine,
+                "the line 'Core:' names no CPU, a CPU twice, or too many",
+            ),
+            (
+                Malformed::NotOneDocument,
+                "the file is not one XML document",
+            ),
+            (Malformed::TextOutside, "text outside of all elements"),
+            (Malformed::CoreWithoutId, "<core> has no 'id'"),
+            (Malformed::MissingSamples, "<samples> is missing"),
+            (
+                Malformed::BothTools,
+                "the file has measurements of both cyclictest and timerlat: split it",
+            ),
+            (
+                Malformed::NoMeasurement,
+                "the file has no measurement with cyclictest or timerlat",
+            ),
+            (
+                Malformed::NoFigures,
+                "the file has no figures: rteval omits them where the maximum was beyond \
+                 its histogram, and where tracing stopped the run",
+            ),
+        ];
+        for (reason, message) in messages {
+            assert_eq!(reason.to_string(), message);
+        }
     }
 }

@@ -78,7 +78,7 @@ fn time(text: &str) -> Result<u64, Malformed> {
 impl Text {
     fn line(&mut self, line: &str) -> Result<(), Malformed> {
         if line.contains("Trace threshold") && line.contains("triggered") {
-            return Err("oslat stopped at its trace threshold and printed no figures".into());
+            return Err(Malformed::StoppedAtThreshold);
         }
         let Some((name, values)) = line.split_once(':') else {
             // `...`, the version, and oslat's progress messages.
@@ -88,7 +88,7 @@ impl Text {
         let bare = |unit: &str| values.split(unit).next().unwrap_or_default().trim();
         match name {
             "Core" if self.cpus.is_empty() => self.cpus = cpus(values)?,
-            "Core" => return Err("a second summary begins here: split the file".into()),
+            "Core" => return Err(Malformed::SecondSummary),
             "Thread priority" => self.scheduling = scheduling(values),
             "Total runtime" => {
                 let seconds = count(bare("seconds"))?;
@@ -136,7 +136,7 @@ impl Text {
             .last()
             .is_some_and(|(before, _)| *before >= upper)
         {
-            return Err("the bucket is not above the previous one".into());
+            return Err(Malformed::BucketNotAbove);
         }
         if self.buckets.len() == MOST_BUCKETS {
             return Err(Malformed::TooMany {
@@ -151,7 +151,7 @@ impl Text {
 
     fn recording(mut self, source: &Source<'_>) -> Result<Recording, Malformed> {
         if !self.spun || self.max.is_empty() || self.min.is_empty() {
-            return Err("the summary is missing or truncated: there is no line 'Duration:'".into());
+            return Err(Malformed::MissingDuration);
         }
         let mut recording = blank(source, IMPORT.name, "oslat", "hardware");
         if let Some(duration) = self.duration {
@@ -228,7 +228,7 @@ fn cpus(values: &str) -> Result<Vec<u32>, Malformed> {
     once.dedup();
     match !cpus.is_empty() && cpus.len() <= THREADS && once.len() == cpus.len() {
         true => Ok(cpus),
-        false => Err("the line 'Core:' names no CPU, a CPU twice, or too many".into()),
+        false => Err(Malformed::CoreLine),
     }
 }
 

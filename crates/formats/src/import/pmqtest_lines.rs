@@ -9,7 +9,6 @@ use std::collections::BTreeMap;
 use punctual_model::{CpuSet, Histogram, Nanos, Policy, Recording, Scheduling, ThreadRecord};
 
 use super::blank::{MICROSECOND, THREADS, blank, finish, thread};
-use super::malformed::{LINE_NOT_TEXT, LINE_TRUNCATED};
 use super::text::{count, field, in_order, is_beside, latency, plain};
 use super::{Head, Import, ImportError, Malformed, Place, SampleSink, Source};
 
@@ -57,12 +56,12 @@ fn read(source: &mut Source<'_>, _: &mut dyn SampleSink) -> Result<Recording, Im
         let result = match bytes {
             _ if is_beside(bytes) => Ok(()),
             _ => std::str::from_utf8(bytes)
-                .map_err(|_| LINE_NOT_TEXT)
+                .map_err(|_| Malformed::LineNotText)
                 .and_then(|text| take(&mut pairs, text)),
         };
         let result = match complete || bytes.is_empty() {
             true => result,
-            false => Err(LINE_TRUNCATED),
+            false => Err(Malformed::LineTruncated),
         };
         result.map_err(|reason| source.bad(reason))?;
     }
@@ -74,9 +73,7 @@ fn take(pairs: &mut BTreeMap<u64, Pair>, text: &str) -> Result<(), Malformed> {
     match head.split_once("->") {
         Some((receiver, sender)) => {
             let number = pair_of(sender.trim(), receiver.trim())?;
-            let pair = pairs
-                .get_mut(&number)
-                .ok_or("the pair was not introduced before")?;
+            let pair = pairs.get_mut(&number).ok_or(Malformed::PairNotIntroduced)?;
             if !text.contains("(not yet ready)") {
                 pair.figures = figures(text)?;
             }
@@ -86,7 +83,7 @@ fn take(pairs: &mut BTreeMap<u64, Pair>, text: &str) -> Result<(), Malformed> {
             let (number, pair) = named(text)?;
             let before = pairs.get(&number);
             if before.is_some_and(|before| before.cycles > pair.cycles) {
-                return Err("fewer cycles than before: two runs in one file, split it".into());
+                return Err(Malformed::FewerCycles);
             }
             if number >= THREADS as u64 {
                 return Err(Malformed::NumberTooLarge {
@@ -194,7 +191,7 @@ fn figures(text: &str) -> Result<Option<(u64, u64, u64)>, Malformed> {
 fn recording(source: &Source<'_>, pairs: BTreeMap<u64, Pair>) -> Result<Recording, ImportError> {
     let bad = |reason: Malformed| source.bad_at(Place::Whole, reason);
     let Some(first) = pairs.values().next() else {
-        return Err(bad("there is no line of a pair".into()));
+        return Err(bad(Malformed::NoPair));
     };
     let (tool, probe) = match first.timeouts {
         Some(_) => ("pmqtest", "wakeup"),
@@ -225,7 +222,7 @@ impl Pair {
         histogram.add_unplaced(self.cycles, Nanos::ZERO);
         match self.figures {
             None if self.cycles > 0 => {
-                return Err("the line with its figures is missing: the file is truncated".into());
+                return Err(Malformed::MissingFigures);
             }
             None => {}
             Some((min, avg, max)) => {
@@ -233,7 +230,7 @@ impl Pair {
                 let sum = avg.checked_mul(self.cycles).and_then(time);
                 match (time(min), time(max), sum) {
                     (min, Some(max), Some(sum)) => histogram.set_figures(min, Some(max), Some(sum)),
-                    _ => return Err("its figures are out of range".into()),
+                    _ => return Err(Malformed::FiguresTooLarge),
                 }
             }
         }

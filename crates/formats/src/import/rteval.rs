@@ -134,10 +134,7 @@ impl Reading {
                     _ => return Ok(()),
                 };
                 if self.tool.get_or_insert(tool) != &tool {
-                    return Err(
-                        "the file has measurements of both cyclictest and timerlat: split it"
-                            .into(),
-                    );
+                    return Err(Malformed::BothTools);
                 }
                 self.measurement(rest, last)?;
             }
@@ -156,10 +153,10 @@ impl Reading {
         for (name, per) in [("days", 1), ("hours", 24), ("minutes", 60), ("seconds", 60)] {
             let part = element.attribute(name).map_or(Ok(0), count)?;
             let sum = seconds.checked_mul(per).and_then(|s| s.checked_add(part));
-            seconds = sum.ok_or("the duration is out of range")?;
+            seconds = sum.ok_or(Malformed::DurationTooLong)?;
         }
         let ns = seconds.checked_mul(1_000_000_000);
-        self.recording.duration_ns = Nanos(ns.ok_or("the duration is out of range")?);
+        self.recording.duration_ns = Nanos(ns.ok_or(Malformed::DurationTooLong)?);
         learn(&mut self.recording, &[Unknown::Duration]);
         Ok(())
     }
@@ -278,7 +275,7 @@ impl Reading {
 
     fn core(&mut self, element: &Element) -> Result<(), Malformed> {
         let group = std::mem::take(&mut self.group);
-        let id = element.attribute("id").ok_or("<core> has no 'id'")?;
+        let id = element.attribute("id").ok_or(Malformed::CoreWithoutId)?;
         let cpu = id.parse().ok().filter(|cpu| *cpu <= CpuSet::MAX_CPU);
         let cpu = cpu.ok_or_else(|| Malformed::NotACore(shown(id.as_bytes())))?;
         if self.cores.iter().any(|core| core.cpu == cpu) {
@@ -299,14 +296,10 @@ impl Reading {
     /// Makes the recording of what was read.
     fn finish(mut self) -> Result<Recording, Malformed> {
         let Some(tool) = self.tool else {
-            return Err("the file has no measurement with cyclictest or timerlat".into());
+            return Err(Malformed::NoMeasurement);
         };
         if self.cores.is_empty() {
-            return Err(
-                "the file has no figures: rteval omits them where the maximum was beyond \
-                 its histogram, and where tracing stopped the run"
-                    .into(),
-            );
+            return Err(Malformed::NoFigures);
         }
         let samples = self
             .cores
@@ -411,7 +404,7 @@ fn core_thread(
         samples,
     } = core.group;
     (counted.unit, counted.row) = (MICROSECOND, MICROSECOND);
-    let samples = samples.ok_or("<samples> is missing")?;
+    let samples = samples.ok_or(Malformed::MissingSamples)?;
     let total = counted.total()?;
     if total != samples {
         return Err(Malformed::SamplesInBuckets { total, samples });
@@ -422,7 +415,7 @@ fn core_thread(
         counted.from = counted.end().max(end.unwrap_or(Nanos::ZERO));
         // A maximum within the rows, of which none is filled there.
         if counted.max.is_some_and(|max| max < counted.from) {
-            return Err("its maximum is not in a bucket".into());
+            return Err(Malformed::MaximumInNoBucket);
         }
     }
     let mut thread = thread(place, Some(core.cpu), counted.histogram()?);

@@ -11,7 +11,6 @@ use std::collections::BTreeMap;
 use punctual_model::{Cell, CpuSet, Histogram, Nanos, Recording, Table, Unknown};
 
 use super::blank::{MICROSECOND, THREADS, blank, finish, learn, thread};
-use super::malformed::LINE_TRUNCATED;
 use super::rtla::read_duration;
 use super::text::{count, field};
 use super::{Head, Import, ImportError, Malformed, Place, SampleSink, Source};
@@ -74,7 +73,7 @@ fn read(source: &mut Source<'_>, _: &mut dyn SampleSink) -> Result<Recording, Im
         let text = bare(&text);
         let result = match text {
             "" => Ok(()),
-            _ if !complete => Err(LINE_TRUNCATED),
+            _ if !complete => Err(Malformed::LineTruncated),
             TITLE => {
                 titled = true;
                 rows.clear();
@@ -115,9 +114,9 @@ fn duration(text: &str, recording: &mut Recording) -> Result<(), Malformed> {
     let mut rest = text;
     let length = field(&mut rest, "duration:", "|").unwrap_or_default();
     if rest.trim() != "| time is in us" {
-        return Err("the time unit is not 'us'".into());
+        return Err(Malformed::UnitNotMicros);
     }
-    let length = read_duration(length).ok_or("the duration is not like '0 00:01:30'")?;
+    let length = read_duration(length).ok_or(Malformed::DurationForm)?;
     recording.duration_ns = length;
     learn(recording, &[Unknown::Duration]);
     Ok(())
@@ -144,9 +143,9 @@ fn row(text: &str) -> Result<(u32, Row), Malformed> {
     let cpu = u32::try_from(cpu)
         .ok()
         .filter(|cpu| *cpu <= CpuSet::MAX_CPU);
-    let cpu = cpu.ok_or("the first column is not a CPU")?;
+    let cpu = cpu.ok_or(Malformed::FirstColumnNotACpu)?;
     if share.parse::<f64>().is_err() {
-        return Err("the share of the CPU is not a number".into());
+        return Err(Malformed::ShareNotANumber);
     }
     let row = Row {
         periods: count(periods.strip_prefix('#').unwrap_or_default())?,
@@ -162,9 +161,7 @@ fn row(text: &str) -> Result<(u32, Row), Malformed> {
     match in_order {
         true if row.runtime <= u64::MAX / 1_000 => Ok((cpu, row)),
         true => Err(Malformed::TimeTooLong(row.runtime.to_string())),
-        false => Err(
-            "single noise, noise of a period, noise and runtime are not in increasing order".into(),
-        ),
+        false => Err(Malformed::NoiseNotIncreasing),
     }
 }
 

@@ -6,7 +6,6 @@ use std::io::{ErrorKind, Read};
 use punctual_model::Nanos;
 
 use super::head::{Head, shown};
-use super::malformed::LINE_TRUNCATED;
 use super::pasted::Pasted;
 use super::{ImportError, Malformed, Place};
 
@@ -140,7 +139,7 @@ impl<'a> Source<'a> {
             let (text, complete) = (line.text().into_owned(), line.complete);
             let result = match complete || text.trim().is_empty() {
                 true => take(text.trim()),
-                false => Err(LINE_TRUNCATED),
+                false => Err(Malformed::LineTruncated),
             };
             result.map_err(|reason| self.bad(reason))?;
         }

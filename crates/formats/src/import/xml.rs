@@ -84,7 +84,7 @@ pub(crate) fn walk(
                 return Err(bad(Malformed::EndsInside(name.clone())));
             }
             Event::Eof if roots != 1 => {
-                return Err(bad("the file is not one XML document".into()));
+                return Err(bad(Malformed::NotOneDocument));
             }
             Event::Eof => return Ok(()),
             Event::Comment(_) | Event::Decl(_) | Event::PI(_) | Event::DocType(_) => {}
@@ -115,7 +115,7 @@ fn add_text(open: &mut [Element], text: &str) -> Result<(), Malformed> {
     match open.last_mut() {
         Some(element) => element.text.push_str(text),
         None if text.trim().is_empty() => {}
-        None => return Err("text outside of all elements".into()),
+        None => return Err(Malformed::TextOutside),
     }
     Ok(())
 }

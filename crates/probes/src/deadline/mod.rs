@@ -293,10 +293,11 @@ impl Deadline {
             group
                 .spawn(
                     self.builder(number),
-                    |_| Ok(SelfCost::measure(CLOCK)),
-                    move |cost, control, start| {
-                        Worker::new(recorder, times, length).run(yields, start, cost, control)
+                    move |_| {
+                        let worker = Worker::new(recorder, times, length);
+                        Ok((worker, SelfCost::measure(CLOCK)))
                     },
+                    move |(worker, cost), control, start| worker.run(yields, start, cost, control),
                 )
                 .map_err(|error| refused(error, number, threads))?;
         }

@@ -54,7 +54,9 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    pub(super) fn new(recorder: Recorder, times: Times, length: Length) -> Self {
+    /// Before the start, for it allocates.
+    pub(super) fn new(mut recorder: Recorder, times: Times, length: Length) -> Self {
+        recorder.count_overruns();
         Self {
             recorder,
             times,
@@ -83,7 +85,6 @@ impl Worker {
     }
 
     fn begin(&mut self, first: Nanos) {
-        self.recorder.count_overruns();
         self.recorder.start(first);
         self.warm_until = first + self.length.warm_up;
         self.cpu_before = cpu_time();

@@ -78,8 +78,16 @@ impl Worker {
             cost: SelfCost::measure(self.clock),
             ..self
         };
-        ready.recorder.count_overruns();
+        if ready.has_periods() {
+            ready.recorder.count_overruns();
+        }
         ready
+    }
+
+    /// Whether periods come due whatever the thread does. Sleeps that begin anew have none,
+    /// and no overruns.
+    fn has_periods(&self) -> bool {
+        self.wait != "relative"
     }
 
     pub(super) fn run(
@@ -110,11 +118,11 @@ impl Worker {
     ) -> Result<u64, punctual_rt::Error> {
         let first = Instant::from_nanos(schedule.first.0);
         let interval = schedule.interval.into();
-        let recorder = &mut self.recorder;
-        // Sleeps that begin anew have none.
-        if self.wait != "relative" {
-            recorder.grid(schedule.interval, schedule.placed(schedule.end));
+        if self.has_periods() {
+            let end = schedule.placed(schedule.end);
+            self.recorder.grid(schedule.interval, end);
         }
+        let recorder = &mut self.recorder;
         match self.wait {
             "timerfd" => {
                 let mut wait = TimerFd::new(self.clock, first, interval)?;
