@@ -1,33 +1,61 @@
 #!/bin/sh
 # What watching costs redis-server: requests per second and p99 of redis-benchmark, with
-# and without `punctual explain --pid` on the server, in alternating pairs of runs.
+# and without `punctual explain --pid` on the server, in alternating runs. Where bpftrace is
+# installed, with two empty BPF programs at the tracepoints of system calls as well: what
+# the kernel takes for these alone, so no observer of system calls costs less.
 #
-# usage: redis_watched.sh [PAIRS] [PUNCTUAL]
+# usage: redis_watched.sh [ROUNDS] [PUNCTUAL]
+# environment: CLIENTS (20), REQUESTS (300000), TRANSPORT (unix or tcp; unix)
 # Prints each run with the load average of the machine, then the medians, the median of the
-# ratios of the pairs, and of all watched runs: outliers, those caused by this program
+# ratios of the rounds, and of all watched runs: outliers, those caused by this program
 # without a mark, waits without end, lost events.
 # Goals: throughput at least 0.98, p99 at most 1.05 of unwatched; no outlier of this
 # program unmarked, no wait without end. Needs redis-server and redis-benchmark, python3,
 # and the right to trace.
 set -eu
-pairs="${1:-8}"
+rounds="${1:-8}"
 punctual="${2:-target/release/punctual}"
 requests="${REQUESTS:-300000}"
+clients="${CLIENTS:-20}"
+transport="${TRANSPORT:-unix}"
 folder="$(mktemp -d)"
 for tool in redis-server redis-benchmark python3 "$punctual"; do
     command -v "$tool" > /dev/null || { echo "SKIP: no $tool" >&2; exit 0; }
 done
 
-redis-server --port 0 --unixsocket "$folder/socket" --save '' --dir "$folder" > "$folder/log" &
+case "$transport" in
+    unix) listen="--port 0 --unixsocket $folder/socket" at="-s $folder/socket" ;;
+    tcp) listen="--bind 127.0.0.1 --port 16379" at="-h 127.0.0.1 -p 16379" ;;
+    *) echo "TRANSPORT is unix or tcp, not '$transport'" >&2; exit 2 ;;
+esac
+# shellcheck disable=SC2086
+redis-server $listen --save '' --dir "$folder" > "$folder/log" &
 server=$!
 trap 'kill "$server" 2> /dev/null; wait "$server" 2> /dev/null; rm -rf "$folder"' EXIT
-until redis-benchmark -s "$folder/socket" -n 1 -t ping -q > /dev/null 2>&1; do sleep 0.1; done
+# shellcheck disable=SC2086
+until redis-benchmark $at -n 1 -t ping -q > /dev/null 2>&1; do sleep 0.1; done
 
 # Prints requests per second, p99 in ms and the load average of one run.
 load() {
-    redis-benchmark -s "$folder/socket" -n "$requests" -c 20 -t set --csv |
+    # shellcheck disable=SC2086
+    redis-benchmark $at -n "$requests" -c "$clients" -t set --csv |
         awk -F, -v busy="$(cut -d' ' -f1 /proc/loadavg)" \
             'NR == 2 { gsub(/"/, ""); print $2, $7, busy }'
+}
+
+unwatched() {
+    echo "$1 no $(load)"
+}
+
+# With two programs that do nothing.
+floor() {
+    command -v bpftrace > /dev/null || return 0
+    bpftrace -e 'rawtracepoint:sys_enter { } rawtracepoint:sys_exit { }' > /dev/null 2>&1 &
+    tracer=$!
+    sleep 2
+    echo "$1 floor $(load)"
+    kill -INT "$tracer"
+    wait "$tracer" || true
 }
 
 watched() {
@@ -42,17 +70,15 @@ watched() {
     wait "$watcher" || true
 }
 
-echo "pair watched requests_per_s p99_ms load_average" | tee "$folder/table"
+echo "round watched requests_per_s p99_ms load_average" | tee "$folder/table"
 load > /dev/null
-for pair in $(seq "$pairs"); do
-    # In turns, and each first in every other pair: what changes slowly is the same for
-    # both.
-    if [ $((pair % 2)) -eq 0 ]; then
-        watched "$pair"
-        echo "$pair no $(load)"
+for round in $(seq "$rounds"); do
+    # In turns, and each first in every other round: what changes slowly is the same for
+    # all.
+    if [ $((round % 2)) -eq 0 ]; then
+        watched "$round"; floor "$round"; unwatched "$round"
     else
-        echo "$pair no $(load)"
-        watched "$pair"
+        unwatched "$round"; floor "$round"; watched "$round"
     fi
 done | tee -a "$folder/table"
 python3 - "$folder" << 'END'
@@ -60,14 +86,16 @@ import glob, json, statistics, sys
 
 runs = {}
 for line in open(f"{sys.argv[1]}/table").read().splitlines()[1:]:
-    pair, watched, rate, p99, _ = line.split()
-    runs.setdefault(int(pair), {})[watched] = (float(rate), float(p99))
-pairs = [run for run in runs.values() if len(run) == 2]
+    round, watched, rate, p99, _ = line.split()
+    runs.setdefault(int(round), {})[watched] = (float(rate), float(p99))
 for name, place in (("requests/s", 0), ("p99 ms", 1)):
-    plain = statistics.median(pair["no"][place] for pair in pairs)
-    seen = statistics.median(pair["yes"][place] for pair in pairs)
-    ratio = statistics.median(pair["yes"][place] / pair["no"][place] for pair in pairs)
-    print(f"{name}: unwatched {plain:.3f}, watched {seen:.3f}, median ratio {ratio:.3f}")
+    print(f"{name}: unwatched {statistics.median(run['no'][place] for run in runs.values()):.3f}")
+    for way, title in (("yes", "watched"), ("floor", "empty programs")):
+        rounds = [run for run in runs.values() if way in run]
+        if rounds:
+            seen = statistics.median(run[way][place] for run in rounds)
+            ratio = statistics.median(run[way][place] / run["no"][place] for run in rounds)
+            print(f"{name}: {title} {seen:.3f}, median ratio {ratio:.3f}")
 total = dict(outliers=0, explained=0, marked=0, unmarked=0, without_end=0, lost=0)
 for file in glob.glob(f"{sys.argv[1]}/watched.*.json"):
     found = json.load(open(file))["explanation"]
