@@ -1,11 +1,11 @@
 #!/bin/sh
 # What watching costs redis-server: requests per second and p99 of redis-benchmark, with
-# and without `punctual explain --pid` on the server, in alternating runs. Where bpftrace is
-# installed, with two empty BPF programs at the tracepoints of system calls as well: what
-# the kernel takes for these alone, so no observer of system calls costs less.
+# and without `punctual explain --pid` on the server, in alternating runs; and with the
+# tracepoints of system calls switched on for a trace that records nothing: what the kernel
+# takes for these alone, so no observer that needs them costs less.
 #
 # usage: redis_watched.sh [ROUNDS] [PUNCTUAL]
-# environment: CLIENTS (20), REQUESTS (300000), TRANSPORT (unix or tcp; unix)
+# environment: CLIENTS (20), REQUESTS (300000)
 # Prints each run with the load average of the machine, then the medians, the median of the
 # ratios of the rounds, and of all watched runs: outliers, those caused by this program
 # without a mark, waits without end, lost events.
@@ -17,28 +17,21 @@ rounds="${1:-8}"
 punctual="${2:-target/release/punctual}"
 requests="${REQUESTS:-300000}"
 clients="${CLIENTS:-20}"
-transport="${TRANSPORT:-unix}"
 folder="$(mktemp -d)"
 for tool in redis-server redis-benchmark python3 "$punctual"; do
     command -v "$tool" > /dev/null || { echo "SKIP: no $tool" >&2; exit 0; }
 done
 
-case "$transport" in
-    unix) listen="--port 0 --unixsocket $folder/socket" at="-s $folder/socket" ;;
-    tcp) listen="--bind 127.0.0.1 --port 16379" at="-h 127.0.0.1 -p 16379" ;;
-    *) echo "TRANSPORT is unix or tcp, not '$transport'" >&2; exit 2 ;;
-esac
-# shellcheck disable=SC2086
-redis-server $listen --save '' --dir "$folder" > "$folder/log" &
+redis-server --port 0 --unixsocket "$folder/socket" --save '' --dir "$folder" > "$folder/log" &
 server=$!
-trap 'kill "$server" 2> /dev/null; wait "$server" 2> /dev/null; rm -rf "$folder"' EXIT
-# shellcheck disable=SC2086
-until redis-benchmark $at -n 1 -t ping -q > /dev/null 2>&1; do sleep 0.1; done
+floor=/sys/kernel/tracing/instances/punctual-floor
+trap 'kill "$server" 2> /dev/null; wait "$server" 2> /dev/null; rm -rf "$folder"
+    [ ! -d "$floor" ] || rmdir "$floor"' EXIT
+until redis-benchmark -s "$folder/socket" -n 1 -t ping -q > /dev/null 2>&1; do sleep 0.1; done
 
 # Prints requests per second, p99 in ms and the load average of one run.
 load() {
-    # shellcheck disable=SC2086
-    redis-benchmark $at -n "$requests" -c "$clients" -t set --csv |
+    redis-benchmark -s "$folder/socket" -n "$requests" -c "$clients" -t set --csv |
         awk -F, -v busy="$(cut -d' ' -f1 /proc/loadavg)" \
             'NR == 2 { gsub(/"/, ""); print $2, $7, busy }'
 }
@@ -47,15 +40,14 @@ unwatched() {
     echo "$1 no $(load)"
 }
 
-# With two programs that do nothing.
+# With the tracepoints alone. Removing the instance switches them off.
 floor() {
-    command -v bpftrace > /dev/null || return 0
-    bpftrace -e 'rawtracepoint:sys_enter { } rawtracepoint:sys_exit { }' > /dev/null 2>&1 &
-    tracer=$!
+    mkdir "$floor" 2> /dev/null || return 0
+    echo 0 > "$floor/tracing_on"
+    echo 1 > "$floor/events/raw_syscalls/enable"
     sleep 2
     echo "$1 floor $(load)"
-    kill -INT "$tracer"
-    wait "$tracer" || true
+    rmdir "$floor"
 }
 
 watched() {
@@ -90,7 +82,7 @@ for line in open(f"{sys.argv[1]}/table").read().splitlines()[1:]:
     runs.setdefault(int(round), {})[watched] = (float(rate), float(p99))
 for name, place in (("requests/s", 0), ("p99 ms", 1)):
     print(f"{name}: unwatched {statistics.median(run['no'][place] for run in runs.values()):.3f}")
-    for way, title in (("yes", "watched"), ("floor", "empty programs")):
+    for way, title in (("yes", "watched"), ("floor", "tracepoints alone")):
         rounds = [run for run in runs.values() if way in run]
         if rounds:
             seen = statistics.median(run[way][place] for run in rounds)
