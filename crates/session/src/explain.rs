@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use punctual_culprit::Tally;
-use punctual_host::Host;
+use punctual_host::{Host, OwnThread};
 use punctual_model::{
     Comm, Delay, EventKind, Evidence, Explanation, HostFacts, Nanos, Outlier, TraceEvent, Victim,
     Window, WorstSample,
@@ -163,8 +163,8 @@ impl Explainer {
     }
 
     /// The threads of this program: what they take is counted apart.
-    pub(crate) fn observed_by(&mut self, tids: Vec<u32>) {
-        self.observer = tids;
+    pub(crate) fn observed_by(&mut self, own: &[OwnThread]) {
+        self.observer = own.iter().map(|own| own.tid.unsigned_abs()).collect();
     }
 
     /// Explained outliers whose largest share this program took itself.
@@ -284,7 +284,8 @@ impl Explainer {
                 "{error}: events of --event are missing from here on"
             ));
         }
-        self.read_stacks();
+        let from = seen.iter().map(|one| one.expected).min();
+        self.read_stacks(from.unwrap_or_default());
         seen.sort_by_key(|sighting| sighting.expected);
         let first = self.seen + 1;
         self.seen += seen.len() as u64;

@@ -156,7 +156,7 @@ pub fn record_application(
             &heads,
             &recording.threads,
             &own,
-            &start,
+            (&start, TURN),
         )
     });
     let marks = marks.transpose()?;

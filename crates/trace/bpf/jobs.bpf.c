@@ -2,6 +2,8 @@
 /*
  * What explains the jobs of watched threads, written into one ring of records per CPU
  * that overwrites its oldest. User space maps the rings: reading them is no system call.
+ * The few records that begin and end jobs are told: their numbers stand in a second ring,
+ * so that nobody reads the others unless a job took too long.
  *
  * The scheduler's events and handlers are those of the CPUs that watched threads, their
  * wakers and the wakers of these ran on, waited for or were woken from in the last second:
@@ -47,6 +49,8 @@ const volatile u32 ring_mask = 0;
 const volatile u32 pid_limit = 0;
 
 enum { FRAMES = 24, FRAMES_OF_RECORD = 6, CALLS = 1024 };
+/* In the place of a system call that there is not: only release waits are told. */
+enum { NARROWED = CALLS - 1 };
 
 struct task {
 	char comm[16];
@@ -90,10 +94,11 @@ struct {
 	MAP_TYPE(value, struct record);
 } records SEC(".maps");
 
-/* How many records each CPU began. */
+/* How many records each CPU began, and how many it told. */
 struct head {
 	u64 begun;
-	u64 padding[7];
+	u64 told;
+	u64 padding[6];
 };
 
 struct {
@@ -104,6 +109,15 @@ struct {
 	MAP_TYPE(value, struct head);
 } heads SEC(".maps");
 
+/* The number of a record + 1 (lower half), and that of this entry + 1. */
+struct {
+	MAP_NUMBER(type, BPF_MAP_TYPE_ARRAY);
+	MAP_NUMBER(map_flags, BPF_F_MMAPABLE);
+	MAP_NUMBER(max_entries, 1);	/* set by the loader */
+	MAP_TYPE(key, u32);
+	MAP_TYPE(value, u64);
+} told SEC(".maps");
+
 /* A bit for each watched thread. */
 struct {
 	MAP_NUMBER(type, BPF_MAP_TYPE_ARRAY);
@@ -112,7 +126,8 @@ struct {
 	MAP_TYPE(value, u64);
 } watched SEC(".maps");
 
-/* System calls that are release waits: no stack is taken there. */
+/* System calls that are release waits: no stack is taken there. With the place NARROWED
+ * set, other system calls are not told. */
 struct {
 	MAP_NUMBER(type, BPF_MAP_TYPE_ARRAY);
 	MAP_NUMBER(max_entries, CALLS);
@@ -250,6 +265,23 @@ INLINE void end(struct record *record, u32 sequence)
 	*(volatile u32 *)&record->sequence = sequence;
 }
 
+/* Of a record that has ended; 0: of none. */
+INLINE void tell(u32 sequence)
+{
+	u32 cpu = bpf_get_smp_processor_id();
+	struct head *head = bpf_map_lookup_elem(&heads, &cpu);
+	u64 number, *entry;
+	u32 place;
+
+	if (!head || !sequence)
+		return;
+	number = __sync_fetch_and_add(&head->told, 1);
+	place = cpu * (ring_mask + 1) + ((u32)number & ring_mask);
+	entry = bpf_map_lookup_elem(&told, &place);
+	if (entry)
+		*(volatile u64 *)entry = (number + 1) << 32 | sequence;
+}
+
 /* Writes the switch that was kept while the CPU did not matter. */
 static __attribute__((noinline)) int write_kept(struct place *place)
 {
@@ -265,6 +297,10 @@ static __attribute__((noinline)) int write_kept(struct place *place)
 	record->time = place->last.time;
 	record->of_switch = place->last.of_switch;
 	end(record, sequence);
+	/* The thread is watched only since then. */
+	if (is_watched(place->last.of_switch.prev_pid) ||
+	    is_watched(place->last.of_switch.next_pid))
+		tell(sequence);
 	return 0;
 }
 
@@ -290,29 +326,31 @@ INLINE void note_flags(struct record *record, u32 pid)
 		record->flags |= FLAG_SOFTIRQ;
 }
 
-INLINE void put(u32 kind, u32 number, u64 one, u64 two)
+/* For `tell`; 0: it was not written. */
+INLINE u32 put(u32 kind, u32 number, u64 one, u64 two)
 {
 	u32 sequence, pid = bpf_get_current_pid_tgid();
 	struct record *record = begin(kind, &sequence);
 
 	if (!record)
-		return;
+		return 0;
 	note_flags(record, pid);
 	record->other.pid = pid;
 	record->other.number = number;
 	record->other.one = one;
 	record->other.two = two;
 	end(record, sequence);
+	return sequence;
 }
 
 /* About another thread: its name is `text`, its number and priority are `one`. */
-INLINE void put_task(u32 kind, const struct task_struct *task, u32 number, u64 two)
+INLINE u32 put_task(u32 kind, const struct task_struct *task, u32 number, u64 two)
 {
 	u32 sequence, pid = bpf_get_current_pid_tgid();
 	struct record *record = begin(kind, &sequence);
 
 	if (!record)
-		return;
+		return 0;
 	note_flags(record, pid);
 	record->other.pid = pid;
 	record->other.number = number;
@@ -320,6 +358,7 @@ INLINE void put_task(u32 kind, const struct task_struct *task, u32 number, u64 t
 	record->other.two = two;
 	bpf_probe_read_kernel(record->other.text, 16, task->comm);
 	end(record, sequence);
+	return sequence;
 }
 
 INLINE u32 cpu_of(const struct task_struct *task)
@@ -434,7 +473,13 @@ int switching(u64 *arguments)
 		return 0;
 	}
 	end(record, sequence);
-	if (!(state & 3) || !is_watched(prev_pid))
+	if (!is_watched(prev_pid)) {
+		if (is_watched(next_pid))
+			tell(sequence);
+		return 0;
+	}
+	tell(sequence);
+	if (!(state & 3))
 		return 0;
 	number = call_of(prev);
 	is_release = bpf_map_lookup_elem(&release_calls, &number);
@@ -449,8 +494,10 @@ int waking(u64 *arguments)
 	struct task_struct *task = (struct task_struct *)arguments[0];
 	u32 pid = task->pid, by = bpf_get_current_pid_tgid(), on = cpu_of(task);
 	u64 now = bpf_ktime_get_ns();
+	int watched_one = is_watched(pid);
+	u32 sequence;
 
-	if (is_watched(pid))
+	if (watched_one)
 		set_bit(&wakers, by);
 	else if (has_bit(&wakers, pid))
 		set_bit(&their_wakers, by);
@@ -458,8 +505,11 @@ int waking(u64 *arguments)
 		touch(bpf_get_smp_processor_id(), now);
 		touch(on, now);
 	}
-	if (matters())
-		put_task(WAKING, task, on, 0);
+	if (!matters())
+		return 0;
+	sequence = put_task(WAKING, task, on, 0);
+	if (watched_one)
+		tell(sequence);
 	return 0;
 }
 
@@ -471,7 +521,7 @@ int forking(u64 *arguments)
 	struct task_struct *child = (struct task_struct *)arguments[1];
 
 	if (is_watched(parent->pid))
-		put_task(FORK, child, child->tgid == parent->tgid, 0);
+		tell(put_task(FORK, child, child->tgid == parent->tgid, 0));
 	return 0;
 }
 
@@ -481,7 +531,7 @@ int executing(u64 *arguments)
 	struct task_struct *task = (struct task_struct *)arguments[0];
 
 	if (is_watched(task->pid))
-		put_task(EXEC, task, 0, 0);
+		tell(put_task(EXEC, task, 0, 0));
 	return 0;
 }
 
@@ -490,7 +540,9 @@ int exiting(u64 *arguments)
 {
 	struct task_struct *task = (struct task_struct *)arguments[0];
 
-	if (matters() || is_concerned(task->pid))
+	if (is_watched(task->pid))
+		tell(put_task(PROCESS_EXIT, task, 0, 0));
+	else if (matters() || is_concerned(task->pid))
 		put_task(PROCESS_EXIT, task, 0, 0);
 	return 0;
 }
@@ -524,6 +576,16 @@ int inheriting(u64 *arguments)
 	return 0;
 }
 
+/* Tells a record of a system call, where it may begin or end a job. */
+INLINE void tell_call(u32 number, u32 sequence)
+{
+	u32 narrowed = NARROWED, *is_release = bpf_map_lookup_elem(&release_calls, &number);
+	u32 *only_these = bpf_map_lookup_elem(&release_calls, &narrowed);
+
+	if ((only_these && !*only_these) || (is_release && *is_release))
+		tell(sequence);
+}
+
 SEC("tp_btf/sys_enter")
 int calling(u64 *arguments)
 {
@@ -539,7 +601,7 @@ int calling(u64 *arguments)
 		one = ((struct pt_regs___arm64 *)regs)->orig_x0;
 		two = ((struct pt_regs___arm64 *)regs)->regs[1];
 	}
-	put(SYS_ENTER, arguments[1], one, two);
+	tell_call(arguments[1], put(SYS_ENTER, arguments[1], one, two));
 	return 0;
 }
 
@@ -555,7 +617,7 @@ int returning(u64 *arguments)
 		number = ((struct pt_regs___x86 *)regs)->orig_ax;
 	else if (HAS(pt_regs___arm64, syscallno))
 		number = ((struct pt_regs___arm64 *)regs)->syscallno;
-	put(SYS_EXIT, number, arguments[1], 0);
+	tell_call(number, put(SYS_EXIT, number, arguments[1], 0));
 	return 0;
 }
 

@@ -30,6 +30,7 @@ struct record {
 
 struct {
 	MAP_NUMBER(type, BPF_MAP_TYPE_ARRAY);
+	MAP_NUMBER(map_flags, BPF_F_MMAPABLE);
 	MAP_NUMBER(max_entries, 2 * RECORDS);
 	MAP_TYPE(key, u32);
 	MAP_TYPE(value, struct record);

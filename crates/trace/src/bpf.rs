@@ -11,7 +11,10 @@ use aya::{Btf, Ebpf, EbpfLoader};
 
 use crate::watch::WatchError;
 
+mod mapped;
 mod types;
+
+pub(crate) use mapped::Mapped;
 
 /// Loaded programs and their maps, until this is dropped.
 pub(crate) struct Programs {

@@ -1,15 +1,13 @@
 //! Where the kernel was when a timer or a watched thread was late at last: stacks that
 //! BPF programs take then (`bpf/late.bpf.c`). Nothing is written unless something is late.
 
-#![allow(unsafe_code)]
-
 use std::collections::BTreeSet;
+use std::sync::atomic::{Ordering, fence};
 
-use aya::maps::{Array, MapData};
-use aya::{Pod, include_bytes_aligned};
+use aya::include_bytes_aligned;
 use punctual_model::{Comm, EventKind, KernelPriority, Nanos, Task, TraceEvent};
 
-use crate::bpf::Programs;
+use crate::bpf::{Mapped, Programs};
 use crate::watch::WatchError;
 
 /// The programs; `bpf/build.sh` makes them.
@@ -24,46 +22,46 @@ const PROGRAMS: [(&str, &str); 3] = [
 
 /// As in the programs.
 const FRAMES: usize = 24;
-const RECORDS: u32 = 2 * 512;
+const RECORDS: usize = 2 * 512;
 const TIMER: u32 = 1;
 const BLOCKER: u32 = 2;
 
-/// `struct record`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Record {
-    time: u64,
-    late: u64,
-    function: u64,
-    sequence: u32,
-    kind: u32,
-    cpu: u32,
-    pid: u32,
-    prio: u32,
-    count: u32,
-    comm: [u8; 16],
-    frames: [u64; FRAMES],
-}
+/// Words of `struct record`.
+const WORDS: usize = 8 + FRAMES;
 
-// SAFETY: integers and arrays of them, without padding; any bytes are a value.
-unsafe impl Pod for Record {}
+/// `struct record`, as words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Record([u64; WORDS]);
 
 impl Record {
+    const fn time(&self) -> Nanos {
+        Nanos(self.0[0])
+    }
+
+    /// The lower and the upper half of a word: members of 32 bits.
+    fn halves(&self, word: usize) -> [u32; 2] {
+        let [a, b, c, d, e, f, g, h] = self.0[word].to_ne_bytes();
+        [[a, b, c, d], [e, f, g, h]].map(u32::from_ne_bytes)
+    }
+
     fn event(&self) -> Option<TraceEvent> {
-        let count = (self.count as usize).min(FRAMES);
-        let frames = self.frames[..count].to_vec();
-        let late = Nanos(self.late);
-        let kind = match self.kind {
+        let [_, kind] = self.halves(3);
+        let [cpu, pid] = self.halves(4);
+        let [prio, count] = self.halves(5);
+        let count = (count as usize).min(FRAMES);
+        let frames = self.0[8..8 + count].to_vec();
+        let late = Nanos(self.0[1]);
+        let kind = match kind {
             TIMER => EventKind::TimerLate {
                 late,
-                function: self.function,
+                function: self.0[2],
                 frames,
             },
             BLOCKER => EventKind::SwitchedOut {
                 task: Task {
-                    comm: Comm::new(&self.comm),
-                    pid: self.pid,
-                    prio: KernelPriority(self.prio as i32 as i16),
+                    comm: Comm::new([self.0[6], self.0[7]].map(u64::to_ne_bytes).as_flattened()),
+                    pid,
+                    prio: KernelPriority(prio as i32 as i16),
                 },
                 waited: late,
                 frames,
@@ -71,9 +69,9 @@ impl Record {
             _ => return None,
         };
         Some(TraceEvent {
-            time: Nanos(self.time),
-            cpu: self.cpu,
-            pid: self.pid,
+            time: self.time(),
+            cpu,
+            pid,
             flags: 0,
             preempt_count: 0,
             kind,
@@ -84,6 +82,7 @@ impl Record {
 /// Running programs, until this is dropped.
 pub struct LateStacks {
     programs: Programs,
+    records: Mapped,
     watched: BTreeSet<u32>,
     pid_limit: u32,
 }
@@ -115,7 +114,9 @@ impl LateStacks {
             programs.attach(name, tracepoint)?;
         }
         programs.forget_types();
+        let records = Mapped::new(programs.array("records")?, RECORDS * WORDS);
         Ok(Self {
+            records: records.map_err(|error| WatchError::refused(&error))?,
             programs,
             watched: BTreeSet::new(),
             pid_limit,
@@ -135,22 +136,26 @@ impl LateStacks {
         Ok(())
     }
 
-    /// The latest that was recorded, by increasing time.
-    ///
-    /// # Errors
-    /// A map that cannot be read.
-    pub fn latest(&self) -> Result<Vec<TraceEvent>, WatchError> {
-        let map: Array<&MapData, Record> = self.programs.map("records")?.try_into()?;
-        let mut found = Vec::new();
-        for place in 0..RECORDS {
-            let record = map.get(&place, 0)?;
-            // It may be written meanwhile.
-            if record.sequence > 0 && map.get(&place, 0)? == record {
-                found.extend(record.event());
-            }
-        }
+    /// What was recorded last of a time and after it, by increasing time.
+    pub fn since(&self, time: Nanos) -> Vec<TraceEvent> {
+        let records = (0..RECORDS).filter_map(|place| self.record(place, time));
+        let mut found: Vec<TraceEvent> = records.filter_map(|record| record.event()).collect();
         found.sort_by_key(|event| event.time);
-        Ok(found)
+        found
+    }
+
+    /// A record of `since` or later that is not being written.
+    fn record(&self, place: usize, since: Nanos) -> Option<Record> {
+        let first = place * WORDS;
+        if self.records.word(first) < since.0 {
+            return None;
+        }
+        let sequence = || self.records.word(first + 3) as u32;
+        let before = sequence();
+        fence(Ordering::Acquire);
+        let record = Record(std::array::from_fn(|word| self.records.word(first + word)));
+        fence(Ordering::Acquire);
+        (before != 0 && sequence() == before).then_some(record)
     }
 }
 
@@ -161,19 +166,13 @@ mod tests {
     #[test]
     fn any_bytes_make_an_event_or_none() {
         for kind in [0, TIMER, BLOCKER, 3, u32::MAX] {
-            let record = Record {
-                time: 7,
-                late: 9,
-                function: 1,
-                sequence: 1,
-                kind,
-                cpu: 2,
-                pid: 3,
-                prio: u32::MAX,
-                count: u32::MAX,
-                comm: [0xff; 16],
-                frames: [5; FRAMES],
+            let mut record = Record([5; WORDS]);
+            record.0[..8].copy_from_slice(&[7, 9, 1, 0, 0, u64::MAX, u64::MAX, u64::MAX]);
+            let halves = |one: u32, two: u32| {
+                let bytes = [one, two].map(u32::to_ne_bytes);
+                u64::from_ne_bytes(bytes.as_flattened().try_into().unwrap())
             };
+            (record.0[3], record.0[4]) = (halves(1, kind), halves(2, 3));
             let event = record.event();
             assert_eq!(event.is_some(), (TIMER..=BLOCKER).contains(&kind));
             if let Some(event) = event {

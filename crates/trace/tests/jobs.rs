@@ -190,9 +190,7 @@ fn stacks_of_late_timers_and_switches_are_recorded() {
 }
 
 fn between(stacks: &LateStacks, from: Nanos) -> Vec<TraceEvent> {
-    let mut found = stacks.latest().unwrap();
-    found.retain(|event| event.time >= from);
-    found
+    stacks.since(from)
 }
 
 fn switched_out(event: &TraceEvent) -> bool {

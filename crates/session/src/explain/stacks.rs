@@ -59,14 +59,10 @@ impl super::Explainer {
         }
     }
 
-    /// Reads what was recorded, for the outliers of one turn.
-    pub(super) fn read_stacks(&mut self) {
+    /// Reads what was recorded from a time on, for the outliers of one turn.
+    pub(super) fn read_stacks(&mut self, from: Nanos) {
         let stacks = self.stacks.as_ref();
-        let latest = stacks.map_or_else(|| Ok(Vec::new()), LateStacks::latest);
-        match latest {
-            Ok(latest) => self.latest = latest,
-            Err(error) => self.warn(error.to_string()),
-        }
+        self.latest = stacks.map_or_else(Vec::new, |stacks| stacks.since(from));
         let of_timerlat = self.timerlat_stacks.iter();
         self.latest
             .extend(of_timerlat.flat_map(|stacks| stacks.events()));

@@ -1,6 +1,8 @@
 //! The outliers of an application, explained from its own marks: it says itself when a
 //! job was released, and how long that took, so no release wait has to be found.
 
+use std::time::Duration;
+
 use punctual_app::{Kind, LaneHead};
 use punctual_host::Host;
 use punctual_model::{Delay, Explanation, HostFacts, Nanos, ThreadRecord, WorstSample, grouped};
@@ -39,11 +41,12 @@ pub(super) struct Marks {
     /// Samples whose times are impossible: the memory is another program's.
     impossible: u64,
     warnings: Vec<String>,
-    _background: Background,
+    background: Background,
 }
 
 impl Marks {
-    /// Arms the trace for the threads of the lanes. `own`: the threads of the process.
+    /// Arms the trace for the threads of the lanes. `own`: the threads of the process;
+    /// `turn`: how often [`explain`](Self::explain) is called.
     ///
     /// # Errors
     /// No lane can be explained; a kernel that refuses to trace.
@@ -53,7 +56,7 @@ impl Marks {
         heads: &[LaneHead],
         records: &[ThreadRecord],
         own: &[u32],
-        start: &Start,
+        (start, turn): (&Start, Duration),
     ) -> Result<Self, SessionError> {
         let mut warnings = Vec::new();
         let lanes: Vec<Option<Explained>> = (0..)
@@ -85,25 +88,20 @@ impl Marks {
         let tids: Vec<u32> = explained().map(|lane| lane.tid).collect();
         let least = Nanos(least.unwrap_or_default());
         let mut explainer = Explainer::arm(host, level, least, Delay::Timer)?;
-        let own_threads = host.own_threads();
-        explainer.observed_by(
-            own_threads
-                .iter()
-                .map(|own| own.tid.unsigned_abs())
-                .collect(),
-        );
         let cpus = host.online().unwrap_or_default();
         explainer.begin(host, facts, cpus.iter());
         explainer.switch(true)?;
         explainer.watch(tids.iter().copied());
         explainer.late_are(host, &tids);
+        let background = Background::begin(turn);
+        explainer.observed_by(&host.own_threads());
         Ok(Self {
             explainer,
             lanes,
             start: *start,
             impossible: 0,
             warnings,
-            _background: Background::begin(),
+            background,
         })
     }
 
@@ -141,7 +139,9 @@ impl Marks {
                 delay: Some(lane.delay),
             });
         }
-        self.explainer.explain(seen, &self.start, writer)
+        let stored = self.explainer.explain(seen, &self.start, writer);
+        self.background.turn();
+        stored
     }
 
     /// The causes, also into the worst samples.

@@ -174,12 +174,6 @@ impl Observation {
         recording: &mut Recording,
     ) -> Result<Self, SessionError> {
         let (source, mut explainer, no_programs) = Source::arm(request, host)?;
-        explainer.observed_by(
-            host.own_threads()
-                .iter()
-                .map(|own| own.tid.unsigned_abs())
-                .collect(),
-        );
         explainer.record_too(host, &request.requested)?;
         if !request.no_bpf {
             explainer.take_stacks(host);
@@ -220,10 +214,12 @@ impl Observation {
         stop: &AtomicBool,
     ) -> Result<Completion, SessionError> {
         let mut looked = self.start.elapsed();
-        let _background = Background::begin();
+        let background = Background::begin(TURN);
+        self.explainer.observed_by(&self.host.own_threads());
         loop {
             thread::sleep(TURN);
             self.turn()?;
+            background.turn();
             let elapsed = self.start.elapsed();
             let over = self.duration.is_some_and(|duration| elapsed >= duration);
             let stopped = stop.load(Ordering::Relaxed);

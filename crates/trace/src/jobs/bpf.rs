@@ -114,6 +114,7 @@ impl Programs {
                 .override_global("pid_limit", &pid_limit, true)
                 .map_max_entries("records", count * length)
                 .map_max_entries("heads", count)
+                .map_max_entries("told", count * length)
                 .map_max_entries("watched", bits)
                 .map_max_entries("wakers", bits)
                 .map_max_entries("their_wakers", bits)
@@ -126,8 +127,8 @@ impl Programs {
             pid_limit,
         };
         let array = |name| all.programs.array(name);
-        let rings = Rings::map(array("heads")?, array("records")?, cpus, length)
-            .map_err(|error| WatchError::refused(&error))?;
+        let maps = (array("heads")?, array("records")?, array("told")?);
+        let rings = Rings::map(maps, cpus, length).map_err(|error| WatchError::refused(&error))?;
         for (name, tracepoint, event) in PROGRAMS {
             match all.programs.attach(name, tracepoint) {
                 Ok(()) => {
@@ -161,7 +162,7 @@ impl Programs {
         self.programs.replace_threads("watched", before, &now)
     }
 
-    /// Replaces the system calls that are release waits.
+    /// Replaces the system calls that are release waits; with some, no others are told.
     pub(super) fn release_calls(
         &mut self,
         before: &[u32],
@@ -169,13 +170,15 @@ impl Programs {
     ) -> Result<(), WatchError> {
         let mut map: Array<&mut MapData, u32> =
             self.programs.map_mut("release_calls")?.try_into()?;
-        let limit = map.len();
+        // As NARROWED in the program.
+        let narrowed = map.len().saturating_sub(1);
         let no_longer = before.iter().map(|call| (*call, 0));
         for (call, is) in no_longer.chain(calls.iter().map(|call| (*call, 1))) {
-            if call < limit {
+            if call < narrowed {
                 map.set(call, is, 0)?;
             }
         }
+        map.set(narrowed, u32::from(!calls.is_empty()), 0)?;
         Ok(())
     }
 }

@@ -2,7 +2,8 @@
 //! jobs of watched threads into rings of memory, which overwrite their oldest records.
 //!
 //! It takes the place of a scout and a flight recorder, and costs less: a system call of
-//! another thread is no event, and nothing is copied or decoded unless it is asked for.
+//! another thread is no event, and of the watched threads only what begins and ends jobs is
+//! read; the rest is copied and decoded where a job took too long.
 
 mod bpf;
 mod record;
@@ -13,12 +14,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use punctual_model::{EventKind, Nanos, Task, TraceEvent, event_names};
 
-use crate::flight::{Cut, ScoutEvent};
+use crate::flight::{Cut, ScoutEvent, monotonic};
 use crate::watch::WatchError;
 #[cfg(test)]
 pub(crate) use bpf::OBJECT;
 use bpf::Programs;
-use record::{EXEC, FORK, PROCESS_EXIT, Record, SWITCH, SYS_ENTER, SYS_EXIT, Translator, WAKING};
+use record::{EXEC, FORK, Record, Translator};
 use rings::Rings;
 use tail::Tail;
 
@@ -84,12 +85,12 @@ impl JobRecorder {
     /// # Errors
     /// The kernel refuses to change a map.
     pub fn watch(&mut self, tids: &[u32], calls: &[i64]) -> Result<(), WatchError> {
-        self.programs.watch(&self.watched, tids)?;
-        self.watched = tids.iter().copied().collect();
         let wanted = calls.iter().filter_map(|call| u32::try_from(*call).ok());
         let wanted: Vec<u32> = wanted.collect();
         self.programs.release_calls(&self.calls, &wanted)?;
         self.calls = wanted;
+        self.programs.watch(&self.watched, tids)?;
+        self.watched = tids.iter().copied().collect();
         Ok(())
     }
 
@@ -99,22 +100,21 @@ impl JobRecorder {
         let mut all = Vec::new();
         for tail in &mut self.cpus {
             let cpu = tail.cpu;
-            let (watched, calls) = (&self.watched, &self.calls);
             let (translator, descents) = (&mut self.translator, &mut self.descents);
             let gap = tail.follow(&self.rings, |record| {
                 note_descent(descents, record);
-                if is_wanted(record, watched, calls) {
-                    let event = translator.event(record, cpu);
-                    all.extend(event.map(ScoutEvent::Event));
-                }
+                let event = translator.event(record, cpu);
+                all.extend(event.map(ScoutEvent::Event));
             });
             if let Some(gap) = gap {
                 self.lost += gap.lost;
-                all.push(ScoutEvent::Gap { until: gap.until });
+                // What has been read is older than now.
+                let until = gap.until.unwrap_or_else(monotonic);
+                all.push(ScoutEvent::Gap { until });
             }
         }
-        // Stable: a gap of a CPU is before what came after it.
-        all.sort_by_key(ScoutEvent::time);
+        // A gap of a CPU is before what came after it.
+        all.sort_by_key(|one| (one.time(), matches!(one, ScoutEvent::Event(_))));
         all
     }
 
@@ -173,19 +173,6 @@ impl ScoutEvent {
             Self::Event(event) => event.time,
             Self::Gap { until } => *until,
         }
-    }
-}
-
-/// Whether a record is of the stream of the watched threads.
-fn is_wanted(record: &Record, watched: &BTreeSet<u32>, calls: &[u32]) -> bool {
-    match record.kind() {
-        SYS_ENTER | SYS_EXIT if !calls.is_empty() => {
-            calls.contains(&record.number()) && watched.contains(&record.pid())
-        }
-        SYS_ENTER | SYS_EXIT => watched.contains(&record.pid()),
-        SWITCH => watched.contains(&record.pid()) || watched.contains(&record.other()),
-        WAKING | PROCESS_EXIT => watched.contains(&record.other()),
-        _ => false,
     }
 }
 

@@ -6,10 +6,10 @@ use punctual_model::{
     Comm, EventKind, KernelPriority, Nanos, Task, TaskState, Text, TraceEvent, Vector,
 };
 
-pub(super) const SWITCH: u8 = 1;
-pub(super) const WAKING: u8 = 2;
-pub(super) const SYS_ENTER: u8 = 3;
-pub(super) const SYS_EXIT: u8 = 4;
+const SWITCH: u8 = 1;
+const WAKING: u8 = 2;
+const SYS_ENTER: u8 = 3;
+const SYS_EXIT: u8 = 4;
 const IRQ_ENTRY: u8 = 5;
 const IRQ_EXIT: u8 = 6;
 const SOFTIRQ_ENTRY: u8 = 7;
@@ -23,7 +23,7 @@ const PI_SETPRIO: u8 = 14;
 const BLOCK_ISSUE: u8 = 15;
 const BLOCK_COMPLETE: u8 = 16;
 const SIGNAL_GENERATE: u8 = 17;
-pub(super) const PROCESS_EXIT: u8 = 18;
+const PROCESS_EXIT: u8 = 18;
 pub(super) const STACK: u8 = 19;
 pub(super) const FORK: u8 = 20;
 pub(super) const EXEC: u8 = 21;
@@ -87,17 +87,6 @@ impl Record {
             SWITCH => self.u32(48),
             STACK => 0,
             _ => self.u32(16),
-        }
-    }
-
-    /// The other thread that it names.
-    pub(super) fn other(&self) -> u32 {
-        match self.kind() {
-            SWITCH => self.u32(52),
-            WAKING | PROCESS_EXIT | MIGRATE | PI_SETPRIO | SIGNAL_GENERATE | FORK | EXEC => {
-                self.u32(24)
-            }
-            _ => 0,
         }
     }
 
@@ -287,10 +276,7 @@ mod tests {
         bytes[58..60].copy_from_slice(&(-1_i16).to_ne_bytes());
         bytes[60..].copy_from_slice(&1_u32.to_ne_bytes());
         let record = words(&bytes);
-        assert_eq!(
-            (record.sequence(), record.pid(), record.other()),
-            (3, 40, 41)
-        );
+        assert_eq!((record.sequence(), record.pid()), (3, 40));
         let event = Translator::default().event(&record, 1).unwrap();
         assert_eq!((event.time, event.cpu, event.pid), (Nanos(7_000), 1, 40));
         let EventKind::Switch {

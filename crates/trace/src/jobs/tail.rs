@@ -1,25 +1,26 @@
-//! How far one CPU's ring was read.
+//! How far was read what one CPU told, and its records of an interval.
 
 use std::collections::VecDeque;
 
 use punctual_model::Nanos;
 
 use super::record::Record;
-use super::rings::Rings;
+use super::rings::{Rings, Told};
 
 /// One CPU.
 #[derive(Debug)]
 pub(super) struct Tail {
     pub(super) cpu: u32,
-    /// The next record to read.
+    /// The next entry to read of what is told.
     next: u64,
-    /// Whether the last look stopped at a record that was being written.
+    /// Whether the last look stopped at an entry that was being written.
     waits: bool,
 }
 
 /// Records that were overwritten before they were read.
 pub(super) struct Missed {
-    pub(super) until: Nanos,
+    /// The time of the first that was not; `None`: there is none yet.
+    pub(super) until: Option<Nanos>,
     pub(super) lost: u64,
 }
 
@@ -32,45 +33,40 @@ impl Tail {
         }
     }
 
-    /// Hands over the records since the last call.
+    /// Hands over the records that were told since the last call.
     pub(super) fn follow(
         &mut self,
         rings: &Rings,
         mut take: impl FnMut(&Record),
     ) -> Option<Missed> {
-        let begun = rings.begun(self.cpu);
-        let mut lost = 0;
-        let mut until = Nanos::ZERO;
-        let mut skip_to = |next: &mut u64, to: u64| {
-            lost += to.saturating_sub(*next);
-            *next = to.max(*next);
-        };
-        skip_to(&mut self.next, rings.oldest(begun));
+        let told = rings.told(self.cpu);
+        let first = self.next.max(rings.oldest(told));
+        let mut lost = first - self.next;
+        self.next = first;
+        let mut until = None;
         let mut stopped = false;
-        while self.next < begun {
-            match rings.at(self.cpu, self.next) {
-                Some(record) => {
-                    if until == Nanos::ZERO {
-                        until = record.time();
-                    }
-                    take(&record);
-                    self.next += 1;
+        while self.next < told {
+            let record = match rings.entry(self.cpu, self.next) {
+                Told::Record(number) => rings.at(self.cpu, number),
+                Told::Gone => None,
+                // Written for longer than a look takes: given up.
+                Told::NotYet if self.waits => {
+                    self.waits = false;
+                    None
                 }
-                None => {
-                    let oldest = rings.oldest(rings.begun(self.cpu));
-                    if oldest > self.next {
-                        until = Nanos::ZERO;
-                        skip_to(&mut self.next, oldest);
-                    } else if self.waits {
-                        // Written for longer than a look takes: given up.
-                        self.waits = false;
-                        let next = self.next + 1;
-                        skip_to(&mut self.next, next);
-                    } else {
-                        stopped = true;
-                        break;
-                    }
+                Told::NotYet => {
+                    stopped = true;
+                    break;
                 }
+            };
+            self.next += 1;
+            if let Some(record) = record {
+                until.get_or_insert(record.time());
+                take(&record);
+            } else {
+                // What came before it is of no use, either.
+                until = None;
+                lost += 1;
             }
         }
         self.waits = stopped;

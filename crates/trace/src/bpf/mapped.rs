@@ -1,0 +1,60 @@
+//! The memory of a map, mapped: reading it is no system call.
+
+#![allow(unsafe_code)]
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+use std::ptr::NonNull;
+
+use aya::maps::MapData;
+
+/// Memory of an array with BPF_F_MMAPABLE, read-only, until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Mapped {
+    first: NonNull<u64>,
+    words: usize,
+}
+
+// SAFETY: the memory belongs to this value alone, is only read, and may be read
+// from any thread.
+unsafe impl Send for Mapped {}
+
+impl Mapped {
+    /// # Errors
+    /// Those of mmap(2).
+    pub(crate) fn new(map: &MapData, words: usize) -> io::Result<Self> {
+        // SAFETY: a new mapping at a place of the kernel's choice.
+        let at = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                words * size_of::<u64>(),
+                libc::PROT_READ,
+                libc::MAP_SHARED,
+                map.fd().as_fd().as_raw_fd(),
+                0,
+            )
+        };
+        if at == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let first = NonNull::new(at.cast()).ok_or(io::ErrorKind::AddrNotAvailable)?;
+        Ok(Self { first, words })
+    }
+
+    /// A word; 0 beyond the end.
+    pub(crate) fn word(&self, place: usize) -> u64 {
+        if place >= self.words {
+            return 0;
+        }
+        // SAFETY: `place` is below the count that was mapped; mapped and aligned, and any
+        // bytes are a value.
+        unsafe { self.first.add(place).read_volatile() }
+    }
+}
+
+impl Drop for Mapped {
+    fn drop(&mut self) {
+        // SAFETY: what `new` has mapped, of the same length; nothing refers to it.
+        unsafe { libc::munmap(self.first.as_ptr().cast(), self.words * size_of::<u64>()) };
+    }
+}
