@@ -14,8 +14,31 @@ pub struct Jobs {
     /// Explained jobs whose largest share this program itself took: no fault of the
     /// application or the machine.
     pub caused_by_observer: u64,
+    /// The windows of time in which jobs were watched; null: the whole run.
+    #[serde(default)]
+    pub windows: Option<JobWindows>,
     /// What each thread did, by its place in `threads`.
     pub threads: Vec<ThreadJobs>,
+}
+
+/// The windows of time in which jobs were watched, where the cost of this was limited. All
+/// jobs that began within a window count, and no others.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct JobWindows {
+    /// The limit of the CPU time that watching takes, as a part of the run's time: 0.02 is 2%
+    /// of one CPU.
+    pub limit: f64,
+    /// What it took: to record system calls, on all CPUs, and the CPU time of this program.
+    /// What the scheduler's events took is not part of it.
+    pub taken: f64,
+    /// How many.
+    pub count: u64,
+    /// Their time, all together.
+    pub watched_ns: Nanos,
+    /// What it took to record a system call of a watched thread, measured at the start.
+    pub call_ns: Nanos,
+    /// What it took of any other thread.
+    pub other_call_ns: Nanos,
 }
 
 /// The jobs of one thread. Their response times are its `histogram` in the recording.

@@ -107,7 +107,8 @@ pub use improvement::{
 pub use interference::{CounterDelta, CpuInterference, GroupThrottle, Interference};
 pub use interrupt::{HandlerThread, InterruptKind, InterruptRecord};
 pub use job::{
-    Jobs, LaneSpan, LaneState, ReleaseChoice, ReleaseWait, ThreadJobs, ThreadLane, WaitPlace,
+    JobWindows, Jobs, LaneSpan, LaneState, ReleaseChoice, ReleaseWait, ThreadJobs, ThreadLane,
+    WaitPlace,
 };
 pub use kept_audit::{KeptAudit, KeptFinding};
 pub use lint::{

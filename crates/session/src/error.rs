@@ -32,6 +32,12 @@ pub enum SessionError {
     /// Two settings that do not fit together.
     #[error("{0}")]
     Unfit(String),
+    /// Jobs can be watched all the time alone.
+    #[error(
+        "the cost of watching cannot be limited: only BPF programs are switched quickly enough \
+         ({0}). Leave out --cost"
+    )]
+    CostNotLimited(String),
     /// The warm-up would take all of the run.
     #[error("a warm-up of {warm_up} leaves nothing of a run of {duration}")]
     OnlyWarmUp {

@@ -49,8 +49,9 @@ const volatile u32 ring_mask = 0;
 const volatile u32 pid_limit = 0;
 
 enum { FRAMES = 24, FRAMES_OF_RECORD = 6, CALLS = 1024 };
-/* In the place of a system call that there is not: only release waits are told. */
-enum { NARROWED = CALLS - 1 };
+/* In the place of a system call that there is not: set while nothing but forks, execs and
+ * ends is of use. */
+enum { SHUT = CALLS - 1 };
 
 struct task {
 	char comm[16];
@@ -94,11 +95,14 @@ struct {
 	MAP_TYPE(value, struct record);
 } records SEC(".maps");
 
-/* How many records each CPU began, and how many it told. */
+/* Of each CPU: the records that it began, those that it told, the system calls of all
+ * threads, and of these those of watched ones. */
 struct head {
 	u64 begun;
 	u64 told;
-	u64 padding[6];
+	u64 calls;
+	u64 watched_calls;
+	u64 padding[4];
 };
 
 struct {
@@ -126,8 +130,15 @@ struct {
 	MAP_TYPE(value, u64);
 } watched SEC(".maps");
 
-/* System calls that are release waits: no stack is taken there. With the place NARROWED
- * set, other system calls are not told. */
+/* Those whose release wait is not known: all their system calls are told. */
+struct {
+	MAP_NUMBER(type, BPF_MAP_TYPE_ARRAY);
+	MAP_NUMBER(max_entries, 1);	/* set by the loader */
+	MAP_TYPE(key, u32);
+	MAP_TYPE(value, u64);
+} learning SEC(".maps");
+
+/* System calls that are release waits, at which no stack is taken; and SHUT. */
 struct {
 	MAP_NUMBER(type, BPF_MAP_TYPE_ARRAY);
 	MAP_NUMBER(max_entries, CALLS);
@@ -280,6 +291,20 @@ INLINE void tell(u32 sequence)
 	entry = bpf_map_lookup_elem(&told, &place);
 	if (entry)
 		*(volatile u64 *)entry = (number + 1) << 32 | sequence;
+}
+
+INLINE int shut(void)
+{
+	u32 place = SHUT, *is = bpf_map_lookup_elem(&release_calls, &place);
+
+	return is && *is;
+}
+
+INLINE int is_release(u32 number)
+{
+	u32 *is = bpf_map_lookup_elem(&release_calls, &number);
+
+	return is && *is && number != SHUT;
 }
 
 /* Writes the switch that was kept while the CPU did not matter. */
@@ -435,7 +460,7 @@ int switching(u64 *arguments)
 {
 	struct task_struct *prev = (struct task_struct *)arguments[1];
 	struct task_struct *next = (struct task_struct *)arguments[2];
-	u32 state, number, prev_pid = prev->pid, next_pid = next->pid, *is_release;
+	u32 state, prev_pid = prev->pid, next_pid = next->pid;
 	u32 sequence = 0;
 	u32 own = bpf_get_smp_processor_id();
 	struct place *place = bpf_map_lookup_elem(&places, &own);
@@ -447,6 +472,14 @@ int switching(u64 *arguments)
 	/* No interrupt is under way here, whatever was not seen. */
 	if (cpu)
 		cpu->interrupts = 0;
+	if (shut()) {
+		/* What is known of the CPU ends here. */
+		if (cpu)
+			cpu->softirq_task = 0;
+		if (place && place->until)
+			place->until = place->kept = 0;
+		return 0;
+	}
 	state = state_of(prev, arguments[0]);
 	if (is_concerned(prev_pid) || is_concerned(next_pid))
 		touch(own, now);
@@ -481,9 +514,7 @@ int switching(u64 *arguments)
 	tell(sequence);
 	if (!(state & 3))
 		return 0;
-	number = call_of(prev);
-	is_release = bpf_map_lookup_elem(&release_calls, &number);
-	if (!is_release || !*is_release)
+	if (!is_release(call_of(prev)))
 		put_stack(arguments, prev_pid);
 	return 0;
 }
@@ -497,6 +528,8 @@ int waking(u64 *arguments)
 	int watched_one = is_watched(pid);
 	u32 sequence;
 
+	if (shut())
+		return 0;
 	if (watched_one)
 		set_bit(&wakers, by);
 	else if (has_bit(&wakers, pid))
@@ -552,6 +585,8 @@ int migrating(u64 *arguments)
 {
 	struct task_struct *task = (struct task_struct *)arguments[0];
 
+	if (shut())
+		return 0;
 	if (is_concerned(task->pid)) {
 		touch(bpf_get_smp_processor_id(), bpf_ktime_get_ns());
 		touch(arguments[1], bpf_ktime_get_ns());
@@ -568,7 +603,7 @@ int inheriting(u64 *arguments)
 	struct task_struct *donor = (struct task_struct *)arguments[1];
 	int priority = ((struct task_struct___exit *)task)->normal_prio;
 
-	if (!matters() && !is_concerned(task->pid))
+	if (shut() || (!matters() && !is_concerned(task->pid)))
 		return 0;
 	if (donor && donor->prio < priority)
 		priority = donor->prio;
@@ -577,12 +612,9 @@ int inheriting(u64 *arguments)
 }
 
 /* Tells a record of a system call, where it may begin or end a job. */
-INLINE void tell_call(u32 number, u32 sequence)
+INLINE void tell_call(u32 pid, u32 number, u32 sequence)
 {
-	u32 narrowed = NARROWED, *is_release = bpf_map_lookup_elem(&release_calls, &number);
-	u32 *only_these = bpf_map_lookup_elem(&release_calls, &narrowed);
-
-	if ((only_these && !*only_these) || (is_release && *is_release))
+	if (!shut() && (is_release(number) || has_bit(&learning, pid)))
 		tell(sequence);
 }
 
@@ -590,10 +622,17 @@ SEC("tp_btf/sys_enter")
 int calling(u64 *arguments)
 {
 	void *regs = (void *)arguments[0];
+	u32 cpu = bpf_get_smp_processor_id();
+	struct head *head = bpf_map_lookup_elem(&heads, &cpu);
+	u32 pid = bpf_get_current_pid_tgid();
 	u64 one = 0, two = 0;
 
-	if (!is_watched(bpf_get_current_pid_tgid()))
+	if (head)
+		head->calls++;
+	if (!is_watched(pid))
 		return 0;
+	if (head)
+		head->watched_calls++;
 	if (HAS(pt_regs___x86, orig_ax)) {
 		one = ((struct pt_regs___x86 *)regs)->di;
 		two = ((struct pt_regs___x86 *)regs)->si;
@@ -601,7 +640,7 @@ int calling(u64 *arguments)
 		one = ((struct pt_regs___arm64 *)regs)->orig_x0;
 		two = ((struct pt_regs___arm64 *)regs)->regs[1];
 	}
-	tell_call(arguments[1], put(SYS_ENTER, arguments[1], one, two));
+	tell_call(pid, arguments[1], put(SYS_ENTER, arguments[1], one, two));
 	return 0;
 }
 
@@ -609,15 +648,15 @@ SEC("tp_btf/sys_exit")
 int returning(u64 *arguments)
 {
 	void *regs = (void *)arguments[0];
-	u32 number = ~0;
+	u32 number = ~0, pid = bpf_get_current_pid_tgid();
 
-	if (!is_watched(bpf_get_current_pid_tgid()))
+	if (!is_watched(pid))
 		return 0;
 	if (HAS(pt_regs___x86, orig_ax))
 		number = ((struct pt_regs___x86 *)regs)->orig_ax;
 	else if (HAS(pt_regs___arm64, syscallno))
 		number = ((struct pt_regs___arm64 *)regs)->syscallno;
-	tell_call(number, put(SYS_EXIT, number, arguments[1], 0));
+	tell_call(pid, number, put(SYS_EXIT, number, arguments[1], 0));
 	return 0;
 }
 
@@ -655,6 +694,8 @@ int irq_handler_begins(u64 *arguments)
 	struct cpu *cpu = this_cpu();
 	struct record *record;
 
+	if (shut())
+		return 0;
 	if (cpu)
 		cpu->interrupts++;
 	if (!matters())
@@ -676,6 +717,8 @@ int irq_handler_ends(u64 *arguments)
 {
 	struct cpu *cpu = this_cpu();
 
+	if (shut())
+		return 0;
 	if (matters())
 		put(IRQ_EXIT, arguments[0], arguments[2], 0);
 	if (cpu && cpu->interrupts)
@@ -688,6 +731,8 @@ int softirq_begins(u64 *arguments)
 {
 	struct cpu *cpu = this_cpu();
 
+	if (shut())
+		return 0;
 	if (cpu)
 		cpu->softirq_task = (u32)bpf_get_current_pid_tgid() + 1;
 	if (matters())
@@ -700,6 +745,8 @@ int softirq_ends(u64 *arguments)
 {
 	struct cpu *cpu = this_cpu();
 
+	if (shut())
+		return 0;
 	if (matters())
 		put(SOFTIRQ_EXIT, arguments[0], 0, 0);
 	/* On PREEMPT_RT another thread's may have begun meanwhile. */
@@ -714,6 +761,8 @@ int softirq_ends(u64 *arguments)
 	{                                                                                    \
 		struct cpu *cpu = this_cpu();                                                \
 											     \
+		if (shut())                                                                  \
+			return 0;                                                            \
 		if (cpu)                                                                     \
 			cpu->interrupts++;                                                   \
 		if (matters())                                                               \
@@ -726,6 +775,8 @@ int softirq_ends(u64 *arguments)
 	{                                                                                    \
 		struct cpu *cpu = this_cpu();                                                \
 											     \
+		if (shut())                                                                  \
+			return 0;                                                            \
 		if (matters())                                                               \
 			put(VECTOR_EXIT, number, 0, 0);                                      \
 		if (cpu && cpu->interrupts)                                                  \

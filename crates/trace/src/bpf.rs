@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use aya::maps::{Array, Map, MapData};
+use aya::programs::tp_btf::BtfTracePointLinkId;
 use aya::programs::{BtfTracePoint, ProgramError};
 use aya::{Btf, Ebpf, EbpfLoader};
 
@@ -19,6 +20,8 @@ pub(crate) use mapped::Mapped;
 /// Loaded programs and their maps, until this is dropped.
 pub(crate) struct Programs {
     programs: Ebpf,
+    /// Of those that run.
+    links: BTreeMap<String, BtfTracePointLinkId>,
     /// The kernel's types of tracepoints, while programs are attached.
     types: Option<Btf>,
 }
@@ -49,6 +52,7 @@ impl Programs {
         })?;
         Ok(Self {
             programs,
+            links: BTreeMap::new(),
             types: None,
         })
     }
@@ -62,15 +66,37 @@ impl Programs {
             Some(types) => types,
             none => none.insert(types::of_tracepoints().map_err(WatchError::NoBtf)?),
         };
-        let program = self.programs.program_mut(name);
-        let program = program.ok_or_else(|| missing("program", name))?;
-        let program: &mut BtfTracePoint = program
-            .try_into()
-            .map_err(|error: ProgramError| WatchError::refused(&error))?;
-        program
+        program(&mut self.programs, name)?
             .load(tracepoint, types)
-            .and_then(|()| program.attach().map(|_| ()))
-            .map_err(|error| WatchError::refused(&error))
+            .map_err(|error| WatchError::refused(&error))?;
+        self.resume(name)
+    }
+
+    /// Stops a program that stays loaded: [`resume`](Self::resume) is quick.
+    ///
+    /// # Errors
+    /// The object has none of this name.
+    pub(crate) fn pause(&mut self, name: &str) -> Result<(), WatchError> {
+        let Some(link) = self.links.remove(name) else {
+            return Ok(());
+        };
+        let stopped = program(&mut self.programs, name)?.detach(link);
+        stopped.map_err(|error| WatchError::refused(&error))
+    }
+
+    /// Starts a program that is loaded, unless it runs.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub(crate) fn resume(&mut self, name: &str) -> Result<(), WatchError> {
+        if self.links.contains_key(name) {
+            return Ok(());
+        }
+        let link = program(&mut self.programs, name)?
+            .attach()
+            .map_err(|error| WatchError::refused(&error))?;
+        self.links.insert(name.to_owned(), link);
+        Ok(())
     }
 
     /// Gives the memory back that the types take: nothing more is attached for now.
@@ -83,10 +109,9 @@ impl Programs {
 
     /// Stops a program; it can be attached again.
     pub(crate) fn detach(&mut self, name: &str) {
-        let program = self.programs.program_mut(name);
-        let program = program.and_then(|program| <&mut BtfTracePoint>::try_from(program).ok());
+        self.links.remove(name);
         // It is detached with the last descriptor of the program.
-        if let Some(program) = program {
+        if let Ok(program) = program(&mut self.programs, name) {
             let _ = program.unload();
         }
     }
@@ -142,6 +167,14 @@ impl Programs {
         }
         Ok(())
     }
+}
+
+fn program<'a>(programs: &'a mut Ebpf, name: &str) -> Result<&'a mut BtfTracePoint, WatchError> {
+    let program = programs.program_mut(name);
+    let program = program.ok_or_else(|| missing("program", name))?;
+    program
+        .try_into()
+        .map_err(|error: ProgramError| WatchError::refused(&error))
 }
 
 fn missing(what: &str, name: &str) -> WatchError {

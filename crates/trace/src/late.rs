@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{Ordering, fence};
 
 use aya::include_bytes_aligned;
+use aya::maps::{HashMap, MapData};
 use punctual_model::{Comm, EventKind, KernelPriority, Nanos, Task, TraceEvent};
 
 use crate::bpf::{Mapped, Programs};
@@ -130,6 +131,12 @@ impl LateStacks {
     pub fn watch(&mut self, tids: impl Iterator<Item = u32>) -> Result<(), WatchError> {
         let limit = self.pid_limit;
         let tids: BTreeSet<u32> = tids.filter(|tid| *tid < limit).collect();
+        // When one of them was woken that was watched before says nothing now.
+        let waiting = self.programs.map_mut("waiting")?;
+        let mut waiting: HashMap<&mut MapData, u32, u64> = waiting.try_into()?;
+        for tid in tids.difference(&self.watched) {
+            let _ = waiting.remove(tid);
+        }
         self.programs
             .replace_threads("watched", &self.watched, &tids)?;
         self.watched = tids;

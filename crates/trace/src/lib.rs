@@ -51,12 +51,12 @@ pub use event::{Decoder, Format};
 pub use export::{Description, FormatText, LARGEST_TRACE, pack_pages, trace_dat, unpack_pages};
 pub use files::{Files, Mount, RealFiles};
 pub use flight::{
-    ClockMap, Cut, Drained, EventChoice, Flight, NotAChoice, NotRecorded, Owner, Plan, RawPage,
-    Scout, ScoutEvent, StopHandle,
+    ClockMap, Cut, Drained, EventChoice, Flight, Followed, HELD_BACK, NotAChoice, NotRecorded,
+    Owner, Plan, RawPage, Scout, ScoutEvent, StopHandle,
 };
 pub use gap::Gap;
 pub use hwlat::{Ask, HWLAT, Hwlat};
-pub use jobs::{Descent, JobAsk, JobRecorder};
+pub use jobs::{CallCost, Descent, JobAsk, JobRecorder};
 pub use late::LateStacks;
 pub use lint::{LintAsk, LintTarget, LintWatch};
 pub use marker::Marker;

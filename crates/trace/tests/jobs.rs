@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use punctual_model::{EventKind, Nanos, TraceEvent};
-use punctual_trace::{Descent, JobAsk, JobRecorder, LateStacks, ScoutEvent};
+use punctual_trace::{Descent, Followed, HELD_BACK, JobAsk, JobRecorder, LateStacks, ScoutEvent};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 fn recorder() -> Option<JobRecorder> {
@@ -31,7 +31,18 @@ fn now() -> Nanos {
     Nanos(now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64)
 }
 
-fn events(read: Vec<ScoutEvent>) -> Vec<TraceEvent> {
+/// All system calls of a thread.
+fn learning(tid: u32) -> Followed {
+    Followed {
+        tids: vec![tid],
+        calls: Vec::new(),
+        learning: vec![tid],
+    }
+}
+
+fn events(recorder: &mut JobRecorder) -> Vec<TraceEvent> {
+    std::thread::sleep(HELD_BACK);
+    let read = recorder.read();
     read.into_iter()
         .filter_map(|one| match one {
             ScoutEvent::Event(event) => Some(event),
@@ -48,13 +59,13 @@ fn waits_of_a_watched_thread_are_reported_with_their_stack() {
         return;
     };
     let tid = own_tid();
-    recorder.watch(&[tid], &[]).unwrap();
+    recorder.follow(&learning(tid)).unwrap();
     let from = now();
     for _ in 0..SLEEPS {
         std::thread::sleep(Duration::from_millis(1));
     }
     let to = now();
-    let seen = events(recorder.read());
+    let seen = events(&mut recorder);
     assert_eq!(recorder.lost(), 0);
     assert!(seen.is_sorted_by_key(|event| event.time));
     let sleeps = |event: &&TraceEvent| {
@@ -105,14 +116,19 @@ fn at_a_release_wait_no_stack_is_taken_and_other_calls_are_left_out() {
         return;
     };
     let tid = own_tid();
-    recorder.watch(&[tid], &[libc_nanosleep()]).unwrap();
+    let followed = Followed {
+        tids: vec![tid],
+        calls: vec![libc_nanosleep()],
+        learning: Vec::new(),
+    };
+    recorder.follow(&followed).unwrap();
     let from = now();
     for _ in 0..SLEEPS {
         std::thread::sleep(Duration::from_millis(1));
         std::hint::black_box(std::fs::metadata("/proc/self").unwrap());
     }
     let to = now();
-    let seen = events(recorder.read());
+    let seen = events(&mut recorder);
     let other = |event: &&TraceEvent| matches!(event.kind, EventKind::SysEnter { id, .. } if id != libc_nanosleep());
     assert_eq!(seen.iter().find(other), None);
     let cut = recorder.cut(from, to);
@@ -123,11 +139,53 @@ fn at_a_release_wait_no_stack_is_taken_and_other_calls_are_left_out() {
 }
 
 #[test]
+fn between_windows_nothing_is_recorded_but_forks_and_ends() {
+    let Some(mut recorder) = recorder() else {
+        return;
+    };
+    let cost = recorder.measure_cost().unwrap();
+    assert!(
+        cost.watched > cost.other && cost.other > Nanos::ZERO,
+        "{cost:?}"
+    );
+    let tid = own_tid();
+    recorder.follow(&learning(tid)).unwrap();
+    let sleeps = || {
+        for _ in 0..SLEEPS {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    };
+    sleeps();
+    recorder.open(false).unwrap();
+    let taken = recorder.taken(cost);
+    assert!(taken > Nanos::ZERO);
+    assert!(!events(&mut recorder).is_empty());
+    let shut = now();
+    sleeps();
+    Command::new("true").status().unwrap();
+    assert_eq!(recorder.taken(cost), taken, "a system call is counted");
+    let seen = events(&mut recorder);
+    let end = |event: &TraceEvent| matches!(event.kind, EventKind::ProcessExit { .. });
+    assert!(seen.iter().all(end), "{seen:?}");
+    assert!(!recorder.descents().is_empty());
+    let opened = now();
+    recorder.open(true).unwrap();
+    sleeps();
+    let again = events(&mut recorder);
+    let returns = |event: &&TraceEvent| matches!(event.kind, EventKind::SysExit { .. });
+    assert!(again.iter().filter(returns).count() >= SLEEPS, "{again:?}");
+    // Nothing from before is taken for what a CPU did meanwhile.
+    let cut = recorder.cut(shut, now());
+    assert_eq!(cut.lost, 0);
+    assert_eq!(cut.events.iter().find(|event| event.time < opened), None);
+}
+
+#[test]
 fn forked_processes_and_changed_programs_are_reported() {
     let Some(mut recorder) = recorder() else {
         return;
     };
-    recorder.watch(&[own_tid()], &[]).unwrap();
+    recorder.follow(&learning(own_tid())).unwrap();
     let mut child = Command::new("true").spawn().unwrap();
     let pid = child.id();
     child.wait().unwrap();
@@ -218,7 +276,7 @@ fn cpus_that_do_not_matter_are_not_recorded() {
         sched_setaffinity(None, &one).unwrap();
     };
     on(own);
-    recorder.watch(&[own_tid()], &[]).unwrap();
+    recorder.follow(&learning(own_tid())).unwrap();
     let stop = std::sync::atomic::AtomicBool::new(false);
     let count = |cut: &[TraceEvent], cpu: usize| {
         let switch = |event: &&TraceEvent| matches!(event.kind, EventKind::Switch { .. });

@@ -181,8 +181,21 @@ impl JobFinder {
 
     /// Events from before this time were lost: what began before it has no length.
     pub fn blind_until(&mut self, _time: Nanos) {
+        self.interrupt(|_| true);
+    }
+
+    /// Nothing was looked at since `end`. A job that had begun before it is incomplete; those
+    /// that began later are of no account.
+    pub fn pause_since(&mut self, end: Nanos) {
+        self.interrupt(|release| release < end);
+    }
+
+    /// `counts`: whether a job that began at this time and has no end counts.
+    fn interrupt(&mut self, counts: impl Fn(Nanos) -> bool) {
         for thread in self.threads.values_mut() {
-            thread.seen.incomplete += u64::from(thread.state.open.is_some());
+            let open = thread.state.open;
+            thread.seen.incomplete += u64::from(open.is_some_and(|open| counts(open.release)));
+            thread.seen.waits.interrupt();
             let State {
                 comm, prio, ran, ..
             } = thread.state;
@@ -197,6 +210,12 @@ impl JobFinder {
                 learning.events.clear();
             }
         }
+    }
+
+    /// When the job began that began first of those that have not ended.
+    pub fn oldest_open(&self) -> Option<Nanos> {
+        let open = self.threads.values().filter_map(|one| one.state.open);
+        open.map(|open| open.release).min()
     }
 
     /// The number is another thread's from now on.
@@ -219,20 +238,22 @@ impl JobFinder {
         jobs
     }
 
-    /// The system calls that end jobs and begin them; empty as long as the release wait of
-    /// a thread is still looked for, which needs all.
+    /// The system calls that end jobs and begin them, of the threads whose release wait is
+    /// known.
     pub fn calls(&self) -> Vec<i64> {
-        let mut calls = BTreeSet::new();
-        for thread in self.threads.values() {
-            match thread.seen.release {
-                Some(found) => calls.insert(found.call.id),
-                None => return Vec::new(),
-            };
-        }
+        let found = self.threads.values().filter_map(|one| one.seen.release);
+        let mut calls: BTreeSet<i64> = found.map(|found| found.call.id).collect();
         if !calls.is_empty() {
             calls.extend(self.restart);
         }
         calls.into_iter().collect()
+    }
+
+    /// Whether the release wait of a thread is not known: to find it needs all its system
+    /// calls.
+    pub fn is_learning(&self, tid: u32) -> bool {
+        let thread = self.threads.get(&tid);
+        thread.is_none_or(|thread| thread.seen.release.is_none())
     }
 
     /// What was seen of each thread.

@@ -162,11 +162,13 @@ fn what_was_lost_makes_no_job() {
     assert_eq!(count, 398);
     let (_, seen) = finder.seen().next().unwrap();
     assert_eq!(seen.incomplete, 1);
-    // Of these nothing else is needed, as long as no other thread comes.
+    // Of this thread nothing else is needed; of another, everything.
     assert_eq!(finder.calls(), [NANOSLEEP]);
+    assert!(!finder.is_learning(TID) && finder.is_learning(8));
     let other = switch(500_000, 9, SLEEPS, 8);
     finder.take(&other, &|tid| tid == 8, &kind);
-    assert!(finder.calls().is_empty());
+    assert_eq!(finder.calls(), [NANOSLEEP]);
+    assert!(finder.is_learning(8));
 }
 
 #[test]

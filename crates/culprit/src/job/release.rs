@@ -99,6 +99,13 @@ impl Waits {
         }
     }
 
+    /// What comes next does not follow what was seen: between them is no interval.
+    pub(super) fn interrupt(&mut self) {
+        for place in self.places.values_mut() {
+            place.last = None;
+        }
+    }
+
     /// All places, by falling time.
     pub(super) fn places(&self) -> Vec<SeenWaits> {
         let seen = |(call, place): (&Call, &Place)| SeenWaits {

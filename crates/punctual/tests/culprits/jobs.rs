@@ -382,3 +382,89 @@ fn processes_of_a_control_group_are_watched_and_their_forks_named() {
     }
     place.refused("explain --cgroup /no/such/group", 2);
 }
+
+/// A thread that makes very many system calls is watched for a part of the time, so that this
+/// takes no more than asked for; one that makes few, all the time.
+#[test]
+fn the_cost_of_watching_is_limited() {
+    let Some(_stage) = Stage::set(1) else {
+        return;
+    };
+    let place = Place::new();
+    let app = |calls: u32| {
+        let script = format!(
+            "
+import os, time
+while True:
+    time.sleep(0.001)
+    for _ in range({calls}): os.getppid()
+"
+        );
+        Running(
+            Command::new("python3")
+                .args(["-c", &script])
+                .spawn()
+                .unwrap(),
+        )
+    };
+    let watched = |app: &Running, cost: &str| {
+        let answer = place.done(&format!(
+            "explain --pid {} --budget 30s -q -D 8s --cost {cost}",
+            app.0.id()
+        ));
+        (answer, place.last())
+    };
+    let busy = app(2_000);
+    let refused = place.run(&format!("explain --pid {} -q -D 1s --cost 1%", busy.0.id()));
+    if text(&refused.stderr).contains("the cost of watching cannot be limited") {
+        punctual_testing::skip!("{}", text(&refused.stderr));
+        return;
+    }
+    let (answer, recording) = watched(&busy, "10%");
+    crate::common::assert_conserved(&recording);
+    let jobs = recording.explanation.unwrap().jobs.unwrap();
+    let windows = jobs.windows.as_ref().unwrap();
+    assert!(windows.count > 1, "{windows:?}");
+    assert!(
+        windows.watched_ns < Nanos(recording.duration_ns.0 / 2),
+        "{windows:?}"
+    );
+    // The first window is as long as it takes to find the release wait, the last may be cut.
+    assert!(windows.taken < 0.2, "{windows:?}");
+    assert!(windows.call_ns > windows.other_call_ns, "{windows:?}");
+    assert!(jobs.threads[0].jobs > 10, "{jobs:?}");
+    // No job goes from one window to the next.
+    let longest = recording.threads[0].histogram.max().unwrap();
+    match punctual_testing::crowded() {
+        Some(crowd) => punctual_testing::skip!("{crowd}: the longest job: {longest}"),
+        None => assert!(longest < Nanos::from_millis(400), "{longest}"),
+    }
+    let first = answer.split("\n\n").next().unwrap().replace('\n', " ");
+    assert!(
+        first.starts_with("None of ") && first.contains("% of the time, took"),
+        "{first}"
+    );
+    drop(busy);
+
+    let idle = app(1);
+    let (answer, recording) = watched(&idle, "90%");
+    let windows = recording
+        .explanation
+        .unwrap()
+        .jobs
+        .unwrap()
+        .windows
+        .unwrap();
+    assert_eq!(windows.count, 1);
+    assert!(windows.taken > 0.0, "{windows:?}");
+    assert!(
+        answer.contains("jobs were watched all the time"),
+        "{answer}"
+    );
+
+    place.refused("explain --pid 1 --cost 0%", 2);
+    place.refused("explain --pid 1 --cost much", 2);
+    place.refused("explain --pid 1 --cost 2% --wait", 2);
+    place.refused("explain --pid 1 --cost 2% --no-bpf", 2);
+    place.refused("explain last --cost 2%", 2);
+}

@@ -1,7 +1,7 @@
 //! The jobs of an application's threads: what releases them, how long each takes.
 
 use punctual_model::{
-    Histogram, Jobs, Nanos, Recording, ReleaseChoice, ReleaseWait, ThreadJobs, grouped,
+    Histogram, JobWindows, Jobs, Nanos, Recording, ReleaseChoice, ReleaseWait, ThreadJobs, grouped,
 };
 
 use super::table::{Column, Fold, Row, Table};
@@ -29,7 +29,10 @@ pub(super) fn sentence(recording: &Recording) -> Option<String> {
     if count == 0 {
         return Some("No job is known: no release wait was found, or no job was completed.".into());
     }
-    let all = figures::counted(count, "job", "jobs");
+    let mut all = figures::counted(count, "job", "jobs");
+    if let Some(part) = part_of_time(recording, jobs) {
+        all = format!("{all}, seen in {part} of the time,");
+    }
     let longest = recording
         .threads
         .iter()
@@ -52,6 +55,27 @@ pub(super) fn sentence(recording: &Recording) -> Option<String> {
         "{} of {all} took longer than {budget}. {why}",
         grouped(over)
     ))
+}
+
+/// The part of the run in which jobs were watched, where that was not all of it.
+fn part_of_time(recording: &Recording, jobs: &Jobs) -> Option<String> {
+    let part = watched(recording, jobs.windows.as_ref()?);
+    (part < ALL).then(|| percent(part))
+}
+
+/// What is more than this part of the run is all of it: a turn more or less says nothing.
+const ALL: f64 = 0.99;
+
+fn watched(recording: &Recording, windows: &JobWindows) -> f64 {
+    let whole = recording.duration_ns.0.max(1);
+    (windows.watched_ns.0 as f64 / whole as f64).min(1.0)
+}
+
+fn percent(share: f64) -> String {
+    match share * 100.0 {
+        percent if percent < 1.0 => format!("{percent:.2}%"),
+        percent => format!("{percent:.1}%"),
+    }
 }
 
 /// The release wait and the execution times of each thread; where none was found, its
@@ -108,13 +132,14 @@ fn released(recording: &Recording, jobs: &Jobs) -> Section {
     let mut blocks = vec![Block::Table(
         table.further("further thread", "further threads"),
     )];
-    blocks.extend(notes(jobs).into_iter().map(Block::faint));
+    blocks.extend(notes(recording, jobs).into_iter().map(Block::faint));
     Section::new(blocks).heading(Medium::Both, format!("Jobs, budget {}", jobs.budget_ns))
 }
 
 /// What a reader must know of the counts.
-fn notes(jobs: &Jobs) -> Vec<String> {
+fn notes(recording: &Recording, jobs: &Jobs) -> Vec<String> {
     let mut notes = Vec::new();
+    notes.extend(jobs.windows.as_ref().map(|one| windows(recording, one)));
     let at_once: u64 = jobs.threads.iter().map(|one| one.released_at_once).sum();
     if at_once > 0 {
         let jobs = figures::counted(at_once, "job", "jobs");
@@ -130,6 +155,29 @@ fn notes(jobs: &Jobs) -> Vec<String> {
         ));
     }
     notes
+}
+
+fn windows(recording: &Recording, windows: &JobWindows) -> String {
+    let (taken, limit) = (percent(windows.taken), percent(windows.limit));
+    let calls = format!(
+        "{} each system call of a watched thread, {} each of any other",
+        windows.call_ns, windows.other_call_ns
+    );
+    let part = watched(recording, windows);
+    if part >= ALL {
+        return format!(
+            "jobs were watched all the time, which took {taken} of a CPU (limit: {limit}; {calls})"
+        );
+    }
+    format!(
+        "jobs were watched for {} in {}, {} of the time, which took {taken} of a CPU (limit: \
+         {limit}; {calls}). To watch all the time takes about {}. Jobs that began between the \
+         windows were not seen: an outlier may be among them",
+        windows.watched_ns,
+        figures::counted(windows.count, "window", "windows"),
+        percent(part),
+        percent(windows.taken / part.max(f64::EPSILON)),
+    )
 }
 
 fn or_dash(value: Option<Nanos>) -> String {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use punctual_model::Nanos;
 use punctual_trace::{
-    ClockMap, Cut, Description, Flight, JobRecorder, StopHandle, TraceError, WatchError,
+    ClockMap, Cut, Description, Flight, Followed, JobRecorder, StopHandle, TraceError, WatchError,
 };
 
 /// What records the events.
@@ -141,11 +141,11 @@ impl super::Explainer {
         }
     }
 
-    /// Replaces the watched threads of programs, and their release waits.
-    pub(crate) fn watch_jobs(&mut self, tids: &[u32], calls: &[i64]) -> Result<(), WatchError> {
+    /// Replaces what programs follow.
+    pub(crate) fn follow(&mut self, followed: &Followed) -> Result<(), WatchError> {
         match &mut self.flight {
             Recorder::Tracer(_) => Ok(()),
-            Recorder::Programs(programs) => programs.watch(tids, calls),
+            Recorder::Programs(programs) => programs.follow(followed),
         }
     }
 }

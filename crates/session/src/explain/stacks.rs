@@ -51,7 +51,7 @@ impl super::Explainer {
         self.stacks = LateStacks::start(pid_max, late).ok();
     }
 
-    pub(super) fn watch_stacks(&mut self, tids: &[u32]) {
+    pub(crate) fn watch_stacks(&mut self, tids: &[u32]) {
         let stacks = self.stacks.as_mut();
         let watched = stacks.map_or(Ok(()), |stacks| stacks.watch(tids.iter().copied()));
         if let Err(error) = watched {

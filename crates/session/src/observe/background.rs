@@ -7,16 +7,21 @@ use std::time::Duration;
 
 use punctual_rt::{JoinHandle, Policy, ThreadBuilder, Tid, current_tid, policy_of, set_policy};
 
+/// Others that are woken take the CPU at once, but it is served all the same.
+const LEAST: Policy = Policy::Batch { nice: 19 };
+
 /// The calling thread at SCHED_IDLE, until this is dropped. As this is not served for
 /// seconds on a busy machine, and events would be lost, a second thread puts it to
-/// SCHED_BATCH where a turn takes twice its time. Without the right to come back from SCHED_IDLE it has SCHED_BATCH.
+/// SCHED_BATCH where no turn ends, with the least weight at first. Without the right to come
+/// back from SCHED_IDLE it has SCHED_BATCH.
 pub(crate) struct Background {
     before: Option<Policy>,
     promoter: Option<Promoter>,
 }
 
 impl Background {
-    /// `turn`: from the end of a turn to that of the next. Nothing changes where the thread
+    /// `turn`: from the end of a turn to that of the next; so often the second thread looks.
+    /// The rings hold what a busy CPU records in four turns. Nothing changes where the thread
     /// has another policy than the normal one.
     pub(crate) fn begin(turn: Duration) -> Self {
         let own = current_tid();
@@ -27,7 +32,7 @@ impl Background {
             };
         };
         let batch = Policy::Batch { nice };
-        let promoter = Promoter::begin(own, batch, 2 * turn);
+        let promoter = Promoter::begin(own, batch, turn);
         let promoter = promoter.filter(|_| set_policy(own, &Policy::Idle).is_ok());
         let changed = promoter.is_some() || set_policy(own, &batch).is_ok();
         Self {
@@ -82,7 +87,7 @@ impl Promoter {
                 && set_policy(current_tid(), &to).is_ok();
             let _ = tell.send(may);
             if may {
-                theirs.look_after(of, &to, patience, &ended);
+                theirs.look_after(of, to, patience, &ended);
             }
         });
         let promoter = Self {
@@ -111,11 +116,16 @@ impl Drop for Promoter {
 }
 
 impl Shared {
-    fn look_after(&self, thread: Tid, to: &Policy, patience: Duration, end: &Receiver<()>) {
+    fn look_after(&self, thread: Tid, to: Policy, patience: Duration, end: &Receiver<()>) {
         let mut before = self.turns.load(Ordering::Relaxed);
+        let mut steps = [LEAST, to].into_iter();
         while end.recv_timeout(patience) == Err(RecvTimeoutError::Timeout) {
             let turns = self.turns.load(Ordering::Relaxed);
-            if turns == before && set_policy(thread, to).is_ok() {
+            if turns != before {
+                steps = [LEAST, to].into_iter();
+            } else if let Some(policy) = steps.next()
+                && set_policy(thread, &policy).is_ok()
+            {
                 self.promoted.store(true, Ordering::Relaxed);
             }
             before = turns;

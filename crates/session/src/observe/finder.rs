@@ -4,6 +4,8 @@ use punctual_culprit::{Late, LateWakeUps, Wait};
 use punctual_host::Host;
 use punctual_model::{Nanos, TraceEvent};
 
+use punctual_trace::Followed;
+
 use super::ObserveRequest;
 use super::jobs::JobWatch;
 
@@ -39,6 +41,14 @@ impl Finder {
         }
     }
 
+    /// The jobs, where these are looked for.
+    pub(super) fn jobs(&mut self) -> Option<&mut JobWatch> {
+        match self {
+            Self::Waits(_) => None,
+            Self::Jobs(jobs) => Some(jobs),
+        }
+    }
+
     pub(super) fn without_end(&mut self) -> u64 {
         match self {
             Self::Waits(waits) => waits.take_without_end().len() as u64,
@@ -46,11 +56,14 @@ impl Finder {
         }
     }
 
-    /// The system calls that are needed from now on; empty: all.
-    pub(super) fn calls(&self) -> Vec<i64> {
+    /// What is to be followed of threads from now on.
+    pub(super) fn followed(&self, tids: Vec<u32>) -> Followed {
         match self {
-            Self::Waits(_) => Vec::new(),
-            Self::Jobs(jobs) => jobs.calls(),
+            Self::Waits(_) => Followed {
+                tids,
+                ..Followed::default()
+            },
+            Self::Jobs(jobs) => jobs.followed(tids),
         }
     }
 

@@ -8,6 +8,9 @@ use punctual_host::{Host, system_call_name, system_call_number};
 use punctual_model::{
     Delay, Jobs, Nanos, ReleaseChoice, ReleaseWait, ThreadJobs, TraceEvent, WaitPlace,
 };
+use punctual_trace::Followed;
+
+use super::windows::Progress;
 
 /// Which wait of a thread releases its jobs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -28,12 +31,15 @@ pub enum Release {
 }
 
 /// What is asked of the observation of jobs.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct JobRequest {
     /// A job that takes longer is explained.
     pub budget: Nanos,
     /// What releases them.
     pub release: Release,
+    /// They are watched for so much of the time that this takes at most this share of one
+    /// CPU; `None`: all the time.
+    pub cost: Option<f64>,
 }
 
 /// The names under which a release wait is asked for.
@@ -266,10 +272,28 @@ impl JobWatch {
         self.finder.blind_until(time);
     }
 
-    /// The system calls that are needed from now on: once all release waits are found,
-    /// those alone. A thread that makes very many others loses no events by them.
-    pub(super) fn calls(&self) -> Vec<i64> {
-        self.finder.calls()
+    pub(super) fn pause_since(&mut self, end: Nanos) {
+        self.finder.pause_since(end);
+    }
+
+    pub(super) fn progress(&self) -> Progress {
+        Progress {
+            learning: self.finder.calls().is_empty(),
+            oldest_open: self.finder.oldest_open(),
+        }
+    }
+
+    /// What is to be followed of threads from now on: of one whose release wait is found,
+    /// that alone. One that makes very many other system calls loses no events by them.
+    pub(super) fn followed(&self, tids: Vec<u32>) -> Followed {
+        let learning = tids.iter().copied();
+        Followed {
+            learning: learning
+                .filter(|tid| self.finder.is_learning(*tid))
+                .collect(),
+            calls: self.finder.calls(),
+            tids,
+        }
     }
 
     pub(super) fn forget(&mut self, tid: u32) {
@@ -290,6 +314,7 @@ impl JobWatch {
         Jobs {
             budget_ns: self.budget,
             caused_by_observer: by_observer,
+            windows: None,
             threads: threads.into_values().collect(),
         }
     }

@@ -12,6 +12,7 @@ mod lanes;
 mod source;
 mod targets;
 mod warnings;
+mod windows;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -24,13 +25,15 @@ use punctual_model::{
     Recording, Requirement, ThreadJobs,
 };
 use punctual_store::{Batch, Store, StoreError, Writer};
-use punctual_trace::{EventChoice, Level, ScoutEvent, TraceError};
+use punctual_trace::{
+    CallCost, EventChoice, Followed, HELD_BACK, JobRecorder, Level, ScoutEvent, TraceError,
+};
 
 use crate::collect::{Sighting, Snapshot};
 use crate::explain::Explainer;
 use crate::quota::quota_warnings;
 use crate::request::usual_series_interval;
-use crate::time::Start;
+use crate::time::{Start, monotonic};
 use crate::watcher::Watcher;
 use crate::{Outcome, RunLength, SessionError};
 pub(crate) use background::Background;
@@ -41,6 +44,7 @@ use source::Source;
 pub use targets::Targets;
 use targets::Watched;
 use warnings::{by_tracer, lost_warnings};
+use windows::{Step, Taken, Windows};
 
 /// How often the scout is read: an outlier is explained soon enough that its
 /// events are still there.
@@ -144,14 +148,36 @@ impl ObserveRequest {
     }
 }
 
+/// The windows in which jobs are watched, where their cost is to be limited.
+fn windows_of(
+    request: &ObserveRequest,
+    explainer: &mut Explainer,
+) -> Result<Option<Windows>, SessionError> {
+    let limit = request.jobs.as_ref().and_then(|jobs| jobs.cost);
+    let (Some(limit), Some(programs)) = (limit, explainer.programs()) else {
+        return Ok(None);
+    };
+    let cost = programs.measure_cost()?;
+    let taken = taken(programs, cost);
+    Ok(Some(Windows::new(limit, cost, monotonic(), taken)))
+}
+
+fn taken(programs: &JobRecorder, cost: CallCost) -> Taken {
+    Taken {
+        calls: programs.taken(cost),
+        own: Nanos::from(punctual_rt::process_usage().cpu_time),
+    }
+}
+
 /// One observation under way.
 struct Observation {
     host: Host,
     explainer: Explainer,
     source: Source,
     finder: Finder,
-    /// The system calls that the scout records; empty: all.
-    calls: Vec<i64>,
+    /// Where the cost is limited.
+    windows: Option<Windows>,
+    followed: Followed,
     watched: Watched,
     lanes: Lanes,
     start: Start,
@@ -181,8 +207,11 @@ impl Observation {
         let cpus = host.online().unwrap_or_default();
         explainer.begin(host, &recording.host, cpus.iter());
         explainer.switch(true)?;
+        let windows = windows_of(request, &mut explainer)?;
         let tids = watched.tids();
-        source.watch(&mut explainer, &tids, &[])?;
+        let finder = Finder::of(request, host);
+        let followed = finder.followed(tids.clone());
+        source.follow(&mut explainer, &followed)?;
         explainer.watch(tids.iter().copied());
         explainer.late_are(host, &tids);
         let start = Start::now();
@@ -193,8 +222,9 @@ impl Observation {
             lanes: Lanes::of(&recording.threads, &watched),
             explainer,
             source,
-            finder: Finder::of(request, host),
-            calls: Vec::new(),
+            windows,
+            finder,
+            followed,
             limit: request.limit(),
             watched,
             start,
@@ -219,6 +249,7 @@ impl Observation {
         loop {
             thread::sleep(TURN);
             self.turn()?;
+            self.open_or_shut()?;
             background.turn();
             let elapsed = self.start.elapsed();
             let over = self.duration.is_some_and(|duration| elapsed >= duration);
@@ -237,6 +268,7 @@ impl Observation {
             }
             if self.watched.all_gone(&self.host) {
                 // Their last events, with their last names.
+                thread::sleep(HELD_BACK);
                 self.turn()?;
                 self.warnings
                     .push(format!("all that was watched had ended after {elapsed}"));
@@ -266,6 +298,36 @@ impl Observation {
         // They have no length, and no period that was missed.
         self.without_end += self.finder.without_end();
         self.explain(&late);
+        Ok(())
+    }
+
+    /// Begins and ends windows of time in which jobs are watched.
+    fn open_or_shut(&mut self) -> Result<(), SessionError> {
+        let Self {
+            windows,
+            finder,
+            explainer,
+            followed,
+            ..
+        } = self;
+        let (Some(windows), Some(jobs), Some(programs)) =
+            (windows, finder.jobs(), explainer.programs())
+        else {
+            return Ok(());
+        };
+        let cost = windows.cost();
+        match windows.step(monotonic(), jobs.progress(), || taken(programs, cost)) {
+            Step::Stay => {}
+            Step::Shut => {
+                programs.open(false)?;
+                explainer.watch_stacks(&[]);
+            }
+            Step::Open { ended } => {
+                jobs.pause_since(ended);
+                programs.open(true)?;
+                explainer.watch_stacks(&followed.tids);
+            }
+        }
         Ok(())
     }
 
@@ -311,6 +373,10 @@ impl Observation {
             }
         }
         jobs.threads.sort_by_key(|one| one.thread);
+        if let (Some(windows), Some(programs)) = (&mut self.windows, self.explainer.programs()) {
+            let taken = taken(programs, windows.cost());
+            jobs.windows = Some(windows.finish(monotonic(), taken));
+        }
         Some(jobs)
     }
 
@@ -329,8 +395,6 @@ impl Observation {
 
     /// Threads that were made meanwhile are watched, too.
     fn look_for_threads(&mut self, request: &ObserveRequest) -> Result<(), SessionError> {
-        let calls = self.finder.calls();
-        let narrowed = calls != self.calls;
         let Self { lanes, finder, .. } = self;
         let anew = |tid| {
             lanes.forget(tid);
@@ -338,11 +402,11 @@ impl Observation {
         };
         let new = self.watched.look_again(&request.targets, &self.host, anew);
         self.lanes.rename(&self.watched);
-        if new || narrowed {
-            let tids = self.watched.tids();
-            self.source.watch(&mut self.explainer, &tids, &calls)?;
-            self.calls = calls;
-            self.explainer.watch(tids.iter().copied());
+        let followed = self.finder.followed(self.watched.tids());
+        if new || followed != self.followed {
+            self.source.follow(&mut self.explainer, &followed)?;
+            self.explainer.watch(followed.tids.iter().copied());
+            self.followed = followed;
         }
         Ok(())
     }

@@ -2,7 +2,9 @@
 
 use punctual_host::Host;
 use punctual_model::Delay;
-use punctual_trace::{Descent, JobAsk, JobRecorder, Level, Scout, ScoutEvent, TraceError, Tracefs};
+use punctual_trace::{
+    Descent, Followed, JobAsk, JobRecorder, Level, Scout, ScoutEvent, TraceError, Tracefs,
+};
 
 use super::ObserveRequest;
 use crate::SessionError;
@@ -44,6 +46,14 @@ impl Source {
                 }
             }
         }
+        if request
+            .jobs
+            .as_ref()
+            .is_some_and(|jobs| jobs.cost.is_some())
+        {
+            let why = why.unwrap_or_else(|| "the events of --events full need a tracer".to_owned());
+            return Err(SessionError::CostNotLimited(why));
+        }
         let explainer = Explainer::arm(host, request.events(), limit, Delay::Wakeup)?;
         let tracefs = Tracefs::find(host.root())?;
         let (owner, clock) = (host.own_process(), explainer.clock());
@@ -67,15 +77,14 @@ impl Source {
         }
     }
 
-    pub(super) fn watch(
+    pub(super) fn follow(
         &self,
         explainer: &mut Explainer,
-        tids: &[u32],
-        calls: &[i64],
+        followed: &Followed,
     ) -> Result<(), SessionError> {
         match self {
-            Self::Scout(scout) => Ok(scout.watch(tids, calls)?),
-            Self::Programs => Ok(explainer.watch_jobs(tids, calls)?),
+            Self::Scout(scout) => Ok(scout.follow(followed)?),
+            Self::Programs => Ok(explainer.follow(followed)?),
         }
     }
 

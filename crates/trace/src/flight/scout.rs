@@ -3,8 +3,9 @@
 
 use punctual_model::{Nanos, TraceEvent};
 
-use super::clock::ClockMap;
+use super::clock::{ClockMap, monotonic};
 use super::name::Owner;
+use super::ordered::Ordered;
 use super::stream::{Stream, Streamed};
 use crate::{TraceError, Tracefs};
 
@@ -37,7 +38,19 @@ const LONGEST_FILTER: usize = 3_500;
 pub struct Scout {
     stream: Stream,
     events: Vec<(&'static str, &'static [&'static str])>,
+    ordered: Ordered<ScoutEvent>,
     lost: u64,
+}
+
+/// The threads whose events are followed, and which of their system calls.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Followed {
+    /// The threads.
+    pub tids: Vec<u32>,
+    /// The system calls that release their jobs.
+    pub calls: Vec<i64>,
+    /// Those whose release wait is not known: all their system calls are followed.
+    pub learning: Vec<u32>,
 }
 
 /// An item of a scout's stream.
@@ -88,25 +101,25 @@ impl Tracefs {
         Ok(Scout {
             stream: Stream::open(self, owner, clock, kib_per_cpu, &names)?,
             events,
+            ordered: Ordered::default(),
             lost: 0,
         })
     }
 }
 
 impl Scout {
-    /// Replaces the watched threads. `calls`: the system calls that are recorded of them;
-    /// empty: all.
+    /// Replaces what is followed.
     ///
     /// # Errors
     /// The kernel refuses a filter.
-    pub fn watch(&self, tids: &[u32], calls: &[i64]) -> Result<(), TraceError> {
+    pub fn follow(&self, followed: &Followed) -> Result<(), TraceError> {
+        let tids = followed.tids.as_slice();
         for (name, fields) in &self.events {
             match tids.is_empty() {
                 true => self.stream.off(name)?,
-                false if name.starts_with("sys_") && !calls.is_empty() => {
-                    let ids: Vec<String> = calls.iter().map(|id| format!("id == {id}")).collect();
-                    let of = format!("({}) && ({})", filter(fields, tids), ids.join(" || "));
-                    self.stream.on(name, Some(&of))?;
+                false if name.starts_with("sys_") => {
+                    self.stream
+                        .on(name, Some(&filter_of_calls(fields, followed)))?;
                 }
                 false => self.stream.on(name, Some(&filter(fields, tids)))?,
             }
@@ -119,21 +132,23 @@ impl Scout {
         self.events.len() > WATCHED.len()
     }
 
-    /// The events since the last call, by increasing time.
+    /// The events by increasing time; what is newer than [`HELD_BACK`](super::HELD_BACK)
+    /// comes with a later call.
     ///
     /// # Errors
     /// A pipe cannot be read.
     pub fn read(&mut self) -> Result<Vec<ScoutEvent>, TraceError> {
-        let events = self.stream.read()?.into_iter();
-        Ok(events
-            .map(|events| match events {
-                Streamed::Event(event) => ScoutEvent::Event(event),
-                Streamed::Gap { to, lost, .. } => {
-                    self.lost += lost;
-                    ScoutEvent::Gap { until: to }
-                }
-            })
-            .collect())
+        let now = monotonic();
+        let read = self.stream.read()?.into_iter();
+        let read = read.map(|events| match events {
+            Streamed::Event(event) => ScoutEvent::Event(event),
+            Streamed::Gap { to, lost, .. } => {
+                self.lost += lost;
+                ScoutEvent::Gap { until: to }
+            }
+        });
+        let key = |one: &ScoutEvent| (one.time(), ());
+        Ok(self.ordered.add(read.collect(), now, key))
     }
 
     /// Lower bound of the events overwritten before they were read.
@@ -147,6 +162,32 @@ impl Scout {
     /// The kernel does not remove it; the next program tries again.
     pub fn stop(self) -> Result<(), TraceError> {
         self.stream.stop()
+    }
+}
+
+impl ScoutEvent {
+    pub(crate) const fn time(&self) -> Nanos {
+        match self {
+            Self::Event(event) => event.time,
+            Self::Gap { until } => *until,
+        }
+    }
+}
+
+/// The system calls that are followed of each thread.
+fn filter_of_calls(fields: &[&str], followed: &Followed) -> String {
+    let Followed {
+        tids,
+        calls,
+        learning,
+    } = followed;
+    let all = tids.iter().all(|tid| learning.contains(tid));
+    let ids: Vec<String> = calls.iter().map(|id| format!("id == {id}")).collect();
+    let of_calls = |tids: &[u32]| format!("({}) && ({})", filter(fields, tids), ids.join(" || "));
+    match (all || calls.is_empty(), learning.is_empty()) {
+        (true, _) => filter(fields, tids),
+        (false, true) => of_calls(tids),
+        (false, false) => format!("({}) || {}", of_calls(tids), filter(fields, learning)),
     }
 }
 
@@ -171,6 +212,25 @@ fn filter(fields: &[&str], tids: &[u32]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_threads_with_a_known_release_wait_its_calls_are_followed_alone() {
+        let followed = |calls: &[i64], learning: &[u32]| {
+            let followed = Followed {
+                tids: vec![3, 4],
+                calls: calls.to_vec(),
+                learning: learning.to_vec(),
+            };
+            filter_of_calls(&["common_pid"], &followed)
+        };
+        let both = "common_pid == 3 || common_pid == 4";
+        assert_eq!(followed(&[], &[3, 4]), both);
+        assert_eq!(followed(&[35], &[3, 4]), both);
+        let narrowed = format!("({both}) && (id == 35 || id == 219)");
+        assert_eq!(followed(&[35, 219], &[]), narrowed);
+        let partly = format!("({narrowed}) || common_pid == 4");
+        assert_eq!(followed(&[35, 219], &[4]), partly);
+    }
 
     #[test]
     fn a_filter_names_each_thread_in_each_field() {

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use aya::include_bytes_aligned;
 use aya::maps::{Array, MapData};
 
-use super::JobAsk;
 use super::rings::Rings;
+use super::{Followed, JobAsk};
 use crate::bpf;
 use crate::watch::WatchError;
 
@@ -20,6 +20,9 @@ const RECORD_BYTES: usize = 64;
 
 /// A program, its tracepoint, and the name of the model's event that it stands for.
 type Program = (&'static str, &'static str, &'static str);
+
+/// As in the program: stands among the system calls.
+const SHUT: u32 = 1023;
 
 /// Without these no job is found.
 const NEEDED: [&str; 4] = ["switching", "waking", "calling", "returning"];
@@ -116,6 +119,7 @@ impl Programs {
                 .map_max_entries("heads", count)
                 .map_max_entries("told", count * length)
                 .map_max_entries("watched", bits)
+                .map_max_entries("learning", bits)
                 .map_max_entries("wakers", bits)
                 .map_max_entries("their_wakers", bits)
                 .map_max_entries("places", count);
@@ -155,30 +159,52 @@ impl Programs {
         &self.unseen
     }
 
-    /// Replaces the watched threads `before`.
-    pub(super) fn watch(&mut self, before: &BTreeSet<u32>, tids: &[u32]) -> Result<(), WatchError> {
-        let known = tids.iter().filter(|tid| **tid < self.pid_limit);
-        let now = known.copied().collect();
-        self.programs.replace_threads("watched", before, &now)
+    /// Replaces what is followed.
+    pub(super) fn follow(&mut self, before: &Followed, now: &Followed) -> Result<(), WatchError> {
+        self.release_calls(&before.calls, &now.calls)?;
+        let limit = self.pid_limit;
+        let threads = |tids: &[u32]| -> BTreeSet<u32> {
+            tids.iter().copied().filter(|tid| *tid < limit).collect()
+        };
+        // Watched at last: before, no record of a thread is told.
+        for (set, before, now) in [
+            ("learning", &before.learning, &now.learning),
+            ("watched", &before.tids, &now.tids),
+        ] {
+            let (before, now) = (threads(before), threads(now));
+            self.programs.replace_threads(set, &before, &now)?;
+        }
+        Ok(())
     }
 
-    /// Replaces the system calls that are release waits; with some, no others are told.
-    pub(super) fn release_calls(
-        &mut self,
-        before: &[u32],
-        calls: &[u32],
-    ) -> Result<(), WatchError> {
+    fn release_calls(&mut self, before: &[i64], calls: &[i64]) -> Result<(), WatchError> {
+        let number = |call: &i64| u32::try_from(*call).unwrap_or(SHUT);
         let mut map: Array<&mut MapData, u32> =
             self.programs.map_mut("release_calls")?.try_into()?;
-        // As NARROWED in the program.
-        let narrowed = map.len().saturating_sub(1);
-        let no_longer = before.iter().map(|call| (*call, 0));
-        for (call, is) in no_longer.chain(calls.iter().map(|call| (*call, 1))) {
-            if call < narrowed {
+        let no_longer = before.iter().map(|call| (number(call), 0));
+        for (call, is) in no_longer.chain(calls.iter().map(|call| (number(call), 1))) {
+            if call < SHUT {
                 map.set(call, is, 0)?;
             }
         }
-        map.set(narrowed, u32::from(!calls.is_empty()), 0)?;
+        Ok(())
+    }
+
+    /// Nothing but forks, execs and ends is recorded from now on, or all again.
+    pub(super) fn shut(&mut self, shut: bool) -> Result<(), WatchError> {
+        let map = self.programs.map_mut("release_calls")?;
+        let mut map: Array<&mut MapData, u32> = map.try_into()?;
+        Ok(map.set(SHUT, u32::from(shut), 0)?)
+    }
+
+    /// Stops what sees system calls, or starts it again.
+    pub(super) fn see_calls(&mut self, see: bool) -> Result<(), WatchError> {
+        for name in ["calling", "returning"] {
+            match see {
+                true => self.programs.resume(name)?,
+                false => self.programs.pause(name)?,
+            }
+        }
         Ok(())
     }
 }

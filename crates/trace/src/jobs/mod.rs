@@ -6,19 +6,21 @@
 //! read; the rest is copied and decoded where a job took too long.
 
 mod bpf;
+mod cost;
 mod record;
 mod rings;
 mod tail;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use punctual_model::{EventKind, Nanos, Task, TraceEvent, event_names};
 
-use crate::flight::{Cut, ScoutEvent, monotonic};
+use crate::flight::{Cut, Followed, Ordered, ScoutEvent, monotonic};
 use crate::watch::WatchError;
 #[cfg(test)]
 pub(crate) use bpf::OBJECT;
 use bpf::Programs;
+pub use cost::CallCost;
 use record::{EXEC, FORK, Record, Translator};
 use rings::Rings;
 use tail::Tail;
@@ -54,8 +56,10 @@ pub struct JobRecorder {
     rings: Rings,
     cpus: Vec<Tail>,
     translator: Translator,
-    watched: BTreeSet<u32>,
-    calls: Vec<u32>,
+    followed: Followed,
+    ordered: Ordered<ScoutEvent>,
+    /// What is older was recorded in part.
+    opened: Nanos,
     lost: u64,
     descents: Vec<Descent>,
 }
@@ -72,31 +76,76 @@ impl JobRecorder {
             cpus: (0..cpus).map(Tail::of).collect(),
             rings,
             translator: Translator::default(),
-            watched: BTreeSet::new(),
-            calls: Vec::new(),
+            followed: Followed::default(),
+            ordered: Ordered::default(),
+            opened: Nanos::ZERO,
             lost: 0,
             descents: Vec::new(),
         })
     }
 
-    /// Replaces the watched threads. `calls`: the system calls that
-    /// [`read`](Self::read) returns, the release waits of all of them; empty: all.
+    /// Replaces what is followed.
     ///
     /// # Errors
     /// The kernel refuses to change a map.
-    pub fn watch(&mut self, tids: &[u32], calls: &[i64]) -> Result<(), WatchError> {
-        let wanted = calls.iter().filter_map(|call| u32::try_from(*call).ok());
-        let wanted: Vec<u32> = wanted.collect();
-        self.programs.release_calls(&self.calls, &wanted)?;
-        self.calls = wanted;
-        self.programs.watch(&self.watched, tids)?;
-        self.watched = tids.iter().copied().collect();
+    pub fn follow(&mut self, followed: &Followed) -> Result<(), WatchError> {
+        self.programs.follow(&self.followed, followed)?;
+        self.followed.clone_from(followed);
         Ok(())
     }
 
-    /// The scheduler's events and system calls of the watched threads since the last
-    /// call, by increasing time.
+    /// Whether system calls are seen from now on, and what watched threads do is read. Forks
+    /// and ends are, in any case.
+    ///
+    /// # Errors
+    /// The kernel refuses to start a program again, or to change a map.
+    pub fn open(&mut self, open: bool) -> Result<(), WatchError> {
+        // A job of which only the calls or only the switches are told would be a wrong one.
+        if open {
+            self.programs.see_calls(true)?;
+            self.opened = monotonic();
+        }
+        self.programs.shut(!open)?;
+        if !open {
+            self.programs.see_calls(false)?;
+        }
+        Ok(())
+    }
+
+    /// Measures what it takes to record a system call, with some thousand calls of the
+    /// calling thread. Nothing is watched after it.
+    ///
+    /// # Errors
+    /// The kernel refuses to start a program again, or to change a map.
+    pub fn measure_cost(&mut self) -> Result<CallCost, WatchError> {
+        self.open(false)?;
+        let alone = cost::of_a_call();
+        self.open(true)?;
+        let other = cost::of_a_call();
+        self.follow(&Followed {
+            tids: vec![punctual_rt::current_tid().as_raw().unsigned_abs()],
+            ..Followed::default()
+        })?;
+        let watched = cost::of_a_call();
+        self.follow(&Followed::default())?;
+        // What was recorded is of no job.
+        self.read();
+        Ok(CallCost {
+            other: other.saturating_sub(alone),
+            watched: watched.saturating_sub(alone),
+        })
+    }
+
+    /// What it took so far to record system calls, on all CPUs.
+    pub fn taken(&self, cost: CallCost) -> Nanos {
+        let calls = self.cpus.iter().map(|tail| self.rings.calls(tail.cpu));
+        calls.fold(Nanos::ZERO, |sum, calls| sum + cost.of(calls))
+    }
+
+    /// The scheduler's events and system calls of the watched threads, by increasing time;
+    /// what is newer than [`HELD_BACK`] comes with a later call.
     pub fn read(&mut self) -> Vec<ScoutEvent> {
+        let now = monotonic();
         let mut all = Vec::new();
         for tail in &mut self.cpus {
             let cpu = tail.cpu;
@@ -109,13 +158,13 @@ impl JobRecorder {
             if let Some(gap) = gap {
                 self.lost += gap.lost;
                 // What has been read is older than now.
-                let until = gap.until.unwrap_or_else(monotonic);
+                let until = gap.until.unwrap_or(now);
                 all.push(ScoutEvent::Gap { until });
             }
         }
         // A gap of a CPU is before what came after it.
-        all.sort_by_key(|one| (one.time(), matches!(one, ScoutEvent::Event(_))));
-        all
+        let key = |one: &ScoutEvent| (one.time(), matches!(one, ScoutEvent::Event(_)));
+        self.ordered.add(all, now, key)
     }
 
     /// All events of all CPUs in an interval, and the last of each before it.
@@ -125,7 +174,8 @@ impl JobRecorder {
             let (records, whole) = tail.between(&self.rings, from, to);
             cut.lost += u64::from(!whole);
             let mut last_pid = 0;
-            for record in &records {
+            // Of what was before it is not known how long it lasted.
+            for record in records.iter().filter(|one| one.time() >= self.opened) {
                 if let Some(event) = self.translator.event(record, tail.cpu) {
                     last_pid = event.pid;
                     cut.events.push(event);
@@ -164,15 +214,6 @@ impl JobRecorder {
     /// What this kernel does not let the programs see: the event, and why.
     pub const fn unseen(&self) -> &BTreeMap<String, String> {
         self.programs.unseen()
-    }
-}
-
-impl ScoutEvent {
-    const fn time(&self) -> Nanos {
-        match self {
-            Self::Event(event) => event.time,
-            Self::Gap { until } => *until,
-        }
     }
 }
 

@@ -59,6 +59,11 @@ impl Rings {
         self.heads.word(cpu as usize * HEAD_WORDS + 1)
     }
 
+    /// How many system calls all threads began on a CPU, and of these the watched ones.
+    pub(super) fn calls(&self, cpu: u32) -> [u64; 2] {
+        [2, 3].map(|word| self.heads.word(cpu as usize * HEAD_WORDS + word))
+    }
+
     /// The first record, or entry, that may still be there.
     pub(super) const fn oldest(&self, begun: u64) -> u64 {
         begun.saturating_sub(self.length)

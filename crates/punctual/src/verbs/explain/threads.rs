@@ -45,8 +45,11 @@ pub(super) struct Application {
     /// Wait that releases a job: auto, timerfd, nanosleep, epoll, futex, SYSCALL [default: auto]
     #[arg(long, value_name = "WAIT")]
     release: Option<Release>,
+    /// Take at most this share of a CPU, as 2%: watch jobs in windows of time
+    #[arg(long, value_name = "PERCENT", value_parser = share, conflicts_with = "no_bpf")]
+    cost: Option<f64>,
     /// Explain waits for a CPU instead of whole jobs
-    #[arg(long, conflicts_with_all = ["budget", "release"])]
+    #[arg(long, conflicts_with_all = ["budget", "release", "cost"])]
     wait: bool,
     /// With --wait: explain each wait longer than this [default: 100us]
     #[arg(long, value_name = "TIME", requires = "wait")]
@@ -80,6 +83,15 @@ fn positive(text: &str) -> Result<Nanos, String> {
     }
 }
 
+/// A share of a CPU, as `2%` or `2`.
+fn share(text: &str) -> Result<f64, String> {
+    let percent = text.strip_suffix('%').unwrap_or(text);
+    match percent.parse::<f64>() {
+        Ok(percent) if percent > 0.0 && percent <= 100.0 => Ok(percent / 100.0),
+        _ => Err("write a share of a CPU above 0% and up to 100%, for example 2%".to_owned()),
+    }
+}
+
 impl Application {
     /// The threads to watch; `None` for a recording.
     pub(super) fn targets(&self) -> Result<Option<Targets>> {
@@ -95,6 +107,7 @@ impl Application {
         let only = [
             ("budget", self.budget.is_some()),
             ("release", self.release.is_some()),
+            ("cost", self.cost.is_some()),
             ("wait", self.wait),
             ("threshold", self.threshold.is_some()),
             ("duration", self.duration.is_some()),
@@ -119,6 +132,7 @@ impl Application {
             jobs: (!self.wait).then(|| JobRequest {
                 budget: self.budget.unwrap_or(BUDGET),
                 release: self.release.unwrap_or_default(),
+                cost: self.cost,
             }),
             level: self.events.unwrap_or(Level::Default),
             requested: self.event,

@@ -1,0 +1,60 @@
+//! What it takes to record system calls.
+
+use std::time::{Duration, Instant};
+
+use punctual_model::Nanos;
+
+/// What the recording of a system call takes, its return included.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CallCost {
+    /// Of a thread that is not watched: the kernel's tracepoints concern all.
+    pub other: Nanos,
+    /// Of a watched thread.
+    pub watched: Nanos,
+}
+
+impl CallCost {
+    /// Of so many calls of all threads, and of watched ones among them.
+    pub(super) const fn of(self, [all, watched]: [u64; 2]) -> Nanos {
+        let other = all.saturating_sub(watched);
+        Nanos(
+            other
+                .saturating_mul(self.other.0)
+                .saturating_add(watched.saturating_mul(self.watched.0)),
+        )
+    }
+}
+
+const CALLS: u32 = 500;
+const BATCHES: u32 = 9;
+
+/// The time of a short system call of the calling thread: that of the quickest batch, the
+/// one that was disturbed least.
+pub(super) fn of_a_call() -> Nanos {
+    let batch = || {
+        let begun = Instant::now();
+        for _ in 0..CALLS {
+            // getppid(2)
+            std::hint::black_box(std::os::unix::process::parent_id());
+        }
+        begun.elapsed() / CALLS
+    };
+    let batches = (0..BATCHES).map(|_| batch());
+    Nanos::from(batches.min().unwrap_or(Duration::ZERO))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_of_watched_threads_take_more() {
+        let cost = CallCost {
+            other: Nanos(100),
+            watched: Nanos(250),
+        };
+        assert_eq!(cost.of([10, 4]), Nanos(600 + 1_000));
+        assert_eq!(cost.of([u64::MAX, 0]), Nanos(u64::MAX));
+        assert!(of_a_call() > Nanos::ZERO);
+    }
+}
