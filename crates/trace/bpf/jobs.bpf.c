@@ -2,7 +2,7 @@
 /*
  * What explains the jobs of watched threads, written into one ring of records per CPU
  * that overwrites its oldest. User space maps the rings: reading them is no system call.
- * The few records that begin and end jobs are told: their numbers stand in a second ring,
+ * The few records that begin and end jobs are listed: their numbers stand in a second ring,
  * so that nobody reads the others unless a job took too long.
  *
  * The scheduler's events and handlers are those of the CPUs that watched threads, their
@@ -95,11 +95,11 @@ struct {
 	MAP_TYPE(value, struct record);
 } records SEC(".maps");
 
-/* Of each CPU: the records that it began, those that it told, the system calls of all
+/* Of each CPU: the records that it began, those that it listed, the system calls of all
  * threads, and of these those of watched ones. */
 struct head {
 	u64 begun;
-	u64 told;
+	u64 listed;
 	u64 calls;
 	u64 watched_calls;
 	u64 padding[4];
@@ -120,7 +120,7 @@ struct {
 	MAP_NUMBER(max_entries, 1);	/* set by the loader */
 	MAP_TYPE(key, u32);
 	MAP_TYPE(value, u64);
-} told SEC(".maps");
+} listed SEC(".maps");
 
 /* A bit for each watched thread. */
 struct {
@@ -130,7 +130,7 @@ struct {
 	MAP_TYPE(value, u64);
 } watched SEC(".maps");
 
-/* Those whose release wait is not known: all their system calls are told. */
+/* Those whose release wait is not known: all their system calls are listed. */
 struct {
 	MAP_NUMBER(type, BPF_MAP_TYPE_ARRAY);
 	MAP_NUMBER(max_entries, 1);	/* set by the loader */
@@ -277,7 +277,7 @@ INLINE void end(struct record *record, u32 sequence)
 }
 
 /* Of a record that has ended; 0: of none. */
-INLINE void tell(u32 sequence)
+INLINE void list(u32 sequence)
 {
 	u32 cpu = bpf_get_smp_processor_id();
 	struct head *head = bpf_map_lookup_elem(&heads, &cpu);
@@ -286,9 +286,9 @@ INLINE void tell(u32 sequence)
 
 	if (!head || !sequence)
 		return;
-	number = __sync_fetch_and_add(&head->told, 1);
+	number = __sync_fetch_and_add(&head->listed, 1);
 	place = cpu * (ring_mask + 1) + ((u32)number & ring_mask);
-	entry = bpf_map_lookup_elem(&told, &place);
+	entry = bpf_map_lookup_elem(&listed, &place);
 	if (entry)
 		*(volatile u64 *)entry = (number + 1) << 32 | sequence;
 }
@@ -325,7 +325,7 @@ static __attribute__((noinline)) int write_kept(struct place *place)
 	/* The thread is watched only since then. */
 	if (is_watched(place->last.of_switch.prev_pid) ||
 	    is_watched(place->last.of_switch.next_pid))
-		tell(sequence);
+		list(sequence);
 	return 0;
 }
 
@@ -351,7 +351,7 @@ INLINE void note_flags(struct record *record, u32 pid)
 		record->flags |= FLAG_SOFTIRQ;
 }
 
-/* For `tell`; 0: it was not written. */
+/* For `list`; 0: it was not written. */
 INLINE u32 put(u32 kind, u32 number, u64 one, u64 two)
 {
 	u32 sequence, pid = bpf_get_current_pid_tgid();
@@ -508,10 +508,10 @@ int switching(u64 *arguments)
 	end(record, sequence);
 	if (!is_watched(prev_pid)) {
 		if (is_watched(next_pid))
-			tell(sequence);
+			list(sequence);
 		return 0;
 	}
-	tell(sequence);
+	list(sequence);
 	if (!(state & 3))
 		return 0;
 	if (!is_release(call_of(prev)))
@@ -542,7 +542,7 @@ int waking(u64 *arguments)
 		return 0;
 	sequence = put_task(WAKING, task, on, 0);
 	if (watched_one)
-		tell(sequence);
+		list(sequence);
 	return 0;
 }
 
@@ -554,7 +554,7 @@ int forking(u64 *arguments)
 	struct task_struct *child = (struct task_struct *)arguments[1];
 
 	if (is_watched(parent->pid))
-		tell(put_task(FORK, child, child->tgid == parent->tgid, 0));
+		list(put_task(FORK, child, child->tgid == parent->tgid, 0));
 	return 0;
 }
 
@@ -564,7 +564,7 @@ int executing(u64 *arguments)
 	struct task_struct *task = (struct task_struct *)arguments[0];
 
 	if (is_watched(task->pid))
-		tell(put_task(EXEC, task, 0, 0));
+		list(put_task(EXEC, task, 0, 0));
 	return 0;
 }
 
@@ -574,7 +574,7 @@ int exiting(u64 *arguments)
 	struct task_struct *task = (struct task_struct *)arguments[0];
 
 	if (is_watched(task->pid))
-		tell(put_task(PROCESS_EXIT, task, 0, 0));
+		list(put_task(PROCESS_EXIT, task, 0, 0));
 	else if (matters() || is_concerned(task->pid))
 		put_task(PROCESS_EXIT, task, 0, 0);
 	return 0;
@@ -611,11 +611,11 @@ int inheriting(u64 *arguments)
 	return 0;
 }
 
-/* Tells a record of a system call, where it may begin or end a job. */
-INLINE void tell_call(u32 pid, u32 number, u32 sequence)
+/* Lists a record of a system call, where it may begin or end a job. */
+INLINE void list_call(u32 pid, u32 number, u32 sequence)
 {
 	if (!shut() && (is_release(number) || has_bit(&learning, pid)))
-		tell(sequence);
+		list(sequence);
 }
 
 SEC("tp_btf/sys_enter")
@@ -640,7 +640,7 @@ int calling(u64 *arguments)
 		one = ((struct pt_regs___arm64 *)regs)->orig_x0;
 		two = ((struct pt_regs___arm64 *)regs)->regs[1];
 	}
-	tell_call(pid, arguments[1], put(SYS_ENTER, arguments[1], one, two));
+	list_call(pid, arguments[1], put(SYS_ENTER, arguments[1], one, two));
 	return 0;
 }
 
@@ -656,7 +656,7 @@ int returning(u64 *arguments)
 		number = ((struct pt_regs___x86 *)regs)->orig_ax;
 	else if (HAS(pt_regs___arm64, syscallno))
 		number = ((struct pt_regs___arm64 *)regs)->syscallno;
-	tell_call(pid, number, put(SYS_EXIT, number, arguments[1], 0));
+	list_call(pid, number, put(SYS_EXIT, number, arguments[1], 0));
 	return 0;
 }
 

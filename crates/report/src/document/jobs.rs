@@ -234,3 +234,66 @@ fn waits(recording: &Recording, threads: &[&ThreadJobs]) -> Table {
     let table = Table::new(columns, rows.collect()).at_most(THREADS);
     table.further("further wait", "further waits")
 }
+
+#[cfg(test)]
+mod tests {
+    use punctual_model::{Explanation, testing};
+
+    use super::*;
+
+    /// A run of jobs that were watched in two of ten seconds.
+    fn watched_in_part() -> Recording {
+        let mut recording = testing::recording(1, 10);
+        recording.duration_ns = Nanos::from_secs(10);
+        recording.explanation = Some(Explanation {
+            jobs: Some(Jobs {
+                budget_ns: Nanos::from_millis(1),
+                windows: Some(JobWindows {
+                    limit: 0.02,
+                    taken: 0.019,
+                    count: 12,
+                    watched_ns: Nanos::from_secs(2),
+                    call_ns: Nanos(280),
+                    other_call_ns: Nanos(150),
+                }),
+                threads: vec![ThreadJobs {
+                    jobs: 5_000,
+                    ..ThreadJobs::default()
+                }],
+                ..Jobs::default()
+            }),
+            ..Explanation::default()
+        });
+        recording
+    }
+
+    #[test]
+    fn an_answer_about_a_part_of_the_time_says_so() {
+        let mut recording = watched_in_part();
+        let answer = sentence(&recording).unwrap();
+        let start = "None of 5,000 jobs, seen in 20.0% of the time, took longer than 1.00 ms";
+        assert!(answer.starts_with(start), "{answer}");
+        let notes = |recording: &Recording| {
+            let jobs = recording.explanation.as_ref().unwrap().jobs.clone();
+            super::notes(recording, &jobs.unwrap()).join("\n")
+        };
+        let note = notes(&recording);
+        assert!(
+            note.contains("2.00 s in 12 windows, 20.0% of the time"),
+            "{note}"
+        );
+        assert!(note.contains("takes about 9.5%"), "{note}");
+        assert!(note.contains("an outlier may be among them"), "{note}");
+        recording.duration_ns = Nanos::from_secs(2);
+        let answer = sentence(&recording).unwrap();
+        assert!(
+            answer.starts_with("None of 5,000 jobs took longer"),
+            "{answer}"
+        );
+        let note = notes(&recording);
+        assert!(
+            note.contains("watched all the time, which took 1.9% of a CPU"),
+            "{note}"
+        );
+    }
+}

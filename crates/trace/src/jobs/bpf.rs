@@ -117,7 +117,7 @@ impl Programs {
                 .override_global("pid_limit", &pid_limit, true)
                 .map_max_entries("records", count * length)
                 .map_max_entries("heads", count)
-                .map_max_entries("told", count * length)
+                .map_max_entries("listed", count * length)
                 .map_max_entries("watched", bits)
                 .map_max_entries("learning", bits)
                 .map_max_entries("wakers", bits)
@@ -131,7 +131,7 @@ impl Programs {
             pid_limit,
         };
         let array = |name| all.programs.array(name);
-        let maps = (array("heads")?, array("records")?, array("told")?);
+        let maps = (array("heads")?, array("records")?, array("listed")?);
         let rings = Rings::map(maps, cpus, length).map_err(|error| WatchError::refused(&error))?;
         for (name, tracepoint, event) in PROGRAMS {
             match all.programs.attach(name, tracepoint) {
@@ -166,7 +166,7 @@ impl Programs {
         let threads = |tids: &[u32]| -> BTreeSet<u32> {
             tids.iter().copied().filter(|tid| *tid < limit).collect()
         };
-        // Watched at last: before, no record of a thread is told.
+        // Watched at last: before, no record of a thread is listed.
         for (set, before, now) in [
             ("learning", &before.learning, &now.learning),
             ("watched", &before.tids, &now.tids),

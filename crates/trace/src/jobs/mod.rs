@@ -100,7 +100,7 @@ impl JobRecorder {
     /// # Errors
     /// The kernel refuses to start a program again, or to change a map.
     pub fn open(&mut self, open: bool) -> Result<(), WatchError> {
-        // A job of which only the calls or only the switches are told would be a wrong one.
+        // A job of which only the calls or only the switches are listed would be a wrong one.
         if open {
             self.programs.see_calls(true)?;
             self.opened = monotonic();

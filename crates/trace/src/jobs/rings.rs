@@ -18,13 +18,13 @@ const HEAD_WORDS: usize = 8;
 pub(super) struct Rings {
     heads: Mapped,
     records: Mapped,
-    told: Mapped,
-    /// Records of one CPU, and entries of those that are told: a power of two.
+    listed: Mapped,
+    /// Records of one CPU, and entries of those that are listed: a power of two.
     length: u64,
 }
 
-/// An entry of the ring of what is told.
-pub(super) enum Told {
+/// An entry of the ring of what is listed.
+pub(super) enum Listed {
     /// The number of a record.
     Record(u64),
     /// The entry is being written.
@@ -37,14 +37,14 @@ impl Rings {
     /// # Errors
     /// Those of mmap(2).
     pub(super) fn map(
-        (heads, records, told): (&MapData, &MapData, &MapData),
+        (heads, records, listed): (&MapData, &MapData, &MapData),
         cpus: usize,
         length: u32,
     ) -> io::Result<Self> {
         Ok(Self {
             heads: Mapped::new(heads, cpus * HEAD_WORDS)?,
             records: Mapped::new(records, cpus * length as usize * WORDS)?,
-            told: Mapped::new(told, cpus * length as usize)?,
+            listed: Mapped::new(listed, cpus * length as usize)?,
             length: u64::from(length),
         })
     }
@@ -54,8 +54,8 @@ impl Rings {
         self.heads.word(cpu as usize * HEAD_WORDS)
     }
 
-    /// How many of them it told.
-    pub(super) fn told(&self, cpu: u32) -> u64 {
+    /// How many of them it listed.
+    pub(super) fn listed(&self, cpu: u32) -> u64 {
         self.heads.word(cpu as usize * HEAD_WORDS + 1)
     }
 
@@ -70,15 +70,15 @@ impl Rings {
     }
 
     /// An entry by its number.
-    pub(super) fn entry(&self, cpu: u32, number: u64) -> Told {
+    pub(super) fn entry(&self, cpu: u32, number: u64) -> Listed {
         let place = u64::from(cpu) * self.length + (number & (self.length - 1));
-        let entry = self.told.word(place as usize);
+        let entry = self.listed.word(place as usize);
         let (of, sequence) = ((entry >> 32) as u32, entry as u32);
         let expected = (number as u32).wrapping_add(1);
         if of != expected {
             return match expected.wrapping_sub(of) < 1 << 31 {
-                true => Told::NotYet,
-                false => Told::Gone,
+                true => Listed::NotYet,
+                false => Listed::Gone,
             };
         }
         fence(Ordering::Acquire);
@@ -86,8 +86,8 @@ impl Rings {
         let begun = self.begun(cpu);
         let back = (begun as u32).wrapping_sub(sequence);
         match begun.checked_sub(u64::from(back) + 1) {
-            Some(number) => Told::Record(number),
-            None => Told::Gone,
+            Some(number) => Listed::Record(number),
+            None => Listed::Gone,
         }
     }
 

@@ -1,17 +1,17 @@
-//! How far was read what one CPU told, and its records of an interval.
+//! How far was read what one CPU listed, and its records of an interval.
 
 use std::collections::VecDeque;
 
 use punctual_model::Nanos;
 
 use super::record::Record;
-use super::rings::{Rings, Told};
+use super::rings::{Listed, Rings};
 
 /// One CPU.
 #[derive(Debug)]
 pub(super) struct Tail {
     pub(super) cpu: u32,
-    /// The next entry to read of what is told.
+    /// The next entry to read of what is listed.
     next: u64,
     /// Whether the last look stopped at an entry that was being written.
     waits: bool,
@@ -33,28 +33,28 @@ impl Tail {
         }
     }
 
-    /// Hands over the records that were told since the last call.
+    /// Hands over the records that were listed since the last call.
     pub(super) fn follow(
         &mut self,
         rings: &Rings,
         mut take: impl FnMut(&Record),
     ) -> Option<Missed> {
-        let told = rings.told(self.cpu);
-        let first = self.next.max(rings.oldest(told));
+        let listed = rings.listed(self.cpu);
+        let first = self.next.max(rings.oldest(listed));
         let mut lost = first - self.next;
         self.next = first;
         let mut until = None;
         let mut stopped = false;
-        while self.next < told {
+        while self.next < listed {
             let record = match rings.entry(self.cpu, self.next) {
-                Told::Record(number) => rings.at(self.cpu, number),
-                Told::Gone => None,
+                Listed::Record(number) => rings.at(self.cpu, number),
+                Listed::Gone => None,
                 // Written for longer than a look takes: given up.
-                Told::NotYet if self.waits => {
+                Listed::NotYet if self.waits => {
                     self.waits = false;
                     None
                 }
-                Told::NotYet => {
+                Listed::NotYet => {
                     stopped = true;
                     break;
                 }
