@@ -124,10 +124,10 @@ impl LateStacks {
         })
     }
 
-    /// Replaces the watched threads.
+    /// Replaces the watched threads. While there are none the programs do not run.
     ///
     /// # Errors
-    /// The kernel refuses to change a map.
+    /// The kernel refuses to change a map, or to start a program again.
     pub fn watch(&mut self, tids: impl Iterator<Item = u32>) -> Result<(), WatchError> {
         let limit = self.pid_limit;
         let tids: BTreeSet<u32> = tids.filter(|tid| *tid < limit).collect();
@@ -139,6 +139,12 @@ impl LateStacks {
         }
         self.programs
             .replace_threads("watched", &self.watched, &tids)?;
+        for (name, _) in PROGRAMS {
+            match tids.is_empty() {
+                true => self.programs.pause(name)?,
+                false => self.programs.resume(name)?,
+            }
+        }
         self.watched = tids;
         Ok(())
     }
