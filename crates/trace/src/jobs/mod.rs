@@ -143,7 +143,7 @@ impl JobRecorder {
     }
 
     /// The scheduler's events and system calls of the watched threads, by increasing time;
-    /// what is newer than [`HELD_BACK`] comes with a later call.
+    /// what is newer than [`HELD_BACK`](crate::HELD_BACK) comes with a later call.
     pub fn read(&mut self) -> Vec<ScoutEvent> {
         let now = monotonic();
         let mut all = Vec::new();

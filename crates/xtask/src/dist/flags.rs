@@ -82,7 +82,7 @@ impl Flags {
     }
 
     /// A fifth of the program is the way back from a panic. Functions that drop values, and
-    /// those of the standard library, have an entry whatever the compiler is told.
+    /// those of the standard library, have an entry even with these options.
     fn discard_unwinding(&mut self) {
         let script = repository().join("packaging/board.ld");
         self.link("-Wl,--no-eh-frame-hdr");
