@@ -70,6 +70,8 @@ pub struct JobFinder {
     /// The numbers of restart_syscall(2) and futex(2), where they are known.
     restart: Option<i64>,
     futex: Option<i64>,
+    /// Events before this time are not all there.
+    blind: Nanos,
     threads: BTreeMap<u32, Thread>,
 }
 
@@ -130,6 +132,7 @@ impl JobFinder {
         Self {
             restart,
             futex,
+            blind: Nanos::ZERO,
             threads: BTreeMap::new(),
         }
     }
@@ -148,6 +151,10 @@ impl JobFinder {
             EventKind::SysEnter { .. } | EventKind::SysExit { .. } => (event.pid, None),
             _ => return Vec::new(),
         };
+        // A wake-up that is missing would make a job of the sleep before it.
+        if event.time < self.blind {
+            return Vec::new();
+        }
         let mut jobs = Vec::new();
         for tid in [Some(one), other].into_iter().flatten() {
             if tid != 0 && watched(tid) {
@@ -179,8 +186,10 @@ impl JobFinder {
         Vec::new()
     }
 
-    /// Events from before this time were lost: what began before it has no length.
-    pub fn blind_until(&mut self, _time: Nanos) {
+    /// Events up to this time were lost: what began before it has no length, and the others
+    /// up to then are left out.
+    pub fn blind_until(&mut self, time: Nanos) {
+        self.blind = self.blind.max(time);
         self.interrupt(|_| true);
     }
 

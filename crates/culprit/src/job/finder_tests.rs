@@ -154,14 +154,18 @@ fn what_was_lost_makes_no_job() {
         if n == 390 {
             finder.blind_until(Nanos::from_millis(395));
         }
-        for event in turn(n * 1_000) {
-            count += finder.take(&event, &watched, &kind).len();
+        // Of five turns the wake-ups were lost, which another CPU had written.
+        let lost = |event: &TraceEvent| {
+            (390..395).contains(&n) && matches!(event.kind, EventKind::Waking { .. })
+        };
+        for event in turn(n * 1_000).iter().filter(|event| !lost(event)) {
+            count += finder.take(event, &watched, &kind).len();
         }
     }
-    // The one that was open then.
-    assert_eq!(count, 398);
+    // Not the one that was open then, nor those of the five turns.
+    assert_eq!(count, 393);
     let (_, seen) = finder.seen().next().unwrap();
-    assert_eq!(seen.incomplete, 1);
+    assert_eq!((seen.incomplete, seen.at_once), (1, 0));
     // Of this thread nothing else is needed; of another, everything.
     assert_eq!(finder.calls(), [NANOSLEEP]);
     assert!(!finder.is_learning(TID) && finder.is_learning(8));

@@ -283,7 +283,7 @@ impl Observation {
         for event in self.source.read(&mut self.explainer)? {
             let event = match event {
                 ScoutEvent::Event(event) => event,
-                ScoutEvent::Gap { until } => {
+                ScoutEvent::Gap { until, .. } => {
                     self.finder.blind_until(until);
                     continue;
                 }

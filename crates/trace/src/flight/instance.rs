@@ -3,6 +3,8 @@
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
 
 use super::name::{FlightName, Owner};
 use punctual_model::{EVENTS, EventLevel, EventSpec};
@@ -287,9 +289,25 @@ pub(crate) fn instance_layout(tracefs: &Tracefs, folder: &Path) -> Result<Layout
     })
 }
 
+/// A file of an instance that is open keeps it (EBUSY): a program that reads it, or one that
+/// another thread of this process starts, which has all files until its exec. So long it is
+/// tried again.
+const TRIES: u32 = 20;
+const PAUSE: Duration = Duration::from_millis(5);
+
+fn unless_busy(mut act: impl FnMut() -> io::Result<()>) -> io::Result<()> {
+    for _ in 1..TRIES {
+        match act() {
+            Err(error) if error.kind() == io::ErrorKind::ResourceBusy => thread::sleep(PAUSE),
+            other => return other,
+        }
+    }
+    act()
+}
+
 /// Removes an instance: the kernel then disables its events.
 pub(crate) fn remove(tracefs: &Tracefs, folder: &Path) -> Result<(), TraceError> {
-    match tracefs.files().remove_folder(folder) {
+    match unless_busy(|| tracefs.files().remove_folder(folder)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         other => other.map_err(|source| TraceError::Instance {
             what: "remove",
@@ -314,6 +332,27 @@ fn filter(field: &str, tids: &[u32]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_busy_instance_is_tried_again_for_a_moment() {
+        let busy = |times: u32| {
+            let mut tried = 0;
+            let result = unless_busy(|| {
+                tried += 1;
+                match tried > times {
+                    true => Ok(()),
+                    false => Err(io::ErrorKind::ResourceBusy.into()),
+                }
+            });
+            (result.map_err(|error| error.kind()), tried)
+        };
+        assert_eq!(busy(0), (Ok(()), 1));
+        assert_eq!(busy(3), (Ok(()), 4));
+        let given_up = (Err(io::ErrorKind::ResourceBusy), TRIES);
+        assert_eq!(busy(u32::MAX), given_up);
+        let refused = unless_busy(|| Err(io::ErrorKind::PermissionDenied.into()));
+        assert_eq!(refused.unwrap_err().kind(), io::ErrorKind::PermissionDenied);
+    }
 
     #[test]
     fn what_is_wrong_with_a_format_is_named() {

@@ -58,9 +58,11 @@ pub struct Followed {
 pub enum ScoutEvent {
     /// An event.
     Event(TraceEvent),
-    /// Events were overwritten before they were read: the time before is
-    /// unknown.
+    /// Events of a CPU were overwritten before they were read: what threads did meanwhile is
+    /// known in part.
     Gap {
+        /// The last event before them, or an earlier time.
+        from: Nanos,
         /// The first event after them.
         until: Nanos,
     },
@@ -142,9 +144,9 @@ impl Scout {
         let read = self.stream.read()?.into_iter();
         let read = read.map(|events| match events {
             Streamed::Event(event) => ScoutEvent::Event(event),
-            Streamed::Gap { to, lost, .. } => {
+            Streamed::Gap { from, to, lost, .. } => {
                 self.lost += lost;
-                ScoutEvent::Gap { until: to }
+                ScoutEvent::Gap { from, until: to }
             }
         });
         let key = |one: &ScoutEvent| (one.time(), ());
@@ -169,7 +171,7 @@ impl ScoutEvent {
     pub(crate) const fn time(&self) -> Nanos {
         match self {
             Self::Event(event) => event.time,
-            Self::Gap { until } => *until,
+            Self::Gap { from, .. } => *from,
         }
     }
 }

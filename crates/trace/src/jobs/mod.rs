@@ -159,11 +159,12 @@ impl JobRecorder {
                 self.lost += gap.lost;
                 // What has been read is older than now.
                 let until = gap.until.unwrap_or(now);
-                all.push(ScoutEvent::Gap { until });
+                let from = gap.from;
+                all.push(ScoutEvent::Gap { from, until });
             }
         }
-        // A gap of a CPU is before what came after it.
-        let key = |one: &ScoutEvent| (one.time(), matches!(one, ScoutEvent::Event(_)));
+        // A gap is after the last event before it.
+        let key = |one: &ScoutEvent| (one.time(), matches!(one, ScoutEvent::Gap { .. }));
         self.ordered.add(all, now, key)
     }
 

@@ -13,12 +13,16 @@ pub(super) struct Tail {
     pub(super) cpu: u32,
     /// The next entry to read of what is listed.
     next: u64,
+    /// The time of the last record that was handed over.
+    latest: Nanos,
     /// Whether the last look stopped at an entry that was being written.
     waits: bool,
 }
 
 /// Records that were overwritten before they were read.
 pub(super) struct Missed {
+    /// The time of the last before them.
+    pub(super) from: Nanos,
     /// The time of the first that was not; `None`: there is none yet.
     pub(super) until: Option<Nanos>,
     pub(super) lost: u64,
@@ -29,6 +33,7 @@ impl Tail {
         Self {
             cpu,
             next: 0,
+            latest: Nanos::ZERO,
             waits: false,
         }
     }
@@ -43,6 +48,7 @@ impl Tail {
         let first = self.next.max(rings.oldest(listed));
         let mut lost = first - self.next;
         self.next = first;
+        let mut from = (lost > 0).then_some(self.latest);
         let mut until = None;
         let mut stopped = false;
         while self.next < listed {
@@ -61,16 +67,18 @@ impl Tail {
             };
             self.next += 1;
             if let Some(record) = record {
-                until.get_or_insert(record.time());
+                self.latest = record.time();
+                until.get_or_insert(self.latest);
                 take(&record);
             } else {
-                // What came before it is of no use, either.
+                // What lies between two gaps is of no use, either.
+                from.get_or_insert(self.latest);
                 until = None;
                 lost += 1;
             }
         }
         self.waits = stopped;
-        (lost > 0).then_some(Missed { until, lost })
+        from.map(|from| Missed { from, until, lost })
     }
 
     /// The records of an interval and the last before it, oldest first, and whether

@@ -15,7 +15,7 @@ use super::timelines;
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output::{self, note};
-use crate::verbs::{command_line, measure, named};
+use crate::verbs::{Invalid, command_line, measure, named};
 
 /// The default budget of a job.
 const BUDGET: Nanos = Nanos::from_millis(1);
@@ -75,20 +75,19 @@ pub(super) struct Application {
 }
 
 /// A budget: jobs of no length do not exist.
-fn positive(text: &str) -> Result<Nanos, String> {
-    match text.parse::<Nanos>() {
-        Ok(Nanos::ZERO) => Err("a budget must be above 0".to_owned()),
-        Ok(time) => Ok(time),
-        Err(error) => Err(error.to_string()),
+fn positive(text: &str) -> Result<Nanos, Invalid> {
+    match text.parse::<Nanos>()? {
+        Nanos::ZERO => Err("a budget must be above 0".into()),
+        time => Ok(time),
     }
 }
 
 /// A share of a CPU, as `2%` or `2`.
-fn share(text: &str) -> Result<f64, String> {
+fn share(text: &str) -> Result<f64, Invalid> {
     let percent = text.strip_suffix('%').unwrap_or(text);
     match percent.parse::<f64>() {
         Ok(percent) if percent > 0.0 && percent <= 100.0 => Ok(percent / 100.0),
-        _ => Err("write a share of a CPU above 0% and up to 100%, for example 2%".to_owned()),
+        _ => Err("write a share of a CPU above 0% and up to 100%, for example 2%".into()),
     }
 }
 
