@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use common::{Place, eventually, instances_of, signal, text};
 use punctual_model::{Nanos, WakeupSource, Wakeups};
+use punctual_testing::Running;
 
 /// Whether wake-ups can be watched here with these options; says so where they
 /// cannot.
@@ -346,7 +347,7 @@ fn waits_are_told_by_control_group() {
     let place = Place::new();
     let mut command = std::process::Command::new("sh");
     command.args(["-c", "while :; do sleep 0.01; done"]);
-    let mut app = group.inside(&command).spawn().unwrap();
+    let _app = Running(group.inside(&command).spawn().unwrap());
     let name = format!("/{}", group.0.file_name().unwrap().to_str().unwrap());
     for options in ["", "--no-bpf"] {
         if !can_watch(&place, options) {
@@ -384,8 +385,6 @@ fn waits_are_told_by_control_group() {
         let shown = place.done(&format!("watch -q -D 300ms --by cgroup {options}"));
         assert!(shown.contains("delayed others"), "{shown}");
     }
-    let _ = app.kill();
-    let _ = app.wait();
     let told = place.refused("watch -D 1s --cgroup /no/such", 2);
     assert!(told.contains("no control group /no/such"), "{told}");
 }

@@ -1,15 +1,18 @@
 //! **For:** what the tests of all crates share, and no program: a test that
 //! cannot run here says so where it is seen, can ask whether others want the
-//! CPUs, too, and has a database server of its own.
+//! CPUs, too, and has a database server of its own, and leaves no process behind.
 //!
 //! **Knows:** the standard error stream, and the load of the machine.
 //!
 //! **Must not know:** any other crate; it stands below all of them.
 
 pub mod postgres;
+mod running;
 
 use std::fmt;
 use std::io::Write;
+
+pub use running::Running;
 
 /// Says that a test, or a part of one, is left out on this machine, and why:
 /// `skip!("flight recorder: {error}")` prints `SKIP name_of_the_test: flight recorder: ...`.

@@ -15,6 +15,7 @@
 mod cross;
 mod deps;
 mod dist;
+mod left;
 mod msrv;
 mod ordinary_user;
 mod places;

@@ -1,11 +1,22 @@
 //! One test program, run and understood: what failed, what was skipped, how long.
 
-use std::io::{BufRead, BufReader, Read};
-use std::process::{Child, Command, Stdio};
+use std::io::Read;
+use std::os::fd::AsFd;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+use crate::left::Mark;
+
+/// For a test program: far more than any takes. One that hangs would never end the gate.
+const LIMIT: Duration = Duration::from_secs(600);
+/// Between two looks whether a program that prints nothing has ended.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// What a test program said of its tests.
 #[derive(Clone, Debug, Default)]
@@ -18,6 +29,8 @@ pub(crate) struct Outcome {
     /// The program ended as the test harness ends: all failures have a name.
     pub(crate) complete: bool,
     pub(crate) took: Duration,
+    /// What still ran at its end, and was killed.
+    pub(crate) left: Vec<String>,
 }
 
 impl Outcome {
@@ -64,45 +77,81 @@ impl Screen {
     }
 }
 
-/// Runs a test program, shows all that it prints, and keeps what it says.
+/// Runs a test program, shows all that it prints, and keeps what it says. What it leaves
+/// running at its end is killed; so is a program that hangs.
 ///
 /// # Errors
 /// A program that cannot be started or read.
-pub(crate) fn run(mut command: Command, screen: &Screen) -> Result<Outcome> {
+pub(crate) fn run(command: Command, screen: &Screen) -> Result<Outcome> {
+    run_within(LIMIT, command, screen)
+}
+
+fn run_within(limit: Duration, mut command: Command, screen: &Screen) -> Result<Outcome> {
     let begun = Instant::now();
+    let mark = Mark::new();
+    mark.put_on(&mut command);
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = (command.spawn()).with_context(|| format!("{:?}", command.get_program()))?;
+    let stdout = child.stdout.take().context("its standard output")?;
     let stderr = child.stderr.take().context("its standard error")?;
     let mut outcome = Outcome::default();
+    let ended = AtomicBool::new(false);
     let (read, skips, status) = std::thread::scope(|scope| {
-        let skips = scope.spawn(|| skips_of(stderr, screen));
-        let read = results_of(&mut child, &mut outcome, screen);
-        (read, skips.join().unwrap_or_default(), child.wait())
+        let results = scope.spawn(|| results_of(stdout, &ended, screen));
+        let skips = scope.spawn(|| skips_of(stderr, &ended, screen));
+        let status = wait_within(limit, &mut child);
+        if matches!(status, Ok(None)) {
+            screen.line(&format!("ended here: it ran for {} s", limit.as_secs()));
+        }
+        outcome.left = mark.end_all();
+        // After its end: all that it printed can be read.
+        let status = status.and_then(|_| Ok(child.wait()?));
+        ended.store(true, Ordering::Release);
+        (results.join(), skips.join().unwrap_or_default(), status)
     });
-    read?;
+    let results = read.map_err(|_| anyhow::anyhow!("a thread of xtask panicked"))??;
     let status = status?;
+    outcome.passed = results.passed;
+    outcome.failed = results.failed;
     outcome.skips = skips;
     // The harness ends with 0, or with 101 after a list of failures.
-    outcome.complete = outcome.complete && status.code().is_some();
+    outcome.complete = results.complete && status.code().is_some();
     outcome.complete &= status.success() || !outcome.failed.is_empty();
     outcome.took = begun.elapsed();
     Ok(outcome)
 }
 
-fn results_of(child: &mut Child, outcome: &mut Outcome, screen: &Screen) -> Result<()> {
-    let stdout = child.stdout.take().context("its standard output")?;
+/// `None`: it still runs.
+fn wait_within(limit: Duration, child: &mut Child) -> Result<Option<ExitStatus>> {
+    let process = pidfd_open(Pid::from_child(child), PidfdFlags::empty())?;
+    poll_in(&process, limit)?;
+    Ok(child.try_wait()?)
+}
+
+/// Whether it can be read, within this time.
+fn poll_in(stream: impl AsFd, limit: Duration) -> Result<bool> {
+    let limit = Timespec::try_from(limit)?;
+    let mut streams = [PollFd::new(&stream, PollFlags::IN)];
+    match poll(&mut streams, Some(&limit)) {
+        Err(rustix::io::Errno::INTR) => Ok(false),
+        ready => Ok(ready? > 0),
+    }
+}
+
+fn results_of(stdout: impl Read + AsFd, ended: &AtomicBool, screen: &Screen) -> Result<Results> {
     let mut results = Results::default();
-    each_line(stdout, |line| {
+    each_line(stdout, ended, |line| {
         screen.line(line);
-        results.line(line, outcome);
-    })
+        results.line(line);
+    })?;
+    Ok(results)
 }
 
 /// The lines of skips, while all is shown.
-fn skips_of(stderr: impl Read, screen: &Screen) -> Vec<String> {
+fn skips_of(stderr: impl Read + AsFd, ended: &AtomicBool, screen: &Screen) -> Vec<String> {
     let mut skips = Vec::new();
     // What cannot be read any more is no skip.
-    let _ = each_line(stderr, |line| {
+    let _ = each_line(stderr, ended, |line| {
         screen.line(line);
         if let Some(why) = line.strip_prefix("SKIP ") {
             skips.push(why.to_owned());
@@ -111,12 +160,39 @@ fn skips_of(stderr: impl Read, screen: &Screen) -> Vec<String> {
     skips
 }
 
-fn each_line(stream: impl Read, mut each: impl FnMut(&str)) -> Result<()> {
-    let mut stream = BufReader::new(stream);
+/// Until the end of the stream; or until it is empty after the end of the program, where
+/// another process holds it open.
+fn each_line(
+    mut stream: impl Read + AsFd,
+    ended: &AtomicBool,
+    mut each: impl FnMut(&str),
+) -> Result<()> {
+    let mut show = |line: &[u8]| each(String::from_utf8_lossy(line).trim_end_matches('\n'));
     let mut line = Vec::new();
-    while stream.read_until(b'\n', &mut line)? > 0 {
-        each(String::from_utf8_lossy(&line).trim_end_matches('\n'));
-        line.clear();
+    let mut chunk = vec![0; 64 << 10];
+    loop {
+        // Before the look: what was printed until then is seen by it.
+        let is_last = ended.load(Ordering::Acquire);
+        if !poll_in(&stream, LOOK)? {
+            if is_last {
+                break;
+            }
+            continue;
+        }
+        let length = stream.read(&mut chunk)?;
+        if length == 0 {
+            break;
+        }
+        for part in chunk[..length].split_inclusive(|byte| *byte == b'\n') {
+            line.extend_from_slice(part);
+            if part.ends_with(b"\n") {
+                show(&line);
+                line.clear();
+            }
+        }
+    }
+    if !line.is_empty() {
+        show(&line);
     }
     Ok(())
 }
@@ -124,26 +200,30 @@ fn each_line(stream: impl Read, mut each: impl FnMut(&str)) -> Result<()> {
 /// The reader of what the test harness prints.
 #[derive(Default)]
 struct Results {
+    passed: usize,
+    failed: Vec<String>,
+    /// There was a result, so that the failures have their names.
+    complete: bool,
     /// Between the last `failures:` and the result.
     listing: bool,
 }
 
 impl Results {
-    fn line(&mut self, line: &str, outcome: &mut Outcome) {
+    fn line(&mut self, line: &str) {
         if line == "failures:" {
             // The first list has the tests' output, the second one their names.
             self.listing = true;
-            outcome.failed.clear();
+            self.failed.clear();
         } else if let Some(result) = line.strip_prefix("test result: ") {
             self.listing = false;
-            outcome.complete = true;
-            outcome.passed += count(result, " passed");
+            self.complete = true;
+            self.passed += count(result, " passed");
         } else if self.listing
             && let Some(name) = line.strip_prefix("    ")
             && !name.is_empty()
             && !name.contains(' ')
         {
-            outcome.failed.push(name.to_owned());
+            self.failed.push(name.to_owned());
         }
     }
 }
@@ -190,10 +270,53 @@ mod tests {
     }
 
     #[test]
+    fn what_runs_on_is_ended_and_named() {
+        let outcome = said("sleep 120 & echo 'test result: ok. 3 passed; 0 failed'");
+        assert!(outcome.good(), "{outcome:?}");
+        assert_eq!(outcome.left.len(), 1, "{outcome:?}");
+    }
+
+    /// It has no mark, so it is not found.
+    #[test]
+    fn who_holds_the_output_open_is_not_waited_for() {
+        let screen = Screen::later();
+        let mut shell = Command::new("sh");
+        let script = "env -i sleep 120 & echo $!
+            until [ $(cat /proc/$!/comm) = sleep ]; do :; done
+            printf 'test result: ok. 1 passed'";
+        shell.args(["-c", script]);
+        let outcome = run(shell, &screen).unwrap();
+        let Screen::Later(shown) = screen else {
+            panic!("it keeps what is shown later");
+        };
+        let shown = shown.into_inner().unwrap();
+        let pid = shown.lines().next().unwrap();
+        let kill = Command::new("kill").arg(pid).status().unwrap();
+        assert!(kill.success(), "it had ended: {shown}");
+        assert_eq!((outcome.passed, outcome.left.len()), (1, 0));
+    }
+
+    #[test]
+    fn a_program_that_hangs_is_ended() {
+        let mut shell = Command::new("sh");
+        shell.args([
+            "-c",
+            "echo 'test result: ok. 3 passed; 0 failed'; sleep 120",
+        ]);
+        let outcome = run_within(Duration::from_millis(300), shell, &Screen::Now).unwrap();
+        assert!(!outcome.good(), "{outcome:?}");
+    }
+
+    #[test]
     fn skips_are_kept_and_all_is_shown() {
         let printed = "\nSKIP a_test: no right\nno SKIP here\n";
         let screen = Screen::later();
-        assert_eq!(skips_of(printed.as_bytes(), &screen), ["a_test: no right"]);
+        let mut shell = Command::new("printf");
+        let mut shell = shell.arg(printed).stdout(Stdio::piped()).spawn().unwrap();
+        let stdout = shell.stdout.take().unwrap();
+        let skips = skips_of(stdout, &AtomicBool::new(false), &screen);
+        shell.wait().unwrap();
+        assert_eq!(skips, ["a_test: no right"]);
         let Screen::Later(shown) = screen else {
             panic!("it keeps what is shown later");
         };

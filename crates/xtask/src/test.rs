@@ -125,6 +125,8 @@ pub(crate) struct Summary {
     unsteady: Vec<String>,
     /// `program test: why`.
     skips: Vec<String>,
+    /// `program process`: killed at the end of the program.
+    left: Vec<String>,
     /// The time of each program.
     times: Vec<(Duration, String)>,
 }
@@ -141,6 +143,8 @@ impl Summary {
         self.passed += outcome.passed;
         let skips = outcome.skips.iter().map(|skip| format!("{title} {skip}"));
         self.skips.extend(skips);
+        let left = outcome.left.iter().map(|left| format!("{title} {left}"));
+        self.left.extend(left);
         for name in &outcome.failed {
             let arguments = ["--exact", name, "--test-threads=1"];
             let passes = passes_again(|| suite::run(command(&arguments)?, &Screen::Now))?;
@@ -178,6 +182,7 @@ impl Summary {
         let lists = [
             ("failed", &self.failed),
             ("passed when run again, alone", &self.unsteady),
+            ("left running, and killed", &self.left),
             ("skipped, but expected to run", &unexpected),
         ];
         for (what, names) in lists {
@@ -244,6 +249,7 @@ mod tests {
             skips: skips.iter().map(ToString::to_string).collect(),
             complete: true,
             took: Duration::from_secs(1),
+            left: Vec::new(),
         }
     }
 

@@ -38,6 +38,16 @@ impl QuotaGroup {
         None
     }
 
+    /// Kills what runs in it: children of what a test has started and killed.
+    fn end_all(&self) {
+        let members = fs::read_to_string(self.0.join("cgroup.procs")).unwrap_or_default();
+        for pid in members.lines().filter_map(|line| line.parse().ok()) {
+            let pid = rustix::process::Pid::from_raw(pid);
+            let signal = rustix::process::Signal::KILL;
+            pid.map(|pid| rustix::process::kill_process(pid, signal));
+        }
+    }
+
     /// A command that runs in it.
     pub fn inside(&self, command: &Command) -> Command {
         let mut inside = Command::new("sh");
@@ -60,7 +70,10 @@ impl QuotaGroup {
 impl Drop for QuotaGroup {
     fn drop(&mut self) {
         // Processes leave it a moment after they have ended.
-        super::eventually(|| fs::remove_dir(&self.0).is_ok() || !self.0.exists());
+        super::eventually(|| {
+            self.end_all();
+            fs::remove_dir(&self.0).is_ok() || !self.0.exists()
+        });
     }
 }
 

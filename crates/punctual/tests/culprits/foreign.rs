@@ -6,9 +6,10 @@ use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
 use crate::common::{Place, eventually, signal, text};
-use crate::jobs::{Running, explained};
+use crate::jobs::explained;
 use crate::stage::Stage;
 use punctual_model::{ProbeRun, Recording, Share, ShareKind};
+use punctual_testing::Running;
 
 fn warned(recording: &Recording, what: &str) -> bool {
     let mut warnings = recording.warnings.iter();

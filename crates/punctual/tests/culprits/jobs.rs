@@ -2,22 +2,13 @@
 //! that knows nothing of ours.
 
 use std::io::Read as _;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 use crate::common::group::QuotaGroup;
 use crate::common::{Place, eventually, instances_of, text};
 use crate::stage::{Stage, Truth, disagreement};
 use punctual_model::{Nanos, Outlier, Recording, ReleaseChoice, ShareKind};
-
-/// A program that ends with the test.
-pub(crate) struct Running(pub(crate) Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
+use punctual_testing::Running;
 
 /// Builds a program of this folder; `None`, with a line that says why.
 fn built(place: &Place, name: &str) -> Option<std::path::PathBuf> {

@@ -1,10 +1,11 @@
 //! `--event`: an event of the user's, recorded and shown with the outliers.
 
-use std::process::{Child, Command};
+use std::process::Command;
 
 use crate::common::{Place, text};
 use crate::stage::Stage;
 use punctual_model::Recording;
+use punctual_testing::Running;
 
 /// One that explains nothing and is not recorded for it.
 const NAME: &str = "raw_syscalls:sys_exit";
@@ -83,15 +84,6 @@ fn of_a_measurement_it_is_shown_with_each_outlier() {
     place.done("report last -o report.html");
     let page = std::fs::read_to_string(place.path("report.html")).unwrap();
     assert!(page.contains("--event") && page.contains(NAME), "no mark");
-}
-
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 /// Beside BPF programs and beside the kernel's tracer.

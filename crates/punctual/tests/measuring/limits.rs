@@ -1,5 +1,7 @@
 //! Rights, quotas and groups that limit a run.
 
+use punctual_testing::Running;
+
 use super::*;
 
 #[test]
@@ -109,13 +111,12 @@ fn a_cpu_quota_of_the_group_is_told() {
     let cpu = *punctual_rt::affinity::current().unwrap().last().unwrap();
     let mut spin = Command::new("sh");
     spin.args(["-c", "while :; do :; done"]);
-    let mut inside = group.inside(&spin).spawn().unwrap();
+    let inside = Running(group.inside(&spin).spawn().unwrap());
     let line = format!("{PLAIN} --cpus {cpu} -i 5ms -D 6s --threshold 20ms --explain");
     let output = with_spinners(cpu, || {
         group.inside(&place.command(&line)).output().unwrap()
     });
-    inside.kill().unwrap();
-    inside.wait().unwrap();
+    drop(inside);
     let stderr = text(&output.stderr);
     if stderr.contains("trace") && !output.status.success() {
         punctual_testing::skip!("outliers under a quota: {stderr}");
@@ -170,19 +171,16 @@ fn a_cpu_quota_of_a_watched_process_is_named() {
     let shell = |script: &str| {
         let mut shell = Command::new("sh");
         shell.args(["-c", script]);
-        group.inside(&shell).spawn().unwrap()
+        Running(group.inside(&shell).spawn().unwrap())
     };
-    let mut wakes = shell("while :; do sleep 0.005; done");
-    let mut spins = shell("while :; do :; done");
+    let wakes = shell("while :; do sleep 0.005; done");
+    let spins = shell("while :; do :; done");
     let line = format!(
         "explain --pid {} --wait --threshold 20ms -D 6s -q",
-        wakes.id()
+        wakes.0.id()
     );
     let output = place.run(&line);
-    for child in [&mut wakes, &mut spins] {
-        child.kill().unwrap();
-        child.wait().unwrap();
-    }
+    drop((wakes, spins));
     let stderr = text(&output.stderr);
     if stderr.contains("trac") && !output.status.success() {
         punctual_testing::skip!("explain --pid under a quota: {stderr}");

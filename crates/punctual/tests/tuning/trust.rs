@@ -4,9 +4,10 @@
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use punctual_testing::Running;
 use punctual_tune::setting;
 
 use super::common::other_user::{as_other, give, may_become_other};
@@ -189,16 +190,6 @@ fn root_uses_no_profile_that_others_can_write() {
     assert!(text(&endless.stderr).contains("more than"));
 }
 
-/// A process of another user, ended at the end.
-struct Theirs(Child);
-
-impl Drop for Theirs {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 #[test]
 fn a_process_that_only_looks_like_the_holder_is_left_alone() {
     if !may_become_other("files of another user") {
@@ -222,7 +213,7 @@ fn a_process_that_only_looks_like_the_holder_is_left_alone() {
         .arg(&journal)
         .stdin(Stdio::piped())
         .current_dir(folder.path());
-    let mut impostor = Theirs(impostor.spawn().unwrap());
+    let mut impostor = Running(impostor.spawn().unwrap());
 
     let begun = Instant::now();
     place.done("tune apply --set dma-latency-us=1999999997");
@@ -281,7 +272,7 @@ fn a_holder_of_another_pid_namespace_is_not_forgotten() {
 }
 
 /// The scheduling policy of a process, proc_pid_stat(5) field 41.
-fn policy_of(child: &Theirs) -> String {
+fn policy_of(child: &Running) -> String {
     let stat = fs::read_to_string(format!("/proc/{}/stat", child.0.id())).unwrap();
     let (_, fields) = stat.rsplit_once(')').unwrap();
     fields.split_whitespace().nth(41 - 3).unwrap().to_owned()
@@ -304,10 +295,10 @@ fn rights_of_the_programs_file_are_for_ones_own_processes() {
         punctual_testing::skip!("setcap(8) cannot give a capability to a file here");
         return;
     }
-    let sleep = |command: &mut Command| Theirs(command.arg("120").spawn().unwrap());
+    let sleep = |command: &mut Command| Running(command.arg("120").spawn().unwrap());
     let roots = sleep(&mut Command::new("sleep"));
     let own = sleep(&mut as_other(Path::new("sleep")));
-    let change = |child: &Theirs, words: &str| {
+    let change = |child: &Running, words: &str| {
         as_other(&program)
             .args(["exec", "--pid", &child.0.id().to_string()])
             .args(words.split(' '))

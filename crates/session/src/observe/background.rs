@@ -159,12 +159,12 @@ mod tests {
 
     #[test]
     fn a_thread_that_has_no_turn_is_promoted_until_it_has_one() {
+        let begun = Instant::now();
         let background = Background::begin(TURN);
         if background.promoter.is_none() {
             punctual_testing::skip!("SCHED_IDLE: no right to leave it");
             return;
         }
-        let begun = Instant::now();
         while policy_of(current_tid()).unwrap() == Policy::Idle {
             assert!(begun.elapsed() < Duration::from_secs(20), "not promoted");
             std::thread::sleep(Duration::from_millis(1));

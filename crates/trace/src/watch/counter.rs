@@ -17,6 +17,9 @@ use crate::flight::Streamed;
 struct Note {
     woken: Nanos,
     waker: u32,
+    /// Its control group then: a thread that runs for a moment only may have ended
+    /// before its switch is read.
+    group: Option<u64>,
 }
 
 /// The state of a CPU after its last switch.
@@ -110,20 +113,16 @@ impl Counter {
         }
     }
 
-    /// Whether a thread is in a group that is counted.
-    fn is_in_group(&mut self, tid: u32) -> bool {
-        let only = self.ask.groups.is_some_and(|groups| groups.only);
-        match &mut self.groups {
-            Some(groups) if only => (groups.find)(tid).is_some_and(|id| groups.only.contains(&id)),
-            _ => !only,
-        }
+    /// The control group of a thread; `None`: not known, or of no interest.
+    fn group_of(&mut self, tid: u32) -> Option<u64> {
+        (self.groups.as_mut()?.find)(tid)
     }
 
-    fn group_of(&mut self, tid: u32) -> Option<u64> {
-        let wanted = self.ask.groups.is_some_and(|groups| groups.rows);
-        let groups = self.groups.as_mut().filter(|_| wanted)?;
-        // Not known: a group of its own, which has no name.
-        Some((groups.find)(tid).unwrap_or(0))
+    /// Whether the threads of a group are counted.
+    fn counts(&self, group: Option<u64>) -> bool {
+        let only = self.ask.groups.is_some_and(|groups| groups.only);
+        let is_one = |id| (self.groups.as_ref()).is_some_and(|groups| groups.only.contains(&id));
+        !only || group.is_some_and(is_one)
     }
 
     /// The waits that are open at `at`, until which all events were taken.
@@ -179,12 +178,14 @@ impl Counter {
         if before || !wanted || task.is_idle() || self.running.contains(&task.pid) {
             return;
         }
-        if !self.is_in_group(task.pid) {
+        let group = self.group_of(task.pid);
+        if !self.counts(group) {
             return;
         }
         let note = Note {
             woken: event.time,
             waker: event.pid,
+            group,
         };
         let Some(before) = self.notes.insert(task.pid, note) else {
             return;
@@ -241,10 +242,10 @@ impl Counter {
         began: Option<Nanos>,
     ) {
         let wait = event.time.saturating_sub(note.woken);
-        let row = self.row_of(event.cpu, next);
+        let row = self.row_of(event.cpu, next, note.group);
         self.rows.entry(row).or_default().record(wait);
         if let Some(began) = began.filter(|_| !prev.is_idle() && self.groups.is_some()) {
-            let row = self.row_of(event.cpu, prev);
+            let row = self.row_of(event.cpu, prev, None);
             let ran = event.time.saturating_sub(began.max(note.woken));
             *self.held.entry(row).or_default() += ran;
         }
@@ -270,9 +271,12 @@ impl Counter {
         self.worst.truncate(self.ask.worst);
     }
 
-    fn row_of(&mut self, cpu: u32, task: &Task) -> Row {
+    /// `group`: where it is known already.
+    fn row_of(&mut self, cpu: u32, task: &Task, group: Option<u64>) -> Row {
         let class = PriorityClass::of(task.prio.0.into(), None);
-        let group = self.group_of(task.pid);
+        let by_group = self.ask.groups.is_some_and(|groups| groups.rows);
+        // Not known: a group of its own, which has no name.
+        let group = by_group.then(|| group.or_else(|| self.group_of(task.pid)).unwrap_or(0));
         let comm = self.ask.by_comm.then_some(task.comm);
         if comm.is_none() && group.is_none() {
             return (cpu, class, None, None);

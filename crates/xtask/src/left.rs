@@ -1,0 +1,94 @@
+//! What a test program leaves running: found by a mark in the environment, which all its
+//! processes have, also those in sessions of their own.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, getpid, kill_process};
+
+const NAME: &str = "PUNCTUAL_TEST_PROGRAM";
+
+/// The mark of one test program.
+#[derive(Debug)]
+pub(crate) struct Mark(String);
+
+impl Mark {
+    pub(crate) fn new() -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        Self(format!("{}.{count}.", getpid()))
+    }
+
+    pub(crate) fn put_on(&self, command: &mut Command) {
+        command.env(NAME, &self.0);
+    }
+
+    /// Kills all processes that have the mark, until there are none; their names. A
+    /// process of another user may be out of reach.
+    pub(crate) fn end_all(&self) -> Vec<String> {
+        let mut names = BTreeMap::new();
+        // They may start others meanwhile, and take a moment to end. Who executes another
+        // program has no environment for a moment: nothing must be found twice.
+        let mut nothing = 0;
+        for _ in 0..100 {
+            let found = self.found();
+            nothing = if found.is_empty() { nothing + 1 } else { 0 };
+            if nothing == 2 {
+                break;
+            }
+            for pid in found {
+                names
+                    .entry(pid.as_raw_pid())
+                    .or_insert_with(|| name_of(pid));
+                let _ = kill_process(pid, Signal::KILL);
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        names.into_values().collect()
+    }
+
+    /// Those that run; not those that have ended and whose parent does not know yet: they
+    /// have no environment any more.
+    fn found(&self) -> Vec<Pid> {
+        let entry = format!("{NAME}={}", self.0).into_bytes();
+        let is_marked = |pid: &Pid| {
+            let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+            environment.split(|byte| *byte == 0).any(|one| one == entry)
+        };
+        let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+        let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        let pids = pids.filter_map(Pid::from_raw);
+        pids.filter(is_marked).collect()
+    }
+}
+
+fn name_of(pid: Pid) -> String {
+    let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    format!("{} ({pid})", name.trim_end())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_has_the_mark_is_ended() {
+        let (mark, other) = (Mark::new(), Mark::new());
+        let started = |mark: &Mark| {
+            let mut command = Command::new("sleep");
+            mark.put_on(&mut command);
+            command.arg("60").spawn().unwrap()
+        };
+        let (mut marked, mut unmarked) = (started(&mark), started(&other));
+        let names = mark.end_all();
+        assert!(!marked.wait().unwrap().success());
+        assert!(unmarked.try_wait().unwrap().is_none());
+        assert!(names == [format!("sleep ({})", marked.id())], "{names:?}");
+        assert_eq!(mark.end_all(), [""; 0]);
+        assert_eq!(other.end_all(), [format!("sleep ({})", unmarked.id())]);
+        unmarked.wait().unwrap();
+    }
+}
