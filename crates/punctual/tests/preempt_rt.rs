@@ -6,7 +6,7 @@
 mod common;
 
 use common::{Place, text};
-use punctual_model::{Audit, Completion, FindingState, Recording, ShareKind};
+use punctual_model::{Audit, Completion, CpuSet, FindingState, Recording, ShareKind};
 
 /// Whether this is such a kernel; says so where it is not.
 fn real_time(test: &str) -> bool {
@@ -284,9 +284,18 @@ fn assert_judged(group: &std::path::Path) {
     assert!(quota.line().contains(&above), "{}", quota.line());
     let cpus = finding("rights-group-cpus");
     assert!(cpus.line().contains("CPU 1"), "{}", cpus.line());
-    // One CPU of a core is a whole one on this machine, or the other is named.
+    let siblings = "/sys/devices/system/cpu/cpu1/topology/thread_siblings_list";
+    let core: CpuSet = std::fs::read_to_string(siblings).unwrap().parse().unwrap();
+    let shared = core.difference(&"1".parse().unwrap());
     let cores = finding("rights-group-cores");
-    assert_ne!(cores.state, FindingState::NotApplicable, "{cores:?}");
+    if shared.is_empty() {
+        assert_eq!(cores.state, FindingState::Ok, "{cores:?}");
+        punctual_testing::skip!("a core that is shared: each CPU is one");
+    } else {
+        assert_eq!(cores.state, FindingState::Warn, "{cores:?}");
+        let named = format!("are shared with CPU {shared}");
+        assert!(cores.line().contains(&named), "{}", cores.line());
+    }
     let line = format!(
         "measure timer -q -D 1s --interval 10ms --json --load cpu --cgroup {}",
         group.display()
@@ -295,6 +304,7 @@ fn assert_judged(group: &std::path::Path) {
     let facts = recording.probe.group().unwrap();
     assert_eq!(facts.cpus.as_ref().unwrap().to_string(), "1");
     assert_eq!(facts.quota.as_ref().unwrap().millicpus(), 500);
+    assert_eq!(facts.shared_cores, shared);
     assert!(recording.threads.iter().all(|thread| thread.cpu == Some(1)));
     assert!(
         recording.load[0].cpu_time_ns.unwrap().0 > 0,

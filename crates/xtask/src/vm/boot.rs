@@ -33,7 +33,7 @@ pub(crate) fn run(
     let log_path = places::folder().join(name);
     let mut log = File::create(&log_path).with_context(|| log_path.display().to_string())?;
     let words = format!("{} {}", usual(parts.arch), machine.kernel_words);
-    let mut command = emulator(parts, archive, &words);
+    let mut command = emulator(parts, archive, &words, machine.cpus);
     let mut child = Machinery(command.spawn().context("qemu")?);
     let lines = lines_of(&mut child.0)?;
     let mut console = Console::default();
@@ -92,11 +92,11 @@ pub(super) fn usual(arch: &Arch) -> String {
     format!("console={} panic=-1 quiet rdinit=/init", arch.console)
 }
 
-pub(super) fn emulator(parts: &Parts, archive: &Path, words: &str) -> Command {
+pub(super) fn emulator(parts: &Parts, archive: &Path, words: &str, cpus: &str) -> Command {
     let mut command = Command::new(&parts.qemu);
     command
         .args(parts.arch.machine)
-        .args(["-smp", "2", "-m", "1536M"])
+        .args(["-smp", cpus, "-m", "1536M"])
         .args(["-nodefaults", "-nographic", "-no-reboot"])
         .args(["-serial", "stdio", "-append", words.trim()])
         .arg("-kernel")

@@ -18,6 +18,7 @@ use serde_json::Value;
 use super::arch;
 use super::archive::{Archive, START};
 use super::boot::{Machinery, emulator, lines_of, usual};
+use super::machines::TWO;
 use super::{Parts, STARTS, build, kernel, needed};
 use crate::places::{self, repository};
 
@@ -263,7 +264,7 @@ impl Booted<'_> {
             "local,path={},mount_tag=state,security_model=none",
             self.state.folder.display()
         );
-        let mut command = emulator(self.parts, &self.archive, words);
+        let mut command = emulator(self.parts, &self.archive, words, TWO);
         command.args(["-virtfs", &share]);
         let mut child = Machinery(command.spawn().context("qemu")?);
         let lines = lines_of(&mut child.0)?;

@@ -7,6 +7,8 @@ pub(crate) struct Machine {
     pub(crate) summary: &'static str,
     /// Words for the kernel's command line, beside the usual ones.
     pub(crate) kernel_words: &'static str,
+    /// Its CPUs, as the emulator takes them.
+    pub(crate) cpus: &'static str,
     /// Lines of its first program, after everything is mounted.
     pub(crate) prepare: &'static str,
     /// Whether it runs only if it is named.
@@ -68,6 +70,13 @@ const fn some(package: &'static str, target: Target, arguments: &'static [&'stat
     }
 }
 
+/// Two CPUs, each with a core of its own.
+pub(crate) const TWO: &str = "2";
+
+/// Two hardware threads of one core. (The emulator warns that its AMD processor has none; the
+/// kernel sees them all the same, which the tests hold.)
+const ONE_CORE: &str = "2,cores=1,threads=2";
+
 /// Takes away what a kernel built without it does not have either: event tracing, types for
 /// BPF programs, symbols. The kernel is locked down, so that what is hidden cannot be mounted
 /// anew. (It is not unmounted: Linux 6.12 crashes when an empty tracefs ends.)
@@ -87,6 +96,7 @@ pub(crate) const ARM64: &[Machine] = &[
         name: "plain",
         summary: "PREEMPT_RT on arm64: threads, facts, settings, tracing",
         kernel_words: "",
+        cpus: TWO,
         prepare: "",
         on_request: false,
         suites: &[
@@ -103,6 +113,7 @@ pub(crate) const ARM64: &[Machine] = &[
         name: "verbs",
         summary: "PREEMPT_RT on arm64: measure, explain, watch, doctor, tune, record",
         kernel_words: "",
+        cpus: TWO,
         prepare: "",
         on_request: false,
         suites: &[
@@ -127,6 +138,7 @@ pub(crate) const ARM64: &[Machine] = &[
         name: "poor",
         summary: "arm64 without tracing, types for BPF, symbols, kernel configuration",
         kernel_words: POOR_WORDS,
+        cpus: TWO,
         prepare: POOR,
         on_request: false,
         suites: &[whole("punctual", Target::Integration("poor_kernel"))],
@@ -139,6 +151,7 @@ pub(crate) const MACHINES: &[Machine] = &[
         name: "plain",
         summary: "PREEMPT_RT as a distribution boots it",
         kernel_words: "",
+        cpus: TWO,
         prepare: "",
         on_request: false,
         suites: &[
@@ -198,6 +211,7 @@ pub(crate) const MACHINES: &[Machine] = &[
         name: "probes",
         summary: "PREEMPT_RT, and what measures for long",
         kernel_words: "",
+        cpus: TWO,
         prepare: "",
         on_request: false,
         suites: &[
@@ -249,15 +263,21 @@ pub(crate) const MACHINES: &[Machine] = &[
     },
     Machine {
         name: "isolated",
-        summary: "PREEMPT_RT with one CPU kept free of everything else",
+        summary: "PREEMPT_RT with one CPU kept free of everything else, and one core for both CPUs",
         kernel_words: "isolcpus=domain,managed_irq,1 nohz_full=1 rcu_nocbs=1 irqaffinity=0",
+        cpus: ONE_CORE,
         prepare: "",
         on_request: false,
         suites: &[Suite {
             package: "punctual",
             target: Target::Integration("preempt_rt"),
             // What does not depend on it has run on the other machine.
-            arguments: &["isolated", "the_kernel_is_known", "the_audit"],
+            arguments: &[
+                "isolated",
+                "the_kernel_is_known",
+                "the_audit",
+                "control_group",
+            ],
             reads: &[],
         }],
     },
@@ -266,6 +286,7 @@ pub(crate) const MACHINES: &[Machine] = &[
         name: "poor",
         summary: "without tracing, types for BPF, symbols, kernel configuration",
         kernel_words: POOR_WORDS,
+        cpus: TWO,
         prepare: POOR,
         on_request: true,
         suites: &[whole("punctual", Target::Integration("poor_kernel"))],
