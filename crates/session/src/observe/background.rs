@@ -47,6 +47,19 @@ impl Background {
             promoter.turn();
         }
     }
+
+    /// Sleeps for so long: no turn is missing meanwhile. Called by the thread that made this.
+    pub(crate) fn pause(&self, pause: Duration) {
+        if let Some(Promoter {
+            thread: Some((pauses, _)),
+            ..
+        }) = &self.promoter
+        {
+            // Its thread ends no sooner than this.
+            let _ = pauses.send(pause);
+        }
+        std::thread::sleep(pause);
+    }
 }
 
 impl Drop for Background {
@@ -70,8 +83,8 @@ struct Shared {
 /// The thread that looks whether the observing one is served, until this is dropped.
 struct Promoter {
     shared: Arc<Shared>,
-    /// Its thread, which ends without the sender.
-    thread: Option<(Sender<()>, JoinHandle<()>)>,
+    /// Its thread, which learns of pauses and ends without the sender.
+    thread: Option<(Sender<Duration>, JoinHandle<()>)>,
 }
 
 impl Promoter {
@@ -79,7 +92,7 @@ impl Promoter {
     fn begin(of: Tid, to: Policy, patience: Duration) -> Option<Self> {
         let shared = Arc::new(Shared::default());
         let (tell, told) = channel();
-        let (end, ended) = channel();
+        let (pauses, paused) = channel();
         let theirs = Arc::clone(&shared);
         let thread = ThreadBuilder::new("promoter").spawn(move || {
             // Tried here, where to stay at SCHED_IDLE harms nobody.
@@ -87,12 +100,12 @@ impl Promoter {
                 && set_policy(current_tid(), &to).is_ok();
             let _ = tell.send(may);
             if may {
-                theirs.look_after(of, to, patience, &ended);
+                theirs.look_after(of, to, patience, &paused);
             }
         });
         let promoter = Self {
             shared,
-            thread: Some((end, thread.ok()?)),
+            thread: Some((pauses, thread.ok()?)),
         };
         told.recv().unwrap_or(false).then_some(promoter)
     }
@@ -108,18 +121,27 @@ impl Promoter {
 
 impl Drop for Promoter {
     fn drop(&mut self) {
-        if let Some((end, thread)) = self.thread.take() {
-            drop(end);
+        if let Some((pauses, thread)) = self.thread.take() {
+            drop(pauses);
             let _ = thread.join();
         }
     }
 }
 
 impl Shared {
-    fn look_after(&self, thread: Tid, to: Policy, patience: Duration, end: &Receiver<()>) {
+    fn look_after(&self, thread: Tid, to: Policy, patience: Duration, paused: &Receiver<Duration>) {
         let mut before = self.turns.load(Ordering::Relaxed);
         let mut steps = [LEAST, to].into_iter();
-        while end.recv_timeout(patience) == Err(RecvTimeoutError::Timeout) {
+        let mut wait = patience;
+        loop {
+            wait = match paused.recv_timeout(wait) {
+                Ok(pause) => {
+                    wait = pause + patience;
+                    continue;
+                }
+                Err(RecvTimeoutError::Timeout) => patience,
+                Err(RecvTimeoutError::Disconnected) => return,
+            };
             let turns = self.turns.load(Ordering::Relaxed);
             if turns != before {
                 steps = [LEAST, to].into_iter();
@@ -174,6 +196,29 @@ mod tests {
         while policy_of(current_tid()).unwrap() != Policy::Idle {
             assert!(begun.elapsed() < Duration::from_secs(20), "not put back");
             background.turn();
+        }
+    }
+
+    #[test]
+    fn a_thread_that_pauses_is_not_promoted() {
+        let pause = 40 * TURN;
+        let background = Background::begin(TURN);
+        if background.promoter.is_none() {
+            punctual_testing::skip!("SCHED_IDLE: no right to leave it");
+            return;
+        }
+        let paused = Instant::now();
+        // Where it was promoted before the pause, it is put back.
+        background.turn();
+        background.pause(pause);
+        // The pause may have taken longer than was said.
+        let policy = policy_of(current_tid()).unwrap();
+        if paused.elapsed() < pause + TURN {
+            assert_eq!(policy, Policy::Idle);
+        }
+        while policy_of(current_tid()).unwrap() == Policy::Idle {
+            assert!(paused.elapsed() < Duration::from_secs(20), "not promoted");
+            std::thread::sleep(Duration::from_millis(1));
         }
     }
 }

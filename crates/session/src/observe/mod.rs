@@ -50,6 +50,9 @@ use windows::{Step, Taken, Windows};
 /// events are still there.
 const TURN: Duration = Duration::from_millis(20);
 
+/// The longest pause while nothing is recorded: so soon it ends when it is asked to.
+const LONG_TURN: Duration = Duration::from_millis(250);
+
 /// How often new threads are looked for, the store is written and the view is
 /// updated.
 const LOOK: Nanos = Nanos::from_millis(500);
@@ -247,7 +250,10 @@ impl Observation {
         let background = Background::begin(TURN);
         self.explainer.observed_by(&self.host.own_threads());
         loop {
-            thread::sleep(TURN);
+            match self.pause() {
+                Some(pause) => background.pause(pause),
+                None => thread::sleep(TURN),
+            }
             self.turn()?;
             self.open_or_shut()?;
             background.turn();
@@ -329,6 +335,13 @@ impl Observation {
             }
         }
         Ok(())
+    }
+
+    /// A longer pause than usual between two turns: between windows nothing is recorded, and
+    /// each wake-up would take time from what is watched.
+    fn pause(&self) -> Option<Duration> {
+        let shut = self.windows.as_ref()?.pause(monotonic())?;
+        Some(Duration::from(shut).clamp(TURN, LONG_TURN))
     }
 
     /// Counts a wait or a job; whether it took too long.

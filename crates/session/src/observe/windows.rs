@@ -139,6 +139,14 @@ impl Windows {
         }
     }
 
+    /// How long nothing is to be done from now on; `None`: a window is open.
+    pub(super) fn pause(&self, now: Nanos) -> Option<Nanos> {
+        match self.state {
+            State::Shut { until, .. } => Some(until.saturating_sub(now)),
+            State::Open | State::Closing(_) => None,
+        }
+    }
+
     /// Decides whether an open window must close.
     fn look(&mut self, now: Nanos, taken: Taken) {
         let share = share(taken.since(&self.before), now.saturating_sub(self.since));
@@ -295,8 +303,10 @@ mod tests {
             oldest_open: Some(ms(300)),
             ..IDLE
         };
+        assert_eq!(machine.windows.pause(machine.now), None);
         assert_eq!(machine.turn(later), Step::Shut);
         let shut = machine.now;
+        let pause = machine.windows.pause(shut).unwrap();
         let ended = loop {
             if let Step::Open { ended } = machine.turn(IDLE) {
                 break ended;
@@ -304,6 +314,7 @@ mod tests {
         };
         assert_eq!(ended, WINDOW);
         assert!((ms(5_500)..=ms(6_500)).contains(&(machine.now - shut)));
+        assert!((shut + pause..shut + pause + TURN).contains(&machine.now));
         // One that does not end is given up.
         let begun = machine.now;
         let endless = Progress {
