@@ -57,7 +57,8 @@ mod walk;
 pub use blame::{blame, is_by_observer, segments};
 pub use finder::{Late, LateWakeUps, Wait, WithoutEnd};
 pub use job::{
-    Call, CallKind, FoundRelease, Job, JobFinder, JobSeen, SeenWaits, keep_concerned, lanes,
+    Call, CallKind, CallNumbers, FoundRelease, Job, JobFinder, JobSeen, SeenWaits, keep_concerned,
+    lanes,
 };
 pub use period::find_period;
 pub use tally::Tally;

@@ -62,7 +62,7 @@ pub use power::PowerWatch;
 pub use process::OwnThread;
 pub use program::ProgramCode;
 pub use support_files::{NoSupportFile, SupportFile};
-pub use symbols::{Symbols, system_call_name, system_call_number};
+pub use symbols::{Symbols, system_call_name, system_call_numbers};
 pub use thermal::ThermalZone;
 pub use unread::Unread;
 

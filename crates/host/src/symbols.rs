@@ -97,16 +97,33 @@ impl Symbols {
     }
 }
 
-/// The name of a system call of this machine's architecture.
+/// The name of a system call of this machine's architecture. Where 32-bit machines have two
+/// that differ by the size of what they take, both have the name that 64-bit machines use.
 pub fn system_call_name(id: i64) -> Option<&'static str> {
     let number = usize::try_from(id).ok()?;
-    syscalls::Sysno::new(number).map(|call| call.name())
+    syscalls::Sysno::new(number).map(|call| common_name(call.name()))
 }
 
-/// The number of a system call on this architecture; `None`: it has none of this name.
-pub fn system_call_number(name: &str) -> Option<i64> {
-    let call: syscalls::Sysno = name.parse().ok()?;
-    Some(i64::from(call.id()))
+/// The numbers of a system call on this architecture, by its own name or that which
+/// [`system_call_name`] gives; none: it has none of this name.
+pub fn system_call_numbers(name: &str) -> Vec<i64> {
+    let has_name = |call: &syscalls::Sysno| {
+        let own = call.name();
+        own == name || common_name(own) == name
+    };
+    let all = syscalls::SysnoSet::all();
+    let calls = all.iter().filter(has_name);
+    calls.map(|call| i64::from(call.id())).collect()
+}
+
+/// The name of a call on 64-bit machines (`arch/arm/tools/syscall.tbl`: those with times of
+/// 64 bits, with offsets in pages, with a list of arguments in place of a structure).
+fn common_name(name: &'static str) -> &'static str {
+    match name {
+        "mmap2" => "mmap",
+        "_newselect" => "select",
+        _ => name.strip_suffix("_time64").unwrap_or(name),
+    }
 }
 
 #[cfg(test)]
@@ -156,5 +173,24 @@ mod tests {
         assert!(names(0..300) > 200);
         assert_eq!(system_call_name(-1), None);
         assert_eq!(system_call_name(1 << 40), None);
+        let numbers = system_call_numbers("clock_nanosleep");
+        assert!(!numbers.is_empty());
+        let is_one = |number: &i64| system_call_name(*number) == Some("clock_nanosleep");
+        assert!(numbers.iter().all(is_one));
+        assert!(system_call_numbers("tea_break").is_empty());
+    }
+
+    #[test]
+    fn calls_of_32_bit_machines_have_the_common_name() {
+        for (name, common) in [
+            ("futex_time64", "futex"),
+            ("clock_nanosleep_time64", "clock_nanosleep"),
+            ("mmap2", "mmap"),
+            ("_newselect", "select"),
+            ("pread64", "pread64"),
+            ("epoll_wait", "epoll_wait"),
+        ] {
+            assert_eq!(common_name(name), common);
+        }
     }
 }

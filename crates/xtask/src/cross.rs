@@ -87,7 +87,7 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
             continue;
         }
         println!("{}: cargo check", target.triple);
-        good &= cargo(target, &["check", "-p", "punctual"])?;
+        good &= cargo(target, &["check", "--workspace", "--exclude", "xtask"])?;
         if options.check_only {
             continue;
         }

@@ -63,13 +63,21 @@ impl JobSeen {
 /// The kind of a wait of a thread; `None`: it cannot be the release.
 pub(crate) type KindOf<'a> = &'a dyn Fn(u32, Call) -> Option<CallKind>;
 
+/// The numbers of some system calls on the machine of the events; 32-bit ones have two of
+/// some.
+#[derive(Clone, Debug, Default)]
+pub struct CallNumbers {
+    /// Of restart_syscall(2).
+    pub restart: Vec<i64>,
+    /// Of futex(2).
+    pub futex: Vec<i64>,
+}
+
 /// Follows threads through a stream of the scheduler's events and their system calls,
 /// which must come by rising time, and finds their release wait meanwhile.
 #[derive(Clone, Debug)]
 pub struct JobFinder {
-    /// The numbers of restart_syscall(2) and futex(2), where they are known.
-    restart: Option<i64>,
-    futex: Option<i64>,
+    numbers: CallNumbers,
     /// Events before this time are not all there.
     blind: Nanos,
     threads: BTreeMap<u32, Thread>,
@@ -127,11 +135,10 @@ enum Step {
 const RESTARTS: std::ops::RangeInclusive<i64> = -516..=-512;
 
 impl JobFinder {
-    /// `restart`, `futex`: the numbers of these system calls.
-    pub const fn new(restart: Option<i64>, futex: Option<i64>) -> Self {
+    /// Knows no thread yet.
+    pub const fn new(numbers: CallNumbers) -> Self {
         Self {
-            restart,
-            futex,
+            numbers,
             blind: Nanos::ZERO,
             threads: BTreeMap::new(),
         }
@@ -165,7 +172,7 @@ impl JobFinder {
     }
 
     fn take_of(&mut self, tid: u32, event: &TraceEvent, kind: KindOf<'_>) -> Vec<Job> {
-        let numbers = (self.restart, self.futex);
+        let numbers = &self.numbers;
         let thread = self
             .threads
             .entry(tid)
@@ -236,7 +243,7 @@ impl JobFinder {
 
     /// Decides for the threads whose release wait is still open. Returns their jobs.
     pub fn finish(&mut self, kind: KindOf<'_>) -> Vec<Job> {
-        let numbers = (self.restart, self.futex);
+        let numbers = &self.numbers;
         let threads = self.threads.iter_mut();
         let learning = threads.filter(|(_, thread)| thread.learning.is_some());
         let jobs = learning.flat_map(|(tid, thread)| thread.learnt(*tid, numbers, kind));
@@ -253,7 +260,7 @@ impl JobFinder {
         let found = self.threads.values().filter_map(|one| one.seen.release);
         let mut calls: BTreeSet<i64> = found.map(|found| found.call.id).collect();
         if !calls.is_empty() {
-            calls.extend(self.restart);
+            calls.extend(&self.numbers.restart);
         }
         calls.into_iter().collect()
     }
@@ -273,8 +280,6 @@ impl JobFinder {
     }
 }
 
-type Numbers = (Option<i64>, Option<i64>);
-
 impl Thread {
     fn new(since: Nanos) -> Self {
         Self {
@@ -288,7 +293,7 @@ impl Thread {
 
     /// Decides, and goes through what is remembered. Where no wait fits, it goes on
     /// learning.
-    fn learnt(&mut self, tid: u32, numbers: Numbers, kind: KindOf<'_>) -> Vec<Job> {
+    fn learnt(&mut self, tid: u32, numbers: &CallNumbers, kind: KindOf<'_>) -> Vec<Job> {
         let Some(learning) = self.learning.take() else {
             return Vec::new();
         };
@@ -307,7 +312,7 @@ impl Thread {
         jobs
     }
 
-    fn step(&mut self, tid: u32, event: &TraceEvent, numbers: Numbers) -> Option<Job> {
+    fn step(&mut self, tid: u32, event: &TraceEvent, numbers: &CallNumbers) -> Option<Job> {
         let release = self.seen.release.map(|found| found.call);
         if let EventKind::ProcessExit { .. } = event.kind {
             self.seen.incomplete += u64::from(self.state.open.take().is_some());
@@ -366,13 +371,13 @@ impl State {
         tid: u32,
         event: &TraceEvent,
         release: Option<Call>,
-        (restart, futex): Numbers,
+        numbers: &CallNumbers,
     ) -> Option<Step> {
         let now = event.time;
         match &event.kind {
             EventKind::SysEnter { id, args } => {
-                let mask = if futex == Some(*id) { !7 } else { !0 };
-                let again = restart == Some(*id);
+                let mask = if numbers.futex.contains(id) { !7 } else { !0 };
+                let again = numbers.restart.contains(id);
                 let call = match again {
                     true => self.last_call?,
                     false => Call {

@@ -69,7 +69,10 @@ fn turn(at: u64) -> Vec<TraceEvent> {
 }
 
 fn jobs(events: &[TraceEvent]) -> (Vec<Job>, JobSeen) {
-    let mut finder = JobFinder::new(Some(RESTART), None);
+    let mut finder = JobFinder::new(CallNumbers {
+        restart: vec![RESTART],
+        ..CallNumbers::default()
+    });
     let kind = |_: u32, call: Call| {
         Some(match call.id {
             NANOSLEEP => CallKind::Timer,
@@ -146,7 +149,7 @@ fn a_wait_that_goes_on_releases_nothing() {
 
 #[test]
 fn what_was_lost_makes_no_job() {
-    let mut finder = JobFinder::new(None, None);
+    let mut finder = JobFinder::new(CallNumbers::default());
     let kind = |_: u32, call: Call| (call.id == NANOSLEEP).then_some(CallKind::Timer);
     let watched = |tid: u32| tid == TID;
     let mut count = 0;

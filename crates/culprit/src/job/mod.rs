@@ -19,7 +19,7 @@ use std::collections::BTreeSet;
 use punctual_model::{EventKind, Nanos, TraceEvent, Window};
 
 pub(crate) use cause::{Awaited, Device, Leaf, Wait};
-pub use finder::{Job, JobFinder, JobSeen};
+pub use finder::{CallNumbers, Job, JobFinder, JobSeen};
 pub use lanes::lanes;
 pub use release::{Call, CallKind, FoundRelease, SeenWaits};
 

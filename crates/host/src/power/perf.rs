@@ -2,10 +2,8 @@
 //! `msr`, `power`, `cstate_core` and `cstate_pkg` (kernel: arch/x86/events).
 
 use std::collections::BTreeMap;
-use std::io;
 
-use perf_event::events::Dynamic;
-use perf_event::{Builder, Counter};
+use counter::{Counter, open};
 use punctual_model::{CpuSet, EnergyUse, Power, ResidencyUse};
 
 use crate::root::Root;
@@ -135,19 +133,46 @@ fn masked(root: &Root, pmu: &str) -> CpuSet {
         .unwrap_or_default()
 }
 
-fn open(pmu: &str, event: &str, cpu: u32) -> io::Result<Counter> {
-    let built = Dynamic::builder(pmu)?
-        .event(event)
-        .map_err(io::Error::other)?
-        .build()
-        .map_err(io::Error::other)?;
-    // These PMUs refuse to leave anything out.
-    let mut builder = Builder::new(built);
-    builder
-        .any_pid()
-        .one_cpu(cpu as usize)
-        .include_kernel()
-        .include_hv()
-        .enabled(true);
-    builder.build()
+#[cfg(any(target_arch = "x86", target_arch = "x86_64"))]
+mod counter {
+    use std::io;
+
+    use perf_event::Builder;
+    pub(super) use perf_event::Counter;
+    use perf_event::events::Dynamic;
+
+    pub(super) fn open(pmu: &str, event: &str, cpu: u32) -> io::Result<Counter> {
+        let built = Dynamic::builder(pmu)?
+            .event(event)
+            .map_err(io::Error::other)?
+            .build()
+            .map_err(io::Error::other)?;
+        // These PMUs refuse to leave anything out.
+        let mut builder = Builder::new(built);
+        builder
+            .any_pid()
+            .one_cpu(cpu as usize)
+            .include_kernel()
+            .include_hv()
+            .enabled(true);
+        builder.build()
+    }
+}
+
+/// No other processor has these PMUs.
+#[cfg(not(any(target_arch = "x86", target_arch = "x86_64")))]
+mod counter {
+    use std::io;
+
+    pub(super) enum Counter {}
+
+    impl Counter {
+        pub(super) fn read(&mut self) -> io::Result<u64> {
+            match *self {}
+        }
+    }
+
+    pub(super) fn open(_pmu: &str, _event: &str, _cpu: u32) -> io::Result<Counter> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
 }

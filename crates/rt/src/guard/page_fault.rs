@@ -8,7 +8,7 @@ use std::cell::Cell;
 use std::io;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
-use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::ptr;
 use std::sync::atomic::{Ordering, compiler_fence};
 
@@ -107,7 +107,7 @@ impl PageFaultGuard {
                 PERF_FLAG_FD_CLOEXEC,
             )
         };
-        let Ok(fd) = i32::try_from(fd).and_then(u32::try_from) else {
+        let Some(fd) = RawFd::try_from(fd).ok().filter(|fd| *fd >= 0) else {
             let source = io::Error::last_os_error();
             return Err(match source.raw_os_error() {
                 Some(libc::EACCES | libc::EPERM) => Error::NotSupported {
@@ -126,7 +126,7 @@ impl PageFaultGuard {
         };
         Ok(Self {
             // SAFETY: new, and nobody else's.
-            _event: unsafe { OwnedFd::from_raw_fd(fd.cast_signed()) },
+            _event: unsafe { OwnedFd::from_raw_fd(fd) },
             _stays: PhantomData,
         })
     }

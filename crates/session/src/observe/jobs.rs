@@ -3,8 +3,10 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
-use punctual_culprit::{Call, CallKind, FoundRelease, Job, JobFinder, JobSeen, Late, SeenWaits};
-use punctual_host::{Host, system_call_name, system_call_number};
+use punctual_culprit::{
+    Call, CallKind, CallNumbers, FoundRelease, Job, JobFinder, JobSeen, Late, SeenWaits,
+};
+use punctual_host::{Host, system_call_name, system_call_numbers};
 use punctual_model::{
     Delay, Jobs, Nanos, ReleaseChoice, ReleaseWait, ThreadJobs, TraceEvent, WaitPlace,
 };
@@ -67,8 +69,10 @@ impl std::str::FromStr for Release {
         if let Some((_, release)) = RELEASES.iter().find(|(name, _)| *name == text) {
             return Ok(release.clone());
         }
-        match system_call_number(text) {
-            Some(_) => Ok(Self::Call(text.to_owned())),
+        // By the name that events get.
+        let number = system_call_numbers(text).into_iter().next();
+        match number.and_then(system_call_name) {
+            Some(name) => Ok(Self::Call(name.to_owned())),
             None => Err(ReleaseError(text.to_owned())),
         }
     }
@@ -223,9 +227,12 @@ pub(super) struct JobWatch {
 
 impl JobWatch {
     pub(super) fn new(host: &Host, request: &JobRequest) -> Self {
-        let restart = system_call_number("restart_syscall");
+        let numbers = CallNumbers {
+            restart: system_call_numbers("restart_syscall"),
+            futex: system_call_numbers("futex"),
+        };
         Self {
-            finder: JobFinder::new(restart, system_call_number("futex")),
+            finder: JobFinder::new(numbers),
             waits: Waits {
                 host: host.clone(),
                 release: request.release.clone(),
