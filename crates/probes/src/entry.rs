@@ -7,8 +7,8 @@ use punctual_model::{
 };
 
 use crate::{
-    Control, Lane, LaneOutcome, LaneReader, LaneSettings, Recorder, Resources, SettingsError,
-    TracerError,
+    Control, Lane, LaneOutcome, LaneReader, LaneSettings, PartnerError, Recorder, Resources,
+    SettingsError, TracerError,
 };
 
 /// All there is to know of a probe without running it. The command line, its
@@ -204,7 +204,7 @@ pub enum ProbeError {
     System(#[from] punctual_rt::Error),
     /// The process of the other end failed.
     #[error("the process of the other end: {0}")]
-    Partner(String),
+    Partner(#[from] PartnerError),
     /// A tracer of the kernel's cannot be the source of the figures.
     #[error("--source {name}: {why}")]
     Source {
@@ -279,6 +279,11 @@ mod tests {
                 },
                 false,
                 "the kernel's tracer timerlat: it was not started",
+            ),
+            (
+                ProbeError::Partner(PartnerError::Status(3)),
+                false,
+                "the process of the other end: it ended with status 3",
             ),
         ] {
             assert_eq!(error.to_string(), text);
