@@ -42,7 +42,9 @@ mod usage;
 mod wakeup;
 
 pub use control::{Broke, Control, Entered, Gate, OnBreak, Opening};
-pub use entry::{LaneSpec, Measured, Plan, ProbeEntry, ProbeError, Ready, Run, usual_warm_up};
+pub use entry::{
+    AddressError, LaneSpec, Measured, Plan, ProbeEntry, ProbeError, Ready, Run, usual_warm_up,
+};
 pub use partner_error::PartnerError;
 pub use policy::rt_policy;
 pub use recorder::{
