@@ -1,7 +1,7 @@
 //! Values of options: as with atoi(3), parse_time_string() and libnuma, but values
 //! that those would misread are refused.
 
-use punctual_model::CpuSet;
+use punctual_model::{CpuSet, CpuSetError};
 
 use crate::{CompatError, Given};
 
@@ -94,38 +94,69 @@ fn seconds(text: &str) -> Option<i32> {
     rest.is_empty().then_some(all).filter(|_| !text.is_empty())
 }
 
+/// Why a list of CPUs is refused.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CpuListError {
+    /// It is not a list.
+    #[error(transparent)]
+    Syntax(#[from] CpuSetError),
+    /// An index beyond the usable CPUs.
+    #[error("only {usable} CPUs are usable")]
+    BeyondUsable {
+        /// How many these are.
+        usable: usize,
+    },
+    /// No CPU is named.
+    #[error("it is empty")]
+    Empty,
+    /// CPUs that are not there.
+    #[error("CPU {missing} does not exist (present: {present})")]
+    Missing {
+        /// Which of them.
+        missing: CpuSet,
+        /// The CPUs that exist.
+        present: CpuSet,
+    },
+}
+
 /// Reads a CPU list as numa_parse_cpustring_all(3) does: `0-3,8`, `all`; after
 /// `!` all others, after `+` indices among the usable CPUs. With either
 /// of them, only usable CPUs are left.
 ///
 /// # Errors
 /// Not such a list, or a CPU that does not exist.
-pub(crate) fn cpu_list(text: &str, present: &CpuSet, allowed: &CpuSet) -> Result<CpuSet, String> {
+pub(crate) fn cpu_list(
+    text: &str,
+    present: &CpuSet,
+    allowed: &CpuSet,
+) -> Result<CpuSet, CpuListError> {
     let inverted = text.contains('!');
     let relative = text.contains('+');
     let list: String = text.chars().filter(|c| !matches!(c, '!' | '+')).collect();
     let named: CpuSet = match list.as_str() {
         "all" => present.clone(),
         list => {
-            let numbers: CpuSet = list
-                .parse()
-                .map_err(|error: punctual_model::CpuSetError| error.to_string())?;
+            let numbers: CpuSet = list.parse()?;
             if relative {
                 let usable: Vec<u32> = allowed.iter().collect();
                 let nth = |number: u32| usable.get(number as usize).copied();
                 let found: Option<CpuSet> = numbers.iter().map(nth).collect();
-                found.ok_or_else(|| format!("only {} CPUs are usable", usable.len()))?
+                let usable = usable.len();
+                found.ok_or(CpuListError::BeyondUsable { usable })?
             } else {
                 numbers
             }
         }
     };
     if named.is_empty() {
-        return Err("it is empty".to_owned());
+        return Err(CpuListError::Empty);
     }
     let missing = named.difference(present);
     if !missing.is_empty() {
-        return Err(format!("CPU {missing} does not exist (present: {present})"));
+        return Err(CpuListError::Missing {
+            missing,
+            present: present.clone(),
+        });
     }
     let chosen = match inverted {
         true => present.difference(&named),

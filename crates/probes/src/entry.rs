@@ -7,8 +7,8 @@ use punctual_model::{
 };
 
 use crate::{
-    Control, Lane, LaneOutcome, LaneReader, LaneSettings, Recorder, Resources, SettingsError,
-    TracerError,
+    Control, Lane, LaneOutcome, LaneReader, LaneSettings, PartnerError, Recorder, Resources,
+    SettingsError, TracerError,
 };
 
 /// All there is to know of a probe without running it. The command line, its
@@ -62,12 +62,9 @@ pub struct Plan {
 impl Plan {
     /// Refuses SCHED_DEADLINE for a probe that binds its threads to CPUs, which
     /// that policy does not allow (sched_setattr(2), EPERM).
-    pub(crate) fn refuse_deadline(&self, probe: &str) -> Result<(), ProbeError> {
+    pub(crate) fn refuse_deadline(&self, probe: &'static str) -> Result<(), ProbeError> {
         if self.scheduling.policy == Policy::Deadline {
-            return Err(ProbeError::Unfit(format!(
-                "the {probe} probe binds each thread to a CPU, which SCHED_DEADLINE does not \
-                 allow: use --policy fifo, rr or other"
-            )));
+            return Err(ProbeError::Deadline { probe });
         }
         Ok(())
     }
@@ -196,7 +193,41 @@ pub enum ProbeError {
     /// A parameter's value.
     #[error(transparent)]
     Argument(#[from] ArgumentError),
-    /// Parameters that do not fit together.
+    /// The plan has no CPU.
+    #[error("the {probe} probe needs a CPU to measure on")]
+    NoCpu {
+        /// The probe.
+        probe: &'static str,
+    },
+    /// A policy that does not allow threads bound to CPUs.
+    #[error(
+        "the {probe} probe binds each thread to a CPU, which SCHED_DEADLINE does not allow: use \
+         --policy fifo, rr or other"
+    )]
+    Deadline {
+        /// The probe.
+        probe: &'static str,
+    },
+    /// An interval longer than the run.
+    #[error(
+        "the interval of {interval} is longer than the run of {duration}: nothing would be measured"
+    )]
+    IntervalTooLong {
+        /// The interval.
+        interval: Nanos,
+        /// The run.
+        duration: Nanos,
+    },
+    /// The other machine that was asked for.
+    #[error("--connect {name}: {why} (it takes HOST:PORT)")]
+    Connect {
+        /// What was asked for.
+        name: String,
+        /// What is wrong with it.
+        #[source]
+        why: AddressError,
+    },
+    /// Parameters of one probe that do not fit together.
     #[error("{0}")]
     Unfit(String),
     /// The system refused something.
@@ -204,7 +235,7 @@ pub enum ProbeError {
     System(#[from] punctual_rt::Error),
     /// The process of the other end failed.
     #[error("the process of the other end: {0}")]
-    Partner(String),
+    Partner(#[from] PartnerError),
     /// A tracer of the kernel's cannot be the source of the figures.
     #[error("--source {name}: {why}")]
     Source {
@@ -231,12 +262,21 @@ pub enum ProbeError {
     },
 }
 
-impl ProbeError {
-    /// There is no CPU in the plan.
-    pub(crate) fn no_cpu(probe: &str) -> Self {
-        Self::Unfit(format!("the {probe} probe needs a CPU to measure on"))
-    }
+/// Why a name is not the address of another machine.
+#[derive(Debug, thiserror::Error)]
+pub enum AddressError {
+    /// It cannot be resolved.
+    #[error(transparent)]
+    Unresolved(#[from] std::io::Error),
+    /// Its port is 0.
+    #[error("nothing listens on port 0")]
+    PortZero,
+    /// Nothing was found for it.
+    #[error("the name has no address")]
+    NoAddress,
+}
 
+impl ProbeError {
     /// Whether the command line is to blame, rather than the machine.
     pub fn is_usage(&self) -> bool {
         !matches!(
@@ -279,6 +319,19 @@ mod tests {
                 },
                 false,
                 "the kernel's tracer timerlat: it was not started",
+            ),
+            (
+                ProbeError::Connect {
+                    name: "board:0".to_owned(),
+                    why: AddressError::PortZero,
+                },
+                true,
+                "--connect board:0: nothing listens on port 0 (it takes HOST:PORT)",
+            ),
+            (
+                ProbeError::Partner(PartnerError::Status(3)),
+                false,
+                "the process of the other end: it ended with status 3",
             ),
         ] {
             assert_eq!(error.to_string(), text);

@@ -26,6 +26,7 @@ mod inversion;
 mod irq_load;
 mod kernel_thread;
 mod migrate;
+mod partner_error;
 mod policy;
 mod recorder;
 mod resources;
@@ -41,7 +42,10 @@ mod usage;
 mod wakeup;
 
 pub use control::{Broke, Control, Entered, Gate, OnBreak, Opening};
-pub use entry::{LaneSpec, Measured, Plan, ProbeEntry, ProbeError, Ready, Run, usual_warm_up};
+pub use entry::{
+    AddressError, LaneSpec, Measured, Plan, ProbeEntry, ProbeError, Ready, Run, usual_warm_up,
+};
+pub use partner_error::PartnerError;
 pub use policy::rt_policy;
 pub use recorder::{
     Event, Lane, LaneOutcome, LaneReader, LaneSettings, Recorder, SelfCost, WORST_KEPT,

@@ -43,8 +43,7 @@ pub struct SessionRunner<'a> {
 
 impl SessionRunner<'_> {
     fn session(&self, series: &SeriesPlan) -> Result<Session, SessionError> {
-        let unfit = |error: punctual_session::PhaseError| SessionError::Unfit(error.to_string());
-        let mut request = series.request().map_err(unfit)?;
+        let mut request = series.request()?;
         for phase in &mut request.phases {
             phase.loads = phase.loads.drain(..).map(self.place).collect();
         }

@@ -1,8 +1,11 @@
 //! Why a measurement cannot be made.
 
+use punctual_app::find::Refusal;
 use punctual_loads::LoadError;
-use punctual_model::{CpuSet, Nanos, RecordingId};
+use punctual_model::{CpuSet, Nanos, Policy, RecordingId};
 use punctual_probes::{ProbeError, SettingsError};
+
+use crate::{PhaseError, TargetError};
 
 /// Why a measurement cannot be made.
 #[derive(Debug, thiserror::Error)]
@@ -29,9 +32,56 @@ pub enum SessionError {
     /// No CPU at all.
     #[error("no CPU to measure: the list is empty")]
     NoCpu,
-    /// Two settings that do not fit together.
-    #[error("{0}")]
-    Unfit(String),
+    /// A priority for a policy that has none.
+    #[error(
+        "policy {policy} has no priority, so {priority} cannot be set: leave --priority, or choose \
+         fifo or rr"
+    )]
+    NoPriority {
+        /// The policy.
+        policy: Policy,
+        /// What was asked for.
+        priority: u8,
+    },
+    /// The lanes would take most of the memory.
+    #[error(
+        "{threads} threads at this rate need {needed_mib} MiB of memory, more than half of the \
+         {available_mib} MiB available: give fewer threads, or a longer interval"
+    )]
+    Memory {
+        /// How many lanes there are.
+        threads: u64,
+        /// What they take.
+        needed_mib: u64,
+        /// What the machine has left.
+        available_mib: u64,
+    },
+    /// There is nowhere to keep samples.
+    #[error("samples are kept in the store, and there is none: leave --samples or name a --store")]
+    SamplesNotKept,
+    /// What is to be watched or joined.
+    #[error(transparent)]
+    Target(#[from] TargetError),
+    /// The phases of a plan.
+    #[error(transparent)]
+    Phase(#[from] PhaseError),
+    /// An application whose figures cannot be used.
+    #[error(transparent)]
+    Application(#[from] Refusal),
+    /// Figures that cannot be read.
+    #[error(transparent)]
+    Figures(#[from] punctual_app::Unfit),
+    /// An application that has not begun to measure.
+    #[error("process {pid} ({comm}) has no lane in its figures yet")]
+    NoLane {
+        /// Its number.
+        pid: u32,
+        /// Its name.
+        comm: String,
+    },
+    /// An application of which no lane can be explained.
+    #[error("{}", .0.join("; "))]
+    NoLaneExplained(Vec<String>),
     /// Jobs can be watched all the time alone.
     #[error(
         "the cost of watching cannot be limited: only BPF programs are switched quickly enough \
@@ -151,7 +201,15 @@ impl SessionError {
         match self {
             Self::NotOnline { .. }
             | Self::NoCpu
-            | Self::Unfit(_)
+            | Self::NoPriority { .. }
+            | Self::Memory { .. }
+            | Self::SamplesNotKept
+            | Self::Target(_)
+            | Self::Phase(_)
+            | Self::Application(_)
+            | Self::Figures(_)
+            | Self::NoLane { .. }
+            | Self::NoLaneExplained(_)
             | Self::OnlyWarmUp { .. }
             | Self::NotExplained { .. }
             | Self::NoSuchOutlier { .. } => true,

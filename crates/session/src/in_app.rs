@@ -130,15 +130,14 @@ pub fn record_application(
     watcher: &mut dyn Watcher,
     stop: &AtomicBool,
 ) -> Result<Outcome, SessionError> {
-    let unfit = |why: &dyn std::fmt::Display| SessionError::Unfit(why.to_string());
     let proc = host.root().join("proc");
-    let found = find::of_process(&proc, request.pid).map_err(|why| unfit(&why))?;
-    let heads = found.reader.lanes().map_err(|why| unfit(&why))?;
+    let found = find::of_process(&proc, request.pid)?;
+    let heads = found.reader.lanes()?;
     if heads.is_empty() {
-        return Err(SessionError::Unfit(format!(
-            "process {} ({}) has no lane in its figures yet",
-            found.pid, found.comm
-        )));
+        return Err(SessionError::NoLane {
+            pid: found.pid,
+            comm: found.comm,
+        });
     }
     let mut recording = head(request, host, host.facts(), &found, &heads);
     let before = host.counters();
@@ -163,8 +162,7 @@ pub fn record_application(
     recording.explanation = marks.as_ref().map(Marks::head);
     let mut run = Run {
         marks,
-        lanes: Lanes::begin(&found, heads, &start, recording.series.interval_ns)
-            .map_err(|why| unfit(&why))?,
+        lanes: Lanes::begin(&found, heads, &start, recording.series.interval_ns)?,
         found,
         start,
         duration: request.length.duration(),

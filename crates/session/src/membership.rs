@@ -8,7 +8,7 @@ use punctual_host::{GroupPlace, Host};
 use punctual_loads::Outside;
 use punctual_model::GroupFacts;
 
-use crate::SessionError;
+use crate::{SessionError, TargetError};
 
 /// This process is in a control group until this is dropped. The end of the process,
 /// however it comes, ends its membership, too.
@@ -26,19 +26,11 @@ impl Membership {
     /// # Errors
     /// There is no such group, or it cannot be joined; then this process is where it was.
     pub fn join(host: &Host, path: &str) -> Result<Self, SessionError> {
-        let group = host.control_group(path).ok_or_else(|| {
-            SessionError::Unfit(format!(
-                "there is no control group {path}: give its name as in /proc/PID/cgroup, or its \
-                 folder below /sys/fs/cgroup"
-            ))
-        })?;
+        let group = host.control_group(path);
+        let group = group.ok_or_else(|| TargetError::NoGroup(path.to_owned()))?;
         let places = host.group_places(&group);
         if places.is_empty() {
-            return Err(SessionError::Unfit(format!(
-                "the control group {} is in no hierarchy that limits CPUs or their time (version \
-                 2, or the controllers cpu and cpuset of version 1)",
-                group.name
-            )));
+            return Err(TargetError::Unlimited(group.name).into());
         }
         // Each that was joined is left again if a later one cannot be.
         let mut membership = Self {

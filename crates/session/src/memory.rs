@@ -17,7 +17,7 @@ const LEAST: u64 = 8;
 /// Shortens the rings of very many fast lanes.
 ///
 /// # Errors
-/// [`SessionError::Unfit`] where the lanes would take more than half of the memory
+/// [`SessionError::Memory`] where the lanes would take more than half of the memory
 /// that is `available` (in bytes; `None`: not known).
 pub(crate) fn fit(lanes: &mut [&mut LaneSpec], available: Option<u64>) -> Result<(), SessionError> {
     let rings = |lanes: &[&mut LaneSpec]| {
@@ -33,12 +33,11 @@ pub(crate) fn fit(lanes: &mut [&mut LaneSpec], available: Option<u64>) -> Result
     }
     let needed = rings(lanes).saturating_add(count.saturating_mul(BESIDE));
     match available {
-        Some(available) if needed > available / 2 => Err(SessionError::Unfit(format!(
-            "{count} threads at this rate need {} MiB of memory, more than half of the {} MiB \
-             available: give fewer threads, or a longer interval",
-            needed >> 20,
-            available >> 20
-        ))),
+        Some(available) if needed > available / 2 => Err(SessionError::Memory {
+            threads: count,
+            needed_mib: needed >> 20,
+            available_mib: available >> 20,
+        }),
         _ => Ok(()),
     }
 }

@@ -59,10 +59,7 @@ pub(crate) fn scheduling(
     };
     let priority = match request.priority {
         Some(priority @ 1..) if !has_priority(policy) => {
-            return Err(SessionError::Unfit(format!(
-                "policy {policy} has no priority, so {priority} cannot be set: leave --priority, \
-                 or choose fifo or rr"
-            )));
+            return Err(SessionError::NoPriority { policy, priority });
         }
         Some(priority) => priority,
         None if has_priority(policy) => usual_priority(),

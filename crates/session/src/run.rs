@@ -125,10 +125,7 @@ impl Session {
         stop: &AtomicBool,
     ) -> Result<Outcome, SessionError> {
         if self.request.samples && store.is_none() {
-            return Err(SessionError::Unfit(
-                "samples are kept in the store, and there is none: leave --samples or name a --store"
-                    .to_owned(),
-            ));
+            return Err(SessionError::SamplesNotKept);
         }
         let journal = self.request.journal.as_deref();
         let (tune, warning) = settings::applied(journal, &self.host);

@@ -9,8 +9,8 @@ use punctual_trace::{
     GroupAsk, GroupFinder, GroupsOf, Tracefs, Waiting, WakeupWatch, WatchAsk, WatchError,
 };
 
-use crate::SessionError;
 use crate::no_programs::NoPrograms;
+use crate::{SessionError, TargetError};
 
 /// What is to be watched.
 #[derive(Clone, Debug)]
@@ -55,21 +55,14 @@ struct Groups {
 const LOOK: Duration = Duration::from_millis(500);
 
 impl Groups {
-    fn find(request: &WakeupRequest, host: &Host) -> Result<Option<Self>, SessionError> {
+    fn find(request: &WakeupRequest, host: &Host) -> Result<Option<Self>, TargetError> {
         if !request.by_group && request.group.is_none() {
             return Ok(None);
         }
         let path = request.group.as_deref();
         let tree = host.group_tree(path).ok_or_else(|| match path {
-            Some(path) => SessionError::Unfit(format!(
-                "there is no control group {path} of version 2 or of the controller cpu: give \
-                 its name as in /proc/PID/cgroup, or its folder below /sys/fs/cgroup"
-            )),
-            None => SessionError::Unfit(
-                "no control groups of version 2 or of the controller cpu are mounted below \
-                 /sys/fs/cgroup"
-                    .to_owned(),
-            ),
+            Some(path) => TargetError::NoCpuGroup(path.to_owned()),
+            None => TargetError::NoHierarchy,
         })?;
         let only = path.and_then(|path| host.control_group(path));
         Ok(Some(Self {

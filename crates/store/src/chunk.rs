@@ -5,6 +5,7 @@
 //! schedule are all the same; the second takes what its noise takes.
 
 use pco::data_types::Number;
+use pco::errors::PcoError;
 use pco::standalone::{simple_compress, simple_decompress_into};
 use pco::{ChunkConfig, DeltaSpec, ModeSpec};
 use punctual_model::{Nanos, Sample, SignedNanos};
@@ -63,15 +64,14 @@ pub(crate) struct Packed {
 
 impl Packed {
     /// Compresses `samples`, at most [`FULL`].
-    pub(crate) fn of(samples: &[Sample], packing: Packing) -> Result<Self, String> {
+    pub(crate) fn of(samples: &[Sample], packing: Packing) -> Result<Self, PcoError> {
         let [of_expected, of_latency] = packing.configs();
         let expected: Vec<u64> = samples.iter().map(|sample| sample.expected.0).collect();
         let latency: Vec<i64> = samples.iter().map(|sample| sample.latency.0).collect();
         Ok(Self {
             count: samples.len() as u64,
-            expected: simple_compress(&expected, &of_expected)
-                .map_err(|error| error.to_string())?,
-            latency: simple_compress(&latency, &of_latency).map_err(|error| error.to_string())?,
+            expected: simple_compress(&expected, &of_expected)?,
+            latency: simple_compress(&latency, &of_latency)?,
         })
     }
 
@@ -223,7 +223,7 @@ pub(crate) enum WriteError {
     /// SQLite.
     Sql(rusqlite::Error),
     /// The compressor.
-    Pack(String),
+    Pack(PcoError),
 }
 
 impl From<rusqlite::Error> for WriteError {

@@ -82,6 +82,14 @@ pub(crate) struct Entry {
     pub(crate) sample_bytes: u64,
 }
 
+/// A row of table `recording` whose checksum does not fit its content.
+#[derive(Debug, thiserror::Error)]
+#[error("recording {id}: its line of the list was changed")]
+pub(crate) struct ChangedLine {
+    /// What stands in the row as its ID.
+    pub(crate) id: String,
+}
+
 /// Whether the table holds a recording that its index does not know. Looks at
 /// each row (the `+` keeps SQLite from using the index).
 fn is_hidden(connection: &Connection, id: RecordingId) -> rusqlite::Result<bool> {
@@ -252,9 +260,9 @@ impl Entry {
         Some(serde_json::json!(origin).to_string())
     }
 
-    /// Reads a row that selects [`COLUMNS`]; `Err(id)` where the checksum does
-    /// not fit.
-    pub(crate) fn read(row: &Row<'_>) -> rusqlite::Result<Result<Self, String>> {
+    /// Reads a row that selects [`COLUMNS`]; [`ChangedLine`] where the checksum
+    /// does not fit.
+    pub(crate) fn read(row: &Row<'_>) -> rusqlite::Result<Result<Self, ChangedLine>> {
         let id: String = row.get(0)?;
         let maybe = |column: usize| -> rusqlite::Result<Option<u64>> {
             Ok(row.get::<_, Option<Bits>>(column)?.map(|bits| bits.0))
@@ -272,13 +280,13 @@ impl Entry {
             OUTCOMES.iter().find(|(_, name)| *name == outcome),
         );
         let (Some(uuid), Some(started), Some(completion), Some((outcome, _))) = parsed else {
-            return Ok(Err(id));
+            return Ok(Err(ChangedLine { id }));
         };
         let origin = match row.get::<_, Option<String>>(23)? {
             None => None,
             Some(json) => match serde_json::from_str(&json) {
                 Ok(origin) => Some(origin),
-                Err(_) => return Ok(Err(id)),
+                Err(_) => return Ok(Err(ChangedLine { id })),
             },
         };
         let pid = maybe(18)?.and_then(|pid| u32::try_from(pid).ok());
@@ -321,7 +329,7 @@ impl Entry {
         Ok(if crc == i64::from(entry.crc()) {
             Ok(entry)
         } else {
-            Err(id)
+            Err(ChangedLine { id })
         })
     }
 

@@ -8,7 +8,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use serde::{Deserialize, Serialize};
 
 use crate::bits::Crc;
-use crate::entry::{COLUMNS, Entry, started_ns};
+use crate::entry::{COLUMNS, ChangedLine, Entry, started_ns};
 use crate::error::Context;
 use crate::load::load;
 use crate::{Store, StoreError};
@@ -196,8 +196,9 @@ fn read(
     let Some((entry, facts, Some(series), host)) = row else {
         return Ok(None);
     };
-    let changed = |id: &str| context.damaged(format!("recording {id}: its line was changed"));
-    let summary = entry.map_err(|id| changed(&id))?.summary;
+    let changed =
+        |ChangedLine { id }| context.damaged(format!("recording {id}: its line was changed"));
+    let summary = entry.map_err(changed)?.summary;
     let epoch = connection
         .prepare_cached("SELECT epoch FROM plan_series WHERE key = ?1")
         .and_then(|mut statement| statement.query_row([series], |row| row.get(0)))

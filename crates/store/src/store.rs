@@ -9,7 +9,7 @@ use std::time::Duration;
 use punctual_model::{Completion, Recording, RecordingId};
 use rusqlite::{Connection, OptionalExtension, params_from_iter};
 
-use crate::entry::{COLUMNS, Entry, Lease, Summary, id_text, remove};
+use crate::entry::{COLUMNS, ChangedLine, Entry, Lease, Summary, id_text, remove};
 use crate::error::Context;
 use crate::filter::Filter;
 use crate::keep::give_up_reserve;
@@ -113,8 +113,7 @@ impl Store {
                         Ok(Summary::of(&recording))
                     }
                     Ok(entry) => Ok(entry.summary),
-                    Err(id) => Err(context
-                        .damaged(format!("recording {id}: its line of the list was changed"))),
+                    Err(changed) => Err(context.damaged(changed.to_string())),
                 })
                 .collect()
         })
@@ -254,13 +253,13 @@ fn on_a_full_disk<T>(
     }
 }
 
-/// The rows of table `recording` that fit `filter`, the newest first; the ID of one
-/// that was changed.
+/// The rows of table `recording` that fit `filter`, the newest first; an error
+/// for each that was changed.
 fn entries(
     connection: &Connection,
     context: &Context,
     filter: &Filter,
-) -> Result<Vec<Result<Entry, String>>, StoreError> {
+) -> Result<Vec<Result<Entry, ChangedLine>>, StoreError> {
     let on = |error| context.on(error);
     let (condition, values) = filter.condition();
     let sql = format!("SELECT {COLUMNS} FROM recording {condition}");
@@ -270,7 +269,7 @@ fn entries(
         .and_then(Iterator::collect)
         .map_err(on)?;
     // Not by SQLite, which would carry all columns through its sorter.
-    let place = |entry: &Result<Entry, String>| {
+    let place = |entry: &Result<Entry, ChangedLine>| {
         let summary = entry.as_ref().ok().map(|entry| &entry.summary);
         summary.map(|summary| (summary.started, summary.id))
     };

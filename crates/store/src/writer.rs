@@ -457,7 +457,9 @@ fn write_tails(
             tail.write(connection, key, thread, extent, packing)
                 .map_err(|error| match error {
                     WriteError::Sql(error) => context.on(error),
-                    WriteError::Pack(reason) => StoreError::Compress { reason },
+                    WriteError::Pack(error) => StoreError::Compress {
+                        reason: error.to_string(),
+                    },
                 })
         })
         .collect()

@@ -161,7 +161,7 @@ impl Probe for Fault {
         let unfit = |reason: String| Err(ProbeError::Unfit(reason));
         plan.refuse_deadline(ENTRY.name)?;
         let Some(cpu) = plan.cpus.iter().next() else {
-            return Err(ProbeError::no_cpu(ENTRY.name));
+            return Err(ProbeError::NoCpu { probe: ENTRY.name });
         };
         let choice = Choice::make(self.memory, self.after, self.sizes);
         let ways = choice.ways.len();

@@ -154,16 +154,16 @@ impl Probe for Signal {
         if let Some(duration) = plan.duration
             && self.interval > duration
         {
-            return Err(ProbeError::Unfit(format!(
-                "the interval of {} is longer than the run of {duration}: nothing would be measured",
-                self.interval
-            )));
+            return Err(ProbeError::IntervalTooLong {
+                interval: self.interval,
+                duration,
+            });
         }
         let used = if self.same { 1 } else { plan.cpus.len() };
         let used: Vec<u32> = plan.cpus.iter().take(used).collect();
         let cpus: Vec<u32> = used.iter().copied().cycle().take(self.threads).collect();
         if cpus.len() < self.threads {
-            return Err(ProbeError::no_cpu(ENTRY.name));
+            return Err(ProbeError::NoCpu { probe: ENTRY.name });
         }
         let lanes = (0..self.threads).map(|place| {
             let from = (place + self.threads - 1) % self.threads;

@@ -17,8 +17,8 @@ use punctual_model::{
 use crate::entry::Probe;
 use crate::policy::measuring_thread;
 use crate::{
-    Control, LaneOutcome, LaneSpec, Measured, Plan, ProbeEntry, ProbeError, Ready, Recorder,
-    Resources,
+    AddressError, Control, LaneOutcome, LaneSpec, Measured, Plan, ProbeEntry, ProbeError, Ready,
+    Recorder, Resources,
 };
 use channel::{Target, WAYS, Way};
 use rounds::Worker;
@@ -139,20 +139,21 @@ impl Socket {
         let Some(name) = &self.connect else {
             return Ok(None);
         };
-        let unfit = |reason: String| {
-            ProbeError::Unfit(format!("--connect {name}: {reason} (it takes HOST:PORT)"))
+        let wrong = |why| ProbeError::Connect {
+            name: name.clone(),
+            why,
         };
-        let found: Vec<SocketAddr> = name
+        let found = name
             .to_socket_addrs()
-            .map_err(|error| unfit(error.to_string()))?
-            .collect();
+            .map_err(|error| wrong(error.into()))?;
+        let found: Vec<SocketAddr> = found.collect();
         // IPv4 first: `localhost` is often ::1 too, where the server does not
         // listen by default.
         let ipv4 = found.iter().find(|address| address.is_ipv4());
         match ipv4.or(found.first()).copied() {
             Some(address) if address.port() != 0 => Ok(Some((address, name.clone()))),
-            Some(_) => Err(unfit("nothing listens on port 0".to_owned())),
-            None => Err(unfit("the name has no address".to_owned())),
+            Some(_) => Err(wrong(AddressError::PortZero)),
+            None => Err(wrong(AddressError::NoAddress)),
         }
     }
 }
@@ -163,7 +164,7 @@ impl Probe for Socket {
         plan.refuse_deadline(ENTRY.name)?;
         let mut cpus = plan.cpus.iter();
         let Some(cpu) = cpus.next() else {
-            return Err(ProbeError::no_cpu(ENTRY.name));
+            return Err(ProbeError::NoCpu { probe: ENTRY.name });
         };
         let ways = self.ways()?;
         let other = self.other()?;

@@ -189,24 +189,20 @@ impl Timer {
 
     /// What does not fit together, or not into the run.
     fn check(&self, plan: &Plan, duration: Option<Nanos>) -> Result<(), ProbeError> {
-        let unfit = |text: String| Err(ProbeError::Unfit(text));
+        let unfit = |text: &str| Err(ProbeError::Unfit(text.to_owned()));
         if self.loops.is_some() && plan.duration_asked {
-            return unfit(
-                "--loops and --duration both say how long to measure: give one of them".to_owned(),
-            );
+            return unfit("--loops and --duration both say how long to measure: give one of them");
         }
         if let Some(duration) = duration
             && self.interval > duration
         {
-            return unfit(format!(
-                "the interval of {} is longer than the run of {duration}: nothing would be measured",
-                self.interval
-            ));
+            return Err(ProbeError::IntervalTooLong {
+                interval: self.interval,
+                duration,
+            });
         }
         if self.workload.is_some() && self.source != TIMERLAT {
-            return unfit(
-                "--workload is for the kernel's timers: give --source timerlat".to_owned(),
-            );
+            return unfit("--workload is for the kernel's timers: give --source timerlat");
         }
         plan.refuse_deadline(ENTRY.name)
     }

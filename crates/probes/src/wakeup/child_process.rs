@@ -15,7 +15,7 @@ use punctual_rt::{SharedNumbers, spawn_with};
 use super::cross_process::{DONE, FAILED, GO, PostingTask, READY, STOP};
 use super::shared_state::SharedState;
 use crate::thread_group::Member;
-use crate::{Control, ProbeError};
+use crate::{Control, PartnerError, ProbeError};
 
 /// What the process needs.
 pub(super) struct ChildPlan {
@@ -69,26 +69,20 @@ struct Partner {
 const GRACE: Duration = Duration::from_secs(2);
 
 impl Partner {
-    fn start(child_plan: ChildPlan) -> Result<Self, ProbeError> {
-        let failed = |what: &str, error: &dyn std::fmt::Display| {
-            ProbeError::Partner(format!("cannot {what}: {error}"))
-        };
+    fn start(child_plan: ChildPlan) -> Result<Self, PartnerError> {
         let ChildPlan {
             command,
             numbers,
             descriptor,
             mut task,
         } = child_plan;
-        let (program, words) = command
-            .split_first()
-            .ok_or_else(|| failed("start it", &"no program was named"))?;
+        let (program, words) = command.split_first().ok_or(PartnerError::NoProgram)?;
         let mut command = Command::new(program);
         let memory = numbers.as_fd();
         task.numbers = memory.as_raw_fd();
         let end = descriptor.as_ref().map(AsFd::as_fd);
         task.descriptor = end.map(|end| end.as_raw_fd());
-        let task =
-            serde_json::to_string(&task).map_err(|error| failed("say what to do", &error))?;
+        let task = serde_json::to_string(&task).map_err(PartnerError::Task)?;
         command
             .args(words)
             .arg(task)
@@ -97,8 +91,7 @@ impl Partner {
             // This program passes a Ctrl-C on to it.
             .process_group(0);
         let passed: Vec<BorrowedFd<'_>> = [memory].into_iter().chain(end).collect();
-        let mut process =
-            spawn_with(&mut command, &passed).map_err(|error| failed("start it", &error))?;
+        let mut process = spawn_with(&mut command, &passed).map_err(PartnerError::Start)?;
         match (process.stdin.take(), process.stdout.take()) {
             (Some(to), Some(from)) => Ok(Self {
                 process,
@@ -107,7 +100,7 @@ impl Partner {
                 unread: Vec::new(),
                 stop_sent: false,
             }),
-            _ => Err(failed("speak with it", &"it has no pipes")),
+            _ => Err(PartnerError::NoPipes),
         }
     }
 
@@ -119,12 +112,12 @@ impl Partner {
     }
 
     /// Reads until this line comes; sends a stop meanwhile.
-    fn read_until(&mut self, word: &str, control: &Control) -> Result<(), ProbeError> {
+    fn read_until(&mut self, word: &str, control: &Control) -> Result<(), PartnerError> {
         let mut some = [0; 256];
         loop {
             while let Some(line) = self.line() {
                 if let Some((_, why)) = line.split_once(FAILED) {
-                    return Err(ProbeError::Partner(why.to_owned()));
+                    return Err(PartnerError::Said(why.to_owned()));
                 }
                 // Something else may have begun the line.
                 if line.contains(word) {
@@ -132,11 +125,11 @@ impl Partner {
                 }
             }
             match self.from.read(&mut some) {
-                Ok(0) => return Err(ProbeError::Partner(self.how_it_ended())),
+                Ok(0) => return Err(self.how_it_ended()),
                 Ok(length) => self.unread.extend_from_slice(&some[..length]),
                 // A stop, or what means nothing.
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(ProbeError::Partner(format!("its words: {error}"))),
+                Err(error) => return Err(PartnerError::Read(error)),
             }
             if word == DONE && control.stopping() && !self.stop_sent {
                 self.stop_sent = true;
@@ -153,15 +146,15 @@ impl Partner {
     }
 
     /// Of one that has closed its stdout without a word.
-    fn how_it_ended(&mut self) -> String {
+    fn how_it_ended(&mut self) -> PartnerError {
         self.to = None;
         match self.wait() {
             Some(status) => match (status.code(), status.signal()) {
-                (Some(code), _) => format!("it ended with status {code}"),
-                (_, Some(signal)) => format!("it was ended by signal {signal}"),
-                _ => "it ended".to_owned(),
+                (Some(code), _) => PartnerError::Status(code),
+                (_, Some(signal)) => PartnerError::Signal(signal),
+                _ => PartnerError::Ended,
             },
-            None => "it closed its output".to_owned(),
+            None => PartnerError::ClosedOutput,
         }
     }
 

@@ -25,7 +25,7 @@ use super::pair::{Surroundings, poster};
 use super::shared_state::{Numbers, SharedState};
 use crate::policy::measuring_thread;
 use crate::thread_group::ThreadGroup;
-use crate::{Control, Opening, ProbeError};
+use crate::{Control, Opening, PartnerError, ProbeError};
 
 /// What the process says, and behind the second why.
 pub(super) const READY: &str = "poster: ready";
@@ -65,8 +65,8 @@ pub(super) struct PostingTask {
 
 impl PostingTask {
     fn descriptor(&self) -> Result<OwnedFd, ProbeError> {
-        let missing = || ProbeError::Partner("no descriptor was inherited".to_owned());
-        Ok(inherited(self.descriptor.ok_or_else(missing)?)?)
+        let number = self.descriptor.ok_or(PartnerError::NoDescriptor)?;
+        Ok(inherited(number)?)
     }
 }
 
@@ -183,15 +183,13 @@ fn serve(
     input: impl BufRead + Send + 'static,
     output: &mut dyn Write,
 ) -> Result<(), ProbeError> {
-    let task: PostingTask = serde_json::from_str(task)
-        .map_err(|error| ProbeError::Partner(format!("what it was told: {error}")))?;
+    let task: PostingTask = serde_json::from_str(task).map_err(PartnerError::Told)?;
     interrupt::install_interrupt_handler()?;
     let numbers = Arc::new(SharedNumbers::attach(inherited(task.numbers)?)?);
     // Where that is refused it was refused to the other process as well, which
     // warns of it.
     let _locked = punctual_rt::lock_process_memory(LockMode::OnFault);
     let connection = Connection { input, output };
-    let unfit = |error: io::Error| ProbeError::Partner(error.to_string());
     match task.end {
         End::Futex => {
             let end = FutexPost(Arc::clone(&numbers));
@@ -203,7 +201,9 @@ fn serve(
         }
         End::Socket => {
             let socket = std::os::unix::net::UnixStream::from(task.descriptor()?);
-            socket.set_nonblocking(false).map_err(unfit)?;
+            socket
+                .set_nonblocking(false)
+                .map_err(PartnerError::Socket)?;
             connection.post(task, numbers, Bytes(socket))
         }
         End::EventFd => {
@@ -273,7 +273,7 @@ fn listen(
     input: impl BufRead + Send + 'static,
     control: &Arc<Control>,
     end: End,
-) -> Result<Receiver<Instant>, ProbeError> {
+) -> Result<Receiver<Instant>, PartnerError> {
     let (begin, started) = channel();
     let control = Arc::clone(control);
     let life = move || {
@@ -285,9 +285,7 @@ fn listen(
         std::process::exit(1);
     };
     let thread = std::thread::Builder::new().name("listen".to_owned());
-    thread
-        .spawn(life)
-        .map_err(|error| ProbeError::Partner(format!("a thread that listens: {error}")))?;
+    thread.spawn(life).map_err(PartnerError::Listen)?;
     Ok(started)
 }
 

@@ -133,7 +133,7 @@ pub(super) fn together(
 ) -> Result<Vec<Place>, ProbeError> {
     let cpus: Vec<u32> = plan.cpus.iter().collect();
     if cpus.is_empty() {
-        return Err(ProbeError::no_cpu("wakeup"));
+        return Err(ProbeError::NoCpu { probe: "wakeup" });
     }
     let shared = asked.threads > cpus.len() as u64;
     let places = (0..asked.threads).zip(cpus.iter().cycle());

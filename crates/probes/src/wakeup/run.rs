@@ -17,7 +17,7 @@ use super::shared_state::Numbers;
 use super::{ReadyPairs, STACK_PREFAULT};
 use crate::policy::measuring_thread;
 use crate::thread_group::ThreadGroup;
-use crate::{Control, LaneOutcome, Measured, ProbeError, Recorder};
+use crate::{Control, LaneOutcome, Measured, PartnerError, ProbeError, Recorder};
 
 /// One run, whatever the way.
 pub(super) struct Run<'a> {
@@ -175,7 +175,7 @@ impl Run<'_> {
         Ok(ChildPlan {
             command: command.to_vec(),
             numbers: Arc::clone(numbers),
-            descriptor: own.map_err(|error| ProbeError::Partner(error.to_string()))?,
+            descriptor: own.map_err(PartnerError::Descriptor)?,
             task: PostingTask {
                 name: format!("post/{}", place.name),
                 numbers: 0,

@@ -18,7 +18,7 @@ use punctual_store::{AuditLine, Collection, Role};
 use super::changes::decide;
 use super::looking_back::{Series, Span};
 use super::serve_evidence::Stored;
-use super::{Run, Verb, collection, named, serve_config};
+use super::{Invalid, Run, Verb, collection, named, serve_config};
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output;
@@ -86,11 +86,11 @@ struct Options {
 }
 
 /// The name of a header.
-fn header(text: &str) -> Result<String, String> {
+fn header(text: &str) -> Result<String, Invalid> {
     let fits = |c: char| c.is_ascii_alphanumeric() || c == '-';
     match !text.is_empty() && text.chars().all(fits) {
         true => Ok(text.to_ascii_lowercase()),
-        false => Err("a header has letters, digits and '-', as X-Forwarded-User".to_owned()),
+        false => Err("a header has letters, digits and '-', as X-Forwarded-User".into()),
     }
 }
 

@@ -78,10 +78,10 @@ pub(super) fn add(config: &mut Config, path: &Path, store: Option<&Path>) -> Res
     let text = punctual_files::bounded::text(path, LONGEST)?;
     let named = || format!("in {}", path.display());
     let file: File = toml::from_str(&text).with_context(named)?;
-    let wrong = |what: String| UsageError(format!("{}: {what}", path.display()));
+    let wrong = |UsageError(what)| UsageError(format!("{}: {what}", path.display()));
     let duration = |name: &str, text: &str| {
         let parsed = text.parse::<Nanos>();
-        parsed.map_err(|error| wrong(format!("{name}: {error}")))
+        parsed.map_err(|error| wrong(UsageError(format!("{name}: {error}"))))
     };
     if let Some(text) = &file.metrics.requirement {
         config.requirement = Some(duration("metrics.requirement", text)?);
@@ -102,16 +102,17 @@ pub(super) fn add(config: &mut Config, path: &Path, store: Option<&Path>) -> Res
     Ok(())
 }
 
-fn url(name: &str, url: String) -> Result<String, String> {
+fn url(name: &str, url: String) -> Result<String, UsageError> {
     match url.starts_with("http://") || url.starts_with("https://") {
         true => Ok(url),
-        false => Err(format!(
+        false => Err(UsageError(format!(
             "{name}: '{url}' is not a URL: http://... or https://..."
-        )),
+        ))),
     }
 }
 
-fn alerts(config: &Config, table: AlertsTable, store: Option<&Path>) -> Result<Alerts, String> {
+fn alerts(config: &Config, table: AlertsTable, store: Option<&Path>) -> Result<Alerts, UsageError> {
+    let wrong = |what: &str| UsageError(what.to_owned());
     let AlertsTable {
         webhook,
         command,
@@ -121,13 +122,15 @@ fn alerts(config: &Config, table: AlertsTable, store: Option<&Path>) -> Result<A
         disk_free,
     } = table;
     if webhook.is_none() && command.is_empty() {
-        return Err("alerts: give webhook = URL or command = [PROGRAM, ...]".to_owned());
+        return Err(wrong(
+            "alerts: give webhook = URL or command = [PROGRAM, ...]",
+        ));
     }
     if runs == 0 || runs > of || of > 100 {
-        return Err("alerts.broken: runs is 1 to of, and of at most 100".to_owned());
+        return Err(wrong("alerts.broken: runs is 1 to of, and of at most 100"));
     }
     if !(0.0..=100.0).contains(&disk_free) {
-        return Err("alerts.disk_free: 0 to 100 percent".to_owned());
+        return Err(wrong("alerts.disk_free: 0 to 100 percent"));
     }
     let scheme = if config.tls.is_some() {
         "https"
@@ -141,7 +144,8 @@ fn alerts(config: &Config, table: AlertsTable, store: Option<&Path>) -> Result<A
         PathBuf::from(name)
     };
     let state = state.or_else(|| store.map(beside));
-    let state = state.ok_or("alerts.state: give a file, as the store is a database")?;
+    let state =
+        state.ok_or_else(|| wrong("alerts.state: give a file, as the store is a database"))?;
     let disk = state
         .parent()
         .filter(|folder| !folder.as_os_str().is_empty());

@@ -11,9 +11,16 @@ use crate::figures;
 /// One fact.
 struct FactRow {
     name: String,
-    /// The value, or why it is not known.
-    value: Result<String, String>,
+    value: Value,
     source: String,
+}
+
+/// What a row shows of a fact.
+#[derive(PartialEq)]
+enum Value {
+    Known(String),
+    /// The reason.
+    Unknown(String),
 }
 
 /// All facts, by topic.
@@ -27,8 +34,8 @@ pub(crate) fn table(host: &HostFacts) -> Table {
     let rows = topics(host).into_iter().flat_map(|(topic, facts)| {
         facts.into_iter().map(move |fact| {
             let value = match fact.value {
-                Ok(value) => value.into(),
-                Err(why) => Cell::from(format!("unknown: {why}")).tone(Tone::Faint),
+                Value::Known(value) => value.into(),
+                Value::Unknown(why) => Cell::from(format!("unknown: {why}")).tone(Tone::Faint),
             };
             Row::new([
                 topic.clone().into(),
@@ -60,10 +67,12 @@ fn row<T>(name: &str, fact: &Fact<T>, show: impl Fn(&T) -> String) -> FactRow {
     FactRow {
         name: name.to_owned(),
         value: match fact.get() {
-            Some(value) => Ok(show(value)),
-            None => Err((fact.unknown.as_deref())
-                .unwrap_or("no reason is given")
-                .to_owned()),
+            Some(value) => Value::Known(show(value)),
+            None => Value::Unknown(
+                (fact.unknown.as_deref())
+                    .unwrap_or("no reason is given")
+                    .to_owned(),
+            ),
         },
         source: fact.source.clone(),
     }

@@ -5,7 +5,7 @@ mod parts;
 
 use maud::{DOCTYPE, PreEscaped, html};
 use punctual_model::{Chart, Recording};
-use punctual_stats::Comparison;
+use punctual_stats::{CompareError, Comparison};
 
 use crate::document::{self, Block, Document, Figure, Figures, ListRow, Section};
 use crate::plot::{self, Kind, Plot, PlotOptions};
@@ -27,7 +27,7 @@ pub struct HtmlOptions {
     /// the worst of each.
     pub outliers: Vec<OutlierTimeline>,
     /// The recordings compared, or why they cannot be; `None`: not asked for.
-    pub compared: Option<Result<Comparison, String>>,
+    pub compared: Option<Result<Comparison, CompareError>>,
     /// What comes before the recordings: the check-up that they were made for.
     pub first: Vec<Document>,
 }

@@ -1,7 +1,7 @@
 //! The font of pictures without one of the machine: DejaVu Sans (its licence is beside
 //! it), kept compressed.
 
-use std::io::Read;
+use std::io::{self, Read};
 
 use flate2::read::GzDecoder;
 
@@ -10,10 +10,9 @@ const SANS: &[u8] = include_bytes!("../../assets/DejaVuSans.ttf.gz");
 /// DejaVu Sans as TrueType.
 ///
 /// # Errors
-/// Why it could not be unpacked.
-pub(super) fn sans() -> Result<Vec<u8>, String> {
+/// It cannot be unpacked.
+pub(super) fn sans() -> io::Result<Vec<u8>> {
     let mut font = Vec::new();
-    let unpacked = GzDecoder::new(SANS).read_to_end(&mut font);
-    unpacked.map_err(|error| format!("the font: {error}"))?;
+    GzDecoder::new(SANS).read_to_end(&mut font)?;
     Ok(font)
 }

@@ -26,7 +26,7 @@ pub(super) fn write(canvas: &Canvas, scale: f32) -> Result<Vec<u8>, ReportError>
     let mut pixmap =
         pixmap.ok_or_else(|| failed(format!("no picture has {width} x {height} pixels")))?;
     pixmap.fill(Color::WHITE);
-    let font = font::sans().map_err(failed)?;
+    let font = font::sans().map_err(|error| failed(format!("the font: {error}")))?;
     let face = Face::parse(&font, 0).map_err(|error| failed(error.to_string()))?;
     let mut page = Page {
         pixmap,

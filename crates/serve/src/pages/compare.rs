@@ -8,7 +8,7 @@ use punctual_report::document;
 use punctual_report::html::{HtmlOptions, overlaid};
 use punctual_report::plot::{self, Kind, Plot, PlotOptions, Scale};
 use punctual_stats::trend::facts_differ;
-use punctual_stats::{Options, compare_runs};
+use punctual_stats::{CompareError, Options, compare_runs};
 
 use super::{frame, shown};
 use crate::paths::{decoded, recording_path};
@@ -172,15 +172,12 @@ fn form(asked: &Asked) -> Markup {
 /// All of them in pictures and a table; two are judged, and their facts set side by side.
 fn compared(asked: &Asked, recordings: &[Recording]) -> Result<Markup, Problem> {
     let judged = match recordings {
-        [baseline, candidate] => {
-            let compared = compare_runs(&[baseline], &[candidate], &Options::default());
-            Some(compared.map_err(|error| error.to_string()))
-        }
+        [baseline, candidate] => Some(compare_runs(&[baseline], &[candidate], &Options::default())),
         _ => None,
     };
     let why_not = judged
         .as_ref()
-        .and_then(|judged| judged.as_ref().err().cloned());
+        .and_then(|judged| judged.as_ref().err().map(CompareError::to_string));
     let options = HtmlOptions {
         compared: judged,
         ..HtmlOptions::default()

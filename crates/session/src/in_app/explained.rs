@@ -77,7 +77,7 @@ impl Marks {
             .collect();
         let explained = || lanes.iter().flatten();
         if explained().next().is_none() {
-            return Err(SessionError::Unfit(warnings.join("; ")));
+            return Err(SessionError::NoLaneExplained(warnings));
         }
         let budgets = heads.iter().zip(&lanes).filter(|(_, lane)| lane.is_some());
         let least = budgets.filter_map(|(head, _)| head.budget_ns).min();

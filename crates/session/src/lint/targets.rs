@@ -6,7 +6,7 @@ use punctual_host::Host;
 use punctual_model::{TaskKind, TaskRecord};
 use punctual_trace::LintTarget;
 
-use crate::{SessionError, Targets};
+use crate::{TargetError, Targets};
 
 /// Start of a process in ticks after the boot; `None`: unknown.
 type Started = Option<u64>;
@@ -21,7 +21,7 @@ pub(super) struct LintTargets {
 }
 
 impl LintTargets {
-    pub(super) fn find(asked: &Targets, host: &Host) -> Result<Self, SessionError> {
+    pub(super) fn find(asked: &Targets, host: &Host) -> Result<Self, TargetError> {
         if let Targets::Pids(pids) = asked {
             for pid in pids {
                 refuse(host, *pid)?;
@@ -29,8 +29,7 @@ impl LintTargets {
         }
         let watched = found(asked, host);
         if watched.is_empty() {
-            let text = format!("there is no thread to watch: {asked}");
-            return Err(SessionError::Unfit(text));
+            return Err(TargetError::NoThread(asked.clone()));
         }
         Ok(Self {
             text: asked.to_string(),
@@ -118,21 +117,20 @@ fn tasks(host: &Host, target: LintTarget) -> Vec<TaskRecord> {
     }
 }
 
-fn refuse(host: &Host, pid: u32) -> Result<(), SessionError> {
-    let wrong = |text: String| Err(SessionError::Unfit(text));
+fn refuse(host: &Host, pid: u32) -> Result<(), TargetError> {
     let Some(process) = host.process_of(pid) else {
-        return wrong(format!("there is no process {pid}"));
+        return Err(TargetError::NoProcess(pid));
     };
     if process == std::process::id() {
-        return wrong("this program cannot watch itself".to_owned());
+        return Err(TargetError::OwnCalls);
     }
     let tasks = host.tasks_of(process);
     match tasks.iter().find(|task| task.kind != TaskKind::User) {
-        Some(task) => wrong(format!(
-            "{pid} is a thread of the kernel ({}): the rules are for programs",
-            task.comm
-        )),
-        None if tasks.is_empty() => wrong(format!("process {pid} has ended")),
+        Some(task) => Err(TargetError::OfKernel {
+            number: pid,
+            comm: task.comm.clone(),
+        }),
+        None if tasks.is_empty() => Err(TargetError::Ended(pid)),
         None => Ok(()),
     }
 }

@@ -6,7 +6,7 @@ use std::fmt;
 use punctual_host::{Container, Host};
 use punctual_model::{GroupFacts, Task};
 
-use crate::SessionError;
+use crate::TargetError;
 
 /// Whose threads are watched.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -131,15 +131,13 @@ pub(super) struct Watched {
 }
 
 impl Watched {
-    pub(super) fn find(targets: &Targets, host: &Host) -> Result<Self, SessionError> {
+    pub(super) fn find(targets: &Targets, host: &Host) -> Result<Self, TargetError> {
         let own = std::process::id();
         let first = targets.threads(host);
         let mut roots = BTreeMap::new();
         if let Targets::Pids(pids) = targets {
             if let Some(missing) = pids.iter().find(|pid| of_pid(host, **pid).is_empty()) {
-                return Err(SessionError::Unfit(format!(
-                    "there is no process {missing}"
-                )));
+                return Err(TargetError::NoProcess(*missing));
             }
             roots.extend(pids.iter().map(|pid| (*pid, host.process_start(*pid))));
         }
@@ -149,20 +147,13 @@ impl Watched {
         };
         let group = found.map(|group| host.group_facts(&group));
         if let (Targets::Group(path), None) = (targets, &group) {
-            return Err(SessionError::Unfit(format!(
-                "there is no control group {path}: give its name as in /proc/PID/cgroup, or its \
-                 folder below /sys/fs/cgroup"
-            )));
+            return Err(TargetError::NoGroup(path.clone()));
         }
         if first.is_empty() {
-            return Err(SessionError::Unfit(format!(
-                "there is no thread to watch: {targets}"
-            )));
+            return Err(TargetError::NoThread(targets.clone()));
         }
         if first.contains_key(&own) {
-            return Err(SessionError::Unfit(
-                "this program cannot watch itself: what it does would be what it sees".to_owned(),
-            ));
+            return Err(TargetError::OwnJobs);
         }
         let started = |tid: &u32| (*tid, host.process_start(*tid));
         Ok(Self {

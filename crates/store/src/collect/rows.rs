@@ -14,10 +14,6 @@ use crate::bits::Bits;
 use crate::entry::{COLUMNS, Entry, completion_of, id_text, outcome_name, outcome_of, started_ns};
 use crate::error::Context;
 
-pub(super) fn changed(context: &Context, id: &str) -> StoreError {
-    context.damaged(format!("recording {id}: its line of the list was changed"))
-}
-
 pub(crate) fn time(ns: i64) -> Timestamp {
     Timestamp::from_nanosecond(ns.into()).unwrap_or(Timestamp::UNIX_EPOCH)
 }
@@ -76,7 +72,9 @@ pub(super) fn local(
         .map_err(on)?;
     let mut machines = BTreeMap::new();
     for (entry, recordings) in rows {
-        let summary = entry.map_err(|id| changed(context, &id))?.summary;
+        let summary = entry
+            .map_err(|changed| context.damaged(changed.to_string()))?
+            .summary;
         let name = summary.host.clone().unwrap_or_default();
         let machine = Machine {
             name: name.clone(),

@@ -9,7 +9,7 @@ use punctual_model::{Histogram, Recording, RecordingId, WakeWindow};
 use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
 
 use super::insert::{count, insert, join_series};
-use super::rows::{changed, condition, delivered, id_of, local, merge, time};
+use super::rows::{condition, delivered, id_of, local, merge, time};
 use super::{
     AuditLine, Collection, Delivery, Listed, Machine, Provenance, Quarantined, Received, Refused,
     Role, Token, Total, Wanted,
@@ -131,7 +131,7 @@ impl Collection for SqliteCollection {
             (rows.into_iter())
                 .map(|(entry, machine)| match entry {
                     Ok(Entry { summary, .. }) => Ok(Listed { machine, summary }),
-                    Err(id) => Err(changed(context, &id)),
+                    Err(changed) => Err(context.damaged(changed.to_string())),
                 })
                 .collect()
         })

@@ -6,7 +6,7 @@ use anyhow::{Result, ensure};
 use clap::Parser;
 use punctual_model::{Metric, Nanos, Recording};
 use punctual_report::{document, text};
-use punctual_stats::{Change, Comparison, Options, compare_runs};
+use punctual_stats::{Change, CompareError, Comparison, Options, compare_runs};
 use punctual_store::Store;
 
 use super::{Invalid, Run, Verb};
@@ -140,14 +140,14 @@ impl Run for Compare {
 }
 
 /// The comparison of exactly two recordings, for a report: the first is the baseline.
-/// `None` of another number; else why they cannot be compared, in words.
+/// `None` of another number.
 ///
 /// # Errors
 /// Those of reading kept samples.
 pub(super) fn of_two(
     recordings: &[Recording],
     store: &Store,
-) -> Result<Option<std::result::Result<Comparison, String>>> {
+) -> Result<Option<std::result::Result<Comparison, CompareError>>> {
     let [baseline, candidate] = recordings else {
         return Ok(None);
     };
@@ -155,8 +155,12 @@ pub(super) fn of_two(
     for recording in &mut both {
         pieces::instead_of_intervals(store, recording)?;
     }
-    let compared = compare_runs(&[&both[0]], &[&both[1]], &Options::default());
-    Ok(Some(compared.map_err(|error| error.to_string())))
+    let [baseline, candidate] = &both;
+    Ok(Some(compare_runs(
+        &[baseline],
+        &[candidate],
+        &Options::default(),
+    )))
 }
 
 /// The exit code of a comparison with --fail-on-worse.

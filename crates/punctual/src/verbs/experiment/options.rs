@@ -10,6 +10,7 @@ use punctual_model::{Arm, ArmAction, CpuSet, ExperimentPlan, Nanos, Policy, Valu
 use punctual_tune::Wish;
 
 use crate::exit::UsageError;
+use crate::verbs::Invalid;
 use crate::verbs::share_cpus::Sharing;
 
 /// What the exit codes mean here.
@@ -222,11 +223,10 @@ pub(super) struct OutputOptions {
     pub(super) quiet: bool,
 }
 
-pub(in crate::verbs) fn length(text: &str) -> Result<Nanos, String> {
-    match text.parse::<Nanos>() {
-        Ok(Nanos::ZERO) => Err("must be longer than 0".to_owned()),
-        Ok(length) => Ok(length),
-        Err(error) => Err(error.to_string()),
+pub(in crate::verbs) fn length(text: &str) -> Result<Nanos, Invalid> {
+    match text.parse()? {
+        Nanos::ZERO => Err("must be longer than 0".into()),
+        length => Ok(length),
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use jiff::Timestamp;
 use punctual_files::lease::{Holder, Lease, holder, remove};
 use punctual_host::Host;
@@ -151,11 +151,11 @@ fn watch(
     watching.watch(&mut |text| output::note(text));
 }
 
-fn arm(host: &Host, plan: FlightPlan) -> Result<FlightRecorder, String> {
+fn arm(host: &Host, plan: FlightPlan) -> Result<FlightRecorder> {
     let armed = FlightRecorder::arm(host, plan);
     armed.map_err(|error| {
-        let why = format!("the flight recorder is not armed: {error}");
-        output::note(&why);
+        let why = anyhow!("the flight recorder is not armed: {error}");
+        output::note(&why.to_string());
         why
     })
 }

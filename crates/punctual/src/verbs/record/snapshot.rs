@@ -80,7 +80,7 @@ pub(super) struct Answering<'a> {
     pub(super) store: Store,
     pub(super) machine: &'a str,
     /// Where there is none: why.
-    pub(super) recorder: &'a Result<FlightRecorder, String>,
+    pub(super) recorder: &'a Result<FlightRecorder>,
     pub(super) windows: bool,
     pub(super) keep: Keep,
     /// Set when the service is asked.

@@ -106,7 +106,8 @@ impl Pool {
             // The text of a URL may hold a password: it is not repeated.
             reason,
         };
-        let Address { url, roots } = Address::of(url).map_err(unusable)?;
+        let Address { url, roots } =
+            Address::of(url).map_err(|error| unusable(error.to_string()))?;
         let parsed: Result<Config, _> = url.parse();
         let mut config = parsed.map_err(|error| unusable(described(&error)))?;
         config
@@ -116,7 +117,8 @@ impl Pool {
         if config.get_application_name().is_none() {
             config.application_name("punctual");
         }
-        let tls = tls::connector(&config, roots.as_deref()).map_err(unusable)?;
+        let tls = tls::connector(&config, roots.as_deref());
+        let tls = tls.map_err(|error| unusable(error.to_string()))?;
         Ok(Self {
             name: name_of(&config),
             config,

@@ -202,9 +202,8 @@ impl Collection for PostgresCollection {
         })?;
         let (machine, packed): (String, Packed) =
             found.ok_or_else(|| self.no_such(&id.to_string()))?;
-        let audit = |hash: &str| self.text(hash).map_err(|error| error.to_string());
-        let recording = packed.open(id, &audit);
-        let recording = recording.map_err(|reason| self.pool.failed(reason))?;
+        let recording = packed.open(id, &|hash| self.text(hash));
+        let recording = recording.map_err(|error| self.pool.failed(error.to_string()))?;
         Ok((machine, recording))
     }
 
@@ -258,7 +257,8 @@ impl Collection for PostgresCollection {
     }
 
     fn receive(&self, delivery: &Delivery<'_>) -> Result<Received, StoreError> {
-        let incoming = Incoming::of(delivery).map_err(|reason| self.pool.failed(reason))?;
+        let incoming = Incoming::of(delivery);
+        let incoming = incoming.map_err(|error| self.pool.failed(error.to_string()))?;
         let id = delivery.recording.id;
         self.need_month(Table::Recording, Month::of_id(id, Timestamp::now()))?;
         let received = self

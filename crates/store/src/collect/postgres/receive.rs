@@ -2,19 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use punctual_model::{Histogram, Recording, RecordingId, run_groups};
+use punctual_model::{Histogram, ReadError, Recording, RecordingId, run_groups};
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
 use super::link::Link;
 use super::rows::{bits, plain};
 use super::series::put_epoch;
-use super::texts;
-use crate::Summary;
+use super::texts::{self, ChangedText};
 use crate::collect::{Delivery, LONGEST_TEXT, Received, Total};
 use crate::entry::{outcome_name, started_ns};
 use crate::facts::hash_of;
 use crate::runs;
+use crate::{StoreError, Summary};
 
 /// A delivery takes CPU time of all collectors together: a fast level.
 const LEVEL: i32 = 3;
@@ -26,6 +26,17 @@ const AUDIT: &str = "audit";
 
 /// The parts of a recording by key, as they are written.
 type Parts = BTreeMap<String, Box<RawValue>>;
+
+/// A delivery that cannot be brought into the form of the table.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum EncodeError {
+    /// It is not a JSON object, or cannot be written as one again.
+    #[error(transparent)]
+    Json(#[from] serde_json::Error),
+    /// The compressor.
+    #[error(transparent)]
+    Compress(#[from] std::io::Error),
+}
 
 /// A delivery with all that needs no database.
 pub(super) struct Incoming<'a> {
@@ -41,10 +52,9 @@ pub(super) struct Incoming<'a> {
 }
 
 impl<'a> Incoming<'a> {
-    pub(super) fn of(delivery: &'a Delivery<'a>) -> Result<Self, String> {
+    pub(super) fn of(delivery: &'a Delivery<'a>) -> Result<Self, EncodeError> {
         let recording = delivery.recording;
-        let mut parts: Parts =
-            serde_json::from_slice(delivery.body).map_err(|error| error.to_string())?;
+        let mut parts: Parts = serde_json::from_slice(delivery.body)?;
         let facts = parts
             .remove(HOST)
             .map_or_else(|| "null".to_owned(), |raw| raw.get().to_owned());
@@ -57,12 +67,10 @@ impl<'a> Incoming<'a> {
         if let Some(audit) = parts.get_mut(AUDIT).filter(is_shared) {
             let text = audit.get().to_owned();
             let hash = hash_of(&text);
-            let quoted = RawValue::from_string(format!("\"{hash}\""));
-            *audit = quoted.map_err(|error| error.to_string())?;
+            *audit = RawValue::from_string(format!("\"{hash}\""))?;
             texts.push((hash, text));
         }
-        let body = serde_json::to_vec(&parts).map_err(|error| error.to_string())?;
-        let body = zstd::bulk::compress(&body, LEVEL).map_err(|error| error.to_string())?;
+        let body = zstd::bulk::compress(&serde_json::to_vec(&parts)?, LEVEL)?;
         let run = || runs::encode(&recording.probe.program, &run_groups(recording));
         let mut own = Total::default();
         own.add(recording);
@@ -216,6 +224,45 @@ impl<'a> Incoming<'a> {
     }
 }
 
+/// A recording in the table that is not what was written.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum OpenError {
+    /// Its checksum does not fit.
+    #[error("recording {0} was changed")]
+    Changed(RecordingId),
+    /// A part of it cannot be read.
+    #[error("recording {id}: {source}")]
+    Part {
+        /// The recording.
+        id: RecordingId,
+        /// Which part, and why.
+        source: PartError,
+    },
+    /// Nothing is kept under the hash of its audit.
+    #[error("recording {0}: its audit is gone")]
+    NoAudit(RecordingId),
+    /// Its audit cannot be read.
+    #[error(transparent)]
+    Audit(#[from] StoreError),
+}
+
+/// Why a part of a recording cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum PartError {
+    /// Its compressed body.
+    #[error(transparent)]
+    Body(#[from] std::io::Error),
+    /// Its facts.
+    #[error(transparent)]
+    Facts(#[from] ChangedText),
+    /// The JSON of a part.
+    #[error(transparent)]
+    Json(#[from] serde_json::Error),
+    /// The whole.
+    #[error(transparent)]
+    Recording(#[from] ReadError),
+}
+
 /// A recording as it lies in the table.
 pub(super) struct Packed {
     pub(super) crc: i64,
@@ -225,30 +272,31 @@ pub(super) struct Packed {
 }
 
 impl Packed {
-    /// The recording; the reason where it is not what was written. `text` finds a text by
-    /// its hash.
+    /// The recording. `text` finds a text by its hash.
     pub(super) fn open(
         &self,
         id: RecordingId,
-        text: &dyn Fn(&str) -> Result<Option<String>, String>,
-    ) -> Result<Recording, String> {
+        text: &dyn Fn(&str) -> Result<Option<String>, StoreError>,
+    ) -> Result<Recording, OpenError> {
         if self.crc != i64::from(crc32fast::hash(&self.body)) {
-            return Err(format!("recording {id} was changed"));
+            return Err(OpenError::Changed(id));
         }
-        let damaged = |error: &dyn std::fmt::Display| format!("recording {id}: {error}");
-        let body = zstd::decode_all(&self.body[..]).map_err(|error| damaged(&error))?;
+        let damaged = |source: PartError| OpenError::Part { id, source };
+        let body = zstd::decode_all(&self.body[..]).map_err(|error| damaged(error.into()))?;
         let facts = texts::unpack(&self.facts.0, &self.facts.1);
-        let facts = facts.map_err(|reason| damaged(&reason))?;
-        let mut parts: Parts = serde_json::from_slice(&body).map_err(|error| damaged(&error))?;
-        let facts: Box<RawValue> = serde_json::from_str(&facts).map_err(|error| damaged(&error))?;
+        let facts = facts.map_err(|error| damaged(error.into()))?;
+        let mut parts: Parts =
+            serde_json::from_slice(&body).map_err(|error| damaged(error.into()))?;
+        let facts: Box<RawValue> =
+            serde_json::from_str(&facts).map_err(|error| damaged(error.into()))?;
         parts.insert(HOST.to_owned(), facts);
         let hash = parts.get(AUDIT).map(|raw| raw.get());
         if let Some(hash) = hash.and_then(|raw| serde_json::from_str::<String>(raw).ok()) {
-            let audit = text(&hash)?.ok_or_else(|| format!("recording {id}: its audit is gone"))?;
-            let audit = RawValue::from_string(audit).map_err(|error| damaged(&error))?;
+            let audit = text(&hash)?.ok_or(OpenError::NoAudit(id))?;
+            let audit = RawValue::from_string(audit).map_err(|error| damaged(error.into()))?;
             parts.insert(AUDIT.to_owned(), audit);
         }
-        let json = serde_json::to_string(&parts).map_err(|error| damaged(&error))?;
-        Recording::from_json(&json).map_err(|error| damaged(&error))
+        let json = serde_json::to_string(&parts).map_err(|error| damaged(error.into()))?;
+        Recording::from_json(&json).map_err(|error| damaged(error.into()))
     }
 }

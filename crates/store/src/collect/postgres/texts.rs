@@ -22,12 +22,21 @@ pub(super) fn put(link: &mut Link, hash: &str, text: &str) -> Result<(), postgre
         .map(drop)
 }
 
-/// The text of a row; the reason where it has another hash than its name, or none.
-pub(super) fn unpack(hash: &str, body: &[u8]) -> Result<String, String> {
+/// A text that has another hash than its name, or cannot be unpacked.
+#[derive(Debug, thiserror::Error)]
+#[error("text {hash} was changed")]
+pub(super) struct ChangedText {
+    hash: String,
+}
+
+/// The text of a row.
+pub(super) fn unpack(hash: &str, body: &[u8]) -> Result<String, ChangedText> {
     let text = zstd::decode_all(body);
     let text = text.ok().and_then(|text| String::from_utf8(text).ok());
     text.filter(|text| text_hash(text) == hash)
-        .ok_or_else(|| format!("text {hash} was changed"))
+        .ok_or_else(|| ChangedText {
+            hash: hash.to_owned(),
+        })
 }
 
 impl TextStore for PostgresCollection {
@@ -42,7 +51,9 @@ impl TextStore for PostgresCollection {
             let row = link.row("SELECT body FROM facts WHERE hash = $1", &[&plain(hash)])?;
             row.map(|row| row.try_get::<_, Vec<u8>>(0)).transpose()
         })?;
-        body.map(|body| unpack(hash, &body).map_err(|reason| self.pool.failed(reason)))
-            .transpose()
+        body.map(|body| {
+            unpack(hash, &body).map_err(|changed| self.pool.failed(changed.to_string()))
+        })
+        .transpose()
     }
 }

@@ -13,6 +13,27 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 pub(super) const UNTRUSTED: &str = "; name the certificate of its authority in the URL with \
     sslrootcert=FILE, or go without encryption with sslmode=disable";
 
+/// A database that cannot be reached as its URL says. No text repeats the URL, which
+/// may hold a password.
+#[derive(Debug, PartialEq, thiserror::Error)]
+pub(super) enum TlsError {
+    /// A mode that nobody knows.
+    #[error("sslmode is not one of disable, prefer, require, verify-ca, verify-full")]
+    Mode,
+    /// A socket has no name that a certificate could hold.
+    #[error("a socket has no TLS: leave sslmode out")]
+    Socket,
+    /// The file of the URL.
+    #[error("sslrootcert: {} holds no certificate that can be read (PEM)", .0.display())]
+    NoCertificate(PathBuf),
+    /// The URL asks for TLS, and the system has no certificates.
+    #[error("this system trusts no certificates{}", UNTRUSTED)]
+    NothingTrusted,
+    /// What the library for TLS says.
+    #[error(transparent)]
+    Library(#[from] rustls::Error),
+}
+
 /// A URL without what the client does not know, and that.
 pub(super) struct Address {
     pub(super) url: String,
@@ -25,8 +46,8 @@ impl Address {
     /// `verify-ca` and `verify-full` of libpq are its mode `require`.
     ///
     /// # Errors
-    /// A sentence: a mode that nobody knows.
-    pub(super) fn of(url: &str) -> Result<Self, String> {
+    /// [`TlsError::Mode`].
+    pub(super) fn of(url: &str) -> Result<Self, TlsError> {
         let mut address = Self {
             url: url.to_owned(),
             roots: None,
@@ -41,13 +62,7 @@ impl Address {
                 Some(("sslmode", mode)) => kept.push(match mode {
                     "verify-ca" | "verify-full" => "sslmode=require",
                     "disable" | "prefer" | "require" => pair,
-                    _ => {
-                        return Err(
-                            "sslmode is not one of disable, prefer, require, verify-ca, \
-                             verify-full"
-                                .to_owned(),
-                        );
-                    }
+                    _ => return Err(TlsError::Mode),
                 }),
                 _ => kept.push(pair),
             }
@@ -79,36 +94,35 @@ fn decoded(value: &str) -> String {
 /// certificate could hold.
 ///
 /// # Errors
-/// A sentence: nothing is trusted, and the URL asks for TLS.
+/// Nothing is trusted, and the URL asks for TLS.
 pub(super) fn connector(
     config: &Config,
     roots: Option<&Path>,
-) -> Result<Option<MakeRustlsConnect>, String> {
+) -> Result<Option<MakeRustlsConnect>, TlsError> {
     let is_local = |host: &Host| matches!(host, Host::Unix(_));
     let required = config.get_ssl_mode() == SslMode::Require;
     if config.get_ssl_mode() == SslMode::Disable || config.get_hosts().iter().all(is_local) {
         return match required {
-            true => Err("a socket has no TLS: leave sslmode out".to_owned()),
+            true => Err(TlsError::Socket),
             false => Ok(None),
         };
     }
     let trusted = match roots {
-        Some(path) => Some(certificates(path).ok_or_else(|| {
-            let path = path.display();
-            format!("sslrootcert: {path} holds no certificate that can be read (PEM)")
-        })?),
+        Some(path) => {
+            let roots = certificates(path);
+            Some(roots.ok_or_else(|| TlsError::NoCertificate(path.to_owned()))?)
+        }
         None => punctual_files::roots::file().and_then(certificates),
     };
     let Some(roots) = trusted else {
         return match required {
-            true => Err(format!("this system trusts no certificates{UNTRUSTED}")),
+            true => Err(TlsError::NothingTrusted),
             false => Ok(None),
         };
     };
     let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(|error| error.to_string())?
+        .with_safe_default_protocol_versions()?
         .with_root_certificates(roots)
         .with_no_client_auth();
     Ok(Some(MakeRustlsConnect::new(config)))
@@ -143,7 +157,7 @@ mod tests {
             )
         );
         let wrong = Address::of("postgres://me:secret@db/fleet?sslmode=never").err();
-        assert!(wrong.is_some_and(|text| !text.contains("secret")));
+        assert!(wrong.is_some_and(|error| !error.to_string().contains("secret")));
     }
 
     #[test]

@@ -1,0 +1,53 @@
+//! Why the process of the other end failed.
+
+use std::io;
+
+/// Why the process of the other end failed.
+#[derive(Debug, thiserror::Error)]
+pub enum PartnerError {
+    /// The command that starts it is empty.
+    #[error("cannot start it: no program was named")]
+    NoProgram,
+    /// The system does not start it.
+    #[error("cannot start it: {0}")]
+    Start(#[source] io::Error),
+    /// Its task cannot be written as JSON.
+    #[error("cannot say what to do: {0}")]
+    Task(#[source] serde_json::Error),
+    /// Its stdin or stdout is not there.
+    #[error("cannot speak with it: it has no pipes")]
+    NoPipes,
+    /// The descriptor that it inherits cannot be duplicated.
+    #[error(transparent)]
+    Descriptor(io::Error),
+    /// Its stdout cannot be read.
+    #[error("its words: {0}")]
+    Read(#[source] io::Error),
+    /// What it said before it ended.
+    #[error("{0}")]
+    Said(String),
+    /// It ended without a word.
+    #[error("it ended with status {0}")]
+    Status(i32),
+    /// A signal ended it.
+    #[error("it was ended by signal {0}")]
+    Signal(i32),
+    /// It ended with neither of these.
+    #[error("it ended")]
+    Ended,
+    /// It runs, and says nothing more.
+    #[error("it closed its output")]
+    ClosedOutput,
+    /// In that process: its task cannot be read.
+    #[error("what it was told: {0}")]
+    Told(#[source] serde_json::Error),
+    /// In that process: its task names no descriptor.
+    #[error("no descriptor was inherited")]
+    NoDescriptor,
+    /// In that process: the socket cannot be set up.
+    #[error(transparent)]
+    Socket(io::Error),
+    /// In that process: no thread can be made for its stdin.
+    #[error("a thread that listens: {0}")]
+    Listen(#[source] io::Error),
+}
