@@ -93,19 +93,23 @@ pub(crate) fn report(error: &anyhow::Error) -> Exit {
     if is_closed_pipe(error) {
         return Exit::Done;
     }
-    // Causes that a message already quotes are omitted.
+    note(&with_causes(error));
+    if is_usage(error) {
+        Exit::Usage
+    } else {
+        Exit::Failed
+    }
+}
+
+/// The error and its causes in one line. Causes that a message already quotes are omitted.
+pub(crate) fn with_causes(error: &anyhow::Error) -> String {
     let mut text = error.to_string();
     for cause in error.chain().skip(1).map(ToString::to_string) {
         if !text.contains(&cause) {
             text = format!("{text}: {cause}");
         }
     }
-    note(&text);
-    if is_usage(error) {
-        Exit::Usage
-    } else {
-        Exit::Failed
-    }
+    text
 }
 
 /// `punctual list | head`: the reader closed the pipe.
@@ -132,4 +136,22 @@ fn is_usage(error: &anyhow::Error) -> bool {
                 .downcast_ref::<LoadError>()
                 .is_some_and(|error| !matches!(error, LoadError::Start { .. }))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::Context as _;
+
+    use super::*;
+
+    #[test]
+    fn a_cause_is_told_once() {
+        let io = || std::io::Error::other("no room");
+        let quoted = Err::<(), _>(io())
+            .context("the store: no room")
+            .unwrap_err();
+        assert_eq!(with_causes(&quoted), "the store: no room");
+        let other = Err::<(), _>(io()).context("the store").unwrap_err();
+        assert_eq!(with_causes(&other), "the store: no room");
+    }
 }

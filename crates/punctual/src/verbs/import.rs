@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 use super::{Invalid, Run, Verb, named};
 use crate::context::Context;
-use crate::exit::{Exit, UsageError, report};
+use crate::exit::{Exit, UsageError, report, with_causes};
 use crate::output;
 
 pub(super) const VERB: Verb = Verb::of::<ImportFiles>("import");
@@ -113,7 +113,7 @@ impl Run for ImportFiles {
                     // The valid files are imported nevertheless.
                     exit = report(&error);
                     let file = path.display().to_string();
-                    results.push(json!({"file": file, "error": format!("{error:#}")}));
+                    results.push(json!({"file": file, "error": with_causes(&error)}));
                 }
             }
         }

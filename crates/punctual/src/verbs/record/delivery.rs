@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use punctual_record::Deliver;
 
+use crate::exit::with_causes;
 use crate::output;
 
 /// A collector that does not answer is tried for so long, then again at the next look.
@@ -22,7 +23,7 @@ pub(super) fn deliver(plan: &Deliver, store: &Path, stop: &Arc<AtomicBool>) {
     while !stop.load(Ordering::Relaxed) {
         let failed = once(plan, store, stop)
             .err()
-            .map(|error| format!("{error:#}"));
+            .map(|error| with_causes(&error));
         if failed != said {
             match &failed {
                 Some(error) => output::note(&format!("delivery to {}: {error}", plan.to)),

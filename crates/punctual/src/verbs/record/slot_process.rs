@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 use super::options::PlanText;
 use super::serve;
 use crate::context::Context;
-use crate::exit::Exit;
+use crate::exit::{Exit, with_causes};
 use crate::output;
 use crate::verbs::measure::stop_flag;
 use crate::verbs::{Run, Verb, command_line};
@@ -137,7 +137,7 @@ impl Runner for ProcessRunner<'_> {
         let end = self.measure(epoch, slot);
         self.record_events(true);
         self.notify.status("waiting for the next slot");
-        let mut end = end.unwrap_or_else(|error| self.lost(slot, format!("{error:#}")));
+        let mut end = end.unwrap_or_else(|error| self.lost(slot, with_causes(&error)));
         let reasons: Vec<String> = end.reason.into_iter().chain(disturbed).collect();
         end.reason = (!reasons.is_empty()).then(|| reasons.join("; "));
         end
@@ -241,7 +241,7 @@ impl ProcessRunner<'_> {
         self.context.recover_settings();
         self.context.recover_tracer();
         if let Err(error) = self.context.store_to_change() {
-            output::note(&format!("{error:#}"));
+            output::note(&with_causes(&error));
         }
         let filter = SlotFilter {
             series: Some(slot.series.clone()),

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use super::serve::service_of;
 use crate::context::Context;
-use crate::exit::Exit;
+use crate::exit::{Exit, with_causes};
 use crate::output;
 
 /// How long the service may take to answer.
@@ -100,7 +100,7 @@ impl Answering<'_> {
             if self.asked.swap(false, Ordering::Relaxed) {
                 let written = self.kept().write(&self.store, self.machine);
                 if let Err(error) = written {
-                    output::note(&format!("snapshot: {error:#}"));
+                    output::note(&format!("snapshot: {}", with_causes(&error)));
                 }
             }
             SystemClock.wait(LOOK, self.stop);
@@ -111,7 +111,7 @@ impl Answering<'_> {
         let mut kept = Kept::offering(self.windows, true);
         match self.write_file() {
             Ok((file, covers)) => (kept.file, kept.covers_ns) = (Some(file), covers),
-            Err(error) => kept.failed = Some(format!("{error:#}")),
+            Err(error) => kept.failed = Some(with_causes(&error)),
         }
         kept.at = Some(Timestamp::now());
         kept
