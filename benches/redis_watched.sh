@@ -1,16 +1,16 @@
 #!/bin/sh
 # What watching costs redis-server: requests per second and p99 of redis-benchmark, with
-# and without `punctual explain --pid` on the server, in alternating runs; with `--cost 2%`,
+# and without `punctual explain --pid` on the server, in alternating runs; with `--cost`,
 # which watches in windows of time; and with the tracepoints of system calls switched on for
 # a trace that records nothing: what the kernel takes for these alone, so no observer that
 # needs them all the time costs less.
 #
 # usage: redis_watched.sh [ROUNDS] [PUNCTUAL]
-# environment: CLIENTS (20), REQUESTS (500000)
+# environment: CLIENTS (20), REQUESTS (500000), COST (1%)
 # Prints each run with the load average of the machine, then the medians, the median of the
 # ratios of the rounds, and of the runs of each way to watch: outliers, those caused by this
 # program without a mark, waits without end, lost events.
-# Goals with --cost 2%: throughput at least 0.98, p99 at most 1.05 of unwatched; always: no
+# Goals with --cost: throughput at least 0.98, p99 at most 1.05 of unwatched; always: no
 # outlier of this program unmarked, no wait without end. Needs redis-server and
 # redis-benchmark, python3, and the right to trace; a mounted tracefs for the tracepoints
 # alone.
@@ -19,6 +19,7 @@ rounds="${1:-8}"
 punctual="${2:-target/release/punctual}"
 requests="${REQUESTS:-500000}"
 clients="${CLIENTS:-20}"
+cost="${COST:-1%}"
 folder="$(mktemp -d)"
 for tool in redis-server redis-benchmark python3 "$punctual"; do
     command -v "$tool" > /dev/null || { echo "SKIP: no $tool" >&2; exit 0; }
@@ -74,7 +75,7 @@ watched() {
 }
 
 limited() {
-    watched_as "$1" limited --cost 2%
+    watched_as "$1" limited --cost "$cost"
 }
 
 echo "round watched requests_per_s p99_ms load_average" | tee "$folder/table"
@@ -88,8 +89,10 @@ for round in $(seq "$rounds"); do
         unwatched "$round"; floor "$round"; watched "$round"; limited "$round"
     fi
 done | tee -a "$folder/table"
-python3 - "$folder" << 'END'
+python3 - "$folder" "$cost" << 'END'
 import glob, json, statistics, sys
+
+LIMITED = f"watched with --cost {sys.argv[2]}"
 
 runs = {}
 for line in open(f"{sys.argv[1]}/table").read().splitlines()[1:]:
@@ -99,7 +102,7 @@ for name, place in (("requests/s", 0), ("p99 ms", 1)):
     print(f"{name}: unwatched {statistics.median(run['no'][place] for run in runs.values()):.3f}")
     for way, title in (
         ("watched", "watched"),
-        ("limited", "watched with --cost 2%"),
+        ("limited", LIMITED),
         ("floor", "tracepoints alone"),
     ):
         rounds = [run for run in runs.values() if way in run]
@@ -107,7 +110,7 @@ for name, place in (("requests/s", 0), ("p99 ms", 1)):
             seen = statistics.median(run[way][place] for run in rounds)
             ratio = statistics.median(run[way][place] / run["no"][place] for run in rounds)
             print(f"{name}: {title} {seen:.3f}, median ratio {ratio:.3f}")
-for way, title in (("watched", "watched"), ("limited", "watched with --cost 2%")):
+for way, title in (("watched", "watched"), ("limited", LIMITED)):
     total = dict(outliers=0, explained=0, marked=0, unmarked=0, without_end=0, lost=0)
     part = []
     for file in glob.glob(f"{sys.argv[1]}/{way}.*.json"):
