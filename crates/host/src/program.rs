@@ -49,6 +49,8 @@ pub struct ProgramCode {
     root: Root,
     pid: u32,
     regions: Vec<Region>,
+    /// The path of the program, as its mappings have it.
+    executable: Option<String>,
     files: HashMap<((u32, u32), u64), Functions>,
 }
 
@@ -58,6 +60,7 @@ impl ProgramCode {
             root: root.clone(),
             pid,
             regions: Vec::new(),
+            executable: None,
             files: HashMap::new(),
         };
         code.refresh();
@@ -74,6 +77,10 @@ impl ProgramCode {
         };
         if !regions.is_empty() {
             self.regions = regions;
+            let executable = self.root.link(&format!("/proc/{}/exe", self.pid));
+            self.executable = executable
+                .ok()
+                .map(|path| without_deletion(&path).to_owned());
         }
     }
 
@@ -92,11 +99,17 @@ impl ProgramCode {
         self.regions.iter().find(fits)
     }
 
-    /// Whether an address is in the file that was mapped first: the program itself.
+    /// Whether an address is in the program itself, not in a library.
     pub fn is_in_program(&self, address: u64) -> bool {
-        let file = |region: &Region| (region.device, region.inode);
-        let own = self.regions.first().map(file);
-        own.is_some() && self.region(address).map(file) == own
+        let region = self.region(address);
+        region.is_some_and(|region| match &self.executable {
+            Some(executable) => region.path == *executable,
+            // Where it cannot be read: what is mapped first, as the kernel does by default.
+            None => self
+                .regions
+                .first()
+                .is_some_and(|first| first.path == region.path),
+        })
     }
 
     /// Whether a call instruction is before an address, so that it can be a return
@@ -184,20 +197,27 @@ fn region(line: &str) -> Option<Region> {
         offset,
         device,
         inode,
-        path: path.trim_end_matches(" (deleted)").to_owned(),
+        path: without_deletion(path).to_owned(),
     })
+}
+
+/// The path without the mark of a file that was deleted (proc_pid_exe(5)).
+fn without_deletion(path: &str) -> &str {
+    path.trim_end_matches(" (deleted)")
 }
 
 /// Whether the last of these bytes are a call instruction.
 fn ends_with_call(bytes: &[u8; 8]) -> bool {
-    match cfg!(target_arch = "aarch64") {
+    match std::env::consts::ARCH {
         // bl, blr: the last four bytes, the lowest first.
-        true => bytes[7] & 0xfc == 0x94 || (bytes[7] == 0xd6 && bytes[6] == 0x3f),
+        "aarch64" => bytes[7] & 0xfc == 0x94 || (bytes[7] == 0xd6 && bytes[6] == 0x3f),
         // call rel32; call through a register or memory (ff /2), of 2 to 7 bytes.
-        false => {
+        "x86_64" => {
             let indirect = |at: usize| bytes[at] == 0xff && (bytes[at + 1] >> 3) & 7 == 2;
             bytes[3] == 0xe8 || (1..=6).any(indirect)
         }
+        // No stack is read there (`punctual_trace`).
+        _ => false,
     }
 }
 

@@ -17,6 +17,27 @@ mod types;
 
 pub(crate) use mapped::Mapped;
 
+/// What programs read that differs between processors.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Reads {
+    /// The kernel's types alone.
+    Types,
+    /// Also the registers of threads in system calls: without them a call has no arguments,
+    /// and its end no number.
+    Registers,
+}
+
+impl Reads {
+    /// No 32-bit kernel was tried; registers are those of `pt_regs___x86` and
+    /// `pt_regs___arm64`.
+    fn is_known_on(self, processor: &str) -> bool {
+        match self {
+            Self::Types => cfg!(target_pointer_width = "64"),
+            Self::Registers => matches!(processor, "x86_64" | "aarch64"),
+        }
+    }
+}
+
 /// Loaded programs and their maps, until this is dropped.
 pub(crate) struct Programs {
     programs: Ebpf,
@@ -37,11 +58,16 @@ impl Programs {
     /// its maps.
     ///
     /// # Errors
-    /// A kernel without BTF, or one that refuses: rights, lockdown, age.
+    /// A kernel without BTF, or one that refuses: rights, lockdown, age. A processor that the
+    /// programs do not know.
     pub(crate) fn load<'a>(
         object: &[u8],
+        reads: Reads,
         settings: impl FnOnce(&mut EbpfLoader<'a>),
     ) -> Result<Self, WatchError> {
+        if !reads.is_known_on(std::env::consts::ARCH) {
+            return Err(WatchError::Processor(std::env::consts::ARCH));
+        }
         // The loader parses all types of the kernel, 20 MB of them, once more for each
         // object: it has no other way to be made.
         let mut loader = EbpfLoader::new();
@@ -199,5 +225,27 @@ impl WatchError {
             Some(count) => format!("{first}; {count}"),
             None => first,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn registers_of_other_processors_are_not_guessed() {
+        for (processor, known) in [("x86_64", true), ("aarch64", true), ("riscv64", false)] {
+            assert_eq!(
+                Reads::Registers.is_known_on(processor),
+                known,
+                "{processor}"
+            );
+        }
+        assert!(Reads::Types.is_known_on("riscv64"));
+        assert!(
+            WatchError::Processor("arm")
+                .to_string()
+                .ends_with("this one is arm")
+        );
     }
 }

@@ -8,7 +8,7 @@ use aya::include_bytes_aligned;
 use aya::maps::{HashMap, MapData};
 use punctual_model::{Comm, EventKind, KernelPriority, Nanos, Task, TraceEvent};
 
-use crate::bpf::{Mapped, Programs};
+use crate::bpf::{Mapped, Programs, Reads};
 use crate::watch::WatchError;
 
 /// The programs; `bpf/build.sh` makes them.
@@ -105,7 +105,7 @@ impl LateStacks {
     pub fn start(pid_max: u32, late: Nanos) -> Result<Self, WatchError> {
         let pid_limit = pid_max.saturating_add(1);
         let words = pid_limit.div_ceil(64);
-        let mut programs = Programs::load(OBJECT, |loader| {
+        let mut programs = Programs::load(OBJECT, Reads::Types, |loader| {
             loader
                 .override_global("late_ns", &late.0, true)
                 .override_global("pid_limit", &pid_limit, true)

@@ -111,7 +111,7 @@ impl Programs {
         let count = cpus as u32;
         let pid_limit = ask.pid_max.saturating_add(1);
         let (bits, mask) = (pid_limit.div_ceil(64), length - 1);
-        let programs = bpf::Programs::load(OBJECT, |loader| {
+        let programs = bpf::Programs::load(OBJECT, bpf::Reads::Registers, |loader| {
             loader
                 .override_global("ring_mask", &mask, true)
                 .override_global("pid_limit", &pid_limit, true)

@@ -11,7 +11,7 @@ use super::calls::calls;
 use super::layout::{Cpu, Site, Tally};
 use super::{LintAsk, LintTarget};
 use crate::WatchError;
-use crate::bpf::Programs;
+use crate::bpf::{Programs, Reads};
 
 /// The programs; `bpf/build.sh` makes them.
 pub(super) static OBJECT: &[u8] = include_bytes_aligned!("../../bpf/lint.bpf.o");
@@ -87,7 +87,7 @@ impl BpfLint {
     /// # Errors
     /// A kernel without BTF, or one that refuses: rights, lockdown, age.
     pub(super) fn start(ask: &LintAsk) -> Result<Self, WatchError> {
-        let programs = Programs::load(OBJECT, |loader| {
+        let programs = Programs::load(OBJECT, Reads::Registers, |loader| {
             loader
                 .override_global("first_sleeps", &ask.first_sleeps, true)
                 .override_global("first_ns", &ask.first.0, true);

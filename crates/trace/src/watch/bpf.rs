@@ -13,7 +13,7 @@ use punctual_model::{
 use super::layout::{CLASSES, Cpu, Name, Row, text};
 use super::notes::Notes;
 use super::{GroupAsk, GroupsOf, MOST_COMMS, Waiting, WatchAsk, WatchError};
-use crate::bpf::Programs;
+use crate::bpf::{Programs, Reads};
 use crate::flight::monotonic;
 
 /// The programs; `bpf/build.sh` makes them.
@@ -75,7 +75,7 @@ impl BpfWatch {
             u32::from(only),
             u32::from(of_scheduler),
         );
-        let mut programs = Programs::load(OBJECT, |loader| {
+        let mut programs = Programs::load(OBJECT, Reads::Types, |loader| {
             loader
                 .override_global("note_mask", &mask, true)
                 .override_global("by_comm", &by_comm, true)

@@ -95,6 +95,12 @@ pub enum WatchError {
     /// The kernel does not describe its own types.
     #[error("this kernel has no BTF in /sys/kernel/btf (CONFIG_DEBUG_INFO_BTF): {0}")]
     NoBtf(#[source] aya::BtfError),
+    /// The programs do not know the processor.
+    #[error(
+        "the BPF programs are for 64-bit processors, and those that read system calls for x86_64 \
+         and aarch64: this one is {0}"
+    )]
+    Processor(&'static str),
     /// The programs were refused.
     #[error("the kernel refused the BPF programs (root, or CAP_BPF and CAP_PERFMON?): {0}")]
     Refused(String),
