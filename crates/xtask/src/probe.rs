@@ -27,11 +27,11 @@ const VERBS: &[(&[&str], &[i32])] = &[
     ),
     (&["list"], &[0]),
     (&["show"], &[0]),
-    (&["export", "json"], &[0]),
+    (&["export", "--format", "cyclictest-hist"], &[0]),
     (&["doctor"], &[0, 3]),
-    (&["facts", "show"], &[0]),
+    (&["facts", "capture"], &[0]),
     (&["tune", "status"], &[0]),
-    (&["tune", "list"], &[0]),
+    (&["tune", "settings"], &[0]),
     (&["topology"], &[0]),
     (&["probes"], &[0]),
 ];
@@ -59,10 +59,10 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         None => {
             let mut test = cargo(&["test", "-p", "punctual", "--bin", "punctual"]);
             ensure!(test.status()?.success(), "{test:?} failed");
-            let mut build = cargo(&["build", "-p", "punctual", "--target-dir"]);
+            let mut build = cargo(&["build", "-p", "punctual"]);
             // Beside the whole program, which tests run under the same name.
             let folder = crate::places::target().join("probe");
-            build.arg(&folder);
+            build.arg("--target-dir").arg(&folder);
             ensure!(build.status()?.success(), "{build:?} failed");
             folder.join("debug/punctual")
         }
@@ -86,11 +86,27 @@ fn cargo(words: &[&str]) -> Command {
 }
 
 /// Runs each verb on a store of its own.
-pub(crate) fn try_all(program: &Path) -> Result<()> {
-    let store = crate::places::target().join("probe-store.db");
-    let _ = std::fs::remove_file(&store);
+fn try_all(program: &Path) -> Result<()> {
+    let folder = crate::places::target().join("probe-store");
+    try_verbs(program, &folder)?;
+    for verb in LEFT_OUT {
+        let output = call(program, &[verb], &folder)?;
+        let text = String::from_utf8_lossy(&output.stderr);
+        ensure!(
+            output.status.code() == Some(2) && text.contains("was built without"),
+            "punctual {verb}: {}: {}",
+            output.status,
+            text.trim()
+        );
+    }
+    Ok(())
+}
+
+/// The folder of the store vanishes at the end, unless a verb fails.
+fn try_verbs(program: &Path, folder: &Path) -> Result<()> {
+    let _ = std::fs::remove_dir_all(folder);
     for (words, allowed) in VERBS {
-        let output = call(program, words, &store)?;
+        let output = call(program, words, folder)?;
         let code = output.status.code();
         let text = String::from_utf8_lossy(&output.stderr);
         ensure!(
@@ -101,24 +117,32 @@ pub(crate) fn try_all(program: &Path) -> Result<()> {
             text.trim()
         );
     }
-    for verb in LEFT_OUT {
-        let output = call(program, &[verb], &store)?;
-        let text = String::from_utf8_lossy(&output.stderr);
-        ensure!(
-            output.status.code() == Some(2) && text.contains("was built without"),
-            "punctual {verb}: {}: {}",
-            output.status,
-            text.trim()
-        );
-    }
-    let _ = std::fs::remove_file(&store);
+    let _ = std::fs::remove_dir_all(folder);
     Ok(())
 }
 
-fn call(program: &Path, words: &[&str], store: &Path) -> Result<Output> {
+fn call(program: &Path, words: &[&str], folder: &Path) -> Result<Output> {
     let mut command = Command::new(program);
+    let store = folder.join("store.db");
     command.args(words).env("PUNCTUAL_STORE", store);
     command
         .output()
         .with_context(|| program.display().to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// With all features it has them, too; the gate has built it.
+    #[test]
+    fn the_verbs_of_a_board_do_what_they_are_for() {
+        let folder = crate::places::target();
+        let program = folder.join("debug/punctual");
+        if !program.is_file() {
+            println!("SKIP: {} is not built", program.display());
+            return;
+        }
+        try_verbs(&program, &folder.join("probe-verbs")).unwrap();
+    }
 }
