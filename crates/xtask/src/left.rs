@@ -5,11 +5,14 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, getpid, kill_process};
 
 const NAME: &str = "PUNCTUAL_TEST_PROGRAM";
+
+/// For processes that were killed to end.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The mark of one test program.
 #[derive(Debug)]
@@ -26,20 +29,18 @@ impl Mark {
         command.env(NAME, &self.0);
     }
 
-    /// Kills all processes that have the mark, until there are none; their names. A
-    /// process of another user may be out of reach.
-    pub(crate) fn end_all(&self) -> Vec<String> {
+    /// Kills all processes that have the mark and do not end by themselves within `grace`,
+    /// until there are none; their names. A process of another user may be out of reach.
+    pub(crate) fn end_all(&self, grace: Duration) -> Vec<String> {
         let mut names = BTreeMap::new();
+        let begun = Instant::now();
         // They may start others meanwhile, and take a moment to end. Who executes another
         // program has no environment for a moment: nothing must be found twice.
         let mut nothing = 0;
-        for _ in 0..100 {
+        while nothing < 2 && begun.elapsed() < grace + PATIENCE {
             let found = self.found();
             nothing = if found.is_empty() { nothing + 1 } else { 0 };
-            if nothing == 2 {
-                break;
-            }
-            for pid in found {
+            for pid in found.into_iter().filter(|_| begun.elapsed() >= grace) {
                 names
                     .entry(pid.as_raw_pid())
                     .or_insert_with(|| name_of(pid));
@@ -83,12 +84,23 @@ mod tests {
             command.arg("60").spawn().unwrap()
         };
         let (mut marked, mut unmarked) = (started(&mark), started(&other));
-        let names = mark.end_all();
+        let names = mark.end_all(Duration::ZERO);
         assert!(!marked.wait().unwrap().success());
         assert!(unmarked.try_wait().unwrap().is_none());
         assert!(names == [format!("sleep ({})", marked.id())], "{names:?}");
-        assert_eq!(mark.end_all(), [""; 0]);
-        assert_eq!(other.end_all(), [format!("sleep ({})", unmarked.id())]);
+        assert_eq!(mark.end_all(Duration::ZERO), [""; 0]);
+        let names = other.end_all(Duration::ZERO);
+        assert_eq!(names, [format!("sleep ({})", unmarked.id())]);
         unmarked.wait().unwrap();
+    }
+
+    #[test]
+    fn what_ends_by_itself_is_not_killed() {
+        let mark = Mark::new();
+        let mut command = Command::new("sleep");
+        mark.put_on(&mut command);
+        let mut process = command.arg("0.3").spawn().unwrap();
+        assert_eq!(mark.end_all(Duration::from_secs(60)), [""; 0]);
+        assert!(process.wait().unwrap().success());
     }
 }

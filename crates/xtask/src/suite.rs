@@ -15,6 +15,8 @@ use crate::left::Mark;
 
 /// For a test program: far more than any takes. One that hangs would never end the gate.
 const LIMIT: Duration = Duration::from_secs(600);
+/// For what a test program leaves to end by itself: a server that it shared between tests.
+const GRACE: Duration = Duration::from_secs(5);
 /// Between two looks whether a program that prints nothing has ended.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -78,7 +80,7 @@ impl Screen {
 }
 
 /// Runs a test program, shows all that it prints, and keeps what it says. What it leaves
-/// running at its end is killed; so is a program that hangs.
+/// running, and does not end soon after it, is killed; so is a program that hangs.
 ///
 /// # Errors
 /// A program that cannot be started or read.
@@ -100,10 +102,14 @@ fn run_within(limit: Duration, mut command: Command, screen: &Screen) -> Result<
         let results = scope.spawn(|| results_of(stdout, &ended, screen));
         let skips = scope.spawn(|| skips_of(stderr, &ended, screen));
         let status = wait_within(limit, &mut child);
-        if matches!(status, Ok(None)) {
-            screen.line(&format!("ended here: it ran for {} s", limit.as_secs()));
-        }
-        outcome.left = mark.end_all();
+        let grace = match status {
+            Ok(None) => {
+                screen.line(&format!("ended here: it ran for {} s", limit.as_secs()));
+                Duration::ZERO
+            }
+            _ => GRACE,
+        };
+        outcome.left = mark.end_all(grace);
         // After its end: all that it printed can be read.
         let status = status.and_then(|_| Ok(child.wait()?));
         ended.store(true, Ordering::Release);
