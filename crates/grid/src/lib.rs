@@ -32,7 +32,7 @@ const LINEAR: usize = 1_000;
 const PER_DECADE: usize = 900;
 /// Decades from 1 µs to 1000 s.
 const DECADES: usize = 9;
-/// Buckets in all: 9100, or 72 800 bytes of counters.
+/// Buckets in all: 9100, or 72 800 bytes of counters of 64 bits.
 pub const BUCKETS: usize = LINEAR + DECADES * PER_DECADE;
 
 /// The bucket that counts `ns` nanoseconds, or `None` beyond the range.

@@ -1,6 +1,8 @@
 //! Counts in the buckets of the grid ([`punctual_grid`]): without the empty ones, as
 //! the store keeps them and JSON shows them.
 
+use std::fmt;
+
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 pub use punctual_grid::MAX_TRACKABLE_NS;
@@ -33,19 +35,34 @@ pub enum DecodeError {
 /// In JSON: a list of `[lower_ns, count]`, rising; the width of a bucket
 /// follows from its lower edge by the table of the histogram's documentation
 /// (1 ns below 1 µs, then a thousandth of the decade's end).
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Buckets(Vec<(u16, u64)>);
+///
+/// Takes one to three bytes for each bucket: it is held in the form that the store keeps.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Buckets(Box<[u8]>);
 
 impl Buckets {
     /// From (bucket, count) pairs that rise and hold no zero.
-    pub(crate) fn from_sorted(pairs: Vec<(u16, u64)>) -> Self {
-        debug_assert!(pairs.windows(2).all(|w| w[0].0 < w[1].0));
-        Self(pairs)
+    pub(crate) fn from_sorted(pairs: impl IntoIterator<Item = (u16, u64)>) -> Self {
+        let mut bytes = Vec::new();
+        let mut next = 0;
+        for (index, count) in pairs {
+            debug_assert!(u64::from(index) >= next && count > 0);
+            let empty = u64::from(index) - next;
+            if empty > 0 {
+                push_varint(&mut bytes, 0);
+                push_varint(&mut bytes, empty);
+            }
+            push_varint(&mut bytes, count);
+            next = u64::from(index) + 1;
+        }
+        Self(bytes.into())
     }
 
     /// The (bucket, count) pairs, rising.
-    pub(crate) fn pairs(&self) -> &[(u16, u64)] {
-        &self.0
+    pub(crate) fn pairs(&self) -> impl Iterator<Item = (u16, u64)> + '_ {
+        let mut reader = Reader::of(&self.0);
+        // What is held was written here.
+        std::iter::from_fn(move || reader.pair().ok().flatten())
     }
 
     /// Whether nothing was counted.
@@ -55,13 +72,13 @@ impl Buckets {
 
     /// The sum of all counts.
     pub fn total(&self) -> u64 {
-        let counts = self.0.iter().map(|(_, count)| *count);
+        let counts = self.pairs().map(|(_, count)| count);
         counts.fold(0, u64::saturating_add)
     }
 
     /// The filled buckets as (lower edge, width, count), edges in ns, rising.
     pub fn iter(&self) -> impl Iterator<Item = (u64, u64, u64)> + '_ {
-        self.0.iter().map(|&(index, count)| {
+        self.pairs().map(|(index, count)| {
             let (lower, width) = bounds_of(index.into());
             (lower, width, count)
         })
@@ -87,44 +104,65 @@ impl Buckets {
     /// from the first on, as unsigned LEB128 numbers. Empty buckets are not
     /// written one by one: a zero says that some follow, and the number after
     /// it how many. Latencies lie close together, so most buckets take a byte.
-    pub fn encode(&self) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(2 * self.0.len());
-        let mut next = 0;
-        for &(index, count) in &self.0 {
-            let empty = u64::from(index) - next;
-            if empty > 0 {
-                push_varint(&mut bytes, 0);
-                push_varint(&mut bytes, empty);
-            }
-            push_varint(&mut bytes, count);
-            next = u64::from(index) + 1;
-        }
-        bytes
+    pub fn encoded(&self) -> &[u8] {
+        &self.0
     }
 
-    /// Reads what [`encode`](Self::encode) wrote.
+    /// Reads what [`encoded`](Self::encoded) gave.
     ///
     /// # Errors
     /// Bytes that end early, a bucket beyond the grid.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
-        let mut rest = bytes;
-        let truncated = || DecodeError::Truncated(bytes.len());
-        let mut pairs = Vec::new();
-        let mut next = 0u64;
-        while !rest.is_empty() {
-            let number = take_varint(&mut rest).ok_or_else(truncated)?;
+        let mut reader = Reader::of(bytes);
+        let pairs = std::iter::from_fn(|| reader.pair().transpose());
+        // Written again, as the same counts may have been written in several ways.
+        pairs.collect::<Result<Vec<_>, _>>().map(Self::from_sorted)
+    }
+}
+
+impl fmt::Debug for Buckets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.pairs()).finish()
+    }
+}
+
+/// Reads counts of buckets from their compact form.
+struct Reader<'a> {
+    rest: &'a [u8],
+    /// How many bytes there were.
+    length: usize,
+    /// The bucket of the next count.
+    next: u64,
+}
+
+impl<'a> Reader<'a> {
+    fn of(bytes: &'a [u8]) -> Self {
+        Self {
+            rest: bytes,
+            length: bytes.len(),
+            next: 0,
+        }
+    }
+
+    fn number(&mut self) -> Result<u64, DecodeError> {
+        take_varint(&mut self.rest).ok_or(DecodeError::Truncated(self.length))
+    }
+
+    /// The next (bucket, count) pair; `None` at the end.
+    fn pair(&mut self) -> Result<Option<(u16, u64)>, DecodeError> {
+        while !self.rest.is_empty() {
+            let number = self.number()?;
             if number == 0 {
-                let empty = take_varint(&mut rest).ok_or_else(truncated)?;
-                next = next.saturating_add(empty);
+                self.next = self.next.saturating_add(self.number()?);
                 continue;
             }
-            if next >= BUCKETS as u64 {
-                return Err(DecodeError::NoSuchBucket(next));
+            if self.next >= BUCKETS as u64 {
+                return Err(DecodeError::NoSuchBucket(self.next));
             }
-            pairs.push((next as u16, number));
-            next += 1;
+            self.next += 1;
+            return Ok(Some(((self.next - 1) as u16, number)));
         }
-        Ok(Self(pairs))
+        Ok(None)
     }
 }
 
@@ -172,7 +210,7 @@ impl<'de> Deserialize<'de> for Buckets {
                 pairs.push((index, count));
             }
         }
-        Ok(Self(pairs))
+        Ok(Self::from_sorted(pairs))
     }
 }
 
@@ -215,7 +253,8 @@ mod tests {
 
     #[test]
     fn damaged_bytes_are_refused() {
-        let bytes = Buckets(vec![(3, 1), (450, 300), (451, 2)]).encode();
+        let buckets = Buckets::from_sorted([(3, 1), (450, 300), (451, 2)]);
+        let bytes = buckets.encoded();
         assert_eq!(bytes, [0, 3, 1, 0, 0xbe, 3, 0xac, 2, 2]);
         for end in [1, 4, 5, 7] {
             assert_eq!(
@@ -234,13 +273,20 @@ mod tests {
         fn the_compact_form_reads_back(
             pairs in prop::collection::btree_map(0..BUCKETS as u16, 1u64.., 0..200),
         ) {
-            let buckets = Buckets(pairs.into_iter().collect());
-            prop_assert_eq!(Buckets::decode(&buckets.encode()), Ok(buckets));
+            let buckets = Buckets::from_sorted(pairs.clone());
+            prop_assert!(buckets.pairs().eq(pairs));
+            prop_assert_eq!(Buckets::decode(buckets.encoded()), Ok(buckets));
         }
 
         #[test]
-        fn no_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..60)) {
-            let _ = Buckets::decode(&bytes);
+        fn no_bytes_panic_and_equal_counts_are_equal(
+            bytes in prop::collection::vec(prop_oneof![Just(0u8), 1u8..4, any::<u8>()], 0..60),
+        ) {
+            if let Ok(buckets) = Buckets::decode(&bytes) {
+                let again = Buckets::from_sorted(buckets.pairs());
+                prop_assert_eq!(&again, &buckets);
+                prop_assert!(again.encoded().len() <= bytes.len());
+            }
         }
 
         #[test]

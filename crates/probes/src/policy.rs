@@ -4,8 +4,9 @@
 use punctual_model::{Policy, Scheduling};
 use punctual_rt::ThreadBuilder;
 
-/// Stack that is touched before the start; the measuring loops use far less.
-pub(crate) const STACK_PREFAULT: usize = 64 * 1024;
+/// Stack that is touched before the start; the measuring loops use far less. There may be a
+/// thread on each of hundreds of CPUs.
+pub(crate) const STACK_PREFAULT: usize = 16 * 1024;
 
 /// A measuring thread on these CPUs, whose stack is touched before the start.
 pub(crate) fn measuring_thread(name: &str, cpus: &[u32], scheduling: Scheduling) -> ThreadBuilder {

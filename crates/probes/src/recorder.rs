@@ -1,16 +1,19 @@
 //! What a measuring thread records into: its own histogram, its worst samples
 //! and its account, and a bounded ring to the session.
 
+mod self_cost;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use punctual_model::{
     Accounting, Delay, Histogram, Nanos, OpenPeriods, SignedNanos, ThreadUsage, WorstList,
 };
-use punctual_rt::{Clock, Tid};
+use punctual_rt::Tid;
 use rtrb::{Consumer, Producer, RingBuffer};
 
 use crate::Control;
+pub use self_cost::SelfCost;
 
 /// How many of the worst samples are kept.
 pub const WORST_KEPT: usize = 20;
@@ -84,8 +87,8 @@ pub struct LaneSettings {
     pub warm_up: Nanos,
     /// A latency above this ends the run.
     pub break_above: Option<Nanos>,
-    /// Samples a second that are to be expected: the ring holds a few seconds
-    /// of them.
+    /// Samples a second that are to be expected: the ring holds those of a second
+    /// and a quarter.
     pub rate_hz: u64,
 }
 
@@ -95,12 +98,12 @@ pub struct LaneSettings {
 pub struct Lane;
 
 impl Lane {
-    /// Seconds of samples that the ring holds: a housekeeper that is kept from
-    /// running for so long loses none.
-    const SECONDS_HELD: u64 = 2;
+    /// Thousandths of a second of samples that the ring holds: a housekeeper that is kept
+    /// from running for so long loses none. Real-time threads that never sleep leave it
+    /// 50 ms of each second.
+    const MILLIS_HELD: u64 = 1_250;
 
-    /// Events that it holds at the least: more than one turn of
-    /// [`SelfCost::measure`].
+    /// Events that it holds at the least.
     const FEWEST_HELD: u64 = 1_024;
 
     /// Events that it holds at the most.
@@ -108,12 +111,9 @@ impl Lane {
 
     /// Events that the ring of a lane holds.
     fn capacity(rate_hz: u64) -> u64 {
-        // 24 bytes an event: 24 KiB up to a 500 Hz loop, 24 MiB at the most.
-        rate_hz
-            .saturating_mul(Self::SECONDS_HELD)
-            .min(Self::MOST_HELD)
-            .next_power_of_two()
-            .max(Self::FEWEST_HELD)
+        // 24 bytes an event: 30 kB for a loop of 1 kHz, 24 MiB at the most.
+        (rate_hz.saturating_mul(Self::MILLIS_HELD) / 1_000)
+            .clamp(Self::FEWEST_HELD, Self::MOST_HELD)
     }
 
     /// The memory of the ring of a lane with so many samples a second.
@@ -124,18 +124,26 @@ impl Lane {
     /// The largest rate whose ring takes no more than `bytes`.
     pub fn rate_within(bytes: u64) -> u64 {
         let events = bytes / size_of::<Event>() as u64;
-        let capacity = events.checked_ilog2().map_or(0, |power| 1 << power);
-        capacity / Self::SECONDS_HELD
+        events.saturating_mul(1_000) / Self::MILLIS_HELD
     }
 
     /// Makes both ends.
     pub fn open(settings: LaneSettings, control: &Arc<Control>) -> (Recorder, LaneReader) {
         let capacity = Self::capacity(settings.rate_hz);
+        Self::with(settings, control, capacity, Histogram::preallocated())
+    }
+
+    fn with(
+        settings: LaneSettings,
+        control: &Arc<Control>,
+        capacity: u64,
+        histogram: Histogram,
+    ) -> (Recorder, LaneReader) {
         let (mut producer, mut consumer) = RingBuffer::new(capacity as usize);
         touch(&mut producer, &mut consumer);
         let dropped = Arc::new(AtomicU64::new(0));
         let recorder = Recorder {
-            histogram: Histogram::preallocated(),
+            histogram,
             overruns: None,
             open: None,
             has_grid: false,
@@ -199,9 +207,9 @@ pub struct Recorder {
 
 impl Recorder {
     /// Has how late missed periods were counted, for a probe that reports it by
-    /// [`overrun`](Self::overrun). To be called before the start: it allocates 73 kB.
+    /// [`overrun`](Self::overrun). To be called before the start: it allocates 26 kB.
     ///
-    /// All pages at once, although overruns are rare: a stall of 1 s fills 29 of the 91 at a
+    /// All at once, although overruns are rare: a stall of 1 s fills 29 pages of 400 bytes at a
     /// period of 1 ms, and may hit all CPUs together. Threads that allocated then would wait for
     /// the lock of the one heap, behind threads of lower priority, and could miss a period more.
     pub fn count_overruns(&mut self) {
@@ -209,7 +217,7 @@ impl Recorder {
     }
 
     /// The same for samples that the kernel took and a thread that is not measured records:
-    /// this may allocate while it records, and takes 800 bytes for each page that is counted in.
+    /// this may allocate while it records, and takes 400 bytes for each page that is counted in.
     pub fn count_overruns_of_kernel(&mut self) {
         self.overruns = Some(Box::new(Histogram::new()));
     }
@@ -451,55 +459,6 @@ pub struct LaneOutcome {
     pub usage: ThreadUsage,
     /// What measuring itself costs here.
     pub cost: SelfCost,
-}
-
-/// What measuring costs on one CPU; medians.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SelfCost {
-    /// One reading of the clock.
-    pub clock_read: Nanos,
-    /// One turn of the loop without its wait.
-    pub turn: Nanos,
-}
-
-impl SelfCost {
-    /// How often each is measured: enough for a median, done in well under a
-    /// millisecond.
-    const ROUNDS: usize = 1_001;
-
-    /// Measures on the calling thread, which runs where it will measure.
-    pub fn measure(clock: Clock) -> Self {
-        // A lane of its own: the same code on the same kind of memory, and
-        // nothing of it reaches the recording.
-        let settings = LaneSettings {
-            warm_up: Nanos::ZERO,
-            break_above: None,
-            rate_hz: 1,
-        };
-        let control = Arc::new(Control::new());
-        let (mut recorder, _reader) = Lane::open(settings, &control);
-        recorder.start(Nanos::ZERO);
-        let mut reads = [0; Self::ROUNDS];
-        let mut turns = [0; Self::ROUNDS];
-        for (read, turn) in reads.iter_mut().zip(&mut turns) {
-            let before = clock.now().as_nanos();
-            let between = clock.now().as_nanos();
-            recorder.sample(Nanos(before), Nanos(between).signed_sub(Nanos(before)));
-            std::hint::black_box(control.stopping());
-            let after = clock.now().as_nanos();
-            *read = between.saturating_sub(before);
-            *turn = after.saturating_sub(between);
-        }
-        Self {
-            clock_read: median(&mut reads),
-            turn: median(&mut turns),
-        }
-    }
-}
-
-fn median(values: &mut [u64]) -> Nanos {
-    let middle = values.len() / 2;
-    Nanos(*values.select_nth_unstable(middle).1)
 }
 
 /// The reading end of a lane.

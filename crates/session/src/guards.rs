@@ -5,41 +5,55 @@ use std::path::Path;
 use punctual_model::CpuSet;
 use punctual_rt::{DmaLatency, Error, LockMode, MemoryLock};
 
-use crate::rights;
+use crate::{memory, rights};
 
 /// Locked memory, and CPUs kept out of deep idle states.
+#[derive(Default)]
 pub(crate) struct Guards {
     _memory: Option<MemoryLock>,
     _dma_latency: Option<DmaLatency>,
+    /// Rights without which one of them is not held.
+    lacks: Vec<&'static str>,
 }
 
 impl Guards {
     /// Refusals are warnings: the figures stand, but the reader must know.
-    pub(crate) fn hold(dma_latency_us: Option<i32>, warnings: &mut Vec<String>) -> Self {
-        // On fault: what is used is locked, what is merely mapped takes no memory.
-        let mut lacks = Vec::new();
-        let mut refused = |error: Error, right, what: &str| match error.is_privilege() {
-            true => lacks.push(right),
-            false => warnings.push(format!("{what}: {error}")),
-        };
-        let memory = punctual_rt::lock_process_memory(LockMode::OnFault)
-            .map_err(|error| refused(error, rights::MEMORY, "memory is not locked"))
-            .ok();
-        let dma_latency = dma_latency_us.and_then(|micros| {
-            DmaLatency::hold(Path::new(DmaLatency::DEFAULT_PATH), micros)
+    pub(crate) fn awake(dma_latency_us: Option<i32>, warnings: &mut Vec<String>) -> Self {
+        let mut guards = Self::default();
+        if let Some(micros) = dma_latency_us {
+            guards._dma_latency = DmaLatency::hold(Path::new(DmaLatency::DEFAULT_PATH), micros)
                 .map_err(|error| {
-                    refused(
-                        error,
-                        rights::IDLE_STATES,
-                        "CPUs may enter deep idle states",
-                    );
+                    let what = "CPUs may enter deep idle states";
+                    guards.refused(error, rights::IDLE_STATES, what, warnings);
                 })
-                .ok()
-        });
-        rights::tell_of_lacking(&lacks, warnings);
-        Self {
-            _memory: memory,
-            _dma_latency: dma_latency,
+                .ok();
+        }
+        guards
+    }
+
+    /// What is used from here on stays in RAM. What is merely mapped takes none, nor does
+    /// what was run before of the program: it is given back. To be called last before the
+    /// measuring threads start.
+    pub(crate) fn lock_memory(&mut self, warnings: &mut Vec<String>) {
+        memory::end_step();
+        self._memory = punctual_rt::lock_process_memory(LockMode::OnFault)
+            .map_err(|error| {
+                self.refused(error, rights::MEMORY, "memory is not locked", warnings);
+            })
+            .ok();
+        rights::tell_of_lacking(&self.lacks, warnings);
+    }
+
+    fn refused(
+        &mut self,
+        error: Error,
+        right: &'static str,
+        what: &str,
+        warnings: &mut Vec<String>,
+    ) {
+        match error.is_privilege() {
+            true => self.lacks.insert(0, right),
+            false => warnings.push(format!("{what}: {error}")),
         }
     }
 }

@@ -63,6 +63,7 @@ impl Session {
     /// What is wrong, with the value.
     pub fn prepare(request: Request, host: Host) -> Result<Self, SessionError> {
         punctual_rt::interrupt::install_interrupt_handler()?;
+        memory::end_step();
         // Measuring threads allocate nothing while they measure; what they need
         // before comes from where the rest does, and goes back there.
         punctual_rt::share_heap();
@@ -74,6 +75,7 @@ impl Session {
             (seen.join(), checked)
         });
         let checked = checked?;
+        memory::end_step();
         // A panic in there is a defect; without its thread it shows itself.
         let seen = seen.unwrap_or_else(|_| Seen::of(&host, request.audit));
         let (facts, audit) = seen.judged(&checked.cpus);
@@ -127,10 +129,11 @@ impl Session {
         if self.request.samples && store.is_none() {
             return Err(SessionError::SamplesNotKept);
         }
+        memory::end_step();
         let journal = self.request.journal.as_deref();
         let (tune, warning) = settings::applied(journal, &self.host);
         self.warnings.extend(warning);
-        let guards = Guards::hold(self.request.dma_latency_us, &mut self.warnings);
+        let mut guards = Guards::awake(self.request.dma_latency_us, &mut self.warnings);
         let explainer = self.arm(stop)?;
         let mut recording = self.head();
         recording.tune = tune;
@@ -161,6 +164,7 @@ impl Session {
         housekeeping.begin = later;
         housekeeping.explainer = explainer;
         let cpus = self.cpus();
+        guards.lock_memory(&mut self.warnings);
         let measured = self.run_phases(&mut recording, &control, stop, &mut housekeeping, watcher);
         housekeeping.turn(&self.warnings);
         housekeeping.report(watcher);
@@ -178,6 +182,7 @@ impl Session {
         let throttled = quota_warnings(&recording.interference, threads);
         self.warnings.extend(throttled);
         drop(guards);
+        memory::end_step();
         housekeeping.finish(&self.warnings);
         if let Some(command) = housekeeping.command.take() {
             self.warnings.extend(command.finish());
@@ -201,10 +206,12 @@ impl Session {
         recording.observer.cpu_time_ns =
             Nanos::from(used.cpu_time) - Nanos::from(used_before.cpu_time);
         recording.observer.peak_memory_bytes = used.peak_memory_bytes;
-        Ok(Outcome {
+        let outcome = Outcome {
             broke: control.broke(),
             ..self.finish_store(recording, housekeeping)
-        })
+        };
+        memory::end_step();
+        Ok(outcome)
     }
 
     /// Has the recorder stop at the break, and the break marked in the user's trace,

@@ -196,6 +196,11 @@ impl Link {
         let _ = self.run("PRAGMA incremental_vacuum");
     }
 
+    /// Gives back the memory of pages that were read. Where that fails, it stays taken.
+    pub(crate) fn release(&self) {
+        let _ = self.connection.release_memory();
+    }
+
     /// Runs a statement to its end: some do a part of their work at each row.
     pub(crate) fn run(&self, sql: &str) -> rusqlite::Result<()> {
         let mut statement = self.connection.prepare(sql)?;

@@ -348,8 +348,8 @@ pub(crate) fn write_row(
     recording: i64,
     row: &IntervalRow,
 ) -> rusqlite::Result<bool> {
-    let buckets = row.histogram.encode();
-    let crc = crc_of_row(recording, row, &buckets);
+    let buckets = row.histogram.encoded();
+    let crc = crc_of_row(recording, row, buckets);
     let there: Option<(i64, u32)> = connection
         .prepare_cached(
             "SELECT key, crc FROM series WHERE recording = ?1 AND thread = ?2 AND start_ns = ?3",

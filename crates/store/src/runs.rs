@@ -40,7 +40,7 @@ pub(crate) fn encode(program: &str, groups: &[RunGroup]) -> Vec<u8> {
     };
     push(serde_json::json!(head).to_string().as_bytes());
     for group in groups {
-        push(&group.latencies.encode());
+        push(group.latencies.encoded());
     }
     body
 }

@@ -198,7 +198,10 @@ impl Store {
                 path: self.path().to_owned(),
             });
         }
-        Writer::begin(Link::open(self.path(), self.link.busy)?, recording, lease)
+        let writer = Writer::begin(Link::open(self.path(), self.link.busy)?, recording, lease)?;
+        // What this connection read is hardly used while the other one writes.
+        self.link.release();
+        Ok(writer)
     }
 
     /// Deletes a recording with all that belongs to it, and gives its space

@@ -32,7 +32,7 @@ impl Histogram {
         let mut filled: Option<(usize, usize)> = None;
         let counts = counts.iter().take(BUCKETS).enumerate();
         for (index, count) in counts.filter(|(_, count)| **count > 0) {
-            *histogram.counts.slot(index) = *count;
+            histogram.counts.add(index, *count);
             histogram.count = histogram.count.saturating_add(*count);
             filled = Some((filled.map_or(index, |filled| filled.0), index));
         }

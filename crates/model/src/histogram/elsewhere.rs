@@ -40,11 +40,10 @@ impl Histogram {
         if count == 0 {
             return;
         }
-        let slot = match index_of(lower.0) {
-            Some(index) => self.counts.slot(index),
-            None => &mut self.overflow,
-        };
-        *slot = slot.saturating_add(count);
+        match index_of(lower.0) {
+            Some(index) => self.counts.add(index, count),
+            None => self.overflow = self.overflow.saturating_add(count),
+        }
         if lower >= FINE
             && lower.0 < MAX_TRACKABLE_NS
             && let Some(grain) = &mut self.grain
@@ -92,7 +91,7 @@ impl Histogram {
             return;
         };
         let count = count.min(self.counts.get(index));
-        *self.counts.slot(index) -= count;
+        self.counts.take(index, count);
         if let Some(grain) = &mut self.grain {
             grain.rows.retain(|(row, _)| *row != lower.0);
         }

@@ -26,7 +26,7 @@ impl Histogram {
             push_varint(&mut bytes, number);
         }
         let mut previous = 0;
-        for &(index, count) in self.buckets().pairs() {
+        for (index, count) in self.buckets().pairs() {
             push_varint(&mut bytes, u64::from(index) - previous);
             push_varint(&mut bytes, count);
             previous = u64::from(index);
@@ -71,8 +71,7 @@ impl Histogram {
             if index >= BUCKETS as u64 {
                 return Err(DecodeError::NoSuchBucket(index));
             }
-            let slot = histogram.counts.slot(index as usize);
-            *slot = slot.saturating_add(count);
+            histogram.counts.add(index as usize, count);
         }
         histogram.check()?;
         Ok(histogram)
@@ -145,8 +144,8 @@ impl TryFrom<Written> for Histogram {
         histogram.early = json.early;
         histogram.overflow = json.overflow;
         histogram.grain = json.grain;
-        for &(index, count) in json.buckets.pairs() {
-            *histogram.counts.slot(usize::from(index)) = count;
+        for (index, count) in json.buckets.pairs() {
+            histogram.counts.add(usize::from(index), count);
         }
         histogram.check()?;
         Ok(histogram)

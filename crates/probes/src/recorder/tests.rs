@@ -193,6 +193,9 @@ fn periods_open_at_the_end_are_missed_and_late_by_at_least_so_much() {
 #[test]
 fn an_event_takes_24_bytes() {
     assert_eq!(size_of::<Event>(), 24);
+    // Of each CPU of a usual run.
+    assert_eq!(Lane::ring_bytes(1_000), 30_000);
+    assert_eq!(Lane::rate_within(30_000), 1_000);
 }
 
 #[test]

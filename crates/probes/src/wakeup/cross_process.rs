@@ -19,7 +19,6 @@ use punctual_rt::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::STACK_PREFAULT;
 use super::mechanisms::{End, Post, Reach, Token, Wait, Way, post_byte};
 use super::pair::{Surroundings, poster};
 use super::shared_state::{Numbers, SharedState};
@@ -244,8 +243,7 @@ impl<I: BufRead + Send + 'static> Connection<'_, I> {
         let control = Arc::new(Control::new());
         let mut group = ThreadGroup::new(&control);
         let surroundings = task.surroundings;
-        let builder = measuring_thread(&task.name, &task.cpus, task.scheduling)
-            .prefault_stack(STACK_PREFAULT);
+        let builder = measuring_thread(&task.name, &task.cpus, task.scheduling);
         let shared = Numbers::Shared(numbers);
         group.spawn_member(builder, move |member| {
             let state = shared.state();

@@ -104,10 +104,6 @@ mq_overview(7), unix(7).",
     prepare: |arguments, plan, resources| Wakeup::new(arguments).prepare(plan, resources),
 };
 
-/// Stack that is touched before the start: half of the usual, for there may be 512
-/// threads.
-const STACK_PREFAULT: usize = 32 * 1024;
-
 #[derive(Debug)]
 struct Wakeup {
     via: &'static str,

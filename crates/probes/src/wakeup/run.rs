@@ -7,6 +7,7 @@ use std::sync::Arc;
 use punctual_model::{Cell, Nanos, Policy, Scheduling, Table};
 use punctual_rt::{SharedNumbers, ThreadBuilder};
 
+use super::ReadyPairs;
 use super::child_process::ChildPlan;
 use super::cross_process::{self, PostingTask};
 use super::mechanisms::Way;
@@ -14,7 +15,6 @@ use super::pair::{Pair, Surroundings, poster, waiter};
 use super::places::Place;
 use super::schedule::Schedule;
 use super::shared_state::Numbers;
-use super::{ReadyPairs, STACK_PREFAULT};
 use crate::policy::measuring_thread;
 use crate::thread_group::ThreadGroup;
 use crate::{Control, LaneOutcome, Measured, PartnerError, ProbeError, Recorder};
@@ -138,7 +138,6 @@ impl Run<'_> {
                 None => &self.plan.cpus,
             };
             measuring_thread(&format!("{name}/{}", place.name), cpus, scheduling)
-                .prefault_stack(STACK_PREFAULT)
         };
         let surroundings = self.surroundings(place);
         group.spawn_member(builder("wait", &place.to, place.scheduling), {
