@@ -10,6 +10,8 @@
 # Prints each run with the load average of the machine, then the medians, the median of the
 # ratios of the rounds, and of the runs of each way to watch: outliers, those caused by this
 # program without a mark, waits without end, lost events.
+# Watched all the time, 5 to 9% of the requests of 50 clients are later than the unwatched p99.
+# So p99 rises by 5% where about 3% of the time under load is watched, and by 14% at 8%.
 # Goals with --cost: throughput at least 0.98, p99 at most 1.05 of unwatched; always: no
 # outlier of this program unmarked, no wait without end. Needs redis-server and
 # redis-benchmark, python3, and the right to trace; a mounted tracefs for the tracepoints
