@@ -52,6 +52,7 @@ impl Guards {
         warnings: &mut Vec<String>,
     ) {
         match error.is_privilege() {
+            // Memory is asked for last, and named first.
             true => self.lacks.insert(0, right),
             false => warnings.push(format!("{what}: {error}")),
         }

@@ -14,8 +14,8 @@ const _: () = assert!(BUCKETS.is_multiple_of(PAGE) && PAGES < ABSENT as usize);
 /// The place of a page that nothing was counted in.
 const ABSENT: u8 = u8::MAX;
 
-/// Pages that a measuring thread has room for: those of all latencies up to a second.
-const ROOM: usize = 64;
+/// Pages that a measuring thread finds in RAM: as many as all latencies up to a second fill.
+const TOUCHED: usize = 64;
 
 /// Carries that it has room for: each takes 2^32 samples, an hour at a rate
 /// of 1 MHz.
@@ -44,12 +44,13 @@ impl Counts {
         }
     }
 
-    /// All counts are zero; room for more pages than latencies up to a second fill is
-    /// allocated and touched, so that counting neither allocates nor faults.
+    /// All counts are zero; all pages are allocated, so that counting never does, and as many as
+    /// latencies up to a second fill are touched, so that counting these does not fault.
     pub(super) fn preallocated() -> Self {
-        let mut pages = vec![[0; PAGE]; ROOM];
-        // A zeroed allocation is only promised pages: write each of them.
-        std::hint::black_box(pages.as_mut_slice()).fill([0; PAGE]);
+        let mut pages = Vec::with_capacity(PAGES);
+        // An allocation is only promised pages: write those that are needed.
+        pages.resize(TOUCHED, [0; PAGE]);
+        std::hint::black_box(pages.as_mut_slice());
         pages.clear();
         Self {
             pages,
@@ -249,13 +250,18 @@ mod tests {
     }
 
     #[test]
-    fn all_latencies_up_to_a_second_find_room() {
+    fn all_latencies_find_room_and_those_up_to_a_second_touched_pages() {
         let mut counts = Counts::preallocated();
+        let (room, place) = (counts.pages.capacity(), counts.pages.as_ptr());
+        assert!(room >= PAGES);
         let second = crate::decimal::index_of(999_999_999).unwrap();
         (0..=second).for_each(|index| counts.count(index));
-        assert_eq!(counts.pages.capacity(), ROOM);
-        // Later ones are counted as well.
+        assert_eq!(counts.pages.len(), TOUCHED);
         (second + 1..BUCKETS).for_each(|index| counts.count(index));
+        assert_eq!(
+            (counts.pages.capacity(), counts.pages.as_ptr()),
+            (room, place)
+        );
         assert!(counts.filled().eq((0..BUCKETS).map(|index| (index, 1))));
     }
 

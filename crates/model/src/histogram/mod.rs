@@ -50,8 +50,8 @@ impl Histogram {
         Self::with(Counts::new())
     }
 
-    /// An empty histogram for a measuring thread: the memory for all latencies up to a second
-    /// is there and touched, so that recording them neither allocates nor faults.
+    /// An empty histogram for a measuring thread: recording never allocates, nor does it fault
+    /// before latencies of more than a second are spread over most of the range.
     pub fn preallocated() -> Self {
         Self::with(Counts::preallocated())
     }
