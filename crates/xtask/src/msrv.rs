@@ -26,11 +26,13 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         .output()
         .context("rustup")?;
     let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
-    if !listed.lines().any(|line| is_toolchain(line, version)) {
+    // rustup runs a toolchain by the name it was installed with only: 1.90.0 is not run as 1.90.
+    let Some(toolchain) = listed.lines().find_map(|line| toolchain(line, version)) else {
         bail!("Rust {version} is not installed: rustup toolchain install {version}");
-    }
+    };
     let status = Command::new("rustup")
-        .args(["run", version, "cargo", "check", "--workspace", "--locked"])
+        .args(["run", toolchain, "cargo"])
+        .args(["check", "--workspace", "--locked"])
         .arg("--target-dir")
         .arg(places::target().join("oldest-rust"))
         // What this task was built with is not what is asked for.
@@ -48,11 +50,12 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     Ok(status.success())
 }
 
-/// Whether a line of `rustup toolchain list` is of this version: `1.90-x86_64-…`.
-fn is_toolchain(line: &str, version: &str) -> bool {
-    let name = line.split_whitespace().next().unwrap_or_default();
-    let rest = name.strip_prefix(version);
-    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-') || rest.starts_with(".0-"))
+/// The name in a line of `rustup toolchain list`, `1.90-x86_64-…`, where it is of this version.
+fn toolchain<'a>(line: &'a str, version: &str) -> Option<&'a str> {
+    let name = line.split_whitespace().next()?;
+    let rest = name.strip_prefix(version)?;
+    let same = rest.is_empty() || rest.starts_with('-') || rest.starts_with(".0-");
+    same.then_some(name)
 }
 
 #[cfg(test)]
@@ -61,12 +64,17 @@ mod tests {
 
     #[test]
     fn a_toolchain_is_found_by_its_whole_version() {
-        assert!(is_toolchain("1.90-x86_64-unknown-linux-gnu", "1.90"));
-        assert!(is_toolchain(
-            "1.90.0-x86_64-unknown-linux-gnu (active)",
-            "1.90"
-        ));
-        assert!(!is_toolchain("1.90.1-x86_64-unknown-linux-gnu", "1.9"));
-        assert!(!is_toolchain("1.95.0-x86_64-unknown-linux-gnu", "1.90"));
+        let of = |name| (name, Some(name));
+        let cases = [
+            of("1.90-x86_64-unknown-linux-gnu"),
+            of("1.90.0-x86_64-unknown-linux-gnu"),
+            ("1.90.1-x86_64-unknown-linux-gnu", None),
+            ("1.95.0-x86_64-unknown-linux-gnu", None),
+        ];
+        for (name, found) in cases {
+            let line = format!("{name} (active)");
+            assert_eq!(toolchain(&line, "1.90"), found, "{name}");
+        }
+        assert_eq!(toolchain("1.90.1-x86_64-unknown-linux-gnu", "1.9"), None);
     }
 }
