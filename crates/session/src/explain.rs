@@ -58,6 +58,8 @@ pub(crate) struct Explainer {
     flight: Recorder,
     requested: Option<Requested>,
     stacks: Option<LateStacks>,
+    /// None are taken now, whatever is watched.
+    stacks_shut: bool,
     /// Of the kernel's timerlat, where that is measured.
     pub(crate) timerlat_stacks: Vec<Arc<TimerlatStacks>>,
     /// What they had recorded when outliers were last explained.
@@ -135,6 +137,7 @@ impl Explainer {
             flight,
             requested: None,
             stacks: None,
+            stacks_shut: false,
             timerlat_stacks: Vec::new(),
             latest: Vec::new(),
             threshold,
@@ -222,11 +225,11 @@ impl Explainer {
         let tids: BTreeSet<u32> = tids.collect();
         if tids != self.watched {
             let list: Vec<u32> = tids.iter().copied().collect();
-            self.watch_stacks(&list);
             if let Err(error) = self.flight.watch(&list) {
                 self.warn(error.to_string());
             }
             self.watched = tids;
+            self.watch_stacks();
         }
     }
 

@@ -91,7 +91,7 @@ pub struct LateStacks {
 impl std::fmt::Debug for LateStacks {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("LateStacks")
-            .field("watched", &self.watched.len())
+            .field("watched", &self.watched())
             .finish_non_exhaustive()
     }
 }
@@ -122,6 +122,11 @@ impl LateStacks {
             watched: BTreeSet::new(),
             pid_limit,
         })
+    }
+
+    /// The number of watched threads.
+    pub fn watched(&self) -> usize {
+        self.watched.len()
     }
 
     /// Replaces the watched threads. While there are none the programs do not run.

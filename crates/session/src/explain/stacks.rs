@@ -51,10 +51,21 @@ impl super::Explainer {
         self.stacks = LateStacks::start(pid_max, late).ok();
     }
 
-    pub(crate) fn watch_stacks(&mut self, tids: &[u32]) {
-        let stacks = self.stacks.as_mut();
-        let watched = stacks.map_or(Ok(()), |stacks| stacks.watch(tids.iter().copied()));
-        if let Err(error) = watched {
+    /// Takes no stacks from here on, whichever threads are watched meanwhile, or those of the
+    /// watched ones again.
+    pub(crate) fn shut_stacks(&mut self, shut: bool) {
+        self.stacks_shut = shut;
+        self.watch_stacks();
+    }
+
+    /// Takes stacks of the watched threads, unless none are to be taken now.
+    pub(super) fn watch_stacks(&mut self) {
+        let Some(stacks) = &mut self.stacks else {
+            return;
+        };
+        let open = !self.stacks_shut;
+        let watched = self.watched.iter().copied().filter(|_| open);
+        if let Err(error) = stacks.watch(watched) {
             self.warn(error.to_string());
         }
     }
@@ -104,7 +115,35 @@ impl super::Explainer {
 
 #[cfg(test)]
 mod tests {
+    use punctual_trace::Level;
+
+    use super::super::{Delay, Explainer};
     use super::*;
+
+    /// A thread that begins while no job is watched starts no program.
+    #[test]
+    fn while_stacks_are_shut_none_are_taken_whatever_is_watched() {
+        let host = Host::live();
+        let armed = Explainer::arm(&host, Level::Jobs, LEAST, Delay::Wakeup);
+        let mut explainer = match armed {
+            Ok(explainer) => explainer,
+            Err(error) => return punctual_testing::skip!("{error}"),
+        };
+        explainer.take_stacks(&host);
+        if explainer.stacks.is_none() {
+            return punctual_testing::skip!("the kernel takes no programs");
+        }
+        let watched = |explainer: &Explainer| explainer.stacks.as_ref().map(LateStacks::watched);
+        explainer.watch([1, 2].into_iter());
+        assert_eq!(watched(&explainer), Some(2));
+        explainer.shut_stacks(true);
+        assert_eq!(watched(&explainer), Some(0));
+        explainer.watch([1, 2, 3].into_iter());
+        assert_eq!(watched(&explainer), Some(0));
+        explainer.shut_stacks(false);
+        assert_eq!(watched(&explainer), Some(3));
+        assert_eq!(explainer.warnings, Vec::<String>::new());
+    }
 
     #[test]
     fn the_stack_of_timerlat_nearest_to_the_late_thread_is_its_own() {

@@ -313,7 +313,6 @@ impl Observation {
             windows,
             finder,
             explainer,
-            followed,
             ..
         } = self;
         let (Some(windows), Some(jobs), Some(programs)) =
@@ -326,12 +325,12 @@ impl Observation {
             Step::Stay => {}
             Step::Shut => {
                 programs.open(false)?;
-                explainer.watch_stacks(&[]);
+                explainer.shut_stacks(true);
             }
             Step::Open { ended } => {
                 jobs.pause_since(ended);
                 programs.open(true)?;
-                explainer.watch_stacks(&followed.tids);
+                explainer.shut_stacks(false);
             }
         }
         Ok(())
