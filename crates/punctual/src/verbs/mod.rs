@@ -125,99 +125,68 @@ impl Verb {
     }
 }
 
-/// All verbs, in the order of the help.
-pub(crate) const VERBS: &[Verb] = &[
-    #[cfg(feature = "analysis")]
-    check::VERB,
-    measure::VERB,
-    #[cfg(feature = "analysis")]
-    experiment::VERB,
-    #[cfg(feature = "analysis")]
-    improve::VERB,
-    watch::VERB,
-    record::VERB,
-    app::VERB,
-    doctor::VERB,
-    #[cfg(feature = "analysis")]
-    lint::VERB,
-    facts::VERB,
-    kernel::VERB,
-    list::VERB,
-    show::VERB,
-    explain::VERB,
-    #[cfg(feature = "analysis")]
-    compare::VERB,
-    #[cfg(feature = "analysis")]
-    trend::VERB,
-    #[cfg(feature = "analysis")]
-    changes::VERB,
-    #[cfg(feature = "analysis")]
-    note::VERB,
-    #[cfg(feature = "analysis")]
-    plot::VERB,
-    #[cfg(feature = "analysis")]
-    report::VERB,
-    export::VERB,
-    #[cfg(feature = "analysis")]
-    import::VERB,
-    #[cfg(feature = "analysis")]
-    bundle::VERB,
-    trace::VERB,
-    delete::VERB,
-    store::VERB,
-    tune::VERB,
-    #[cfg(feature = "serve")]
-    serve::VERB,
-    #[cfg(feature = "serve")]
-    deliver::VERB,
-    #[cfg(feature = "lake")]
-    lake::VERB,
-    probes::VERB,
-    exec::VERB,
-    threads::VERB,
-    irqs::VERB,
-    topology::VERB,
-    topology::PLACE,
-    clocks::VERB,
-    echo::VERB,
-    compat::VERB,
-    #[cfg(feature = "analysis")]
-    schema::VERB,
-    #[cfg(feature = "analysis")]
-    completions::VERB,
-    #[cfg(feature = "analysis")]
-    man::VERB,
-    #[cfg(feature = "analysis")]
-    serve_guard::VERB,
-    serve_load::VERB,
-    serve_partner::VERB,
-    record::SERVE_SLOT,
-    hold_latency::VERB,
-    #[cfg(feature = "analysis")]
-    complete::VERB,
-];
+/// Makes of one table the verbs of this build, and the words and features of those that not
+/// every build has.
+macro_rules! verbs {
+    ($($verb:path $(, $word:literal of $feature:literal)?;)+) => {
+        /// All verbs, in the order of the help.
+        pub(crate) const VERBS: &[Verb] = &[$($(#[cfg(feature = $feature)])? $verb),+];
 
-/// Verbs that not every build has, with the feature that they come with.
-const OF_FEATURES: &[(&str, &str)] = &[
-    ("check", "analysis"),
-    ("experiment", "analysis"),
-    ("improve", "analysis"),
-    ("lint", "analysis"),
-    ("compare", "analysis"),
-    ("trend", "analysis"),
-    ("changes", "analysis"),
-    ("note", "analysis"),
-    ("plot", "analysis"),
-    ("report", "analysis"),
-    ("import", "analysis"),
-    ("bundle", "analysis"),
-    ("serve", "serve"),
-    ("deliver", "serve"),
-    ("lake", "lake"),
-    ("schema", "analysis"),
-    ("completions", "analysis"),
-    ("man", "analysis"),
-];
+        /// Verbs that not every build has, with the feature that they come with.
+        const OF_FEATURES: &[(&str, &str)] = &[$($(($word, $feature),)?)+];
+    };
+}
+
+verbs! {
+    check::VERB, "check" of "analysis";
+    measure::VERB;
+    experiment::VERB, "experiment" of "analysis";
+    improve::VERB, "improve" of "analysis";
+    watch::VERB;
+    record::VERB;
+    app::VERB;
+    doctor::VERB;
+    lint::VERB, "lint" of "analysis";
+    facts::VERB;
+    kernel::VERB;
+    list::VERB;
+    show::VERB;
+    explain::VERB;
+    compare::VERB, "compare" of "analysis";
+    trend::VERB, "trend" of "analysis";
+    changes::VERB, "changes" of "analysis";
+    note::VERB, "note" of "analysis";
+    plot::VERB, "plot" of "analysis";
+    report::VERB, "report" of "analysis";
+    export::VERB;
+    import::VERB, "import" of "analysis";
+    bundle::VERB, "bundle" of "analysis";
+    trace::VERB;
+    delete::VERB;
+    store::VERB;
+    tune::VERB;
+    serve::VERB, "serve" of "serve";
+    deliver::VERB, "deliver" of "serve";
+    lake::VERB, "lake" of "lake";
+    probes::VERB;
+    exec::VERB;
+    threads::VERB;
+    irqs::VERB;
+    topology::VERB;
+    topology::PLACE;
+    clocks::VERB;
+    echo::VERB;
+    compat::VERB;
+    schema::VERB, "schema" of "analysis";
+    completions::VERB, "completions" of "analysis";
+    man::VERB, "man" of "analysis";
+    serve_guard::VERB, "serve-guard" of "analysis";
+    serve_load::VERB;
+    serve_partner::VERB;
+    record::SERVE_SLOT;
+    hold_latency::VERB;
+    complete::VERB, "complete" of "analysis";
+}
 
 /// The whole command line.
 pub(crate) fn command() -> Command {

@@ -9,62 +9,34 @@
 //! A terminal shows what fits a screen, a page (Markdown, HTML) all that is known:
 //! sections and columns may belong to one [`Medium`] alone.
 
+#[cfg(feature = "pages")]
+mod analysis;
 mod audit;
-#[cfg(feature = "pages")]
-mod checkup;
-#[cfg(feature = "pages")]
-mod comparison;
-#[cfg(feature = "pages")]
-mod experiment;
 mod explanation;
 mod facts;
 mod facts_differ;
 mod findings;
-#[cfg(feature = "pages")]
-mod fleet;
-#[cfg(feature = "pages")]
-mod improvement;
 mod jobs;
 mod kept_audit;
-#[cfg(feature = "pages")]
-mod lint;
 mod list;
 mod machine;
-#[cfg(feature = "pages")]
-mod monthly;
 mod outlier;
 mod plan;
 mod power;
 mod recording;
 mod table;
 mod topology;
-#[cfg(feature = "pages")]
-mod trend;
 mod wakeups;
 
+#[cfg(feature = "pages")]
+pub use analysis::*;
 pub use audit::{AuditDetail, audit};
-#[cfg(feature = "pages")]
-pub use checkup::checkup;
-#[cfg(feature = "pages")]
-pub(crate) use checkup::{condition_line, condition_name, lacking};
-#[cfg(feature = "pages")]
-pub use comparison::comparison;
-#[cfg(feature = "pages")]
-pub use experiment::{experiment, experiment_text, experiments, overlaid};
 pub use explanation::outliers;
 pub use facts_differ::facts_differ;
-#[cfg(feature = "pages")]
-pub use fleet::{MachineRow, MachineState, machine, machines};
-#[cfg(feature = "pages")]
-pub use improvement::improvement;
 pub use jobs::jobs_answer;
 pub use kept_audit::kept_audit;
-#[cfg(feature = "pages")]
-pub use lint::lint;
 pub use list::{ListRow, list, list_page};
 pub use machine::{InterruptRow, ThreadRow, interrupts, threads};
-#[cfg(feature = "pages")]
-pub use monthly::{Causes, monthly, pictured};
 pub use outlier::outlier;
 #[cfg(feature = "pages")]
 pub(crate) use outlier::stacks_of;
@@ -74,8 +46,6 @@ pub use recording::recording;
 pub(crate) use recording::{Figures, with_figures};
 pub use table::{Cell, Column, Fold, Row, Table};
 pub use topology::{ClockRow, clocks, placements, topology};
-#[cfg(feature = "pages")]
-pub use trend::{changes, notes, trend};
 pub use wakeups::wakeups;
 
 use crate::plot::Plot;

@@ -2,9 +2,9 @@
 
 use punctual_model::{Checkup, Condition, Finding, Nanos, RemediedCause, grouped};
 
-use super::recording::outcome_tone;
-use super::table::{Cell, Column, Fold, Row, Table};
-use super::{Answer, Block, Document, Field, Medium, Section, Tone};
+use crate::document::recording::outcome_tone;
+use crate::document::table::{Cell, Column, Fold, Row, Table};
+use crate::document::{Answer, Block, Document, Field, Medium, Section, Tone};
 use crate::figures;
 
 /// The verdict, a line per condition, causes by time with what helps, findings that bear

@@ -2,9 +2,9 @@
 
 use punctual_stats::{Change, Comparison, Difference, Lane};
 
-use super::table::{Column, Row, Table};
-use super::{Answer, Block, Document, Field, Medium, Section, Tone};
 use crate::compared::{self, HEADINGS};
+use crate::document::table::{Column, Row, Table};
+use crate::document::{Answer, Block, Document, Field, Medium, Section, Tone};
 
 /// Of differences that are not known, so many are named.
 const NOT_KNOWN: usize = 8;

@@ -6,8 +6,8 @@ use punctual_stats::trend::{
     ChangePoint, FactDifference, Followed, Group, Trend, TrendVerdict, short,
 };
 
-use super::table::{Cell, Column, Fold, Row, Table};
-use super::{Answer, Block, Document, Field, Medium, Section, Tone};
+use crate::document::table::{Cell, Column, Fold, Row, Table};
+use crate::document::{Answer, Block, Document, Field, Medium, Section, Tone};
 use crate::figures::{self, counted};
 
 /// Bars of a spark line at most.

@@ -2,8 +2,8 @@
 
 use punctual_model::{Improvement, Stage, TriedSetting};
 
-use super::table::{Column, Fold, Row, Table};
-use super::{Block, Document, Field, Medium, Section, Tone};
+use crate::document::table::{Column, Fold, Row, Table};
+use crate::document::{Block, Document, Field, Medium, Section, Tone};
 
 /// The answer, the stages with their power, a row for each setting, what was not tried.
 /// `next`: the command that applies what helps.

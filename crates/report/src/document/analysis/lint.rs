@@ -5,7 +5,7 @@ use punctual_model::{
     Violation, grouped,
 };
 
-use super::{Answer, Block, Document, Field, Section, Tone};
+use crate::document::{Answer, Block, Document, Field, Section, Tone};
 
 /// Violations of one rule that a terminal shows, and frames of each.
 const SITES: usize = 4;

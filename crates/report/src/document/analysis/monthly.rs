@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use punctual_model::{Cause, Recording, ShareKind};
 use punctual_stats::trend::{Run, Trend};
 
-use super::table::{Column, Row, Table};
-use super::{Block, Document, Figure, Section};
 use crate::ReportError;
+use crate::document::table::{Column, Row, Table};
+use crate::document::{Block, Document, Figure, Section};
 use crate::figures::counted;
 use crate::plot::{self, Heading, LongTerm, PlotOptions};
 

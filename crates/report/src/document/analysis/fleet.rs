@@ -3,8 +3,8 @@
 use jiff::Timestamp;
 use punctual_model::{Nanos, grouped};
 
-use super::table::{Cell, Column, Row, Table};
-use super::{Block, Document, Field, Section, Tone};
+use crate::document::table::{Cell, Column, Row, Table};
+use crate::document::{Block, Document, Field, Section, Tone};
 use crate::figures;
 
 /// The state of a machine, the worst first: the order of the overview.

@@ -5,8 +5,8 @@ use punctual_model::{
     Recording, grouped,
 };
 
-use super::table::{Column, Fold, Row, Table};
-use super::{Answer, Block, Document, Field, Figure, Medium, Section, Tone};
+use crate::document::table::{Column, Fold, Row, Table};
+use crate::document::{Answer, Block, Document, Field, Figure, Medium, Section, Tone};
 use crate::plot::{Heading, PlotOptions, latency, strip};
 
 /// The answer, a row for each condition, guards, the blocks in their order, the plan.

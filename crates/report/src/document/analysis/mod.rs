@@ -1,0 +1,21 @@
+//! Documents of more than one recording, and of what a workstation or a server shows:
+//! verdicts of experiments, comparisons, trends, fleets.
+
+mod checkup;
+mod comparison;
+mod experiment;
+mod fleet;
+mod improvement;
+mod lint;
+mod monthly;
+mod trend;
+
+pub use checkup::checkup;
+pub(crate) use checkup::{condition_line, condition_name, lacking};
+pub use comparison::comparison;
+pub use experiment::{experiment, experiment_text, experiments, overlaid};
+pub use fleet::{MachineRow, MachineState, machine, machines};
+pub use improvement::improvement;
+pub use lint::lint;
+pub use monthly::{Causes, monthly, pictured};
+pub use trend::{changes, notes, trend};
