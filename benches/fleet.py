@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """How much a fleet costs: the figures of docs/scale.md.
 
-    cargo build --release -p punctual-serve --example fleet
+    cargo build --profile bench -p punctual-serve --example fleet
     benches/fleet.py [--seconds 60] [--windows 1] [--login] [--recording FILE]
         [--collector PROGRAM] [MACHINES...]
 

@@ -14,11 +14,11 @@
 # So p99 rises by 5% where about 3% of the time under load is watched, and by 14% at 8%.
 # Goals with --cost: throughput at least 0.98, p99 at most 1.05 of unwatched; always: no
 # outlier of this program unmarked, no wait without end. Needs redis-server and
-# redis-benchmark, python3, and the right to trace; a mounted tracefs for the tracepoints
+# redis-benchmark, python3, `cargo build --profile dist`, and the right to trace; a mounted tracefs for the tracepoints
 # alone.
 set -eu
 rounds="${1:-8}"
-punctual="${2:-target/release/punctual}"
+punctual="${2:-target/dist/punctual}"
 requests="${REQUESTS:-500000}"
 clients="${CLIENTS:-20}"
 cost="${COST:-1%}"

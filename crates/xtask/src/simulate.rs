@@ -26,7 +26,14 @@ pub(crate) struct Options {
 pub(crate) fn run(options: &Options) -> Result<bool> {
     let mut command = Command::new(env!("CARGO"));
     command
-        .args(["run", "--quiet", "--release", "--package", "punctual-stats"])
+        .args([
+            "run",
+            "--quiet",
+            "--profile",
+            "bench",
+            "--package",
+            "punctual-stats",
+        ])
         .args(["--example", "simulate", "--"])
         .arg(options.machines.to_string())
         .args(&options.only)

@@ -66,7 +66,7 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         make(options, &store)?;
     }
     build()?;
-    let program = target().join("release/punctual");
+    let program = target().join("dist/punctual");
     let size = fs::metadata(&store)?.len();
     println!("{}: {:.2} GB", store.display(), size as f64 / 1e9);
     let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
@@ -90,6 +90,7 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     Ok(true)
 }
 
+/// The folder of what cargo builds.
 fn target() -> PathBuf {
     folder().parent().map_or_else(PathBuf::new, Path::to_owned)
 }
@@ -102,13 +103,21 @@ fn cargo(arguments: &[&str]) -> Result<()> {
     Ok(())
 }
 
+/// The program as it is installed.
 fn build() -> Result<()> {
-    cargo(&["build", "--quiet", "--release", "--package", "punctual"])
+    cargo(&[
+        "build",
+        "--quiet",
+        "--profile",
+        "dist",
+        "--package",
+        "punctual",
+    ])
 }
 
 fn make(options: &Options, store: &Path) -> Result<()> {
-    let package = ["--release", "--package", "punctual-store", "--bin", "years"];
-    let features = ["--quiet", "--features", "years"];
+    let package = ["--package", "punctual-store", "--bin", "years"];
+    let features = ["--quiet", "--profile", "bench", "--features", "years"];
     cargo(&[&["build"], &package[..], &features].concat())?;
     let numbers = [
         u64::from(options.years) * 365,

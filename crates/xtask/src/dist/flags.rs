@@ -9,10 +9,6 @@ use anyhow::{Context, Result};
 use super::text_of;
 use crate::places::repository;
 
-/// Parts of SQLite that no store uses: full-text search, and trees of rectangles.
-pub(super) const SQLITE_WITHOUT: &str = "-USQLITE_ENABLE_FTS3 -USQLITE_ENABLE_FTS3_PARENTHESIS \
-     -USQLITE_ENABLE_FTS5 -USQLITE_ENABLE_RTREE";
-
 /// One way to decompress in place of one for each processor and size: what a board stores is
 /// small.
 const ZSTD_SMALL: [&str; 4] = [

@@ -68,9 +68,12 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         Some(program) => build.program = fs::canonicalize(program)?,
         None => build.make(repository())?,
     }
-    if options.verify && !build.is_repeatable(options)? {
-        println!("NOT reproducible: two builds of the program differ");
-        return Ok(false);
+    if options.verify {
+        if !build.is_repeatable(options)? {
+            println!("NOT reproducible: two builds of the program differ");
+            return Ok(false);
+        }
+        println!("reproducible: two builds of the program, in two folders, have the same bytes");
     }
     let _ = fs::remove_dir_all(&build.folder);
     fs::create_dir_all(&build.folder)?;
@@ -141,7 +144,6 @@ impl Build {
             .env("RUSTFLAGS", flags.rust.join(" "))
             .env("CFLAGS", flags.c.join(" "))
             .env("SOURCE_DATE_EPOCH", &self.epoch)
-            .env("LIBSQLITE3_FLAGS", flags::SQLITE_WITHOUT)
             .envs(crate::cross::compilers_for(&self.target));
         if self.probe {
             command.args(PROBE_FEATURES);
