@@ -10,6 +10,6 @@ for source in *.bpf.c; do
   "${CLANG:-clang}" -O2 -g -Wall -Werror -target bpf -mcpu=v3 \
     -fdebug-compilation-dir=/ -c "$source" -o "$out"
   # Neither the kernel nor aya reads labels, or relocations of types: a third of the object.
-  "${LLVM_STRIP:-llvm-strip}" -g --discard-all \
+  "${LLVM_STRIP:-llvm-strip}" -g --wildcard --strip-symbol 'LBB*' \
     --remove-section=.rel.BTF --remove-section=.rel.BTF.ext "$out"
 done
