@@ -13,8 +13,7 @@ use clap::Args;
 
 use crate::places::{program, repository};
 use crate::programs::{self, TestProgram};
-use crate::suite::{self, Screen};
-use crate::test::Summary;
+use crate::test::{Runnable, run_in_two_lanes};
 
 /// Options of `cargo xtask ordinary-user`.
 #[derive(Args)]
@@ -54,17 +53,21 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         );
         return Ok(true);
     }
-    let mut summary = Summary::default();
+    let (mut beside, mut machine) = (Vec::new(), Vec::new());
     for test in programs.tests.iter().filter(|test| wanted(test, options)) {
-        println!("     Running {} as an ordinary user", test.title());
-        let command = |arguments: &[&str]| {
-            let mut command = user.command(&[], &test.path)?;
-            command.args(arguments).current_dir(&test.folder);
-            Ok(command)
+        let lane = match test.goes_beside_without_rights() {
+            true => &mut beside,
+            false => &mut machine,
         };
-        let outcome = suite::run(command(&[])?, &Screen::Now)?;
-        summary.add(test.title(), outcome, command)?;
+        let title = format!("{} as an ordinary user", test.title());
+        let user = &user;
+        lane.push(Runnable::new(title, move || {
+            let mut command = user.command(&[], &test.path)?;
+            command.current_dir(&test.folder);
+            Ok(command)
+        }));
     }
+    let summary = run_in_two_lanes(&machine, &beside)?;
     std::fs::remove_dir_all(&user.home)?;
     Ok(summary.show(None))
 }

@@ -56,6 +56,11 @@ impl TestProgram {
         self.is_pure() || BESIDE.contains(&self.package())
     }
 
+    /// The same of one that runs as an ordinary user: without rights, more change nothing.
+    pub(crate) fn goes_beside_without_rights(&self) -> bool {
+        self.goes_beside() || BESIDE_WITHOUT_RIGHTS.contains(&self.package())
+    }
+
     /// The name of its crate's folder.
     pub(crate) fn package(&self) -> &str {
         self.folder
@@ -83,6 +88,10 @@ const PURE: &[&str] = &[
 /// Crates whose tests work on files and made-up trees of their own: rights change what they
 /// say, a busy machine does not. Not `store` and `serve`: what they sync holds up others.
 const BESIDE: &[&str] = &["experiment", "files", "record"];
+
+/// Crates whose tests trace, change the machine or sync much with the rights of root. Without
+/// them they work on made-up trees, or files of their own.
+const BESIDE_WITHOUT_RIGHTS: &[&str] = &["serve", "store", "trace", "tune"];
 
 /// Builds the test programs of all packages, with the features and the profile of
 /// the one test command: what it has built is not built again.

@@ -41,53 +41,71 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     let wanted = |test: &&TestProgram| {
         options.crates.is_empty() || options.crates.iter().any(|name| name == test.package())
     };
-    let tests: Vec<_> = programs.tests.iter().filter(wanted).collect();
-    let (beside, machine): (Vec<_>, Vec<_>) =
-        tests.into_iter().partition(|test| test.goes_beside());
-    let examples = options.crates.is_empty();
-    let screen = Screen::later();
-    let mut summary = Summary::default();
-    // The tests of the machine mostly sleep: the others compute meanwhile, behind them.
-    std::thread::scope(|scope| -> Result<()> {
-        let computed = scope.spawn(|| compute(&beside, examples, &screen));
-        for test in machine {
-            let command = |arguments: &[&str]| Ok(with(test.command(), arguments));
-            let outcome = run_one(&test.title(), command(&[])?, &Screen::Now)?;
-            summary.add(test.title(), outcome, command)?;
-        }
-        let computed = computed.join();
-        screen.show();
-        let mut computed = computed.map_err(|_| anyhow!("a thread of xtask panicked"))??;
-        let of_examples = computed.split_off(beside.len());
-        for (test, outcome) in beside.iter().zip(computed) {
-            let command = |arguments: &[&str]| Ok(with(test.command(), arguments));
-            summary.add(test.title(), outcome, command)?;
-        }
-        for outcome in of_examples {
-            let command = |arguments: &[&str]| Ok(with(documentation(), arguments));
-            summary.add("examples".to_owned(), outcome, command)?;
-        }
-        Ok(())
-    })?;
+    let (mut beside, mut machine) = (Vec::new(), Vec::new());
+    for test in programs.tests.iter().filter(wanted) {
+        let lane = match test.goes_beside() {
+            true => &mut beside,
+            false => &mut machine,
+        };
+        lane.push(Runnable::new(test.title(), || Ok(test.command())));
+    }
+    if options.crates.is_empty() {
+        beside.push(Runnable::new("the examples".to_owned(), || {
+            Ok(documentation())
+        }));
+    }
+    let summary = run_in_two_lanes(&machine, &beside)?;
     Ok(summary.show(expected.as_ref()))
 }
 
-/// Runs these test programs, then the examples of the documentation where they are
-/// wanted, on what CPU time the others leave.
-fn compute(beside: &[&TestProgram], examples: bool, screen: &Screen) -> Result<Vec<Outcome>> {
-    let mut outcomes = Vec::new();
-    for test in beside {
-        outcomes.push(run_one(&test.title(), behind(test.command()), screen)?);
-    }
-    if examples {
-        outcomes.push(run_one("the examples", behind(documentation()), screen)?);
-    }
-    Ok(outcomes)
+/// A test program to be run.
+pub(crate) struct Runnable<'a> {
+    title: String,
+    /// Its command, without arguments.
+    command: Box<dyn Fn() -> Result<Command> + Sync + 'a>,
 }
 
-fn run_one(title: &str, command: Command, screen: &Screen) -> Result<Outcome> {
-    screen.line(&format!("\n     Running {title}"));
-    suite::run(command, screen)
+impl<'a> Runnable<'a> {
+    pub(crate) fn new(
+        title: String,
+        command: impl Fn() -> Result<Command> + Sync + 'a,
+    ) -> Runnable<'a> {
+        let command = Box::new(command);
+        Runnable { title, command }
+    }
+
+    fn run(&self, command: Command, screen: &Screen) -> Result<Outcome> {
+        screen.line(&format!("\n     Running {}", self.title));
+        suite::run(command, screen)
+    }
+}
+
+/// Runs the tests of the machine one after the other. They mostly sleep: those that go
+/// beside them run meanwhile, on what CPU time they leave.
+pub(crate) fn run_in_two_lanes(
+    machine: &[Runnable<'_>],
+    beside: &[Runnable<'_>],
+) -> Result<Summary> {
+    let screen = Screen::later();
+    let mut summary = Summary::default();
+    std::thread::scope(|scope| -> Result<()> {
+        let others = scope.spawn(|| -> Result<Vec<Outcome>> {
+            let run = |test: &Runnable<'_>| test.run(behind((test.command)()?), &screen);
+            beside.iter().map(run).collect()
+        });
+        for test in machine {
+            let outcome = test.run((test.command)()?, &Screen::Now)?;
+            summary.add(test, outcome)?;
+        }
+        let others = others.join();
+        screen.show();
+        let others = others.map_err(|_| anyhow!("a thread of xtask panicked"))??;
+        for (test, outcome) in beside.iter().zip(others) {
+            summary.add(test, outcome)?;
+        }
+        Ok(())
+    })?;
+    Ok(summary)
 }
 
 /// The examples of the documentation, as a test program.
@@ -96,11 +114,6 @@ fn documentation() -> Command {
     command
         .args(["test", "--workspace", "--doc", "--quiet", "--"])
         .current_dir(repository());
-    command
-}
-
-fn with(mut command: Command, arguments: &[&str]) -> Command {
-    command.args(arguments);
     command
 }
 
@@ -132,30 +145,31 @@ pub(crate) struct Summary {
 }
 
 impl Summary {
-    /// Adds a program's outcome; runs again, alone, what failed. `command` is the
-    /// program with arguments.
-    pub(crate) fn add(
-        &mut self,
-        title: String,
-        outcome: Outcome,
-        command: impl Fn(&[&str]) -> Result<Command>,
-    ) -> Result<()> {
+    /// Adds a program's outcome; runs again, alone, what failed.
+    fn add(&mut self, test: &Runnable<'_>, outcome: Outcome) -> Result<()> {
+        let title = &test.title;
+        let again = |arguments: &[&str]| {
+            passes_again(|| {
+                let mut command = (test.command)()?;
+                command.args(arguments);
+                suite::run(command, &Screen::Now)
+            })
+        };
         self.passed += outcome.passed;
         let skips = outcome.skips.iter().map(|skip| format!("{title} {skip}"));
         self.skips.extend(skips);
         let left = outcome.left.iter().map(|left| format!("{title} {left}"));
         self.left.extend(left);
         for name in &outcome.failed {
-            let arguments = ["--exact", name, "--test-threads=1"];
-            let passes = passes_again(|| suite::run(command(&arguments)?, &Screen::Now))?;
+            let passes = again(&["--exact", name, "--test-threads=1"])?;
             self.again(format!("{title} {name}"), passes);
         }
         if !outcome.complete {
             println!("{title} ended before its tests did");
-            let passes = passes_again(|| suite::run(command(&[])?, &Screen::Now))?;
+            let passes = again(&[])?;
             self.again(title.clone(), passes);
         }
-        self.times.push((outcome.took, title));
+        self.times.push((outcome.took, title.clone()));
         Ok(())
     }
 
@@ -253,13 +267,24 @@ mod tests {
         }
     }
 
-    /// A program that fails as often as a file has lines to lose.
-    fn program(script: &str) -> impl Fn(&[&str]) -> Result<Command> {
-        move |arguments| {
+    /// A shell in the place of a test program.
+    fn program<'a>(title: &str, script: &'a str) -> Runnable<'a> {
+        Runnable::new(title.to_owned(), move || {
             let mut shell = Command::new("sh");
-            shell.args(["-c", script, "sh"]).args(arguments);
+            shell.args(["-c", script, "sh"]);
             Ok(shell)
-        }
+        })
+    }
+
+    #[test]
+    fn both_lanes_are_run_and_counted() {
+        let script = "echo 'test result: ok. 2 passed; 0 failed'";
+        let dies = program("b/dies", "exit 1");
+        let good = |title| program(title, script);
+        let summary = run_in_two_lanes(&[good("a/t")], &[good("b/t"), dies]).unwrap();
+        assert_eq!(summary.passed, 4);
+        assert_eq!(summary.failed, ["b/dies"]);
+        assert_eq!(summary.times.len(), 3);
     }
 
     #[test]
@@ -268,7 +293,7 @@ mod tests {
                      && echo 'test result: ok. 1 passed; 0 failed'";
         let mut summary = Summary::default();
         let add = |summary: &mut Summary, names: &[&str], script| {
-            summary.add("a/t".into(), outcome(names, &[]), program(script))
+            summary.add(&program("a/t", script), outcome(names, &[]))
         };
         add(&mut summary, &["b"], alone).unwrap();
         assert_eq!(
@@ -290,19 +315,13 @@ mod tests {
         .unwrap();
         let expected = expected_skips(&folder).unwrap();
         std::fs::remove_file(&folder).unwrap();
-        let nothing = program("false");
+        let nothing = program("a/t", "false");
         let mut summary = Summary::default();
-        summary
-            .add(
-                "a/t".into(),
-                outcome(&[], &["one: no right: to it"]),
-                &nothing,
-            )
-            .unwrap();
+        let skips = outcome(&[], &["one: no right: to it"]);
+        summary.add(&nothing, skips).unwrap();
         assert_eq!(unexpected(&summary.skips, &expected), Vec::<String>::new());
-        summary
-            .add("a/t".into(), outcome(&[], &["two: no kernel"]), &nothing)
-            .unwrap();
+        let skips = outcome(&[], &["two: no kernel"]);
+        summary.add(&nothing, skips).unwrap();
         assert_eq!(
             unexpected(&summary.skips, &expected),
             ["a/t two: no kernel"]
