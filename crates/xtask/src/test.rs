@@ -90,7 +90,9 @@ pub(crate) fn run_in_two_lanes(
     let mut summary = Summary::default();
     std::thread::scope(|scope| -> Result<()> {
         let others = scope.spawn(|| -> Result<Vec<Outcome>> {
-            let run = |test: &Runnable<'_>| test.run(behind((test.command)()?), &screen);
+            // The lowest priority of ordinary threads, which what a thread starts inherits.
+            rustix::process::nice(19).context("a lower priority")?;
+            let run = |test: &Runnable<'_>| test.run((test.command)()?, &screen);
             beside.iter().map(run).collect()
         });
         for test in machine {
@@ -115,17 +117,6 @@ fn documentation() -> Command {
         .args(["test", "--workspace", "--doc", "--quiet", "--"])
         .current_dir(repository());
     command
-}
-
-/// The command at the lowest priority of ordinary threads.
-fn behind(command: Command) -> Command {
-    let mut nice = Command::new("nice");
-    nice.args(["-n", "19"]).arg(command.get_program());
-    nice.args(command.get_args());
-    if let Some(folder) = command.get_current_dir() {
-        nice.current_dir(folder);
-    }
-    nice
 }
 
 /// What all programs said.
@@ -285,6 +276,19 @@ mod tests {
         assert_eq!(summary.passed, 4);
         assert_eq!(summary.failed, ["b/dies"]);
         assert_eq!(summary.times.len(), 3);
+    }
+
+    #[test]
+    fn what_runs_beside_has_the_lowest_priority_and_its_own_environment() {
+        let script = "[ $(nice) = 19 ] && [ \"$OF_A_TEST\" = yes ] \
+                      && echo 'test result: ok. 1 passed; 0 failed'";
+        let own = Runnable::new("b/t".to_owned(), || {
+            let mut shell = Command::new("sh");
+            shell.args(["-c", script]).env("OF_A_TEST", "yes");
+            Ok(shell)
+        });
+        let summary = run_in_two_lanes(&[], &[own]).unwrap();
+        assert_eq!((summary.passed, summary.failed.len()), (1, 0));
     }
 
     #[test]
