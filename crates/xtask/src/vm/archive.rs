@@ -44,9 +44,6 @@ pub(crate) fn write(
     for suite in machine.suites {
         let program = payload.of(suite)?;
         archive.copy(&build::stripped(parts.arch, program)?, program)?;
-        for folder in suite.reads {
-            archive.copy_tree(&root.join(folder))?;
-        }
         // Where its tests stand when they run.
         archive.folder(&root.join("crates").join(suite.folder()))?;
         if suite.package == "punctual-capi" {
@@ -177,19 +174,5 @@ impl Archive {
         }
         let content = std::fs::read(from).with_context(|| from.display().to_string())?;
         self.entry(&name.to_string_lossy(), PROGRAM, &content)
-    }
-
-    /// A folder with all that is in it, at its own path.
-    fn copy_tree(&mut self, folder: &Path) -> Result<()> {
-        self.folder(folder)?;
-        for entry in std::fs::read_dir(folder).with_context(|| folder.display().to_string())? {
-            let path = entry?.path();
-            if path.is_dir() {
-                self.copy_tree(&path)?;
-            } else {
-                self.copy(&path, &path)?;
-            }
-        }
-        Ok(())
     }
 }

@@ -23,8 +23,6 @@ pub(crate) struct Suite {
     /// Which of its tests, as the test program takes them: filters and options;
     /// empty: all.
     pub(crate) arguments: &'static [&'static str],
-    /// Folders of the repository that they read.
-    pub(crate) reads: &'static [&'static str],
 }
 
 impl Suite {
@@ -55,18 +53,17 @@ impl Target {
     }
 }
 
-/// A whole test program that reads no folder of the repository.
+/// A whole test program.
 const fn whole(package: &'static str, target: Target) -> Suite {
     some(package, target, &[])
 }
 
-/// Some tests of a program that reads no folder of the repository.
+/// Some tests of a program.
 const fn some(package: &'static str, target: Target, arguments: &'static [&'static str]) -> Suite {
     Suite {
         package,
         target,
         arguments,
-        reads: &[],
     }
 }
 
@@ -155,55 +152,16 @@ pub(crate) const MACHINES: &[Machine] = &[
         prepare: "",
         on_request: false,
         suites: &[
-            Suite {
-                package: "punctual-rt",
-                target: Target::Integration("threads"),
-                arguments: &[],
-                reads: &[],
-            },
-            Suite {
-                package: "punctual-rt",
-                target: Target::Integration("privilege"),
-                arguments: &[],
-                reads: &[],
-            },
-            Suite {
-                package: "punctual-rt",
-                target: Target::Integration("examples"),
-                arguments: &[],
-                reads: &[],
-            },
+            whole("punctual-rt", Target::Integration("threads")),
+            whole("punctual-rt", Target::Integration("privilege")),
+            whole("punctual-rt", Target::Integration("examples")),
             // The examples in C and C++ are built outside, and run there.
-            Suite {
-                package: "punctual-capi",
-                target: Target::Integration("c"),
-                arguments: &["the_examples"],
-                reads: &[],
-            },
-            Suite {
-                package: "punctual-app",
-                target: Target::Integration("figures"),
-                arguments: &[],
-                reads: &[],
-            },
-            Suite {
-                package: "punctual-host",
-                target: Target::Integration("live"),
-                arguments: &[],
-                reads: &[],
-            },
-            Suite {
-                package: "punctual-tune",
-                target: Target::Integration("machine"),
-                arguments: &[],
-                reads: &[],
-            },
-            Suite {
-                package: "punctual-trace",
-                target: Target::Unit,
-                arguments: &[],
-                reads: &["fuzz/seeds"],
-            },
+            some("punctual-capi", Target::Integration("c"), &["the_examples"]),
+            whole("punctual-app", Target::Integration("figures")),
+            whole("punctual-host", Target::Integration("live")),
+            whole("punctual-tune", Target::Integration("machine")),
+            // The others work on made-up trees, as they do outside.
+            some("punctual-trace", Target::Unit, &["bpf::types"]),
         ],
     },
     // Those that take long, on a machine of their own, beside the first.
@@ -215,50 +173,27 @@ pub(crate) const MACHINES: &[Machine] = &[
         prepare: "",
         on_request: false,
         suites: &[
-            Suite {
-                package: "punctual",
-                target: Target::Integration("every_probe"),
-                arguments: &["each_measures"],
-                reads: &[],
-            },
-            Suite {
-                package: "punctual",
-                target: Target::Integration("settings"),
-                arguments: &[],
-                reads: &[],
-            },
-            Suite {
-                package: "punctual",
-                target: Target::Integration("preempt_rt"),
-                arguments: &[],
-                reads: &[],
-            },
+            some(
+                "punctual",
+                Target::Integration("every_probe"),
+                &["each_measures"],
+            ),
+            whole("punctual", Target::Integration("settings")),
+            whole("punctual", Target::Integration("preempt_rt")),
             // The others explain hundreds of outliers, which takes minutes there.
-            Suite {
-                package: "punctual",
-                target: Target::Integration("explaining"),
-                arguments: &["a_break", "what_cannot", "a_lock"],
-                reads: &[],
-            },
+            some(
+                "punctual",
+                Target::Integration("explaining"),
+                &["a_break", "what_cannot", "a_lock"],
+            ),
             // What the tests' own module of the kernel does.
-            Suite {
-                package: "punctual",
-                target: Target::Integration("culprits"),
-                arguments: &["kernel::"],
-                reads: &[],
-            },
-            Suite {
-                package: "punctual",
-                target: Target::Integration("everyday"),
-                arguments: &[],
-                reads: &[],
-            },
-            Suite {
-                package: "punctual",
-                target: Target::Integration("compat"),
-                arguments: &["hwlatdetect::"],
-                reads: &[],
-            },
+            some("punctual", Target::Integration("culprits"), &["kernel::"]),
+            whole("punctual", Target::Integration("everyday")),
+            some(
+                "punctual",
+                Target::Integration("compat"),
+                &["hwlatdetect::"],
+            ),
         ],
     },
     Machine {
@@ -268,18 +203,19 @@ pub(crate) const MACHINES: &[Machine] = &[
         cpus: ONE_CORE,
         prepare: "",
         on_request: false,
-        suites: &[Suite {
-            package: "punctual",
-            target: Target::Integration("preempt_rt"),
+        suites: &[
             // What does not depend on it has run on the other machine.
-            arguments: &[
-                "isolated",
-                "the_kernel_is_known",
-                "the_audit",
-                "control_group",
-            ],
-            reads: &[],
-        }],
+            some(
+                "punctual",
+                Target::Integration("preempt_rt"),
+                &[
+                    "isolated",
+                    "the_kernel_is_known",
+                    "the_audit",
+                    "control_group",
+                ],
+            ),
+        ],
     },
     // `PUNCTUAL_VM_KERNEL` can name a kernel that was built without all of it.
     Machine {
