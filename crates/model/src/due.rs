@@ -1,6 +1,6 @@
 //! Periods that came due: those with a sample, and those that were missed.
 
-use crate::decimal::rank_of;
+use crate::bucket_counts::rank_of;
 use crate::{Histogram, Nanos, ThreadRecord};
 
 /// The periods of one or more threads that came due after the warm-up. What is

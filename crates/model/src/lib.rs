@@ -15,10 +15,10 @@ mod accounting;
 mod advice;
 mod blame;
 mod boots;
+mod bucket_counts;
 mod checkup;
 mod control_group;
 mod cpuset;
-mod decimal;
 mod due;
 mod event;
 mod experiment;
@@ -26,7 +26,6 @@ mod explanation;
 mod fact_set;
 mod facts;
 mod finding;
-mod grain;
 mod histogram;
 mod improvement;
 mod interference;
@@ -46,6 +45,7 @@ mod probe_run;
 mod process;
 mod recording;
 mod requirement;
+mod resolution;
 mod role;
 mod sanitize;
 mod schema;
@@ -70,12 +70,12 @@ pub use accounting::Accounting;
 pub use advice::Advice;
 pub use blame::{Blame, Segment, Share, ShareKind};
 pub use boots::{BootAttempt, BootLoader, BootOutcome, Boots, WrittenFile};
+pub use bucket_counts::{Buckets, DecodeError, MAX_TRACKABLE_NS};
 pub use checkup::{
     CHECKUP_SCHEMA, Checkup, Condition, HardwareGaps, LoopRequirement, RemediedCause,
 };
 pub use control_group::{CpuQuota, GroupFacts};
 pub use cpuset::{CpuSet, CpuSetError};
-pub use decimal::{Buckets, DecodeError, MAX_TRACKABLE_NS};
 pub use due::{Bounds, Due};
 pub use event::{
     Comm, Delay, EVENTS, EventFields, EventKind, EventLevel, EventNames, EventSpec, Evidence,
@@ -99,7 +99,6 @@ pub use finding::{
     AUDIT_SCHEMA, Audit, AuditedHost, Expectation, Finding, FindingState, MeasuredWorst, Remedy,
     Severity,
 };
-pub use grain::Grain;
 pub use histogram::{CountedBeside, Histogram};
 pub use improvement::{
     IMPROVEMENT_SCHEMA, Improvement, ImprovementState, NotTried, Stage, TriedSetting,
@@ -130,6 +129,7 @@ pub use recording::{
     grouped,
 };
 pub use requirement::{Limit, Metric, MetricError, Requirement};
+pub use resolution::Resolution;
 pub use role::{PERIODIC, ROLES, Role, RoleError, SPINNING};
 pub use sanitize::{escape_json, sanitize, sanitize_lines};
 pub use schema::JsonSchema;
