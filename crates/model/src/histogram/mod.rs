@@ -4,6 +4,7 @@
 mod counted;
 mod counts;
 mod imported;
+mod interval;
 mod written;
 
 use serde::{Deserialize, Serialize};
@@ -14,7 +15,7 @@ use written::Written;
 
 use crate::bucket_counts::{Buckets, MAX_TRACKABLE_NS, bounds_of, index_of, rank_of};
 use crate::schema::JsonSchema;
-use crate::{IntervalRow, Nanos, Resolution, SignedNanos};
+use crate::{Nanos, Resolution, SignedNanos};
 
 /// Latencies counted in decimal log-linear buckets with three significant
 /// digits, from 0 to 1000 s; the grid is described at [`Buckets`].
@@ -250,22 +251,6 @@ impl Histogram {
         if self.max_is_unknown() {
             self.max = 0;
         }
-    }
-
-    /// Adds what one interval of the time series holds.
-    pub fn add_interval(&mut self, row: &IntervalRow) {
-        let in_buckets = row.histogram.total();
-        let count = row.count.saturating_sub(row.early);
-        for (index, count) in row.histogram.pairs() {
-            self.counts.add(usize::from(index), count);
-        }
-        self.count = self.count.saturating_add(count);
-        self.sum = self.sum.saturating_add(row.sum_ns.0);
-        self.min = self.min.min(row.min_ns.map_or(u64::MAX, |min| min.0));
-        self.max = self.max.max(row.max_ns.map_or(0, |max| max.0));
-        self.early = self.early.saturating_add(row.early);
-        let beyond = count.saturating_sub(in_buckets);
-        self.overflow = self.overflow.saturating_add(beyond);
     }
 
     /// The filled buckets.
