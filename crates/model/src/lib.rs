@@ -22,6 +22,7 @@ mod cpuset;
 mod due;
 mod event;
 mod experiment;
+mod experiment_plan;
 mod explanation;
 mod fact_set;
 mod facts;
@@ -84,9 +85,10 @@ pub use event::{
     interrupted_functions, softirq_name, stack_of,
 };
 pub use experiment::{
-    Arm, ArmAction, ArmResult, EXPERIMENT_SCHEMA, Effect, Experiment, ExperimentBlock,
-    ExperimentPlan, ExperimentState, Guard, Pilot,
+    ArmResult, EXPERIMENT_SCHEMA, Effect, Experiment, ExperimentBlock, ExperimentState, Guard,
+    Pilot,
 };
+pub use experiment_plan::{Arm, ArmAction, ExperimentPlan};
 pub use explanation::{Cause, Explanation, Outlier, Period};
 pub use fact_set::{
     FACT_SET_SCHEMA, FactSet, FactSetError, Reading, TaskFact, name_matches, path_matches,
