@@ -27,6 +27,7 @@ mod explanation;
 mod fact_set;
 mod facts;
 mod finding;
+mod grouped;
 mod histogram;
 mod improvement;
 mod interference;
@@ -101,6 +102,7 @@ pub use finding::{
     AUDIT_SCHEMA, Audit, AuditedHost, Expectation, Finding, FindingState, MeasuredWorst, Remedy,
     Severity,
 };
+pub use grouped::grouped;
 pub use histogram::{CountedBeside, Histogram};
 pub use improvement::{
     IMPROVEMENT_SCHEMA, Improvement, ImprovementState, NotTried, Stage, TriedSetting,
@@ -128,7 +130,6 @@ pub use probe_run::{Chart, ProbeRun};
 pub use process::ProcessId;
 pub use recording::{
     Completion, Observer, ReadError, Recording, RecordingId, SCHEMA_VERSION, Sample, SamplesKept,
-    grouped,
 };
 pub use requirement::{Limit, Metric, MetricError, Requirement};
 pub use resolution::Resolution;
