@@ -50,6 +50,7 @@ mod lease;
 mod load;
 mod marks;
 mod merge;
+mod migrations;
 mod open;
 mod pack;
 mod parts;

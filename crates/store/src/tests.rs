@@ -14,8 +14,9 @@ use crate::attachment::unpack_attachment;
 use crate::chunk::{FULL, Packed, Packing, unpack};
 use crate::entry::Entry;
 use crate::error::Context;
+use crate::migrations::MIGRATIONS;
 use crate::parts::{head_json, write_head};
-use crate::schema::{APPLICATION_ID, MIGRATIONS, migrate, pragma};
+use crate::schema::{APPLICATION_ID, migrate, pragma};
 use crate::writer::HELD;
 use crate::{Batch, Filter, Lease, Store, StoreError};
 
