@@ -50,8 +50,8 @@ pub(crate) fn rows(recording: &Recording, options: ExportOptions) -> Result<usiz
     let histograms = || recording.threads.iter().map(|thread| &thread.histogram);
     let id = recording.id;
     let widest = histograms()
-        .filter_map(Histogram::grain)
-        .map(|grain| grain.row_ns);
+        .filter_map(Histogram::resolution)
+        .map(|resolution| resolution.row_ns);
     if let Some(row) = widest.max().filter(|row| *row > Nanos::from_micros(1)) {
         return Err(FormatError::WideRows { id, row });
     }

@@ -1,7 +1,7 @@
 //! Periods that came due: those with a sample, and those that were missed.
 
-use crate::decimal::rank_of;
-use crate::{Histogram, Nanos, ThreadRecord};
+use crate::bucket_counts::rank_of;
+use crate::{Histogram, Nanos, OpenPeriods};
 
 /// The periods of one or more threads that came due after the warm-up. What is
 /// judged is judged on these: a missed period is late, not absent ("coordinated
@@ -32,28 +32,31 @@ impl Bounds {
     }
 }
 
-impl ThreadRecord {
-    /// Its periods that came due after the warm-up.
-    pub fn due(&self) -> Due {
-        let mut known = self.histogram.clone();
-        let missed = self.accounting.missed;
-        let told = self.missed_histogram.as_deref().map_or(0, |late| {
+impl Due {
+    /// Those with a sample, and `missed` others: of these `late` have had a wake-up, and
+    /// `open` had none at the end.
+    pub(crate) fn of(
+        samples: &Histogram,
+        missed: u64,
+        late: Option<&Histogram>,
+        open: Option<OpenPeriods>,
+    ) -> Self {
+        let mut known = samples.clone();
+        let told = late.map_or(0, |late| {
             known.merge(late);
             late.recorded()
         });
         let untold = missed.saturating_sub(told);
-        let open = self.open.filter(|_| untold > 0);
+        let open = open.filter(|_| untold > 0);
         let open = open.map(|open| Box::new(open.at_least(untold)));
         let unknown = untold - open.as_ref().map_or(0, |open| open.recorded());
-        Due {
+        Self {
             known,
             open,
             unknown,
         }
     }
-}
 
-impl Due {
     /// How many there are.
     pub fn periods(&self) -> u64 {
         let known = self.known.recorded().saturating_add(self.open());

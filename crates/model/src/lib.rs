@@ -15,18 +15,19 @@ mod accounting;
 mod advice;
 mod blame;
 mod boots;
+mod bucket_counts;
 mod checkup;
 mod control_group;
 mod cpuset;
-mod decimal;
 mod due;
 mod event;
 mod experiment;
+mod experiment_plan;
 mod explanation;
 mod fact_set;
 mod facts;
 mod finding;
-mod grain;
+mod grouped;
 mod histogram;
 mod improvement;
 mod interference;
@@ -46,6 +47,7 @@ mod probe_run;
 mod process;
 mod recording;
 mod requirement;
+mod resolution;
 mod role;
 mod sanitize;
 mod schema;
@@ -70,12 +72,12 @@ pub use accounting::Accounting;
 pub use advice::Advice;
 pub use blame::{Blame, Segment, Share, ShareKind};
 pub use boots::{BootAttempt, BootLoader, BootOutcome, Boots, WrittenFile};
+pub use bucket_counts::{Buckets, DecodeError, MAX_TRACKABLE_NS};
 pub use checkup::{
     CHECKUP_SCHEMA, Checkup, Condition, HardwareGaps, LoopRequirement, RemediedCause,
 };
 pub use control_group::{CpuQuota, GroupFacts};
 pub use cpuset::{CpuSet, CpuSetError};
-pub use decimal::{Buckets, DecodeError, MAX_TRACKABLE_NS};
 pub use due::{Bounds, Due};
 pub use event::{
     Comm, Delay, EVENTS, EventFields, EventKind, EventLevel, EventNames, EventSpec, Evidence,
@@ -84,9 +86,10 @@ pub use event::{
     interrupted_functions, softirq_name, stack_of,
 };
 pub use experiment::{
-    Arm, ArmAction, ArmResult, EXPERIMENT_SCHEMA, Effect, Experiment, ExperimentBlock,
-    ExperimentPlan, ExperimentState, Guard, Pilot,
+    ArmResult, EXPERIMENT_SCHEMA, Effect, Experiment, ExperimentBlock, ExperimentState, Guard,
+    Pilot,
 };
+pub use experiment_plan::{Arm, ArmAction, ExperimentPlan};
 pub use explanation::{Cause, Explanation, Outlier, Period};
 pub use fact_set::{
     FACT_SET_SCHEMA, FactSet, FactSetError, Reading, TaskFact, name_matches, path_matches,
@@ -99,7 +102,7 @@ pub use finding::{
     AUDIT_SCHEMA, Audit, AuditedHost, Expectation, Finding, FindingState, MeasuredWorst, Remedy,
     Severity,
 };
-pub use grain::Grain;
+pub use grouped::grouped;
 pub use histogram::{CountedBeside, Histogram};
 pub use improvement::{
     IMPROVEMENT_SCHEMA, Improvement, ImprovementState, NotTried, Stage, TriedSetting,
@@ -127,9 +130,9 @@ pub use probe_run::{Chart, ProbeRun};
 pub use process::ProcessId;
 pub use recording::{
     Completion, Observer, ReadError, Recording, RecordingId, SCHEMA_VERSION, Sample, SamplesKept,
-    grouped,
 };
 pub use requirement::{Limit, Metric, MetricError, Requirement};
+pub use resolution::Resolution;
 pub use role::{PERIODIC, ROLES, Role, RoleError, SPINNING};
 pub use sanitize::{escape_json, sanitize, sanitize_lines};
 pub use schema::JsonSchema;

@@ -1,5 +1,7 @@
 //! One measurement, kept.
 
+mod grounds;
+
 use std::fmt;
 
 use jiff::Timestamp;
@@ -21,9 +23,6 @@ use crate::{
 /// `broken`, `not_proven` and `no_requirement`, and `exceedance_bound` became
 /// `bound`.
 pub const SCHEMA_VERSION: u32 = 2;
-
-/// The probe whose samples are as far apart as its interval says.
-const TIMER: &str = "timer";
 
 /// The identity of a recording: a UUID of version 7, so that they sort by the
 /// time they were made.
@@ -344,37 +343,6 @@ impl Recording {
         self.probe.alike && self.probe.chart != Chart::Bars
     }
 
-    /// For how long a thread measured, warm-up not included; `None` where that
-    /// is not known.
-    pub(crate) fn measured_for(&self, place: usize) -> Option<Nanos> {
-        let Accounting {
-            expected,
-            recorded,
-            missed,
-            ..
-        } = self.threads.get(place)?.accounting;
-        let due = recorded.saturating_add(missed);
-        if self.probe.name == TIMER
-            && let Some(interval) = self.duration_parameter("interval_ns")
-        {
-            return Some(Nanos(interval.0.saturating_mul(due)));
-        }
-        if !self.knows(Unknown::Duration) {
-            return None;
-        }
-        let phases = self.probe.parameters.get("phases");
-        let phases = phases.and_then(|list| list.as_array()).map_or(1, Vec::len);
-        let mut share = due as f64 / expected.max(due).max(1) as f64 / phases.max(1) as f64;
-        // One that spins does so for a part of each window.
-        if let (Some(width), Some(window)) = (
-            self.duration_parameter("width_ns"),
-            self.duration_parameter("window_ns"),
-        ) {
-            share *= (width.0 as f64 / window.0.max(1) as f64).min(1.0);
-        }
-        Some(Nanos((self.duration_ns.0 as f64 * share) as u64))
-    }
-
     /// The account of all threads together.
     pub fn accounting(&self) -> Accounting {
         let mut all = Accounting::default();
@@ -427,29 +395,9 @@ impl Recording {
     }
 }
 
-/// A number with its thousands apart: `1,234,567`.
-pub fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn thousands_stand_apart() {
-        assert_eq!(grouped(7), "7");
-        assert_eq!(grouped(1_234_567), "1,234,567");
-        assert_eq!(grouped(123_456), "123,456");
-    }
 
     #[cfg(feature = "testing")]
     #[test]

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::schema::JsonSchema;
-use crate::{Buckets, Histogram, Nanos};
+use crate::{Buckets, Nanos};
 
 /// The run cut into intervals, each thread for itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -41,22 +41,6 @@ pub struct IntervalRow {
 }
 
 impl IntervalRow {
-    /// The interval of `thread` from `start_ns` on with these latencies, in which
-    /// `missed` periods passed without one.
-    pub fn of(thread: u32, start_ns: Nanos, missed: u64, latencies: &Histogram) -> Self {
-        Self {
-            thread,
-            start_ns,
-            count: latencies.recorded(),
-            early: latencies.early(),
-            missed,
-            min_ns: latencies.min(),
-            max_ns: latencies.max(),
-            sum_ns: latencies.sum(),
-            histogram: latencies.buckets(),
-        }
-    }
-
     /// The mean latency of the interval.
     pub fn mean(&self) -> Option<Nanos> {
         self.sum_ns

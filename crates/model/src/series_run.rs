@@ -76,7 +76,7 @@ impl RunGroup {
     /// The latency that the share `quantile` (0 to 1) of the periods does not exceed;
     /// `None` without periods, or where unknown latencies decide.
     pub fn quantile(&self, quantile: f64) -> Option<Nanos> {
-        let rank = crate::decimal::rank_of(quantile, self.due)?;
+        let rank = crate::bucket_counts::rank_of(quantile, self.due)?;
         let Some(rank) = rank.checked_sub(self.early).filter(|rank| *rank > 0) else {
             return Some(Nanos::ZERO);
         };

@@ -173,6 +173,12 @@ impl ThreadRecord {
         }
     }
 
+    /// Its periods that came due after the warm-up.
+    pub fn due(&self) -> Due {
+        let late = self.missed_histogram.as_deref();
+        Due::of(&self.histogram, self.accounting.missed, late, self.open)
+    }
+
     /// How the thread is named on screen: `CPU 3`, or its label.
     pub fn title(&self) -> String {
         thread_title(self.label.as_deref(), self.from_cpu, self.cpu)

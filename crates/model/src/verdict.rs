@@ -4,9 +4,11 @@ mod judge;
 
 use serde::{Deserialize, Serialize};
 
+pub(crate) use judge::Grounds;
+
 use crate::poisson::{CONFIDENCE, poisson_upper};
 use crate::schema::JsonSchema;
-use crate::{Limit, Metric, Nanos, Recording, ThreadRecord, grouped};
+use crate::{Limit, Metric, Nanos, ThreadRecord, grouped};
 
 /// Whether the requirement was held, and what the figures are worth.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -189,13 +191,6 @@ impl Verdict {
     /// What the maximum is worth, in words; nothing where that is not known.
     pub fn confidence(&self) -> Option<String> {
         self.bound.as_ref().map(Bound::sentence)
-    }
-}
-
-impl Recording {
-    /// Judges what was measured by its requirement and its break value.
-    pub fn judge(&self) -> Verdict {
-        self.requirement.judge_by(&judge::Grounds::of(self))
     }
 }
 

@@ -380,7 +380,7 @@ impl WaitHistogram {
     /// bucket, and never more than the longest.
     pub fn quantile(&self, quantile: f64) -> Option<Nanos> {
         let all: u64 = self.buckets.iter().map(|b| b.1).sum();
-        let rank = crate::decimal::rank_of(quantile, all)?;
+        let rank = crate::bucket_counts::rank_of(quantile, all)?;
         let mut seen = 0;
         for (bucket, count) in &self.buckets {
             seen += count;

@@ -125,10 +125,10 @@ pub(crate) fn source_text(recording: &Recording) -> Option<String> {
         }
     );
     let all = recording.all_latencies();
-    if let Some(grain) = all.grain() {
-        text.push_str(&format!("; figures in steps of {}", grain.unit_ns));
-        if grain.row_ns > grain.unit_ns {
-            text.push_str(&format!(", rows of {}", grain.row_ns));
+    if let Some(resolution) = all.resolution() {
+        text.push_str(&format!("; figures in steps of {}", resolution.unit_ns));
+        if resolution.row_ns > resolution.unit_ns {
+            text.push_str(&format!(", rows of {}", resolution.row_ns));
         }
     }
     if !origin.unknown.is_empty() {

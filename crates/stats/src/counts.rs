@@ -19,11 +19,19 @@ pub(crate) const BEYOND: u64 = u64::MAX;
 impl Scale {
     /// The scale of all latencies of these histograms.
     pub(crate) fn of<'a>(histograms: impl Iterator<Item = &'a Histogram> + Clone) -> Self {
-        let grains = || histograms.clone().filter_map(Histogram::grain);
+        let resolutions = || histograms.clone().filter_map(Histogram::resolution);
         let mut scale = Self {
             values: Vec::new(),
-            unit: grains().map(|g| g.unit_ns.0).max().unwrap_or(1).max(1),
-            row: grains().map(|g| g.row_ns.0).max().unwrap_or(1).max(1),
+            unit: resolutions()
+                .map(|one| one.unit_ns.0)
+                .max()
+                .unwrap_or(1)
+                .max(1),
+            row: resolutions()
+                .map(|one| one.row_ns.0)
+                .max()
+                .unwrap_or(1)
+                .max(1),
             from: (histograms.clone())
                 .filter_map(Histogram::unplaced_from)
                 .map(|from| from.0)
@@ -292,7 +300,7 @@ mod tests {
     #[test]
     fn the_coarser_of_two_decides() {
         let fine = of(&[4_010, 4_990, 5_020]);
-        let mut coarse = Histogram::counted_elsewhere(Nanos(1_000), Nanos(1_000));
+        let mut coarse = Histogram::imported(Nanos(1_000), Nanos(1_000));
         coarse.add_row(Nanos(4_000), 2);
         coarse.add_row(Nanos(7_000), 1);
         coarse.add_unplaced(1, Nanos(20_000));

@@ -8,9 +8,9 @@ use rusqlite::{Connection, OptionalExtension, params};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
+use crate::StoreError;
 use crate::bits::{Bits, Crc};
 use crate::error::Context;
-use crate::{Store, StoreError};
 
 /// Bytes of the hash that are kept: 32 hexadecimal digits.
 const KEPT: usize = 16;
@@ -189,23 +189,20 @@ pub(crate) fn put_back(
     Ok(Value::Object(parsed).to_string())
 }
 
-impl Store {
-    /// The facts with this hash (`SeriesRun::facts`); `None` where there are none.
-    ///
-    /// # Errors
-    /// [`StoreError::Damaged`], and what reading can fail with.
-    pub fn facts(&self, hash: &str) -> Result<Option<HostFacts>, StoreError> {
-        self.read(|connection, context| {
-            let Some(json) = read(connection, context, hash)? else {
-                return Ok(None);
-            };
-            let facts = serde_json::from_str(&json);
-            facts.map(Some).map_err(|error| {
-                context.damaged(format!(
-                    "facts {} do not read: {error}",
-                    hash.escape_debug()
-                ))
-            })
-        })
-    }
+/// The facts with this hash; `None` where there are none.
+pub(crate) fn facts_of(
+    connection: &Connection,
+    context: &Context,
+    hash: &str,
+) -> Result<Option<HostFacts>, StoreError> {
+    let Some(json) = read(connection, context, hash)? else {
+        return Ok(None);
+    };
+    let facts = serde_json::from_str(&json);
+    facts.map(Some).map_err(|error| {
+        context.damaged(format!(
+            "facts {} do not read: {error}",
+            hash.escape_debug()
+        ))
+    })
 }

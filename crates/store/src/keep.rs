@@ -1,9 +1,4 @@
-//! What ages out of recordings of a plan, and room for that on a full disk.
-
-use std::fs::{self, OpenOptions};
-use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+//! What ages out of recordings of a plan.
 
 use jiff::Timestamp;
 use punctual_model::RecordingId;
@@ -11,8 +6,8 @@ use rusqlite::params;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::beside::beside;
 use crate::entry::{Entry, started_ns};
+use crate::reserve::{give_up_reserve, keep_reserve};
 use crate::schema::pragma;
 use crate::{Store, StoreError, pack};
 
@@ -78,19 +73,6 @@ impl Part {
             Self::Rows => limits.rows,
         }
     }
-}
-
-/// What is kept free on the disk beside a store, in bytes: a delete needs room in the
-/// log before it gives any back.
-const RESERVE: usize = 4 << 20;
-
-fn reserve_path(path: &Path) -> PathBuf {
-    beside(path, ".reserve")
-}
-
-/// Gives the room up that is kept for a store on a full disk; whether there was any.
-pub(crate) fn give_up_reserve(path: &Path) -> bool {
-    fs::remove_file(reserve_path(path)).is_ok()
 }
 
 impl Store {
@@ -207,24 +189,8 @@ impl Store {
 
     /// Keeps room on the disk, where there is any.
     fn reserve(&self) {
-        let path = reserve_path(self.path());
-        if self.link.read_only || path.exists() {
-            return;
-        }
-        let write = || -> std::io::Result<()> {
-            let mut options = OpenOptions::new();
-            let mut file = options
-                .write(true)
-                .create_new(true)
-                .mode(0o600)
-                .open(&path)?;
-            // Not a hole: blocks that are there.
-            file.write_all(&vec![0xa5; RESERVE])?;
-            file.sync_all()
-        };
-        if write().is_err() {
-            // A part of it would take the room that others need.
-            let _ = fs::remove_file(&path);
+        if !self.link.read_only {
+            keep_reserve(self.path());
         }
     }
 }

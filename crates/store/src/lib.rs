@@ -30,10 +30,16 @@
 //! # Who may read it
 //! The file is made with mode 0600, as are those beside it. While a recording is made
 //! its writer holds a lock on a file of its own in the folder `STORE.leases`.
+//!
+//! # Layers
+//! Modules of rows (`parts`, `pack`, `facts`, `runs`, `load` and the like) know a
+//! connection and plain data. [`Store`] and [`Writer`] are above them; modules that add
+//! methods to these two, and collections, are above both.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 mod attachment;
+mod attachment_rows;
 mod beside;
 mod bits;
 mod budget;
@@ -50,12 +56,14 @@ mod lease;
 mod load;
 mod marks;
 mod merge;
+mod migrations;
 mod open;
 mod pack;
 mod parts;
 mod place;
 mod plan;
 mod planes;
+mod reserve;
 mod runs;
 mod schema;
 mod select;
@@ -66,7 +74,7 @@ mod tests;
 mod wake_windows;
 mod writer;
 
-pub use attachment::{Attached, WINDOW, unpack_attachment};
+pub use attachment_rows::{Attached, WINDOW, unpack_attachment};
 pub use care::StoreStats;
 pub use chunk::unpack as unpack_chunk;
 #[cfg(feature = "postgres")]
@@ -83,8 +91,9 @@ pub use filter::Filter;
 pub use keep::{Aged, KeepLimits};
 pub use lease::close_to_others;
 pub use merge::Merged;
+pub use parts::{Lateness, commit_interval};
 pub use place::default_path;
 pub use slots::SlotFilter;
 pub use store::Store;
 pub use wake_windows::LONGEST_WAKE_WINDOW;
-pub use writer::{Batch, Lateness, Writer, commit_interval};
+pub use writer::{Batch, Writer};

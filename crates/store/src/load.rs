@@ -6,14 +6,13 @@ use punctual_model::{
 };
 use rusqlite::Connection;
 
-use crate::attachment::outliers;
+use crate::attachment_rows::outliers;
 use crate::bits::Bits;
 use crate::chunk::Packed;
-use crate::commit_interval;
 use crate::entry::Entry;
 use crate::error::Context;
-use crate::parts::{Progress, read_head, read_progress, read_rows, read_threads};
-use crate::{Store, StoreError, facts, pack};
+use crate::parts::{Progress, commit_interval, read_head, read_progress, read_rows, read_threads};
+use crate::{StoreError, facts, pack};
 
 /// Reads a recording; the caller holds a transaction, so that all parts are
 /// of one moment. `presumed_dead`: its writer is known to be gone.
@@ -189,63 +188,40 @@ fn what_is_missing(recording: &Recording) -> String {
     }
 }
 
-impl Store {
-    /// Reads a recording with its intervals. Each part is checked against its
-    /// checksum and the number of its rows.
-    ///
-    /// One that was interrupted or still runs holds what was written so far:
-    /// histograms are the sums of the intervals, the accounts fit them, the
-    /// verdict is judged by them, and a warning says what is missing.
-    ///
-    /// # Errors
-    /// [`StoreError::NoSuch`], [`StoreError::Damaged`], and what reading can
-    /// fail with.
-    pub fn load(&self, id: RecordingId) -> Result<Recording, StoreError> {
-        self.read(|connection, context| load(connection, context, id, self.is_presumed_dead(id)))
+/// Hands the samples of one thread to `take`, a chunk at a time and in the order in which
+/// they were measured; returns how many there were.
+pub(crate) fn each_chunk<E: From<StoreError>>(
+    connection: &Connection,
+    context: &Context,
+    id: RecordingId,
+    thread: u32,
+    take: &mut dyn FnMut(&[Sample]) -> Result<(), E>,
+) -> Result<u64, E> {
+    let on = |error| E::from(context.on(error));
+    let damaged = || E::from(context.damaged_in(id, "its samples were changed"));
+    let (key, entry) = Entry::find(connection, id, context)?;
+    if u64::from(thread) >= entry.threads {
+        return Err(E::from(StoreError::NoSuchThread {
+            id,
+            thread,
+            threads: entry.threads as usize,
+        }));
     }
-
-    /// Hands the samples of one thread to `take`, a chunk of at most 65 536 at
-    /// a time and in the order in which they were measured; returns how many
-    /// there were. Memory stays that of one chunk.
-    ///
-    /// # Errors
-    /// [`StoreError::NoSuch`], [`StoreError::NoSuchThread`],
-    /// [`StoreError::Damaged`], what reading can fail with, and what `take`
-    /// returns.
-    pub fn samples<E: From<StoreError>>(
-        &self,
-        id: RecordingId,
-        thread: u32,
-        take: &mut dyn FnMut(&[Sample]) -> Result<(), E>,
-    ) -> Result<u64, E> {
-        self.read(|connection, context| {
-            let on = |error| E::from(context.on(error));
-            let damaged = || E::from(context.damaged_in(id, "its samples were changed"));
-            let (key, entry) = Entry::find(connection, id, context)?;
-            if u64::from(thread) >= entry.threads {
-                return Err(E::from(StoreError::NoSuchThread {
-                    id,
-                    thread,
-                    threads: entry.threads as usize,
-                }));
-            }
-            check_chunks(connection, context, key, &entry)?;
-            let mut statement = connection.prepare_cached(Packed::SELECT).map_err(on)?;
-            let mut rows = statement
-                .query(rusqlite::params![key, thread])
-                .map_err(on)?;
-            let (mut next, mut total) = (0, 0);
-            while let Some(row) = rows.next().map_err(on)? {
-                let (sequence, packed) = Packed::read(row, key).map_err(on)?.ok_or_else(damaged)?;
-                let samples = packed.unpack().ok_or_else(damaged)?;
-                if sequence != next {
-                    return Err(damaged());
-                }
-                next += 1;
-                total += samples.len() as u64;
-                take(&samples)?;
-            }
-            Ok(total)
-        })
+    check_chunks(connection, context, key, &entry)?;
+    let mut statement = connection.prepare_cached(Packed::SELECT).map_err(on)?;
+    let mut rows = statement
+        .query(rusqlite::params![key, thread])
+        .map_err(on)?;
+    let (mut next, mut total) = (0, 0);
+    while let Some(row) = rows.next().map_err(on)? {
+        let (sequence, packed) = Packed::read(row, key).map_err(on)?.ok_or_else(damaged)?;
+        let samples = packed.unpack().ok_or_else(damaged)?;
+        if sequence != next {
+            return Err(damaged());
+        }
+        next += 1;
+        total += samples.len() as u64;
+        take(&samples)?;
     }
+    Ok(total)
 }

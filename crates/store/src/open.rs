@@ -14,7 +14,8 @@ use rusqlite::{Connection, ErrorCode, MAIN_DB, OpenFlags, Transaction, Transacti
 use crate::beside::beside;
 use crate::budget::Budget;
 use crate::error::Context;
-use crate::schema::{MIGRATIONS, check_objects, migrate, version};
+use crate::migrations::MIGRATIONS;
+use crate::schema::{check_objects, migrate, version};
 use crate::{StoreError, lease};
 
 /// How long one process waits for another's transaction; these take

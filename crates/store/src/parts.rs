@@ -1,14 +1,13 @@
 //! The parts of a recording as rows: head, progress, threads, intervals.
 
 use punctual_model::{
-    Accounting, Buckets, Histogram, IntervalRow, Nanos, Recording, SamplesKept, Series, Suspension,
-    ThreadRecord, WorstSample,
+    Accounting, Buckets, Histogram, IntervalRow, Nanos, OpenPeriods, Recording, SamplesKept,
+    Series, Suspension, ThreadRecord, WorstSample,
 };
 use rusqlite::{Connection, OptionalExtension, params};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::Lateness;
 use crate::bits::{Bits, Crc};
 
 /// The recording as JSON without its threads and without the rows of its
@@ -95,6 +94,23 @@ pub(crate) struct Progress {
     pub(crate) worst: Vec<WorstSample>,
     pub(crate) warnings: Vec<String>,
     pub(crate) dropped: u64,
+}
+
+/// How often a run with rows of this length is committed: what a kill can cost.
+/// Each commit takes the disk's time, so that short rows go in several at once.
+pub fn commit_interval(row_length: Nanos) -> Nanos {
+    row_length.clamp(Nanos::from_secs(1), Nanos::from_secs(10))
+}
+
+/// How late the missed periods of a thread are, so far.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lateness {
+    /// Of those that a wake-up has ended, where it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub missed_histogram: Option<Box<Histogram>>,
+    /// Of those that have had no wake-up; they are in the account.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub open: Option<OpenPeriods>,
 }
 
 /// The checksum of a row that holds texts and a number.

@@ -1,13 +1,16 @@
-//! The series of plans, and their epochs.
+//! The series of plans, their epochs and their runs.
 
 use jiff::Timestamp;
-use punctual_model::{RecordingId, SeriesEpoch};
+use punctual_model::{RecordingId, SeriesEpoch, SeriesRun};
 use rusqlite::{Connection, OptionalExtension, Row, ToSql, params};
 
 use crate::bits::Crc;
 use crate::entry::{id_text, started_ns};
 use crate::error::Context;
 use crate::{Store, StoreError, runs};
+
+/// Runs that are read at once.
+const RUNS_AT_ONCE: usize = 256;
 
 const COLUMNS: &str = "key, machine, host, name, epoch, definition, begun_ns, crc";
 
@@ -137,6 +140,68 @@ impl Store {
     ) -> Result<Vec<SeriesEpoch>, StoreError> {
         let of = self.read(|connection, context| epochs_of(connection, context, name, machine))?;
         Ok(of.into_iter().map(|(_, epoch)| epoch).collect())
+    }
+
+    /// Hands each run of a series to `take`, by the time it began; runs of all machines.
+    /// Runs that still go on are left out. Reads some hundred at a time, so that memory
+    /// stays small. Returns how many there were.
+    ///
+    /// # Errors
+    /// [`StoreError::Damaged`], what reading can fail with, and what `take` returns.
+    pub fn runs_of<E: From<StoreError>>(
+        &self,
+        series: &str,
+        since: Option<Timestamp>,
+        take: &mut dyn FnMut(SeriesRun) -> Result<(), E>,
+    ) -> Result<usize, E> {
+        let since = since.map_or(i64::MIN, started_ns);
+        let keys = self.read(|connection, context| {
+            connection
+                .prepare_cached(
+                    "SELECT recording.key FROM recording
+                     JOIN plan_series ON plan_series.key = recording.series
+                     WHERE plan_series.name = ?1 AND started_ns >= ?2 AND completion != 'running'
+                     ORDER BY started_ns, id",
+                )
+                .and_then(|mut statement| {
+                    statement
+                        .query_map(params![series, since], |row| row.get(0))
+                        .and_then(Iterator::collect::<rusqlite::Result<Vec<i64>>>)
+                })
+                .map_err(|error| context.on(error))
+        })?;
+        let mut total = 0;
+        for keys in keys.chunks(RUNS_AT_ONCE) {
+            let runs = self.read(
+                |connection, context| -> Result<Vec<SeriesRun>, StoreError> {
+                    let read = keys.iter().map(|key| runs::read(connection, context, *key));
+                    read.filter_map(Result::transpose).collect()
+                },
+            )?;
+            total += runs.len();
+            runs.into_iter().try_for_each(&mut *take)?;
+        }
+        Ok(total)
+    }
+
+    /// The name of the series that a recording belongs to; `None`: to none.
+    ///
+    /// # Errors
+    /// What reading can fail with.
+    pub fn series_of(&self, id: RecordingId) -> Result<Option<String>, StoreError> {
+        self.read(|connection, context| {
+            connection
+                .prepare_cached(
+                    "SELECT plan_series.name FROM recording
+                     JOIN plan_series ON plan_series.key = recording.series
+                     WHERE recording.id = ?1",
+                )
+                .and_then(|mut statement| {
+                    let id = id_text(id);
+                    statement.query_row([id], |row| row.get(0)).optional()
+                })
+                .map_err(|error| context.on(error))
+        })
     }
 
     /// The epoch of the series that a recording belongs to; `None`: to none.

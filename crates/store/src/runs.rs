@@ -1,20 +1,16 @@
 //! Runs of a series, as a trend reads them: small rows beside the recordings.
 
-use jiff::Timestamp;
 use punctual_model::{
     Buckets, Completion, Recording, RecordingId, RunGroup, SeriesRun, run_groups,
 };
 use rusqlite::{Connection, OptionalExtension, params};
 use serde::{Deserialize, Serialize};
 
+use crate::StoreError;
 use crate::bits::Crc;
-use crate::entry::{COLUMNS, ChangedLine, Entry, started_ns};
+use crate::entry::{COLUMNS, ChangedLine, Entry};
 use crate::error::Context;
 use crate::load::load;
-use crate::{Store, StoreError};
-
-/// Runs that are read at once.
-const AT_ONCE: usize = 256;
 
 /// What stands in the body before the buckets.
 #[derive(Serialize, Deserialize)]
@@ -103,72 +99,8 @@ fn is_in_series(connection: &Connection, key: i64) -> rusqlite::Result<bool> {
         .exists([key])
 }
 
-impl Store {
-    /// Hands each run of a series to `take`, by the time it began; runs of all machines.
-    /// Runs that still go on are left out. Reads some hundred at a time, so that memory
-    /// stays small. Returns how many there were.
-    ///
-    /// # Errors
-    /// [`StoreError::Damaged`], what reading can fail with, and what `take` returns.
-    pub fn runs_of<E: From<StoreError>>(
-        &self,
-        series: &str,
-        since: Option<Timestamp>,
-        take: &mut dyn FnMut(SeriesRun) -> Result<(), E>,
-    ) -> Result<usize, E> {
-        let since = since.map_or(i64::MIN, started_ns);
-        let keys = self.read(|connection, context| {
-            connection
-                .prepare_cached(
-                    "SELECT recording.key FROM recording
-                     JOIN plan_series ON plan_series.key = recording.series
-                     WHERE plan_series.name = ?1 AND started_ns >= ?2 AND completion != 'running'
-                     ORDER BY started_ns, id",
-                )
-                .and_then(|mut statement| {
-                    statement
-                        .query_map(params![series, since], |row| row.get(0))
-                        .and_then(Iterator::collect::<rusqlite::Result<Vec<i64>>>)
-                })
-                .map_err(|error| context.on(error))
-        })?;
-        let mut total = 0;
-        for keys in keys.chunks(AT_ONCE) {
-            let runs = self.read(
-                |connection, context| -> Result<Vec<SeriesRun>, StoreError> {
-                    let read = keys.iter().map(|key| read(connection, context, *key));
-                    read.filter_map(Result::transpose).collect()
-                },
-            )?;
-            total += runs.len();
-            runs.into_iter().try_for_each(&mut *take)?;
-        }
-        Ok(total)
-    }
-
-    /// The name of the series that a recording belongs to; `None`: to none.
-    ///
-    /// # Errors
-    /// What reading can fail with.
-    pub fn series_of(&self, id: RecordingId) -> Result<Option<String>, StoreError> {
-        self.read(|connection, context| {
-            connection
-                .prepare_cached(
-                    "SELECT plan_series.name FROM recording
-                     JOIN plan_series ON plan_series.key = recording.series
-                     WHERE recording.id = ?1",
-                )
-                .and_then(|mut statement| {
-                    let id = crate::entry::id_text(id);
-                    statement.query_row([id], |row| row.get(0)).optional()
-                })
-                .map_err(|error| context.on(error))
-        })
-    }
-}
-
 /// The run of a recording; `None` where it was deleted meanwhile.
-fn read(
+pub(crate) fn read(
     connection: &Connection,
     context: &Context,
     key: i64,

@@ -1,4 +1,4 @@
-//! The store: opened, listed, swept, thinned out.
+//! The store: opened, listed, read, swept, thinned out.
 
 use std::cell::RefCell;
 use std::cmp::Reverse;
@@ -6,17 +6,17 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
-use punctual_model::{Completion, Recording, RecordingId};
+use punctual_model::{Completion, HostFacts, Recording, RecordingId, Sample};
 use rusqlite::{Connection, OptionalExtension, params_from_iter};
 
 use crate::entry::{COLUMNS, ChangedLine, Entry, Lease, Summary, id_text, remove};
 use crate::error::Context;
 use crate::filter::Filter;
-use crate::keep::give_up_reserve;
 use crate::lease::{self, lives};
-use crate::load::load;
+use crate::load::{each_chunk, load};
 use crate::open::{BUSY, Link};
-use crate::{StoreError, Writer, runs};
+use crate::reserve::give_up_reserve;
+use crate::{StoreError, Writer, facts, runs};
 
 /// Recordings in one file.
 #[derive(Debug)]
@@ -117,6 +117,45 @@ impl Store {
                 })
                 .collect()
         })
+    }
+
+    /// Reads a recording with its intervals. Each part is checked against its
+    /// checksum and the number of its rows.
+    ///
+    /// One that was interrupted or still runs holds what was written so far:
+    /// histograms are the sums of the intervals, the accounts fit them, the
+    /// verdict is judged by them, and a warning says what is missing.
+    ///
+    /// # Errors
+    /// [`StoreError::NoSuch`], [`StoreError::Damaged`], and what reading can
+    /// fail with.
+    pub fn load(&self, id: RecordingId) -> Result<Recording, StoreError> {
+        self.read(|connection, context| load(connection, context, id, self.is_presumed_dead(id)))
+    }
+
+    /// Hands the samples of one thread to `take`, a chunk of at most 65 536 at
+    /// a time and in the order in which they were measured; returns how many
+    /// there were. Memory stays that of one chunk.
+    ///
+    /// # Errors
+    /// [`StoreError::NoSuch`], [`StoreError::NoSuchThread`],
+    /// [`StoreError::Damaged`], what reading can fail with, and what `take`
+    /// returns.
+    pub fn samples<E: From<StoreError>>(
+        &self,
+        id: RecordingId,
+        thread: u32,
+        take: &mut dyn FnMut(&[Sample]) -> Result<(), E>,
+    ) -> Result<u64, E> {
+        self.read(|connection, context| each_chunk(connection, context, id, thread, take))
+    }
+
+    /// The facts with this hash (`SeriesRun::facts`); `None` where there are none.
+    ///
+    /// # Errors
+    /// [`StoreError::Damaged`], and what reading can fail with.
+    pub fn facts(&self, hash: &str) -> Result<Option<HostFacts>, StoreError> {
+        self.read(|connection, context| facts::facts_of(connection, context, hash))
     }
 
     /// Marks the running recordings whose writer is gone as interrupted, and

@@ -10,14 +10,14 @@ use punctual_model::{Nanos, Origin, Recording, RecordingId, Sample, SignedNanos}
 use rusqlite::Connection;
 use tempfile::TempDir;
 
-use crate::attachment::unpack_attachment;
 use crate::chunk::{FULL, Packed, Packing, unpack};
 use crate::entry::Entry;
 use crate::error::Context;
+use crate::migrations::MIGRATIONS;
 use crate::parts::{head_json, write_head};
-use crate::schema::{APPLICATION_ID, MIGRATIONS, migrate, pragma};
+use crate::schema::{APPLICATION_ID, migrate, pragma};
 use crate::writer::HELD;
-use crate::{Batch, Filter, Lease, Store, StoreError};
+use crate::{Batch, Filter, Lease, Store, StoreError, unpack_attachment};
 
 fn place() -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();

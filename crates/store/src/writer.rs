@@ -2,19 +2,18 @@
 
 use punctual_files::lease::Lease as Held;
 use punctual_model::{
-    Accounting, Completion, Histogram, IntervalRow, Nanos, OpenPeriods, Outcome, Recording,
-    RecordingId, Sample, SamplesKept, Suspension, WorstSample,
+    Accounting, Completion, IntervalRow, Nanos, Outcome, Recording, RecordingId, Sample,
+    SamplesKept, Suspension, WorstSample,
 };
 use rusqlite::Connection;
-use serde::{Deserialize, Serialize};
 
 use crate::chunk::{Extent, FULL, Packing, Tail, WriteError, Written};
 use crate::entry::{Entry, Lease, Summary, remove, still_there};
 use crate::error::Context;
 use crate::open::Link;
 use crate::parts::{
-    Progress, head_json, head_with_suspensions, write_accounting, write_head, write_progress,
-    write_row, write_thread,
+    Lateness, Progress, head_json, head_with_suspensions, write_accounting, write_head,
+    write_progress, write_row, write_thread,
 };
 use crate::{StoreError, facts, lease, pack, runs};
 
@@ -40,23 +39,6 @@ pub struct Batch {
     pub dropped: u64,
     /// Warnings; those that are known already are not repeated.
     pub warnings: Vec<String>,
-}
-
-/// How late the missed periods of a thread are, so far.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Lateness {
-    /// Of those that a wake-up has ended, where it is known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub missed_histogram: Option<Box<Histogram>>,
-    /// Of those that have had no wake-up; they are in the account.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub open: Option<OpenPeriods>,
-}
-
-/// How often a run with rows of this length is committed: what a kill can cost.
-/// Each commit takes the disk's time, so that short rows go in several at once.
-pub fn commit_interval(row_length: Nanos) -> Nanos {
-    row_length.clamp(Nanos::from_secs(1), Nanos::from_secs(10))
 }
 
 /// Writes one recording while it is made. Has its own connection and can move

@@ -61,7 +61,7 @@ impl Counted {
     /// A description of the contradiction.
     pub(crate) fn histogram(&self) -> Result<Histogram, Malformed> {
         let total = self.total()?;
-        let mut histogram = Histogram::counted_elsewhere(self.unit, self.row);
+        let mut histogram = Histogram::imported(self.unit, self.row);
         if total == 0 {
             return Ok(histogram);
         }

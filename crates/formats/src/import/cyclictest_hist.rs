@@ -200,7 +200,7 @@ impl Text {
     fn add(&mut self, column: usize, row: u64, count: u64) {
         let given = self.given;
         let unit = *(self.unit).get_or_insert_with(|| FileUnit::of(given, Some(row), None));
-        let empty = || Histogram::counted_elsewhere(unit.one, unit.one);
+        let empty = || Histogram::imported(unit.one, unit.one);
         if self.histograms.len() <= column {
             self.histograms.resize_with(column + 1, empty);
         }
@@ -271,7 +271,7 @@ impl Text {
             self.unit = Some(FileUnit::of(self.given, least, None));
         }
         let one = self.one();
-        let empty = || Histogram::counted_elsewhere(one, one);
+        let empty = || Histogram::imported(one, one);
         self.histograms.resize_with(columns, empty);
         if with_sum {
             self.drop_sum(threads)?;
@@ -289,7 +289,7 @@ impl Text {
     /// Checks the column that `-H` adds, and removes it.
     fn drop_sum(&mut self, threads: usize) -> Result<(), Malformed> {
         let sum = self.histograms.split_off(threads).pop().unwrap_or_default();
-        let mut all = Histogram::counted_elsewhere(self.one(), self.one());
+        let mut all = Histogram::imported(self.one(), self.one());
         self.histograms
             .iter()
             .for_each(|histogram| all.merge(histogram));

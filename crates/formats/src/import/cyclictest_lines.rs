@@ -284,7 +284,7 @@ impl Lines {
 
 impl Line {
     fn histogram(&self, unit: Nanos) -> Result<Histogram, Malformed> {
-        let mut histogram = Histogram::counted_elsewhere(unit, unit);
+        let mut histogram = Histogram::imported(unit, unit);
         histogram.add_unplaced(self.cycles, Nanos::ZERO);
         if self.cycles > 0 {
             let time = |count: u64| count.checked_mul(unit.0).map(Nanos);

@@ -218,7 +218,7 @@ fn recording(source: &Source<'_>, pairs: BTreeMap<u64, Pair>) -> Result<Recordin
 
 impl Pair {
     fn thread(&self, place: usize) -> Result<ThreadRecord, Malformed> {
-        let mut histogram = Histogram::counted_elsewhere(MICROSECOND, MICROSECOND);
+        let mut histogram = Histogram::imported(MICROSECOND, MICROSECOND);
         histogram.add_unplaced(self.cycles, Nanos::ZERO);
         match self.figures {
             None if self.cycles > 0 => {

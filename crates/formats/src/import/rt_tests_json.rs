@@ -239,7 +239,7 @@ fn figures(
 
 /// A thread of cyclictest, signaltest or cyclicdeadline.
 fn cycles(object: &Object<'_, '_>, place: usize, unit: Nanos) -> Result<ThreadRecord, ImportError> {
-    let mut histogram = Histogram::counted_elsewhere(unit, unit);
+    let mut histogram = Histogram::imported(unit, unit);
     let last = rows(object, unit, &mut histogram)?;
     let cycles = object.count("cycles")?;
     let beyond = cycles.checked_sub(histogram.count()).ok_or_else(|| {
@@ -257,7 +257,7 @@ fn cycles(object: &Object<'_, '_>, place: usize, unit: Nanos) -> Result<ThreadRe
 /// A thread of oslat. Its row N holds what took N - 1 to N µs, its last row
 /// also what took longer.
 fn oslat(object: &Object<'_, '_>, place: usize) -> Result<ThreadRecord, ImportError> {
-    let mut histogram = Histogram::counted_elsewhere(MICROSECOND, MICROSECOND);
+    let mut histogram = Histogram::imported(MICROSECOND, MICROSECOND);
     let last = rows(object, MICROSECOND, &mut histogram)?;
     if let Some((row, count)) = last
         && object.time("max", MICROSECOND)? > row
@@ -275,7 +275,7 @@ fn pair(
     recording: &mut Recording,
 ) -> Result<ThreadRecord, ImportError> {
     let (sender, receiver) = (object.object("sender")?, object.object("receiver")?);
-    let mut histogram = Histogram::counted_elsewhere(MICROSECOND, MICROSECOND);
+    let mut histogram = Histogram::imported(MICROSECOND, MICROSECOND);
     histogram.add_unplaced(sender.count("samples")?, Nanos::ZERO);
     figures(&receiver, MICROSECOND, &mut histogram)?;
     if place == 0 && sender.has("interval") {

@@ -467,7 +467,10 @@ mod tests {
         assert_eq!(histogram.unplaced_from(), Some(Nanos::from_micros(3_000)));
         assert_eq!(histogram.min(), Some(Nanos::from_micros(47)));
         assert_eq!(histogram.max(), Some(Nanos::from_micros(15_378)));
-        assert_eq!(histogram.grain().unwrap().row_ns, Nanos::from_micros(50));
+        assert_eq!(
+            histogram.resolution().unwrap().row_ns,
+            Nanos::from_micros(50)
+        );
         assert_eq!(histogram.quantile(0.5), Some(Nanos::from_micros(99)));
         assert_eq!(histogram.quantile(0.99), None);
         assert_eq!(recording.duration_ns, Nanos::from_secs(6));

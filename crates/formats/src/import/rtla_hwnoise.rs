@@ -167,7 +167,7 @@ fn row(text: &str) -> Result<(u32, Row), Malformed> {
 
 impl Row {
     fn histogram(&self) -> Histogram {
-        let mut histogram = Histogram::counted_elsewhere(MICROSECOND, MICROSECOND);
+        let mut histogram = Histogram::imported(MICROSECOND, MICROSECOND);
         let samples = self.hardware.saturating_add(self.nmis);
         histogram.add_unplaced(samples, Nanos::ZERO);
         // Noise below the threshold counts as noise and as no sample.

@@ -20,7 +20,7 @@ impl Tally {
         Self {
             unit,
             rows: Box::new([0; ROWS]),
-            histogram: Histogram::counted_elsewhere(unit, unit),
+            histogram: Histogram::imported(unit, unit),
         }
     }
 
@@ -59,7 +59,7 @@ mod tests {
         ), nanos in any::<bool>()) {
             let unit = Nanos(if nanos { 1 } else { 1_000 });
             let mut tally = Tally::new(unit);
-            let mut histogram = Histogram::counted_elsewhere(unit, unit);
+            let mut histogram = Histogram::imported(unit, unit);
             for latency in latencies {
                 tally.record(latency);
                 histogram.record(SignedNanos(latency * unit.0 as i64));

@@ -3,7 +3,7 @@
 
 use super::Histogram;
 use crate::Nanos;
-use crate::decimal::{BUCKETS, MAX_TRACKABLE_NS, bounds_of};
+use crate::bucket_counts::{BUCKETS, MAX_TRACKABLE_NS, bounds_of};
 
 /// What is known of counted samples beside their buckets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -77,7 +77,7 @@ mod tests {
             let mut counts = vec![0; BUCKETS];
             for value in &values {
                 recorded.record(SignedNanos(*value));
-                if let Some(index) = u64::try_from(*value).ok().and_then(crate::decimal::index_of) {
+                if let Some(index) = u64::try_from(*value).ok().and_then(crate::bucket_counts::index_of) {
                     counts[index] += 1;
                 }
             }

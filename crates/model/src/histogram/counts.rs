@@ -4,7 +4,7 @@
 //!
 //! A counter has 32 bits, as hardly one ever needs more; what does not fit stands beside.
 
-use crate::decimal::BUCKETS;
+use crate::bucket_counts::BUCKETS;
 
 /// Buckets of a page: a tenth of a decade's end.
 const PAGE: usize = 100;
@@ -254,7 +254,7 @@ mod tests {
         let mut counts = Counts::preallocated();
         let (room, place) = (counts.pages.capacity(), counts.pages.as_ptr());
         assert!(room >= PAGES);
-        let second = crate::decimal::index_of(999_999_999).unwrap();
+        let second = crate::bucket_counts::index_of(999_999_999).unwrap();
         (0..=second).for_each(|index| counts.count(index));
         assert_eq!(counts.pages.len(), TOUCHED);
         (second + 1..BUCKETS).for_each(|index| counts.count(index));

@@ -1,9 +1,10 @@
 //! The latency histogram of one thread: counting and its figures. What another
-//! tool counted is in `elsewhere`, the forms it is written in in `written`.
+//! tool counted is in `imported`, the forms it is written in in `written`.
 
 mod counted;
 mod counts;
-mod elsewhere;
+mod imported;
+mod interval;
 mod written;
 
 use serde::{Deserialize, Serialize};
@@ -12,9 +13,9 @@ pub use counted::CountedBeside;
 use counts::Counts;
 use written::Written;
 
-use crate::decimal::{Buckets, MAX_TRACKABLE_NS, bounds_of, index_of, rank_of};
+use crate::bucket_counts::{Buckets, MAX_TRACKABLE_NS, bounds_of, index_of, rank_of};
 use crate::schema::JsonSchema;
-use crate::{Grain, IntervalRow, Nanos, SignedNanos};
+use crate::{Nanos, Resolution, SignedNanos};
 
 /// Latencies counted in decimal log-linear buckets with three significant
 /// digits, from 0 to 1000 s; the grid is described at [`Buckets`].
@@ -35,7 +36,7 @@ pub struct Histogram {
     early: u64,
     overflow: u64,
     /// Where another tool counted.
-    grain: Option<Box<Grain>>,
+    resolution: Option<Box<Resolution>>,
 }
 
 impl Default for Histogram {
@@ -65,7 +66,7 @@ impl Histogram {
             max: 0,
             early: 0,
             overflow: 0,
-            grain: None,
+            resolution: None,
         }
     }
 
@@ -164,7 +165,11 @@ impl Histogram {
     /// The mean, rounded to the nearest nanosecond; `None` without samples, and
     /// where another tool does not tell.
     pub fn mean(&self) -> Option<Nanos> {
-        if self.grain.as_ref().is_some_and(|grain| grain.mean_unknown) {
+        if self
+            .resolution
+            .as_ref()
+            .is_some_and(|resolution| resolution.mean_unknown)
+        {
             return None;
         }
         let half = self.count / 2;
@@ -201,8 +206,8 @@ impl Histogram {
                     break;
                 }
                 let mut upper = lower + width - 1;
-                if let Some(grain) = &self.grain {
-                    upper = grain.upper(upper);
+                if let Some(resolution) = &self.resolution {
+                    upper = resolution.upper(upper);
                 }
                 let (min, max) = (self.min().unwrap_or_default(), self.max());
                 // Not `clamp`, which fails where a recording from elsewhere
@@ -238,7 +243,7 @@ impl Histogram {
         self.max = self.max.max(other.max);
         self.early = self.early.saturating_add(other.early);
         self.overflow = self.overflow.saturating_add(other.overflow);
-        match (&mut self.grain, &other.grain) {
+        match (&mut self.resolution, &other.resolution) {
             (_, None) => {}
             (Some(mine), Some(theirs)) => mine.merge(theirs),
             (mine, theirs) => mine.clone_from(theirs),
@@ -246,22 +251,6 @@ impl Histogram {
         if self.max_is_unknown() {
             self.max = 0;
         }
-    }
-
-    /// Adds what one interval of the time series holds.
-    pub fn add_interval(&mut self, row: &IntervalRow) {
-        let in_buckets = row.histogram.total();
-        let count = row.count.saturating_sub(row.early);
-        for (index, count) in row.histogram.pairs() {
-            self.counts.add(usize::from(index), count);
-        }
-        self.count = self.count.saturating_add(count);
-        self.sum = self.sum.saturating_add(row.sum_ns.0);
-        self.min = self.min.min(row.min_ns.map_or(u64::MAX, |min| min.0));
-        self.max = self.max.max(row.max_ns.map_or(0, |max| max.0));
-        self.early = self.early.saturating_add(row.early);
-        let beyond = count.saturating_sub(in_buckets);
-        self.overflow = self.overflow.saturating_add(beyond);
     }
 
     /// The filled buckets.
@@ -292,7 +281,7 @@ impl Histogram {
         self.counts.clear();
         (self.count, self.sum, self.min, self.max) = (0, 0, u64::MAX, 0);
         (self.early, self.overflow) = (0, 0);
-        self.grain = None;
+        self.resolution = None;
     }
 }
 

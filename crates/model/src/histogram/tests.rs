@@ -45,7 +45,7 @@ fn early_and_overflow_are_counted_apart() {
 /// Rows of whole microseconds, with some samples in no row.
 fn counted(rows: &[(u64, u64)], unplaced: u64) -> Histogram {
     let us = Nanos::from_micros(1);
-    let mut histogram = Histogram::counted_elsewhere(us, us);
+    let mut histogram = Histogram::imported(us, us);
     for (row, count) in rows {
         histogram.add_row(Nanos(row * 1_000), *count);
     }
@@ -92,7 +92,7 @@ fn rows_of_another_tool_stay_as_they_are() {
         assert!(Histogram::decode(&bytes[..end]).is_err(), "{end}");
     }
     // Wide rows are answered by their upper end.
-    let mut wide = Histogram::counted_elsewhere(Nanos(1_000), Nanos(50_000));
+    let mut wide = Histogram::imported(Nanos(1_000), Nanos(50_000));
     wide.add_row(Nanos(50_000), 3);
     wide.set_figures(None, Some(Nanos(120_000)), None);
     assert_eq!(wide.quantile(0.5), Some(Nanos(99_000)));

@@ -3,16 +3,16 @@
 use serde::{Deserialize, Serialize};
 
 use super::Histogram;
-use crate::decimal::{BUCKETS, Buckets, DecodeError};
+use crate::bucket_counts::{BUCKETS, Buckets, DecodeError};
 use crate::schema::JsonSchema;
 use crate::varint::{push_varint, take_varint};
-use crate::{Grain, Nanos};
+use crate::{Nanos, Resolution};
 
 impl Histogram {
     /// The compact binary form that the store keeps: unsigned LEB128 numbers —
     /// count, sum, min, max, early, overflow, then for each filled bucket the
     /// distance from the one before and its count. The bucket behind the last
-    /// stands for the [`Grain`], which follows it.
+    /// stands for the [`Resolution`], which follows it.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(64);
         for number in [
@@ -31,9 +31,9 @@ impl Histogram {
             push_varint(&mut bytes, count);
             previous = u64::from(index);
         }
-        if let Some(grain) = &self.grain {
+        if let Some(resolution) = &self.resolution {
             push_varint(&mut bytes, BUCKETS as u64 - previous);
-            grain.encode(&mut bytes);
+            resolution.encode(&mut bytes);
         }
         bytes
     }
@@ -62,9 +62,9 @@ impl Histogram {
         while !rest.is_empty() {
             let step = take_varint(&mut rest).ok_or_else(truncated)?;
             index = index.saturating_add(step);
-            if index == BUCKETS as u64 && histogram.grain.is_none() {
-                let grain = Grain::decode(&mut rest).ok_or_else(truncated)?;
-                histogram.grain = Some(Box::new(grain));
+            if index == BUCKETS as u64 && histogram.resolution.is_none() {
+                let resolution = Resolution::decode(&mut rest).ok_or_else(truncated)?;
+                histogram.resolution = Some(Box::new(resolution));
                 continue;
             }
             let count = take_varint(&mut rest).ok_or_else(truncated)?;
@@ -113,8 +113,8 @@ pub(super) struct Written {
     /// The filled buckets.
     buckets: Buckets,
     /// How coarse it is, where another tool counted.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    grain: Option<Box<Grain>>,
+    #[serde(rename = "grain", default, skip_serializing_if = "Option::is_none")]
+    resolution: Option<Box<Resolution>>,
 }
 
 impl From<Histogram> for Written {
@@ -127,7 +127,7 @@ impl From<Histogram> for Written {
             early: histogram.early,
             overflow: histogram.overflow,
             buckets: histogram.buckets(),
-            grain: histogram.grain,
+            resolution: histogram.resolution,
         }
     }
 }
@@ -143,7 +143,7 @@ impl TryFrom<Written> for Histogram {
         histogram.max = json.max_ns.map_or(0, |max| max.0);
         histogram.early = json.early;
         histogram.overflow = json.overflow;
-        histogram.grain = json.grain;
+        histogram.resolution = json.resolution;
         for (index, count) in json.buckets.pairs() {
             histogram.counts.add(usize::from(index), count);
         }

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
-use crate::decimal::{Buckets, MAX_TRACKABLE_NS};
+use crate::bucket_counts::{Buckets, MAX_TRACKABLE_NS};
 
 /// The JSON Schema of a type as it is written.
 pub fn schema_of<T: JsonSchema>() -> Schema {

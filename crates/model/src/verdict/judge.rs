@@ -3,8 +3,7 @@
 use super::{Bound, LimitResult, Outcome, Verdict};
 use crate::poisson::poisson_at_least;
 use crate::{
-    Completion, Due, Limit, Metric, Nanos, Recording, Requirement, Series, Suspension,
-    ThreadRecord, Unknown, WorstSample, grouped,
+    Due, Limit, Metric, Nanos, Requirement, Series, Suspension, ThreadRecord, WorstSample, grouped,
 };
 
 /// A percentile is judged where at least so many periods are expected above it.
@@ -15,41 +14,23 @@ const CHANCE: f64 = 0.05;
 
 /// What a requirement is judged by.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Grounds<'a> {
-    threads: &'a [ThreadRecord],
+pub(crate) struct Grounds<'a> {
+    pub(crate) threads: &'a [ThreadRecord],
     /// How long each was measured; empty where that is not known.
-    measured: Vec<Option<Nanos>>,
-    series: Option<&'a Series>,
+    pub(crate) measured: Vec<Option<Nanos>>,
+    pub(crate) series: Option<&'a Series>,
     /// Whether missed periods are not counted.
-    missed_unknown: bool,
+    pub(crate) missed_unknown: bool,
     /// Whether the threads measure the same.
-    alike: bool,
+    pub(crate) alike: bool,
     /// The break value, and whether it ended the run.
-    break_value: Option<(Nanos, bool)>,
+    pub(crate) break_value: Option<(Nanos, bool)>,
     /// When nothing could be measured.
-    suspensions: &'a [Suspension],
-    worst: &'a [WorstSample],
+    pub(crate) suspensions: &'a [Suspension],
+    pub(crate) worst: &'a [WorstSample],
 }
 
-impl<'a> Grounds<'a> {
-    /// All that a recording contains.
-    pub(super) fn of(recording: &'a Recording) -> Self {
-        let threads = &recording.threads;
-        let crossed = recording.completion == Completion::Break;
-        Self {
-            threads,
-            measured: (0..threads.len())
-                .map(|place| recording.measured_for(place))
-                .collect(),
-            series: Some(&recording.series),
-            missed_unknown: !recording.knows(Unknown::Missed),
-            alike: recording.lanes_are_alike(),
-            break_value: (recording.duration_parameter("break_ns")).map(|limit| (limit, crossed)),
-            suspensions: &recording.suspensions,
-            worst: &recording.worst,
-        }
-    }
-
+impl Grounds<'_> {
     /// The largest latency above `limit` outside all suspensions.
     fn above_outside(&self, limit: Nanos) -> Option<&WorstSample> {
         let above = self.worst.iter().filter(|sample| sample.latency_ns > limit);
@@ -126,7 +107,7 @@ impl Requirement {
     }
 
     /// Judges what was measured.
-    pub(super) fn judge_by(&self, grounds: &Grounds<'_>) -> Verdict {
+    pub(crate) fn judge_by(&self, grounds: &Grounds<'_>) -> Verdict {
         let due: Vec<Due> = grounds.threads.iter().map(ThreadRecord::due).collect();
         let mut limits: Vec<LimitResult> = self
             .limits

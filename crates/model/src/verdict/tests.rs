@@ -1,7 +1,7 @@
 use super::*;
 use crate::{
-    Accounting, Completion, Histogram, OpenPeriods, Policy, Requirement, Scheduling, SignedNanos,
-    Suspension, SuspensionKind, ThreadUsage, WorstSample, testing,
+    Accounting, Completion, Histogram, OpenPeriods, Policy, Recording, Requirement, Scheduling,
+    SignedNanos, Suspension, SuspensionKind, ThreadUsage, WorstSample, testing,
 };
 
 fn thread(latencies: &[i64], missed: u64) -> ThreadRecord {
@@ -141,13 +141,11 @@ fn a_period_without_a_wake_up_is_late_by_at_least_the_time_until_the_end() {
     // They cannot reach the median.
     assert_eq!(outcome("p50", 3_000_000, &threads), Outcome::Held);
     let bound = Bound::of(Nanos::from_millis(200), Nanos::from_secs(5), 200, None);
-    let recorded = require("max", 3_000_000).judge_by(&judge::Grounds::of(&{
-        let mut recording = testing::recording(1, 5);
-        recording.threads = threads.to_vec();
-        recording.duration_ns = Nanos::from_millis(5_200);
-        recording
-    }));
-    let found = recorded.bound.unwrap();
+    let mut recording = testing::recording(1, 5);
+    recording.requirement = require("max", 3_000_000);
+    recording.threads = threads.to_vec();
+    recording.duration_ns = Nanos::from_millis(5_200);
+    let found = recording.judge().bound.unwrap();
     assert_eq!(found.exceeded_ns, Nanos::from_millis(200));
     assert!(found.episodes_per_day > bound.unwrap().episodes_per_day / 2.0);
 }

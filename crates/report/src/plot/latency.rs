@@ -30,7 +30,7 @@ pub(super) fn draw(recordings: &[&Recording], options: &PlotOptions) -> Plot {
             .fold(max, Nanos::max),
     };
     let unit = Unit::for_latency(max);
-    let row = (curves.all.grain()).map_or(Nanos(1), |grain| grain.row_ns);
+    let row = (curves.all.resolution()).map_or(Nanos(1), |resolution| resolution.row_ns);
     let bins = match scale {
         Scale::Log => Bins::log(min, max, row),
         // Of many curves each step must be wider to be seen, and to keep the

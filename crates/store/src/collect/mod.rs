@@ -7,7 +7,6 @@ mod outbox;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod rows;
-pub(crate) mod schema;
 mod series_store;
 mod sqlite;
 mod sqlite_series;

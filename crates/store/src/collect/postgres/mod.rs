@@ -1,5 +1,6 @@
 //! A collection in PostgreSQL: for a fleet, and for several collectors at once.
 
+mod epochs;
 mod link;
 mod month;
 mod receive;
@@ -339,7 +340,7 @@ impl Collection for PostgresCollection {
                 machine: row.try_get(6)?,
                 sha256: Some(row.try_get(7)?),
                 received: Some(time_at(&row, 8)?),
-                series: has_series.then(|| series::epoch(&row)).transpose()?,
+                series: has_series.then(|| epochs::epoch(&row)).transpose()?,
             }))
         })?;
         found.ok_or_else(|| self.no_such(&id.to_string()))

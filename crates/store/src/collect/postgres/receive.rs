@@ -6,9 +6,9 @@ use punctual_model::{Histogram, ReadError, Recording, RecordingId, run_groups};
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
+use super::epochs::put_epoch;
 use super::link::Link;
 use super::rows::{bits, plain};
-use super::series::put_epoch;
 use super::texts::{self, ChangedText};
 use crate::collect::{Delivery, LONGEST_TEXT, Received, Total};
 use crate::entry::{outcome_name, started_ns};

@@ -7,8 +7,8 @@ use punctual_model::{
 };
 
 use super::PostgresCollection;
-use super::link::Link;
-use super::rows::{COLUMNS, WIDTH, of_filter, plain, summary, time_at};
+use super::epochs::{EPOCHS, epoch, epoch_of};
+use super::rows::{COLUMNS, WIDTH, of_filter, plain, summary};
 use super::slots;
 use crate::collect::{SeriesStore, TextStore};
 use crate::entry::started_ns;
@@ -16,61 +16,6 @@ use crate::{Collection, Filter, SlotFilter, StoreError, Summary, runs};
 
 /// Runs that are read at once.
 const MOST: i64 = i64::MAX;
-
-/// The key of an epoch; one that is not there is written. An epoch of the same number with
-/// another definition (the machine was installed anew) gets the next number.
-pub(super) fn put_epoch(link: &mut Link, epoch: &SeriesEpoch) -> Result<i64, postgres::Error> {
-    let (machine, name) = (plain(&epoch.machine), plain(&epoch.name));
-    let definition = plain(&epoch.definition);
-    let find = "SELECT key FROM plan_series WHERE name = $1 AND machine = $2 AND definition = $3
-                ORDER BY epoch DESC LIMIT 1";
-    if let Some(row) = link.row(find, &[&name, &machine, &definition])? {
-        return row.try_get(0);
-    }
-    let wanted = i64::from(epoch.epoch);
-    loop {
-        let row = link.row(
-            "INSERT INTO plan_series (machine, host, name, epoch, definition, begun_ns)
-             SELECT $1, $2, $3, greatest($4, 1 + coalesce((SELECT max(epoch) FROM plan_series
-                 WHERE name = $3 AND machine = $1), 0)), $5, $6
-             ON CONFLICT DO NOTHING RETURNING key",
-            &[
-                &machine,
-                &epoch.host.as_deref().map(plain),
-                &name,
-                &wanted,
-                &definition,
-                &started_ns(epoch.begun),
-            ],
-        )?;
-        if let Some(row) = row {
-            return row.try_get(0);
-        }
-        // Another collector wrote one at this moment: it may be the same.
-        if let Some(row) = link.row(find, &[&name, &machine, &definition])? {
-            return row.try_get(0);
-        }
-    }
-}
-
-pub(super) fn epoch_of(row: &Row, at: usize) -> Result<u32, postgres::Error> {
-    Ok(u32::try_from(row.try_get::<_, i64>(at)?).unwrap_or(u32::MAX))
-}
-
-/// The epoch of a row that begins with its columns.
-pub(super) fn epoch(row: &Row) -> Result<SeriesEpoch, postgres::Error> {
-    Ok(SeriesEpoch {
-        machine: row.try_get(0)?,
-        host: row.try_get(1)?,
-        name: row.try_get(2)?,
-        epoch: epoch_of(row, 3)?,
-        definition: row.try_get(4)?,
-        begun: time_at(row, 5)?,
-    })
-}
-
-/// What [`epoch`] reads.
-const EPOCHS: &str = "SELECT machine, host, name, epoch, definition, begun_ns FROM plan_series";
 
 impl PostgresCollection {
     fn json<T: serde::de::DeserializeOwned>(&self, sql: &str) -> Result<Vec<T>, StoreError> {

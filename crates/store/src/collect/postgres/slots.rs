@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use postgres::Row;
 use punctual_model::{RecordingId, SeriesEpoch, Slot, SlotCause, SlotState};
 
+use super::epochs::{epoch_of, put_epoch};
 use super::link::Link;
 use super::rows::{plain, time_at};
-use super::series::{epoch_of, put_epoch};
 use crate::entry::started_ns;
 
 /// The slot of a row; `None` where its words are of a later program.

@@ -9,7 +9,8 @@ use crate::varint::{push_varint, take_varint};
 /// How coarse the figures of a histogram are that another tool counted, and
 /// which of its samples are in no row.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Grain {
+#[schemars(rename = "Grain")]
+pub struct Resolution {
     /// The unit of minimum, maximum and rows, which are rounded down to it:
     /// 1 µs for most tools.
     pub unit_ns: Nanos,
@@ -37,7 +38,7 @@ pub struct Grain {
     pub rows: Vec<(u64, u64)>,
 }
 
-impl Grain {
+impl Resolution {
     /// Figures in steps of `unit`, counted in rows of `row`; nothing is counted
     /// yet. What is smaller than 1 ns, or a row than its unit, is made that.
     pub fn new(unit: Nanos, row: Nanos) -> Self {
@@ -128,15 +129,15 @@ impl Grain {
     /// Takes what [`encode`](Self::encode) wrote from the front.
     pub(crate) fn decode(bytes: &mut &[u8]) -> Option<Self> {
         let mut next = || take_varint(bytes);
-        let mut grain = Self::new(Nanos(next()?), Nanos(next()?));
-        grain.unplaced = next()?;
-        grain.unplaced_from_ns = Nanos(next()?);
+        let mut resolution = Self::new(Nanos(next()?), Nanos(next()?));
+        resolution.unplaced = next()?;
+        resolution.unplaced_from_ns = Nanos(next()?);
         let unknown = next()?;
-        grain.mean_unknown = unknown & 1 != 0;
-        grain.max_unknown = unknown & 2 != 0;
+        resolution.mean_unknown = unknown & 1 != 0;
+        resolution.max_unknown = unknown & 2 != 0;
         for _ in 0..next()? {
-            grain.rows.push((next()?, next()?));
+            resolution.rows.push((next()?, next()?));
         }
-        Some(grain)
+        Some(resolution)
     }
 }

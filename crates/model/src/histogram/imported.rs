@@ -1,14 +1,14 @@
 //! What another tool counted: its rows, and samples that it put into none.
 
 use super::Histogram;
-use crate::decimal::{BUCKETS, MAX_TRACKABLE_NS, bounds_of, index_of};
-use crate::{Grain, Nanos};
+use crate::bucket_counts::{BUCKETS, MAX_TRACKABLE_NS, bounds_of, index_of};
+use crate::{Nanos, Resolution};
 
 /// From here on buckets are wider than a microsecond.
 const FINE: Nanos = Nanos(1_000_000);
 
 /// What is as fine as our own figures.
-const OWN: Grain = Grain {
+const OWN: Resolution = Resolution {
     unit_ns: Nanos(1),
     row_ns: Nanos(1),
     unplaced: 0,
@@ -19,18 +19,18 @@ const OWN: Grain = Grain {
 };
 
 impl Histogram {
-    /// An empty one for what another tool counted, whose figures are rounded
+    /// An empty histogram for what another tool counted, whose figures are rounded
     /// down to `unit` and whose rows are `row` wide.
-    pub fn counted_elsewhere(unit: Nanos, row: Nanos) -> Self {
+    pub fn imported(unit: Nanos, row: Nanos) -> Self {
         Self {
-            grain: Some(Box::new(Grain::new(unit, row))),
+            resolution: Some(Box::new(Resolution::new(unit, row))),
             ..Self::new()
         }
     }
 
     /// How coarse it is; `None` for one that punctual counted.
-    pub fn grain(&self) -> Option<&Grain> {
-        self.grain.as_deref()
+    pub fn resolution(&self) -> Option<&Resolution> {
+        self.resolution.as_deref()
     }
 
     /// Counts `count` samples of another tool's row that begins at `lower`.
@@ -46,9 +46,9 @@ impl Histogram {
         }
         if lower >= FINE
             && lower.0 < MAX_TRACKABLE_NS
-            && let Some(grain) = &mut self.grain
+            && let Some(resolution) = &mut self.resolution
         {
-            grain.add_row(lower.0, count);
+            resolution.add_row(lower.0, count);
         }
         self.count = self.count.saturating_add(count);
         self.sum = (self.sum).saturating_add(lower.0.saturating_mul(count));
@@ -60,7 +60,9 @@ impl Histogram {
 
     /// Whether another tool left open how late the latest sample was.
     pub(super) fn max_is_unknown(&self) -> bool {
-        self.grain.as_ref().is_some_and(|grain| grain.max_unknown)
+        self.resolution
+            .as_ref()
+            .is_some_and(|resolution| resolution.max_unknown)
     }
 
     /// Counts `count` samples that another tool counted without saying how late
@@ -70,10 +72,10 @@ impl Histogram {
         if count == 0 {
             return;
         }
-        let grain = self.grain.get_or_insert_with(|| Box::new(OWN));
-        grain.add_unplaced(count, from);
-        grain.mean_unknown = true;
-        grain.max_unknown = true;
+        let resolution = self.resolution.get_or_insert_with(|| Box::new(OWN));
+        resolution.add_unplaced(count, from);
+        resolution.mean_unknown = true;
+        resolution.max_unknown = true;
         self.max = 0;
         self.count = self.count.saturating_add(count);
     }
@@ -92,8 +94,8 @@ impl Histogram {
         };
         let count = count.min(self.counts.get(index));
         self.counts.take(index, count);
-        if let Some(grain) = &mut self.grain {
-            grain.rows.retain(|(row, _)| *row != lower.0);
+        if let Some(resolution) = &mut self.resolution {
+            resolution.rows.retain(|(row, _)| *row != lower.0);
         }
         self.count -= count;
         self.add_unplaced(count, lower);
@@ -101,8 +103,8 @@ impl Histogram {
 
     /// Says from where on samples are missing in the rows.
     pub fn unplaced_begin(&mut self, from: Nanos) {
-        if let Some(grain) = &mut self.grain {
-            grain.unplaced_from_ns = from;
+        if let Some(resolution) = &mut self.resolution {
+            resolution.unplaced_from_ns = from;
         }
     }
 
@@ -114,37 +116,42 @@ impl Histogram {
         }
         if let Some(Nanos(max)) = max {
             self.max = max;
-            if let Some(grain) = &mut self.grain {
-                grain.max_unknown = false;
+            if let Some(resolution) = &mut self.resolution {
+                resolution.max_unknown = false;
             }
         }
         if let Some(Nanos(sum)) = sum {
             self.sum = sum;
-            if let Some(grain) = &mut self.grain {
-                grain.mean_unknown = false;
+            if let Some(resolution) = &mut self.resolution {
+                resolution.mean_unknown = false;
             }
         }
     }
 
     /// Samples that another tool counted without saying how late they were.
     pub fn unplaced(&self) -> u64 {
-        self.grain.as_ref().map_or(0, |grain| grain.unplaced)
+        self.resolution
+            .as_ref()
+            .map_or(0, |resolution| resolution.unplaced)
     }
 
     /// From where on samples are missing in the rows: all that were less late
     /// are there. `None` where none is missing.
     pub fn unplaced_from(&self) -> Option<Nanos> {
-        let grain = self.grain.as_ref().filter(|grain| grain.unplaced > 0);
-        grain.map(|grain| grain.unplaced_from_ns)
+        let resolution = self
+            .resolution
+            .as_ref()
+            .filter(|resolution| resolution.unplaced > 0);
+        resolution.map(|resolution| resolution.unplaced_from_ns)
     }
 
     /// The filled rows at the finest that is known, as (lower edge, width,
     /// count), in ns and rising: our own buckets, or the rows of the tool that
     /// counted.
     pub fn rows(&self) -> impl Iterator<Item = (u64, u64, u64)> + '_ {
-        let grain = self.grain.as_deref();
-        let row = grain.map_or(1, Grain::row);
-        let fine = grain.map_or(&[][..], |grain| &grain.rows);
+        let resolution = self.resolution.as_deref();
+        let row = resolution.map_or(1, Resolution::row);
+        let fine = resolution.map_or(&[][..], |resolution| &resolution.rows);
         let total = |counts: &mut dyn Iterator<Item = u64>| counts.fold(0, u64::saturating_add);
         let first = index_of(FINE.0).unwrap_or(BUCKETS);
         let coarse = self.counts.filled().skip_while(|(index, _)| *index < first);
