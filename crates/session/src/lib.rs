@@ -41,6 +41,7 @@ mod run;
 mod settings;
 mod suspension;
 mod target_error;
+mod targets;
 mod time;
 mod tracemark;
 mod tracer;
@@ -56,7 +57,7 @@ pub use in_app::{Application, InAppRequest, LaneState, applications, record_appl
 pub use lease::{lease, may_live};
 pub use lint::{LintRequest, lint};
 pub use membership::Membership;
-pub use observe::{JobRequest, ObserveRequest, Release, ReleaseError, Targets, observe};
+pub use observe::{JobRequest, ObserveRequest, Release, ReleaseError, observe};
 pub use outlier_command::OnOutlier;
 pub use punctual_trace::{EventChoice, Level};
 pub use recording_sink::{LaterStore, RecordingSink};
@@ -64,6 +65,7 @@ pub use request::{ExplainRequest, PhaseError, PhaseRequest, Request, RunLength, 
 pub use rights::real_time_refused;
 pub use run::{Outcome, Session, can_be_explained};
 pub use target_error::TargetError;
+pub use targets::Targets;
 pub use tracer_handle::recover_tracer;
 pub use wakeups::{WakeupRequest, WakeupSession};
 pub use watcher::Watcher;
