@@ -1,17 +1,10 @@
-//! The sealed memory of an application, written by it alone.
-#![allow(unsafe_code)]
+//! The figures of an application, written by it alone.
 
-use std::io;
-use std::os::fd::OwnedFd;
-use std::ptr::{self, NonNull};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-
-use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
-use rustix::io::Errno;
-use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 
 use crate::layout::{self, header, lane};
+use crate::memory::Memory;
 use crate::{Error, Identity, Lane, LaneSpec};
 
 /// The figures of this application. They are visible to `punctual app list` from
@@ -99,85 +92,5 @@ impl Figures {
             .word(header::LANES_USED)
             .store(*used as u64, Ordering::Release);
         Ok(Lane::new(Arc::clone(memory), first, spec.budget_ns))
-    }
-}
-
-/// The mapping, and the descriptor by which it is found.
-#[derive(Debug)]
-pub(crate) struct Memory {
-    first: NonNull<AtomicU64>,
-    bytes: usize,
-    lanes: usize,
-    used: Mutex<usize>,
-    _fd: OwnedFd,
-}
-
-// SAFETY: the mapping lives as long as this, and all its words are atomics.
-unsafe impl Send for Memory {}
-// SAFETY: as above.
-unsafe impl Sync for Memory {}
-
-impl Memory {
-    fn new(lanes: usize) -> Result<Self, Error> {
-        let bytes = layout::total_bytes(lanes);
-        let failed = |call| {
-            move |errno: Errno| Error::Os {
-                call,
-                source: io::Error::from(errno),
-            }
-        };
-        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-        let fd = memfd_create(layout::MEMFD_NAME, flags).map_err(failed("memfd_create"))?;
-        ftruncate(&fd, bytes as u64).map_err(failed("ftruncate"))?;
-        // SAFETY: a new mapping at a place that the kernel chooses.
-        let address = unsafe {
-            mmap(
-                ptr::null_mut(),
-                bytes,
-                ProtFlags::READ | ProtFlags::WRITE,
-                MapFlags::SHARED | MapFlags::POPULATE,
-                &fd,
-                0,
-            )
-        }
-        .map_err(failed("mmap"))?;
-        let first = NonNull::new(address.cast::<AtomicU64>()).ok_or_else(|| Error::Os {
-            call: "mmap",
-            source: io::ErrorKind::OutOfMemory.into(),
-        })?;
-        let memory = Self {
-            first,
-            bytes,
-            lanes,
-            used: Mutex::new(0),
-            _fd: fd,
-        };
-        // A writable mapping that is there already stays so.
-        let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::FUTURE_WRITE | SealFlags::SEAL;
-        fcntl_add_seals(&memory._fd, seals).map_err(|errno| match errno {
-            Errno::INVAL => Error::NoSeal,
-            errno => failed("fcntl(F_ADD_SEALS)")(errno),
-        })?;
-        // MAP_POPULATE may stop early in silence: each page is written once.
-        for word in (0..bytes / layout::WORD).step_by(4096 / layout::WORD) {
-            memory.word(word).store(0, Ordering::Relaxed);
-        }
-        Ok(memory)
-    }
-
-    /// The word at this place.
-    #[inline(always)]
-    pub(crate) fn word(&self, place: usize) -> &AtomicU64 {
-        debug_assert!(place < self.bytes / layout::WORD);
-        // SAFETY: callers pass places of the layout for lanes that exist: within the
-        // mapping, which is aligned to pages and lives as long as `self`.
-        unsafe { self.first.add(place).as_ref() }
-    }
-}
-
-impl Drop for Memory {
-    fn drop(&mut self) {
-        // SAFETY: the mapping is whole, and no reference into it outlives `self`.
-        let _ = unsafe { munmap(self.first.as_ptr().cast(), self.bytes) };
     }
 }

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use punctual_grid::index_of;
 
-use crate::figures::Memory;
 use crate::layout::{self, lane};
+use crate::memory::Memory;
 
 /// What the samples of a lane are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

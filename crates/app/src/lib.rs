@@ -22,6 +22,7 @@ pub mod find;
 mod identity;
 mod lane;
 pub mod layout;
+mod memory;
 mod reader;
 
 pub use error::{Error, Unfit};

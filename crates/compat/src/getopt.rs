@@ -1,8 +1,6 @@
 //! Command lines, parsed like getopt_long(3) of the GNU C library.
 
-use crate::entry::OptionRow;
-use crate::shared::Machine;
-use crate::{CompatError, OptionSpec, Takes};
+use crate::{OptionSpec, Takes};
 
 /// An option that was given.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,21 +50,6 @@ pub struct Parsed {
 }
 
 impl Parsed {
-    /// Reads the options into `settings` in the order they were given. `table` is the
-    /// one whose options were parsed.
-    ///
-    /// # Errors
-    /// Invalid values.
-    pub(crate) fn read_into<S>(
-        &self,
-        settings: &mut S,
-        table: &[OptionRow<S>],
-        machine: &Machine,
-    ) -> Result<(), CompatError> {
-        let mut given = self.given.iter();
-        given.try_for_each(|given| table[given.place].read(settings, given, machine))
-    }
-
     /// The words that are neither an option nor read as the value of one.
     pub(crate) fn spare_words(&self) -> impl Iterator<Item = &String> {
         let is_value = |given: &Given, word: &String| {
@@ -219,19 +202,17 @@ fn letters_of(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::entry::{put, specs};
     use proptest::prelude::*;
 
-    const OPTIONS: &[OptionSpec] = &specs::<_, { TABLE.len() }>(TABLE);
-    const TABLE: &[OptionRow<()>] = &[
-        OptionRow::accepted("-q --quiet", ""),
-        OptionRow::accepted("-m --mlockall", ""),
-        OptionRow::accepted("-i --interval=US", ""),
-        OptionRow::accepted("-t --threads[=NUM]", ""),
-        OptionRow::accepted("--spike=US", ""),
-        OptionRow::accepted("--spike-nodes=N", ""),
-        OptionRow::accepted("--histogram=US", ""),
-        OptionRow::accepted("--histfile=PATH", ""),
+    const OPTIONS: &[OptionSpec] = &[
+        OptionSpec::named("-q --quiet", ""),
+        OptionSpec::named("-m --mlockall", ""),
+        OptionSpec::named("-i --interval=US", ""),
+        OptionSpec::named("-t --threads[=NUM]", ""),
+        OptionSpec::named("--spike=US", ""),
+        OptionSpec::named("--spike-nodes=N", ""),
+        OptionSpec::named("--histogram=US", ""),
+        OptionSpec::named("--histfile=PATH", ""),
     ];
 
     fn read(line: &str) -> Result<Parsed, GetoptError> {
@@ -280,41 +261,6 @@ mod tests {
                 "{line}"
             );
         }
-    }
-
-    #[test]
-    fn each_row_sets_what_it_is_for() {
-        #[derive(Debug, Default, PartialEq)]
-        struct Settings {
-            quiet: bool,
-            cycles: u64,
-        }
-        const TABLE: &[OptionRow<Settings>] = &[
-            OptionRow::flag("-q --quiet", "", |settings| settings.quiet = true),
-            OptionRow::accepted("-n --nanosleep", ""),
-            OptionRow::new(
-                "-l --loops=LOOPS",
-                "",
-                put!(cycles = |given| given.at_least(1)?),
-            ),
-        ];
-        const SPECS: &[OptionSpec] = &specs::<_, { TABLE.len() }>(TABLE);
-        let machine = Machine {
-            present: "0".parse().unwrap(),
-            allowed: "0".parse().unwrap(),
-        };
-        let read = |line: &str| {
-            let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
-            let parsed = parse(&words, SPECS, false).unwrap();
-            let mut settings = Settings::default();
-            let result = parsed.read_into(&mut settings, TABLE, &machine);
-            result.map(|()| settings)
-        };
-        let set = |quiet, cycles| Settings { quiet, cycles };
-        assert_eq!(read("-n --nanosleep").unwrap(), set(false, 0));
-        assert_eq!(read("-l 3 -q --loops=7").unwrap(), set(true, 7));
-        let error = read("--loops 1 -l 0").unwrap_err().to_string();
-        assert_eq!(error, "--loops: '0' is not a number of 1 or more");
     }
 
     #[test]

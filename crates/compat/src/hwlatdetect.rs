@@ -9,9 +9,10 @@ use punctual_model::{Cell, CpuSet, Nanos, Recording, sanitize_lines};
 use punctual_rt::Clock;
 use punctual_session::{Outcome, Request};
 
-use crate::entry::{OptionRow, put, specs};
 use crate::live_output::Silent;
-use crate::shared::{self, Machine};
+use crate::machine::Machine;
+use crate::option_row::{OptionRow, put, specs};
+use crate::shared;
 use crate::{CompatError, Difference, Given, Parsed, Tool, ToolContext};
 
 pub(crate) const TOOL: Tool = Tool {

@@ -1,6 +1,6 @@
 //! Options that more than one tool has, with the same meaning.
 
-use crate::entry::OptionRow;
+use crate::option_row::OptionRow;
 
 /// The settings of these options, in those of each tool.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -4,13 +4,12 @@
 use std::path::Path;
 
 use punctual_files::Output;
-use punctual_host::{Host, HostError};
-use punctual_model::{Arguments, CpuSet, Nanos, Policy};
+use punctual_model::{Arguments, Nanos, Policy};
 use punctual_rt::{LockMode, MemoryLock};
 use punctual_session::{Outcome, PhaseRequest, Request, RunLength, Session};
 
 use crate::lines::Unit;
-use crate::{CompatError, Given, Parsed, ToolContext, values};
+use crate::{CompatError, Parsed, ToolContext};
 
 /// The request of a tool: a probe with its parameters, a priority of SCHED_FIFO (0: the
 /// normal policy) and a duration in seconds (0: until stopped). The originals measure
@@ -97,41 +96,6 @@ pub(crate) fn output_file(path: &String) -> Result<Output, CompatError> {
     })
 }
 
-/// Facts of the machine that options need.
-pub(crate) struct Machine {
-    /// The CPUs that exist.
-    pub(crate) present: CpuSet,
-    /// Those of them that are usable and online.
-    pub(crate) allowed: CpuSet,
-}
-
-impl Machine {
-    /// Reads them.
-    ///
-    /// # Errors
-    /// They cannot be read.
-    pub(crate) fn of(host: &Host) -> Result<Self, CompatError> {
-        let fatal = |error: HostError| CompatError::Fatal(error.to_string());
-        let present = host.present().map_err(fatal)?;
-        let online = host.online().map_err(fatal)?;
-        let allowed = host.allowed().map_err(fatal)?.intersection(&online);
-        Ok(Self { present, allowed })
-    }
-
-    /// A list of CPUs as libnuma reads it.
-    ///
-    /// # Errors
-    /// Not a list, or one without a usable CPU.
-    pub(crate) fn cpus(&self, given: &Given, list: &str) -> Result<CpuSet, CompatError> {
-        let cpus = values::cpu_list(list, &self.present, &self.allowed)
-            .map_err(|reason| given.bad(&format!("a list of CPUs: {reason}")))?;
-        match cpus.is_empty() {
-            true => Err(given.bad("a list of usable CPUs")),
-            false => Ok(cpus),
-        }
-    }
-}
-
 /// Writes it; to stdout where its name is `-`.
 ///
 /// # Errors
@@ -183,69 +147,5 @@ pub(crate) fn lock_memory() -> Result<MemoryLock, CompatError> {
 pub(crate) fn warn_of_spare_words(parsed: &Parsed, context: &mut ToolContext<'_>) {
     for word in parsed.spare_words() {
         context.warn(&format!("'{word}' is not an option's value: ignored"));
-    }
-}
-
-impl Given {
-    /// A whole number of at least this.
-    ///
-    /// # Errors
-    /// Another number, or not a number.
-    pub(crate) fn at_least(&self, least: i32) -> Result<u64, CompatError> {
-        self.bounded(self.whole()?, least)
-    }
-
-    /// A number of at least so many µs.
-    ///
-    /// # Errors
-    /// Another number, or not a number.
-    pub(crate) fn micros_from(&self, least: i32) -> Result<u64, CompatError> {
-        self.bounded(self.whole_micros()?, least)
-    }
-
-    fn bounded(&self, number: i32, least: i32) -> Result<u64, CompatError> {
-        match u64::try_from(number) {
-            Ok(positive) if number >= least => Ok(positive),
-            _ => Err(self.bad(&format!("a number of {least} or more"))),
-        }
-    }
-
-    /// A priority.
-    ///
-    /// # Errors
-    /// An invalid value.
-    pub(crate) fn priority(&self) -> Result<u8, CompatError> {
-        match u8::try_from(self.whole()?) {
-            Ok(priority @ 0..=99) => Ok(priority),
-            _ => Err(self.bad("a priority from 0 to 99")),
-        }
-    }
-
-    /// Its value, or the next word if that resembles a list of CPUs.
-    pub(crate) fn list_or_next(&self) -> Option<&str> {
-        self.value_or_next(|next| {
-            next.starts_with(|first: char| first.is_ascii_digit() || "!+a".contains(first))
-        })
-    }
-
-    /// A time in seconds, 0 or more.
-    ///
-    /// # Errors
-    /// An invalid value.
-    pub(crate) fn duration(&self) -> Result<u64, CompatError> {
-        u64::try_from(self.seconds()?).map_err(|_| self.bad("a time of 0 or more"))
-    }
-
-    /// Its value, or the next word if that is a number other than 0, as tools
-    /// with optional numbers look at it.
-    ///
-    /// # Errors
-    /// A value that is not a number.
-    pub(crate) fn number_or_next(&self) -> Result<Option<i32>, CompatError> {
-        let number = |next: &str| values::whole(next).is_some_and(|number| number != 0);
-        match (&self.value, self.value_or_next(number)) {
-            (Some(_), _) => self.whole().map(Some),
-            (None, next) => Ok(next.and_then(values::whole)),
-        }
     }
 }

@@ -45,6 +45,68 @@ impl Given {
         self.value.as_deref().or(next)
     }
 
+    /// A whole number of at least this.
+    ///
+    /// # Errors
+    /// Another number, or not a number.
+    pub(crate) fn at_least(&self, least: i32) -> Result<u64, CompatError> {
+        self.bounded(self.whole()?, least)
+    }
+
+    /// A number of at least so many µs.
+    ///
+    /// # Errors
+    /// Another number, or not a number.
+    pub(crate) fn micros_from(&self, least: i32) -> Result<u64, CompatError> {
+        self.bounded(self.whole_micros()?, least)
+    }
+
+    fn bounded(&self, number: i32, least: i32) -> Result<u64, CompatError> {
+        match u64::try_from(number) {
+            Ok(positive) if number >= least => Ok(positive),
+            _ => Err(self.bad(&format!("a number of {least} or more"))),
+        }
+    }
+
+    /// A priority.
+    ///
+    /// # Errors
+    /// An invalid value.
+    pub(crate) fn priority(&self) -> Result<u8, CompatError> {
+        match u8::try_from(self.whole()?) {
+            Ok(priority @ 0..=99) => Ok(priority),
+            _ => Err(self.bad("a priority from 0 to 99")),
+        }
+    }
+
+    /// Its value, or the next word if that resembles a list of CPUs.
+    pub(crate) fn list_or_next(&self) -> Option<&str> {
+        self.value_or_next(|next| {
+            next.starts_with(|first: char| first.is_ascii_digit() || "!+a".contains(first))
+        })
+    }
+
+    /// A time in seconds, 0 or more.
+    ///
+    /// # Errors
+    /// An invalid value.
+    pub(crate) fn duration(&self) -> Result<u64, CompatError> {
+        u64::try_from(self.seconds()?).map_err(|_| self.bad("a time of 0 or more"))
+    }
+
+    /// Its value, or the next word if that is a number other than 0, as tools
+    /// with optional numbers look at it.
+    ///
+    /// # Errors
+    /// A value that is not a number.
+    pub(crate) fn number_or_next(&self) -> Result<Option<i32>, CompatError> {
+        let number = |next: &str| whole(next).is_some_and(|number| number != 0);
+        match (&self.value, self.value_or_next(number)) {
+            (Some(_), _) => self.whole().map(Some),
+            (None, next) => Ok(next.and_then(whole)),
+        }
+    }
+
     /// The error of an invalid value.
     pub fn bad(&self, what: &str) -> CompatError {
         let name = match (self.option.long, self.option.short) {

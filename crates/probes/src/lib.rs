@@ -28,6 +28,7 @@ mod kernel_thread;
 mod migrate;
 mod partner_error;
 mod policy;
+mod provider_error;
 mod recorder;
 mod resources;
 mod signal;
@@ -47,10 +48,11 @@ pub use entry::{
 };
 pub use partner_error::PartnerError;
 pub use policy::rt_policy;
+pub use provider_error::ProviderError;
 pub use recorder::{
     Event, Lane, LaneOutcome, LaneReader, LaneSettings, Recorder, SelfCost, WORST_KEPT,
 };
-pub use resources::{ProviderError, Resources, Settings, SettingsError};
+pub use resources::{Resources, Settings, SettingsError};
 pub use socket::server as echo;
 pub use tracer::{
     HardwareTracer, KernelGap, NoisePlan, NoiseTracer, TracerError, TracerPlan, UserTimer,

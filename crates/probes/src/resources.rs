@@ -4,7 +4,7 @@ use std::error::Error;
 use std::ffi::OsString;
 use std::sync::Arc;
 
-use crate::{HardwareTracer, NoiseTracer};
+use crate::{HardwareTracer, NoiseTracer, ProviderError};
 
 /// What a run can offer to a probe. The session implements it: what a probe has
 /// asked for is stopped, and put back, at the end of the run, however it ends.
@@ -31,19 +31,6 @@ pub trait Resources {
     /// [`serve_partner`](crate::serve_partner) there.
     fn partner(&self) -> Option<&[OsString]> {
         None
-    }
-}
-
-/// An error of whoever implements a resource, shown as it is. Its type, which this
-/// crate does not know, is that of the source; a text alone is no error.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct ProviderError(#[source] Box<dyn Error + Send + Sync>);
-
-impl ProviderError {
-    /// From a typed error.
-    pub fn new(error: impl Error + Send + Sync + 'static) -> Self {
-        Self(Box::new(error))
     }
 }
 

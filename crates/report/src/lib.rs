@@ -43,6 +43,7 @@ pub mod plot;
 mod sanitize;
 mod spread;
 pub mod text;
+mod wrap;
 
 #[cfg(feature = "pages")]
 pub use lint::sarif as lint_sarif;

@@ -1,25 +1,10 @@
 //! What Linux refused, why, and how to get it.
 
-use std::fmt;
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::{Clock, PolicyKind, ThreadRef};
-
-/// A soft resource limit (`getrlimit(2)`), in the unit of the resource; none
-/// is "unlimited".
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limit(pub Option<u64>);
-
-impl fmt::Display for Limit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Some(value) => value.fmt(f),
-            None => f.write_str("unlimited"),
-        }
-    }
-}
+use crate::{Clock, Limit, PolicyKind, ThreadRef};
 
 /// What a call of this crate can fail with. [`Error::is_privilege`] tells the
 /// refusals that a right would cure from the rest.

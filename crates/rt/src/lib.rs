@@ -38,6 +38,7 @@ mod limits;
 mod memory;
 mod periodic;
 mod policy;
+mod policy_kind;
 mod posix_clock;
 mod signal;
 mod spin;
@@ -54,7 +55,7 @@ pub use deadline::DeadlineThread;
 pub use dma_latency::DmaLatency;
 #[cfg(feature = "probes")]
 pub use echo::EchoProcess;
-pub use error::{Error, Limit};
+pub use error::Error;
 pub use guard::{
     AllocationGuard, CountingAllocator, KEPT_VIOLATIONS, PageFaultGuard, SystemCallGuard,
     Violation, Violations,
@@ -62,7 +63,7 @@ pub use guard::{
 #[cfg(feature = "probes")]
 pub use inherit::{inherited, spawn_with};
 pub use ipc::{EventFd, MessageQueue, SystemVSemaphore};
-pub use limits::{has_rights_of_its_file, may_lock_memory};
+pub use limits::{Limit, has_rights_of_its_file, may_lock_memory};
 #[cfg(feature = "probes")]
 pub use memory::{
     Backing, Mapping, MappingRequest, MemoryFile, NewMappingMode, NewMappings, SharedNumbers,
@@ -73,9 +74,9 @@ pub use memory::{
 };
 pub use periodic::{Job, OverrunPolicy, Periodic, PeriodicAccount};
 pub use policy::{
-    Policy, PolicyKind, current_policy, max_permitted_priority, policy_of, priority_range,
-    set_policy,
+    Policy, current_policy, max_permitted_priority, policy_of, priority_range, set_policy,
 };
+pub use policy_kind::PolicyKind;
 pub use posix_clock::PosixClock;
 pub use signal::{SignalPort, SignalWay, send_signal, send_signal_to};
 pub use spin::{spin_for, spin_until};

@@ -2,10 +2,24 @@
 
 #![allow(unsafe_code)]
 
+use std::fmt;
+
 use rustix::process::{Resource, getrlimit, getuid};
 use rustix::thread::{CapabilitySet, capabilities, capability_is_in_ambient_set};
 
-use crate::Limit;
+/// A soft resource limit (`getrlimit(2)`), in the unit of the resource; none
+/// is "unlimited".
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limit(pub Option<u64>);
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(value) => value.fmt(f),
+            None => f.write_str("unlimited"),
+        }
+    }
+}
 
 /// The soft limit of a resource (`getrlimit(2)`).
 pub(crate) fn soft(resource: Resource) -> Limit {

@@ -13,7 +13,7 @@ use std::time::Duration;
 use rustix::process::Resource;
 
 use crate::clock::nanos;
-use crate::{Error, ThreadRef, limits};
+use crate::{Error, PolicyKind, ThreadRef, limits};
 
 /// A scheduling policy with its parameters (`sched(7)`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -51,65 +51,6 @@ pub enum Policy {
         /// The period.
         period: Duration,
     },
-}
-
-/// A scheduling policy without its parameters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum PolicyKind {
-    /// SCHED_OTHER.
-    Other,
-    /// SCHED_BATCH.
-    Batch,
-    /// SCHED_IDLE.
-    Idle,
-    /// SCHED_FIFO.
-    Fifo,
-    /// SCHED_RR.
-    RoundRobin,
-    /// SCHED_DEADLINE.
-    Deadline,
-}
-
-impl PolicyKind {
-    /// Every policy.
-    pub const ALL: [Self; 6] = [
-        Self::Other,
-        Self::Batch,
-        Self::Idle,
-        Self::Fifo,
-        Self::RoundRobin,
-        Self::Deadline,
-    ];
-
-    /// The kernel's name of it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Other => "SCHED_OTHER",
-            Self::Batch => "SCHED_BATCH",
-            Self::Idle => "SCHED_IDLE",
-            Self::Fifo => "SCHED_FIFO",
-            Self::RoundRobin => "SCHED_RR",
-            Self::Deadline => "SCHED_DEADLINE",
-        }
-    }
-
-    /// The kernel's number of it (`include/uapi/linux/sched.h`).
-    const fn number(self) -> libc::c_int {
-        match self {
-            Self::Other => libc::SCHED_OTHER,
-            Self::Batch => libc::SCHED_BATCH,
-            Self::Idle => libc::SCHED_IDLE,
-            Self::Fifo => libc::SCHED_FIFO,
-            Self::RoundRobin => libc::SCHED_RR,
-            Self::Deadline => libc::SCHED_DEADLINE,
-        }
-    }
-}
-
-impl fmt::Display for PolicyKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
 }
 
 impl Policy {

@@ -10,10 +10,11 @@ mod view;
 use punctual_files::Output;
 use punctual_session::{Request, Tracemark};
 
-use crate::entry::specs;
 use crate::lines::Unit;
 use crate::live_output::LiveOutput;
-use crate::shared::{self, Machine, micros};
+use crate::machine::Machine;
+use crate::option_row::specs;
+use crate::shared::{self, micros};
 use crate::{CompatError, Difference, Parsed, Tool, ToolContext};
 use settings::CyclicdeadlineSettings;
 use view::View;

@@ -2,9 +2,9 @@
 
 use punctual_model::CpuSet;
 
-use crate::entry::{OptionRow, put};
+use crate::machine::Machine;
+use crate::option_row::{OptionRow, put};
 use crate::options::Common;
-use crate::shared::Machine;
 use crate::{CompatError, Given, Parsed};
 
 /// The settings from the command line.

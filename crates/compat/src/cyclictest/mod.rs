@@ -23,9 +23,10 @@ use punctual_model::CpuSet;
 use punctual_rt::{DmaLatency, LockMode};
 use punctual_session::Session;
 
-use crate::entry::specs;
 use crate::live_output::LiveOutput;
-use crate::shared::{self, Machine};
+use crate::machine::Machine;
+use crate::option_row::specs;
+use crate::shared;
 use crate::{CompatError, Parsed, Tool, ToolContext};
 use settings::{Affinity, CyclictestSettings};
 use view::View;

@@ -3,9 +3,9 @@
 use punctual_model::Policy;
 
 use super::settings::{Affinity, Reader, using};
-use crate::entry::{OptionRow, put};
 use crate::lines::Unit;
-use crate::shared::Machine;
+use crate::machine::Machine;
+use crate::option_row::{OptionRow, put};
 use crate::{CompatError, Difference, Given, Removed, values};
 
 /// The largest histogram.

@@ -5,7 +5,8 @@ use punctual_session::{Request, Tracemark};
 
 use super::settings::{Affinity, Begin, CyclictestSettings};
 use crate::lines::Unit;
-use crate::shared::{self, Machine};
+use crate::machine::Machine;
+use crate::shared;
 use crate::{CompatError, ToolContext};
 
 /// The request.

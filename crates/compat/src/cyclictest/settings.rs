@@ -2,10 +2,10 @@
 
 use punctual_model::{CpuSet, Policy};
 
-use crate::entry::OptionRow;
 use crate::lines::Unit;
+use crate::machine::Machine;
+use crate::option_row::OptionRow;
 use crate::options::Common;
-use crate::shared::Machine;
 use crate::{CompatError, Given, Parsed};
 
 /// The settings from the command line.

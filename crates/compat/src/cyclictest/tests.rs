@@ -6,7 +6,7 @@ use super::TOOL;
 use super::options::OPTIONS;
 use super::result::body;
 use super::settings::{Affinity, Begin, CyclictestSettings};
-use crate::shared::Machine;
+use crate::machine::Machine;
 use crate::testing::{assert_same_account, read_back, with_early_samples};
 use crate::{Behaviour, CompatError, Signals, ToolContext, getopt};
 

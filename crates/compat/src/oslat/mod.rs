@@ -11,10 +11,11 @@ mod tests;
 use punctual_model::Nanos;
 use punctual_session::{Request, Tracemark};
 
-use crate::entry::specs;
 use crate::lines::Unit;
 use crate::live_output::Silent;
-use crate::shared::{self, Machine};
+use crate::machine::Machine;
+use crate::option_row::specs;
+use crate::shared;
 use crate::{CompatError, Difference, Parsed, Tool, ToolContext};
 use settings::OslatSettings;
 

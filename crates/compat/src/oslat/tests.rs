@@ -6,7 +6,7 @@ use punctual_model::{Cell, Nanos, Table, testing};
 use super::TOOL;
 use super::settings::OslatSettings;
 use super::summary::{Core, Summary, head};
-use crate::shared::Machine;
+use crate::machine::Machine;
 use crate::{CompatError, getopt};
 
 /// A run of oslat 2.10: `-D 1 -c 0`.

@@ -24,10 +24,11 @@ pub(crate) use svsematest::TOOL as SVSEMATEST;
 
 use punctual_session::{Request, Tracemark};
 
-use crate::entry::OptionRow;
 use crate::lines::Unit;
 use crate::live_output::LiveOutput;
-use crate::shared::{self, Machine, micros};
+use crate::machine::Machine;
+use crate::option_row::OptionRow;
+use crate::shared::{self, micros};
 use crate::{CompatError, Difference, Parsed, ToolContext};
 use settings::{Affinity, PairSettings};
 use view::View;

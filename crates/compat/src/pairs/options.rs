@@ -1,8 +1,8 @@
 //! The options of these tools.
 
 use super::settings::{Affinity, PairSettings};
-use crate::entry::{OptionRow, put};
-use crate::shared::Machine;
+use crate::machine::Machine;
+use crate::option_row::{OptionRow, put};
 use crate::{CompatError, Given};
 
 /// Limit of pairs of the probe.

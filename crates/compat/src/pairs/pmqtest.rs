@@ -2,7 +2,7 @@
 
 use super::options::*;
 use super::{FIGURES, Kind, PRIORITY as LOWER, SHORTEST, SLEEP};
-use crate::entry::{OptionRow, specs};
+use crate::option_row::{OptionRow, specs};
 use crate::{Difference, Tool};
 
 pub(super) const KIND: Kind = Kind {

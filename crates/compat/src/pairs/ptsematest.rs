@@ -3,7 +3,7 @@
 use super::options::*;
 use super::{FIGURES, Kind, PRIORITY as LOWER, SHORTEST, SLEEP};
 use crate::Tool;
-use crate::entry::{OptionRow, specs};
+use crate::option_row::{OptionRow, specs};
 
 const KIND: Kind = Kind {
     name: "ptsematest",

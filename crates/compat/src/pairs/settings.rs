@@ -1,8 +1,8 @@
 //! The settings of these tools from their command line.
 
-use crate::entry::OptionRow;
+use crate::machine::Machine;
+use crate::option_row::OptionRow;
 use crate::options::Common;
-use crate::shared::Machine;
 use crate::{CompatError, Parsed};
 
 /// The settings from the command line.

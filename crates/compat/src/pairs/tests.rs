@@ -9,7 +9,7 @@ use super::result::body;
 use super::rows::{self, End, Row};
 use super::settings::{Affinity, PairSettings};
 use super::{Kind, pmqtest, sigwaittest};
-use crate::shared::Machine;
+use crate::machine::Machine;
 use crate::testing::{assert_same_account, read_back, with_early_samples};
 use crate::{CompatError, getopt, tool};
 

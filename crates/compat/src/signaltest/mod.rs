@@ -10,10 +10,11 @@ mod view;
 
 use punctual_session::Request;
 
-use crate::entry::specs;
 use crate::lines::Unit;
 use crate::live_output::LiveOutput;
-use crate::shared::{self, Machine};
+use crate::machine::Machine;
+use crate::option_row::specs;
+use crate::shared;
 use crate::{CompatError, Difference, Parsed, Tool, ToolContext};
 use settings::SignaltestSettings;
 use view::View;

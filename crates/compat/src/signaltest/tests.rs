@@ -8,7 +8,7 @@ use super::settings::SignaltestSettings;
 use super::{TOOL, view};
 use crate::getopt;
 use crate::lines::{ThreadLine, Unit};
-use crate::shared::Machine;
+use crate::machine::Machine;
 use crate::testing::{assert_same_account, read_back, with_early_samples};
 
 /// Two threads of signaltest 2.4.

@@ -4,7 +4,7 @@ use super::PlotOptions;
 use super::canvas::text_width;
 use super::curves::{Curves, Others};
 use super::frame::{ENTRY, Entry, Mark, SMALL, SMALL_ENTRY, legend_width};
-use crate::text::wrap::wrap;
+use crate::wrap::wrap;
 
 /// Between two texts of a row.
 const GAP: f64 = 10.0;

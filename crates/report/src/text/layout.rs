@@ -1,10 +1,10 @@
 //! A table that cuts cells and drops columns before it breaks lines.
 
-use super::wrap::wrap;
 use super::{TextStyle, Tone};
 use crate::document::{Column, Fold, Row, Table};
 use crate::figures::counted;
 use crate::sanitize::{sanitize, shorten, width};
+use crate::wrap::wrap;
 
 /// Columns between two neighbours.
 const GAP: usize = 2;

@@ -1,11 +1,10 @@
 //! A document for a terminal of any width.
 
 mod layout;
-pub(crate) mod wrap;
 
 use crate::document::{Block, Document, Field, Section, Table, Tone};
 use crate::sanitize::{sanitize, width};
-use wrap::wrap;
+use crate::wrap::wrap;
 
 /// Room for the names of fields, at the left.
 const NAMES: usize = 14;
@@ -264,5 +263,16 @@ mod tests {
             let text: String = pages().map(|page| table.render(&page)).collect();
             assert_eq!(text, whole, "{width} columns");
         }
+    }
+
+    #[test]
+    fn without_colour_there_is_no_escape_sequence() {
+        let plain = TextStyle::default();
+        assert_eq!(plain.paint(Tone::Bad, "x"), "x");
+        let coloured = TextStyle {
+            colour: true,
+            ..plain
+        };
+        assert_eq!(coloured.paint(Tone::Bad, "x"), "\x1b[1;31mx\x1b[0m");
     }
 }

@@ -9,7 +9,7 @@ use punctual_model::{
 };
 use punctual_probes::WORST_KEPT;
 
-use super::targets::Watched;
+use super::watched::Watched;
 use crate::collect::{LaneView, worst_of_all};
 use crate::time::Start;
 

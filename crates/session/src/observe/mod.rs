@@ -10,8 +10,8 @@ mod finder;
 mod jobs;
 mod lanes;
 mod source;
-mod targets;
 mod warnings;
+mod watched;
 mod windows;
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -35,15 +35,14 @@ use crate::quota::quota_warnings;
 use crate::request::usual_series_interval;
 use crate::time::{Start, monotonic};
 use crate::watcher::Watcher;
-use crate::{Outcome, RunLength, SessionError};
+use crate::{Outcome, RunLength, SessionError, Targets};
 pub(crate) use background::Background;
 use finder::Finder;
 pub use jobs::{JobRequest, Release, ReleaseError};
 use lanes::Lanes;
 use source::Source;
-pub use targets::Targets;
-use targets::Watched;
 use warnings::{by_tracer, lost_warnings};
+use watched::Watched;
 use windows::{Step, Taken, Windows};
 
 /// How often the scout is read: an outlier is explained soon enough that its

@@ -25,6 +25,7 @@ pub(crate) fn wrap(text: &str, columns: usize) -> Vec<String> {
     }
     lines
 }
+
 /// Units that follow their number after a space.
 const UNITS: [&str; 8] = ["ns", "µs", "ms", "s", "h", "B", "KiB", "MiB"];
 
@@ -47,7 +48,6 @@ fn words(text: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::text::{TextStyle, Tone};
 
     #[test]
     fn lines_break_at_spaces() {
@@ -58,16 +58,5 @@ mod tests {
             ["takes", "12.3 µs,", "then"]
         );
         assert_eq!(wrap("", 8), [""]);
-    }
-
-    #[test]
-    fn without_colour_there_is_no_escape_sequence() {
-        let plain = TextStyle::default();
-        assert_eq!(plain.paint(Tone::Bad, "x"), "x");
-        let coloured = TextStyle {
-            colour: true,
-            ..plain
-        };
-        assert_eq!(coloured.paint(Tone::Bad, "x"), "\x1b[1;31mx\x1b[0m");
     }
 }

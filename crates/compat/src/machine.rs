@@ -1,0 +1,41 @@
+//! The machine, as far as options need it.
+
+use punctual_host::{Host, HostError};
+use punctual_model::CpuSet;
+
+use crate::{CompatError, Given, values};
+
+/// Facts of the machine that options need.
+pub(crate) struct Machine {
+    /// The CPUs that exist.
+    pub(crate) present: CpuSet,
+    /// Those of them that are usable and online.
+    pub(crate) allowed: CpuSet,
+}
+
+impl Machine {
+    /// Reads them.
+    ///
+    /// # Errors
+    /// They cannot be read.
+    pub(crate) fn of(host: &Host) -> Result<Self, CompatError> {
+        let fatal = |error: HostError| CompatError::Fatal(error.to_string());
+        let present = host.present().map_err(fatal)?;
+        let online = host.online().map_err(fatal)?;
+        let allowed = host.allowed().map_err(fatal)?.intersection(&online);
+        Ok(Self { present, allowed })
+    }
+
+    /// A list of CPUs as libnuma reads it.
+    ///
+    /// # Errors
+    /// Not a list, or one without a usable CPU.
+    pub(crate) fn cpus(&self, given: &Given, list: &str) -> Result<CpuSet, CompatError> {
+        let cpus = values::cpu_list(list, &self.present, &self.allowed)
+            .map_err(|reason| given.bad(&format!("a list of CPUs: {reason}")))?;
+        match cpus.is_empty() {
+            true => Err(given.bad("a list of usable CPUs")),
+            false => Ok(cpus),
+        }
+    }
+}

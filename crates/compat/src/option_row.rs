@@ -1,0 +1,153 @@
+//! A row of a tool's table of options: what an option changes in the tool's settings.
+
+use crate::machine::Machine;
+use crate::{CompatError, Given, OptionSpec, Parsed};
+
+/// One option, and what it changes in a tool's settings `S`: a row of the tool's
+/// table.
+pub(crate) struct OptionRow<S> {
+    spec: OptionSpec,
+    set: Setter<S>,
+}
+
+/// Reads an option that was given into the settings.
+pub(crate) type ReadInto<S> = fn(&mut S, &Given, &Machine) -> Result<(), CompatError>;
+
+/// What an option does.
+enum Setter<S> {
+    /// Cannot be refused.
+    Flag(fn(&mut S)),
+    /// Reads a value or the machine.
+    Read(ReadInto<S>),
+    /// Nothing to the settings.
+    Accept,
+}
+
+/// A setter that reads a value into a field: `put!(loops = |given| given.at_least(0)?)`.
+macro_rules! put {
+    ($($field:ident).+ = |$given:ident| $value:expr) => {
+        |settings, $given, _| {
+            settings.$($field).+ = $value;
+            Ok(())
+        }
+    };
+}
+
+pub(crate) use put;
+
+impl<S> OptionRow<S> {
+    /// An option by its names (see [`OptionSpec::named`]), its help, and how it is read.
+    pub(crate) const fn new(names: &'static str, help: &'static str, read: ReadInto<S>) -> Self {
+        Self {
+            spec: OptionSpec::named(names, help),
+            set: Setter::Read(read),
+        }
+    }
+
+    /// An option without a value that cannot be refused.
+    pub(crate) const fn flag(names: &'static str, help: &'static str, set: fn(&mut S)) -> Self {
+        Self {
+            spec: OptionSpec::named(names, help),
+            set: Setter::Flag(set),
+        }
+    }
+
+    /// An option that changes no setting; a comment beside it, or its help, says why.
+    pub(crate) const fn accepted(names: &'static str, help: &'static str) -> Self {
+        Self {
+            spec: OptionSpec::named(names, help),
+            set: Setter::Accept,
+        }
+    }
+
+    /// `-h`, `--help`, which is answered before any option is read.
+    pub(crate) const HELP: Self = Self::accepted("-h --help", "print this");
+
+    /// Reads an option of this row.
+    ///
+    /// # Errors
+    /// Invalid values.
+    pub(crate) fn read(
+        &self,
+        settings: &mut S,
+        given: &Given,
+        machine: &Machine,
+    ) -> Result<(), CompatError> {
+        match self.set {
+            Setter::Flag(set) => set(settings),
+            Setter::Read(read) => read(settings, given, machine)?,
+            Setter::Accept => {}
+        }
+        Ok(())
+    }
+}
+
+/// The options of a table, without their setters: those of a [`Tool`](crate::Tool).
+pub(crate) const fn specs<S, const N: usize>(rows: &[OptionRow<S>]) -> [OptionSpec; N] {
+    assert!(rows.len() == N, "as many as there are rows");
+    let mut specs = [rows[0].spec; N];
+    let mut place = 1;
+    while place < N {
+        specs[place] = rows[place].spec;
+        place += 1;
+    }
+    specs
+}
+
+impl Parsed {
+    /// Reads the options into `settings` in the order they were given. `table` is the
+    /// one whose options were parsed.
+    ///
+    /// # Errors
+    /// Invalid values.
+    pub(crate) fn read_into<S>(
+        &self,
+        settings: &mut S,
+        table: &[OptionRow<S>],
+        machine: &Machine,
+    ) -> Result<(), CompatError> {
+        let mut given = self.given.iter();
+        given.try_for_each(|given| table[given.place].read(settings, given, machine))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::getopt::parse;
+
+    #[test]
+    fn each_row_sets_what_it_is_for() {
+        #[derive(Debug, Default, PartialEq)]
+        struct Settings {
+            quiet: bool,
+            cycles: u64,
+        }
+        const TABLE: &[OptionRow<Settings>] = &[
+            OptionRow::flag("-q --quiet", "", |settings| settings.quiet = true),
+            OptionRow::accepted("-n --nanosleep", ""),
+            OptionRow::new(
+                "-l --loops=LOOPS",
+                "",
+                put!(cycles = |given| given.at_least(1)?),
+            ),
+        ];
+        const SPECS: &[OptionSpec] = &specs::<_, { TABLE.len() }>(TABLE);
+        let machine = Machine {
+            present: "0".parse().unwrap(),
+            allowed: "0".parse().unwrap(),
+        };
+        let read = |line: &str| {
+            let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+            let parsed = parse(&words, SPECS, false).unwrap();
+            let mut settings = Settings::default();
+            let result = parsed.read_into(&mut settings, TABLE, &machine);
+            result.map(|()| settings)
+        };
+        let set = |quiet, cycles| Settings { quiet, cycles };
+        assert_eq!(read("-n --nanosleep").unwrap(), set(false, 0));
+        assert_eq!(read("-l 3 -q --loops=7").unwrap(), set(true, 7));
+        let error = read("--loops 1 -l 0").unwrap_err().to_string();
+        assert_eq!(error, "--loops: '0' is not a number of 1 or more");
+    }
+}

@@ -1,0 +1,60 @@
+//! The names of an option, and whether it takes a value.
+
+/// One option of getopt_long(3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OptionSpec {
+    /// Its letter, if any.
+    pub short: Option<char>,
+    /// Its long name, without the dashes; empty if there is only a letter.
+    pub long: &'static str,
+    /// Whether it takes a value.
+    pub takes: Takes,
+    /// Help text.
+    pub help: &'static str,
+}
+
+impl OptionSpec {
+    /// Names as a usage shows them: `-q --quiet`, `-i --interval=US`,
+    /// `-t --threads[=NUM]`, `--json=FILE`, `-c=LIST`. Others do not compile.
+    pub(crate) const fn named(names: &'static str, help: &'static str) -> Self {
+        let bytes = names.as_bytes();
+        let (short, start) = match bytes {
+            [b'-', b'-', ..] => (None, 2),
+            [b'-', letter, b' ', b'-', b'-', ..] => (Some(*letter as char), 5),
+            [b'-', letter, b'=', ..] => (Some(*letter as char), 2),
+            _ => panic!("an option begins with - or --"),
+        };
+        let mut end = start;
+        while end < bytes.len() && !matches!(bytes[end], b'=' | b'[') {
+            end += 1;
+        }
+        let (long, value) = names.split_at(start).1.split_at(end - start);
+        let takes = match value.as_bytes() {
+            [] => Takes::Nothing,
+            [b'=', ..] => Takes::Required(value.split_at(1).1),
+            [b'[', b'=', .., b']'] => {
+                Takes::Optional(value.split_at(value.len() - 1).0.split_at(2).1)
+            }
+            _ => panic!("a value is =VALUE or [=VALUE]"),
+        };
+        Self {
+            short,
+            long,
+            takes,
+            help,
+        }
+    }
+}
+
+/// Whether an option takes a value, and the value's name in the help.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Takes {
+    /// No value.
+    Nothing,
+    /// Always one: `-i100`, `-i 100`, `--interval=100`, `--interval 100`.
+    Required(&'static str),
+    /// At most one: `-t5`, `--threads=5`. The next word does not belong to it
+    /// by getopt's rules; some tools read it nevertheless
+    /// ([`Given::next`](crate::Given::next)).
+    Optional(&'static str),
+}
