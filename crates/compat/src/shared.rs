@@ -1,5 +1,4 @@
-//! Shared by the tools other than cyclictest: from a command line to a session, and
-//! around it.
+//! What several tools share: from a command line to a session, and around it.
 
 use std::path::Path;
 

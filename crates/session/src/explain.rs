@@ -66,8 +66,8 @@ pub(crate) struct Explainer {
     latest: Vec<TraceEvent>,
     threshold: Nanos,
     delay: Delay,
-    rise: Option<Nanos>,
-    rise_took: Option<Nanos>,
+    overhead: Option<Nanos>,
+    overhead_took: Option<Nanos>,
     missing: Vec<String>,
     watched: BTreeSet<u32>,
     counts: BTreeMap<u32, Counted>,
@@ -142,8 +142,8 @@ impl Explainer {
             latest: Vec::new(),
             threshold,
             delay,
-            rise: None,
-            rise_took: None,
+            overhead: None,
+            overhead_took: None,
             watched: BTreeSet::new(),
             counts: BTreeMap::new(),
             quotas: QuotaHistory::begin(host, &[]),
@@ -199,8 +199,8 @@ impl Explainer {
 
     /// By how much the events raised the probe's median, and how long it took to
     /// find out.
-    pub(crate) fn set_rise(&mut self, rise: Option<Nanos>, took: Nanos) {
-        (self.rise, self.rise_took) = (rise, Some(took));
+    pub(crate) fn set_overhead(&mut self, overhead: Option<Nanos>, took: Nanos) {
+        (self.overhead, self.overhead_took) = (overhead, Some(took));
     }
 
     /// Reads the counters that outliers are held against.
@@ -254,8 +254,8 @@ impl Explainer {
             events: self.flight.recorded(),
             requested_events: requested.collect(),
             missing_events: self.missing.clone(),
-            rise_ns: self.rise,
-            rise_took_ns: self.rise_took,
+            rise_ns: self.overhead,
+            rise_took_ns: self.overhead_took,
             ..Explanation::default()
         }
     }

@@ -139,7 +139,7 @@ impl Lint {
             if over {
                 break;
             }
-            if self.targets.all_gone(&self.host) {
+            if self.targets.all_gone() {
                 let text = format!("all targets had ended after {}", Nanos::from(elapsed));
                 self.facts.notes.push(text);
                 break;

@@ -179,7 +179,7 @@ impl Session {
             explainer.looking_each(interval);
         }
         let began = Instant::now();
-        let rise = overhead::measure(
+        let overhead = overhead::measure(
             &self.request,
             &self.cpus,
             self.scheduling,
@@ -187,7 +187,7 @@ impl Session {
             &mut explainer,
             stop,
         );
-        if rise.is_none() && !stop.load(Ordering::Relaxed) {
+        if overhead.is_none() && !stop.load(Ordering::Relaxed) {
             let why = match has_noise {
                 true => "the kernel's tracer is not started without them",
                 false => "in the time there is, too few samples came without them and with them",
@@ -196,7 +196,7 @@ impl Session {
                 "by how much recording the events raises the median is not known: {why}"
             ));
         }
-        explainer.set_rise(rise, Nanos::from(began.elapsed()));
+        explainer.set_overhead(overhead, Nanos::from(began.elapsed()));
         explainer.switch(true)?;
         Ok(Some(explainer))
     }

@@ -5,6 +5,10 @@ use std::fmt;
 
 use punctual_host::{Container, Host};
 
+/// When a process or thread was started, in ticks after the boot: number and start identify
+/// it permanently. `None` where that could not be read.
+pub(crate) type Started = Option<u64>;
+
 /// Whose threads are watched.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Targets {

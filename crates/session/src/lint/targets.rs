@@ -6,10 +6,8 @@ use punctual_host::Host;
 use punctual_model::{TaskKind, TaskRecord};
 use punctual_trace::LintTarget;
 
+use crate::targets::Started;
 use crate::{TargetError, Targets};
-
-/// Start of a process in ticks after the boot; `None`: unknown.
-type Started = Option<u64>;
 
 #[derive(Debug)]
 pub(super) struct LintTargets {
@@ -88,7 +86,7 @@ impl LintTargets {
         (new, gone)
     }
 
-    pub(super) fn all_gone(&self, _: &Host) -> bool {
+    pub(super) fn all_gone(&self) -> bool {
         self.watched.is_empty()
     }
 

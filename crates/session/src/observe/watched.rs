@@ -5,12 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use punctual_host::Host;
 use punctual_model::{GroupFacts, Task};
 
+use crate::targets::Started;
 use crate::targets::threads_of_number;
 use crate::{TargetError, Targets};
-
-/// When a thread was started, in ticks after the boot: number and start
-/// identify the thread permanently. `None` where that could not be read.
-type Started = Option<u64>;
 
 /// Whether both are known, and not the same.
 fn differ(one: Started, other: Started) -> bool {
