@@ -213,7 +213,7 @@ pub enum ReadError {
 }
 
 /// Reads the threads of a recording, and no more than there can be: each takes
-/// 72 kB, however short its JSON is.
+/// 36 kB, however short its JSON is.
 fn some_threads<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<ThreadRecord>, D::Error> {
     struct Threads;
     impl<'de> Visitor<'de> for Threads {

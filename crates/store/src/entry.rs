@@ -177,6 +177,12 @@ pub(crate) fn started_ns(started: Timestamp) -> i64 {
         .clamp(i64::MIN.into(), i64::MAX.into()) as i64
 }
 
+/// A time as it lies in a column, see [`started_ns`].
+pub(crate) fn time(ns: i64) -> Timestamp {
+    // Each i64 of nanoseconds is a time that jiff knows.
+    Timestamp::from_nanosecond(ns.into()).unwrap_or(Timestamp::UNIX_EPOCH)
+}
+
 impl Summary {
     /// Whether this is known, see [`Recording::knows`].
     pub fn knows(&self, what: Unknown) -> bool {

@@ -26,9 +26,12 @@ const HOST: &str = "host";
 const AUDIT: &str = "audit";
 
 pub(crate) fn hash_of(json: &str) -> String {
-    let digest = Sha256::digest(json);
-    let kept = digest.iter().take(KEPT);
-    kept.fold(String::new(), |mut digits, byte| {
+    hex(&Sha256::digest(json)[..KEPT])
+}
+
+/// Bytes as hexadecimal digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut digits, byte| {
         // Writing to a string does not fail.
         let _ = write!(digits, "{byte:02x}");
         digits

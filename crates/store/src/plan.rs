@@ -5,7 +5,7 @@ use punctual_model::{RecordingId, SeriesEpoch, SeriesRun};
 use rusqlite::{Connection, OptionalExtension, Row, ToSql, params};
 
 use crate::bits::Crc;
-use crate::entry::{id_text, started_ns};
+use crate::entry::{id_text, started_ns, time};
 use crate::error::Context;
 use crate::{Store, StoreError, runs};
 
@@ -23,12 +23,6 @@ fn crc_of(epoch: &SeriesEpoch) -> u32 {
         .text(&epoch.definition)
         .number(started_ns(epoch.begun).cast_unsigned())
         .end()
-}
-
-/// A time as it lies in a column.
-pub(crate) fn time(ns: i64) -> Timestamp {
-    // Each i64 of nanoseconds is a time that jiff knows.
-    Timestamp::from_nanosecond(ns.into()).unwrap_or(Timestamp::UNIX_EPOCH)
 }
 
 /// The epoch of a row with its key; `None` where it was changed.

@@ -7,9 +7,9 @@ use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
 use uuid::Uuid;
 
 use crate::bits::Crc;
-use crate::entry::{id_text, started_ns};
+use crate::entry::{id_text, started_ns, time};
 use crate::error::Context;
-use crate::plan::{join, put_epoch, time};
+use crate::plan::{join, put_epoch};
 use crate::{Store, StoreError};
 
 /// Which slots are listed; by default all.

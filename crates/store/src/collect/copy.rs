@@ -8,6 +8,7 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use super::{AuditLine, Collection, Delivery, Received, Refused, Wanted};
+use crate::facts::hex;
 use crate::{SlotFilter, StoreError};
 
 /// Recordings whose lines are read at once.
@@ -93,7 +94,9 @@ fn recording(
     let body = serde_json::to_vec(&recording).map_err(|error| StoreError::Compress {
         reason: error.to_string(),
     })?;
-    let sha256 = provenance.sha256.unwrap_or_else(|| hex(&body));
+    let sha256 = provenance
+        .sha256
+        .unwrap_or_else(|| hex(&Sha256::digest(&body)));
     let series = provenance.series.map(|epoch| SeriesEpoch {
         machine: provenance.machine.clone(),
         host: Some(provenance.machine.clone()),
@@ -113,16 +116,6 @@ fn recording(
         Received::Conflict => copied.conflicts += 1,
     }
     Ok(())
-}
-
-fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write;
-    let digest = Sha256::digest(bytes);
-    digest.iter().fold(String::new(), |mut text, byte| {
-        // Writing to a string does not fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 fn windows(

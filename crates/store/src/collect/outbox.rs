@@ -199,16 +199,7 @@ impl Store {
         name: &str,
         value: &str,
     ) -> Result<(), StoreError> {
-        self.link.write(|connection, context| {
-            connection
-                .prepare_cached(
-                    "INSERT INTO plan_state (machine, name, value) VALUES (?1, ?2, ?3)
-                     ON CONFLICT (machine, name) DO UPDATE SET value = ?3",
-                )
-                .and_then(|mut one| one.execute(params![state_of(to), name, value]))
-                .map(drop)
-                .map_err(|error| context.on(error))
-        })
+        self.set_plan_state(&state_of(to), name, value)
     }
 
     /// Windows of wake-ups behind this place in the order of their making, with their

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use jiff::Timestamp;
 use punctual_model::{Completion, Nanos, Outcome, RecordingId};
 use rusqlite::types::Value;
 use rusqlite::{Connection, Row};
@@ -11,12 +10,10 @@ use uuid::Uuid;
 use super::{Latest, Machine, Wanted};
 use crate::StoreError;
 use crate::bits::Bits;
-use crate::entry::{COLUMNS, Entry, completion_of, id_text, outcome_name, outcome_of, started_ns};
+use crate::entry::{
+    COLUMNS, Entry, completion_of, id_text, outcome_name, outcome_of, started_ns, time,
+};
 use crate::error::Context;
-
-pub(crate) fn time(ns: i64) -> Timestamp {
-    Timestamp::from_nanosecond(ns.into()).unwrap_or(Timestamp::UNIX_EPOCH)
-}
 
 pub(super) fn id_of(text: &str) -> RecordingId {
     RecordingId(Uuid::try_parse(text).unwrap_or_default())

@@ -9,13 +9,13 @@ use punctual_model::{Histogram, Recording, RecordingId, WakeWindow};
 use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
 
 use super::insert::{count, insert, join_series};
-use super::rows::{condition, delivered, id_of, local, merge, time};
+use super::rows::{condition, delivered, id_of, local, merge};
 use super::{
     AuditLine, Collection, Delivery, Listed, Machine, Provenance, Quarantined, Received, Refused,
     Role, Token, Total, Wanted,
 };
 use crate::bits::Bits;
-use crate::entry::{COLUMNS, Entry, id_text, started_ns};
+use crate::entry::{COLUMNS, Entry, id_text, started_ns, time};
 use crate::error::Context;
 use crate::load::load;
 use crate::{Store, StoreError};

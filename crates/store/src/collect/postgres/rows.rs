@@ -8,9 +8,8 @@ use postgres::types::ToSql;
 use punctual_model::{Completion, Nanos, Outcome, RecordingId};
 use uuid::Uuid;
 
-use crate::collect::rows::time;
 use crate::collect::{Latest, Machine, Token, Wanted};
-use crate::entry::{completion_of, outcome_name, outcome_of, started_ns};
+use crate::entry::{completion_of, outcome_name, outcome_of, started_ns, time};
 use crate::{Filter, Role, Summary};
 
 /// The columns of a [`Summary`], in the order in which [`summary`] takes them.

@@ -14,9 +14,6 @@ use crate::collect::{SeriesStore, TextStore};
 use crate::entry::started_ns;
 use crate::{Collection, Filter, SlotFilter, StoreError, Summary, runs};
 
-/// Runs that are read at once.
-const MOST: i64 = i64::MAX;
-
 impl PostgresCollection {
     fn json<T: serde::de::DeserializeOwned>(&self, sql: &str) -> Result<Vec<T>, StoreError> {
         let texts = self.pool.with(|link| {
@@ -74,7 +71,7 @@ impl SeriesStore for PostgresCollection {
              FROM (SELECT key, epoch FROM plan_series
                  WHERE name = $1 AND ($2::text IS NULL OR machine = $2)) AS plan_series
              JOIN recording ON recording.series = plan_series.key
-             WHERE started_ns >= $3 AND run IS NOT NULL ORDER BY started_ns, id LIMIT $4"
+             WHERE started_ns >= $3 AND run IS NOT NULL ORDER BY started_ns, id"
         );
         let read = |row: &Row| -> Result<_, postgres::Error> {
             let body: Vec<u8> = row.try_get(WIDTH + 3)?;
@@ -87,7 +84,7 @@ impl SeriesStore for PostgresCollection {
             ))
         };
         let rows = self.pool.with(|link| {
-            let rows = link.rows(&sql, &[&series, &host, &since, &MOST])?;
+            let rows = link.rows(&sql, &[&series, &host, &since])?;
             rows.iter().map(read).collect::<Result<Vec<_>, _>>()
         })?;
         let run =
