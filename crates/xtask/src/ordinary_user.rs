@@ -74,8 +74,7 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
 
 fn wanted(test: &TestProgram, options: &Options) -> bool {
     match options.crates.as_slice() {
-        // A privilege changes nothing for the pure ones.
-        [] => !test.is_pure(),
+        [] => !test.needs_no_rights(),
         named => named.iter().any(|name| name == test.package()),
     }
 }
@@ -124,6 +123,10 @@ impl User {
             // Snapshots are found without asking cargo, and none is written.
             .env("INSTA_WORKSPACE_ROOT", repository().canonicalize()?)
             .env("INSTA_UPDATE", "no");
+        // How many cases property tests draw, and which.
+        for name in ["PROPTEST_CASES", "PROPTEST_RNG_SEED"] {
+            command.envs(std::env::var_os(name).map(|value| (name, value)));
+        }
         Ok(command)
     }
 }

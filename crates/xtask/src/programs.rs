@@ -56,7 +56,12 @@ impl TestProgram {
         self.is_pure() || BESIDE.contains(&self.package())
     }
 
-    /// The same of one that runs as an ordinary user: without rights, more change nothing.
+    /// Whether rights change nothing of what it says.
+    pub(crate) fn needs_no_rights(&self) -> bool {
+        self.is_pure() || OF_ITS_OWN.contains(&self.title().as_str())
+    }
+
+    /// [`Self::goes_beside`] of one that runs as an ordinary user: without rights, more change nothing.
     pub(crate) fn goes_beside_without_rights(&self) -> bool {
         self.goes_beside() || BESIDE_WITHOUT_RIGHTS.contains(&self.package())
     }
@@ -83,6 +88,20 @@ const PURE: &[&str] = &[
     "xtask",
     "punctual/generated",
     "punctual/structure",
+];
+
+/// Test programs whose subject is what they made up or wrote themselves: a name alone is that
+/// of a crate's unit tests.
+const OF_ITS_OWN: &[&str] = &[
+    "experiment",
+    "experiment/boots",
+    "lake",
+    "lint",
+    "punctual/comparing",
+    "punctual/looking_back",
+    "store/damage",
+    "store/keeping",
+    "trace",
 ];
 
 /// Crates whose tests work on files and made-up trees of their own: rights change what they
