@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod circles;
+mod dependencies;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -124,6 +127,17 @@ fn sources(name: &str) -> Vec<(PathBuf, String)> {
 
 fn crates() -> BTreeSet<String> {
     dependencies_in_the_code().into_keys().collect()
+}
+
+#[test]
+fn modules_make_no_circle() {
+    let mut found = Vec::new();
+    for name in crates() {
+        let src = root().join("crates").join(&name).join("src");
+        let circles = circles::in_crate(&src);
+        found.extend(circles.iter().map(|circle| format!("{name}: {circle}")));
+    }
+    assert!(found.is_empty(), "parts of circles:\n{}", found.join("\n"));
 }
 
 /// What a file does outside its tests and comments.
