@@ -11,7 +11,7 @@ use punctual_store::{Listed, Machine, StoreError, Wanted};
 use super::error::AlertError;
 use super::state::State;
 use super::{Alert, Alerts, Kind};
-use crate::paths::machine_path;
+use crate::paths::{machine_path, trend_path};
 use crate::state::Inner;
 use crate::trends::SeriesOf;
 
@@ -165,7 +165,7 @@ fn of_group(of: &SeriesOf, trend: &Trend, group: &Group, found: &mut BTreeMap<St
             machine: of.machine.clone().unwrap_or_default(),
             series: of.series.clone(),
             summary: trend.sentence.clone(),
-            path: crate::pages::trend_path(of),
+            path: trend_path(of),
             since: change.at,
         };
         found.insert(key, alert);

@@ -14,12 +14,11 @@ use punctual_stats::trend::{ChangePoint, Trend, TrendVerdict};
 use punctual_store::AuditLine;
 use serde::Deserialize;
 
-use super::trend::path;
 use super::{frame, shown};
 use crate::SourceError;
 use crate::access::Who;
 use crate::look::not_judged;
-use crate::paths::encoded;
+use crate::paths::{encoded, trend_path};
 use crate::problem::Problem;
 use crate::state::App;
 use crate::trends::{Decided, SeriesOf};
@@ -178,7 +177,7 @@ fn decisions(log: &[AuditLine]) -> Markup {
 fn series(of: &SeriesOf, judged: &Result<Trend, SourceError>) -> Markup {
     html! {
         h2 {
-            a href=(path(of)) { (sanitize(&of.series)) }
+            a href=(trend_path(of)) { (sanitize(&of.series)) }
             @if let Some(machine) = &of.machine { " " small .faint { (sanitize(machine)) } }
         }
         @match judged {

@@ -10,6 +10,7 @@ use serde::Deserialize;
 
 use crate::access::Who;
 use crate::look::{not_judged, time};
+use crate::paths::trend_path;
 use crate::problem::Problem;
 use crate::state::App;
 use crate::trends::{Noted, SeriesOf};
@@ -43,7 +44,7 @@ pub(super) async fn add(
         series: form.series,
         machine: Some(form.machine).filter(|name| !name.is_empty()),
     };
-    let path = super::trend_path(&of);
+    let path = trend_path(&of);
     app.work(move |app| {
         let trends = app.config.trends.0.as_ref();
         let trends = trends.ok_or_else(|| Problem::not_found("no series are served here"))?;
