@@ -8,7 +8,7 @@ use punctual_model::{ChangeMark, Note, Slot, WakeWindow};
 use punctual_store::{Collection, LONGEST_WAKE_WINDOW, StoreError};
 use serde::{Deserialize, Serialize};
 
-use super::ingest::{receive, unpack};
+use super::body::{receive, unpack};
 use crate::access::Who;
 use crate::membership::Membership;
 use crate::problem::Problem;

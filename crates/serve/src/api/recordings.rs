@@ -107,7 +107,7 @@ pub(crate) fn place(text: &str) -> Result<(Timestamp, RecordingId), Problem> {
     };
     parsed().ok_or_else(|| {
         let message = "'after' is not what a page before gave as 'next'";
-        Problem::new(StatusCode::BAD_REQUEST, message)
+        Problem::bad_request(message)
     })
 }
 
@@ -119,7 +119,7 @@ pub(super) async fn list(
     let most = asked.limit.unwrap_or(USUAL);
     if !(1..=MOST).contains(&most) {
         let message = format!("limit is 1 to {MOST}");
-        return Err(Problem::new(StatusCode::BAD_REQUEST, message));
+        return Err(Problem::bad_request(message));
     }
     let wanted = Wanted {
         machine: asked.machine,

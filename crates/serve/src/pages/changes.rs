@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use axum::extract::{Query, State};
-use axum::http::StatusCode;
 use axum::response::{Html, Redirect};
 use axum::{Extension, Form};
 use jiff::Timestamp;
@@ -233,7 +232,7 @@ pub(super) async fn decide(
 ) -> Result<Redirect, Problem> {
     if form.why.trim().is_empty() || form.why.len() > WHY {
         let message = format!("a decision needs a reason of at most {WHY} bytes");
-        return Err(Problem::new(StatusCode::BAD_REQUEST, message));
+        return Err(Problem::bad_request(message));
     }
     app.work(move |app| {
         let trends = app.config.trends.0.as_ref();

@@ -1,7 +1,6 @@
 //! Notes about a series, written in a browser.
 
 use axum::extract::State;
-use axum::http::StatusCode;
 use axum::response::Redirect;
 use axum::{Extension, Form};
 use jiff::Timestamp;
@@ -32,14 +31,13 @@ pub(super) async fn add(
     Extension(who): Extension<Who>,
     Form(form): Form<Note>,
 ) -> Result<Redirect, Problem> {
-    let refused = |message: String| Problem::new(StatusCode::BAD_REQUEST, message);
     if form.text.trim().is_empty() || form.text.len() > LONGEST {
-        return Err(refused(format!(
+        return Err(Problem::bad_request(format!(
             "a note needs a text of at most {LONGEST} bytes"
         )));
     }
     let at = time(&form.at, false)?;
-    let at = at.ok_or_else(|| refused("a note needs the time that it is about".to_owned()))?;
+    let at = at.ok_or_else(|| Problem::bad_request("a note needs the time that it is about"))?;
     let of = SeriesOf {
         series: form.series,
         machine: Some(form.machine).filter(|name| !name.is_empty()),
