@@ -34,7 +34,7 @@ impl Listing {
     fn of(app: &Inner) -> Result<Self, Problem> {
         let machines = app.collection.machines()?;
         let missed = app.missed.lately(app.collection.as_ref(), &machines)?;
-        let judge = Judge::now(app);
+        let judge = Judge::now(app.config.silent_after, &app.worse);
         let mut rows: Vec<MachineRow> = machines.iter().map(|one| judge.row(one)).collect();
         rows.sort_by(|a, b| {
             (a.state.cmp(&b.state))

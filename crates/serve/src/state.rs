@@ -43,6 +43,8 @@ pub(crate) struct Inner {
     keepers: Handle,
 }
 
+/// Live views at once: each reads its recording again and again.
+const STREAMS: usize = 32;
 /// Work at once, beside deliveries.
 const HANDS: usize = 8;
 
@@ -64,7 +66,7 @@ impl App {
             worse: Worse::default(),
             missed: Missed::default(),
             listings: Listings::default(),
-            streams: Arc::new(Semaphore::new(crate::live::STREAMS)),
+            streams: Arc::new(Semaphore::new(STREAMS)),
             ending: Notify::new(),
             room: Arc::new(Semaphore::new(room)),
             tokens: Gather::new(|app| &app.tokens, tokens),

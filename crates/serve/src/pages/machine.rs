@@ -71,7 +71,7 @@ fn page(app: &Inner, machine: &Machine) -> Result<Markup, Problem> {
         true => notes_of(app, &machine.name)?,
         false => Vec::new(),
     };
-    let row = Judge::now(app).row(machine);
+    let row = Judge::now(app.config.silent_after, &app.worse).row(machine);
     let host = newest.as_ref().map(|recording| &recording.host);
     let all = format!("/recordings?machine={}", encoded(&machine.name));
     Ok(html! {
