@@ -58,6 +58,7 @@ mod state;
 mod tls;
 mod token;
 pub mod trends;
+mod workers;
 mod worse;
 
 pub use config::{Config, Limits, PushTo, SignOn, TlsFiles};

@@ -74,7 +74,7 @@ pub(super) async fn post(
     }
     let windows = match std::mem::take(&mut beside.windows) {
         none if none.is_empty() => 0,
-        windows => app.windows.ask(&app, windows).await?,
+        windows => app.windows.ask(windows).await?,
     };
     let Beside {
         slots,
