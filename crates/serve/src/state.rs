@@ -11,7 +11,6 @@ use crate::Config;
 use crate::gather::Gather;
 use crate::guesses::Guesses;
 use crate::listing::Listings;
-use crate::missed::Missed;
 use crate::problem::Problem;
 use crate::workers::Workers;
 use crate::worse::Worse;
@@ -24,9 +23,8 @@ pub(crate) struct Inner {
     pub(crate) config: Config,
     pub(crate) collection: Arc<dyn Collection>,
     pub(crate) guesses: Guesses,
-    pub(crate) worse: Worse,
-    pub(crate) missed: Missed,
-    pub(crate) listings: Listings,
+    pub(crate) worse: Arc<Worse>,
+    pub(crate) listings: Arc<Listings>,
     /// Live views.
     pub(crate) streams: Arc<Semaphore>,
     /// Says to what runs on its own that the server ends.
@@ -55,12 +53,11 @@ impl App {
     pub(crate) fn new(config: Config, collection: Arc<dyn Collection>, keepers: Handle) -> Self {
         let room = config.limits.in_flight >> 10;
         let workers = Workers::new(keepers);
+        let worse = Arc::new(Worse::default());
         Self(Arc::new(Inner {
-            config,
             guesses: Guesses::default(),
-            worse: Worse::default(),
-            missed: Missed::default(),
-            listings: Listings::default(),
+            listings: Listings::new(&collection, &workers, &worse, config.silent_after),
+            worse,
             streams: Arc::new(Semaphore::new(STREAMS)),
             ending: Notify::new(),
             room: Arc::new(Semaphore::new(room)),
@@ -68,6 +65,7 @@ impl App {
             windows: Gather::new(&collection, &workers, windows),
             workers,
             collection,
+            config,
         }))
     }
 
