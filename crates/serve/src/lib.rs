@@ -50,6 +50,7 @@ mod metrics;
 mod missed;
 mod pages;
 mod paths;
+mod place;
 mod problem;
 mod route;
 mod routes;

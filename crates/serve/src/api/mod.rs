@@ -14,7 +14,6 @@ pub(crate) use beside::{Beside, SlotOf, read as read_beside};
 pub(crate) use body::unpack;
 pub(crate) use dictionary::DICTIONARY;
 pub(crate) use ingest::{HASH, read as read_recording};
-pub(crate) use recordings::{place, place_of};
 
 use axum::routing::{get, post, put};
 use schemars::{Schema, SchemaGenerator};

@@ -8,8 +8,8 @@ use jiff::Timestamp;
 use punctual_model::{Completion, Nanos, Outcome, RecordingId, Unknown};
 use punctual_store::{Listed, Wanted};
 use serde::{Deserialize, Serialize};
-use uuid::Uuid;
 
+use crate::place::{place, place_of};
 use crate::problem::Problem;
 use crate::state::App;
 
@@ -90,25 +90,6 @@ impl From<Listed> for RecordingJson {
             fingerprint: summary.fingerprint,
         }
     }
-}
-
-/// The place of a recording in the list, as text.
-pub(crate) fn place_of(listed: &Listed) -> String {
-    let summary = &listed.summary;
-    format!("{}.{}", summary.started.as_nanosecond(), summary.id)
-}
-
-/// The place that a text names.
-pub(crate) fn place(text: &str) -> Result<(Timestamp, RecordingId), Problem> {
-    let parsed = || {
-        let (ns, id) = text.split_once('.')?;
-        let started = Timestamp::from_nanosecond(ns.parse().ok()?).ok()?;
-        Some((started, RecordingId(Uuid::try_parse(id).ok()?)))
-    };
-    parsed().ok_or_else(|| {
-        let message = "'after' is not what a page before gave as 'next'";
-        Problem::bad_request(message)
-    })
 }
 
 /// A page of recordings.
