@@ -84,7 +84,7 @@ pub(crate) async fn bearer(app: &App, from: IpAddr, token: &str) -> Result<Token
         return Err(Problem::busy(message, WINDOW.as_secs() as u32));
     }
     let hash = sha256(token.as_bytes());
-    let found = app.tokens.ask(app, hash.clone()).await?;
+    let found = app.tokens.ask(hash.clone()).await?;
     let fits = |one: &Token| bool::from(one.sha256.as_bytes().ct_eq(hash.as_bytes()));
     found.filter(fits).ok_or_else(|| {
         app.guesses.count(from);

@@ -18,6 +18,8 @@ use crate::deliver_to::{is_plain, tls};
 use crate::membership::{Membership, SERIES};
 use crate::token::sha256;
 
+pub use crate::error::DeliverError;
+
 /// The header with the hash of what is delivered.
 const HASH: &str = crate::api::HASH;
 /// Recordings that are asked for from the store at once. So many of those that were
@@ -47,32 +49,6 @@ pub struct Target {
     pub machine: String,
     /// Certificates to trust instead of the system's, as a PEM file.
     pub roots: Option<std::path::PathBuf>,
-}
-
-/// What ended a delivery before all was delivered.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum DeliverError {
-    /// The URL cannot be used.
-    #[error("'{0}' is not the URL of a collector: use https://HOST:PORT, or http:// on loopback")]
-    Url(String),
-    /// The trusted certificates cannot be read.
-    #[error("cannot read trusted certificates: {0}; give a PEM file with --ca FILE")]
-    Roots(String),
-    /// The collector does not accept the token.
-    #[error("the collector refuses this token ({status}): {message}")]
-    Token {
-        /// The HTTP status.
-        status: u16,
-        /// What it says.
-        message: String,
-    },
-    /// No answer, or no room, for as long as was to be tried.
-    #[error("{0}; what is left is due at the next call")]
-    GaveUp(String),
-    /// The store.
-    #[error(transparent)]
-    Store(#[from] StoreError),
 }
 
 /// What an attempt came to.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
 
-use crate::deliver::DeliverError;
+use crate::error::DeliverError;
 
 /// Whether the URL is plain HTTP, which only loopback may be; `None`: no URL.
 pub(crate) fn is_plain(url: &str) -> Option<bool> {

@@ -1,4 +1,5 @@
-//! Why the server cannot be started, cannot show something, or refuses a delivery.
+//! Why the server cannot be started, cannot show something, or refuses a delivery; why a
+//! machine cannot deliver.
 
 use std::error::Error;
 use std::fmt;
@@ -6,7 +7,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Why the server cannot be started, or a delivery cannot be made.
+/// Why the server cannot be started, or a name gets no token.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {
@@ -45,6 +46,32 @@ pub enum ServeError {
     /// The name has a token.
     #[error("'{0}' has a token already: revoke it first with: punctual serve revoke {0}")]
     Taken(String),
+    /// The store.
+    #[error(transparent)]
+    Store(#[from] punctual_store::StoreError),
+}
+
+/// What ended a delivery before all was delivered.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DeliverError {
+    /// The URL cannot be used.
+    #[error("'{0}' is not the URL of a collector: use https://HOST:PORT, or http:// on loopback")]
+    Url(String),
+    /// The trusted certificates cannot be read.
+    #[error("cannot read trusted certificates: {0}; give a PEM file with --ca FILE")]
+    Roots(String),
+    /// The collector does not accept the token.
+    #[error("the collector refuses this token ({status}): {message}")]
+    Token {
+        /// The HTTP status.
+        status: u16,
+        /// What it says.
+        message: String,
+    },
+    /// No answer, or no room, for as long as was to be tried.
+    #[error("{0}; what is left is due at the next call")]
+    GaveUp(String),
     /// The store.
     #[error(transparent)]
     Store(#[from] punctual_store::StoreError),

@@ -8,7 +8,7 @@ use punctual_model::{Completion, Outcome};
 use punctual_report::document::{MachineRow, MachineState};
 use punctual_store::Machine;
 
-use crate::state::Inner;
+use crate::worse::Worse;
 
 /// What states are judged by.
 pub(crate) struct Judge {
@@ -19,11 +19,11 @@ pub(crate) struct Judge {
 }
 
 impl Judge {
-    pub(crate) fn now(app: &Inner) -> Self {
+    pub(crate) fn now(silent_after: Duration, worse: &Worse) -> Self {
         Self {
             now: Timestamp::now(),
-            silent_after: app.config.silent_after,
-            worse: app.worse.machines(),
+            silent_after,
+            worse: worse.machines(),
         }
     }
 

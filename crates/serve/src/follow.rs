@@ -11,8 +11,12 @@ const SHARE: u32 = 10;
 /// Judges all series, raises alerts and pushes metrics; ends with the runtime.
 pub(crate) async fn follow(app: App) {
     let every = app.config.every;
-    let mut watch = app.config.alerts.clone().map(Watch::new);
-    let mut push = app.config.push.clone().map(Push::new);
+    let new_watch = || {
+        let alerts = app.config.alerts.clone();
+        alerts.map(|alerts| Watch::new(alerts, app.config.silent_after))
+    };
+    let new_push = || app.config.push.clone().map(Push::new);
+    let (mut watch, mut push) = (new_watch(), new_push());
     loop {
         let moved = (watch.take(), push.take());
         let looked = app
@@ -24,7 +28,7 @@ pub(crate) async fn follow(app: App) {
                     let _ = app.worse.judge(trends.as_ref(), &machines, every / SHARE);
                 }
                 if let Some(watch) = &mut watch {
-                    watch.look(app);
+                    watch.look(app.collection.as_ref(), &app.worse);
                 }
                 if let Some(push) = &mut push {
                     push.send_if_due(app);
@@ -33,11 +37,7 @@ pub(crate) async fn follow(app: App) {
             })
             .await;
         // A fault of the program leaves them for the next time as at the start.
-        (watch, push) = looked.unwrap_or_else(|_| {
-            let config = &app.config;
-            let watch = config.alerts.clone().map(Watch::new);
-            (watch, config.push.clone().map(Push::new))
-        });
+        (watch, push) = looked.unwrap_or_else(|_| (new_watch(), new_push()));
         tokio::time::sleep(every).await;
     }
 }

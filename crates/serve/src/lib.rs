@@ -50,6 +50,7 @@ mod metrics;
 mod missed;
 mod pages;
 mod paths;
+mod place;
 mod problem;
 mod route;
 mod routes;
@@ -58,6 +59,7 @@ mod state;
 mod tls;
 mod token;
 pub mod trends;
+mod workers;
 mod worse;
 
 pub use config::{Config, Limits, PushTo, SignOn, TlsFiles};

@@ -7,11 +7,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use punctual_report::document::{MachineRow, MachineState};
+use punctual_store::Collection;
 
 use crate::fleet::Judge;
-use crate::missed::ByMachine;
+use crate::missed::{ByMachine, Missed};
 use crate::problem::Problem;
-use crate::state::{App, Inner};
+use crate::workers::Workers;
+use crate::worse::Worse;
 
 /// Fewer machines are read for each page.
 const MANY: usize = 1_000;
@@ -30,11 +32,88 @@ pub(crate) struct Listing {
     pub(crate) missed: Arc<ByMachine>,
 }
 
-impl Listing {
-    fn of(app: &Inner) -> Result<Self, Problem> {
-        let machines = app.collection.machines()?;
-        let missed = app.missed.lately(app.collection.as_ref(), &machines)?;
-        let judge = Judge::now(app);
+/// The last list.
+#[derive(Debug, Default)]
+struct Last(Mutex<Option<(Instant, Arc<Listing>)>>);
+
+impl Last {
+    fn keep(&self, at: Instant, listing: Arc<Listing>) {
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *last = Some((at, listing));
+    }
+
+    /// The last list of many machines, with its age.
+    fn known(&self) -> Option<(Duration, Arc<Listing>)> {
+        let last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (at, listing) = last.as_ref()?;
+        (listing.rows.len() >= MANY).then(|| (at.elapsed(), Arc::clone(listing)))
+    }
+}
+
+/// Reads and judges all machines, and keeps the list for a while.
+pub(crate) struct Listings {
+    collection: Arc<dyn Collection>,
+    workers: Workers,
+    worse: Arc<Worse>,
+    silent_after: Duration,
+    missed: Missed,
+    last: Last,
+    /// Whether a new list is being made behind a page.
+    is_making: AtomicBool,
+}
+
+impl Listings {
+    pub(crate) fn new(
+        collection: &Arc<dyn Collection>,
+        workers: &Workers,
+        worse: &Arc<Worse>,
+        silent_after: Duration,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            collection: Arc::clone(collection),
+            workers: workers.clone(),
+            worse: Arc::clone(worse),
+            silent_after,
+            missed: Missed::default(),
+            last: Last::default(),
+            is_making: AtomicBool::new(false),
+        })
+    }
+
+    /// All machines; of many as they were some seconds ago at most.
+    ///
+    /// # Errors
+    /// What reading can fail with.
+    pub(crate) async fn newest(self: &Arc<Self>) -> Result<Arc<Listing>, Problem> {
+        let Some((age, listing)) = self.last.known().filter(|(age, _)| *age < OLD) else {
+            return self.make().await;
+        };
+        if age > FRESH && !self.is_making.swap(true, Ordering::Relaxed) {
+            let listings = Arc::clone(self);
+            tokio::spawn(async move {
+                // An error is that of the next page, once the list is old.
+                let _ = listings.make().await;
+                listings.is_making.store(false, Ordering::Relaxed);
+            });
+        }
+        Ok(listing)
+    }
+
+    async fn make(self: &Arc<Self>) -> Result<Arc<Listing>, Problem> {
+        let listings = Arc::clone(self);
+        let made = self.workers.work(move || {
+            let began = Instant::now();
+            let listing = Arc::new(listings.read()?);
+            listings.last.keep(began, Arc::clone(&listing));
+            Ok(listing)
+        });
+        made.await
+    }
+
+    fn read(&self) -> Result<Listing, Problem> {
+        let machines = self.collection.machines()?;
+        let missed = self.missed.lately(self.collection.as_ref(), &machines)?;
+        let judge = Judge::now(self.silent_after, &self.worse);
         let mut rows: Vec<MachineRow> = machines.iter().map(|one| judge.row(one)).collect();
         rows.sort_by(|a, b| {
             (a.state.cmp(&b.state))
@@ -45,60 +124,12 @@ impl Listing {
         for row in &rows {
             *counts.entry(row.state).or_default() += 1;
         }
-        Ok(Self {
+        Ok(Listing {
             rows,
             counts,
             missed,
         })
     }
-}
-
-/// The last list.
-#[derive(Debug, Default)]
-pub(crate) struct Listings {
-    last: Mutex<Option<(Instant, Arc<Listing>)>>,
-    /// Whether a new one is being made behind a page.
-    is_making: AtomicBool,
-}
-
-impl Listings {
-    fn keep(&self, at: Instant, listing: Arc<Listing>) {
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        *last = Some((at, listing));
-    }
-
-    /// The last list of many machines, with its age.
-    fn known(&self) -> Option<(Duration, Arc<Listing>)> {
-        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        let (at, listing) = last.as_ref()?;
-        (listing.rows.len() >= MANY).then(|| (at.elapsed(), Arc::clone(listing)))
-    }
-
-    fn make(app: &Inner) -> Result<Arc<Listing>, Problem> {
-        let began = Instant::now();
-        let listing = Arc::new(Listing::of(app)?);
-        app.listings.keep(began, Arc::clone(&listing));
-        Ok(listing)
-    }
-}
-
-/// All machines; of many as they were some seconds ago at most.
-///
-/// # Errors
-/// What reading can fail with.
-pub(crate) async fn listing(app: &App) -> Result<Arc<Listing>, Problem> {
-    let Some((age, listing)) = app.listings.known().filter(|(age, _)| *age < OLD) else {
-        return app.work(Listings::make).await;
-    };
-    if age > FRESH && !app.listings.is_making.swap(true, Ordering::Relaxed) {
-        let app = app.clone();
-        tokio::spawn(async move {
-            // An error is that of the next page, once the list is old.
-            let _ = app.work(Listings::make).await;
-            app.listings.is_making.store(false, Ordering::Relaxed);
-        });
-    }
-    Ok(listing)
 }
 
 #[cfg(test)]
@@ -107,7 +138,7 @@ mod tests {
 
     #[test]
     fn only_a_list_of_many_is_shown_again() {
-        let listings = Listings::default();
+        let last = Last::default();
         let row = MachineRow {
             name: "board".to_owned(),
             path: String::new(),
@@ -122,8 +153,8 @@ mod tests {
                 counts: BTreeMap::new(),
                 missed: Arc::default(),
             };
-            listings.keep(Instant::now(), Arc::new(listing));
-            assert_eq!(listings.known().is_some(), is_shown, "{count}");
+            last.keep(Instant::now(), Arc::new(listing));
+            assert_eq!(last.known().is_some(), is_shown, "{count}");
         }
     }
 }

@@ -17,8 +17,6 @@ use tokio::sync::mpsc;
 use crate::problem::{BUSY, Problem};
 use crate::state::App;
 
-/// Streams at once: each reads its recording again and again.
-pub(crate) const STREAMS: usize = 32;
 /// A run commits once a second at most.
 const PAUSE: Duration = Duration::from_secs(1);
 /// Reading takes at most this part of the time: long runs have many rows.

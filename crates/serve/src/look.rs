@@ -29,10 +29,6 @@ pub(crate) struct Look {
     pub(crate) threshold: String,
 }
 
-fn refused(message: String) -> Problem {
-    Problem::new(StatusCode::BAD_REQUEST, message)
-}
-
 /// A day (its start or its end, UTC) or an RFC 3339 time.
 pub(crate) fn time(text: &str, end_of_day: bool) -> Result<Option<Timestamp>, Problem> {
     let text = text.trim();
@@ -49,7 +45,7 @@ pub(crate) fn time(text: &str, end_of_day: bool) -> Result<Option<Timestamp>, Pr
     let found = text.parse::<Date>().and_then(day);
     found.map(Some).map_err(|_| {
         let shown = punctual_model::sanitize(text);
-        refused(format!(
+        Problem::bad_request(format!(
             "'{shown}' is not a time: use 2026-11-03 or 2026-11-03T07:10:00Z"
         ))
     })
@@ -90,7 +86,7 @@ impl Look {
         let parsed = text.parse::<Nanos>();
         parsed
             .map(Some)
-            .map_err(|error| refused(format!("threshold: {error}")))
+            .map_err(|error| Problem::bad_request(format!("threshold: {error}")))
     }
 
     /// The series, judged within these limits.

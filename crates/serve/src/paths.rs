@@ -2,6 +2,8 @@
 
 use punctual_model::RecordingId;
 
+use crate::trends::SeriesOf;
+
 /// The page of a recording.
 pub(crate) fn recording_path(id: RecordingId) -> String {
     format!("/recordings/{id}")
@@ -10,6 +12,13 @@ pub(crate) fn recording_path(id: RecordingId) -> String {
 /// The page of a machine, whatever its name.
 pub(crate) fn machine_path(name: &str) -> String {
     format!("/machine?name={}", encoded(name))
+}
+
+/// The page of a series.
+pub(crate) fn trend_path(of: &SeriesOf) -> String {
+    let series = encoded(&of.series);
+    let machine = of.machine.as_deref().map(encoded).unwrap_or_default();
+    format!("/trend?series={series}&machine={machine}")
 }
 
 /// A text as a value of a query (RFC 3986, 2.3).

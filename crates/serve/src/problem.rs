@@ -43,6 +43,10 @@ impl Problem {
         }
     }
 
+    pub(crate) fn bad_request(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, message)
+    }
+
     pub(crate) fn not_found(message: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_FOUND, message)
     }
@@ -55,7 +59,7 @@ impl From<StoreError> for Problem {
                 Self::not_found(format!("no recording '{selector}' is kept here"))
             }
             StoreError::NotASelector { .. } | StoreError::Ambiguous { .. } => {
-                Self::new(StatusCode::BAD_REQUEST, error.to_string())
+                Self::bad_request(error.to_string())
             }
             StoreError::DiskFull { .. } => Self::busy("the disk of the collector is full", NO_ROOM),
             StoreError::Locked { .. } => Self::busy("the store is in use", BUSY),

@@ -6,14 +6,13 @@ use punctual_model::WakeWindow;
 use punctual_store::{Collection, StoreError, Token};
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, Semaphore};
-use tokio::task::JoinError;
 
 use crate::Config;
 use crate::gather::Gather;
 use crate::guesses::Guesses;
 use crate::listing::Listings;
-use crate::missed::Missed;
 use crate::problem::Problem;
+use crate::workers::Workers;
 use crate::worse::Worse;
 
 /// What all requests share.
@@ -24,9 +23,8 @@ pub(crate) struct Inner {
     pub(crate) config: Config,
     pub(crate) collection: Arc<dyn Collection>,
     pub(crate) guesses: Guesses,
-    pub(crate) worse: Worse,
-    pub(crate) missed: Missed,
-    pub(crate) listings: Listings,
+    pub(crate) worse: Arc<Worse>,
+    pub(crate) listings: Arc<Listings>,
     /// Live views.
     pub(crate) streams: Arc<Semaphore>,
     /// Says to what runs on its own that the server ends.
@@ -34,17 +32,14 @@ pub(crate) struct Inner {
     /// Room for bodies, in KiB.
     pub(crate) room: Arc<Semaphore>,
     /// Tokens that are looked for, by their hash.
-    pub(crate) tokens: Gather<String, Option<Token>>,
+    pub(crate) tokens: Arc<Gather<String, Option<Token>>>,
     /// Windows of wake-ups that arrive; how many of each ask are new.
-    pub(crate) windows: Gather<Vec<WakeWindow>, u64>,
-    /// Work that waits for the store or draws: at most so much at once.
-    hands: Semaphore,
-    /// Threads that keep what is delivered, see [`App::keep`].
-    keepers: Handle,
+    pub(crate) windows: Arc<Gather<Vec<WakeWindow>, u64>>,
+    workers: Workers,
 }
 
-/// Work at once, beside deliveries.
-const HANDS: usize = 8;
+/// Live views at once: each reads its recording again and again.
+const STREAMS: usize = 32;
 
 impl std::ops::Deref for App {
     type Target = Inner;
@@ -57,20 +52,20 @@ impl std::ops::Deref for App {
 impl App {
     pub(crate) fn new(config: Config, collection: Arc<dyn Collection>, keepers: Handle) -> Self {
         let room = config.limits.in_flight >> 10;
+        let workers = Workers::new(keepers);
+        let worse = Arc::new(Worse::default());
         Self(Arc::new(Inner {
-            config,
-            collection,
             guesses: Guesses::default(),
-            worse: Worse::default(),
-            missed: Missed::default(),
-            listings: Listings::default(),
-            streams: Arc::new(Semaphore::new(crate::live::STREAMS)),
+            listings: Listings::new(&collection, &workers, &worse, config.silent_after),
+            worse,
+            streams: Arc::new(Semaphore::new(STREAMS)),
             ending: Notify::new(),
             room: Arc::new(Semaphore::new(room)),
-            tokens: Gather::new(|app| &app.tokens, tokens),
-            windows: Gather::new(|app| &app.windows, windows),
-            hands: Semaphore::new(HANDS),
-            keepers,
+            tokens: Gather::new(&collection, &workers, tokens),
+            windows: Gather::new(&collection, &workers, windows),
+            workers,
+            collection,
+            config,
         }))
     }
 
@@ -79,20 +74,17 @@ impl App {
         &self,
         work: impl FnOnce(&Inner) -> Result<T, Problem> + Send + 'static,
     ) -> Result<T, Problem> {
-        let _hand = self.hands.acquire().await;
         let app = self.clone();
-        ended(tokio::task::spawn_blocking(move || work(&app)).await)
+        self.workers.work(move || work(&app)).await
     }
 
-    /// Runs `work`, which keeps a delivery, on one of few threads of lower priority: pages
-    /// are not late because machines deliver. It runs even if the client goes away, so it
-    /// owns what it needs.
+    /// Runs `work`, which keeps a delivery, see [`Workers::keep`].
     pub(crate) async fn keep<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Inner) -> Result<T, Problem> + Send + 'static,
     ) -> Result<T, Problem> {
         let app = self.clone();
-        ended(self.keepers.spawn_blocking(move || work(&app)).await)
+        self.workers.keep(move || work(&app)).await
     }
 
     /// Runs `work` on the collection, on a thread that may wait for the disk.
@@ -104,20 +96,9 @@ impl App {
     }
 }
 
-/// What work came to; a panic is an answer, too.
-fn ended<T>(done: Result<Result<T, Problem>, JoinError>) -> Result<T, Problem> {
-    done.unwrap_or_else(|_| {
-        let status = axum::http::StatusCode::INTERNAL_SERVER_ERROR;
-        Err(Problem::new(
-            status,
-            "this request failed: a fault of punctual",
-        ))
-    })
-}
-
 /// The tokens of several requests.
-fn tokens(app: &Inner, hashes: &[String]) -> Vec<Result<Option<Token>, Problem>> {
-    match app.collection.tokens_of(hashes) {
+fn tokens(collection: &dyn Collection, hashes: &[String]) -> Vec<Result<Option<Token>, Problem>> {
+    match collection.tokens_of(hashes) {
         Ok(found) => {
             let of = |hash: &String| found.iter().find(|token| token.sha256 == *hash).cloned();
             hashes.iter().map(|hash| Ok(of(hash))).collect()
@@ -128,13 +109,12 @@ fn tokens(app: &Inner, hashes: &[String]) -> Vec<Result<Option<Token>, Problem>>
 
 /// Keeps the windows of several requests. Where that fails each is tried alone: the windows
 /// of one machine are no reason to refuse those of others.
-fn windows(app: &Inner, asked: &[Vec<WakeWindow>]) -> Vec<Result<u64, Problem>> {
-    let all = app.collection.as_ref();
-    match all.add_windows_of(asked) {
+fn windows(collection: &dyn Collection, asked: &[Vec<WakeWindow>]) -> Vec<Result<u64, Problem>> {
+    match collection.add_windows_of(asked) {
         Ok(new) => new.into_iter().map(Ok).collect(),
         Err(error) if asked.len() == 1 => vec![Err(error.into())],
         Err(_) => (asked.iter())
-            .map(|windows| Ok(all.add_windows(windows)?))
+            .map(|windows| Ok(collection.add_windows(windows)?))
             .collect(),
     }
 }

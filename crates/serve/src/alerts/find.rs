@@ -6,14 +6,14 @@ use std::time::Duration;
 use jiff::Timestamp;
 use punctual_model::{Outcome, RecordingId};
 use punctual_stats::trend::{Group, Trend};
-use punctual_store::{Listed, Machine, StoreError, Wanted};
+use punctual_store::{Collection, Listed, Machine, StoreError, Wanted};
 
 use super::error::AlertError;
 use super::state::State;
 use super::{Alert, Alerts, Kind};
-use crate::paths::machine_path;
-use crate::state::Inner;
+use crate::paths::{machine_path, trend_path};
 use crate::trends::SeriesOf;
+use crate::worse::Worse;
 
 /// Machines whose lists are read at one look; the others at the next one.
 const LISTS: usize = 500;
@@ -25,28 +25,37 @@ const LEAST_GAPS: usize = 3;
 const SLACK: f64 = 2.0;
 
 /// What is remembered from look to look.
-#[derive(Default)]
 pub(super) struct Found {
+    /// A machine is silent after this, where its slots are not known.
+    silent_after: Duration,
     /// Of each machine its newest recording, and its usual distance between two.
     cadence: BTreeMap<String, (RecordingId, Option<Duration>)>,
 }
 
 impl Found {
+    pub(super) const fn new(silent_after: Duration) -> Self {
+        Self {
+            silent_after,
+            cadence: BTreeMap::new(),
+        }
+    }
+
     /// All alerts that stand, by what they are about.
     pub(super) fn all(
         &mut self,
-        app: &Inner,
+        collection: &dyn Collection,
+        worse: &Worse,
         config: &Alerts,
         state: &State,
     ) -> Result<BTreeMap<String, Alert>, AlertError> {
         let mut found = BTreeMap::new();
-        worsenings(app, state, &mut found);
-        let machines = app.collection.machines()?;
+        worsenings(worse, state, &mut found);
+        let machines = collection.machines()?;
         let now = Timestamp::now();
         let mut lists = 0;
         for machine in &machines {
-            self.silent(app, machine, now, &mut lists, &mut found)?;
-            broken(app, config, machine, state, &mut found)?;
+            self.silent(collection, machine, now, &mut lists, &mut found)?;
+            broken(collection, config, machine, state, &mut found)?;
         }
         disk(config, state, now, &mut found)?;
         Ok(found)
@@ -56,7 +65,7 @@ impl Found {
     /// the time of the configuration.
     fn silent(
         &mut self,
-        app: &Inner,
+        collection: &dyn Collection,
         machine: &Machine,
         now: Timestamp,
         lists: &mut usize,
@@ -68,12 +77,12 @@ impl Found {
         let known = self.cadence.get(&machine.name);
         if known.is_none_or(|(id, _)| *id != latest.id) && *lists < LISTS {
             *lists += 1;
-            let listed = newest(app, &machine.name, CADENCE)?;
+            let listed = newest(collection, &machine.name, CADENCE)?;
             let gap = usual_gap(&listed);
             self.cadence.insert(machine.name.clone(), (latest.id, gap));
         }
         let gap = self.cadence.get(&machine.name).and_then(|(_, gap)| *gap);
-        let patience = gap.map_or(app.config.silent_after, |gap| gap * 2);
+        let patience = gap.map_or(self.silent_after, |gap| gap * 2);
         let passed = now.duration_since(seen).unsigned_abs();
         if now <= seen || passed <= patience {
             return Ok(());
@@ -100,8 +109,12 @@ impl Found {
 }
 
 /// The newest recordings of a machine.
-fn newest(app: &Inner, machine: &str, most: usize) -> Result<Vec<Listed>, StoreError> {
-    app.collection.list(&Wanted {
+fn newest(
+    collection: &dyn Collection,
+    machine: &str,
+    most: usize,
+) -> Result<Vec<Listed>, StoreError> {
+    collection.list(&Wanted {
         machine: Some(machine.to_owned()),
         most,
         ..Wanted::default()
@@ -122,8 +135,8 @@ fn usual_gap(listed: &[Listed]) -> Option<Duration> {
 
 /// Change points to the worse that stand and nobody has acknowledged. A change point can
 /// move by some runs as more come in: it is the same one within its interval.
-fn worsenings(app: &Inner, state: &State, found: &mut BTreeMap<String, Alert>) {
-    let Some(look) = app.worse.last() else { return };
+fn worsenings(worse: &Worse, state: &State, found: &mut BTreeMap<String, Alert>) {
+    let Some(look) = worse.last() else { return };
     for (of, judged) in &look.all {
         match judged {
             Ok(trend) => {
@@ -165,7 +178,7 @@ fn of_group(of: &SeriesOf, trend: &Trend, group: &Group, found: &mut BTreeMap<St
             machine: of.machine.clone().unwrap_or_default(),
             series: of.series.clone(),
             summary: trend.sentence.clone(),
-            path: crate::pages::trend_path(of),
+            path: trend_path(of),
             since: change.at,
         };
         found.insert(key, alert);
@@ -174,7 +187,7 @@ fn of_group(of: &SeriesOf, trend: &Trend, group: &Group, found: &mut BTreeMap<St
 
 /// Whoever broke its requirement last is looked at, and whoever is broken already.
 fn broken(
-    app: &Inner,
+    collection: &dyn Collection,
     config: &Alerts,
     machine: &Machine,
     state: &State,
@@ -186,7 +199,7 @@ fn broken(
     if !is_broken && !state.stands(&key) {
         return Ok(());
     }
-    let listed = newest(app, &machine.name, config.of)?;
+    let listed = newest(collection, &machine.name, config.of)?;
     let broken = listed
         .iter()
         .filter(|one| one.summary.outcome == Outcome::Broken);

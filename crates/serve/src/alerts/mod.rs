@@ -6,11 +6,13 @@ mod send;
 mod state;
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use jiff::Timestamp;
+use punctual_store::Collection;
 use serde::{Deserialize, Serialize};
 
-use crate::state::Inner;
+use crate::worse::Worse;
 use find::Found;
 use state::State;
 
@@ -90,17 +92,18 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    pub(crate) fn new(config: Alerts) -> Self {
+    /// A machine is silent after `silent_after`, where its slots are not known.
+    pub(crate) fn new(config: Alerts, silent_after: Duration) -> Self {
         Self {
             config,
             state: None,
-            found: Found::default(),
+            found: Found::new(silent_after),
         }
     }
 
     /// Looks, and sends what has begun or ended since. What cannot be sent is tried again
     /// at the next look; failures are in the log.
-    pub(crate) fn look(&mut self, app: &Inner) {
+    pub(crate) fn look(&mut self, collection: &dyn Collection, worse: &Worse) {
         let state = match &mut self.state {
             Some(state) => state,
             None => match State::read(&self.config.state) {
@@ -109,7 +112,7 @@ impl Watch {
                 Err(why) => return crate::log::complain(&why.to_string()),
             },
         };
-        match self.found.all(app, &self.config, state) {
+        match self.found.all(collection, worse, &self.config, state) {
             Ok(now) => state.compare(now, Timestamp::now()),
             // What cannot be known neither begins nor ends.
             Err(why) => return crate::log::complain(&format!("alerts: {why}")),

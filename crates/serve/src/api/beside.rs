@@ -8,7 +8,7 @@ use punctual_model::{ChangeMark, Note, Slot, WakeWindow};
 use punctual_store::{Collection, LONGEST_WAKE_WINDOW, StoreError};
 use serde::{Deserialize, Serialize};
 
-use super::ingest::{receive, unpack};
+use super::body::{receive, unpack};
 use crate::access::Who;
 use crate::membership::Membership;
 use crate::problem::Problem;
@@ -74,7 +74,7 @@ pub(super) async fn post(
     }
     let windows = match std::mem::take(&mut beside.windows) {
         none if none.is_empty() => 0,
-        windows => app.windows.ask(&app, windows).await?,
+        windows => app.windows.ask(windows).await?,
     };
     let Beside {
         slots,

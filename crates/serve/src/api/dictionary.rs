@@ -7,7 +7,7 @@ use axum::http::{HeaderMap, StatusCode};
 use punctual_store::{LONGEST_TEXT, text_hash};
 use serde::Serialize;
 
-use super::ingest::{receive, unpack};
+use super::body::{receive, unpack};
 use crate::problem::Problem;
 use crate::state::{App, Inner};
 
@@ -29,15 +29,17 @@ pub(super) async fn put(
     body: Body,
 ) -> Result<Json<Named>, Problem> {
     let sent = receive(&app, &headers, body).await?;
-    let bad = |message: &str| Problem::new(StatusCode::BAD_REQUEST, message);
     let hash = app
         .keep(move |app| {
             let sent = sent;
             let text = unpack(&sent.bytes, app.config.limits.unpacked.min(LONGEST_TEXT))?;
-            let text = String::from_utf8(text).map_err(|_| bad("the dictionary is not UTF-8"))?;
+            let text = String::from_utf8(text)
+                .map_err(|_| Problem::bad_request("the dictionary is not UTF-8"))?;
             match text_hash(&text) == hash {
                 true => Ok(app.collection.keep_text(&text)?),
-                false => Err(bad("the dictionary has another SHA-256 than the path says")),
+                false => Err(Problem::bad_request(
+                    "the dictionary has another SHA-256 than the path says",
+                )),
             }
         })
         .await?;

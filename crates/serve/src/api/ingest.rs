@@ -1,36 +1,27 @@
 //! What machines deliver.
 
-use std::cell::RefCell;
-use std::io::Read;
-use std::sync::Arc;
-
-use axum::body::{Body, Bytes, to_bytes};
+use axum::body::{Body, Bytes};
 use axum::extract::{Path, State};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, StatusCode};
 use axum::{Extension, Json};
 use jiff::Timestamp;
 use punctual_model::{Completion, IntervalRow, Recording, RecordingId};
 use punctual_store::{AuditLine, Collection, Delivery, Received, Refused};
 use serde::{Deserialize, Serialize};
 use subtle::ConstantTimeEq;
-use tokio::sync::OwnedSemaphorePermit;
 use uuid::Uuid;
-use zstd::bulk::Decompressor;
 
+use super::body::{receive, unpack_with};
 use super::dictionary::{self, DICTIONARY};
 use crate::NotTaken;
 use crate::access::Who;
-use crate::config::Limits;
 use crate::membership::{Membership, SERIES};
-use crate::problem::{BUSY, Problem};
+use crate::problem::Problem;
 use crate::state::{App, Inner};
 use crate::token::sha256;
 
 /// The header with the hash of what is delivered.
 pub(crate) const HASH: &str = "punctual-sha256";
-/// The largest window of zstd that is taken, as a power of two: 8 MiB, which each
-/// decoder supports (RFC 8878, 3.1.1.1.2).
-const WINDOW_LOG: u32 = 23;
 /// The most IDs that are asked for at once.
 const IDS: usize = 10_000;
 
@@ -61,7 +52,7 @@ pub(super) async fn put(
 ) -> Result<(StatusCode, Json<Receipt>), Problem> {
     let id = Uuid::try_parse(&id)
         .map(RecordingId)
-        .map_err(|_| bad("the path does not end with a UUID"))?;
+        .map_err(|_| Problem::bad_request("the path does not end with a UUID"))?;
     let hash = check_headers(&headers)?;
     let series = series_of(&headers)?;
     let dictionary = headers.get(DICTIONARY);
@@ -89,16 +80,12 @@ pub(super) async fn put(
     }
 }
 
-fn bad(message: &str) -> Problem {
-    Problem::new(StatusCode::BAD_REQUEST, message)
-}
-
 /// The hash that the sender names.
 fn check_headers(headers: &HeaderMap) -> Result<String, Problem> {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     let hash = text(HASH).map(str::to_ascii_lowercase);
     hash.filter(|hash| hash.len() == 64 && hash.bytes().all(|b| b.is_ascii_hexdigit()))
-        .ok_or_else(|| bad("the header Punctual-SHA256 is missing or no SHA-256"))
+        .ok_or_else(|| Problem::bad_request("the header Punctual-SHA256 is missing or no SHA-256"))
 }
 
 /// The series that the sender names.
@@ -108,101 +95,10 @@ fn series_of(headers: &HeaderMap) -> Result<Option<Membership>, Problem> {
     };
     let text = value
         .to_str()
-        .map_err(|_| bad("the header Punctual-Series is not ASCII"))?;
-    Membership::read(text).map(Some).map_err(bad)
-}
-
-/// A body with its share of the room for all bodies: what waits for the store counts.
-pub(super) struct Sent {
-    pub(super) bytes: Bytes,
-    _room: OwnedSemaphorePermit,
-}
-
-/// Reads a body that is compressed. Its length must be known, so that there is room for it.
-pub(super) async fn receive(app: &App, headers: &HeaderMap, body: Body) -> Result<Sent, Problem> {
-    let packed = headers.get(header::CONTENT_ENCODING);
-    if packed.and_then(|value| value.to_str().ok()) != Some("zstd") {
-        let message = "compress the body with zstd (Content-Encoding: zstd)";
-        return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, message));
-    }
-    let Limits {
-        body: most,
-        patience,
-        ..
-    } = app.config.limits;
-    let length = headers.get(header::CONTENT_LENGTH);
-    let length = length.and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
-    let length = length.ok_or_else(|| {
-        let message = "say how long the body is (Content-Length)";
-        Problem::new(StatusCode::LENGTH_REQUIRED, message)
-    })?;
-    if length > most {
-        let message = format!("the body has {length} bytes, at most {most} are taken");
-        return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, message));
-    }
-    let kib = u32::try_from(length.div_ceil(1 << 10)).unwrap_or(u32::MAX);
-    let room = Arc::clone(&app.room)
-        .try_acquire_many_owned(kib)
-        .map_err(|_| Problem::busy("too much is delivered at once", BUSY))?;
-    let read = tokio::time::timeout(patience, to_bytes(body, length)).await;
-    match read {
-        Ok(Ok(bytes)) => Ok(Sent { bytes, _room: room }),
-        Ok(Err(_)) => Err(bad("the body is not as long as it says")),
-        Err(_) => Err(Problem::new(
-            StatusCode::REQUEST_TIMEOUT,
-            "the body took too long",
-        )),
-    }
-}
-
-thread_local! {
-    /// What unpacking needs again and again: to make it costs more than a small body.
-    static UNPACKER: RefCell<Option<Decompressor<'static>>> = const { RefCell::new(None) };
-}
-
-/// Unpacks a body that says how long it is; `None`: it does not, or it is longer.
-fn unpack_whole(bytes: &[u8], most: usize) -> Option<Vec<u8>> {
-    let length = zstd::zstd_safe::get_frame_content_size(bytes).ok()??;
-    let length = usize::try_from(length)
-        .ok()
-        .filter(|length| *length <= most)?;
-    UNPACKER.with_borrow_mut(|kept| {
-        if kept.is_none() {
-            *kept = Decompressor::new().ok();
-        }
-        let unpacked = kept.as_mut()?.decompress(bytes, length).ok()?;
-        (unpacked.len() == length).then_some(unpacked)
-    })
-}
-
-/// Unpacks a body, which may be a bomb.
-pub(crate) fn unpack(bytes: &[u8], most: usize) -> Result<Vec<u8>, Problem> {
-    unpack_with(bytes, most, &[])
-}
-
-/// Unpacks a body that was compressed with this dictionary; an empty one is none.
-fn unpack_with(bytes: &[u8], most: usize, dictionary: &[u8]) -> Result<Vec<u8>, Problem> {
-    if dictionary.is_empty()
-        && let Some(whole) = unpack_whole(bytes, most)
-    {
-        return Ok(whole);
-    }
-    let not_zstd = |_| bad("the body is not valid zstd");
-    let decoder = zstd::stream::read::Decoder::with_dictionary(bytes, dictionary);
-    let mut decoder = decoder.map_err(not_zstd)?;
-    decoder.window_log_max(WINDOW_LOG).map_err(not_zstd)?;
-    let mut body = Vec::new();
-    decoder
-        .take(most as u64 + 1)
-        .read_to_end(&mut body)
-        .map_err(not_zstd)?;
-    match body.len() > most {
-        true => Err(Problem::new(
-            StatusCode::PAYLOAD_TOO_LARGE,
-            format!("the body unpacks to more than {most} bytes"),
-        )),
-        false => Ok(body),
-    }
+        .map_err(|_| Problem::bad_request("the header Punctual-Series is not ASCII"))?;
+    Membership::read(text)
+        .map(Some)
+        .map_err(Problem::bad_request)
 }
 
 /// Keeps a delivery, or puts it aside.
@@ -253,7 +149,7 @@ fn keep(
 fn check_hash(body: &[u8], hash: &str) -> Result<(), Problem> {
     match bool::from(sha256(body).as_bytes().ct_eq(hash.as_bytes())) {
         true => Ok(()),
-        false => Err(bad(
+        false => Err(Problem::bad_request(
             "the body has another SHA-256 than Punctual-SHA256 says",
         )),
     }
@@ -305,32 +201,12 @@ fn log(collection: &dyn Collection, machine: &str, id: RecordingId) -> Result<()
 /// Which of these recordings are not kept.
 pub(super) async fn lacking(State(app): State<App>, body: Bytes) -> Result<Json<Ids>, Problem> {
     let asked: Ids = serde_json::from_slice(&body)
-        .map_err(|error| bad(&format!("the body is not a list of IDs: {error}")))?;
+        .map_err(|error| Problem::bad_request(format!("the body is not a list of IDs: {error}")))?;
     if asked.ids.len() > IDS {
-        return Err(bad(&format!("ask for at most {IDS} IDs at once")));
+        return Err(Problem::bad_request(format!(
+            "ask for at most {IDS} IDs at once"
+        )));
     }
     let ids = app.stored(move |all| all.lacking(&asked.ids)).await?;
     Ok(Json(Ids { ids }))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_bomb_is_not_unpacked() {
-        let bomb = zstd::bulk::compress(&vec![0; 64 << 20], 3).unwrap();
-        assert!(bomb.len() < 64 << 10);
-        let refused = unpack(&bomb, 1 << 20).unwrap_err();
-        assert_eq!(refused.status, StatusCode::PAYLOAD_TOO_LARGE);
-        assert_eq!(unpack(&bomb, 64 << 20).unwrap().len(), 64 << 20);
-    }
-
-    #[test]
-    fn what_is_no_zstd_is_refused() {
-        for bytes in [&b"{}"[..], &[0x28, 0xb5, 0x2f, 0xfd, 0xff], &[0; 64]] {
-            let refused = unpack(bytes, 1 << 20).unwrap_err();
-            assert_eq!(refused.status, StatusCode::BAD_REQUEST);
-        }
-    }
 }

@@ -38,7 +38,7 @@ pub(crate) struct MachineJson {
 /// All machines.
 pub(super) async fn list(State(app): State<App>) -> Result<Json<Vec<MachineJson>>, Problem> {
     let machines = app.stored(|all| all.machines()).await?;
-    let judge = Judge::now(&app);
+    let judge = Judge::now(app.config.silent_after, &app.worse);
     let json = machines.into_iter().map(|machine| {
         let latest = machine.latest.as_ref();
         MachineJson {

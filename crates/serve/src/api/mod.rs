@@ -1,6 +1,7 @@
 //! The API: JSON under `/v1`, health, and its description.
 
 mod beside;
+mod body;
 mod dictionary;
 mod health;
 mod ingest;
@@ -10,9 +11,9 @@ mod openapi;
 mod recordings;
 
 pub(crate) use beside::{Beside, SlotOf, read as read_beside};
+pub(crate) use body::unpack;
 pub(crate) use dictionary::DICTIONARY;
-pub(crate) use ingest::{HASH, read as read_recording, unpack};
-pub(crate) use recordings::{place, place_of};
+pub(crate) use ingest::{HASH, read as read_recording};
 
 use axum::routing::{get, post, put};
 use schemars::{Schema, SchemaGenerator};

@@ -8,8 +8,8 @@ use jiff::Timestamp;
 use punctual_model::{Completion, Nanos, Outcome, RecordingId, Unknown};
 use punctual_store::{Listed, Wanted};
 use serde::{Deserialize, Serialize};
-use uuid::Uuid;
 
+use crate::place::{place, place_of};
 use crate::problem::Problem;
 use crate::state::App;
 
@@ -92,25 +92,6 @@ impl From<Listed> for RecordingJson {
     }
 }
 
-/// The place of a recording in the list, as text.
-pub(crate) fn place_of(listed: &Listed) -> String {
-    let summary = &listed.summary;
-    format!("{}.{}", summary.started.as_nanosecond(), summary.id)
-}
-
-/// The place that a text names.
-pub(crate) fn place(text: &str) -> Result<(Timestamp, RecordingId), Problem> {
-    let parsed = || {
-        let (ns, id) = text.split_once('.')?;
-        let started = Timestamp::from_nanosecond(ns.parse().ok()?).ok()?;
-        Some((started, RecordingId(Uuid::try_parse(id).ok()?)))
-    };
-    parsed().ok_or_else(|| {
-        let message = "'after' is not what a page before gave as 'next'";
-        Problem::new(StatusCode::BAD_REQUEST, message)
-    })
-}
-
 /// A page of recordings.
 pub(super) async fn list(
     State(app): State<App>,
@@ -119,7 +100,7 @@ pub(super) async fn list(
     let most = asked.limit.unwrap_or(USUAL);
     if !(1..=MOST).contains(&most) {
         let message = format!("limit is 1 to {MOST}");
-        return Err(Problem::new(StatusCode::BAD_REQUEST, message));
+        return Err(Problem::bad_request(message));
     }
     let wanted = Wanted {
         machine: asked.machine,

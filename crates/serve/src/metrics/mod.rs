@@ -147,7 +147,7 @@ pub(crate) async fn get(State(app): State<App>, headers: HeaderMap) -> Result<Re
 /// The metrics of all machines.
 pub(crate) fn of_app(app: &Inner) -> Result<Vec<Family>, Problem> {
     let (machines, totals) = (app.collection.machines()?, app.collection.totals()?);
-    let judge = Judge::now(app);
+    let judge = Judge::now(app.config.silent_after, &app.worse);
     let bounds = bounds(app.config.requirement);
     Ok(families(&machines, &totals, &bounds, &|machine| {
         judge.state_of(machine).name()

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use axum::extract::{Query, State};
-use axum::http::StatusCode;
 use axum::response::{Html, Redirect};
 use axum::{Extension, Form};
 use jiff::Timestamp;
@@ -14,12 +13,11 @@ use punctual_stats::trend::{ChangePoint, Trend, TrendVerdict};
 use punctual_store::AuditLine;
 use serde::Deserialize;
 
-use super::trend::path;
 use super::{frame, shown};
 use crate::SourceError;
 use crate::access::Who;
 use crate::look::not_judged;
-use crate::paths::encoded;
+use crate::paths::{encoded, trend_path};
 use crate::problem::Problem;
 use crate::state::App;
 use crate::trends::{Decided, SeriesOf};
@@ -178,7 +176,7 @@ fn decisions(log: &[AuditLine]) -> Markup {
 fn series(of: &SeriesOf, judged: &Result<Trend, SourceError>) -> Markup {
     html! {
         h2 {
-            a href=(path(of)) { (sanitize(&of.series)) }
+            a href=(trend_path(of)) { (sanitize(&of.series)) }
             @if let Some(machine) = &of.machine { " " small .faint { (sanitize(machine)) } }
         }
         @match judged {
@@ -234,7 +232,7 @@ pub(super) async fn decide(
 ) -> Result<Redirect, Problem> {
     if form.why.trim().is_empty() || form.why.len() > WHY {
         let message = format!("a decision needs a reason of at most {WHY} bytes");
-        return Err(Problem::new(StatusCode::BAD_REQUEST, message));
+        return Err(Problem::bad_request(message));
     }
     app.work(move |app| {
         let trends = app.config.trends.0.as_ref();

@@ -68,7 +68,7 @@ impl Asked {
             "" => None,
             text => Some(
                 text.parse::<Nanos>()
-                    .map_err(|error| refused(error.to_string()))?,
+                    .map_err(|error| Problem::bad_request(error.to_string()))?,
             ),
         };
         let scale = SCALES.iter().find(|(_, name)| *name == self.scale);
@@ -87,17 +87,15 @@ impl Asked {
     }
 }
 
-fn refused(message: String) -> Problem {
-    Problem::new(axum::http::StatusCode::BAD_REQUEST, message)
-}
-
 pub(super) async fn get(
     State(app): State<App>,
     RawQuery(query): RawQuery,
 ) -> Result<Html<String>, Problem> {
     let asked = Asked::of(query.as_deref());
     if asked.ids.len() + asked.machines.len() > MOST {
-        return Err(refused(format!("choose at most {MOST} recordings")));
+        return Err(Problem::bad_request(format!(
+            "choose at most {MOST} recordings"
+        )));
     }
     let body = app
         .work(move |app| {

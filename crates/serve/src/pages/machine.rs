@@ -11,11 +11,11 @@ use punctual_store::{Listed, Machine, Summary, Wanted};
 use serde::Deserialize;
 
 use super::recordings::table;
-use super::{frame, shown, trend, views};
+use super::{frame, shown, views};
 use crate::SourceError;
 use crate::fleet::Judge;
 use crate::look::Look;
-use crate::paths::{encoded, recording_path};
+use crate::paths::{encoded, recording_path, trend_path};
 use crate::problem::Problem;
 use crate::state::{App, Inner};
 use crate::trends::SeriesOf;
@@ -71,7 +71,7 @@ fn page(app: &Inner, machine: &Machine) -> Result<Markup, Problem> {
         true => notes_of(app, &machine.name)?,
         false => Vec::new(),
     };
-    let row = Judge::now(app).row(machine);
+    let row = Judge::now(app.config.silent_after, &app.worse).row(machine);
     let host = newest.as_ref().map(|recording| &recording.host);
     let all = format!("/recordings?machine={}", encoded(&machine.name));
     Ok(html! {
@@ -130,7 +130,7 @@ fn series((of, judged): &Followed) -> Markup {
         ..Look::default()
     };
     html! {
-        h2 { "Series " a href=(trend::path(of)) { (sanitize(&of.series)) } }
+        h2 { "Series " a href=(trend_path(of)) { (sanitize(&of.series)) } }
         @match judged {
             Err(why) => p .warn { (sanitize(&why.to_string())) },
             Ok(trend) => {

@@ -25,8 +25,6 @@ use punctual_model::sanitize;
 use punctual_report::document::Document;
 use punctual_report::html::fragment;
 
-pub(crate) use trend::path as trend_path;
-
 use crate::access::Need;
 use crate::assets;
 use crate::paths::encoded;

@@ -1,7 +1,6 @@
 //! Notes about a series, written in a browser.
 
 use axum::extract::State;
-use axum::http::StatusCode;
 use axum::response::Redirect;
 use axum::{Extension, Form};
 use jiff::Timestamp;
@@ -10,6 +9,7 @@ use serde::Deserialize;
 
 use crate::access::Who;
 use crate::look::{not_judged, time};
+use crate::paths::trend_path;
 use crate::problem::Problem;
 use crate::state::App;
 use crate::trends::{Noted, SeriesOf};
@@ -31,19 +31,18 @@ pub(super) async fn add(
     Extension(who): Extension<Who>,
     Form(form): Form<Note>,
 ) -> Result<Redirect, Problem> {
-    let refused = |message: String| Problem::new(StatusCode::BAD_REQUEST, message);
     if form.text.trim().is_empty() || form.text.len() > LONGEST {
-        return Err(refused(format!(
+        return Err(Problem::bad_request(format!(
             "a note needs a text of at most {LONGEST} bytes"
         )));
     }
     let at = time(&form.at, false)?;
-    let at = at.ok_or_else(|| refused("a note needs the time that it is about".to_owned()))?;
+    let at = at.ok_or_else(|| Problem::bad_request("a note needs the time that it is about"))?;
     let of = SeriesOf {
         series: form.series,
         machine: Some(form.machine).filter(|name| !name.is_empty()),
     };
-    let path = super::trend_path(&of);
+    let path = trend_path(&of);
     app.work(move |app| {
         let trends = app.config.trends.0.as_ref();
         let trends = trends.ok_or_else(|| Problem::not_found("no series are served here"))?;

@@ -10,7 +10,7 @@ use punctual_report::document::{self, Document, MachineRow, MachineState, Sectio
 use serde::Deserialize;
 
 use super::{frame, shown};
-use crate::listing::{Listing, listing};
+use crate::listing::Listing;
 use crate::paths::encoded;
 use crate::problem::Problem;
 use crate::state::App;
@@ -36,7 +36,7 @@ pub(super) async fn get(
     State(app): State<App>,
     Query(asked): Query<Asked>,
 ) -> Result<Html<String>, Problem> {
-    let listing = listing(&app).await?;
+    let listing = app.listings.newest().await?;
     let Listing {
         rows,
         counts,

@@ -9,8 +9,8 @@ use punctual_store::{Listed, Wanted};
 use serde::Deserialize;
 
 use super::{frame, shown};
-use crate::api::{place, place_of};
 use crate::paths::{encoded, recording_path};
+use crate::place::{place, place_of};
 use crate::problem::Problem;
 use crate::state::App;
 

@@ -13,7 +13,7 @@ use serde::Deserialize;
 
 use super::frame;
 use super::spread::{Spread, spread};
-use crate::paths::encoded;
+use crate::paths::{encoded, trend_path};
 use crate::problem::Problem;
 use crate::state::{App, Inner};
 use crate::trends::SeriesOf;
@@ -252,7 +252,7 @@ fn distribution(members: &[Member], by: &str) -> Markup {
                 td .n { (spread.median()) }
                 td .n { (spread.at(0.0)) }
                 td .n { (spread.at(1.0)) }
-                td { a href=(super::trend::path(&members[0].of)) {
+                td { a href=(trend_path(&members[0].of)) {
                     (sanitize(members[0].of.machine.as_deref().unwrap_or("(no name)")))
                 } }
             } } }

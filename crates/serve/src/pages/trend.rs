@@ -11,14 +11,6 @@ use crate::look::Look;
 use crate::paths::{encoded, machine_path};
 use crate::problem::Problem;
 use crate::state::App;
-use crate::trends::SeriesOf;
-
-/// The page of a series.
-pub(crate) fn path(of: &SeriesOf) -> String {
-    let series = encoded(&of.series);
-    let machine = of.machine.as_deref().map(encoded).unwrap_or_default();
-    format!("/trend?series={series}&machine={machine}")
-}
 
 pub(super) async fn get(
     State(app): State<App>,

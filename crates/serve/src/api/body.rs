@@ -1,0 +1,137 @@
+//! Bodies that machines deliver: received with a limit, unpacked with a limit.
+
+use std::cell::RefCell;
+use std::io::Read;
+use std::sync::Arc;
+
+use axum::body::{Body, Bytes, to_bytes};
+use axum::http::{HeaderMap, StatusCode, header};
+use tokio::sync::OwnedSemaphorePermit;
+use zstd::bulk::Decompressor;
+
+use crate::config::Limits;
+use crate::problem::{BUSY, Problem};
+use crate::state::App;
+
+/// The largest window of zstd that is taken, as a power of two: 8 MiB, which each
+/// decoder supports (RFC 8878, 3.1.1.1.2).
+const WINDOW_LOG: u32 = 23;
+
+/// A body with its share of the room for all bodies: what waits for the store counts.
+pub(super) struct Sent {
+    pub(super) bytes: Bytes,
+    _room: OwnedSemaphorePermit,
+}
+
+/// Reads a body that is compressed. Its length must be known, so that there is room for it.
+pub(super) async fn receive(app: &App, headers: &HeaderMap, body: Body) -> Result<Sent, Problem> {
+    let packed = headers.get(header::CONTENT_ENCODING);
+    if packed.and_then(|value| value.to_str().ok()) != Some("zstd") {
+        let message = "compress the body with zstd (Content-Encoding: zstd)";
+        return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, message));
+    }
+    let Limits {
+        body: most,
+        patience,
+        ..
+    } = app.config.limits;
+    let length = headers.get(header::CONTENT_LENGTH);
+    let length = length.and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
+    let length = length.ok_or_else(|| {
+        let message = "say how long the body is (Content-Length)";
+        Problem::new(StatusCode::LENGTH_REQUIRED, message)
+    })?;
+    if length > most {
+        let message = format!("the body has {length} bytes, at most {most} are taken");
+        return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, message));
+    }
+    let kib = u32::try_from(length.div_ceil(1 << 10)).unwrap_or(u32::MAX);
+    let room = Arc::clone(&app.room)
+        .try_acquire_many_owned(kib)
+        .map_err(|_| Problem::busy("too much is delivered at once", BUSY))?;
+    let read = tokio::time::timeout(patience, to_bytes(body, length)).await;
+    match read {
+        Ok(Ok(bytes)) => Ok(Sent { bytes, _room: room }),
+        Ok(Err(_)) => Err(Problem::bad_request("the body is not as long as it says")),
+        Err(_) => Err(Problem::new(
+            StatusCode::REQUEST_TIMEOUT,
+            "the body took too long",
+        )),
+    }
+}
+
+thread_local! {
+    /// What unpacking needs again and again: to make it costs more than a small body.
+    static UNPACKER: RefCell<Option<Decompressor<'static>>> = const { RefCell::new(None) };
+}
+
+/// Unpacks a body that says how long it is; `None`: it does not, or it is longer.
+fn unpack_whole(bytes: &[u8], most: usize) -> Option<Vec<u8>> {
+    let length = zstd::zstd_safe::get_frame_content_size(bytes).ok()??;
+    let length = usize::try_from(length)
+        .ok()
+        .filter(|length| *length <= most)?;
+    UNPACKER.with_borrow_mut(|kept| {
+        if kept.is_none() {
+            *kept = Decompressor::new().ok();
+        }
+        let unpacked = kept.as_mut()?.decompress(bytes, length).ok()?;
+        (unpacked.len() == length).then_some(unpacked)
+    })
+}
+
+/// Unpacks a body, which may be a bomb.
+pub(crate) fn unpack(bytes: &[u8], most: usize) -> Result<Vec<u8>, Problem> {
+    unpack_with(bytes, most, &[])
+}
+
+/// Unpacks a body that was compressed with this dictionary; an empty one is none.
+pub(super) fn unpack_with(
+    bytes: &[u8],
+    most: usize,
+    dictionary: &[u8],
+) -> Result<Vec<u8>, Problem> {
+    if dictionary.is_empty()
+        && let Some(whole) = unpack_whole(bytes, most)
+    {
+        return Ok(whole);
+    }
+    let not_zstd = |_| Problem::bad_request("the body is not valid zstd");
+    let decoder = zstd::stream::read::Decoder::with_dictionary(bytes, dictionary);
+    let mut decoder = decoder.map_err(not_zstd)?;
+    decoder.window_log_max(WINDOW_LOG).map_err(not_zstd)?;
+    let mut body = Vec::new();
+    decoder
+        .take(most as u64 + 1)
+        .read_to_end(&mut body)
+        .map_err(not_zstd)?;
+    match body.len() > most {
+        true => Err(Problem::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            format!("the body unpacks to more than {most} bytes"),
+        )),
+        false => Ok(body),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bomb_is_not_unpacked() {
+        let bomb = zstd::bulk::compress(&vec![0; 64 << 20], 3).unwrap();
+        assert!(bomb.len() < 64 << 10);
+        let refused = unpack(&bomb, 1 << 20).unwrap_err();
+        assert_eq!(refused.status, StatusCode::PAYLOAD_TOO_LARGE);
+        assert_eq!(unpack(&bomb, 64 << 20).unwrap().len(), 64 << 20);
+    }
+
+    #[test]
+    fn what_is_no_zstd_is_refused() {
+        for bytes in [&b"{}"[..], &[0x28, 0xb5, 0x2f, 0xfd, 0xff], &[0; 64]] {
+            let refused = unpack(bytes, 1 << 20).unwrap_err();
+            assert_eq!(refused.status, StatusCode::BAD_REQUEST);
+        }
+    }
+}

@@ -1,0 +1,27 @@
+//! Where a page of the list of recordings goes on: a value of the parameter `after`.
+
+use jiff::Timestamp;
+use punctual_model::RecordingId;
+use punctual_store::Listed;
+use uuid::Uuid;
+
+use crate::problem::Problem;
+
+/// The place of a recording in the list, as text.
+pub(crate) fn place_of(listed: &Listed) -> String {
+    let summary = &listed.summary;
+    format!("{}.{}", summary.started.as_nanosecond(), summary.id)
+}
+
+/// The place that a text names.
+pub(crate) fn place(text: &str) -> Result<(Timestamp, RecordingId), Problem> {
+    let parsed = || {
+        let (ns, id) = text.split_once('.')?;
+        let started = Timestamp::from_nanosecond(ns.parse().ok()?).ok()?;
+        Some((started, RecordingId(Uuid::try_parse(id).ok()?)))
+    };
+    parsed().ok_or_else(|| {
+        let message = "'after' is not what a page before gave as 'next'";
+        Problem::bad_request(message)
+    })
+}
