@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use crate::files::shown;
+use crate::mount::shown;
 
 /// Why tracing failed, or its settings could not be restored.
 #[derive(Debug, thiserror::Error)]

@@ -33,6 +33,7 @@ mod late;
 mod left_behind;
 mod lint;
 mod marker;
+mod mount;
 mod name;
 mod osnoise;
 mod ring;
@@ -49,7 +50,7 @@ mod watch;
 pub use error::TraceError;
 pub use event::{Decoder, Format};
 pub use export::{Description, FormatText, LARGEST_TRACE, pack_pages, trace_dat, unpack_pages};
-pub use files::{Files, Mount, RealFiles};
+pub use files::{Files, RealFiles};
 pub use flight::{
     ClockMap, Cut, Drained, EventChoice, Flight, Followed, HELD_BACK, NotAChoice, NotRecorded,
     Owner, Plan, RawPage, Scout, ScoutEvent, StopHandle,
@@ -60,6 +61,7 @@ pub use jobs::{CallCost, Descent, JobAsk, JobRecorder};
 pub use late::LateStacks;
 pub use lint::{LintAsk, LintTarget, LintWatch};
 pub use marker::Marker;
+pub use mount::Mount;
 pub use osnoise::{NoiseAsk, OSNOISE, Osnoise, TIMERLAT, UserWait};
 pub use punctual_model::EventLevel as Level;
 pub use ring::{BadPage, Layout, Lost, Page, Record, Records};
