@@ -21,6 +21,7 @@
 //! them from it after a program was killed.
 
 mod bpf;
+mod clock;
 mod error;
 mod event;
 mod export;
@@ -47,13 +48,14 @@ mod tracefs;
 mod tracer;
 mod watch;
 
+pub use clock::ClockMap;
 pub use error::TraceError;
 pub use event::{Decoder, Format};
 pub use export::{Description, FormatText, LARGEST_TRACE, pack_pages, trace_dat, unpack_pages};
 pub use files::{Files, RealFiles};
 pub use flight::{
-    ClockMap, Cut, Drained, EventChoice, Flight, Followed, HELD_BACK, NotAChoice, NotRecorded,
-    Owner, Plan, RawPage, Scout, ScoutEvent, StopHandle,
+    Cut, Drained, EventChoice, Flight, Followed, HELD_BACK, NotAChoice, NotRecorded, Owner, Plan,
+    RawPage, Scout, ScoutEvent, StopHandle,
 };
 pub use gap::Gap;
 pub use hwlat::{Ask, HWLAT, Hwlat};
