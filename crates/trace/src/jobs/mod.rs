@@ -15,9 +15,9 @@ use std::collections::BTreeMap;
 
 use punctual_model::{EventKind, Nanos, Task, TraceEvent, event_names};
 
+use crate::WatchError;
 use crate::clock::monotonic;
 use crate::flight::{Cut, Followed, Ordered, ScoutEvent};
-use crate::watch::WatchError;
 #[cfg(test)]
 pub(crate) use bpf::OBJECT;
 use bpf::Programs;

@@ -12,7 +12,8 @@ use punctual_model::{
 
 use super::layout::{CLASSES, Cpu, Name, Row, text};
 use super::notes::Notes;
-use super::{GroupAsk, GroupsOf, MOST_COMMS, Waiting, WatchAsk, WatchError};
+use super::{GroupAsk, GroupsOf, MOST_COMMS, Waiting, WatchAsk};
+use crate::WatchError;
 use crate::bpf::{Programs, Reads};
 use crate::clock::monotonic;
 
