@@ -5,11 +5,11 @@ use std::fmt;
 use punctual_model::{EventNames, Nanos, ShareKind, Task, Text, Window, softirq_name};
 
 use crate::cause::{
-    Activity, Cause, Detail, Disabled, Limit, Missing, Name, Ran, Rank, Role, Source, Unknown,
+    Activity, Awaited, Cause, Detail, Device, Disabled, Leaf, Limit, Missing, Name, Ran, Rank,
+    Role, Source, Unknown, Wait,
 };
 use crate::context::UNKNOWN_PRIORITY;
 use crate::events;
-use crate::job::{Awaited, Device, Leaf, Wait};
 
 impl Cause {
     /// In which way, in words; `None` where no more is known.

@@ -10,7 +10,7 @@ use aya::programs::tp_btf::BtfTracePointLinkId;
 use aya::programs::{BtfTracePoint, ProgramError};
 use aya::{Btf, Ebpf, EbpfLoader};
 
-use crate::watch::WatchError;
+use crate::WatchError;
 
 mod mapped;
 mod types;
@@ -205,27 +205,6 @@ fn program<'a>(programs: &'a mut Ebpf, name: &str) -> Result<&'a mut BtfTracePoi
 
 fn missing(what: &str, name: &str) -> WatchError {
     WatchError::Refused(format!("the {what} {name} is missing"))
-}
-
-impl WatchError {
-    /// An error with all its causes, which the loader's own messages omit.
-    pub(crate) fn refused(error: &dyn std::error::Error) -> Self {
-        let mut text = error.to_string();
-        let mut cause = error.source();
-        while let Some(error) = cause {
-            text = format!("{text}: {error}");
-            cause = error.source();
-        }
-        // Only the start and the final count of the verifier's log: the
-        // rest is for authors of programs.
-        let mut lines = text.lines();
-        let first = lines.next().unwrap_or_default().to_owned();
-        let count = lines.find(|line| line.starts_with("processed "));
-        Self::Refused(match count {
-            Some(count) => format!("{first}; {count}"),
-            None => first,
-        })
-    }
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use crate::files::shown;
+use crate::mount::shown;
 
 /// Why tracing failed, or its settings could not be restored.
 #[derive(Debug, thiserror::Error)]
@@ -248,6 +248,59 @@ impl TraceError {
             self,
             Self::NoEvent { .. } | Self::NotAnEvent(_) | Self::Filter { .. }
         )
+    }
+}
+
+/// Why threads cannot be watched, by BPF programs or from trace events.
+#[derive(Debug, thiserror::Error)]
+pub enum WatchError {
+    /// The kernel does not describe its own types.
+    #[error("this kernel has no BTF in /sys/kernel/btf (CONFIG_DEBUG_INFO_BTF): {0}")]
+    NoBtf(#[source] aya::BtfError),
+    /// The programs do not know the processor.
+    #[error(
+        "the BPF programs are for 64-bit processors, and those that read system calls for x86_64 \
+         and aarch64: this one is {0}"
+    )]
+    Processor(&'static str),
+    /// The programs were refused.
+    #[error("the kernel refused the BPF programs (root, or CAP_BPF and CAP_PERFMON?): {0}")]
+    Refused(String),
+    /// Their counts could not be read.
+    #[error("the counts of the BPF programs could not be read: {0}")]
+    Read(#[from] aya::maps::MapError),
+    /// Neither programs nor events can count them.
+    #[error("wake-ups cannot be watched: BPF: {programs}; trace events: {events}")]
+    Neither {
+        /// The error of the programs.
+        programs: String,
+        /// The error of the events.
+        #[source]
+        events: TraceError,
+    },
+    /// The trace.
+    #[error("wake-ups cannot be counted from trace events: {0}")]
+    Events(#[from] TraceError),
+}
+
+impl WatchError {
+    /// An error with all its causes, which the loader's own messages omit.
+    pub(crate) fn refused(error: &dyn std::error::Error) -> Self {
+        let mut text = error.to_string();
+        let mut cause = error.source();
+        while let Some(error) = cause {
+            text = format!("{text}: {error}");
+            cause = error.source();
+        }
+        // Only the start and the final count of the verifier's log: the
+        // rest is for authors of programs.
+        let mut lines = text.lines();
+        let first = lines.next().unwrap_or_default().to_owned();
+        let count = lines.find(|line| line.starts_with("processed "));
+        Self::Refused(match count {
+            Some(count) => format!("{first}; {count}"),
+            None => first,
+        })
     }
 }
 

@@ -3,16 +3,14 @@
 use std::fmt::Debug;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
-use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags};
-use rustix::mount::{fsconfig_create, fsmount, fsopen};
 
-use crate::tracefs::PLACES;
+use crate::mount::Mount;
 
 /// Size limit of one file: the largest, descriptions of events, have some
 /// thousands of bytes.
@@ -88,34 +86,6 @@ pub trait Files: Debug + Send + Sync {
     }
 }
 
-/// Open files of this process, by number.
-const OWN_FILES: &str = "/proc/self/fd/";
-
-/// A mount of this process alone.
-#[derive(Debug)]
-pub struct Mount(OwnedFd);
-
-impl Mount {
-    /// A path of its root for this process.
-    pub(crate) fn path(&self) -> PathBuf {
-        PathBuf::from(format!("{OWN_FILES}{}", self.0.as_raw_fd()))
-    }
-}
-
-/// A path as a reader finds it: in place of a mount of this process alone, which others
-/// cannot open, that of the usual mount point.
-pub(crate) fn shown(path: &Path) -> String {
-    let text = path.display().to_string();
-    let within = text.strip_prefix(OWN_FILES).and_then(|rest| {
-        let (number, name) = rest.split_once('/')?;
-        number.parse::<u32>().ok().map(|_| name)
-    });
-    match within {
-        Some(name) => format!("/{}/{name}", PLACES[0]),
-        None => text,
-    }
-}
-
 /// The files themselves.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RealFiles;
@@ -184,36 +154,7 @@ impl Files for RealFiles {
         Ok(Box::new(OpenOptions::new().write(true).open(path)?))
     }
 
-    /// Since Linux 5.2; with CAP_SYS_ADMIN. A mount that is attached nowhere: no
-    /// other program sees it, and it ends when its last file is closed.
     fn mount(&self) -> io::Result<Mount> {
-        let context = fsopen("tracefs", FsOpenFlags::FSOPEN_CLOEXEC)?;
-        fsconfig_create(context.as_fd())?;
-        let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID
-            | MountAttrFlags::MOUNT_ATTR_NODEV
-            | MountAttrFlags::MOUNT_ATTR_NOEXEC;
-        let mount = fsmount(context.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, attributes)?;
-        Ok(Mount(mount))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_path_of_the_own_mount_is_shown_as_others_find_it() {
-        let shown = |path: &str| shown(Path::new(path));
-        assert_eq!(
-            shown("/proc/self/fd/4/available_tracers"),
-            "/sys/kernel/tracing/available_tracers"
-        );
-        for other in [
-            "/sys/kernel/debug/tracing/x",
-            "/proc/self/fd/4",
-            "/proc/self/fd/x/y",
-        ] {
-            assert_eq!(shown(other), other);
-        }
+        Mount::new()
     }
 }

@@ -8,8 +8,8 @@ use aya::include_bytes_aligned;
 use aya::maps::{HashMap, MapData};
 use punctual_model::{Comm, EventKind, KernelPriority, Nanos, Task, TraceEvent};
 
+use crate::WatchError;
 use crate::bpf::{Mapped, Programs, Reads};
-use crate::watch::WatchError;
 
 /// The programs; `bpf/build.sh` makes them.
 pub(crate) static OBJECT: &[u8] = include_bytes_aligned!("../bpf/late.bpf.o");

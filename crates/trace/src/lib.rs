@@ -21,6 +21,7 @@
 //! them from it after a program was killed.
 
 mod bpf;
+mod clock;
 mod error;
 mod event;
 mod export;
@@ -33,6 +34,7 @@ mod late;
 mod left_behind;
 mod lint;
 mod marker;
+mod mount;
 mod name;
 mod osnoise;
 mod ring;
@@ -46,13 +48,14 @@ mod tracefs;
 mod tracer;
 mod watch;
 
-pub use error::TraceError;
+pub use clock::ClockMap;
+pub use error::{TraceError, WatchError};
 pub use event::{Decoder, Format};
 pub use export::{Description, FormatText, LARGEST_TRACE, pack_pages, trace_dat, unpack_pages};
-pub use files::{Files, Mount, RealFiles};
+pub use files::{Files, RealFiles};
 pub use flight::{
-    ClockMap, Cut, Drained, EventChoice, Flight, Followed, HELD_BACK, NotAChoice, NotRecorded,
-    Owner, Plan, RawPage, Scout, ScoutEvent, StopHandle,
+    Cut, Drained, EventChoice, Flight, Followed, HELD_BACK, NotAChoice, NotRecorded, Owner, Plan,
+    RawPage, Scout, ScoutEvent, StopHandle,
 };
 pub use gap::Gap;
 pub use hwlat::{Ask, HWLAT, Hwlat};
@@ -60,10 +63,9 @@ pub use jobs::{CallCost, Descent, JobAsk, JobRecorder};
 pub use late::LateStacks;
 pub use lint::{LintAsk, LintTarget, LintWatch};
 pub use marker::Marker;
+pub use mount::Mount;
 pub use osnoise::{NoiseAsk, OSNOISE, Osnoise, TIMERLAT, UserWait};
 pub use punctual_model::EventLevel as Level;
 pub use ring::{BadPage, Layout, Lost, Page, Record, Records};
 pub use tracefs::Tracefs;
-pub use watch::{
-    GroupAsk, GroupFinder, GroupsOf, WaitNote, Waiting, WakeupWatch, WatchAsk, WatchError,
-};
+pub use watch::{GroupAsk, GroupFinder, GroupsOf, WaitNote, Waiting, WakeupWatch, WatchAsk};

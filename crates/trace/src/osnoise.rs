@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 
 use punctual_model::{CpuSet, Nanos, NoiseReports};
 
-use crate::flight::{ClockMap, CpuPipe, Owner, instance_layout, pipes};
+use crate::clock::ClockMap;
+use crate::flight::{CpuPipe, Owner, instance_layout, pipes};
 use crate::ring::{Lost, Page};
 use crate::tracer::{CLOCK, CURRENT, MONO, not_started};
 use crate::{TraceError, Tracefs};

@@ -4,12 +4,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::files::Mount;
+use crate::mount::{Mount, PLACES};
 use crate::{Files, RealFiles, TraceError};
-
-/// Where tracefs is mounted, below the root path: since Linux 4.1 on its own,
-/// before and beside it within debugfs (`Documentation/trace/ftrace.rst`).
-pub(crate) const PLACES: [&str; 2] = ["sys/kernel/tracing", "sys/kernel/debug/tracing"];
 
 const TRACERS: &str = "available_tracers";
 

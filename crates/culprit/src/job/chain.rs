@@ -2,10 +2,9 @@
 
 use punctual_model::Nanos;
 
-use super::cause::{Awaited, Leaf, Wait};
 use super::tracks::{Phase, Span, Tracks};
 use super::waker::By;
-use crate::cause::{Cause, Detail, Name, Source};
+use crate::cause::{Awaited, Cause, Detail, Leaf, Name, Source, Wait};
 
 /// So many threads are followed.
 const DEEPEST: usize = 8;

@@ -4,7 +4,6 @@
 //! Each is split by what stood on the CPU, and a sleep by what the thread did that ended
 //! it, which may have slept itself: the wakers are followed.
 
-mod cause;
 mod chain;
 mod finder;
 mod lanes;
@@ -18,7 +17,6 @@ use std::collections::BTreeSet;
 
 use punctual_model::{EventKind, Nanos, TraceEvent, Window};
 
-pub(crate) use cause::{Awaited, Device, Leaf, Wait};
 pub use finder::{CallNumbers, Job, JobFinder, JobSeen};
 pub use lanes::lanes;
 pub use release::{Call, CallKind, FoundRelease, SeenWaits};

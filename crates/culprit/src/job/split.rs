@@ -4,11 +4,10 @@ use std::collections::BTreeSet;
 
 use punctual_model::{KernelPriority, Nanos, Task, Text, Window, stack_of};
 
-use super::cause::Wait;
 use super::chain;
 use super::tracks::{InCall, Phase, Span, Tracks};
 use super::waker::By;
-use crate::cause::{Cause, Detail, Limit, Missing, Name, Rank, Role, Source, Unknown};
+use crate::cause::{Cause, Detail, Limit, Missing, Name, Rank, Role, Source, Unknown, Wait};
 use crate::context::UNKNOWN_PRIORITY;
 use crate::events::{SWITCH, SYS_ENTER};
 use crate::stretch::Stretch;

@@ -2,7 +2,7 @@
 
 use punctual_model::{EventKind, Nanos, TraceEvent, Vector};
 
-use super::cause::Device;
+use crate::cause::Device;
 use crate::context::{Context, Handler, SOFTIRQ_HRTIMER, SOFTIRQ_TIMER};
 
 /// So long after a disk completed a request on a CPU, a wake-up in the same handler

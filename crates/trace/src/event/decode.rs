@@ -5,7 +5,7 @@ use punctual_model::{EventKind, EventSpec, KernelEvent, Nanos, TraceEvent, Vecto
 use super::fields::{Fields, Texts};
 use super::format::{Format, Place};
 use super::requested::Requested;
-use crate::flight::ClockMap;
+use crate::clock::ClockMap;
 use crate::ring::{Layout, Page, Record};
 
 /// The decoder of one event's records.

@@ -15,17 +15,13 @@ use super::description::{Description, FTRACE};
 use super::merge::merge;
 use crate::TraceError;
 use crate::flight::RawPage;
-use crate::ring::{Layout, Page};
+use crate::ring::{Layout, MISSED, Page};
 
 /// The magic number, and the version.
 const MAGIC: &[u8] = b"\x17\x08\x44tracing6\0";
 
 /// Options: 4 says that the trace clock follows the table of CPUs.
 const OPTION_TRACECLOCK: u16 = 4;
-
-/// In the word `commit` of a page: events before it are not there
-/// (`RB_MISSED_EVENTS`).
-pub(super) const MISSED: u32 = 1 << 31;
 
 /// Limit of the pages of one file, in bytes: it is built in memory.
 pub const LARGEST_TRACE: u64 = 256 << 20;
@@ -131,9 +127,9 @@ fn by_cpu(layout: Layout, stretches: &[Vec<RawPage>]) -> BTreeMap<u32, Vec<Vec<u
         let mut bytes = page.bytes.to_vec();
         bytes.resize(layout.page_bytes, 0);
         if !follows && let Some(word) = bytes.get_mut(commit_low(layout)) {
-            let mut value = layout.unsigned(word) as u32;
+            let value = layout.unsigned(word);
             if value & MISSED == 0 {
-                value |= MISSED;
+                let value = (value | MISSED) as u32;
                 word.copy_from_slice(&match layout.big_endian {
                     false => value.to_le_bytes(),
                     true => value.to_be_bytes(),

@@ -4,8 +4,9 @@
 use punctual_model::EVENTS;
 use serde::{Deserialize, Serialize};
 
+use crate::clock::ClockMap;
 use crate::event::Format;
-use crate::flight::{ClockMap, Flight};
+use crate::flight::Flight;
 use crate::ring::Layout;
 use crate::{Decoder, TraceError};
 

@@ -1,7 +1,6 @@
 //! Pages of two buffers of one CPU as pages of one, for readers that know one alone.
 
-use super::dat::MISSED;
-use crate::ring::{Layout, Page};
+use crate::ring::{Layout, MISSED, Page};
 
 /// What a record's first word holds in place of its length in words.
 const LONG: u32 = 0;
@@ -126,7 +125,7 @@ impl NewPage {
     }
 
     fn finish(self) -> Vec<u8> {
-        let commit = self.data.len() as u64 | u64::from(if self.gap { MISSED } else { 0 });
+        let commit = self.data.len() as u64 | if self.gap { MISSED } else { 0 };
         let big_endian = self.layout.big_endian;
         let bytes = |number: u64| match big_endian {
             false => number.to_le_bytes(),

@@ -1,7 +1,6 @@
 //! The flight recorder: a separate trace instance that overwrites its oldest events,
 //! read only after an outlier.
 
-mod clock;
 mod cut;
 mod history;
 mod instance;
@@ -13,8 +12,6 @@ mod scout;
 mod stop_handle;
 mod stream;
 
-pub use clock::ClockMap;
-pub(crate) use clock::monotonic;
 pub use cut::{Cut, Drained, RawPage};
 pub use instance::NotRecorded;
 pub(crate) use instance::{instance_layout, remove};

@@ -8,12 +8,12 @@ use std::sync::Arc;
 
 use punctual_model::{Nanos, event_names};
 
-use super::clock::{ClockMap, Mark, monotonic};
 use super::history::History;
 use super::instance::{Instance, NotRecorded};
 use super::name::Owner;
 use super::stop_handle::StopHandle;
 use crate::Level;
+use crate::clock::{ClockMap, Mark, monotonic};
 use crate::event::Format;
 use crate::ring::{Layout, Page};
 use crate::{Decoder, TraceError, Tracefs};

@@ -3,10 +3,10 @@
 
 use punctual_model::{Nanos, TraceEvent};
 
-use super::clock::{ClockMap, monotonic};
 use super::name::Owner;
 use super::ordered::Ordered;
 use super::stream::{Stream, Streamed};
+use crate::clock::{ClockMap, monotonic};
 use crate::{TraceError, Tracefs};
 
 /// Its events, with the fields that contain a thread's number.

@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use punctual_model::Nanos;
 
-use super::clock::monotonic;
+use crate::clock::monotonic;
 
 /// Stops a recorder, once, from any thread, so that the events before this moment
 /// are not overwritten. One system call; its file is open from the start.

@@ -6,10 +6,10 @@ use std::path::PathBuf;
 
 use punctual_model::{EVENTS, Nanos, TraceEvent};
 
-use super::clock::{ClockMap, monotonic};
 use super::instance::Instance;
 use super::name::Owner;
 use super::recorder::{CpuPipe, choose_clock, pipes};
+use crate::clock::{ClockMap, monotonic};
 use crate::event::Format;
 use crate::ring::Page;
 use crate::{Decoder, TraceError, Tracefs};

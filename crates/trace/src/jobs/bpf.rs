@@ -7,8 +7,8 @@ use aya::maps::{Array, MapData};
 
 use super::rings::Rings;
 use super::{Followed, JobAsk};
+use crate::WatchError;
 use crate::bpf;
-use crate::watch::WatchError;
 
 /// The programs; `bpf/build.sh` makes them.
 pub(crate) static OBJECT: &[u8] = include_bytes_aligned!("../../bpf/jobs.bpf.o");

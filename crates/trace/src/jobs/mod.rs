@@ -15,8 +15,9 @@ use std::collections::BTreeMap;
 
 use punctual_model::{EventKind, Nanos, Task, TraceEvent, event_names};
 
-use crate::flight::{Cut, Followed, Ordered, ScoutEvent, monotonic};
-use crate::watch::WatchError;
+use crate::WatchError;
+use crate::clock::monotonic;
+use crate::flight::{Cut, Followed, Ordered, ScoutEvent};
 #[cfg(test)]
 pub(crate) use bpf::OBJECT;
 use bpf::Programs;

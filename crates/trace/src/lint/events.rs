@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use punctual_model::{Act, ActKind, Acts, EventKind, InCall, Nanos, TraceEvent};
 
 use super::calls::is_memory;
-use crate::flight::{Owner, Plan, Stream, Streamed, monotonic};
+use crate::clock::monotonic;
+use crate::flight::{Owner, Plan, Stream, Streamed};
 use crate::{Level, TraceError, Tracefs};
 
 const CALLS: &str = "sys_enter";

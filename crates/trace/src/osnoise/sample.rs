@@ -5,8 +5,8 @@ use punctual_model::{
     TimerlatStack,
 };
 
+use crate::clock::ClockMap;
 use crate::event::{Format, Place};
-use crate::flight::ClockMap;
 use crate::ring::{Layout, Page};
 use crate::{TraceError, Tracefs};
 

@@ -6,4 +6,5 @@ mod page;
 mod tests;
 
 pub use layout::Layout;
+pub(crate) use page::MISSED;
 pub use page::{BadPage, Lost, Page, Record, Records};

@@ -7,7 +7,7 @@ use super::Layout;
 
 /// Of the word `commit`: events before this page were lost, and how many
 /// stands behind the data (`RB_MISSED_EVENTS`, `RB_MISSED_STORED`).
-const MISSED: u64 = 1 << 31;
+pub(crate) const MISSED: u64 = 1 << 31;
 const MISSED_STORED: u64 = 1 << 30;
 /// Of the same: the bytes of data, without these flags.
 const COMMITTED: u64 = MISSED_STORED - 1;

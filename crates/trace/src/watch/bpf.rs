@@ -12,9 +12,10 @@ use punctual_model::{
 
 use super::layout::{CLASSES, Cpu, Name, Row, text};
 use super::notes::Notes;
-use super::{GroupAsk, GroupsOf, MOST_COMMS, Waiting, WatchAsk, WatchError};
+use super::{GroupAsk, GroupsOf, MOST_COMMS, Waiting, WatchAsk};
+use crate::WatchError;
 use crate::bpf::{Programs, Reads};
-use crate::flight::monotonic;
+use crate::clock::monotonic;
 
 /// The programs; `bpf/build.sh` makes them.
 pub(crate) static OBJECT: &[u8] = include_bytes_aligned!("../../bpf/watch.bpf.o");

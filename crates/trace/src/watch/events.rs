@@ -9,7 +9,8 @@ use punctual_model::{Nanos, Wakeups};
 use super::counter::Counter;
 use super::{GroupFinder, Waiting, WatchAsk};
 use crate::Level;
-use crate::flight::{Owner, Plan, Stream, Streamed, monotonic};
+use crate::clock::monotonic;
+use crate::flight::{Owner, Plan, Stream, Streamed};
 use crate::{TraceError, Tracefs};
 
 /// The events, with the filter for those of real-time threads: of the others

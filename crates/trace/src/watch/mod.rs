@@ -16,7 +16,7 @@ use std::time::Duration;
 use punctual_model::{Nanos, Wakeups};
 
 use crate::flight::Owner;
-use crate::{TraceError, Tracefs};
+use crate::{TraceError, Tracefs, WatchError};
 use bpf::BpfWatch;
 #[cfg(test)]
 pub(crate) use bpf::OBJECT;
@@ -87,38 +87,6 @@ pub struct Waiting {
     /// The running thread of each CPU; 0: none. CPUs that have not switched yet are
     /// given with 0 or left out.
     pub running: BTreeMap<u32, u32>,
-}
-
-/// Why wake-ups cannot be watched.
-#[derive(Debug, thiserror::Error)]
-pub enum WatchError {
-    /// The kernel does not describe its own types.
-    #[error("this kernel has no BTF in /sys/kernel/btf (CONFIG_DEBUG_INFO_BTF): {0}")]
-    NoBtf(#[source] aya::BtfError),
-    /// The programs do not know the processor.
-    #[error(
-        "the BPF programs are for 64-bit processors, and those that read system calls for x86_64 \
-         and aarch64: this one is {0}"
-    )]
-    Processor(&'static str),
-    /// The programs were refused.
-    #[error("the kernel refused the BPF programs (root, or CAP_BPF and CAP_PERFMON?): {0}")]
-    Refused(String),
-    /// Their counts could not be read.
-    #[error("the counts of the BPF programs could not be read: {0}")]
-    Read(#[from] aya::maps::MapError),
-    /// Neither programs nor events can count them.
-    #[error("wake-ups cannot be watched: BPF: {programs}; trace events: {events}")]
-    Neither {
-        /// The error of the programs.
-        programs: String,
-        /// The error of the events.
-        #[source]
-        events: TraceError,
-    },
-    /// The trace.
-    #[error("wake-ups cannot be counted from trace events: {0}")]
-    Events(#[from] TraceError),
 }
 
 /// Counts wake-ups until it is dropped.

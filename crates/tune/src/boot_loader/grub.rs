@@ -7,7 +7,6 @@ use std::path::PathBuf;
 use punctual_host::Host;
 use punctual_model::WrittenFile;
 
-use super::unusable::{BadBlock, NoGrub};
 use super::{BootEntry, BootError, below, file, text, words};
 use crate::boot_files::{GRUB, GrubFolder};
 
@@ -16,7 +15,41 @@ const HEADER: &str = "# GRUB Environment Block\n";
 const SIZE: usize = 1_024;
 
 /// The variable of the entry for one boot.
-pub(super) const NEXT: &str = "next_entry";
+const NEXT: &str = "next_entry";
+
+/// Why GRUB cannot boot an entry once.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum NoGrub {
+    #[error("no {}", GRUB.each_ref().map(|grub| grub.config).join(" and no "))]
+    NoConfiguration,
+    #[error("no {0}")]
+    NoFile(String),
+    #[error(transparent)]
+    Unreadable(#[from] BootError),
+    #[error("{folder}/grub.cfg does not read custom.cfg")]
+    NoCustomEntries { folder: &'static str },
+    #[error("{folder}/grub.cfg does not choose an entry for one boot")]
+    NoChoice { folder: &'static str },
+    #[error("{folder}/grubenv is no environment block")]
+    NoBlock { folder: &'static str },
+    #[error("{folder}/grub.cfg has no entry of the running kernel")]
+    NoEntry { folder: &'static str },
+}
+
+/// What is wrong with GRUB's environment block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BadBlock {
+    /// It is another file.
+    #[error("is no environment block")]
+    NotABlock,
+    /// Its variables fill it.
+    #[error("has no room for {NEXT}")]
+    Full,
+    /// It was there before.
+    #[error("is not there any more")]
+    Gone,
+}
 
 /// GRUB 2, as it boots the running kernel.
 #[derive(Clone, Debug)]
@@ -196,4 +229,55 @@ fn running(config: &str, line: &str) -> Option<Vec<String>> {
         }
     }
     best.map(|(_, lines)| lines)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_grub_lacks_is_named() {
+        let folder = "/boot/grub";
+        for (why, text) in [
+            (
+                NoGrub::NoConfiguration,
+                "no /boot/grub2/grub.cfg and no /boot/grub/grub.cfg",
+            ),
+            (NoGrub::NoFile("/x".to_owned()), "no /x"),
+            (
+                NoGrub::Unreadable(BootError::Changed { path: "/x".into() }),
+                "/x was changed by another program: remove the part of punctual by hand",
+            ),
+            (
+                NoGrub::NoCustomEntries { folder },
+                "/boot/grub/grub.cfg does not read custom.cfg",
+            ),
+            (
+                NoGrub::NoChoice { folder },
+                "/boot/grub/grub.cfg does not choose an entry for one boot",
+            ),
+            (
+                NoGrub::NoBlock { folder },
+                "/boot/grub/grubenv is no environment block",
+            ),
+            (
+                NoGrub::NoEntry { folder },
+                "/boot/grub/grub.cfg has no entry of the running kernel",
+            ),
+        ] {
+            assert_eq!(why.to_string(), text);
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_block_is_named() {
+        for (why, text) in [
+            (BadBlock::NotABlock, "/x: is no environment block"),
+            (BadBlock::Full, "/x: has no room for next_entry"),
+            (BadBlock::Gone, "/x: is not there any more"),
+        ] {
+            let path = "/x".into();
+            assert_eq!(BootError::Unexpected { path, why }.to_string(), text);
+        }
+    }
 }

@@ -7,7 +7,6 @@
 mod grub;
 mod systemd_boot;
 mod unit;
-mod unusable;
 mod words;
 
 use std::io;
@@ -17,8 +16,8 @@ use punctual_files::Output;
 use punctual_host::Host;
 use punctual_model::{BootLoader, WrittenFile};
 
+pub use grub::BadBlock;
 pub use unit::{UnitRequest, unit};
-pub use unusable::BadBlock;
 pub use words::{check_words, differs};
 
 /// The most that is read of a file of a boot loader.

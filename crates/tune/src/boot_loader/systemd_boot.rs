@@ -4,13 +4,27 @@
 use punctual_host::Host;
 use punctual_model::WrittenFile;
 
-use super::unusable::NoSystemdBoot;
 use super::{BootEntry, BootError, RunProgram, below, file, text, words};
 use crate::boot_files::ENTRIES;
 
 /// The variables of the Boot Loader Interface.
 const VARIABLES: &str = "/sys/firmware/efi/efivars";
 const VENDOR: &str = "4a67b082-0a4c-41cf-b6c7-440b29bb8c4f";
+
+/// Why systemd-boot cannot boot an entry once.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum NoSystemdBoot {
+    #[error("it did not boot this machine")]
+    NotBooted,
+    #[error("{0} booted this machine")]
+    OtherLoader(String),
+    #[error("the entry is not known")]
+    NoSelection,
+    #[error("'{0}' is no name of an entry")]
+    NotAName(String),
+    #[error("no file of the entry {0}")]
+    NoFile(String),
+}
 
 /// systemd-boot, as it booted the running kernel.
 #[derive(Clone, Debug)]
@@ -99,4 +113,29 @@ fn variable(host: &Host, name: &str) -> Option<String> {
         .take_while(|unit| *unit != 0)
         .collect();
     Some(String::from_utf16_lossy(&units))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_systemd_boot_lacks_is_named() {
+        use NoSystemdBoot::*;
+        for (why, text) in [
+            (NotBooted, "it did not boot this machine"),
+            (
+                OtherLoader("rEFInd 0.14".to_owned()),
+                "rEFInd 0.14 booted this machine",
+            ),
+            (NoSelection, "the entry is not known"),
+            (NotAName("a/b".to_owned()), "'a/b' is no name of an entry"),
+            (
+                NoFile("arch.conf".to_owned()),
+                "no file of the entry arch.conf",
+            ),
+        ] {
+            assert_eq!(why.to_string(), text);
+        }
+    }
 }

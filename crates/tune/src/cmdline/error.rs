@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use punctual_files::FileError;
 
-use super::{Unclear, loaders};
+use super::Unclear;
 
 /// Why the kernel's command line was not changed.
 #[derive(Debug, thiserror::Error)]
@@ -24,18 +24,22 @@ pub enum CmdlineError {
         name: String,
     },
     /// No such boot loader.
-    #[error("unknown boot loader '{name}': choose one of {}", loaders::names())]
+    #[error("unknown boot loader '{name}': choose one of {known}")]
     NoSuchLoader {
         /// What was asked for.
         name: String,
+        /// The names that there are, with commas.
+        known: String,
     },
     /// No boot loader was found.
     #[error(
-        "no boot loader's files were found (looked for: {}); is /boot mounted? Else add the \
-         parameters where this machine keeps them, such as U-Boot's variable bootargs",
-        loaders::names()
+        "no boot loader's files were found (looked for: {known}); is /boot mounted? Else add the \
+         parameters where this machine keeps them, such as U-Boot's variable bootargs"
     )]
-    NoLoader,
+    NoLoader {
+        /// The names that there are, with commas.
+        known: String,
+    },
     /// A system whose parameters are part of an image or a declaration.
     #[error("this system is built from an image, so no file is edited: {how}")]
     Image {

@@ -44,7 +44,7 @@ impl Source {
 }
 
 /// All, the most specific first.
-pub(super) const LOADERS: &[Loader] = &[
+const LOADERS: &[Loader] = &[
     Loader {
         name: "raspberry-pi",
         find: raspberry_pi,
@@ -72,7 +72,7 @@ pub(super) const LOADERS: &[Loader] = &[
 ];
 
 /// The names, with commas.
-pub(super) fn names() -> String {
+fn names() -> String {
     let names: Vec<&str> = LOADERS.iter().map(|loader| loader.name).collect();
     names.join(", ")
 }
@@ -87,6 +87,7 @@ pub(super) fn find(
     if wanted.is_some_and(|name| LOADERS.iter().all(|loader| loader.name != name)) {
         return Err(CmdlineError::NoSuchLoader {
             name: wanted.unwrap_or_default().chars().take(40).collect(),
+            known: names(),
         });
     }
     let all = LOADERS
@@ -95,7 +96,7 @@ pub(super) fn find(
         .filter_map(|loader| Some((loader, (loader.find)(&tree)?)));
     let mut all = all;
     let Some((loader, found)) = all.next() else {
-        return Err(CmdlineError::NoLoader);
+        return Err(CmdlineError::NoLoader { known: names() });
     };
     Ok((loader, found, all.map(|(other, _)| other.name).collect()))
 }

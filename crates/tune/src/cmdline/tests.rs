@@ -276,7 +276,7 @@ fn image_based_systems_are_refused_with_the_command() {
         assert!(error.contains(word), "{error}");
     }
     let error = System::new(&[]).plan().unwrap_err();
-    assert!(matches!(error, CmdlineError::NoLoader), "{error}");
+    assert!(matches!(error, CmdlineError::NoLoader { .. }), "{error}");
 }
 
 #[test]

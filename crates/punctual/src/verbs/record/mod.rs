@@ -1,7 +1,9 @@
 //! `record`: measurements by a plan, over years.
 
 mod delivery;
+mod in_process;
 mod install;
+mod lease;
 mod options;
 mod serve;
 mod settings;
@@ -38,7 +40,7 @@ impl Run for Options {
         match self.what {
             What::Check { plan, json } => check(&plan.read()?, json, context),
             What::Run { plan } => serve::run(&plan, context),
-            What::Once { series, plan } => serve::once(&series, &plan, context),
+            What::Once { series, plan } => in_process::once(&series, &plan, context),
             What::Status { plan, json } => status(&plan, json, context),
             What::Slots(slots) => list(slots, context),
             What::Install { plan, write } => install::install(&plan, write, context),
@@ -188,7 +190,7 @@ fn status(file: &PlanFile, json: bool, context: &Context) -> Result<Exit> {
     let rows = rows(&plan, Some(&store), &SystemClock.zone())?;
     let mut fields = vec![Field::new(
         "service",
-        match serve::service_of(&store) {
+        match lease::service_of(&store) {
             Some(who) => format!("running ({who})"),
             None => {
                 "not running: systemctl start punctual-record, or punctual record run".to_owned()

@@ -1,69 +1,26 @@
-//! `record run` and `once`: the service, and one run.
+//! `record run`: the service.
 
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow};
-use jiff::Timestamp;
-use punctual_files::lease::{Holder, Lease, holder, remove};
 use punctual_host::Host;
-use punctual_model::{Completion, Nanos, RecordingId, Slot, SlotCause, SlotState};
+use punctual_model::{Completion, Nanos, RecordingId, SlotState};
 use punctual_record::{
-    Clock, FlightPlan, FlightRecorder, Machine, Notify, Plan, Runner, Service, SessionRunner,
-    SystemClock, Watching, epoch_of, next_due,
+    Clock, FlightPlan, FlightRecorder, Machine, Notify, Plan, Runner, Service, SystemClock,
+    Watching, next_due,
 };
 use punctual_store::{Filter, SlotFilter, Store, Summary};
 
+use super::lease::only_one;
 use super::options::PlanFile;
-use super::settings;
 use super::slot_process::ProcessRunner;
 use super::snapshot::{Answering, Kept};
 use crate::context::{Context, sweep};
-use crate::exit::{Exit, UsageError};
+use crate::exit::Exit;
 use crate::output;
 use crate::verbs::measure::stop_flag;
-use crate::verbs::{command_line, serve_load, serve_partner};
-
-/// The file that the service of a store holds.
-fn lease_path(store: &Store) -> PathBuf {
-    let mut name = store.path().as_os_str().to_owned();
-    name.push(".service");
-    PathBuf::from(name)
-}
-
-/// Who serves a store; `None`: nobody.
-pub(super) fn service_of(store: &Store) -> Option<String> {
-    let path = lease_path(store);
-    let note = || note_of(&path).unwrap_or_else(|| "its process is not known".to_owned());
-    match holder(&path) {
-        Holder::NoLease | Holder::Gone => None,
-        Holder::Lives | Holder::Unknown { .. } => Some(note()),
-    }
-}
-
-fn note_of(path: &Path) -> Option<String> {
-    let note = punctual_files::bounded::text(path, 1_024).ok()?;
-    Some(note.trim().to_owned()).filter(|note| !note.is_empty())
-}
-
-/// Only one service on a store: two would each measure every slot.
-fn only_one(store: &Store) -> Result<Lease> {
-    let path = lease_path(store);
-    if let Some(who) = service_of(store) {
-        let text = format!(
-            "another service records into {} ({who})",
-            store.path().display()
-        );
-        anyhow::bail!(text);
-    }
-    remove(&path);
-    Ok(Lease::take(
-        &path,
-        &format!("process {}", std::process::id()),
-    )?)
-}
 
 pub(super) fn run(file: &PlanFile, context: &Context) -> Result<Exit> {
     // Its threads wait nearly always: a heap of each would only keep what was freed.
@@ -208,76 +165,4 @@ fn next_slot(plan: &Plan) -> String {
         }
         None => "waiting for events".to_owned(),
     }
-}
-
-pub(super) fn runner<'a>(
-    store: &'a Store,
-    (host, settings): (&'a Host, &'a dyn Fn() -> Option<String>),
-    stop: &'a Arc<AtomicBool>,
-    context: &Context,
-    log: &'a mut dyn FnMut(&str),
-) -> SessionRunner<'a> {
-    SessionRunner {
-        store,
-        host,
-        journal: context.journal(),
-        partner: serve_partner::program(),
-        place: &serve_load::in_subprocess,
-        locks: context.cpu_locks(),
-        command_line: command_line(),
-        settings,
-        stop,
-        notify: Notify::of(&|name| std::env::var_os(name)),
-        log,
-    }
-}
-
-pub(super) fn once(name: &str, file: &PlanFile, context: &Context) -> Result<Exit> {
-    let plan = file.read()?;
-    let Some(series) = plan.series.iter().find(|series| series.name == name) else {
-        let names: Vec<&str> = plan
-            .series
-            .iter()
-            .map(|series| series.name.as_str())
-            .collect();
-        let known = names.join(", ");
-        return Err(UsageError(format!("there is no series '{name}': one of {known}")).into());
-    };
-    let store = context.store_to_change()?;
-    let host = Host::live();
-    let stop = stop_flag()?;
-    let due = Timestamp::now();
-    let epoch = epoch_of(&store, &super::machine(&host), series, due)?;
-    let mut slot = Slot {
-        machine: epoch.machine.clone(),
-        series: epoch.name.clone(),
-        epoch: epoch.epoch,
-        due,
-        cause: SlotCause::Once,
-        state: SlotState::Running,
-        reason: None,
-        recording: None,
-    };
-    store.add_slot(&epoch, &slot)?;
-    let mut log = |text: &str| output::note(text);
-    let settings = || settings::before_run(&host, context);
-    let mut runner = runner(&store, (&host, &settings), &stop, context, &mut log);
-    let end = runner.run(series, &epoch, &slot);
-    (slot.state, slot.reason, slot.recording) = (end.state, end.reason, end.recording);
-    store.set_slot(&epoch, &slot)?;
-    let recording = slot
-        .recording
-        .map(|id| format!(", recording {}", id.short()));
-    let reason = slot.reason.as_ref().map(|reason| format!(": {reason}"));
-    output::print(&format!(
-        "{name}: {}{}{}\n",
-        slot.state,
-        recording.unwrap_or_default(),
-        reason.unwrap_or_default()
-    ))?;
-    Ok(match slot.state {
-        SlotState::Recorded => Exit::Done,
-        _ if stop.load(Ordering::Relaxed) => Exit::Interrupted,
-        _ => Exit::Failed,
-    })
 }

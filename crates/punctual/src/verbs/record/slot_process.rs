@@ -19,8 +19,8 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
 use serde::{Deserialize, Serialize};
 
+use super::in_process;
 use super::options::PlanText;
-use super::serve;
 use crate::context::Context;
 use crate::exit::{Exit, with_causes};
 use crate::output;
@@ -93,7 +93,7 @@ impl Run for ServeSlot {
         let mut log = |text: &str| output::note(text);
         let settings = || super::settings::before_run(&host, context);
         let machine = (&host, &settings as &dyn Fn() -> Option<String>);
-        let mut runner = serve::runner(&store, machine, &stop, context, &mut log);
+        let mut runner = in_process::runner(&store, machine, &stop, context, &mut log);
         runner.notify = Notify::default();
         runner.command_line = task.command_line;
         let end = runner.run(series, &task.epoch, &task.slot);

@@ -17,7 +17,7 @@ use punctual_store::{Store, StoreError};
 use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
 
-use super::serve::service_of;
+use super::lease::service_of;
 use crate::context::Context;
 use crate::exit::{Exit, with_causes};
 use crate::output;

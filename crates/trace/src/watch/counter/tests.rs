@@ -431,7 +431,7 @@ fn page(lost: Option<Lost>, records: &[(u32, Vec<u8>)]) -> Vec<u8> {
         page.write(&Piece::Event(*after, bytes.clone()));
     }
     // After the start of the watch.
-    page.page(crate::flight::monotonic().0, lost)
+    page.page(crate::clock::monotonic().0, lost)
 }
 
 #[test]

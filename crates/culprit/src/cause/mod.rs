@@ -1,9 +1,11 @@
 //! The cause of a stretch of time, as data. Its text is made in
 //! [`describe`](crate::describe).
 
+mod awaited;
+
 use punctual_model::{Comm, KernelPriority, Nanos, Task, Text, Vector};
 
-use crate::job::{Awaited, Device, Leaf};
+pub(crate) use awaited::{Awaited, Device, Leaf, Wait};
 
 /// What a stretch of time is spent on, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]

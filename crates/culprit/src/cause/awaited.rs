@@ -1,8 +1,8 @@
-//! What a thread waits for in its job, as data.
+//! What a thread of a job waits for, as data.
 
 use punctual_model::{KernelPriority, Text};
 
-use crate::cause::Name;
+use super::Name;
 
 /// What kind of wait a thread is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

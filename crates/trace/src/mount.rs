@@ -1,0 +1,76 @@
+//! Where tracefs is mounted: for all, or for this process alone.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags};
+use rustix::mount::{fsconfig_create, fsmount, fsopen};
+
+/// Where tracefs is mounted, below the root path: since Linux 4.1 on its own,
+/// before and beside it within debugfs (`Documentation/trace/ftrace.rst`).
+pub(crate) const PLACES: [&str; 2] = ["sys/kernel/tracing", "sys/kernel/debug/tracing"];
+
+/// Open files of this process, by number.
+const OWN_FILES: &str = "/proc/self/fd/";
+
+/// A mount of this process alone.
+#[derive(Debug)]
+pub struct Mount(OwnedFd);
+
+impl Mount {
+    /// Since Linux 5.2; with CAP_SYS_ADMIN. It is attached nowhere: no other program sees it,
+    /// and it ends when its last file is closed.
+    ///
+    /// # Errors
+    /// Those of fsopen(2) and fsmount(2).
+    pub(crate) fn new() -> io::Result<Self> {
+        let context = fsopen("tracefs", FsOpenFlags::FSOPEN_CLOEXEC)?;
+        fsconfig_create(context.as_fd())?;
+        let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID
+            | MountAttrFlags::MOUNT_ATTR_NODEV
+            | MountAttrFlags::MOUNT_ATTR_NOEXEC;
+        let mount = fsmount(context.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, attributes)?;
+        Ok(Self(mount))
+    }
+
+    /// A path of its root for this process.
+    pub(crate) fn path(&self) -> PathBuf {
+        PathBuf::from(format!("{OWN_FILES}{}", self.0.as_raw_fd()))
+    }
+}
+
+/// A path as a reader finds it: in place of a mount of this process alone, which others
+/// cannot open, that of the usual mount point.
+pub(crate) fn shown(path: &Path) -> String {
+    let text = path.display().to_string();
+    let within = text.strip_prefix(OWN_FILES).and_then(|rest| {
+        let (number, name) = rest.split_once('/')?;
+        number.parse::<u32>().ok().map(|_| name)
+    });
+    match within {
+        Some(name) => format!("/{}/{name}", PLACES[0]),
+        None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_of_the_own_mount_is_shown_as_others_find_it() {
+        let shown = |path: &str| shown(Path::new(path));
+        assert_eq!(
+            shown("/proc/self/fd/4/available_tracers"),
+            "/sys/kernel/tracing/available_tracers"
+        );
+        for other in [
+            "/sys/kernel/debug/tracing/x",
+            "/proc/self/fd/4",
+            "/proc/self/fd/x/y",
+        ] {
+            assert_eq!(shown(other), other);
+        }
+    }
+}
