@@ -80,7 +80,7 @@ impl Modules {
     }
 
     /// A path in a module's code, from the root; `None` if it leads out of the crate.
-    fn from_root(&self, module: &[String], path: &[String]) -> Option<Vec<String>> {
+    fn rooted(&self, module: &[String], path: &[String]) -> Option<Vec<String>> {
         let supers = path.iter().take_while(|name| *name == "super").count();
         let start = match path.first()?.as_str() {
             "crate" => return Some(path[1..].to_vec()),
@@ -106,7 +106,7 @@ impl Modules {
             return found;
         }
         let behind = |import: &Import, path: &[String]| {
-            let start = self.from_root(module, path)?;
+            let start = self.rooted(module, path)?;
             let rest = match import.name == "*" {
                 true => rest,
                 false => &rest[1..],
@@ -136,8 +136,8 @@ impl Modules {
                 None => names.clone(),
             }
         });
-        let from_root = |names: Vec<String>| self.from_root(path, &names);
-        let paths = imported.chain(named).filter_map(from_root);
+        let rooted = |names: Vec<String>| self.rooted(path, &names);
+        let paths = imported.chain(named).filter_map(rooted);
         paths.filter_map(|names| self.owner(&names, 8)).collect()
     }
 
