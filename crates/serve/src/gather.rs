@@ -4,7 +4,6 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use axum::http::StatusCode;
 use punctual_store::Collection;
 use tokio::sync::oneshot;
 
@@ -66,13 +65,7 @@ impl<Q: Send + 'static, A: Send + 'static> Gather<Q, A> {
             // A task of its own: the client of the first ask may go away.
             tokio::spawn(Arc::clone(self).serve());
         }
-        answered.await.unwrap_or_else(|_| {
-            let status = StatusCode::INTERNAL_SERVER_ERROR;
-            Err(Problem::new(
-                status,
-                "this request failed: a fault of punctual",
-            ))
-        })
+        answered.await.unwrap_or_else(|_| Err(Problem::fault()))
     }
 
     /// The next asks; `None`: nobody waits, and the task that asks here ends.

@@ -1,7 +1,6 @@
 //! A series as a page looks at it: whose, from when to when, above which latency. The
 //! query of a URL says all of it, so that a URL shows the same again.
 
-use axum::http::StatusCode;
 use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
@@ -9,7 +8,6 @@ use punctual_model::Nanos;
 use punctual_stats::trend::{Question, Run, Trend, judge};
 use serde::Deserialize;
 
-use crate::SourceError;
 use crate::paths::encoded;
 use crate::problem::Problem;
 use crate::state::Inner;
@@ -98,7 +96,7 @@ impl Look {
         let threshold = self.threshold()?;
         let trends = app.config.trends.0.as_ref();
         let trends = trends.ok_or_else(|| Problem::not_found("no series are served here"))?;
-        let (trend, mut runs) = trends.trend(&self.of()).map_err(not_judged)?;
+        let (trend, mut runs) = trends.trend(&self.of())?;
         if from.is_none() && to.is_none() && threshold.is_none() {
             return Ok((trend, runs));
         }
@@ -124,11 +122,6 @@ impl Look {
         };
         Ok((judge(&runs, question), runs))
     }
-}
-
-/// A series that cannot be read or judged.
-pub(crate) fn not_judged(why: SourceError) -> Problem {
-    Problem::new(StatusCode::UNPROCESSABLE_ENTITY, why.to_string())
 }
 
 #[cfg(test)]

@@ -6,6 +6,8 @@ use axum::response::{IntoResponse, Response};
 use punctual_store::StoreError;
 use serde::Serialize;
 
+use crate::SourceError;
+
 /// Why a request failed.
 #[derive(Clone, Debug)]
 pub(crate) struct Problem {
@@ -49,6 +51,19 @@ impl Problem {
 
     pub(crate) fn not_found(message: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_FOUND, message)
+    }
+
+    /// What answers it panicked.
+    pub(crate) fn fault() -> Self {
+        let message = "this request failed: a fault of punctual";
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, message)
+    }
+}
+
+/// Series, evidence or a bundle that cannot be read or made.
+impl From<SourceError> for Problem {
+    fn from(error: SourceError) -> Self {
+        Self::new(StatusCode::UNPROCESSABLE_ENTITY, error.to_string())
     }
 }
 

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use axum::http::StatusCode;
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio::task::JoinError;
@@ -51,11 +50,5 @@ impl Workers {
 
 /// What work came to; a panic is an answer, too.
 fn ended<T>(done: Result<Result<T, Problem>, JoinError>) -> Result<T, Problem> {
-    done.unwrap_or_else(|_| {
-        let status = StatusCode::INTERNAL_SERVER_ERROR;
-        Err(Problem::new(
-            status,
-            "this request failed: a fault of punctual",
-        ))
-    })
+    done.unwrap_or_else(|_| Err(Problem::fault()))
 }

@@ -17,7 +17,7 @@ pub(crate) type Judged = (SeriesOf, Result<Trend, SourceError>);
 
 /// All series, each as it was judged last.
 #[derive(Debug)]
-pub(crate) struct Look {
+pub(crate) struct JudgedSeries {
     pub(crate) all: Vec<Judged>,
     /// When each was judged, and after how many recordings of its machine.
     judged: Vec<(Timestamp, Mark)>,
@@ -26,7 +26,7 @@ pub(crate) struct Look {
 /// The number of recordings of a machine, and the newest one.
 type Mark = Option<(u64, Option<RecordingId>)>;
 
-impl Look {
+impl JudgedSeries {
     /// Each is at least as new as this.
     pub(crate) fn at(&self) -> Timestamp {
         let times = self.judged.iter().map(|(at, _)| *at);
@@ -36,11 +36,11 @@ impl Look {
 
 /// The last look at all series.
 #[derive(Debug, Default)]
-pub(crate) struct Worse(RwLock<Option<Arc<Look>>>);
+pub(crate) struct Worse(RwLock<Option<Arc<JudgedSeries>>>);
 
 impl Worse {
     /// The last look; `None` before the first one has ended.
-    pub(crate) fn last(&self) -> Option<Arc<Look>> {
+    pub(crate) fn last(&self) -> Option<Arc<JudgedSeries>> {
         let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
         known.clone()
     }
@@ -74,7 +74,7 @@ impl Worse {
         trends: &dyn Trends,
         machines: &[Machine],
         budget: Duration,
-    ) -> Result<Arc<Look>, SourceError> {
+    ) -> Result<Arc<JudgedSeries>, SourceError> {
         let began = Instant::now();
         let marks: BTreeMap<&str, Mark> = machines.iter().map(mark).collect();
         let last = self.last();
@@ -105,7 +105,7 @@ impl Worse {
         let mut judged: Vec<(Judged, (Timestamp, Mark))> = judged.collect();
         judged.sort_by(|((a, _), _), ((b, _), _)| a.cmp(b));
         let (all, judged) = judged.into_iter().unzip();
-        let look = Arc::new(Look { all, judged });
+        let look = Arc::new(JudgedSeries { all, judged });
         self.set(&look);
         Ok(look)
     }
@@ -119,11 +119,11 @@ impl Worse {
             all[place].1 = trend;
             judged[place].0 = Timestamp::now();
         }
-        self.set(&Arc::new(Look { all, judged }));
+        self.set(&Arc::new(JudgedSeries { all, judged }));
     }
 
-    fn set(&self, look: &Arc<Look>) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(look));
+    fn set(&self, judged: &Arc<JudgedSeries>) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(judged));
     }
 }
 

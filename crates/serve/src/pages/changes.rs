@@ -16,7 +16,6 @@ use serde::Deserialize;
 use super::{frame, shown};
 use crate::SourceError;
 use crate::access::Who;
-use crate::look::not_judged;
 use crate::paths::{encoded, trend_path};
 use crate::problem::Problem;
 use crate::state::App;
@@ -83,7 +82,7 @@ pub(super) async fn get(
                 None => {
                     let machines = app.collection.machines()?;
                     let judged = app.worse.judge(trends.as_ref(), &machines, Duration::ZERO);
-                    judged.map_err(not_judged)?
+                    judged?
                 }
             };
             Ok((Some(look), decided))
@@ -247,7 +246,7 @@ pub(super) async fn decide(
             who: who.name().to_owned(),
             why: form.why,
         };
-        trends.decide(&of, &decided).map_err(not_judged)?;
+        trends.decide(&of, &decided)?;
         app.worse.judge_again(trends.as_ref(), &of);
         Ok(app.collection.log(&AuditLine {
             at: Timestamp::now(),

@@ -107,7 +107,7 @@ fn followed(app: &Inner, machine: &str) -> Result<Vec<Followed>, Problem> {
     let Some(trends) = &app.config.trends.0 else {
         return Ok(Vec::new());
     };
-    let all = trends.series().map_err(crate::look::not_judged)?;
+    let all = trends.series()?;
     let own = all
         .into_iter()
         .filter(|of| of.machine.as_deref() == Some(machine));

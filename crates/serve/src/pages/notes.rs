@@ -8,7 +8,7 @@ use punctual_store::AuditLine;
 use serde::Deserialize;
 
 use crate::access::Who;
-use crate::look::{not_judged, time};
+use crate::look::time;
 use crate::paths::trend_path;
 use crate::problem::Problem;
 use crate::state::App;
@@ -51,7 +51,7 @@ pub(super) async fn add(
             who: who.name().to_owned(),
             text: form.text,
         };
-        trends.note(&of, &noted).map_err(not_judged)?;
+        trends.note(&of, &noted)?;
         app.worse.judge_again(trends.as_ref(), &of);
         Ok(app.collection.log(&AuditLine {
             at: Timestamp::now(),

@@ -37,7 +37,7 @@ fn timeline(
     number: u64,
 ) -> Result<Option<OutlierTimeline>, Problem> {
     match &app.config.evidence.0 {
-        Some(evidence) => (evidence.timeline(recording, number)).map_err(crate::look::not_judged),
+        Some(evidence) => evidence.timeline(recording, number).map_err(Problem::from),
         None => Ok(None),
     }
 }

@@ -86,9 +86,7 @@ pub(super) async fn bundle(
                 evidence.ok_or_else(|| Problem::not_found("no bundles are made here"))?;
             let id = app.collection.find(&id)?;
             let (_, recording) = app.collection.load(id)?;
-            let packed = evidence
-                .bundle(&recording)
-                .map_err(crate::look::not_judged)?;
+            let packed = evidence.bundle(&recording)?;
             Ok((format!("punctual-{}.tar.zst", id.short()), packed))
         })
         .await?;

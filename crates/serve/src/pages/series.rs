@@ -74,7 +74,7 @@ pub(super) async fn get(
 
 fn all(app: &Inner) -> Result<Vec<SeriesOf>, Problem> {
     match &app.config.trends.0 {
-        Some(trends) => trends.series().map_err(crate::look::not_judged),
+        Some(trends) => trends.series().map_err(Problem::from),
         None => Ok(Vec::new()),
     }
 }
