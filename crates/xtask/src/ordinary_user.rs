@@ -13,7 +13,7 @@ use clap::Args;
 
 use crate::places::{program, repository};
 use crate::programs::{self, TestProgram};
-use crate::test::{Runnable, run_in_two_lanes};
+use crate::test::{Lanes, Runnable};
 
 /// Options of `cargo xtask ordinary-user`.
 #[derive(Args)]
@@ -53,21 +53,18 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         );
         return Ok(true);
     }
-    let (mut beside, mut machine) = (Vec::new(), Vec::new());
+    let mut lanes = Lanes::default();
     for test in programs.tests.iter().filter(|test| wanted(test, options)) {
-        let lane = match test.goes_beside_without_rights() {
-            true => &mut beside,
-            false => &mut machine,
-        };
         let title = format!("{} as an ordinary user", test.title());
         let user = &user;
-        lane.push(Runnable::new(title, move || {
+        let command = move || {
             let mut command = user.command(&[], &test.path)?;
             command.current_dir(&test.folder);
             Ok(command)
-        }));
+        };
+        lanes.add(test.lane_without_rights(), Runnable::new(title, command));
     }
-    let summary = run_in_two_lanes(&machine, &beside)?;
+    let summary = lanes.run()?;
     std::fs::remove_dir_all(&user.home)?;
     Ok(summary.show(None))
 }

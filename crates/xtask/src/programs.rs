@@ -18,6 +18,17 @@ pub(crate) struct Programs {
     pub(crate) tests: Vec<TestProgram>,
 }
 
+/// With which others a test program may run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lane {
+    /// It measures, traces or changes the machine: one after the other.
+    Machine,
+    /// It writes files: several at the same time, after those of the machine.
+    Files,
+    /// It computes: at any time, on what CPU time the others leave.
+    Beside,
+}
+
 /// One test program.
 pub(crate) struct TestProgram {
     /// The folder of its package: the working directory of its tests.
@@ -50,20 +61,30 @@ impl TestProgram {
         PURE.contains(&self.package()) || PURE.contains(&self.title().as_str())
     }
 
-    /// Whether it may run beside the tests of the machine: it measures nothing, and
-    /// changes nothing that they see.
-    pub(crate) fn goes_beside(&self) -> bool {
-        self.is_pure() || BESIDE.contains(&self.package())
+    /// Where it runs, with the rights of root.
+    pub(crate) fn lane(&self) -> Lane {
+        let (package, title) = (self.package(), self.title());
+        if self.is_pure() || BESIDE.contains(&package) {
+            Lane::Beside
+        } else if SYNCS.contains(&package) || SYNCS.contains(&title.as_str()) {
+            Lane::Files
+        } else {
+            Lane::Machine
+        }
+    }
+
+    /// The same without rights: more change nothing that others see.
+    pub(crate) fn lane_without_rights(&self) -> Lane {
+        match self.lane() {
+            Lane::Machine if BESIDE_WITHOUT_RIGHTS.contains(&self.package()) => Lane::Beside,
+            Lane::Files => Lane::Beside,
+            lane => lane,
+        }
     }
 
     /// Whether rights change nothing of what it says.
     pub(crate) fn needs_no_rights(&self) -> bool {
         self.is_pure() || OF_ITS_OWN.contains(&self.title().as_str())
-    }
-
-    /// [`Self::goes_beside`] of one that runs as an ordinary user: without rights, more change nothing.
-    pub(crate) fn goes_beside_without_rights(&self) -> bool {
-        self.goes_beside() || BESIDE_WITHOUT_RIGHTS.contains(&self.package())
     }
 
     /// The name of its crate's folder.
@@ -105,12 +126,23 @@ const OF_ITS_OWN: &[&str] = &[
 ];
 
 /// Crates whose tests work on files and made-up trees of their own: rights change what they
-/// say, a busy machine does not. Not `store` and `serve`: what they sync holds up others.
+/// say, a busy machine does not.
 const BESIDE: &[&str] = &["experiment", "files", "record"];
 
-/// Crates whose tests trace, change the machine or sync much with the rights of root. Without
-/// them they work on made-up trees, or files of their own.
-const BESIDE_WITHOUT_RIGHTS: &[&str] = &["serve", "store", "trace", "tune"];
+/// Crates, and files of tests, that measure nothing, and whose syncs would hold up others
+/// that do.
+const SYNCS: &[&str] = &[
+    "lake",
+    "punctual/hostile",
+    "punctual/importing",
+    "punctual/looking_back",
+    "serve",
+    "store",
+];
+
+/// Crates whose tests trace or change the machine with the rights of root. Without them they
+/// work on made-up trees.
+const BESIDE_WITHOUT_RIGHTS: &[&str] = &["trace", "tune"];
 
 /// Builds the test programs of all packages, with the features and the profile of
 /// the one test command: what it has built is not built again.

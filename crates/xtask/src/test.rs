@@ -8,13 +8,14 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 
 use crate::places::repository;
-use crate::programs::{self, TestProgram};
+use crate::programs::{self, Lane, TestProgram};
 use crate::suite::{self, Outcome, Screen};
 
 /// Options of `cargo xtask test`.
@@ -41,20 +42,19 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     let wanted = |test: &&TestProgram| {
         options.crates.is_empty() || options.crates.iter().any(|name| name == test.package())
     };
-    let (mut beside, mut machine) = (Vec::new(), Vec::new());
+    let mut lanes = Lanes::default();
     for test in programs.tests.iter().filter(wanted) {
-        let lane = match test.goes_beside() {
-            true => &mut beside,
-            false => &mut machine,
-        };
-        lane.push(Runnable::new(test.title(), || Ok(test.command())));
+        let runnable = Runnable::new(test.title(), || Ok(test.command()));
+        lanes.add(test.lane(), runnable);
     }
     if options.crates.is_empty() {
-        beside.push(Runnable::new("the examples".to_owned(), || {
-            Ok(documentation())
-        }));
+        let examples = || Ok(documentation());
+        lanes.add(
+            Lane::Beside,
+            Runnable::new("the examples".to_owned(), examples),
+        );
     }
-    let summary = run_in_two_lanes(&machine, &beside)?;
+    let summary = lanes.run()?;
     Ok(summary.show(expected.as_ref()))
 }
 
@@ -78,36 +78,88 @@ impl<'a> Runnable<'a> {
         screen.line(&format!("\n     Running {}", self.title));
         suite::run(command, screen)
     }
+
+    /// Beside others: its lines are shown at its end.
+    fn run_and_show(&self) -> Result<Outcome> {
+        let screen = Screen::later();
+        let outcome = self.run((self.command)()?, &screen)?;
+        screen.show();
+        Ok(outcome)
+    }
 }
 
-/// Runs the tests of the machine one after the other. They mostly sleep: those that go
-/// beside them run meanwhile, on what CPU time they leave.
-pub(crate) fn run_in_two_lanes(
-    machine: &[Runnable<'_>],
-    beside: &[Runnable<'_>],
-) -> Result<Summary> {
-    let screen = Screen::later();
-    let mut summary = Summary::default();
-    std::thread::scope(|scope| -> Result<()> {
-        let others = scope.spawn(|| -> Result<Vec<Outcome>> {
-            // The lowest priority of ordinary threads, which what a thread starts inherits.
-            rustix::process::nice(19).context("a lower priority")?;
-            let run = |test: &Runnable<'_>| test.run((test.command)()?, &screen);
-            beside.iter().map(run).collect()
-        });
-        for test in machine {
-            let outcome = test.run((test.command)()?, &Screen::Now)?;
-            summary.add(test, outcome)?;
+/// What is to be run, by lanes.
+#[derive(Default)]
+pub(crate) struct Lanes<'a> {
+    machine: Vec<Runnable<'a>>,
+    files: Vec<Runnable<'a>>,
+    beside: Vec<Runnable<'a>>,
+}
+
+impl<'a> Lanes<'a> {
+    /// Adds a program to its lane.
+    pub(crate) fn add(&mut self, lane: Lane, program: Runnable<'a>) {
+        match lane {
+            Lane::Machine => self.machine.push(program),
+            Lane::Files => self.files.push(program),
+            Lane::Beside => self.beside.push(program),
         }
-        let others = others.join();
-        screen.show();
-        let others = others.map_err(|_| anyhow!("a thread of xtask panicked"))??;
-        for (test, outcome) in beside.iter().zip(others) {
-            summary.add(test, outcome)?;
+    }
+
+    /// Runs all of them. Tests of the machine mostly sleep: those beside them run on what
+    /// CPU time they leave.
+    pub(crate) fn run(&self) -> Result<Summary> {
+        let mut summary = Summary::default();
+        std::thread::scope(|scope| -> Result<()> {
+            let others = scope.spawn(|| -> Result<Vec<Outcome>> {
+                // The lowest priority of ordinary threads, which what a thread starts inherits.
+                rustix::process::nice(19).context("a lower priority")?;
+                self.beside.iter().map(Runnable::run_and_show).collect()
+            });
+            for test in &self.machine {
+                let outcome = test.run((test.command)()?, &Screen::Now)?;
+                summary.add(test, outcome)?;
+            }
+            let outcomes = run_together(&self.files)?;
+            let others = others.join();
+            let others = others.map_err(|_| anyhow!("a thread of xtask panicked"))??;
+            for (test, outcome) in self.files.iter().zip(outcomes) {
+                summary.add(test, outcome)?;
+            }
+            for (test, outcome) in self.beside.iter().zip(others) {
+                summary.add(test, outcome)?;
+            }
+            Ok(())
+        })?;
+        Ok(summary)
+    }
+}
+
+/// Runs as many at a time as there are CPUs; their outcomes, in their order.
+fn run_together(programs: &[Runnable<'_>]) -> Result<Vec<Outcome>> {
+    let next = AtomicUsize::new(0);
+    let work = || -> Result<Vec<(usize, Outcome)>> {
+        let mut done = Vec::new();
+        loop {
+            let place = next.fetch_add(1, Ordering::Relaxed);
+            let Some(program) = programs.get(place) else {
+                return Ok(done);
+            };
+            done.push((place, program.run_and_show()?));
         }
-        Ok(())
+    };
+    let workers = std::thread::available_parallelism()?.get();
+    let mut outcomes = std::thread::scope(|scope| -> Result<Vec<_>> {
+        let started: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
+        let mut outcomes = Vec::new();
+        for worker in started {
+            let done = worker.join();
+            outcomes.extend(done.map_err(|_| anyhow!("a thread of xtask panicked"))??);
+        }
+        Ok(outcomes)
     })?;
-    Ok(summary)
+    outcomes.sort_by_key(|(place, _)| *place);
+    Ok(outcomes.into_iter().map(|(_, outcome)| outcome).collect())
 }
 
 /// The examples of the documentation, as a test program.
@@ -268,14 +320,20 @@ mod tests {
     }
 
     #[test]
-    fn both_lanes_are_run_and_counted() {
+    fn all_lanes_are_run_and_counted() {
         let script = "echo 'test result: ok. 2 passed; 0 failed'";
-        let dies = program("b/dies", "exit 1");
         let good = |title| program(title, script);
-        let summary = run_in_two_lanes(&[good("a/t")], &[good("b/t"), dies]).unwrap();
-        assert_eq!(summary.passed, 4);
+        let mut lanes = Lanes::default();
+        lanes.add(Lane::Machine, good("a/t"));
+        for title in ["b/t", "b/u", "b/v"] {
+            lanes.add(Lane::Files, good(title));
+        }
+        lanes.add(Lane::Files, program("b/dies", "exit 1"));
+        lanes.add(Lane::Beside, good("c/t"));
+        let summary = lanes.run().unwrap();
+        assert_eq!(summary.passed, 10);
         assert_eq!(summary.failed, ["b/dies"]);
-        assert_eq!(summary.times.len(), 3);
+        assert_eq!(summary.times.len(), 6);
     }
 
     #[test]
@@ -287,7 +345,9 @@ mod tests {
             shell.args(["-c", script]).env("OF_A_TEST", "yes");
             Ok(shell)
         });
-        let summary = run_in_two_lanes(&[], &[own]).unwrap();
+        let mut lanes = Lanes::default();
+        lanes.add(Lane::Beside, own);
+        let summary = lanes.run().unwrap();
         assert_eq!((summary.passed, summary.failed.len()), (1, 0));
     }
 
