@@ -70,11 +70,6 @@ impl ControlGroup {
         collect(root, &self.folder, 0, &mut members);
         members
     }
-
-    /// Which container or unit it belongs to.
-    pub fn container(&self) -> Option<Container> {
-        Container::of(&self.name)
-    }
 }
 
 fn collect(root: &Root, folder: &str, depth: usize, members: &mut BTreeSet<u32>) {
