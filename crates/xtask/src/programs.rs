@@ -133,7 +133,6 @@ const BESIDE: &[&str] = &["experiment", "files", "record"];
 /// that do.
 const SYNCS: &[&str] = &[
     "lake",
-    "punctual/hostile",
     "punctual/importing",
     "punctual/looking_back",
     "serve",
