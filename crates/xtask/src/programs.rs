@@ -118,7 +118,6 @@ const OF_ITS_OWN: &[&str] = &[
     "experiment/boots",
     "lake",
     "lint",
-    "punctual/comparing",
     "punctual/looking_back",
     "store/damage",
     "store/keeping",
