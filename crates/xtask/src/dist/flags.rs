@@ -18,6 +18,17 @@ const ZSTD_SMALL: [&str; 4] = [
     "-DDYNAMIC_BMI2=0",
 ];
 
+/// Functions that differ in constants only are kept once. Only some versions of LLVM know it.
+/// (Its outliner saves a twentieth, but takes code out of loops that measure.)
+const MERGED: &str = "-Cllvm-args=-enable-global-merge-func";
+
+/// Parts of cargo that are not stable yet: the standard library from its sources, for size.
+/// Its parts for a panic follow the profile.
+const OWN_LIBRARY: [&str; 2] = [
+    "-Zbuild-std=std,panic_abort,panic_unwind",
+    "-Zbuild-std-features=optimize_for_size",
+];
+
 /// What is built.
 #[derive(Clone, Copy)]
 pub(super) struct Program {
@@ -27,10 +38,13 @@ pub(super) struct Program {
     pub(super) ends_at_panics: bool,
 }
 
-/// The words for the compiler and linker of Rust, and for that of C.
+/// The words for the compiler and linker of Rust, for that of C, and for cargo.
 pub(super) struct Flags {
     pub(super) rust: Vec<String>,
     pub(super) c: Vec<String>,
+    pub(super) cargo: Vec<&'static str>,
+    /// Variables that are set.
+    pub(super) variables: Vec<(&'static str, &'static str)>,
 }
 
 impl Flags {
@@ -39,14 +53,29 @@ impl Flags {
         let home = std::env::var("CARGO_HOME")
             .or_else(|_| std::env::var("HOME").map(|home| format!("{home}/.cargo")))
             .context("CARGO_HOME")?;
+        let library = library_sources()?;
         let maps = [
             (sources.display().to_string(), "/punctual"),
             (home, "/cargo"),
+            (library.display().to_string(), "/rust"),
         ];
         let mut flags = Self {
             rust: prefixes("--remap-path-prefix", &maps),
             c: prefixes("-ffile-prefix-map", &maps),
+            cargo: Vec::new(),
+            variables: Vec::new(),
         };
+        if library.join("library/Cargo.lock").is_file() {
+            flags.cargo.extend(OWN_LIBRARY);
+            flags.variables.push(("RUSTC_BOOTSTRAP", "1"));
+        } else {
+            println!("SKIP a smaller standard library: rustup component add rust-src");
+        }
+        if knows(MERGED)? {
+            flags.rust.push(MERGED.to_owned());
+        } else {
+            println!("SKIP merging of similar functions: this compiler's LLVM cannot");
+        }
         // Relocations of the static program as a bitmap, not as 24 bytes each.
         if target.starts_with("x86_64") {
             flags.link("-Wl,-z,pack-relative-relocs");
@@ -94,6 +123,19 @@ fn prefixes(option: &str, maps: &[(String, &str)]) -> Vec<String> {
     maps.iter()
         .map(|(from, to)| format!("{option}={from}={to}"))
         .collect()
+}
+
+/// The folder of the standard library's sources, where the toolchain has them.
+fn library_sources() -> Result<PathBuf> {
+    let root = text_of(Command::new("rustc").args(["--print", "sysroot"]))?;
+    Ok(Path::new(&root).join("lib/rustlib/src/rust"))
+}
+
+/// Whether the compiler's LLVM takes an option; it is asked for something that it must know.
+fn knows(option: &str) -> Result<bool> {
+    let mut compiler = Command::new("rustc");
+    compiler.args([option, "--print=target-cpus"]);
+    Ok(compiler.output().context("rustc")?.status.success())
 }
 
 /// The folder with the `ld.lld` that comes with the toolchain, where it does.

@@ -143,7 +143,9 @@ impl Build {
             .arg(&self.target_folder)
             .env("RUSTFLAGS", flags.rust.join(" "))
             .env("CFLAGS", flags.c.join(" "))
+            .args(&flags.cargo)
             .env("SOURCE_DATE_EPOCH", &self.epoch)
+            .envs(flags.variables)
             .envs(crate::cross::compilers_for(&self.target));
         if self.probe {
             command.args(PROBE_FEATURES);
