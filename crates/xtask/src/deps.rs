@@ -52,7 +52,7 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         Err(error) => println!("SKIP cargo audit: {error}"),
     }
     if options.publish {
-        let mut publish = Command::new(env!("CARGO"));
+        let mut publish = places::cargo();
         publish.args(["publish", "--dry-run", "--package", "punctual-rt"]);
         good &= succeeds(&mut publish)?;
     }

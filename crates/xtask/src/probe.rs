@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 use clap::Args;
 
 use crate::dist::PROBE_FEATURES;
-use crate::places::repository;
+use crate::places::{self, repository};
 
 #[derive(Args)]
 pub(crate) struct Options {
@@ -77,7 +77,7 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
 }
 
 fn cargo(words: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO"));
+    let mut command = places::cargo();
     command
         .current_dir(repository())
         .args(words)

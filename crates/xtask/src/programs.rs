@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-use crate::places::repository;
+use crate::places::{self, repository};
 
 /// What was built.
 pub(crate) struct Programs {
@@ -148,7 +148,7 @@ const BESIDE_WITHOUT_RIGHTS: &[&str] = &["trace", "tune"];
 /// # Errors
 /// A build that fails, with cargo's status.
 pub(crate) fn build() -> Result<Programs> {
-    built(Command::new(env!("CARGO")).args(["test", "--workspace"]))
+    built(places::cargo().args(["test", "--workspace"]))
 }
 
 /// Builds `punctual` and some test programs for another processor: files of `tests`
@@ -157,7 +157,7 @@ pub(crate) fn build() -> Result<Programs> {
 /// # Errors
 /// As [`build`].
 pub(crate) fn build_for(target: &str, tests: &BTreeSet<(&str, Option<&str>)>) -> Result<Programs> {
-    let mut command = Command::new(env!("CARGO"));
+    let mut command = places::cargo();
     command.args(["test", "--target", target, "--package", "punctual"]);
     // A test of the command has cargo build the command, and not its unit tests.
     command.args(["--test", "poor_kernel"]);

@@ -1,12 +1,10 @@
 //! How often the statistics are wrong, counted on machines that are made up: the tables
 //! of docs/simulation.md.
 
-use std::process::Command;
-
 use anyhow::{Context, Result};
 use clap::{Args, value_parser};
 
-use crate::places::repository;
+use crate::places::{self, repository};
 
 /// Options of `cargo xtask simulate`.
 #[derive(Args)]
@@ -24,7 +22,7 @@ pub(crate) struct Options {
 
 /// Builds and runs the simulation with optimisation; whether it came to its end.
 pub(crate) fn run(options: &Options) -> Result<bool> {
-    let mut command = Command::new(env!("CARGO"));
+    let mut command = places::cargo();
     command
         .args([
             "run",

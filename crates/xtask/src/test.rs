@@ -14,7 +14,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 
-use crate::places::repository;
+use crate::places::{self, repository};
 use crate::programs::{self, Lane, TestProgram};
 use crate::suite::{self, Outcome, Screen};
 
@@ -164,7 +164,7 @@ fn run_together(programs: &[Runnable<'_>]) -> Result<Vec<Outcome>> {
 
 /// The examples of the documentation, as a test program.
 fn documentation() -> Command {
-    let mut command = Command::new(env!("CARGO"));
+    let mut command = places::cargo();
     command
         .args(["test", "--workspace", "--doc", "--quiet", "--"])
         .current_dir(repository());

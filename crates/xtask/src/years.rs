@@ -96,7 +96,7 @@ fn target() -> PathBuf {
 }
 
 fn cargo(arguments: &[&str]) -> Result<()> {
-    let mut command = Command::new(env!("CARGO"));
+    let mut command = crate::places::cargo();
     command.args(arguments).current_dir(repository());
     let status = command.status().context("cargo")?;
     ensure!(status.success(), "cargo {}: {status}", arguments.join(" "));

@@ -2,7 +2,6 @@
 //! (cyclonedx.org/docs/1.5/json), from what cargo says.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::process::Command;
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
@@ -11,7 +10,7 @@ use super::Build;
 
 /// The bill of a build.
 pub(super) fn of_materials(build: &Build) -> Result<String> {
-    let mut command = Command::new(env!("CARGO"));
+    let mut command = crate::places::cargo();
     command
         .args(["metadata", "--locked", "--format-version=1"])
         .args(["--filter-platform", &build.target])

@@ -134,7 +134,7 @@ impl Build {
             ends_at_panics: self.profile == BOARD,
         };
         let flags = flags::Flags::of(&self.target, program, &here)?;
-        let mut command = Command::new(env!("CARGO"));
+        let mut command = places::cargo();
         command
             .current_dir(&here)
             .args(["build", "--locked", "-p", "punctual"])

@@ -34,7 +34,7 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     let name = format!("punctual-{version}");
     let sources = folder.join(&name);
     copy_sources(&sources)?;
-    let mut vendor = Command::new(env!("CARGO"));
+    let mut vendor = places::cargo();
     vendor.args(["vendor", "--locked", "--versioned-dirs", "vendor"]);
     let output = vendor.current_dir(&sources).output()?;
     let said = String::from_utf8_lossy(&output.stderr);
@@ -66,7 +66,7 @@ fn try_it(folder: &Path, packed: &Path, name: &str, build: bool) -> Result<bool>
         true => &["build", "--package", "punctual"],
         false => &["tree", "--package", "punctual", "--quiet"],
     };
-    let mut cargo = Command::new(env!("CARGO"));
+    let mut cargo = places::cargo();
     cargo
         .args(words)
         .args(["--offline", "--locked", "--config", ".cargo/vendor.toml"])
@@ -112,7 +112,7 @@ fn needed() -> Result<BTreeSet<String>> {
     let mut needed = BTreeSet::new();
     let others = TARGETS.iter().map(|target| target.triple);
     for target in NATIVE.into_iter().chain(others) {
-        let mut command = Command::new(env!("CARGO"));
+        let mut command = places::cargo();
         command
             .args(["metadata", "--locked", "--all-features"])
             .args(["--format-version=1", "--filter-platform", target]);

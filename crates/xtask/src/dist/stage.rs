@@ -8,7 +8,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 
 use super::Build;
-use crate::places::repository;
+use crate::places::{self, repository};
 
 /// The folder.
 fn folder() -> PathBuf {
@@ -106,7 +106,7 @@ fn generator(build: &Build) -> Result<PathBuf> {
     if build.target.starts_with(std::env::consts::ARCH) {
         return Ok(build.program.clone());
     }
-    let status = Command::new(env!("CARGO"))
+    let status = places::cargo()
         .current_dir(repository())
         .args(["build", "-p", "punctual"])
         .status()?;

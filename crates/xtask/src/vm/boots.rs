@@ -7,7 +7,6 @@
 //! by the first program, which runs what the unit says.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
@@ -50,7 +49,7 @@ const FINISHED: &str = "@@ finished";
 /// Six pairs of boots; whether all is as it should be.
 pub(crate) fn run(options: &Options) -> Result<bool> {
     let parts = needed(arch::usual())?;
-    let status = Command::new(env!("CARGO"))
+    let status = places::cargo()
         .args(["build", "--quiet", "--package", "punctual"])
         .current_dir(repository())
         .status()
