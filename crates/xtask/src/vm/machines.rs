@@ -164,7 +164,7 @@ pub(crate) const MACHINES: &[Machine] = &[
             some("punctual-trace", Target::Unit, &["bpf::types"]),
         ],
     },
-    // Those that take long, on a machine of their own, beside the first.
+    // Those that take long, on machines of their own, beside the first.
     Machine {
         name: "probes",
         summary: "PREEMPT_RT, and what measures for long",
@@ -179,6 +179,22 @@ pub(crate) const MACHINES: &[Machine] = &[
                 &["each_measures"],
             ),
             whole("punctual", Target::Integration("settings")),
+            whole("punctual", Target::Integration("everyday")),
+            some(
+                "punctual",
+                Target::Integration("compat"),
+                &["hwlatdetect::"],
+            ),
+        ],
+    },
+    Machine {
+        name: "causes",
+        summary: "PREEMPT_RT, and what traces and explains",
+        kernel_words: "",
+        cpus: TWO,
+        prepare: "",
+        on_request: false,
+        suites: &[
             whole("punctual", Target::Integration("preempt_rt")),
             // The others explain hundreds of outliers, which takes minutes there.
             some(
@@ -188,12 +204,6 @@ pub(crate) const MACHINES: &[Machine] = &[
             ),
             // What the tests' own module of the kernel does.
             some("punctual", Target::Integration("culprits"), &["kernel::"]),
-            whole("punctual", Target::Integration("everyday")),
-            some(
-                "punctual",
-                Target::Integration("compat"),
-                &["hwlatdetect::"],
-            ),
         ],
     },
     Machine {
