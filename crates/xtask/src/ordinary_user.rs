@@ -8,7 +8,7 @@ use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 
 use crate::places::{program, repository};
@@ -37,6 +37,14 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     if let Some(unknown) = options.crates.iter().find(|name| !known(name)) {
         bail!("no tests in a crate '{unknown}'");
     }
+    let chosen: Vec<_> = (programs.tests.iter())
+        .filter(|test| wanted(test, options))
+        .collect();
+    ensure!(
+        !chosen.is_empty(),
+        "no tests of {} depend on rights: cargo xtask test runs them",
+        options.crates.join(", ")
+    );
     let user = User {
         setpriv,
         home: home()?,
@@ -54,7 +62,7 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         return Ok(true);
     }
     let mut lanes = Lanes::default();
-    for test in programs.tests.iter().filter(|test| wanted(test, options)) {
+    for test in chosen {
         let title = format!("{} as an ordinary user", test.title());
         let user = &user;
         let command = move || {
@@ -69,11 +77,10 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     Ok(summary.show(None))
 }
 
+/// Those that rights can change anything of, of the crates that are named.
 fn wanted(test: &TestProgram, options: &Options) -> bool {
-    match options.crates.as_slice() {
-        [] => !test.needs_no_rights(),
-        named => named.iter().any(|name| name == test.package()),
-    }
+    let named = |name: &String| name == test.package();
+    !test.needs_no_rights() && (options.crates.is_empty() || options.crates.iter().any(named))
 }
 
 /// The user that the tests run as.
