@@ -228,6 +228,20 @@ INLINE int is_concerned(u32 pid)
 		       has_bit(&their_wakers, pid));
 }
 
+INLINE void note_waker(u32 woken, u32 by)
+{
+	struct cpu *cpu = this_cpu();
+
+	/* The thread that an interrupt stopped wakes nobody. One in a softirq may: it serves
+	 * what it sent to this machine itself. */
+	if (cpu && cpu->interrupts)
+		return;
+	if (is_watched(woken))
+		set_bit(&wakers, by);
+	else if (has_bit(&wakers, woken))
+		set_bit(&their_wakers, by);
+}
+
 INLINE void touch(u32 cpu, u64 now)
 {
 	struct place *place = bpf_map_lookup_elem(&places, &cpu);
@@ -530,10 +544,7 @@ int waking(u64 *arguments)
 
 	if (shut())
 		return 0;
-	if (watched_one)
-		set_bit(&wakers, by);
-	else if (has_bit(&wakers, pid))
-		set_bit(&their_wakers, by);
+	note_waker(pid, by);
 	if (is_concerned(pid)) {
 		touch(bpf_get_smp_processor_id(), now);
 		touch(on, now);

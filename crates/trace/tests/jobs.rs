@@ -256,8 +256,8 @@ fn switched_out(event: &TraceEvent) -> bool {
     matches!(event.kind, EventKind::SwitchedOut { .. })
 }
 
-/// Two threads that wake each other on one CPU, and a watched one on another: what the
-/// first do is recorded only while it can matter to the watched one.
+/// A thread that sleeps on one CPU, and a watched one on another: what the first does is
+/// recorded only while it can matter to the watched one.
 #[test]
 fn cpus_that_do_not_matter_are_not_recorded() {
     let all = sched_getaffinity(None).unwrap();
@@ -278,6 +278,7 @@ fn cpus_that_do_not_matter_are_not_recorded() {
     };
     on(own);
     recorder.follow(&learning(own_tid())).unwrap();
+    let moves = std::sync::atomic::AtomicBool::new(false);
     let stop = std::sync::atomic::AtomicBool::new(false);
     let count = |cut: &[TraceEvent], cpu: usize| {
         let switch = |event: &&TraceEvent| matches!(event.kind, EventKind::Switch { .. });
@@ -286,12 +287,20 @@ fn cpus_that_do_not_matter_are_not_recorded() {
     };
     let (quiet, last) = std::thread::scope(|scope| {
         scope.spawn(|| {
+            // The timers that wake the watched thread stop this one: it wakes nobody.
+            while !moves.load(std::sync::atomic::Ordering::Relaxed) {
+                std::hint::spin_loop();
+            }
             on(other);
             while !stop.load(std::sync::atomic::Ordering::Relaxed) {
                 std::thread::sleep(Duration::from_micros(500));
             }
         });
-        // It did not matter from the start on, but its sleeper may have been made here.
+        for _ in 0..50 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        moves.store(true, std::sync::atomic::Ordering::Relaxed);
+        // Until what mattered when the sleeper was made here does no more.
         std::thread::sleep(Duration::from_millis(1_300));
         let from = now();
         for _ in 0..100 {
