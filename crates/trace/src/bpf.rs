@@ -17,6 +17,12 @@ mod types;
 
 pub(crate) use mapped::Mapped;
 
+/// A name that a program wrote: up to its NUL, whatever bytes it holds.
+pub(crate) fn text(name: &[u8]) -> String {
+    let end = name.iter().position(|byte| *byte == 0);
+    String::from_utf8_lossy(&name[..end.unwrap_or(name.len())]).into_owned()
+}
+
 /// What programs read that differs between processors.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Reads {

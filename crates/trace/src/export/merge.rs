@@ -1,16 +1,6 @@
 //! Pages of two buffers of one CPU as pages of one, for readers that know one alone.
 
-use crate::ring::{Layout, MISSED, Page};
-
-/// What a record's first word holds in place of its length in words.
-const LONG: u32 = 0;
-const TIME_EXTEND: u32 = 30;
-
-/// Bits of a time difference in that word.
-const DELTA_BITS: u32 = 27;
-
-/// The longest record whose length is in its first word, in bytes.
-const SHORT: usize = 28 * 4;
+use crate::ring::{DELTA_BITS, LONG, Layout, MISSED, Page, SHORT, TIME_EXTEND};
 
 /// A record of one of the buffers.
 struct Entry<'a> {

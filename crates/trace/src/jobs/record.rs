@@ -234,7 +234,7 @@ impl Translator {
             return name.clone();
         }
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
-        let name = Text::from(crate::watch::text(&bytes).as_str());
+        let name = Text::from(crate::bpf::text(&bytes).as_str());
         if self.names.len() < NAMES {
             self.names.insert(words, name.clone());
         }

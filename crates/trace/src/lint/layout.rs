@@ -5,7 +5,7 @@
 use aya::Pod;
 use punctual_model::{Act, ActKind, InCall, Nanos};
 
-use crate::watch::text;
+use crate::bpf::text;
 
 const FRAMES: usize = 12;
 const WORDS: usize = 64;

@@ -12,13 +12,16 @@ const MISSED_STORED: u64 = 1 << 30;
 /// Of the same: the bytes of data, without these flags.
 const COMMITTED: u64 = MISSED_STORED - 1;
 
-/// What `type_len` means beyond the length of a record in words.
+/// What `type_len` means beyond the length of a record in words: that it is in the next word.
+pub(crate) const LONG: u32 = 0;
 const PADDING: u32 = 29;
-const TIME_EXTEND: u32 = 30;
+pub(crate) const TIME_EXTEND: u32 = 30;
 const TIME_STAMP: u32 = 31;
+/// The longest record whose length is in its first word, in bytes.
+pub(crate) const SHORT: usize = 28 * 4;
 
 /// Bits of a time difference in a record's first word.
-const DELTA_BITS: u32 = 27;
+pub(crate) const DELTA_BITS: u32 = 27;
 /// Bits of an absolute time stamp: the others are those of the time before
 /// (`TS_MSB`).
 const STAMP_BITS: u32 = 59;
@@ -216,7 +219,7 @@ impl<'a> Records<'a> {
                 words => {
                     self.time = self.time.wrapping_add(delta);
                     let data = match words {
-                        0 => self.long(),
+                        LONG => self.long(),
                         words => self.cut(words as usize * 4),
                     };
                     let data = data.ok_or(())?;

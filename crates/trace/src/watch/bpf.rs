@@ -10,11 +10,11 @@ use punctual_model::{
     GroupSeen, LateWakeup, Nanos, PriorityClass, WakeupRow, WakeupSource, Wakeups,
 };
 
-use super::layout::{CLASSES, Cpu, Name, Row, text};
+use super::layout::{CLASSES, Cpu, Name, Row};
 use super::notes::Notes;
 use super::{GroupAsk, GroupsOf, MOST_COMMS, Waiting, WatchAsk};
 use crate::WatchError;
-use crate::bpf::{Programs, Reads};
+use crate::bpf::{Programs, Reads, text};
 use crate::clock::monotonic;
 
 /// The programs; `bpf/build.sh` makes them.

@@ -6,6 +6,8 @@
 use aya::Pod;
 use punctual_model::{Nanos, ThreadSeen, WAIT_BUCKETS, WaitHistogram};
 
+use crate::bpf::text;
+
 /// Fixed rows, one for each class.
 pub(super) const CLASSES: u32 = 4;
 
@@ -106,10 +108,4 @@ impl Who {
             policy: Some(self.policy),
         }
     }
-}
-
-/// A comm as text: up to its NUL, whatever bytes it holds.
-pub(crate) fn text(comm: &[u8]) -> String {
-    let end = comm.iter().position(|byte| *byte == 0);
-    String::from_utf8_lossy(&comm[..end.unwrap_or(comm.len())]).into_owned()
 }

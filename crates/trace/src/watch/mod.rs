@@ -21,7 +21,6 @@ use bpf::BpfWatch;
 #[cfg(test)]
 pub(crate) use bpf::OBJECT;
 use events::EventWatch;
-pub(crate) use layout::text;
 
 /// Limit of comms with rows of their own.
 const MOST_COMMS: usize = 512;
