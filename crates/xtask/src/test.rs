@@ -109,28 +109,28 @@ impl<'a> Lanes<'a> {
     /// Runs all of them. Tests of the machine mostly sleep: those beside them run on what
     /// CPU time they leave.
     pub(crate) fn run(&self) -> Result<Summary> {
-        let mut summary = Summary::default();
-        std::thread::scope(|scope| -> Result<()> {
-            let others = scope.spawn(|| -> Result<Vec<Outcome>> {
+        let (machine, files, beside) = std::thread::scope(|scope| -> Result<_> {
+            let beside = scope.spawn(|| -> Result<Vec<Outcome>> {
                 // The lowest priority of ordinary threads, which what a thread starts inherits.
                 rustix::process::nice(19).context("a lower priority")?;
                 self.beside.iter().map(Runnable::run_and_show).collect()
             });
-            for test in &self.machine {
-                let outcome = test.run((test.command)()?, &Screen::Now)?;
-                summary.add(test, outcome)?;
-            }
-            let outcomes = run_together(&self.files)?;
-            let others = others.join();
-            let others = others.map_err(|_| anyhow!("a thread of xtask panicked"))??;
-            for (test, outcome) in self.files.iter().zip(outcomes) {
-                summary.add(test, outcome)?;
-            }
-            for (test, outcome) in self.beside.iter().zip(others) {
-                summary.add(test, outcome)?;
-            }
-            Ok(())
+            let machine = self.machine.iter();
+            let machine = machine.map(|test| test.run((test.command)()?, &Screen::Now));
+            let machine = machine.collect::<Result<Vec<_>>>()?;
+            let files = run_together(&self.files)?;
+            let beside = beside.join();
+            let beside = beside.map_err(|_| anyhow!("a thread of xtask panicked"))??;
+            Ok((machine, files, beside))
         })?;
+        // What failed runs again only now: alone.
+        let mut summary = Summary::default();
+        let tests = [&self.machine, &self.files, &self.beside]
+            .into_iter()
+            .flatten();
+        for (test, outcome) in tests.zip([machine, files, beside].into_iter().flatten()) {
+            summary.add(test, outcome)?;
+        }
         Ok(summary)
     }
 }
