@@ -6,8 +6,8 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use super::text_of;
-use crate::places::repository;
+use super::{order, text_of};
+use crate::places::{self, repository};
 
 /// One way to decompress in place of one for each processor and size: what a board stores is
 /// small.
@@ -40,11 +40,12 @@ pub(super) struct Program {
 
 /// The words for the compiler and linker of Rust, for that of C, and for cargo.
 pub(super) struct Flags {
-    pub(super) rust: Vec<String>,
-    pub(super) c: Vec<String>,
-    pub(super) cargo: Vec<&'static str>,
-    /// Variables that are set.
-    pub(super) variables: Vec<(&'static str, &'static str)>,
+    rust: Vec<String>,
+    c: Vec<String>,
+    cargo: Vec<&'static str>,
+    variables: Vec<(&'static str, &'static str)>,
+    /// The toolchain has all that makes the program smaller.
+    pub(super) are_complete: bool,
 }
 
 impl Flags {
@@ -64,17 +65,18 @@ impl Flags {
             c: prefixes("-ffile-prefix-map", &maps),
             cargo: Vec::new(),
             variables: Vec::new(),
+            are_complete: true,
         };
         if library.join("library/Cargo.lock").is_file() {
             flags.cargo.extend(OWN_LIBRARY);
             flags.variables.push(("RUSTC_BOOTSTRAP", "1"));
         } else {
-            println!("SKIP a smaller standard library: rustup component add rust-src");
+            flags.lack("a smaller standard library: rustup component add rust-src");
         }
         if knows(MERGED)? {
             flags.rust.push(MERGED.to_owned());
         } else {
-            println!("SKIP merging of similar functions: this compiler's LLVM cannot");
+            flags.lack("merging of similar functions: this compiler's LLVM cannot");
         }
         // Relocations of the static program as a bitmap, not as 24 bytes each.
         if target.starts_with("x86_64") {
@@ -100,18 +102,41 @@ impl Flags {
                 if program.ends_at_panics {
                     flags.discard_unwinding();
                 }
+                if !program.for_boards {
+                    let folder = places::target().join("packages");
+                    flags.rust.push("-Csymbol-mangling-version=v0".to_owned());
+                    flags.script(&order::script(target, &folder)?);
+                }
             }
-            None => println!("SKIP folding of equal code: this toolchain has no lld"),
+            None => flags.lack("folding of equal code: this toolchain has no lld"),
         }
         Ok(flags)
+    }
+
+    /// Gives them to a command of cargo.
+    pub(super) fn put_on(&self, command: &mut Command) {
+        command
+            .args(&self.cargo)
+            .env("RUSTFLAGS", self.rust.join(" "))
+            .env("CFLAGS", self.c.join(" "))
+            .envs(self.variables.iter().copied());
+    }
+
+    fn lack(&mut self, what: &str) {
+        println!("SKIP {what}");
+        self.are_complete = false;
     }
 
     /// A fifth of the program is the way back from a panic. Functions that drop values, and
     /// those of the standard library, have an entry even with these options.
     fn discard_unwinding(&mut self) {
-        let script = repository().join("packaging/board.ld");
         self.link("-Wl,--no-eh-frame-hdr");
-        self.link(&format!("-Wl,-T,{}", script.display()));
+        self.script(&repository().join("packaging/board.ld"));
+    }
+
+    /// Where the linker puts what.
+    fn script(&mut self, path: &Path) {
+        self.link(&format!("-Wl,-T,{}", path.display()));
     }
 
     fn link(&mut self, word: &str) {

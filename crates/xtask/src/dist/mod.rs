@@ -7,6 +7,7 @@ mod deb;
 mod flags;
 mod install;
 mod oci;
+mod order;
 mod size;
 mod sources;
 mod stage;
@@ -64,10 +65,13 @@ pub(crate) struct Build {
 /// package left out.
 pub(crate) fn run(options: &Options) -> Result<bool> {
     let mut build = Build::of(options, &places::target())?;
-    match &options.program {
-        Some(program) => build.program = fs::canonicalize(program)?,
+    let is_small = match &options.program {
+        Some(program) => {
+            build.program = fs::canonicalize(program)?;
+            false
+        }
         None => build.make(repository())?,
-    }
+    };
     if options.verify {
         if !build.is_repeatable(options)? {
             println!("NOT reproducible: two builds of the program differ");
@@ -89,8 +93,12 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     sums(&build.folder)?;
     println!("{}", build.folder.display());
     // Programs of other profiles are for trying.
-    let fits = size::check(&build.program, build.probe)?;
-    Ok(fits || options.profile.is_some() || options.program.is_some())
+    let is_known = is_small && options.profile.is_none();
+    size::check(
+        &build.program,
+        build.probe,
+        is_known.then_some(&*build.target),
+    )
 }
 
 /// The profile of boards; its programs end at a panic.
@@ -126,8 +134,9 @@ impl Build {
         Ok(build)
     }
 
-    /// Builds the sources of a folder. No path of this machine gets into the program.
-    fn make(&self, sources: &Path) -> Result<()> {
+    /// Builds the sources of a folder. No path of this machine gets into the program. Returns
+    /// whether it is as small as it can be: the toolchain had all that makes it so.
+    fn make(&self, sources: &Path) -> Result<bool> {
         let here = fs::canonicalize(sources)?;
         let program = flags::Program {
             for_boards: self.probe,
@@ -141,12 +150,9 @@ impl Build {
             .args(["--profile", &self.profile, "--target", &self.target])
             .arg("--target-dir")
             .arg(&self.target_folder)
-            .env("RUSTFLAGS", flags.rust.join(" "))
-            .env("CFLAGS", flags.c.join(" "))
-            .args(&flags.cargo)
             .env("SOURCE_DATE_EPOCH", &self.epoch)
-            .envs(flags.variables)
             .envs(crate::cross::compilers_for(&self.target));
+        flags.put_on(&mut command);
         if self.probe {
             command.args(PROBE_FEATURES);
         }
@@ -154,7 +160,7 @@ impl Build {
         if !status.success() {
             bail!("cargo build: {status}");
         }
-        Ok(())
+        Ok(flags.are_complete)
     }
 
     /// Whether a second build, of a copy of the sources in another folder, gives the same
