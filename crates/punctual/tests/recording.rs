@@ -3,7 +3,7 @@
 
 mod common;
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::Write;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
@@ -318,12 +318,10 @@ fn a_snapshot_keeps_the_events_of_the_flight_recorder() {
         shown.contains("trace events of the last 30.0 s, 4 MB"),
         "{shown}"
     );
-    let mut service = place.spawn(&format!("record run --plan {plan}"));
-    // It may be asked before it listens: not before its log has a line.
-    let mut line = String::new();
-    BufReader::new(service.stderr.as_mut().unwrap())
-        .read_line(&mut line)
-        .unwrap();
+    let service = place.spawn(&format!("record run --plan {plan}"));
+    // It may be asked from its first moment on.
+    let status = || text(&place.run(&format!("record status --plan {plan}")).stdout);
+    assert!(eventually(|| status().contains("running (process ")));
     let output = place.run("record snapshot --text stutter");
     let failed = text(&output.stderr);
     if failed.contains("is not armed") {

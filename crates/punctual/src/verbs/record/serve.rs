@@ -28,15 +28,21 @@ pub(super) fn run(file: &PlanFile, context: &Context) -> Result<Exit> {
     let text = file.text()?;
     let plan = text.plan()?;
     let store = context.store_to_change()?;
-    let _only = only_one(&store)?;
     let host = Host::live();
     let stop = stop_flag()?;
     let machine = super::machine(&host);
+    // Registered in any case, and before others see that there is a service: the signal's
+    // default action would end it.
+    let (close, asked) = (Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default());
+    for flag in [&close, &asked] {
+        signal_hook::flag::register(signal_hook::consts::SIGUSR1, Arc::clone(flag))?;
+    }
+    let _only = only_one(&store)?;
+    let offered = Kept::offering(plan.window.is_some(), plan.flight.is_some());
+    offered.write(&store, &machine.id)?;
     wait_for_killed(&store, &machine.id)?;
     let clock = SystemClock;
     let recorder = plan.flight.map(|plan| arm(&host, plan));
-    let offered = Kept::offering(plan.window.is_some(), recorder.is_some());
-    offered.write(&store, &machine.id)?;
     let mut runner = ProcessRunner {
         context,
         store: &store,
@@ -48,11 +54,6 @@ pub(super) fn run(file: &PlanFile, context: &Context) -> Result<Exit> {
             .and_then(|recorder| recorder.as_ref().ok()),
     };
     let mut service = Service::begin(&plan, &store, &clock, machine.clone())?;
-    // Registered in any case: its default action would end the service.
-    let (close, asked) = (Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default());
-    for flag in [&close, &asked] {
-        signal_hook::flag::register(signal_hook::consts::SIGUSR1, Arc::clone(flag))?;
-    }
     let next = next_slot(&plan);
     runner.notify.ready(&next);
     runner.say(&next);
