@@ -39,11 +39,11 @@ fn names(list: &str) -> BTreeSet<String> {
     words.map(str::to_owned).collect()
 }
 
-/// Each function has a section of its own, which has its mangled name (v0): there the name of
-/// a crate has its length before it. At the end stands the crate that made a generic function,
-/// which others share.
+/// Each function has a section of its own, which has its mangled name (v0): there a crate's
+/// hash ends with `_`, then follow the length of its name and the name. At the end stands the
+/// crate that made a generic function, which others share.
 fn sections<'a>(crates: impl Iterator<Item = &'a String>) -> String {
-    let pattern = |name: &String| format!("    *(.text.*{}{name}?*)\n", name.len());
+    let pattern = |name: &String| format!("    *(.text.*_{}{name}?*)\n", name.len());
     let patterns: String = crates.map(pattern).collect();
     format!("SECTIONS\n{{\n  .text.workstation :\n  {{\n{patterns}  }}\n}}\nINSERT AFTER .text;\n")
 }
@@ -59,7 +59,7 @@ mod tests {
         assert_eq!(
             sections(whole.difference(&for_boards)),
             "SECTIONS\n{\n  .text.workstation :\n  {\n    \
-             *(.text.*4axum?*)\n  }\n}\nINSERT AFTER .text;\n"
+             *(.text.*_4axum?*)\n  }\n}\nINSERT AFTER .text;\n"
         );
     }
 }
