@@ -1,17 +1,18 @@
 //! Who may do what.
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 use axum::extract::{ConnectInfo, Request, State};
-use axum::http::{HeaderMap, Method, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use punctual_store::{Role, Token};
 use subtle::ConstantTimeEq;
 
 use crate::config::SignOn;
-use crate::guesses::WINDOW;
 use crate::problem::Problem;
+use crate::seats::Seat;
 use crate::state::App;
 use crate::token::sha256;
 
@@ -77,19 +78,12 @@ fn presented(headers: &HeaderMap) -> Option<&str> {
 /// The token that was presented, if it is one.
 ///
 /// # Errors
-/// A wrong token, too many of them, and what reading can fail with.
+/// A wrong token, and what reading can fail with.
 pub(crate) async fn bearer(app: &App, from: IpAddr, token: &str) -> Result<Token, Problem> {
-    if !app.guesses.allowed(from) {
-        let message = "too many wrong tokens from this address: try again in a minute";
-        return Err(Problem::busy(message, WINDOW.as_secs() as u32));
-    }
     let hash = sha256(token.as_bytes());
     let found = app.tokens.ask(hash.clone()).await?;
     let fits = |one: &Token| bool::from(one.sha256.as_bytes().ct_eq(hash.as_bytes()));
-    found.filter(fits).ok_or_else(|| {
-        app.guesses.count(from);
-        Problem::new(StatusCode::UNAUTHORIZED, "this token is not known")
-    })
+    (found.filter(fits)).ok_or_else(|| app.refusals.wrong_token(from, token))
 }
 
 /// The user that a proxy names; `None` where it names none.
@@ -98,7 +92,7 @@ pub(crate) async fn bearer(app: &App, from: IpAddr, token: &str) -> Result<Token
 /// Somebody else than the proxy names one, or the name is none.
 fn signed_on(
     sign_on: Option<&SignOn>,
-    from: IpAddr,
+    is_proxy: bool,
     headers: &HeaderMap,
 ) -> Result<Option<Token>, Problem> {
     let Some(sign_on) = sign_on else {
@@ -109,8 +103,12 @@ fn signed_on(
         return Ok(None);
     };
     let refuse = |message: &str| Err(Problem::new(StatusCode::FORBIDDEN, message));
-    if !sign_on.from.contains(&from.to_canonical()) {
-        return refuse("the header of the user is taken from the proxy only");
+    let secret = headers.get(PROXY_SECRET).map(HeaderValue::as_bytes);
+    let is_secret = secret.is_some_and(|sent| bool::from(sent.ct_eq(sign_on.secret.as_bytes())));
+    if !is_proxy || !is_secret {
+        return refuse(
+            "the header of the user is taken from the proxy only, with its shared secret",
+        );
     }
     let name = value.to_str().ok().map(str::trim);
     let name = name.filter(|name| !name.is_empty() && name.len() <= USER);
@@ -126,6 +124,38 @@ fn signed_on(
         })),
         _ => refuse("the header of the user names nobody, or several"),
     }
+}
+
+/// The header in which a proxy sends the secret that it shares with this server.
+pub const PROXY_SECRET: &str = "punctual-proxy-secret";
+/// The header in which a proxy adds the address of its client to those before it.
+const FORWARDED_FOR: &str = "x-forwarded-for";
+
+/// The address that a request comes from: of the client, not of a proxy before it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Client(pub(crate) IpAddr);
+
+/// The last address that no proxy of ours has: what stands before it anybody may write.
+fn client(proxies: &[IpAddr], from: IpAddr, headers: &HeaderMap) -> Client {
+    let from = from.to_canonical();
+    if !proxies.contains(&from) {
+        return Client(from);
+    }
+    let lists = headers.get_all(FORWARDED_FOR).iter();
+    let addresses: Vec<&str> = (lists.filter_map(|list| list.to_str().ok()))
+        .flat_map(|list| list.split(','))
+        .collect();
+    let mut client = from;
+    for address in addresses.into_iter().rev() {
+        let Ok(address) = address.trim().parse::<IpAddr>() else {
+            break;
+        };
+        client = address.to_canonical();
+        if !proxies.contains(&client) {
+            break;
+        }
+    }
+    Client(client)
 }
 
 /// The longest name of a user, in bytes.
@@ -167,8 +197,15 @@ pub(crate) async fn guard(
     next: Next,
 ) -> Response {
     let (method, headers) = (request.method().clone(), request.headers().clone());
-    match admit(&app, need, from, &method, &headers).await {
+    let proxies = &app.config.proxies;
+    let client = client(proxies, from.ip(), &headers);
+    let is_proxy = proxies.contains(&from.ip().to_canonical());
+    match admit(&app, need, (client, is_proxy), &method, &headers).await {
         Ok(who) => {
+            if let (Who::Bearer(_), Some(seat)) = (&who, request.extensions().get::<Arc<Seat>>()) {
+                seat.is_known();
+            }
+            request.extensions_mut().insert(client);
             request.extensions_mut().insert(who);
             next.run(request).await
         }
@@ -179,7 +216,7 @@ pub(crate) async fn guard(
 async fn admit(
     app: &App,
     need: Need,
-    from: SocketAddr,
+    (Client(from), is_proxy): (Client, bool),
     method: &Method,
     headers: &HeaderMap,
 ) -> Result<Who, Problem> {
@@ -197,7 +234,9 @@ async fn admit(
     if need == Need::Open {
         return Ok(Who::Local);
     }
-    if let Some(user) = signed_on(app.config.sign_on.as_ref(), from.ip(), headers)? {
+    let user = signed_on(app.config.sign_on.as_ref(), is_proxy, headers);
+    let user = user.inspect_err(|_| app.refusals.log("named a user and is not the proxy", from))?;
+    if let Some(user) = user {
         return match need.is_met_by(user.role) {
             true => Ok(Who::Bearer(user)),
             false => refuse("the role of this user does not allow it"),
@@ -207,7 +246,7 @@ async fn admit(
         let message = "a token is needed: Authorization: Bearer TOKEN";
         return Err(Problem::new(StatusCode::UNAUTHORIZED, message));
     };
-    let token = bearer(app, from.ip(), &token).await?;
+    let token = bearer(app, from, &token).await?;
     match need.is_met_by(token.role) {
         true => Ok(Who::Bearer(token)),
         false => refuse("the role of this token does not allow it"),
@@ -259,31 +298,52 @@ mod tests {
     }
 
     #[test]
-    fn only_the_proxy_names_a_user() {
+    fn only_the_proxy_with_its_secret_names_a_user() {
         let sign_on = SignOn {
             header: "x-forwarded-user".to_owned(),
-            from: vec!["127.0.0.1".parse().unwrap()],
+            secret: "0123456789abcdef".to_owned(),
             admins: vec!["eve".to_owned()],
         };
-        let ask = |from: &str, pairs: &[(&'static str, &str)]| {
-            let user = signed_on(Some(&sign_on), from.parse().unwrap(), &headers(pairs));
+        let ask = |is_proxy, pairs: &[(&'static str, &str)]| {
+            let user = signed_on(Some(&sign_on), is_proxy, &headers(pairs));
             user.map(|user| user.map(|user| (user.name, user.role)))
                 .map_err(|problem| problem.status)
         };
+        let secret = (PROXY_SECRET, "0123456789abcdef");
         let user = ("x-forwarded-user", "bob");
-        assert_eq!(
-            ask("127.0.0.1", &[user]),
-            Ok(Some(("bob".to_owned(), Role::Viewer)))
-        );
         let admin = ("x-forwarded-user", "eve");
-        let found = ask("::ffff:127.0.0.1", &[admin]);
-        assert_eq!(found, Ok(Some(("eve".to_owned(), Role::Admin))));
-        assert_eq!(ask("127.0.0.1", &[]), Ok(None));
-        assert_eq!(ask("127.0.0.2", &[admin]), Err(StatusCode::FORBIDDEN));
+        let found = |name: &str, role| Ok(Some((name.to_owned(), role)));
+        assert_eq!(ask(true, &[user, secret]), found("bob", Role::Viewer));
+        assert_eq!(ask(true, &[admin, secret]), found("eve", Role::Admin));
+        assert_eq!(ask(true, &[]), Ok(None));
+        let refused = Err(StatusCode::FORBIDDEN);
+        assert_eq!(ask(true, &[admin]), refused);
+        let wrong = (PROXY_SECRET, "0123456789abcdeF");
+        assert_eq!(ask(true, &[admin, wrong]), refused);
+        assert_eq!(ask(false, &[admin, secret]), refused);
+        assert_eq!(ask(true, &[("x-forwarded-user", " "), secret]), refused);
+    }
+
+    #[test]
+    fn a_proxy_names_its_client() {
+        let proxies = ["127.0.0.1", "10.0.0.9"].map(|text| text.parse().unwrap());
+        let ask = |from: &str, lists: &[&str]| {
+            let pairs: Vec<_> = lists.iter().map(|list| (FORWARDED_FOR, *list)).collect();
+            client(&proxies, from.parse().unwrap(), &headers(&pairs))
+                .0
+                .to_string()
+        };
+        assert_eq!(ask("127.0.0.1", &["192.0.2.7"]), "192.0.2.7");
+        // What stands before the last foreign address anybody may have written.
         assert_eq!(
-            ask("127.0.0.1", &[("x-forwarded-user", " ")]),
-            Err(StatusCode::FORBIDDEN)
+            ask("127.0.0.1", &["198.51.100.1, 192.0.2.7, 10.0.0.9"]),
+            "192.0.2.7"
         );
+        assert_eq!(ask("::ffff:127.0.0.1", &["192.0.2.7"]), "192.0.2.7");
+        assert_eq!(ask("127.0.0.1", &[]), "127.0.0.1");
+        assert_eq!(ask("127.0.0.1", &["x"]), "127.0.0.1");
+        // Only a proxy is believed.
+        assert_eq!(ask("192.0.2.8", &["192.0.2.7"]), "192.0.2.8");
     }
 
     #[test]

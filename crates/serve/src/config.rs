@@ -22,7 +22,9 @@ pub struct Config {
     pub login: bool,
     /// Whether plain HTTP is right on an address that others reach: a proxy ends TLS.
     pub behind_proxy: bool,
-    /// A proxy that says who the user is; `None`: nobody does.
+    /// Addresses of the proxies: they name the client (X-Forwarded-For), and the user.
+    pub proxies: Vec<IpAddr>,
+    /// What a proxy says of its users; `None`: it names none.
     pub sign_on: Option<SignOn>,
     /// A machine that delivered nothing for so long is silent.
     pub silent_after: Duration,
@@ -53,14 +55,25 @@ pub struct PushTo {
 }
 
 /// A proxy that has logged its users in (single sign-on), and names them in a header.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct SignOn {
     /// The header with the name of the user, which the proxy sets or removes.
     pub header: String,
-    /// Where the proxy is: the header of others is refused.
-    pub from: Vec<IpAddr>,
+    /// What the proxy sends in [`PROXY_SECRET`](crate::PROXY_SECRET): every user of this
+    /// machine reaches a server on a loopback address, and could name anybody.
+    pub secret: String,
     /// Users that may change what people decide; all others read.
     pub admins: Vec<String>,
+}
+
+/// Without the secret.
+impl std::fmt::Debug for SignOn {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SignOn")
+            .field("header", &self.header)
+            .field("admins", &self.admins)
+            .finish_non_exhaustive()
+    }
 }
 
 /// A certificate and its key, as PEM files.
@@ -83,8 +96,12 @@ pub struct Limits {
     pub in_flight: usize,
     /// Connections at once.
     pub connections: usize,
-    /// For the head of a request, and again for its body.
+    /// Connections at once from one address that is no proxy.
+    pub connections_by_address: usize,
+    /// For the head of a request, again for its body, and for each write of an answer.
     pub patience: Duration,
+    /// For a request as a whole, until its answer begins.
+    pub deadline: Duration,
 }
 
 impl Default for Limits {
@@ -94,7 +111,9 @@ impl Default for Limits {
             unpacked: 128 << 20,
             in_flight: 64 << 20,
             connections: 1_024,
+            connections_by_address: 256,
             patience: Duration::from_secs(30),
+            deadline: Duration::from_secs(90),
         }
     }
 }
@@ -107,6 +126,7 @@ impl Config {
             tls: None,
             login: false,
             behind_proxy: false,
+            proxies: Vec::new(),
             sign_on: None,
             silent_after: Duration::from_secs(36 * 3_600),
             limits: Limits::default(),

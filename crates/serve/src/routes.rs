@@ -1,13 +1,16 @@
 //! All routes, a line each; the router and the description of the API are made of them.
 
 use axum::Router;
-use axum::extract::DefaultBodyLimit;
-use axum::middleware::{from_fn, from_fn_with_state};
+use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::http::StatusCode;
+use axum::middleware::{Next, from_fn, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
 
 use crate::access::{Need, guard};
+use crate::problem::{BUSY, Problem};
 use crate::route::Route;
 use crate::state::App;
-use crate::{api, assets, headers, pages, problem::Problem};
+use crate::{api, assets, headers, pages};
 
 /// Bodies of forms and lists of IDs are no longer; deliveries have their own limit.
 const BODY: usize = 1 << 20;
@@ -22,10 +25,24 @@ pub(crate) fn router(app: &App) -> Router {
     }
     router
         .fallback(|| async { Problem::not_found("nothing is here") })
+        .layer(from_fn_with_state(app.clone(), keep_deadline))
         .layer(from_fn_with_state(app.clone(), pages::show_problems))
         .layer(from_fn(headers::add))
         .layer(DefaultBodyLimit::max(BODY))
         .with_state(app.clone())
+}
+
+/// Gives a request up that takes too long, with its body: a slow client costs no more.
+async fn keep_deadline(State(app): State<App>, request: Request, next: Next) -> Response {
+    let answer = tokio::time::timeout(app.config.limits.deadline, next.run(request)).await;
+    answer.unwrap_or_else(|_| {
+        let message = "this request took too long: try again later";
+        let problem = Problem {
+            retry_after: Some(BUSY),
+            ..Problem::new(StatusCode::SERVICE_UNAVAILABLE, message)
+        };
+        problem.into_response()
+    })
 }
 
 const OWN: [Route; 1] = [Route {

@@ -16,9 +16,11 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::oneshot;
+use tokio_io_timeout::TimeoutStream;
 use tokio_rustls::TlsAcceptor;
 
+use crate::seats::{Seat, Seats};
 use crate::state::App;
 use crate::{Config, ServeError, follow, routes, tls};
 
@@ -193,15 +195,12 @@ async fn serve(
     ended: impl Future<Output = ()>,
 ) {
     let patience = app.config.limits.patience;
-    let seats = Arc::new(Semaphore::new(app.config.limits.connections));
+    let seats = Seats::new(&app.config.limits, &app.config.proxies);
     let router = routes::router(&app);
     let follow = tokio::spawn(follow::follow(app.clone()));
     let graceful = GracefulShutdown::new();
     let mut ended = std::pin::pin!(ended);
     loop {
-        let Ok(seat) = Arc::clone(&seats).acquire_owned().await else {
-            break;
-        };
         let (stream, from) = tokio::select! {
             accepted = listener.accept() => match accepted {
                 Ok(accepted) => accepted,
@@ -212,11 +211,27 @@ async fn serve(
             },
             () = &mut ended => break,
         };
-        let (router, acceptor) = (router.clone(), acceptor.clone());
-        let watcher = graceful.watcher();
+        let Ok(seat) = seats.take(from.ip()) else {
+            app.refusals.log("too many connections", from.ip());
+            continue;
+        };
+        let seat = Arc::new(seat);
+        let visit = Visit {
+            from,
+            seat: Arc::clone(&seat),
+            patience,
+            router: router.clone(),
+            watcher: graceful.watcher(),
+        };
+        let (app, acceptor) = (app.clone(), acceptor.clone());
         tokio::spawn(async move {
-            connection(stream, from, acceptor, router, patience, watcher).await;
-            drop(seat);
+            tokio::select! {
+                () = connection(stream, acceptor, visit) => {}
+                () = seat.has_to_leave() => {
+                    let reason = "connection closed: others wait, and it showed no token";
+                    app.refusals.log(reason, from.ip());
+                }
+            }
         });
     }
     drop(listener);
@@ -227,43 +242,51 @@ async fn serve(
     let _ = tokio::time::timeout(DRAIN, graceful.shutdown()).await;
 }
 
-async fn connection(
-    stream: TcpStream,
+/// A client's connection, and what answers it.
+struct Visit {
     from: SocketAddr,
-    acceptor: Option<TlsAcceptor>,
-    router: Router,
+    seat: Arc<Seat>,
     patience: Duration,
+    router: Router,
     watcher: Watcher,
-) {
+}
+
+async fn connection(stream: TcpStream, acceptor: Option<TlsAcceptor>, visit: Visit) {
     // Answers are written whole: waiting for more only delays them.
     let _ = stream.set_nodelay(true);
     match acceptor {
-        None => talk(stream, from, router, patience, watcher).await,
+        None => talk(stream, visit).await,
         Some(acceptor) => {
-            if let Ok(Ok(stream)) = tokio::time::timeout(patience, acceptor.accept(stream)).await {
-                talk(stream, from, router, patience, watcher).await;
+            let accepted = tokio::time::timeout(visit.patience, acceptor.accept(stream)).await;
+            if let Ok(Ok(stream)) = accepted {
+                talk(stream, visit).await;
             }
         }
     }
 }
 
-async fn talk<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
-    stream: S,
-    from: SocketAddr,
-    router: Router,
-    patience: Duration,
-    watcher: Watcher,
-) {
+async fn talk<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(stream: S, visit: Visit) {
+    let Visit {
+        from,
+        seat,
+        patience,
+        router,
+        watcher,
+    } = visit;
+    // Reads are bounded by the times for head, body and request: a live view never reads.
+    let mut stream = TimeoutStream::new(stream);
+    stream.set_write_timeout(Some(patience));
     let service = tower::ServiceBuilder::new()
         .map_request(move |mut request: hyper::Request<hyper::body::Incoming>| {
             request.extensions_mut().insert(ConnectInfo(from));
+            request.extensions_mut().insert(Arc::clone(&seat));
             request
         })
         .service(router);
     let service = TowerToHyperService::new(service);
     let mut http = hyper::server::conn::http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(patience);
-    let connection = http.serve_connection(TokioIo::new(stream), service);
+    let connection = http.serve_connection(TokioIo::new(Box::pin(stream)), service);
     // A client that goes away is its own affair.
     let _ = watcher.watch(connection).await;
 }

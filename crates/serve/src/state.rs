@@ -9,9 +9,9 @@ use tokio::sync::{Notify, Semaphore};
 
 use crate::Config;
 use crate::gather::Gather;
-use crate::guesses::Guesses;
 use crate::listing::Listings;
 use crate::problem::Problem;
+use crate::refusals::Refusals;
 use crate::workers::Workers;
 use crate::worse::Worse;
 
@@ -22,7 +22,8 @@ pub(crate) struct App(Arc<Inner>);
 pub(crate) struct Inner {
     pub(crate) config: Config,
     pub(crate) collection: Arc<dyn Collection>,
-    pub(crate) guesses: Guesses,
+    /// Clients that were refused lately.
+    pub(crate) refusals: Refusals,
     pub(crate) worse: Arc<Worse>,
     pub(crate) listings: Arc<Listings>,
     /// Live views.
@@ -40,6 +41,9 @@ pub(crate) struct Inner {
 
 /// Live views at once: each reads its recording again and again.
 const STREAMS: usize = 32;
+/// Questions at once that are gathered from many requests: neither pages nor deliveries
+/// delay them.
+const LOOK_UPS: usize = 2;
 
 impl std::ops::Deref for App {
     type Target = Inner;
@@ -55,14 +59,14 @@ impl App {
         let workers = Workers::new(keepers);
         let worse = Arc::new(Worse::default());
         Self(Arc::new(Inner {
-            guesses: Guesses::default(),
+            refusals: Refusals::default(),
             listings: Listings::new(&collection, &workers, &worse, config.silent_after),
             worse,
             streams: Arc::new(Semaphore::new(STREAMS)),
             ending: Notify::new(),
             room: Arc::new(Semaphore::new(room)),
-            tokens: Gather::new(&collection, &workers, tokens),
-            windows: Gather::new(&collection, &workers, windows),
+            tokens: Gather::new(&collection, &workers.apart(LOOK_UPS), tokens),
+            windows: Gather::new(&collection, &workers.apart(LOOK_UPS), windows),
             workers,
             collection,
             config,

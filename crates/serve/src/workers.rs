@@ -28,13 +28,26 @@ impl Workers {
         }
     }
 
+    /// The same with `at_once` of its own: other work does not delay what runs there.
+    pub(crate) fn apart(&self, at_once: usize) -> Self {
+        Self {
+            at_once: Arc::new(Semaphore::new(at_once)),
+            keepers: self.keepers.clone(),
+        }
+    }
+
     /// Runs `work` on a thread that may wait for the disk.
     pub(crate) async fn work<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> Result<T, Problem> + Send + 'static,
     ) -> Result<T, Problem> {
-        let _one = self.at_once.acquire().await;
-        ended(tokio::task::spawn_blocking(work).await)
+        let one = Arc::clone(&self.at_once).acquire_owned().await;
+        let done = tokio::task::spawn_blocking(move || {
+            // With the work: it goes on if the request is given up.
+            let _one = one;
+            work()
+        });
+        ended(done.await)
     }
 
     /// Runs `work`, which keeps a delivery, on one of few threads of lower priority: pages

@@ -1,7 +1,8 @@
 //! `serve`: recordings of many machines over HTTP.
 
 use std::collections::BTreeSet;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -58,16 +59,14 @@ struct Options {
     #[arg(long, conflicts_with = "tls")]
     behind_proxy: bool,
     /// Header in which a proxy names the logged-in user
-    #[arg(long, value_name = "NAME", value_parser = header)]
+    #[arg(long, value_name = "NAME", value_parser = header, requires = "proxy_secret")]
     user_header: Option<String>,
-    /// Address of that proxy; several with commas
-    #[arg(
-        long,
-        value_name = "ADDRESS",
-        requires = "user_header",
-        value_delimiter = ','
-    )]
-    #[arg(default_value = "127.0.0.1,::1")]
+    /// File with the secret that the proxy sends in Punctual-Proxy-Secret
+    #[arg(long, value_name = "FILE", requires = "user_header")]
+    proxy_secret: Option<PathBuf>,
+    /// Address of a proxy that sends X-Forwarded-For; several with commas; default: loopback
+    /// with --behind-proxy or --user-header, otherwise none
+    #[arg(long, value_name = "ADDRESS", value_delimiter = ',')]
     proxy: Vec<IpAddr>,
     /// Users of that proxy who are admin; all others are viewer
     #[arg(
@@ -136,12 +135,41 @@ impl Run for Serve {
     }
 }
 
+/// The fewest characters of a proxy's secret.
+const SECRET: usize = 16;
+/// The longest file with a proxy's secret, in bytes.
+const SECRET_FILE: u64 = 4_096;
+
+/// The secret in a file that no other user may read.
+fn secret(file: &Path) -> Result<String> {
+    let text = punctual_files::bounded::text(file, SECRET_FILE)?;
+    let wrong = |what: String| UsageError(format!("{}: {what}", file.display()));
+    let mode = std::fs::metadata(file)?.permissions().mode() & 0o777;
+    if mode & 0o007 != 0 {
+        return Err(wrong(format!(
+            "every user can access it (mode {mode:03o}): chmod o= it"
+        ))
+        .into());
+    }
+    let secret = text.trim();
+    if secret.len() < SECRET || !secret.bytes().all(|byte| byte.is_ascii_graphic()) {
+        let what = format!("give at least {SECRET} printable ASCII characters without blanks");
+        return Err(wrong(what).into());
+    }
+    Ok(secret.to_owned())
+}
+
 fn serve(options: Options, collection: Arc<dyn Collection>, store: Option<&Path>) -> Result<Exit> {
     let tls = options.tls.and_then(|files| {
         let [certificate, key] = <[PathBuf; 2]>::try_from(files).ok()?;
         Some(TlsFiles { certificate, key })
     });
     let scheme = if tls.is_some() { "https" } else { "http" };
+    let has_proxy = options.behind_proxy || options.user_header.is_some();
+    let proxies = match options.proxy.is_empty() && has_proxy {
+        true => vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()],
+        false => options.proxy,
+    };
     let mut config = Config {
         tls,
         trends: TrendSource(Some(Arc::new(StoredTrends {
@@ -149,11 +177,15 @@ fn serve(options: Options, collection: Arc<dyn Collection>, store: Option<&Path>
         }))),
         evidence: EvidenceSource(Some(Arc::new(Stored(store.map(Path::to_owned))))),
         login: options.login,
-        sign_on: options.user_header.map(|header| SignOn {
-            header,
-            from: options.proxy,
-            admins: options.admin,
-        }),
+        proxies,
+        sign_on: match (options.user_header, options.proxy_secret) {
+            (Some(header), Some(file)) => Some(SignOn {
+                header,
+                secret: secret(&file)?,
+                admins: options.admin,
+            }),
+            _ => None,
+        },
         behind_proxy: options.behind_proxy,
         silent_after: Duration::from(options.silent_after),
         ..Config::new(options.listen)

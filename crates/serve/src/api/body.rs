@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::io::Read;
 use std::sync::Arc;
 
-use axum::body::{Body, Bytes, to_bytes};
+use axum::body::{Body, Bytes, HttpBody};
 use axum::http::{HeaderMap, StatusCode, header};
 use tokio::sync::OwnedSemaphorePermit;
 use zstd::bulk::Decompressor;
@@ -20,10 +20,10 @@ const WINDOW_LOG: u32 = 23;
 /// A body with its share of the room for all bodies: what waits for the store counts.
 pub(super) struct Sent {
     pub(super) bytes: Bytes,
-    _room: OwnedSemaphorePermit,
+    _room: Option<OwnedSemaphorePermit>,
 }
 
-/// Reads a body that is compressed. Its length must be known, so that there is room for it.
+/// Reads a compressed body. Its length must be known: one that is too large is not read.
 pub(super) async fn receive(app: &App, headers: &HeaderMap, body: Body) -> Result<Sent, Problem> {
     let packed = headers.get(header::CONTENT_ENCODING);
     if packed.and_then(|value| value.to_str().ok()) != Some("zstd") {
@@ -45,19 +45,44 @@ pub(super) async fn receive(app: &App, headers: &HeaderMap, body: Body) -> Resul
         let message = format!("the body has {length} bytes, at most {most} are taken");
         return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, message));
     }
-    let kib = u32::try_from(length.div_ceil(1 << 10)).unwrap_or(u32::MAX);
-    let room = Arc::clone(&app.room)
-        .try_acquire_many_owned(kib)
-        .map_err(|_| Problem::busy("too much is delivered at once", BUSY))?;
-    let read = tokio::time::timeout(patience, to_bytes(body, length)).await;
-    match read {
-        Ok(Ok(bytes)) => Ok(Sent { bytes, _room: room }),
-        Ok(Err(_)) => Err(Problem::bad_request("the body is not as long as it says")),
-        Err(_) => Err(Problem::new(
-            StatusCode::REQUEST_TIMEOUT,
-            "the body took too long",
-        )),
+    let read = tokio::time::timeout(patience, read(app, body, length)).await;
+    read.unwrap_or_else(|_| {
+        let message = "the body took too long";
+        Err(Problem::new(StatusCode::REQUEST_TIMEOUT, message))
+    })
+}
+
+/// Reads a body of `length` bytes. It takes room as its bytes arrive: who announces much and
+/// sends little takes little from others.
+async fn read(app: &App, body: Body, length: usize) -> Result<Sent, Problem> {
+    let mut body = std::pin::pin!(body);
+    let mut bytes = Vec::new();
+    let mut room: Option<OwnedSemaphorePermit> = None;
+    let other_length = || Problem::bad_request("the body is not as long as it says");
+    while let Some(frame) = std::future::poll_fn(|context| body.as_mut().poll_frame(context)).await
+    {
+        let Ok(data) = frame.map_err(|_| other_length())?.into_data() else {
+            continue;
+        };
+        bytes.extend_from_slice(&data);
+        if bytes.len() > length {
+            return Err(other_length());
+        }
+        let taken = room.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
+        let more = u32::try_from(bytes.len().div_ceil(1 << 10) - taken).unwrap_or(u32::MAX);
+        let more = Arc::clone(&app.room)
+            .try_acquire_many_owned(more)
+            .map_err(|_| Problem::busy("too much is delivered at once", BUSY))?;
+        match &mut room {
+            Some(room) => room.merge(more),
+            None => room = Some(more),
+        }
     }
+    if bytes.len() < length {
+        return Err(other_length());
+    }
+    let bytes = Bytes::from(bytes);
+    Ok(Sent { bytes, _room: room })
 }
 
 thread_local! {

@@ -1,17 +1,15 @@
 //! The login of a browser: a token becomes a cookie.
 
-use std::net::SocketAddr;
-
-use axum::Form;
-use axum::extract::{ConnectInfo, Query, State};
+use axum::extract::{Query, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{Html, IntoResponse, Redirect, Response};
+use axum::{Extension, Form};
 use maud::html;
 use punctual_store::Role;
 use serde::Deserialize;
 
 use super::frame;
-use crate::access::{COOKIE, bearer};
+use crate::access::{COOKIE, Client, bearer};
 use crate::problem::Problem;
 use crate::state::App;
 
@@ -57,11 +55,11 @@ fn path_of(to: &str) -> &str {
 
 pub(super) async fn login(
     State(app): State<App>,
-    ConnectInfo(from): ConnectInfo<SocketAddr>,
+    Extension(Client(from)): Extension<Client>,
     Form(Login { token, to }): Form<Login>,
 ) -> Result<Response, Problem> {
     let token = token.trim();
-    let known = bearer(&app, from.ip(), token).await?;
+    let known = bearer(&app, from, token).await?;
     if known.role == Role::Machine {
         let message = "this token is of a machine: it delivers, and reads nothing";
         return Err(Problem::new(StatusCode::FORBIDDEN, message));

@@ -1,6 +1,6 @@
 //! Who may do what.
 
-use punctual_serve::enrol;
+use punctual_serve::{PROXY_SECRET, SignOn, enrol};
 use punctual_store::{Collection, Role};
 
 use crate::client::{get, raw, send};
@@ -89,6 +89,54 @@ fn guesses_are_limited() {
     assert_eq!(statuses[..10], [401; 10]);
     assert_eq!(statuses[10..], [429; 2]);
     assert!(guess().header("retry-after").is_some());
+    // Whoever has a token is not locked out by those who guess, from the same address.
+    let token = enrol(&place.collection(), "eve", Role::Viewer).unwrap();
+    let headers = [("Authorization", format!("Bearer {token}"))];
+    let headers = headers
+        .each_ref()
+        .map(|(name, value)| (*name, value.as_str()));
+    let found = send(server.address, "GET", "/v1/machines", &headers, b"");
+    assert_eq!(found.status, 200, "{found:?}");
+}
+
+#[test]
+fn behind_a_proxy_guesses_are_those_of_its_client() {
+    let place = Place::new();
+    let server = place.serve_as(|config| {
+        config.login = true;
+        config.proxies = vec!["127.0.0.1".parse().unwrap()];
+    });
+    let status = |client: &str, number: usize| {
+        // Tokens that begin differently: only the address is the same.
+        let token = format!("Bearer punctual_{number:08}");
+        let headers = [("Authorization", &*token), ("X-Forwarded-For", client)];
+        send(server.address, "GET", "/v1/machines", &headers, b"").status
+    };
+    let statuses: Vec<u16> = (0..11)
+        .map(|n| status("192.0.2.1", n * 1_000_000))
+        .collect();
+    assert_eq!((statuses[0], statuses[10]), (401, 429));
+    assert_eq!(status("192.0.2.2", 11_000_000), 401);
+}
+
+/// Another user of this machine reaches the server as the proxy does.
+#[test]
+fn a_user_is_named_with_the_secret_of_the_proxy_only() {
+    let place = Place::new();
+    let server = place.serve_as(|config| {
+        config.proxies = vec!["127.0.0.1".parse().unwrap()];
+        config.sign_on = Some(SignOn {
+            header: "x-forwarded-user".to_owned(),
+            secret: "correct-horse-battery".to_owned(),
+            admins: vec!["root".to_owned()],
+        });
+    });
+    let ask =
+        |headers: &[(&str, &str)]| send(server.address, "GET", "/v1/audit", headers, b"").status;
+    let user = ("X-Forwarded-User", "root");
+    assert_eq!(ask(&[user]), 403);
+    assert_eq!(ask(&[user, (PROXY_SECRET, "guess")]), 403);
+    assert_eq!(ask(&[user, (PROXY_SECRET, "correct-horse-battery")]), 200);
 }
 
 #[test]

@@ -1,10 +1,12 @@
 //! Clients that mean no good.
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use punctual_model::{FindingState, KeptAudit, KeptFinding, Severity};
+use punctual_serve::enrol;
+use punctual_store::Role;
 
 use crate::client::{get, raw, send};
 use crate::place::{Place, deliver, json, put, recording, sha256};
@@ -178,6 +180,99 @@ fn who_is_too_slow_is_cut_off() {
         server.address
     ));
     assert!(answer.starts_with("HTTP/1.1 408"), "{answer}");
+}
+
+/// Connections that never end their request hold no seat that others need.
+#[test]
+fn half_sent_bodies_do_not_keep_others_out() {
+    let place = Place::new();
+    let token = enrol(&place.collection(), "board", Role::Machine).unwrap();
+    let bearer = format!("Bearer {token}");
+    let server = place.serve_as(|config| {
+        config.login = true;
+        config.limits.connections = 24;
+        config.limits.connections_by_address = 16;
+    });
+    let head = format!("POST /login HTTP/1.1\r\nHost: {}\r\n", server.address);
+    let half = |head: &str| {
+        let mut stream = TcpStream::connect(server.address).unwrap();
+        stream.write_all(head.as_bytes()).unwrap();
+        stream
+    };
+    let kind = "Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 1000";
+    let mut held: Vec<TcpStream> = Vec::new();
+    for number in 0..3_u128 {
+        held.extend((0..40).map(|_| half(&format!("{head}{kind}\r\n\r\ntok"))));
+        held.extend((0..40).map(|_| half(&head)));
+        // In the midst of the flood a machine delivers, and somebody looks.
+        let headers = [("Authorization", &*bearer)];
+        let one = recording(number, "board");
+        let answer = put(server.address, one.id, &json(&one), &headers);
+        assert_eq!(answer.status, 201, "{answer:?}");
+        assert_eq!(get(server.address, "/health").status, 200);
+    }
+}
+
+/// Machines that announce large bodies and send nothing take no room from others.
+#[test]
+fn announced_bodies_take_no_room() {
+    let place = Place::new();
+    let server = place.serve();
+    let id = recording(1, "board").id;
+    let head = format!(
+        "PUT /v1/recordings/{id} HTTP/1.1\r\nHost: {}\r\nContent-Encoding: zstd\r\n\
+         Punctual-SHA256: {}\r\nContent-Length: 16000000\r\n\r\nabc",
+        server.address,
+        sha256(b"")
+    );
+    let held: Vec<TcpStream> = (0..20)
+        .map(|_| {
+            let mut stream = TcpStream::connect(server.address).unwrap();
+            stream.write_all(head.as_bytes()).unwrap();
+            stream
+        })
+        .collect();
+    assert_eq!(deliver(server.address, &recording(2, "board")).status, 201);
+    drop(held);
+}
+
+/// A client that asks and never reads is cut off.
+#[test]
+fn a_client_that_never_reads_is_cut_off() {
+    let place = Place::new();
+    let server = place.serve_as(|config| config.limits.patience = Duration::from_millis(300));
+    let mut stream = TcpStream::connect(server.address).unwrap();
+    let request = format!("GET / HTTP/1.1\r\nHost: {}\r\n\r\n", server.address);
+    let before = Instant::now();
+    // Until the buffers of both sides are full, and the server closes.
+    stream
+        .set_write_timeout(Some(Duration::from_secs(60)))
+        .unwrap();
+    let error = loop {
+        if let Err(error) = stream.write_all(request.repeat(100).as_bytes()) {
+            break error;
+        }
+        assert!(before.elapsed() < Duration::from_secs(600), "never cut off");
+    };
+    let closed = [ErrorKind::ConnectionReset, ErrorKind::BrokenPipe];
+    assert!(closed.contains(&error.kind()), "{error}");
+}
+
+/// A form that is sent a byte at a time ends with its deadline.
+#[test]
+fn a_request_has_a_deadline() {
+    let place = Place::new();
+    let server = place.serve_as(|config| config.limits.deadline = Duration::from_millis(300));
+    let mut stream = TcpStream::connect(server.address).unwrap();
+    let request = format!(
+        "POST /v1/lacking HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\
+         Content-Length: 100\r\n\r\n{{",
+        server.address
+    );
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    let _ = stream.read_to_string(&mut answer);
+    assert!(answer.starts_with("HTTP/1.1 503"), "{answer}");
 }
 
 #[test]

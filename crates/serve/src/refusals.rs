@@ -1,0 +1,69 @@
+//! Clients that are refused: counted, and logged once a minute each.
+
+use std::net::IpAddr;
+
+use axum::http::StatusCode;
+
+use crate::log::complain;
+use crate::problem::Problem;
+use crate::recent::{Recent, WINDOW};
+
+/// Wrong tokens in [`WINDOW`], from one address or of one beginning, after which the answer
+/// says to wait.
+const GUESSES: u32 = 10;
+/// Characters of a token that wrong tokens are counted by: the common prefix and 24 bits.
+const BEGINNING: usize = "punctual_".len() + 6;
+
+/// Clients that were refused lately.
+#[derive(Debug, Default)]
+pub(crate) struct Refusals {
+    addresses: Recent<IpAddr>,
+    beginnings: Recent<String>,
+    logged: Recent<(&'static str, IpAddr)>,
+}
+
+impl Refusals {
+    /// Counts a wrong token, and returns the answer to it. A valid token never comes here,
+    /// so no client is locked out by the guesses of another.
+    pub(crate) fn wrong_token(&self, from: IpAddr, token: &str) -> Problem {
+        self.log("wrong token", from);
+        let beginning = token.chars().take(BEGINNING).collect();
+        let guesses = (self.addresses.count(from)).max(self.beginnings.count(beginning));
+        if guesses <= GUESSES {
+            return Problem::new(StatusCode::UNAUTHORIZED, "this token is not known");
+        }
+        let message = "too many wrong tokens: try again in a minute";
+        Problem::busy(message, WINDOW.as_secs() as u32)
+    }
+
+    /// Logs why a client is refused: once a minute for each reason and address.
+    pub(crate) fn log(&self, reason: &'static str, from: IpAddr) {
+        if self.logged.count((reason, from)) == 1 {
+            complain(&format!(
+                "refused {from}: {reason} (logged once a minute at most)"
+            ));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wrong_tokens_are_counted_by_address_and_by_beginning() {
+        let [one, other] = ["10.0.0.1", "10.0.0.2"].map(|text| text.parse().unwrap());
+        let refusals = Refusals::default();
+        let status = |from, token: &str| refusals.wrong_token(from, token).status.as_u16();
+        for number in 0..GUESSES {
+            assert_eq!(status(one, &format!("{number}")), 401);
+        }
+        assert_eq!(status(one, "x"), 429);
+        assert_eq!(status(other, "x"), 401);
+        // One that guesses from many addresses.
+        let from = |number| format!("10.1.0.{number}").parse().unwrap();
+        let guess = |number| status(from(number), &format!("punctual_abcdef{number}"));
+        assert!((0..GUESSES).all(|number| guess(number) == 401));
+        assert_eq!(guess(GUESSES), 429);
+    }
+}
