@@ -18,6 +18,7 @@ use punctual_tune::boot_loader::{
 use crate::analysis::{answer, early_end, least_rounds, results};
 use crate::error::TrialError;
 use crate::order::round_order;
+use crate::own::OwnExperiments;
 use crate::trial::{Bench, Trial, lease, refuse_shared};
 
 /// What may be written to have the machine boot and go on by itself.
@@ -31,6 +32,8 @@ pub struct BootRequest {
     pub program: Vec<String>,
     /// The folder of the store.
     pub folder: PathBuf,
+    /// What this user began here; it says which boot files are written.
+    pub own: OwnExperiments,
 }
 
 /// What comes next.
@@ -103,7 +106,7 @@ pub fn run_boots<'a>(
             };
             experiment.results = results(experiment, false);
             experiment.sentence = answer(&experiment.results);
-            let undone = undo_boots(experiment, work.host);
+            let undone = undo_boots(experiment, &request.own, work.host);
             match experiment.pilot {
                 None => store.delete_experiment(experiment.id)?,
                 Some(_) => store.put_experiment(experiment)?,
@@ -162,20 +165,21 @@ fn check(experiment: &Experiment, host: &Host) -> Result<(), TrialError> {
 /// Puts back what an experiment on boots wrote; its state in the store is not changed.
 ///
 /// # Errors
-/// [`TrialError::Boot`].
-pub fn undo_boots(experiment: &mut Experiment, host: &Host) -> Result<(), TrialError> {
-    let prefix = entry_id(experiment, None);
-    let Some(boots) = &mut experiment.boots else {
-        return Ok(());
-    };
-    if boots.files.is_empty() {
+/// [`TrialError::Boot`], and as [`OwnExperiments::check`].
+pub fn undo_boots(
+    experiment: &Experiment,
+    own: &OwnExperiments,
+    host: &Host,
+) -> Result<(), TrialError> {
+    let mut files = own.files(experiment)?;
+    if files.is_empty() {
         return Ok(());
     }
-    Loader::detect(host).forget(host, &prefix, &run_program)?;
+    Loader::detect(host).forget(host, &entry_id(experiment, None), &run_program)?;
     // The newest first, each off the list when it is as before.
-    while let Some(file) = boots.files.last() {
-        put_back(host, file)?;
-        boots.files.pop();
+    while let Some(file) = files.pop() {
+        put_back(host, &file)?;
+        own.set_files(experiment, &files)?;
     }
     Ok(())
 }
@@ -223,7 +227,6 @@ impl Work<'_, '_> {
                 by_hand: self.loader.by_hand().map(str::to_owned),
                 usual: self.host.command_line().map_err(unknown)?,
                 attempts: Vec::new(),
-                files: Vec::new(),
             });
         }
         if experiment.pilot.is_none() {
@@ -339,7 +342,7 @@ impl Work<'_, '_> {
                 let text = format!("ended after {round} of {rounds} rounds: {why}");
                 self.trial.say(text, true);
             }
-            undo_boots(experiment, self.host)?;
+            undo_boots(experiment, &self.request.own, self.host)?;
             experiment.state = ExperimentState::Finished;
             experiment.results = results(experiment, decided.is_none());
             experiment.sentence = answer(&experiment.results);
@@ -368,10 +371,7 @@ impl Work<'_, '_> {
         round: u32,
         arm: u32,
     ) -> Result<BootStep, TrialError> {
-        let written = experiment
-            .boots
-            .as_ref()
-            .is_some_and(|boots| !boots.files.is_empty());
+        let written = !self.request.own.files(experiment)?.is_empty();
         if self.request.write && !written {
             self.write(experiment)?;
         }
@@ -397,8 +397,8 @@ impl Work<'_, '_> {
         })
     }
 
-    /// Writes entries and unit; what is to be put back is in the store before.
-    fn write(&mut self, experiment: &mut Experiment) -> Result<(), TrialError> {
+    /// Writes entries and unit.
+    fn write(&self, experiment: &Experiment) -> Result<(), TrialError> {
         let arms = 0..experiment.plan.arms.len() as u32;
         let entries: Vec<BootEntry> = arms.map(|arm| entry(experiment, arm)).collect();
         let mut files = self.loader.entries(self.host, &entries)?;
@@ -417,10 +417,8 @@ impl Work<'_, '_> {
                 needs: &self.request.folder,
             },
         )?);
-        if let Some(boots) = &mut experiment.boots {
-            boots.files.clone_from(&files);
-        }
-        self.store.put_experiment(experiment)?;
+        // Before the first is written, so that a killed process leaves none behind.
+        self.request.own.set_files(experiment, &files)?;
         for file in &files {
             write(self.host, file)?;
         }

@@ -66,6 +66,18 @@ pub enum TrialError {
     /// A boot entry.
     #[error(transparent)]
     Boot(#[from] punctual_tune::boot_loader::BootError),
+    /// An experiment from elsewhere.
+    #[error(
+        "experiment {id} was not begun by this user on this machine, or its plan was changed since: \
+         it is only shown; begin one of your own to measure"
+    )]
+    Foreign {
+        /// Its short ID.
+        id: String,
+    },
+    /// The entry of an experiment that was begun here.
+    #[error(transparent)]
+    Entry(#[from] punctual_files::FileError),
     /// Another measurement runs on this machine.
     #[error(
         "{what} is measured by another process: both would disturb each other; wait until it has ended, or give \

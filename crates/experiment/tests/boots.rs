@@ -5,11 +5,14 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use punctual_experiment::{Bench, BootRequest, BootStep, TrialError, draft, run_boots, undo_boots};
+use punctual_experiment::{
+    Bench, BootRequest, BootStep, OwnExperiments, TrialError, draft, run_boots, undo_boots,
+};
 use punctual_host::Host;
 use punctual_model::{
     Arm, ArmAction, BootOutcome, CpuSet, Experiment, ExperimentPlan, ExperimentState, Nanos,
@@ -43,6 +46,10 @@ impl Machine {
 
     fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
+    }
+
+    fn own(&self) -> OwnExperiments {
+        OwnExperiments::beside(&self.path("var/tune.journal"))
     }
 
     fn write(&self, name: &str, text: &str) {
@@ -159,6 +166,7 @@ fn step(
         write,
         program: vec!["/usr/bin/punctual".to_owned()],
         folder: PathBuf::from("/var/lib/punctual"),
+        own: machine.own(),
     };
     let bench = Bench {
         host: &host,
@@ -171,6 +179,9 @@ fn step(
         shared: false,
         say: &mut |_| {},
     };
+    if experiment.pilot.is_none() {
+        request.own.enter(experiment).unwrap();
+    }
     // Each boot finds the experiment in the store.
     if experiment.pilot.is_some() {
         *experiment = store.find_experiment(&experiment.id.short()).unwrap();
@@ -350,10 +361,44 @@ fn who_gives_up_leaves_nothing() {
     let mut experiment = boots(&["preempt=full", "preempt=lazy"]);
     step(&machine, &store, &mut experiment, true).unwrap();
     let host = Host::new(machine.folder.path());
-    undo_boots(&mut experiment, &host).unwrap();
+    undo_boots(&experiment, &machine.own(), &host).unwrap();
     assert_eq!(machine.files(), before);
     let environment = fs::read_to_string(machine.path("boot/grub/grubenv")).unwrap();
     assert!(environment.contains("next_entry=\n"), "{environment}");
+}
+
+/// A store from elsewhere names files and commands: none of it is acted on.
+#[test]
+fn an_experiment_from_elsewhere_is_only_shown() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = store(folder.path());
+    let machine = Machine::new();
+    let before = machine.files();
+    let mut experiment = boots(&["preempt=full", "preempt=lazy"]);
+    step(&machine, &store, &mut experiment, true).unwrap();
+    let written = machine.files();
+    let host = Host::new(machine.folder.path());
+    // Of another machine or user, or with another plan under an ID of ours.
+    let other = boots(&["preempt=full", "preempt=lazy"]);
+    let mut changed = experiment.clone();
+    changed.plan.arms[1].action = ArmAction::Command {
+        command: "touch owned".to_owned(),
+    };
+    for foreign in [&other, &changed] {
+        assert!(!machine.own().has(foreign));
+        let refused = undo_boots(foreign, &machine.own(), &host).unwrap_err();
+        assert!(matches!(refused, TrialError::Foreign { .. }), "{refused}");
+        assert_eq!(machine.files(), written);
+    }
+    // Neither is an entry that others may write.
+    let entry = machine.path(&format!("var/experiments/{}.json", experiment.id));
+    let mode = |mode| fs::set_permissions(&entry, fs::Permissions::from_mode(mode)).unwrap();
+    mode(0o666);
+    undo_boots(&experiment, &machine.own(), &host).unwrap_err();
+    assert_eq!(machine.files(), written);
+    mode(0o600);
+    undo_boots(&experiment, &machine.own(), &host).unwrap();
+    assert_eq!(machine.files(), before);
 }
 
 #[test]

@@ -16,8 +16,6 @@ pub struct Boots {
     pub usual: String,
     /// Each boot that was asked for, in order.
     pub attempts: Vec<BootAttempt>,
-    /// Files that are written now, and put back at the end.
-    pub files: Vec<WrittenFile>,
 }
 
 /// What chooses the kernel's command line for one boot.

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use clap::{ArgMatches, Args, FromArgMatches, ValueEnum};
+use punctual_experiment::OwnExperiments;
 use punctual_host::Host;
 use punctual_model::Completion;
 use punctual_report::text::TextStyle;
@@ -187,6 +188,11 @@ impl Context {
     pub(crate) fn journal(&self) -> Option<PathBuf> {
         let root = rustix::process::geteuid().is_root();
         punctual_tune::default_path(root, &|name| std::env::var_os(name)).ok()
+    }
+
+    /// The experiments that this user began on this machine.
+    pub(crate) fn own_experiments(&self) -> Result<OwnExperiments> {
+        Ok(OwnExperiments::beside(&self.tune_places()?.runs))
     }
 
     /// The folders in which measured CPUs are locked: that of the machine, and for others

@@ -285,6 +285,13 @@ fn a_stopped_experiment_says_how_it_goes_on() {
     assert_eq!(output.status.code(), Some(130), "{}", text(&output.stderr));
     assert!(text(&output.stderr).contains("punctual experiment resume"));
     place.refused("experiment delete abcdabcd", 1);
+    // In the store of another user or machine it is only shown.
+    let other = Place::new();
+    other.done(&format!("store merge {}", place.path("store.db").display()));
+    other.done("experiment show last");
+    let refused = other.refused("experiment resume last", 1);
+    assert!(refused.contains("was not begun by this user"), "{refused}");
+    other.done("experiment delete last");
 }
 
 #[test]

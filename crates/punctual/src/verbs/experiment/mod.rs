@@ -57,6 +57,7 @@ impl Run for Options {
                     )
                     .into());
                 }
+                (context.own_experiments()?.check(&experiment)).map_err(failed)?;
                 let asked = Asked {
                     booting,
                     sharing,
@@ -83,6 +84,10 @@ fn begin(new: &options::New, context: &Context) -> Result<Exit> {
         .clone()
         .unwrap_or_else(|| names.join(" / "));
     let mut experiment = draft(plan, Some(label), command_line());
+    // Without a folder for it, it can be measured and not resumed.
+    if let (Some(_), Ok(own)) = (&store, context.own_experiments()) {
+        own.enter(&experiment).map_err(failed)?;
+    }
     let asked = Asked {
         booting: new.booting,
         sharing: new.sharing,
@@ -173,6 +178,10 @@ fn measure(
     };
     let id = experiment.id.short();
     let resumable = store.is_some() && experiment.pilot.is_some();
+    let is_over = experiment.state == ExperimentState::Finished || !resumable;
+    if let (true, Ok(own)) = (is_over, context.own_experiments()) {
+        own.forget(experiment.id);
+    }
     match ran {
         Ok(step @ BootStep::Boot { .. }) => Ok(Some(step)),
         Ok(_) if experiment.state == ExperimentState::Stopped && resumable => {

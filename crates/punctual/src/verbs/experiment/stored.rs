@@ -138,14 +138,19 @@ pub(super) fn run(stored: Stored, context: &Context) -> Result<Exit> {
         }
         Stored::Delete { experiment } => {
             let store = context.store_to_change()?;
-            let mut found = store.find_experiment(&experiment)?;
+            let found = store.find_experiment(&experiment)?;
             if store.experiment_lives(found.id) {
                 anyhow::bail!(
                     "experiment {} is being measured: stop that first",
                     found.id.short()
                 );
             }
-            undo_boots(&mut found, &Host::live())?;
+            let own = context.own_experiments()?;
+            // One from elsewhere changed nothing here: there is nothing to undo.
+            if own.has(&found) {
+                undo_boots(&found, &own, &Host::live())?;
+                own.forget(found.id);
+            }
             store.delete_experiment(found.id)?;
             output::print(&format!("deleted {}\n", found.id))?;
         }
