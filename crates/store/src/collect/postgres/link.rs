@@ -106,10 +106,9 @@ impl Pool {
             // The text of a URL may hold a password: it is not repeated.
             reason,
         };
-        let Address { url, roots } =
-            Address::of(url).map_err(|error| unusable(error.to_string()))?;
-        let parsed: Result<Config, _> = url.parse();
-        let mut config = parsed.map_err(|error| unusable(described(&error)))?;
+        let address = Address::of(url).map_err(|error| unusable(error.to_string()))?;
+        let config = address.config();
+        let mut config = config.map_err(|error| unusable(described(&error)))?;
         config
             .connect_timeout(CONNECT)
             .tcp_user_timeout(SILENCE)
@@ -117,7 +116,7 @@ impl Pool {
         if config.get_application_name().is_none() {
             config.application_name("punctual");
         }
-        let tls = tls::connector(&config, roots.as_deref());
+        let tls = tls::connector(&config, address.roots.as_deref());
         let tls = tls.map_err(|error| unusable(error.to_string()))?;
         Ok(Self {
             name: name_of(&config),
@@ -223,10 +222,14 @@ fn described(error: &postgres::Error) -> String {
         text.push_str(&one.to_string());
         cause = one.source();
     }
-    match text.contains("invalid peer certificate") {
-        true => text + tls::UNTRUSTED,
-        false => text,
-    }
+    let advice = if text.contains("invalid peer certificate") {
+        tls::UNTRUSTED
+    } else if text.contains("server does not support TLS") {
+        tls::NOT_OFFERED
+    } else {
+        ""
+    };
+    text + advice
 }
 
 /// The database without user and password.

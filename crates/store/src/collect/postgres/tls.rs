@@ -1,5 +1,6 @@
 //! TLS to a database: the parameters `sslmode` and `sslrootcert` of its URL.
 
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use postgres::Config;
@@ -12,6 +13,10 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 /// What to do about a server that nobody known signs for.
 pub(super) const UNTRUSTED: &str = "; name the certificate of its authority in the URL with \
     sslrootcert=FILE, or go without encryption with sslmode=disable";
+
+/// What to do about a server that offers no TLS.
+pub(super) const NOT_OFFERED: &str = "; enable TLS on the server, or allow a connection without \
+    encryption with sslmode=prefer in the URL";
 
 /// A database that cannot be reached as its URL says. No text repeats the URL, which
 /// may hold a password.
@@ -36,9 +41,11 @@ pub(super) enum TlsError {
 
 /// A URL without what the client does not know, and that.
 pub(super) struct Address {
-    pub(super) url: String,
+    url: String,
     /// Certificates to trust instead of the system's, as a PEM file.
     pub(super) roots: Option<PathBuf>,
+    /// Whether the URL says how much encryption it wants.
+    names_mode: bool,
 }
 
 impl Address {
@@ -51,6 +58,7 @@ impl Address {
         let mut address = Self {
             url: url.to_owned(),
             roots: None,
+            names_mode: false,
         };
         let Some((base, query)) = url.split_once('?') else {
             return Ok(address);
@@ -59,16 +67,51 @@ impl Address {
         for pair in query.split('&') {
             match pair.split_once('=') {
                 Some(("sslrootcert", path)) => address.roots = Some(decoded(path).into()),
-                Some(("sslmode", mode)) => kept.push(match mode {
-                    "verify-ca" | "verify-full" => "sslmode=require",
-                    "disable" | "prefer" | "require" => pair,
-                    _ => return Err(TlsError::Mode),
-                }),
+                Some(("sslmode", mode)) => {
+                    address.names_mode = true;
+                    kept.push(match mode {
+                        "verify-ca" | "verify-full" => "sslmode=require",
+                        "disable" | "prefer" | "require" => pair,
+                        _ => return Err(TlsError::Mode),
+                    });
+                }
                 _ => kept.push(pair),
             }
         }
         address.url = format!("{base}?{}", kept.join("&"));
         Ok(address)
+    }
+}
+
+impl Address {
+    /// The settings of the client. A URL that says nothing of encryption asks for TLS and a
+    /// trusted certificate unless the database is on this machine: otherwise a host that
+    /// offers no TLS would be sent the password.
+    ///
+    /// # Errors
+    /// What the client does not understand.
+    pub(super) fn config(&self) -> Result<Config, postgres::Error> {
+        let mut config: Config = self.url.parse()?;
+        if !self.names_mode && !is_on_this_machine(&config) {
+            config.ssl_mode(SslMode::Require);
+        }
+        Ok(config)
+    }
+}
+
+/// Whether all hosts are sockets or loopback addresses. A name other than `localhost` may
+/// resolve to any address.
+fn is_on_this_machine(config: &Config) -> bool {
+    let is_local = |host: &Host| match host {
+        Host::Unix(_) => true,
+        Host::Tcp(name) => {
+            name == "localhost" || name.parse().is_ok_and(|ip: IpAddr| ip.is_loopback())
+        }
+    };
+    let addresses = config.get_hostaddrs();
+    match addresses.is_empty() {
+        true => config.get_hosts().iter().all(is_local),
+        false => addresses.iter().all(IpAddr::is_loopback),
     }
 }
 
@@ -144,7 +187,10 @@ mod tests {
     fn a_url_names_its_roots_and_its_mode() {
         let of = |url: &str| {
             let address = Address::of(url).unwrap();
-            let roots = address.roots.map(|path| path.display().to_string());
+            let roots = address
+                .roots
+                .as_ref()
+                .map(|path| path.display().to_string());
             (address.url, roots)
         };
         let plain = "postgres://me@db/fleet";
@@ -161,9 +207,32 @@ mod tests {
     }
 
     #[test]
+    fn a_password_is_not_sent_to_another_machine_without_encryption() {
+        let mode = |url: &str| Address::of(url).unwrap().config().unwrap().get_ssl_mode();
+        for other in [
+            "postgres://me:secret@db/x",
+            "postgres://me:secret@192.0.2.1/x?a=b",
+            "postgres://me:secret@localhost,db/x",
+            "postgres://me:secret@localhost/x?hostaddr=192.0.2.1",
+        ] {
+            let other = other.replace("a=b", "connect_timeout=3");
+            assert_eq!(mode(&other), SslMode::Require, "{other}");
+        }
+        for (url, expected) in [
+            ("postgres://me@db/x?sslmode=prefer", SslMode::Prefer),
+            ("postgres://me@db/x?sslmode=disable", SslMode::Disable),
+            ("postgres://me@localhost/x", SslMode::Prefer),
+            ("postgres://me@127.0.0.1,[::1]/x", SslMode::Prefer),
+            ("postgres://me@%2Frun/x", SslMode::Prefer),
+        ] {
+            assert_eq!(mode(url), expected, "{url}");
+        }
+    }
+
+    #[test]
     fn what_asks_for_tls_is_never_plain() {
         let judged = |url: &str, roots| {
-            let config: Config = url.parse().unwrap();
+            let config = Address::of(url).unwrap().config().unwrap();
             connector(&config, roots).map(|tls| tls.is_some())
         };
         let none = Path::new("/nonexistent/ca.pem");
