@@ -5,10 +5,12 @@
 //! and from their output. With `-H` and more than one thread, rows and most
 //! lines below them have one more column, the sum (the maximum for `Max`).
 
-use punctual_model::{Cell, Completion, Histogram, Nanos, Recording, Table};
+use punctual_model::{Cell, Histogram, Nanos, Recording, Table};
 
 use super::blank::{MICROSECOND, THREADS, blank, finish, thread};
-use super::text::{count, is_beside, plain};
+use super::head::shown;
+use super::stopping_sample::stopped_by;
+use super::text::{WordsBelow, count, is_beside, is_prompt, plain};
 use super::unit::FileUnit;
 use super::{Head, Import, ImportError, Malformed, Place, SampleSink, Source};
 use crate::micros::bucket_of;
@@ -20,7 +22,8 @@ pub(crate) const IMPORT: Import = Import {
     documentation: "\
 Reads the histogram that cyclictest prints with -h or -H, or writes with --histfile: all rows \
 and a line of totals (rt-tests 2.4), or the filled rows only (2.10). Lines before it, also \
-live ones, are skipped.
+live ones, are skipped, and words below it. Without rows (all lines with '#', as some archives \
+keep them) the totals count, and all samples are of unknown latency.
 
 Overflows are kept as samples of unknown latency, no less than the row after the last; where \
 the file lists their cycles, they become a table. The mean is that of the rows, or the \
@@ -69,8 +72,11 @@ struct Text {
     overflows: Option<Vec<u64>>,
     /// For each thread: the overflows that are named, and how many others.
     cycles: Vec<(Vec<u64>, u64)>,
+    /// Whether the list of overflow cycles has begun.
+    listing: bool,
     smis: Option<Vec<u64>>,
     break_value: Option<u64>,
+    words: WordsBelow,
 }
 
 fn read(source: &mut Source<'_>, _: &mut dyn SampleSink) -> Result<Recording, ImportError> {
@@ -83,7 +89,8 @@ fn read(source: &mut Source<'_>, _: &mut dyn SampleSink) -> Result<Recording, Im
         let (bytes, complete) = (plain(line.bytes).to_vec(), line.complete);
         let line = String::from_utf8_lossy(&bytes);
         // What begins with a number may be a row that was cut off.
-        let result = match complete || line.is_empty() {
+        let is_prompt = text.overflows.is_some() && is_prompt(&bytes);
+        let result = match complete || line.is_empty() || is_prompt {
             true => text.line(&line),
             false => Err(Malformed::LineTruncated),
         };
@@ -119,12 +126,17 @@ impl Text {
         let Some(comment) = line.strip_prefix("# ") else {
             return match line {
                 "" => Ok(()),
-                _ if self.min.is_some() => Err(Malformed::BelowHistogram(line.to_owned())),
+                // Below the last line that each file has.
+                _ if self.overflows.is_some() && self.words.take(line.as_bytes()).is_ok() => Ok(()),
+                _ if self.min.is_some() => Err(Malformed::BelowHistogram(shown(line.as_bytes()))),
                 _ => self.row(line),
             };
         };
         if comment == "Histogram" {
             return Err(Malformed::SecondHistogram);
+        }
+        if comment == "/dev/cpu_dma_latency set to 0us" {
+            return Err(Malformed::SecondRunBegins);
         }
         let Some((name, rest)) = comment.split_once(':') else {
             return Ok(());
@@ -135,6 +147,10 @@ impl Text {
             "Avg Latencies" => &mut self.avg,
             "Max Latencies" => &mut self.max,
             "Histogram Overflows" => &mut self.overflows,
+            "Histogram Overflow at cycle number" => {
+                self.listing = true;
+                return Ok(());
+            }
             "SMIs" => &mut self.smis,
             "Break value" => {
                 self.break_value = Some(count(rest.trim())?);
@@ -142,6 +158,7 @@ impl Text {
             }
             _ => return self.thread_line(name, rest),
         };
+        self.words.figures_follow()?;
         match slot.replace(counts(rest)?) {
             Some(_) => Err(Malformed::SecondLine(name.to_owned())),
             None => Ok(()),
@@ -241,11 +258,12 @@ impl Text {
             return Err(Malformed::Threads(threads));
         }
         let columns = self.columns.unwrap_or(threads);
-        let with_sum = columns == threads + 1 && threads > 1;
+        let with_sum = columns == threads + 1;
         if columns != threads && !with_sum {
             return Err(Malformed::Columns { columns, threads });
         }
-        let all = threads + usize::from(with_sum);
+        // For one thread, rt-tests 2.10 prints the sum in the rows and not below them.
+        let all = threads + usize::from(with_sum && threads > 1);
         for (name, line, wanted) in [
             ("Avg Latencies", &self.avg, threads),
             ("Max Latencies", &self.max, all),
@@ -260,14 +278,22 @@ impl Text {
                 });
             }
         }
-        if self.total.as_ref().is_some_and(|total| *total != self.sums) {
-            return Err(Malformed::TotalNotSum);
+        let rows_are_missing = self.sums.is_empty();
+        let sums = &self.sums[..self.sums.len().min(all)];
+        match &self.total {
+            Some(total) if rows_are_missing && total.len() == threads => {}
+            Some(total) if *total != sums => return Err(Malformed::TotalNotSum),
+            None if rows_are_missing && (0..threads).any(|place| self.lacks_rows(place)) => {
+                return Err(Malformed::MissingRows);
+            }
+            _ => {}
         }
         if self.unit.is_none() {
             // All samples are beyond the rows, or there are none.
-            let overflows = self.overflows.iter().flatten();
-            let of_threads = min.iter().zip(overflows).filter(|(_, over)| **over > 0);
-            let least = of_threads.map(|(min, _)| *min).min();
+            let counted = [&self.overflows, &self.total].into_iter().flatten();
+            let has = |place: usize| counted.clone().any(|line| line.get(place) > Some(&0));
+            let of_threads = (0..).zip(min).filter(|(place, _)| has(*place));
+            let least = of_threads.map(|(_, min)| *min).min();
             self.unit = Some(FileUnit::of(self.given, least, None));
         }
         let one = self.one();
@@ -276,14 +302,53 @@ impl Text {
         if with_sum {
             self.drop_sum(threads)?;
         }
-        if self.cycles.len() != threads {
+        // Older versions, and NuttX, print no list.
+        let overflowed = self
+            .overflows
+            .iter()
+            .flatten()
+            .any(|overflows| *overflows > 0);
+        let has_list = self.listing || overflowed || !self.cycles.is_empty();
+        if has_list && self.cycles.len() != threads {
             return Err(Malformed::MissingOverflows);
+        }
+        self.cycles.resize_with(threads, Default::default);
+        if rows_are_missing {
+            self.count_without_rows();
         }
         for place in 0..threads {
             self.check_thread(place)
                 .map_err(|why| why.within(format!("thread {place}")))?;
         }
         Ok(())
+    }
+
+    /// Whether the overflows of a thread cannot be all of its samples, as they are where
+    /// no row is filled.
+    fn lacks_rows(&self, place: usize) -> bool {
+        let figure = |line: &Option<Vec<u64>>| {
+            let figure = line.as_ref().and_then(|line| line.get(place));
+            u128::from(figure.copied().unwrap_or(0))
+        };
+        let (min, avg, max) = (figure(&self.min), figure(&self.avg), figure(&self.max));
+        let samples = figure(&self.overflows);
+        if samples == 0 {
+            return max > 0;
+        }
+        let listed = self.cycles.get(place).map(|(listed, _)| listed);
+        let beyond = |cycle: &u64| u128::from(*cycle) >= samples;
+        // The mean of so few is not below that of the maximum and as many minima.
+        listed.is_some_and(|listed| listed.iter().any(beyond))
+            || (avg + 1) * samples <= max + (samples - 1) * min
+    }
+
+    /// Where only the lines below the rows are there, each sample of the totals is of
+    /// unknown latency.
+    fn count_without_rows(&mut self) {
+        let totals = self.total.iter().flatten();
+        for (histogram, total) in self.histograms.iter_mut().zip(totals) {
+            histogram.add_unplaced(*total, Nanos::ZERO);
+        }
     }
 
     /// Checks the column that `-H` adds, and removes it.
@@ -384,16 +449,18 @@ impl Text {
             }
             recording.tables.push(table);
         }
-        if let Some(value) = self.break_value {
-            recording.completion = Completion::Break;
-            recording.warnings.push(format!(
-                "latency of the sample that stopped the run: {}",
-                Nanos(value.saturating_mul(unit.0))
-            ));
+        if self.sums.is_empty() && self.total.is_some() {
+            recording
+                .warnings
+                .push("the file has no rows: its totals are counted".to_owned());
         }
         recording.threads = (self.histograms.into_iter().enumerate())
             .map(|(place, histogram)| thread(place, None, histogram))
             .collect();
+        if let Some(value) = self.break_value {
+            let latency = Nanos(value.saturating_mul(unit.0));
+            stopped_by(&mut recording, latency, None);
+        }
         finish(recording)
     }
 }

@@ -1,18 +1,19 @@
 //! `cyclictest-lines`: the lines that cyclictest, signaltest and cyclicdeadline
-//! print for each thread, live or at their end.
+//! print for each thread, live or at their end ([`ThreadLine`]).
 //!
-//! `T: 0 ( 1229) P:95 I:200 C:   1293 Min:      6 Act:  112 Avg:    7 Max:     112`;
-//! signaltest leaves out `I:`, cyclicdeadline `P:`. `Act` and `Avg` are 5 wide
-//! for microseconds and 8 wide for nanoseconds (`print_stat` in each tool's
-//! source), from which the unit is derived.
+//! Beside them: `# Break thread: 16350` and `# Break value: 52` (with `-b`), and with
+//! `--spike` a line for each spike, `T: 0 Spike:      54: TS:   1458203556`, whose time is
+//! in microseconds of the monotonic clock.
 
 use std::collections::BTreeMap;
 
-use punctual_model::{Completion, Histogram, Nanos, Policy, Recording, Scheduling};
+use punctual_model::{Nanos, Policy, Recording, Scheduling, Table};
 
 use super::blank::{MICROSECOND, THREADS, blank, finish, thread};
-use super::text::{count, field, in_order, is_beside, latency, plain};
-use super::unit::NANOSECOND;
+use super::stopping_sample::stopped_by;
+use super::text::{WordsBelow, count, field, is_beside, plain};
+use super::thread_line::ThreadLine;
+use super::unit::{NANOSECOND, TOO_SHORT_NS};
 use super::{Head, Import, ImportError, Malformed, Place, SampleSink, Source};
 
 pub(crate) const IMPORT: Import = Import {
@@ -20,11 +21,16 @@ pub(crate) const IMPORT: Import = Import {
     summary: "the T: lines of cyclictest, signaltest and cyclicdeadline, live or final",
     documentation: "\
 Reads what these tools print on the terminal, with or without the cursor movements of live \
-output. The last line of each thread counts: number of cycles, minimum, mean and maximum.
+output, also those of 2006 to 2009 and of Xenomai 2.6. The last line of each thread counts: number \
+of cycles, minimum, mean and maximum. Words above and below are skipped, spikes (--spike) become \
+a table. A line with another thread ID, priority or interval than before is one of a second run, \
+and the file is refused.
 
 There is no histogram, so there are no percentiles: all samples are of unknown latency. \
 Whether figures are microseconds or nanoseconds is detected from the width of the columns; where \
-they fill their columns, --unit sets it. The \
+they fill their columns, or where a web page has removed blanks, and the smallest latency is not \
+below 100, the unit must be given with --unit. The sample that stopped a run (-b) is added to its \
+thread where it is above the maximum of that thread's line (cyclicdeadline). The \
 lines do not record time, duration, CPUs, missed periods and the machine. \
 A run whose figures contradict each other (cyclictest 2.4 with -x) is refused.",
     has_samples: false,
@@ -38,7 +44,7 @@ fn recognise(head: &Head<'_>) -> bool {
     for line in head.lines() {
         match plain(line.as_bytes()) {
             b"# Histogram" => return false,
-            line => found |= line.starts_with(b"T:") && parse(line).is_ok(),
+            line => found |= line.starts_with(b"T:") && ThreadLine::parse(line).is_ok(),
         }
     }
     found || is_nonsense(head)
@@ -56,96 +62,26 @@ fn is_nonsense(head: &Head<'_>) -> bool {
     })
 }
 
-/// A line of a thread.
-#[derive(Clone, Debug)]
-struct Line {
+/// The most spikes that are kept: more than cyclictest lists.
+const SPIKES: usize = 65_536;
+
+/// A sample above the limit of `--spike`.
+struct Spike {
     thread: u64,
-    priority: Option<u8>,
-    interval_us: Option<u64>,
-    cycles: u64,
-    min: u64,
-    avg: u64,
-    max: u64,
-    smis: Option<u64>,
-    /// Whether it is in nanoseconds, if the columns show it.
-    nanos: Option<bool>,
-    /// Whether the last figure fills its column.
-    whole: bool,
-}
-
-fn parse(bytes: &[u8]) -> Result<Line, Malformed> {
-    let text = std::str::from_utf8(bytes).map_err(|_| Malformed::LineNotText)?;
-    let missing = Malformed::MissingUsualField;
-    let mut rest = text;
-    let number = field(&mut rest, "T:", "(").ok_or_else(|| missing("T:"))?;
-    field(&mut rest, "(", ")").ok_or_else(|| missing("thread ID"))?;
-    let optional = |rest: &mut &str, name: &str| match rest.contains(name) {
-        true => field(rest, name, " ").map(count).transpose(),
-        false => Ok(None),
-    };
-    let priority = match rest.split_once(" P:") {
-        // `P: 5`: two wide.
-        Some((_, behind)) if behind.is_char_boundary(2) => {
-            let (priority, behind) = behind.split_at(2);
-            rest = behind;
-            Some(count(priority.trim())?)
-        }
-        Some(_) => return Err(missing("priority")),
-        None => None,
-    };
-    let interval_us = optional(&mut rest, "I:")?;
-    let cycles = field(&mut rest, "C:", "Min:").ok_or_else(|| missing("C:"))?;
-    let min = field(&mut rest, "Min:", "Act:").ok_or_else(|| missing("Min:"))?;
-    let act = field(&mut rest, "Act:", "Avg:").ok_or_else(|| missing("Act:"))?;
-    let avg = field(&mut rest, "Avg:", "Max:").ok_or_else(|| missing("Avg:"))?;
-    let (max, smis) = match rest.contains(" SMI:") {
-        true => (
-            field(&mut rest, "Max:", " SMI:"),
-            field(&mut rest, " SMI:", ""),
-        ),
-        false => (field(&mut rest, "Max:", ""), None),
-    };
-    let max = max.ok_or_else(|| missing("Max:"))?;
-    latency("Act", act.trim())?;
-    let line = Line {
-        thread: count(number.trim())?,
-        priority: match priority {
-            None => None,
-            Some(priority @ 0..100) => Some(priority as u8),
-            Some(other) => return Err(Malformed::NotAPriority(other)),
-        },
-        interval_us,
-        cycles: count(cycles.trim())?,
-        min: latency("Min", min.trim())?,
-        avg: latency("Avg", avg.trim())?,
-        max: latency("Max", max.trim())?,
-        smis: smis.map(|text| count(text.trim())).transpose()?,
-        nanos: [act, avg].into_iter().find_map(is_nanos),
-        whole: smis.unwrap_or(max).len() >= 8,
-    };
-    if line.cycles > 0 {
-        in_order(line.min, line.avg, line.max)?;
-    }
-    Ok(line)
-}
-
-/// The unit by the width of the column of `Act` or `Avg`: 5 or 8, and wider
-/// only where the figure is.
-fn is_nanos(column: &str) -> Option<bool> {
-    let column = column.strip_suffix(' ').unwrap_or(column);
-    match (column.len(), column.starts_with(' ')) {
-        (..8, _) => Some(false),
-        (_, true) => Some(true),
-        (_, false) => None,
-    }
+    latency: u64,
+    at_us: u64,
 }
 
 /// What has been read so far.
 #[derive(Default)]
 struct Lines {
-    last: BTreeMap<u64, Line>,
+    last: BTreeMap<u64, ThreadLine>,
     policy: Option<Policy>,
     nanos: Option<bool>,
+    spikes: Vec<Spike>,
+    spike_count: u64,
+    words: WordsBelow,
+    break_thread: Option<u64>,
     break_value: Option<u64>,
 }
 
@@ -161,12 +97,18 @@ fn read(source: &mut Source<'_>, _: &mut dyn SampleSink) -> Result<Recording, Im
         };
         result.map_err(|reason| source.bad(reason))?;
     }
-    lines.recording(source)
+    let unit = lines.unit(source.unit());
+    let unit = unit.map_err(|reason| source.bad_at(Place::Whole, reason))?;
+    lines.recording(source, unit)
 }
 
 impl Lines {
     fn take(&mut self, bytes: &[u8], complete: bool) -> Result<(), Malformed> {
-        let line = match parse(bytes) {
+        self.words.figures_follow()?;
+        if memchr::memmem::find(bytes, b" Spike:").is_some() {
+            return self.spike(bytes, complete);
+        }
+        let line = match ThreadLine::parse(bytes) {
             Ok(line) if complete || line.whole => line,
             Ok(_) => return Err(Malformed::LineTruncated),
             Err(_) if !complete => return Err(Malformed::LineTruncated),
@@ -184,25 +126,60 @@ impl Lines {
             }
             (_, now) => self.nanos = self.nanos.or(now),
         }
-        match self.last.get(&line.thread) {
-            Some(before) if before.cycles > line.cycles || before.max > line.max => {
-                Err(Malformed::ThreadWentBack(line.thread))
-            }
-            _ => {
-                self.last.insert(line.thread, line);
-                Ok(())
-            }
+        if let Some(before) = self.last.get(&line.thread) {
+            line.follows(before)?;
         }
+        self.last.insert(line.thread, line);
+        Ok(())
+    }
+
+    /// `T: 0 Spike:      54: TS:   1458203556`.
+    fn spike(&mut self, bytes: &[u8], complete: bool) -> Result<(), Malformed> {
+        if !complete {
+            return Err(Malformed::LineTruncated);
+        }
+        let text = std::str::from_utf8(bytes).map_err(|_| Malformed::LineNotText)?;
+        let mut rest = text;
+        let mut take = |name: &'static str, after: &str| {
+            let found = field(&mut rest, name, after).map(str::trim);
+            count(found.ok_or(Malformed::MissingField(name))?)
+        };
+        let spike = Spike {
+            thread: take("T:", " Spike")?,
+            latency: take("Spike:", ":")?,
+            at_us: take("TS:", "")?,
+        };
+        if self.spikes.len() == SPIKES {
+            return Err(Malformed::TooMany {
+                most: SPIKES,
+                what: "spikes",
+            });
+        }
+        self.spikes.push(spike);
+        Ok(())
     }
 
     fn beside(&mut self, bytes: &[u8]) -> Result<(), Malformed> {
         let text = String::from_utf8_lossy(bytes);
         if !is_beside(bytes) {
-            return Err(Malformed::foreign(bytes));
+            return match self.last.is_empty() {
+                true => Err(Malformed::foreign(bytes)),
+                false => self.words.take(bytes),
+            };
+        }
+        // Printed before the threads start.
+        if text.starts_with("# /dev/cpu_dma_latency set to") && !self.last.is_empty() {
+            return Err(Malformed::SecondRunBegins);
         }
         if let Some(policy) = text.strip_prefix("policy: ") {
             let name = policy.split([':', '/']).next().unwrap_or_default();
             self.policy = name.parse().ok();
+        }
+        if let Some(number) = text.strip_prefix("spikes = ") {
+            self.spike_count = count(number.trim())?;
+        }
+        if let Some(id) = text.strip_prefix("# Break thread:") {
+            self.break_thread = Some(count(id.trim())?);
         }
         if let Some(value) = text.strip_prefix("# Break value:") {
             self.break_value = Some(count(value.trim())?);
@@ -210,7 +187,40 @@ impl Lines {
         Ok(())
     }
 
-    fn recording(self, source: &Source<'_>) -> Result<Recording, ImportError> {
+    /// The unit of the figures, by the columns, else the one that was given, else
+    /// microseconds where no wake-up takes so few nanoseconds.
+    fn unit(&self, given: Option<Nanos>) -> Result<Nanos, Malformed> {
+        let by_width = self.nanos.map(|nanos| match nanos {
+            true => NANOSECOND,
+            false => MICROSECOND,
+        });
+        match (by_width, given) {
+            (Some(by_width), Some(given)) if by_width != given => {
+                return Err(Malformed::OtherUnitGiven);
+            }
+            (Some(unit), _) | (None, Some(unit)) => return Ok(unit),
+            (None, None) => {}
+        }
+        let least = self.last.values().filter_map(ThreadLine::least).min();
+        if least.is_none_or(|least| least < TOO_SHORT_NS) {
+            return Ok(MICROSECOND);
+        }
+        let late = self.last.values().find_map(|line| {
+            let interval_us = line.always_late()?;
+            Some((line.thread, line.least()?, interval_us))
+        });
+        Err(match late {
+            Some((thread, min, interval_us)) => Malformed::UnitProbablyNanos {
+                thread,
+                min,
+                interval_us,
+            },
+            None => Malformed::UnitUnknown,
+        })
+    }
+
+    fn recording(self, source: &Source<'_>, unit: Nanos) -> Result<Recording, ImportError> {
+        let bad = |reason: Malformed| source.bad_at(Place::Whole, reason);
         let Some(first) = self.last.values().next() else {
             return Err(source.bad_at(Place::Whole, "there is no line of a thread"));
         };
@@ -219,23 +229,6 @@ impl Lines {
             (None, _) => ("cyclicdeadline", "deadline"),
             (Some(_), Some(_)) => ("cyclictest", "timer"),
         };
-        let by_width = self.nanos.map(|nanos| match nanos {
-            true => NANOSECOND,
-            false => MICROSECOND,
-        });
-        let reason = match (by_width, source.unit()) {
-            (Some(by_width), Some(given)) if by_width != given => {
-                "the columns have the width of the other unit: omit --unit"
-            }
-            (None, None) => {
-                "the file does not give its unit, microseconds or nanoseconds: the figures \
-                 fill their columns; use --unit us or --unit ns"
-            }
-            _ => "",
-        };
-        let Some(unit) = by_width.or(source.unit()).filter(|_| reason.is_empty()) else {
-            return Err(source.bad_at(Place::Whole, reason));
-        };
         let mut recording = blank(source, IMPORT.name, tool, probe);
         if let Some(interval) = first.interval_us {
             let interval = interval.saturating_mul(1_000);
@@ -243,27 +236,56 @@ impl Lines {
             parameters.insert("interval_ns".to_owned(), interval.into());
         }
         for (number, line) in &self.last {
-            let histogram = line.histogram(unit).map_err(|why| {
-                source.bad_at(Place::Whole, why.within(format!("thread {number}")))
-            })?;
+            let histogram = line
+                .histogram(unit)
+                .map_err(|why| bad(why.within(format!("thread {number}"))))?;
             let mut thread = thread(*number as usize, None, histogram);
             thread.scheduling = self.scheduling(tool, line.priority);
             recording.threads.push(thread);
         }
-        let smis: u64 = self.last.values().filter_map(|line| line.smis).sum();
+        let smis: u64 = (self.last.values())
+            .filter_map(|line| line.smis)
+            .fold(0, u64::saturating_add);
         if smis > 0 {
             recording
                 .warnings
                 .push(format!("{smis} system management interrupts were counted"));
         }
+        self.spikes(&mut recording, unit).map_err(bad)?;
         if let Some(value) = self.break_value {
-            recording.completion = Completion::Break;
-            recording.warnings.push(format!(
-                "latency of the sample that stopped the run: {}",
-                Nanos(value.saturating_mul(unit.0))
-            ));
+            let id = self.break_thread.filter(|id| *id != 0);
+            let named = id.and_then(|id| self.last.values().position(|line| line.id == id));
+            let latency = value.checked_mul(unit.0).map(Nanos);
+            let latency = latency.ok_or_else(|| bad(Malformed::SampleTooLong))?;
+            stopped_by(&mut recording, latency, named);
         }
         Ok(finish(recording))
+    }
+
+    /// Keeps the spikes as a table.
+    fn spikes(&self, recording: &mut Recording, unit: Nanos) -> Result<(), Malformed> {
+        let columns = [
+            ("thread", "thread"),
+            ("latency_ns", "latency"),
+            ("clock_us", "time, µs of the clock"),
+        ];
+        let mut table = Table::new("spikes", "Samples above the limit of --spike", &columns);
+        for spike in &self.spikes {
+            if let Some(line) = self.last.get(&spike.thread) {
+                line.holds(spike.latency)
+                    .map_err(|why| why.within(format!("thread {}", spike.thread)))?;
+            }
+            let latency = Nanos(spike.latency.saturating_mul(unit.0));
+            table.push([spike.thread.into(), latency.into(), spike.at_us.into()]);
+        }
+        let (listed, counted) = (self.spikes.len() as u64, self.spike_count);
+        if counted > listed {
+            recording.warnings.push(format!(
+                "of {counted} spikes the file lists {listed} (--spike-nodes)"
+            ));
+        }
+        recording.tables.extend((listed > 0).then_some(table));
+        Ok(())
     }
 
     /// Only live output names the policy; signaltest has no other than fifo.
@@ -279,21 +301,5 @@ impl Lines {
             policy,
             priority: priority.unwrap_or(0),
         }
-    }
-}
-
-impl Line {
-    fn histogram(&self, unit: Nanos) -> Result<Histogram, Malformed> {
-        let mut histogram = Histogram::imported(unit, unit);
-        histogram.add_unplaced(self.cycles, Nanos::ZERO);
-        if self.cycles > 0 {
-            let time = |count: u64| count.checked_mul(unit.0).map(Nanos);
-            let sum = (self.avg.checked_mul(self.cycles)).and_then(time);
-            match (time(self.min), time(self.max), sum) {
-                (min, Some(max), Some(sum)) => histogram.set_figures(min, Some(max), Some(sum)),
-                _ => return Err(Malformed::FiguresTooLarge),
-            }
-        }
-        Ok(histogram)
     }
 }

@@ -1,16 +1,17 @@
 //! `cyclictest-samples`: every sample, as cyclictest and signaltest print them
-//! with `-v`.
-//!
-//! `       0:      17:       8`: thread, cycle, latency (`print_stat` in
-//! rt-tests' `src/cyclictest/cyclictest.c`); with `--smi` the number of system
-//! management interrupts follows. These files are large, so the usual line has a
-//! reader of its own, which looks at eight columns at once.
+//! with `-v` ([`Row`]); with `--smi` the number of system management interrupts follows.
 
-use punctual_model::{MAX_TRACKABLE_NS, Nanos, Recording, Sample, SignedNanos, Unknown};
+use std::collections::BTreeMap;
+
+use punctual_model::{
+    Completion, CpuSet, MAX_TRACKABLE_NS, Nanos, Recording, Sample, SignedNanos, Unknown,
+};
 
 use super::blank::{THREADS, blank, finish, forget, thread};
+use super::sample_line::{Row, line, number, sample};
+use super::stopping_sample::STOPPED;
 use super::tally::Tally;
-use super::text::{count, field, is_beside, plain};
+use super::text::{WordsBelow, count, field, is_beside, is_prompt, plain};
 use super::unit::FileUnit;
 use super::{Head, Import, ImportError, Malformed, Place, SampleSink, Source};
 
@@ -21,7 +22,9 @@ pub(crate) const IMPORT: Import = Import {
 Reads the lines that cyclictest and signaltest print with -v. Every sample is kept in the \
 order of its thread, with its cycle number instead of its time, which the file \
 does not record. Cycles without a line are counted and shown: the tool's buffer overran, or only \
-the largest of several was printed (--oscope).
+the largest of several was printed (--oscope). The sample that stopped a run (-b) is in no line \
+of rt-tests 2.4: where it is above all others it is added, to the only thread or as a thread of \
+its own. The CPU of a thread is read where the file gives it (-a).
 
 The file does not give its unit: with -N it is nanoseconds. The samples of the first 64 KiB \
 decide: a smallest latency below 100 is taken as microseconds, one of 1000 or more, or above the \
@@ -42,111 +45,6 @@ fn recognise(head: &Head<'_>) -> bool {
     lines
         .next()
         .is_some_and(|line| sample(line.as_bytes()).is_some())
-}
-
-/// One line.
-#[derive(Clone, Copy)]
-struct Row {
-    thread: u64,
-    cycle: u64,
-    latency: i64,
-    /// Bytes up to the line's end, with it.
-    length: usize,
-}
-
-/// Bytes of a line as `%8d:%8lu:%8ld` makes it, while no number has more than
-/// eight digits.
-const LINE: usize = 8 + 1 + 8 + 1 + 8 + 1;
-
-/// Such a line at the beginning of `bytes`; nothing where it is another one.
-#[inline(always)]
-fn line(bytes: &[u8]) -> Option<Row> {
-    let line: &[u8; LINE] = bytes.first_chunk()?;
-    let (thread, is_thread) = columns(line, 0);
-    let (cycle, is_cycle) = columns(line, 9);
-    let (latency, is_latency) = columns(line, 18);
-    // Without shortcuts: one branch a line, which is always taken.
-    let good = is_thread
-        & is_cycle
-        & is_latency
-        & (line[8] == b':')
-        & (line[17] == b':')
-        & (line[26] == b'\n');
-    good.then_some(Row {
-        thread,
-        cycle,
-        latency: latency.cast_signed(),
-        length: LINE,
-    })
-}
-
-/// The number in eight columns from `at` on, and whether they hold one: blanks,
-/// then at least one digit, to the last column. All eight bytes at once, in a word
-/// whose lowest byte is the first column.
-#[inline(always)]
-fn columns(line: &[u8; LINE], at: usize) -> (u64, bool) {
-    const EACH: u64 = 0x0101_0101_0101_0101;
-    let mut bytes = [0; 8];
-    bytes.copy_from_slice(&line[at..at + 8]);
-    let word = u64::from_le_bytes(bytes);
-    // Digits are 0x30 to 0x39, a blank is 0x20: bit 4 separates them, and the
-    // low half of the byte is the value of either.
-    let digits = (word >> 4) & EACH;
-    let values = word & (0x0f * EACH);
-    let good = (word & (0xe0 * EACH) == 0x20 * EACH)
-        & ((values + 0x06 * EACH) & (0x10 * EACH) == 0)
-        & (values & !(digits * 0x0f) == 0)
-        // No digit precedes a blank, and the last column is a digit.
-        & ((digits << 8) & !digits == 0)
-        & (digits >> 56 == 1);
-    // Neighbours joined: eight digits to four pairs, to two fours, to one number.
-    let pairs = (values * 10 + (values >> 8)) & 0x00ff_00ff_00ff_00ff;
-    let fours = (pairs * 100 + (pairs >> 16)) & 0x0000_ffff_0000_ffff;
-    let number = (fours * 10_000 + (fours >> 32)) & 0xffff_ffff;
-    (number, good)
-}
-
-/// Reads digits from `at` on, after blanks; the number and where it ended. More
-/// than 18 digits are no number.
-#[inline(always)]
-fn number(bytes: &[u8], mut at: usize) -> Option<(u64, usize)> {
-    while bytes.get(at) == Some(&b' ') {
-        at += 1;
-    }
-    let start = at;
-    let mut number = 0u64;
-    while let Some(digit) = bytes.get(at).map(|byte| byte.wrapping_sub(b'0'))
-        && digit < 10
-    {
-        number = number.wrapping_mul(10).wrapping_add(digit.into());
-        at += 1;
-    }
-    (at > start && at - start <= 18).then_some((number, at))
-}
-
-/// A usual line at the beginning of `bytes`, without what `--smi` adds; nothing
-/// where it is another one, or does not end here.
-#[inline(always)]
-fn sample(bytes: &[u8]) -> Option<Row> {
-    let (thread, at) = number(bytes, 0)?;
-    let (cycle, at) = number(bytes, (bytes.get(at) == Some(&b':')).then_some(at + 1)?)?;
-    let mut at = (bytes.get(at) == Some(&b':')).then_some(at + 1)?;
-    while bytes.get(at) == Some(&b' ') {
-        at += 1;
-    }
-    let negative = bytes.get(at) == Some(&b'-');
-    let (latency, at) = number(bytes, at + usize::from(negative))?;
-    let latency = latency as i64;
-    Some(Row {
-        thread,
-        cycle,
-        latency: if negative { -latency } else { latency },
-        length: match bytes.get(at) {
-            Some(b'\n') => at + 1,
-            None => at,
-            Some(_) => return None,
-        },
-    })
 }
 
 /// Samples of one thread in one batch.
@@ -172,6 +70,12 @@ struct Lanes {
     places: Vec<Option<usize>>,
     interval_us: Option<u64>,
     smis: u64,
+    /// The CPU of each thread that the file gives.
+    cpus: BTreeMap<u64, u32>,
+    words: WordsBelow,
+    /// Cycles of all threads above the last words.
+    above_words: Option<u64>,
+    break_value: Option<u64>,
 }
 
 fn read(source: &mut Source<'_>, sink: &mut dyn SampleSink) -> Result<Recording, ImportError> {
@@ -269,6 +173,10 @@ impl Lanes {
             places: Vec::new(),
             interval_us: None,
             smis: 0,
+            cpus: BTreeMap::new(),
+            words: WordsBelow::default(),
+            above_words: None,
+            break_value: None,
         }
     }
 
@@ -328,7 +236,7 @@ impl Lanes {
         sink: &mut dyn SampleSink,
     ) -> Result<(), Failure> {
         let trimmed = plain(bytes);
-        if !complete && !trimmed.is_empty() {
+        if !complete && !trimmed.is_empty() && !is_prompt(trimmed) {
             // The latency may have had more digits.
             return Err(Malformed::LineTruncated.into());
         }
@@ -344,19 +252,95 @@ impl Lanes {
             self.smis = self.smis.saturating_add(smis);
             return self.take(row, sink);
         }
-        let text = String::from_utf8_lossy(trimmed);
-        if trimmed.starts_with(b"Thread ") {
-            let mut rest = text.as_ref();
-            let interval = field(&mut rest, " Interval:", "").map(str::trim);
-            let interval = count(interval.unwrap_or_default())?;
-            self.interval_us.get_or_insert(interval);
-            return Ok(());
-        }
         match trimmed {
             b"# Histogram" => Err(Malformed::HistogramAfterSamples.into()),
-            _ if is_beside(trimmed) => Ok(()),
+            _ if trimmed.starts_with(b"Thread ") => Ok(self.of_thread(trimmed)?),
+            _ if is_beside(trimmed) => Ok(self.beside(trimmed)?),
+            _ if !self.lanes.is_empty() && self.words.take(trimmed).is_ok() => {
+                let cycles = self.cycles();
+                self.above_words.get_or_insert(cycles);
+                Ok(())
+            }
             _ => Err(Malformed::NoSample(super::head::shown(trimmed)).into()),
         }
+    }
+
+    /// The cycles of all threads so far: grows with each sample.
+    fn cycles(&self) -> u64 {
+        let next = self.lanes.iter().map(|lane| lane.next);
+        next.fold(0, u64::saturating_add)
+    }
+
+    /// `Thread 0 Interval: 1500`, `Thread 0 using cpu 1.`
+    fn of_thread(&mut self, line: &[u8]) -> Result<(), Malformed> {
+        let text = String::from_utf8_lossy(line);
+        let mut rest = text.as_ref();
+        let foreign = || Malformed::NoSample(super::head::shown(line));
+        let thread = field(&mut rest, "Thread ", " ").ok_or_else(foreign)?;
+        let thread = count(thread)?;
+        if let Some(interval) = rest.strip_prefix(" Interval:") {
+            self.interval_us.get_or_insert(count(interval.trim())?);
+            return Ok(());
+        }
+        let cpu = rest.strip_prefix(" using cpu ").ok_or_else(foreign)?;
+        let cpu = count(cpu.trim_end_matches('.'))?;
+        if thread >= THREADS as u64 {
+            let (what, number) = ("thread", thread);
+            return Err(Malformed::NumberTooLarge { what, number });
+        }
+        match cpu <= CpuSet::MAX_CPU.into() {
+            true => self.cpus.insert(thread, cpu as u32),
+            false => return Err(Malformed::NotACpu(cpu)),
+        };
+        Ok(())
+    }
+
+    fn beside(&mut self, line: &[u8]) -> Result<(), Malformed> {
+        let text = String::from_utf8_lossy(line);
+        if let Some(value) = text.strip_prefix("# Break value:") {
+            self.break_value = Some(count(value.trim())?);
+        }
+        Ok(())
+    }
+
+    /// Keeps the sample that stopped the run. Unlike the lines of threads, those of samples
+    /// do not name the thread ID that the line `# Break thread:` has. Returns the number of
+    /// the thread that was made for it, and a warning.
+    fn stopping_sample(
+        &mut self,
+        value: u64,
+        sink: &mut dyn SampleSink,
+    ) -> Result<(Option<u64>, String), Failure> {
+        let latency = Nanos(value.saturating_mul(self.unit.one.0));
+        if self.lanes.iter().any(|lane| lane.tally.reaches(value)) {
+            let warning = format!("latency of the sample that stopped the run: {latency}");
+            return Ok((None, warning));
+        }
+        let (own, thread, cycle) = match &self.lanes[..] {
+            [only] => (None, only.number, only.next),
+            lanes => {
+                let last = lanes.iter().map(|lane| lane.number).max().unwrap_or(0);
+                (Some(last + 1), last + 1, 0)
+            }
+        };
+        self.take(
+            Row {
+                thread,
+                cycle,
+                latency: i64::try_from(value).unwrap_or(i64::MAX),
+                length: 0,
+            },
+            sink,
+        )?;
+        let to = match own {
+            None => format!("as the last one of thread {thread}"),
+            Some(_) => "as a thread of its own".to_owned(),
+        };
+        let warning = format!(
+            "the sample that stopped the run, {latency}, is in no line of the file: it was added \
+             {to}"
+        );
+        Ok((own, warning))
     }
 
     fn recording(
@@ -367,6 +351,10 @@ impl Lanes {
         if self.lanes.is_empty() {
             return Err(source.bad_at(Place::Whole, "the file has no sample"));
         }
+        if self.above_words.is_some_and(|above| above != self.cycles()) {
+            let followed = self.words.figures_follow();
+            followed.map_err(|reason| source.bad_at(Place::Whole, reason))?;
+        }
         let mut recording = blank(source, IMPORT.name, "cyclictest or signaltest -v", "timer");
         forget(&mut recording, &[Unknown::Times]);
         self.unit.note(&mut recording);
@@ -375,7 +363,8 @@ impl Lanes {
             let parameters = &mut recording.probe.parameters;
             parameters.insert("interval_ns".to_owned(), interval.into());
         }
-        let gaps: u64 = self.lanes.iter().map(|lane| lane.gaps).sum();
+        let gaps = self.lanes.iter().map(|lane| lane.gaps);
+        let gaps = gaps.fold(0, u64::saturating_add);
         if gaps > 0 {
             recording.warnings.push(format!(
                 "{gaps} cycles have no line in the file: the tool's buffer overran, or it printed \
@@ -388,12 +377,28 @@ impl Lanes {
                 .warnings
                 .push(format!("{smis} system management interrupts were counted"));
         }
+        let mut own = None;
+        if let Some(value) = self.break_value {
+            let added = self.stopping_sample(value, sink);
+            let (thread, warning) = added.map_err(|failure| failure.at(source))?;
+            own = thread;
+            recording.completion = Completion::Break;
+            recording.warnings.push(warning);
+        }
         for (place, lane) in self.lanes.iter_mut().enumerate() {
             lane.flush(place, sink)
                 .map_err(|failure| failure.at(source))?;
         }
+        let cpus = self.cpus;
         recording.threads = (self.lanes.into_iter())
-            .map(|lane| thread(lane.number as usize, None, lane.tally.into_histogram()))
+            .map(|lane| {
+                let cpu = cpus.get(&lane.number).copied();
+                let mut thread = thread(lane.number as usize, cpu, lane.tally.into_histogram());
+                if own == Some(lane.number) {
+                    thread.label = Some(STOPPED.to_owned());
+                }
+                thread
+            })
             .collect();
         Ok(finish(recording))
     }
@@ -419,66 +424,6 @@ impl Lane {
                 latency: row.latency,
                 unit: if unit.0 == 1 { "ns" } else { "µs" },
             },
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    fn numbers(row: Option<Row>) -> Option<(u64, u64, i64, usize)> {
-        row.map(|row| (row.thread, row.cycle, row.latency, row.length))
-    }
-
-    #[test]
-    fn the_usual_line_is_read_at_once() {
-        let bytes = b"       0:   12345:      17\n       1:";
-        assert_eq!(numbers(line(bytes)), Some((0, 12_345, 17, LINE)));
-        let full = b"12345678:87654321:99999999\n";
-        let numbers = numbers(line(full));
-        assert_eq!(numbers, Some((12_345_678, 87_654_321, 99_999_999, LINE)));
-    }
-
-    #[test]
-    fn what_is_not_the_usual_line_is_left() {
-        for bytes in [
-            "       0:   12345:     -17\n",
-            "       0:   12345:        \n",
-            "       0:   123 5:      17\n",
-            "       0:   12345:      1 \n",
-            "       0:   12345:      17\r",
-            "       0:   12345:      17 ",
-            "       0;   12345:      17\n",
-            "       0:   1234/:      17\n",
-            "       0:   1234::      17\n",
-            "       0:\t  12345:      17\n",
-            "       0:   12345:      \x107\n",
-            "       0:   12345:      17",
-        ] {
-            assert!(line(bytes.as_bytes()).is_none(), "{bytes:?}");
-        }
-    }
-
-    proptest! {
-        /// One reader says what the other says, wherever it says anything.
-        #[test]
-        fn both_readers_agree(
-            numbers_of in (0u64..200_000_000, 0u64..200_000_000, -20_000i64..200_000_000),
-            at in 0usize..LINE,
-            byte in prop_oneof![any::<u8>(), b'0'..=b'9', Just(b' '), Just(b':')],
-        ) {
-            let (thread, cycle, latency) = numbers_of;
-            let mut bytes = format!("{thread:8}:{cycle:8}:{latency:8}\n").into_bytes();
-            let fits = bytes.len() == LINE && latency >= 0;
-            let read = numbers(line(&bytes));
-            prop_assert_eq!(read, fits.then_some((thread, cycle, latency, LINE)));
-            bytes[at] = byte;
-            if let Some(read) = numbers(line(&bytes)) {
-                prop_assert_eq!(numbers(sample(&bytes)), Some(read));
-            }
         }
     }
 }

@@ -42,6 +42,10 @@ pub(crate) enum Malformed {
     MissingFigures,
     #[error("the summary is missing or truncated: there is no line 'Duration:'")]
     MissingDuration,
+    #[error("there is no table, or it has no row of a CPU, or too many")]
+    NoTable,
+    #[error("no line gives the period, without which samples cannot be counted")]
+    MissingPeriod,
     #[error("there is no line of a pair")]
     NoPair,
     #[error("the pair was not introduced before")]
@@ -54,12 +58,38 @@ pub(crate) enum Malformed {
     SecondHistogram,
     #[error("a second summary begins here: split the file")]
     SecondSummary,
+    #[error(
+        "a second table begins here, and nothing shows that it is of the same run: keep the last \
+         one, or split the file"
+    )]
+    SecondTable,
     #[error("a histogram begins here: import the file with --from cyclictest-hist")]
     HistogramBegins,
     #[error("a histogram begins here, after samples: split the file")]
     HistogramAfterSamples,
     #[error("fewer cycles than before: two runs in one file, split it")]
     FewerCycles,
+    #[error(
+        "{what} {number} has the thread ID {id}, before it was {before}: two runs in one file, \
+         split it"
+    )]
+    OtherThreadId {
+        what: &'static str,
+        number: u64,
+        id: u64,
+        before: u64,
+    },
+    #[error(
+        "thread {0} has another priority or interval than before: two runs in one file, split it"
+    )]
+    OtherSettings(u64),
+    #[error("a second run begins here: split the file, one run each")]
+    SecondRunBegins,
+    #[error(
+        "figures follow below \"{0}\": cut the words out, and split the file where it holds two \
+         runs"
+    )]
+    FiguresBelowWords(String),
     #[error(
         "the columns have another width than before: two runs in one file, one in microseconds \
          and one in nanoseconds"
@@ -111,6 +141,23 @@ pub(crate) enum Malformed {
     DurationForm,
     #[error("the time unit is not 'us'")]
     UnitNotMicros,
+    #[error(
+        "the file does not give its unit, microseconds or nanoseconds: the figures fill their \
+         columns, or the blanks that align them were removed; use --unit us or --unit ns"
+    )]
+    UnitUnknown,
+    #[error(
+        "the file does not give its unit, and the blanks that would show it were removed. The \
+         smallest latency of thread {thread} is {min}, its interval {interval_us} µs: it is \
+         probably in nanoseconds (cyclictest -N). Use --unit ns, or --unit us"
+    )]
+    UnitProbablyNanos {
+        thread: u64,
+        min: u64,
+        interval_us: u64,
+    },
+    #[error("the columns have the width of the other unit: omit --unit")]
+    OtherUnitGiven,
     #[error("the share of the CPU is not a number")]
     ShareNotANumber,
     #[error("the first column is not a CPU")]
@@ -123,6 +170,8 @@ pub(crate) enum Malformed {
     MaximumBesideRows { max: Nanos, row: Nanos },
     #[error("its mean, {0}, is not between its minimum and its maximum")]
     MeanOutside(Nanos),
+    #[error("the line does not fit the figures of the run")]
+    SecondOutside,
     #[error("samples lie outside of minimum {min} and maximum {max}")]
     SamplesOutside { min: u64, max: u64 },
     #[error("{overflows} overflows, but the maximum {max} is in the rows")]
@@ -143,6 +192,8 @@ pub(crate) enum Malformed {
     SamplesOfSystem { system: u64, sum: u64 },
     #[error("more samples than a count can hold")]
     SamplesTooMany,
+    #[error("the rows of the histogram are missing, and so is the line 'Total' that counts them")]
+    MissingRows,
     #[error("its rows hold more samples than a count can hold")]
     SamplesTooManyInRows,
     #[error("its maximum is not in a bucket")]

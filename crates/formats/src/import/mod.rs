@@ -19,8 +19,10 @@ mod foreign;
 mod head;
 mod hwlatdetect_text;
 mod jitterdebugger_json;
+mod jitterdebugger_lines;
 mod jitterdebugger_samples;
 mod json;
+mod log_prefix;
 mod malformed;
 mod object;
 mod oslat_text;
@@ -32,13 +34,18 @@ mod rt_tests_json;
 mod rteval;
 mod rtla;
 mod rtla_hwnoise;
+mod rtla_timerlat_top;
+mod sample_line;
 mod sink;
 mod source;
+mod stopping_sample;
 mod tally;
 #[cfg(test)]
 mod testing;
 mod text;
+mod thread_line;
 mod unit;
+mod xenomai_latency;
 mod xml;
 
 pub use entry::Import;
@@ -62,11 +69,14 @@ pub const IMPORTS: &[Import] = &[
     cyclictest_samples::IMPORT,
     jitterdebugger_samples::IMPORT,
     jitterdebugger_json::IMPORT,
+    jitterdebugger_lines::IMPORT,
     rt_dataset::IMPORT,
     rtla::TIMERLAT,
     rtla::OSNOISE,
+    rtla_timerlat_top::IMPORT,
     rtla_hwnoise::IMPORT,
     rteval::IMPORT,
+    xenomai_latency::IMPORT,
 ];
 
 /// The import called `name`.

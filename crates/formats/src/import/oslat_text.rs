@@ -7,8 +7,9 @@
 //!   for each bucket (`    012 (us):`), `Minimum`, `Average`, `Maximum`, `Max-Min`,
 //!   `Duration`. `...` stands for buckets that `-z` leaves out.
 //! - A bucket is named after its upper end, in µs. The last holds what is beyond, too.
-//! - 2.4 rounds up: a turn of 0.3 µs is one of 1 µs, in bucket 1, and `Minimum` is 1.
-//!   2.10 rounds down: it is one of 0 µs, in bucket 1, and `Minimum` is 0.
+//! - To 2.4 it rounds up: a turn of 0.3 µs is one of 1 µs, in bucket 1, and `Minimum` is 1.
+//!   2.5 and 2.6 round up as well, but the bucket is 2. From 2.7 on it rounds down: the turn
+//!   is one of 0 µs, in bucket 1, and `Minimum` is 0.
 //! - With a `-W` that is no multiple of 1000 names and figures have three decimals.
 
 use punctual_model::{CpuSet, Nanos, Policy, Recording, Scheduling, Unknown};
@@ -24,7 +25,8 @@ pub(crate) const IMPORT: Import = Import {
     summary: "what oslat prints",
     documentation: "\
 Each CPU becomes a thread of the recording; a sample is one turn of the loop, and its latency how \
-long that took, in whole units of the file: rounded up by oslat 2.4, rounded down by 2.10.
+long that took, in whole units of the file: rounded up by oslat to 2.6, rounded down from 2.7 on. A \
+prompt below is skipped.
 
 The last bucket also counts what lies beyond it: where the maximum says so, its samples are of \
 unknown latency. The mean is that of the buckets: oslat prints the mean of their upper ends.
@@ -278,6 +280,26 @@ mod tests {
         let histogram = &recording.threads[0].histogram;
         assert_eq!(histogram.min(), Some(Nanos::from_micros(1)));
         assert_eq!(histogram.quantile(0.5), Some(Nanos::from_micros(1)));
+    }
+
+    /// Oslat 2.6, as an agent read it from a console, with the prompt that followed.
+    #[test]
+    fn buckets_one_above_their_turns_are_read() {
+        const NEXT: &str = include_str!("../../tests/fixtures/oslat-2.6.txt");
+        let recording = read_text(&IMPORT, NEXT).unwrap();
+        let [first, second] = &recording.threads[..] else {
+            panic!("{} threads", recording.threads.len());
+        };
+        assert_eq!((first.cpu, second.cpu), (Some(1), Some(2)));
+        let histogram = &first.histogram;
+        assert_eq!(histogram.min(), Some(Nanos::from_micros(1)));
+        assert_eq!(histogram.max(), Some(Nanos::from_micros(7)));
+        assert_eq!(histogram.quantile(0.5), Some(Nanos::from_micros(1)));
+        assert_eq!(
+            second.histogram.unplaced_from(),
+            Some(Nanos::from_micros(7))
+        );
+        assert_eq!(second.histogram.max(), Some(Nanos::from_micros(56)));
     }
 
     #[test]

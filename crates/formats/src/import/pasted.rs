@@ -1,15 +1,44 @@
-//! Text quoted from mails, reports and documentation: quoted, indented, or
-//! below a shell prompt or other words.
+//! Text quoted from mails, reports and documentation: quoted, indented, below a shell prompt
+//! or other words, or from a log with a time before each line.
 
 use super::head::Head;
+use super::log_prefix::without_prefix;
 use super::text::{is_beside, plain};
 
 /// What is stripped from a text before it is read.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pasted {
     /// The number of the first line that a tool has written, from 1 on: of those
     /// above it only lines that the tools write beside their figures are kept.
     header: u64,
+    marks: Marks,
+}
+
+/// What stands around each line; each holds the ones before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Marks {
+    /// Indentation and marks of quotation.
+    Quotes,
+    /// Colours.
+    Colours,
+    /// The prefix of a log.
+    Prefix,
+}
+
+impl Marks {
+    const ALL: [Self; 3] = [Self::Quotes, Self::Colours, Self::Prefix];
+
+    fn strip(self, line: &[u8]) -> &[u8] {
+        let bare = unquoted(line);
+        match self {
+            Self::Quotes => bare,
+            Self::Colours => plain(bare),
+            Self::Prefix => {
+                let bare = plain(bare);
+                plain(unquoted(without_prefix(bare).unwrap_or(bare)))
+            }
+        }
+    }
 }
 
 impl Pasted {
@@ -22,21 +51,28 @@ impl Pasted {
             return None;
         }
         let mut stray = false;
-        for (number, line) in (1..).zip(head.lines()) {
+        for (header, line) in (1..).zip(head.lines()) {
             let raw = line.as_bytes();
-            let bare = unquoted(raw);
-            let is_header = alone(raw);
-            if is_header || (bare != raw && alone(bare)) {
-                return (stray || !is_header).then_some(Self { header: number });
+            if alone(raw) {
+                let marks = Marks::Quotes;
+                return stray.then_some(Self { header, marks });
             }
-            stray |= !is_kept(bare);
+            let stripped = Marks::ALL.map(|marks| (marks, marks.strip(raw)));
+            let found = stripped
+                .iter()
+                .find(|(_, bare)| *bare != raw && alone(bare));
+            if let Some((marks, _)) = found {
+                let marks = *marks;
+                return Some(Self { header, marks });
+            }
+            stray |= !is_kept(Marks::Prefix.strip(raw));
         }
         None
     }
 
     /// The rest of line `number`.
     pub(crate) fn line<'a>(&self, number: u64, line: &'a [u8]) -> &'a [u8] {
-        let bare = unquoted(line);
+        let bare = self.marks.strip(line);
         match number >= self.header || is_kept(bare) {
             true => bare,
             false => &[],
@@ -54,10 +90,10 @@ impl Pasted {
     }
 }
 
-/// Whether a line above the header belongs to the run.
+/// Whether a line above the header belongs to the run, if only as a damaged line of figures.
 fn is_kept(line: &[u8]) -> bool {
     let line = plain(line);
-    is_beside(line) || line.starts_with(b"Thread ")
+    is_beside(line) || line.starts_with(b"Thread ") || line.starts_with(b"T:")
 }
 
 /// A line without indentation and marks of quotation (`> > `).
@@ -117,6 +153,17 @@ mod tests {
                 ("quoted", each("> > ")),
                 ("in a mail", format!("{TITLE}{}", each("> "))),
                 ("at a prompt", format!("user@host:~$ sudo tool -q\n{text}")),
+                ("above a prompt", format!("{text}user@host:~$ ")),
+                ("above words", format!("{text}\nWhy is it so late?\n")),
+                ("in a log of CI", each("2026-05-04T10:11:00.3456789Z ")),
+                ("in a journal", each("May 04 10:11:00 bench tool[123]: ")),
+                ("in the kernel's log", each("[   12.345678] ")),
+                ("in colour", {
+                    let lines = text
+                        .lines()
+                        .map(|line| format!("\x1b[36;1m{line}\x1b[0m\n"));
+                    lines.collect()
+                }),
             ] {
                 let read = read_recognised(pasted.as_bytes());
                 let read = read.unwrap_or_else(|error| panic!("{name} {way}: {error}"));
@@ -141,7 +188,10 @@ mod tests {
         );
         assert_eq!(of("{\n# Histogram\n"), None);
         assert_eq!(of("nothing of it\n"), None);
-        let header = |header| Some(Pasted { header });
+        let header = |header| {
+            let marks = Marks::Quotes;
+            Some(Pasted { header, marks })
+        };
         assert_eq!(of("$ cyclictest -h3\n# Histogram\n"), header(2));
         assert_eq!(of("> # Histogram\n"), header(1));
     }

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use punctual_model::{CpuSet, Histogram, Nanos, Policy, Recording, Scheduling, ThreadRecord};
 
 use super::blank::{MICROSECOND, THREADS, blank, finish, thread};
-use super::text::{count, field, in_order, is_beside, latency, plain};
+use super::text::{WordsBelow, count, field, in_order, is_beside, is_prompt, latency, plain};
 use super::{Head, Import, ImportError, Malformed, Place, SampleSink, Source};
 
 pub(crate) const IMPORT: Import = Import {
@@ -17,7 +17,8 @@ pub(crate) const IMPORT: Import = Import {
     summary: "the lines of pmqtest, ptsematest, svsematest and sigwaittest, live or final",
     documentation: "\
 Reads what these tools print on the terminal, with or without the cursor movements of live \
-output. The last two lines of each pair count.
+output. The last two lines of each pair count. Words above and below are skipped. A line with \
+another thread ID than before is one of a second run, and the file is refused.
 
 There is no histogram, so there are no percentiles: all samples are of unknown latency. Only \
 pmqtest can be distinguished. The lines do not record time, duration, \
@@ -38,6 +39,8 @@ fn recognise(head: &Head<'_>) -> bool {
 /// A pair of threads.
 #[derive(Clone, Debug, Default)]
 struct Pair {
+    /// The thread IDs of sender and receiver.
+    ids: [u64; 2],
     from_cpu: Option<u32>,
     cpu: Option<u32>,
     priority: u8,
@@ -50,16 +53,18 @@ struct Pair {
 
 fn read(source: &mut Source<'_>, _: &mut dyn SampleSink) -> Result<Recording, ImportError> {
     let mut pairs: BTreeMap<u64, Pair> = BTreeMap::new();
+    let mut words = WordsBelow::default();
     while let Some(line) = source.next_line()? {
         let complete = line.complete;
         let bytes = plain(line.bytes);
         let result = match bytes {
             _ if is_beside(bytes) => Ok(()),
+            _ if !pairs.is_empty() && words.take(bytes).is_ok() => Ok(()),
             _ => std::str::from_utf8(bytes)
                 .map_err(|_| Malformed::LineNotText)
-                .and_then(|text| take(&mut pairs, text)),
+                .and_then(|text| words.figures_follow().and_then(|()| take(&mut pairs, text))),
         };
-        let result = match complete || bytes.is_empty() {
+        let result = match complete || bytes.is_empty() || is_prompt(bytes) {
             true => result,
             false => Err(Malformed::LineTruncated),
         };
@@ -81,9 +86,8 @@ fn take(pairs: &mut BTreeMap<u64, Pair>, text: &str) -> Result<(), Malformed> {
         }
         None => {
             let (number, pair) = named(text)?;
-            let before = pairs.get(&number);
-            if before.is_some_and(|before| before.cycles > pair.cycles) {
-                return Err(Malformed::FewerCycles);
+            if let Some(before) = pairs.get(&number) {
+                pair.follows(before, number)?;
             }
             if number >= THREADS as u64 {
                 return Err(Malformed::NumberTooLarge {
@@ -126,12 +130,12 @@ fn named(text: &str) -> Result<(u64, Pair), Malformed> {
         found.ok_or_else(|| Malformed::MissingField(before.trim_matches([',', ' '])))
     }
     let mut rest = sender;
-    take(&mut rest, "ID", ",")?;
+    let sender = count(take(&mut rest, "ID", ",")?)?;
     take(&mut rest, "P", ",")?;
     let from_cpu = cpu(take(&mut rest, "CPU", ",")?)?;
     let interval_us = count(take(&mut rest, ", I", "")?)?;
     let mut rest = receiver;
-    take(&mut rest, "ID", ",")?;
+    let receiver = count(take(&mut rest, "ID", ",")?)?;
     let priority = count(take(&mut rest, "P", ",")?)?;
     let to_cpu = cpu(take(&mut rest, "CPU", ",")?)?;
     let timeouts = match rest.contains("TO ") {
@@ -141,6 +145,7 @@ fn named(text: &str) -> Result<(u64, Pair), Malformed> {
     Ok((
         pair,
         Pair {
+            ids: [sender, receiver],
             from_cpu,
             cpu: to_cpu,
             priority: match priority {
@@ -217,6 +222,25 @@ fn recording(source: &Source<'_>, pairs: BTreeMap<u64, Pair>) -> Result<Recordin
 }
 
 impl Pair {
+    /// Whether this can follow another state of the same pair in the output of one run.
+    fn follows(&self, before: &Self, number: u64) -> Result<(), Malformed> {
+        for (id, before) in self.ids.into_iter().zip(before.ids) {
+            if id != before && id != 0 && before != 0 {
+                let what = "pair";
+                return Err(Malformed::OtherThreadId {
+                    what,
+                    number,
+                    id,
+                    before,
+                });
+            }
+        }
+        match before.cycles > self.cycles {
+            true => Err(Malformed::FewerCycles),
+            false => Ok(()),
+        }
+    }
+
     fn thread(&self, place: usize) -> Result<ThreadRecord, Malformed> {
         let mut histogram = Histogram::imported(MICROSECOND, MICROSECOND);
         histogram.add_unplaced(self.cycles, Nanos::ZERO);
@@ -245,5 +269,28 @@ impl Pair {
             },
             ..thread(place, self.cpu, histogram)
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{read_text, refused};
+    use super::*;
+
+    const LINES: &str = include_str!("../../tests/fixtures/pmqtest-2.4-lines.txt");
+
+    #[test]
+    fn two_runs_are_not_one() {
+        let more = LINES.replace("Cycles 4876", "Cycles 9876");
+        assert_ne!(more, LINES);
+        let same = read_text(&IMPORT, &format!("{LINES}{more}")).unwrap();
+        assert_eq!(same.threads[0].histogram.count(), 9_876);
+        let (_, id) = LINES.split_once("#0: ID").unwrap();
+        let (id, _) = id.split_once(',').unwrap();
+        let other = more.replace(&format!("ID{id},"), "ID99999,");
+        let said = refused(&IMPORT, format!("{LINES}{other}").as_bytes());
+        assert!(said.contains("two runs in one file"), "{said}");
+        let said = refused(&IMPORT, format!("{LINES}Hello,\n{more}").as_bytes());
+        assert!(said.contains("figures follow below"), "{said}");
     }
 }

@@ -17,6 +17,8 @@
 //!   and max are rounded down to that too.
 //! - The end has `… hit stop tracing` and the number of lost trace events.
 
+use std::collections::BTreeSet;
+
 use punctual_model::{Completion, CpuSet, Nanos, Recording, Unknown};
 
 use super::blank::{blank, finish, learn, thread};
@@ -28,7 +30,8 @@ pub(crate) const TIMERLAT: Import = Import {
     summary: "the histogram of rtla timerlat hist",
     documentation: "\
 Each column becomes a thread of the recording, named after its CPU and what was measured: \
-the interrupt handler, the thread, the return to user space. Samples beyond the last row keep \
+the interrupt handler, the thread, the return to user space; each wake-up is in all of them, so \
+they are never added up. Samples beyond the last row keep \
 their count and have no latency; minimum, mean and maximum are rtla's, the mean rounded down to \
 its unit.
 
@@ -153,8 +156,15 @@ fn read(
     }
     // The rest repeats the columns, except for two notes.
     while let Some(line) = source.next_line()? {
-        note(&line.text(), &mut recording);
+        let text = line.text();
+        if text.trim_end() == kind.title || text.starts_with("Index ") {
+            return Err(source.bad(Malformed::SecondHistogram));
+        }
+        note(&text, &mut recording);
     }
+    // Each column is a way of its own: one wake-up is in several of them.
+    let kinds = table.columns.iter().map(|column| column.what);
+    recording.probe.alike = kinds.collect::<BTreeSet<_>>().len() == 1;
     if let Some(duration) = table.duration {
         recording.duration_ns = duration;
         learn(&mut recording, &[Unknown::Duration]);
@@ -519,6 +529,21 @@ rtla timerlat hit stop tracing
         assert_eq!(recording.completion, Completion::Break);
         assert!(recording.warnings[0].contains("12 (0.10%) events missed"));
         assert_eq!(recording.duration_ns, Nanos::from_secs(93_784));
+    }
+
+    #[test]
+    fn columns_of_one_wake_up_are_not_added_up() {
+        const ALL: &str = include_str!("../../tests/fixtures/rtla-timerlat-hist-all.txt");
+        let recording = read_text(&TIMERLAT, ALL).unwrap();
+        assert!(!recording.lanes_are_alike());
+        assert_eq!(recording.threads.len(), 6);
+        let thread = &recording.threads[1];
+        assert_eq!(thread.title(), "CPU 1, thread");
+        assert_eq!(thread.histogram.count(), 1_000);
+        assert_eq!(thread.histogram.max(), Some(Nanos::from_micros(22)));
+        assert!(read_text(&OSNOISE, OSNOISE_6_1).unwrap().lanes_are_alike());
+        let twice = format!("{ALL}{ALL}");
+        assert!(refused(&TIMERLAT, twice.as_bytes()).contains("second histogram"));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use punctual_model::{Cell, CpuSet, Histogram, Nanos, Recording, Table, Unknown};
 
 use super::blank::{MICROSECOND, THREADS, blank, finish, learn, thread};
 use super::rtla::read_duration;
-use super::text::{count, field};
+use super::text::{count, field, is_prompt};
 use super::{Head, Import, ImportError, Malformed, Place, SampleSink, Source};
 
 pub(crate) const IMPORT: Import = Import {
@@ -23,7 +23,8 @@ Each CPU becomes a thread of the recording; a sample is a time that hardware or 
 the spinning thread. Only their number, their sum and the largest are in the file: all samples are \
 of unknown latency. All columns become a table.
 
-Live output is read as well: the last table counts. The file does not record when it was measured, \
+Live output is read as well: the last table counts. Tables between which the screen was not cleared \
+are of several runs, and refused. The file does not record when it was measured, \
 the load, nor the machine.",
     has_samples: false,
     unit_known: true,
@@ -37,8 +38,11 @@ fn recognise(head: &Head<'_>) -> bool {
     head.lines().any(|line| bare(&line) == TITLE)
 }
 
+/// With this, live output clears the screen before each table.
+pub(super) const CLEARED: &str = "\u{1b}c";
+
 /// A line without the colours and the clearing of the screen of live output.
-fn bare(line: &str) -> &str {
+pub(super) fn bare(line: &str) -> &str {
     let mut text = line.trim();
     while let Some(rest) = text.strip_prefix('\x1b') {
         text = match rest.strip_prefix('c') {
@@ -70,17 +74,22 @@ fn read(source: &mut Source<'_>, _: &mut dyn SampleSink) -> Result<Recording, Im
     let mut titled = false;
     while let Some(line) = source.next_line()? {
         let (text, complete) = (line.text().into_owned(), line.complete);
+        let is_cleared = text.contains(CLEARED);
         let text = bare(&text);
         let result = match text {
             "" => Ok(()),
+            _ if !complete && is_prompt(text.as_bytes()) => Ok(()),
             _ if !complete => Err(Malformed::LineTruncated),
+            TITLE if !rows.is_empty() && !is_cleared => Err(Malformed::SecondTable),
             TITLE => {
                 titled = true;
                 rows.clear();
                 Ok(())
             }
             _ if !titled || text.starts_with("CPU Period") => Ok(()),
-            _ if text.starts_with("duration:") => duration(text, &mut recording),
+            _ if text.starts_with("duration:") => {
+                duration(text).and_then(|length| take_duration(length, &mut recording))
+            }
             _ if text.starts_with(|first: char| first.is_ascii_digit()) => {
                 row(text).and_then(|(cpu, row)| match rows.insert(cpu, row) {
                     Some(_) => Err(Malformed::CpuTwice(cpu)),
@@ -110,13 +119,20 @@ fn read(source: &mut Source<'_>, _: &mut dyn SampleSink) -> Result<Recording, Im
 }
 
 /// `duration:   0 00:10:00 | time is in us`.
-fn duration(text: &str, recording: &mut Recording) -> Result<(), Malformed> {
+fn duration(text: &str) -> Result<Nanos, Malformed> {
     let mut rest = text;
     let length = field(&mut rest, "duration:", "|").unwrap_or_default();
     if rest.trim() != "| time is in us" {
         return Err(Malformed::UnitNotMicros);
     }
-    let length = read_duration(length).ok_or(Malformed::DurationForm)?;
+    read_duration(length).ok_or(Malformed::DurationForm)
+}
+
+/// Takes how long the run has lasted so far.
+pub(super) fn take_duration(length: Nanos, recording: &mut Recording) -> Result<(), Malformed> {
+    if length < recording.duration_ns {
+        return Err(Malformed::SecondRunBegins);
+    }
     recording.duration_ns = length;
     learn(recording, &[Unknown::Duration]);
     Ok(())

@@ -7,6 +7,7 @@ use punctual_model::Nanos;
 
 use super::head::{Head, shown};
 use super::pasted::Pasted;
+use super::text::{is_prompt, plain};
 use super::{ImportError, Malformed, Place};
 
 /// The usual amount that is read at once.
@@ -88,7 +89,15 @@ impl<'a> Source<'a> {
     pub(crate) fn bare_head(&mut self) -> Result<Vec<u8>, ImportError> {
         let pasted = self.pasted()?;
         let head = self.head()?;
-        Ok(pasted.unwrap_or_default().head(&head))
+        Ok(match pasted {
+            Some(pasted) => pasted.head(&head),
+            None => {
+                // A line that goes on behind the first bytes may hold other figures.
+                let last = head.bytes.iter().rposition(|byte| *byte == b'\n');
+                let end = last.map_or(0, |last| last + 1);
+                head.bytes[..if head.whole { head.bytes.len() } else { end }].to_vec()
+            }
+        })
     }
 
     /// The unit given by the user.
@@ -138,7 +147,8 @@ impl<'a> Source<'a> {
         while let Some(line) = self.next_line()? {
             let (text, complete) = (line.text().into_owned(), line.complete);
             let result = match complete || text.trim().is_empty() {
-                true => take(text.trim()),
+                true => take(plain_text(&text)),
+                false if is_prompt(text.as_bytes()) => Ok(()),
                 false => Err(Malformed::LineTruncated),
             };
             result.map_err(|reason| self.bad(reason))?;
@@ -335,6 +345,11 @@ impl<'a> Source<'a> {
             source,
         }
     }
+}
+
+/// A line without the blanks and colours at its ends.
+fn plain_text(line: &str) -> &str {
+    std::str::from_utf8(plain(line.as_bytes())).unwrap_or(line.trim())
 }
 
 /// A reason may quote the file: without terminal control characters, and no

@@ -37,6 +37,14 @@ impl Tally {
         }
     }
 
+    /// Whether a latency was counted that is no shorter than this one.
+    pub(crate) fn reaches(&self, latency: u64) -> bool {
+        let from = usize::try_from(latency).unwrap_or(ROWS).min(ROWS);
+        let most = self.histogram.max();
+        self.rows[from..].iter().any(|row| *row > 0)
+            || most.is_some_and(|most| most.0 / self.unit.0 >= latency)
+    }
+
     /// All that was counted.
     pub(crate) fn into_histogram(mut self) -> Histogram {
         for (row, count) in (0..).zip(self.rows.iter()) {
@@ -63,6 +71,10 @@ mod tests {
             for latency in latencies {
                 tally.record(latency);
                 histogram.record(SignedNanos(latency * unit.0 as i64));
+            }
+            if let Some(max) = histogram.max() {
+                let max = max.0 / unit.0;
+                prop_assert!(tally.reaches(max) && !tally.reaches(max + 1));
             }
             prop_assert_eq!(tally.into_histogram(), histogram);
         }

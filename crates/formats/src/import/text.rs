@@ -3,19 +3,39 @@
 use super::Malformed;
 use super::head::shown;
 
-/// A line without white space at its ends and without the cursor movements
-/// (`ESC [ 4 A`) with which live output is written over itself.
+/// A line without white space at its ends, and without the cursor movements
+/// (`ESC [ 4 A`) with which live output is written over itself and the colours of a log.
 pub(crate) fn plain(mut line: &[u8]) -> &[u8] {
     loop {
         line = line.trim_ascii();
-        let Some(rest) = line.strip_prefix(b"\x1b[") else {
-            return line;
-        };
-        let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
-        match rest.get(digits) {
-            Some(letter) if letter.is_ascii_alphabetic() => line = &rest[digits + 1..],
-            _ => return line,
+        let length = sequence(line);
+        if length == 0 {
+            break;
         }
+        line = &line[length..];
+    }
+    while let Some(start) = memchr::memrchr(b'\x1b', line)
+        && sequence(&line[start..]) == line.len() - start
+    {
+        line = line[..start].trim_ascii_end();
+    }
+    line
+}
+
+/// The length of the control sequence (`ESC [ 1 ; 32 m`, `ESC c`) at the beginning of a
+/// line; 0 where there is none.
+fn sequence(line: &[u8]) -> usize {
+    if line.starts_with(b"\x1bc") {
+        return 2;
+    }
+    let Some(rest) = line.strip_prefix(b"\x1b[") else {
+        return 0;
+    };
+    let is_parameter = |byte: &&u8| byte.is_ascii_digit() || **byte == b';' || **byte == b'?';
+    let parameters = rest.iter().take_while(is_parameter).count();
+    match rest.get(parameters) {
+        Some(letter) if letter.is_ascii_alphabetic() => 2 + parameters + 1,
+        _ => 0,
     }
 }
 
@@ -23,7 +43,7 @@ pub(crate) fn plain(mut line: &[u8]) -> &[u8] {
 /// an empty line, a comment, a warning, the policy and load above live lines,
 /// cyclictest's notes on CPUs.
 pub(crate) fn is_beside(line: &[u8]) -> bool {
-    const BEGINNINGS: [&[u8]; 8] = [
+    const BEGINNINGS: [&[u8]; 9] = [
         b"# ",
         b"WARN",
         b"INFO",
@@ -32,8 +52,91 @@ pub(crate) fn is_beside(line: &[u8]) -> bool {
         b"Online CPUs = ",
         b"Using ",
         b"defaulting ",
+        b"spikes = ",
     ];
     line.is_empty() || BEGINNINGS.iter().any(|begin| line.starts_with(begin))
+}
+
+/// Words that somebody wrote below the figures: an answer in a mail, the prompt of a shell,
+/// what a log goes on with.
+#[derive(Debug, Default)]
+pub(crate) struct WordsBelow(Option<String>);
+
+impl WordsBelow {
+    /// Takes a line that no tool has written, below the figures.
+    ///
+    /// # Errors
+    /// A line that may be a damaged one of the tool.
+    pub(crate) fn take(&mut self, line: &[u8]) -> Result<(), Malformed> {
+        if !is_words(line) {
+            return Err(Malformed::foreign(line));
+        }
+        self.0.get_or_insert_with(|| shown(line));
+        Ok(())
+    }
+
+    /// A line with figures follows.
+    ///
+    /// # Errors
+    /// The words before it were not below all figures.
+    pub(crate) fn figures_follow(&self) -> Result<(), Malformed> {
+        match &self.0 {
+            Some(words) => Err(Malformed::FiguresBelowWords(words.clone())),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Whether a line can only be words. A line of figures that was damaged begins with a
+/// digit or names figures.
+pub(crate) fn is_words(line: &[u8]) -> bool {
+    const OF_FIGURES: [&str; 13] = [
+        "Min:",
+        "Act:",
+        "Avg:",
+        "Max:",
+        " C:", // cyclictest's lines
+        "Latenc",
+        "Overflow",
+        "More histogram", // its histogram
+        ", Min ",
+        ", Cur ",
+        ", Avg ",
+        ", Max ",
+        "Cycles", // pmqtest's lines
+    ];
+    let Ok(text) = std::str::from_utf8(line) else {
+        return false;
+    };
+    let first = text.trim_start().chars().next();
+    let begins = |first: char| first.is_alphabetic() || "$[(<>*-_=~/|\"'".contains(first);
+    (first.is_some_and(begins) || text == "#" || text.starts_with("##"))
+        && !text.starts_with("T:")
+        && !text.contains(char::is_control)
+        && !OF_FIGURES.iter().any(|figure| text.contains(figure))
+}
+
+/// Whether the last line of a file, which has no end, is words or the prompt of a shell and
+/// not a line of the tool that was cut off: it has no name with a figure.
+pub(crate) fn is_prompt(line: &[u8]) -> bool {
+    let line = plain(line);
+    let named = line
+        .windows(2)
+        .any(|pair| pair[0] == b':' && pair[1].is_ascii_whitespace());
+    let ends = line.last().is_some_and(|last| b"#$>%".contains(last));
+    is_words(line) && ends && !named
+}
+
+/// Takes the number behind `name` and blanks, and goes on behind it. `None`: there is no
+/// such name.
+pub(crate) fn number(rest: &mut &str, name: &str) -> Result<Option<u64>, Malformed> {
+    let Some((_, behind)) = rest.split_once(name) else {
+        return Ok(None);
+    };
+    let text = behind.trim_start();
+    let (text, behind) = text.split_at(text.find(' ').unwrap_or(text.len()));
+    *rest = behind;
+    count(text).map(Some)
 }
 
 /// A count in decimal digits and nothing else.
@@ -89,6 +192,51 @@ mod tests {
         assert_eq!(plain(b"\x1b[4A\x1b[2B T: 0"), b"T: 0");
         assert_eq!(plain(b"\x1b[4"), b"\x1b[4");
         assert_eq!(plain(b"\x1b[12A"), b"");
+        assert_eq!(
+            plain(b"\x1b[36;1m# Histogram\x1b[0m\x1b[K "),
+            b"# Histogram"
+        );
+        assert_eq!(plain(b"\x1bcT: 0"), b"T: 0");
+        assert_eq!(plain(b"T: 0 \x1b[1;"), b"T: 0 \x1b[1;");
+    }
+
+    #[test]
+    fn words_are_no_damaged_figures() {
+        for words in [
+            "Why is the maximum so high?",
+            "[root@rt cloud-user]#",
+            "~ #",
+            "-- ",
+            "##[endgroup]",
+            "Größe: 3",
+        ] {
+            assert!(is_words(words.as_bytes()), "{words}");
+        }
+        for other in [
+            "",
+            "T: 0 (",
+            "x: 0 ( 1229) C: 12",
+            "000004 000120",
+            "# Max Latencies: 00011",
+            "#1 -> #0, Min    3, Cur    4, Avg    4, Max   37",
+            "-> #0, Min    3, Cur    4, Avg    4, Max   37",
+            "Max Latencies: 00011",
+            "More histogram entries ...",
+            "a\x1b[4A",
+        ] {
+            assert!(!is_words(other.as_bytes()), "{other}");
+        }
+        assert!(is_prompt(b"root@am57xx-evm:~# ") && is_prompt(b"$ "));
+        assert!(!is_prompt(b"    Duration:\t 59.9") && !is_prompt(b"    Dura"));
+    }
+
+    #[test]
+    fn a_number_stands_behind_its_name_and_blanks() {
+        let mut rest = "T: 0 P: 80 I:   10000 C:x";
+        assert_eq!(number(&mut rest, " P:").unwrap(), Some(80));
+        assert_eq!(number(&mut rest, " I:").unwrap(), Some(10_000));
+        assert_eq!(number(&mut rest, " X:").unwrap(), None);
+        assert!(number(&mut rest, " C:").is_err());
     }
 
     #[test]

@@ -9,7 +9,7 @@ use super::blank::MICROSECOND;
 pub(crate) const NANOSECOND: Nanos = Nanos(1);
 
 /// No wake-up takes less than this, in ns: a smallest figure below it is in µs.
-const TOO_SHORT_NS: u64 = 100;
+pub(crate) const TOO_SHORT_NS: u64 = 100;
 
 /// No run has a best wake-up this late, in µs: a smallest figure from it on is in ns.
 const TOO_LATE_US: u64 = 1_000;

@@ -1,0 +1,227 @@
+//! `jitterdebugger-lines`: what jitterdebugger prints with `-v`.
+//!
+//! `T: 0 ( 1611) A: 0 C:    593411 Min:         2 Avg:    3.04 Max:        57` for each
+//! thread, ten times a second over each other (`__display_stats` in `jitterdebugger.c`). A
+//! thread runs on the CPU of `A:`; figures are whole microseconds.
+
+use std::collections::BTreeMap;
+
+use punctual_model::{CpuSet, Histogram, Nanos, Recording};
+
+use super::blank::{MICROSECOND, THREADS, blank, finish, thread};
+use super::text::{WordsBelow, count, field, is_beside, is_prompt, latency, number, plain};
+use super::{Head, Import, ImportError, Malformed, Place, SampleSink, Source};
+
+pub(crate) const IMPORT: Import = Import {
+    name: "jitterdebugger-lines",
+    summary: "what jitterdebugger -v prints, live or final",
+    documentation: "\
+The last line of each thread counts: its CPU, number of samples, minimum, mean and maximum. A line \
+with another thread ID than before is one of a second run, and the file is refused.
+
+There is no histogram, so there are no percentiles: all samples are of unknown latency. The lines \
+do not record time, duration, the interval, policy and priority, missed periods and the machine: \
+results.json has the histogram.",
+    has_samples: false,
+    unit_known: true,
+    recognise,
+    read,
+};
+
+fn recognise(head: &Head<'_>) -> bool {
+    head.lines().any(|line| {
+        let line = plain(line.as_bytes());
+        line.starts_with(b"T:")
+            && [" A:", " C:", " Min:", " Avg:", " Max:"]
+                .iter()
+                .all(|name| memchr::memmem::find(line, name.as_bytes()).is_some())
+    })
+}
+
+/// A line of a thread.
+struct Line {
+    thread: u64,
+    id: u64,
+    cpu: u32,
+    samples: u64,
+    min: u64,
+    /// In hundredths of a microsecond.
+    mean: u64,
+    max: u64,
+}
+
+fn read(source: &mut Source<'_>, _: &mut dyn SampleSink) -> Result<Recording, ImportError> {
+    let mut last: BTreeMap<u64, Line> = BTreeMap::new();
+    let mut words = WordsBelow::default();
+    while let Some(line) = source.next_line()? {
+        let complete = line.complete;
+        let bytes = plain(line.bytes);
+        let result = match bytes {
+            _ if is_beside(bytes) || bytes.starts_with(b"affinity: ") => Ok(()),
+            _ if bytes.starts_with(b"T:") => words
+                .figures_follow()
+                .and_then(|()| Line::parse(bytes))
+                .and_then(|line| take(&mut last, line)),
+            _ if last.is_empty() => Err(Malformed::foreign(bytes)),
+            _ => words.take(bytes),
+        };
+        let result = match complete || bytes.is_empty() || is_prompt(bytes) {
+            true => result,
+            false => Err(Malformed::LineTruncated),
+        };
+        result.map_err(|reason| source.bad(reason))?;
+    }
+    if last.is_empty() {
+        return Err(source.bad_at(Place::Whole, "there is no line of a thread"));
+    }
+    let mut recording = blank(source, IMPORT.name, "jitterdebugger", "timer");
+    for (place, line) in last.values().enumerate() {
+        let histogram = line.histogram().map_err(|why| {
+            source.bad_at(Place::Whole, why.within(format!("thread {}", line.thread)))
+        })?;
+        recording
+            .threads
+            .push(thread(place, Some(line.cpu), histogram));
+    }
+    Ok(finish(recording))
+}
+
+fn take(last: &mut BTreeMap<u64, Line>, line: Line) -> Result<(), Malformed> {
+    let number = line.thread;
+    if number >= THREADS as u64 {
+        let what = "thread";
+        return Err(Malformed::NumberTooLarge { what, number });
+    }
+    if let Some(before) = last.get(&number) {
+        if before.id != line.id && before.id != 0 && line.id != 0 {
+            return Err(Malformed::OtherThreadId {
+                what: "thread",
+                number,
+                id: line.id,
+                before: before.id,
+            });
+        }
+        if before.samples > line.samples || before.max > line.max {
+            return Err(Malformed::ThreadWentBack(number));
+        }
+    }
+    last.insert(number, line);
+    Ok(())
+}
+
+impl Line {
+    fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
+        let text = std::str::from_utf8(bytes).map_err(|_| Malformed::LineNotText)?;
+        let missing = Malformed::MissingField;
+        let mut rest = text;
+        let thread = field(&mut rest, "T:", "(").ok_or(missing("T:"))?;
+        let id = field(&mut rest, "(", ")").ok_or(missing("thread ID"))?;
+        let cpu = number(&mut rest, " A:")?.ok_or(missing("A:"))?;
+        let samples = number(&mut rest, " C:")?.ok_or(missing("C:"))?;
+        let min = field(&mut rest, " Min:", " Avg:").ok_or(missing("Min:"))?;
+        let mean = field(&mut rest, " Avg:", " Max:").ok_or(missing("Avg:"))?;
+        let max = field(&mut rest, " Max:", "").ok_or(missing("Max:"))?;
+        let line = Self {
+            thread: count(thread.trim())?,
+            id: count(id.trim())?,
+            cpu: match cpu <= CpuSet::MAX_CPU.into() {
+                true => cpu as u32,
+                false => return Err(Malformed::NotACpu(cpu)),
+            },
+            samples,
+            min: latency("Min", min.trim())?,
+            mean: match samples {
+                // Nothing divided by nothing.
+                0 => 0,
+                _ => hundredths(mean.trim())?,
+            },
+            max: latency("Max", max.trim())?,
+        };
+        // The mean is rounded to a hundredth.
+        let (least, most) = (
+            line.min.saturating_mul(100),
+            line.max.saturating_mul(100).saturating_add(1),
+        );
+        match samples == 0 || (least <= line.mean.saturating_add(1) && line.mean <= most) {
+            true => Ok(line),
+            false => Err(Malformed::Inconsistent {
+                min: line.min,
+                avg: line.mean / 100,
+                max: line.max,
+            }),
+        }
+    }
+
+    fn histogram(&self) -> Result<Histogram, Malformed> {
+        let mut histogram = Histogram::imported(MICROSECOND, MICROSECOND);
+        histogram.add_unplaced(self.samples, Nanos::ZERO);
+        if self.samples > 0 {
+            let time = |us: u64| us.checked_mul(1_000).map(Nanos);
+            let sum = u128::from(self.mean) * u128::from(self.samples) * 10;
+            let sum = u64::try_from(sum).ok().map(Nanos);
+            match (time(self.min), time(self.max), sum) {
+                (min, Some(max), Some(sum)) => histogram.set_figures(min, Some(max), Some(sum)),
+                _ => return Err(Malformed::FiguresTooLarge),
+            }
+        }
+        Ok(histogram)
+    }
+}
+
+/// `3.04`, in hundredths.
+fn hundredths(text: &str) -> Result<u64, Malformed> {
+    let not_a_time = || Malformed::NotATime(super::head::shown(text.as_bytes()));
+    let (whole, part) = text.split_once('.').ok_or_else(not_a_time)?;
+    let part = (part.len() == 2).then(|| count(part).ok()).flatten();
+    let whole = count(whole)?.checked_mul(100);
+    whole
+        .zip(part)
+        .and_then(|(whole, part)| whole.checked_add(part))
+        .ok_or_else(not_a_time)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{read_text, refused};
+    use super::*;
+
+    const TEXT: &str = include_str!("../../tests/fixtures/jitterdebugger-lines.txt");
+
+    #[test]
+    fn the_last_line_of_each_thread_counts() {
+        let early = TEXT
+            .replace("593411", "     9")
+            .replace("        57", "         5");
+        let live = format!("{early}\u{1b}[2A{}", TEXT.replace('\n', "\u{1b}[K\n"));
+        for text in [TEXT, &live] {
+            let recording = read_text(&IMPORT, text).unwrap();
+            let [first, second] = &recording.threads[..] else {
+                panic!("{} threads", recording.threads.len());
+            };
+            assert_eq!((first.cpu, second.cpu), (Some(0), Some(1)));
+            assert_eq!(first.histogram.count(), 593_411);
+            assert_eq!(second.histogram.count(), 593_403);
+            assert_eq!(first.histogram.mean(), Some(Nanos(3_040)));
+            assert_eq!(first.histogram.max(), Some(Nanos::from_micros(57)));
+            assert_eq!(second.histogram.max(), Some(Nanos::from_micros(33)));
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        let other = TEXT.replace("1611", "1711").replace("593411", "793411");
+        let said = refused(&IMPORT, format!("{TEXT}{other}").as_bytes());
+        assert!(said.contains("two runs in one file"), "{said}");
+        for (from, to, reason) in [
+            ("3.04", "3,04", "not a time"),
+            ("3.04", "93.04", "inconsistent"),
+            ("A: 0", "A: 99999", "not a CPU"),
+            ("Max:        57", "Max:       -57", "never negative"),
+            ("Max:        57", "", "no Avg:"),
+        ] {
+            assert!(TEXT.contains(from), "{from}");
+            let said = refused(&IMPORT, TEXT.replacen(from, to, 1).as_bytes());
+            assert!(said.contains(reason), "{from}: {said}");
+        }
+    }
+}

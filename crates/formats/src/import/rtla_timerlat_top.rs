@@ -1,0 +1,313 @@
+//! `rtla-timerlat-top`: the table that `rtla timerlat top` prints.
+//!
+//! Facts from rtla's `src/timerlat_top.c` (6.1 to 6.18): a title, the duration and the time
+//! unit, the names of the columns, and a row for each CPU: the number of interrupts, then
+//! current, smallest, mean and largest latency of the interrupt handler, of the thread, and
+//! with `-u` or `-U` of the return to user space; `-` where there is no sample. The row `ALL`
+//! (since 6.8) has the number of all interrupts with six digits and an exponent. Live, the
+//! screen is cleared and everything is printed again.
+
+use std::collections::BTreeMap;
+
+use punctual_model::{Completion, CpuSet, Histogram, Nanos, Recording};
+
+use super::blank::{MICROSECOND, THREADS, blank, finish, thread};
+use super::rtla::read_duration;
+use super::rtla_hwnoise::{CLEARED, bare, take_duration};
+use super::text::{count, in_order, is_prompt};
+use super::unit::NANOSECOND;
+use super::{Import, ImportError, Malformed, Place, SampleSink, Source};
+
+pub(crate) const IMPORT: Import = Import {
+    name: "rtla-timerlat-top",
+    summary: "the table of rtla timerlat top",
+    documentation: "\
+Each CPU becomes a thread of the recording for the interrupt handler, for the thread, and where \
+the table has it for the return to user space; each wake-up is in all of them, so they are never \
+added up. There is no histogram, so there are no percentiles: all samples are of unknown latency. \
+rtla counts interrupts; their number is taken for the other columns as well. The mean is rtla's, \
+rounded down to its unit.
+
+Live output is read as well: the last table counts. Tables between which the screen was not cleared \
+are of several runs, and refused, and so is a table whose row ALL has another number than its CPUs \
+together. The file does not record when it was measured, the load, nor the machine.",
+    has_samples: false,
+    unit_known: true,
+    recognise: |head| head.lines().any(|line| is_header(&line)),
+    read,
+};
+
+const TITLE: &str = "Timer Latency";
+
+/// `  0 00:10:00   |          IRQ Timer Latency (us)        |         Thread Timer Latency (us)`.
+fn is_header(line: &str) -> bool {
+    line.contains("|") && line.contains("IRQ Timer Latency (") && line.contains("Thread Timer")
+}
+
+/// What the groups of columns measure.
+const WHAT: [&str; 3] = ["interrupt", "thread", "user space"];
+
+/// Smallest, mean and largest latency, in the unit of the file.
+type Figures = (u64, u64, u64);
+
+/// The row of a CPU.
+struct Row {
+    count: u64,
+    /// In the order of [`WHAT`].
+    groups: Vec<Option<Figures>>,
+}
+
+/// What has been read so far.
+#[derive(Default)]
+struct Tables {
+    /// In the table that is read: unit, number of groups.
+    header: Option<(Nanos, usize)>,
+    rows: BTreeMap<u32, Row>,
+    /// The rows of the table before.
+    before: BTreeMap<u32, Row>,
+}
+
+fn read(source: &mut Source<'_>, _: &mut dyn SampleSink) -> Result<Recording, ImportError> {
+    let mut recording = blank(source, IMPORT.name, "rtla timerlat top", "timer");
+    let mut tables = Tables::default();
+    while let Some(line) = source.next_line()? {
+        let (text, complete) = (line.text().into_owned(), line.complete);
+        let is_cleared = text.contains(CLEARED);
+        let text = bare(&text);
+        let result = match complete || text.is_empty() || is_prompt(text.as_bytes()) {
+            true => tables.line(text, is_cleared, &mut recording),
+            false => Err(Malformed::LineTruncated),
+        };
+        result.map_err(|reason| source.bad(reason))?;
+    }
+    let bad = |reason: Malformed| source.bad_at(Place::Whole, reason);
+    let (unit, groups) = tables.header.ok_or_else(|| bad(Malformed::NoTable))?;
+    if tables.rows.is_empty() || tables.rows.len() > THREADS {
+        return Err(bad(Malformed::NoTable));
+    }
+    for (cpu, row) in &tables.rows {
+        for (what, figures) in WHAT.iter().zip(&row.groups) {
+            let label = format!("CPU {cpu}, {what}");
+            let histogram = histogram(unit, row.count, *figures);
+            let histogram = histogram.map_err(|why| bad(why.within(label.as_str())))?;
+            let mut thread = thread(recording.threads.len(), Some(*cpu), histogram);
+            thread.label = Some(label);
+            recording.threads.push(thread);
+        }
+    }
+    recording.probe.alike = groups == 1;
+    Ok(finish(recording))
+}
+
+impl Tables {
+    fn line(
+        &mut self,
+        text: &str,
+        is_cleared: bool,
+        recording: &mut Recording,
+    ) -> Result<(), Malformed> {
+        if text == TITLE {
+            if !self.rows.is_empty() && !is_cleared {
+                return Err(Malformed::SecondTable);
+            }
+            self.before = std::mem::take(&mut self.rows);
+            self.header = None;
+        } else if is_header(text) {
+            if !self.rows.is_empty() {
+                return Err(Malformed::SecondTable);
+            }
+            return self.take_header(text, recording);
+        } else if let Some(rest) = text.strip_prefix("ALL ") {
+            return self.check_all(rest);
+        } else if text.starts_with(|first: char| first.is_ascii_digit()) {
+            return self.row(text);
+        } else if text.contains("hit stop tracing") {
+            recording.completion = Completion::Break;
+        } else if text.contains("events missed") {
+            recording.warnings.push(format!("rtla: {text}"));
+        }
+        Ok(())
+    }
+
+    fn take_header(&mut self, text: &str, recording: &mut Recording) -> Result<(), Malformed> {
+        let mut groups = text.split('|');
+        let duration = groups.next().unwrap_or_default();
+        let duration = read_duration(duration).ok_or(Malformed::DurationForm)?;
+        let groups: Vec<&str> = groups.collect();
+        let all = |unit: &str| groups.iter().all(|group| group.contains(unit));
+        let unit = match (all("(us)"), all("(ns)")) {
+            (true, false) => MICROSECOND,
+            (false, true) => NANOSECOND,
+            _ => return Err(Malformed::UnitNotMicros),
+        };
+        if groups.len() > WHAT.len() {
+            return Err(Malformed::FiguresOfRow(groups.len()));
+        }
+        self.header = Some((unit, groups.len()));
+        take_duration(duration, recording)
+    }
+
+    /// `  0 #599998    |        0         0         1        88 |        2         1         3        97`.
+    fn row(&mut self, text: &str) -> Result<(), Malformed> {
+        let Some((_, many)) = self.header else {
+            return Err(Malformed::foreign(text.as_bytes()));
+        };
+        let mut parts = text.split('|');
+        let head = parts.next().unwrap_or_default();
+        let (cpu, interrupts) = head.split_once('#').ok_or(Malformed::MissingField("'#'"))?;
+        let cpu = count(cpu.trim())?;
+        let cpu = u32::try_from(cpu)
+            .ok()
+            .filter(|cpu| *cpu <= CpuSet::MAX_CPU);
+        let cpu = cpu.ok_or(Malformed::FirstColumnNotACpu)?;
+        let row = Row {
+            count: count(interrupts.trim())?,
+            groups: parts.map(figures).collect::<Result<_, _>>()?,
+        };
+        if row.groups.len() != many {
+            return Err(Malformed::Figures {
+                name: "the row",
+                found: row.groups.len(),
+                wanted: many,
+            });
+        }
+        if let Some(before) = self.before.get(&cpu)
+            && before.count > row.count
+        {
+            return Err(Malformed::SecondRunBegins);
+        }
+        match self.rows.insert(cpu, row) {
+            Some(_) => Err(Malformed::CpuTwice(cpu)),
+            None => Ok(()),
+        }
+    }
+
+    /// `#119999 e1 | …`: the number of all interrupts, and its exponent.
+    fn check_all(&self, text: &str) -> Result<(), Malformed> {
+        let head = text.split('|').next().unwrap_or_default();
+        let mut words = head.split_whitespace();
+        let digits = words.next().and_then(|word| word.strip_prefix('#'));
+        let exponent = words.next().and_then(|word| word.strip_prefix('e'));
+        let all = count(digits.unwrap_or_default())?;
+        let exponent = exponent.map_or(Ok(0), count)?;
+        let unit = u32::try_from(exponent)
+            .ok()
+            .and_then(|exponent| 10u64.checked_pow(exponent));
+        let counts = self.rows.values().map(|row| row.count);
+        let sum = counts.fold(0, u64::saturating_add);
+        match unit.is_some_and(|unit| sum / unit == all) {
+            true => Ok(()),
+            false => Err(Malformed::SamplesOfSystem { system: all, sum }),
+        }
+    }
+}
+
+/// `        0         0         1        88`: current, smallest, mean, largest.
+fn figures(text: &str) -> Result<Option<Figures>, Malformed> {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let [_, min, avg, max] = words[..] else {
+        return Err(Malformed::Figures {
+            name: "the row",
+            found: words.len(),
+            wanted: 4,
+        });
+    };
+    if words.iter().all(|word| *word == "-") {
+        return Ok(None);
+    }
+    let figures = (count(min)?, count(avg)?, count(max)?);
+    in_order(figures.0, figures.1, figures.2)?;
+    Ok(Some(figures))
+}
+
+fn histogram(unit: Nanos, count: u64, figures: Option<Figures>) -> Result<Histogram, Malformed> {
+    let mut histogram = Histogram::imported(unit, unit);
+    let Some((min, avg, max)) = figures else {
+        return Ok(histogram);
+    };
+    if count == 0 {
+        return Err(Malformed::SamplesCounted { total: 0, count: 1 });
+    }
+    let time = |value: u64| value.checked_mul(unit.0).map(Nanos);
+    let sum = avg.checked_mul(count).and_then(time);
+    let (Some(min), Some(max), Some(sum)) = (time(min), time(max), sum) else {
+        return Err(Malformed::FiguresTooLarge);
+    };
+    histogram.add_unplaced(count, Nanos::ZERO);
+    histogram.set_figures(Some(min), Some(max), Some(sum));
+    Ok(histogram)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{read_text, refused};
+    use super::*;
+
+    const TEXT: &str = include_str!("../../tests/fixtures/rtla-timerlat-top.txt");
+
+    #[test]
+    fn each_group_of_a_cpu_is_a_thread() {
+        let recording = read_text(&IMPORT, TEXT).unwrap();
+        let of = |place: usize| {
+            let thread = &recording.threads[place];
+            let histogram = &thread.histogram;
+            (thread.title(), histogram.count(), histogram.max())
+        };
+        let us = |us| Some(Nanos::from_micros(us));
+        assert_eq!(of(0), ("CPU 0, interrupt".to_owned(), 599_998, us(88)));
+        assert_eq!(of(1), ("CPU 0, thread".to_owned(), 599_998, us(97)));
+        assert_eq!(of(3), ("CPU 1, thread".to_owned(), 599_997, us(102)));
+        assert_eq!(recording.threads[1].histogram.mean(), us(3));
+        assert_eq!(recording.duration_ns, Nanos::from_secs(600));
+        assert!(!recording.lanes_are_alike());
+    }
+
+    #[test]
+    fn live_output_is_its_last_table() {
+        let live = TEXT.replace(
+            "            Timer Latency",
+            "\u{1b}c          Timer Latency",
+        );
+        let early = live
+            .replace("#599998 ", "#99998  ")
+            .replace("ALL #1199995", "ALL #699995 ");
+        let early = early.replace("0 00:10:00", "0 00:01:40");
+        let recording = read_text(&IMPORT, &format!("{early}{live}")).unwrap();
+        assert_eq!(recording.threads[0].histogram.count(), 599_998);
+        let user = TEXT
+            .replace(
+                "Latency (us)\n",
+                "Latency (us)      |    Ret user Timer Latency (us)\n",
+            )
+            .replace("97\n", "97 |        -         -         -         -\n")
+            .replace("102\n", "102 |        9         1         3        99\n");
+        let recording = read_text(&IMPORT, &user).unwrap();
+        assert_eq!(recording.threads[2].histogram.count(), 0);
+        assert_eq!(recording.threads[5].title(), "CPU 1, user space");
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        let twice = format!("{TEXT}{TEXT}");
+        assert!(refused(&IMPORT, twice.as_bytes()).contains("a second table"));
+        for (from, to, reason) in [
+            (
+                "Thread Timer Latency (us)",
+                "Thread Timer Latency (ns)",
+                "unit",
+            ),
+            ("0 00:10:00", "00:10:00", "duration"),
+            ("1 #599997", "0 #599997", "twice"),
+            ("1 #599997", "1 #599990", "together"),
+            ("        97", "         0", "inconsistent"),
+            ("        97", "", "3 figures instead of 4"),
+            ("  1 #599997", "99999 #599997", "not a CPU"),
+        ] {
+            assert!(TEXT.contains(from), "{from}");
+            let said = refused(&IMPORT, TEXT.replacen(from, to, 1).as_bytes());
+            assert!(said.contains(reason), "{from}: {said}");
+        }
+        let title = "    Timer Latency\n";
+        assert!(refused(&IMPORT, title.as_bytes()).contains("no table"));
+    }
+}
