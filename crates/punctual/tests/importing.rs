@@ -362,6 +362,42 @@ fn the_standard_input_is_read_as_a_file() {
     assert_eq!(place.last().samples.unwrap().count, 6_378);
 }
 
+/// Columns of one wake-up are not added up, and what stopped a run is in its figures.
+#[test]
+fn what_is_said_of_an_import_is_so() {
+    let place = Place::new();
+    for (name, told) in [
+        (
+            "rtla-timerlat-hist-all.txt",
+            "6 threads, up to 1,000 samples each",
+        ),
+        ("cyclicdeadline-break.txt", "60,351 samples, max 52.0 µs"),
+        (
+            "cyclictest-2.4-verbose-break.txt",
+            "201 samples, max 115 µs",
+        ),
+        (
+            "xenomai-latency.txt",
+            "2,000 samples, max 12.8 µs, all of unknown latency",
+        ),
+    ] {
+        bring(&place, name);
+        let said = place.done(&format!("import {name}"));
+        assert!(said.contains(told), "{name}: {said}");
+        let recording = place.last();
+        let stopped = name.contains("break");
+        assert_eq!(recording.completion == Completion::Break, stopped, "{name}");
+    }
+    let shown = place.done("show last");
+    assert!(shown.contains("periodic user-mode task"), "{shown}");
+    bring(&place, "cyclictest-nanoseconds-blanks-collapsed.txt");
+    let name = "cyclictest-nanoseconds-blanks-collapsed.txt";
+    let refused = place.refused(&format!("import {name}"), 1);
+    assert!(refused.contains("--unit ns"), "{refused}");
+    let said = place.done(&format!("import {name} --unit ns"));
+    assert!(said.contains("max 21.9 µs"), "{said}");
+}
+
 #[test]
 fn a_recording_moves_to_another_store() {
     let place = Place::new();

@@ -489,3 +489,56 @@ fn dated_files_join_a_series() {
     assert_eq!(count(&imported, "recorded"), joined);
     assert!(imported.iter().all(|slot| slot["cause"] == "import"));
 }
+
+/// A file without a date or a machine joins a series with the options --at, --mtime and
+/// --host. A refusal names the file and the options.
+#[test]
+fn what_a_file_does_not_say_is_given() {
+    let place = Place::new();
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../formats/tests/fixtures");
+    let name = "rtla-timerlat-top.txt";
+    std::fs::copy(fixtures.join(name), place.path(name)).unwrap();
+    let refused = place.refused(&format!("import {name} --series farm"), 2);
+    for told in [name, "--at", "--mtime"] {
+        assert!(refused.contains(told), "{told}: {refused}");
+    }
+    assert!(place.listed().is_empty());
+    place.done(&format!(
+        "import {name} --series farm --at 2026-05-04T08:15:00Z --host bench-7"
+    ));
+    let given = place.last();
+    assert_eq!(given.started.to_string(), "2026-05-04T08:15:00Z");
+    assert_eq!(
+        given.host.hostname.get().map(String::as_str),
+        Some("bench-7")
+    );
+    assert!(given.warnings.iter().any(|told| told.contains("--at")));
+    let slot = &slots(&place)[0];
+    assert_eq!(
+        (&slot["machine"], &slot["series"]),
+        (&"bench-7".into(), &"farm".into())
+    );
+    // The file's last change is the end of its ten minutes.
+    let file = std::fs::File::options()
+        .write(true)
+        .open(place.path(name))
+        .unwrap();
+    let changed = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_700_000_600);
+    file.set_modified(changed).unwrap();
+    let note = place.run(&format!("import {name} --series farm --mtime"));
+    assert!(note.status.success(), "{note:?}");
+    let note = String::from_utf8_lossy(&note.stderr).into_owned();
+    assert!(
+        note.contains("names no machine") && note.contains("--host"),
+        "{note}"
+    );
+    assert_eq!(place.last().started.as_second(), 1_700_000_000);
+    // The date and the machine of the file stay.
+    let dated = "cyclictest-2.10-h200.json";
+    std::fs::copy(fixtures.join(dated), place.path(dated)).unwrap();
+    place.done(&format!("import {dated} --at 2001-01-01 --host other"));
+    let own = place.last();
+    assert!(own.started.as_second() > 1_700_000_000, "{}", own.started);
+    assert_ne!(own.host.hostname.get().map(String::as_str), Some("other"));
+    place.refused("import - --mtime --at 2026-05-04", 2);
+}

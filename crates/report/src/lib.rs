@@ -48,6 +48,7 @@ mod wrap;
 #[cfg(feature = "pages")]
 pub use lint::sarif as lint_sarif;
 pub use outlier_timeline::OutlierTimeline;
+pub use wrap::wrap;
 
 /// What can go wrong while a report is made.
 #[derive(Debug, thiserror::Error)]

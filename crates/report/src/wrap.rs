@@ -5,7 +5,7 @@ use crate::sanitize::width;
 /// Breaks `text` at spaces into lines of at most `columns`. A number stays with its
 /// unit. A word longer than a line gets a line of its own, uncut: names and paths must
 /// be copied whole.
-pub(crate) fn wrap(text: &str, columns: usize) -> Vec<String> {
+pub fn wrap(text: &str, columns: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     let mut used = 0;
     for word in words(text) {

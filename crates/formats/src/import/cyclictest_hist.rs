@@ -342,8 +342,7 @@ impl Text {
             || (avg + 1) * samples <= max + (samples - 1) * min
     }
 
-    /// Where only the lines below the rows are there, each sample of the totals is of
-    /// unknown latency.
+    /// Counts the totals of a file without rows: the latency of each sample is unknown.
     fn count_without_rows(&mut self) {
         let totals = self.total.iter().flatten();
         for (histogram, total) in self.histograms.iter_mut().zip(totals) {
@@ -462,5 +461,56 @@ impl Text {
             stopped_by(&mut recording, latency, None);
         }
         finish(recording)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{read_text, refused};
+    use super::*;
+
+    const CUT: &str = include_str!("../../tests/fixtures/cyclictest-hist-summary-only.txt");
+    const WHOLE: &str = include_str!("../../tests/fixtures/cyclictest-hist-without-cycles.txt");
+
+    #[test]
+    fn without_rows_the_totals_count() {
+        let recording = read_text(&IMPORT, CUT).unwrap();
+        let [first, second] = &recording.threads[..] else {
+            panic!("{} threads", recording.threads.len());
+        };
+        let (first, second) = (&first.histogram, &second.histogram);
+        assert_eq!((first.count(), second.count()), (297_201, 297_190));
+        assert_eq!(first.unplaced(), 297_201);
+        assert_eq!(second.max(), Some(Nanos::from_micros(85)));
+        // Without totals nobody knows how many samples there were.
+        let (above, below) = CUT.split_once("# Total").unwrap();
+        let (_, below) = below.split_once('\n').unwrap();
+        let none = format!("{above}{below}");
+        let said = refused(&IMPORT, none.as_bytes());
+        assert!(said.contains("rows of the histogram are missing"), "{said}");
+        // Nor can these overflows be all samples: cycle 4711 is one of them.
+        let some = none
+            .replace("Overflows: 00000 00000", "Overflows: 00001 00000")
+            .replace("Thread 0:", "Thread 0: 04711");
+        assert!(refused(&IMPORT, some.as_bytes()).contains("rows of the histogram"));
+    }
+
+    #[test]
+    fn a_list_that_has_begun_must_be_whole() {
+        assert!(read_text(&IMPORT, WHOLE).is_ok());
+        let begun = format!("{WHOLE}# Histogram Overflow at cycle number:\n");
+        assert!(refused(&IMPORT, begun.as_bytes()).contains("truncated"));
+        let more = WHOLE.replace("Overflows: 00000", "Overflows: 00001");
+        assert!(refused(&IMPORT, more.as_bytes()).contains("truncated"));
+    }
+
+    #[test]
+    fn words_are_below_all_figures() {
+        let words = format!("{WHOLE}\nThanks for looking.\n");
+        assert!(read_text(&IMPORT, &words).is_ok());
+        let among = WHOLE.replace("# Avg", "Thanks\n# Avg");
+        assert!(refused(&IMPORT, among.as_bytes()).contains("Thanks"));
+        let twice = format!("{words}{WHOLE}");
+        assert!(refused(&IMPORT, twice.as_bytes()).contains("second histogram"));
     }
 }

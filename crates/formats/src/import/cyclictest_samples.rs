@@ -17,7 +17,7 @@ use super::{Head, Import, ImportError, Malformed, Place, SampleSink, Source};
 
 pub(crate) const IMPORT: Import = Import {
     name: "cyclictest-samples",
-    summary: "every sample as cyclictest -v and signaltest -v print it (thread:cycle:latency)",
+    summary: "every sample, as cyclictest -v and signaltest -v print it",
     documentation: "\
 Reads the lines that cyclictest and signaltest print with -v. Every sample is kept in the \
 order of its thread, with its cycle number instead of its time, which the file \

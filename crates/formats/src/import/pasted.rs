@@ -14,7 +14,7 @@ pub(crate) struct Pasted {
     marks: Marks,
 }
 
-/// What stands around each line; each holds the ones before it.
+/// The marks around each line. Each variant includes those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Marks {
     /// Indentation and marks of quotation.

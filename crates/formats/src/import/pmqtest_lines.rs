@@ -14,7 +14,7 @@ use super::{Head, Import, ImportError, Malformed, Place, SampleSink, Source};
 
 pub(crate) const IMPORT: Import = Import {
     name: "pmqtest-lines",
-    summary: "the lines of pmqtest, ptsematest, svsematest and sigwaittest, live or final",
+    summary: "the lines of pmqtest, ptsematest, svsematest and sigwaittest",
     documentation: "\
 Reads what these tools print on the terminal, with or without the cursor movements of live \
 output. The last two lines of each pair count. Words above and below are skipped. A line with \

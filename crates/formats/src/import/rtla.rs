@@ -162,7 +162,7 @@ fn read(
         }
         note(&text, &mut recording);
     }
-    // Each column is a way of its own: one wake-up is in several of them.
+    // One wake-up is in a column of each kind.
     let kinds = table.columns.iter().map(|column| column.what);
     recording.probe.alike = kinds.collect::<BTreeSet<_>>().len() == 1;
     if let Some(duration) = table.duration {

@@ -44,7 +44,7 @@ fn is_header(line: &str) -> bool {
     line.contains("|") && line.contains("IRQ Timer Latency (") && line.contains("Thread Timer")
 }
 
-/// What the groups of columns measure.
+/// The name of each group of columns.
 const WHAT: [&str; 3] = ["interrupt", "thread", "user space"];
 
 /// Smallest, mean and largest latency, in the unit of the file.
@@ -57,7 +57,7 @@ struct Row {
     groups: Vec<Option<Figures>>,
 }
 
-/// What has been read so far.
+/// The tables as far as they are read.
 #[derive(Default)]
 struct Tables {
     /// In the table that is read: unit, number of groups.

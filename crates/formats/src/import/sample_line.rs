@@ -1,7 +1,7 @@
 //! A line with one sample, as cyclictest and signaltest print it with `-v`:
 //! `       0:      17:       8`, which is thread, cycle, latency (`print_stat` in rt-tests'
-//! `src/cyclictest/cyclictest.c`). The usual line has a reader of its own, which looks at
-//! eight columns at once: these files are large.
+//! `src/cyclictest/cyclictest.c`). These files are large: `line` reads the usual line, eight
+//! columns at once.
 
 /// One line.
 #[derive(Clone, Copy)]

@@ -1,16 +1,16 @@
-//! The sample that stopped a run (cyclictest's -b): some tools print it beside their figures,
-//! which do not hold it.
+//! The sample that stopped a run (cyclictest's -b). Some tools print it, but do not count it
+//! in their figures.
 
 use punctual_model::{Completion, Histogram, Nanos, Recording};
 
 use super::blank::thread;
 
-/// What the thread is called that holds such a sample alone.
+/// Label of a thread with such a sample alone.
 pub(crate) const STOPPED: &str = "thread that stopped the run";
 
-/// Ends the recording at a sample of this latency. Where it is above the maximum of the
-/// `thread` that the file names (without one: of all), no figure of the file holds it, and
-/// it is added: to that thread, to the only one, or as a thread of its own.
+/// Ends the recording at a sample of this latency. The file may name its thread. If it is
+/// above the maximum of that thread (of all threads, if none is named), the figures of the
+/// file lack it, and it is added: to that thread, to the only one, or as one more thread.
 pub(crate) fn stopped_by(recording: &mut Recording, latency: Nanos, named: Option<usize>) {
     recording.completion = Completion::Break;
     let holds = |histogram: &Histogram| histogram.max().is_some_and(|max| max >= latency);
@@ -48,4 +48,70 @@ pub(crate) fn stopped_by(recording: &mut Recording, latency: Nanos, named: Optio
         "the sample that stopped the run, {latency}, is in no other figure of the file: it was \
          added ({title})"
     ));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{read_recognised, read_text};
+    use super::super::{cyclictest_lines, cyclictest_samples};
+    use super::*;
+
+    const LINES: &str = include_str!("../../tests/fixtures/cyclicdeadline-break.txt");
+
+    fn maxima(recording: &Recording) -> Vec<(String, u64, Option<Nanos>)> {
+        let threads = recording.threads.iter();
+        threads
+            .map(|thread| {
+                let histogram = &thread.histogram;
+                (thread.title(), histogram.count(), histogram.max())
+            })
+            .collect()
+    }
+
+    fn us(us: u64) -> Option<Nanos> {
+        Some(Nanos::from_micros(us))
+    }
+
+    #[test]
+    fn it_belongs_to_the_thread_that_the_file_names() {
+        let recording = read_text(&cyclictest_lines::IMPORT, LINES).unwrap();
+        let expected = [
+            ("thread 0".to_owned(), 36_211, us(52)),
+            ("thread 1".to_owned(), 24_140, us(13)),
+        ];
+        assert_eq!(maxima(&recording), expected);
+        assert_eq!(recording.completion, Completion::Break);
+        // One that a figure of this thread holds is there already.
+        let held = LINES.replace("value: 52", "value: 30");
+        let recording = read_text(&cyclictest_lines::IMPORT, &held).unwrap();
+        assert_eq!(
+            maxima(&recording)[0],
+            ("thread 0".to_owned(), 36_210, us(34))
+        );
+    }
+
+    #[test]
+    fn without_a_name_it_is_a_thread_of_its_own() {
+        let unnamed = LINES.replace("# Break thread: 16350\n", "");
+        let recording = read_text(&cyclictest_lines::IMPORT, &unnamed).unwrap();
+        let own = (STOPPED.to_owned(), 1, us(52));
+        assert_eq!(maxima(&recording)[2], own);
+        assert_eq!(maxima(&recording)[0].2, us(34));
+        let samples = "       0:       0:      21\n       1:       0:      23\n\
+                       # Break thread: 15142\n# Break value: 115\n";
+        let recording = read_text(&cyclictest_samples::IMPORT, samples).unwrap();
+        assert_eq!(maxima(&recording)[2], (STOPPED.to_owned(), 1, us(115)));
+        let held = samples.replace("115", "23");
+        let recording = read_text(&cyclictest_samples::IMPORT, &held).unwrap();
+        assert_eq!(recording.threads.len(), 2);
+        assert_eq!(recording.completion, Completion::Break);
+    }
+
+    #[test]
+    fn a_histogram_that_lacks_it_gets_it() {
+        const ONE: &str = include_str!("../../tests/fixtures/cyclictest-2.10-H-one-thread.txt");
+        let text = format!("{ONE}# Break thread: 7\n# Break value: 40\n");
+        let recording = read_recognised(text.as_bytes()).unwrap();
+        assert_eq!(maxima(&recording), [("thread 0".to_owned(), 477, us(40))]);
+    }
 }

@@ -37,7 +37,7 @@ impl Tally {
         }
     }
 
-    /// Whether a latency was counted that is no shorter than this one.
+    /// Whether this latency or a longer one was counted.
     pub(crate) fn reaches(&self, latency: u64) -> bool {
         let from = usize::try_from(latency).unwrap_or(ROWS).min(ROWS);
         let most = self.histogram.max();

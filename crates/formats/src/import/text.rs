@@ -3,8 +3,8 @@
 use super::Malformed;
 use super::head::shown;
 
-/// A line without white space at its ends, and without the cursor movements
-/// (`ESC [ 4 A`) with which live output is written over itself and the colours of a log.
+/// A line without white space, cursor movements of live output (`ESC [ 4 A`) and colours at
+/// its ends.
 pub(crate) fn plain(mut line: &[u8]) -> &[u8] {
     loop {
         line = line.trim_ascii();
@@ -57,8 +57,8 @@ pub(crate) fn is_beside(line: &[u8]) -> bool {
     line.is_empty() || BEGINNINGS.iter().any(|begin| line.starts_with(begin))
 }
 
-/// Words that somebody wrote below the figures: an answer in a mail, the prompt of a shell,
-/// what a log goes on with.
+/// Words below the figures: an answer in a mail, the prompt of a shell, further lines of a
+/// log.
 #[derive(Debug, Default)]
 pub(crate) struct WordsBelow(Option<String>);
 

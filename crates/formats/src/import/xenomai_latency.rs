@@ -49,7 +49,7 @@ struct Figures {
     switches: u64,
 }
 
-/// What has been read so far.
+/// The file as far as it is read.
 #[derive(Default)]
 struct Text {
     period_us: Option<u64>,

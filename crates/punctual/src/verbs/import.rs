@@ -1,21 +1,25 @@
 //! `import`: recordings from other tools' files.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use clap::Parser;
+use clap::builder::NonEmptyStringValueParser;
+use clap::{Args, Parser};
+use jiff::Timestamp;
 use punctual_formats::{CountSamples, IMPORTS, Import, SampleSink, Source, recognise};
 use punctual_host::Host;
 use punctual_model::{
-    Nanos, Recording, Sample, SamplesKept, Slot, SlotCause, SlotState, Unknown, grouped,
+    Fact, Nanos, Recording, Sample, SamplesKept, Slot, SlotCause, SlotState, Unknown, grouped,
 };
+use punctual_report::wrap;
 use punctual_session::lease;
 use punctual_store::{Store, StoreError, Writer};
 use serde_json::{Value, json};
 
+use super::list::since;
 use super::{Invalid, Run, Verb, named};
 use crate::context::Context;
 use crate::exit::{Exit, UsageError, report, with_causes};
@@ -44,6 +48,8 @@ struct ImportFiles {
     /// Join the recordings to this series
     #[arg(long, value_name = "NAME", value_parser = series_name)]
     series: Option<String>,
+    #[command(flatten)]
+    given: Given,
     /// Keep only histograms of files with every sample
     #[arg(long)]
     no_samples: bool,
@@ -55,10 +61,71 @@ struct ImportFiles {
     json: bool,
 }
 
+/// Options for what a file lacks.
+#[derive(Args)]
+struct Given {
+    /// Start of the measurement, for files without a date: 2026-11-03, an RFC 3339 time
+    #[arg(long, value_name = "TIME", value_parser = since, conflicts_with = "mtime")]
+    at: Option<Timestamp>,
+    /// For files without a date: the measurement ended when the file was last changed
+    #[arg(long)]
+    mtime: bool,
+    /// Name of the machine, for files that do not name it
+    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
+    host: Option<String>,
+}
+
+impl Given {
+    /// Completes the recording of the file at `path`.
+    fn complete(&self, recording: &mut Recording, path: &Path) -> Result<()> {
+        if !recording.knows(Unknown::Started)
+            && let Some((started, how)) = self.start(recording, path)?
+        {
+            recording.started = started;
+            if let Some(origin) = &mut recording.origin {
+                origin.unknown.remove(&Unknown::Started);
+            }
+            recording.warnings.push(how.to_owned());
+        }
+        let hostname = &mut recording.host.hostname;
+        if let (Some(name), None) = (&self.host, hostname.get()) {
+            *hostname = Fact::known(name.clone(), "--host");
+        }
+        Ok(())
+    }
+
+    /// When the measurement began, and a note of who says so.
+    fn start(
+        &self,
+        recording: &Recording,
+        path: &Path,
+    ) -> Result<Option<(Timestamp, &'static str)>> {
+        if let Some(at) = self.at {
+            return Ok(Some((
+                at,
+                "the file has no date: its start was given with --at",
+            )));
+        }
+        if !self.mtime {
+            return Ok(None);
+        }
+        let changed = fs::metadata(path)
+            .and_then(|file| file.modified())
+            .map_err(anyhow::Error::from)
+            .and_then(|time| Ok(Timestamp::try_from(time)?))
+            .with_context(|| format!("{}: no time of its last change", path.display()))?;
+        let started = changed
+            .checked_sub(Duration::from(recording.duration_ns))
+            .unwrap_or(changed);
+        let how = "the file has no date: its last change is taken for the end of the measurement";
+        Ok(Some((started, how)))
+    }
+}
+
 fn formats() -> String {
     let list: Vec<String> = IMPORTS
         .iter()
-        .map(|import| format!("  {:<22} {}", import.name, import.summary))
+        .map(|import| format!("  {}\n      {}", import.name, import.summary))
         .collect();
     format!("Formats:\n{}", list.join("\n"))
 }
@@ -90,6 +157,7 @@ impl Run for ImportFiles {
             unit: self.unit,
             label: self.label,
             series: self.series,
+            given: self.given,
             samples: !self.no_samples,
             store: match self.dry_run {
                 true => None,
@@ -103,7 +171,9 @@ impl Run for ImportFiles {
                 Ok(imported) => match self.json {
                     true => results.push(as_json(&job, path, &imported)),
                     false => {
-                        output::print(&sentence(&job, path, &imported))?;
+                        let sentence = sentence(&job, path, &imported);
+                        let lines = wrap(&sentence, context.list_style().width);
+                        output::print(&format!("{}\n", lines.join("\n  ")))?;
                         for warning in &imported.recording.warnings {
                             output::note(&format!("{}: {warning}", path.display()));
                         }
@@ -132,6 +202,7 @@ struct Job {
     label: Option<String>,
     /// The series that they join.
     series: Option<String>,
+    given: Given,
     samples: bool,
     /// `None`: nothing is stored.
     store: Option<Store>,
@@ -158,11 +229,11 @@ impl Job {
         }
         let recording = match &self.store {
             Some(store) if import.has_samples && self.samples => {
-                self.keep_samples(store, import, &mut source)?
+                self.keep_samples(store, import, &mut source, path)?
             }
             store => {
                 let mut sink = CountSamples::default();
-                let mut recording = self.named((import.read)(&mut source, &mut sink)?);
+                let mut recording = self.named((import.read)(&mut source, &mut sink)?, path)?;
                 if import.has_samples {
                     recording.samples = self.samples.then_some(SamplesKept {
                         count: sink.0,
@@ -178,17 +249,18 @@ impl Job {
             }
         };
         if let (Some(name), Some(store)) = (&self.series, &self.store) {
-            join(store, name, &recording)?;
+            join(store, name, &recording, path)?;
         }
         Ok(Imported { import, recording })
     }
 
-    /// Sets the requested label.
-    fn named(&self, mut recording: Recording) -> Recording {
+    /// Sets what the user says of the recording of the file at `path`.
+    fn named(&self, mut recording: Recording, path: &Path) -> Result<Recording> {
         if let Some(label) = &self.label {
             recording.label = Some(label.clone());
         }
-        recording
+        self.given.complete(&mut recording, path)?;
+        Ok(recording)
     }
 
     /// Reads a file with its samples into the store. If it is invalid, the
@@ -198,19 +270,20 @@ impl Job {
         store: &Store,
         import: &Import,
         source: &mut Source<'_>,
+        path: &Path,
     ) -> Result<Recording> {
         let mut sink = StoreSink {
             store,
-            begun: self.named(import.begun(source)),
+            begun: self.named(import.begun(source), path)?,
             writer: None,
         };
         let read = (import.read)(source, &mut sink);
         let writer = sink.writer.take();
         match (read, writer) {
-            (Ok(recording), Some(writer)) => finish(self.named(recording), writer),
+            (Ok(recording), Some(writer)) => finish(self.named(recording, path)?, writer),
             // Such files always have samples.
             (Ok(recording), None) => {
-                let recording = self.named(recording);
+                let recording = self.named(recording, path)?;
                 store
                     .begin(&recording, &lease(&Host::live()))?
                     .finish(&recording)?;
@@ -238,13 +311,24 @@ fn series_name(text: &str) -> Result<String, Invalid> {
 
 /// Joins a recording to a series of its machine, as a slot of the time that its file says.
 /// A file without a date would be a run of today in a trend over years.
-fn join(store: &Store, name: &str, recording: &Recording) -> Result<()> {
+fn join(store: &Store, name: &str, recording: &Recording, path: &Path) -> Result<()> {
+    let file = path.display();
     if !recording.knows(Unknown::Started) {
         store.delete(recording.id)?;
-        let text = format!("the file has no date: it cannot join series '{name}'");
+        let text = format!(
+            "{file}: has no date, and was not imported: to join series '{name}', give it with \
+             --at 2026-11-03T08:15:00Z, or with --mtime if the file was last changed when the \
+             measurement ended"
+        );
         return Err(UsageError(text).into());
     }
     let host = recording.host.hostname.get();
+    if host.is_none() {
+        output::note(&format!(
+            "{file}: names no machine: it joins series '{name}' of the machine 'imported' \
+             (--host NAME says which)"
+        ));
+    }
     let machine = host.cloned().unwrap_or_else(|| "imported".to_owned());
     let origin = recording.origin.as_ref().map(|origin| &origin.tool);
     let definition = json!({"imported": origin, "probe": recording.probe.name}).to_string();
@@ -332,17 +416,28 @@ fn sentence(job: &Job, path: &Path, imported: &Imported) -> String {
         .collect();
     let all = recording.all_latencies();
     let threads = recording.threads.len();
+    // Threads that are not alike may have counted one wake-up several times.
+    let of_each = !recording.lanes_are_alike() && threads > 1;
+    let most = recording
+        .threads
+        .iter()
+        .map(|thread| thread.histogram.recorded());
+    let samples = match most.max().filter(|_| of_each) {
+        Some(most) => format!("up to {} samples each", grouped(most)),
+        None => format!("{} samples", grouped(all.recorded())),
+    };
     let mut text = format!(
-        "{}: {}, {threads} {}, {} samples",
+        "{}: {}, {threads} {}, {samples}",
         path.display(),
         import.name,
         if threads == 1 { "thread" } else { "threads" },
-        grouped(all.recorded()),
     );
     if let Some(max) = all.max() {
         text.push_str(&format!(", max {max}"));
     }
-    if all.unplaced() > 0 {
+    if all.unplaced() > 0 && all.unplaced() == all.recorded() {
+        text.push_str(", all of unknown latency");
+    } else if all.unplaced() > 0 && !of_each {
         let unplaced = grouped(all.unplaced());
         text.push_str(&format!(", {unplaced} of them of unknown latency"));
     }
@@ -359,7 +454,6 @@ fn sentence(job: &Job, path: &Path, imported: &Imported) -> String {
     if !unknown.is_empty() {
         text.push_str(&format!("; unknown: {}", unknown.join(", ")));
     }
-    text.push('\n');
     text
 }
 
