@@ -172,7 +172,9 @@ impl Run for ImportFiles {
                     true => results.push(as_json(&job, path, &imported)),
                     false => {
                         let sentence = sentence(&job, path, &imported);
-                        let lines = wrap(&sentence, context.list_style().width);
+                        // Lines after the first are indented.
+                        let width = context.list_style().width.saturating_sub(2);
+                        let lines = wrap(&sentence, width);
                         output::print(&format!("{}\n", lines.join("\n  ")))?;
                         for warning in &imported.recording.warnings {
                             output::note(&format!("{}: {warning}", path.display()));
