@@ -9,7 +9,7 @@ use crate::fact_reader::{FactReader, Judged, Missing, Verdict, line};
 use crate::kernel;
 use crate::placeholders::fill;
 use crate::remedy::{self, For};
-use crate::{Check, Role, TOPICS, Topic};
+use crate::{Check, Role, TOPICS, Topic, offered};
 
 /// What is asked of an audit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -92,7 +92,7 @@ pub fn measured_cpus(facts: &FactSet, request: &Request) -> Result<CpuSet, Audit
 pub fn patterns() -> Vec<&'static str> {
     let checks = TOPICS.iter().flat_map(|topic| topic.checks);
     let mut all: Vec<&str> = checks
-        .flat_map(Check::files)
+        .flat_map(|check| [check.files(), offered::files(check)].concat())
         .chain(kernel::switches())
         .chain([CPUINFO, MAX_FREQUENCY])
         .collect();
@@ -143,12 +143,19 @@ fn finding(
     let (state, found) = outcome((check.judge)(&reader));
     let stance = check.stances.iter().find(|s| s.roles.contains(&role));
     let problem = matches!(state, FindingState::Fail | FindingState::Warn);
-    let audience = For { role, cpus, others };
+    let kernel = &facts.host.kernel;
+    let audience = For {
+        role,
+        cpus,
+        others,
+        files: &facts.files,
+        version: kernel.version.get().map(String::as_str),
+    };
     let remedies = match problem {
         true => check.all_remedies(),
         false => Vec::new(),
     };
-    let permanently = match check.permanent().as_str() {
+    let permanently = match check.permanent(reader.architecture()).as_str() {
         "" => remedy::permanently(&remedies, audience),
         text => fill(text, cpus, others),
     };

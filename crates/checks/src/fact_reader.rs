@@ -1,6 +1,9 @@
 //! How a check reads the facts: what it reads is kept as evidence.
 
+mod booted;
 mod by_cpu;
+
+pub(crate) use booted::Obeyed;
 
 use std::cell::RefCell;
 use std::str::FromStr;
@@ -11,8 +14,6 @@ use punctual_model::{
 };
 
 use crate::Role;
-use crate::boot::{boot_words, same_parameter};
-use crate::kernel::{self, OptionState};
 
 /// What a check makes of the facts. An `Err` is what keeps it from judging.
 pub(crate) type Judged = Result<Verdict, Missing>;
@@ -213,51 +214,6 @@ impl<'a> FactReader<'a> {
                 Err(Missing::unknown(format!("{}: {why}", fact.source)))
             }
         }
-    }
-
-    /// What the kernel was booted with: all values of a parameter, the last
-    /// one counts. A bare word has the value "".
-    pub(crate) fn boot_all(&self, name: &str) -> Result<Vec<&'a str>, Missing> {
-        let command_line = &self.host().kernel.command_line;
-        let Some(text) = command_line.get() else {
-            self.fact(command_line)?;
-            return Ok(Vec::new());
-        };
-        let values: Vec<&str> = boot_words(text)
-            .filter_map(|word| match word.split_once('=') {
-                Some((key, value)) => same_parameter(key, name).then_some(value),
-                None => same_parameter(word, name).then_some(""),
-            })
-            .collect();
-        match values.as_slice() {
-            [] => self.saw(&command_line.source, &format!("without {name}")),
-            values => {
-                for value in values {
-                    let equals = if value.is_empty() { "" } else { "=" };
-                    self.saw(&command_line.source, &format!("{name}{equals}{value}"));
-                }
-            }
-        }
-        Ok(values)
-    }
-
-    /// As [`boot_all`](Self::boot_all), the last value.
-    pub(crate) fn boot(&self, name: &str) -> Result<Option<&'a str>, Missing> {
-        Ok(self.boot_all(name)?.last().copied())
-    }
-
-    /// The state of a kernel option, `CONFIG_…`.
-    pub(crate) fn option(&self, option: &str) -> Result<OptionState<'a>, Missing> {
-        let config = &self.facts.kernel_config;
-        let source = format!("{} {option}", config.source);
-        let Some(text) = config.get() else {
-            let why = config.unknown.as_deref().unwrap_or("not known");
-            self.could_not(&source, why);
-            return Err(Missing::unknown(why));
-        };
-        let setting = kernel::option_state(text, option);
-        self.saw(source, &setting.to_string());
-        Ok(setting)
     }
 
     /// The files of a pattern, or why there are none. Not kept as evidence:

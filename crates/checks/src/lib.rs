@@ -23,6 +23,7 @@ mod engine;
 mod fact_reader;
 pub mod install;
 pub mod kernel;
+mod offered;
 mod page;
 mod placeholders;
 mod remedy;
@@ -92,11 +93,15 @@ impl Check {
     }
 
     /// What changes it permanently where its settings do not say it, with `{cpus}` and
-    /// `{others}` for CPUs; else empty.
-    pub fn permanent(&self) -> String {
+    /// `{others}` for CPUs; else empty. Parameters that other architectures alone have
+    /// are left out.
+    pub fn permanent(&self, architecture: Option<&str>) -> String {
         let rows = self.boot.iter().filter_map(|name| boot_parameter(name));
+        let rows = rows.filter(|row| row.fits(architecture));
         let arguments: Vec<String> = rows.map(|row| row.argument("{cpus}", "{others}")).collect();
         match arguments.as_slice() {
+            // What stands beside parameters is about them.
+            [] if !self.boot.is_empty() => String::new(),
             [] => self.reboot.to_owned(),
             all => format!(
                 "{} on the kernel's command line{}",

@@ -43,7 +43,7 @@ pub fn page() -> String {
             for remedy in described(&check.all_remedies()) {
                 let _ = writeln!(text, "- now: {remedy}");
             }
-            let permanent = check.permanent();
+            let permanent = check.permanent(None);
             if !permanent.is_empty() {
                 let _ = writeln!(text, "- permanently: {permanent}");
             }

@@ -1,8 +1,11 @@
 //! What would change what a check found.
 
-use punctual_model::{CpuSet, Risk, Scope, Setting, setting};
+use std::collections::BTreeMap;
+
+use punctual_model::{CpuSet, Reading, Risk, Scope, Setting, setting};
 
 use crate::Role;
+use crate::offered::{can_be_booted, can_be_set};
 use crate::placeholders::fill;
 
 /// What would change what a check found.
@@ -70,6 +73,10 @@ pub(crate) struct For<'a> {
     pub(crate) role: Role,
     pub(crate) cpus: &'a CpuSet,
     pub(crate) others: &'a CpuSet,
+    /// What was read of the machine: what it lacks is not offered.
+    pub(crate) files: &'a BTreeMap<String, Reading>,
+    /// What `uname -v` says; `None` where that is not known.
+    pub(crate) version: Option<&'a str>,
 }
 
 impl Set {
@@ -102,10 +109,18 @@ fn needs_cpus(value: &str) -> bool {
     ["housekeeping", "measured"].contains(&value)
 }
 
+impl For<'_> {
+    /// As [`Set::wanted`]; `None` also where this machine cannot be set so.
+    fn now(&self, set: &Set) -> Option<(&'static Setting, punctual_model::Remedy)> {
+        let (row, remedy) = set.wanted(*self)?;
+        can_be_set(row, &remedy.value, self.files).then_some((row, remedy))
+    }
+}
+
 /// The settings that remedies change.
 pub(crate) fn settings(remedies: &[Remedy], audience: For<'_>) -> Vec<punctual_model::Remedy> {
     let wanted = remedies.iter().filter_map(|remedy| match remedy {
-        Remedy::Set(set) => set.wanted(audience).map(|(_, remedy)| remedy),
+        Remedy::Set(set) => audience.now(set).map(|(_, remedy)| remedy),
         _ => None,
     });
     wanted.collect()
@@ -116,7 +131,7 @@ pub(crate) fn commands(remedies: &[Remedy], audience: For<'_>) -> Vec<String> {
     let filled = |text: &str| fill(text, audience.cpus, audience.others);
     let command = |remedy: &Remedy| match remedy {
         Remedy::Set(set) => {
-            let (row, remedy) = set.wanted(audience)?;
+            let (row, remedy) = audience.now(set)?;
             let of_cpus = row.scope != Scope::Machine || needs_cpus(&remedy.value);
             let cpus = match of_cpus && !audience.others.is_empty() {
                 true => format!(" --cpus {}", audience.cpus),
@@ -142,6 +157,7 @@ pub(crate) fn permanently(remedies: &[Remedy], audience: For<'_>) -> Option<Stri
             // The row's line is for all instances.
             && set.instance.is_empty()
             && let Some((row, remedy)) = set.wanted(audience)
+            && can_be_booted(row, &remedy.value, audience.files, audience.version)
             && let Some(line) = row.permanently(&remedy.value, audience.cpus, audience.others)
             && !lines.contains(&line)
         {
@@ -188,11 +204,13 @@ mod tests {
 
     #[test]
     fn a_command_is_made_of_setting_and_value() {
-        let (measured, others) = (cpus("2-3"), cpus("0-1"));
+        let (measured, others, files) = (cpus("2-3"), cpus("0-1"), BTreeMap::new());
         let audience = For {
             role: Role::Control,
             cpus: &measured,
             others: &others,
+            files: &files,
+            version: None,
         };
         let remedies = [
             set("swappiness"),
@@ -223,11 +241,13 @@ mod tests {
 
     #[test]
     fn what_needs_other_cpus_is_left_out_where_all_are_measured() {
-        let (measured, others) = (cpus("0-3"), cpus(""));
+        let (measured, others, files) = (cpus("0-3"), cpus(""), BTreeMap::new());
         let audience = For {
             role: Role::Control,
             cpus: &measured,
             others: &others,
+            files: &files,
+            version: None,
         };
         assert!(settings(&[set("irq-affinity")], audience).is_empty());
         assert_eq!(
@@ -238,11 +258,13 @@ mod tests {
 
     #[test]
     fn high_risk_is_always_for_a_person_to_decide() {
-        let (measured, others) = (cpus("2-3"), cpus("0-1"));
+        let (measured, others, files) = (cpus("2-3"), cpus("0-1"), BTreeMap::new());
         let audience = For {
             role: Role::Telco,
             cpus: &measured,
             others: &others,
+            files: &files,
+            version: None,
         };
         let remedies = settings(&[set("fair-server-runtime-ns")], audience);
         assert!(remedies[0].decide.as_deref().unwrap().contains("starves"));

@@ -22,7 +22,7 @@ fn machine() -> FactSet {
         program: "punctual test".to_owned(),
         captured: Timestamp::UNIX_EPOCH,
         host,
-        kernel_config: Fact::known("CONFIG_SMP=y\n".to_owned(), "/boot/config"),
+        kernel_config: Fact::known(whole_config(""), "/boot/config"),
         files: BTreeMap::from(["2", "3"].map(|n| {
             let file = POLICY_CPUS.replace('#', n);
             (file, Reading::Text(n.to_owned()))
@@ -30,6 +30,13 @@ fn machine() -> FactSet {
         tasks: Fact::known(vec![task("1 init user 0 0 0 0-1")], "/proc/PID/stat"),
         sample: None,
     }
+}
+
+/// A whole configuration with these lines: one that does not mention an option is of a
+/// kernel without it.
+fn whole_config(lines: &str) -> String {
+    let others: String = (0..300).map(|n| format!("CONFIG_X{n}=y\n")).collect();
+    format!("# Linux/x86 6.12.0 Kernel Configuration\n{others}{lines}\n")
 }
 
 /// `pid name user|kernel|bound policy priority last-cpu allowed`.
@@ -61,11 +68,13 @@ fn sample(facts: &mut FactSet) -> &mut CpuInterference {
     &mut sample.cpus[0]
 }
 
+/// `id:count`, or `id:count:name`.
 fn counter(text: &str) -> CounterDelta {
-    let (id, count) = text.split_once(':').unwrap();
+    let mut parts = text.splitn(3, ':');
+    let (id, count) = (parts.next().unwrap(), parts.next().unwrap());
     CounterDelta {
         id: id.to_owned(),
-        name: id.to_owned(),
+        name: parts.next().unwrap_or(id).to_owned(),
         count: count.parse().unwrap(),
     }
 }
@@ -85,8 +94,14 @@ fn change(facts: &mut FactSet, request: &mut Request, name: &str, value: &str) {
         }
         "rt_runtime" => host.kernel.rt_runtime_us.value = Some(value.parse().unwrap()),
         "isolated" => host.processor.isolated.value = Some(set()),
-        "nohz_full" => host.processor.nohz_full = Fact::known(set(), "nohz_full"),
-        "online" => host.processor.online.value = Some(set()),
+        "nohz_full" => {
+            const FILE: &str = "/sys/devices/system/cpu/nohz_full";
+            host.processor.nohz_full = Fact::known(set(), FILE);
+        }
+        "online" => {
+            host.processor.online.value = Some(set());
+            host.processor.present.value = Some(set());
+        }
         "nodes" => host.processor.numa_nodes.value = Some(set()),
         "idle_driver" => host.processor.idle_driver.value = Some(value.to_owned()),
         "virtual" => {
@@ -107,7 +122,17 @@ fn change(facts: &mut FactSet, request: &mut Request, name: &str, value: &str) {
                 exit_latency_ns: Nanos::from_micros(value.parse().unwrap()),
                 disabled: false,
             }),
-        "config" => facts.kernel_config.value = Some(value.to_owned()),
+        "config" => {
+            let lines = value.replace("\\n", "\n");
+            facts.kernel_config.value = Some(whole_config(&lines));
+        }
+        // None at all, or a part of one.
+        "configuration" if value == "unknown" => {
+            facts.kernel_config = Fact::unknown("/boot/config", "not there");
+        }
+        "configuration" => facts.kernel_config.value = Some(value.to_owned()),
+        "arch" => host.kernel.architecture.value = Some(value.to_owned()),
+        "hypervisor" => host.virtualisation.hypervisor = Fact::known(value.to_owned(), "CPUID"),
         "task" => facts.tasks.value.as_mut().unwrap().push(task(value)),
         "role" => request.role = value.parse().unwrap(),
         "cpus" => request.cpus = Some(set()),
@@ -335,7 +360,9 @@ fn each_check_is_described_in_full() {
                 assert!(!check.subject.contains(wish), "{id}: {}", check.subject);
             }
             for file in check.files() {
-                let asked = file.starts_with("ethtool -c ");
+                let asked = ["ethtool -c ", "fuser "]
+                    .iter()
+                    .any(|it| file.starts_with(it));
                 assert!(file.starts_with('/') || asked, "{id} reads {file}");
             }
             assert!(seen.insert(id.clone()), "{id} twice");

@@ -10,11 +10,11 @@ use punctual_model::{CpuSet, FACT_SET_SCHEMA, Fact, FactSet, Reading, TaskFact, 
 use crate::cgroup::group_in;
 use crate::facts::{self, NotAConfig};
 use crate::root::Root;
-use crate::{Coalescing, Host, Unread};
+use crate::{Coalescing, Host, Unread, latency_holders};
 
 /// The current limit on the exit latency of idle states, a number of 32 bits
 /// instead of a text (`kernel/power/qos.c`).
-const DMA_LATENCY: &str = "/dev/cpu_dma_latency";
+const DMA_LATENCY: &str = latency_holders::DEVICE;
 
 /// Limit of processes and threads: 4 million is the largest `pid_max`.
 const TASKS_LIMIT: usize = 65_536;
@@ -22,6 +22,10 @@ const TASKS_LIMIT: usize = 65_536;
 /// Not a file, but the output of that command: the interrupt coalescing of received
 /// packets, queried from the kernel.
 const COALESCING: &str = "ethtool -c *";
+/// Not a file, but who has [`DMA_LATENCY`] open.
+const HOLDERS: &str = "fuser /dev/cpu_dma_latency";
+/// Of it the lines of CPUs alone are kept: the rest counts all interrupts of a machine.
+const STAT: &str = "/proc/stat";
 /// Network cards; virtual interfaces, as the loopback, have no device.
 const CARDS: &str = "/sys/class/net";
 /// `ENODEV` of errno(3).
@@ -40,7 +44,8 @@ impl Host {
     /// run of characters within a name, `{cgroup}` and `{cgroup:cpu}` for the
     /// control group of this process, `{cgroups}` and `{cgroups:cpu}` for that and all
     /// above it, in lines of a group and its text, the innermost first; `ethtool -c *` is not a file but the answer
-    /// of each network card, see [`Coalescing`]), the facts, the processes and the
+    /// of each network card, see [`Coalescing`]; `fuser /dev/cpu_dma_latency` who holds that
+    /// open, where it limits anything), the facts, the processes and the
     /// kernel's configuration. What cannot be read is kept with its reason;
     /// this never fails as a whole. Nothing is measured: `sample` is `None`.
     pub fn capture(&self, patterns: &[&str]) -> FactSet {
@@ -67,7 +72,7 @@ impl Host {
         }
     }
 
-    /// A kernel configuration in a separate file, compressed with gzip or not.
+    /// A kernel configuration in a separate file, compressed by gzip, xz, zstd or not.
     ///
     /// # Errors
     /// A file that cannot be read, is damaged, or has no option.
@@ -81,6 +86,10 @@ impl Host {
 fn read_pattern(root: &Root, pattern: &str, files: &mut BTreeMap<String, Reading>) {
     if pattern == COALESCING {
         read_coalescing(root, files);
+        return;
+    }
+    if pattern == HOLDERS {
+        files.insert(pattern.to_owned(), latency_holders::read(root));
         return;
     }
     if pattern.contains(GROUPS) {
@@ -226,6 +235,14 @@ enum NoText {
 }
 
 fn read(root: &Root, file: &str) -> Result<String, NoText> {
+    if file == STAT {
+        let text = root.text(file)?;
+        let cpus: Vec<&str> = text
+            .lines()
+            .filter(|line| line.starts_with("cpu"))
+            .collect();
+        return Ok(cpus.join("\n"));
+    }
     if file != DMA_LATENCY {
         return Ok(root.text(file)?);
     }

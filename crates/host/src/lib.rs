@@ -27,6 +27,7 @@ mod fingerprint;
 mod group_facts;
 mod group_tree;
 mod interrupts;
+mod latency_holders;
 mod lint;
 pub mod netlink;
 mod power;

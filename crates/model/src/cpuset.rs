@@ -51,6 +51,20 @@ impl CpuSet {
     /// (`NR_CPUS`), and a typing error must not fill the memory.
     pub const MAX_CPU: u32 = 8_191;
 
+    /// Reads a list of the kernel's command line, where `N` is the last CPU and `all` are
+    /// all: `2-N`, `all:1/2` (Documentation/admin-guide/kernel-parameters.rst, cpu lists).
+    /// CPUs beyond `last` are left out, as the kernel has none.
+    ///
+    /// # Errors
+    /// As [`from_str`](str::parse).
+    pub fn of_command_line(list: &str, last: u32) -> Result<Self, CpuSetError> {
+        let plain: Vec<String> = (list.split(','))
+            .map(|part| with_numbers(part.trim(), last))
+            .collect();
+        let all: Self = plain.join(",").parse()?;
+        Ok(all.iter().filter(|cpu| *cpu <= last).collect())
+    }
+
     /// The empty set.
     pub const fn new() -> Self {
         Self(BTreeSet::new())
@@ -169,6 +183,21 @@ impl FromStr for CpuSet {
     }
 }
 
+/// A part of a list with numbers for the kernel's words: `N` in capitals, `all` in any
+/// case (lib/bitmap-str.c, `bitmap_parse_region`).
+fn with_numbers(part: &str, last: u32) -> String {
+    let (range, stride) = part.split_at(part.find(':').unwrap_or(part.len()));
+    if range.eq_ignore_ascii_case("all") {
+        return format!("0-{last}{stride}");
+    }
+    let number = |text: &str| match text {
+        "N" => last.to_string(),
+        other => other.to_owned(),
+    };
+    let ends: Vec<String> = range.split('-').map(number).collect();
+    format!("{}{stride}", ends.join("-"))
+}
+
 /// One part of a list as (start, end, used of each group, group).
 fn parse_part(part: &str) -> Option<(u64, u64, u64, u64)> {
     // `u64::from_str` also reads "+3": a CPU list does not.
@@ -221,6 +250,28 @@ mod tests {
         assert_eq!("".parse(), Ok(CpuSet::new()));
         assert_eq!("0-7:1/4".parse::<CpuSet>().unwrap().to_string(), "0,4");
         assert_eq!(" 2 , 1\n".parse::<CpuSet>().unwrap().to_string(), "1-2");
+    }
+
+    #[test]
+    fn the_kernels_words_stand_for_the_last_cpu_and_all() {
+        let of = |list: &str| CpuSet::of_command_line(list, 15).map(|set| set.to_string());
+        for (list, cpus) in [
+            ("4-N", "4-15"),
+            ("N", "15"),
+            ("0,N", "0,15"),
+            ("all", "0-15"),
+            ("ALL:1/8", "0,8"),
+            ("12-N:1/2", "12,14"),
+            ("2-31", "2-15"),
+            ("2-3", "2-3"),
+        ] {
+            assert_eq!(of(list).as_deref(), Ok(cpus), "{list}");
+        }
+        for list in ["4-n", "allx", "N-", "4-NN", "two"] {
+            assert!(of(list).is_err(), "{list}");
+        }
+        // No file of the kernel writes them.
+        assert!("4-N".parse::<CpuSet>().is_err());
     }
 
     #[test]

@@ -12,8 +12,8 @@ use punctual_model::{
 
 use crate::remedy::{self, For};
 use crate::{Remedy, Role, Stance};
-use option_state::Configuration;
-pub use option_state::{OptionState, option_state};
+use option_state::{Configuration, built_as};
+pub use option_state::{OptionState, is_whole, option_state};
 pub use options::OPTIONS;
 pub(crate) use options::WITHOUT_RT;
 use punctual_model::SPINNING;
@@ -44,6 +44,10 @@ pub struct KernelOption {
     pub source: &'static str,
     /// The settings that switch it off on a running kernel.
     pub switch: &'static [Remedy],
+    /// Its name in earlier kernels; empty where it always had this one.
+    pub formerly: &'static str,
+    /// The first version that has it, where it is younger than ten years; else (0, 0).
+    pub since: (u32, u32),
     /// Another option without which this one means nothing; empty for none.
     pub needs: &'static str,
     /// Options that have to be on to be asked for this one; the fragment sets
@@ -119,14 +123,11 @@ pub fn audit(config: &Fact<String>, role: Role, machine: Option<&FactSet>, name:
     }
 }
 
-/// `Linux/x86 6.1.0` of the heading of a configuration.
-fn built_as(text: &str) -> Option<&str> {
-    let mut head = text.lines().take(10);
-    head.find_map(|line| {
-        line.strip_prefix("# ")?
-            .strip_suffix(" Kernel Configuration")
-    })
-}
+/// Found of an option that a part of the running kernel's configuration does not mention.
+const PART: &str = "is not in this configuration, which is a part of one";
+/// The same of one before it is built.
+const DEFCONFIG: &str = "is not in this configuration, which is a defconfig or a part of one: \
+                         run make olddefconfig first";
 
 /// What a role wants of an option: on or off.
 fn wants_on(wanted: Wanted, role: Role) -> bool {
@@ -145,26 +146,23 @@ fn finding(
     running: Option<&BTreeMap<String, Reading>>,
 ) -> Finding {
     let on = wants_on(option.wanted, role);
-    let state_now = options.map(|options| options.get(option.option));
+    let state_now = options.map(|options| options.state_of(option));
     let source = format!("{} {}", config.source, option.option);
     let mut evidence = vec![match state_now {
         Some(state_now) => Fact::known(state_now.to_string(), source),
         None => Fact::unknown(source, config.unknown.as_deref().unwrap_or("not known")),
     }];
     let (mut state, mut found) = judge(state_now, on, &config.unknown);
-    if state == FindingState::Fail
-        && state_now == Some(OptionState::Unmentioned)
-        && let Some(lines) = config.get().and_then(|text| part_of(text))
+    if state_now == Some(OptionState::Unmentioned)
+        && let Some(text) = config.get()
+        && let Some(instead) = unmentioned(option, text, running.is_some())
     {
-        (state, found) = (
-            FindingState::Unknown,
-            format!("is not in the configuration, which has {lines} options only: a part of one?"),
-        );
+        (state, found) = instead;
     }
     let needs = option.needs;
     if state == FindingState::Fail
         && !needs.is_empty()
-        && options.is_some_and(|options| !options.get(needs).is_on())
+        && options.is_some_and(|options| options.lacks(needs))
     {
         evidence.push(Fact::known(
             "not set".to_owned(),
@@ -216,12 +214,14 @@ fn finding(
         true => option.switch,
         false => &[],
     };
-    let none = CpuSet::new();
+    let (none, nothing) = (CpuSet::new(), BTreeMap::new());
     // Switching it off concerns no CPU.
     let audience = For {
         role,
         cpus: &none,
         others: &none,
+        files: running.unwrap_or(&nothing),
+        version: None,
     };
     Finding {
         id: id(option.option),
@@ -242,6 +242,27 @@ fn finding(
     }
 }
 
+/// What an option that a configuration does not mention comes to, where that is more
+/// than that the kernel does not offer it.
+fn unmentioned(option: &KernelOption, text: &str, runs: bool) -> Option<(FindingState, String)> {
+    // Its default may be either.
+    if !is_whole(text) {
+        let found = if runs { PART } else { DEFCONFIG };
+        return Some((FindingState::Unknown, found.to_owned()));
+    }
+    let (major, minor) = option.since;
+    let found = format!("came with Linux {major}.{minor}");
+    let before = version(text).is_some_and(|version| version < option.since);
+    before.then_some((FindingState::NotApplicable, found))
+}
+
+/// The version that a configuration is of, by its heading.
+fn version(text: &str) -> Option<(u32, u32)> {
+    let mut numbers = built_as(text)?.split(' ').nth(1)?.split('.');
+    let mut next = || numbers.next()?.parse().ok();
+    Some((next()?, next()?))
+}
+
 fn judge(
     state_now: Option<OptionState>,
     on: bool,
@@ -260,18 +281,6 @@ fn judge(
         (OptionState::Set(_), false) => FindingState::Fail,
     };
     (state, format!("is {state_now}"))
-}
-
-/// How many options the text names, where these are too few for a whole
-/// configuration: the smallest kernel's (`make tinyconfig`) has several hundred.
-fn part_of(text: &str) -> Option<usize> {
-    const WHOLE: usize = 300;
-    let named = text
-        .lines()
-        .filter(|line| line.trim_start_matches("# ").starts_with("CONFIG_"))
-        .take(WHOLE)
-        .count();
-    (named < WHOLE).then_some(named)
 }
 
 /// `kernel-config-prove-locking` of `CONFIG_PROVE_LOCKING`.
@@ -330,6 +339,12 @@ mod tests {
 
     fn config(text: &str) -> Fact<String> {
         Fact::known(text.to_owned(), "/boot/config-1")
+    }
+
+    /// A whole configuration of this version with these lines.
+    fn whole(version: &str, lines: &str) -> String {
+        let others: String = (0..400).map(|n| format!("CONFIG_X{n}=y\n")).collect();
+        format!("#\n# Linux/x86 {version} Kernel Configuration\n#\n{lines}{others}")
     }
 
     fn found(text: &str, option: &str, role: Role) -> Finding {
@@ -392,9 +407,16 @@ mod tests {
         let name = "CONFIG_EFI_DISABLE_RUNTIME";
         let with = format!("CONFIG_EFI=y\n# {name} is not set\n");
         assert_eq!(found(&with, name, Role::Control).state, FindingState::Fail);
-        let without = format!("# {name} is not set\n");
-        let without = found(&without, name, Role::Control);
-        assert_eq!(without.state, FindingState::NotApplicable);
+        for without in [
+            format!("# CONFIG_EFI is not set\n# {name} is not set\n"),
+            whole("6.1.0", &format!("# {name} is not set\n")),
+        ] {
+            let without = found(&without, name, Role::Control);
+            assert_eq!(without.state, FindingState::NotApplicable);
+        }
+        // A line for it in a defconfig says that it is offered.
+        let part = found(&format!("# {name} is not set\n"), name, Role::Control);
+        assert_eq!(part.state, FindingState::Fail);
     }
 
     #[test]
@@ -422,14 +444,33 @@ mod tests {
     #[test]
     fn a_part_of_a_configuration_is_no_proof() {
         let name = "CONFIG_CPU_FREQ";
-        let part = found("CONFIG_X=y\n", name, Role::Control);
-        assert_eq!(part.state, FindingState::Unknown);
-        let whole: String = (0..400).map(|n| format!("CONFIG_X{n}=y\n")).collect();
-        let whole = found(&whole, name, Role::Control);
+        // A long defconfig has no heading; a heading may stand over a few lines.
+        let defconfig: String = (0..1_500).map(|n| format!("CONFIG_X{n}=y\n")).collect();
+        let heading = "# Linux/arm64 6.1.0 Kernel Configuration\nCONFIG_X=y\n".to_owned();
+        for part in ["CONFIG_X=y\n".to_owned(), defconfig, heading] {
+            for name in [name, "CONFIG_PROVE_LOCKING"] {
+                let part = found(&part, name, Role::Control);
+                assert_eq!(part.state, FindingState::Unknown);
+                assert!(part.found.contains("make olddefconfig"), "{}", part.found);
+            }
+        }
+        let whole = found(&whole("6.1.0", ""), name, Role::Control);
         assert_eq!(
             (whole.state, whole.found.as_str()),
             (FindingState::Fail, "is not offered")
         );
+    }
+
+    #[test]
+    fn an_option_has_the_name_and_the_age_of_its_kernel() {
+        let old = whole("4.14.93-rt53", "CONFIG_PREEMPT_RT_FULL=y\n");
+        let rt = found(&old, "CONFIG_PREEMPT_RT", Role::Control);
+        assert_eq!((rt.state, rt.found.as_str()), (FindingState::Ok, "is y"));
+        let isolation = found(&old, "CONFIG_CPU_ISOLATION", Role::Control);
+        assert_eq!(isolation.state, FindingState::NotApplicable);
+        assert_eq!(isolation.found, "came with Linux 4.15");
+        let new = found(&whole("4.15.0", ""), "CONFIG_CPU_ISOLATION", Role::Control);
+        assert_eq!(new.state, FindingState::Fail);
     }
 
     #[test]

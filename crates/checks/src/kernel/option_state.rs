@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::fmt;
 
+use super::KernelOption;
+
 /// The state of an option in a configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OptionState<'a> {
@@ -53,14 +55,39 @@ pub fn option_state<'a>(text: &'a str, option: &str) -> OptionState<'a> {
         .unwrap_or(OptionState::Unmentioned)
 }
 
+/// Whether a configuration is a whole one, as the kernel's own tools write it, so that
+/// an option it does not mention is one that this kernel does not offer. A defconfig has
+/// only what differs from the defaults, and no heading (scripts/kconfig/confdata.c,
+/// `conf_write_defconfig`). The smallest kernel's (`make tinyconfig`) has several hundred.
+pub fn is_whole(text: &str) -> bool {
+    const LEAST: usize = 300;
+    let named = |line: &&str| line.trim_start_matches("# ").starts_with("CONFIG_");
+    built_as(text).is_some() && text.lines().filter(named).nth(LEAST - 1).is_some()
+}
+
+/// `Linux/x86 6.1.0` of the heading of a configuration.
+pub(super) fn built_as(text: &str) -> Option<&str> {
+    let mut head = text.lines().take(10);
+    head.find_map(|line| {
+        line.strip_prefix("# ")?
+            .strip_suffix(" Kernel Configuration")
+    })
+}
+
 /// All options that a configuration mentions, read once: it has 300 kB, and
 /// [`option_state`] goes through it for each option.
-pub(super) struct Configuration<'a>(HashMap<&'a str, OptionState<'a>>);
+pub(super) struct Configuration<'a> {
+    options: HashMap<&'a str, OptionState<'a>>,
+    whole: bool,
+}
 
 impl<'a> Configuration<'a> {
     pub(super) fn read(text: &'a str) -> Self {
         let lines = text.lines().map(str::trim_end);
-        Self(lines.filter_map(Self::of_line).collect())
+        Self {
+            options: lines.filter_map(Self::of_line).collect(),
+            whole: is_whole(text),
+        }
     }
 
     fn of_line(line: &'a str) -> Option<(&'a str, OptionState<'a>)> {
@@ -76,8 +103,24 @@ impl<'a> Configuration<'a> {
     }
 
     pub(super) fn get(&self, option: &str) -> OptionState<'a> {
-        let found = self.0.get(option).copied();
+        let found = self.options.get(option).copied();
         found.unwrap_or(OptionState::Unmentioned)
+    }
+
+    /// The state of an option, under whichever name.
+    pub(super) fn state_of(&self, option: &KernelOption) -> OptionState<'a> {
+        match self.get(option.formerly) {
+            OptionState::Set(value) => OptionState::Set(value),
+            _ => self.get(option.option),
+        }
+    }
+
+    /// Whether the kernel is built without an option.
+    pub(super) fn lacks(&self, option: &str) -> bool {
+        match self.get(option) {
+            OptionState::Unmentioned => self.whole,
+            state => !state.is_on(),
+        }
     }
 }
 

@@ -15,6 +15,8 @@ const BASE: KernelOption = KernelOption {
     why: "",
     source: "",
     switch: &[],
+    formerly: "",
+    since: (0, 0),
     needs: "",
     with: &[],
     selected_by: &[],
@@ -43,6 +45,8 @@ pub(crate) const WITHOUT_RT: &[Stance] = &[
 pub const OPTIONS: &[KernelOption] = &[
     KernelOption {
         option: "CONFIG_PREEMPT_RT",
+        // Of the patches for Linux 5.2 and before.
+        formerly: "CONFIG_PREEMPT_RT_FULL",
         wanted: Wanted::On,
         severity: Severity::Fatal,
         why: "Without it, sections that cannot be preempted have no bound: spinlocks, softirqs and interrupt handlers hold off every thread.",
@@ -81,6 +85,8 @@ pub const OPTIONS: &[KernelOption] = &[
     },
     KernelOption {
         option: "CONFIG_CPU_ISOLATION",
+        // Before, every kernel has what it switches on.
+        since: (4, 15),
         wanted: Wanted::On,
         why: "Without it isolcpus= and nohz_full= move less of the kernel's own work.",
         source: "init/Kconfig, CPU_ISOLATION",
@@ -160,6 +166,7 @@ pub const OPTIONS: &[KernelOption] = &[
     },
     KernelOption {
         option: "CONFIG_EFI_DISABLE_RUNTIME",
+        since: (5, 19),
         wanted: Wanted::On,
         why: "A call into the firmware can keep interrupts off for milliseconds; efi=noruntime does the same at boot.",
         source: REAL_TIME,
@@ -358,6 +365,7 @@ pub const OPTIONS: &[KernelOption] = &[
     },
     KernelOption {
         option: "CONFIG_OSNOISE_TRACER",
+        since: (5, 14),
         wanted: Wanted::On,
         severity: Severity::Info,
         why: "It shows what interrupted a thread; while off it costs nothing.",
@@ -371,6 +379,7 @@ pub const OPTIONS: &[KernelOption] = &[
     },
     KernelOption {
         option: "CONFIG_TIMERLAT_TRACER",
+        since: (5, 14),
         wanted: Wanted::On,
         severity: Severity::Info,
         why: "It shows where a timer's latency arose; while off it costs nothing.",
@@ -384,6 +393,7 @@ pub const OPTIONS: &[KernelOption] = &[
     },
     KernelOption {
         option: "CONFIG_HWLAT_TRACER",
+        since: (4, 9),
         wanted: Wanted::On,
         severity: Severity::Info,
         why: "It measures time taken by firmware and hypervisor, which nothing else shows.",
@@ -405,6 +415,7 @@ pub const OPTIONS: &[KernelOption] = &[
     },
     KernelOption {
         option: "CONFIG_DEBUG_INFO_BTF",
+        since: (5, 2),
         with: &[
             "CONFIG_BPF_SYSCALL",
             "CONFIG_DEBUG_INFO_DWARF_TOOLCHAIN_DEFAULT",

@@ -18,17 +18,49 @@ const PARAMETERS: &str = "Documentation/admin-guide/kernel-parameters.txt";
 const EVENTS: &str = "/sys/devices/system/clockevents/clockevent#/current_device";
 const CPUINFO: &str = "/proc/cpuinfo";
 
+const AVAILABLE: &str = "/sys/devices/system/clocksource/clocksource0/available_clocksource";
+
 /// Clock sources that a program reads without entering the kernel, in tens of
-/// nanoseconds.
-const FAST: [&str; 5] = [
+/// nanoseconds: of x86, Arm, RISC-V, PowerPC, s390, LoongArch, MIPS (two) and SPARC (two).
+const FAST: [&str; 10] = [
     "tsc",
     "arch_sys_counter",
     "riscv_clocksource",
     "timebase",
     "tod",
+    "Constant",
+    "MIPS",
+    "GIC",
+    "stick",
+    "tick",
 ];
 /// The same, through a page that a hypervisor keeps.
 const GUEST: [&str; 3] = ["kvm-clock", "hyperv_clocksource_tsc_page", "xen"];
+/// Those that are slow wherever they are: on a bus, in a hypervisor, or the tick itself.
+const SLOW: [&str; 7] = [
+    "hpet",
+    "acpi_pm",
+    "pit",
+    "jiffies",
+    "refined-jiffies",
+    "hyperv_clocksource_msr",
+    "hyperv_clocksource",
+];
+/// Those that count in steps of 30.5 µs (drivers/clocksource/timer-ti-32k.c).
+const COARSE: [&str; 1] = ["32k_counter"];
+/// Timers of chips whose processors have no counter of their own: TI's AM335x (`dmtimer`;
+/// `gp_timer` and `timer2` in earlier kernels), Exynos 4, i.MX, Zynq and others with
+/// Cortex-A5, A8 or A9 (drivers/clocksource). A read is one of a register of the chip,
+/// by a system call.
+const OF_CHIP: [&str; 7] = [
+    "dmtimer",
+    "gp_timer",
+    "timer1",
+    "timer2",
+    "mct-frc",
+    "mxc_timer1",
+    "arm_global_timer",
+];
 /// Event devices that are shared, and not in the CPU.
 const SHARED: [&str; 4] = ["hpet", "pit", "acpi_pm", "bc_hrtimer"];
 
@@ -38,16 +70,8 @@ const CHECKS: &[Check] = &[
         subject: "clock source",
         severity: Severity::High,
         expected: "tsc, arch_sys_counter or the like",
-        judge: |reader| {
-            let source = reader.fact(&reader.host().clock.source)?.as_str();
-            Ok(match source {
-                source if FAST.contains(&source) => Verdict::Ok(format!("is {source}")),
-                source if GUEST.contains(&source) => {
-                    Verdict::Warn(format!("is {source}: depends on the host"))
-                }
-                source => Verdict::Fail(format!("is {source}")),
-            })
-        },
+        reads: &[AVAILABLE],
+        judge: source,
         why: "HPET and the ACPI timer take about a microsecond to read, on a bus, through a system call; every time stamp and timer reads it.",
         source: "Documentation/timers/timekeeping.rst; Documentation/virt/kvm/x86/timekeeping.rst",
         remedies: &[consider(
@@ -141,6 +165,41 @@ const CHECKS: &[Check] = &[
         ..BASE
     },
 ];
+
+fn source(reader: &FactReader) -> Judged {
+    let source = reader.fact(&reader.host().clock.source)?.as_str();
+    let is = |names: &[&str]| names.contains(&source);
+    if is(&FAST) {
+        return Ok(Verdict::Ok(format!("is {source}")));
+    }
+    if is(&GUEST) {
+        return Ok(Verdict::Warn(format!("is {source}: depends on the host")));
+    }
+    if is(&COARSE) {
+        return Ok(Verdict::Fail(format!(
+            "is {source}, which counts in steps of 30.5 µs"
+        )));
+    }
+    if is(&SLOW) {
+        return Ok(Verdict::Fail(format!("is {source}")));
+    }
+    // The kernel lists the best first (kernel/time/clocksource.c).
+    let best = match reader.text(AVAILABLE) {
+        Ok(text) => text.split_whitespace().next(),
+        Err(_) => None,
+    };
+    match best {
+        Some(best) if best != source => Ok(Verdict::Fail(format!(
+            "is {source}, although {best} is there"
+        ))),
+        _ if is(&OF_CHIP) => Ok(Verdict::Ok(format!(
+            "is {source}, a timer of the chip: read by a system call"
+        ))),
+        _ => Err(Missing::unknown(format!(
+            "{source} is not among those whose cost is known: punctual measure clock shows it"
+        ))),
+    }
+}
 
 fn tsc(reader: &FactReader) -> Judged {
     // The text has a block for each CPU: only the flags of the first count.

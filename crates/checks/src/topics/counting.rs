@@ -1,13 +1,77 @@
 //! What was counted on the measured CPUs, as rates.
 
-use punctual_model::{CpuInterference, Nanos};
+use punctual_model::{CounterDelta, CpuInterference, Nanos};
 
 use crate::fact_reader::{FactReader, Judged, Missing, Verdict};
 
-/// The counts of some rows.
-pub(super) fn sum(rows: &[punctual_model::CounterDelta], kind: impl Fn(&str) -> bool) -> u64 {
-    rows.iter()
-        .filter(|row| kind(&row.id))
+/// What raises the interrupts of a row of /proc/interrupts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Source {
+    /// A device.
+    Device,
+    /// The timer of the CPU, also where another CPU passes it on.
+    Timer,
+    /// Another CPU.
+    OtherCpu,
+    /// The counters of perf and the lockup detector; often not maskable.
+    Counters,
+    /// Something else of the kernel's own.
+    Other,
+}
+
+/// Names of timers, without a number at their end: of Arm (arch_timer, twd, gt; dmtimer of
+/// TI), RISC-V, LoongArch, MIPS and Xen (timer), as their drivers in drivers/clocksource
+/// and arch/*/kernel ask for them.
+const TIMERS: [&str; 8] = [
+    "arch_timer",
+    "riscv-timer",
+    "timer",
+    "twd",
+    "gt",
+    "clockevent",
+    "percpu-dmtimer",
+    "gp_timer",
+];
+/// Names of the performance counters' interrupts outside x86.
+const COUNTERS: [&str; 4] = ["arm-pmu", "armv8-pmu", "armv8_pmuv3", "riscv-pmu"];
+/// Beginnings of what arch/{arm,arm64,riscv,loongarch}/kernel/smp.c call interrupts
+/// between CPUs: their numbers (IPI0, …) differ by architecture and version.
+const BETWEEN_CPUS: [&str; 4] = ["IPI", "RES", "CAL", "TLB"];
+
+/// What a row counts: by its name where it has a number, as these are arbitrary.
+pub(super) fn source(row: &CounterDelta) -> Source {
+    let words = || row.name.split([' ', ',']);
+    if !row.id.is_empty() && row.id.bytes().all(|byte| byte.is_ascii_digit()) {
+        let is = |names: &[&str]| {
+            let plain = |word: &str| names.contains(&word.trim_end_matches(char::is_numeric));
+            words().any(|word| plain(word) || names.contains(&word))
+        };
+        return match () {
+            () if is(&TIMERS) || words().any(|word| word.starts_with("mct_tick")) => Source::Timer,
+            () if is(&COUNTERS) => Source::Counters,
+            // MIPS, PowerPC and Xen number those, too: `IPI resched`, `xen-percpu -ipi`.
+            () if words().any(|word| word.starts_with("IPI") || word == "-ipi") => Source::OtherCpu,
+            () => Source::Device,
+        };
+    }
+    match row.id.as_str() {
+        "NMI" | "PMI" => Source::Counters,
+        // x86; Hyper-V's; PowerPC; s390.
+        "LOC" | "HVS" | "BCT" | "CLK" | "TMR" => Source::Timer,
+        _ if row.name.contains("imer broadcast") => Source::Timer,
+        // x86: work of the CPU's own; PowerPC's doorbells; s390.
+        "IWI" | "DBL" | "EXC" | "EMS" => Source::OtherCpu,
+        id if BETWEEN_CPUS.iter().any(|start| id.starts_with(start)) => Source::OtherCpu,
+        // s390: the sums of what devices raise.
+        "I/O" | "AIO" => Source::Device,
+        _ => Source::Other,
+    }
+}
+
+/// The interrupts from one source.
+pub(super) fn from(cpu: &CpuInterference, wanted: Source) -> u64 {
+    let rows = cpu.interrupts.iter();
+    rows.filter(|row| source(row) == wanted)
         .map(|row| row.count)
         .sum()
 }
@@ -53,4 +117,46 @@ pub(super) fn counted(
 
 pub(super) fn seconds(duration: Nanos) -> f64 {
     (duration.0 as f64 / 1e9).max(1e-9)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Rows of real machines.
+    #[test]
+    fn each_architecture_has_its_rows() {
+        for (id, name, expected) in [
+            ("11", "GICv3 30 Level arch_timer", Source::Timer),
+            ("16", "GIC-0 29 Edge twd", Source::Timer),
+            ("5", "RISC-V INTC 5 Edge riscv-timer", Source::Timer),
+            ("55", "CPUINTC 11 timer", Source::Timer),
+            ("0", "IO-APIC 2-edge timer", Source::Timer),
+            ("48", "xen-percpu -virq timer0", Source::Timer),
+            ("49", "xen-percpu -ipi resched0", Source::OtherCpu),
+            ("8", "MIPS 3 IPI resched", Source::OtherCpu),
+            ("23", "GICv3 23 Level arm-pmu", Source::Counters),
+            ("24", "PCI-MSI 1572864-edge eth0-rx-0", Source::Device),
+            ("167", "GICv3 66 Level pps", Source::Device),
+            ("8", "IO-APIC 8-edge rtc0", Source::Device),
+            ("31", "GICv2 98 Level vc4 crtc", Source::Device),
+            ("7", "timerfd-test-card", Source::Device),
+            ("LOC", "Local timer interrupts", Source::Timer),
+            ("IPI1", "Timer broadcast interrupts", Source::Timer),
+            ("IPI2", "Rescheduling interrupts", Source::OtherCpu),
+            ("IPI5", "IRQ work interrupts", Source::OtherCpu),
+            ("IPI6", "completion interrupts", Source::OtherCpu),
+            ("RES", "Rescheduling interrupts", Source::OtherCpu),
+            ("NMI", "Non-maskable interrupts", Source::Counters),
+            ("MCP", "Machine check polls", Source::Other),
+            ("", "", Source::Other),
+        ] {
+            let row = CounterDelta {
+                id: id.to_owned(),
+                name: name.to_owned(),
+                count: 1,
+            };
+            assert_eq!(source(&row), expected, "{id}: {name}");
+        }
+    }
 }

@@ -3,10 +3,11 @@
 use punctual_model::{CpuSet, Severity, path_of, unmask};
 
 use super::Topic;
-use super::counting::{counted, sum};
+use super::counting::{Source, counted, from};
+use super::{handler_threads, irqbalance};
 use crate::fact_reader::{FactReader, Judged, Missing, Verdict};
 use crate::remedy::{instance, set};
-use crate::{BASE, Check, Remedy, Role, Stance};
+use crate::{BASE, Check, Role, Stance};
 use punctual_model::{PERIODIC, SPINNING};
 
 pub(super) const TOPIC: Topic = Topic {
@@ -22,17 +23,6 @@ const ACTIONS: &str = "/sys/kernel/irq/#/actions";
 const RPS: &str = path_of("rps-cpus");
 const RPS_DEFAULT: &str = path_of("rps-default-cpus");
 const NAPI: &str = "/sys/class/net/*/threaded";
-const BALANCER: [&str; 3] = [
-    "/etc/default/irqbalance",
-    "/etc/sysconfig/irqbalance",
-    "/etc/irqbalance.env",
-];
-
-const BALANCER_AT_BOOT: &str = "/etc/systemd/system/*.wants/irqbalance.service";
-
-/// Rows of /proc/interrupts that one CPU sends another.
-const FROM_CPUS: [&str; 6] = ["RES", "CAL", "TLB", "IPI0", "IPI1", "IWI"];
-
 const CHECKS: &[Check] = &[
     Check {
         name: "devices",
@@ -71,18 +61,7 @@ const CHECKS: &[Check] = &[
         why: "A device that is plugged in or started takes this mask.",
         ..BASE
     },
-    Check {
-        name: "irqbalance",
-        subject: "irqbalance",
-        expected: "not running, or with a ban of the measured CPUs",
-        reads: &[BALANCER[0], BALANCER[1], BALANCER[2], BALANCER_AT_BOOT],
-        judge: balancer,
-        why: "It moves interrupts every ten seconds, and can undo their placement.",
-        source: "irqbalance(1), IRQBALANCE_BANNED_CPULIST",
-        remedies: &[Remedy::Run("systemctl stop irqbalance")],
-        reboot: "IRQBALANCE_BANNED_CPULIST={cpus} in irqbalance's file, or systemctl disable irqbalance",
-        ..BASE
-    },
+    irqbalance::CHECK,
     Check {
         name: "shared-lines",
         subject: "shared interrupt lines",
@@ -112,32 +91,8 @@ const CHECKS: &[Check] = &[
         reboot: "another slot, or a driver with MSI",
         ..BASE
     },
-    Check {
-        name: "thread-priorities",
-        subject: "priority of interrupt threads",
-        severity: Severity::Info,
-        expected: "below 90",
-        judge: |reader| {
-            let tasks = reader.tasks()?;
-            let threads = tasks
-                .iter()
-                .filter(|task| task.kernel && task.name.starts_with("irq/"));
-            let highest = threads
-                .max_by_key(|task| task.priority)
-                .ok_or_else(|| Missing::not_applicable("no interrupt has a thread"))?;
-            reader.saw(
-                format!("/proc/{}/stat", highest.pid),
-                &format!("{}: priority {}", highest.name, highest.priority),
-            );
-            Ok(Verdict::mild(
-                highest.priority < 90,
-                format!("is {} at most", highest.priority),
-            ))
-        },
-        why: "They run at 50 by default; an application below that waits for every device, one above delays every device, including its own.",
-        source: "kernel/irq/manage.c, sched_set_fifo; sched(7)",
-        ..BASE
-    },
+    handler_threads::PRIORITIES,
+    handler_threads::AFFINITY,
     Check {
         name: "packet-steering",
         subject: "receive packet steering",
@@ -189,7 +144,7 @@ const CHECKS: &[Check] = &[
             counted(
                 reader,
                 "interrupts",
-                |cpu| sum(&cpu.interrupts, |id| id.bytes().all(|b| b.is_ascii_digit())),
+                |cpu| from(cpu, Source::Device),
                 |_| 0.0,
             )
         },
@@ -211,15 +166,7 @@ const CHECKS: &[Check] = &[
             counted(
                 reader,
                 "interrupts",
-                |cpu| {
-                    sum(&cpu.interrupts, |id| ["LOC", "arch_timer"].contains(&id))
-                        + cpu
-                            .interrupts
-                            .iter()
-                            .filter(|row| row.name.contains("arch_timer"))
-                            .map(|row| row.count)
-                            .sum::<u64>()
-                },
+                |cpu| from(cpu, Source::Timer),
                 |reader| match reader.role.spins() {
                     true => 1.0,
                     false => reader
@@ -256,9 +203,11 @@ const CHECKS: &[Check] = &[
                 reader,
                 "softirqs",
                 |cpu| {
-                    sum(&cpu.softirqs, |id| {
-                        ["NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET"].contains(&id)
-                    })
+                    let theirs = ["NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET"];
+                    let rows = cpu.softirqs.iter();
+                    rows.filter(|row| theirs.contains(&row.id.as_str()))
+                        .map(|row| row.count)
+                        .sum()
                 },
                 |_| 10.0,
             )
@@ -275,12 +224,12 @@ const CHECKS: &[Check] = &[
             counted(
                 reader,
                 "interrupts",
-                |cpu| sum(&cpu.interrupts, |id| FROM_CPUS.contains(&id)),
+                |cpu| from(cpu, Source::OtherCpu),
                 |_| 100.0,
             )
         },
         why: "Wake-ups, TLB shootdowns, code patching and RCU interrupt a CPU from another.",
-        source: "arch/x86/kernel/irq.c (RES, CAL, TLB); proc_interrupts(5)",
+        source: "arch/x86/kernel/irq.c (RES, CAL, TLB); arch/{arm,arm64,riscv}/kernel/smp.c (IPI0 and on); proc_interrupts(5)",
         ..BASE
     },
     Check {
@@ -291,7 +240,7 @@ const CHECKS: &[Check] = &[
             counted(
                 reader,
                 "interrupts",
-                |cpu| sum(&cpu.interrupts, |id| ["NMI", "PMI"].contains(&id)),
+                |cpu| from(cpu, Source::Counters),
                 |_| 0.0,
             )
         },
@@ -399,46 +348,6 @@ fn masks(reader: &FactReader) -> Judged {
     Ok(match found.len() {
         0 => Verdict::Ok(format!("none of {count}")),
         some => Verdict::Warn(format!("{some} of {count} include measured CPUs")),
-    })
-}
-
-fn balancer(reader: &FactReader) -> Judged {
-    let running = !reader.running(&["irqbalance"])?.is_empty();
-    if !running && !reader.starts_at_boot(BALANCER_AT_BOOT) {
-        return Ok(Verdict::Ok("is not running".to_owned()));
-    }
-    reader.elsewhere()?;
-    let state = match running {
-        true => "is running",
-        false => "is not running, but starts at boot",
-    };
-    for file in BALANCER {
-        let Ok(text) = reader.text(file) else {
-            continue;
-        };
-        let banned = text
-            .lines()
-            .filter_map(|line| line.trim().strip_prefix("IRQBALANCE_BANNED_CPULIST="))
-            .find_map(|list| list.trim_matches('"').parse::<CpuSet>().ok());
-        if banned.is_some_and(|set| reader.cpus.is_subset(&set)) {
-            return Ok(Verdict::Ok(format!(
-                "{state}; the measured CPUs are banned"
-            )));
-        }
-    }
-    // It heeds isolcpus= and nohz_full= by itself.
-    let processor = &reader.host().processor;
-    let known = [&processor.isolated, &processor.nohz_full];
-    if known
-        .iter()
-        .any(|fact| fact.get().is_some_and(|set| reader.cpus.is_subset(set)))
-    {
-        return Ok(Verdict::Ok(format!("{state}; isolated CPUs are excluded")));
-    }
-    let found = format!("{state}, without a ban of the measured CPUs");
-    Ok(match running {
-        true => Verdict::Fail(found),
-        false => Verdict::Warn(found),
     })
 }
 

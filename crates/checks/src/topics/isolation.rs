@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use punctual_model::{CpuSet, Severity, TaskFact, path_of};
 
-use super::Topic;
-use crate::fact_reader::{FactReader, Judged, Missing, Verdict};
+use super::{Topic, rcu};
+use crate::fact_reader::{FactReader, Judged, Missing, Obeyed, Verdict};
 use crate::remedy::{instance, set};
 use crate::{BASE, Check, Remedy, Role, Stance};
 use punctual_model::{PERIODIC, SPINNING};
@@ -56,17 +56,7 @@ const CHECKS: &[Check] = &[
         name: "managed-interrupts",
         subject: "isolcpus=managed_irq",
         expected: "isolcpus=managed_irq,…",
-        judge: |reader| {
-            reader.elsewhere()?;
-            let values = reader.boot_all("isolcpus")?;
-            let managed = values
-                .iter()
-                .any(|value| value.split(',').any(|word| word == "managed_irq"));
-            Ok(Verdict::of(
-                managed,
-                if managed { "is set" } else { "is not set" },
-            ))
-        },
+        judge: managed_interrupts,
         why: "Interrupts of multi-queue devices (NVMe, network) are placed by the kernel, and nothing else can move them.",
         source: "Documentation/core-api/irq/managed_irq.rst; Documentation/admin-guide/kernel-parameters.txt, isolcpus=",
         boot: &["isolcpus"],
@@ -118,7 +108,7 @@ const CHECKS: &[Check] = &[
         name: "rcu-callbacks",
         subject: "RCU callbacks",
         expected: "rcu_nocbs= or nohz_full= of the measured CPUs",
-        judge: rcu_callbacks,
+        judge: rcu::callbacks,
         why: "Callbacks run in batches on the CPU that queued them, in a softirq or before the thread.",
         source: PER_CPU,
         stances: &[
@@ -148,11 +138,14 @@ const CHECKS: &[Check] = &[
                     reader.role
                 )));
             }
-            let poll = reader.boot("rcu_nocb_poll")?.is_some();
-            Ok(Verdict::mild(
-                poll,
-                if poll { "is set" } else { "is not set" },
-            ))
+            Ok(match rcu::polls(reader)? {
+                Obeyed::Yes => Verdict::Ok("is set".to_owned()),
+                Obeyed::NotGiven => Verdict::Warn("is not set".to_owned()),
+                Obeyed::No => Verdict::Warn(format!(
+                    "is given, but the kernel is built without {}",
+                    rcu::OFFLOADING
+                )),
+            })
         },
         why: "Otherwise a measured CPU that queues a callback must wake the thread that runs it.",
         source: "Documentation/admin-guide/kernel-parameters.txt, rcu_nocb_poll",
@@ -365,27 +358,44 @@ fn nohz_full(reader: &FactReader) -> Judged {
     })
 }
 
-fn rcu_callbacks(reader: &FactReader) -> Judged {
-    let mut offloaded = CpuSet::new();
-    for parameter in ["rcu_nocbs", "nohz_full"] {
-        match reader.boot(parameter)? {
-            None => {}
-            Some("all" | "") if parameter == "rcu_nocbs" => {
-                return Ok(Verdict::Ok("are offloaded from all CPUs".to_owned()));
-            }
-            Some(list) => {
-                let set: CpuSet = list.parse().map_err(|_| {
-                    Missing::unknown(format!("{parameter}={list} is no list of CPUs"))
-                })?;
-                offloaded = offloaded.iter().chain(set.iter()).collect();
-            }
+/// `isolcpus=managed_irq,…` of Linux 5.6 on; an earlier kernel, and one without
+/// CONFIG_CPU_ISOLATION, does nothing with it (kernel/sched/isolation.c).
+fn managed_interrupts(reader: &FactReader) -> Judged {
+    const FLAGS: [&str; 3] = ["nohz", "domain", "managed_irq"];
+    reader.elsewhere()?;
+    let mut managed = CpuSet::new();
+    for value in reader.boot_all("isolcpus")? {
+        let words: Vec<&str> = value.split(',').collect();
+        let flags = words.iter().take_while(|word| FLAGS.contains(word)).count();
+        if words[..flags].contains(&"managed_irq") {
+            let cpus = reader.boot_cpus("isolcpus", &words[flags..].join(","))?;
+            managed = managed.iter().chain(cpus.iter()).collect();
         }
     }
-    let without = reader.cpus.difference(&offloaded);
-    Ok(match without.is_empty() {
-        true => Verdict::Ok(format!("are offloaded from CPU {offloaded}")),
-        false => Verdict::Fail(format!("are run on CPU {without}")),
-    })
+    let open = reader.cpus.difference(&managed);
+    if !open.is_empty() {
+        return Ok(Verdict::Fail(match managed.is_empty() {
+            true => "is not set".to_owned(),
+            false => format!("is set for CPU {managed}, but not for CPU {open}"),
+        }));
+    }
+    if reader.version()? < (5, 6) {
+        let found = "is set, but only Linux 5.6 and later know managed_irq".to_owned();
+        return Ok(Verdict::Fail(found));
+    }
+    // CPUs are in this file only where the kernel has the option.
+    let isolates = reader.host().processor.isolated.get();
+    match reader.obeys("isolcpus", "CONFIG_CPU_ISOLATION") {
+        Ok(Obeyed::No) => Ok(Verdict::Fail(
+            "is set, but the kernel is built without CONFIG_CPU_ISOLATION".to_owned(),
+        )),
+        Ok(_) => Ok(Verdict::Ok("is set".to_owned())),
+        Err(_) if isolates.is_some_and(|cpus| !cpus.is_empty()) => {
+            reader.fact(&reader.host().processor.isolated)?;
+            Ok(Verdict::Ok("is set".to_owned()))
+        }
+        Err(unknown) => Err(unknown),
+    }
 }
 
 fn services(reader: &FactReader) -> Judged {

@@ -4,7 +4,7 @@
 use punctual_model::Severity;
 
 use super::Topic;
-use crate::fact_reader::{FactReader, Judged, Missing, Verdict};
+use crate::fact_reader::{FactReader, Judged, Missing, Obeyed, Verdict};
 use crate::kernel::WITHOUT_RT;
 use crate::remedy::{instance, set};
 use crate::{BASE, Check, Role, Stance};
@@ -62,12 +62,17 @@ const CHECKS: &[Check] = &[
         name: "preemption",
         subject: "preemption model",
         severity: Severity::High,
-        expected: "full (or PREEMPT_RT)",
+        expected: "full or lazy (or PREEMPT_RT)",
         judge: |reader| {
             let model = reader.fact(&reader.host().kernel.preempt_model)?;
             Ok(match model.as_str() {
                 "full" | "rt" => Verdict::Ok(format!("is {model}")),
-                "lazy" => Verdict::Warn("is lazy: ordinary threads run until the tick".to_owned()),
+                // It makes ordinary threads alone wait: resched_curr_lazy of
+                // kernel/sched/core.c is called by the fair class.
+                "lazy" => Verdict::Ok(
+                    "is lazy: real-time threads preempt at once, ordinary ones at the tick"
+                        .to_owned(),
+                ),
                 _ => Verdict::Fail(format!("is {model}")),
             })
         },
@@ -84,11 +89,16 @@ const CHECKS: &[Check] = &[
             if reader.is_rt()? {
                 return Ok(Verdict::Ok("are on (PREEMPT_RT)".to_owned()));
             }
-            let threaded = reader.boot("threadirqs")?.is_some();
-            Ok(Verdict::of(
-                threaded,
-                if threaded { "are on" } else { "are off" },
-            ))
+            Ok(
+                match reader.obeys("threadirqs", "CONFIG_IRQ_FORCED_THREADING")? {
+                    Obeyed::Yes => Verdict::Ok("are on".to_owned()),
+                    Obeyed::NotGiven => Verdict::Fail("are off".to_owned()),
+                    Obeyed::No => Verdict::Fail(
+                        "are off: threadirqs has no effect without CONFIG_IRQ_FORCED_THREADING"
+                            .to_owned(),
+                    ),
+                },
+            )
         },
         why: "A handler that is not a thread runs before every thread, whatever its priority.",
         source: "Documentation/admin-guide/kernel-parameters.txt, threadirqs",
@@ -208,6 +218,14 @@ fn efi_runtime(reader: &FactReader) -> Judged {
         .is_some_and(|value| value.split(',').any(|word| word == "noruntime"))
     {
         return Ok(Verdict::Ok("are off (efi=noruntime)".to_owned()));
+    }
+    let asked = reader
+        .boot("efi")?
+        .is_some_and(|value| value.split(',').any(|word| word == "runtime"));
+    if !asked && reader.built_with("CONFIG_EFI_DISABLE_RUNTIME") == Some(true) {
+        return Ok(Verdict::Ok(
+            "are off (CONFIG_EFI_DISABLE_RUNTIME=y)".to_owned(),
+        ));
     }
     match reader.text(EFI) {
         Err(Missing::NotApplicable(_)) => {

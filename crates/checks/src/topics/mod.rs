@@ -3,14 +3,19 @@
 mod clock;
 mod counting;
 mod firmware;
+mod handler_threads;
+mod idle_states;
 mod interrupts;
+mod irqbalance;
 mod isolation;
 mod kernel;
 mod memory;
 mod network;
 mod power;
+mod rcu;
 mod rights;
 mod scheduler;
+mod throttled;
 mod topology;
 mod watchdogs;
 

@@ -1,12 +1,11 @@
 //! Power: clock frequency and idle states.
 
-use punctual_model::{CpuSet, Nanos, POLICY_CPUS, Severity, path_of};
+use punctual_model::{CpuSet, POLICY_CPUS, Severity, path_of};
 
-use super::Topic;
+use super::{Topic, idle_states, throttled};
 use crate::fact_reader::{FactReader, Judged, Missing, Verdict};
 use crate::remedy::{consider, set};
-use crate::{BASE, Check, Remedy, Role, Stance};
-use punctual_model::SPINNING;
+use crate::{BASE, Check, Role, Stance};
 
 pub(super) const TOPIC: Topic = Topic {
     name: "power",
@@ -15,7 +14,6 @@ pub(super) const TOPIC: Topic = Topic {
 };
 
 const CPUFREQ: &str = "Documentation/admin-guide/pm/cpufreq.rst";
-const CPUIDLE: &str = "Documentation/admin-guide/pm/cpuidle.rst";
 const PSTATE: &str = "Documentation/admin-guide/pm/intel_pstate.rst";
 const MIN: &str = path_of("freq-min");
 const MAX: &str = path_of("freq-max");
@@ -23,20 +21,14 @@ const INTEL_STATUS: &str = "/sys/devices/system/cpu/intel_pstate/status";
 const AMD_STATUS: &str = "/sys/devices/system/cpu/amd_pstate/status";
 const NO_TURBO: &str = "/sys/devices/system/cpu/intel_pstate/no_turbo";
 const BOOST: &str = "/sys/devices/system/cpu/cpufreq/boost";
-const DMA_LATENCY: &str = path_of("dma-latency-us");
-const RESUME: &str = path_of("resume-latency-us");
+pub(super) const DMA_LATENCY: &str = path_of("dma-latency-us");
 const SMT: &str = "/sys/devices/system/cpu/smt/active";
 const VULNERABILITIES: &str = "/sys/devices/system/cpu/vulnerabilities/*";
-const THROTTLED: &str = "/sys/devices/system/cpu/cpu#/thermal_throttle/core_throttle_count";
 const UNCORE_MAX: &str = "/sys/devices/system/cpu/intel_uncore_frequency/*/max_freq_khz";
 const SPLIT_LOCK: &str = path_of("split-lock-mitigation");
 
-/// An idle state that is left faster than this is taken for harmless: C1
-/// takes 1 to 2 µs on x86, the first state of Arm cores a few.
-const SHALLOW: Nanos = Nanos::from_micros(10);
-
 /// Nobody asks for less: `PM_QOS_CPU_LATENCY_DEFAULT_VALUE`, µs.
-const NO_REQUEST: i64 = 2_000_000_000;
+pub(super) const NO_REQUEST: i64 = 2_000_000_000;
 
 const CHECKS: &[Check] = &[
     Check {
@@ -136,27 +128,7 @@ const CHECKS: &[Check] = &[
         why: "The firmware weighs idle states and the uncore's clock by it.",
         ..BASE
     },
-    Check {
-        name: "idle-states",
-        subject: "idle states",
-        severity: Severity::High,
-        expected: "none that takes more than 10 µs to leave",
-        reads: &[DMA_LATENCY, RESUME],
-        judge: idle_states,
-        why: "Leaving one takes tens to hundreds of microseconds, and finds cold caches.",
-        source: CPUIDLE,
-        stances: &[Stance {
-            roles: SPINNING,
-            severity: Severity::Medium,
-            note: "a CPU that spins never idles; its neighbours' package states still count",
-        }],
-        remedies: &[
-            set("idle-limit-us"),
-            Remedy::Decide("or hold /dev/cpu_dma_latency open, as punctual measure does"),
-        ],
-        boot: &["processor.max_cstate", "intel_idle.max_cstate"],
-        ..BASE
-    },
+    idle_states::CHECK,
     Check {
         name: "wake-latency-request",
         subject: "request on /dev/cpu_dma_latency",
@@ -180,8 +152,7 @@ const CHECKS: &[Check] = &[
         severity: Severity::Info,
         expected: "idle=poll on bare metal with cooling only",
         judge: |reader| {
-            let polls = reader.boot("idle")? == Some("poll");
-            if !polls {
+            if !idle_states::polls(reader)? {
                 return Ok(Verdict::Ok("is not polling".to_owned()));
             }
             Ok(match reader.is_virtual()? {
@@ -269,30 +240,7 @@ const CHECKS: &[Check] = &[
         why: "A link that sleeps takes microseconds to wake at the next access to the device.",
         ..BASE
     },
-    Check {
-        name: "throttled",
-        subject: "thermal throttling",
-        severity: Severity::High,
-        expected: "0 since boot",
-        reads: &[THROTTLED],
-        judge: |reader| {
-            let all = reader.each_cpu(THROTTLED)?;
-            let hot: CpuSet = all
-                .iter()
-                .filter(|(_, count)| *count != "0")
-                .map(|(cpu, _)| *cpu)
-                .collect();
-            Ok(match hot.is_empty() {
-                true => Verdict::Ok("none since boot".to_owned()),
-                false => {
-                    Verdict::Warn(format!("CPU {hot} since boot: see whether the count rises"))
-                }
-            })
-        },
-        why: "A hot processor is stopped and slowed by hardware, whatever runs on it.",
-        source: "Documentation/core-api/real-time/hardware.rst, Firmware; arch/x86/kernel/cpu/mce/therm_throt.c",
-        ..BASE
-    },
+    throttled::CHECK,
     Check {
         name: "uncore",
         subject: "uncore frequency",
@@ -355,84 +303,4 @@ fn frequency_range(reader: &FactReader) -> Judged {
         true => Verdict::Ok("is fixed".to_owned()),
         false => Verdict::Fail(format!("is variable on CPU {wide}")),
     })
-}
-
-fn idle_states(reader: &FactReader) -> Judged {
-    const PLACE: &str = "/sys/devices/system/cpu/cpuN/cpuidle";
-    let driver = &reader.host().processor.idle_driver;
-    if driver.get().is_some_and(|driver| driver == "none") {
-        reader.fact(driver)?;
-        return Err(match reader.is_virtual() {
-            Ok(true) => Missing::unknown(
-                "a guest without idle driver: the idle states of the host are not visible",
-            ),
-            _ => Missing::unknown("the kernel has no idle driver here"),
-        });
-    }
-    if reader.boot("idle")? == Some("poll") {
-        return Ok(Verdict::Ok("are unused (idle=poll)".to_owned()));
-    }
-    let (deep, (latency, name)) = deepest(reader)?;
-    if !deep.is_empty() {
-        let found = format!("{name} with {latency} exit latency on CPU {deep}");
-        reader.saw(PLACE, &found);
-        return Ok(Verdict::Fail(found));
-    }
-    reader.saw(PLACE, "only states that are left within 10 µs, or limited");
-    if reader.is_virtual()? {
-        return Err(Missing::unknown(
-            "the guest's own states are shallow; the idle states of the host are not visible",
-        ));
-    }
-    Ok(Verdict::Ok("are shallow only".to_owned()))
-}
-
-/// The measured CPUs that may use a deep state, and the deepest of these.
-fn deepest(reader: &FactReader) -> Result<(CpuSet, (Nanos, String)), Missing> {
-    let asked = reader.value::<i64>(DMA_LATENCY).ok();
-    let asked = asked.filter(|us| *us < NO_REQUEST);
-    let cpus: Vec<_> = reader
-        .host()
-        .cpus
-        .iter()
-        .filter(|cpu| reader.cpus.contains(cpu.cpu))
-        .collect();
-    if cpus.is_empty() {
-        return Err(Missing::unknown("no measured CPU is among the facts"));
-    }
-    let mut deep = CpuSet::new();
-    let mut deepest = (Nanos(0), String::new());
-    for cpu in cpus {
-        let Some(states) = cpu.idle_states.get() else {
-            let why = cpu.idle_states.unknown.as_deref().unwrap_or("not known");
-            let source = &cpu.idle_states.source;
-            reader.saw(source, why);
-            return Err(Missing::unknown(format!("{source}: {why}")));
-        };
-        let limits = [asked, resume_limit(reader, cpu.cpu)];
-        let limit = limits.into_iter().flatten().min();
-        for state in states {
-            let us = state.exit_latency_ns.0 / 1_000;
-            let limited = limit.is_some_and(|limit| us > limit.unsigned_abs());
-            if state.disabled || state.exit_latency_ns <= SHALLOW || limited {
-                continue;
-            }
-            deep.insert(cpu.cpu);
-            if state.exit_latency_ns > deepest.0 {
-                deepest = (state.exit_latency_ns, state.name.clone());
-            }
-        }
-    }
-    Ok((deep, deepest))
-}
-
-/// The limit of one CPU, µs. "n/a" stands for none at all being accepted, and
-/// 0 for no limit (Documentation/ABI/testing/sysfs-devices-power).
-fn resume_limit(reader: &FactReader, cpu: u32) -> Option<i64> {
-    let file = RESUME.replacen('#', &cpu.to_string(), 1);
-    match reader.facts.files.get(&file) {
-        Some(punctual_model::Reading::Text(text)) if text == "n/a" => Some(0),
-        Some(punctual_model::Reading::Text(text)) => text.parse().ok().filter(|us| *us > 0),
-        _ => None,
-    }
 }

@@ -6,6 +6,7 @@ use punctual_model::{Severity, TaskFact, path_of};
 
 use super::Topic;
 use crate::fact_reader::{FactReader, Judged, Missing, Verdict};
+use crate::kernel::OptionState;
 use crate::remedy::consider;
 use crate::{BASE, Check, Remedy, Role, Stance};
 use punctual_model::SPINNING;
@@ -288,10 +289,10 @@ fn throttling(reader: &FactReader) -> Judged {
     let runtime = *reader.fact(&kernel.rt_runtime_us)?;
     let grouped = reader
         .option("CONFIG_RT_GROUP_SCHED")
-        .is_ok_and(|setting| setting.is_on());
+        .map(OptionState::is_on);
     let version = reader.version();
     let fair = version.as_ref().is_ok_and(|version| *version >= FAIR_SINCE);
-    if fair && !grouped {
+    if fair && grouped == Ok(false) {
         return Err(Missing::not_applicable(
             "without effect from Linux 6.12 on without CONFIG_RT_GROUP_SCHED; the fair server \
              applies (scheduler-fair-server)",
@@ -304,7 +305,12 @@ fn throttling(reader: &FactReader) -> Judged {
     if runtime < 0 {
         return Ok(Verdict::Ok(format!("is off{beside}")));
     }
-    version?;
+    if version? >= FAIR_SINCE && grouped.is_err() {
+        return Err(Missing::unknown(
+            "from Linux 6.12 on it has an effect with CONFIG_RT_GROUP_SCHED only, which is not \
+             known of this kernel",
+        ));
+    }
     let period = *reader.fact(&kernel.rt_period_us)?;
     let found = format!("is on: {runtime} of each {period} µs{beside}");
     Ok(match reader.role {

@@ -1,20 +1,14 @@
 //! The configuration the kernel was built with.
 
 use std::collections::BTreeMap;
-use std::io::Read;
-
-use flate2::read::GzDecoder;
 
 use punctual_model::Fact;
 
 use super::no_config::{NoConfig, NotAConfig};
+use super::packed::unpacked;
 use crate::Unread;
 use crate::fingerprint::digits;
 use crate::root::Root;
-
-/// Size limit when decompressed: a configuration has 300 kB, and a few bytes of
-/// gzip can expand without limit.
-const UNPACKED_LIMIT: u64 = 8 << 20;
 
 /// Words that options which matter for latency begin with, behind `CONFIG_`; the rest
 /// begins with `_`.
@@ -205,7 +199,8 @@ pub(crate) fn matters(option: &str) -> bool {
 /// The text of a configuration, compressed or not; or why it is not one.
 pub(super) fn read(root: &Root, file: &str) -> Result<String, NotAConfig> {
     let bytes = root.bytes(file).map_err(|error| root.reason(&error))?;
-    let text = unpacked(&bytes)?;
+    let bytes = unpacked(&bytes)?;
+    let text = String::from_utf8_lossy(&bytes).into_owned();
     match text.contains("CONFIG_") {
         true => Ok(text),
         false => Err(NotAConfig::NoOptions),
@@ -224,20 +219,6 @@ fn places(release: Option<&str>) -> Vec<String> {
         ]);
     }
     places
-}
-
-/// The text of a configuration, compressed or not.
-fn unpacked(bytes: &[u8]) -> Result<String, NotAConfig> {
-    const GZIP: [u8; 2] = [0x1f, 0x8b];
-    if !bytes.starts_with(&GZIP) {
-        return Ok(String::from_utf8_lossy(bytes).into_owned());
-    }
-    let mut text = Vec::new();
-    GzDecoder::new(bytes)
-        .take(UNPACKED_LIMIT)
-        .read_to_end(&mut text)
-        .map_err(|error| NotAConfig::Gzip(error.to_string()))?;
-    Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ mod cpu;
 mod cpuinfo;
 mod kernel;
 mod no_config;
+mod packed;
 mod preempt;
 mod processor;
 mod system;

@@ -10,8 +10,14 @@ pub enum NotAConfig {
     #[error(transparent)]
     Unread(#[from] Unread),
     /// It is compressed and damaged, in the words of the decoder.
-    #[error("damaged gzip: {0}")]
-    Gzip(String),
+    #[error("damaged {0}: {1}")]
+    Damaged(&'static str, String),
+    /// It is compressed by a program that is not read.
+    #[error("is packed by {0}: unpack it first")]
+    Packed(&'static str),
+    /// It is larger, once unpacked, than any configuration.
+    #[error("is larger than 8 MiB when unpacked, and so no configuration")]
+    TooLong,
     /// It is another text.
     #[error("has no options")]
     NoOptions,
@@ -46,7 +52,10 @@ mod tests {
             (
                 NoConfig::NoneUsable(vec![
                     file("/a", NotAConfig::Unread(Unread::PermissionDenied)),
-                    file("/b", NotAConfig::Gzip("corrupt deflate stream".to_owned())),
+                    file(
+                        "/b",
+                        NotAConfig::Damaged("gzip", "corrupt deflate stream".to_owned()),
+                    ),
                     file("/c", NotAConfig::NoOptions),
                 ]),
                 "/a: permission denied; /b: damaged gzip: corrupt deflate stream; /c: has no \

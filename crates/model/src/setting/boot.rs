@@ -9,10 +9,25 @@ pub struct BootParameter {
     /// The recommended value, with `{measured}` and `{housekeeping}` for CPUs; empty for
     /// a parameter without one.
     pub value: &'static str,
+    /// Names of the architectures whose kernels know it, as uname(2) gives them; empty
+    /// for a parameter of all.
+    pub only: &'static [&'static str],
 }
 
+/// Names of 32-bit and 64-bit x86.
+const X86: &[&str] = &["x86_64", "i686", "i586"];
+const ARM64: &[&str] = &["aarch64"];
+
 const fn to(name: &'static str, value: &'static str) -> BootParameter {
-    BootParameter { name, value }
+    of(&[], name, value)
+}
+
+const fn of(
+    only: &'static [&'static str],
+    name: &'static str,
+    value: &'static str,
+) -> BootParameter {
+    BootParameter { name, value, only }
 }
 
 /// What doctor and profiles recommend
@@ -31,17 +46,23 @@ pub const BOOT_PARAMETERS: &[BootParameter] = &[
     to("skew_tick", "1"),
     to("nosoftlockup", ""),
     to("nmi_watchdog", "0"),
-    to("tsc", "reliable"),
-    to("processor.max_cstate", "1"),
-    to("intel_idle.max_cstate", "1"),
+    of(X86, "tsc", "reliable"),
+    of(X86, "processor.max_cstate", "1"),
+    of(X86, "intel_idle.max_cstate", "1"),
     to("audit", "0"),
     to("efi", "noruntime"),
-    to("iommu", "pt"),
-    to("intel_pstate", "passive"),
+    of(X86, "iommu", "pt"),
+    of(ARM64, "iommu.passthrough", "1"),
+    of(X86, "intel_pstate", "passive"),
     to("loglevel", "4"),
 ];
 
 impl BootParameter {
+    /// Whether a kernel of this architecture knows it; one that is not known may.
+    pub fn fits(&self, architecture: Option<&str>) -> bool {
+        self.only.is_empty() || architecture.is_none_or(|name| self.only.contains(&name))
+    }
+
     /// The argument, with these for the CPUs.
     pub fn argument(&self, measured: &str, housekeeping: &str) -> String {
         let value = self.value.replace("{measured}", measured);
@@ -67,5 +88,15 @@ mod tests {
         assert_eq!(of("isolcpus"), "isolcpus=managed_irq,domain,2-3");
         assert_eq!(of("irqaffinity"), "irqaffinity=0-1");
         assert_eq!(of("threadirqs"), "threadirqs");
+    }
+
+    #[test]
+    fn some_are_of_one_architecture() {
+        let fits = |name: &str, machine| boot_parameter(name).unwrap().fits(machine);
+        assert!(fits("intel_idle.max_cstate", Some("x86_64")));
+        assert!(fits("intel_idle.max_cstate", None));
+        assert!(!fits("intel_idle.max_cstate", Some("aarch64")));
+        assert!(!fits("iommu.passthrough", Some("x86_64")));
+        assert!(fits("isolcpus", Some("riscv64")));
     }
 }

@@ -1,0 +1,112 @@
+//! What the kernel was built with, and what it was booted with.
+
+use punctual_model::CpuSet;
+
+use super::{FactReader, Missing, line};
+use crate::boot::{boot_words, same_parameter};
+use crate::kernel::{self, OptionState};
+
+impl<'a> FactReader<'a> {
+    /// What the kernel was booted with: all values of a parameter, the last
+    /// one counts. A bare word has the value "".
+    pub(crate) fn boot_all(&self, name: &str) -> Result<Vec<&'a str>, Missing> {
+        let command_line = &self.host().kernel.command_line;
+        let Some(text) = command_line.get() else {
+            self.fact(command_line)?;
+            return Ok(Vec::new());
+        };
+        let values: Vec<&str> = boot_words(text)
+            .filter_map(|word| match word.split_once('=') {
+                Some((key, value)) => same_parameter(key, name).then_some(value),
+                None => same_parameter(word, name).then_some(""),
+            })
+            .collect();
+        match values.as_slice() {
+            [] => self.saw(&command_line.source, &format!("without {name}")),
+            values => {
+                for value in values {
+                    let equals = if value.is_empty() { "" } else { "=" };
+                    self.saw(&command_line.source, &format!("{name}{equals}{value}"));
+                }
+            }
+        }
+        Ok(values)
+    }
+
+    /// As [`boot_all`](Self::boot_all), the last value.
+    pub(crate) fn boot(&self, name: &str) -> Result<Option<&'a str>, Missing> {
+        Ok(self.boot_all(name)?.last().copied())
+    }
+
+    /// The CPUs of a list of the kernel's command line, `parameter=list`.
+    pub(crate) fn boot_cpus(&self, parameter: &str, list: &str) -> Result<CpuSet, Missing> {
+        let processor = &self.host().processor;
+        let known = [&processor.present, &processor.online];
+        let cpus = known.into_iter().filter_map(|fact| fact.get());
+        let last = cpus.filter_map(|set| set.iter().next_back()).max();
+        let last = last.ok_or_else(|| Missing::unknown("the CPUs of the machine are not known"))?;
+        CpuSet::of_command_line(list, last)
+            .map_err(|_| Missing::unknown(format!("{parameter}={} is no list of CPUs", line(list))))
+    }
+
+    /// The state of a kernel option, `CONFIG_…`.
+    ///
+    /// # Errors
+    /// *Unknown* where there is no configuration, or only a part of one that does not
+    /// mention the option.
+    pub(crate) fn option(&self, option: &str) -> Result<OptionState<'a>, Missing> {
+        let config = &self.facts.kernel_config;
+        let source = format!("{} {option}", config.source);
+        let Some(text) = config.get() else {
+            let why = config.unknown.as_deref().unwrap_or("not known");
+            self.could_not(&source, why);
+            return Err(Missing::unknown(why));
+        };
+        let state = kernel::option_state(text, option);
+        if state == OptionState::Unmentioned && !kernel::is_whole(text) {
+            const PART: &str = "not in this configuration, which is a part of one";
+            self.could_not(&source, PART);
+            return Err(Missing::unknown(format!("{option} is {PART}")));
+        }
+        self.saw(source, &state.to_string());
+        Ok(state)
+    }
+
+    /// Whether the kernel is built with an option; `None` where that is not known.
+    pub(crate) fn built_with(&self, option: &str) -> Option<bool> {
+        self.option(option).ok().map(OptionState::is_on)
+    }
+
+    /// What `uname -m` says; `None` where that is not known.
+    pub(crate) fn architecture(&self) -> Option<&'a str> {
+        self.host().kernel.architecture.get().map(String::as_str)
+    }
+
+    /// Whether a parameter is given that only kernels with `option` obey.
+    ///
+    /// # Errors
+    /// *Unknown* where it is given, and the option is not known.
+    pub(crate) fn obeys(&self, parameter: &str, option: &str) -> Result<Obeyed, Missing> {
+        if self.boot(parameter)?.is_none() {
+            return Ok(Obeyed::NotGiven);
+        }
+        match self.built_with(option) {
+            Some(true) => Ok(Obeyed::Yes),
+            Some(false) => Ok(Obeyed::No),
+            None => Err(Missing::unknown(format!(
+                "{parameter} is given, but whether the kernel has {option} is not known"
+            ))),
+        }
+    }
+}
+
+/// What becomes of a parameter of the command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Obeyed {
+    /// It is not given.
+    NotGiven,
+    /// It is given to a kernel without the option that it needs.
+    No,
+    /// It has its effect.
+    Yes,
+}

@@ -1,0 +1,125 @@
+//! The threads that handle interrupts: their priorities and their CPUs.
+
+use punctual_model::{CpuSet, Reading, Severity, TaskFact};
+
+use crate::fact_reader::{FactReader, Judged, Missing, Verdict};
+use crate::{BASE, Check, Remedy, Role, Stance};
+
+const EFFECTIVE: &str = "/proc/irq/#/effective_affinity_list";
+
+pub(super) const PRIORITIES: Check = Check {
+    name: "thread-priorities",
+    subject: "priority of interrupt threads",
+    severity: Severity::Info,
+    expected: "below 90",
+    judge: priorities,
+    why: "They run at 50 by default; an application below that waits for every device, one above delays every device, including its own.",
+    source: "kernel/irq/manage.c, sched_set_fifo; sched(7)",
+    ..BASE
+};
+
+pub(super) const AFFINITY: Check = Check {
+    name: "thread-affinity",
+    subject: "interrupt threads on the measured CPUs",
+    expected: "none but the application's own",
+    reads: &[EFFECTIVE],
+    judge: affinity,
+    why: "The handler of a threaded interrupt is a thread of priority 50, with an affinity of its own: taskset and tuna move it, and it then stays where the interrupt does not go.",
+    source: "kernel/irq/manage.c, irq_thread_check_affinity; Documentation/core-api/irq/irq-affinity.rst",
+    stances: &[Stance {
+        roles: &[Role::Audio, Role::Network],
+        severity: Severity::Info,
+        note: "the thread of the sound or network card belongs beside the thread that it wakes",
+    }],
+    remedies: &[Remedy::Decide(
+        "taskset -pc {others} PID, for each of them; a new affinity of the interrupt moves its thread, too",
+    )],
+    ..BASE
+};
+
+/// The threads, by what `irq_thread` is called: `irq/NUMBER-NAME`.
+fn threads<'a>(reader: &FactReader<'a>) -> Result<Vec<&'a TaskFact>, Missing> {
+    let tasks = reader.tasks()?;
+    let handles = |task: &&TaskFact| task.kernel && task.name.starts_with("irq/");
+    let all: Vec<&TaskFact> = tasks.iter().filter(handles).collect();
+    match all.is_empty() {
+        true => Err(Missing::not_applicable("no interrupt has a thread")),
+        false => Ok(all),
+    }
+}
+
+fn priorities(reader: &FactReader) -> Judged {
+    let threads = threads(reader)?;
+    let highest = threads.iter().max_by_key(|task| task.priority);
+    let highest = highest.ok_or_else(|| Missing::not_applicable("no interrupt has a thread"))?;
+    reader.saw(
+        format!("/proc/{}/stat", highest.pid),
+        &format!("{}: priority {}", highest.name, highest.priority),
+    );
+    Ok(Verdict::mild(
+        highest.priority < 90,
+        format!("is {} at most", highest.priority),
+    ))
+}
+
+fn affinity(reader: &FactReader) -> Judged {
+    reader.elsewhere()?;
+    let threads = threads(reader)?;
+    let mut there: Vec<(&TaskFact, CpuSet)> = Vec::new();
+    for task in &threads {
+        let allowed = task.allowed.as_ref().ok_or_else(|| {
+            Missing::unknown(format!("the CPUs of {} could not be read", task.name))
+        })?;
+        let common = allowed.intersection(reader.cpus);
+        if !common.is_empty() {
+            there.push((task, common));
+        }
+    }
+    // Those that can run nowhere else first.
+    there.sort_by_key(|(task, common)| task.allowed.as_ref() != Some(common));
+    let said: Vec<String> = there.iter().map(|(task, _)| told(reader, task)).collect();
+    for ((task, _), said) in there.iter().zip(&said).take(4) {
+        reader.saw(format!("/proc/{}/status", task.pid), said);
+    }
+    let Some(first) = said.first() else {
+        let none = format!("none of {} may run there", threads.len());
+        reader.saw(&reader.facts.tasks.source, &none);
+        return Ok(Verdict::Ok(format!("none of {}", threads.len())));
+    };
+    let more = match said.len() {
+        1 => String::new(),
+        count => format!(", and {} more", count - 1),
+    };
+    let found = format!("{} of {}: {first}{more}", said.len(), threads.len());
+    let ran = |(task, common): &(&TaskFact, CpuSet)| {
+        task.allowed.as_ref() == Some(common) || reader.cpus.contains(task.last_cpu)
+    };
+    Ok(match there.iter().any(ran) {
+        true => Verdict::Fail(found),
+        false => Verdict::Warn(found),
+    })
+}
+
+/// `irq/167-pps (fifo 50) on CPU 3, although interrupt 167 is routed to CPU 0`.
+fn told(reader: &FactReader, task: &TaskFact) -> String {
+    let allowed = task.allowed.clone().unwrap_or_default();
+    let policy = match task.policy {
+        1 => format!("fifo {}", task.priority),
+        2 => format!("rr {}", task.priority),
+        _ => "not real-time".to_owned(),
+    };
+    let number = task.name.trim_start_matches("irq/").split('-').next();
+    let routed = number.and_then(|number| {
+        match reader.facts.files.get(&EFFECTIVE.replacen('#', number, 1)) {
+            Some(Reading::Text(list)) => Some((number, list.parse::<CpuSet>().ok()?)),
+            _ => None,
+        }
+    });
+    let elsewhere = match routed {
+        Some((number, cpus)) if cpus.intersection(&allowed).is_empty() => {
+            format!(", although interrupt {number} is routed to CPU {cpus}")
+        }
+        _ => String::new(),
+    };
+    format!("{} ({policy}) on CPU {allowed}{elsewhere}", task.name)
+}

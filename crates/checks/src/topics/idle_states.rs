@@ -1,0 +1,162 @@
+//! Idle states: which a CPU may enter, and what limits them.
+
+use punctual_model::{CpuSet, Nanos, SPINNING, Severity, path_of};
+
+use super::power::{DMA_LATENCY, NO_REQUEST};
+use crate::fact_reader::{FactReader, Judged, Missing, Verdict, line};
+use crate::remedy::set;
+use crate::{BASE, Check, Remedy, Stance};
+
+const CPUIDLE: &str = "Documentation/admin-guide/pm/cpuidle.rst";
+const RESUME: &str = path_of("resume-latency-us");
+/// Lines of process and name, as fuser(1) would tell them.
+const HOLDERS: &str = "fuser /dev/cpu_dma_latency";
+
+/// An idle state that is left faster than this is taken for harmless: C1
+/// takes 1 to 2 µs on x86, the first state of Arm cores a few.
+const SHALLOW: Nanos = Nanos::from_micros(10);
+
+pub(super) const CHECK: Check = Check {
+    name: "idle-states",
+    subject: "idle states",
+    severity: Severity::High,
+    expected: "none that takes more than 10 µs to leave",
+    reads: &[DMA_LATENCY, HOLDERS, RESUME],
+    judge,
+    why: "Leaving one takes tens to hundreds of microseconds, and finds cold caches.",
+    source: CPUIDLE,
+    stances: &[Stance {
+        roles: SPINNING,
+        severity: Severity::Medium,
+        note: "a CPU that spins never idles; its neighbours' package states still count",
+    }],
+    remedies: &[
+        set("idle-limit-us"),
+        Remedy::Decide("or hold /dev/cpu_dma_latency open, as punctual measure does"),
+    ],
+    boot: &["processor.max_cstate", "intel_idle.max_cstate"],
+    ..BASE
+};
+
+fn judge(reader: &FactReader) -> Judged {
+    const PLACE: &str = "/sys/devices/system/cpu/cpuN/cpuidle";
+    let driver = &reader.host().processor.idle_driver;
+    if driver.get().is_some_and(|driver| driver == "none") {
+        reader.fact(driver)?;
+        return Err(match reader.is_virtual() {
+            Ok(true) => Missing::unknown(
+                "a guest without idle driver: the idle states of the host are not visible",
+            ),
+            _ => Missing::unknown("the kernel has no idle driver here"),
+        });
+    }
+    if polls(reader)? {
+        return Ok(Verdict::Ok("are unused (idle=poll)".to_owned()));
+    }
+    let asked = reader.value::<i64>(DMA_LATENCY).ok();
+    let asked = asked.filter(|us| *us < NO_REQUEST);
+    if let Some(found) = deepest(reader, asked)? {
+        reader.saw(PLACE, &found);
+        return Ok(Verdict::Fail(found));
+    }
+    if let Some(us) = asked
+        && let Some(found) = deepest(reader, None)?
+    {
+        reader.saw(PLACE, &found);
+        return held_off(reader, us, &found);
+    }
+    reader.saw(PLACE, "only states that are left within 10 µs, or limited");
+    if reader.is_virtual()? {
+        return Err(Missing::unknown(
+            "the guest's own states are shallow; the idle states of the host are not visible",
+        ));
+    }
+    Ok(Verdict::Ok("are shallow only".to_owned()))
+}
+
+/// Whether idle CPUs spin: `idle=poll` is of x86 alone (arch/x86/kernel/process.c).
+pub(super) fn polls(reader: &FactReader) -> Result<bool, Missing> {
+    let x86 = reader.architecture().is_none_or(|name| name.contains("86"));
+    Ok(x86 && reader.boot("idle")? == Some("poll"))
+}
+
+/// Deep states that only an open /dev/cpu_dma_latency keeps out: they are back when the
+/// last that holds it ends.
+fn held_off(reader: &FactReader, us: i64, found: &str) -> Judged {
+    /// Services that hold it until they are told otherwise.
+    const LASTING: [&str; 2] = ["tuned", "punctual hold-latency"];
+    let limited = format!("are limited to {us} µs");
+    let holders = reader.text(HOLDERS).map_err(|missing| {
+        let why = match missing {
+            Missing::NotApplicable(why) | Missing::Unknown(why) => why,
+        };
+        Missing::unknown(format!(
+            "{limited} by a process that holds {DMA_LATENCY}; who does is not known ({why}), and \
+             without it: {found}"
+        ))
+    })?;
+    let names: Vec<&str> = holders.lines().collect();
+    let name = |line: &&str| line.split_once(' ').map_or("", |(_, name)| name).to_owned();
+    let lasting = names
+        .iter()
+        .any(|line| LASTING.contains(&name(line).as_str()));
+    let named: Vec<String> = names.iter().map(name).collect();
+    let by = line(&named.join(", "));
+    Ok(match lasting {
+        true => Verdict::Ok(format!("{limited} by {by}")),
+        false => Verdict::Warn(format!(
+            "{limited} only while {by} runs; without it: {found}"
+        )),
+    })
+}
+
+/// The deepest state that the measured CPUs may use with this limit in µs, in a sentence;
+/// `None` where all are shallow.
+fn deepest(reader: &FactReader, asked: Option<i64>) -> Result<Option<String>, Missing> {
+    let cpus: Vec<_> = reader
+        .host()
+        .cpus
+        .iter()
+        .filter(|cpu| reader.cpus.contains(cpu.cpu))
+        .collect();
+    if cpus.is_empty() {
+        return Err(Missing::unknown("no measured CPU is among the facts"));
+    }
+    let mut deep = CpuSet::new();
+    let mut deepest = (Nanos(0), String::new());
+    for cpu in cpus {
+        let Some(states) = cpu.idle_states.get() else {
+            let why = cpu.idle_states.unknown.as_deref().unwrap_or("not known");
+            let source = &cpu.idle_states.source;
+            reader.saw(source, why);
+            return Err(Missing::unknown(format!("{source}: {why}")));
+        };
+        let limits = [asked, resume_limit(reader, cpu.cpu)];
+        let limit = limits.into_iter().flatten().min();
+        for state in states {
+            let us = state.exit_latency_ns.0 / 1_000;
+            let limited = limit.is_some_and(|limit| us > limit.unsigned_abs());
+            if state.disabled || state.exit_latency_ns <= SHALLOW || limited {
+                continue;
+            }
+            deep.insert(cpu.cpu);
+            if state.exit_latency_ns > deepest.0 {
+                deepest = (state.exit_latency_ns, state.name.clone());
+            }
+        }
+    }
+    let (latency, name) = deepest;
+    let found = format!("{name} with {latency} exit latency on CPU {deep}");
+    Ok((!deep.is_empty()).then_some(found))
+}
+
+/// The limit of one CPU, µs. "n/a" stands for none at all being accepted, and
+/// 0 for no limit (Documentation/ABI/testing/sysfs-devices-power).
+fn resume_limit(reader: &FactReader, cpu: u32) -> Option<i64> {
+    let file = RESUME.replacen('#', &cpu.to_string(), 1);
+    match reader.facts.files.get(&file) {
+        Some(punctual_model::Reading::Text(text)) if text == "n/a" => Some(0),
+        Some(punctual_model::Reading::Text(text)) => text.parse().ok().filter(|us| *us > 0),
+        _ => None,
+    }
+}

@@ -1,0 +1,124 @@
+//! Which CPUs RCU's callbacks are offloaded from: `rcu_init_nohz` of
+//! kernel/rcu/tree_nocb.h.
+
+use punctual_model::CpuSet;
+
+use crate::fact_reader::{FactReader, Judged, Missing, Obeyed, Verdict};
+
+/// Without it no CPU is offloaded, whatever the command line says.
+pub(super) const OFFLOADING: &str = "CONFIG_RCU_NOCB_CPU";
+/// What offloads all CPUs where neither rcu_nocbs nor nohz_full is given: of Linux 5.19
+/// on, and of 4.12 and before.
+const BY_DEFAULT: [&str; 2] = ["CONFIG_RCU_NOCB_CPU_DEFAULT_ALL", "CONFIG_RCU_NOCB_CPU_ALL"];
+
+pub(super) fn callbacks(reader: &FactReader) -> Judged {
+    let full = nohz_full(reader);
+    let nocbs = reader.boot("rcu_nocbs")?;
+    let built = built(reader);
+    if built == Some(false) {
+        let ignored = match nocbs {
+            Some(_) => format!(": rcu_nocbs has no effect without {OFFLOADING}"),
+            None => String::new(),
+        };
+        return Ok(Verdict::Fail(format!(
+            "are run on CPU {}{ignored}",
+            reader.cpus
+        )));
+    }
+    let listed = match nocbs {
+        // Without a list it only prepares them to be offloaded later.
+        None | Some("") => CpuSet::new(),
+        Some(list) => reader.boot_cpus("rcu_nocbs", list)?,
+    };
+    let offloaded: CpuSet = listed.iter().chain(full.iter()).collect();
+    let open = reader.cpus.difference(&offloaded);
+    if open.is_empty() {
+        return match built {
+            Some(_) => Ok(Verdict::Ok(format!("are offloaded from CPU {offloaded}"))),
+            None => Err(Missing::unknown(format!(
+                "rcu_nocbs is given, but whether the kernel has {OFFLOADING} is not known"
+            ))),
+        };
+    }
+    let run = Verdict::Fail(match nocbs {
+        Some("") => format!("are run on CPU {open}: rcu_nocbs is given without a list"),
+        _ => format!("are run on CPU {open}"),
+    });
+    // Either of both replaces the default.
+    if nocbs.is_some() || !full.is_empty() {
+        return Ok(run);
+    }
+    let states = BY_DEFAULT.map(|option| (option, reader.built_with(option)));
+    if let Some((option, _)) = states.iter().find(|(_, state)| *state == Some(true)) {
+        let found = format!("are offloaded from all CPUs ({option}=y and no rcu_nocbs)");
+        return Ok(Verdict::Ok(found));
+    }
+    if states.iter().all(|(_, state)| *state == Some(false)) {
+        return Ok(run);
+    }
+    // Asked for by nobody, the threads are there where they are the default.
+    let there = has_threads(reader).map_err(|missing| match missing {
+        Missing::NotApplicable(why) | Missing::Unknown(why) => Missing::unknown(format!(
+            "rcu_nocbs is not given, and whether {} is set is not known: {why}",
+            BY_DEFAULT[0]
+        )),
+    });
+    match there? {
+        true => Ok(Verdict::Ok(
+            "are offloaded from all CPUs: rcuo threads are there without rcu_nocbs".to_owned(),
+        )),
+        false => Ok(run),
+    }
+}
+
+/// What becomes of rcu_nocb_poll.
+pub(super) fn polls(reader: &FactReader) -> Result<Obeyed, Missing> {
+    match reader.obeys("rcu_nocb_poll", OFFLOADING) {
+        Err(_) if built(reader) == Some(true) => Ok(Obeyed::Yes),
+        other => other,
+    }
+}
+
+/// The CPUs in nohz_full as the kernel took them; none where it says nothing.
+fn nohz_full(reader: &FactReader) -> CpuSet {
+    let fact = &reader.host().processor.nohz_full;
+    reader.fact(fact).cloned().unwrap_or_default()
+}
+
+/// Whether the kernel can offload: by its configuration; else by a file, as
+/// CONFIG_NO_HZ_FULL selects the option; else by the threads that do it.
+fn built(reader: &FactReader) -> Option<bool> {
+    let fact = &reader.host().processor.nohz_full;
+    let file = fact.get().is_some() && fact.source.ends_with("/nohz_full");
+    // CPUs in it are what runs, whichever configuration was found.
+    if fact.get().is_some_and(|cpus| !cpus.is_empty()) {
+        return Some(true);
+    }
+    match reader.built_with(OFFLOADING) {
+        Some(built) => Some(built),
+        None if file => Some(true),
+        None => has_threads(reader).ok().filter(|has| *has),
+    }
+}
+
+/// Whether there are threads that run the callbacks of others: `rcuop/N`, `rcuos/N`,
+/// and `rcuob/N` of Linux 4.
+fn has_threads(reader: &FactReader) -> Result<bool, Missing> {
+    let tasks = reader.tasks()?;
+    if !tasks.iter().any(|task| task.kernel) {
+        return Err(Missing::unknown(
+            "no thread of the kernel is shown in /proc",
+        ));
+    }
+    let is = |name: &str| {
+        ["rcuop/", "rcuos/", "rcuob/"]
+            .iter()
+            .any(|s| name.starts_with(s))
+    };
+    let found = tasks.iter().find(|task| task.kernel && is(&task.name));
+    match found {
+        Some(task) => reader.saw(format!("/proc/{}/stat", task.pid), &task.name),
+        None => reader.saw(&reader.facts.tasks.source, "no rcuop or rcuos thread"),
+    }
+    Ok(found.is_some())
+}

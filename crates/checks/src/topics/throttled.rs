@@ -1,0 +1,88 @@
+//! Whether the processor was slowed down because it was hot.
+
+use punctual_model::{CpuSet, Severity};
+
+use crate::fact_reader::{FactReader, Judged, Missing, Verdict};
+use crate::{BASE, Check};
+
+/// Intel's alone (arch/x86/kernel/cpu/mce/therm_throt.c).
+const COUNT: &str = "/sys/devices/system/cpu/cpu#/thermal_throttle/core_throttle_count";
+/// The firmware of the Raspberry Pi, in its own kernels: bits 1 and 2 (frequency capped,
+/// throttled) and 3 (soft temperature limit) now; the same from bit 16 on since boot.
+const RASPBERRY_PI: &str = "/sys/devices/platform/soc/soc:firmware/get_throttled";
+const KIND: &str = "/sys/class/thermal/cooling_device#/type";
+/// 0 where it does not slow anything down.
+const STATE: &str = "/sys/class/thermal/cooling_device#/cur_state";
+
+pub(super) const CHECK: Check = Check {
+    name: "throttled",
+    subject: "thermal throttling",
+    severity: Severity::High,
+    expected: "0 since boot",
+    reads: &[COUNT, RASPBERRY_PI, KIND, STATE],
+    judge,
+    why: "A hot processor is stopped and slowed by hardware, firmware or the kernel, whatever runs on it.",
+    source: "Documentation/core-api/real-time/hardware.rst, Firmware; arch/x86/kernel/cpu/mce/therm_throt.c; Documentation/driver-api/thermal/sysfs-api.rst",
+    ..BASE
+};
+
+fn judge(reader: &FactReader) -> Judged {
+    match reader.each_cpu(COUNT) {
+        Err(Missing::NotApplicable(_)) => {}
+        counted => return since_boot(&counted?),
+    }
+    if let Ok(text) = reader.text(RASPBERRY_PI) {
+        return raspberry_pi(text);
+    }
+    let slowed = slowed_now(reader);
+    if let Some(names) = slowed {
+        return Ok(Verdict::Fail(format!("is at work now: {names}")));
+    }
+    Err(Missing::unknown(
+        "this processor has no count of it that the kernel shows; no cooling device slows it now, \
+         as far as there are any",
+    ))
+}
+
+fn since_boot(counts: &[(u32, &str)]) -> Judged {
+    let hot = counts.iter().filter(|(_, count)| *count != "0");
+    let hot: CpuSet = hot.map(|(cpu, _)| *cpu).collect();
+    Ok(match hot.is_empty() {
+        true => Verdict::Ok("none since boot".to_owned()),
+        false => Verdict::Warn(format!("CPU {hot} since boot: see whether the count rises")),
+    })
+}
+
+fn raspberry_pi(text: &str) -> Judged {
+    const HOT: u32 = 0b1110;
+    let bits = text.trim_start_matches("0x");
+    let bits = u32::from_str_radix(bits, 16)
+        .map_err(|_| Missing::unknown(format!("{RASPBERRY_PI} is no hexadecimal number")))?;
+    Ok(match (bits & HOT, bits >> 16 & HOT) {
+        (0, 0) => Verdict::Ok("none since boot".to_owned()),
+        (0, _) => Verdict::Warn("CPUs were slowed since boot, by heat or low voltage".to_owned()),
+        _ => Verdict::Fail("CPUs are slowed now, by heat or low voltage".to_owned()),
+    })
+}
+
+/// The cooling devices that slow processors down now: `cpufreq-cpu0` and
+/// `thermal-cpufreq-0` of Arm, `Processor` of ACPI, `idle_inject`.
+fn slowed_now(reader: &FactReader) -> Option<String> {
+    let kinds = reader.files(KIND).ok()?;
+    let slows = |kind: &str| {
+        let kind = kind.to_ascii_lowercase();
+        ["cpufreq", "processor", "cpuidle", "idle_inject"]
+            .iter()
+            .any(|word| kind.contains(word))
+    };
+    let mut names = Vec::new();
+    for (file, kind) in kinds.into_iter().filter(|(_, kind)| slows(kind)) {
+        let state = file.replace("/type", "/cur_state");
+        if let Ok(level) = reader.text(&state)
+            && level != "0"
+        {
+            names.push(kind);
+        }
+    }
+    (!names.is_empty()).then(|| names.join(", "))
+}
