@@ -4,13 +4,16 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use punctual_model::{LintProcess, WaitedFile};
+use punctual_model::{FileKind, LintProcess, WaitedFile};
 
 use crate::Unread;
 use crate::root::Root;
 
 /// `CAP_IPC_LOCK` of capabilities(7): its bit in CapEff.
 const CAP_IPC_LOCK: u32 = 14;
+
+/// `S_IFMT` of inode(7).
+const TYPE_OF_FILE: u32 = 0o170_000;
 
 /// The effective capabilities in /proc/PID/status.
 const CAPABILITIES: &str = "CapEff:";
@@ -230,7 +233,15 @@ pub(crate) fn open_file(root: &Root, pid: u32, descriptor: u64) -> Option<Waited
         let line = text.lines().find_map(|line| line.strip_prefix("clockid:"));
         line?.trim().parse().ok()
     });
-    Some(WaitedFile { target, clock })
+    let kind = root.mode(&format!("/proc/{pid}/fd/{descriptor}"));
+    Some(WaitedFile {
+        kind: match target.starts_with("anon_inode:") {
+            true => Some(FileKind::Anonymous),
+            false => kind.and_then(|mode| FileKind::of_mode(mode & TYPE_OF_FILE)),
+        },
+        target,
+        clock,
+    })
 }
 
 #[cfg(test)]
@@ -377,6 +388,27 @@ mod tests {
             (file.target.as_str(), file.clock),
             ("anon_inode:[timerfd]", Some(1))
         );
+        assert_eq!(file.kind, Some(FileKind::Anonymous));
         assert_eq!(open_file(&root, 7, 4), None);
+        let live = Root::new("/".into());
+        let own = |file: fs::File| {
+            use std::os::fd::AsRawFd;
+            let number = u64::try_from(file.as_raw_fd()).unwrap();
+            open_file(&live, std::process::id(), number).unwrap().kind
+        };
+        let (pipe, _) = std::io::pipe().unwrap();
+        assert_eq!(
+            own(fs::File::from(std::os::fd::OwnedFd::from(pipe))),
+            Some(FileKind::Pipe)
+        );
+        assert_eq!(
+            own(fs::File::open("/dev/null").unwrap()),
+            Some(FileKind::Device)
+        );
+        assert_eq!(
+            own(fs::File::open("/tmp").unwrap()),
+            Some(FileKind::Directory)
+        );
+        assert_eq!(own(tempfile::tempfile().unwrap()), Some(FileKind::Regular));
     }
 }

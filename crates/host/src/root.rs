@@ -107,6 +107,12 @@ impl Root {
         fs::metadata(self.join(path)).ok().map(|found| found.ino())
     }
 
+    /// The mode of a file, its type included.
+    pub(crate) fn mode(&self, path: &str) -> Option<u32> {
+        use std::os::unix::fs::MetadataExt;
+        fs::metadata(self.join(path)).ok().map(|found| found.mode())
+    }
+
     /// The names of the folders in a folder, sorted; not those of links.
     pub(crate) fn folders(&self, folder: &str) -> Vec<String> {
         let entries = fs::read_dir(self.join(folder)).into_iter().flatten();

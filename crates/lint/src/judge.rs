@@ -1,8 +1,8 @@
 //! What was seen, judged by the rules.
 
 use punctual_model::{
-    ActKind, InCall, LINT_SCHEMA, LintFacts, LintReport, Nanos, PlacedAct, RuleResult, RuleState,
-    Violation,
+    ActKind, FileKind, InCall, LINT_SCHEMA, LintFacts, LintReport, Nanos, PlacedAct, RuleResult,
+    RuleState, Violation,
 };
 
 use crate::rules::{Finds, RULES, Rule};
@@ -74,7 +74,8 @@ fn unknown(kinds: &[ActKind], facts: &LintFacts, blind: Option<&Unseen>) -> Opti
     if facts.lost > 0 {
         return Some(Unseen::Lost(facts.lost));
     }
-    if kinds.contains(&ActKind::Memory) && facts.calls_traced == Nanos::ZERO {
+    let of_calls = |kind| kinds.contains(&kind);
+    if (of_calls(ActKind::Memory) || of_calls(ActKind::File)) && facts.calls_traced == Nanos::ZERO {
         return Some(Unseen::NoCallTraced);
     }
     blind.cloned()
@@ -148,7 +149,20 @@ fn what(placed: &PlacedAct) -> String {
         ActKind::Migrate => "migration".to_owned(),
         ActKind::Signal => format!("signal {}", act.other),
         ActKind::Memory => call,
+        ActKind::File => file_text(placed),
     }
+}
+
+/// `write(regular file /tmp/log)`, as far as it is known which file it was: one that was
+/// closed meanwhile has no path, and its number may be another file's.
+fn file_text(placed: &PlacedAct) -> String {
+    let name = placed.call.as_deref().unwrap_or("?");
+    let Some(kind) = FileKind::of_mode(placed.act.other) else {
+        return format!("{name}()");
+    };
+    let same = (placed.file.as_ref()).filter(|file| file.kind == Some(kind));
+    let path = same.map_or(String::new(), |file| format!(" {}", file.target));
+    format!("{name}({}{path})", kind.name())
 }
 
 /// A priority on the kernel's scale, as the user sets it.

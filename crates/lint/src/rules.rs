@@ -165,6 +165,32 @@ pub const RULES: &[Rule] = &[
         finds: Finds::Acts(&[ActKind::Memory], waits::any),
     },
     Rule {
+        id: "file-io",
+        title: "file I/O",
+        severity: Severity::High,
+        why: "The call takes locks of the file system and of the file, which threads of any \
+              priority hold, may allocate memory, and waits for the disk at times: when the journal \
+              is written, or when too many pages are dirty.",
+        source: "open(2), write(2), fsync(2); kernel: Documentation/locking/locktypes.rst, \
+                 Documentation/admin-guide/sysctl/vm.rst (dirty_ratio)",
+        remedy: "Hand the data over through memory to a thread of normal priority that reads and \
+                 writes files; open what is needed before the loop.",
+        hook: "raw_syscalls:sys_enter, for a part of the time",
+        finds: Finds::Acts(&[ActKind::File], waits::is_file_io),
+    },
+    Rule {
+        id: "pipe-socket-device",
+        title: "call on a pipe, socket or device",
+        severity: Severity::Info,
+        why: "It is what a control loop may have to do, and takes as long as the driver, the \
+              network or the lock that other threads of any priority hold.",
+        source: "pipe(7), socket(7); kernel: Documentation/locking/locktypes.rst",
+        remedy: "Know what the driver does in the call; measure it in the loop. Between threads, \
+                 pass data through memory.",
+        hook: "raw_syscalls:sys_enter, for a part of the time",
+        finds: Finds::Acts(&[ActKind::File], waits::is_other_io),
+    },
+    Rule {
         id: "migration",
         title: "migration to another CPU",
         severity: Severity::Medium,

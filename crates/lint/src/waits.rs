@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use punctual_model::{Act, ActKind, InCall, PlacedAct};
+use punctual_model::{Act, ActKind, FileKind, InCall, PlacedAct};
 
 /// include/uapi/linux/time.h
 const CLOCK_MONOTONIC: u32 = 1;
@@ -53,6 +53,49 @@ pub(crate) fn any(_: &PlacedAct, _: &Releases) -> bool {
 
 pub(crate) fn is_fault(placed: &PlacedAct, _: &Releases) -> bool {
     placed.act.kind == ActKind::Fault || placed.act.call == InCall::None
+}
+
+/// Calls that work on an open file; the others are given a path.
+const OF_FILE: [&str; 16] = [
+    "read",
+    "write",
+    "pread64",
+    "pwrite64",
+    "readv",
+    "writev",
+    "preadv",
+    "pwritev",
+    "fsync",
+    "fdatasync",
+    "flock",
+    "close",
+    "lseek",
+    "ftruncate",
+    "fallocate",
+    "getdents64",
+];
+
+/// A call on a file or directory of a file system, or on a path.
+pub(crate) fn is_file_io(placed: &PlacedAct, _: &Releases) -> bool {
+    match FileKind::of_mode(placed.act.other) {
+        Some(kind) => {
+            matches!(
+                kind,
+                FileKind::Regular | FileKind::Directory | FileKind::Disk
+            )
+        }
+        None => !OF_FILE.contains(&call(placed)),
+    }
+}
+
+/// A call on what is no file of a file system, but for the timers and counters that a
+/// thread is released by.
+pub(crate) fn is_other_io(placed: &PlacedAct, _: &Releases) -> bool {
+    let kind = FileKind::of_mode(placed.act.other);
+    matches!(
+        kind,
+        Some(FileKind::Pipe | FileKind::Socket | FileKind::Device)
+    )
 }
 
 fn call(placed: &PlacedAct) -> &str {

@@ -115,8 +115,8 @@ pub use job::{
 };
 pub use kept_audit::{KeptAudit, KeptFinding};
 pub use lint::{
-    Act, ActKind, Acts, Frame, InCall, LINT_SCHEMA, LintFacts, LintProcess, LintReport, LintSource,
-    LintThread, PlacedAct, RuleResult, RuleState, Violation, WaitedFile,
+    Act, ActKind, Acts, FileKind, Frame, InCall, LINT_SCHEMA, LintFacts, LintProcess, LintReport,
+    LintSource, LintThread, PlacedAct, RuleResult, RuleState, Violation, WaitedFile,
 };
 pub use load_record::{Achieved, LoadRecord};
 pub use nanos::{DurationError, Nanos, SignedNanos};

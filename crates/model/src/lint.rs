@@ -31,11 +31,13 @@ pub enum ActKind {
     Signal,
     /// It changed its memory mappings.
     Memory,
+    /// It called what works on files; `other` of the act is the [`FileKind`] where it is known.
+    File,
 }
 
 impl ActKind {
     /// All of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Fault,
         Self::Sleep,
         Self::WokenByThread,
@@ -45,7 +47,57 @@ impl ActKind {
         Self::Migrate,
         Self::Signal,
         Self::Memory,
+        Self::File,
     ];
+}
+
+/// What an open file is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileKind {
+    /// A file of a file system, in memory or not.
+    Regular,
+    /// A directory.
+    Directory,
+    /// A pipe or FIFO.
+    Pipe,
+    /// A socket.
+    Socket,
+    /// A device that is read and written byte by byte: a bus, a terminal, a GPIO line.
+    Device,
+    /// A device that keeps blocks: a disk.
+    Disk,
+    /// None of a file system: a timer, an event counter, epoll.
+    Anonymous,
+}
+
+impl FileKind {
+    /// By the type of a file in its mode (inode(7)); 1 stands for a file that is none of a
+    /// file system. `None`: not known.
+    pub fn of_mode(mode: u32) -> Option<Self> {
+        match mode {
+            1 => Some(Self::Anonymous),
+            0o010_000 => Some(Self::Pipe),
+            0o020_000 => Some(Self::Device),
+            0o040_000 => Some(Self::Directory),
+            0o060_000 => Some(Self::Disk),
+            0o100_000 => Some(Self::Regular),
+            0o140_000 => Some(Self::Socket),
+            _ => None,
+        }
+    }
+
+    /// In words.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Regular => "regular file",
+            Self::Directory => "directory",
+            Self::Pipe => "pipe",
+            Self::Socket => "socket",
+            Self::Device => "device",
+            Self::Disk => "disk",
+            Self::Anonymous => "anonymous file",
+        }
+    }
 }
 
 /// The system call that a thread was in.
@@ -73,7 +125,7 @@ pub struct Act {
     pub call: InCall,
     /// Its first two arguments, where they matter; else 0.
     pub arguments: [u64; 2],
-    /// The waker, the holder of the lock, the signal, or the softirq.
+    /// The waker, the holder of the lock, the signal, the softirq, or the type of the file.
     pub other: u32,
     /// The name of that thread; empty for none.
     pub other_comm: String,
@@ -156,6 +208,8 @@ pub struct WaitedFile {
     pub target: String,
     /// The clock of a timer.
     pub clock: Option<u32>,
+    /// What it is, by its mode.
+    pub kind: Option<FileKind>,
 }
 
 /// A real-time thread of the target.

@@ -141,6 +141,8 @@ fn each_act_is_found_at_its_call_site() {
         ("woken-by-softirq", "softirq", "receives"),
         ("priority-inversion", "pi-lock", "locks_inheriting"),
         ("memory-call", "memory", "asks_for_memory"),
+        ("file-io", "file-io", "writes_file"),
+        ("pipe-socket-device", "own-pipe", "writes_own_pipe"),
         ("signal", "signal", "gets_signal"),
         ("migration", "migration", ""),
     ] {
@@ -153,6 +155,28 @@ fn each_act_is_found_at_its_call_site() {
         is_found(&report, "kernel-lock", "kernel-lock", "writes_shared_file")
             || kernel_lock.unknown.is_some(),
         "{kernel_lock:?}"
+    );
+    // What each call worked on is known, though it was closed again at once.
+    let io = rule(&report, "file-io").violations.iter();
+    let said: Vec<&str> = (io.filter(|found| found.comm == "file-io"))
+        .map(|found| found.what.as_str())
+        .collect();
+    assert!(
+        said.iter().any(|what| what.starts_with("openat(")),
+        "{said:?}"
+    );
+    for what in ["write(regular file", "close(regular file"] {
+        assert!(
+            said.iter().any(|said| said.starts_with(what)),
+            "{what} in {said:?}"
+        );
+    }
+    assert!(!is_found(&report, "file-io", "own-pipe", ""));
+    let pipe = &rule(&report, "pipe-socket-device").violations;
+    assert!(
+        pipe.iter()
+            .any(|found| found.what.starts_with("write(pipe")),
+        "{pipe:?}"
     );
     // The sender's stack is not the receiver's.
     assert!(!is_found(&report, "woken-by-softirq", "softirq", "sends"));

@@ -243,7 +243,8 @@ impl Lint {
         facts.acts = self.places.finish();
         if request.calls == Nanos::ZERO {
             let why = "system calls were not traced (--calls 0)".to_owned();
-            facts.unseen.push((ActKind::Memory, why));
+            facts.unseen.push((ActKind::Memory, why.clone()));
+            facts.unseen.push((ActKind::File, why));
         }
         facts
     }

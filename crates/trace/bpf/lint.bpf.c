@@ -25,10 +25,11 @@ enum {
 	MIGRATE,
 	SIGNAL,
 	MEMORY,
+	FILE_CALL,
 };
 
-/* Flags of `calls`: which arguments belong to a site, and memory calls. */
-enum { KEEP_FIRST = 1, KEEP_SECOND = 2, IS_MEMORY = 4, IS_FUTEX = 8 };
+/* Flags of `calls`: which arguments belong to a site, and what a call is. */
+enum { KEEP_FIRST = 1, KEEP_SECOND = 2, IS_MEMORY = 4, IS_FUTEX = 8, IS_FILE = 16, OF_FILE = 32 };
 enum { CALLS = 512 };
 
 enum { FRAMES = 12 };
@@ -467,14 +468,54 @@ int signalled(u64 *arguments)
 	return 0;
 }
 
+/* What the open file of a call is: its type as in i_mode, or ANONYMOUS; 0 where that is
+ * not known. */
+INLINE u32 type_of_file(const void *regs)
+{
+	struct task_struct___files *task =
+		(struct task_struct___files *)bpf_get_current_task_btf();
+	struct fdtable *table = task->files->fdt;
+	u64 descriptor = ~0ULL, magic = 0;
+	struct super_block *super = 0;
+	struct inode *inode = 0;
+	struct file *file = 0;
+	unsigned short mode = 0;
+
+	if (HAS(pt_regs___x86, di))
+		descriptor = ((struct pt_regs___x86 *)regs)->di;
+	else if (HAS(pt_regs___arm64, orig_x0))
+		descriptor = ((struct pt_regs___arm64 *)regs)->orig_x0;
+	if (descriptor >= table->max_fds)
+		return 0;
+	bpf_probe_read_kernel(&file, sizeof(file), table->fd + descriptor);
+	if (!file)
+		return 0;
+	bpf_probe_read_kernel(&inode, sizeof(inode), &file->f_inode);
+	if (!inode)
+		return 0;
+	bpf_probe_read_kernel(&mode, sizeof(mode), &inode->i_mode);
+	bpf_probe_read_kernel(&super, sizeof(super), &inode->i_sb);
+	if (super)
+		bpf_probe_read_kernel(&magic, sizeof(unsigned long), &super->s_magic);
+	return magic == ANON_INODE_FS_MAGIC ? ANONYMOUS : mode & S_IFMT;
+}
+
 SEC("tp_btf/sys_enter")
 int calling(u64 *arguments)
 {
 	u32 number = arguments[1];
 	u32 *flags = bpf_map_lookup_elem(&calls, &number);
 
-	if (flags && *flags & IS_MEMORY)
+	if (!flags)
+		return 0;
+	if (*flags & IS_MEMORY)
 		of_current(arguments, MEMORY, 0, 0);
+	else if (*flags & IS_FILE && judged(bpf_get_current_task_btf()))
+		of_current(arguments, FILE_CALL,
+			   *flags & OF_FILE ?
+				   type_of_file(bpf_task_pt_regs(bpf_get_current_task_btf())) :
+				   0,
+			   0);
 	return 0;
 }
 

@@ -29,6 +29,36 @@ struct task_struct___blocked {
 	void *pi_blocked_on;
 } __attribute__((preserve_access_index));
 
+/* include/linux/fdtable.h, include/linux/fs.h: the open files of a process. */
+struct super_block {
+	unsigned long s_magic;
+} __attribute__((preserve_access_index));
+
+struct inode {
+	unsigned short i_mode;
+	struct super_block *i_sb;
+} __attribute__((preserve_access_index));
+
+struct file {
+	struct inode *f_inode;
+} __attribute__((preserve_access_index));
+
+struct fdtable {
+	unsigned int max_fds;
+	struct file **fd;
+} __attribute__((preserve_access_index));
+
+struct files_struct {
+	struct fdtable *fdt;
+} __attribute__((preserve_access_index));
+
+struct task_struct___files {
+	struct files_struct *files;
+} __attribute__((preserve_access_index));
+
+/* include/uapi/linux/stat.h, magic.h; the last is no type of the kernel's. */
+enum { S_IFMT = 0170000, ANON_INODE_FS_MAGIC = 0x09041934, ANONYMOUS = 1 };
+
 /* include/linux/hrtimer_types.h */
 struct hrtimer {
 	u8 is_soft;

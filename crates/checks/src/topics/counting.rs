@@ -107,9 +107,13 @@ pub(super) fn counted(
         .unwrap_or((0, 0.0));
     reader.saw(
         format!("/proc/{what} over {duration}"),
-        &format!("at most {:.0} a second, on CPU {}", worst.1, worst.0),
+        &match worst.1 {
+            0.0 => "none".to_owned(),
+            rate => format!("at most {rate:.0} a second, on CPU {}", worst.0),
+        },
     );
     Ok(match worst.1 <= limit(reader) {
+        true if worst.1 == 0.0 => Verdict::Ok("none".to_owned()),
         true => Verdict::Ok(format!("at most {:.0} a second", worst.1)),
         false => Verdict::Fail(format!("{:.0} a second on CPU {}", worst.1, worst.0)),
     })

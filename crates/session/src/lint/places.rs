@@ -142,6 +142,13 @@ impl Places {
                 | "fsync"
                 | "fdatasync"
                 | "flock"
+                | "preadv"
+                | "pwritev"
+                | "lseek"
+                | "ftruncate"
+                | "fallocate"
+                | "getdents64"
+                | "close"
                 | "epoll_wait"
                 | "epoll_pwait"
         );

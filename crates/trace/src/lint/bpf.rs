@@ -128,7 +128,8 @@ impl BpfLint {
         let (name, tracepoint) = CALLING;
         if let Err(error) = self.programs.attach(name, tracepoint) {
             let why = format!("the event {tracepoint} cannot be watched: {error}");
-            self.unseen.insert(ActKind::Memory, why);
+            self.unseen.insert(ActKind::Memory, why.clone());
+            self.unseen.insert(ActKind::File, why);
         }
     }
 

@@ -1,16 +1,25 @@
 //! System calls that `lint` looks at more closely, by their numbers on this machine.
 
+use punctual_model::ActKind;
+
 /// Which arguments belong to a call site, and what a call is: `calls` of
 /// `bpf/lint.bpf.c`.
 const FIRST: u32 = 1;
 const SECOND: u32 = 2;
 const MEMORY: u32 = 4;
 const FUTEX: u32 = 8;
+const FILE: u32 = 16;
+/// It works on an open file, its first argument.
+const OPEN: u32 = FILE | 32 | FIRST;
 
-/// Whether a call changes memory mappings.
-pub(super) fn is_memory(number: i64) -> bool {
-    let mut calls = calls().into_iter();
-    calls.any(|(known, flags)| known == number && flags & MEMORY != 0)
+/// What a call does, beside waiting.
+pub(super) fn act(number: i64) -> Option<ActKind> {
+    let (_, flags) = calls().into_iter().find(|(known, _)| *known == number)?;
+    match () {
+        () if flags & MEMORY != 0 => Some(ActKind::Memory),
+        () if flags & FILE != 0 => Some(ActKind::File),
+        () => None,
+    }
 }
 
 /// The calls with their flags. Of the others no argument is kept: addresses would make
@@ -20,12 +29,12 @@ pub(super) fn calls() -> Vec<(i64, u32)> {
         (libc::SYS_clock_nanosleep, FIRST | SECOND),
         (libc::SYS_futex, SECOND | FUTEX),
         // The descriptor that is waited for.
-        (libc::SYS_read, FIRST),
-        (libc::SYS_write, FIRST),
-        (libc::SYS_pread64, FIRST),
-        (libc::SYS_pwrite64, FIRST),
-        (libc::SYS_readv, FIRST),
-        (libc::SYS_writev, FIRST),
+        (libc::SYS_read, OPEN),
+        (libc::SYS_write, OPEN),
+        (libc::SYS_pread64, OPEN),
+        (libc::SYS_pwrite64, OPEN),
+        (libc::SYS_readv, OPEN),
+        (libc::SYS_writev, OPEN),
         (libc::SYS_recvfrom, FIRST),
         (libc::SYS_recvmsg, FIRST),
         (libc::SYS_sendto, FIRST),
@@ -33,10 +42,24 @@ pub(super) fn calls() -> Vec<(i64, u32)> {
         (libc::SYS_accept, FIRST),
         (libc::SYS_accept4, FIRST),
         (libc::SYS_ioctl, FIRST),
-        (libc::SYS_fsync, FIRST),
-        (libc::SYS_fdatasync, FIRST),
-        (libc::SYS_flock, FIRST),
+        (libc::SYS_fsync, OPEN),
+        (libc::SYS_fdatasync, OPEN),
+        (libc::SYS_flock, OPEN),
         (libc::SYS_epoll_pwait, FIRST),
+        (libc::SYS_preadv, OPEN),
+        (libc::SYS_pwritev, OPEN),
+        (libc::SYS_close, OPEN),
+        (libc::SYS_lseek, OPEN),
+        (libc::SYS_ftruncate, OPEN),
+        (libc::SYS_fallocate, OPEN),
+        (libc::SYS_getdents64, OPEN),
+        (libc::SYS_openat, FILE),
+        (libc::SYS_openat2, FILE),
+        (libc::SYS_statx, FILE),
+        (libc::SYS_unlinkat, FILE),
+        (libc::SYS_renameat2, FILE),
+        (libc::SYS_mkdirat, FILE),
+        (libc::SYS_faccessat, FILE),
         (libc::SYS_brk, MEMORY),
         (libc::SYS_munmap, MEMORY),
         (libc::SYS_mremap, MEMORY),
@@ -52,7 +75,19 @@ pub(super) fn calls() -> Vec<(i64, u32)> {
 
 /// Those that differ between architectures.
 #[cfg(target_arch = "x86_64")]
-const HERE: &[(libc::c_long, u32)] = &[(libc::SYS_epoll_wait, FIRST), (libc::SYS_mmap, MEMORY)];
+const HERE: &[(libc::c_long, u32)] = &[
+    (libc::SYS_epoll_wait, FIRST),
+    (libc::SYS_mmap, MEMORY),
+    (libc::SYS_open, FILE),
+    (libc::SYS_creat, FILE),
+    (libc::SYS_stat, FILE),
+    (libc::SYS_lstat, FILE),
+    (libc::SYS_newfstatat, FILE),
+    (libc::SYS_access, FILE),
+    (libc::SYS_unlink, FILE),
+    (libc::SYS_rename, FILE),
+    (libc::SYS_mkdir, FILE),
+];
 
 /// The last ones take times of 64 bits; their numbers are the same on all 32-bit machines
 /// (`include/uapi/asm-generic/unistd.h`).
@@ -60,6 +95,10 @@ const HERE: &[(libc::c_long, u32)] = &[(libc::SYS_epoll_wait, FIRST), (libc::SYS
 const HERE: &[(libc::c_long, u32)] = &[
     (libc::SYS_epoll_wait, FIRST),
     (libc::SYS_mmap2, MEMORY),
+    (libc::SYS_open, FILE),
+    (libc::SYS_creat, FILE),
+    (libc::SYS_unlink, FILE),
+    (libc::SYS_rename, FILE),
     (407, FIRST | SECOND), // clock_nanosleep_time64
     (422, SECOND | FUTEX), // futex_time64
 ];

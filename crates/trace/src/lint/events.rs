@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use punctual_model::{Act, ActKind, Acts, EventKind, InCall, Nanos, TraceEvent};
 
-use super::calls::is_memory;
+use super::calls::act;
 use crate::clock::monotonic;
 use crate::flight::{Owner, Plan, Stream, Streamed};
 use crate::{Level, TraceError, Tracefs};
@@ -24,11 +24,13 @@ const EVENTS: [(&str, &str, Option<ActKind>); 7] = [
 ];
 
 /// What no event shows.
-const NEVER: [ActKind; 4] = [
+const NEVER: [ActKind; 5] = [
     ActKind::Sleep,
     ActKind::WokenByThread,
     ActKind::WokenBySoftirq,
     ActKind::KernelLock,
+    // Calls are seen, but not which file they work on.
+    ActKind::File,
 ];
 
 /// The ring buffer of each CPU: a tenth of a second of many page faults.
@@ -137,7 +139,9 @@ impl EventLint {
         };
         self.calls = on;
         if let (Err(error), true) = (switched, on) {
-            self.unseen.push((ActKind::Memory, error.to_string()));
+            let kinds = [ActKind::Memory, ActKind::File];
+            let unseen = kinds.map(|kind| (kind, error.to_string()));
+            self.unseen.extend(unseen);
         }
     }
 
@@ -189,9 +193,10 @@ impl EventLint {
                 let signal = Some((*sig, String::new(), 0));
                 (event.pid, ActKind::Signal, InCall::Unknown, signal, 0, 0)
             }
-            EventKind::SysEnter { id, .. } if is_memory(*id) => {
-                (event.pid, ActKind::Memory, InCall::Number(*id), None, 0, 0)
-            }
+            EventKind::SysEnter { id, .. } => match act(*id) {
+                Some(kind) => (event.pid, kind, InCall::Number(*id), None, 0, 0),
+                None => return,
+            },
             _ => return,
         };
         let Some((comm, since)) = self.threads.get(&tid) else {

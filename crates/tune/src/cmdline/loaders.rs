@@ -3,8 +3,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::CmdlineError;
 use super::form::Form;
+use super::raspberry_pi;
+use super::unclear::Unclear;
+use super::{CmdlineError, LIMIT};
 use crate::boot_files::{ENTRIES, GRUB};
 
 /// A boot loader.
@@ -24,6 +26,8 @@ pub(super) struct Found {
     pub(super) command: Vec<String>,
     /// What the user must know.
     pub(super) notes: Vec<String>,
+    /// The file that does not say where the parameters are, and why.
+    pub(super) unclear: Option<(String, Unclear)>,
 }
 
 /// A file with parameters.
@@ -35,7 +39,7 @@ pub(super) struct Source {
 }
 
 impl Source {
-    fn new(path: impl Into<String>, form: Form) -> Self {
+    pub(super) fn new(path: impl Into<String>, form: Form) -> Self {
         Self {
             path: path.into(),
             form,
@@ -47,7 +51,7 @@ impl Source {
 const LOADERS: &[Loader] = &[
     Loader {
         name: "raspberry-pi",
-        find: raspberry_pi,
+        find: raspberry_pi::find,
     },
     Loader {
         name: "u-boot-menu",
@@ -138,14 +142,14 @@ pub(super) fn of_image(root: &Path, add: &[String], remove: &[String]) -> Option
 }
 
 /// The system's files.
-struct Tree(PathBuf);
+pub(super) struct Tree(PathBuf);
 
 impl Tree {
     fn path(&self, file: &str) -> PathBuf {
         self.0.join(file.trim_start_matches('/'))
     }
 
-    fn has(&self, file: &str) -> bool {
+    pub(super) fn has(&self, file: &str) -> bool {
         self.path(file).symlink_metadata().is_ok()
     }
 
@@ -155,7 +159,7 @@ impl Tree {
     }
 
     /// The files of a folder with this ending, sorted, as paths on the system.
-    fn with_ending(&self, folder: &str, ending: &str) -> Vec<String> {
+    pub(super) fn with_ending(&self, folder: &str, ending: &str) -> Vec<String> {
         let entries = fs::read_dir(self.path(folder))
             .into_iter()
             .flatten()
@@ -169,9 +173,15 @@ impl Tree {
         all
     }
 
+    /// The text of a file; empty where it cannot be read.
+    pub(super) fn text(&self, file: &str) -> String {
+        let text = punctual_files::bounded::text(&self.path(file), LIMIT);
+        text.unwrap_or_default()
+    }
+
     /// Whether a file assigns a variable of a shell.
     fn assigns(&self, file: &str, variable: &str) -> bool {
-        let text = fs::read_to_string(self.path(file)).unwrap_or_default();
+        let text = self.text(file);
         let starts = format!("{variable}=");
         text.lines().any(|line| {
             let line = line.trim_start();
@@ -180,25 +190,6 @@ impl Tree {
                 .starts_with(&starts)
         })
     }
-}
-
-const DO_NOT_SPLIT: &str = "cmdline.txt must stay one line: check it before a reboot if the board \
-                            has no console";
-
-/// Raspberry Pi's firmware reads cmdline.txt beside config.txt
-/// (raspberrypi.com, documentation of config.txt).
-fn raspberry_pi(tree: &Tree) -> Option<Found> {
-    tree.first(&["/boot/firmware/config.txt", "/boot/config.txt"])?;
-    let file = tree.first(&[
-        "/boot/firmware/current/cmdline.txt",
-        "/boot/firmware/cmdline.txt",
-        "/boot/cmdline.txt",
-    ])?;
-    Some(Found {
-        sources: vec![Source::new(file, Form::Line)],
-        notes: vec![DO_NOT_SPLIT.to_owned()],
-        ..Found::default()
-    })
 }
 
 /// Debian's u-boot-menu writes extlinux.conf from /etc/default/u-boot.
@@ -302,6 +293,7 @@ fn grub(tree: &Tree) -> Option<Found> {
         sources: vec![Source::new(file, Form::Variable(variable))],
         command,
         notes,
+        ..Found::default()
     })
 }
 

@@ -8,6 +8,7 @@
 mod error;
 mod form;
 mod loaders;
+mod raspberry_pi;
 mod record;
 #[cfg(test)]
 mod tests;
@@ -131,6 +132,9 @@ pub fn cmdline_state(host: &Host, state: &Path) -> Result<CmdlineState, CmdlineE
         }
     };
     shown.loader = Some(loader.name);
+    if let Some((path, why)) = found.unclear {
+        shown.problem = Some(CmdlineError::Unclear { path, why }.to_string());
+    }
     for source in found.sources {
         let text = read(host.root(), &source.path);
         let words = match text {
@@ -169,7 +173,11 @@ impl CmdlineEdit {
             sources,
             command,
             mut notes,
+            unclear,
         } = found;
+        if let Some((path, why)) = unclear {
+            return Err(CmdlineError::Unclear { path, why });
+        }
         let mut files = Vec::new();
         for source in sources {
             let before = read(root, &source.path)?.unwrap_or_default();

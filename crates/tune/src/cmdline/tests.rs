@@ -98,6 +98,56 @@ const SYSTEMS: &[(Texts, &str, Texts)] = &[
             "console=tty1 root=PARTUUID=1 isolcpus=2-3\n",
         )],
     ),
+    // What config.txt names, and with Ubuntu's prefix.
+    (
+        &[
+            (
+                "/boot/firmware/config.txt",
+                "arm_64bit=1\n[all]\nkernel=kernel8-rt.img\ncmdline=cmdline-rt.txt\n",
+            ),
+            ("/boot/firmware/cmdline.txt", "root=PARTUUID=1\n"),
+            (
+                "/boot/firmware/cmdline-rt.txt",
+                "root=PARTUUID=1 isolcpus=3\n",
+            ),
+        ],
+        "raspberry-pi",
+        &[(
+            "/boot/firmware/cmdline-rt.txt",
+            "root=PARTUUID=1 isolcpus=2-3\n",
+        )],
+    ),
+    (
+        &[
+            (
+                "/boot/firmware/config.txt",
+                "[all]\nkernel=vmlinuz\nos_prefix=current/\n[tryboot]\nos_prefix=new/\n",
+            ),
+            ("/boot/firmware/cmdline.txt", "old\n"),
+            ("/boot/firmware/new/cmdline.txt", "new\n"),
+            ("/boot/firmware/current/vmlinuz", ""),
+            ("/boot/firmware/current/bcm2712-rpi-5-b.dtb", ""),
+            ("/boot/firmware/current/cmdline.txt", "splash\n"),
+        ],
+        "raspberry-pi",
+        &[("/boot/firmware/current/cmdline.txt", "isolcpus=2-3\n")],
+    ),
+    // NVIDIA's: the label that is booted, whose parameter is replaced.
+    (
+        &[(
+            "/boot/extlinux/extlinux.conf",
+            "DEFAULT real-time\nLABEL primary\n      APPEND ${cbootargs} root=/dev/mmcblk0p1\n\
+             LABEL real-time\n      APPEND ${cbootargs} rootwait isolcpus=3\n\
+             # LABEL backup\n#    APPEND ${cbootargs}\n",
+        )],
+        "extlinux",
+        &[(
+            "/boot/extlinux/extlinux.conf",
+            "DEFAULT real-time\nLABEL primary\n      APPEND ${cbootargs} root=/dev/mmcblk0p1\n\
+             LABEL real-time\n      APPEND ${cbootargs} rootwait isolcpus=2-3\n\
+             # LABEL backup\n#    APPEND ${cbootargs}\n",
+        )],
+    ),
     (
         &[(
             "/boot/extlinux/extlinux.conf",
@@ -177,6 +227,81 @@ fn each_boot_loader_is_edited_and_restored_byte_for_byte() {
     }
 }
 
+/// Which file the firmware reads is known, or nothing is edited.
+#[test]
+fn a_raspberry_pi_is_edited_where_its_firmware_reads() {
+    let boot = |config: &str, others: &[&str]| {
+        let system = System::new(&[("/boot/config.txt", config)]);
+        for file in others {
+            system.put(&format!("/boot/{file}"), "quiet\n");
+        }
+        system.plan()
+    };
+    let edited = |config: &str, others: &[&str]| {
+        let edit = boot(config, others).unwrap();
+        let paths: Vec<&str> = edit.files.iter().map(|file| file.path.as_str()).collect();
+        paths.join(" ")
+    };
+    for (config, others, file) in [
+        // The last one counts; comments, other boards' filters and trial boots do not.
+        ("cmdline=a\ncmdline=b\n", &["a", "b"][..], "/boot/b"),
+        ("#cmdline=a\n", &["a", "cmdline.txt"], "/boot/cmdline.txt"),
+        (
+            "[none]\ncmdline=a\n",
+            &["a", "cmdline.txt"],
+            "/boot/cmdline.txt",
+        ),
+        (
+            "[pi4]\ncmdline=cmdline.txt\n",
+            &["cmdline.txt"],
+            "/boot/cmdline.txt",
+        ),
+        ("[pi4]\nkernel=x.img\n[all]\ncmdline=a\n", &["a"], "/boot/a"),
+        (
+            "include more.txt\n",
+            &["a", "more.txt", "cmdline.txt"],
+            "/boot/cmdline.txt",
+        ),
+        (
+            "os_prefix=rt-\n",
+            &["rt-kernel8.img", "rt-x.dtb", "rt-cmdline.txt"],
+            "/boot/rt-cmdline.txt",
+        ),
+    ] {
+        assert_eq!(edited(config, others), file, "{config}");
+    }
+    for (config, others, why) in [
+        (
+            "[pi5]\ncmdline=a\n",
+            &["a", "cmdline.txt"][..],
+            "below a filter",
+        ),
+        (
+            "os_prefix=rt/\n",
+            &["rt/cmdline.txt", "cmdline.txt"],
+            "os_prefix=rt/",
+        ),
+        (
+            "cmdline=gone\n",
+            &["cmdline.txt"],
+            "names gone, which is not there",
+        ),
+        ("cmdline=../../etc/passwd\n", &["cmdline.txt"], "not there"),
+    ] {
+        let error = boot(config, others).unwrap_err().to_string();
+        assert!(
+            error.contains(why) && error.contains("/boot/config.txt"),
+            "{error}"
+        );
+    }
+    let system = System::new(&[
+        ("/boot/config.txt", "include more.txt\n"),
+        ("/boot/more.txt", "cmdline=b\ninclude more.txt\n"),
+        ("/boot/b", "quiet\n"),
+    ]);
+    assert_eq!(system.plan().unwrap().files[0].path, "/boot/b");
+}
+
 #[test]
 fn what_somebody_edited_since_is_not_overwritten() {
     let system = System::new(SYSTEMS[0].0);
@@ -224,24 +349,24 @@ fn a_file_that_changed_since_the_plan_is_not_written() {
 
 #[test]
 fn a_write_that_was_killed_halfway_is_reverted() {
-    let system = System::new(SYSTEMS[4].0);
+    let system = System::new(SYSTEMS[7].0);
     system.write();
     // As if the second and third file had not been reached.
-    for (path, text) in &SYSTEMS[4].0[2..] {
+    for (path, text) in &SYSTEMS[7].0[2..] {
         system.put(path, text);
     }
     let done = revert(&system.host, &system.state(), false)
         .unwrap()
         .unwrap();
     assert_eq!(done.restored.len(), 3);
-    for (path, text) in SYSTEMS[4].0 {
+    for (path, text) in SYSTEMS[7].0 {
         assert_eq!(system.get(path), *text);
     }
 }
 
 #[test]
 fn entries_of_a_new_kernel_are_named() {
-    let system = System::new(SYSTEMS[4].0);
+    let system = System::new(SYSTEMS[7].0);
     system.write();
     system.put(
         "/boot/loader/entries/a-6.13.conf",

@@ -19,4 +19,26 @@ pub enum Unclear {
     /// The label that is booted has no place for parameters.
     #[error("the label that is booted has no line `append`")]
     NoAppend,
+    /// Raspberry Pi's config.txt sets it for some boards only.
+    #[error(
+        "it sets {key}= below a filter such as [pi4], so which file this board reads is not known"
+    )]
+    Filter {
+        /// The setting.
+        key: &'static str,
+    },
+    /// Raspberry Pi's firmware ignores such a prefix.
+    #[error(
+        "os_prefix={prefix} names no kernel with a device tree, without which the firmware ignores it"
+    )]
+    Prefix {
+        /// The prefix.
+        prefix: String,
+    },
+    /// The file with the parameters is not there.
+    #[error("it names {file}, which is not there")]
+    NotThere {
+        /// The file, relative to its own folder.
+        file: String,
+    },
 }

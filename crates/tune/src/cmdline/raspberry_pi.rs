@@ -1,0 +1,147 @@
+//! Which file Raspberry Pi's firmware reads the parameters from: `cmdline=` and `os_prefix=`
+//! of config.txt (raspberrypi.com, documentation of config.txt).
+
+use super::form::Form;
+use super::loaders::{Found, Source, Tree};
+use super::unclear::Unclear;
+
+/// Where the first partition of the card is mounted.
+const FOLDERS: [&str; 2] = ["/boot/firmware", "/boot"];
+
+/// How deep `include` is followed.
+const DEPTH: u32 = 4;
+
+/// What a setting of config.txt comes to.
+#[derive(Debug, Default)]
+struct Values {
+    /// The last one that every board obeys.
+    always: Option<String>,
+    /// Those under a filter, as `[pi4]`: whether this board obeys them is not known.
+    perhaps: Vec<String>,
+}
+
+impl Values {
+    /// The value that this board boots with.
+    fn certain(&self, default: &str) -> Option<String> {
+        let value = self.always.as_deref().unwrap_or(default);
+        let same = self.perhaps.iter().all(|other| other == value);
+        same.then(|| value.to_owned())
+    }
+}
+
+/// The settings that decide it.
+#[derive(Debug, Default)]
+struct Config {
+    cmdline: Values,
+    os_prefix: Values,
+    kernel: Values,
+}
+
+/// Who obeys the lines below a filter.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Obeyed {
+    Always,
+    Perhaps,
+    Never,
+}
+
+impl Config {
+    /// Reads a file, and those that it includes. Later lines go before earlier ones.
+    fn read(&mut self, tree: &Tree, folder: &str, name: &str, outer: Obeyed, depth: u32) {
+        let mut obeyed = outer;
+        for line in tree.text(&format!("{folder}/{name}")).lines() {
+            let line = line.trim_end();
+            if let Some(filter) = line
+                .strip_prefix('[')
+                .and_then(|rest| rest.strip_suffix(']'))
+            {
+                obeyed = match filter {
+                    "all" => outer,
+                    // A trial boot is not the one that is set up here.
+                    "none" | "tryboot" => Obeyed::Never,
+                    _ if outer == Obeyed::Never => Obeyed::Never,
+                    _ => Obeyed::Perhaps,
+                };
+                continue;
+            }
+            if let Some(other) = line.strip_prefix("include ")
+                && depth > 0
+                && obeyed != Obeyed::Never
+            {
+                self.read(tree, folder, other.trim(), obeyed, depth - 1);
+            }
+            let Some((key, value)) = line.split_once('=') else {
+                continue;
+            };
+            let values = match key {
+                "cmdline" => &mut self.cmdline,
+                "os_prefix" => &mut self.os_prefix,
+                "kernel" => &mut self.kernel,
+                _ => continue,
+            };
+            match obeyed {
+                Obeyed::Always => values.always = Some(value.to_owned()),
+                Obeyed::Perhaps => values.perhaps.push(value.to_owned()),
+                Obeyed::Never => {}
+            }
+        }
+    }
+}
+
+/// The file that the firmware reads; `None` where this is no Raspberry Pi.
+pub(super) fn find(tree: &Tree) -> Option<Found> {
+    let has = |folder: &&str| tree.has(&format!("{folder}/config.txt"));
+    let folder = FOLDERS.into_iter().find(has)?;
+    let mut config = Config::default();
+    config.read(tree, folder, "config.txt", Obeyed::Always, DEPTH);
+    Some(match file(tree, folder, &config) {
+        Ok(file) => {
+            let note = format!(
+                "{} must stay one line: check it before a reboot if the board has no console",
+                file.rsplit('/').next().unwrap_or_default()
+            );
+            Found {
+                sources: vec![Source::new(file, Form::Line)],
+                notes: vec![note],
+                ..Found::default()
+            }
+        }
+        Err(why) => Found {
+            unclear: Some((format!("{folder}/config.txt"), why)),
+            ..Found::default()
+        },
+    })
+}
+
+fn file(tree: &Tree, folder: &str, config: &Config) -> Result<String, Unclear> {
+    let certain =
+        |values: &Values, key, default| values.certain(default).ok_or(Unclear::Filter { key });
+    let name = certain(&config.cmdline, "cmdline", "cmdline.txt")?;
+    let prefix = certain(&config.os_prefix, "os_prefix", "")?;
+    // The firmware takes no notice of a prefix without kernel and device tree.
+    if !prefix.is_empty() && !is_viable(tree, folder, &prefix, &config.kernel) {
+        return Err(Unclear::Prefix { prefix });
+    }
+    let file = format!("{prefix}{name}");
+    let inside = !file.split('/').any(|part| part == "..") && !file.starts_with('/');
+    match inside && tree.has(&format!("{folder}/{file}")) {
+        true => Ok(format!("{folder}/{file}")),
+        false => Err(Unclear::NotThere { file }),
+    }
+}
+
+/// Whether files that begin with this prefix are a kernel and a device tree.
+fn is_viable(tree: &Tree, folder: &str, prefix: &str, kernel: &Values) -> bool {
+    let (inner, start) = prefix.rsplit_once('/').unwrap_or(("", prefix));
+    let inside = format!("{folder}/{inner}");
+    let names = tree.with_ending(inside.trim_end_matches('/'), "");
+    let named: Vec<&str> = (names.iter())
+        .filter_map(|path| path.rsplit('/').next()?.strip_prefix(start))
+        .collect();
+    let asked = || kernel.always.iter().chain(&kernel.perhaps);
+    let is_kernel = |name: &&str| {
+        let default = name.starts_with("kernel") && name.ends_with(".img");
+        default || asked().any(|asked| asked == name)
+    };
+    named.iter().any(is_kernel) && named.iter().any(|name| name.ends_with(".dtb"))
+}
