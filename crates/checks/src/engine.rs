@@ -9,7 +9,7 @@ use crate::fact_reader::{FactReader, Judged, Missing, Verdict, line};
 use crate::kernel;
 use crate::placeholders::fill;
 use crate::remedy::{self, For};
-use crate::{Check, Role, TOPICS, Topic, offered};
+use crate::{Check, Role, TOPICS, Topic};
 
 /// What is asked of an audit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -92,7 +92,7 @@ pub fn measured_cpus(facts: &FactSet, request: &Request) -> Result<CpuSet, Audit
 pub fn patterns() -> Vec<&'static str> {
     let checks = TOPICS.iter().flat_map(|topic| topic.checks);
     let mut all: Vec<&str> = checks
-        .flat_map(|check| [check.files(), offered::files(check)].concat())
+        .flat_map(|check| [check.files(), remedy::deciding(&check.all_remedies())].concat())
         .chain(kernel::switches())
         .chain([CPUINFO, MAX_FREQUENCY])
         .collect();

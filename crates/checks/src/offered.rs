@@ -4,24 +4,11 @@ use std::collections::BTreeMap;
 
 use punctual_model::{Reading, Setting, Values, path_matches};
 
-use crate::Check;
-use crate::remedy::Remedy;
-
 type Files = BTreeMap<String, Reading>;
-
-/// The files that tell whether the remedies of a check can be applied.
-pub(crate) fn files(check: &Check) -> Vec<&'static str> {
-    let remedies = check.all_remedies();
-    let rows = remedies.iter().filter_map(|remedy| match remedy {
-        Remedy::Set(set) => punctual_model::setting(set.setting),
-        _ => None,
-    });
-    rows.flat_map(deciding).collect()
-}
 
 /// The files of a setting, and the one that lists its values. What stands for a setting
 /// that is more than files is no path, and has a space or `PID` in it.
-fn deciding(row: &'static Setting) -> Vec<&'static str> {
+pub(crate) fn deciding(row: &'static Setting) -> Vec<&'static str> {
     let mut all = row.paths();
     if let Values::Offered(list) = row.values {
         all.push(list);

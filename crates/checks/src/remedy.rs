@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use punctual_model::{CpuSet, Reading, Risk, Scope, Setting, setting};
 
 use crate::Role;
-use crate::offered::{can_be_booted, can_be_set};
+use crate::offered::{self, can_be_booted, can_be_set};
 use crate::placeholders::fill;
 
 /// What would change what a check found.
@@ -115,6 +115,15 @@ impl For<'_> {
         let (row, remedy) = set.wanted(*self)?;
         can_be_set(row, &remedy.value, self.files).then_some((row, remedy))
     }
+}
+
+/// The files that tell whether remedies can be applied.
+pub(crate) fn deciding(remedies: &[Remedy]) -> Vec<&'static str> {
+    let rows = remedies.iter().filter_map(|remedy| match remedy {
+        Remedy::Set(set) => setting(set.setting),
+        _ => None,
+    });
+    rows.flat_map(offered::deciding).collect()
 }
 
 /// The settings that remedies change.

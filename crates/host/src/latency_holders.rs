@@ -12,8 +12,8 @@ pub(crate) const DEVICE: &str = "/dev/cpu_dma_latency";
 /// The kernel's own value for no limit (`PM_QOS_CPU_LATENCY_DEFAULT_VALUE`).
 const NO_LIMIT: i32 = 2_000_000_000;
 
-/// The program whose verbs are told apart: one of them holds the file until it is ended,
-/// others while they measure.
+/// This program, which is named with its verb: one of them holds the file until it is
+/// ended, others while they measure.
 const OWN: &str = "punctual";
 
 /// Lines of a process and its name, `812 tuned`; *absent* where nothing is limited, so

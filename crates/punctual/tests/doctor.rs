@@ -7,7 +7,7 @@ mod common;
 use std::path::PathBuf;
 
 use common::{Place, text};
-use punctual_model::Audit;
+use punctual_model::{Audit, FindingState};
 
 fn tree(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
@@ -41,6 +41,45 @@ fn this_machine_is_audited() {
         place.run("doctor --no-sample --report-only").status.code(),
         Some(0)
     );
+}
+
+/// A configuration of Linux 4.14-rt as Debian packs them, and the defconfig of a board.
+#[test]
+fn packed_configurations_and_defconfigs_are_taken_for_what_they_are() {
+    let place = Place::new();
+    let state = |name: &str, option: &str| {
+        let file = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+            .join("tests/fixtures")
+            .join(name);
+        let line = format!(
+            "kernel check --json --report-only --config {}",
+            file.display()
+        );
+        let findings = audit(&place, &line).findings.into_iter();
+        let mut of_option = findings.filter(|finding| finding.subject == option);
+        of_option.next().unwrap().state
+    };
+    for (name, option, expected) in [
+        ("kernel-config.xz", "CONFIG_PREEMPT_RT", FindingState::Ok),
+        (
+            "kernel-config.xz",
+            "CONFIG_OSNOISE_TRACER",
+            FindingState::NotApplicable,
+        ),
+        ("rt_defconfig", "CONFIG_PREEMPT_RT", FindingState::Ok),
+        (
+            "rt_defconfig",
+            "CONFIG_IRQ_FORCED_THREADING",
+            FindingState::Unknown,
+        ),
+        (
+            "rt_defconfig",
+            "CONFIG_PROVE_LOCKING",
+            FindingState::Unknown,
+        ),
+    ] {
+        assert_eq!(state(name, option), expected, "{name} {option}");
+    }
 }
 
 #[test]

@@ -2,8 +2,8 @@
 
 use punctual_model::{Severity, path_of};
 
-use super::Topic;
 use super::counting::seconds;
+use super::{Topic, stolen};
 use crate::fact_reader::{FactReader, Judged, Missing, Verdict, line};
 use crate::remedy::to;
 use crate::{BASE, Check, Remedy, Role, Stance};
@@ -15,8 +15,6 @@ pub(super) const TOPIC: Topic = Topic {
 };
 
 const HARDWARE: &str = "Documentation/core-api/real-time/hardware.rst";
-/// Its lines of CPUs: `cpu`, and `cpu0` and on.
-const STAT: &str = "/proc/stat";
 const PERIODIC_SYNC: &str = "/sys/module/kvm/parameters/kvmclock_periodic_sync";
 const NX_PAGES: &str = "/sys/module/kvm/parameters/nx_huge_pages";
 const PLE_GAP: &str = "/sys/module/kvm_intel/parameters/ple_gap";
@@ -83,17 +81,7 @@ const CHECKS: &[Check] = &[
         }],
         ..BASE
     },
-    Check {
-        name: "steal",
-        subject: "stolen time",
-        severity: Severity::High,
-        expected: "0",
-        reads: &[STAT],
-        judge: steal,
-        why: "The host runs something else on the CPU during that time.",
-        source: "proc_stat(5), steal; arch/x86/kernel/kvm.c, kvm_steal_clock",
-        ..BASE
-    },
+    stolen::CHECK,
     Check {
         name: "smi",
         subject: "system management interrupts",
@@ -460,52 +448,6 @@ fn cache_partition(reader: &FactReader) -> Judged {
         )),
         false => Err(Missing::not_applicable("the processor does not report it")),
     }
-}
-
-fn steal(reader: &FactReader) -> Judged {
-    let (cpus, duration) = reader.counted()?;
-    let stolen: Vec<_> = cpus
-        .iter()
-        .filter_map(|cpu| Some((cpu.steal_ns?, cpu.cpu)))
-        .collect();
-    let Some((most, cpu)) = stolen.iter().max().copied() else {
-        return Err(reader.not_counted("steal time"));
-    };
-    reader.saw(
-        format!("/proc/stat over {duration}"),
-        &format!("at most {most}, on CPU {cpu}"),
-    );
-    if most.0 == 0 && !reader.is_virtual()? {
-        return Err(Missing::not_applicable(
-            "no hypervisor that could take time",
-        ));
-    }
-    if most.0 > 0 {
-        let found = format!("{most} of {duration} on CPU {cpu}");
-        return Ok(Verdict::Fail(found));
-    }
-    // Hyper-V and others report none, whatever they take: only one that was counted once
-    // shows that it would be.
-    match since_boot(reader)? {
-        0 => Err(Missing::unknown(format!(
-            "none since boot, which says nothing where the hypervisor{} does not report it",
-            reader
-                .host()
-                .virtualisation
-                .hypervisor
-                .get()
-                .map_or_else(String::new, |name| format!(" ({})", line(name)))
-        ))),
-        _ => Ok(Verdict::Ok("none (counted in steps of 10 ms)".to_owned())),
-    }
-}
-
-/// Ticks of all CPUs that were stolen since boot: the eighth number of the first line.
-fn since_boot(reader: &FactReader) -> Result<u64, Missing> {
-    let text = reader.always(reader.text(STAT))?;
-    let all = text.lines().find_map(|line| line.strip_prefix("cpu "));
-    let ticks = all.and_then(|line| line.split_whitespace().nth(7)?.parse().ok());
-    ticks.ok_or_else(|| Missing::unknown(format!("{STAT} has no steal time")))
 }
 
 fn smi(reader: &FactReader) -> Judged {

@@ -2,15 +2,18 @@
 
 use punctual_model::{CpuSet, Nanos, SPINNING, Severity, path_of};
 
-use super::power::{DMA_LATENCY, NO_REQUEST};
 use crate::fact_reader::{FactReader, Judged, Missing, Verdict, line};
 use crate::remedy::set;
 use crate::{BASE, Check, Remedy, Stance};
 
+pub(super) const DMA_LATENCY: &str = path_of("dma-latency-us");
 const CPUIDLE: &str = "Documentation/admin-guide/pm/cpuidle.rst";
 const RESUME: &str = path_of("resume-latency-us");
 /// Lines of process and name, as fuser(1) would tell them.
 const HOLDERS: &str = "fuser /dev/cpu_dma_latency";
+
+/// Nobody asks for less: `PM_QOS_CPU_LATENCY_DEFAULT_VALUE`, µs.
+pub(super) const NO_REQUEST: i64 = 2_000_000_000;
 
 /// An idle state that is left faster than this is taken for harmless: C1
 /// takes 1 to 2 µs on x86, the first state of Arm cores a few.
@@ -83,7 +86,7 @@ pub(super) fn polls(reader: &FactReader) -> Result<bool, Missing> {
 /// Deep states that only an open /dev/cpu_dma_latency keeps out: they are back when the
 /// last that holds it ends.
 fn held_off(reader: &FactReader, us: i64, found: &str) -> Judged {
-    /// Services that hold it until they are told otherwise.
+    /// Services that hold it until somebody ends them or asks for another limit.
     const LASTING: [&str; 2] = ["tuned", "punctual hold-latency"];
     let limited = format!("are limited to {us} µs");
     let holders = reader.text(HOLDERS).map_err(|missing| {

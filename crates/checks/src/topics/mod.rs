@@ -15,6 +15,7 @@ mod power;
 mod rcu;
 mod rights;
 mod scheduler;
+mod stolen;
 mod throttled;
 mod topology;
 mod watchdogs;

@@ -2,7 +2,8 @@
 
 use punctual_model::{CpuSet, POLICY_CPUS, Severity, path_of};
 
-use super::{Topic, idle_states, throttled};
+use super::idle_states::{self, DMA_LATENCY, NO_REQUEST};
+use super::{Topic, throttled};
 use crate::fact_reader::{FactReader, Judged, Missing, Verdict};
 use crate::remedy::{consider, set};
 use crate::{BASE, Check, Role, Stance};
@@ -21,14 +22,10 @@ const INTEL_STATUS: &str = "/sys/devices/system/cpu/intel_pstate/status";
 const AMD_STATUS: &str = "/sys/devices/system/cpu/amd_pstate/status";
 const NO_TURBO: &str = "/sys/devices/system/cpu/intel_pstate/no_turbo";
 const BOOST: &str = "/sys/devices/system/cpu/cpufreq/boost";
-pub(super) const DMA_LATENCY: &str = path_of("dma-latency-us");
 const SMT: &str = "/sys/devices/system/cpu/smt/active";
 const VULNERABILITIES: &str = "/sys/devices/system/cpu/vulnerabilities/*";
 const UNCORE_MAX: &str = "/sys/devices/system/cpu/intel_uncore_frequency/*/max_freq_khz";
 const SPLIT_LOCK: &str = path_of("split-lock-mitigation");
-
-/// Nobody asks for less: `PM_QOS_CPU_LATENCY_DEFAULT_VALUE`, µs.
-pub(super) const NO_REQUEST: i64 = 2_000_000_000;
 
 const CHECKS: &[Check] = &[
     Check {

@@ -1,12 +1,11 @@
 //! The boot loaders, and the files that hold their kernel parameters: one row each.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use super::CmdlineError;
 use super::form::Form;
 use super::raspberry_pi;
-use super::unclear::Unclear;
-use super::{CmdlineError, LIMIT};
+use super::tree::{Found, Source, Tree};
 use crate::boot_files::{ENTRIES, GRUB};
 
 /// A boot loader.
@@ -15,36 +14,6 @@ pub(super) struct Loader {
     pub(super) name: &'static str,
     /// Its files on the system; none where it is not used there.
     find: fn(&Tree) -> Option<Found>,
-}
-
-/// What was found of a boot loader.
-#[derive(Debug, Default)]
-pub(super) struct Found {
-    /// Files with the parameters.
-    pub(super) sources: Vec<Source>,
-    /// A program that makes the loader's own configuration from them.
-    pub(super) command: Vec<String>,
-    /// What the user must know.
-    pub(super) notes: Vec<String>,
-    /// The file that does not say where the parameters are, and why.
-    pub(super) unclear: Option<(String, Unclear)>,
-}
-
-/// A file with parameters.
-#[derive(Clone, Debug)]
-pub(super) struct Source {
-    /// Its path on the system.
-    pub(super) path: String,
-    pub(super) form: Form,
-}
-
-impl Source {
-    pub(super) fn new(path: impl Into<String>, form: Form) -> Self {
-        Self {
-            path: path.into(),
-            form,
-        }
-    }
 }
 
 /// All, the most specific first.
@@ -87,7 +56,7 @@ pub(super) fn find(
     root: &Path,
     wanted: Option<&str>,
 ) -> Result<(&'static Loader, Found, Vec<&'static str>), CmdlineError> {
-    let tree = Tree(root.to_owned());
+    let tree = Tree::at(root);
     if wanted.is_some_and(|name| LOADERS.iter().all(|loader| loader.name != name)) {
         return Err(CmdlineError::NoSuchLoader {
             name: wanted.unwrap_or_default().chars().take(40).collect(),
@@ -108,7 +77,7 @@ pub(super) fn find(
 /// Systems whose parameters are part of an image or a declaration: no file is edited;
 /// the command that changes them.
 pub(super) fn of_image(root: &Path, add: &[String], remove: &[String]) -> Option<String> {
-    let tree = Tree(root.to_owned());
+    let tree = Tree::at(root);
     if tree.has("/etc/NIXOS") {
         let words: Vec<String> = add.iter().map(|word| format!("\"{word}\"")).collect();
         return Some(format!(
@@ -139,57 +108,6 @@ pub(super) fn of_image(root: &Path, add: &[String], remove: &[String]) -> Option
         ));
     }
     Some("run `ostree admin kargs edit-in-place` with the parameters, and reboot".to_owned())
-}
-
-/// The system's files.
-pub(super) struct Tree(PathBuf);
-
-impl Tree {
-    fn path(&self, file: &str) -> PathBuf {
-        self.0.join(file.trim_start_matches('/'))
-    }
-
-    pub(super) fn has(&self, file: &str) -> bool {
-        self.path(file).symlink_metadata().is_ok()
-    }
-
-    /// The first of these that is there.
-    fn first(&self, files: &[&'static str]) -> Option<&'static str> {
-        files.iter().copied().find(|file| self.has(file))
-    }
-
-    /// The files of a folder with this ending, sorted, as paths on the system.
-    pub(super) fn with_ending(&self, folder: &str, ending: &str) -> Vec<String> {
-        let entries = fs::read_dir(self.path(folder))
-            .into_iter()
-            .flatten()
-            .flatten();
-        let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
-        let mut all: Vec<String> = names
-            .filter(|name| name.ends_with(ending))
-            .map(|name| format!("{folder}/{name}"))
-            .collect();
-        all.sort();
-        all
-    }
-
-    /// The text of a file; empty where it cannot be read.
-    pub(super) fn text(&self, file: &str) -> String {
-        let text = punctual_files::bounded::text(&self.path(file), LIMIT);
-        text.unwrap_or_default()
-    }
-
-    /// Whether a file assigns a variable of a shell.
-    fn assigns(&self, file: &str, variable: &str) -> bool {
-        let text = self.text(file);
-        let starts = format!("{variable}=");
-        text.lines().any(|line| {
-            let line = line.trim_start();
-            line.strip_prefix("export ")
-                .unwrap_or(line)
-                .starts_with(&starts)
-        })
-    }
 }
 
 /// Debian's u-boot-menu writes extlinux.conf from /etc/default/u-boot.

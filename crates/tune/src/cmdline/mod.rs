@@ -12,6 +12,7 @@ mod raspberry_pi;
 mod record;
 #[cfg(test)]
 mod tests;
+mod tree;
 mod unclear;
 mod words;
 
@@ -27,8 +28,8 @@ pub use record::{CmdlineRevert, revert};
 pub use unclear::Unclear;
 pub use words::Changes;
 
-use loaders::Found;
 use record::Record;
+use tree::Found;
 
 use crate::JsonSchema;
 

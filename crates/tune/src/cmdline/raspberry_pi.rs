@@ -2,7 +2,7 @@
 //! of config.txt (raspberrypi.com, documentation of config.txt).
 
 use super::form::Form;
-use super::loaders::{Found, Source, Tree};
+use super::tree::{Found, Source, Tree};
 use super::unclear::Unclear;
 
 /// Where the first partition of the card is mounted.

@@ -212,7 +212,7 @@ impl Record {
             return Vec::new();
         };
         let known = |path: &str| self.files.iter().any(|file| file.path == path);
-        let has = |source: &loaders::Source| {
+        let has = |source: &super::tree::Source| {
             let text = read(root, &source.path).ok().flatten().unwrap_or_default();
             let words = source.form.read(&text).unwrap_or_default();
             words.iter().any(|word| self.add.contains(word))
