@@ -202,48 +202,40 @@ pub fn courses_of(families: &[Vec<Values>], seed: u64) -> Vec<Vec<Course>> {
         .collect()
 }
 
-/// What the permutations say is no chance, of each series in order of place.
+/// What the permutations say is no chance, of each series in order of place. A family is as
+/// probable as the least probable of its series: [`confirm`] makes up for their number.
 fn candidates_of(families: &[Vec<Values>], judged: usize, seed: u64) -> Vec<Vec<Vec<Split>>> {
-    let tests = |family: &[Values]| (judged * family.len()) as u64;
+    let tests = judged as u64;
     let whole: Vec<Vec<Option<Split>>> = (families.iter())
         .map(|family| {
-            let of = |values: &Values| split(values, 0, values.len(), tests(family), seed);
+            let of = |values: &Values| split(values, 0, values.len(), tests, seed);
             family.iter().map(of).collect()
         })
         .collect();
-    let adjusted: Vec<Vec<Option<f64>>> = (whole.iter())
-        .map(|family| {
-            let each: Vec<Option<f64>> = family.iter().map(|one| Some(one.as_ref()?.p)).collect();
-            crate::holm::adjust(&each)
-        })
-        .collect();
-    let mut all: Vec<f64> = (adjusted.iter())
-        .filter_map(|family| family.iter().flatten().copied().min_by(f64::total_cmp))
-        .collect();
+    let least = |family: &Vec<Option<Split>>| {
+        let each = family.iter().flatten().map(|split| split.p);
+        each.min_by(f64::total_cmp)
+    };
+    let mut all: Vec<f64> = whole.iter().filter_map(least).collect();
     all.sort_by(f64::total_cmp);
     let accepted = (all.iter().enumerate())
         .map(|(place, p)| (p, ALPHA * (place + 1) as f64 / judged as f64))
         .filter(|(p, limit)| **p <= limit * NEARLY)
         .map(|(_, limit)| limit)
         .fold(0.0, f64::max);
-    let found = families.iter().zip(whole).zip(adjusted);
-    found
-        .map(|((family, whole), adjusted)| {
-            let each = family.iter().zip(whole).zip(adjusted);
-            each.map(|((values, first), adjusted)| match (first, adjusted) {
-                (Some(first), Some(p)) if p <= accepted * NEARLY => {
-                    let mut found = vec![first];
-                    let limit = accepted / family.len() as f64;
-                    for (from, to) in [(0, first.at), (first.at, values.len())] {
-                        divide(values, (from, to), limit, (tests(family), seed), &mut found);
-                    }
-                    found.sort_by_key(|split| split.at);
-                    found
-                }
-                _ => Vec::new(),
-            })
-            .collect()
-        })
+    let of = |(values, first): (&Values, Option<Split>)| match first {
+        Some(first) if first.p <= accepted * NEARLY => {
+            let mut found = vec![first];
+            for (from, to) in [(0, first.at), (first.at, values.len())] {
+                divide(values, (from, to), accepted, (tests, seed), &mut found);
+            }
+            found.sort_by_key(|split| split.at);
+            found
+        }
+        _ => Vec::new(),
+    };
+    (families.iter().zip(whole))
+        .map(|(family, whole)| family.iter().zip(whole).map(of).collect())
         .collect()
 }
 
