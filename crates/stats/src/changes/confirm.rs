@@ -225,7 +225,7 @@ fn smooth(levels: &[f64], places: &[usize], phi: f64, together: usize) -> Vec<bo
     smooth
 }
 
-/// Whether a line or a cubic explains a stretch as well as these steps, where what is left
+/// Whether a line, a parabola or a cubic explains a stretch as well as these steps, where what is left
 /// hangs together by `phi`: by the Bayesian information criterion.
 fn is_smooth(levels: &[f64], steps: &[usize], phi: f64) -> bool {
     let runs = levels.len() as f64;
@@ -250,7 +250,7 @@ fn is_smooth(levels: &[f64], steps: &[usize], phi: f64) -> bool {
                 .ln();
         gain < (of_steps - columns.len() as f64) * runs.ln() + SURE
     };
-    is_better(&powers[..2]) || is_better(&powers)
+    (2..=powers.len()).any(|columns| is_better(&powers[..columns]))
 }
 
 /// What is left does not hang together more than so, for the comparison with a smooth
