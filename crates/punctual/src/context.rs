@@ -42,6 +42,8 @@ enum When {
 /// The context of all verbs.
 pub(crate) struct Context {
     store: Option<PathBuf>,
+    /// Whether an option names the store.
+    is_named: bool,
     colour: When,
 }
 
@@ -54,6 +56,7 @@ impl Context {
     pub(crate) fn new(matches: &ArgMatches) -> Result<Self> {
         let Global { store, color } = Global::from_arg_matches(matches)?;
         Ok(Self {
+            is_named: store.is_some(),
             // Read here: clap shows an argument with a variable as required in usage lines.
             store: store.or_else(store_of_environment),
             colour: color.unwrap_or(When::Auto),
@@ -65,8 +68,14 @@ impl Context {
     pub(crate) fn of_environment() -> Self {
         Self {
             store: store_of_environment(),
+            is_named: false,
             colour: When::Auto,
         }
+    }
+
+    /// The store that an option names: commands that are printed must name it, too.
+    pub(crate) fn named_store(&self) -> Option<&Path> {
+        self.store.as_deref().filter(|_| self.is_named)
     }
 
     /// Whether the store is `none`: nothing is stored. A file of that name is

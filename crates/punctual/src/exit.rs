@@ -21,7 +21,7 @@ Exit codes:
        something of high or fatal severity, compare --fail-on-worse found it worse,
        or a trend has an unacknowledged worsening
   4    no requirement was broken, but not all are proven; compare --fail-on-worse
-       is inconclusive; a trend has too few runs to be judged; an audit knows nothing
+       is inconclusive; a trend has too few runs or drifts; an audit knows nothing
   130  interrupted; what was measured is kept";
 
 /// The exit code of the program.

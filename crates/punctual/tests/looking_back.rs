@@ -158,6 +158,7 @@ fn the_trend_names_the_parameter_at_each_change() {
         let facts = change["facts"].as_array().unwrap();
         assert_eq!(facts.len(), 1, "{change:#}");
         assert_eq!(facts[0]["fact"], "kernel.command_line");
+        assert_eq!(facts[0]["runs_away"], 0, "{change:#}");
         assert_eq!(facts[0][what][0], PARAMETER);
         assert!(facts[0][other].is_null());
         assert_eq!(change["worse"], number % 2 == 1);
@@ -173,6 +174,7 @@ fn the_trend_names_the_parameter_at_each_change() {
         "{shown}"
     );
     assert!(shown.contains("the machine was off"), "{shown}");
+    assert!(shown.contains("added, at this run"), "{shown}");
     pictures(&place);
     monthly(&place);
     decisions(&place);
@@ -232,6 +234,118 @@ fn decisions(place: &Place) {
     );
     place.done(&format!("changes reopen {id} mistaken --series osadl"));
     json(place, "trend osadl --json", 3);
+}
+
+/// Runs of two machines and of a label with a quote that get worse; the trend is limited in
+/// each way there is. The command that it prints works as it stands, and ends the worsening.
+#[test]
+fn the_printed_command_works_as_printed() {
+    let place = Place::in_memory();
+    let other = place.path("a store.db");
+    let store = Store::open(&other).unwrap();
+    let epoch = |machine: &str, host: &str| {
+        let made = store.put_series(machine, Some(host), "osadl", "{}", when(0));
+        made.unwrap()
+    };
+    let [lab, shop] = [epoch("1", "lab"), epoch("2", "the shop")];
+    for number in 0..40 {
+        let worst = if number < 20 { 300 } else { 900 };
+        let mut labelled = run(number, worst, CMDLINE);
+        labelled.label = Some("ada's board".to_owned());
+        keep(&store, None, &labelled);
+        for (epoch, host) in [(&lab, "lab"), (&shop, "the shop")] {
+            let mut recording = run(number, worst, CMDLINE);
+            recording.host.hostname = Fact::known(host.to_owned(), "test");
+            keep(&store, Some(epoch), &recording);
+        }
+    }
+    let punctual = |words: &[&str]| {
+        let mut command = place.command("");
+        command.env_remove("PUNCTUAL_STORE").args(words);
+        command.output().unwrap()
+    };
+    let store = ["--store", other.to_str().unwrap()];
+    let ways: [&[&str]; 4] = [
+        &["trend", "ada's board"],
+        &["trend", "osadl", "--host", "lab"],
+        &[
+            "trend",
+            "osadl",
+            "--host",
+            "the shop",
+            "--threshold",
+            "400us",
+        ],
+        &[
+            "trend",
+            "osadl",
+            "--host",
+            "the shop",
+            "--since",
+            "2026-03-03",
+        ],
+    ];
+    for way in ways {
+        let way = [way, &store].concat();
+        let shown = punctual(&way);
+        assert_eq!(shown.status.code(), Some(3), "{way:?}");
+        // One command for each worsening that stands: tail, p99.
+        let mut next = next_of(&text(&shown.stdout));
+        for _ in 0..4 {
+            let Some(command) = next else { break };
+            let bin = std::path::Path::new(env!("CARGO_BIN_EXE_punctual"));
+            let path = std::env::var("PATH").unwrap();
+            let path = format!("{}:{path}", bin.parent().unwrap().display());
+            let done = std::process::Command::new("sh")
+                .args(["-c", &command])
+                .env("PATH", path)
+                .env_remove("PUNCTUAL_STORE")
+                .env("PUNCTUAL_LOCKS", place.path("locks"))
+                .output();
+            let done = done.unwrap();
+            assert_eq!(
+                done.status.code(),
+                Some(0),
+                "{command}: {}",
+                text(&done.stderr)
+            );
+            next = next_of(&text(&punctual(&way).stdout));
+        }
+        assert_eq!(punctual(&way).status.code(), Some(0), "{way:?}");
+        // Open again for the next way.
+        let list = [&["changes", "list", "--json"], &way[1..]].concat();
+        let known: Value = serde_json::from_slice(&punctual(&list).stdout).unwrap();
+        for change in known.as_array().unwrap() {
+            if !change["acknowledged"].is_null() {
+                let id = change["id"].as_str().unwrap();
+                let series = ["changes", "reopen", id, "again", "--series"];
+                let reopened = punctual(&[&series, &way[1..]].concat());
+                assert_eq!(
+                    reopened.status.code(),
+                    Some(0),
+                    "{}",
+                    text(&reopened.stderr)
+                );
+            }
+        }
+    }
+    let wrong = [
+        &["changes", "ack", "none", "why", "--series", "osadl"][..],
+        &ways[1][2..],
+        &store,
+    ];
+    let refused = text(&punctual(&wrong.concat()).stderr);
+    assert!(
+        refused.contains("it has ") && refused.contains("-tail"),
+        "{refused}"
+    );
+}
+
+/// The command that is printed as the next one.
+fn next_of(shown: &str) -> Option<String> {
+    let mut lines = shown.lines().map(str::trim_start);
+    let line = lines.find_map(|line| line.strip_prefix("next"))?;
+    Some(line.trim().to_owned())
 }
 
 #[test]

@@ -8,10 +8,11 @@ use punctual_model::Nanos;
 use punctual_stats::trend::{Question, Run, Trend, judge};
 use serde::Deserialize;
 
+use crate::SourceError;
 use crate::paths::encoded;
 use crate::problem::Problem;
 use crate::state::Inner;
-use crate::trends::SeriesOf;
+use crate::trends::{SeriesOf, Trends};
 
 /// What is looked at, as a query says it.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -49,6 +50,18 @@ pub(crate) fn time(text: &str, end_of_day: bool) -> Result<Option<Timestamp>, Pr
     })
 }
 
+/// A threshold; empty: chosen by the runs.
+pub(crate) fn threshold(text: &str) -> Result<Option<Nanos>, Problem> {
+    let text = text.trim();
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let parsed = text.parse::<Nanos>();
+    parsed
+        .map(Some)
+        .map_err(|error| Problem::bad_request(format!("threshold: {error}")))
+}
+
 impl Look {
     pub(crate) fn of(&self) -> SeriesOf {
         SeriesOf {
@@ -76,24 +89,13 @@ impl Look {
         query
     }
 
-    fn threshold(&self) -> Result<Option<Nanos>, Problem> {
-        let text = self.threshold.trim();
-        if text.is_empty() {
-            return Ok(None);
-        }
-        let parsed = text.parse::<Nanos>();
-        parsed
-            .map(Some)
-            .map_err(|error| Problem::bad_request(format!("threshold: {error}")))
-    }
-
     /// The series, judged within these limits.
     ///
     /// # Errors
     /// No such series, a limit that cannot be read, and what reading can fail with.
     pub(crate) fn judged(&self, app: &Inner) -> Result<(Trend, Vec<Run>), Problem> {
         let (from, to) = (time(&self.from, false)?, time(&self.to, true)?);
-        let threshold = self.threshold()?;
+        let threshold = threshold(&self.threshold)?;
         let trends = app.config.trends.0.as_ref();
         let trends = trends.ok_or_else(|| Problem::not_found("no series are served here"))?;
         let (trend, mut runs) = trends.trend(&self.of())?;
@@ -103,25 +105,39 @@ impl Look {
         let within =
             |at: Timestamp| from.is_none_or(|from| at >= from) && to.is_none_or(|to| at <= to);
         runs.retain(|run| within(run.started));
-        let changes = trend.groups.iter().flat_map(|group| &group.changes);
-        let question = Question {
-            acknowledged: changes.filter_map(|one| one.acknowledged.clone()).collect(),
-            series: trend.series,
-            since: from,
-            threshold,
-            holes: trend
-                .holes
-                .into_iter()
-                .filter(|hole| within(hole.due))
-                .collect(),
-            notes: trend
-                .notes
-                .into_iter()
-                .filter(|note| within(note.at))
-                .collect(),
-        };
-        Ok((judge(&runs, question), runs))
+        let mut limited = trend;
+        limited.holes.retain(|hole| within(hole.due));
+        limited.notes.retain(|note| within(note.at));
+        limited.asked.since = from;
+        limited.asked.threshold_ns = threshold;
+        Ok((judged_again(limited, &runs), runs))
     }
+}
+
+/// A series, judged with late periods above one threshold.
+///
+/// # Errors
+/// No such series, and what reading can fail with.
+pub(crate) fn above(
+    trends: &dyn Trends,
+    of: &SeriesOf,
+    threshold: Nanos,
+) -> Result<Trend, SourceError> {
+    let (mut trend, runs) = trends.trend(of)?;
+    trend.asked.threshold_ns = Some(threshold);
+    Ok(judged_again(trend, &runs))
+}
+
+/// The trend of these runs with what is asked and known of another one.
+fn judged_again(trend: Trend, runs: &[Run]) -> Trend {
+    let question = Question {
+        acknowledged: trend.acknowledged,
+        series: trend.series,
+        asked: trend.asked,
+        holes: trend.holes,
+        notes: trend.notes,
+    };
+    judge(runs, question)
 }
 
 #[cfg(test)]
@@ -146,6 +162,7 @@ mod tests {
             ..Look::default()
         };
         assert_eq!(look.query(), "series=a%20b&machine=&threshold=100us");
-        assert_eq!(look.threshold().unwrap(), Some(Nanos::from_micros(100)));
+        let read = threshold(&look.threshold).unwrap();
+        assert_eq!(read, Some(Nanos::from_micros(100)));
     }
 }

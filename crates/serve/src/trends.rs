@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use punctual_model::ChangeDecision;
+use punctual_model::{ChangeDecision, Nanos};
 use punctual_stats::trend::{Run, Trend};
 
 use crate::SourceError;
@@ -22,6 +22,8 @@ pub struct SeriesOf {
 pub struct Decided {
     /// The change point, as it is listed.
     pub change: String,
+    /// The threshold above which late periods were counted then, where one was asked for.
+    pub threshold: Option<Nanos>,
     /// What was decided.
     pub decision: ChangeDecision,
     /// Who decided.

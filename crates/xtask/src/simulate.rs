@@ -12,11 +12,12 @@ pub(crate) struct Options {
     /// Made-up machines behind each figure.
     #[arg(default_value_t = 2_000, value_parser = value_parser!(u64).range(1..=1_000_000))]
     machines: u64,
-    /// Only one table, or the made-up series of the trend as JSON
+    /// Only one table, the made-up series of the trend as JSON, or the critical values of a
+    /// step
     ///
     /// A trend has one series for seven machines.
     #[arg(long, value_name = "NAME")]
-    #[arg(value_parser = ["compare", "trend", "experiments", "series"])]
+    #[arg(value_parser = ["compare", "trend", "wandering", "experiments", "series", "critical"])]
     only: Option<String>,
 }
 

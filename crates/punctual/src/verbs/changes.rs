@@ -172,10 +172,17 @@ fn found<'a>(trend: &'a Trend, name: &str) -> Result<(&'a Group, &'a ChangePoint
     let begin = all.iter().filter(|(_, change)| change.id.starts_with(name));
     let refused = match begin.collect::<Vec<_>>().as_slice() {
         [one] => return Ok(**one),
-        [] => format!(
-            "{} has no change point '{name}': see punctual changes list",
-            trend.series
-        ),
+        [] => {
+            let known: Vec<&str> = all.iter().map(|(_, change)| change.id.as_str()).collect();
+            let known = match known.is_empty() {
+                true => "none".to_owned(),
+                false => known.join(", "),
+            };
+            format!(
+                "{} has no change point '{name}' as it is looked at; it has {known}",
+                trend.series
+            )
+        }
         _ => format!("several change points begin with '{name}'"),
     };
     Err(UsageError(refused).into())

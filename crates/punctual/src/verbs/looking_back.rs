@@ -11,8 +11,8 @@ use punctual_model::{
     SeriesRun, SlotState, run_groups,
 };
 use punctual_stats::trend::{
-    self, Acknowledgement, ChangePoint, Facts, Followed, Group, Hole, Note, Question, Run, Setup,
-    Trend,
+    self, Acknowledgement, Asked, ChangePoint, Facts, Followed, Group, Hole, Note, Question, Run,
+    Setup, Trend,
 };
 use punctual_store::{Filter, SeriesStore, SlotFilter};
 use serde_json::Value;
@@ -62,8 +62,11 @@ impl Series {
     pub(super) fn trend(&self, span: &Span) -> Trend {
         let question = Question {
             series: self.name.clone(),
-            since: span.since,
-            threshold: span.threshold,
+            asked: Asked {
+                host: span.host.clone(),
+                since: span.since,
+                threshold_ns: span.threshold,
+            },
             holes: self.holes.clone(),
             notes: self.notes.clone(),
             acknowledged: self.acknowledged.clone(),

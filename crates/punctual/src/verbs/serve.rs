@@ -240,8 +240,11 @@ struct StoredTrends {
 }
 
 impl StoredTrends {
-    fn judged(&self, of: &SeriesOf) -> Result<(Trend, Vec<TrendRun>)> {
-        let span = span_of(of);
+    fn judged(&self, of: &SeriesOf, threshold: Option<Nanos>) -> Result<(Trend, Vec<TrendRun>)> {
+        let span = Span {
+            threshold,
+            ..span_of(of)
+        };
         let series = Series::load(self.collection.as_ref(), Some(&of.series), &span)?;
         Ok((series.trend(&span), series.runs))
     }
@@ -267,7 +270,7 @@ impl Trends for StoredTrends {
     }
 
     fn trend(&self, of: &SeriesOf) -> Result<(Trend, Vec<TrendRun>), SourceError> {
-        self.judged(of).map_err(SourceError::new)
+        self.judged(of, None).map_err(SourceError::new)
     }
 
     fn runs(&self, of: &SeriesOf) -> Result<Vec<TrendRun>, SourceError> {
@@ -279,12 +282,13 @@ impl Trends for StoredTrends {
     fn decide(&self, of: &SeriesOf, decided: &Decided) -> Result<(), SourceError> {
         let Decided {
             change,
+            threshold,
             decision,
             who,
             why,
         } = decided;
         let decide = || -> Result<String> {
-            let (trend, _) = self.judged(of)?;
+            let (trend, _) = self.judged(of, *threshold)?;
             let store = self.collection.as_ref();
             decide(store, &trend, change, *decision, who.clone(), why.clone())
         };

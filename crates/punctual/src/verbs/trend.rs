@@ -23,9 +23,11 @@ const LOOK: Nanos = Nanos::from_secs(1);
 /// Show a series over time: levels, change points, spikes, holes
 ///
 /// A series is a name of the plan of punctual record; other names are labels of
-/// recordings. Of each load and class of CPUs three figures are followed: the rate of
-/// periods above a threshold, p99 and p50. Exit code 3: a worsening stands that nobody
-/// has acknowledged. 4: too few runs to judge.
+/// recordings. Of each load and class of CPUs three figures are followed: the rate of late
+/// periods (above several thresholds), p99 and p50. A step is listed where it is larger
+/// than levels that wander from run to run, drift or follow seasons make it. Exit code 3: a
+/// step to the worse stands that nobody has acknowledged. 4: too few runs to judge, or a
+/// figure gets worse slowly, without a step.
 #[derive(Parser)]
 struct TrendOf {
     /// Series, or label of recordings [default: the only series]
@@ -53,7 +55,7 @@ impl Run for TrendOf {
         }
         Ok(match trend.verdict {
             TrendVerdict::Worse => Exit::Broken,
-            TrendVerdict::NotJudged => Exit::NotProven,
+            TrendVerdict::NotJudged | TrendVerdict::Drifting => Exit::NotProven,
             TrendVerdict::NoWorsening => Exit::Done,
         })
     }
@@ -70,7 +72,8 @@ impl TrendOf {
         match self.json {
             true => output::print(&output::json(&trend)?)?,
             false => {
-                let page = document::trend(&trend);
+                let next = document::acknowledge(&trend, context.named_store());
+                let page = document::trend(&trend, next);
                 output::print(&text::render(&page, &context.style()))?;
             }
         }

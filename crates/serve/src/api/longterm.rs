@@ -5,7 +5,7 @@ use axum::extract::{Query, State};
 use jiff::Timestamp;
 use punctual_model::{Nanos, RecordingId};
 use punctual_report::plot::{LongTerm, cells};
-use punctual_stats::trend::{ChangePoint, Group, Run, Trend};
+use punctual_stats::trend::{ChangePoint, Group, NearFact, Run, Trend};
 use serde::{Deserialize, Serialize};
 
 use crate::look::Look;
@@ -206,7 +206,7 @@ fn run(group: &Group, places: &[usize]) -> Option<RunJson> {
 
 fn change(group: &Group, change: &ChangePoint) -> MarkJson {
     let direction = if change.worse { "worse" } else { "better" };
-    let facts: Vec<String> = change.facts.iter().map(|fact| fact.sentence()).collect();
+    let facts: Vec<String> = change.facts.iter().map(NearFact::sentence).collect();
     let level = |value: f64| match change.followed {
         punctual_stats::trend::Followed::Tail => {
             format!(
@@ -218,7 +218,7 @@ fn change(group: &Group, change: &ChangePoint) -> MarkJson {
     };
     let mut text = format!(
         "{} {direction}: {} to {}",
-        change.followed.name(),
+        change.what(),
         level(change.before),
         level(change.after)
     );

@@ -2,6 +2,7 @@
 
 mod beside;
 mod body;
+mod changes;
 mod dictionary;
 mod health;
 mod ingest;
@@ -27,8 +28,8 @@ pub(crate) struct Endpoint {
     pub(crate) route: Route,
     /// What it is for, in a line.
     pub(crate) summary: &'static str,
-    /// Its parameters: place, name, what it means, whether it is required.
-    pub(crate) parameters: &'static [(&'static str, &'static str, &'static str, bool)],
+    /// Its parameters.
+    pub(crate) parameters: &'static [Parameter],
     /// The form of its body, with its media type.
     pub(crate) body: Option<(&'static str, SchemaOf)>,
     /// Its answers: status, meaning, form.
@@ -43,7 +44,20 @@ const fn schema<T: schemars::JsonSchema>() -> SchemaOf {
 }
 
 const FAILURE: Option<SchemaOf> = Some(schema::<Failure>());
-const ID: (&str, &str, &str, bool) = ("path", "id", "UUID of the recording", true);
+const ID: Parameter = ("path", "id", "UUID of the recording", true);
+
+/// A parameter: place, name, what it means, whether it is required.
+pub(crate) type Parameter = (&'static str, &'static str, &'static str, bool);
+const SERIES: Parameter = ("query", "series", "The series", true);
+const MACHINE: Parameter = ("query", "machine", "The machine", false);
+const FROM: Parameter = ("query", "from", "Only runs from this day or time on", false);
+const TO: Parameter = ("query", "to", "Only runs up to this day or time", false);
+const THRESHOLD: Parameter = (
+    "query",
+    "threshold",
+    "Count the periods later than this: 100us",
+    false,
+);
 
 /// All endpoints; a new one is an entry here.
 pub(crate) const ENDPOINTS: &[Endpoint] = &[
@@ -253,23 +267,38 @@ pub(crate) const ENDPOINTS: &[Endpoint] = &[
     Endpoint {
         route: Route {
             method: "GET",
+            path: "/v1/changes",
+            need: Need::Read,
+            handler: || get(changes::get),
+        },
+        summary: "List the change points of a series, with what changed on the machine.",
+        parameters: &[SERIES, MACHINE, FROM, TO, THRESHOLD],
+        body: None,
+        answers: &[
+            (
+                200,
+                "The change points by group",
+                Some(schema::<changes::ChangesJson>()),
+            ),
+            (400, "A parameter is wrong", FAILURE),
+            (422, "The series cannot be judged", FAILURE),
+        ],
+    },
+    Endpoint {
+        route: Route {
+            method: "GET",
             path: "/v1/longterm",
             need: Need::Read,
             handler: || get(longterm::get),
         },
         summary: "Get the runs of a series as numbers for pictures.",
         parameters: &[
-            ("query", "series", "The series", true),
-            ("query", "machine", "The machine", false),
+            SERIES,
+            MACHINE,
             ("query", "group", "Which group, from 0 on", false),
-            ("query", "from", "Only runs from this day or time on", false),
-            ("query", "to", "Only runs up to this day or time", false),
-            (
-                "query",
-                "threshold",
-                "Count the periods later than this: 100us",
-                false,
-            ),
+            FROM,
+            TO,
+            THRESHOLD,
         ],
         body: None,
         answers: &[

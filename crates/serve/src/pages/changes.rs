@@ -1,5 +1,6 @@
 //! Change points of all series, the open worsenings first, and decisions on them.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::{Query, State};
@@ -7,7 +8,7 @@ use axum::response::{Html, Redirect};
 use axum::{Extension, Form};
 use jiff::Timestamp;
 use maud::{Markup, html};
-use punctual_model::{ChangeDecision, sanitize};
+use punctual_model::{ChangeDecision, Nanos, sanitize};
 use punctual_report::document;
 use punctual_stats::trend::{ChangePoint, Trend, TrendVerdict};
 use punctual_store::AuditLine;
@@ -16,11 +17,12 @@ use serde::Deserialize;
 use super::{frame, shown};
 use crate::SourceError;
 use crate::access::Who;
+use crate::look::{self, threshold};
 use crate::paths::{encoded, trend_path};
 use crate::problem::Problem;
-use crate::state::App;
-use crate::trends::{Decided, SeriesOf};
-use crate::worse::{Judged, is_worse};
+use crate::state::{App, Inner};
+use crate::trends::{Decided, SeriesOf, Trends};
+use crate::worse::{Judged, JudgedSeries, is_worse};
 
 /// A reason is no longer than this, in bytes.
 const WHY: usize = 2_000;
@@ -35,12 +37,16 @@ pub(super) struct Asked {
     machine: String,
     /// Only of series whose name contains this.
     series: String,
+    /// Count the periods later than this: `100us`; empty: chosen by the runs.
+    threshold: String,
     /// Which page, from 0 on.
     page: usize,
 }
 
 /// Series of a page.
 const PAGE: usize = 50;
+/// So many series at most are judged with another threshold at once.
+const ABOVE: usize = 20;
 /// Decisions that are listed.
 const DECISIONS: usize = 20;
 
@@ -51,14 +57,18 @@ const SHOWN: [(&str, &str); 3] = [
 ];
 
 impl Asked {
-    fn fits(&self, (of, judged): &Judged) -> bool {
+    fn is_of(&self, of: &SeriesOf) -> bool {
         let has = |name: &str, part: &str| name.to_lowercase().contains(&part.to_lowercase());
+        has(of.machine.as_deref().unwrap_or_default(), &self.machine)
+            && has(&of.series, &self.series)
+    }
+
+    fn fits(&self, (of, judged): &Judged) -> bool {
         let changes = || {
             let groups = judged.iter().flat_map(|trend| &trend.groups);
             groups.flat_map(|group| &group.changes)
         };
-        has(of.machine.as_deref().unwrap_or_default(), &self.machine)
-            && has(&of.series, &self.series)
+        self.is_of(of)
             && match self.show.as_str() {
                 "open" => changes().any(ChangePoint::is_open_worsening),
                 "acknowledged" => changes().any(|change| change.acknowledged.is_some()),
@@ -67,35 +77,80 @@ impl Asked {
     }
 }
 
+/// The series of the page.
+enum Shown {
+    /// As they were judged last, in the background.
+    Last(Arc<JudgedSeries>),
+    /// Judged now, with late periods above one threshold.
+    Above(Vec<Judged>),
+}
+
+impl Shown {
+    fn all(&self) -> &[Judged] {
+        match self {
+            Self::Last(last) => &last.all,
+            Self::Above(all) => all,
+        }
+    }
+}
+
+fn last(app: &Inner, trends: &dyn Trends) -> Result<Arc<JudgedSeries>, Problem> {
+    match app.worse.last() {
+        Some(look) => Ok(look),
+        None => {
+            let machines = app.collection.machines()?;
+            Ok(app.worse.judge(trends, &machines, Duration::ZERO)?)
+        }
+    }
+}
+
+/// The series that are asked for; judging takes time, so there may not be many.
+fn judged_above(trends: &dyn Trends, asked: &Asked, above: Nanos) -> Result<Vec<Judged>, Problem> {
+    let mut all = trends.series()?;
+    all.retain(|of| asked.is_of(of));
+    if all.len() > ABOVE {
+        let message = format!(
+            "{} series fit: with a threshold {ABOVE} are judged at most, name a machine or series",
+            all.len()
+        );
+        return Err(Problem::bad_request(message));
+    }
+    let judged = all.into_iter().map(|of| {
+        let trend = look::above(trends, &of, above);
+        (of, trend)
+    });
+    Ok(judged.collect())
+}
+
 pub(super) async fn get(
     State(app): State<App>,
     Query(asked): Query<Asked>,
 ) -> Result<Html<String>, Problem> {
-    let (look, decided) = app
-        .work(|app| {
+    let threshold = threshold(&asked.threshold)?;
+    let (look, decided, asked) = app
+        .work(move |app| {
             let decided = app.collection.audit(1_000)?;
-            let Some(trends) = &app.config.trends.0 else {
-                return Ok((None, decided));
-            };
-            let look = match app.worse.last() {
-                Some(look) => look,
-                None => {
-                    let machines = app.collection.machines()?;
-                    let judged = app.worse.judge(trends.as_ref(), &machines, Duration::ZERO);
-                    judged?
+            let look = match (&app.config.trends.0, threshold) {
+                (None, _) => None,
+                (Some(trends), None) => Some(Shown::Last(last(app, trends.as_ref())?)),
+                (Some(trends), Some(above)) => {
+                    Some(Shown::Above(judged_above(trends.as_ref(), &asked, above)?))
                 }
             };
-            Ok((Some(look), decided))
+            Ok((look, decided, asked))
         })
         .await?;
-    let known = look.iter().flat_map(|look| &look.all);
+    let known = look.iter().flat_map(Shown::all);
     let mut all: Vec<&Judged> = known.filter(|one| asked.fits(one)).collect();
     // Stable: by name beyond that.
     all.sort_by_key(|(_, judged)| match judged {
         Ok(trend) if is_worse(trend) => 0,
         Err(_) => 1,
-        Ok(trend) if trend.verdict == TrendVerdict::NotJudged => 2,
-        Ok(_) => 3,
+        Ok(trend) => match trend.verdict {
+            TrendVerdict::Drifting => 2,
+            TrendVerdict::NotJudged => 3,
+            _ => 4,
+        },
     });
     let pages = all.len().div_ceil(PAGE).max(1);
     let page = asked.page.min(pages - 1);
@@ -105,10 +160,13 @@ pub(super) async fn get(
             None => p { "No series: plan one with punctual record." },
             Some(look) => {
                 (filter(&asked))
-                p .faint { (all.len()) " of " (look.all.len()) " series, judged at " (minute(look.at())) " UTC or later" }
+                p .faint { (all.len()) " of " (look.all().len()) " series, " @match look {
+                    Shown::Last(last) => { "judged at " (minute(last.at())) " UTC or later" },
+                    Shown::Above(_) => { "periods later than " (sanitize(&asked.threshold)) " counted" },
+                } }
             }
         }
-        @for (of, judged) in all.iter().skip(page * PAGE).take(PAGE) { (series(of, judged)) }
+        @for (of, judged) in all.iter().skip(page * PAGE).take(PAGE) { (series(of, judged, &asked.threshold)) }
         (turn(&asked, page, pages))
         (decisions(&decided))
     };
@@ -129,16 +187,32 @@ fn filter(asked: &Asked) -> Markup {
             }
             label { "Machine " input name="machine" value=(sanitize(&asked.machine)); }
             label { "Series " input name="series" value=(sanitize(&asked.series)); }
+            label { "Count later than "
+                input name="threshold" value=(sanitize(&asked.threshold)) placeholder="100us" size="8";
+            }
             button { "Filter" }
         }
     }
 }
 
+/// The change points of a series of a machine.
+fn changes_path(series: &str, machine: &str, threshold: &str) -> String {
+    let [series, machine, threshold] = [series, machine, threshold].map(encoded);
+    format!("/changes?series={series}&machine={machine}&threshold={threshold}")
+}
+
+/// The series over time, with this threshold if there is one.
+fn above_path(of: &SeriesOf, threshold: &str) -> String {
+    match threshold.trim() {
+        "" => trend_path(of),
+        text => format!("{}&threshold={}", trend_path(of), encoded(text)),
+    }
+}
+
 fn turn(asked: &Asked, page: usize, pages: usize) -> Markup {
     let to = |page: usize| {
-        let [show, machine, series] =
-            [&asked.show, &asked.machine, &asked.series].map(|text| encoded(text));
-        format!("/changes?show={show}&machine={machine}&series={series}&page={page}")
+        let path = changes_path(&asked.series, &asked.machine, &asked.threshold);
+        format!("{path}&show={}&page={page}", encoded(&asked.show))
     };
     html! {
         @if pages > 1 {
@@ -172,10 +246,10 @@ fn decisions(log: &[AuditLine]) -> Markup {
     } }
 }
 
-fn series(of: &SeriesOf, judged: &Result<Trend, SourceError>) -> Markup {
+fn series(of: &SeriesOf, judged: &Result<Trend, SourceError>, threshold: &str) -> Markup {
     html! {
         h2 {
-            a href=(trend_path(of)) { (sanitize(&of.series)) }
+            a href=(above_path(of, threshold)) { (sanitize(&of.series)) }
             @if let Some(machine) = &of.machine { " " small .faint { (sanitize(machine)) } }
         }
         @match judged {
@@ -186,7 +260,7 @@ fn series(of: &SeriesOf, judged: &Result<Trend, SourceError>) -> Markup {
                     (shown(&[document::changes(trend)]))
                 }
                 @for change in trend.groups.iter().flat_map(|group| &group.changes) {
-                    (form(of, change))
+                    (form(of, change, threshold))
                 }
             }
         }
@@ -194,7 +268,7 @@ fn series(of: &SeriesOf, judged: &Result<Trend, SourceError>) -> Markup {
 }
 
 /// What can be decided of a change point, if anything.
-fn form(of: &SeriesOf, change: &ChangePoint) -> Markup {
+fn form(of: &SeriesOf, change: &ChangePoint, threshold: &str) -> Markup {
     let (word, decision) = match (&change.acknowledged, change.is_open_worsening()) {
         (Some(_), _) => ("Reopen", "reopened"),
         (None, true) => ("Acknowledge", "acknowledged"),
@@ -204,6 +278,7 @@ fn form(of: &SeriesOf, change: &ChangePoint) -> Markup {
         form .filter method="post" action="/changes" {
             input type="hidden" name="series" value=(of.series);
             input type="hidden" name="machine" value=(of.machine.as_deref().unwrap_or_default());
+            input type="hidden" name="threshold" value=(threshold);
             input type="hidden" name="change" value=(change.id);
             input type="hidden" name="decision" value=(decision);
             label { code { (sanitize(&change.id)) } " because "
@@ -219,6 +294,8 @@ fn form(of: &SeriesOf, change: &ChangePoint) -> Markup {
 pub(super) struct Decision {
     series: String,
     machine: String,
+    #[serde(default)]
+    threshold: String,
     change: String,
     decision: ChangeDecision,
     why: String,
@@ -233,6 +310,11 @@ pub(super) async fn decide(
         let message = format!("a decision needs a reason of at most {WHY} bytes");
         return Err(Problem::bad_request(message));
     }
+    let above = threshold(&form.threshold)?;
+    let back = match above {
+        None => "/changes".to_owned(),
+        Some(_) => changes_path(&form.series, &form.machine, &form.threshold),
+    };
     app.work(move |app| {
         let trends = app.config.trends.0.as_ref();
         let trends = trends.ok_or_else(|| Problem::not_found("no series are served here"))?;
@@ -242,6 +324,7 @@ pub(super) async fn decide(
         };
         let decided = Decided {
             change: form.change,
+            threshold: above,
             decision: form.decision,
             who: who.name().to_owned(),
             why: form.why,
@@ -256,5 +339,5 @@ pub(super) async fn decide(
         })?)
     })
     .await?;
-    Ok(Redirect::to("/changes"))
+    Ok(Redirect::to(&back))
 }

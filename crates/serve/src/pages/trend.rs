@@ -20,7 +20,7 @@ pub(super) async fn get(
     let (document, pictures) = app
         .work(move |app| {
             let (trend, _) = wanted.judged(app)?;
-            Ok((document::trend(&trend), views::all(&wanted, &trend)))
+            Ok((document::trend(&trend, None), views::all(&wanted, &trend)))
         })
         .await?;
     let body = html! {

@@ -117,6 +117,49 @@ fn series_are_listed_and_a_decision_is_logged() {
     );
 }
 
+/// A threshold of one's own holds on the page, in the API, in the link to the series and
+/// in the decision.
+#[test]
+fn changes_are_judged_above_a_threshold_of_ones_own() {
+    let place = Place::new();
+    let mut nightly = Nightly::default();
+    for (machine, first, worsens) in [("worse", 1_000, true), ("fine", 2_000, false)] {
+        nightly.add(machine, &runs(machine, first, worsens));
+    }
+    let (nightly, source) = nightly.source();
+    let server = place.serve_as(|config| config.trends = source);
+    let query = "series=nightly&machine=worse&threshold=120us";
+    let page = get(server.address, &format!("/changes?{query}")).text();
+    assert!(page.contains("1 of 1 series"), "{page}");
+    assert!(page.contains("late &gt; 120 µs"), "{page}");
+    assert!(page.contains("&amp;threshold=120us"), "{page}");
+    let api = get(server.address, &format!("/v1/changes?{query}")).json();
+    assert_eq!(api["verdict"], "worse", "{api:#}");
+    assert_eq!(api["asked"]["threshold_ns"], 120_000);
+    let change = &api["groups"][0]["changes"][0];
+    assert_eq!(change["threshold_ns"], 120_000, "{api:#}");
+    // Above all that is late there is nothing.
+    let none = query.replace("120us", "900us");
+    let api = get(server.address, &format!("/v1/changes?{none}")).json();
+    assert_eq!(api["verdict"], "no_worsening", "{api:#}");
+    for wrong in [
+        "/changes?threshold=5",
+        "/v1/changes?series=nightly&threshold=x",
+    ] {
+        assert_eq!(get(server.address, wrong).status, 400, "{wrong}");
+    }
+    let form = [("Content-Type", "application/x-www-form-urlencoded")];
+    let id = change["id"].as_str().unwrap();
+    let body = format!("{query}&change={id}&decision=acknowledged&why=new+board");
+    let answer = send(server.address, "POST", "/changes", &form, body.as_bytes());
+    assert_eq!(answer.status, 303);
+    assert_eq!(nightly.decided.lock().unwrap().len(), 1);
+    let api = get(server.address, &format!("/v1/changes?{query}")).json();
+    assert_eq!(api["verdict"], "no_worsening", "{api:#}");
+    let page = get(server.address, &format!("/changes?{query}")).text();
+    assert!(page.contains("Reopen"), "{page}");
+}
+
 /// The overview says what demands attention: worsenings, and slots without a recording.
 #[test]
 fn the_overview_counts_open_changes_and_missed_slots() {

@@ -9,7 +9,7 @@ use punctual_model::{Nanos, Recording, SeriesRun, SignedNanos, run_groups};
 use punctual_serve::SourceError;
 use punctual_serve::trends::{Decided, Noted, SeriesOf, TrendSource, Trends};
 use punctual_stats::trend::{
-    Acknowledgement, Note, Question, Run, Setup, Trend, facts_of, judge, runs_of,
+    Acknowledgement, Asked, Note, Question, Run, Setup, Trend, facts_of, judge, runs_of,
 };
 
 use crate::place::recording;
@@ -116,7 +116,15 @@ impl Trends for Nightly {
     }
 
     fn decide(&self, of: &SeriesOf, decided: &Decided) -> Result<(), SourceError> {
-        let (trend, _) = self.trend(of)?;
+        let (trend, runs) = self.trend(of)?;
+        let question = Question {
+            asked: Asked {
+                threshold_ns: decided.threshold,
+                ..trend.asked
+            },
+            ..Question::default()
+        };
+        let trend = judge(&runs, question);
         let of_groups = trend.groups.iter().flat_map(|group| {
             let changes = group.changes.iter();
             changes.map(move |change| (group, change))

@@ -2,6 +2,8 @@
 
 use fastrand::Rng;
 
+use super::wander::normal;
+
 /// How counts of one rate vary.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Kind {
@@ -45,9 +47,4 @@ fn gamma(shape: f64, random: &mut Rng) -> f64 {
             return d * v;
         }
     }
-}
-
-fn normal(random: &mut Rng) -> f64 {
-    let radius = (-2.0 * (1.0 - random.f64()).ln()).sqrt();
-    radius * (std::f64::consts::TAU * random.f64()).cos()
 }

@@ -5,10 +5,13 @@
 
 mod comparisons;
 mod counts;
+mod critical;
 mod experiments;
 mod machines;
 mod rates;
 mod trends;
+mod wander;
+mod wandering;
 
 /// Made-up machines for each made-up series of runs.
 const MACHINES_A_SERIES: u64 = 7;
@@ -22,12 +25,18 @@ fn main() {
     if only.as_deref() == Some("series") {
         return trends::write(series);
     }
+    if only.as_deref() == Some("critical") {
+        return critical::print();
+    }
     let is_wanted = |name: &str| only.as_deref().is_none_or(|only| only == name);
     if is_wanted("compare") {
         comparisons::print(machines);
     }
     if is_wanted("trend") {
         trends::print(series);
+    }
+    if is_wanted("wandering") {
+        wandering::print(series);
     }
     if is_wanted("experiments") {
         rates::print(machines);

@@ -2,7 +2,7 @@
 //! where there is one.
 
 use fastrand::Rng;
-use punctual_stats::changes::{LEAST_RUNS, Values, steps_of};
+use punctual_stats::changes::{LEAST_RUNS, Values};
 
 use crate::counts::{Kind, count};
 
@@ -139,6 +139,6 @@ fn after_each(counts: &[u64], seed: u64) -> usize {
 
 fn points(counts: &[u64], seed: u64) -> Vec<usize> {
     let exposed = counts.iter().map(|count| (*count, EXPOSURE));
-    let found = steps_of(&[Values::Counts(exposed.collect())], seed);
-    found.into_iter().flatten().map(|step| step.at).collect()
+    let course = crate::wandering::course(Values::Counts(exposed.collect()), seed);
+    course.steps.iter().map(|step| step.at).collect()
 }

@@ -118,6 +118,12 @@ impl Pairs {
         }
     }
 
+    /// The shape of the gamma distribution of the rates of counts; `None` where they vary no
+    /// more than Poisson counts.
+    pub(super) fn shape(&self) -> Option<f64> {
+        Excess::of(&self.each).map(|excess| excess.shape)
+    }
+
     /// Whether counts vary so much that both likelihoods are looked at. The order of the
     /// runs does not matter, so permutations are judged alike.
     pub(super) fn is_spread(&self) -> bool {

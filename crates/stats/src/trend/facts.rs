@@ -30,27 +30,26 @@ const LISTS: [&str; 1] = ["kernel.command_line"];
 
 /// The facts that are known of both and differ.
 pub fn difference(before: &Facts, after: &Facts) -> Vec<FactDifference> {
-    let mut found = Vec::new();
-    for (name, old) in before {
-        let (Some(old), Some(Some(new))) = (old, after.get(name)) else {
-            continue;
-        };
-        if old == new {
-            continue;
-        }
-        let (mut added, mut removed) = (Vec::new(), Vec::new());
-        if LISTS.contains(&name.as_str()) {
-            (added, removed) = (words_only_in(new, old), words_only_in(old, new));
-        }
-        found.push(FactDifference {
-            fact: name.clone(),
-            before: Some(old.clone()),
-            after: Some(new.clone()),
-            added,
-            removed,
-        });
+    let known = before.iter().filter_map(|(name, old)| {
+        let (old, new) = (old.as_deref()?, after.get(name)?.as_deref()?);
+        (old != new).then(|| differing(name, old, new))
+    });
+    known.collect()
+}
+
+/// A fact with two values that differ.
+pub(super) fn differing(name: &str, old: &str, new: &str) -> FactDifference {
+    let (mut added, mut removed) = (Vec::new(), Vec::new());
+    if LISTS.contains(&name) {
+        (added, removed) = (words_only_in(new, old), words_only_in(old, new));
     }
-    found
+    FactDifference {
+        fact: name.to_owned(),
+        before: Some(old.to_owned()),
+        after: Some(new.to_owned()),
+        added,
+        removed,
+    }
 }
 
 /// The words of one text that another has not, in order.

@@ -6,10 +6,14 @@
 //! p99 (the body). [`judge`] is a pure function: the same runs give the same trend.
 
 mod facts;
+mod followings;
 mod judge;
+mod near;
 mod runs;
+mod sentence;
 #[cfg(test)]
 mod tests;
+mod thresholds;
 
 use std::collections::BTreeMap;
 
@@ -31,16 +35,28 @@ pub const TREND_SCHEMA: u32 = 1;
 pub struct Question {
     /// The name of the series.
     pub series: String,
-    /// Only runs from here on.
-    pub since: Option<Timestamp>,
-    /// Count the due periods above this latency; `None`: chosen by the runs.
-    pub threshold: Option<Nanos>,
+    /// What it is limited to.
+    pub asked: Asked,
     /// Slots that did not run.
     pub holes: Vec<Hole>,
     /// What people noted.
     pub notes: Vec<Note>,
     /// What people said about earlier change points.
     pub acknowledged: Vec<Acknowledgement>,
+}
+
+/// What a trend is limited to; what was not asked for is not there.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Asked {
+    /// Only runs of this machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
+    /// Only runs from here on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<Timestamp>,
+    /// Count the due periods above this latency alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub threshold_ns: Option<Nanos>,
 }
 
 /// The trend of a series.
@@ -50,6 +66,9 @@ pub struct Trend {
     pub schema: u32,
     /// The name of the series.
     pub series: String,
+    /// What it was limited to.
+    #[serde(default)]
+    pub asked: Asked,
     /// The first run.
     pub from: Option<Timestamp>,
     /// The last run.
@@ -66,6 +85,9 @@ pub struct Trend {
     pub holes: Vec<Hole>,
     /// What people noted.
     pub notes: Vec<Note>,
+    /// What people said about change points, also about those that are not found any more.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub acknowledged: Vec<Acknowledgement>,
 }
 
 /// What a trend comes to.
@@ -76,6 +98,8 @@ pub enum TrendVerdict {
     NotJudged,
     /// No worsening stands, or each is acknowledged.
     NoWorsening,
+    /// No step to the worse stands, but a figure gets worse slowly.
+    Drifting,
     /// A worsening stands that nobody has acknowledged.
     Worse,
 }
@@ -89,14 +113,20 @@ pub struct Group {
     pub cpus: CpuClass,
     /// Whether there were enough runs to look for change points.
     pub judged: bool,
-    /// Due periods above this are counted; null where it could not be chosen.
+    /// Due periods above this are counted for each run; null where it could not be chosen.
     pub threshold_ns: Option<Nanos>,
+    /// The tail is followed above each of these, rising.
+    #[serde(default)]
+    pub thresholds_ns: Vec<Nanos>,
     /// The largest latency that the requirement of the newest run allows.
     pub limit_ns: Option<Nanos>,
     /// Each run, the oldest first.
     pub runs: Vec<RunFigures>,
     /// Change points in order of time.
     pub changes: Vec<ChangePoint>,
+    /// Figures that move slowly in one direction since their last change point.
+    #[serde(default)]
+    pub drifts: Vec<Drifting>,
     /// Runs that stand out alone, as places in `runs`.
     pub spikes: Vec<Spike>,
 }
@@ -156,6 +186,9 @@ pub struct ChangePoint {
     pub id: String,
     /// What changed its level.
     pub followed: Followed,
+    /// Of the tail: due periods above this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub threshold_ns: Option<Nanos>,
     /// The first run of the new level, as a place in `runs`.
     pub run: usize,
     /// Its recording.
@@ -180,16 +213,62 @@ pub struct ChangePoint {
     pub max_before_ns: Option<Nanos>,
     /// And after.
     pub max_after_ns: Option<Nanos>,
-    /// The probability of such a step where there is none.
+    /// The probability of such a step where there is none, although levels wander.
     pub p: f64,
     /// Whether the new level is worse.
     pub worse: bool,
     /// Whether it still stands: the newest level is not back at the old one.
     pub stands: bool,
-    /// What differs between the last run surely before and the first surely after.
-    pub facts: Vec<FactDifference>,
+    /// Facts that changed near it, the nearest first.
+    pub facts: Vec<NearFact>,
+    /// So many runs before and after were looked at for such facts; null where no fact is
+    /// known on both sides.
+    #[serde(default)]
+    pub facts_within_runs: Option<usize>,
     /// Who acknowledged it, and why; null: nobody.
     pub acknowledged: Option<Acknowledgement>,
+}
+
+/// A figure that moves slowly in one direction: a straight line.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Drifting {
+    /// What moves.
+    pub followed: Followed,
+    /// Of the tail: due periods above this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub threshold_ns: Option<Nanos>,
+    /// The first run of the line, as a place in `runs`; it ends at the last.
+    pub run: usize,
+    /// When it began.
+    pub from: Timestamp,
+    /// The level at its start: due periods above the threshold per million; ns of p50, p99.
+    pub before: f64,
+    /// The level at its end.
+    pub after: f64,
+    /// The end by the start; null where there is nothing at the start.
+    pub ratio: Option<f64>,
+    /// Lower end of the interval of that ratio, 95%.
+    pub low: f64,
+    /// Upper end; null: unbounded.
+    pub high: Option<f64>,
+    /// The probability of such a line where there is none, although levels wander.
+    pub p: f64,
+    /// Whether it gets worse.
+    pub worse: bool,
+}
+
+/// A fact that changed near a change point.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct NearFact {
+    /// The fact and its values.
+    #[serde(flatten)]
+    pub difference: FactDifference,
+    /// How many runs after the change point it changed; negative: before, 0: exactly there.
+    #[serde(default)]
+    pub runs_away: i64,
+    /// How often it changed within the runs that were looked at.
+    #[serde(default)]
+    pub times: usize,
 }
 
 /// A run that stands out alone.
@@ -326,7 +405,27 @@ pub fn short(value: f64) -> String {
     }
 }
 
+/// `late > 310 µs`, `p99`.
+fn of_figure(followed: Followed, threshold: Option<Nanos>) -> String {
+    match followed {
+        Followed::Tail => format!("late > {}", threshold.unwrap_or_default()),
+        figure => figure.name().to_owned(),
+    }
+}
+
+impl Drifting {
+    /// What moves: `late > 310 µs`, `p99`.
+    pub fn what(&self) -> String {
+        of_figure(self.followed, self.threshold_ns)
+    }
+}
+
 impl ChangePoint {
+    /// What changed: `late > 310 µs`, `p99`.
+    pub fn what(&self) -> String {
+        of_figure(self.followed, self.threshold_ns)
+    }
+
     /// Whether it demands attention.
     pub fn is_open_worsening(&self) -> bool {
         self.worse && self.stands && self.acknowledged.is_none()

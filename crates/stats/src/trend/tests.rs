@@ -90,10 +90,11 @@ fn the_parameter_is_named_at_each_change() {
         let [fact] = change.facts.as_slice() else {
             panic!("{change:?}");
         };
+        assert_eq!((fact.runs_away, fact.times), (0, 1), "{change:?}");
         let words = if number % 2 == 0 {
-            &fact.added
+            &fact.difference.added
         } else {
-            &fact.removed
+            &fact.difference.removed
         };
         assert_eq!(words, &["processor.max_cstate=1"], "{change:?}");
         assert_eq!(change.worse, number % 2 == 1);
@@ -104,6 +105,146 @@ fn the_parameter_is_named_at_each_change() {
     assert_eq!(trend.verdict, TrendVerdict::Worse);
     assert_eq!(trend.facts.len(), 4);
     assert!(trend.sentence.contains("2026-06-04"), "{}", trend.sentence);
+}
+
+/// Two late periods a run become twelve, of a million; the rest is the same.
+fn rare(runs: usize, step: usize) -> Vec<Run> {
+    let mut random = Rng::with_seed(3);
+    let same = facts(PLAIN);
+    let each = (0..runs).map(|number| {
+        let mut rows = BTreeMap::from([(4_000, 600_000), (5_000, 398_000)]);
+        let late = match number < step {
+            true => 1 + random.u64(0..3),
+            false => 10 + random.u64(0..5),
+        };
+        for _ in 0..2_000 {
+            *rows.entry(6_000 + random.u64(0..20) * 1_000).or_default() += 1;
+        }
+        for _ in 0..late {
+            *rows
+                .entry(100_000 + random.u64(0..200) * 1_000)
+                .or_default() += 1;
+        }
+        Run {
+            due: rows.values().sum(),
+            max: rows.keys().last().map(|lower| Nanos(*lower)),
+            p99: Some(Nanos(5_000)),
+            rows: rows.into_iter().collect(),
+            ..run(number, 300, &same, &mut random)
+        }
+    });
+    each.collect()
+}
+
+#[test]
+fn a_rise_of_rare_late_periods_is_found() {
+    let runs = rare(80, 40);
+    let trend = judge(&runs, question());
+    let group = &trend.groups[0];
+    // The level of the fifth highest lies in the bulk.
+    assert!(group.threshold_ns.unwrap() < Nanos(50_000), "{group:?}");
+    assert_eq!(trend.verdict, TrendVerdict::Worse, "{}", trend.sentence);
+    let worse: Vec<&ChangePoint> = group.changes.iter().filter(|one| one.worse).collect();
+    let [change] = worse.as_slice() else {
+        panic!("{worse:#?}");
+    };
+    assert_eq!(change.run, 40);
+    assert!(change.threshold_ns.unwrap() >= Nanos(50_000), "{change:?}");
+    assert!(
+        trend.sentence.contains("12 periods above"),
+        "{}",
+        trend.sentence
+    );
+    // The limit of the requirement is one of the thresholds.
+    let mut limited = rare(80, 40);
+    limited
+        .iter_mut()
+        .for_each(|run| run.limit = Some(Nanos(130_000)));
+    let trend = judge(&limited, question());
+    assert!(
+        trend.groups[0].thresholds_ns.contains(&Nanos(130_000)),
+        "{trend:?}"
+    );
+    let calm = judge(&rare(80, 80), question());
+    assert_eq!(calm.verdict, TrendVerdict::NoWorsening, "{}", calm.sentence);
+}
+
+/// Facts of a step at run 40: what changed there, one run after, long before, and one that
+/// was not known around it.
+#[test]
+fn causes_are_listed_by_their_distance() {
+    let mut runs = rare(80, 40);
+    let value = |number: usize, from: usize| Some(format!("{}", u8::from(number >= from)));
+    for (number, run) in runs.iter_mut().enumerate() {
+        run.facts = Arc::new(BTreeMap::from([
+            ("cpu.there".to_owned(), value(number, 40)),
+            ("cpu.after".to_owned(), value(number, 41)),
+            ("cpu.long_before".to_owned(), value(number, 20)),
+            (
+                "cpu.unknown".to_owned(),
+                value(number, 40).filter(|_| !(37..=42).contains(&number)),
+            ),
+        ]));
+    }
+    let trend = judge(&runs, question());
+    let change = &trend.groups[0].changes[0];
+    let near: Vec<(&str, i64)> = (change.facts.iter())
+        .map(|fact| (fact.difference.fact.as_str(), fact.runs_away))
+        .collect();
+    let expected = [("cpu.there", 0), ("cpu.unknown", 0), ("cpu.after", 1)];
+    assert_eq!(near, expected, "{change:#?}");
+    assert!(
+        change.facts[2].sentence().ends_with(", 1 run after"),
+        "{change:?}"
+    );
+    // Each is a change of facts, also over a gap.
+    assert_eq!(trend.facts.len(), 4);
+}
+
+#[test]
+fn no_fact_changed_is_said_where_it_is_so() {
+    let within = |runs: &[Run]| {
+        let trend = judge(runs, question());
+        let change = trend.groups[0].changes[0].clone();
+        (change.facts.len(), change.facts_within_runs)
+    };
+    let mut runs = rare(80, 40);
+    assert_eq!(within(&runs), (0, Some(8)));
+    let unknown = Arc::new(BTreeMap::from([("kernel.release".to_owned(), None)]));
+    runs[..40]
+        .iter_mut()
+        .for_each(|run| run.facts = Arc::clone(&unknown));
+    assert_eq!(within(&runs), (0, None));
+}
+
+/// p99 rises by half in 100 runs: no step, and not fine.
+#[test]
+fn a_drift_is_no_step_and_not_fine() {
+    let mut runs = made_up(100, &[]);
+    for (number, run) in runs.iter_mut().enumerate() {
+        run.p99 = run.p99.map(|p99| Nanos(p99.0 + 25 * number as u64));
+    }
+    let trend = judge(&runs, question());
+    assert_eq!(trend.verdict, TrendVerdict::Drifting, "{}", trend.sentence);
+    let group = &trend.groups[0];
+    assert!(group.changes.is_empty(), "{:?}", group.changes);
+    let [drift] = group.drifts.as_slice() else {
+        panic!("{:?}", group.drifts);
+    };
+    assert!(drift.worse && drift.followed == Followed::P99, "{drift:?}");
+    assert!((1.4..1.6).contains(&drift.ratio.unwrap()), "{drift:?}");
+    assert!(
+        trend.sentence.contains("p99 rises slowly, by"),
+        "{}",
+        trend.sentence
+    );
+    // Downwards it is no worsening.
+    for run in &mut runs {
+        run.p99 = run.p99.map(|p99| Nanos(40_000_000 / p99.0));
+    }
+    let falling = judge(&runs, question());
+    assert_eq!(falling.verdict, TrendVerdict::NoWorsening);
+    assert!(!falling.groups[0].drifts[0].worse);
 }
 
 #[test]
@@ -183,7 +324,10 @@ fn half_of_the_runs_exceed_the_threshold() {
     let trend = judge(
         &runs,
         Question {
-            threshold: asked,
+            asked: Asked {
+                threshold_ns: asked,
+                ..Asked::default()
+            },
             ..question()
         },
     );
@@ -224,7 +368,10 @@ fn loads_are_kept_apart() {
     let later = judge(
         &runs,
         Question {
-            since,
+            asked: Asked {
+                since,
+                ..Asked::default()
+            },
             ..question()
         },
     );

@@ -18,4 +18,4 @@ pub use fleet::{MachineRow, MachineState, machine, machines};
 pub use improvement::improvement;
 pub use lint::lint;
 pub use monthly::{Causes, monthly, pictured};
-pub use trend::{changes, notes, trend};
+pub use trend::{acknowledge, changes, notes, trend};

@@ -112,7 +112,7 @@ pub fn monthly(trend: &Trend, runs: &[Run], causes: &Causes) -> Result<Document,
 /// # Errors
 /// A picture that cannot be drawn.
 pub fn pictured(trend: &Trend, runs: &[Run]) -> Result<Document, ReportError> {
-    let mut document = super::trend(trend);
+    let mut document = super::trend(trend, None);
     let options = PlotOptions {
         heading: Heading::None,
         ..PlotOptions::default()

@@ -1,9 +1,11 @@
 //! The runs of a series over time.
 
+use std::path::Path;
+
 use jiff::Timestamp;
 use punctual_model::{Nanos, grouped};
 use punctual_stats::trend::{
-    ChangePoint, FactDifference, Followed, Group, Trend, TrendVerdict, short,
+    ChangePoint, FactDifference, Followed, Group, NearFact, Trend, TrendVerdict, short,
 };
 
 use crate::document::table::{Cell, Column, Fold, Row, Table};
@@ -19,19 +21,21 @@ const SHOWN: usize = 12;
 /// The levels of a spark line, the lowest first.
 const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// The verdict, a line a group, change points with what changed on the machine, spikes,
-/// facts that changed, holes, notes.
-pub fn trend(trend: &Trend) -> Document {
+/// The verdict, a line a group, change points with what changed on the machine, drifts,
+/// spikes, facts that changed, holes, notes. `next`: the command to go on with, where it can
+/// be run.
+pub fn trend(trend: &Trend, next: Option<String>) -> Document {
     let mut document = Document {
         title: format!("Trend of {}", trend.series),
         ..Document::default()
     };
     document.push(Section::new(vec![
         Block::Answer(answer(trend)),
-        Block::Fields(fields(trend)),
+        Block::Fields(fields(trend, next)),
     ]));
     document.push(section("Groups", groups(trend)));
     document.push(section("Change points", change_table(trend)));
+    document.push(section("Drifts", drifts(trend)));
     document.push(section("Spikes", spikes(trend)));
     document.push(section("Facts that changed", fact_changes(trend)));
     document.push(section("Slots that did not run", holes(trend)));
@@ -79,6 +83,7 @@ pub(super) fn answer(trend: &Trend) -> Answer {
     let (tone, sign, word) = match trend.verdict {
         TrendVerdict::Worse => (Tone::Bad, "✗", "worse"),
         TrendVerdict::NoWorsening => (Tone::Good, "✓", "no worsening"),
+        TrendVerdict::Drifting => (Tone::Warning, "?", "drifting"),
         TrendVerdict::NotJudged => (Tone::Warning, "?", "not judged"),
     };
     Answer {
@@ -89,7 +94,7 @@ pub(super) fn answer(trend: &Trend) -> Answer {
     }
 }
 
-fn fields(trend: &Trend) -> Vec<Field> {
+fn fields(trend: &Trend, next: Option<String>) -> Vec<Field> {
     let mut fields = Vec::new();
     if let (Some(from), Some(to)) = (trend.from, trend.to) {
         let span = format!("{} to {}", minute(from), minute(to));
@@ -100,23 +105,38 @@ fn fields(trend: &Trend) -> Vec<Field> {
         let text = counted(holes, "slot did not run", "slots did not run");
         fields.push(Field::toned("holes", Tone::Warning, text));
     }
-    let open = trend.groups.iter().flat_map(|group| &group.changes);
-    if let Some(change) = open
-        .filter(|change| change.is_open_worsening())
-        .max_by_key(|change| change.at)
-    {
-        fields.push(Field {
-            is_command: true,
-            ..Field::new(
-                "next",
-                format!(
-                    "punctual changes ack {} --series {} WHY",
-                    change.id, trend.series
-                ),
-            )
-        });
-    }
+    fields.extend(next.map(|command| Field {
+        is_command: true,
+        ..Field::new("next", command)
+    }));
     fields
+}
+
+/// The command that acknowledges the newest worsening that stands, as a shell reads it;
+/// `None` where none does. `store`: the store, where the command must name it.
+pub fn acknowledge(trend: &Trend, store: Option<&Path>) -> Option<String> {
+    let changes = trend.groups.iter().flat_map(|group| &group.changes);
+    let open = changes.filter(|change| change.is_open_worsening());
+    let newest = open.max_by_key(|change| change.at)?;
+    let asked = &trend.asked;
+    let options = [
+        ("--series", Some(trend.series.clone())),
+        ("--host", asked.host.clone()),
+        ("--since", asked.since.map(|since| since.to_string())),
+        (
+            "--threshold",
+            asked.threshold_ns.map(|at| format!("{}ns", at.0)),
+        ),
+        ("--store", store.map(|path| path.display().to_string())),
+    ];
+    let given = options
+        .iter()
+        .filter_map(|(name, value)| Some([*name, value.as_deref()?]));
+    let words = ["punctual", "changes", "ack", &newest.id].into_iter();
+    let words = words.chain(given.flatten()).chain(["WHY"]);
+    // No argument of a program has a NUL.
+    let quoted = words.map(|word| shlex::try_quote(word).unwrap_or_default());
+    Some(quoted.collect::<Vec<_>>().join(" "))
 }
 
 fn groups(trend: &Trend) -> Table {
@@ -242,7 +262,7 @@ fn change_table(trend: &Trend) -> Table {
         ..Row::new([
             day(change.at),
             group.name(),
-            what(group, change.followed),
+            change.what(),
             level(group, change.followed, change.before),
             level(group, change.followed, change.after),
             ratio(change),
@@ -255,14 +275,6 @@ fn change_table(trend: &Trend) -> Table {
     Table::new(columns, rows.collect())
 }
 
-/// `late > 310 µs a run`.
-pub(super) fn what(group: &Group, followed: Followed) -> String {
-    match followed {
-        Followed::Tail => format!("late > {}", group.threshold_ns.unwrap_or_default()),
-        figure => figure.name().to_owned(),
-    }
-}
-
 /// Late periods of a usual run, or a latency.
 pub(super) fn level(group: &Group, followed: Followed, level: f64) -> String {
     match followed {
@@ -272,8 +284,12 @@ pub(super) fn level(group: &Group, followed: Followed, level: f64) -> String {
 }
 
 pub(super) fn interval(change: &ChangePoint) -> String {
-    let high = change.high.map_or_else(|| "∞".to_owned(), short);
-    format!("{} to {high}", short(change.low))
+    range(change.low, change.high)
+}
+
+fn range(low: f64, high: Option<f64>) -> String {
+    let high = high.map_or_else(|| "∞".to_owned(), short);
+    format!("{} to {high}", short(low))
 }
 
 /// Where one side has no late period a ratio has no size.
@@ -306,14 +322,58 @@ pub(super) fn aside(change: &ChangePoint) -> String {
     if let (Some(before), Some(after)) = (change.max_before_ns, change.max_after_ns) {
         parts.push(format!("median maximum {before} → {after}"));
     }
-    parts.push(match change.facts.is_empty() {
-        true => "no known fact of the machine changed at that time".to_owned(),
-        false => facts(&change.facts),
-    });
+    parts.push(causes(change));
     if let Some(known) = &change.acknowledged {
         parts.push(format!("acknowledged by {}: {}", known.who, known.why));
     }
     parts.join("; ")
+}
+
+/// The facts that changed near it, the nearest first.
+fn causes(change: &ChangePoint) -> String {
+    match (change.facts_within_runs, change.facts.as_slice()) {
+        (None, _) => "no fact of the machine is known on both sides".to_owned(),
+        (Some(runs), []) => format!("no known fact changed within {runs} runs"),
+        (_, facts) => {
+            let each: Vec<String> = facts.iter().map(NearFact::sentence).collect();
+            each.join("; ")
+        }
+    }
+}
+
+fn drifts(trend: &Trend) -> Table {
+    let columns = vec![
+        Column::left("from (UTC)"),
+        Column::left("group").drop(1),
+        Column::left("figure"),
+        Column::right("at first"),
+        Column::right("at last"),
+        Column::right("ratio").drop(3),
+        Column::right("95%").drop(2),
+        Column::left("state"),
+    ];
+    let all = (trend.groups.iter())
+        .flat_map(|group| group.drifts.iter().map(move |drift| (group, drift)));
+    let rows = all.map(|(group, drift)| Row {
+        tone: if drift.worse {
+            Tone::Warning
+        } else {
+            Tone::Plain
+        },
+        ..Row::new([
+            day(drift.from),
+            group.name(),
+            drift.what(),
+            level(group, drift.followed, drift.before),
+            level(group, drift.followed, drift.after),
+            drift
+                .ratio
+                .map_or_else(|| "-".to_owned(), |ratio| format!("×{}", short(ratio))),
+            range(drift.low, drift.high),
+            if drift.worse { "rises" } else { "falls" }.to_owned(),
+        ])
+    });
+    Table::new(columns, rows.collect())
 }
 
 fn facts(all: &[FactDifference]) -> String {

@@ -1,7 +1,7 @@
 //! Figures of each run over time.
 
 use punctual_model::Nanos;
-use punctual_stats::trend::{ChangePoint, Followed};
+use punctual_stats::trend::{ChangePoint, FactChange, FactDifference, Followed};
 
 use super::super::axis::Unit;
 use super::super::canvas::{Colour, Point, Shape, Stroke};
@@ -177,15 +177,11 @@ pub(super) fn notes(
     }
 }
 
-/// Change points with what changed, and facts that changed without one.
+/// Change points with what changed exactly there, and facts that changed elsewhere.
 fn changes(frame: &mut Frame, of: &LongTerm<'_>) {
     let (first, _) = of.span();
     let x = |frame: &Frame, at| frame.x.at(times::seconds(first, at));
     let changes = &of.group.changes;
-    for at in facts_apart(of) {
-        let x = x(frame, at);
-        frame.canvas.line((x, frame.y.from), (x, frame.y.to), FACTS);
-    }
     let mut drawn: Vec<&ChangePoint> = Vec::new();
     for change in changes {
         // p50, p99 and tail often change at the same run: one line, one name.
@@ -196,43 +192,51 @@ fn changes(frame: &mut Frame, of: &LongTerm<'_>) {
             drawn.push(change);
         }
     }
-    let names: Vec<String> = drawn.iter().map(|change| name(change)).collect();
-    let lines = drawn.iter().zip(&names).map(|(change, name)| {
+    let steps = drawn.iter().map(|change| {
         let stroke = if change.worse { WORSE } else { BETTER };
-        (x(frame, change.at), name.as_str(), stroke)
+        (x(frame, change.at), name(change), stroke)
     });
-    let lines: Vec<_> = lines.collect();
+    let facts = facts_apart(of).into_iter().map(|change| {
+        let name = change.facts.first().map_or_else(String::new, name_of_fact);
+        (x(frame, change.at), name, FACTS)
+    });
+    let lines: Vec<(f64, String, Stroke)> = steps.chain(facts).collect();
+    let lines: Vec<(f64, &str, Stroke)> = (lines.iter())
+        .map(|(x, name, stroke)| (*x, name.as_str(), *stroke))
+        .collect();
     frame.verticals_of(&lines);
 }
 
-/// Facts that changed without a change point.
-fn facts_apart(of: &LongTerm<'_>) -> Vec<jiff::Timestamp> {
+/// Facts that changed where no change point is drawn.
+fn facts_apart<'a>(of: &'a LongTerm<'_>) -> Vec<&'a FactChange> {
     let changes = &of.group.changes;
-    let is_apart = |at: &jiff::Timestamp| {
-        !changes
-            .iter()
-            .any(|change| (change.earliest..=change.latest).contains(at))
-    };
-    of.facts
-        .iter()
-        .map(|change| change.at)
-        .filter(is_apart)
-        .collect()
+    let is_apart = |fact: &&FactChange| !changes.iter().any(|change| change.at == fact.at);
+    of.facts.iter().filter(is_apart).collect()
 }
 
-/// The first fact that changed, or the size.
+/// The longest name of a line.
+const LONGEST: usize = 34;
+
+/// The fact that changed exactly there, or the size.
 fn name(change: &ChangePoint) -> String {
-    const LONGEST: usize = 34;
     let size = format!(
         "{} ×{}",
         change.followed.name(),
         punctual_stats::trend::short(change.ratio)
     );
-    let text = match change.facts.first() {
+    let mut facts = change.facts.iter();
+    match facts.find(|fact| fact.runs_away == 0) {
         None => size,
-        Some(fact) if !fact.added.is_empty() => format!("+ {}", fact.added.join(" ")),
-        Some(fact) if !fact.removed.is_empty() => format!("− {}", fact.removed.join(" ")),
-        Some(fact) => fact.sentence(),
+        Some(fact) => name_of_fact(&fact.difference),
+    }
+}
+
+/// `+ processor.max_cstate=1`.
+fn name_of_fact(fact: &FactDifference) -> String {
+    let text = match fact {
+        fact if !fact.added.is_empty() => format!("+ {}", fact.added.join(" ")),
+        fact if !fact.removed.is_empty() => format!("− {}", fact.removed.join(" ")),
+        fact => fact.sentence(),
     };
     crate::sanitize::shorten(&text, LONGEST)
 }

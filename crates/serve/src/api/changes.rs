@@ -1,0 +1,66 @@
+//! The change points of a series.
+
+use axum::Json;
+use axum::extract::{Query, State};
+use punctual_stats::trend::{Asked, ChangePoint, Drifting, Group, Trend, TrendVerdict};
+use serde::Serialize;
+
+use crate::look::Look;
+use crate::problem::Problem;
+use crate::state::App;
+
+/// What changed in a series.
+#[derive(Serialize, schemars::JsonSchema)]
+pub(crate) struct ChangesJson {
+    /// The name of the series.
+    series: String,
+    /// What it was limited to.
+    asked: Asked,
+    /// What it comes to.
+    verdict: TrendVerdict,
+    /// The same as a sentence.
+    sentence: String,
+    /// The groups of runs, by load and class of CPUs.
+    groups: Vec<GroupJson>,
+}
+
+/// What changed in a group of runs.
+#[derive(Serialize, schemars::JsonSchema)]
+struct GroupJson {
+    /// The load and class of CPUs.
+    group: String,
+    /// Whether there were enough runs to look for change points.
+    judged: bool,
+    /// Change points in order of time.
+    changes: Vec<ChangePoint>,
+    /// Figures that move slowly in one direction since their last change point.
+    drifts: Vec<Drifting>,
+}
+
+/// The change points of a series, by the same query as its page.
+pub(super) async fn get(
+    State(app): State<App>,
+    Query(look): Query<Look>,
+) -> Result<Json<ChangesJson>, Problem> {
+    app.work(move |app| {
+        let (trend, _) = look.judged(app)?;
+        Ok(Json(of(trend)))
+    })
+    .await
+}
+
+fn of(trend: Trend) -> ChangesJson {
+    let of_group = |group: Group| GroupJson {
+        group: group.name(),
+        judged: group.judged,
+        changes: group.changes,
+        drifts: group.drifts,
+    };
+    ChangesJson {
+        series: trend.series,
+        asked: trend.asked,
+        verdict: trend.verdict,
+        sentence: trend.sentence,
+        groups: trend.groups.into_iter().map(of_group).collect(),
+    }
+}

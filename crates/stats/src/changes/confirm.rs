@@ -1,0 +1,316 @@
+//! Whether a step holds although neighbouring runs hang together.
+//!
+//! Levels of one machine wander: runs cannot be exchanged, and permutations find steps in
+//! series that have none. So a step must also be larger than such wandering makes it. Its
+//! statistic is the difference of the mean levels on both sides by its standard error for
+//! independent runs. That is compared with what the same statistic reaches in series
+//! without a step whose runs hang together as these do: a first-order autoregression
+//! (AR(1)) with the lag-1 autocorrelation of what is left without the steps
+//! ([`super::critical`]).
+//!
+//! A step is also compared with a smooth course over the runs on both sides, a line or a
+//! cubic: drift and seasons have no steps. The lower Bayesian information criterion wins.
+
+use super::{LEAST_RUNS, critical, spikes::median};
+
+/// The strongest step of a series of levels.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Strongest {
+    /// The first run of the new level.
+    pub at: usize,
+    /// The difference of the two means by its standard error for independent runs.
+    pub statistic: f64,
+    /// The autocorrelation of what is left, from one run to the next, corrected for the
+    /// two means that were removed.
+    pub phi: f64,
+}
+
+/// The split into two levels with the largest statistic; `None` where all runs are alike
+/// or there are too few.
+pub fn strongest(levels: &[f64]) -> Option<Strongest> {
+    let at = best(levels)?;
+    let statistic = statistic(&levels[..at], &levels[at..]);
+    let phi = autocorrelation(&[&levels[..at], &levels[at..]]);
+    Some(Strongest { at, statistic, phi })
+}
+
+/// Where two means explain most.
+fn best(levels: &[f64]) -> Option<usize> {
+    let runs = levels.len();
+    let middle = mean(levels);
+    let mut sum = 0.0;
+    let mut best = (0, 0.0);
+    for (place, level) in levels.iter().enumerate() {
+        let at = place + 1;
+        sum += level - middle;
+        if at < LEAST_RUNS || runs - at < LEAST_RUNS {
+            continue;
+        }
+        let between = sum * sum * runs as f64 / (at as f64 * (runs - at) as f64);
+        if between > best.1 {
+            best = (at, between);
+        }
+    }
+    (best.0 > 0).then_some(best.0)
+}
+
+/// The difference of two means by its standard error.
+fn statistic(before: &[f64], after: &[f64]) -> f64 {
+    let apart = (mean(after) - mean(before)).abs();
+    let free = (before.len() + after.len()) as f64 - 2.0;
+    let variance = (squares(before) + squares(after)) / free;
+    let error = (variance * (1.0 / before.len() as f64 + 1.0 / after.len() as f64)).sqrt();
+    match error > 0.0 {
+        true => apart / error,
+        false if apart > 0.0 => f64::INFINITY,
+        false => 0.0,
+    }
+}
+
+/// The lag-1 autocorrelation within segments. Each mean that is removed makes it smaller
+/// by (1 + 4 phi) / n (Marriott and Pope, Biometrika 41, 1954), which is added.
+pub(super) fn autocorrelation(segments: &[&[f64]]) -> f64 {
+    let runs: usize = segments.iter().map(|segment| segment.len()).sum();
+    let residuals = segments.iter().flat_map(|segment| {
+        let middle = mean(segment);
+        segment.iter().map(move |level| level - middle)
+    });
+    let residuals: Vec<f64> = residuals.collect();
+    of_residuals(&residuals, segments.len(), runs)
+}
+
+/// The same of residuals from which so many means, slopes and the like were removed.
+pub(super) fn of_residuals(residuals: &[f64], removed: usize, runs: usize) -> f64 {
+    let squares: f64 = residuals.iter().map(|one| one * one).sum();
+    let products: f64 = residuals.windows(2).map(|pair| pair[0] * pair[1]).sum();
+    if squares <= 0.0 {
+        return 0.0;
+    }
+    let seen = products / squares;
+    let corrected = seen + removed as f64 * (1.0 + 4.0 * seen) / runs as f64;
+    corrected.clamp(0.0, 1.0)
+}
+
+/// Those of the candidate steps that hold at this level of error, in order, each with the
+/// probability of such a step where there is none. The candidates rise.
+pub(super) fn confirmed(levels: &[f64], candidates: &[usize], level: f64) -> Vec<(usize, f64)> {
+    let mut places = candidates.to_vec();
+    let mut held = reduced(levels, &mut places, level);
+    // A step that was not seen between others that did not hold.
+    loop {
+        let more = (0..=places.len()).find_map(|index| {
+            let (from, to) = between(&places, index, levels.len());
+            let mut with = places.clone();
+            with.insert(index, from + best(&levels[from..to])?);
+            let found = reduced(levels, &mut with, level);
+            (found.len() > held.len()).then_some((with, found))
+        });
+        match more {
+            Some((with, found)) if !candidates.is_empty() => (places, held) = (with, found),
+            _ => return held,
+        }
+    }
+}
+
+/// From the step before this place in their order to the one there.
+fn between(places: &[usize], index: usize, runs: usize) -> (usize, usize) {
+    let from = index.checked_sub(1).map_or(0, |before| places[before]);
+    (from, places.get(index).copied().unwrap_or(runs))
+}
+
+/// Takes out the steps that do not hold.
+fn reduced(levels: &[f64], places: &mut Vec<usize>, level: f64) -> Vec<(usize, f64)> {
+    loop {
+        let levels = clipped(levels, places);
+        place_again(&levels, places);
+        let phi = autocorrelation(&segments(&levels, places));
+        // Of a wave each is smooth by itself, and hardly when its neighbour is gone.
+        let alone = smooth(&levels, places, phi, 1);
+        if alone.contains(&true) {
+            let mut alone = alone.into_iter();
+            places.retain(|_| !alone.next().unwrap_or(false));
+            continue;
+        }
+        let judged = judged(&levels, places, phi);
+        let weakest = judged
+            .iter()
+            .enumerate()
+            .max_by(|(_, a), (_, b)| a.total_cmp(b));
+        match weakest {
+            Some((index, p)) if *p > level => drop(places.remove(index)),
+            _ => return places.iter().copied().zip(judged).collect(),
+        }
+    }
+}
+
+/// The probability of each step; those of a smooth course have more than 1.
+fn judged(levels: &[f64], places: &[usize], phi: f64) -> Vec<f64> {
+    let runs = levels.len() as f64;
+    let smooth = smooth(levels, places, phi, TOGETHER);
+    let each = places.iter().enumerate().map(|(index, at)| {
+        let (from, to) = super::ends(places, index, levels.len());
+        let statistic = statistic(&levels[from..*at], &levels[*at..to]);
+        if smooth[index] {
+            // The least pronounced is the first to go.
+            return 1.0 + 1.0 / (1.0 + statistic);
+        }
+        let here = (to - from) as f64;
+        // So many stretches of this length could have had such a step.
+        (critical::p_of(statistic, to - from, phi) * runs / here).min(1.0)
+    });
+    each.collect()
+}
+
+fn segments<'a>(levels: &'a [f64], places: &[usize]) -> Vec<&'a [f64]> {
+    let starts = std::iter::once(0).chain(places.iter().copied());
+    let ends = places.iter().copied().chain([levels.len()]);
+    starts
+        .zip(ends)
+        .map(|(from, to)| &levels[from..to])
+        .collect()
+}
+
+/// Each where it explains most between its neighbours.
+fn place_again(levels: &[f64], places: &mut [usize]) {
+    for index in 0..places.len() {
+        let (from, to) = super::ends(places, index, levels.len());
+        if let Some(at) = best(&levels[from..to]) {
+            places[index] = from + at;
+        }
+    }
+}
+
+/// Levels are not taken further from the median of their segment than so many standard
+/// deviations, so that one run far out hides no step.
+const FAR: f64 = 4.0;
+/// The standard deviation by the median absolute deviation, of a normal distribution.
+const BY_MEDIAN: f64 = 1.4826;
+
+fn clipped(levels: &[f64], places: &[usize]) -> Vec<f64> {
+    let each = segments(levels, places).into_iter().flat_map(|segment| {
+        let middle = median(segment);
+        let apart: Vec<f64> = segment.iter().map(|level| (level - middle).abs()).collect();
+        let far = FAR * BY_MEDIAN * median(&apart);
+        // Where most are equal nothing says what is far.
+        let far = if far > 0.0 { far } else { f64::INFINITY };
+        segment
+            .iter()
+            .map(move |level| level.clamp(middle - far, middle + far))
+    });
+    each.collect()
+}
+
+/// By so much more must steps be better, so that a slow drift seldom passes for one
+/// (calibrated: `cargo xtask simulate --only wandering`).
+const SURE: f64 = 3.0;
+
+/// Steps in a row that are compared with a smooth course together: drift looks like several.
+const TOGETHER: usize = 4;
+
+/// Which steps are in a stretch, of so many steps at most, that a smooth course explains as
+/// well.
+fn smooth(levels: &[f64], places: &[usize], phi: f64, together: usize) -> Vec<bool> {
+    let mut smooth = vec![false; places.len()];
+    for first in 0..places.len() {
+        let last = places.len().min(first + together);
+        for end in first + 1..=last {
+            let (from, _) = super::ends(places, first, levels.len());
+            let (_, to) = super::ends(places, end - 1, levels.len());
+            let steps: Vec<usize> = places[first..end].iter().map(|at| at - from).collect();
+            if is_smooth(&levels[from..to], &steps, phi) {
+                smooth[first..end].fill(true);
+            }
+        }
+    }
+    smooth
+}
+
+/// Whether a line, a parabola or a cubic explains a stretch as well as these steps, where what is left
+/// hangs together by `phi`: by the Bayesian information criterion.
+fn is_smooth(levels: &[f64], steps: &[usize], phi: f64) -> bool {
+    let runs = levels.len() as f64;
+    let phi = phi.min(MOST_PHI);
+    let column = |of: &dyn Fn(usize) -> f64| whitened((0..levels.len()).map(of), phi);
+    let powers = [0, 1, 2, 3].map(|by| column(&power(levels.len(), by)));
+    let each = steps
+        .iter()
+        .map(|at| column(&|run| f64::from(u8::from(run >= *at))));
+    let each: Vec<Vec<f64>> = std::iter::once(powers[0].clone()).chain(each).collect();
+    let seen = whitened(levels.iter().copied(), phi);
+    let by_steps = left(&seen, &each);
+    if by_steps <= 0.0 {
+        return false;
+    }
+    // Levels and places.
+    let of_steps = 2.0 * steps.len() as f64 + 1.0;
+    let is_better = |columns: &[Vec<f64>]| {
+        let gain = runs
+            * (left(&seen, columns) / by_steps)
+                .max(f64::MIN_POSITIVE)
+                .ln();
+        gain < (of_steps - columns.len() as f64) * runs.ln() + SURE
+    };
+    (2..=powers.len()).any(|columns| is_better(&powers[..columns]))
+}
+
+/// What is left does not hang together more than so, for the comparison with a smooth
+/// course.
+const MOST_PHI: f64 = 0.95;
+
+/// Values without what they have from the one before (Prais and Winsten 1954).
+fn whitened(values: impl Iterator<Item = f64>, phi: f64) -> Vec<f64> {
+    let mut before = None;
+    let each = values.map(|value| match before.replace(value) {
+        None => value * (1.0 - phi * phi).sqrt(),
+        Some(before) => value - phi * before,
+    });
+    each.collect()
+}
+
+/// What columns leave of values, by least squares: the sum of squares.
+fn left(values: &[f64], columns: &[Vec<f64>]) -> f64 {
+    let rest = rest_of(values, columns);
+    dot(&rest, &rest)
+}
+
+fn dot(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| a * b).sum()
+}
+
+/// What columns leave of values, by least squares (Gram and Schmidt).
+pub(super) fn rest_of(values: &[f64], columns: &[Vec<f64>]) -> Vec<f64> {
+    let mut rest = values.to_vec();
+    let mut known: Vec<Vec<f64>> = Vec::new();
+    let take = |from: &mut [f64], what: &[f64]| {
+        let share = dot(from, what);
+        from.iter_mut()
+            .zip(what)
+            .for_each(|(from, what)| *from -= share * what);
+    };
+    for column in columns {
+        let mut own = column.clone();
+        known.iter().for_each(|other| take(&mut own, other));
+        let length = dot(&own, &own).sqrt();
+        if length <= 1e-9 {
+            continue;
+        }
+        own.iter_mut().for_each(|one| *one /= length);
+        take(&mut rest, &own);
+        known.push(own);
+    }
+    rest
+}
+
+/// A power of the place of each run, which is -0.5 to 0.5.
+pub(super) fn power(runs: usize, power: i32) -> impl Fn(usize) -> f64 {
+    move |run| (run as f64 / runs as f64 - 0.5).powi(power)
+}
+
+pub(super) fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len().max(1) as f64
+}
+
+fn squares(values: &[f64]) -> f64 {
+    let middle = mean(values);
+    values.iter().map(|value| (value - middle).powi(2)).sum()
+}

@@ -1,0 +1,73 @@
+//! Levels that move slowly in one direction.
+
+use statrs::distribution::{ContinuousCDF, StudentsT};
+
+use super::confirm::{mean, of_residuals, power, rest_of};
+use super::{LEAST_RUNS, Values};
+
+/// Fewer independent runs than this say nothing of a slope.
+const LEAST_INDEPENDENT: f64 = 4.0;
+
+/// A slow movement since the last step, as a straight line through the levels.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Drift {
+    /// The first run of the line; the last run is its end.
+    pub from: usize,
+    /// Events of a million periods, or the figure, at the start of the line.
+    pub before: f64,
+    /// The same at its end.
+    pub after: f64,
+    /// The end by the start.
+    pub ratio: f64,
+    /// The interval of that ratio, 95%; its upper end may be infinite.
+    pub interval: (f64, f64),
+    /// The probability of such a slope where there is none.
+    pub p: f64,
+}
+
+/// The drift from this run on; `None` where none is sure at this level of error. The error
+/// of the slope is that of an autoregression with the autocorrelation of what is left.
+pub(super) fn since(values: &Values, levels: &[f64], from: usize, level: f64) -> Option<Drift> {
+    let levels = &levels[from..];
+    let runs = levels.len() as f64;
+    if levels.len() < 2 * LEAST_RUNS {
+        return None;
+    }
+    let (middle, half) = (mean(levels), (runs - 1.0) / 2.0);
+    let place = |index: usize| index as f64 - half;
+    let width: f64 = (0..levels.len()).map(|index| place(index).powi(2)).sum();
+    let each = || levels.iter().enumerate();
+    let slope = each().map(|(at, level)| place(at) * level).sum::<f64>() / width;
+    let residuals: Vec<f64> = each()
+        .map(|(at, level)| level - middle - slope * place(at))
+        .collect();
+    // A bend is no wandering of the levels.
+    let powers = [0, 1, 2, 3].map(|by| (0..levels.len()).map(power(levels.len(), by)).collect());
+    let phi = of_residuals(&rest_of(levels, &powers), powers.len(), levels.len());
+    let independent = runs * (1.0 - phi) / (1.0 + phi);
+    if independent < LEAST_INDEPENDENT {
+        return None;
+    }
+    let squares: f64 = residuals.iter().map(|one| one * one).sum();
+    let error = (squares / (runs - 2.0) / width * runs / independent).sqrt();
+    let t = StudentsT::new(0.0, 1.0, independent - 2.0).ok()?;
+    let p = match error > 0.0 {
+        true => 2.0 * t.cdf(-(slope / error).abs()),
+        false if slope != 0.0 => 0.0,
+        false => 1.0,
+    };
+    let at = |slope: f64, end: f64| values.at_level(middle + slope * end * half);
+    let ratio = |slope: f64| match at(slope, -1.0) > 0.0 {
+        true => at(slope, 1.0) / at(slope, -1.0),
+        false => f64::INFINITY,
+    };
+    let wide = error * t.inverse_cdf(0.975);
+    (p <= level).then(|| Drift {
+        from,
+        before: at(slope, -1.0),
+        after: at(slope, 1.0),
+        ratio: ratio(slope),
+        interval: (ratio(slope - wide), ratio(slope + wide)),
+        p,
+    })
+}

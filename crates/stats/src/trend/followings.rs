@@ -1,0 +1,352 @@
+//! A group of runs, and what is followed of them.
+
+use punctual_model::{CpuClass, Nanos};
+
+use super::near::{self, Turn};
+use super::thresholds::Thresholds;
+use super::{
+    Acknowledgement, ChangePoint, Drifting, FactChange, Followed, Group, Run, RunFigures, Spike,
+};
+use crate::changes::{self, Course, LEAST_RUNS, Step, Values};
+
+/// A step or drift of p50 or p99 by less than this factor is not listed.
+const LEAST_FACTOR: f64 = 1.1;
+
+/// The tail, p99, p50.
+pub(super) const FAMILIES: usize = 3;
+
+/// Events of a million periods.
+const MILLION: f64 = 1e6;
+
+/// One series that is followed.
+struct Member {
+    followed: Followed,
+    /// Of the tail.
+    threshold: Option<Nanos>,
+    /// The places of the runs that have it.
+    places: Vec<usize>,
+    values: Values,
+}
+
+/// The runs of a group, and what is followed of them: the tail in several ways, p99, p50.
+pub(super) struct Followings<'a> {
+    runs: Vec<&'a Run>,
+    thresholds: Thresholds,
+    families: [Vec<Member>; FAMILIES],
+    turns: Vec<Turn>,
+}
+
+impl<'a> Followings<'a> {
+    pub(super) fn of(runs: Vec<&'a Run>, asked: Option<Nanos>) -> Self {
+        let thresholds = Thresholds::of(&runs, asked);
+        let tail = thresholds.all.iter().map(|threshold| {
+            let counts = runs.iter().map(|run| (run.above(*threshold), run.due));
+            Member {
+                followed: Followed::Tail,
+                threshold: Some(*threshold),
+                places: (0..runs.len()).collect(),
+                values: Values::Counts(counts.collect()),
+            }
+        });
+        let figure = |followed, figure: fn(&Run) -> Option<Nanos>| {
+            let known = runs.iter().enumerate();
+            let known = known.filter_map(|(place, run)| Some((place, figure(run)?.0 as f64)));
+            let (places, figures): (Vec<usize>, Vec<f64>) = known.unzip();
+            let values = Values::Figures(figures);
+            vec![Member {
+                followed,
+                threshold: None,
+                places,
+                values,
+            }]
+        };
+        let families = [
+            tail.collect(),
+            figure(Followed::P99, |run| run.p99),
+            figure(Followed::P50, |run| run.p50),
+        ];
+        let turns = near::turns(&runs);
+        Self {
+            runs,
+            thresholds,
+            families,
+            turns,
+        }
+    }
+
+    /// What is to be judged.
+    pub(super) fn values(&self) -> Vec<Vec<Values>> {
+        let values = |family: &Vec<Member>| family.iter().map(|one| one.values.clone()).collect();
+        self.families.iter().map(values).collect()
+    }
+
+    /// Differences of the facts from one run to the next.
+    pub(super) fn fact_changes(&self) -> Vec<FactChange> {
+        near::by_run(&self.runs, &self.turns)
+    }
+
+    /// When its runs began.
+    pub(super) fn times(&self) -> impl Iterator<Item = jiff::Timestamp> + '_ {
+        self.runs.iter().map(|run| run.started)
+    }
+
+    pub(super) fn judged(
+        &self,
+        place: usize,
+        courses: &[Vec<Course>],
+        known: &[Acknowledgement],
+    ) -> Group {
+        let (mut changes, mut drifts, mut segments) = (Vec::new(), Vec::new(), Vec::new());
+        for (family, courses) in self.families.iter().zip(courses) {
+            let mut found: Vec<ChangePoint> = Vec::new();
+            for (member, course) in family.iter().zip(courses) {
+                let listed = course.steps.iter().copied();
+                let listed: Vec<Step> = listed
+                    .filter(|step| member.threshold.is_some() || is_material(step.ratio))
+                    .collect();
+                found.extend((0..listed.len()).map(|number| self.change(member, &listed, number)));
+                segments.extend(listed.iter().map(|step| member.places[step.at]));
+            }
+            changes.extend(plainest(found));
+            let moves = family.iter().zip(courses);
+            let moves = moves.filter_map(|(member, course)| self.drift(member, course));
+            drifts.extend(moves.min_by(|a, b| a.p.total_cmp(&b.p)));
+        }
+        changes.sort_by_key(|change| (change.run, change.followed, change.threshold_ns));
+        self.name(place, &mut changes);
+        for change in &mut changes {
+            let meant = known.iter().find(|known| self.is_meant(change, known));
+            change.acknowledged = meant.cloned();
+        }
+        let first = self.runs.first();
+        let members = self.families.iter().flatten();
+        Group {
+            load: first.map(|run| run.load.clone()).unwrap_or_default(),
+            cpus: first.map_or(CpuClass::General, |run| run.cpus),
+            judged: members.into_iter().any(|member| member.values.is_enough()),
+            threshold_ns: self.thresholds.shown,
+            thresholds_ns: self.thresholds.all.clone(),
+            limit_ns: self.runs.last().and_then(|run| run.limit),
+            runs: (self.runs.iter())
+                .map(|run| figures(run, self.thresholds.shown))
+                .collect(),
+            spikes: self.spikes(&segments, courses.first().map_or(&[], Vec::as_slice)),
+            changes,
+            drifts,
+        }
+    }
+
+    fn change(&self, member: &Member, listed: &[Step], number: usize) -> ChangePoint {
+        let places = &member.places;
+        let step = listed[number];
+        let end = |number: usize| listed.get(number).map_or(places.len(), |step| step.at);
+        let start = number.checked_sub(1).map_or(0, end);
+        let level = |from: usize, to: usize| level(&member.values, from, to);
+        let (before, after) = (level(start, step.at), level(step.at, end(number + 1)));
+        let worse = after > before;
+        // Over, once a later level is nearer to the old one than to this one.
+        let stands = (number + 1..listed.len()).all(|later| {
+            let level = level(listed[later].at, end(later + 1)).max(f64::MIN_POSITIVE);
+            let middle = before.max(f64::MIN_POSITIVE) * after;
+            match worse {
+                true => level * level >= middle,
+                false => level * level <= middle,
+            }
+        });
+        let [run, earliest, latest] = [step.at, step.earliest, step.latest].map(|at| places[at]);
+        let (facts, facts_within_runs) =
+            near::near(&self.runs, &self.turns, (earliest, run, latest));
+        let next = places.get(end(number + 1)).copied();
+        ChangePoint {
+            id: String::new(),
+            followed: member.followed,
+            threshold_ns: member.threshold,
+            run,
+            recording: self.runs[run].recording,
+            at: self.runs[run].started,
+            earliest: self.runs[earliest].started,
+            latest: self.runs[latest].started,
+            before,
+            after,
+            ratio: step.ratio,
+            low: step.interval.0,
+            high: Some(step.interval.1).filter(|high| high.is_finite()),
+            max_before_ns: self.usual_max(places[start], run),
+            max_after_ns: self.usual_max(run, next.unwrap_or(self.runs.len())),
+            p: step.p,
+            worse,
+            stands,
+            facts,
+            facts_within_runs,
+            acknowledged: None,
+        }
+    }
+
+    /// Names change points of the group in this place by run and figure.
+    fn name(&self, place: usize, changes: &mut [ChangePoint]) {
+        let group = match place {
+            0 => String::new(),
+            place => format!("-{}", place + 1),
+        };
+        for index in 0..changes.len() {
+            let change = &changes[index];
+            let mut id = format!(
+                "{}-{}{group}",
+                change.recording.short(),
+                change.followed.name()
+            );
+            if changes[..index].iter().any(|other| other.id == id) {
+                // Late periods above two thresholds, of which one is rarer.
+                id.push_str(if change.worse { "-worse" } else { "-better" });
+            }
+            changes[index].id = id;
+        }
+    }
+
+    fn drift(&self, member: &Member, course: &Course) -> Option<Drifting> {
+        let drift = course.drift?;
+        if member.threshold.is_none() && !is_material(drift.ratio) {
+            return None;
+        }
+        let run = member.places[drift.from];
+        Some(Drifting {
+            followed: member.followed,
+            threshold_ns: member.threshold,
+            run,
+            from: self.runs[run].started,
+            before: drift.before,
+            after: drift.after,
+            ratio: Some(drift.ratio).filter(|ratio| ratio.is_finite()),
+            low: drift.interval.0,
+            high: Some(drift.interval.1).filter(|high| high.is_finite()),
+            p: drift.p,
+            worse: drift.after > drift.before,
+        })
+    }
+
+    /// Whether an acknowledgement is about this change point, which may have moved by a
+    /// few runs since.
+    fn is_meant(&self, change: &ChangePoint, known: &Acknowledgement) -> bool {
+        let run = self.runs[change.run];
+        let near = self.runs[change.run.saturating_sub(LEAST_RUNS)].started;
+        let far = self.runs[(change.run + LEAST_RUNS).min(self.runs.len() - 1)].started;
+        (known.load == run.load && known.cpus == run.cpus)
+            && (known.followed == change.followed && known.worse == change.worse)
+            && (near..=far).contains(&known.at)
+    }
+
+    /// The median of the maxima of some runs.
+    fn usual_max(&self, from: usize, to: usize) -> Option<Nanos> {
+        let mut maxima: Vec<Nanos> = self.runs[from..to]
+            .iter()
+            .filter_map(|run| run.max)
+            .collect();
+        maxima.sort_unstable();
+        maxima.get(maxima.len().saturating_sub(1) / 2).copied()
+    }
+
+    fn spikes(&self, segments: &[usize], tail: &[Course]) -> Vec<Spike> {
+        let maxima: Vec<f64> = (self.runs.iter())
+            .map(|run| run.max.map_or(0.0, |max| max.0 as f64))
+            .collect();
+        let by_max = changes::spiked_maxima(&maxima, segments);
+        let by_count = self.spiked_counts(tail);
+        let mut all: Vec<usize> = by_max.iter().chain(&by_count).copied().collect();
+        all.sort_unstable();
+        all.dedup();
+        let spike = |run: usize| {
+            let end = segments.iter().copied().filter(|start| *start > run).min();
+            let start = segments.iter().copied().filter(|start| *start <= run).max();
+            Spike {
+                run,
+                recording: self.runs[run].recording,
+                at: self.runs[run].started,
+                max_ns: self.runs[run].max,
+                usual_max_ns: self.usual_max(start.unwrap_or(0), end.unwrap_or(self.runs.len())),
+                above: (self.thresholds.shown).map(|threshold| self.runs[run].above(threshold)),
+                by_max: by_max.contains(&run),
+                by_count: by_count.contains(&run),
+            }
+        };
+        all.into_iter().map(spike).collect()
+    }
+
+    /// Runs that stand out between two steps by their count above the threshold that is
+    /// shown.
+    fn spiked_counts(&self, tail: &[Course]) -> Vec<usize> {
+        let members = self.families[0].iter().zip(tail);
+        let mut shown = members.filter(|(member, _)| member.threshold == self.thresholds.shown);
+        let Some((Values::Counts(counts), course)) = shown
+            .next()
+            .map(|(member, course)| (&member.values, course))
+        else {
+            return Vec::new();
+        };
+        let (mut found, mut from) = (Vec::new(), 0);
+        for to in course
+            .steps
+            .iter()
+            .map(|step| step.at)
+            .chain([counts.len()])
+        {
+            let spiked = changes::spiked_counts(&counts[from..to]);
+            found.extend(spiked.into_iter().map(|place| from + place));
+            from = to;
+        }
+        found
+    }
+}
+
+/// A step that is found above several thresholds is one change point: the one whose ratio
+/// is surely the largest.
+fn plainest(mut found: Vec<ChangePoint>) -> Vec<ChangePoint> {
+    let surely = |change: &ChangePoint| match change.worse {
+        true => change.low,
+        false => change.high.map_or(0.0, |high| 1.0 / high),
+    };
+    found.sort_by(|a, b| surely(b).total_cmp(&surely(a)));
+    let mut kept: Vec<ChangePoint> = Vec::new();
+    for change in found {
+        let is_known = kept.iter().any(|other| {
+            other.worse == change.worse && other.run.abs_diff(change.run) <= LEAST_RUNS
+        });
+        if !is_known {
+            kept.push(change);
+        }
+    }
+    kept
+}
+
+fn is_material(ratio: f64) -> bool {
+    !(1.0 / LEAST_FACTOR..LEAST_FACTOR).contains(&ratio)
+}
+
+/// Events per million periods, or the median figure.
+fn level(values: &Values, from: usize, to: usize) -> f64 {
+    match values {
+        Values::Counts(each) => {
+            let sum = |pick: fn(&(u64, u64)) -> u64| {
+                each[from..to]
+                    .iter()
+                    .map(|one| pick(one) as f64)
+                    .sum::<f64>()
+            };
+            MILLION * sum(|one| one.0) / sum(|one| one.1).max(1.0)
+        }
+        Values::Figures(each) => changes::median(&each[from..to]),
+    }
+}
+
+fn figures(run: &Run, threshold: Option<Nanos>) -> RunFigures {
+    RunFigures {
+        recording: run.recording,
+        started: run.started,
+        due: run.due,
+        above: threshold.map(|threshold| run.above(threshold)),
+        unknown: run.unknown,
+        p50_ns: run.p50,
+        p99_ns: run.p99,
+        max_ns: run.max,
+        complete: run.complete,
+    }
+}
