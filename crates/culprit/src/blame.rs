@@ -1,6 +1,6 @@
 //! The stretches of a late reaction, summed up into shares.
 
-use punctual_model::{Blame, Nanos, Segment, Share, ShareKind, Window};
+use punctual_model::{Blame, Nanos, Segment, Share, ShareKind, UnseenTheft, Usual, Window};
 
 use crate::cause::{Cause, Detail};
 use crate::sentence;
@@ -97,6 +97,8 @@ struct Sum<'a> {
     ns: Nanos,
     count: u32,
     details: Vec<(&'a Detail, Nanos)>,
+    anomaly: Option<Usual>,
+    unseen: Option<UnseenTheft>,
 }
 
 impl<'a> Sum<'a> {
@@ -106,12 +108,16 @@ impl<'a> Sum<'a> {
             ns: Nanos::ZERO,
             count: 0,
             details: Vec::new(),
+            anomaly: None,
+            unseen: None,
         }
     }
 
     fn add(&mut self, stretch: &'a Stretch, anew: bool) {
         self.ns += stretch.length();
         self.count = self.count.saturating_add(anew.into());
+        self.anomaly = self.anomaly.or(stretch.cause.anomaly);
+        self.unseen = self.unseen.or(stretch.cause.unseen);
         let Some(detail) = &stretch.cause.detail else {
             return;
         };
@@ -131,6 +137,8 @@ impl<'a> Sum<'a> {
             ns: self.ns,
             count: self.count,
             detail: shown.detail(window),
+            anomaly: self.anomaly,
+            unseen: self.unseen,
         }
     }
 }

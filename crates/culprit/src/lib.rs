@@ -50,6 +50,7 @@ mod scene;
 mod sentence;
 mod stretch;
 mod tally;
+mod theft;
 mod throttle;
 mod victim;
 mod walk;

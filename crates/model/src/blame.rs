@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::Nanos;
 use crate::schema::JsonSchema;
+use crate::{Nanos, Usual};
 
 /// Who took which part of one late reaction. The shares add up to the latency.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -39,6 +39,28 @@ pub struct Share {
     /// thread that a softirq ran in, a priority.
     #[serde(default)]
     pub detail: Option<String>,
+    /// A handler took far longer than it usually does: what that is; null where it did
+    /// not, or nothing is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub anomaly: Option<Usual>,
+    /// What may have taken some of this time, and would not be seen; absent where a
+    /// counter shows that nothing did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unseen: Option<UnseenTheft>,
+}
+
+/// Who may take the time of a CPU without being seen.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum UnseenTheft {
+    /// A hypervisor: steal time is not known.
+    Steal,
+    /// A hypervisor: steal time is counted in steps that are longer than this took.
+    ShortSteal,
+    /// The firmware: system management interrupts are not known.
+    Smi,
 }
 
 /// The kinds of thing that take time from a thread.
@@ -98,13 +120,18 @@ pub enum ShareKind {
     Scheduling,
     /// From the switch to the first instruction in user space.
     ReturnToUser,
+    /// A hypervisor had the CPU: its counter of steal time shows it.
+    Stolen,
+    /// Something ran, or a hypervisor or the firmware had the CPU meanwhile: the counters
+    /// show that one of these came around then, and not when exactly.
+    Undecided,
     /// What no event shows.
     Unexplained,
 }
 
 impl ShareKind {
     /// Each with its name on screen.
-    pub const NAMES: [(Self, &'static str); 24] = [
+    pub const NAMES: [(Self, &'static str); 26] = [
         (Self::TimerLate, "timer late"),
         (Self::TimerSlack, "timer slack"),
         (Self::IdleExit, "idle exit"),
@@ -128,6 +155,8 @@ impl ShareKind {
         (Self::OwnSleep, "own sleep"),
         (Self::Scheduling, "scheduling"),
         (Self::ReturnToUser, "return to user"),
+        (Self::Stolen, "stolen"),
+        (Self::Undecided, "undecided"),
         (Self::Unexplained, "unexplained"),
     ];
 

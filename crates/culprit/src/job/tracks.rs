@@ -64,6 +64,8 @@ pub(crate) struct Tracks {
     faults: BTreeMap<u32, Vec<Nanos>>,
     /// Where in the kernel a thread was when it left its CPU.
     stacks: BTreeMap<u32, Vec<(Nanos, Vec<u64>)>>,
+    /// When each was put into the queue of its CPU.
+    queued: BTreeMap<u32, Vec<Nanos>>,
     /// When each was moved, and from where.
     moves: BTreeMap<u32, Vec<(Nanos, u32)>>,
     priorities: BTreeMap<u32, Vec<(Nanos, KernelPriority)>>,
@@ -88,6 +90,7 @@ impl Tracks {
             calls: BTreeMap::new(),
             faults: BTreeMap::new(),
             stacks: BTreeMap::new(),
+            queued: BTreeMap::new(),
             moves: BTreeMap::new(),
             priorities: BTreeMap::new(),
             signals: BTreeMap::new(),
@@ -169,6 +172,9 @@ impl Tracks {
             EventKind::KernelStack { frames } => {
                 let stacks = self.stacks.entry(tid).or_default();
                 stacks.push((at, frames.clone()));
+            }
+            EventKind::Wakeup { task, .. } => {
+                self.queued.entry(task.pid).or_default().push(at);
             }
             EventKind::Migrate { task, orig_cpu, .. } => {
                 self.moves
@@ -354,6 +360,19 @@ impl Tracks {
             .map(|(at, _)| *at)
             .take_while(|at| *at < to)
             .collect()
+    }
+
+    /// Whether a thread that is runnable at a time is known to be in the queue of its CPU
+    /// since before that: it lost the CPU, or its wake-up has arrived.
+    pub(crate) fn was_queued(&self, tid: u32, at: Nanos) -> bool {
+        let all = self.threads.get(&tid).map_or(&[][..], Vec::as_slice);
+        let now = all.partition_point(|span| span.to <= at);
+        let Some(since) = all.get(now).map(|span| span.from) else {
+            return false;
+        };
+        let preempted = now > 0 && matches!(all[now - 1].phase, Phase::Runs(_));
+        let queued = self.queued.get(&tid).into_iter().flatten();
+        preempted || queued.into_iter().any(|time| (since..=at).contains(time))
     }
 
     /// Whether the last that a thread did before it slept was to touch a page.
