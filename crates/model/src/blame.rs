@@ -63,6 +63,19 @@ pub enum UnseenTheft {
     Smi,
 }
 
+impl UnseenTheft {
+    /// Whom it is of, and why nothing would show it.
+    pub const fn reason(self) -> &'static str {
+        match self {
+            Self::Steal => "the hypervisor: no steal time is known here",
+            Self::ShortSteal => {
+                "the hypervisor: steal time is counted in steps of 10 ms, and less is not seen"
+            }
+            Self::Smi => "the firmware: system management interrupts cannot be counted here",
+        }
+    }
+}
+
 /// The kinds of thing that take time from a thread.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,

@@ -1,13 +1,13 @@
 //! Explaining outliers while a measurement runs: the flight recorder is armed,
 //! and what it holds is taken out when one was seen.
 
-mod counted;
 mod names;
 mod outlier_buffer;
 mod quota;
 mod recorder;
 mod requested;
 mod stacks;
+mod theft;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -23,13 +23,13 @@ use punctual_trace::{
     ClockMap, Cut, JobRecorder, LateStacks, Level, Plan, StopHandle, TraceError, Tracefs,
 };
 
-use counted::Counted;
 use names::Names;
 use outlier_buffer::OutlierBuffer;
 pub(crate) use outlier_buffer::{DESCRIPTION, PAGES, REQUESTED};
 use quota::QuotaHistory;
 use recorder::Recorder;
 use requested::Requested;
+use theft::TheftWatch;
 
 use crate::collect::Sighting;
 use crate::noise::TimerlatStacks;
@@ -70,7 +70,7 @@ pub(crate) struct Explainer {
     overhead_took: Option<Nanos>,
     missing: Vec<String>,
     watched: BTreeSet<u32>,
-    counts: BTreeMap<u32, Counted>,
+    theft: Option<TheftWatch>,
     quotas: QuotaHistory,
     names: Names,
     seen: u64,
@@ -145,7 +145,7 @@ impl Explainer {
             overhead: None,
             overhead_took: None,
             watched: BTreeSet::new(),
-            counts: BTreeMap::new(),
+            theft: None,
             quotas: QuotaHistory::begin(host, &[]),
             names,
             seen: 0,
@@ -210,8 +210,8 @@ impl Explainer {
         facts: &HostFacts,
         cpus: impl Iterator<Item = u32>,
     ) {
-        let counted = |cpu| (cpu, Counted::begin(host, facts, cpu));
-        self.counts = cpus.map(counted).collect();
+        let cpus: Vec<u32> = cpus.collect();
+        self.theft = Some(TheftWatch::begin(host, facts, &cpus));
     }
 
     /// The threads that are late are others than this process's own: their control
@@ -273,6 +273,7 @@ impl Explainer {
     ) -> Result<(), StoreError> {
         self.quotas.look();
         if seen.is_empty() {
+            self.theft.iter_mut().for_each(TheftWatch::look);
             return Ok(());
         }
         let ends = seen.iter().map(|one| one.expected + one.latency + AFTER);
@@ -286,6 +287,9 @@ impl Explainer {
             self.warn(format!(
                 "{error}: events of --event are missing from here on"
             ));
+        }
+        if let Some(theft) = &mut self.theft {
+            theft.look_after(until);
         }
         let from = seen.iter().map(|one| one.expected).min();
         self.read_stacks(from.unwrap_or_default());
@@ -382,7 +386,9 @@ impl Explainer {
         events.sort_by_key(|event| event.time);
         let throttles = self.quotas.between(expected, actual);
         let in_group = self.quotas.inside(&throttles, &events);
-        let counted = self.counts.get_mut(&cpu).map(Counted::since);
+        let around = (sighting.story_from, actual);
+        let theft = self.theft.as_mut();
+        let counted = theft.map(|theft| theft.evidence(cpu, around, &events));
         Window {
             victim: Victim {
                 tid,

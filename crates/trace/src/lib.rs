@@ -44,6 +44,7 @@ extern crate self as punctual_trace;
 
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+mod steal;
 mod tracefs;
 mod tracer;
 mod watch;
@@ -67,5 +68,6 @@ pub use mount::Mount;
 pub use osnoise::{NoiseAsk, OSNOISE, Osnoise, TIMERLAT, UserWait};
 pub use punctual_model::EventLevel as Level;
 pub use ring::{BadPage, Layout, Lost, Page, Record, Records};
+pub use steal::StealRecorder;
 pub use tracefs::Tracefs;
 pub use watch::{GroupAsk, GroupFinder, GroupsOf, WaitNote, Waiting, WakeupWatch, WatchAsk};
