@@ -5,6 +5,8 @@
 //! they prove is a share of the thief; what they leave open is one share with both
 //! hypotheses; and where they would not show a theft at all, the share is marked.
 
+use std::collections::BTreeMap;
+
 use punctual_model::{HandlerOf, Nanos, SmiCount, StealCount, UnseenTheft, Usual, Window};
 
 use crate::cause::{Activity, Cause, Counted, Detail, Leaf, Rank, Source, Thief};
@@ -25,10 +27,18 @@ const ENOUGH_RUNS: u64 = 1_000;
 /// Splits the stretches that are charged to something that runs. Their lengths together
 /// stay as they are.
 pub(crate) fn judge(window: &Window, stretches: Vec<Stretch>) -> Vec<Stretch> {
+    let mut events = BTreeMap::<u32, Vec<Nanos>>::new();
+    for event in &window.events {
+        events.entry(event.cpu).or_default().push(event.time);
+    }
+    events.values_mut().for_each(|times| times.sort_unstable());
     let mut judged = Vec::with_capacity(stretches.len());
     for stretch in stretches {
         match runs(&stretch.cause) || stretch.cause.source == Source::Gap {
-            true => split(window, &stretch, &mut judged),
+            true => {
+                let times = events.get(&stretch.cpu).map_or(&[][..], Vec::as_slice);
+                split(window, &stretch, times, &mut judged);
+            }
             false => judged.push(stretch),
         }
     }
@@ -65,19 +75,16 @@ fn runs(cause: &Cause) -> bool {
     }
 }
 
-/// Each piece between two events of its CPU is judged by itself: a theft is one.
-fn split(window: &Window, stretch: &Stretch, judged: &mut Vec<Stretch>) {
-    let Stretch { from, to, cpu, .. } = *stretch;
-    let own = window.events.iter().filter(|event| event.cpu == cpu);
-    let mut cuts: Vec<Nanos> = own
-        .map(|event| event.time)
-        .filter(|time| *time > from && *time < to)
-        .collect();
-    cuts.push(to);
-    cuts.sort_unstable();
+/// Each piece between two events of its CPU is judged by itself: a theft is one. `times`:
+/// of these events, by increasing time.
+fn split(window: &Window, stretch: &Stretch, times: &[Nanos], judged: &mut Vec<Stretch>) {
+    let Stretch { from, to, .. } = *stretch;
+    let first = times.partition_point(|time| *time <= from);
+    let inside = times[first..].iter().copied();
+    let inside = inside.take_while(|time| *time < to);
     let anomaly = anomaly(window, stretch);
     let mut at = from;
-    for cut in cuts {
+    for cut in inside.chain([to]) {
         if cut > at {
             put_piece(window, stretch, (at, cut), anomaly, judged);
             at = cut;

@@ -10,9 +10,10 @@ mod stacks;
 mod theft;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::sync::Arc;
 
-use punctual_culprit::Tally;
+use punctual_culprit::{Found, Tally};
 use punctual_host::{Host, OwnThread};
 use punctual_model::{
     Comm, Delay, EventKind, Evidence, Explanation, HostFacts, Nanos, Outlier, TraceEvent, Victim,
@@ -20,7 +21,8 @@ use punctual_model::{
 };
 use punctual_store::{StoreError, Writer};
 use punctual_trace::{
-    ClockMap, Cut, JobRecorder, LateStacks, Level, Plan, StopHandle, TraceError, Tracefs,
+    ClockMap, Cut, JobRecorder, LateStacks, Level, Plan, StealRecorder, StopHandle, TraceError,
+    Tracefs,
 };
 
 use names::Names;
@@ -71,6 +73,8 @@ pub(crate) struct Explainer {
     missing: Vec<String>,
     watched: BTreeSet<u32>,
     theft: Option<TheftWatch>,
+    /// Where this kernel takes programs.
+    steal: Option<StealRecorder>,
     quotas: QuotaHistory,
     names: Names,
     seen: u64,
@@ -146,6 +150,7 @@ impl Explainer {
             overhead_took: None,
             watched: BTreeSet::new(),
             theft: None,
+            steal: None,
             quotas: QuotaHistory::begin(host, &[]),
             names,
             seen: 0,
@@ -194,6 +199,14 @@ impl Explainer {
         if let Some(requested) = &mut self.requested {
             requested.switch(on)?;
         }
+        if let Some(steal) = &mut self.steal
+            && let Err(error) = steal.switch(on)
+        {
+            self.warn(format!(
+                "{error}: stolen time is known by its clock tick only"
+            ));
+            self.steal = None;
+        }
         self.flight.switch(on)
     }
 
@@ -230,6 +243,16 @@ impl Explainer {
             }
             self.watched = tids;
             self.watch_stacks();
+        }
+    }
+
+    /// Counts stolen time to the nanosecond and the lengths of handlers, too, where this
+    /// kernel takes programs; they are switched with the events, so that the overhead is
+    /// measured of both. Not for applications: each of their events would cost it time.
+    pub(crate) fn count_steal(&mut self, host: &Host) {
+        let cpus = host.present().ok().and_then(|cpus| cpus.iter().last());
+        if let (Some(last), true) = (cpus, host.root() == Path::new("/")) {
+            self.steal = StealRecorder::start(last.saturating_add(1)).ok();
         }
     }
 
@@ -341,8 +364,8 @@ impl Explainer {
         if delay == Delay::Job {
             punctual_culprit::keep_concerned(&mut window);
         }
-        self.by_observer += u64::from(punctual_culprit::is_by_observer(&window));
-        let blame = punctual_culprit::blame(&window);
+        let Found { blame, by_observer } = punctual_culprit::find(&window);
+        self.by_observer += u64::from(by_observer);
         self.explained += 1;
         let after = monotonic().saturating_sub(actual);
         self.within = self.within.max(Some(after));
@@ -388,7 +411,7 @@ impl Explainer {
         let in_group = self.quotas.inside(&throttles, &events);
         let around = (sighting.story_from, actual);
         let theft = self.theft.as_mut();
-        let counted = theft.map(|theft| theft.evidence(cpu, around, &events));
+        let counted = theft.map(|theft| theft.evidence(cpu, around, &events, self.steal.as_ref()));
         Window {
             victim: Victim {
                 tid,

@@ -42,9 +42,9 @@ mod ring;
 #[cfg(test)]
 extern crate self as punctual_trace;
 
+mod steal;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
-mod steal;
 mod tracefs;
 mod tracer;
 mod watch;

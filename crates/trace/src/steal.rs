@@ -29,6 +29,15 @@ const OF_X86: [(&str, &str); 2] = [
     ("timer_exit", "local_timer_exit"),
 ];
 
+fn all() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let more: &[_] = if cfg!(target_arch = "x86_64") {
+        &OF_X86
+    } else {
+        &[]
+    };
+    PROGRAMS.iter().chain(more).copied()
+}
+
 /// As in the programs.
 const RECORDS: usize = 1024;
 const HANDLERS: usize = 256;
@@ -43,7 +52,7 @@ const ROW_WORDS: usize = 1 + BUCKETS / 2;
 
 /// Running programs, until this is dropped.
 pub struct StealRecorder {
-    _programs: Programs,
+    programs: Programs,
     cpus: Mapped,
     records: Mapped,
     lengths: Mapped,
@@ -66,13 +75,8 @@ impl StealRecorder {
                 .override_global("cpus_max", &cpus, true)
                 .map_max_entries("cpus", cpus);
         })?;
-        for (name, tracepoint) in PROGRAMS {
+        for (name, tracepoint) in all() {
             programs.attach(name, tracepoint)?;
-        }
-        if cfg!(target_arch = "x86_64") {
-            for (name, tracepoint) in OF_X86 {
-                programs.attach(name, tracepoint)?;
-            }
         }
         programs.forget_types();
         let map = |name: &str, words: usize| -> Result<Mapped, WatchError> {
@@ -83,8 +87,22 @@ impl StealRecorder {
             cpus: map("cpus", cpus as usize * CPU_WORDS)?,
             records: map("records", RECORDS * RECORD_WORDS)?,
             lengths: map("lengths", HANDLERS * ROW_WORDS)?,
-            _programs: programs,
+            programs,
         })
+    }
+
+    /// Has the programs run, or not: what is stolen meanwhile is one rise.
+    ///
+    /// # Errors
+    /// The kernel refuses to start one again.
+    pub fn switch(&mut self, on: bool) -> Result<(), WatchError> {
+        for (name, _) in all() {
+            match on {
+                true => self.programs.resume(name)?,
+                false => self.programs.pause(name)?,
+            }
+        }
+        Ok(())
     }
 
     /// The steal time of a CPU around a time. `None`: the kernel does not keep it (or

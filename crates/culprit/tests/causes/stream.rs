@@ -209,7 +209,7 @@ impl Stream {
 
     /// The blame as one reads it, checked on the way.
     pub(crate) fn summary(&self) -> String {
-        let blame = punctual_culprit::blame(&self.window);
+        let blame = punctual_culprit::find(&self.window).blame;
         let sum: u64 = blame.shares.iter().map(|share| share.ns.0).sum();
         assert_eq!(sum, self.window.latency().0, "{blame:#?}");
         let mut text = format!("{}\n", blame.sentence);

@@ -3,7 +3,7 @@
 
 use insta::assert_snapshot;
 use proptest::prelude::*;
-use punctual_culprit::blame;
+use punctual_culprit::find as judge;
 use punctual_model::{
     EventKind, HandlerOf, Nanos, Share, ShareKind, SmiCount, StealCount, StealRise, UnseenTheft,
     Usual, UsualLength, Window,
@@ -103,7 +103,7 @@ fn steal_did_not_rise_by_a_nanosecond() {
             in_a_virtual_machine(window);
             window.evidence.stolen = vec![ticks(1), exactly(&[])];
         });
-        let found = blame(&stream.window);
+        let found = judge(&stream.window).blame;
         let open = |share: &Share| share.kind == ShareKind::Undecided || share.unseen.is_some();
         assert!(!found.shares.iter().any(open), "{found:#?}");
     }
@@ -149,7 +149,7 @@ fn without_counters_the_shares_are_marked() {
     ];
     for (number, (change, unseen)) in cases.into_iter().enumerate() {
         for stream in all() {
-            let found = blame(&stream.change(change).window);
+            let found = judge(&stream.change(change).window).blame;
             let largest = found.shares.iter().max_by_key(|share| share.ns);
             assert_eq!(largest.unwrap().unseen, unseen, "case {number}: {found:#?}");
         }
@@ -175,7 +175,7 @@ fn what_rose_some_time_in_two_hours_did_not_rise_around_then() {
         !summary.contains("rose") && !summary.contains("SMI"),
         "{summary}"
     );
-    let found = blame(&stream.window);
+    let found = judge(&stream.window).blame;
     assert!(
         found
             .shares
@@ -384,7 +384,7 @@ proptest! {
     #[test]
     fn nobody_innocent_is_accused(truth in truth()) {
         let window = truth.window();
-        let found = blame(&window);
+        let found = judge(&window).blame;
         let sum: u64 = found.shares.iter().map(|share| share.ns.0).sum();
         prop_assert_eq!(sum, window.latency().0);
         let pieces = truth.pieces.len() as u64;
@@ -417,7 +417,7 @@ proptest! {
         for (_, _, theft) in &mut truth.pieces {
             *theft = 0;
         }
-        let found = blame(&truth.window());
+        let found = judge(&truth.window()).blame;
         let doubted = |share: &Share| {
             share.unseen.is_some() || matches!(share.kind, ShareKind::Stolen | ShareKind::Undecided)
         };

@@ -267,7 +267,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("proc")).unwrap();
         std::fs::write(folder.path().join("proc/stat"), text).unwrap();
-        let host = crate::Host::at(folder.path());
+        let host = crate::Host::new(folder.path());
         let mut found = Vec::new();
         let mut watch = host.watch_steal().unwrap();
         watch

@@ -1,12 +1,14 @@
 //! What is known of the time that a hypervisor or the firmware took: counters, read around
 //! each outlier.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use punctual_host::{Host, SmiWatch, StealWatch};
 use punctual_model::{
-    Evidence, HostFacts, Nanos, RealTimeLimit, SmiCount, StealCount, StealRise, TraceEvent,
+    EventKind, Evidence, HandlerOf, HostFacts, Nanos, RealTimeLimit, SmiCount, StealCount,
+    StealRise, TraceEvent, UsualLength,
 };
+use punctual_trace::StealRecorder;
 
 use crate::time::monotonic;
 
@@ -125,18 +127,28 @@ impl TheftWatch {
         cpu: u32,
         (from, to): (Nanos, Nanos),
         events: &[TraceEvent],
+        recorder: Option<&StealRecorder>,
     ) -> Evidence {
         let concerned = |cpu: u32| events.iter().any(|event| event.cpu == cpu);
-        let counts = self.counts.iter();
+        // A machine that never counted any may not count it at all.
+        let counts = self.counts.values().any(|(value, _)| *value > Nanos::ZERO);
+        let counts = self.counts.iter().filter(|_| counts);
         let counts = counts.filter(|(one, _)| **one == cpu || concerned(**one));
-        let stolen = counts.map(|(_, (_, count))| StealCount {
+        let in_steps = counts.map(|(_, (_, count))| StealCount {
             rises: touching(&count.rises, (from, to)),
             // All that was counted until one tick before the last reading.
             to: count.to.saturating_sub(self.tick),
             ..count.clone()
         });
+        let mut stolen: Vec<StealCount> = in_steps.collect();
+        if let Some(recorder) = recorder {
+            let cpus = self.counts.keys().copied();
+            let cpus = cpus.filter(|one| *one == cpu || concerned(*one));
+            stolen.extend(cpus.filter_map(|cpu| recorder.around(cpu, (from, to))));
+        }
         Evidence {
-            stolen: stolen.collect(),
+            stolen,
+            usual: recorder.map_or_else(Vec::new, |recorder| usual(recorder, events)),
             smi: self.smis_around(cpu, (from, to)),
             idle_exit: self.idle_exits.get(&cpu).copied(),
             ..self.known.clone()
@@ -152,6 +164,19 @@ impl TheftWatch {
             _ => Some(since),
         }
     }
+}
+
+/// What the handlers of these events usually take.
+fn usual(recorder: &StealRecorder, events: &[TraceEvent]) -> Vec<UsualLength> {
+    let handlers = events.iter().filter_map(|event| match &event.kind {
+        EventKind::IrqEntry { irq, .. } => Some(HandlerOf::Irq(*irq)),
+        EventKind::SoftirqEntry { vec } => Some(HandlerOf::Softirq(*vec)),
+        EventKind::VectorEntry { vector } => Some(HandlerOf::Vector(vector.name().to_owned())),
+        _ => None,
+    });
+    let handlers: BTreeSet<HandlerOf> = handlers.collect();
+    let handlers = handlers.into_iter();
+    handlers.filter_map(|one| recorder.usual(one)).collect()
 }
 
 fn begun(cpu: u32, now: Nanos) -> StealCount {
