@@ -127,7 +127,7 @@ impl ShareKind {
             Self::Scheduling | Self::ReturnToUser => (PREEMPTION, "the cost of the switch itself"),
             Self::Stolen => (
                 FIRMWARE,
-                "the hypervisor ran something else: give the virtual CPU a physical one of its own",
+                "the hypervisor ran something else; pin the virtual CPU to a physical CPU that nothing else uses",
             ),
             Self::Undecided => (
                 FIRMWARE,

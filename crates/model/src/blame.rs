@@ -39,17 +39,17 @@ pub struct Share {
     /// thread that a softirq ran in, a priority.
     #[serde(default)]
     pub detail: Option<String>,
-    /// A handler took far longer than it usually does: what that is; null where it did
-    /// not, or nothing is known.
+    /// The usual length of a handler that took far longer here. Absent if it did not, or
+    /// if its usual length is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub anomaly: Option<Usual>,
-    /// What may have taken some of this time, and would not be seen; absent where a
-    /// counter shows that nothing did.
+    /// A thief that may have taken some of this time unseen. Absent if a counter shows
+    /// that there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unseen: Option<UnseenTheft>,
 }
 
-/// Who may take the time of a CPU without being seen.
+/// A thief of CPU time that no counter of this machine shows.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
@@ -64,7 +64,7 @@ pub enum UnseenTheft {
 }
 
 impl UnseenTheft {
-    /// Whom it is of, and why nothing would show it.
+    /// The thief, and the reason why no counter shows it.
     pub const fn reason(self) -> &'static str {
         match self {
             Self::Steal => "the hypervisor: no steal time is known here",
@@ -135,8 +135,8 @@ pub enum ShareKind {
     ReturnToUser,
     /// A hypervisor had the CPU: its counter of steal time shows it.
     Stolen,
-    /// Something ran, or a hypervisor or the firmware had the CPU meanwhile: the counters
-    /// show that one of these came around then, and not when exactly.
+    /// Something ran, or a hypervisor or the firmware had the CPU: the counters cannot
+    /// tell which.
     Undecided,
     /// What no event shows.
     Unexplained,

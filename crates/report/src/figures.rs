@@ -386,8 +386,8 @@ pub(crate) fn explained_text(explanation: &Explanation) -> String {
     text
 }
 
-/// What may have taken some of the time of the shares and would not be seen, as a sentence
-/// behind another; empty where counters show all.
+/// A clause that names the thieves of time which no counter would show. Empty if counters
+/// show all of them.
 fn unseen_thefts(explanation: &Explanation) -> String {
     let outliers = explanation.outliers.iter();
     let shares = outliers.flat_map(|outlier| &outlier.blame.shares);

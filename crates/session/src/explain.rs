@@ -10,7 +10,6 @@ mod stacks;
 mod theft;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 use std::sync::Arc;
 
 use punctual_culprit::{Found, Tally};
@@ -73,7 +72,7 @@ pub(crate) struct Explainer {
     missing: Vec<String>,
     watched: BTreeSet<u32>,
     theft: Option<TheftWatch>,
-    /// Where this kernel takes programs.
+    /// `None` if the kernel accepts no BPF programs.
     steal: Option<StealRecorder>,
     quotas: QuotaHistory,
     names: Names,
@@ -199,14 +198,7 @@ impl Explainer {
         if let Some(requested) = &mut self.requested {
             requested.switch(on)?;
         }
-        if let Some(steal) = &mut self.steal
-            && let Err(error) = steal.switch(on)
-        {
-            self.warn(format!(
-                "{error}: stolen time is known by its clock tick only"
-            ));
-            self.steal = None;
-        }
+        self.switch_steal(on);
         self.flight.switch(on)
     }
 
@@ -243,16 +235,6 @@ impl Explainer {
             }
             self.watched = tids;
             self.watch_stacks();
-        }
-    }
-
-    /// Counts stolen time to the nanosecond and the lengths of handlers, too, where this
-    /// kernel takes programs; they are switched with the events, so that the overhead is
-    /// measured of both. Not for applications: each of their events would cost it time.
-    pub(crate) fn count_steal(&mut self, host: &Host) {
-        let cpus = host.present().ok().and_then(|cpus| cpus.iter().last());
-        if let (Some(last), true) = (cpus, host.root() == Path::new("/")) {
-            self.steal = StealRecorder::start(last.saturating_add(1)).ok();
         }
     }
 

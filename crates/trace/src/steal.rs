@@ -23,7 +23,7 @@ const PROGRAMS: [(&str, &str); 7] = [
     ("softirq_exit", "softirq_exit"),
 ];
 
-/// Those that x86 alone has.
+/// Programs at tracepoints that only x86 has.
 const OF_X86: [(&str, &str); 2] = [
     ("timer_entry", "local_timer_entry"),
     ("timer_exit", "local_timer_exit"),

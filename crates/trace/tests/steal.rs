@@ -62,7 +62,7 @@ fn what_it_knows_agrees_with_the_kernels_own_figures() {
             "{count:?}"
         );
     }
-    // The clock tick in which it is shown is 10 ms, on each CPU.
+    // /proc/stat counts in steps of 10 ms on each CPU.
     let rises = counts.iter().flat_map(|count| &count.rises);
     let stolen: u64 = rises.map(|rise| rise.stolen.0).sum();
     let shown = (steal - before.0) * 10_000_000;

@@ -178,8 +178,8 @@ impl TaskState {
         self.0 & Self::STOPPED != 0
     }
 
-    /// Whether it sleeps so that no signal wakes it (`TASK_UNINTERRUPTIBLE`), as whoever
-    /// waits for a page or for most of the kernel's locks does.
+    /// Whether no signal wakes it (`TASK_UNINTERRUPTIBLE`). Waits for a page and for most
+    /// locks of the kernel are such sleeps.
     pub const fn is_uninterruptible(self) -> bool {
         self.0 & 0x2 != 0
     }

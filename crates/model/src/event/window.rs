@@ -94,24 +94,23 @@ pub enum Delay {
     Job,
 }
 
-/// What counters and the run show beside the events.
+/// Facts about the outlier that no event shows: counters, and figures of the run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Evidence {
-    /// What was counted of the time that a hypervisor gave to others; empty where it
-    /// cannot be read.
+    /// Steal time: the time that a hypervisor gave to others. Empty if it cannot be read.
     #[serde(default)]
     pub stolen: Vec<StealCount>,
-    /// What was counted of system management interrupts; null where they cannot be read.
+    /// System management interrupts. Null if they cannot be counted.
     #[serde(default)]
     pub smi: Option<SmiCount>,
     /// Whether a hypervisor is underneath; null where it is not known.
     #[serde(default)]
     pub virtual_machine: Option<bool>,
-    /// What the kernel does where real-time threads leave no time to others; null where
-    /// it is not known.
+    /// The kernel's protection against real-time threads that never sleep. Null if it is
+    /// not known.
     #[serde(default)]
     pub real_time_limit: Option<RealTimeLimit>,
-    /// What the handlers of the window usually take.
+    /// The usual lengths of the handlers in the window.
     #[serde(default)]
     pub usual: Vec<UsualLength>,
     /// What the deepest idle state in use takes to leave
@@ -178,7 +177,7 @@ pub struct SmiCount {
     pub count: u64,
 }
 
-/// What the kernel does where real-time threads leave no time to others.
+/// The kernel's protection against real-time threads that never sleep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RealTimeLimit {
@@ -205,16 +204,16 @@ pub enum HandlerOf {
     Vector(String),
 }
 
-/// What the runs of a handler took, as far as they were seen in this recording.
+/// The lengths of a handler's runs in this recording.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct UsualLength {
-    /// Which one.
+    /// The handler.
     pub handler: HandlerOf,
-    /// How long they were.
+    /// The lengths.
     pub length: Usual,
 }
 
-/// What 99.9% of the runs of a handler took at most.
+/// The length that 99.9% of a handler's runs do not exceed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Usual {
     /// The 99.9th percentile of their lengths, without other handlers on top.
@@ -243,7 +242,7 @@ pub struct Throttle {
 }
 
 impl Usual {
-    /// What is said of a run that took far longer.
+    /// A clause about a run that took far longer.
     pub fn contradicted(&self) -> String {
         let (count, longest) = (crate::grouped(self.count), self.p999_ns);
         format!("an anomaly: 99.9% of its {count} runs took at most {longest}")

@@ -1,7 +1,7 @@
-//! What is known of the time that a hypervisor or the firmware took: counters, read around
-//! each outlier.
+//! Counters of the time that a hypervisor or the firmware took, read around each outlier.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::path::Path;
 
 use punctual_host::{Host, SmiWatch, StealWatch};
 use punctual_model::{
@@ -40,7 +40,7 @@ impl TheftWatch {
     /// Begins to read; `cpus`: those that are measured.
     pub(super) fn begin(host: &Host, facts: &HostFacts, cpus: &[u32]) -> Self {
         let virtual_machine = facts.virtualisation.virtual_machine.get().copied();
-        // Nothing steals from a machine of its own.
+        // No hypervisor steals from bare metal.
         let steal = match virtual_machine {
             Some(false) => None,
             _ => host.watch_steal().ok(),
@@ -101,7 +101,7 @@ impl TheftWatch {
         for (cpu, value) in read {
             let begin = || (value, begun(cpu, before));
             let (last, count) = counts.entry(cpu).or_insert_with(begin);
-            // One that was offline meanwhile has no reading: it begins anew.
+            // A CPU that was offline at the last reading starts again.
             if count.to < from {
                 (*last, *count) = begin();
             }
@@ -166,7 +166,30 @@ impl TheftWatch {
     }
 }
 
-/// What the handlers of these events usually take.
+impl super::Explainer {
+    /// Starts BPF programs that record steal time in ns and the lengths of handlers. They
+    /// are switched with the events, so the measured overhead includes them. An application
+    /// has none of them, since each event would cost it time.
+    pub(crate) fn count_steal(&mut self, host: &Host) {
+        let cpus = host.present().ok().and_then(|cpus| cpus.iter().last());
+        if let (Some(last), true) = (cpus, host.root() == Path::new("/")) {
+            self.steal = StealRecorder::start(last.saturating_add(1)).ok();
+        }
+    }
+
+    pub(super) fn switch_steal(&mut self, on: bool) {
+        if let Some(steal) = &mut self.steal
+            && let Err(error) = steal.switch(on)
+        {
+            self.warn(format!(
+                "{error}: steal time is known in steps of 10 ms only"
+            ));
+            self.steal = None;
+        }
+    }
+}
+
+/// The usual lengths of the handlers in these events.
 fn usual(recorder: &StealRecorder, events: &[TraceEvent]) -> Vec<UsualLength> {
     let handlers = events.iter().filter_map(|event| match &event.kind {
         EventKind::IrqEntry { irq, .. } => Some(HandlerOf::Irq(*irq)),
@@ -291,7 +314,7 @@ impl OwnSmis {
     }
 }
 
-/// What the deepest idle state of each CPU that is not switched off takes to leave.
+/// The exit latency of the deepest idle state in use, by CPU.
 fn idle_exits(facts: &HostFacts) -> BTreeMap<u32, Nanos> {
     let longest = facts.cpus.iter().filter_map(|facts| {
         let states = facts.idle_states.value.as_ref()?;
