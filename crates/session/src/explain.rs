@@ -294,7 +294,7 @@ impl Explainer {
             ));
         }
         if let Some(theft) = &mut self.theft {
-            theft.look_after(until);
+            theft.look_after(until, self.steal.as_ref());
         }
         let from = seen.iter().map(|one| one.expected).min();
         self.read_stacks(from.unwrap_or_default());

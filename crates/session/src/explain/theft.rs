@@ -75,10 +75,14 @@ impl TheftWatch {
         }
     }
 
-    /// Reads them after an outlier that ended at a time, when all that was stolen until
-    /// then is counted: the next tick is waited for.
-    pub(super) fn look_after(&mut self, end: Nanos) {
-        if self.steal.is_some() {
+    /// Reads them after an outlier that ended at `end`. The kernel counts stolen time at its
+    /// next tick: this waits for that, unless the recorder knows it already.
+    pub(super) fn look_after(&mut self, end: Nanos, recorder: Option<&StealRecorder>) {
+        let knows = |recorder: &StealRecorder| {
+            let mut cpus = self.counts.keys();
+            cpus.any(|cpu| recorder.around(*cpu, (end, end)).is_some())
+        };
+        if self.steal.is_some() && !recorder.is_some_and(knows) {
             let left = (end + self.tick).saturating_sub(monotonic());
             std::thread::sleep(std::time::Duration::from(left.min(TICK)));
         }
