@@ -1,6 +1,6 @@
 //! The stretches of a late reaction, summed up into shares.
 
-use punctual_model::{Blame, Nanos, Segment, Share, ShareKind, Window};
+use punctual_model::{Blame, Nanos, Segment, Share, ShareKind, UnseenTheft, Usual, Window};
 
 use crate::cause::{Cause, Detail};
 use crate::sentence;
@@ -17,12 +17,21 @@ pub fn segments(window: &Window) -> Vec<Segment> {
     stretches.iter().map(|one| one.segment(window)).collect()
 }
 
+/// What was found out about a late reaction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// Its causes.
+    pub blame: Blame,
+    /// Whether the program that recorded the events took the largest share itself.
+    pub by_observer: bool,
+}
+
 /// The causes of a late reaction, each with its share.
 ///
 /// The shares add up to [`Window::latency`] exactly and none is negative,
 /// whatever the events are. The largest is the culprit; of equals the first,
 /// and something that is known before something that is not.
-pub fn blame(window: &Window) -> Blame {
+pub fn find(window: &Window) -> Found {
     let (stretches, moved) = walk(window);
     let sums = sums(&stretches);
     let shares: Vec<Share> = sums.iter().map(|sum| sum.share(window)).collect();
@@ -36,25 +45,22 @@ pub fn blame(window: &Window) -> Blame {
             .filter(|one| one.cause.source == sum.of.source);
         own.max_by_key(|one| one.length())
     });
+    let observer = &window.evidence.observer;
+    let by_observer = sum.is_some_and(|(sum, _)| sum.of.source.is_of(observer));
     let mut sentence = sentence::of(window, &shares, largest, moved);
-    if sum.is_some_and(|(sum, _)| sum.of.source.is_of(&window.evidence.observer)) {
+    if by_observer {
         sentence.push_str(BY_OBSERVER);
     }
-    Blame {
-        culprit_end_ns: longest.map(|stretch| stretch.to),
-        culprit: largest.map_or_else(|| "nothing".to_owned(), culprit_name),
-        sentence,
-        events_lost: window.lost,
-        shares,
+    Found {
+        blame: Blame {
+            culprit_end_ns: longest.map(|stretch| stretch.to),
+            culprit: largest.map_or_else(|| "nothing".to_owned(), culprit_name),
+            sentence,
+            events_lost: window.lost,
+            shares,
+        },
+        by_observer,
     }
-}
-
-/// Whether the program that recorded the events took the largest share itself.
-pub fn is_by_observer(window: &Window) -> bool {
-    let (stretches, _) = walk(window);
-    let sums = sums(&stretches);
-    let largest = sums.iter().rev().max_by_key(|sum| sum.ns);
-    largest.is_some_and(|sum| sum.of.source.is_of(&window.evidence.observer))
 }
 
 /// The share that is the culprit.
@@ -97,6 +103,8 @@ struct Sum<'a> {
     ns: Nanos,
     count: u32,
     details: Vec<(&'a Detail, Nanos)>,
+    anomaly: Option<Usual>,
+    unseen: Option<UnseenTheft>,
 }
 
 impl<'a> Sum<'a> {
@@ -106,12 +114,16 @@ impl<'a> Sum<'a> {
             ns: Nanos::ZERO,
             count: 0,
             details: Vec::new(),
+            anomaly: None,
+            unseen: None,
         }
     }
 
     fn add(&mut self, stretch: &'a Stretch, anew: bool) {
         self.ns += stretch.length();
         self.count = self.count.saturating_add(anew.into());
+        self.anomaly = self.anomaly.or(stretch.cause.anomaly);
+        self.unseen = self.unseen.or(stretch.cause.unseen);
         let Some(detail) = &stretch.cause.detail else {
             return;
         };
@@ -131,6 +143,8 @@ impl<'a> Sum<'a> {
             ns: self.ns,
             count: self.count,
             detail: shown.detail(window),
+            anomaly: self.anomaly,
+            unseen: self.unseen,
         }
     }
 }

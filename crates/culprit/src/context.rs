@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use punctual_model::{Comm, EventKind, Task, Text, TraceEvent, Vector};
+use punctual_model::{Comm, EventKind, Nanos, Task, Text, TraceEvent, Vector};
 
 /// Handlers on top of each other beyond this are a stream that lost its exits.
 const DEEPEST: usize = 16;
@@ -23,8 +23,6 @@ pub(crate) enum Handler {
 pub(crate) enum Doing {
     /// A system call.
     Syscall(i64),
-    /// A page fault; `user`: of user space.
-    PageFault { user: bool },
     /// Work of a work queue, by its function.
     Work(u64),
 }
@@ -199,6 +197,9 @@ fn bit(vec: u32) -> u32 {
 pub(crate) struct Threads {
     tasks: BTreeMap<u32, Task>,
     doing: BTreeMap<u32, Doing>,
+    /// When each last had a page fault, of user space or of the kernel: no event tells when
+    /// that is over.
+    faults: BTreeMap<u32, (Nanos, bool)>,
     /// Whether the entry of system calls is recorded: then no known call means
     /// that there is none.
     syscalls: bool,
@@ -236,11 +237,16 @@ impl Threads {
     pub(crate) fn apply(&mut self, event: &TraceEvent) {
         let doing = match &event.kind {
             EventKind::SysEnter { id, .. } => Doing::Syscall(*id),
-            EventKind::PageFaultUser { .. } => Doing::PageFault { user: true },
-            EventKind::PageFaultKernel { .. } => Doing::PageFault { user: false },
+            EventKind::PageFaultUser { .. } | EventKind::PageFaultKernel { .. } => {
+                let user = matches!(event.kind, EventKind::PageFaultUser { .. });
+                self.faults.insert(event.pid, (event.time, user));
+                self.in_user.insert(event.pid, false);
+                return;
+            }
             EventKind::WorkqueueStart { function, .. } => Doing::Work(*function),
             EventKind::SysExit { .. } => {
                 self.doing.remove(&event.pid);
+                self.faults.remove(&event.pid);
                 self.in_user.insert(event.pid, true);
                 return;
             }
@@ -276,7 +282,13 @@ impl Threads {
             _ => return,
         };
         self.in_user.insert(event.pid, false);
+        self.faults.remove(&event.pid);
         self.doing.insert(event.pid, doing);
+    }
+
+    /// Its last page fault, where that is its last event; of user space or not.
+    pub(crate) fn fault(&self, pid: u32) -> Option<(Nanos, bool)> {
+        self.faults.get(&pid).copied()
     }
 
     pub(crate) fn doing(&self, pid: u32) -> Option<Doing> {

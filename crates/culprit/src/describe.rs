@@ -5,8 +5,8 @@ use std::fmt;
 use punctual_model::{EventNames, Nanos, ShareKind, Task, Text, Window, softirq_name};
 
 use crate::cause::{
-    Activity, Awaited, Cause, Detail, Device, Disabled, Leaf, Limit, Missing, Name, Ran, Rank,
-    Role, Source, Unknown, Wait,
+    Activity, Awaited, Cause, Counted, Detail, Device, Disabled, Leaf, Limit, Missing, Name, Ran,
+    Rank, Role, Source, Thief, Unknown, Wait,
 };
 use crate::context::UNKNOWN_PRIORITY;
 use crate::events;
@@ -49,6 +49,8 @@ impl Source {
             },
             Self::Scheduling => ShareKind::Scheduling,
             Self::ReturnToUser => ShareKind::ReturnToUser,
+            Self::Stolen => ShareKind::Stolen,
+            Self::Undecided(..) => ShareKind::Undecided,
             Self::Unexplained(_) => ShareKind::Unexplained,
         }
     }
@@ -81,7 +83,25 @@ impl Source {
             Self::Awaited(awaited) => awaited.to_string(),
             Self::Scheduling => "the scheduler".to_owned(),
             Self::ReturnToUser => "switch to user space".to_owned(),
+            Self::Stolen => "the hypervisor".to_owned(),
+            Self::Undecided(source, thief) => format!("{}, or {thief}", source.what_runs()),
             Self::Unexplained(unknown) => unknown.to_string(),
+        }
+    }
+
+    /// What has the CPU, as the subject of a sentence.
+    fn what_runs(&self) -> String {
+        let who = self.who();
+        match self {
+            Self::IdleExit(_) => format!("{who} waking from idle"),
+            Self::IrqsOff(_) => format!("{who} with interrupts disabled"),
+            Self::Vector(_) | Self::Irq(..) => format!("interrupt {who}"),
+            Self::Softirq(_) => format!("softirq {who}"),
+            Self::Nmi => format!("a {who}"),
+            Self::SystemCall(_) => format!("system call {who}"),
+            Self::ReturnToUser => "the way back to user space".to_owned(),
+            Self::Thread(..) | Self::Awaited(_) => format!("{who} running"),
+            _ => who,
         }
     }
 }
@@ -101,6 +121,7 @@ impl fmt::Display for Limit {
         match self {
             Self::DeadlineBudget => f.write_str("the budget of SCHED_DEADLINE was used up"),
             Self::RealTime => f.write_str("real-time throttling"),
+            Self::FairServer => f.write_str("the deadline server let ordinary threads run"),
             Self::Quota(None) => f.write_str("CPU quota of a control group"),
             Self::Quota(Some(group)) => write!(f, "CPU quota of {group}"),
         }
@@ -119,6 +140,18 @@ impl fmt::Display for Unknown {
             Self::NoEventOfCpu(cpu) => write!(f, "no event of CPU {cpu}"),
             Self::NoWaker => f.write_str("no event of its wake-up"),
             Self::NoSwitchIn(cpu) => write!(f, "no event of the switch from idle on CPU {cpu}"),
+            Self::WakeupPending => {
+                f.write_str("the wake-up by another CPU had not arrived on this one")
+            }
+            Self::IdleInstead(cpu) => write!(
+                f,
+                "CPU {cpu} idled while it was runnable; possible: a pending wake-up, a throttle, \
+                 hypervisor, SMI"
+            ),
+            Self::PassedOver => f.write_str(
+                "others were chosen before it; possible: real-time throttling, the deadline server \
+                 for ordinary threads",
+            ),
             Self::OwnPriority => f.write_str("the thread's own priority"),
             Self::PriorityOf(thread) => write!(f, "{thread} ran, its priority is not known"),
             Self::EventsLost => f.write_str("no event, and some were lost"),
@@ -182,11 +215,30 @@ fn detail(detail: &Detail, window: &Window) -> String {
             let names: Vec<String> = chain.iter().map(Name::to_string).collect();
             format!("through {}", names.join(", "))
         }
-        Detail::Hypotheses(ran, disabled) => {
+        Detail::Hypotheses(ran, disabled, counted) => {
             let mut parts = vec![ran.to_string(), possible(*ran, *disabled, window)];
-            parts.extend(counted(window));
+            parts.extend(risen(counted));
             parts.join("; ")
         }
+        Detail::Instead(source) => format!("instead of {}", source.what_runs()),
+        Detail::Counted(counted, inner) => {
+            let mut parts: Vec<String> = risen(counted).collect();
+            if parts.is_empty() && counted.steal.is_some() {
+                parts.push("steal time did not rise".to_owned());
+            }
+            parts.extend(inner.as_ref().map(|inner| self::detail(inner, window)));
+            parts.join("; ")
+        }
+    }
+}
+
+impl fmt::Display for Thief {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Hypervisor => "the hypervisor",
+            Self::Smi => "an SMI",
+            Self::Either => "the hypervisor, or an SMI",
+        })
     }
 }
 
@@ -272,7 +324,10 @@ fn rank(task: &Task) -> String {
 
 /// `nice 0, in write; below io-7, nice -5, which it waited for`.
 fn of_rank(own: &Rank, window: &Window) -> String {
-    let mut text = own.prio.to_string();
+    let mut text = match own.prio.0 {
+        UNKNOWN_PRIORITY => "of unknown priority".to_owned(),
+        _ => own.prio.to_string(),
+    };
     if let Some(what) = own.activity {
         text.push_str(&format!(", {}", activity(what, window)));
     }
@@ -297,6 +352,8 @@ fn activity(activity: Activity, window: &Window) -> String {
             format!("preemption disabled at {}", window.symbol(address))
         }
         Activity::Asleep => "which slept itself".to_owned(),
+        Activity::Faulted => "its last event was a page fault".to_owned(),
+        Activity::AwaitsLockOf(holder) => format!("which waited for a lock that {holder} held"),
         Activity::DelaysSoftirq => "the timer's softirq waits".to_owned(),
         Activity::UserSpace => "in user space, without any event".to_owned(),
     }
@@ -306,7 +363,7 @@ impl fmt::Display for Ran {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Idle => f.write_str("while the CPU was idle"),
-            Self::Thread(thread) => write!(f, "while {thread} ran"),
+            Self::Thread(thread) | Self::Faulted(thread) => write!(f, "while {thread} ran"),
         }
     }
 }
@@ -314,27 +371,30 @@ impl fmt::Display for Ran {
 /// `possible: hypervisor, SMI, firmware, or interrupts disabled in make-12`.
 fn possible(ran: Ran, disabled: Disabled, window: &Window) -> String {
     let mut others = vec!["hypervisor", "SMI", "firmware"];
+    if let Ran::Faulted(_) = ran {
+        others.insert(0, "the page fault before");
+    }
     if !window.has(events::NMI) {
         others.push("NMI (not recorded)");
     }
     let others = others.join(", ");
     match (ran, disabled) {
         (Ran::Idle, _) | (_, Disabled::No) => format!("possible: {others}"),
-        (Ran::Thread(thread), Disabled::Before) => {
+        (Ran::Thread(thread) | Ran::Faulted(thread), Disabled::Before) => {
             format!("possible: interrupts disabled in {thread} (as at the event before), {others}")
         }
-        (Ran::Thread(thread), Disabled::Possible) => {
+        (Ran::Thread(thread) | Ran::Faulted(thread), Disabled::Possible) => {
             format!("possible: {others}, or interrupts disabled in {thread}")
         }
     }
 }
 
-/// What counters show: evidence for one of the hypotheses, no proof, for they
-/// are of a longer time.
-fn counted(window: &Window) -> impl Iterator<Item = String> {
-    let steal = window.evidence.steal.filter(|steal| *steal > Nanos::ZERO);
-    let smis = window.evidence.smis.filter(|count| *count > 0);
-    let steal = steal.map(|steal| format!("steal time rose by {steal} around then"));
-    let smis = smis.map(|count| format!("SMIs around then: {count}"));
+/// What counters show: evidence for one of the hypotheses, no proof, for they are of a
+/// longer time.
+fn risen(counted: &Counted) -> impl Iterator<Item = String> {
+    let steal = counted.steal.filter(|(risen, _)| *risen > Nanos::ZERO);
+    let smis = counted.smis.filter(|(count, _)| *count > 0);
+    let steal = steal.map(|(risen, within)| format!("steal time rose by {risen} within {within}"));
+    let smis = smis.map(|(count, within)| format!("SMIs within {within}: {count}"));
     steal.into_iter().chain(smis)
 }

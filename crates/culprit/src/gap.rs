@@ -2,10 +2,13 @@
 
 use punctual_model::{Delay, EventKind, Nanos, interrupted_functions};
 
-use crate::cause::{Activity, Cause, Detail, Disabled, Missing, Name, Ran, Source, Unknown};
+use crate::cause::{
+    Activity, Cause, Counted, Detail, Disabled, Missing, Name, Ran, Source, Unknown,
+};
 use crate::context::Doing;
 use crate::events::{FAULT, IRQ, IRQS_OFF, VECTORS};
 use crate::scene::Moment;
+use crate::victim::FAULT_TIME;
 
 /// What the way back to user space takes, with all that waits there to be done.
 const RETURN: Nanos = Nanos::from_micros(25);
@@ -48,7 +51,9 @@ pub(crate) fn own_time(moment: &Moment<'_, '_>) -> Cause {
         pid: victim.tid,
         comm: window.victim.comm,
     };
-    untraced(moment, Ran::Thread(thread))
+    let faulted = scene.threads.fault(victim.tid).is_some();
+    let ran = if faulted { Ran::Faulted } else { Ran::Thread };
+    untraced(moment, ran(thread))
 }
 
 /// No event for longer than anything known takes. All hypotheses that the events
@@ -64,8 +69,9 @@ pub(crate) fn untraced(moment: &Moment<'_, '_>, ran: Ran) -> Cause {
     // In user space interrupts cannot be disabled, and where their disabling is
     // recorded, it would be known.
     let disabled = match ran {
-        Ran::Thread(_) if ended_in_user(moment) => Disabled::No,
-        Ran::Thread(thread)
+        Ran::Idle => Disabled::No,
+        Ran::Thread(_) | Ran::Faulted(_) if ended_in_user(moment) => Disabled::No,
+        Ran::Thread(thread) | Ran::Faulted(thread)
             if !moment.scene.threads.is_in_user(thread.pid) && !window.has(IRQS_OFF) =>
         {
             match moment.context.irqs_off {
@@ -73,9 +79,11 @@ pub(crate) fn untraced(moment: &Moment<'_, '_>, ran: Ran) -> Cause {
                 None => Disabled::Possible,
             }
         }
-        _ => Disabled::No,
+        Ran::Thread(_) | Ran::Faulted(_) => Disabled::No,
     };
-    Cause::new(Source::Gap).with(Detail::Hypotheses(ran, disabled))
+    let time = (moment.from, moment.from + moment.length);
+    let counted = Counted::of(window, moment.cpu, time);
+    Cause::new(Source::Gap).with(Detail::Hypotheses(ran, disabled, counted))
 }
 
 /// The interrupt of a late timer is the next after the gap, so soon after it at most.
@@ -102,9 +110,17 @@ fn ended_in_user(moment: &Moment<'_, '_>) -> bool {
 
 /// What a thread does in the kernel, as far as an event shows.
 pub(crate) fn doing(moment: &Moment<'_, '_>, pid: u32) -> Option<Activity> {
-    Some(match moment.scene.threads.doing(pid)? {
+    let threads = &moment.scene.threads;
+    let call = threads.doing(pid).map(|doing| match doing {
         Doing::Syscall(id) => Activity::Syscall(id),
-        Doing::PageFault { user } => Activity::PageFault { user },
         Doing::Work(function) => Activity::Work(function),
-    })
+    });
+    match threads.fault(pid) {
+        Some((at, user)) if moment.from + moment.length <= at + FAULT_TIME => {
+            Some(Activity::PageFault { user })
+        }
+        // It may be over for long.
+        Some(_) => call.or(Some(Activity::Faulted)),
+        None => call,
+    }
 }

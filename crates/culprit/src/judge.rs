@@ -1,16 +1,16 @@
 //! The cause of a stretch of time.
 
-use punctual_model::{Delay, EventKind, KernelPriority, Nanos, Task};
+use punctual_model::{Delay, EventKind, KernelPriority, Nanos, RealTimeLimit, Task, Window};
 
 use crate::cause::{
-    Activity, Cause, Detail, Limit, Missing, Name, Ran, Rank, Role, Source, Unknown,
+    Activity, Cause, Counted, Detail, Limit, Missing, Name, Ran, Rank, Role, Source, Unknown,
 };
 use crate::context::{Handler, UNKNOWN_PRIORITY};
 use crate::events::{IRQ, SOFTIRQ, SWITCH, WAKEUP, WAKING};
-use crate::gap::{doing, own_time, untraced};
+use crate::gap::{does_nothing, doing, own_time, untraced};
 use crate::lane::{By, Mark};
 use crate::scene::Moment;
-use crate::victim::{State, Why};
+use crate::victim::{FAULT_TIME, State, Why};
 
 /// A cause, and who had the CPU while the victim was runnable, where that may be a
 /// throttle.
@@ -123,9 +123,19 @@ fn unknown_state(moment: &Moment<'_, '_>) -> Cause {
 
 /// The victim is on its CPU.
 fn running(moment: &Moment<'_, '_>) -> Cause {
-    match moment.scene.victim.in_fault {
-        true => Cause::new(Source::PageFault),
-        false => own_time(moment),
+    let (victim, window) = (&moment.scene.victim, moment.scene.window);
+    let in_fault = victim.fault.is_some_and(|at| {
+        // The loop of a probe does nothing after a fault but read the clock.
+        let all = does_nothing(window.delay) && (victim.slept || window.delay == Delay::Step);
+        let over = moment.from + moment.length > at + FAULT_TIME;
+        (all && at >= window.expected) || !over
+    });
+    match in_fault {
+        // A step begins in user space: what came before it is over.
+        true if window.delay != Delay::Step || victim.fault >= Some(window.expected) => {
+            Cause::new(Source::PageFault)
+        }
+        _ => own_time(moment),
     }
 }
 
@@ -147,7 +157,7 @@ fn ready(moment: &Moment<'_, '_>) -> Judged {
         }
         own if scene.victim.passed_over => {
             return Judged {
-                cause: passed_over(own, &task),
+                cause: passed_over(scene.window, own, &task),
                 rival: own.and_then(|own| rival(&task, own)),
             };
         }
@@ -156,7 +166,7 @@ fn ready(moment: &Moment<'_, '_>) -> Judged {
             None if moment.length <= SHORT => scheduling(),
             _ => idle(moment),
         },
-        _ if scene.victim.waited_for == Some(task.pid) => lock(moment, task.pid),
+        _ if scene.victim.waited_for == Some(task.pid) => lock(moment, task.pid, &[]),
         _ if task.pid == scene.victim.tid => scheduling(),
         None => Cause::unexplained(Unknown::OwnPriority).with(Detail::Ran(task)),
         Some(own) => {
@@ -176,14 +186,27 @@ fn rival(task: &Task, own: KernelPriority) -> Option<u32> {
 }
 
 /// A thread of lower rank, or none, got the CPU while the victim was runnable.
-fn passed_over(own: Option<KernelPriority>, task: &Task) -> Cause {
-    let limit = match own {
-        Some(own) if own.0 < 0 => Limit::DeadlineBudget,
-        Some(own) if own.is_real_time() => Limit::RealTime,
-        _ => Limit::Quota(None),
+fn passed_over(window: &Window, own: Option<KernelPriority>, task: &Task) -> Cause {
+    let ordinary = !task.is_idle() && !task.prio.is_real_time();
+    let source = match own {
+        Some(own) if own.0 < 0 => Source::Throttled(Limit::DeadlineBudget),
+        Some(own) if own.is_real_time() => by_real_time_limit(window, ordinary),
+        _ => Source::Throttled(Limit::Quota(None)),
     };
     let ran = (!task.is_idle()).then_some((*task, None));
-    Cause::new(Source::Throttled(limit)).with(Detail::Meanwhile(ran))
+    Cause::new(source).with(Detail::Meanwhile(ran))
+}
+
+/// Why a real-time thread is passed over, for an ordinary thread or not: a kernel that has
+/// the deadline server does not throttle, but by control group.
+pub(crate) fn by_real_time_limit(window: &Window, ordinary: bool) -> Source {
+    use RealTimeLimit::{FairServer, FairServerOrThrottling, Throttling};
+    match window.evidence.real_time_limit {
+        Some(Throttling) => Source::Throttled(Limit::RealTime),
+        Some(FairServer) if ordinary => Source::Throttled(Limit::FairServer),
+        Some(FairServerOrThrottling) if !ordinary => Source::Throttled(Limit::RealTime),
+        _ => Source::Unexplained(Unknown::PassedOver),
+    }
 }
 
 /// The idle CPU was given to the victim, which ran in the end, and no event shows
@@ -209,6 +232,15 @@ fn other_thread(moment: &Moment<'_, '_>, task: &Task, own: KernelPriority) -> Ca
             if matches!(event.kind, EventKind::Switch { next, .. } if next.pid == moment.scene.victim.tid));
         if moment.length <= VERY_SHORT || (moment.length <= SHORT && switches_to_it) {
             return Cause::new(Source::Scheduling);
+        }
+        let scene = moment.scene;
+        let pending = scene.victim.state == State::Woken && !scene.victim.woken_here;
+        if pending && scene.future.is_queued(moment.from) {
+            let detail = Detail::Ran(*task);
+            return match moment.length <= SHORT {
+                true => Cause::new(Source::Scheduling),
+                false => Cause::unexplained(Unknown::WakeupPending).with(detail),
+            };
         }
         let recorded = |event: &&str| moment.scene.window.has(event);
         let mut missing = vec![SOFTIRQ, IRQ];
@@ -236,9 +268,15 @@ fn asleep(moment: &Moment<'_, '_>, why: &Why) -> Cause {
     let scene = moment.scene;
     match why {
         Why::Page => return Cause::new(Source::PageFault).with(Detail::WaitingForPage),
-        Why::Lock(holder) => return lock(moment, *holder),
+        Why::Lock { chain, .. } => {
+            if let Some(holder) = scene.future.holder(chain, moment.from) {
+                return lock(moment, holder, chain);
+            }
+        }
         Why::First | Why::Again => {}
     }
+    // Without a holder that lets it go, it sleeps for something else.
+    let first = matches!(why, Why::First | Why::Lock { first: true, .. });
     let Some(waking) = scene.future.waking(moment.from) else {
         return match scene.window.has(WAKING) || scene.window.has(WAKEUP) {
             true => Cause::unexplained(Unknown::NoWaker),
@@ -257,7 +295,7 @@ fn asleep(moment: &Moment<'_, '_>, why: &Why) -> Cause {
             }
             _ => Cause::new(Source::Scheduling),
         },
-        By::Interrupt | By::Softirq if *why == Why::First => timer(moment),
+        By::Interrupt | By::Softirq if first => timer(moment),
         By::Interrupt | By::Softirq => Cause::new(Source::AwaitedInterrupt),
     }
 }
@@ -297,8 +335,8 @@ fn in_its_way(moment: &Moment<'_, '_>, current: &Task, waker: &Task) -> Cause {
     cause
 }
 
-/// The victim waits for a lock.
-fn lock(moment: &Moment<'_, '_>, holder: u32) -> Cause {
+/// The victim waits for a lock; `chain`: whom it lent its priority.
+fn lock(moment: &Moment<'_, '_>, holder: u32, chain: &[u32]) -> Cause {
     let scene = moment.scene;
     let task = scene.threads.task(holder);
     let above = |current: &Task| (scene.victim.prio).is_some_and(|own| current.prio.is_above(own));
@@ -306,7 +344,20 @@ fn lock(moment: &Moment<'_, '_>, holder: u32) -> Cause {
         Some(current) if current.pid != holder && !current.is_idle() && above(&current) => {
             with_rank(Role::HigherPriority, &current, None)
         }
-        _ => with_rank(Role::LockHolder, &task, doing(moment, holder)),
+        _ => {
+            // It is lent on to whoever the holder waits for in turn.
+            let place = chain.iter().position(|one| *one == holder);
+            let next = place.and_then(|place| chain.get(place + 1));
+            let asleep = scene.threads.is_asleep(holder);
+            let next = next.filter(|next| asleep && scene.future.gives_up(**next, moment.from));
+            let waits =
+                next.map(|next| Activity::AwaitsLockOf((&scene.threads.task(*next)).into()));
+            with_rank(
+                Role::LockHolder,
+                &task,
+                waits.or_else(|| doing(moment, holder)),
+            )
+        }
     }
 }
 
@@ -340,9 +391,9 @@ fn timer(moment: &Moment<'_, '_>) -> Cause {
 fn idle(moment: &Moment<'_, '_>) -> Cause {
     let evidence = &moment.scene.window.evidence;
     let longest = evidence.idle_exit.unwrap_or(IDLE_EXIT);
-    let stolen = evidence
-        .steal
-        .is_some_and(|steal| steal.0 >= moment.length.0 / 2);
+    let time = (moment.from, moment.from + moment.length);
+    let risen = Counted::of(moment.scene.window, moment.cpu, time).risen();
+    let stolen = risen > Nanos::ZERO && risen.0 >= moment.length.0 / 2;
     if moment.length > longest + SHORT || (stolen && moment.length > SHORT) {
         return untraced(moment, Ran::Idle);
     }

@@ -65,6 +65,8 @@ pub(crate) struct Waking {
     pub(crate) at: Nanos,
     /// Where the waker ran.
     pub(crate) cpu: u32,
+    /// The thread that was current there.
+    pid: u32,
     pub(crate) by: By,
     /// The thread whose call it was, also where a softirq finished that.
     pub(crate) caller: Option<Task>,
@@ -76,6 +78,7 @@ impl Waking {
         Self {
             at,
             cpu: event.cpu,
+            pid: event.pid,
             caller: match by {
                 By::Thread(task) => Some(task),
                 By::Softirq if !context.softirq_of_handler => {
@@ -106,6 +109,10 @@ pub(crate) struct Future {
     places: Vec<(Nanos, u32)>,
     /// When it last began to run.
     switched_in: Option<Nanos>,
+    /// When it was put into the queue of its CPU.
+    queued: Vec<Nanos>,
+    /// When a thread gave up a priority that it was lent, and which.
+    given_up: Vec<(Nanos, u32)>,
 }
 
 impl Future {
@@ -128,9 +135,13 @@ impl Future {
                     let waking = waking.answered(&called, event, &threads);
                     future.wakings.push(waking);
                 }
+                EventKind::PiSetprio { task, .. } if task.pid == event.pid => {
+                    future.given_up.push((*at, task.pid));
+                }
                 EventKind::Wakeup {
                     task, target_cpu, ..
                 } if task.pid == tid => {
+                    future.queued.push(*at);
                     future.places.push((*at, *target_cpu));
                     // Where no `sched_waking` is recorded, it is the next best:
                     // mostly written in the same interrupt.
@@ -157,6 +168,30 @@ impl Future {
     /// The first wake-up that is not before `time`.
     pub(crate) fn waking(&self, time: Nanos) -> Option<&Waking> {
         self.wakings.iter().find(|waking| waking.at >= time)
+    }
+
+    /// Who holds the lock that the victim sleeps for from `time` on, of the threads to
+    /// which it lent its priority: the one that gives that up and wakes it. `None`: it
+    /// sleeps for something else.
+    pub(crate) fn holder(&self, chain: &[u32], time: Nanos) -> Option<u32> {
+        let waking = self.waking(time)?;
+        let gives_up =
+            |(at, pid): &(Nanos, u32)| *pid == waking.pid && (time..=waking.at).contains(at);
+        let released = self.given_up.iter().any(gives_up);
+        (waking.by != By::Interrupt && chain.contains(&waking.pid) && released)
+            .then_some(waking.pid)
+    }
+
+    /// Whether a thread gives up what it was lent at `time` or later.
+    pub(crate) fn gives_up(&self, pid: u32, time: Nanos) -> bool {
+        self.given_up
+            .iter()
+            .any(|(at, of)| *of == pid && *at >= time)
+    }
+
+    /// Whether it is put into the queue of its CPU at `time` or later.
+    pub(crate) fn is_queued(&self, time: Nanos) -> bool {
+        self.queued.iter().any(|at| *at >= time)
     }
 
     /// Whether there is a switch to it from `time` on.

@@ -1,7 +1,7 @@
 //! The causes of a late reaction: its time, split by the kernel's trace events into
 //! shares that add up.
 //!
-//! **For:** [`blame`], which says of one late reaction who took which part of
+//! **For:** [`find`], which says of one late reaction who took which part of
 //! it; [`segments`], the same as stretches of time, for a picture;
 //! [`Tally`], which sums causes up over a run and finds those that come in
 //! equal intervals; [`LateWakeUps`], which finds late wake-ups of threads in a
@@ -27,6 +27,11 @@
 //! A cause is an enum with its data (`cause`), chosen in `judge`; stretches of one
 //! cause are one by comparing that. It becomes text in `describe` alone.
 //!
+//! # What no event shows
+//! A hypervisor or the firmware may take the CPU while something is current there; the
+//! events before and after look as if that had run for longer. So what is charged to
+//! something that runs is held against the counters of stolen time (`theft`).
+//!
 //! # What is not known is said
 //! Events that were not recorded ([`punctual_model::Window::missing_events`])
 //! make a share `unexplained`, with the name of what is missing, where one of
@@ -50,11 +55,12 @@ mod scene;
 mod sentence;
 mod stretch;
 mod tally;
+mod theft;
 mod throttle;
 mod victim;
 mod walk;
 
-pub use blame::{blame, is_by_observer, segments};
+pub use blame::{Found, find, segments};
 pub use finder::{Late, LateWakeUps, Wait, WithoutEnd};
 pub use job::{
     Call, CallKind, CallNumbers, FoundRelease, Job, JobFinder, JobSeen, SeenWaits, keep_concerned,

@@ -93,11 +93,11 @@ impl<'a> Scene<'a> {
 
     /// The CPU that matters for the victim at a moment.
     pub(crate) fn lane(&self, at: Nanos) -> u32 {
-        match self.victim.state {
+        match &self.victim.state {
             State::Running | State::Queued | State::Stopped | State::Gone => self.victim.cpu,
             State::Woken => self.future.place(at).unwrap_or(self.victim.cpu),
-            State::Asleep(Why::Lock(holder)) => self
-                .running_on(holder)
+            State::Asleep(Why::Lock { chain, .. }) => (self.future.holder(chain, at))
+                .and_then(|holder| self.running_on(holder))
                 .or_else(|| self.future.waking(at).map(|waking| waking.cpu))
                 .unwrap_or(self.victim.cpu),
             State::Asleep(_) => self

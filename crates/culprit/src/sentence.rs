@@ -29,6 +29,9 @@ pub(crate) fn of(
             _ => clause(largest),
         }
     );
+    if let Some(usual) = largest.anomaly {
+        sentence.push_str(&format!(", {}", usual.contradicted()));
+    }
     let others = besides(shares, largest, latency);
     if !others.is_empty() {
         sentence.push_str(&format!("; besides {}", others.join(", ")));
@@ -102,6 +105,8 @@ fn brief(share: &Share) -> String {
         ShareKind::SystemCall => format!("{ns} in {who}"),
         ShareKind::Device => format!("{ns} waiting for {who}"),
         ShareKind::OwnSleep => format!("{ns} asleep until {who}"),
+        ShareKind::Stolen => format!("{ns} stolen by {who}"),
+        ShareKind::Undecided => format!("{ns} {who}"),
         kind => format!("{ns} {} {who}", kind.name()),
     }
 }
@@ -171,6 +176,12 @@ fn clause(share: &Share) -> String {
         ShareKind::OwnSleep => format!("it slept {ns} until {who}{times}{comma}"),
         ShareKind::Scheduling => format!("the scheduler took {ns}"),
         ShareKind::ReturnToUser => format!("the way back to user space took {ns}"),
+        ShareKind::Stolen => format!("{who} had the CPU for {ns}{times}{comma}"),
+        ShareKind::Undecided => {
+            let inside = detail.filter(|detail| !detail.is_empty());
+            let inside = inside.map_or(String::new(), |detail| format!(" ({detail})"));
+            format!("{who}, took {ns}{times}{inside}")
+        }
         ShareKind::Unexplained => format!("{ns} are unexplained: {who}{comma}"),
     }
 }

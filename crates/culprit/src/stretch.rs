@@ -33,3 +33,17 @@ impl Stretch {
         }
     }
 }
+
+/// Neighbours of one cause as one.
+pub(crate) fn merged(stretches: Vec<Stretch>) -> Vec<Stretch> {
+    let mut merged: Vec<Stretch> = Vec::new();
+    for stretch in stretches {
+        match merged.last_mut() {
+            Some(last) if last.cause == stretch.cause && last.cpu == stretch.cpu => {
+                last.to = stretch.to;
+            }
+            _ => merged.push(stretch),
+        }
+    }
+    merged
+}

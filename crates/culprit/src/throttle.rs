@@ -7,7 +7,7 @@ use punctual_model::{KernelPriority, Nanos, ShareKind, Task, Throttle, Window};
 
 use crate::cause::{Detail, Limit, Name, Source, Unknown};
 use crate::context::UNKNOWN_PRIORITY;
-use crate::stretch::Stretch;
+use crate::stretch::{Stretch, merged};
 
 /// Shorter waits are usual among ordinary threads: a throttle of another CPU at
 /// the same time looks the same (kernel: `sched_cfs_bandwidth_slice_us`, 5 ms).
@@ -74,9 +74,11 @@ fn rewrite(stretch: &mut Stretch, group: &str, decided: bool) {
     let cause = &mut stretch.cause;
     let quota = Source::Throttled(Limit::Quota(Some(group.to_owned())));
     // Where nobody had the CPU, it was a throttle already, and now has its name.
-    if matches!(cause.source, Source::Throttled(_)) {
-        cause.source = quota;
-        return;
+    match cause.source {
+        Source::Throttled(_) => return cause.source = quota,
+        Source::Unexplained(Unknown::IdleInstead(_)) if decided => return cause.source = quota,
+        Source::Unexplained(Unknown::IdleInstead(_)) => return,
+        _ => {}
     }
     let task = |name: &Name, prio| Task {
         pid: name.pid,
@@ -97,18 +99,4 @@ fn rewrite(stretch: &mut Stretch, group: &str, decided: bool) {
         true => quota,
         false => Source::Unexplained(Unknown::QuotaOrEqual(group.to_owned())),
     };
-}
-
-/// Neighbours of one cause as one.
-fn merged(stretches: Vec<Stretch>) -> Vec<Stretch> {
-    let mut merged: Vec<Stretch> = Vec::new();
-    for stretch in stretches {
-        match merged.last_mut() {
-            Some(last) if last.cause == stretch.cause && last.cpu == stretch.cpu => {
-                last.to = stretch.to;
-            }
-            _ => merged.push(stretch),
-        }
-    }
-    merged
 }

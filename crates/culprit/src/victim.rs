@@ -1,5 +1,6 @@
 //! What is known of the thread that was late, at a moment.
 
+use crate::events::SYS_ENTER;
 use punctual_model::{
     Delay, EventKind, KernelPriority, Nanos, Policy, Task, TaskState, TraceEvent, Window,
 };
@@ -9,8 +10,10 @@ use punctual_model::{
 pub(crate) enum Why {
     /// For its timer, or for whatever wakes it first.
     First,
-    /// For a lock of this thread.
-    Lock(u32),
+    /// For a lock: the threads to which it lent its priority, the first of which holds
+    /// the lock that it asked for, the next one the lock that this one waits for, and so
+    /// on. `first`: it would be [`Why::First`] if it were none.
+    Lock { chain: Vec<u32>, first: bool },
     /// For a page.
     Page,
     /// Again, for another reason.
@@ -48,16 +51,19 @@ pub(crate) struct Thread {
     pub(crate) awake_since_due: bool,
     /// It has slept since it was due, or was asleep then.
     pub(crate) slept: bool,
-    /// Its last event was a page fault.
-    pub(crate) in_fault: bool,
-    /// Whether the window is a step of its own ([`Delay::Step`]).
-    steps: bool,
-    /// When it was last woken.
-    woken_at: Option<Nanos>,
+    /// When its last event was a page fault: that. When the fault is over no event tells.
+    pub(crate) fault: Option<Nanos>,
+    /// It was woken on the CPU that it waits for: that puts it into the queue at once.
+    pub(crate) woken_here: bool,
+    /// Who of the chain of [`Why::Lock`] gave up what it was lent.
+    released: Option<u32>,
+    /// Whether system calls of the thread are recorded.
+    knows_calls: bool,
     /// Others of lower rank were let run before it.
     pub(crate) passed_over: bool,
-    /// Who holds the lock that it asked for.
-    lock_holder: Option<u32>,
+    /// Whom it lent its priority, and who did not give it back: the chain of
+    /// [`Why::Lock`].
+    lent_to: Vec<u32>,
     /// Who held the lock that it last waited for, until it runs again.
     pub(crate) waited_for: Option<u32>,
     /// By how much its timer may be late: of the last one that it armed.
@@ -68,9 +74,8 @@ pub(crate) struct Thread {
     pub(crate) moved: Option<(u32, u32)>,
 }
 
-/// So long after it was woken a thread is in the queue of its CPU, also where
-/// another CPU had to be asked to put it there.
-const QUEUED: Nanos = Nanos::from_micros(200);
+/// A page fault that does not wait for anything takes no longer, but for a huge page.
+pub(crate) const FAULT_TIME: Nanos = Nanos::from_micros(25);
 
 /// Signals that stop a thread: SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU (signal(7); the
 /// same on all architectures but MIPS, Alpha and SPARC).
@@ -103,11 +108,12 @@ impl Thread {
                 }
             }),
             awake_since_due: false,
-            in_fault: false,
-            steps: window.delay == Delay::Step,
-            woken_at: None,
+            fault: None,
+            woken_here: false,
+            released: None,
+            knows_calls: window.has(SYS_ENTER),
             passed_over: false,
-            lock_holder: None,
+            lent_to: Vec::new(),
             waited_for: None,
             slack: None,
             stop_signal: None,
@@ -129,16 +135,19 @@ impl Thread {
                 } else if prev.pid == self.tid {
                     self.prio = Some(prev.prio);
                     self.cpu = event.cpu;
-                    self.leave(*prev_state, due);
-                    self.see_other(next, event.time);
+                    self.leave(*prev_state, event.time, due);
+                    self.see_other(next);
                 } else if event.cpu == self.cpu {
-                    self.see_other(next, event.time);
+                    self.see_other(next);
                 }
             }
             EventKind::Waking { task, target_cpu } if task.pid == self.tid => {
                 self.prio = Some(task.prio);
+                if let State::Asleep(_) = self.state {
+                    self.waited_for = self.released.take_if(|one| *one == event.pid);
+                    self.woken_here = event.cpu == *target_cpu;
+                }
                 self.woken(*target_cpu, due);
-                self.woken_at = Some(event.time);
             }
             EventKind::Wakeup {
                 task, target_cpu, ..
@@ -155,6 +164,7 @@ impl Thread {
                 dest_cpu,
             } if task.pid == self.tid => {
                 self.moved = Some((*orig_cpu, *dest_cpu));
+                self.woken_here &= event.cpu == *dest_cpu;
                 self.cpu = *dest_cpu;
                 self.passed_over = false;
             }
@@ -162,7 +172,20 @@ impl Thread {
                 self.prio = Some(*newprio);
             }
             EventKind::PiSetprio { task, .. } if event.pid == self.tid => {
-                self.lock_holder = Some(task.pid);
+                if !self.lent_to.contains(&task.pid) {
+                    self.lent_to.push(task.pid);
+                }
+            }
+            // It gives up what it was lent: it releases its lock, and the next one has it.
+            EventKind::PiSetprio { task, .. } if event.pid == task.pid => {
+                if let Some(place) = self.lent_to.iter().position(|one| *one == task.pid) {
+                    self.lent_to.truncate(place);
+                }
+                if let State::Asleep(Why::Lock { chain, .. }) = &self.state
+                    && chain.contains(&task.pid)
+                {
+                    self.released = Some(task.pid);
+                }
             }
             EventKind::SignalGenerate { sig, pid, .. }
                 if STOP_SIGNALS.contains(sig)
@@ -170,12 +193,12 @@ impl Thread {
             {
                 self.stop_signal = Some((*sig, event.pid));
             }
-            _ => self.own_event(event, due),
+            _ => self.own_event(event),
         }
     }
 
     /// An event that it wrote itself, or that came on top of it.
-    fn own_event(&mut self, event: &TraceEvent, due: bool) {
+    fn own_event(&mut self, event: &TraceEvent) {
         if event.pid != self.tid || event.pid == 0 {
             return;
         }
@@ -185,10 +208,25 @@ impl Thread {
         }
         match event.kind {
             EventKind::PageFaultUser { .. } | EventKind::PageFaultKernel { .. } => {
-                // A step begins in user space: what came before it is over.
-                self.in_fault = due || !self.steps;
+                self.fault = Some(event.time);
             }
-            EventKind::SysEnter { .. } | EventKind::SysExit { .. } => self.in_fault = false,
+            EventKind::SysEnter { .. } | EventKind::SysExit { .. } => self.fault = None,
+            _ => {}
+        }
+        // Whoever is at one of these waits for no lock: it has it, by now.
+        let handler = TraceEvent::HARDIRQ | TraceEvent::SOFTIRQ | TraceEvent::NMI;
+        if event.flags & handler == 0
+            && matches!(
+                event.kind,
+                EventKind::SysEnter { .. }
+                    | EventKind::SysExit { .. }
+                    | EventKind::PageFaultUser { .. }
+                    | EventKind::HrtimerStart { .. }
+            )
+        {
+            self.lent_to.clear();
+        }
+        match event.kind {
             EventKind::HrtimerStart {
                 expires_ns,
                 softexpires_ns,
@@ -206,33 +244,37 @@ impl Thread {
         self.state = State::Running;
         self.cpu = cpu;
         self.passed_over = false;
-        self.lock_holder = None;
+        self.lent_to.clear();
         self.waited_for = None;
         self.awake_since_due |= due;
         // What it slept before it was due is over.
         self.slept &= due;
     }
 
-    fn leave(&mut self, state: TaskState, due: bool) {
-        let fault = std::mem::take(&mut self.in_fault);
+    fn leave(&mut self, state: TaskState, now: Nanos, due: bool) {
+        let fault = self.fault.take();
+        let chain = std::mem::take(&mut self.lent_to);
         self.passed_over = false;
+        (self.waited_for, self.released) = (None, None);
         self.awake_since_due |= due;
         self.state = match () {
             () if state.is_runnable() => State::Queued,
             () if state.is_exit() => State::Gone,
             () if state.is_stopped() || state.is_traced() => State::Stopped,
-            () => State::Asleep(match self.lock_holder.take() {
-                Some(holder) => Why::Lock(holder),
-                None if fault => Why::Page,
-                None if due => Why::Again,
-                None => Why::First,
+            () => State::Asleep(match fault {
+                _ if !chain.is_empty() => Why::Lock { chain, first: !due },
+                // From user space only a system call or a fault leads to a sleep.
+                Some(at)
+                    if state.is_uninterruptible()
+                        && (self.knows_calls || now <= at + FAULT_TIME) =>
+                {
+                    Why::Page
+                }
+                _ if due => Why::Again,
+                _ => Why::First,
             }),
         };
         self.slept |= matches!(self.state, State::Asleep(_));
-        self.waited_for = match self.state {
-            State::Asleep(Why::Lock(holder)) => Some(holder),
-            _ => None,
-        };
     }
 
     fn woken(&mut self, target: u32, due: bool) {
@@ -248,12 +290,12 @@ impl Thread {
     /// Its CPU turns to another thread while it waits there: one of lower rank
     /// is only chosen where the scheduler does not see the victim. Among ordinary
     /// threads each has its turn, whatever its nice value: then only idling shows it.
-    fn see_other(&mut self, next: &Task, time: Nanos) {
+    /// One that another CPU woke is in the queue once its own CPU has said so.
+    fn see_other(&mut self, next: &Task) {
         let Some(prio) = self.prio else { return };
         let queued = match self.state {
             State::Queued => true,
-            // No event shows when it was put into the queue: it has been.
-            State::Woken => self.woken_at.is_some_and(|at| time - at > QUEUED),
+            State::Woken => self.woken_here,
             _ => false,
         };
         let lower = prio.is_real_time() && prio.is_above(next.prio);

@@ -9,15 +9,15 @@ use crate::judge::{Judged, cause};
 use crate::lane::{Mark, marks};
 use crate::noise::spell_out;
 use crate::scene::{Moment, Scene};
-use crate::stretch::Stretch;
-use crate::throttle;
+use crate::stretch::{Stretch, merged};
 use crate::victim::{State, Why};
+use crate::{theft, throttle};
 
 /// The stretches from the expected time to the actual one, without gaps, in order, none
 /// empty; and the last move of the victim since it was due, from and to.
 pub(crate) fn walk(window: &Window) -> (Vec<Stretch>, Option<(u32, u32)>) {
     if window.delay == Delay::Job {
-        return (job::walk(window), None);
+        return (judged(window, job::walk(window)), None);
     }
     let spelt_out = spell_out(window);
     let mut events = job::sorted(window);
@@ -43,7 +43,13 @@ fn run(window: &Window, events: &[TraceEvent]) -> (Vec<Stretch>, Option<(u32, u3
         scene.apply(mark);
     }
     put(&scene, &mut stretches, at..actual, None);
-    (throttle::judge(window, stretches), scene.moved)
+    (judged(window, stretches), scene.moved)
+}
+
+/// What counters say of the stretches: those of control groups, then those of stolen time.
+fn judged(window: &Window, stretches: Vec<Stretch>) -> Vec<Stretch> {
+    let throttled = throttle::judge(window, stretches);
+    merged(theft::judge(window, throttled))
 }
 
 /// Gives a time to what stands in the way now; `next` is what ends it. Until the slack

@@ -53,7 +53,7 @@ use punctual_model::{
 pub use cgroup::{QuotaCounts, Quotas};
 pub use coalescing::{Coalescing, CoalescingError, ETHTOOL};
 pub use container::{Container, ControlGroup};
-pub use counters::{Counters, CpuCounts, CpuWatch};
+pub use counters::{Counters, CpuCounts, CpuWatch, SmiWatch, StealWatch};
 pub use error::{HostError, NoHeader};
 pub use facts::{NoConfig, NotAConfig, keeps_option};
 pub use fingerprint::fingerprint;
@@ -232,6 +232,20 @@ impl Host {
     pub fn watch(&self, cpu: u32) -> CpuWatch {
         let vendor = self.vendor.get_or_init(|| facts::vendor(&self.root));
         CpuWatch::open(&self.root, vendor.as_deref(), cpu)
+    }
+
+    /// The steal time of all CPUs, to be read often.
+    ///
+    /// # Errors
+    /// `/proc/stat` cannot be opened.
+    pub fn watch_steal(&self) -> std::io::Result<StealWatch> {
+        StealWatch::open(&self.root)
+    }
+
+    /// The system management interrupts of a CPU; `None`: they cannot be read.
+    pub fn watch_smis(&self, cpu: u32) -> Option<SmiWatch> {
+        let vendor = self.vendor.get_or_init(|| facts::vendor(&self.root));
+        SmiWatch::open(&self.root, vendor.as_deref(), cpu)
     }
 
     /// The kernel's functions by their addresses; read again on each call.

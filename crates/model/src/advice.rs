@@ -125,6 +125,15 @@ impl ShareKind {
                 "the thread asked for the sleep; wait for an event instead",
             ),
             Self::Scheduling | Self::ReturnToUser => (PREEMPTION, "the cost of the switch itself"),
+            Self::Stolen => (
+                FIRMWARE,
+                "the hypervisor ran something else; pin the virtual CPU to a physical CPU that nothing else uses",
+            ),
+            Self::Undecided => (
+                FIRMWARE,
+                "counters cannot distinguish what ran from the hypervisor or an SMI; \
+                 punctual measure hardware shows how much those take",
+            ),
             Self::Unexplained => (&[], "no trace event says; measure with --explain=full"),
         };
         Advice { checks, text }

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::Nanos;
 use crate::schema::JsonSchema;
+use crate::{Nanos, Usual};
 
 /// Who took which part of one late reaction. The shares add up to the latency.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -39,6 +39,41 @@ pub struct Share {
     /// thread that a softirq ran in, a priority.
     #[serde(default)]
     pub detail: Option<String>,
+    /// The usual length of a handler that took far longer here. Absent if it did not, or
+    /// if its usual length is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub anomaly: Option<Usual>,
+    /// A thief that may have taken some of this time unseen. Absent if a counter shows
+    /// that there was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unseen: Option<UnseenTheft>,
+}
+
+/// A thief of CPU time that no counter of this machine shows.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum UnseenTheft {
+    /// A hypervisor: steal time is not known.
+    Steal,
+    /// A hypervisor: steal time is counted in steps that are longer than this took.
+    ShortSteal,
+    /// The firmware: system management interrupts are not known.
+    Smi,
+}
+
+impl UnseenTheft {
+    /// The thief, and the reason why no counter shows it.
+    pub const fn reason(self) -> &'static str {
+        match self {
+            Self::Steal => "the hypervisor: no steal time is known here",
+            Self::ShortSteal => {
+                "the hypervisor: steal time is counted in steps of 10 ms, and less is not seen"
+            }
+            Self::Smi => "the firmware: system management interrupts cannot be counted here",
+        }
+    }
 }
 
 /// The kinds of thing that take time from a thread.
@@ -98,13 +133,18 @@ pub enum ShareKind {
     Scheduling,
     /// From the switch to the first instruction in user space.
     ReturnToUser,
+    /// A hypervisor had the CPU: its counter of steal time shows it.
+    Stolen,
+    /// Something ran, or a hypervisor or the firmware had the CPU: the counters cannot
+    /// tell which.
+    Undecided,
     /// What no event shows.
     Unexplained,
 }
 
 impl ShareKind {
     /// Each with its name on screen.
-    pub const NAMES: [(Self, &'static str); 24] = [
+    pub const NAMES: [(Self, &'static str); 26] = [
         (Self::TimerLate, "timer late"),
         (Self::TimerSlack, "timer slack"),
         (Self::IdleExit, "idle exit"),
@@ -128,6 +168,8 @@ impl ShareKind {
         (Self::OwnSleep, "own sleep"),
         (Self::Scheduling, "scheduling"),
         (Self::ReturnToUser, "return to user"),
+        (Self::Stolen, "stolen"),
+        (Self::Undecided, "undecided"),
         (Self::Unexplained, "unexplained"),
     ];
 

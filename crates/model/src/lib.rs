@@ -70,7 +70,7 @@ mod worst;
 
 pub use accounting::Accounting;
 pub use advice::Advice;
-pub use blame::{Blame, Segment, Share, ShareKind};
+pub use blame::{Blame, Segment, Share, ShareKind, UnseenTheft};
 pub use boots::{BootAttempt, BootLoader, BootOutcome, Boots, WrittenFile};
 pub use bucket_counts::{Buckets, DecodeError, MAX_TRACKABLE_NS};
 pub use checkup::{
@@ -81,9 +81,10 @@ pub use cpuset::{CpuSet, CpuSetError};
 pub use due::{Bounds, Due};
 pub use event::{
     Comm, Delay, EVENTS, EventFields, EventKind, EventLevel, EventNames, EventSpec, Evidence,
-    KernelEvent, KernelPriority, NoiseSource, SOFTIRQS, Task, TaskState, Text, Throttle,
-    TimerlatContext, TraceEvent, Vector, Victim, Window, disk_name, event_names,
-    interrupted_functions, softirq_name, stack_of,
+    HandlerOf, KernelEvent, KernelPriority, NoiseSource, RealTimeLimit, SOFTIRQS, SmiCount,
+    StealCount, StealRise, Task, TaskState, Text, Throttle, TimerlatContext, TraceEvent, Usual,
+    UsualLength, Vector, Victim, Window, disk_name, event_names, interrupted_functions,
+    softirq_name, stack_of,
 };
 pub use experiment::{
     ArmResult, EXPERIMENT_SCHEMA, Effect, Experiment, ExperimentBlock, ExperimentState, Guard,

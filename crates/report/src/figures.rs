@@ -1,8 +1,10 @@
 //! The figures that all forms show, worked out once.
 
+use std::collections::BTreeSet;
+
 use punctual_model::{
     Accounting, Achieved, Explanation, Histogram, LoadRecord, Nanos, Outcome, Recording,
-    ThreadRecord, ThreadUsage, Unknown, WorstSample, grouped,
+    ThreadRecord, ThreadUsage, Unknown, UnseenTheft, WorstSample, grouped,
 };
 
 mod accounting;
@@ -380,7 +382,24 @@ pub(crate) fn explained_text(explanation: &Explanation) -> String {
         )),
         (_, None) => {}
     }
+    text.push_str(&unseen_thefts(explanation));
     text
+}
+
+/// A clause that names the thieves of time which no counter would show. Empty if counters
+/// show all of them.
+fn unseen_thefts(explanation: &Explanation) -> String {
+    let outliers = explanation.outliers.iter();
+    let shares = outliers.flat_map(|outlier| &outlier.blame.shares);
+    let unseen: BTreeSet<UnseenTheft> = shares.filter_map(|share| share.unseen).collect();
+    let reasons: Vec<&str> = unseen.into_iter().map(UnseenTheft::reason).collect();
+    match reasons.is_empty() {
+        true => String::new(),
+        false => format!(
+            "; some of the time charged to a thread or a handler may be that of {}",
+            reasons.join(" and of ")
+        ),
+    }
 }
 
 /// The machine in a line: name, kernel, processor.
@@ -407,7 +426,7 @@ pub(crate) fn host_line(recording: &Recording) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use punctual_model::SignedNanos;
+    use punctual_model::{Share, SignedNanos};
 
     #[test]
     fn lost_events_are_no_missed_periods() {
@@ -423,6 +442,47 @@ mod tests {
         let text = explained_text(&explanation);
         let lost = "1,200 lost events, 1 wait without an end event";
         assert!(text.contains(lost), "{text}");
+    }
+
+    #[test]
+    fn what_no_counter_would_show_is_said_once() {
+        let share = |unseen| Share {
+            kind: punctual_model::ShareKind::Blocking,
+            who: "find-12".to_owned(),
+            ns: Nanos(5),
+            count: 1,
+            detail: None,
+            anomaly: None,
+            unseen,
+        };
+        let text = |unseen: &[Option<UnseenTheft>]| {
+            let outlier = |one: &Option<UnseenTheft>| punctual_model::Outlier {
+                number: 1,
+                time: jiff::Timestamp::UNIX_EPOCH,
+                monotonic_ns: Nanos(1),
+                cpu: None,
+                thread: 0,
+                latency_ns: Nanos(5),
+                blame: punctual_model::Blame {
+                    culprit: String::new(),
+                    sentence: String::new(),
+                    culprit_end_ns: None,
+                    events_lost: 0,
+                    shares: vec![share(*one), share(*one)],
+                },
+            };
+            explained_text(&Explanation {
+                outliers: unseen.iter().map(outlier).collect(),
+                ..Explanation::default()
+            })
+        };
+        let steal = Some(UnseenTheft::Steal);
+        assert_eq!(
+            text(&[steal, None, steal]).matches("no steal time").count(),
+            1
+        );
+        assert!(text(&[Some(UnseenTheft::Smi)]).contains("management interrupts cannot be"));
+        assert!(!text(&[None, None]).contains("hypervisor"));
     }
 
     #[test]

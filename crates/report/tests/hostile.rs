@@ -57,6 +57,8 @@ fn with_text(text: &str) -> Recording {
             ns: recording.worst[0].latency_ns,
             count: 1,
             detail: None,
+            anomaly: None,
+            unseen: None,
         }],
     });
     let columns = [(text, text), ("cost_ns", text), ("rate", text)];

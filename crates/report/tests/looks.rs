@@ -65,6 +65,8 @@ fn troubled() -> Recording {
             ns: Nanos(121_000),
             count: 1,
             detail: None,
+            anomaly: None,
+            unseen: None,
         }],
     });
     recording

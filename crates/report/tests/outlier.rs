@@ -99,6 +99,8 @@ fn told() -> (Recording, OutlierTimeline) {
         ns: s.length(),
         count: 1,
         detail: s.detail.clone(),
+        anomaly: None,
+        unseen: None,
     });
     let mut recording = testing::recording(2, 5);
     let outlier = Outlier {

@@ -1,18 +1,18 @@
 //! Explaining outliers while a measurement runs: the flight recorder is armed,
 //! and what it holds is taken out when one was seen.
 
-mod counted;
 mod names;
 mod outlier_buffer;
 mod quota;
 mod recorder;
 mod requested;
 mod stacks;
+mod theft;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use punctual_culprit::Tally;
+use punctual_culprit::{Found, Tally};
 use punctual_host::{Host, OwnThread};
 use punctual_model::{
     Comm, Delay, EventKind, Evidence, Explanation, HostFacts, Nanos, Outlier, TraceEvent, Victim,
@@ -20,16 +20,17 @@ use punctual_model::{
 };
 use punctual_store::{StoreError, Writer};
 use punctual_trace::{
-    ClockMap, Cut, JobRecorder, LateStacks, Level, Plan, StopHandle, TraceError, Tracefs,
+    ClockMap, Cut, JobRecorder, LateStacks, Level, Plan, StealRecorder, StopHandle, TraceError,
+    Tracefs,
 };
 
-use counted::Counted;
 use names::Names;
 use outlier_buffer::OutlierBuffer;
 pub(crate) use outlier_buffer::{DESCRIPTION, PAGES, REQUESTED};
 use quota::QuotaHistory;
 use recorder::Recorder;
 use requested::Requested;
+use theft::TheftWatch;
 
 use crate::collect::Sighting;
 use crate::noise::TimerlatStacks;
@@ -70,7 +71,9 @@ pub(crate) struct Explainer {
     overhead_took: Option<Nanos>,
     missing: Vec<String>,
     watched: BTreeSet<u32>,
-    counts: BTreeMap<u32, Counted>,
+    theft: Option<TheftWatch>,
+    /// `None` if the kernel accepts no BPF programs.
+    steal: Option<StealRecorder>,
     quotas: QuotaHistory,
     names: Names,
     seen: u64,
@@ -145,7 +148,8 @@ impl Explainer {
             overhead: None,
             overhead_took: None,
             watched: BTreeSet::new(),
-            counts: BTreeMap::new(),
+            theft: None,
+            steal: None,
             quotas: QuotaHistory::begin(host, &[]),
             names,
             seen: 0,
@@ -194,6 +198,7 @@ impl Explainer {
         if let Some(requested) = &mut self.requested {
             requested.switch(on)?;
         }
+        self.switch_steal(on);
         self.flight.switch(on)
     }
 
@@ -210,8 +215,8 @@ impl Explainer {
         facts: &HostFacts,
         cpus: impl Iterator<Item = u32>,
     ) {
-        let counted = |cpu| (cpu, Counted::begin(host, facts, cpu));
-        self.counts = cpus.map(counted).collect();
+        let cpus: Vec<u32> = cpus.collect();
+        self.theft = Some(TheftWatch::begin(host, facts, &cpus));
     }
 
     /// The threads that are late are others than this process's own: their control
@@ -273,6 +278,7 @@ impl Explainer {
     ) -> Result<(), StoreError> {
         self.quotas.look();
         if seen.is_empty() {
+            self.theft.iter_mut().for_each(TheftWatch::look);
             return Ok(());
         }
         let ends = seen.iter().map(|one| one.expected + one.latency + AFTER);
@@ -286,6 +292,9 @@ impl Explainer {
             self.warn(format!(
                 "{error}: events of --event are missing from here on"
             ));
+        }
+        if let Some(theft) = &mut self.theft {
+            theft.look_after(until, self.steal.as_ref());
         }
         let from = seen.iter().map(|one| one.expected).min();
         self.read_stacks(from.unwrap_or_default());
@@ -337,8 +346,8 @@ impl Explainer {
         if delay == Delay::Job {
             punctual_culprit::keep_concerned(&mut window);
         }
-        self.by_observer += u64::from(punctual_culprit::is_by_observer(&window));
-        let blame = punctual_culprit::blame(&window);
+        let Found { blame, by_observer } = punctual_culprit::find(&window);
+        self.by_observer += u64::from(by_observer);
         self.explained += 1;
         let after = monotonic().saturating_sub(actual);
         self.within = self.within.max(Some(after));
@@ -382,7 +391,9 @@ impl Explainer {
         events.sort_by_key(|event| event.time);
         let throttles = self.quotas.between(expected, actual);
         let in_group = self.quotas.inside(&throttles, &events);
-        let counted = self.counts.get_mut(&cpu).map(Counted::since);
+        let around = (sighting.story_from, actual);
+        let theft = self.theft.as_mut();
+        let counted = theft.map(|theft| theft.evidence(cpu, around, &events, self.steal.as_ref()));
         Window {
             victim: Victim {
                 tid,

@@ -172,6 +172,7 @@ impl Session {
         let mut explainer = Explainer::arm(&self.host, level, asked.threshold, delay)?;
         explainer.record_too(&self.host, &self.request.events)?;
         explainer.take_stacks(&self.host);
+        explainer.count_steal(&self.host);
         for phase in &self.phases {
             explainer.timerlat_stacks.extend(phase.timerlat_stacks());
         }

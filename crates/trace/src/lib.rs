@@ -42,6 +42,7 @@ mod ring;
 #[cfg(test)]
 extern crate self as punctual_trace;
 
+mod steal;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 mod tracefs;
@@ -67,5 +68,6 @@ pub use mount::Mount;
 pub use osnoise::{NoiseAsk, OSNOISE, Osnoise, TIMERLAT, UserWait};
 pub use punctual_model::EventLevel as Level;
 pub use ring::{BadPage, Layout, Lost, Page, Record, Records};
+pub use steal::StealRecorder;
 pub use tracefs::Tracefs;
 pub use watch::{GroupAsk, GroupFinder, GroupsOf, WaitNote, Waiting, WakeupWatch, WatchAsk};

@@ -3,7 +3,7 @@
 
 mod awaited;
 
-use punctual_model::{Comm, KernelPriority, Nanos, Task, Text, Vector};
+use punctual_model::{Comm, KernelPriority, Nanos, Task, Text, UnseenTheft, Usual, Vector};
 
 pub(crate) use awaited::{Awaited, Device, Leaf, Wait};
 
@@ -13,6 +13,10 @@ pub(crate) struct Cause {
     /// Stretches of one source are one share.
     pub(crate) source: Source,
     pub(crate) detail: Option<Detail>,
+    /// What a handler usually takes that took far longer.
+    pub(crate) anomaly: Option<Usual>,
+    /// Who may have taken some of the time without being seen.
+    pub(crate) unseen: Option<UnseenTheft>,
 }
 
 impl Cause {
@@ -20,6 +24,8 @@ impl Cause {
         Self {
             source,
             detail: None,
+            anomaly: None,
+            unseen: None,
         }
     }
 
@@ -99,6 +105,10 @@ pub(crate) enum Source {
     Awaited(Awaited),
     Scheduling,
     ReturnToUser,
+    /// A hypervisor had the CPU.
+    Stolen,
+    /// This ran, or somebody else had the CPU; which of the two is not known.
+    Undecided(Box<Source>, Thief),
     Unexplained(Unknown),
 }
 
@@ -114,6 +124,24 @@ impl Source {
             _ => false,
         }
     }
+}
+
+/// Who takes the time of a CPU from whatever runs there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Thief {
+    Hypervisor,
+    /// The firmware, in a system management interrupt.
+    Smi,
+    Either,
+}
+
+/// What counters show around a time; `None`: they do not tell.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counted {
+    /// By how much the steal time rose, and within which time.
+    pub(crate) steal: Option<(Nanos, Nanos)>,
+    /// How many system management interrupts came, and within which time.
+    pub(crate) smis: Option<(u64, Nanos)>,
 }
 
 /// What another thread has to do with it.
@@ -135,6 +163,8 @@ pub(crate) enum Role {
 pub(crate) enum Limit {
     DeadlineBudget,
     RealTime,
+    /// The deadline server that runs ordinary threads, since Linux 6.12.
+    FairServer,
     /// The quota of a control group, by its path where it is known.
     Quota(Option<String>),
 }
@@ -151,6 +181,12 @@ pub(crate) enum Unknown {
     NoWaker,
     /// The CPU's switch from idle has no event.
     NoSwitchIn(u32),
+    /// Another CPU has woken it, and it is not in the queue of its own yet.
+    WakeupPending,
+    /// It is runnable, and its CPU idles.
+    IdleInstead(u32),
+    /// The scheduler chose others before a real-time thread.
+    PassedOver,
     OwnPriority,
     /// Another thread ran.
     PriorityOf(Name),
@@ -201,7 +237,11 @@ pub(crate) enum Detail {
     /// While this ran; no event shows more.
     While(Ran),
     /// What an untraced gap may have been.
-    Hypotheses(Ran, Disabled),
+    Hypotheses(Ran, Disabled, Counted),
+    /// What had the CPU when it was stolen.
+    Instead(Box<Source>),
+    /// What counters show, and in which way something ran.
+    Counted(Counted, Option<Box<Detail>>),
     /// User space and the kernel cannot be distinguished.
     UserOrKernel,
     /// With page faults that did not have to wait.
@@ -245,6 +285,10 @@ pub(crate) enum Activity {
     /// Preemption is disabled at an address.
     PreemptionOff(u64),
     Asleep,
+    /// Its last event was a page fault, which may be over.
+    Faulted,
+    /// It waits itself for a lock that this thread holds.
+    AwaitsLockOf(Name),
     /// The softirq that has to wake the victim waits for it.
     DelaysSoftirq,
     /// In user space, without any event.
@@ -256,6 +300,8 @@ pub(crate) enum Activity {
 pub(crate) enum Ran {
     Idle,
     Thread(Name),
+    /// A thread whose last event was a page fault, which may be over.
+    Faulted(Name),
 }
 
 /// Whether interrupts may have been disabled in a gap.

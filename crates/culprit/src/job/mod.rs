@@ -22,7 +22,6 @@ pub use lanes::lanes;
 pub use release::{Call, CallKind, FoundRelease, SeenWaits};
 
 use crate::stretch::Stretch;
-use crate::throttle;
 use split::Split;
 use tracks::{Phase, Tracks};
 
@@ -30,7 +29,7 @@ use tracks::{Phase, Tracks};
 pub(crate) fn walk(window: &Window) -> Vec<Stretch> {
     let events = sorted(window);
     let tracks = Tracks::of(window, &events);
-    throttle::judge(window, Split::of(window, &tracks).stretches)
+    Split::of(window, &tracks).stretches
 }
 
 /// Leaves out the events of CPUs and threads that had no part in the job.

@@ -10,6 +10,7 @@ use super::waker::By;
 use crate::cause::{Cause, Detail, Limit, Missing, Name, Rank, Role, Source, Unknown, Wait};
 use crate::context::UNKNOWN_PRIORITY;
 use crate::events::{SWITCH, SYS_ENTER};
+use crate::judge::by_real_time_limit;
 use crate::stretch::Stretch;
 
 /// A CPU that is idle for longer while a thread waits for it is not waking up.
@@ -154,7 +155,7 @@ impl<'a> Split<'a> {
                 let (cause, rival) = match part.current {
                     None => (Cause::unexplained(Unknown::NoEventOfCpu(cpu)), None),
                     Some(task) if task.pid == tid => (Cause::new(Source::Scheduling), None),
-                    Some(task) if task.is_idle() => idle(cpu, length, own),
+                    Some(task) if task.is_idle() => self.idle(cpu, (part.from, length), own),
                     Some(task) => {
                         self.threads.insert(task.pid);
                         let prio = self.tracks.priority(task.pid, part.from);
@@ -164,6 +165,28 @@ impl<'a> Split<'a> {
                 self.put(time, cpu, cause, rival);
             }
         }
+    }
+
+    /// An idle CPU that a thread waits for wakes up. Where that takes too long, the thread
+    /// is held back: for certain if the CPU turned to idling while it was in the queue.
+    fn idle(
+        &self,
+        cpu: u32,
+        (from, length): (Nanos, Nanos),
+        own: KernelPriority,
+    ) -> (Cause, Option<u32>) {
+        if length <= IDLE_EXIT {
+            return (Cause::new(Source::IdleExit(cpu)), None);
+        }
+        let source = match own {
+            _ if !self.tracks.was_queued(self.window.victim.tid, from) => {
+                Source::Unexplained(Unknown::IdleInstead(cpu))
+            }
+            own if own.0 < 0 => Source::Throttled(Limit::DeadlineBudget),
+            own if own.is_real_time() => by_real_time_limit(self.window, false),
+            _ => Source::Throttled(Limit::Quota(None)),
+        };
+        (Cause::new(source).with(Detail::Meanwhile(None)), Some(0))
     }
 
     fn asleep(&mut self, span: Span, wake: Option<usize>) {
@@ -239,21 +262,6 @@ fn is_lock(name: Option<&Text>, call: Option<InCall>) -> bool {
         return false;
     };
     name.0.starts_with("futex") && LOCKS.contains(&(operation & FUTEX_OPERATION))
-}
-
-/// An idle CPU that a thread waits for wakes up; where that takes too long, the thread
-/// is held back.
-fn idle(cpu: u32, length: Nanos, own: KernelPriority) -> (Cause, Option<u32>) {
-    if length <= IDLE_EXIT {
-        return (Cause::new(Source::IdleExit(cpu)), None);
-    }
-    let limit = match own {
-        own if own.0 < 0 => Limit::DeadlineBudget,
-        own if own.is_real_time() => Limit::RealTime,
-        _ => Limit::Quota(None),
-    };
-    let cause = Cause::new(Source::Throttled(limit)).with(Detail::Meanwhile(None));
-    (cause, Some(0))
 }
 
 /// Another thread that has the CPU.

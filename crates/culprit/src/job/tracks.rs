@@ -7,6 +7,8 @@ use punctual_model::{EventKind, KernelPriority, Nanos, Policy, Task, TraceEvent,
 use super::waker::{Wake, completed, waker};
 use crate::cause::{Cause, Detail, Source};
 use crate::context::{Context, Handler, Threads, UNKNOWN_PRIORITY};
+use crate::events::SYS_ENTER;
+use crate::victim::FAULT_TIME;
 
 /// What a thread does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,9 +63,14 @@ pub(crate) struct Tracks {
     pub(crate) wakes: Vec<Wake>,
     /// Beginnings (`Some`) and ends of system calls.
     calls: BTreeMap<u32, Vec<(Nanos, Option<InCall>)>>,
-    faults: BTreeMap<u32, Vec<Nanos>>,
+    /// When each had page faults, and whether in user space: when one is over no event tells.
+    faults: BTreeMap<u32, Vec<(Nanos, bool)>>,
+    /// Whether system calls are recorded.
+    knows_calls: bool,
     /// Where in the kernel a thread was when it left its CPU.
     stacks: BTreeMap<u32, Vec<(Nanos, Vec<u64>)>>,
+    /// When each was put into the queue of its CPU.
+    queued: BTreeMap<u32, Vec<Nanos>>,
     /// When each was moved, and from where.
     moves: BTreeMap<u32, Vec<(Nanos, u32)>>,
     priorities: BTreeMap<u32, Vec<(Nanos, KernelPriority)>>,
@@ -87,7 +94,9 @@ impl Tracks {
             wakes: Vec::new(),
             calls: BTreeMap::new(),
             faults: BTreeMap::new(),
+            knows_calls: window.has(SYS_ENTER),
             stacks: BTreeMap::new(),
+            queued: BTreeMap::new(),
             moves: BTreeMap::new(),
             priorities: BTreeMap::new(),
             signals: BTreeMap::new(),
@@ -164,11 +173,15 @@ impl Tracks {
                 calls.push((at, None));
             }
             EventKind::PageFaultUser { .. } | EventKind::PageFaultKernel { .. } => {
-                self.faults.entry(tid).or_default().push(at);
+                let user = matches!(event.kind, EventKind::PageFaultUser { .. });
+                self.faults.entry(tid).or_default().push((at, user));
             }
             EventKind::KernelStack { frames } => {
                 let stacks = self.stacks.entry(tid).or_default();
                 stacks.push((at, frames.clone()));
+            }
+            EventKind::Wakeup { task, .. } => {
+                self.queued.entry(task.pid).or_default().push(at);
             }
             EventKind::Migrate { task, orig_cpu, .. } => {
                 self.moves
@@ -356,13 +369,31 @@ impl Tracks {
             .collect()
     }
 
+    /// Whether a thread that is runnable at a time is known to be in the queue of its CPU
+    /// since before that: it lost the CPU, or its wake-up has arrived.
+    pub(crate) fn was_queued(&self, tid: u32, at: Nanos) -> bool {
+        let all = self.threads.get(&tid).map_or(&[][..], Vec::as_slice);
+        let now = all.partition_point(|span| span.to <= at);
+        let Some(since) = all.get(now).map(|span| span.from) else {
+            return false;
+        };
+        let preempted = now > 0 && matches!(all[now - 1].phase, Phase::Runs(_));
+        let queued = self.queued.get(&tid).into_iter().flatten();
+        preempted || queued.into_iter().any(|time| (since..=at).contains(time))
+    }
+
     /// Whether the last that a thread did before it slept was to touch a page.
     pub(crate) fn slept_in_fault(&self, tid: u32, at: Nanos) -> bool {
         let faults = self.faults.get(&tid).map_or(&[][..], Vec::as_slice);
-        let after = faults.partition_point(|time| *time <= at);
-        let Some(fault) = after.checked_sub(1).map(|before| faults[before]) else {
+        let after = faults.partition_point(|(time, _)| *time <= at);
+        let Some((fault, user)) = after.checked_sub(1).map(|before| faults[before]) else {
             return false;
         };
+        // From user space only a system call or a fault leads to a sleep; in a call, or where
+        // calls are not recorded, an old fault is over.
+        if at > fault + FAULT_TIME && !(user && self.knows_calls) {
+            return false;
+        }
         let calls = self.calls.get(&tid).map_or(&[][..], Vec::as_slice);
         let after = calls.partition_point(|(time, _)| *time <= at);
         after
@@ -381,9 +412,9 @@ impl Tracks {
         let asleep = matches!(next.phase, Phase::Asleep(_));
         let faults = self.faults.get(&tid)?;
         let last = faults
-            .partition_point(|fault| *fault <= at)
+            .partition_point(|(fault, _)| *fault <= at)
             .checked_sub(1)?;
-        (asleep && self.slept_in_fault(tid, at)).then(|| faults[last])
+        (asleep && self.slept_in_fault(tid, at)).then(|| faults[last].0)
     }
 
     /// Where in the kernel a thread blocked that left its CPU at a time.
@@ -397,8 +428,8 @@ impl Tracks {
     /// Page faults of a thread between two times.
     pub(crate) fn faults_between(&self, tid: u32, from: Nanos, to: Nanos) -> u64 {
         let faults = self.faults.get(&tid).map_or(&[][..], Vec::as_slice);
-        let first = faults.partition_point(|at| *at < from);
-        let end = faults.partition_point(|at| *at < to);
+        let first = faults.partition_point(|(at, _)| *at < from);
+        let end = faults.partition_point(|(at, _)| *at < to);
         end.saturating_sub(first) as u64
     }
 

@@ -1,7 +1,7 @@
 //! For any stream of events, the shares add up and none is negative.
 
 use proptest::prelude::*;
-use punctual_culprit::{blame, segments};
+use punctual_culprit::{find, segments};
 use punctual_model::{
     Comm, Delay, EventKind, KernelPriority, Nanos, NoiseSource, TaskState, TraceEvent, Vector,
     Window, event_names,
@@ -145,7 +145,7 @@ fn any_window() -> impl Strategy<Value = Window> {
 
 /// What must hold whatever the events say.
 fn check(window: &Window) -> Result<(), TestCaseError> {
-    let found = blame(window);
+    let found = find(window).blame;
     let sum: u128 = found
         .shares
         .iter()
@@ -203,7 +203,7 @@ proptest! {
         let whole = crate::stream::sample(520.0);
         let mut window = whole.clone();
         window.events = order.iter().filter_map(|at| whole.events.get(*at).cloned()).collect();
-        prop_assert_eq!(blame(&window), blame(&whole));
+        prop_assert_eq!(find(&window), find(&whole));
     }
 }
 
@@ -211,7 +211,7 @@ proptest! {
 fn an_actual_time_before_the_expected_is_no_latency() {
     let mut window = crate::stream::sample(520.0);
     window.actual = window.expected - Nanos(5_000);
-    let found = blame(&window);
+    let found = find(&window).blame;
     assert!(found.shares.is_empty());
     assert_eq!(found.sentence, "CPU 1 was not late.");
 }

@@ -1,7 +1,9 @@
 //! Jobs: what the thread did itself, whom it waited for, and what that one did.
 
-use punctual_culprit::{blame, is_by_observer, keep_concerned, lanes, segments};
-use punctual_model::{Blame, Delay, EventKind, LaneState, Nanos, ShareKind, Task};
+use punctual_culprit::{find, keep_concerned, lanes, segments};
+use punctual_model::{
+    Blame, Delay, EventKind, LaneState, Nanos, RealTimeLimit, ShareKind, Task, TraceEvent,
+};
 
 use crate::stream::*;
 
@@ -60,7 +62,7 @@ fn share(blame: &Blame, kind: ShareKind, who: &str) -> f64 {
 }
 
 fn explained(stream: &Stream) -> Blame {
-    let blame = blame(&stream.window);
+    let blame = find(&stream.window).blame;
     let sum: u64 = blame.shares.iter().map(|share| share.ns.0).sum();
     assert_eq!(sum, stream.window.latency().0, "{blame:#?}");
     let end = segments(&stream.window).last().unwrap().to;
@@ -133,7 +135,7 @@ fn a_lock_names_its_holder_and_who_preempted_that_one() {
     let before = window.events.len();
     keep_concerned(&mut window);
     assert_eq!(window.events.len(), before - 1);
-    assert_eq!(blame(&window), found);
+    assert_eq!(find(&window).blame, found);
 }
 
 /// A condition that is signalled by a thread which waits for the disk meanwhile.
@@ -376,12 +378,12 @@ fn a_stop_and_a_preemption() {
     );
     assert_eq!(share(&found, ShareKind::HigherPriority, "hog-61"), 300.0);
     // Were the hog this program, it would say so.
-    assert!(!is_by_observer(&stream.window));
+    assert!(!find(&stream.window).by_observer);
     let ours = job(1_000.0)
         .switch(100.0, victim(), RUNNABLE, hog)
         .switch(900.0, hog, SLEEPS, victim())
         .change(|window| window.evidence.observer = vec![61]);
-    assert!(is_by_observer(&ours.window));
+    assert!(find(&ours.window).by_observer);
     let sentence = explained(&ours).sentence;
     assert!(
         sentence.ends_with("This program caused it, by recording the events."),
@@ -407,7 +409,87 @@ fn without_system_calls_user_space_is_not_claimed() {
     assert!(own.detail.as_deref().unwrap().contains("not recorded"));
     let mut empty = job(1_000.0).window;
     empty.events.clear();
-    let found = blame(&empty);
+    let found = find(&empty).blame;
     assert_eq!(found.shares[0].kind, ShareKind::Unexplained);
     assert_eq!(found.shares[0].ns, Nanos::from_millis(1));
+}
+
+/// A hypervisor had the CPU for 600 of the 900 µs that it seems to have computed.
+#[test]
+fn stolen_time_is_no_work_of_its_own() {
+    let stream = job(1_000.0)
+        .event(912.0, enter(READ, [5, 0]))
+        .change(|window| {
+            window.evidence.virtual_machine = Some(true);
+            window.evidence.stolen = vec![exactly(&[(-700.0, 912.0, 600.0)])];
+        });
+    let found = explained(&stream);
+    assert_eq!(share(&found, ShareKind::OwnWork, "user space"), 300.0);
+    assert_eq!(
+        share(
+            &found,
+            ShareKind::Undecided,
+            "user space, or the hypervisor"
+        ),
+        600.0
+    );
+    let closer = stream.change(|window| {
+        window.evidence.stolen = vec![exactly(&[(100.0, 750.0, 600.0)])];
+    });
+    let found = explained(&closer);
+    assert_eq!(share(&found, ShareKind::Stolen, "the hypervisor"), 600.0);
+}
+
+/// Without the events of system calls a fault from long before the sleep is over.
+#[test]
+fn an_old_page_fault_is_not_what_it_sleeps_for() {
+    let slept = |from: f64, kernel: bool| {
+        let touch = match kernel {
+            true => EventKind::PageFaultKernel {
+                address: 0x1000,
+                ip: 0x401000,
+                error_code: 6,
+            },
+            false => fault(0x1000),
+        };
+        job(1_000.0)
+            .event(15.0, touch)
+            .switch(from, victim(), 2, idle())
+            .irq(900.0, 910.0, 30, "nvme0q1")
+            .flags(TraceEvent::HARDIRQ)
+            .waking(905.0)
+            .flags(0)
+            .switch(950.0, idle(), RUNNABLE, victim())
+    };
+    let page = |stream: Stream| share(&explained(&stream), ShareKind::PageFault, "") > 0.0;
+    let unrecorded = |stream: Stream| stream.missing("raw_syscalls:sys_enter");
+    assert!(page(slept(20.0, false)) && page(unrecorded(slept(20.0, false))));
+    // In user space, and no system call since: it still is in the fault.
+    assert!(page(slept(700.0, false)));
+    assert!(!page(unrecorded(slept(700.0, false))));
+    assert!(!page(slept(700.0, true)));
+}
+
+/// Its CPU idles, and whether its wake-up has arrived there no event tells.
+#[test]
+fn an_idle_cpu_alone_is_no_throttle() {
+    let woken = |arrived: bool| {
+        let stream = job(9_000.0)
+            .event(20.0, enter(READ, [5, 0]))
+            .switch(30.0, victim(), SLEEPS, make())
+            .on(0, 33)
+            .waking_of(100.0, victim(), 1)
+            .on(1, 12);
+        let stream = match arrived {
+            true => stream.wakeup(110.0, 1),
+            false => stream,
+        };
+        stream
+            .switch(200.0, make(), SLEEPS, idle())
+            .switch(8_900.0, idle(), RUNNABLE, victim())
+            .change(|window| window.evidence.real_time_limit = Some(RealTimeLimit::Throttling))
+    };
+    let throttled = |arrived| share(&explained(&woken(arrived)), ShareKind::Throttled, "");
+    assert_eq!(throttled(true), 8_700.0);
+    assert_eq!(throttled(false), 0.0);
 }

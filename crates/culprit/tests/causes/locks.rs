@@ -1,9 +1,24 @@
 //! A lock, and who holds it.
 
 use insta::assert_snapshot;
-use punctual_model::{EventKind, KernelPriority};
+use punctual_model::{EventKind, KernelPriority, TraceEvent};
 
 use crate::stream::*;
+
+/// A holder releases the lock: it is at its own priority again.
+fn give_up(task: punctual_model::Task) -> EventKind {
+    EventKind::PiSetprio {
+        task,
+        newprio: KernelPriority(89),
+    }
+}
+
+fn lend(task: punctual_model::Task) -> EventKind {
+    EventKind::PiSetprio {
+        task,
+        newprio: KernelPriority(4),
+    }
+}
 
 fn waits_for(holder: punctual_model::Task) -> Stream {
     Stream::late(520.0)
@@ -33,6 +48,7 @@ fn of_lower_priority_on_the_same_cpu() {
             },
         )
         .on(1, 50)
+        .event(499.0, give_up(boosted))
         .waking(500.0)
         .wakeup(500.5, 1)
         .switch(510.0, boosted, RUNNABLE, victim());
@@ -47,6 +63,7 @@ fn an_interrupt_and_a_higher_thread_delay_the_holder() {
         .irq(50.0, 120.0, 24, "eth0")
         .switch(150.0, boosted, RUNNABLE, hog)
         .switch(420.0, hog, SLEEPS, boosted)
+        .event(499.0, give_up(boosted))
         .waking(500.0)
         .wakeup(500.5, 1)
         .switch(510.0, boosted, RUNNABLE, victim());
@@ -72,6 +89,82 @@ fn of_a_holder_that_runs_elsewhere() {
         )
         .switch(11.0, victim(), SLEEPS, idle())
         .on(0, 50)
+        .event(499.0, give_up(task("holder", 50, 4)))
+        .waking(500.0)
+        .on(1, 0)
+        .wakeup(503.0, 1)
+        .switch(510.0, idle(), RUNNABLE, victim());
+    assert_snapshot!(stream.summary());
+}
+
+/// PREEMPT_RT: it spins for the lock, has it when ksoftirqd releases it, and sleeps for its
+/// timer, which ksoftirqd serves: the same thread wakes it.
+#[test]
+fn of_a_spinning_lock_that_it_has_when_it_sleeps() {
+    let ksoftirqd = task("ksoftirqd/1", 16, 120);
+    let slept = |released: f64| {
+        Stream::late(900.0)
+            .sleeping_beside(idle())
+            .timer(1.0)
+            .switch(6.0, idle(), RUNNABLE, victim())
+            .event(9.0, lend(ksoftirqd))
+            .on(0, 16)
+            .event(released, give_up(ksoftirqd))
+            .on(1, VICTIM)
+            .switch(30.0, victim(), SLEEPS, idle())
+            .on(0, 16)
+            .flags(TraceEvent::SOFTIRQ)
+            .event(878.0, EventKind::SoftirqEntry { vec: 8 })
+            .waking(880.0)
+            .on(1, 0)
+            .flags(0)
+            .wakeup(883.0, 1)
+            .switch(890.0, idle(), RUNNABLE, victim())
+    };
+    let summary = slept(20.0).summary();
+    assert!(!summary.contains("lock"), "{summary}");
+    // It released it in the sleep: that was for the lock.
+    let summary = slept(879.0).summary();
+    assert!(
+        summary.contains("a lock that ksoftirqd/1-16 held"),
+        "{summary}"
+    );
+}
+
+/// By its timer: an interrupt releases no lock.
+#[test]
+fn of_a_lock_that_no_holder_released() {
+    let stream = Stream::late(900.0)
+        .sleeping_beside(idle())
+        .timer(1.0)
+        .switch(6.0, idle(), RUNNABLE, victim())
+        .event(9.0, lend(task("ksoftirqd/1", 16, 120)))
+        .switch(30.0, victim(), SLEEPS, idle())
+        .timer(880.0)
+        .switch(890.0, idle(), RUNNABLE, victim());
+    let summary = stream.summary();
+    assert!(!summary.contains("lock"), "{summary}");
+}
+
+/// The victim waits for `near`, which waits for a lock of `far`: both are lent its priority,
+/// and `near` it is that holds the lock.
+#[test]
+fn of_the_first_of_a_chain() {
+    let (near, far) = (task("near", 50, 89), task("far", 51, 100));
+    let stream = Stream::late(520.0)
+        .sleeping_beside(idle())
+        .on(0, 50)
+        .switch(-20.0, near, SLEEPS, far)
+        .on(1, 0)
+        .timer(1.0)
+        .switch(6.0, idle(), RUNNABLE, victim())
+        .event(9.0, lend(near))
+        .event(9.5, lend(far))
+        .switch(11.0, victim(), SLEEPS, idle())
+        .on(0, 51)
+        .event(300.0, give_up(task("far", 51, 4)))
+        .switch(310.0, far, RUNNABLE, task("near", 50, 4))
+        .event(499.0, give_up(task("near", 50, 4)))
         .waking(500.0)
         .on(1, 0)
         .wakeup(503.0, 1)

@@ -20,5 +20,6 @@ mod steps;
 mod stopped;
 mod stream;
 mod taken;
+mod theft;
 mod threads;
 mod throttled;

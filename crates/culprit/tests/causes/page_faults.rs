@@ -32,3 +32,39 @@ fn one_that_waits_for_the_disk() {
         .switch(3_990.0, idle(), RUNNABLE, victim());
     assert_snapshot!(stream.summary());
 }
+
+/// When a fault is over no event tells: one from before takes none of the time in which
+/// the thread was due.
+#[test]
+fn one_from_long_before_takes_nothing() {
+    let stream = Stream::late(890.0)
+        .switch(-900.0, idle(), SLEEPS, victim())
+        .event(-400.0, fault(0x1000));
+    let summary = stream.summary();
+    assert!(
+        !summary.contains("page faults of its own took"),
+        "{summary}"
+    );
+    assert_snapshot!(summary);
+}
+
+/// It went to sleep in a system call that is not recorded, for its timer.
+#[test]
+fn one_from_before_a_sleep_is_not_what_it_slept_for() {
+    for (state, reason) in [(SLEEPS, "a timer's sleep"), (2, "long after the fault")] {
+        let stream = Stream::late(900.0)
+            .missing("raw_syscalls:sys_enter")
+            .sleeping_beside(idle())
+            .timer(1.0)
+            .switch(6.0, idle(), RUNNABLE, victim())
+            .event(8.0, fault(0x1000))
+            .switch(200.0, victim(), state, idle())
+            .timer(880.0)
+            .switch(890.0, idle(), RUNNABLE, victim());
+        let summary = stream.summary();
+        assert!(
+            !summary.contains("waiting for a page"),
+            "{reason}: {summary}"
+        );
+    }
+}

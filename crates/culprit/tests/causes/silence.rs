@@ -20,15 +20,14 @@ fn while_a_thread_ran() {
 #[test]
 fn strengthened_by_steal() {
     let stream = stalled().change(|window| {
-        window.evidence.span = Nanos::from_millis(100);
-        window.evidence.steal = Some(Nanos::from_millis(10));
+        window.evidence.stolen = vec![ticks(1)];
     });
     assert_snapshot!(stream.summary());
 }
 
 #[test]
 fn strengthened_by_system_management_interrupts() {
-    let stream = stalled().change(|window| window.evidence.smis = Some(2));
+    let stream = stalled().change(|window| window.evidence.smi = Some(smis(2)));
     assert_snapshot!(stream.summary());
 }
 

@@ -78,9 +78,14 @@ fn a_lock_whose_holder_inherits() {
         task: low,
         newprio: KernelPriority(4),
     };
+    let give_up = EventKind::PiSetprio {
+        task: boosted,
+        newprio: KernelPriority(6),
+    };
     let stream = step(140.0)
         .event(3.0, lend)
         .switch(5.0, victim(), SLEEPS, boosted)
+        .event(109.0, give_up)
         .waking(110.0)
         .wakeup(111.0, 1)
         .switch(115.0, boosted, RUNNABLE, victim());

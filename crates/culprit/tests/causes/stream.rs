@@ -1,12 +1,12 @@
 //! Hand-made event streams: a window as one reads it in a trace.
 
 use punctual_model::{
-    Comm, Delay, EventKind, KernelPriority, Nanos, Policy, Scheduling, Task, TaskState, TraceEvent,
-    Vector, Victim, Window,
+    Comm, Delay, EventKind, KernelPriority, Nanos, Policy, Scheduling, SmiCount, StealCount,
+    StealRise, Task, TaskState, TraceEvent, Vector, Victim, Window,
 };
 
 /// When the victim is due; the times of a stream are µs before or after it.
-pub(crate) const DUE: u64 = 5_000_000;
+pub(crate) const DUE: u64 = 5_000_000_000;
 
 /// The thread that is late, bound to CPU 1.
 pub(crate) const VICTIM: u32 = 100;
@@ -209,7 +209,7 @@ impl Stream {
 
     /// The blame as one reads it, checked on the way.
     pub(crate) fn summary(&self) -> String {
-        let blame = punctual_culprit::blame(&self.window);
+        let blame = punctual_culprit::find(&self.window).blame;
         let sum: u64 = blame.shares.iter().map(|share| share.ns.0).sum();
         assert_eq!(sum, self.window.latency().0, "{blame:#?}");
         let mut text = format!("{}\n", blame.sentence);
@@ -225,6 +225,53 @@ impl Stream {
         }
         text
     }
+}
+
+/// `/proc/stat` of CPU 1, read 50 ms before the victim was due and 50 ms after: its steal
+/// rose by so many ticks of 10 ms.
+pub(crate) fn ticks(count: u64) -> StealCount {
+    let rise = StealRise {
+        from: at_ms(-50),
+        to: at_ms(50),
+        stolen: Nanos::from_millis(10 * count),
+    };
+    StealCount {
+        cpu: 1,
+        from: at_ms(-1_000),
+        to: at_ms(1_000),
+        step: Nanos::from_millis(10),
+        rises: if count > 0 { vec![rise] } else { Vec::new() },
+    }
+}
+
+/// The kernel's own counter of CPU 1: it rose between these times, in µs, by so much.
+pub(crate) fn exactly(rises: &[(f64, f64, f64)]) -> StealCount {
+    let rises = rises.iter().map(|(from, to, by)| StealRise {
+        from: at(*from),
+        to: at(*to),
+        stolen: at(*by) - at(0.0),
+    });
+    StealCount {
+        cpu: 1,
+        from: at_ms(-1_000),
+        to: at_ms(1_000),
+        step: Nanos(1),
+        rises: rises.collect(),
+    }
+}
+
+/// So many system management interrupts within 100 ms around the window.
+pub(crate) fn smis(count: u64) -> SmiCount {
+    SmiCount {
+        from: at_ms(-50),
+        to: at_ms(50),
+        count,
+    }
+}
+
+/// Milliseconds before or after the victim is due.
+pub(crate) fn at_ms(ms: i64) -> Nanos {
+    at(ms as f64 * 1_000.0)
 }
 
 /// A window with something of everything.

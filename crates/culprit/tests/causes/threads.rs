@@ -1,7 +1,7 @@
 //! Threads of higher or equal rank, and the scheduler that passes one over.
 
 use insta::assert_snapshot;
-use punctual_model::{KernelPriority, Policy, Scheduling};
+use punctual_model::{KernelPriority, Policy, RealTimeLimit, Scheduling};
 
 use crate::stream::*;
 
@@ -85,7 +85,8 @@ fn its_budget_is_used_up() {
         .switch(8.0, make(), RUNNABLE, victim())
         .switch(9.0, victim(), RUNNABLE, make())
         .switch(20_000.0, make(), SLEEPS, idle())
-        .switch(49_990.0, idle(), RUNNABLE, victim());
+        .switch(49_990.0, idle(), RUNNABLE, victim())
+        .change(|window| window.evidence.real_time_limit = Some(RealTimeLimit::Throttling));
     assert_snapshot!(stream.summary());
 }
 
@@ -98,7 +99,62 @@ fn its_budget_is_used_up_when_it_is_woken() {
         .waking(3.0)
         .timer_exit(5.0)
         .switch(8_000.0, make(), SLEEPS, idle())
-        .switch(49_990.0, idle(), RUNNABLE, victim());
+        .switch(49_990.0, idle(), RUNNABLE, victim())
+        .change(|window| window.evidence.real_time_limit = Some(RealTimeLimit::Throttling));
+    assert_snapshot!(stream.summary());
+}
+
+/// An ordinary thread was chosen before the victim, which is in the queue.
+fn passed_over(limit: Option<RealTimeLimit>, next: punctual_model::Task) -> String {
+    Stream::late(50_000.0)
+        .sleeping_beside(make())
+        .timer(2.0)
+        .switch(8.0, make(), RUNNABLE, victim())
+        .switch(9.0, victim(), RUNNABLE, next)
+        .switch(49_990.0, next, RUNNABLE, victim())
+        .change(|window| window.evidence.real_time_limit = limit)
+        .summary()
+}
+
+/// Since Linux 6.12 a deadline server runs ordinary threads; it throttles nobody.
+#[test]
+fn what_keeps_a_real_time_thread_back_depends_on_the_kernel() {
+    use RealTimeLimit::{FairServer, FairServerOrThrottling, None as Nothing, Throttling};
+    let (server, throttling) = (
+        "the deadline server let ordinary threads run",
+        "real-time throttling",
+    );
+    let open = "possible: real-time throttling, the deadline server";
+    for (limit, next, expected) in [
+        (Some(Throttling), make(), throttling),
+        (Some(Throttling), idle(), throttling),
+        (Some(FairServer), make(), server),
+        (Some(FairServer), idle(), open),
+        (Some(FairServerOrThrottling), make(), open),
+        (Some(FairServerOrThrottling), idle(), throttling),
+        (Some(Nothing), make(), open),
+        (None, make(), open),
+    ] {
+        let said = passed_over(limit, next);
+        assert!(said.contains(expected), "{limit:?}: {said}");
+        let claims = said.contains("throttled for") && said.contains(throttling);
+        assert_eq!(claims, expected == throttling, "{limit:?}: {said}");
+    }
+}
+
+/// Its wake-up has not arrived: until its CPU says so it is not in the queue, and others
+/// that this CPU turns to are not chosen before it.
+#[test]
+fn a_wake_up_that_has_not_arrived_is_no_throttle() {
+    let stream = Stream::late(3_000.0)
+        .sleeping_beside(make())
+        .on(0, 33)
+        .waking(2.0)
+        .on(1, 12)
+        .switch(900.0, make(), SLEEPS, task("find", 13, 120))
+        .wakeup(2_980.0, 1)
+        .switch(2_990.0, task("find", 13, 120), RUNNABLE, victim())
+        .change(|window| window.evidence.real_time_limit = Some(RealTimeLimit::Throttling));
     assert_snapshot!(stream.summary());
 }
 

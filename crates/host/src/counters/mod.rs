@@ -6,7 +6,7 @@ mod stat;
 mod table;
 mod watch;
 
-pub use watch::{CpuCounts, CpuWatch};
+pub use watch::{CpuCounts, CpuWatch, SmiWatch, StealWatch};
 
 use std::collections::BTreeMap;
 use std::fmt::Display;

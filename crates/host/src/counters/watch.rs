@@ -62,12 +62,7 @@ impl CpuWatch {
         } = self;
         let cpu = *cpu;
         // The register first: the other two files cost more.
-        let smis = msr.as_ref().and_then(|file| {
-            let mut bytes = [0; 8];
-            file.read_exact_at(&mut bytes, SMI_COUNT).ok()?;
-            // The upper half is reserved.
-            Some(u64::from_le_bytes(bytes) & u64::from(u32::MAX))
-        });
+        let smis = msr.as_ref().and_then(smi_count);
         let steal = stat
             .as_ref()
             .and_then(|file| steal_of(whole(file, buffer).ok()?, cpu));
@@ -81,6 +76,77 @@ impl CpuWatch {
         }
     }
 }
+
+/// The steal time of all CPUs, read repeatedly: its file stays open, and after the first
+/// read it allocates no memory.
+#[derive(Debug)]
+pub struct StealWatch {
+    stat: File,
+    buffer: Vec<u8>,
+}
+
+impl StealWatch {
+    /// In which steps the steal time is counted.
+    pub const STEP: Nanos = Nanos(TICK_NS);
+
+    /// # Errors
+    /// `/proc/stat` cannot be opened.
+    pub(crate) fn open(root: &Root) -> io::Result<Self> {
+        Ok(Self {
+            stat: root.open("/proc/stat")?,
+            buffer: Vec::new(),
+        })
+    }
+
+    /// Calls `take` with each CPU that is online and its steal time since boot.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn read(&mut self, mut take: impl FnMut(u32, Nanos)) -> io::Result<()> {
+        for line in whole(&self.stat, &mut self.buffer)?.split(|&byte| byte == b'\n') {
+            let cpu = line
+                .strip_prefix(b"cpu")
+                .and_then(|rest| words(rest).next());
+            let cpu = cpu.filter(|_| line.get(3).is_some_and(u8::is_ascii_digit));
+            let cpu = cpu.and_then(number).and_then(|cpu| u32::try_from(cpu).ok());
+            let ticks = words(line).nth(STEAL).and_then(number);
+            if let (Some(cpu), Some(ticks)) = (cpu, ticks) {
+                take(cpu, Nanos(ticks.saturating_mul(TICK_NS)));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The count of system management interrupts of one CPU, by its register.
+#[derive(Debug)]
+pub struct SmiWatch(File);
+
+impl SmiWatch {
+    /// `None`: the CPU has no such register, or it cannot be read.
+    pub(crate) fn open(root: &Root, vendor: Option<&str>, cpu: u32) -> Option<Self> {
+        let intel = vendor == Some("GenuineIntel");
+        let file = root.open(&format!("/dev/cpu/{cpu}/msr"));
+        let watch = Self(file.ok().filter(|_| intel)?);
+        watch.read().is_some().then_some(watch)
+    }
+
+    /// The count, of 32 bits. Another CPU than the one that runs this is interrupted for
+    /// it. `None`: it can be read no more.
+    pub fn read(&self) -> Option<u64> {
+        smi_count(&self.0)
+    }
+}
+
+fn smi_count(file: &File) -> Option<u64> {
+    let mut bytes = [0; 8];
+    file.read_exact_at(&mut bytes, SMI_COUNT).ok()?;
+    // The upper half is reserved.
+    Some(u64::from_le_bytes(bytes) & u64::from(u32::MAX))
+}
+
+/// The place of the steal time among the words of a line, proc_stat(5).
+const STEAL: usize = 8;
 
 /// The whole file, from its beginning.
 fn whole<'a>(file: &File, buffer: &'a mut Vec<u8>) -> io::Result<&'a [u8]> {
@@ -149,7 +215,6 @@ fn interrupts_of(text: &[u8], cpu: u32) -> Option<u64> {
 
 /// The eighth number of the `cpuN` line, proc_stat(5).
 fn steal_of(text: &[u8], cpu: u32) -> Option<Nanos> {
-    const STEAL: usize = 8;
     let ticks = text
         .split(|&byte| byte == b'\n')
         .map_while(|line| Some((line.strip_prefix(b"cpu")?, line)))
@@ -193,6 +258,22 @@ mod tests {
         assert_eq!(steal_of(text, 0), Some(Nanos(402 * TICK_NS)));
         assert_eq!(steal_of(text, 1), None);
         assert_eq!(steal_of(text, 9), None);
+    }
+
+    #[test]
+    fn the_steal_time_of_each_cpu_is_read() {
+        let text = "cpu  1 9 9 9 9 9 9 99 9 9\ncpu0 1 2 3 4 5 6 7 402 0 0\ncpu1 1 2 3\n\
+                    cpu12 1 2 3 4 5 6 7 8\nintr 5\n";
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("proc")).unwrap();
+        std::fs::write(folder.path().join("proc/stat"), text).unwrap();
+        let host = crate::Host::new(folder.path());
+        let mut found = Vec::new();
+        let mut watch = host.watch_steal().unwrap();
+        watch
+            .read(|cpu, steal| found.push((cpu, steal.0 / TICK_NS)))
+            .unwrap();
+        assert_eq!(found, [(0, 402), (12, 8)]);
     }
 
     #[test]

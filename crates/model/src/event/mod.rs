@@ -15,7 +15,10 @@ pub use name::{SOFTIRQS, disk_name, softirq_name};
 pub use row::{EventFields, EventLevel, EventNames};
 pub use table::{EVENTS, EventKind, EventSpec, KernelEvent, interrupted_functions, stack_of};
 pub use task::{Comm, KernelPriority, Task, TaskState};
-pub use window::{Delay, Evidence, Throttle, Victim, Window};
+pub use window::{
+    Delay, Evidence, HandlerOf, RealTimeLimit, SmiCount, StealCount, StealRise, Throttle, Usual,
+    UsualLength, Victim, Window,
+};
 
 use crate::Nanos;
 use crate::schema::JsonSchema;

@@ -178,6 +178,12 @@ impl TaskState {
         self.0 & Self::STOPPED != 0
     }
 
+    /// Whether no signal wakes it (`TASK_UNINTERRUPTIBLE`). Waits for a page and for most
+    /// locks of the kernel are such sleeps.
+    pub const fn is_uninterruptible(self) -> bool {
+        self.0 & 0x2 != 0
+    }
+
     /// Whether a debugger stopped it.
     pub const fn is_traced(self) -> bool {
         self.0 & Self::TRACED != 0

@@ -94,18 +94,25 @@ pub enum Delay {
     Job,
 }
 
-/// Counters read before and after, by the victim's CPU.
+/// Facts about the outlier that no event shows: counters, and figures of the run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Evidence {
-    /// The time between the two readings.
-    #[serde(rename = "span_ns")]
-    pub span: Nanos,
-    /// Time that the hypervisor gave to others, in steps of a clock tick; null
-    /// where it cannot be read.
-    #[serde(rename = "steal_ns")]
-    pub steal: Option<Nanos>,
-    /// System management interrupts; null where they cannot be read.
-    pub smis: Option<u64>,
+    /// Steal time: the time that a hypervisor gave to others. Empty if it cannot be read.
+    #[serde(default)]
+    pub stolen: Vec<StealCount>,
+    /// System management interrupts. Null if they cannot be counted.
+    #[serde(default)]
+    pub smi: Option<SmiCount>,
+    /// Whether a hypervisor is underneath; null where it is not known.
+    #[serde(default)]
+    pub virtual_machine: Option<bool>,
+    /// The kernel's protection against real-time threads that never sleep. Null if it is
+    /// not known.
+    #[serde(default)]
+    pub real_time_limit: Option<RealTimeLimit>,
+    /// The usual lengths of the handlers in the window.
+    #[serde(default)]
+    pub usual: Vec<UsualLength>,
     /// What the deepest idle state in use takes to leave
     /// (`cpuidle/state*/latency`); null where the kernel does not say.
     #[serde(rename = "idle_exit_ns", default)]
@@ -122,6 +129,97 @@ pub struct Evidence {
     /// doing.
     #[serde(default)]
     pub observer: Vec<u32>,
+}
+
+/// The steal time of one CPU between two times: all rises of its counter.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct StealCount {
+    /// The CPU.
+    pub cpu: u32,
+    /// From when on all rises are known, on CLOCK_MONOTONIC.
+    #[serde(rename = "from_ns")]
+    pub from: Nanos,
+    /// Until when.
+    #[serde(rename = "to_ns")]
+    pub to: Nanos,
+    /// The counter's steps: what was stolen differs from a rise by less than one
+    /// (10 ms in `/proc/stat`, 1 ns where the kernel's own counter is read).
+    #[serde(rename = "step_ns")]
+    pub step: Nanos,
+    /// By increasing time.
+    pub rises: Vec<StealRise>,
+}
+
+/// A rise of a counter of steal time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct StealRise {
+    /// When it was read before the rise, on CLOCK_MONOTONIC.
+    #[serde(rename = "from_ns")]
+    pub from: Nanos,
+    /// When it was read after it.
+    #[serde(rename = "to_ns")]
+    pub to: Nanos,
+    /// By how much it rose.
+    #[serde(rename = "stolen_ns")]
+    pub stolen: Nanos,
+}
+
+/// How many system management interrupts a CPU counted between two readings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SmiCount {
+    /// The reading before, on CLOCK_MONOTONIC.
+    #[serde(rename = "from_ns")]
+    pub from: Nanos,
+    /// The reading after.
+    #[serde(rename = "to_ns")]
+    pub to: Nanos,
+    /// The difference.
+    pub count: u64,
+}
+
+/// The kernel's protection against real-time threads that never sleep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RealTimeLimit {
+    /// Nothing.
+    None,
+    /// It throttles them (`sched_rt_runtime_us`), up to Linux 6.11.
+    Throttling,
+    /// A deadline server runs the others for a while, since Linux 6.12
+    /// (`kernel/sched/deadline.c`, `fair_server_init`).
+    FairServer,
+    /// The deadline server, and a throttle by control group (CONFIG_RT_GROUP_SCHED).
+    FairServerOrThrottling,
+}
+
+/// A handler of interrupts.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum HandlerOf {
+    /// Of a device's interrupt, by its number.
+    Irq(u32),
+    /// Of a softirq, by its number.
+    Softirq(u32),
+    /// Of an interrupt without a device, by the name of its vector.
+    Vector(String),
+}
+
+/// The lengths of a handler's runs in this recording.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct UsualLength {
+    /// The handler.
+    pub handler: HandlerOf,
+    /// The lengths.
+    pub length: Usual,
+}
+
+/// The length that 99.9% of a handler's runs do not exceed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Usual {
+    /// The 99.9th percentile of their lengths, without other handlers on top.
+    pub p999_ns: Nanos,
+    /// How many runs were seen.
+    pub count: u64,
 }
 
 /// A rise of a control group's throttling counters (`cpu.stat`) between two
@@ -141,6 +239,14 @@ pub struct Throttle {
     /// For how long, summed over CPUs (`throttled_usec`, `throttled_time`).
     #[serde(rename = "throttled_ns")]
     pub throttled: Nanos,
+}
+
+impl Usual {
+    /// A clause about a run that took far longer.
+    pub fn contradicted(&self) -> String {
+        let (count, longest) = (crate::grouped(self.count), self.p999_ns);
+        format!("an anomaly: 99.9% of its {count} runs took at most {longest}")
+    }
 }
 
 impl Window {

@@ -117,7 +117,7 @@ impl Stage {
             calls: Default::default(),
             evidence: Default::default(),
         };
-        let blame = punctual_culprit::blame(&window);
+        let blame = punctual_culprit::find(&window).blame;
         let sum: u64 = blame.shares.iter().map(|share| share.ns.0).sum();
         assert_eq!(sum, window.latency().0, "shares do not add up: {blame:#?}");
         Played { window, blame }

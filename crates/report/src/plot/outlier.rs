@@ -41,7 +41,8 @@ const fn colour(kind: ShareKind) -> Colour {
         ShareKind::Blocking | ShareKind::IrqsOff | ShareKind::LockHolder => {
             Colour(0xcc, 0x79, 0xa7)
         }
-        ShareKind::Silence => Colour(0x22, 0x22, 0x22),
+        ShareKind::Silence | ShareKind::Stolen => Colour(0x22, 0x22, 0x22),
+        ShareKind::Undecided => Colour(0x55, 0x55, 0x55),
         ShareKind::Unexplained => Colour(0x99, 0x99, 0x99),
         ShareKind::PageFault
         | ShareKind::OwnWork

@@ -170,6 +170,8 @@ fn outlier(number: u64, latency: Nanos, recording: &Recording) -> Outlier {
                 ns: latency,
                 count: 1,
                 detail: None,
+                anomaly: None,
+                unseen: None,
             }],
         },
     }

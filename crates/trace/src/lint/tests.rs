@@ -36,6 +36,7 @@ fn the_objects_are_those_of_their_sources() {
         ("lint.bpf.o", OBJECT),
         ("jobs.bpf.o", crate::jobs::OBJECT),
         ("late.bpf.o", crate::late::OBJECT),
+        ("steal.bpf.o", crate::steal::OBJECT),
     ] {
         let same = std::fs::read(folder.path().join(name)).unwrap() == object;
         assert!(

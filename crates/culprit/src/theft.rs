@@ -1,0 +1,285 @@
+//! Time that a hypervisor or the firmware took while something ran.
+//!
+//! No event shows it: what was current before and after seems to have run for longer. So
+//! each stretch that is charged to something that runs is held against the counters. What
+//! they prove is a share of the thief; what they leave open is one share with both
+//! hypotheses; and where they would not show a theft at all, the share is marked.
+
+use std::collections::BTreeMap;
+
+use punctual_model::{HandlerOf, Nanos, SmiCount, StealCount, UnseenTheft, Usual, Window};
+
+use crate::cause::{Activity, Cause, Counted, Detail, Leaf, Rank, Source, Thief};
+use crate::stretch::Stretch;
+
+/// A context may run for so long without any event and without a second thought.
+const QUIET: Nanos = Nanos::from_micros(10);
+
+/// Counters that were read further apart say nothing of a late reaction between.
+const AROUND: Nanos = Nanos::from_secs(1);
+
+/// A run of a handler that is longer by this factor than 99.9% of them is an anomaly.
+const FAR_LONGER: u64 = 3;
+
+/// With fewer runs there is no 99.9th percentile.
+const ENOUGH_RUNS: u64 = 1_000;
+
+/// Splits the stretches that are charged to something that runs. Their lengths together
+/// stay as they are.
+pub(crate) fn judge(window: &Window, stretches: Vec<Stretch>) -> Vec<Stretch> {
+    let mut events = BTreeMap::<u32, Vec<Nanos>>::new();
+    for event in &window.events {
+        events.entry(event.cpu).or_default().push(event.time);
+    }
+    events.values_mut().for_each(|times| times.sort_unstable());
+    let mut judged = Vec::with_capacity(stretches.len());
+    for stretch in stretches {
+        match runs(&stretch.cause) || stretch.cause.source == Source::Gap {
+            true => {
+                let times = events.get(&stretch.cpu).map_or(&[][..], Vec::as_slice);
+                split(window, &stretch, times, &mut judged);
+            }
+            false => judged.push(stretch),
+        }
+    }
+    judged
+}
+
+/// Whether the time is charged to something that runs on the CPU.
+fn runs(cause: &Cause) -> bool {
+    match &cause.source {
+        Source::IdleExit(_)
+        | Source::IrqsOff(_)
+        | Source::Vector(_)
+        | Source::Irq(..)
+        | Source::Softirq(_)
+        | Source::Nmi
+        | Source::OwnWork
+        | Source::UserSpace
+        | Source::SystemCall(_)
+        | Source::Scheduling
+        | Source::ReturnToUser => true,
+        Source::Thread(..) => !matches!(
+            cause.detail,
+            Some(Detail::Rank(Rank {
+                activity: Some(Activity::Asleep),
+                ..
+            }))
+        ),
+        Source::PageFault => !matches!(
+            cause.detail,
+            Some(Detail::WaitingForPage | Detail::PageFrom(_))
+        ),
+        Source::Awaited(awaited) => matches!(awaited.leaf, Leaf::Ran | Leaf::Preempted(..)),
+        _ => false,
+    }
+}
+
+/// Each piece between two events of its CPU is judged by itself: a theft is one. `times`:
+/// of these events, by increasing time.
+fn split(window: &Window, stretch: &Stretch, times: &[Nanos], judged: &mut Vec<Stretch>) {
+    let Stretch { from, to, .. } = *stretch;
+    let first = times.partition_point(|time| *time <= from);
+    let inside = times[first..].iter().copied();
+    let inside = inside.take_while(|time| *time < to);
+    let anomaly = anomaly(window, stretch);
+    let mut at = from;
+    for cut in inside.chain([to]) {
+        if cut > at {
+            put_piece(window, stretch, (at, cut), anomaly, judged);
+            at = cut;
+        }
+    }
+}
+
+fn put_piece(
+    window: &Window,
+    stretch: &Stretch,
+    (from, to): (Nanos, Nanos),
+    anomaly: Option<Usual>,
+    judged: &mut Vec<Stretch>,
+) {
+    let mut put = |from, to, cause: Cause| {
+        if to > from {
+            judged.push(Stretch {
+                from,
+                to,
+                cause,
+                ..stretch.clone()
+            });
+        }
+    };
+    let cause = &stretch.cause;
+    if to - from <= QUIET {
+        return put(from, to, cause.clone());
+    }
+    let Theft {
+        least,
+        most,
+        thief,
+        unseen,
+        counted,
+    } = Theft::of(window, stretch.cpu, (from, to));
+    let stolen = Cause::new(Source::Stolen).with(Detail::Instead(Box::new(cause.source.clone())));
+    let proven = to - least;
+    if cause.source == Source::Gap {
+        put(from, proven, cause.clone());
+        return put(proven, to, stolen);
+    }
+    let virtual_machine = window.evidence.virtual_machine == Some(true);
+    let is_odd = anomaly.is_some() && (virtual_machine || thief.is_some() || unseen.is_some());
+    let open = if is_odd { from } else { to - most };
+    let own = Cause {
+        anomaly,
+        unseen,
+        ..cause.clone()
+    };
+    let thief = thief.unwrap_or(match unseen {
+        Some(UnseenTheft::Smi) => Thief::Smi,
+        _ => Thief::Hypervisor,
+    });
+    let source = Source::Undecided(Box::new(cause.source.clone()), thief);
+    let undecided = Cause {
+        anomaly,
+        ..Cause::new(source).with(Detail::Counted(counted, cause.detail.clone().map(Box::new)))
+    };
+    // Where in the piece the theft lies is not known: it is drawn at its end.
+    put(from, open, own);
+    put(open, proven, undecided);
+    put(proven, to, stolen);
+}
+
+/// What counters say of a stretch of time of a CPU.
+struct Theft {
+    /// So much was stolen for certain.
+    least: Nanos,
+    /// So much may have been, by what the counters show.
+    most: Nanos,
+    /// By whom, where they show something.
+    thief: Option<Thief>,
+    /// What they would not show.
+    unseen: Option<UnseenTheft>,
+    counted: Counted,
+}
+
+impl Theft {
+    fn of(window: &Window, cpu: u32, time: (Nanos, Nanos)) -> Self {
+        let length = time.1 - time.0;
+        let evidence = &window.evidence;
+        let virtual_machine = evidence.virtual_machine != Some(false);
+        let counted = Counted::of(window, cpu, time);
+        let mut theft = Self {
+            least: Nanos::ZERO,
+            most: Nanos::ZERO,
+            thief: None,
+            unseen: None,
+            counted,
+        };
+        match steal_count(window, cpu, time) {
+            Some(count) => {
+                (theft.least, theft.most) = bounds(count, time);
+                if theft.most > Nanos::ZERO {
+                    theft.thief = Some(Thief::Hypervisor);
+                }
+                let hidden = virtual_machine && count.step > QUIET && theft.most < length;
+                theft.unseen = hidden.then_some(UnseenTheft::ShortSteal);
+            }
+            None if virtual_machine => theft.unseen = Some(UnseenTheft::Steal),
+            None => {}
+        }
+        match smi_count(window, time) {
+            Some(smi) if smi.count > 0 => {
+                theft.thief = Some(match theft.thief {
+                    Some(_) => Thief::Either,
+                    None => Thief::Smi,
+                });
+                theft.most = length;
+            }
+            Some(_) => {}
+            // In a virtual machine they belong to the hypervisor.
+            None if evidence.virtual_machine != Some(true) => {
+                theft.unseen = theft.unseen.or(Some(UnseenTheft::Smi));
+            }
+            None => {}
+        }
+        theft
+    }
+}
+
+/// How much of a time was stolen, at least and at most, by the rises that touch it.
+fn bounds(count: &StealCount, (from, to): (Nanos, Nanos)) -> (Nanos, Nanos) {
+    // What was stolen differs from a rise by less than a step.
+    let unsure = count.step.saturating_sub(Nanos(1));
+    let (mut least, mut most) = (Nanos::ZERO, Nanos::ZERO);
+    for rise in touching(count, (from, to)) {
+        let inside = rise.to.min(to).saturating_sub(rise.from.max(from));
+        let outside = (rise.to.saturating_sub(rise.from)).saturating_sub(inside);
+        let sure = rise.stolen.saturating_sub(unsure).saturating_sub(outside);
+        least += sure.min(inside);
+        most += Nanos(rise.stolen.0.saturating_add(unsure.0)).min(inside);
+    }
+    (least.min(to - from), most.min(to - from))
+}
+
+fn touching(
+    count: &StealCount,
+    (from, to): (Nanos, Nanos),
+) -> impl Iterator<Item = &punctual_model::StealRise> {
+    let rises = count.rises.iter();
+    rises.filter(move |rise| rise.from < to && rise.to > from && rise.stolen > Nanos::ZERO)
+}
+
+/// The finest count that knows a time from its begin to its end.
+fn steal_count(window: &Window, cpu: u32, (from, to): (Nanos, Nanos)) -> Option<&StealCount> {
+    let knows = |count: &&StealCount| {
+        count.cpu == cpu
+            && count.from <= from
+            && count.to >= to
+            && touching(count, (from, to)).all(|rise| rise.to.saturating_sub(rise.from) <= AROUND)
+    };
+    let counts = window.evidence.stolen.iter().filter(knows);
+    counts.min_by_key(|count| count.step)
+}
+
+/// The count of interrupts, where it decides: none came, or the readings lie close.
+fn smi_count(window: &Window, (from, to): (Nanos, Nanos)) -> Option<&SmiCount> {
+    let smi = window.evidence.smi.as_ref()?;
+    let close = smi.to.saturating_sub(smi.from) <= AROUND + (to - from);
+    (smi.from <= from && smi.to >= to && (smi.count == 0 || close)).then_some(smi)
+}
+
+impl Counted {
+    /// What the counters of a CPU show around a time.
+    pub(crate) fn of(window: &Window, cpu: u32, time: (Nanos, Nanos)) -> Self {
+        let steal = steal_count(window, cpu, time).map(|count| {
+            let (mut risen, mut begin, mut end) = (Nanos::ZERO, time.0, time.1);
+            for rise in touching(count, time) {
+                risen += rise.stolen;
+                (begin, end) = (begin.min(rise.from), end.max(rise.to));
+            }
+            (risen, end - begin)
+        });
+        let smis = smi_count(window, time).map(|smi| (smi.count, smi.to - smi.from));
+        Self { steal, smis }
+    }
+
+    /// By how much the steal time rose around then, as far as it is known.
+    pub(crate) fn risen(&self) -> Nanos {
+        self.steal.map_or(Nanos::ZERO, |(risen, _)| risen)
+    }
+}
+
+/// What a handler usually takes that took far longer here.
+fn anomaly(window: &Window, stretch: &Stretch) -> Option<Usual> {
+    let is_it = |handler: &HandlerOf| match (&stretch.cause.source, handler) {
+        (Source::Irq(irq, _), HandlerOf::Irq(of)) => irq == of,
+        (Source::Softirq(vec), HandlerOf::Softirq(of)) => vec == of,
+        (Source::Vector(vector), HandlerOf::Vector(of)) => vector.name() == of,
+        _ => false,
+    };
+    let usual = window.evidence.usual.iter();
+    let usual = usual.filter(|usual| is_it(&usual.handler));
+    let length = usual.map(|usual| usual.length).next()?;
+    let longest = Nanos(length.p999_ns.0.saturating_mul(FAR_LONGER)).max(QUIET);
+    (length.count >= ENOUGH_RUNS && stretch.length() > longest).then_some(length)
+}

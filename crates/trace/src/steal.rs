@@ -1,0 +1,242 @@
+//! The time that a hypervisor took from each CPU, to the nanosecond, and how long handlers
+//! of interrupts take: counted in the kernel by BPF programs (`bpf/steal.bpf.c`).
+
+use std::sync::atomic::{Ordering, fence};
+
+use aya::include_bytes_aligned;
+use punctual_model::{HandlerOf, Nanos, StealCount, StealRise, Usual, UsualLength};
+
+use crate::WatchError;
+use crate::bpf::{Mapped, Programs, Reads};
+
+/// The programs; `bpf/build.sh` makes them.
+pub(crate) static OBJECT: &[u8] = include_bytes_aligned!("../bpf/steal.bpf.o");
+
+/// Each with its tracepoint.
+const PROGRAMS: [(&str, &str); 7] = [
+    ("sched_switch", "sched_switch"),
+    ("sched_waking", "sched_waking"),
+    ("sched_wakeup", "sched_wakeup"),
+    ("irq_entry", "irq_handler_entry"),
+    ("irq_exit", "irq_handler_exit"),
+    ("softirq_entry", "softirq_entry"),
+    ("softirq_exit", "softirq_exit"),
+];
+
+/// Programs at tracepoints that only x86 has.
+const OF_X86: [(&str, &str); 2] = [
+    ("timer_entry", "local_timer_entry"),
+    ("timer_exit", "local_timer_exit"),
+];
+
+fn all() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let more: &[_] = if cfg!(target_arch = "x86_64") {
+        &OF_X86
+    } else {
+        &[]
+    };
+    PROGRAMS.iter().chain(more).copied()
+}
+
+/// As in the programs.
+const RECORDS: usize = 1024;
+const HANDLERS: usize = 256;
+const SOFTIRQS: u32 = 240;
+const TIMER: u32 = 250;
+const BUCKETS: usize = 8 * 34;
+
+/// Words of `struct cpu`, `struct record` and `struct lengths`.
+const CPU_WORDS: usize = 16;
+const RECORD_WORDS: usize = 4;
+const ROW_WORDS: usize = 1 + BUCKETS / 2;
+
+/// Running programs, until this is dropped.
+pub struct StealRecorder {
+    programs: Programs,
+    cpus: Mapped,
+    records: Mapped,
+    lengths: Mapped,
+}
+
+impl std::fmt::Debug for StealRecorder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("StealRecorder").finish_non_exhaustive()
+    }
+}
+
+impl StealRecorder {
+    /// Loads and starts the programs; `cpus`: one more than the largest number of a CPU.
+    ///
+    /// # Errors
+    /// A kernel without BTF, or one that refuses: rights, lockdown, age.
+    pub fn start(cpus: u32) -> Result<Self, WatchError> {
+        let mut programs = Programs::load(OBJECT, Reads::Types, |loader| {
+            loader
+                .override_global("cpus_max", &cpus, true)
+                .map_max_entries("cpus", cpus);
+        })?;
+        for (name, tracepoint) in all() {
+            programs.attach(name, tracepoint)?;
+        }
+        programs.forget_types();
+        let map = |name: &str, words: usize| -> Result<Mapped, WatchError> {
+            let mapped = Mapped::new(programs.array(name)?, words);
+            mapped.map_err(|error| WatchError::refused(&error))
+        };
+        Ok(Self {
+            cpus: map("cpus", cpus as usize * CPU_WORDS)?,
+            records: map("records", RECORDS * RECORD_WORDS)?,
+            lengths: map("lengths", HANDLERS * ROW_WORDS)?,
+            programs,
+        })
+    }
+
+    /// Has the programs run, or not: what is stolen meanwhile is one rise.
+    ///
+    /// # Errors
+    /// The kernel refuses to start one again.
+    pub fn switch(&mut self, on: bool) -> Result<(), WatchError> {
+        for (name, _) in all() {
+            match on {
+                true => self.programs.resume(name)?,
+                false => self.programs.pause(name)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// The steal time of a CPU around a time. `None`: the kernel does not keep it (or
+    /// nothing was ever stolen from that CPU, which looks the same).
+    pub fn around(&self, cpu: u32, (from, to): (Nanos, Nanos)) -> Option<StealCount> {
+        let first = cpu as usize * CPU_WORDS;
+        let word = |place: usize| self.cpus.word(first + place);
+        // The end first: rises until then are in the records by now.
+        let until = Nanos(word(1));
+        fence(Ordering::Acquire);
+        let (since, stolen) = (Nanos(word(0)), word(2));
+        if since == Nanos::ZERO || stolen == 0 {
+            return None;
+        }
+        let mut rises = Vec::new();
+        let (mut oldest, mut kept) = (Nanos(u64::MAX), 0);
+        for place in 0..RECORDS {
+            let Some((of, rise)) = self.record(place) else {
+                continue;
+            };
+            (oldest, kept) = (oldest.min(rise.to), kept + 1);
+            if of == cpu && rise.from < to && rise.to > from {
+                rises.push(rise);
+            }
+        }
+        rises.sort_by_key(|rise| rise.from);
+        // All are full: older ones were overwritten.
+        let full = kept + 8 >= RECORDS;
+        Some(StealCount {
+            cpu,
+            from: if full { since.max(oldest) } else { since },
+            to: until,
+            step: Nanos(1),
+            rises,
+        })
+    }
+
+    /// A record that is not being written.
+    fn record(&self, place: usize) -> Option<(u32, StealRise)> {
+        let first = place * RECORD_WORDS;
+        let word = |place: usize| self.records.word(first + place);
+        let before = word(3);
+        fence(Ordering::Acquire);
+        let rise = StealRise {
+            from: Nanos(word(0)),
+            to: Nanos(word(1)),
+            stolen: Nanos(word(2)),
+        };
+        fence(Ordering::Acquire);
+        let [sequence, cpu] = halves(before);
+        (sequence != 0 && word(3) == before).then_some((cpu, rise))
+    }
+
+    /// How long the runs of a handler were so far; `None`: none was seen.
+    pub fn usual(&self, handler: HandlerOf) -> Option<UsualLength> {
+        let (place, number) = match &handler {
+            HandlerOf::Irq(irq) => (irq % SOFTIRQS, *irq),
+            HandlerOf::Softirq(vec) if *vec < TIMER - SOFTIRQS => (SOFTIRQS + vec, *vec),
+            HandlerOf::Vector(name) if name == "local_timer" => (TIMER, 0),
+            _ => return None,
+        };
+        let first = place as usize * ROW_WORDS;
+        if self.lengths.word(first) != u64::from(number) + 1 {
+            return None;
+        }
+        let pairs = (0..BUCKETS / 2).map(|pair| halves(self.lengths.word(first + 1 + pair)));
+        let counts: Vec<u64> = pairs.flatten().map(u64::from).collect();
+        Some(UsualLength {
+            handler,
+            length: percentile(&counts)?,
+        })
+    }
+}
+
+fn halves(word: u64) -> [u32; 2] {
+    let [a, b, c, d, e, f, g, h] = word.to_ne_bytes();
+    [[a, b, c, d], [e, f, g, h]].map(u32::from_ne_bytes)
+}
+
+/// The 99.9th percentile of counts by bucket: the end of its bucket.
+fn percentile(counts: &[u64]) -> Option<Usual> {
+    let count: u64 = counts.iter().sum();
+    let rank = count - count / 1_000;
+    let mut below = 0;
+    let bucket = counts.iter().position(|more| {
+        below += more;
+        below >= rank && below > 0
+    })?;
+    Some(Usual {
+        p999_ns: Nanos(end_of(bucket as u64)),
+        count,
+    })
+}
+
+/// The first length beyond a bucket: below 16 ns one each, then eight for each power of two.
+const fn end_of(bucket: u64) -> u64 {
+    match bucket {
+        0..16 => bucket + 1,
+        _ => (8 + bucket % 8 + 1) << (bucket / 8 - 1),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As `bucket_of` of the programs.
+    fn bucket_of(ns: u64) -> u64 {
+        if ns < 16 {
+            return ns;
+        }
+        let power = u64::from(ns.ilog2());
+        8 * (power - 2) + ((ns >> (power - 3)) & 7)
+    }
+
+    #[test]
+    fn a_length_is_below_the_end_of_its_bucket_and_not_below_the_one_before() {
+        for ns in (0..5_000).chain([4_200_000, 3_050_000_000, (1 << 34) - 1]) {
+            let bucket = bucket_of(ns);
+            assert!((bucket as usize) < BUCKETS);
+            assert!(ns < end_of(bucket), "{ns}");
+            assert!(bucket == 0 || ns >= end_of(bucket - 1), "{ns}");
+        }
+    }
+
+    #[test]
+    fn one_of_a_thousand_may_be_longer() {
+        let mut counts = vec![0; BUCKETS];
+        assert_eq!(percentile(&counts), None);
+        counts[bucket_of(4_000) as usize] = 9_990;
+        counts[bucket_of(3_000_000) as usize] = 10;
+        let found = percentile(&counts).unwrap();
+        assert_eq!((found.count, found.p999_ns), (10_000, Nanos(4_096)));
+        counts[bucket_of(3_000_000) as usize] = 11;
+        assert!(percentile(&counts).unwrap().p999_ns > Nanos(3_000_000));
+    }
+}
