@@ -40,6 +40,6 @@ pub use check::{Around, Checked, check};
 pub use error::TrialError;
 pub use improve::{improve, intended, plan_stages, profile, unfinished};
 pub use own::OwnExperiments;
-pub use pilot::{TIMES_WASH_OUT, sentence as pilot_sentence};
+pub use pilot::{TIMES_WASH_OUT, sentence as pilot_sentence, shortest_time};
 pub use request::{CheckError, CheckRequest};
 pub use trial::{Bench, Progress, draft, run};

@@ -242,6 +242,8 @@ impl Trial<'_, '_> {
 
     /// The pilot, and what it says of the plan.
     pub(crate) fn begin(&mut self, experiment: &mut Experiment) -> Result<(), TrialError> {
+        // Nothing is announced that is refused next.
+        pilot::length(&experiment.plan)?;
         self.say(pilot::intention(&experiment.plan), true);
         self.pilot(experiment)?;
         if let Some(pilot) = &experiment.pilot {
