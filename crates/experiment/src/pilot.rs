@@ -2,8 +2,12 @@
 
 use punctual_model::{ArmAction, ExperimentPlan, Nanos, Pilot, RecordingId, grouped};
 
-use crate::analysis::{detects, least_rounds, times};
+use crate::analysis::{detects, times};
 use crate::error::TrialError;
+use crate::lengths::{
+    TIMES_WASH_OUT, fewest, least_block, longest_that_fits, pilot_of, round, shortest_block,
+    time_for, typed,
+};
 use crate::tally::Seen;
 
 /// The fewest late slots of a block of the baseline that a threshold must give.
@@ -11,33 +15,6 @@ const LEAST: u64 = 3;
 
 /// Those that a threshold is chosen for.
 pub(crate) const GOOD: u64 = 5;
-
-/// A block is at least so many times as long as the wash-out.
-pub const TIMES_WASH_OUT: u64 = 5;
-
-/// The shortest block where none was asked for.
-const SHORTEST: Nanos = Nanos::from_secs(10);
-
-/// What a block takes beside measuring: preparing and storing.
-const OVERHEAD: Nanos = Nanos::from_millis(500);
-
-/// The pilot where no block was asked for, at most and at least.
-const PILOT: [Nanos; 2] = [Nanos::from_secs(10), Nanos::from_secs(60)];
-
-fn shortest_block(plan: &ExperimentPlan) -> Nanos {
-    let asked = plan.block_ns;
-    asked.unwrap_or_else(|| SHORTEST.max(Nanos(plan.wash_out_ns.0.saturating_mul(TIMES_WASH_OUT))))
-}
-
-/// How long one block takes in all, where none was asked for as short as it may be.
-pub(crate) fn block_time(plan: &ExperimentPlan) -> Nanos {
-    taken(plan, shortest_block(plan))
-}
-
-/// How long a block of this length takes in all.
-pub(crate) fn taken(plan: &ExperimentPlan, block: Nanos) -> Nanos {
-    block + plan.wash_out_ns + OVERHEAD
-}
 
 /// What a pilot says about as many rounds of other arms, of which so many `pairs` are
 /// compared.
@@ -49,23 +26,6 @@ pub(crate) fn again(pilot: Pilot, rounds: u32, pairs: u32) -> Pilot {
         rounds,
         detects: detects(per_block, pairs, pilot.dispersion),
         ..pilot
-    }
-}
-
-/// How long a round takes with blocks so long.
-fn round(plan: &ExperimentPlan, block: Nanos) -> Nanos {
-    let each = block
-        .0
-        .saturating_add(plan.wash_out_ns.0)
-        .saturating_add(OVERHEAD.0);
-    Nanos(each.saturating_mul(plan.arms.len() as u64))
-}
-
-/// The length of the pilot of an experiment that takes so long.
-fn pilot_of(plan: &ExperimentPlan, time: Nanos) -> Nanos {
-    match plan.block_ns {
-        Some(block) => Nanos(block.0.saturating_mul(3)),
-        None => Nanos(time.0 / 10).max(PILOT[0]).min(PILOT[1]),
     }
 }
 
@@ -87,14 +47,6 @@ pub(crate) fn length(plan: &ExperimentPlan) -> Result<Nanos, TrialError> {
     let length = pilot_of(plan, plan.time_ns);
     rounds(plan, block, length)?;
     Ok(length)
-}
-
-/// The fewest rounds that the plan may have.
-fn fewest(plan: &ExperimentPlan) -> u32 {
-    match plan.ranks_only {
-        true => 1,
-        false => least_rounds(plan.arms.len()),
-    }
 }
 
 /// The rounds that fit the time beside a pilot.
@@ -124,45 +76,6 @@ fn rounds(plan: &ExperimentPlan, block: Nanos, pilot: Nanos) -> Result<u32, Tria
             }
         ),
     }))
-}
-
-/// The shortest block that the wash-out allows.
-fn least_block(plan: &ExperimentPlan) -> Nanos {
-    Nanos(plan.wash_out_ns.0.saturating_mul(TIMES_WASH_OUT))
-}
-
-/// The shortest `--time` that is enough for blocks so long, in whole seconds.
-fn time_for(plan: &ExperimentPlan, block: Nanos) -> Nanos {
-    const SECOND: u64 = 1_000_000_000;
-    let blocks = round(plan, block).0.saturating_mul(fewest(plan).into());
-    // The pilot is longer in a longer experiment.
-    let mut time = Nanos(blocks);
-    for _ in 0..50 {
-        let needed = blocks.saturating_add(pilot_of(plan, time).0);
-        let whole = Nanos(needed.div_ceil(SECOND).saturating_mul(SECOND));
-        if whole <= time {
-            break;
-        }
-        time = whole;
-    }
-    time
-}
-
-/// The shortest time in which a plan may be carried out, whatever its pilot finds short of
-/// longer blocks.
-pub fn shortest_time(plan: &ExperimentPlan) -> Nanos {
-    time_for(plan, shortest_block(plan).max(least_block(plan)))
-}
-
-/// As it is given on the command line: `20m`, `37m8s`, `90s`.
-pub(crate) fn typed(time: Nanos) -> String {
-    let seconds = time.0 / 1_000_000_000;
-    match (time.0 % 1_000_000_000, seconds / 60, seconds % 60) {
-        (0, minutes @ 2.., 0) => format!("{minutes}m"),
-        (0, minutes @ 2.., rest) => format!("{minutes}m{rest}s"),
-        (0, ..) => format!("{seconds}s"),
-        _ => format!("{}ms", time.0.div_ceil(1_000_000)),
-    }
 }
 
 /// Threshold, length and number of blocks by what the pilot saw.
@@ -243,14 +156,6 @@ pub(crate) fn plan(
     })
 }
 
-/// The longest block of which the fewest rounds fit the time beside a pilot so long.
-fn longest_that_fits(plan: &ExperimentPlan, pilot: Nanos) -> Nanos {
-    let blocks = u64::from(fewest(plan)) * plan.arms.len() as u64;
-    let each = plan.time_ns.0.saturating_sub(pilot.0) / blocks.max(1);
-    let beside = plan.wash_out_ns.0.saturating_add(OVERHEAD.0);
-    Nanos(each.saturating_sub(beside))
-}
-
 /// Variance to mean, 1 at least.
 fn dispersion(counts: &[u64]) -> f64 {
     let number = counts.len() as f64;
@@ -303,6 +208,7 @@ mod tests {
 
     use super::*;
     use crate::analysis::tests::experiment;
+    use crate::lengths::shortest_time;
 
     /// The `--time` that a refusal names.
     fn named(error: &TrialError) -> Nanos {
@@ -387,15 +293,5 @@ mod tests {
         assert!(error.to_string().contains("--threshold of"), "{error}");
         asked.time_ns = named(&error);
         length(&asked, 2).unwrap();
-    }
-
-    #[test]
-    fn times_are_written_as_they_are_typed() {
-        let of = |seconds| typed(Nanos::from_secs(seconds));
-        assert_eq!([of(90), of(1_200), of(2_227)], ["90s", "20m", "37m7s"]);
-        for seconds in [1, 59, 61, 120, 121, 3_600, 86_401] {
-            let typed = of(seconds);
-            assert_eq!(typed.parse(), Ok(Nanos::from_secs(seconds)), "{typed}");
-        }
     }
 }

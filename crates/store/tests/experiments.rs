@@ -19,6 +19,7 @@ fn experiment() -> Experiment {
         command_line: vec!["punctual".to_owned()],
         host: None,
         started: jiff::Timestamp::now(),
+        measured_on: None,
         state: ExperimentState::Running,
         plan: ExperimentPlan {
             arms: vec![Arm {

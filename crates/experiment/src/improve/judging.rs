@@ -80,18 +80,11 @@ pub(super) fn survives(result: &ArmResult, families: usize) -> Result<(), NotKep
     }
 }
 
-/// What is not needed: without it the group is shown to be as good or better. One at
-/// least stays where `at_least_one`.
-pub(super) fn passengers(without: &[Effect], at_least_one: bool) -> Vec<usize> {
-    let not_needed = |effect: &Effect| matches!(effect, Effect::Equivalent | Effect::Fewer);
-    let each = without.iter().enumerate();
-    let all: Vec<usize> = each
-        .filter(|(_, effect)| not_needed(effect))
-        .map(|(place, _)| place)
-        .collect();
-    // Each is not needed beside the others: all but one may go.
-    match at_least_one && all.len() == without.len() {
-        true => all.into_iter().skip(1).collect(),
-        false => all,
-    }
+/// What is needed least: of the arms without which the group is shown to be as good or
+/// better, the one with the lowest rate.
+pub(super) fn least_needed(without: &[ArmResult]) -> Option<usize> {
+    let not_needed = |one: &ArmResult| matches!(one.effect, Effect::Equivalent | Effect::Fewer);
+    let ratio = |place: &usize| without[*place].ratio.unwrap_or(0.0);
+    let all = (0..without.len()).filter(|place| not_needed(&without[*place]));
+    all.min_by(|a, b| ratio(a).total_cmp(&ratio(b)))
 }

@@ -1,6 +1,6 @@
 //! A check-up of a machine in one screen.
 
-use punctual_model::{Checkup, Condition, Finding, Nanos, RemediedCause, grouped};
+use punctual_model::{Checkup, Condition, Finding, MeasuredOn, Nanos, RemediedCause, grouped};
 
 use crate::document::recording::outcome_tone;
 use crate::document::table::{Cell, Column, Fold, Row, Table};
@@ -21,12 +21,15 @@ pub fn checkup(checkup: &Checkup) -> Document {
         word: figures::outcome_word(checkup.outcome),
         ..Answer::new(tone, checkup.sentence.as_str())
     };
-    let page = vec![Block::Answer(verdict), Block::faint(asked.as_str())];
+    let measured_on = measured_on(checkup.measured_on.as_ref());
+    let mut page = vec![Block::Answer(verdict), Block::faint(asked.as_str())];
+    page.extend(Block::fields(measured_on.clone()));
     document.push(Section::new(page).only(Medium::Page));
-    let screen = vec![
+    let mut screen = vec![
         Field::toned("verdict", tone, checkup.sentence.as_str()),
         Field::new("loop", asked),
     ];
+    screen.extend(measured_on);
     document.push(Section::new(vec![Block::Fields(screen)]).only(Medium::Terminal));
     let parts = [
         ("Conditions", conditions(checkup)),
@@ -40,6 +43,16 @@ pub fn checkup(checkup: &Checkup) -> Document {
         }
     }
     document
+}
+
+/// Where and when it was measured; nothing where a program did not keep it.
+pub(super) fn measured_on(on: Option<&MeasuredOn>) -> Vec<Field> {
+    on.map_or_else(Vec::new, |on| {
+        vec![
+            Field::new("machine", on.line()),
+            Field::new("date", on.date()),
+        ]
+    })
 }
 
 fn conditions(checkup: &Checkup) -> Vec<Block> {
@@ -112,9 +125,14 @@ fn causes(checkup: &Checkup) -> Vec<Block> {
     table.into_iter().chain(more).collect()
 }
 
-/// The findings of the audit that bear on the causes.
+/// The most severe finding of the audit, then those that bear on the causes.
 fn findings(checkup: &Checkup) -> Vec<Block> {
-    let shown = checkup.findings.iter().take(SHOWN);
+    let worst = checkup
+        .findings
+        .iter()
+        .min_by_key(|finding| finding.order());
+    let others = checkup.findings.iter().filter(|one| Some(*one) != worst);
+    let shown = worst.into_iter().chain(others).take(SHOWN);
     let lines = shown.map(|finding| Field::new("finding", finding_line(finding)));
     let more = more(checkup.findings.len(), "finding", "findings");
     let lines = Block::fields(lines.collect());
@@ -291,6 +309,7 @@ mod tests {
             },
             started: jiff::Timestamp::UNIX_EPOCH,
             host: AuditedHost::default(),
+            measured_on: None,
             conditions: vec![
                 condition("idle", Outcome::NotProven),
                 condition("loaded", Outcome::Broken),
