@@ -35,9 +35,9 @@ const NOT_EXCLUDED: f64 = 0.10;
 pub struct CarryOver {
     /// Events after a block of the arm to those after one of the baseline.
     pub found: f64,
-    /// At least this, with 95% confidence on this side.
+    /// At least this, with 95% confidence.
     pub low: f64,
-    /// At most this, with 95% confidence on this side.
+    /// At most this, with 95% confidence.
     pub high: f64,
     /// The chance of a ratio as far from 1 where the block before does not matter.
     pub p: f64,
@@ -73,15 +73,15 @@ struct Block {
     count: f64,
 }
 
-/// The carry-over of `arm`, of rounds in which each arm was measured once in random order,
-/// in the order in which they were measured. The block before the first counts as one of
-/// the baseline, arm 0, as a pilot is. `None` with fewer than [`LEAST_PAIRS`] rounds, or
-/// where the arm is in none.
-pub fn carry_over(rounds: &[Vec<Counted>], arm: u32, seed: u64) -> Option<CarryOver> {
-    let arms = 1 + rounds.iter().flatten().map(|one| one.0 as usize).max()?;
-    let arm = arm as usize;
-    if rounds.len() < LEAST_PAIRS || arm == 0 || arm >= arms {
-        return None;
+/// The carry-over of each arm but the baseline, arm 0, of rounds in which each was measured
+/// once in random order, in the order in which they were measured. The block before the
+/// first counts as one of the baseline, as a pilot is. Empty with fewer than [`LEAST_PAIRS`]
+/// rounds.
+pub fn carry_over(rounds: &[Vec<Counted>], seed: u64) -> Vec<CarryOver> {
+    let last = rounds.iter().flatten().map(|one| one.0 as usize).max();
+    let arms = last.map_or(0, |last| last + 1);
+    if rounds.len() < LEAST_PAIRS {
+        return Vec::new();
     }
     let counted = (rounds.iter()).map(|round| {
         let each = round.iter();
@@ -90,13 +90,12 @@ pub fn carry_over(rounds: &[Vec<Counted>], arm: u32, seed: u64) -> Option<CarryO
     });
     let mut rounds: Vec<Vec<(usize, f64)>> = counted.collect();
     let (own, before) = fit(&blocks(&rounds), rounds.len(), arms);
-    let found = before[arm];
     // What is left where the order is drawn again must not depend on the arm.
     for (arm, count) in rounds.iter_mut().flatten() {
         *count /= own[*arm];
     }
     let mut random = Rng::with_seed(seed);
-    let (mut as_far, mut squares) = (1u32, 0.0);
+    let mut drawn: Vec<(u32, f64)> = vec![(1, 0.0); arms];
     for _ in 0..DRAWS {
         for round in &mut rounds {
             let mut order: Vec<usize> = round.iter().map(|one| one.0).collect();
@@ -105,18 +104,26 @@ pub fn carry_over(rounds: &[Vec<Counted>], arm: u32, seed: u64) -> Option<CarryO
                 block.0 = arm;
             }
         }
-        let drawn = fit(&blocks(&rounds), rounds.len(), arms).1[arm].ln();
-        squares += drawn * drawn;
-        as_far += u32::from(drawn.abs() >= found.ln().abs() - 1e-9);
+        let by_chance = fit(&blocks(&rounds), rounds.len(), arms).1;
+        for ((as_far, squares), (chance, found)) in
+            drawn.iter_mut().zip(by_chance.iter().zip(&before))
+        {
+            *squares += chance.ln().powi(2);
+            *as_far += u32::from(chance.ln().abs() >= found.ln().abs() - 1e-9);
+        }
     }
-    let wide = (1.645 * (squares / DRAWS as f64).sqrt()).exp();
-    Some(CarryOver {
-        found,
-        low: found / wide,
-        high: found * wide,
-        p: f64::from(as_far) / (DRAWS + 1) as f64,
-        total: own[arm] * found,
-    })
+    let of = |arm: usize| {
+        let (as_far, squares) = drawn[arm];
+        let wide = (1.96 * (squares / DRAWS as f64).sqrt()).exp();
+        CarryOver {
+            found: before[arm],
+            low: before[arm] / wide,
+            high: before[arm] * wide,
+            p: f64::from(as_far) / (DRAWS + 1) as f64,
+            total: own[arm] * before[arm],
+        }
+    };
+    (1..arms).map(of).collect()
 }
 
 fn blocks(rounds: &[Vec<(usize, f64)>]) -> Vec<Block> {
@@ -204,7 +211,7 @@ mod tests {
     }
 
     fn shown(number: u64, of: impl Fn(u64) -> Vec<Vec<Counted>>) -> u64 {
-        let found = (0..number).filter_map(|seed| carry_over(&of(seed), 1, seed));
+        let found = (0..number).filter_map(|seed| carry_over(&of(seed), seed).pop());
         found.filter(|one| one.is_shown()).count() as u64
     }
 
@@ -220,7 +227,7 @@ mod tests {
         assert!(one <= 19, "{one} of 200");
         let late = shown(60, |seed| rounds(20, 30.0, [1.0, 2.0], seed));
         assert!(late >= 54, "{late} of 60");
-        let one = carry_over(&rounds(60, 200.0, [0.5, 2.0], 1), 1, 1).unwrap();
+        let one = carry_over(&rounds(60, 200.0, [0.5, 2.0], 1), 1)[0];
         assert!((1.6..2.5).contains(&one.found), "{one:?}");
         assert!(
             one.low < 2.0 && one.high > 2.0 && !one.is_excluded(),
@@ -231,21 +238,21 @@ mod tests {
     #[test]
     fn it_is_excluded_only_with_many_events() {
         let excluded = |mean| {
-            let of = |seed| carry_over(&rounds(12, mean, [1.0, 1.0], seed), 1, seed).unwrap();
+            let of = |seed| carry_over(&rounds(12, mean, [1.0, 1.0], seed), seed)[0];
             (0..20).filter(|seed| of(*seed).is_excluded()).count()
         };
         assert_eq!(excluded(5.0), 0);
         let one = vec![vec![(0, 400), (1, 401)], vec![(1, 399), (0, 400)]];
         let many: Vec<Vec<Counted>> = one.into_iter().cycle().take(20).collect();
-        assert!(carry_over(&many, 1, 1).unwrap().is_excluded());
+        assert!(carry_over(&many, 1)[0].is_excluded());
     }
 
     #[test]
     fn few_rounds_and_no_events_say_nothing() {
         let few = vec![vec![(0, 5), (1, 9)]; 5];
-        assert_eq!(carry_over(&few, 1, 1), None);
-        assert_eq!(carry_over(&[], 1, 1), None);
-        let empty = carry_over(&vec![vec![(0, 0), (1, 0)]; 6], 1, 1).unwrap();
+        assert_eq!(carry_over(&few, 1), []);
+        assert_eq!(carry_over(&[], 1), []);
+        let empty = carry_over(&vec![vec![(0, 0), (1, 0)]; 6], 1)[0];
         assert!(!empty.is_shown(), "{empty:?}");
     }
 }

@@ -9,11 +9,11 @@ use crate::lengths::{time_for, typed};
 /// A block that is longer by so much is offered.
 const LONGER: u64 = 3;
 
-/// What `arm` does to the block after it; `None` of boots, which begin anew, and where
-/// there are too few rounds.
-pub(super) fn carry_over(experiment: &Experiment, arm: u32) -> Option<CarryOver> {
+/// What each arm but the first does to the block after it; empty of boots, which begin
+/// anew, and where there are too few rounds.
+pub(super) fn carry_over(experiment: &Experiment) -> Vec<CarryOver> {
     if experiment.boots.is_some() {
-        return None;
+        return Vec::new();
     }
     let arms = experiment.plan.arms.len();
     let measured = experiment.blocks.chunks_exact(arms.max(1));
@@ -22,7 +22,7 @@ pub(super) fn carry_over(experiment: &Experiment, arm: u32) -> Option<CarryOver>
         each.collect()
     };
     let rounds: Vec<Vec<carry_over::Counted>> = measured.map(round).collect();
-    carry_over::carry_over(&rounds, arm, experiment.plan.seed)
+    carry_over::carry_over(&rounds, experiment.plan.seed)
 }
 
 /// That an effect lasts longer than a block.
@@ -42,7 +42,7 @@ pub(super) fn lasting(experiment: &Experiment, arm: u32, carried: CarryOver) -> 
 pub(super) fn unsure(experiment: &Experiment, arm: u32, carried: CarryOver) -> String {
     format!(
         "its effect may last longer than a block: blocks after one of {} have {} as many late \
-         slots (90%: {} to {}){}",
+         slots (95%: {} to {}){}",
         experiment.arm_name(arm),
         times(carried.found),
         times(carried.low),

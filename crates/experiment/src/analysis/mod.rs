@@ -38,9 +38,16 @@ pub(crate) fn results(experiment: &Experiment, ended: bool) -> Vec<ArmResult> {
         .map(|arm| Some(sign_flip(&pairs(arm), experiment.plan.seed)))
         .collect();
     let adjusted = holm::adjust(&raw);
+    // Looked for where something may be claimed.
+    let claimed = |arm: u32| wealth(&pairs(arm)) * BY_BET >= tests;
+    let carried = match ended || (1..arms).any(claimed) {
+        true => carry_over(experiment),
+        false => Vec::new(),
+    };
     (1..arms)
         .zip(adjusted)
         .map(|(arm, p)| {
+            let carried = carried.get(arm as usize - 1).copied();
             let p = p.unwrap_or(1.0);
             let pairs = pairs(arm);
             let by_signs = ended && p < BY_SIGNS && pairs.len() >= LEAST_PAIRS;
@@ -50,7 +57,7 @@ pub(crate) fn results(experiment: &Experiment, ended: bool) -> Vec<ArmResult> {
                 (false, true) => direction(&pairs),
                 (false, false) => Ordering::Equal,
             };
-            result(experiment, arm, &pairs, p, shown, ended)
+            result(experiment, arm, &pairs, p, (shown, carried), ended)
         })
         .collect()
 }
@@ -61,16 +68,13 @@ fn result(
     arm: u32,
     pairs: &[PairCounts],
     p: f64,
-    shown: Ordering,
+    (shown, carried): (Ordering, Option<CarryOver>),
     ended: bool,
 ) -> ArmResult {
     let sum = |of: fn(&PairCounts) -> u64| pairs.iter().map(of).sum::<u64>();
     let late = [sum(|pair| pair.0), sum(|pair| pair.1)];
     let ratio = ratio(pairs, 0.95);
     let mut refused = refused(experiment, arm);
-    // Looked for where something may be claimed.
-    let carried = (ended || shown != Ordering::Equal).then(|| carry_over(experiment, arm));
-    let carried = carried.flatten();
     if let Some(carried) = carried.filter(|carried| carried.is_shown()) {
         refused.push(lasting(experiment, arm, carried));
     }

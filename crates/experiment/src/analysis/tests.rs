@@ -325,20 +325,20 @@ fn an_effect_that_lasts_is_neither_equivalent_nor_the_contrary() {
         (Follows::OneBlockLater, 20.0, 12),
         (Follows::OneBlockLater, 100.0, 20),
         (Follows::Slowly(0.33), 100.0, 20),
-        (Follows::Slowly(0.33), 30.0, 20),
         (Follows::Slowly(0.15), 100.0, 20),
     ] {
-        let [fewer, _, equivalent, ..] = claimed(follows, 2.0, mean, rounds, 60);
+        let [fewer, _, equivalent, ..] = claimed(follows, 2.0, mean, rounds, 30);
         assert!(
-            fewer + equivalent <= 4,
-            "{fewer} {equivalent} of 60 at {mean}"
+            fewer + equivalent <= 3,
+            "{fewer} {equivalent} of 30 at {mean}"
         );
     }
-    let [fewer, more, ..] = claimed(Follows::AtOnce, 2.0, 20.0, 12, 60);
-    assert!(more >= 52 && fewer == 0, "{more} of 60");
-    let [fewer, more, equivalent, ..] = claimed(Follows::AtOnce, 1.0, 200.0, 20, 60);
-    assert!(equivalent >= 40, "{equivalent} of 60 are equivalent");
-    assert!(fewer + more <= 5, "{fewer} {more}");
+    let [fewer, more, .., holds] = claimed(Follows::AtOnce, 2.0, 20.0, 12, 30);
+    assert!(more >= 24 && fewer == 0, "{more} of 30");
+    assert!(holds >= 24, "{holds} of 30");
+    let [fewer, more, equivalent, ..] = claimed(Follows::AtOnce, 1.0, 200.0, 20, 30);
+    assert!(equivalent >= 15, "{equivalent} of 30 are equivalent");
+    assert!(fewer + more <= 4, "{fewer} {more}");
 }
 
 /// 19 pairs (0, 1) and one (20, 0): more by the test, fewer in all; neither is claimed.

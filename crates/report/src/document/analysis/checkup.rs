@@ -383,4 +383,73 @@ mod tests {
         assert_eq!(xml.matches("<failure").count(), 2, "{xml}");
         assert_eq!(xml.matches("<error").count(), 1, "{xml}");
     }
+
+    /// Of many findings that bear on measured causes, and one that is fatal and bears on
+    /// none, the fatal one is the first that is shown. The report says where and when.
+    #[test]
+    fn the_most_severe_finding_is_always_shown() {
+        let mut checkup = checkup();
+        let minor = checkup.findings[0].clone();
+        checkup.findings = vec![minor; 32];
+        let last = checkup.findings.last_mut().unwrap();
+        last.severity = Severity::Fatal;
+        last.title = "kernel is not PREEMPT_RT".to_owned();
+        let on = MeasuredOn {
+            hostname: Some("bench3".to_owned()),
+            kernel: Some("6.12.8-rt".to_owned()),
+            processor: None,
+            fingerprint: String::new(),
+            cpus: "2-3".parse().unwrap(),
+            started: jiff::Timestamp::UNIX_EPOCH,
+        };
+        checkup.measured_on = Some(on);
+        let document = super::checkup(&checkup);
+        let style = TextStyle {
+            colour: false,
+            width: 500,
+        };
+        let text = text::render(&document, &style);
+        let html = crate::html::page("check", std::slice::from_ref(&document));
+        for form in [&text, &html] {
+            assert!(form.contains("kernel is not PREEMPT_RT"), "{form}");
+            assert!(form.contains("27 findings not shown"), "{form}");
+            assert!(
+                form.contains("bench3, kernel 6.12.8-rt, CPUs 2-3"),
+                "{form}"
+            );
+            assert!(form.contains("1970-01-01 00:00 UTC"), "{form}");
+        }
+        let xml = crate::junit::checkup(&checkup).unwrap();
+        assert!(xml.contains("bench3, kernel 6.12.8-rt"), "{xml}");
+    }
+
+    /// What a check-up measured says its verdict in each form that shows a recording.
+    #[test]
+    fn a_recording_says_the_verdict_that_it_is_a_part_of() {
+        use punctual_model::{JudgedBy, Judgement};
+        let mut one = punctual_model::testing::recording(1, 2);
+        one.requirement.limits.clear();
+        for (outcome, sign) in [
+            (Outcome::Broken, "<failure"),
+            (Outcome::NotProven, "<error"),
+        ] {
+            one.be_judged(Judgement {
+                by: JudgedBy::Check,
+                experiment: None,
+                outcome,
+                sentence: "3 episodes of misses of 100 µs".to_owned(),
+                asked: None,
+            });
+            let xml = crate::junit::render(&[&one]).unwrap();
+            assert!(
+                xml.contains("name=\"check\"") && xml.contains(sign),
+                "{xml}"
+            );
+            let html = crate::html::render([&one], &Default::default()).unwrap();
+            for form in [&xml, &html] {
+                assert!(form.contains("3 episodes of misses"), "{form}");
+                assert!(!form.contains("no requirement was given"), "{form}");
+            }
+        }
+    }
 }
