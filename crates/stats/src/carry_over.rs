@@ -57,9 +57,12 @@ impl CarryOver {
         self.p < LIKELY && self.total.total_cmp(&1.0) == seems.reverse()
     }
 
-    /// Whether it is shown to be small: within 0.8 to 1.25, and not different from 1.
+    /// Whether it is shown to be small: within 0.8 to 1.25, not different from 1, and no
+    /// more together with what the arm does in its own block. What takes many blocks to have
+    /// its effect is not seen by this: its state hardly changes from block to block.
     pub fn is_excluded(self) -> bool {
-        self.p >= NOT_EXCLUDED && self.low >= 0.8 && self.high <= 1.25
+        let small = |ratio: f64| (0.8..=1.25).contains(&ratio);
+        self.p >= NOT_EXCLUDED && small(self.low) && small(self.high) && small(self.total)
     }
 }
 

@@ -325,7 +325,6 @@ fn an_effect_that_lasts_is_neither_equivalent_nor_the_contrary() {
         (Follows::OneBlockLater, 20.0, 12),
         (Follows::OneBlockLater, 100.0, 20),
         (Follows::Slowly(0.33), 100.0, 20),
-        (Follows::Slowly(0.15), 100.0, 20),
     ] {
         let [fewer, _, equivalent, ..] = claimed(follows, 2.0, mean, rounds, 30);
         assert!(

@@ -1,6 +1,7 @@
 //! What the experiments of a search show.
 
 use punctual_model::{ArmResult, Effect, Experiment};
+use punctual_stats::pairs::equivalent;
 use punctual_stats::screening::{FACTORS, ROWS, effects};
 
 /// Why nothing can be found out here, by an experiment of equal conditions.
@@ -78,6 +79,26 @@ pub(super) fn survives(result: &ArmResult, families: usize) -> Result<(), NotKep
         true => Ok(()),
         false => Err(NotKept::NotProvenOfSeveral),
     }
+}
+
+/// What an experiment without each shows for the choice of what goes: also as many late slots
+/// where an effect that lasts longer than a block is not excluded, since what is left is
+/// compared with the baseline again.
+pub(super) fn without_each(experiment: &Experiment) -> Vec<ArmResult> {
+    let whole = !experiment.blocks.iter().any(|block| block.flawed);
+    let each = experiment.results.iter().cloned().map(|mut result| {
+        let pairs = experiment.pairs_of(result.arm, |block| block.late);
+        // Without an interval carry-over is shown.
+        if result.effect == Effect::NotProven
+            && whole
+            && result.high.is_some()
+            && equivalent(&pairs)
+        {
+            result.effect = Effect::Equivalent;
+        }
+        result
+    });
+    each.collect()
 }
 
 /// What is needed least: of the arms without which the group is shown to be as good or

@@ -14,7 +14,7 @@ use punctual_model::{
 use punctual_stats::screening::folded_plackett_burman;
 use punctual_store::Store;
 
-use self::judging::{helps, least_needed, ranking, refused, survives};
+use self::judging::{helps, least_needed, ranking, refused, survives, without_each};
 pub use self::profile::profile;
 pub use self::stages::plan_stages;
 use self::stages::{
@@ -306,7 +306,7 @@ impl Work<'_, '_> {
             };
             self.plan_stage(stage, arms.len(), rounds);
             let experiment = self.stage(stage, arms)?;
-            let Some(place) = least_needed(&experiment.results) else {
+            let Some(place) = least_needed(&without_each(&experiment)) else {
                 break;
             };
             self.improvement.tried[quick[place]].why = "not needed beside the others".to_owned();

@@ -445,7 +445,8 @@ mod tests {
                 xml.contains("name=\"check\"") && xml.contains(sign),
                 "{xml}"
             );
-            let html = crate::html::render([&one], &Default::default()).unwrap();
+            let html =
+                crate::html::render(std::slice::from_ref(&one), &Default::default()).unwrap();
             for form in [&xml, &html] {
                 assert!(form.contains("3 episodes of misses"), "{form}");
                 assert!(!form.contains("no requirement was given"), "{form}");
