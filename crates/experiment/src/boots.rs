@@ -15,8 +15,9 @@ use punctual_tune::boot_loader::{
     BootEntry, Loader, UnitRequest, check_words, differs, put_back, unit, write,
 };
 
-use crate::analysis::{answer, early_end, least_rounds, results};
+use crate::analysis::{answer, early_end, results};
 use crate::error::TrialError;
+use crate::lengths::least_rounds;
 use crate::order::round_order;
 use crate::own::OwnExperiments;
 use crate::trial::{Bench, Trial, lease, refuse_shared};

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use jiff::Timestamp;
 use punctual_host::Host;
 use punctual_model::{
-    Audit, CHECKUP_SCHEMA, Checkup, Condition, Finding, FindingState, HardwareGaps, Nanos, Outcome,
-    Recording, RemediedCause,
+    Audit, CHECKUP_SCHEMA, Checkup, Condition, Finding, FindingState, HardwareGaps, JudgedBy,
+    Judgement, MeasuredOn, Nanos, Outcome, Recording, RemediedCause,
 };
 use punctual_session::{RecordingSink, Request, Session, SessionError, Snapshot, Watcher};
 use punctual_stats::sequential::Sequential;
@@ -75,7 +75,7 @@ pub fn check(asked: &CheckRequest, mut around: Around<'_>) -> Result<Checked, Ch
     let causes = causes(&recording, &around.audit);
     let hardware = looked.as_ref().map(|(recording, _)| gaps(recording));
     let (beside, error) = looked.unzip();
-    let recordings: Vec<Recording> = std::iter::once(recording).chain(beside).collect();
+    let mut recordings: Vec<Recording> = std::iter::once(recording).chain(beside).collect();
     let kept = around.store.is_some();
     let mut checkup = Checkup {
         schema: CHECKUP_SCHEMA,
@@ -85,6 +85,7 @@ pub fn check(asked: &CheckRequest, mut around: Around<'_>) -> Result<Checked, Ch
         asked: asked.requirement.clone(),
         started,
         host: around.audit.host.clone(),
+        measured_on: recordings.first().map(MeasuredOn::of),
         findings: findings(&around.audit, &causes),
         conditions,
         causes,
@@ -97,12 +98,34 @@ pub fn check(asked: &CheckRequest, mut around: Around<'_>) -> Result<Checked, Ch
     };
     checkup.sentence = sentence(&checkup);
     checkup.next = next(&checkup, asked);
+    for (place, recording) in recordings.iter_mut().enumerate() {
+        recording.be_judged(judgement(&checkup, place > 0));
+    }
     Ok(Checked {
         checkup,
         recordings,
         stopped: around.stop.load(Ordering::Relaxed),
         store_error: error.flatten().or(outcome.store_error),
     })
+}
+
+/// The verdict, as the recordings keep it; `beside`: as that of the hardware probe does,
+/// which the verdict is not about.
+fn judgement(checkup: &Checkup, beside: bool) -> Judgement {
+    let sentence = &checkup.sentence;
+    Judgement {
+        by: JudgedBy::Check,
+        experiment: None,
+        outcome: match beside {
+            true => Outcome::NoRequirement,
+            false => checkup.outcome,
+        },
+        sentence: match beside {
+            true => format!("measured beside the check-up; its verdict: {sentence}"),
+            false => sentence.clone(),
+        },
+        asked: Some(checkup.asked.clone()),
+    }
 }
 
 /// The timer probe in each condition, and what is to be said of each.

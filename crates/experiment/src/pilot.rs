@@ -2,8 +2,12 @@
 
 use punctual_model::{ArmAction, ExperimentPlan, Nanos, Pilot, RecordingId, grouped};
 
-use crate::analysis::{detects, least_rounds, times};
+use crate::analysis::{detects, times};
 use crate::error::TrialError;
+use crate::lengths::{
+    TIMES_WASH_OUT, fewest, least_block, longest_that_fits, pilot_of, round, shortest_block,
+    time_for, typed,
+};
 use crate::tally::Seen;
 
 /// The fewest late slots of a block of the baseline that a threshold must give.
@@ -11,33 +15,6 @@ const LEAST: u64 = 3;
 
 /// Those that a threshold is chosen for.
 pub(crate) const GOOD: u64 = 5;
-
-/// A block is at least so many times as long as the wash-out.
-pub const TIMES_WASH_OUT: u64 = 5;
-
-/// The shortest block where none was asked for.
-const SHORTEST: Nanos = Nanos::from_secs(10);
-
-/// What a block takes beside measuring: preparing and storing.
-const OVERHEAD: Nanos = Nanos::from_millis(500);
-
-/// The pilot where no block was asked for, at most and at least.
-const PILOT: [Nanos; 2] = [Nanos::from_secs(10), Nanos::from_secs(60)];
-
-fn shortest_block(plan: &ExperimentPlan) -> Nanos {
-    let asked = plan.block_ns;
-    asked.unwrap_or_else(|| SHORTEST.max(Nanos(plan.wash_out_ns.0.saturating_mul(TIMES_WASH_OUT))))
-}
-
-/// How long one block takes in all, where none was asked for as short as it may be.
-pub(crate) fn block_time(plan: &ExperimentPlan) -> Nanos {
-    taken(plan, shortest_block(plan))
-}
-
-/// How long a block of this length takes in all.
-pub(crate) fn taken(plan: &ExperimentPlan, block: Nanos) -> Nanos {
-    block + plan.wash_out_ns + OVERHEAD
-}
 
 /// What a pilot says about as many rounds of other arms, of which so many `pairs` are
 /// compared.
@@ -52,51 +29,36 @@ pub(crate) fn again(pilot: Pilot, rounds: u32, pairs: u32) -> Pilot {
     }
 }
 
-/// How long a round takes with blocks so long.
-fn round(plan: &ExperimentPlan, block: Nanos) -> Nanos {
-    let each = block
-        .0
-        .saturating_add(plan.wash_out_ns.0)
-        .saturating_add(OVERHEAD.0);
-    Nanos(each.saturating_mul(plan.arms.len() as u64))
-}
-
 /// How long the pilot is.
 ///
 /// # Errors
 /// A plan that is too short whatever the pilot finds.
 pub(crate) fn length(plan: &ExperimentPlan) -> Result<Nanos, TrialError> {
     let block = shortest_block(plan);
-    if block.0 < plan.wash_out_ns.0.saturating_mul(TIMES_WASH_OUT) {
+    let least = least_block(plan);
+    if block < least {
         return Err(TrialError::Plan(format!(
-            "a block of {block} is shorter than {TIMES_WASH_OUT} times the wash-out of {}: make \
-             --block longer, or --wash-out shorter",
-            plan.wash_out_ns
+            "a block of {block} is shorter than {TIMES_WASH_OUT} times the wash-out of {}: give \
+             --block {} or more",
+            plan.wash_out_ns,
+            typed(least),
         )));
     }
-    let length = match plan.block_ns {
-        Some(block) => Nanos(block.0.saturating_mul(3)),
-        None => Nanos(plan.time_ns.0 / 10).max(PILOT[0]).min(PILOT[1]),
-    };
+    let length = pilot_of(plan, plan.time_ns);
     rounds(plan, block, length)?;
     Ok(length)
 }
 
 /// The rounds that fit the time beside a pilot.
 fn rounds(plan: &ExperimentPlan, block: Nanos, pilot: Nanos) -> Result<u32, TrialError> {
-    let least = match plan.ranks_only {
-        true => 1,
-        false => least_rounds(plan.arms.len()),
-    };
-    let each = round(plan, block);
-    let fits = plan.time_ns.0.saturating_sub(pilot.0) / each.0.max(1);
+    let least = fewest(plan);
+    let fits = plan.time_ns.0.saturating_sub(pilot.0) / round(plan, block).0.max(1);
     let rounds = plan
         .rounds
         .unwrap_or(u32::try_from(fits).unwrap_or(u32::MAX));
     if rounds >= least {
         return Ok(rounds);
     }
-    let needed = Nanos(each.0.saturating_mul(least.into()).saturating_add(pilot.0));
     Err(TrialError::Plan(match plan.rounds {
         Some(_) => format!(
             "{rounds} pairs can show nothing: give --pairs {least} or more for {} conditions",
@@ -104,9 +66,14 @@ fn rounds(plan: &ExperimentPlan, block: Nanos, pilot: Nanos) -> Result<u32, Tria
         ),
         None => format!(
             "--time {} is enough for {rounds} pairs of blocks of {block}; at least {least} are \
-             needed: give --time {} or more, or a shorter --block",
-            plan.time_ns,
-            Nanos(needed.0.div_ceil(1_000_000_000) * 1_000_000_000)
+             needed: give --time {} or more{}",
+            typed(plan.time_ns),
+            typed(time_for(plan, block)),
+            // Where a shorter one is not refused for the wash-out.
+            match block > least_block(plan) && plan.block_ns.is_some() {
+                true => ", or a shorter --block",
+                false => "",
+            }
         ),
     }))
 }
@@ -125,6 +92,8 @@ pub(crate) fn plan(
     if measured == Nanos::ZERO {
         return Err(TrialError::Plan("the pilot measured nothing".to_owned()));
     }
+    // It ends with a wake-up, which may come a little after its time.
+    let pilot_ns = measured.min(pilot_of(plan, plan.time_ns));
     let in_pilot = |block: Nanos, count: u64| {
         let share = measured.as_secs_f64() / block.as_secs_f64().max(1e-9);
         (count as f64 * share).ceil() as u64
@@ -137,11 +106,19 @@ pub(crate) fn plan(
         ))
     })?;
     let late = seen.slots(threshold).len() as u64;
+    let lengthened = |late: u64, count: u64| {
+        let needed = measured.as_secs_f64() * count as f64 / late as f64;
+        block.max(Nanos((needed * 1e9) as u64))
+    };
     let block = match (plan.block_ns, late) {
-        // As long as it takes for enough of them.
+        // As long as it takes for enough of them; a little shorter where the time is short.
         (None, 1..) => {
-            let needed = measured.as_secs_f64() * GOOD as f64 / late as f64;
-            block.max(Nanos((needed * 1e9) as u64))
+            let [good, least] = [GOOD, LEAST].map(|count| lengthened(late, count));
+            let fits = |block| rounds(plan, block, pilot_ns).is_ok();
+            match (fits(good), fits(least)) {
+                (false, true) => longest_that_fits(plan, pilot_ns).clamp(least, good),
+                _ => good,
+            }
         }
         _ => block,
     };
@@ -163,7 +140,12 @@ pub(crate) fn plan(
         late,
         threshold_ns: threshold,
         block_ns: block,
-        rounds: rounds(plan, block, measured)?,
+        rounds: rounds(plan, block, pilot_ns).map_err(|error| match proposed {
+            Some(lower) if lower < threshold => TrialError::Plan(format!(
+                "{error}; a --threshold of {lower} needs shorter blocks"
+            )),
+            _ => error,
+        })?,
         dispersion: dispersion(&counts),
         detects: None,
     };
@@ -218,4 +200,98 @@ pub fn sentence(plan: &ExperimentPlan, pilot: &Pilot) -> String {
         pilot.block_ns,
         needed.as_secs_f64() / 60.0,
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use punctual_model::{Sample, SignedNanos};
+
+    use super::*;
+    use crate::analysis::tests::experiment;
+    use crate::lengths::shortest_time;
+
+    /// The `--time` that a refusal names.
+    fn named(error: &TrialError) -> Nanos {
+        let text = error.to_string();
+        let (_, rest) = text.split_once("give --time ").unwrap();
+        rest.split([' ', ',', ';'])
+            .next()
+            .unwrap()
+            .parse()
+            .unwrap_or_else(|_| panic!("{text}"))
+    }
+
+    /// The time that a refusal names is enough, and the shortest; it offers nothing that is
+    /// refused next.
+    #[test]
+    fn the_time_that_a_refusal_names_is_the_shortest_that_works() {
+        for (arms, wash_out, block) in [
+            (2, 2, None),
+            (2, 30, None),
+            (3, 2, None),
+            (5, 30, None),
+            (2, 2, Some(10)),
+            (2, 2, Some(60)),
+            (2, 30, Some(150)),
+        ] {
+            let mut plan = experiment(arms, 1).plan;
+            plan.wash_out_ns = Nanos::from_secs(wash_out);
+            plan.block_ns = block.map(Nanos::from_secs);
+            plan.time_ns = Nanos::from_secs(60);
+            let error = length(&plan).unwrap_err();
+            let shorter = block.is_some_and(|block| block > TIMES_WASH_OUT * wash_out);
+            assert_eq!(error.to_string().contains("shorter --block"), shorter);
+            plan.time_ns = named(&error);
+            assert_eq!(plan.time_ns, shortest_time(&plan), "{error}");
+            length(&plan).unwrap_or_else(|again| panic!("{error}, then {again}"));
+            plan.time_ns = Nanos(plan.time_ns.0 - 1_000_000_000);
+            length(&plan).unwrap_err();
+        }
+        let mut plan = experiment(2, 1).plan;
+        plan.block_ns = Some(Nanos::from_secs(3));
+        let error = length(&plan).unwrap_err().to_string();
+        assert!(error.contains("give --block 10s or more"), "{error}");
+    }
+
+    /// A pilot of a minute with a sample every millisecond, of which so many, a second
+    /// apart, are late.
+    fn seen(late: u64) -> Seen {
+        let mut seen = Seen::default();
+        for ms in 0..60_000u64 {
+            let is_late = ms % 1_000 == 500 && ms / 1_000 < late;
+            let sample = Sample {
+                expected: Nanos::from_millis(ms),
+                latency: SignedNanos(if is_late {
+                    80_000
+                } else {
+                    5_000 + ms as i64 % 997
+                }),
+            };
+            seen.add(sample, Nanos::ZERO);
+        }
+        seen
+    }
+
+    /// Few late slots ask for longer blocks: these are as long as the time allows, and
+    /// where it allows too few, the time that is named is enough for the same pilot.
+    #[test]
+    fn blocks_are_as_long_as_the_time_allows() {
+        let mut asked = experiment(2, 1).plan;
+        asked.threshold_ns = Some(Nanos(50_000));
+        let length = |asked: &ExperimentPlan, late| plan(asked, &seen(late), None);
+        // 5 late slots take 150 s, 3 take 90 s.
+        asked.time_ns = Nanos::from_secs(3_600);
+        let good = length(&asked, 2).unwrap();
+        assert!(good.block_ns >= Nanos::from_millis(149_900), "{good:?}");
+        asked.time_ns = Nanos::from_secs(1_500);
+        let shorter = length(&asked, 2).unwrap();
+        assert_eq!(shorter.rounds, 6);
+        let seconds = shorter.block_ns.as_secs_f64();
+        assert!((90.0..149.0).contains(&seconds), "{shorter:?}");
+        asked.time_ns = Nanos::from_secs(600);
+        let error = length(&asked, 2).unwrap_err();
+        assert!(error.to_string().contains("--threshold of"), "{error}");
+        asked.time_ns = named(&error);
+        length(&asked, 2).unwrap();
+    }
 }

@@ -33,7 +33,7 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
-    fn add(&mut self, sample: Sample, floor: Nanos) {
+    pub(crate) fn add(&mut self, sample: Sample, floor: Nanos) {
         let expected = sample.expected.0;
         let (first, last) = self.span.unwrap_or((expected, expected));
         self.span = Some((first.min(expected), last.max(expected)));

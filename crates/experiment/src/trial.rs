@@ -10,7 +10,7 @@ use punctual_host::Host;
 use punctual_loads::LoadRequest;
 use punctual_model::{
     Arguments, EXPERIMENT_SCHEMA, Experiment, ExperimentBlock, ExperimentPlan, ExperimentState,
-    Nanos, Recording, RecordingId,
+    MeasuredOn, Nanos, Recording, RecordingId,
 };
 use punctual_session::{PhaseRequest, RecordingSink, Request, RunLength, Session, Watcher};
 use punctual_store::Store;
@@ -81,6 +81,7 @@ pub fn draft(plan: ExperimentPlan, label: Option<String>, command_line: Vec<Stri
         command_line,
         host: None,
         started: Timestamp::now(),
+        measured_on: None,
         state: ExperimentState::Running,
         plan,
         pilot: None,
@@ -140,7 +141,9 @@ pub fn run(experiment: &mut Experiment, mut bench: Bench<'_>) -> Result<(), Tria
         (Some(store), None) => store
             .delete_experiment(experiment.id)
             .map_err(TrialError::from),
-        _ => trial.save(experiment),
+        _ => trial
+            .save(experiment)
+            .and_then(|()| trial.judge_recordings(experiment)),
     };
     match measured {
         Err(TrialError::Stopped) | Ok(_) => {}
@@ -242,6 +245,8 @@ impl Trial<'_, '_> {
 
     /// The pilot, and what it says of the plan.
     pub(crate) fn begin(&mut self, experiment: &mut Experiment) -> Result<(), TrialError> {
+        // Nothing is announced that is refused next.
+        pilot::length(&experiment.plan)?;
         self.say(pilot::intention(&experiment.plan), true);
         self.pilot(experiment)?;
         if let Some(pilot) = &experiment.pilot {
@@ -265,7 +270,7 @@ impl Trial<'_, '_> {
         }
         let done = experiment.complete_rounds();
         let spent = before + self.begun.elapsed();
-        let enough = done >= crate::analysis::least_rounds(plan.arms.len());
+        let enough = done >= crate::lengths::least_rounds(plan.arms.len());
         let over = plan.rounds.is_none() && spent > Duration::from(plan.time_ns);
         let over = enough && over && done < pilot.rounds;
         over.then(|| (End::AsPlanned, "the time is over".to_owned()))
@@ -283,6 +288,7 @@ impl Trial<'_, '_> {
         )?;
         self.leave(0)?;
         experiment.host = outcome.host.hostname.get().cloned();
+        experiment.measured_on = Some(MeasuredOn::of(&outcome));
         experiment.warnings = outcome.warnings.clone();
         let zones = self.bench.host.thermal_zones();
         if self.sides.as_ref().is_some_and(Sides::holds_journal)
@@ -436,6 +442,18 @@ impl Trial<'_, '_> {
             command_line: experiment.command_line.clone(),
             ..Request::new(probe, arguments, vec![PhaseRequest::only(length, loads)])
         })
+    }
+
+    /// Has each of its recordings keep the answer.
+    pub(crate) fn judge_recordings(&self, experiment: &Experiment) -> Result<(), TrialError> {
+        let Some(store) = self.bench.store else {
+            return Ok(());
+        };
+        let judgement = experiment.judgement();
+        for id in experiment.recordings() {
+            store.put_judgement(id, &judgement)?;
+        }
+        Ok(())
     }
 
     fn save(&self, experiment: &Experiment) -> Result<(), TrialError> {

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::schema::JsonSchema;
-use crate::{AuditedHost, Finding, Nanos, Outcome, ShareKind, TailRemark};
+use crate::{AuditedHost, Finding, MeasuredOn, Nanos, Outcome, ShareKind, TailRemark};
 
 /// The version of [`Checkup`] as JSON. It rises when a reader of the older form would
 /// misread the newer; fields that are added do not raise it.
@@ -27,6 +27,9 @@ pub struct Checkup {
     pub started: Timestamp,
     /// Which machine.
     pub host: AuditedHost,
+    /// Where and when it was measured; absent in check-ups of older programs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub measured_on: Option<MeasuredOn>,
     /// Each condition that was measured.
     pub conditions: Vec<Condition>,
     /// What took the time of the late periods that were explained, by falling time.

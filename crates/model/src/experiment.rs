@@ -6,7 +6,10 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::schema::JsonSchema;
-use crate::{Boots, ExperimentPlan, ImprovementState, Nanos, RecordingId};
+use crate::{
+    Boots, ExperimentPlan, ImprovementState, JudgedBy, Judgement, MeasuredOn, Nanos, Outcome,
+    RecordingId,
+};
 
 /// The version of [`Experiment`] as JSON. It rises when a reader of the older form would
 /// misread the newer; fields that are added do not raise it.
@@ -29,6 +32,10 @@ pub struct Experiment {
     pub host: Option<String>,
     /// When it began.
     pub started: Timestamp,
+    /// Where and when its pilot was measured; null before it, and in experiments of older
+    /// programs.
+    #[serde(default)]
+    pub measured_on: Option<MeasuredOn>,
     /// Whether it came to its end.
     pub state: ExperimentState,
     /// What is compared, and how.
@@ -247,6 +254,27 @@ impl Experiment {
             .unwrap_or(0))
             .filter_map(|round| Some((figure(of(round, 0)?), figure(of(round, arm)?))))
             .collect()
+    }
+
+    /// Its answer, as its recordings keep it: not proven unless each condition is shown to
+    /// differ or to be equivalent.
+    pub fn judgement(&self) -> Judgement {
+        let open = |one: &ArmResult| one.effect == Effect::NotProven;
+        let open = self.results.is_empty() || self.results.iter().any(open);
+        let sentence = match self.results.is_empty() {
+            true => "not proven: nothing was compared",
+            false => self.sentence.as_str(),
+        };
+        Judgement {
+            by: JudgedBy::Experiment,
+            experiment: Some(self.id),
+            outcome: match open && !self.plan.ranks_only {
+                true => Outcome::NotProven,
+                false => Outcome::NoRequirement,
+            },
+            sentence: format!("experiment {}: {sentence}", self.id.short()),
+            asked: None,
+        }
     }
 
     /// The recordings that it is made of, the pilot's first.

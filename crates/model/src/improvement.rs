@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::schema::JsonSchema;
-use crate::{ExperimentPlan, Nanos, RecordingId};
+use crate::{ExperimentPlan, MeasuredOn, Nanos, RecordingId};
 
 /// The version of [`Improvement`] as JSON. It rises when a reader of the older form would
 /// misread the newer; fields that are added do not raise it.
@@ -18,6 +18,9 @@ pub struct Improvement {
     pub sentence: String,
     /// Whether the user stopped it.
     pub stopped: bool,
+    /// Where and when its first stage was measured; absent where nothing was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub measured_on: Option<MeasuredOn>,
     /// A latency above this is late; null where nothing was measured.
     pub threshold_ns: Option<Nanos>,
     /// What is measured, stage by stage.
@@ -26,6 +29,24 @@ pub struct Improvement {
     pub tried: Vec<TriedSetting>,
     /// Findings that are not tried.
     pub left_out: Vec<NotTried>,
+    /// What the settings that are left do together; absent where it did not come to that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proof: Option<Proof>,
+}
+
+/// The effect of the settings that are left, all together, on fresh data.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Proof {
+    /// `name=value` or `name@instance=value`, each.
+    pub settings: Vec<String>,
+    /// Rate of late slots with them to that without; null where a side has none.
+    pub ratio: Option<f64>,
+    /// It is at least this with 95% confidence.
+    pub low: Option<f64>,
+    /// It is at most this with 95% confidence.
+    pub high: Option<f64>,
+    /// Pairs of blocks.
+    pub pairs: u32,
 }
 
 /// How far a search is, for going on after the program was stopped or killed.
@@ -42,7 +63,7 @@ pub struct ImprovementState {
 /// One stage: an experiment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Stage {
-    /// `A/A`, `screening`, `confirmation`, `group`, `leave one out`.
+    /// `A/A`, `screening`, `confirmation`, `group`, `leave one out`, `proof`.
     pub name: String,
     /// The conditions that are compared.
     pub arms: u32,
@@ -62,7 +83,8 @@ pub struct TriedSetting {
     pub assignment: String,
     /// The finding of the audit that asks for it.
     pub finding: String,
-    /// Rate of late slots with it to that without; null where it is not known.
+    /// Rate of late slots with it to that without, of its confirmation alone, or of the proof
+    /// where no other is kept; null where it is not known.
     pub ratio: Option<f64>,
     /// It is at least this with 95% confidence.
     pub low: Option<f64>,

@@ -33,6 +33,7 @@ mod improvement;
 mod interference;
 mod interrupt;
 mod job;
+mod judgement;
 mod kept_audit;
 mod lint;
 mod load_record;
@@ -106,7 +107,7 @@ pub use finding::{
 pub use grouped::grouped;
 pub use histogram::{CountedBeside, Histogram};
 pub use improvement::{
-    IMPROVEMENT_SCHEMA, Improvement, ImprovementState, NotTried, Stage, TriedSetting,
+    IMPROVEMENT_SCHEMA, Improvement, ImprovementState, NotTried, Proof, Stage, TriedSetting,
 };
 pub use interference::{CounterDelta, CpuInterference, GroupThrottle, Interference};
 pub use interrupt::{HandlerThread, InterruptKind, InterruptRecord};
@@ -114,6 +115,7 @@ pub use job::{
     JobWindows, Jobs, LaneSpan, LaneState, ReleaseChoice, ReleaseWait, ThreadJobs, ThreadLane,
     WaitPlace,
 };
+pub use judgement::{JudgedBy, Judgement, MeasuredOn};
 pub use kept_audit::{KeptAudit, KeptFinding};
 pub use lint::{
     Act, ActKind, Acts, FileKind, Frame, InCall, LINT_SCHEMA, LintFacts, LintProcess, LintReport,

@@ -11,9 +11,9 @@ use uuid::Uuid;
 
 use crate::schema::JsonSchema;
 use crate::{
-    Accounting, Chart, CpuSet, Due, Explanation, Histogram, HostFacts, Interference, KeptAudit,
-    LoadRecord, Nanos, Origin, ProbeRun, Requirement, Scheduling, Series, SignedNanos, Suspension,
-    Table, ThreadRecord, Unknown, Verdict, WorstSample,
+    Accounting, Chart, CpuSet, Due, Explanation, Histogram, HostFacts, Interference, Judgement,
+    KeptAudit, LoadRecord, Nanos, Origin, ProbeRun, Requirement, Scheduling, Series, SignedNanos,
+    Suspension, Table, ThreadRecord, Unknown, Verdict, WorstSample,
 };
 
 /// The version of the JSON form. Keys are only ever added; a number that rises
@@ -88,8 +88,12 @@ pub struct Recording {
     pub load: Vec<LoadRecord>,
     /// What it had to hold.
     pub requirement: Requirement,
-    /// Whether it did.
+    /// Whether it did; of a part of a check-up, an experiment or a search: their verdict.
     pub verdict: Verdict,
+    /// The verdict of the check-up, experiment or search that it is a part of; absent of
+    /// others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub judgement: Option<Judgement>,
     /// When the measurement began.
     pub started: Timestamp,
     /// How long it lasted, warm-up included.
@@ -264,6 +268,7 @@ impl Recording {
             audit: None,
             load: Vec::new(),
             verdict: requirement.judge(&threads),
+            judgement: None,
             requirement,
             started: Timestamp::now(),
             duration_ns: Nanos::ZERO,

@@ -68,6 +68,23 @@ fn a_short_check_is_never_held() {
     );
     let page = std::fs::read_to_string(place.path("page.html")).unwrap();
     assert!(page.contains("Check-up</h1>") && page.contains("Conditions"));
+    // Its verdict is theirs: in the list, in the recording, in the second half of the page.
+    let main = &checkup.recordings[0];
+    let verdict = |one: &serde_json::Value| one["verdict"]["outcome"].clone();
+    let shown = place.run(&format!("show {main} --json"));
+    let shown: serde_json::Value = serde_json::from_slice(&shown.stdout).unwrap();
+    assert_eq!(
+        verdict(&shown),
+        serde_json::to_value(checkup.outcome).unwrap()
+    );
+    assert_eq!(shown["verdict"]["sentence"], checkup.sentence.as_str());
+    let text = place.run(&format!("show {main}"));
+    let text = String::from_utf8_lossy(&text.stdout).into_owned();
+    assert!(!page.contains("no requirement was given"), "{page}");
+    assert!(!text.contains("no requirement was given"), "{text}");
+    // It says where and when.
+    let on = checkup.measured_on.as_ref().unwrap();
+    assert!(page.contains(&on.date()) && on.line().contains("kernel "));
     let junit = std::fs::read_to_string(place.path("junit.xml")).unwrap();
     assert_eq!(junit.matches("<testcase").count(), 3, "{junit}");
 }

@@ -193,11 +193,14 @@ fn judge(
     *change = self::change(*estimate, more);
 }
 
+/// What the test shows, in the direction in which it shows it: the medians of several runs
+/// may differ in the other one, and then nothing is said.
 fn change(estimate: Estimate, more: bool) -> Change {
+    let [fewest, most] = [estimate.difference_low, estimate.difference_high];
     match (estimate.p_adjusted < CHANCE, more) {
-        (false, _) => Change::NoneFound,
-        (true, true) => Change::Worse,
-        (true, false) => Change::Better,
+        (true, true) if most > 0.0 => Change::Worse,
+        (true, false) if fewest < 0.0 => Change::Better,
+        _ => Change::NoneFound,
     }
 }
 
@@ -233,4 +236,29 @@ fn is_open(lane: &Lane) -> bool {
         one.change == Change::Unknown && both.is_some_and(|(a, b)| a.count + b.count > 0)
     };
     lane.quantiles.iter().any(quantile) || lane.rates.iter().any(rate)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn direction_and_proof_are_of_one_test() {
+        let of = |low: f64, high: f64, more| {
+            let estimate = Estimate {
+                difference_low: low,
+                difference_high: high,
+                ratio_low: None,
+                ratio_high: None,
+                p: 0.01,
+                p_adjusted: 0.01,
+            };
+            change(estimate, more)
+        };
+        assert_eq!(of(1.0, 9.0, true), Change::Worse);
+        assert_eq!(of(-9.0, -1.0, false), Change::Better);
+        // Most runs are higher by the test, their median is not.
+        assert_eq!(of(1.0, 9.0, false), Change::NoneFound);
+        assert_eq!(of(-9.0, -1.0, true), Change::NoneFound);
+    }
 }

@@ -13,6 +13,10 @@ pub(crate) struct Scale {
     from: u64,
 }
 
+/// By so much the samples of unknown latency may change how likely one side is later:
+/// less than the last digit that is shown.
+const UNKNOWN_SHARE: f64 = 0.000_5;
+
 /// The value of what is later than can be told.
 pub(crate) const BEYOND: u64 = u64::MAX;
 
@@ -231,7 +235,8 @@ impl Counts {
     /// How likely a sample of `other` is later than one of this, both drawn
     /// blindly, where equal ones count half (Mann and Whitney, Annals of
     /// Mathematical Statistics 18, 1947; Vargha and Delaney 2000); `None` where one
-    /// has no samples.
+    /// has no samples, or where so many of both have no known latency that it may lie
+    /// more than [`UNKNOWN_SHARE`] from what can be counted.
     pub(crate) fn later(&self, other: &Self) -> Option<f64> {
         let all = |counts: &Self| counts.total() as f64 + counts.early as f64;
         let pairs = all(self) * all(other);
@@ -242,7 +247,11 @@ impl Counts {
             won += *theirs as f64 * (earlier + 0.5 * *mine as f64);
             earlier += *mine as f64;
         }
-        (pairs > 0.0).then(|| won / pairs)
+        // Which of two is later where both are later than can be told is not known; they
+        // count half, and may count nothing or all.
+        let last = |counts: &Self| counts.each.last().map_or(0.0, |count| *count as f64);
+        let unknown = 0.5 * last(self) * last(other);
+        (pairs > 0.0 && unknown <= UNKNOWN_SHARE * pairs).then(|| won / pairs)
     }
 }
 
@@ -295,6 +304,32 @@ mod tests {
         assert_eq!(a.later(&b), Some(2.5 / 4.0));
         let (_, a, none) = both(&of(&[1]), &of(&[]));
         assert_eq!(a.later(&none), None);
+    }
+
+    /// Samples of unknown latency of both sides are not compared with each other; with
+    /// what is known to be less late than all of them they are.
+    #[test]
+    fn what_is_not_known_is_not_later() {
+        let unknown = |count, from| {
+            let mut one = Histogram::imported(Nanos(1_000), Nanos(1_000));
+            one.add_unplaced(count, Nanos(from));
+            one
+        };
+        let (_, a, b) = both(&unknown(50_010, 5_000), &unknown(71_020, 107_000));
+        assert_eq!(a.later(&b), None);
+        let (_, a, b) = both(&of(&[5_000, 41_000]), &unknown(71_020, 107_000));
+        assert_eq!((a.later(&b), b.later(&a)), (Some(1.0), Some(0.0)));
+        // A few of many, beyond the last row of both.
+        let beyond = |count| {
+            let mut one = unknown(count, 400_000);
+            one.add_row(Nanos(10_000), 1_000);
+            one
+        };
+        let (_, a, b) = both(&beyond(3), &beyond(5));
+        let found = a.later(&b).unwrap();
+        assert!((found - 0.501).abs() < 1e-3, "{found}");
+        let (_, a, b) = both(&beyond(100), &beyond(100));
+        assert_eq!(a.later(&b), None);
     }
 
     #[test]

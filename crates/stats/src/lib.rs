@@ -57,6 +57,7 @@
 
 mod alike;
 mod blocks;
+pub mod carry_over;
 pub mod changes;
 mod compare;
 mod comparison;

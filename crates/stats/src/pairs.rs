@@ -5,6 +5,8 @@
 //! are independent: the random order alone makes the tests valid, as long as one block
 //! does not act on the next (carry-over).
 
+use std::cmp::Ordering;
+
 use statrs::distribution::{Binomial, ContinuousCDF, DiscreteCDF, StudentsT};
 
 /// The events of a pair of blocks: of the baseline and of the candidate.
@@ -63,22 +65,53 @@ pub fn sign_flip(pairs: &[PairCounts], seed: u64) -> f64 {
     f64::from(as_far + 1) / f64::from(DRAWS + 1)
 }
 
+/// Which side the sum of (b - a)/sqrt(a + b) is on, the statistic of [`sign_flip`]:
+/// `Greater` where the candidate has more.
+pub fn direction(pairs: &[PairCounts]) -> Ordering {
+    let sum: f64 = (pairs.iter())
+        .filter(|(a, b)| a != b)
+        .map(|(a, b)| {
+            let (a, b) = (*a as f64, *b as f64);
+            (b - a) / (a + b).sqrt()
+        })
+        .sum();
+    side(sum, 0.0)
+}
+
+fn side(one: f64, other: f64) -> Ordering {
+    match (one - other).abs() <= 1e-9 * (one.abs() + other.abs()) {
+        true => Ordering::Equal,
+        false => one.total_cmp(&other),
+    }
+}
+
 /// The wealth of somebody who bets on a difference, on either side, starting with 1:
 /// the mean over stakes of the product of 1 + stake * (b - a)/(a + b) (Waudby-Smith and
 /// Ramdas, Journal of the Royal Statistical Society B 86, 2024). Where there is no
 /// difference it reaches [`WEALTH_DECIDES`] at any time with a chance of 5% at most.
 pub fn wealth(pairs: &[PairCounts]) -> f64 {
+    let [fewer, more] = bets(pairs);
+    (fewer + more) / 2.0
+}
+
+/// Which side the [`wealth`] comes from: `Greater` where the candidate has more.
+pub fn wealth_direction(pairs: &[PairCounts]) -> Ordering {
+    let [fewer, more] = bets(pairs);
+    side(more, fewer)
+}
+
+/// The wealth of those who bet that the candidate has fewer, and that it has more.
+fn bets(pairs: &[PairCounts]) -> [f64; 2] {
     const STAKES: u32 = 19;
     let outcomes = || {
         let with_events = pairs.iter().filter(|(a, b)| a + b > 0);
         with_events.map(|(a, b)| (*b as f64 - *a as f64) / (a + b) as f64)
     };
     let of_stake = |stake: f64| -> f64 { outcomes().map(|s| 1.0 + stake * s).product() };
-    let sum: f64 = (1..=STAKES)
-        .map(|nth| f64::from(nth) / f64::from(STAKES + 1))
-        .map(|stake| of_stake(stake) + of_stake(-stake))
-        .sum();
-    sum / f64::from(2 * STAKES)
+    [-1.0, 1.0].map(|side| {
+        let stakes = (1..=STAKES).map(|nth| side * f64::from(nth) / f64::from(STAKES + 1));
+        stakes.map(of_stake).sum::<f64>() / f64::from(STAKES)
+    })
 }
 
 /// The ratio of two rates, candidate to baseline.
@@ -332,6 +365,23 @@ mod tests {
         ] {
             let found = binomial_p(count, all, share);
             assert!((found - known).abs() < 1e-8, "{count} of {all}: {found}");
+        }
+    }
+
+    /// The direction is that of the statistic that proves: of 19 pairs (0, 1) and one
+    /// (20, 0) the candidate has more by both, although it has fewer in all.
+    #[test]
+    fn direction_and_proof_are_of_one_statistic() {
+        let mut pairs = vec![(0, 1); 19];
+        pairs.push((20, 0));
+        assert!(sign_flip(&pairs, 1) < 0.05);
+        assert_eq!(direction(&pairs), Ordering::Greater);
+        assert_eq!(wealth_direction(&pairs), Ordering::Greater);
+        assert_eq!(direction(&[(3, 1); 6]), Ordering::Less);
+        assert_eq!(wealth_direction(&[(3, 1); 6]), Ordering::Less);
+        for none in [&[][..], &[(4, 4)], &[(2, 3), (3, 2)]] {
+            assert_eq!(direction(none), Ordering::Equal);
+            assert_eq!(wealth_direction(none), Ordering::Equal);
         }
     }
 

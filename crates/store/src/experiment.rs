@@ -3,14 +3,16 @@
 use std::cmp::Reverse;
 
 use punctual_files::lease::Lease as Held;
-use punctual_model::{Experiment, ExperimentState, RecordingId};
+use punctual_model::{Completion, Experiment, ExperimentState, Judgement, RecordingId};
 use rusqlite::{Connection, params};
 
 use crate::bits::Crc;
-use crate::entry::id_text;
+use crate::entry::{Entry, id_text};
 use crate::error::Context;
+use crate::load::load;
+use crate::parts::head_json;
 use crate::select::Selector;
-use crate::{Lease, Store, StoreError, lease};
+use crate::{Lease, Store, StoreError, facts, lease, pack};
 
 /// Held by the process that carries an experiment out; dropped, it is given up.
 #[derive(Debug)]
@@ -117,6 +119,28 @@ impl Store {
                 .and_then(|mut statement| {
                     statement.execute(params![id_text(recording), id_text(experiment)])
                 })
+                .map(drop)
+                .map_err(|error| context.on(error))
+        })
+    }
+
+    /// Has a recording that is finished keep the verdict of what it is a part of.
+    ///
+    /// # Errors
+    /// [`StoreError::NoSuch`], [`StoreError::NotFinal`] for one that still runs, and what
+    /// reading and writing can fail with.
+    pub fn put_judgement(&self, id: RecordingId, judgement: &Judgement) -> Result<(), StoreError> {
+        self.link.write(|connection, context| {
+            let (key, mut entry) = Entry::find(connection, id, context)?;
+            if entry.summary.completion == Completion::Running {
+                return Err(StoreError::NotFinal { id });
+            }
+            let mut recording = load(connection, context, id, false)?;
+            recording.be_judged(judgement.clone());
+            entry.summary.outcome = recording.verdict.outcome;
+            let head = facts::take_out(&head_json(&recording, recording.samples));
+            pack::write(connection, key, &head, &recording.threads)
+                .and_then(|()| entry.write(connection, Some(key)))
                 .map(drop)
                 .map_err(|error| context.on(error))
         })

@@ -5,8 +5,8 @@ mod common;
 
 use common::{keep, lease, place, recording};
 use punctual_model::{
-    Arm, ArmAction, EXPERIMENT_SCHEMA, Experiment, ExperimentPlan, ExperimentState, Nanos,
-    RecordingId,
+    Arm, ArmAction, EXPERIMENT_SCHEMA, Experiment, ExperimentPlan, ExperimentState, JudgedBy,
+    Judgement, Nanos, Outcome, RecordingId,
 };
 use punctual_store::{Filter, Store, StoreError};
 
@@ -19,6 +19,7 @@ fn experiment() -> Experiment {
         command_line: vec!["punctual".to_owned()],
         host: None,
         started: jiff::Timestamp::now(),
+        measured_on: None,
         state: ExperimentState::Running,
         plan: ExperimentPlan {
             arms: vec![Arm {
@@ -127,4 +128,33 @@ fn a_changed_experiment_is_damage() {
         .unwrap();
     let error = store.experiments().unwrap_err();
     assert!(matches!(error, StoreError::Damaged { .. }), "{error}");
+}
+
+/// The verdict of what it is a part of is kept in a recording, in its line of the list, and
+/// nothing else of it changes.
+#[test]
+fn a_recording_keeps_the_verdict_of_what_it_is_a_part_of() {
+    let (_folder, path) = place();
+    let store = Store::open(&path).unwrap();
+    let one = recording(2, 3);
+    keep(&store, &one);
+    let before = store.load(one.id).unwrap();
+    let judgement = Judgement {
+        by: JudgedBy::Check,
+        experiment: None,
+        outcome: Outcome::NotProven,
+        sentence: "not proven: 3 episodes".to_owned(),
+        asked: None,
+    };
+    store.put_judgement(one.id, &judgement).unwrap();
+    let mut expected = before;
+    expected.be_judged(judgement.clone());
+    let read = Store::open_read_only(&path).unwrap();
+    assert_eq!(read.load(one.id).unwrap(), expected);
+    let listed = read.list().unwrap();
+    assert_eq!(listed[0].outcome, Outcome::NotProven);
+    assert!(matches!(
+        store.put_judgement(RecordingId::new(), &judgement),
+        Err(StoreError::NoSuch { .. })
+    ));
 }

@@ -4,36 +4,26 @@
 //! 1%, the randomisation test judges what was planned with 4%. So a false alarm is at
 //! most as rare as 5%, however often one looks.
 
+mod carried;
+
+use std::cmp::Ordering;
+
 use punctual_model::{ArmResult, Effect, Experiment, ExperimentBlock, Guard, grouped};
+use punctual_stats::carry_over::CarryOver;
 use punctual_stats::holm;
 use punctual_stats::pairs::{
-    LEAST_PAIRS, PairCounts, Ratio, equivalent, events_needed, ratio, sign_flip, wealth,
+    LEAST_PAIRS, PairCounts, Ratio, direction, equivalent, events_needed, ratio, sign_flip, wealth,
+    wealth_direction,
 };
+
+use self::carried::{carry_over, lasting, unsure};
+use crate::lengths::{BY_SIGNS, least_rounds};
 
 /// The chance of a false alarm by the bet.
 const BY_BET: f64 = 0.01;
 
-/// The chance of a false alarm by the randomisation test.
-const BY_SIGNS: f64 = 0.04;
-
 /// Below this chance the halves of blocks differ, or a guard is worse.
 const CHANCE: f64 = 0.05;
-
-/// With several arms at least so many rounds, as Holm needs over 10 of them.
-const LEAST_WITH_HOLM: u32 = 9;
-
-/// The fewest rounds that can show a difference with so many arms.
-pub fn least_rounds(arms: usize) -> u32 {
-    match arms {
-        0..=2 => LEAST_PAIRS as u32,
-        _ => {
-            let tests = arms.saturating_sub(1) as f64;
-            // 2 of 2^n arrangements are as far, times the number of tests.
-            let needed = (2.0 * tests / BY_SIGNS).log2().ceil() as u32;
-            needed.max(LEAST_WITH_HOLM)
-        }
-    }
-}
 
 /// What is known of each arm but the first. `ended`: whether no block follows, so that
 /// the tests of what was planned may judge.
@@ -48,45 +38,89 @@ pub(crate) fn results(experiment: &Experiment, ended: bool) -> Vec<ArmResult> {
         .map(|arm| Some(sign_flip(&pairs(arm), experiment.plan.seed)))
         .collect();
     let adjusted = holm::adjust(&raw);
+    // Looked for where something may be claimed.
+    let claimed = |arm: u32| wealth(&pairs(arm)) * BY_BET >= tests;
+    let carried = match ended || (1..arms).any(claimed) {
+        true => carry_over(experiment),
+        false => Vec::new(),
+    };
     (1..arms)
         .zip(adjusted)
         .map(|(arm, p)| {
+            let carried = carried.get(arm as usize - 1).copied();
             let p = p.unwrap_or(1.0);
             let pairs = pairs(arm);
             let by_signs = ended && p < BY_SIGNS && pairs.len() >= LEAST_PAIRS;
             let by_bet = wealth(&pairs) * BY_BET >= tests;
-            result(experiment, arm, &pairs, p, by_signs || by_bet, ended)
+            let shown = match (by_bet, by_signs) {
+                (true, _) => wealth_direction(&pairs),
+                (false, true) => direction(&pairs),
+                (false, false) => Ordering::Equal,
+            };
+            result(experiment, arm, &pairs, p, (shown, carried), ended)
         })
         .collect()
 }
 
+/// `shown`: whether a test has shown that the arm has more or fewer late slots.
 fn result(
     experiment: &Experiment,
     arm: u32,
     pairs: &[PairCounts],
     p: f64,
-    differs: bool,
+    (shown, carried): (Ordering, Option<CarryOver>),
     ended: bool,
 ) -> ArmResult {
     let sum = |of: fn(&PairCounts) -> u64| pairs.iter().map(of).sum::<u64>();
     let late = [sum(|pair| pair.0), sum(|pair| pair.1)];
     let ratio = ratio(pairs, 0.95);
-    let refused = refused(experiment, arm);
-    let effect = match () {
-        () if !refused.is_empty() => Effect::NotProven,
-        () if differs && late[1] < late[0] => Effect::Fewer,
-        () if differs && late[1] > late[0] => Effect::More,
-        () if ended && equivalent(pairs) => Effect::Equivalent,
-        () => Effect::NotProven,
+    let mut refused = refused(experiment, arm);
+    if let Some(carried) = carried.filter(|carried| carried.is_shown()) {
+        refused.push(lasting(experiment, arm, carried));
+    }
+    if shown != Ordering::Equal && late[1].cmp(&late[0]) != shown {
+        refused.push(format!(
+            "most pairs have {} late slots with it, a few blocks with many of them make it {}",
+            if shown == Ordering::Less {
+                "fewer"
+            } else {
+                "more"
+            },
+            if shown == Ordering::Less {
+                "more in all"
+            } else {
+                "no more in all"
+            },
+        ));
+    }
+    let is_equivalent = shown == Ordering::Equal && ended && equivalent(pairs);
+    if let Some(carried) = carried.filter(|one| is_equivalent && !one.is_shown())
+        && !carried.is_excluded()
+    {
+        refused.push(unsure(experiment, arm, carried));
+    }
+    if let Some(carried) = carried.filter(|one| shown != Ordering::Equal && !one.is_shown())
+        && carried.may_contradict(shown)
+    {
+        refused.push(unsure(experiment, arm, carried));
+    }
+    let effect = match shown {
+        _ if !refused.is_empty() => Effect::NotProven,
+        Ordering::Less => Effect::Fewer,
+        Ordering::Greater => Effect::More,
+        Ordering::Equal if is_equivalent => Effect::Equivalent,
+        Ordering::Equal => Effect::NotProven,
     };
+    // The interval is of blocks that do not act on each other.
+    let interval = ratio.filter(|_| !carried.is_some_and(CarryOver::is_shown));
     let mut result = ArmResult {
         arm,
         effect,
         pairs: pairs.len() as u32,
         late,
         ratio: ratio.map(|ratio| ratio.found),
-        low: ratio.map(|ratio| ratio.low),
-        high: ratio.map(|ratio| ratio.high),
+        low: interval.map(|ratio| ratio.low),
+        high: interval.map(|ratio| ratio.high),
         p,
         wealth: wealth(pairs).min(f64::MAX),
         guards: guards(experiment, arm),
@@ -187,11 +221,15 @@ fn guards(experiment: &Experiment, arm: u32) -> Vec<Guard> {
                 p,
                 worse: p < CHANCE
                     && (of_arm > baseline) == *less_is_better
+                    && (direction(&pairs) == Ordering::Greater) == *less_is_better
                     && (of_arm - baseline).abs() >= margin.of(baseline),
             })
         })
         .collect()
 }
+
+/// The interval of the effect holds for what comes and goes within a block.
+const CONDITION: &str = ", of what takes effect within a block";
 
 fn sentence(experiment: &Experiment, result: &ArmResult) -> String {
     let [a, b] = result.late.map(grouped);
@@ -216,7 +254,8 @@ fn sentence(experiment: &Experiment, result: &ArmResult) -> String {
             _ => String::new(),
         },
         Effect::NotProven => format!("; {}", result.refused.join("; ")),
-        _ => String::new(),
+        Effect::Equivalent => CONDITION.to_owned(),
+        Effect::Fewer | Effect::More => String::new(),
     };
     format!("{arm}: {}: {counts}{rate}{why}", result.effect.words())
 }

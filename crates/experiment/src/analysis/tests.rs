@@ -20,6 +20,7 @@ pub(crate) fn experiment(arms: usize, seed: u64) -> Experiment {
         command_line: Vec::new(),
         host: None,
         started: jiff::Timestamp::UNIX_EPOCH,
+        measured_on: None,
         state: ExperimentState::Running,
         plan: ExperimentPlan {
             arms: (0..arms).map(arm).collect(),
@@ -142,7 +143,7 @@ fn a_difference_that_is_shown_ends_early() {
     let mut experiment = experiment(2, 1);
     let mut ended = None;
     for round in 0..13 {
-        for arm in 0..2 {
+        for arm in round_order(1, round, 2) {
             experiment
                 .blocks
                 .push(block(round, arm, 20 * u64::from(arm), 10 * u64::from(arm)));
@@ -266,4 +267,134 @@ fn power_and_rounds_are_those_of_the_tables() {
     assert_eq!(detects(3.0, 9, 1.0), Some(2.0));
     assert_eq!(detects(3.0, 8, 1.0), Some(2.5));
     assert_eq!(detects(0.1, 6, 1.0), None);
+}
+
+/// How the state of a made-up machine follows what is switched on.
+#[derive(Clone, Copy)]
+enum Follows {
+    /// At once.
+    AtOnce,
+    /// By so much of the way in each block.
+    Slowly(f64),
+    /// A whole block later.
+    OneBlockLater,
+}
+
+/// Experiments on a made-up machine that drifts, whose rate is `times` as high once an arm
+/// has had its effect; how often each effect is claimed, and how often the interval that is
+/// given holds `times`, of those that give one.
+fn claimed(follows: Follows, times: f64, mean: f64, rounds: u32, number: u64) -> [u64; 5] {
+    let mut said = [0; 5];
+    for seed in 0..number {
+        let mut random = fastrand::Rng::with_seed(seed ^ 0x77);
+        let mut one = experiment(2, seed);
+        let (mut level, mut state, mut last) = (0.0f64, 0.0f64, 0.0f64);
+        for round in 0..rounds {
+            for arm in round_order(seed, round, 2) {
+                level = 0.9 * level + 0.4 * (random.f64() - 0.5);
+                let on = f64::from(arm);
+                state = match follows {
+                    Follows::AtOnce => on,
+                    Follows::Slowly(by) => state + by * (on - state),
+                    Follows::OneBlockLater => std::mem::replace(&mut last, on),
+                };
+                let late = poisson(mean * (level + state * times.ln()).exp(), &mut random);
+                let first = (0..late).filter(|_| random.bool()).count() as u64;
+                one.blocks.push(block(round, arm, late, first));
+            }
+        }
+        let result = results(&one, true).remove(0);
+        let place = match result.effect {
+            Effect::Fewer => 0,
+            Effect::More => 1,
+            Effect::Equivalent => 2,
+            Effect::NotProven => 3,
+        };
+        said[place] += 1;
+        let interval = result.low.zip(result.high);
+        said[4] += u64::from(interval.is_some_and(|(low, high)| low <= times && times <= high));
+    }
+    said
+}
+
+/// An effect that lasts longer than a block is not called equivalent, nor the contrary of
+/// what it is; one that comes and goes at once is found as before, and so is none.
+#[test]
+fn an_effect_that_lasts_is_neither_equivalent_nor_the_contrary() {
+    for (follows, mean, rounds) in [
+        (Follows::OneBlockLater, 20.0, 12),
+        (Follows::OneBlockLater, 100.0, 20),
+        (Follows::Slowly(0.33), 100.0, 20),
+    ] {
+        let [fewer, _, equivalent, ..] = claimed(follows, 2.0, mean, rounds, 30);
+        assert!(
+            fewer + equivalent <= 3,
+            "{fewer} {equivalent} of 30 at {mean}"
+        );
+    }
+    let [fewer, more, .., holds] = claimed(Follows::AtOnce, 2.0, 20.0, 12, 30);
+    assert!(more >= 24 && fewer == 0, "{more} of 30");
+    assert!(holds >= 24, "{holds} of 30");
+    let [fewer, more, equivalent, ..] = claimed(Follows::AtOnce, 1.0, 200.0, 20, 30);
+    assert!(equivalent >= 15, "{equivalent} of 30 are equivalent");
+    assert!(fewer + more <= 4, "{fewer} {more}");
+}
+
+/// 19 pairs (0, 1) and one (20, 0): more by the test, fewer in all; neither is claimed.
+#[test]
+fn what_a_few_blocks_contradict_is_not_claimed() {
+    let mut one = experiment(2, 3);
+    for round in 0..20 {
+        let [a, b] = if round == 7 { [20, 0] } else { [0, 1] };
+        for arm in round_order(3, round, 2) {
+            let late = if arm == 0 { a } else { b };
+            one.blocks.push(block(round, arm, late, late / 2));
+        }
+    }
+    let result = &results(&one, true)[0];
+    assert!(result.p < 0.04, "{result:?}");
+    assert_eq!(result.effect, Effect::NotProven, "{result:?}");
+    assert!(
+        result.sentence.contains("a few blocks"),
+        "{}",
+        result.sentence
+    );
+}
+
+/// Where carry-over is shown, no interval is given, and longer blocks are offered with a
+/// time that is enough for them.
+#[test]
+fn longer_blocks_are_offered_with_the_time_that_they_take() {
+    let mut one = experiment(2, 5);
+    one.pilot = Some(punctual_model::Pilot {
+        recording: None,
+        measured_ns: Nanos::from_secs(60),
+        late: 300,
+        threshold_ns: Nanos(50_000),
+        block_ns: Nanos::from_secs(30),
+        rounds: 20,
+        dispersion: 1.0,
+        detects: None,
+    });
+    let mut before = 0;
+    for round in 0..20 {
+        for arm in round_order(5, round, 2) {
+            let late = 40 + 60 * u64::from(std::mem::replace(&mut before, arm));
+            one.blocks.push(block(round, arm, late, late / 2));
+        }
+    }
+    let result = &results(&one, true)[0];
+    assert_eq!(result.effect, Effect::NotProven);
+    assert_eq!((result.low, result.high), (None, None));
+    let offered = result.refused.iter().find(|why| why.contains("carry-over"));
+    let (_, offered) = offered
+        .unwrap()
+        .split_once("try --block 90s --time ")
+        .unwrap();
+    let plan = ExperimentPlan {
+        block_ns: Some(Nanos::from_secs(90)),
+        time_ns: offered.parse().unwrap(),
+        ..one.plan.clone()
+    };
+    crate::pilot::length(&plan).unwrap();
 }

@@ -1,6 +1,7 @@
 //! What the experiments of a search show.
 
 use punctual_model::{ArmResult, Effect, Experiment};
+use punctual_stats::pairs::equivalent;
 use punctual_stats::screening::{FACTORS, ROWS, effects};
 
 /// Why nothing can be found out here, by an experiment of equal conditions.
@@ -80,18 +81,31 @@ pub(super) fn survives(result: &ArmResult, families: usize) -> Result<(), NotKep
     }
 }
 
-/// What is not needed: without it the group is shown to be as good or better. One at
-/// least stays where `at_least_one`.
-pub(super) fn passengers(without: &[Effect], at_least_one: bool) -> Vec<usize> {
-    let not_needed = |effect: &Effect| matches!(effect, Effect::Equivalent | Effect::Fewer);
-    let each = without.iter().enumerate();
-    let all: Vec<usize> = each
-        .filter(|(_, effect)| not_needed(effect))
-        .map(|(place, _)| place)
-        .collect();
-    // Each is not needed beside the others: all but one may go.
-    match at_least_one && all.len() == without.len() {
-        true => all.into_iter().skip(1).collect(),
-        false => all,
-    }
+/// What an experiment without each shows for the choice of what goes: also as many late slots
+/// where an effect that lasts longer than a block is not excluded, since what is left is
+/// compared with the baseline again.
+pub(super) fn without_each(experiment: &Experiment) -> Vec<ArmResult> {
+    let whole = !experiment.blocks.iter().any(|block| block.flawed);
+    let each = experiment.results.iter().cloned().map(|mut result| {
+        let pairs = experiment.pairs_of(result.arm, |block| block.late);
+        // Without an interval carry-over is shown.
+        if result.effect == Effect::NotProven
+            && whole
+            && result.high.is_some()
+            && equivalent(&pairs)
+        {
+            result.effect = Effect::Equivalent;
+        }
+        result
+    });
+    each.collect()
+}
+
+/// What is needed least: of the arms without which the group is shown to be as good or
+/// better, the one with the lowest rate.
+pub(super) fn least_needed(without: &[ArmResult]) -> Option<usize> {
+    let not_needed = |one: &ArmResult| matches!(one.effect, Effect::Equivalent | Effect::Fewer);
+    let ratio = |place: &usize| without[*place].ratio.unwrap_or(0.0);
+    let all = (0..without.len()).filter(|place| not_needed(&without[*place]));
+    all.min_by(|a, b| ratio(a).total_cmp(&ratio(b)))
 }

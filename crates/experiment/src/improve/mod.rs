@@ -1,26 +1,28 @@
 //! Finds out which settings help on this machine: A/A, screening, confirmation, the
-//! group, leave one out. Each stage is an experiment of its own.
+//! group, leave one out one at a time, a proof on fresh data. Each stage is an experiment of
+//! its own.
 
 mod judging;
 mod profile;
 mod stages;
 
 use punctual_model::{
-    Arm, ArmAction, Effect, Experiment, ExperimentPlan, ExperimentState, IMPROVEMENT_SCHEMA,
-    Improvement, ImprovementState, NotTried, Pilot, RecordingId, TriedSetting,
+    Arm, ArmAction, Experiment, ExperimentPlan, ExperimentState, IMPROVEMENT_SCHEMA, Improvement,
+    ImprovementState, JudgedBy, Judgement, NotTried, Outcome, Pilot, Proof, RecordingId, Stage,
+    TriedSetting,
 };
 use punctual_stats::screening::folded_plackett_burman;
 use punctual_store::Store;
 
-use self::judging::{helps, passengers, ranking, refused, survives};
+use self::judging::{helps, least_needed, ranking, refused, survives, without_each};
 pub use self::profile::profile;
 pub use self::stages::plan_stages;
 use self::stages::{
-    CONFIRMATION, CONFIRMED, GROUP, LEAVE_ONE_OUT, SCREENING, SLOW_CONFIRMATION, adapted, fitting,
-    pairs, unchanged,
+    CONFIRMATION, CONFIRMED, GROUP, LEAVE_ONE_OUT, MOST_PROOF, PROOF, PROOF_PAIRS, SCREENING,
+    SLOW_CONFIRMATION, adapted, fitting, pairs, unchanged,
 };
-use crate::analysis::least_rounds;
 use crate::error::TrialError;
+use crate::lengths::{self, least_rounds};
 use crate::pilot;
 use crate::plots::{is_slow, slow_differs};
 use crate::trial::{Bench, draft, run};
@@ -31,10 +33,12 @@ pub fn intended(tried: Vec<TriedSetting>, left_out: Vec<NotTried>) -> Improvemen
         schema: IMPROVEMENT_SCHEMA,
         sentence: "nothing was measured".to_owned(),
         stopped: false,
+        measured_on: None,
         threshold_ns: None,
         stages: Vec::new(),
         tried,
         left_out,
+        proof: None,
     }
 }
 
@@ -98,7 +102,38 @@ struct Work<'a, 'b> {
 impl Work<'_, '_> {
     fn all(&mut self) -> Result<(), TrialError> {
         self.stages()?;
-        self.save(true)
+        self.save(true)?;
+        self.judge_recordings()
+    }
+
+    /// Has each recording of each stage keep the answer.
+    fn judge_recordings(&self) -> Result<(), TrialError> {
+        let Some(store) = self.bench.store else {
+            return Ok(());
+        };
+        let kept = self.improvement.tried.iter().any(|one| one.kept);
+        for stage in &self.improvement.stages {
+            let Some(experiment) = stored(Some(store), stage.experiment)? else {
+                continue;
+            };
+            let judgement = Judgement {
+                by: JudgedBy::Improve,
+                experiment: Some(experiment.id),
+                outcome: match kept {
+                    true => Outcome::NoRequirement,
+                    false => Outcome::NotProven,
+                },
+                sentence: format!(
+                    "improve, stage {}: {}",
+                    stage.name, self.improvement.sentence
+                ),
+                asked: None,
+            };
+            for id in experiment.recordings() {
+                store.put_judgement(id, &judgement)?;
+            }
+        }
+        Ok(())
     }
 
     fn stages(&mut self) -> Result<(), TrialError> {
@@ -109,14 +144,18 @@ impl Work<'_, '_> {
             return Ok(());
         }
         let chosen = self.screen()?;
-        let mut kept = self.confirm(&chosen)?;
-        if kept.len() > 1 {
-            kept = self.group(kept)?;
-        }
+        let confirmed = self.confirm(&chosen)?;
+        let group = self.group(confirmed)?;
+        let left = self.eliminate(group)?;
+        let found = !left.is_empty();
+        let kept = self.prove(left)?;
         for one in &kept {
             self.improvement.tried[*one].kept = true;
         }
         self.improvement.sentence = match kept.len() {
+            0 if found => {
+                "not proven: what seemed to help was not confirmed on fresh data".to_owned()
+            }
             0 => "no setting is proven to help".to_owned(),
             1 => "1 setting is proven to help".to_owned(),
             number => format!("{number} settings are proven to help"),
@@ -140,7 +179,7 @@ impl Work<'_, '_> {
         let mut chosen = Vec::new();
         for (factor, effect) in ranked.into_iter().filter(|(factor, _)| *factor < number) {
             let tried = &mut self.improvement.tried[factor];
-            tried.ratio = Some(effect.exp());
+            // Which effects are the largest is all that it says: not how large they are.
             tried.why = match effect < 0.0 && chosen.len() < CONFIRMED {
                 true => "screened".to_owned(),
                 false => "not among the best of the screening".to_owned(),
@@ -200,17 +239,16 @@ impl Work<'_, '_> {
         Ok(kept)
     }
 
-    /// All that was kept against the baseline, then without each of them.
+    /// Those of `kept` that are proven together: all of them, or the best one.
     fn group(&mut self, mut kept: Vec<usize>) -> Result<Vec<usize>, TrialError> {
-        let Some(group) = self.place(GROUP) else {
+        let Some(group) = self.place(GROUP).filter(|_| kept.len() > 1) else {
             return Ok(kept);
         };
-        let together = self.together("group".to_owned(), kept.iter().copied());
-        let arms = vec![unchanged("current"), together.clone()];
+        let arms = vec![unchanged("current"), self.all_of(&kept)];
         // A half of what is left is for the group without each, or more where it needs more.
         let each = 1 + kept.iter().filter(|one| !self.is_slow(**one)).count();
         let later = f64::from(least_rounds(each)) * each as f64 * self.block(&arms);
-        let left = self.left();
+        let left = self.left() - self.proof_time(&arms);
         if let Some(rounds) = fitting(
             (left / 2.0).min(left - later),
             arms.len(),
@@ -230,49 +268,123 @@ impl Work<'_, '_> {
             for one in kept.drain(1..) {
                 self.improvement.tried[one].why = "not proven together with the others".to_owned();
             }
-            return Ok(kept);
         }
-        self.leave_one_out(together, kept)
+        Ok(kept)
     }
 
-    /// The group without each of its quick settings. Slow ones stay in force throughout:
-    /// the stage is one whole plot.
-    fn leave_one_out(&mut self, together: Arm, kept: Vec<usize>) -> Result<Vec<usize>, TrialError> {
-        let quick: Vec<usize> = (kept.iter().copied())
-            .filter(|one| !self.is_slow(*one))
-            .collect();
-        let Some(stage) = self.place(LEAVE_ONE_OUT).filter(|_| !quick.is_empty()) else {
-            return Ok(kept);
-        };
-        let without = |one: &usize| {
-            let rest = kept.iter().copied().filter(|other| other != one);
-            self.together(
-                format!("without {}", self.improvement.tried[*one].assignment),
-                rest,
-            )
-        };
-        let arms: Vec<Arm> = std::iter::once(together)
-            .chain(quick.iter().map(without))
-            .collect();
-        let Some(rounds) = fitting(self.left(), arms.len(), self.block(&arms)) else {
-            for one in &quick {
-                self.improvement.tried[*one].why =
-                    "proven to help; no time was left to try without it".to_owned();
+    /// Takes out what is not needed beside the others, one setting at a time: what is left
+    /// was an arm of the stage before, and is measured anew without each of its settings.
+    /// Slow settings stay in force throughout: a stage is one whole plot.
+    fn eliminate(&mut self, mut kept: Vec<usize>) -> Result<Vec<usize>, TrialError> {
+        for step in 1.. {
+            let quick: Vec<usize> = (kept.iter().copied())
+                .filter(|one| !self.is_slow(*one))
+                .collect();
+            if quick.is_empty() || kept.len() < 2 {
+                break;
             }
-            return Ok(kept);
-        };
-        self.plan_stage(stage, arms.len(), rounds);
-        let experiment = self.stage(stage, arms)?;
-        let effects: Vec<Effect> = experiment.results.iter().map(|one| one.effect).collect();
-        let at_least_one = quick.len() == kept.len();
-        let passengers: Vec<usize> = (passengers(&effects, at_least_one).into_iter())
-            .map(|place| quick[place])
-            .collect();
-        for one in &passengers {
-            self.improvement.tried[*one].why = "not needed beside the others".to_owned();
+            let together = self.all_of(&kept);
+            let without = |one: &usize| {
+                let rest = kept.iter().copied().filter(|other| other != one);
+                let name = format!("without {}", self.improvement.tried[*one].assignment);
+                self.together(name, rest)
+            };
+            let arms: Vec<Arm> = std::iter::once(together)
+                .chain(quick.iter().map(without))
+                .collect();
+            let left = self.left() - self.proof_time(&arms);
+            let fits = |time| fitting(time, arms.len(), self.block(&arms));
+            let Some(rounds) = fits(left / 2.0).or(fits(left)) else {
+                for one in &quick {
+                    self.improvement.tried[*one].why =
+                        "proven to help; no time was left to try without it".to_owned();
+                }
+                break;
+            };
+            let Some(stage) = self.leave_one_out(step) else {
+                break;
+            };
+            self.plan_stage(stage, arms.len(), rounds);
+            let experiment = self.stage(stage, arms)?;
+            let Some(place) = least_needed(&without_each(&experiment)) else {
+                break;
+            };
+            self.improvement.tried[quick[place]].why = "not needed beside the others".to_owned();
+            kept.retain(|one| *one != quick[place]);
         }
-        let stays = kept.into_iter().filter(|one| !passengers.contains(one));
-        Ok(stays.collect())
+        Ok(kept)
+    }
+
+    /// The place of the stage that leaves out for the `step`th time, which is made where it
+    /// was not planned.
+    fn leave_one_out(&mut self, step: usize) -> Option<usize> {
+        let name = match step {
+            1 => LEAVE_ONE_OUT.to_owned(),
+            step => format!("{LEAVE_ONE_OUT} {step}"),
+        };
+        if let Some(place) = self.place(&name) {
+            return Some(place);
+        }
+        let place = self.place(PROOF).filter(|_| step > 1)?;
+        let stage = Stage {
+            name,
+            arms: 0,
+            rounds: 0,
+            detects: None,
+            experiment: None,
+        };
+        self.improvement.stages.insert(place, stage);
+        Some(place)
+    }
+
+    /// What is left against the baseline, on fresh data and to the end: the effect that is
+    /// written is not one that was chosen for being large.
+    fn prove(&mut self, kept: Vec<usize>) -> Result<Vec<usize>, TrialError> {
+        let Some(stage) = self.place(PROOF).filter(|_| !kept.is_empty()) else {
+            return Ok(Vec::new());
+        };
+        let arms = vec![unchanged("current"), self.all_of(&kept)];
+        if let Some(rounds) = fitting(self.left(), arms.len(), self.block(&arms)) {
+            self.plan_stage(stage, arms.len(), rounds.min(MOST_PROOF));
+        }
+        let experiment = self.stage(stage, arms)?;
+        let Some(result) = experiment.results.first() else {
+            return Ok(Vec::new());
+        };
+        let settings = kept
+            .iter()
+            .map(|one| &self.improvement.tried[*one].assignment);
+        self.improvement.proof = Some(Proof {
+            settings: settings.cloned().collect(),
+            ratio: result.ratio,
+            low: result.low,
+            high: result.high,
+            pairs: result.pairs,
+        });
+        let proven = helps(result);
+        for one in &kept {
+            let tried = &mut self.improvement.tried[*one];
+            if kept.len() == 1 {
+                (tried.ratio, tried.low, tried.high) = (result.ratio, result.low, result.high);
+            }
+            if let Err(why) = &proven {
+                tried.why = format!("not confirmed on fresh data: {why}");
+            }
+        }
+        Ok(if proven.is_ok() { kept } else { Vec::new() })
+    }
+
+    /// Seconds of the shortest proof with blocks as long as those of `arms`.
+    fn proof_time(&self, arms: &[Arm]) -> f64 {
+        f64::from(PROOF_PAIRS) * 2.0 * self.block(arms)
+    }
+
+    fn all_of(&self, kept: &[usize]) -> Arm {
+        let name = match kept {
+            [one] => self.improvement.tried[*one].assignment.clone(),
+            _ => "group".to_owned(),
+        };
+        self.together(name, kept.iter().copied())
     }
 
     fn state(&self, ended: bool) -> ImprovementState {
@@ -332,8 +444,8 @@ impl Work<'_, '_> {
         let block = self
             .pilot
             .as_ref()
-            .map_or(pilot::block_time(&plan), |seen| {
-                pilot::taken(&plan, seen.block_ns.max(plan.block_ns.unwrap_or_default()))
+            .map_or(lengths::block_time(&plan), |seen| {
+                lengths::taken(&plan, seen.block_ns.max(plan.block_ns.unwrap_or_default()))
             });
         block.as_secs_f64()
     }
@@ -348,7 +460,7 @@ impl Work<'_, '_> {
         let stage = &mut self.improvement.stages[place];
         let ranks_only = stage.name == SCREENING;
         let plan = adapted(ExperimentPlan {
-            ends_early: !ranks_only && place > 0,
+            ends_early: !ranks_only && place > 0 && stage.name != PROOF,
             ranks_only,
             rounds: Some(stage.rounds),
             // Each stage in an order of its own.
@@ -388,13 +500,17 @@ impl Work<'_, '_> {
             self.improvement.stages[place].detects = pilot.detects;
             let first = self.pilot.is_none();
             self.pilot.get_or_insert_with(|| pilot.clone());
-            let block = pilot::taken(&experiment.plan, pilot.block_ns);
+            let block = lengths::taken(&experiment.plan, pilot.block_ns);
             self.spent += block.as_secs_f64() * experiment.blocks.len() as f64;
             if first {
                 self.spent += pilot.measured_ns.as_secs_f64();
             }
         }
         ran?;
+        let measured_on = &mut self.improvement.measured_on;
+        if measured_on.is_none() {
+            measured_on.clone_from(&experiment.measured_on);
+        }
         match experiment.state {
             ExperimentState::Stopped => Err(TrialError::Stopped),
             _ => Ok(experiment),

@@ -9,8 +9,24 @@ use crate::analysis::times;
 pub fn profile(improvement: &Improvement, date: &str) -> Option<String> {
     let kept = || improvement.tried.iter().filter(|one| one.kept);
     kept().next()?;
+    let effect = improvement
+        .proof
+        .as_ref()
+        .map_or_else(String::new, |proof| {
+            let pairs = proof.pairs;
+            match (proof.ratio, proof.low, proof.high) {
+                (Some(ratio), Some(low), Some(high)) => {
+                    let [ratio, low, high] = [ratio, low, high].map(times);
+                    format!(
+                        "# Together, in {pairs} pairs of blocks on fresh data: rate of late slots \
+                     {ratio} (95%: {low} to {high}), {date}\n"
+                    )
+                }
+                _ => format!("# Together: no late slot with them in {pairs} blocks, {date}\n"),
+            }
+        });
     let mut text = format!(
-        "# Made by punctual improve on {date}; prove it once more after a reboot.\n\
+        "# Made by punctual improve on {date}; prove it once more after a reboot.\n{effect}\
          summary = \"Settings that punctual improve has proven to help on this machine\"\n\n\
          [settings]\n"
     );
@@ -19,14 +35,7 @@ pub fn profile(improvement: &Improvement, date: &str) -> Option<String> {
             .assignment
             .split_once('=')
             .unwrap_or((&one.assignment, ""));
-        let effect = match (one.ratio, one.low, one.high) {
-            (Some(ratio), Some(low), Some(high)) => {
-                let [ratio, low, high] = [ratio, low, high].map(times);
-                format!("rate of late slots {ratio} (95%: {low} to {high}), {date}")
-            }
-            _ => format!("no late slot with it, {date}"),
-        };
-        text.push_str(&format!("# {effect}\n\"{name}\" = \"{value}\"\n"));
+        text.push_str(&format!("\"{name}\" = \"{value}\"\n"));
     }
     Some(text)
 }

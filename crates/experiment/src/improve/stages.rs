@@ -3,9 +3,10 @@
 use punctual_model::{Arm, ExperimentPlan, Improvement, Nanos, NotTried, Stage, TriedSetting};
 use punctual_stats::screening::ROWS;
 
-use crate::analysis::{detects, least_rounds};
+use crate::analysis::detects;
 use crate::error::TrialError;
-use crate::pilot::{self, TIMES_WASH_OUT};
+use crate::lengths::{TIMES_WASH_OUT, block_time, least_rounds};
+use crate::pilot;
 use crate::plots::{SLOW, is_slow, slow_differs};
 
 pub(super) const EQUAL: &str = "A/A";
@@ -14,6 +15,11 @@ pub(super) const CONFIRMATION: &str = "confirmation";
 pub(super) const SLOW_CONFIRMATION: &str = "confirmation (slow)";
 pub(super) const GROUP: &str = "group";
 pub(super) const LEAVE_ONE_OUT: &str = "leave one out";
+pub(super) const PROOF: &str = "proof";
+
+/// Pairs of the proof, at least and at most.
+pub(super) const PROOF_PAIRS: u32 = 10;
+pub(super) const MOST_PROOF: u32 = 40;
 
 /// Pairs of the A/A stage.
 const EQUAL_PAIRS: u32 = 10;
@@ -66,9 +72,9 @@ pub(super) fn adapted(plan: ExperimentPlan) -> ExperimentPlan {
 /// one.
 fn needed(plan: &ExperimentPlan, quick: usize, slow: usize, left_out: usize) -> Vec<Needed> {
     let all = quick + slow;
-    let short = pilot::block_time(plan).as_secs_f64();
+    let short = block_time(plan).as_secs_f64();
     let whole = as_whole_plots(plan);
-    let long = pilot::block_time(&whole).as_secs_f64();
+    let long = block_time(&whole).as_secs_f64();
     let blocks = |name, arms: usize, rounds, long_blocks: bool| Needed {
         name,
         arms,
@@ -97,12 +103,13 @@ fn needed(plan: &ExperimentPlan, quick: usize, slow: usize, left_out: usize) -> 
     if all > 1 && quick > 0 {
         stages.push(tested(LEAVE_ONE_OUT, quick.min(left_out) + 1, false));
     }
+    stages.push(blocks(PROOF, 2, PROOF_PAIRS, slow > 0));
     stages
 }
 
 /// The stages for so many quick and slow settings, with the rounds that fit the time of
 /// `plan`. Those that decide on single settings get all that the others can spare; the
-/// rounds of the last two are made more by [`fitting`] once it is known what is left.
+/// rounds of the last ones are made more by [`fitting`] once it is known what is left.
 ///
 /// # Errors
 /// [`TrialError::Plan`] where the time is too short, with the time that is needed.

@@ -8,8 +8,21 @@ use crate::{Accounting, Nanos, Unknown, Verdict};
 const TIMER: &str = "timer";
 
 impl Recording {
-    /// Judges what was measured by its requirement and its break value.
+    /// Judges what was measured by its requirement and its break value; of a part of a
+    /// check-up, an experiment or a search, the answer is theirs.
     pub fn judge(&self) -> Verdict {
+        let own = self.judge_alone();
+        match &self.judgement {
+            Some(judgement) => Verdict {
+                outcome: judgement.outcome,
+                sentence: judgement.sentence.clone(),
+                ..own
+            },
+            None => own,
+        }
+    }
+
+    fn judge_alone(&self) -> Verdict {
         let crossed = self.completion == Completion::Break;
         self.requirement.judge_by(&Grounds {
             threads: &self.threads,

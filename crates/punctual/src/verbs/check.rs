@@ -11,6 +11,7 @@ use punctual_model::{Audit, CpuSet, LoopRequirement, Nanos, Outcome};
 use punctual_report::html::HtmlOptions;
 use punctual_report::{document, html, junit, text};
 use punctual_session::{RecordingSink, SessionError};
+use punctual_store::Store;
 
 use super::share_cpus::Sharing;
 use super::{Invalid, Run, Verb, explain::timelines, facts, measure, serve_load, serve_partner};
@@ -137,6 +138,9 @@ impl Run for CheckUp {
             },
         )
         .map_err(told)?;
+        if let Some(store) = &store {
+            keep_verdict(store, &checked)?;
+        }
         if let Some(file) = junit_file {
             file.put(junit::checkup(&checked.checkup)?.as_bytes())?;
         }
@@ -169,6 +173,17 @@ impl Run for CheckUp {
         }
         Ok(exit)
     }
+}
+
+/// Has each recording that the store has whole keep the verdict.
+fn keep_verdict(store: &Store, checked: &Checked) -> Result<()> {
+    for recording in &checked.recordings {
+        match (&recording.judgement, &checked.store_error) {
+            (Some(judgement), None) => store.put_judgement(recording.id, judgement)?,
+            _ => continue,
+        }
+    }
+    Ok(())
 }
 
 /// An error with its own exit code: that of the command line, or of the session.

@@ -7,8 +7,8 @@ use anyhow::Result;
 use clap::Args;
 use jiff::Timestamp;
 use punctual_model::{
-    ChangeDecision, ChangeMark, CpuClass, Metric, Nanos, Recording, RecordingId, SeriesEpoch,
-    SeriesRun, SlotState, run_groups,
+    ChangeDecision, ChangeMark, CpuClass, MeasuredOn, Metric, Nanos, Recording, RecordingId,
+    SeriesEpoch, SeriesRun, SlotState, run_groups,
 };
 use punctual_stats::trend::{
     self, Acknowledgement, Asked, ChangePoint, Facts, Followed, Group, Hole, Note, Question, Run,
@@ -41,6 +41,8 @@ pub(super) struct Series {
     holes: Vec<Hole>,
     notes: Vec<Note>,
     acknowledged: Vec<Acknowledgement>,
+    /// Where the newest run was measured.
+    measured_on: Option<MeasuredOn>,
 }
 
 impl Series {
@@ -71,7 +73,10 @@ impl Series {
             notes: self.notes.clone(),
             acknowledged: self.acknowledged.clone(),
         };
-        trend::judge(&self.runs, question)
+        Trend {
+            measured_on: self.measured_on.clone(),
+            ..trend::judge(&self.runs, question)
+        }
     }
 }
 
@@ -142,10 +147,8 @@ fn planned(
         return Err(error);
     }
     check_hosts(name, &hosts)?;
-    let limit = match last {
-        Some(last) => limit_of(&store.recording(last)?),
-        None => None,
-    };
+    let newest = last.map(|last| store.recording(last)).transpose()?;
+    let limit = newest.as_ref().and_then(limit_of);
     runs.iter_mut().for_each(|run| run.limit = limit);
     Ok(Series {
         name: name.to_owned(),
@@ -153,6 +156,7 @@ fn planned(
         holes: holes(store, name, span)?,
         notes: Vec::new(),
         acknowledged: Vec::new(),
+        measured_on: newest.as_ref().map(MeasuredOn::of),
     })
 }
 
@@ -238,6 +242,7 @@ fn labelled(store: &dyn SeriesStore, name: &str, span: &Span) -> Result<Series> 
     }
     let mut runs = Vec::new();
     let mut known: Vec<Arc<Facts>> = Vec::new();
+    let mut measured_on = None;
     for one in listed.iter().rev() {
         let recording = store.recording(one.id)?;
         let mut facts = trend::facts_of(&recording.host);
@@ -255,6 +260,7 @@ fn labelled(store: &dyn SeriesStore, name: &str, span: &Span) -> Result<Series> 
             facts,
         };
         runs.extend(trend::runs_of(&as_run(&recording), &setup));
+        measured_on = Some(MeasuredOn::of(&recording));
     }
     Ok(Series {
         name: name.to_owned(),
@@ -262,6 +268,7 @@ fn labelled(store: &dyn SeriesStore, name: &str, span: &Span) -> Result<Series> 
         holes: Vec::new(),
         notes: Vec::new(),
         acknowledged: Vec::new(),
+        measured_on,
     })
 }
 

@@ -18,6 +18,11 @@ pub fn checkup(checkup: &Checkup) -> Result<String, ReportError> {
     let mut suite = TestSuite::new("punctual check");
     let fingerprint = sanitize(&checkup.host.fingerprint);
     suite.add_property(Property::new("host_fingerprint", fingerprint.as_ref()));
+    if let Some(on) = &checkup.measured_on {
+        suite.add_property(Property::new("machine", sanitize(&on.line()).as_ref()));
+        let started = on.started.to_string();
+        suite.extra.insert("timestamp".into(), started.into());
+    }
     for why in lacking(checkup) {
         suite.add_property(Property::new("lacking", sanitize(&why).as_ref()));
     }

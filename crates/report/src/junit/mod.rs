@@ -6,7 +6,7 @@ pub use checkup::checkup;
 
 use std::time::Duration;
 
-use punctual_model::{LimitResult, Recording, Unknown};
+use punctual_model::{Judgement, LimitResult, Outcome, Recording, Unknown};
 use quick_junit::{NonSuccessKind, Property, Report, TestCase, TestCaseStatus, TestSuite};
 
 use crate::ReportError;
@@ -53,7 +53,11 @@ fn suite(recording: &Recording) -> TestSuite {
     for (name, value) in properties(recording) {
         suite.add_property(Property::new(name, sanitize(&value).as_ref()));
     }
+    if let Some(judgement) = &recording.judgement {
+        suite.add_test_case(judged(recording, judgement));
+    }
     match recording.verdict.limits.as_slice() {
+        [] if recording.judgement.is_some() => &mut suite,
         [] => suite.add_test_case(measured(recording)),
         limits => suite.add_test_cases(limits.iter().map(|result| limit(recording, result))),
     };
@@ -107,6 +111,17 @@ fn measured(recording: &Recording) -> TestCase {
         _ => TestCaseStatus::success(),
     };
     case(recording, "measured", status)
+}
+
+/// The verdict of what it is a part of.
+fn judged(recording: &Recording, judgement: &Judgement) -> TestCase {
+    let message = sanitize(&judgement.sentence).into_owned();
+    let status = match judgement.outcome {
+        Outcome::Held | Outcome::NoRequirement => TestCaseStatus::success(),
+        Outcome::Broken => problem(NonSuccessKind::Failure, "broken", message),
+        Outcome::NotProven => problem(NonSuccessKind::Error, "not proven", message),
+    };
+    case(recording, judgement.by.name(), status)
 }
 
 fn limit(recording: &Recording, result: &LimitResult) -> TestCase {

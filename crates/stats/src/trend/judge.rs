@@ -45,6 +45,7 @@ pub fn judge(runs: &[Run], question: Question) -> Trend {
         schema: TREND_SCHEMA,
         from: times().min(),
         to: times().max(),
+        measured_on: None,
         verdict,
         sentence: sentence(verdict, &judged),
         series: question.series,

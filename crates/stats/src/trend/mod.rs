@@ -18,7 +18,7 @@ mod thresholds;
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use punctual_model::{CpuClass, Nanos, RecordingId, grouped};
+use punctual_model::{CpuClass, MeasuredOn, Nanos, RecordingId, grouped};
 use serde::{Deserialize, Serialize};
 
 use crate::JsonSchema;
@@ -73,6 +73,9 @@ pub struct Trend {
     pub from: Option<Timestamp>,
     /// The last run.
     pub to: Option<Timestamp>,
+    /// Where the newest run was measured; absent where that was not looked up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub measured_on: Option<MeasuredOn>,
     /// What it comes to.
     pub verdict: TrendVerdict,
     /// The same as a sentence.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::{Args, Parser, Subcommand};
-use punctual_experiment::least_rounds;
+use punctual_experiment::{least_rounds, shortest_time};
 use punctual_model::{Arm, ArmAction, CpuSet, ExperimentPlan, Nanos, Policy, Values, WashOut};
 use punctual_tune::Wish;
 
@@ -133,9 +133,9 @@ pub(super) struct New {
     /// Latency above which a wake-up is late [default: by the pilot]
     #[arg(long, value_name = "TIME", value_parser = length, help_heading = "Plan")]
     threshold: Option<Nanos>,
-    /// How long the experiment may take
-    #[arg(long, value_name = "TIME", value_parser = length, default_value = "20m", help_heading = "Plan")]
-    time: Nanos,
+    /// How long the experiment may take [default: 20m, or as long as slow settings need]
+    #[arg(long, value_name = "TIME", value_parser = length, help_heading = "Plan")]
+    time: Option<Nanos>,
     /// Number of pairs of blocks [default: as many as fit --time]
     #[arg(long, value_name = "N", help_heading = "Plan")]
     pairs: Option<u32>,
@@ -243,7 +243,6 @@ impl New {
         }
         let mut plan = self.measuring.plan(arms)?;
         plan.threshold_ns = self.threshold;
-        plan.time_ns = self.time;
         plan.rounds = match self.boot.is_empty() {
             true => self.pairs,
             // Boots are not planned by time.
@@ -253,6 +252,7 @@ impl New {
         plan.wash_out_ns = self.wash_out.unwrap_or(wash_out);
         plan.seed = self.seed.unwrap_or(plan.seed);
         plan.ends_early = !self.no_early_end;
+        plan.time_ns = (self.time).unwrap_or_else(|| plan.time_ns.max(shortest_time(&plan)));
         Ok(plan)
     }
 
@@ -437,5 +437,53 @@ mod tests {
             let error = arms(wrong).unwrap_err().to_string();
             assert!(error.contains(why), "{wrong:?}: {error}");
         }
+    }
+
+    /// The files whose examples are to work.
+    fn documents(folder: &std::path::Path, found: &mut Vec<PathBuf>) {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                documents(&path, found);
+            } else if path.extension().is_some_and(|end| end == "md") {
+                found.push(path);
+            }
+        }
+    }
+
+    /// What the documents tell the reader to type is not refused as too short.
+    #[test]
+    fn documented_experiments_fit_their_time() {
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let mut files = vec![root.join("README.md")];
+        documents(&root.join("docs"), &mut files);
+        let mut seen = 0;
+        for file in files {
+            let text = std::fs::read_to_string(&file).unwrap();
+            for line in text.lines() {
+                let command = line.split(" #").next().unwrap_or_default();
+                let command = command.split(" && ").next().unwrap_or_default();
+                let Some((_, rest)) = command.split_once("punctual experiment --") else {
+                    continue;
+                };
+                if !command.starts_with("$ ") {
+                    continue;
+                }
+                let rest = format!("--{rest}").replace('\'', "");
+                let words = std::iter::once("experiment").chain(rest.split_whitespace());
+                let options = Options::try_parse_from(words);
+                let options = options.unwrap_or_else(|error| panic!("{line}: {error}"));
+                let plan = options.new.plan().unwrap();
+                let fits = plan.rounds.is_some() || plan.time_ns >= shortest_time(&plan);
+                assert!(
+                    fits,
+                    "{}: {line}: it takes {}",
+                    file.display(),
+                    shortest_time(&plan)
+                );
+                seen += 1;
+            }
+        }
+        assert!(seen >= 8, "{seen}");
     }
 }

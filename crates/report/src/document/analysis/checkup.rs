@@ -1,6 +1,6 @@
 //! A check-up of a machine in one screen.
 
-use punctual_model::{Checkup, Condition, Finding, Nanos, RemediedCause, grouped};
+use punctual_model::{Checkup, Condition, Finding, MeasuredOn, Nanos, RemediedCause, grouped};
 
 use crate::document::recording::outcome_tone;
 use crate::document::table::{Cell, Column, Fold, Row, Table};
@@ -21,12 +21,15 @@ pub fn checkup(checkup: &Checkup) -> Document {
         word: figures::outcome_word(checkup.outcome),
         ..Answer::new(tone, checkup.sentence.as_str())
     };
-    let page = vec![Block::Answer(verdict), Block::faint(asked.as_str())];
+    let measured_on = measured_on(checkup.measured_on.as_ref());
+    let mut page = vec![Block::Answer(verdict), Block::faint(asked.as_str())];
+    page.extend(Block::fields(measured_on.clone()));
     document.push(Section::new(page).only(Medium::Page));
-    let screen = vec![
+    let mut screen = vec![
         Field::toned("verdict", tone, checkup.sentence.as_str()),
         Field::new("loop", asked),
     ];
+    screen.extend(measured_on);
     document.push(Section::new(vec![Block::Fields(screen)]).only(Medium::Terminal));
     let parts = [
         ("Conditions", conditions(checkup)),
@@ -40,6 +43,16 @@ pub fn checkup(checkup: &Checkup) -> Document {
         }
     }
     document
+}
+
+/// Where and when it was measured; nothing where a program did not keep it.
+pub(super) fn measured_on(on: Option<&MeasuredOn>) -> Vec<Field> {
+    on.map_or_else(Vec::new, |on| {
+        vec![
+            Field::new("machine", on.line()),
+            Field::new("date", on.date()),
+        ]
+    })
 }
 
 fn conditions(checkup: &Checkup) -> Vec<Block> {
@@ -112,9 +125,14 @@ fn causes(checkup: &Checkup) -> Vec<Block> {
     table.into_iter().chain(more).collect()
 }
 
-/// The findings of the audit that bear on the causes.
+/// The most severe finding of the audit, then those that bear on the causes.
 fn findings(checkup: &Checkup) -> Vec<Block> {
-    let shown = checkup.findings.iter().take(SHOWN);
+    let worst = checkup
+        .findings
+        .iter()
+        .min_by_key(|finding| finding.order());
+    let others = checkup.findings.iter().filter(|one| Some(*one) != worst);
+    let shown = worst.into_iter().chain(others).take(SHOWN);
     let lines = shown.map(|finding| Field::new("finding", finding_line(finding)));
     let more = more(checkup.findings.len(), "finding", "findings");
     let lines = Block::fields(lines.collect());
@@ -291,6 +309,7 @@ mod tests {
             },
             started: jiff::Timestamp::UNIX_EPOCH,
             host: AuditedHost::default(),
+            measured_on: None,
             conditions: vec![
                 condition("idle", Outcome::NotProven),
                 condition("loaded", Outcome::Broken),
@@ -363,5 +382,75 @@ mod tests {
         // The verdict and the loaded condition; the idle one is not proven.
         assert_eq!(xml.matches("<failure").count(), 2, "{xml}");
         assert_eq!(xml.matches("<error").count(), 1, "{xml}");
+    }
+
+    /// Of many findings that bear on measured causes, and one that is fatal and bears on
+    /// none, the fatal one is the first that is shown. The report says where and when.
+    #[test]
+    fn the_most_severe_finding_is_always_shown() {
+        let mut checkup = checkup();
+        let minor = checkup.findings[0].clone();
+        checkup.findings = vec![minor; 32];
+        let last = checkup.findings.last_mut().unwrap();
+        last.severity = Severity::Fatal;
+        last.title = "kernel is not PREEMPT_RT".to_owned();
+        let on = MeasuredOn {
+            hostname: Some("bench3".to_owned()),
+            kernel: Some("6.12.8-rt".to_owned()),
+            processor: None,
+            fingerprint: String::new(),
+            cpus: "2-3".parse().unwrap(),
+            started: jiff::Timestamp::UNIX_EPOCH,
+        };
+        checkup.measured_on = Some(on);
+        let document = super::checkup(&checkup);
+        let style = TextStyle {
+            colour: false,
+            width: 500,
+        };
+        let text = text::render(&document, &style);
+        let html = crate::html::page("check", std::slice::from_ref(&document));
+        for form in [&text, &html] {
+            assert!(form.contains("kernel is not PREEMPT_RT"), "{form}");
+            assert!(form.contains("27 findings not shown"), "{form}");
+            assert!(
+                form.contains("bench3, kernel 6.12.8-rt, CPUs 2-3"),
+                "{form}"
+            );
+            assert!(form.contains("1970-01-01 00:00 UTC"), "{form}");
+        }
+        let xml = crate::junit::checkup(&checkup).unwrap();
+        assert!(xml.contains("bench3, kernel 6.12.8-rt"), "{xml}");
+    }
+
+    /// What a check-up measured says its verdict in each form that shows a recording.
+    #[test]
+    fn a_recording_says_the_verdict_that_it_is_a_part_of() {
+        use punctual_model::{JudgedBy, Judgement};
+        let mut one = punctual_model::testing::recording(1, 2);
+        one.requirement.limits.clear();
+        for (outcome, sign) in [
+            (Outcome::Broken, "<failure"),
+            (Outcome::NotProven, "<error"),
+        ] {
+            one.be_judged(Judgement {
+                by: JudgedBy::Check,
+                experiment: None,
+                outcome,
+                sentence: "3 episodes of misses of 100 µs".to_owned(),
+                asked: None,
+            });
+            let xml = crate::junit::render(&[&one]).unwrap();
+            assert!(
+                xml.contains("name=\"check\"") && xml.contains(sign),
+                "{xml}"
+            );
+            let html =
+                crate::html::render(std::slice::from_ref(&one), &Default::default()).unwrap();
+            for form in [&xml, &html] {
+                assert!(form.contains("3 episodes of misses"), "{form}");
+                assert!(!form.contains("no requirement was given"), "{form}");
+            }
+        }
     }
 }

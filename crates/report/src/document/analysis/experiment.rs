@@ -5,6 +5,7 @@ use punctual_model::{
     Recording, grouped,
 };
 
+use super::checkup;
 use crate::document::table::{Column, Fold, Row, Table};
 use crate::document::{Answer, Block, Document, Field, Figure, Medium, Section, Tone};
 use crate::plot::{Heading, PlotOptions, latency, strip};
@@ -30,7 +31,10 @@ pub fn experiment(experiment: &Experiment, sides: &[Recording]) -> Document {
     let verdict =
         |result: &ArmResult| Field::toned("verdict", tone(result), result.sentence.as_str());
     let results = &experiment.results;
-    document.push(Section::new(results.iter().map(answer).collect()).only(Medium::Page));
+    let on = checkup::measured_on(experiment.measured_on.as_ref());
+    let answers = results.iter().map(answer);
+    let top = answers.chain(Block::fields(on.clone())).collect();
+    document.push(Section::new(top).only(Medium::Page));
     let mut fields: Vec<Field> = results.iter().map(verdict).collect();
     if results.is_empty() {
         fields.push(Field::toned(
@@ -39,6 +43,7 @@ pub fn experiment(experiment: &Experiment, sides: &[Recording]) -> Document {
             "not proven: nothing was compared",
         ));
     }
+    fields.extend(on);
     let screen = Block::Fields(fields);
     document.push(Section::new(vec![screen]).only(Medium::Terminal));
     if !results.is_empty() {

@@ -2,6 +2,7 @@
 
 use punctual_model::{Improvement, Stage, TriedSetting};
 
+use super::checkup;
 use crate::document::table::{Column, Fold, Row, Table};
 use crate::document::{Block, Document, Field, Medium, Section, Tone};
 
@@ -15,10 +16,25 @@ pub fn improvement(improvement: &Improvement, next: Option<&str>) -> Document {
     let kept = improvement.tried.iter().any(|one| one.kept);
     let tone = if kept { Tone::Good } else { Tone::Warning };
     let mut fields = vec![Field::toned("result", tone, improvement.sentence.as_str())];
+    fields.extend(checkup::measured_on(improvement.measured_on.as_ref()));
     if let Some(threshold) = improvement.threshold_ns {
         fields.push(Field::new(
             "late",
             format!("above {threshold}, in slots of 10 ms"),
+        ));
+    }
+    if let Some(proof) = &improvement.proof {
+        let number =
+            |one: Option<f64>| one.map_or_else(|| "?".to_owned(), |one| format!("×{one:.2}"));
+        fields.push(Field::new(
+            "together",
+            format!(
+                "rate {} (95%: {} to {}) in {} pairs of blocks on fresh data",
+                number(proof.ratio),
+                number(proof.low),
+                number(proof.high),
+                proof.pairs
+            ),
         ));
     }
     fields.extend(next.map(|command| Field {
@@ -58,7 +74,8 @@ fn settings(tried: &[TriedSetting]) -> Table {
                 match (one.kept, one.ratio) {
                     (true, _) => "kept",
                     (false, Some(_)) => "undone",
-                    (false, None) => "-",
+                    (false, None) if one.why.is_empty() => "-",
+                    (false, None) => "undone",
                 }
                 .to_owned(),
                 one.why.clone(),
@@ -130,6 +147,7 @@ mod tests {
             schema: IMPROVEMENT_SCHEMA,
             sentence: "1 setting is proven to help".to_owned(),
             stopped: false,
+            measured_on: None,
             threshold_ns: None,
             stages: vec![Stage {
                 name: "A/A".to_owned(),
@@ -152,6 +170,7 @@ mod tests {
                 reason: "high risk".to_owned(),
                 command: Some("punctual tune apply --set smt=off".to_owned()),
             }],
+            proof: None,
         };
         let style = TextStyle {
             colour: false,

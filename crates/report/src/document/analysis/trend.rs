@@ -95,7 +95,9 @@ pub(super) fn answer(trend: &Trend) -> Answer {
 }
 
 fn fields(trend: &Trend, next: Option<String>) -> Vec<Field> {
-    let mut fields = Vec::new();
+    let mut fields: Vec<Field> = (trend.measured_on.iter())
+        .map(|on| Field::new("machine", format!("{} (newest run)", on.line())))
+        .collect();
     if let (Some(from), Some(to)) = (trend.from, trend.to) {
         let span = format!("{} to {}", minute(from), minute(to));
         fields.push(Field::new("runs", span));

@@ -1,0 +1,137 @@
+//! How long an experiment takes, and the least that it must.
+
+use punctual_model::{ExperimentPlan, Nanos};
+use punctual_stats::pairs::LEAST_PAIRS;
+
+/// The chance of a false alarm by the randomisation test.
+pub(crate) const BY_SIGNS: f64 = 0.04;
+
+/// With several arms at least so many rounds, as Holm needs over 10 of them.
+const LEAST_WITH_HOLM: u32 = 9;
+
+/// A block is at least so many times as long as the wash-out.
+pub const TIMES_WASH_OUT: u64 = 5;
+
+/// The shortest block where none was asked for.
+const SHORTEST: Nanos = Nanos::from_secs(10);
+
+/// What a block takes beside measuring: preparing and storing.
+const OVERHEAD: Nanos = Nanos::from_millis(500);
+
+/// The pilot where no block was asked for, at most and at least.
+const PILOT: [Nanos; 2] = [Nanos::from_secs(10), Nanos::from_secs(60)];
+
+pub(crate) fn shortest_block(plan: &ExperimentPlan) -> Nanos {
+    let asked = plan.block_ns;
+    asked.unwrap_or_else(|| SHORTEST.max(Nanos(plan.wash_out_ns.0.saturating_mul(TIMES_WASH_OUT))))
+}
+
+/// How long one block takes in all, where none was asked for as short as it may be.
+pub(crate) fn block_time(plan: &ExperimentPlan) -> Nanos {
+    taken(plan, shortest_block(plan))
+}
+
+/// How long a block of this length takes in all.
+pub(crate) fn taken(plan: &ExperimentPlan, block: Nanos) -> Nanos {
+    block + plan.wash_out_ns + OVERHEAD
+}
+
+/// How long a round takes with blocks so long.
+pub(crate) fn round(plan: &ExperimentPlan, block: Nanos) -> Nanos {
+    let each = block
+        .0
+        .saturating_add(plan.wash_out_ns.0)
+        .saturating_add(OVERHEAD.0);
+    Nanos(each.saturating_mul(plan.arms.len() as u64))
+}
+
+/// The length of the pilot of an experiment that takes so long.
+pub(crate) fn pilot_of(plan: &ExperimentPlan, time: Nanos) -> Nanos {
+    match plan.block_ns {
+        Some(block) => Nanos(block.0.saturating_mul(3)),
+        None => Nanos(time.0 / 10).max(PILOT[0]).min(PILOT[1]),
+    }
+}
+
+/// The fewest rounds that can show a difference with so many arms.
+pub fn least_rounds(arms: usize) -> u32 {
+    match arms {
+        0..=2 => LEAST_PAIRS as u32,
+        _ => {
+            let tests = arms.saturating_sub(1) as f64;
+            // 2 of 2^n arrangements are as far, times the number of tests.
+            let needed = (2.0 * tests / BY_SIGNS).log2().ceil() as u32;
+            needed.max(LEAST_WITH_HOLM)
+        }
+    }
+}
+
+/// The fewest rounds that the plan may have.
+pub(crate) fn fewest(plan: &ExperimentPlan) -> u32 {
+    match plan.ranks_only {
+        true => 1,
+        false => least_rounds(plan.arms.len()),
+    }
+}
+
+/// The shortest block that the wash-out allows.
+pub(crate) fn least_block(plan: &ExperimentPlan) -> Nanos {
+    Nanos(plan.wash_out_ns.0.saturating_mul(TIMES_WASH_OUT))
+}
+
+/// The shortest `--time` that is enough for blocks so long, in whole seconds.
+pub(crate) fn time_for(plan: &ExperimentPlan, block: Nanos) -> Nanos {
+    const SECOND: u64 = 1_000_000_000;
+    let blocks = round(plan, block).0.saturating_mul(fewest(plan).into());
+    // The pilot is longer in a longer experiment.
+    let mut time = Nanos(blocks);
+    for _ in 0..50 {
+        let needed = blocks.saturating_add(pilot_of(plan, time).0);
+        let whole = Nanos(needed.div_ceil(SECOND).saturating_mul(SECOND));
+        if whole <= time {
+            break;
+        }
+        time = whole;
+    }
+    time
+}
+
+/// The shortest time in which a plan may be carried out, whatever its pilot finds short of
+/// longer blocks.
+pub fn shortest_time(plan: &ExperimentPlan) -> Nanos {
+    time_for(plan, shortest_block(plan).max(least_block(plan)))
+}
+
+/// As it is given on the command line: `20m`, `37m8s`, `90s`.
+pub(crate) fn typed(time: Nanos) -> String {
+    let seconds = time.0 / 1_000_000_000;
+    match (time.0 % 1_000_000_000, seconds / 60, seconds % 60) {
+        (0, minutes @ 2.., 0) => format!("{minutes}m"),
+        (0, minutes @ 2.., rest) => format!("{minutes}m{rest}s"),
+        (0, ..) => format!("{seconds}s"),
+        _ => format!("{}ms", time.0.div_ceil(1_000_000)),
+    }
+}
+
+/// The longest block of which the fewest rounds fit the time beside a pilot so long.
+pub(crate) fn longest_that_fits(plan: &ExperimentPlan, pilot: Nanos) -> Nanos {
+    let blocks = u64::from(fewest(plan)) * plan.arms.len() as u64;
+    let each = plan.time_ns.0.saturating_sub(pilot.0) / blocks.max(1);
+    let beside = plan.wash_out_ns.0.saturating_add(OVERHEAD.0);
+    Nanos(each.saturating_sub(beside))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_written_as_they_are_typed() {
+        let of = |seconds| typed(Nanos::from_secs(seconds));
+        assert_eq!([of(90), of(1_200), of(2_227)], ["90s", "20m", "37m7s"]);
+        for seconds in [1, 59, 61, 120, 121, 3_600, 86_401] {
+            let typed = of(seconds);
+            assert_eq!(typed.parse(), Ok(Nanos::from_secs(seconds)), "{typed}");
+        }
+    }
+}

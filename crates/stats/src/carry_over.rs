@@ -1,0 +1,261 @@
+//! Whether a block acts on the one after it: carry-over, which the tests of
+//! [`pairs`](crate::pairs) take for absent.
+//!
+//! The random order decides not only which arm a block has but also which the block before
+//! it had. So the counts are split into shares of their round by both: the share of an arm,
+//! times that of the arm before it. What the second share may do by chance is found by
+//! drawing the order again, with the first share taken out of the counts.
+
+use std::cmp::Ordering;
+
+use fastrand::Rng;
+
+use crate::pairs::LEAST_PAIRS;
+
+/// Orders that are drawn.
+const DRAWS: usize = 199;
+
+/// Steps of the fit; the two shares are nearly independent, so few are enough.
+const STEPS: usize = 10;
+
+/// Added to what was counted and to what was expected: a share without events stays finite.
+const PRIOR: f64 = 0.5;
+
+/// Carry-over is shown below this chance.
+const SHOWN: f64 = 0.05;
+
+/// Below this one it is taken into account where it would turn an effect into its contrary.
+const LIKELY: f64 = 0.25;
+
+/// It may be taken for absent only above this one.
+const NOT_EXCLUDED: f64 = 0.10;
+
+/// What the arm of the block before does to the events of a block.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CarryOver {
+    /// Events after a block of the arm to those after one of the baseline.
+    pub found: f64,
+    /// At least this, with 95% confidence.
+    pub low: f64,
+    /// At most this, with 95% confidence.
+    pub high: f64,
+    /// The chance of a ratio as far from 1 where the block before does not matter.
+    pub p: f64,
+    /// What the arm does in its own block and in the one after it, taken together.
+    pub total: f64,
+}
+
+impl CarryOver {
+    /// Whether it is shown that the block before matters.
+    pub fn is_shown(self) -> bool {
+        self.p < SHOWN
+    }
+
+    /// Whether an arm that seems to have more events (`Greater`) or fewer may well have the
+    /// contrary effect, which its own block does not show.
+    pub fn may_contradict(self, seems: Ordering) -> bool {
+        self.p < LIKELY && self.total.total_cmp(&1.0) == seems.reverse()
+    }
+
+    /// Whether it is shown to be small: within 0.8 to 1.25, not different from 1, and no
+    /// more together with what the arm does in its own block. What takes many blocks to have
+    /// its effect is not seen by this: its state hardly changes from block to block.
+    pub fn is_excluded(self) -> bool {
+        let small = |ratio: f64| (0.8..=1.25).contains(&ratio);
+        self.p >= NOT_EXCLUDED && small(self.low) && small(self.high) && small(self.total)
+    }
+}
+
+/// A block: its arm, and its events.
+pub type Counted = (u32, u64);
+
+struct Block {
+    round: usize,
+    arm: usize,
+    before: usize,
+    count: f64,
+}
+
+/// The carry-over of each arm but the baseline, arm 0, of rounds in which each was measured
+/// once in random order, in the order in which they were measured. The block before the
+/// first counts as one of the baseline, as a pilot is. Empty with fewer than [`LEAST_PAIRS`]
+/// rounds.
+pub fn carry_over(rounds: &[Vec<Counted>], seed: u64) -> Vec<CarryOver> {
+    let last = rounds.iter().flatten().map(|one| one.0 as usize).max();
+    let arms = last.map_or(0, |last| last + 1);
+    if rounds.len() < LEAST_PAIRS {
+        return Vec::new();
+    }
+    let counted = (rounds.iter()).map(|round| {
+        let each = round.iter();
+        each.map(|(arm, count)| (*arm as usize, *count as f64))
+            .collect()
+    });
+    let mut rounds: Vec<Vec<(usize, f64)>> = counted.collect();
+    let (own, before) = fit(&blocks(&rounds), rounds.len(), arms);
+    // What is left where the order is drawn again must not depend on the arm.
+    for (arm, count) in rounds.iter_mut().flatten() {
+        *count /= own[*arm];
+    }
+    let mut random = Rng::with_seed(seed);
+    let mut drawn: Vec<(u32, f64)> = vec![(1, 0.0); arms];
+    for _ in 0..DRAWS {
+        for round in &mut rounds {
+            let mut order: Vec<usize> = round.iter().map(|one| one.0).collect();
+            random.shuffle(&mut order);
+            for (block, arm) in round.iter_mut().zip(order) {
+                block.0 = arm;
+            }
+        }
+        let by_chance = fit(&blocks(&rounds), rounds.len(), arms).1;
+        for ((as_far, squares), (chance, found)) in
+            drawn.iter_mut().zip(by_chance.iter().zip(&before))
+        {
+            *squares += chance.ln().powi(2);
+            *as_far += u32::from(chance.ln().abs() >= found.ln().abs() - 1e-9);
+        }
+    }
+    let of = |arm: usize| {
+        let (as_far, squares) = drawn[arm];
+        let wide = (1.96 * (squares / DRAWS as f64).sqrt()).exp();
+        CarryOver {
+            found: before[arm],
+            low: before[arm] / wide,
+            high: before[arm] * wide,
+            p: f64::from(as_far) / (DRAWS + 1) as f64,
+            total: own[arm] * before[arm],
+        }
+    };
+    (1..arms).map(of).collect()
+}
+
+fn blocks(rounds: &[Vec<(usize, f64)>]) -> Vec<Block> {
+    let mut before = 0;
+    let mut all = Vec::new();
+    for (round, each) in rounds.iter().enumerate() {
+        for (arm, count) in each {
+            all.push(Block {
+                round,
+                arm: *arm,
+                before: std::mem::replace(&mut before, *arm),
+                count: *count,
+            });
+        }
+    }
+    all
+}
+
+/// The share of each arm, and of each arm before, by iterative proportional fitting (Deming
+/// and Stephan, Annals of Mathematical Statistics 11, 1940); that of the baseline is 1.
+fn fit(blocks: &[Block], rounds: usize, arms: usize) -> (Vec<f64>, Vec<f64>) {
+    let (mut own, mut before) = (vec![1.0; arms], vec![1.0; arms]);
+    let mut all = vec![0.0; rounds];
+    for block in blocks {
+        all[block.round] += block.count;
+    }
+    for step in 0..2 * STEPS {
+        let mut shares = vec![0.0; rounds];
+        for block in blocks {
+            shares[block.round] += own[block.arm] * before[block.before];
+        }
+        let mut sums = vec![(PRIOR, PRIOR); arms];
+        for block in blocks {
+            let share = own[block.arm] * before[block.before] / shares[block.round];
+            let place = if step % 2 == 0 {
+                block.arm
+            } else {
+                block.before
+            };
+            sums[place].0 += block.count;
+            sums[place].1 += all[block.round] * share;
+        }
+        let factors = if step % 2 == 0 { &mut own } else { &mut before };
+        for (factor, (counted, expected)) in factors.iter_mut().zip(sums) {
+            *factor *= counted / expected;
+        }
+        let first = factors[0];
+        factors.iter_mut().for_each(|factor| *factor /= first);
+    }
+    (own, before)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn poisson(mean: f64, random: &mut Rng) -> u64 {
+        let (mut count, mut left) = (0, mean);
+        loop {
+            left += (1.0 - random.f64()).ln();
+            if left < 0.0 {
+                return count;
+            }
+            count += 1;
+        }
+    }
+
+    /// Rounds on a machine that drifts, whose events are multiplied by `own` where the arm
+    /// is on and by `before` where it was on in the block before.
+    fn rounds(number: usize, mean: f64, [own, before]: [f64; 2], seed: u64) -> Vec<Vec<Counted>> {
+        let random = &mut Rng::with_seed(seed);
+        let (mut level, mut last) = (0.0f64, 0);
+        let mut block = |arm: u32, random: &mut Rng| {
+            level = 0.9 * level + 0.8 * (random.f64() - 0.5);
+            let factor = |on: u32, by: f64| if on == 1 { by } else { 1.0 };
+            let rate = factor(arm, own) * factor(std::mem::replace(&mut last, arm), before);
+            (arm, poisson(mean * rate * level.exp(), random))
+        };
+        (0..number)
+            .map(|_| {
+                let first = u32::from(random.bool());
+                vec![block(first, random), block(1 - first, random)]
+            })
+            .collect()
+    }
+
+    fn shown(number: u64, of: impl Fn(u64) -> Vec<Vec<Counted>>) -> u64 {
+        let found = (0..number).filter_map(|seed| carry_over(&of(seed), seed).pop());
+        found.filter(|one| one.is_shown()).count() as u64
+    }
+
+    #[test]
+    fn what_the_block_before_does_is_told_from_what_the_block_does() {
+        // 5% of 200 are 10; three standard deviations more are 19.
+        let none = shown(200, |seed| rounds(12, 12.0, [1.0, 1.0], seed));
+        assert!(none <= 19, "{none} of 200");
+        let own = shown(200, |seed| rounds(12, 12.0, [3.0, 1.0], seed));
+        assert!(own <= 19, "{own} of 200");
+        // Nearly all events are of one arm.
+        let one = shown(200, |seed| rounds(12, 0.2, [100.0, 1.0], seed));
+        assert!(one <= 19, "{one} of 200");
+        let late = shown(60, |seed| rounds(20, 30.0, [1.0, 2.0], seed));
+        assert!(late >= 54, "{late} of 60");
+        let one = carry_over(&rounds(60, 200.0, [0.5, 2.0], 1), 1)[0];
+        assert!((1.6..2.5).contains(&one.found), "{one:?}");
+        assert!(
+            one.low < 2.0 && one.high > 2.0 && !one.is_excluded(),
+            "{one:?}"
+        );
+    }
+
+    #[test]
+    fn it_is_excluded_only_with_many_events() {
+        let excluded = |mean| {
+            let of = |seed| carry_over(&rounds(12, mean, [1.0, 1.0], seed), seed)[0];
+            (0..20).filter(|seed| of(*seed).is_excluded()).count()
+        };
+        assert_eq!(excluded(5.0), 0);
+        let one = vec![vec![(0, 400), (1, 401)], vec![(1, 399), (0, 400)]];
+        let many: Vec<Vec<Counted>> = one.into_iter().cycle().take(20).collect();
+        assert!(carry_over(&many, 1)[0].is_excluded());
+    }
+
+    #[test]
+    fn few_rounds_and_no_events_say_nothing() {
+        let few = vec![vec![(0, 5), (1, 9)]; 5];
+        assert_eq!(carry_over(&few, 1), []);
+        assert_eq!(carry_over(&[], 1), []);
+        let empty = carry_over(&vec![vec![(0, 0), (1, 0)]; 6], 1)[0];
+        assert!(!empty.is_shown(), "{empty:?}");
+    }
+}
