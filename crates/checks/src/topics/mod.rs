@@ -6,6 +6,7 @@ mod firmware;
 mod interrupts;
 mod isolation;
 mod kernel;
+mod limits;
 mod memory;
 mod network;
 mod power;
