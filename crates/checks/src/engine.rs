@@ -155,10 +155,11 @@ fn finding(
         true => check.all_remedies(),
         false => Vec::new(),
     };
-    let permanently = match check.permanent(reader.architecture()).as_str() {
+    let here = problem.then(|| (check.here)(&reader)).flatten();
+    let permanently = here.or_else(|| match check.permanent(reader.architecture()).as_str() {
         "" => remedy::permanently(&remedies, audience),
         text => fill(text, cpus, others),
-    };
+    });
     Finding {
         id: format!("{}-{}", topic.name, check.name),
         topic: topic.name.to_owned(),

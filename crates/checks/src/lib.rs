@@ -75,6 +75,8 @@ pub struct Check {
     /// What changes it permanently, where neither the settings of `remedies` nor `boot` say
     /// it; beside `boot` what follows that; else empty.
     pub reboot: &'static str,
+    /// A better text than `reboot`, made from the facts of this machine; `None`: there is none.
+    pub(crate) here: fn(&FactReader) -> Option<String>,
 }
 
 impl Check {
@@ -146,4 +148,5 @@ pub(crate) const BASE: Check = Check {
     remedies: &[],
     boot: &[],
     reboot: "",
+    here: |_| None,
 };

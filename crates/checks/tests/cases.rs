@@ -473,3 +473,56 @@ mod hostile {
         }
     }
 }
+
+/// A user without root is told what applies on this machine: a group that exists, a package
+/// of the distribution, a file.
+#[test]
+fn real_time_priority_without_root_depends_on_the_machine() {
+    let kit = "/usr/share/dbus-1/system-services/org.freedesktop.RealtimeKit1.service";
+    let audio = "/etc/security/limits.d/audio.conf";
+    let found = |distribution: &str, files: &[(&str, &str)], role| {
+        let mut facts = machine();
+        facts.host.distribution.id.value = Some(distribution.to_owned());
+        let limits = "Max realtime priority     0    0\nMax locked memory  8388608  8388608  bytes";
+        let own = [
+            ("/proc/self/status", "CapEff: 0"),
+            ("/proc/self/limits", limits),
+        ];
+        for (file, text) in own.iter().chain(files) {
+            let text = Reading::Text((*text).to_owned());
+            facts.files.insert((*file).to_owned(), text);
+        }
+        let request = Request {
+            role,
+            ..Request::default()
+        };
+        let audit = audit(&facts, &request).unwrap();
+        ["rights-priority", "rights-locked-memory"].map(|id| {
+            let finding = audit.findings.iter().find(|one| one.id == id).unwrap();
+            assert_eq!(finding.state, FindingState::Fail);
+            finding.reboot.clone().unwrap()
+        })
+    };
+    let role = punctual_model::Role::Audio;
+    let lines = "# jackd2\n@audio   -  rtprio     95\n@audio   -  memlock    unlimited\n";
+    let [priority, memory] = found("debian", &[(audio, lines), (kit, "[D-BUS Service]")], role);
+    for part in [
+        "audio.conf",
+        "'audio' rtprio 95",
+        "usermod -aG audio",
+        "RealtimeKit",
+    ] {
+        assert!(priority.contains(part), "{part}: {priority}");
+    }
+    assert!(memory.contains("'audio' memlock unlimited") && !memory.contains("RealtimeKit"));
+    let [arch, _] = found("arch", &[], role);
+    assert!(arch.contains("pacman -S realtime-privileges") && arch.contains("-aG realtime"));
+    assert!(!arch.contains("RealtimeKit"), "{arch}");
+    let [debian, _] = found("debian", &[], role);
+    assert!(
+        debian.contains("limits.d/audio.conf") && !debian.contains("groupadd"),
+        "{debian}"
+    );
+    let [control, _] = found("debian", &[], punctual_model::Role::Control);
+    assert!(control.contains("groupadd -f realtime"), "{control}");
+}

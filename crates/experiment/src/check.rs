@@ -69,7 +69,10 @@ pub fn check(asked: &CheckRequest, mut around: Around<'_>) -> Result<Checked, Ch
     });
     let (outcome, conditions) = measure(session, asked, &mut around)?;
     let recording = outcome.recording;
-    if recording.explanation.is_none() {
+    let is_said = lacking
+        .iter()
+        .any(|why: &String| why.starts_with(NOT_EXPLAINED));
+    if recording.explanation.is_none() && !is_said {
         lacking.push("causes of late periods are not known: they were not traced".to_owned());
     }
     let causes = causes(&recording, &around.audit);
@@ -127,6 +130,9 @@ fn judgement(checkup: &Checkup, beside: bool) -> Judgement {
         asked: Some(checkup.asked.clone()),
     }
 }
+
+/// The reason why late periods have no causes begins so.
+const NOT_EXPLAINED: &str = "late periods are not explained";
 
 /// The timer probe in each condition, and what is to be said of each.
 fn measure(
@@ -212,7 +218,7 @@ fn prepare(
     let session = match begun(timer(asked, true)?) {
         Ok(session) => session,
         Err(SessionError::Trace(error)) => {
-            lacking.push(format!("late periods are not explained: {error}"));
+            lacking.push(format!("{NOT_EXPLAINED}: {error}"));
             begun(timer(asked, false)?)?
         }
         Err(error) => return Err(error.into()),

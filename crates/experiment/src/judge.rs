@@ -99,9 +99,7 @@ impl Grounds<'_> {
             None => Decision::Open,
         };
         if !condition.real_time {
-            condition
-                .lacking
-                .push("measured without a real-time priority, which the loop needs".to_owned());
+            condition.lacking.push(Condition::NOT_REAL_TIME.to_owned());
         }
         if condition.measured_ns == Nanos::ZERO {
             condition.lacking.push("nothing was measured".to_owned());

@@ -59,6 +59,11 @@ pub struct LoopRequirement {
     pub max_misses_per_day: f64,
 }
 
+impl Condition {
+    /// The reason why a condition proves nothing where a thread had no real-time priority.
+    pub const NOT_REAL_TIME: &str = "measured without a real-time priority, which the loop needs";
+}
+
 /// One condition of a check-up.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Condition {

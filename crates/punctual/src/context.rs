@@ -2,7 +2,6 @@
 //! of the terminal.
 
 use std::io::ErrorKind::PermissionDenied;
-use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
@@ -281,14 +280,10 @@ impl Context {
 
     /// The layout of text on stdout.
     pub(crate) fn style(&self) -> TextStyle {
-        let terminal = std::io::stdout().is_terminal();
         let colour = match self.colour {
             When::Always => true,
             When::Never => false,
-            // https://no-color.org
-            When::Auto => {
-                terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
-            }
+            When::Auto => output::wants_colours(&std::io::stdout()),
         };
         if colour {
             output::allow_colours();

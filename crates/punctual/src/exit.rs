@@ -1,6 +1,6 @@
 //! Exit codes, and the one place that reports errors.
 
-use std::io::{ErrorKind, IsTerminal, Write};
+use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 
 use punctual_formats::FormatError;
@@ -9,7 +9,7 @@ use punctual_model::sanitize_lines;
 use punctual_session::SessionError;
 use punctual_tune::TuneError;
 
-use crate::output::note;
+use crate::output::{self, note};
 
 /// The meaning of the codes, for `--help`.
 pub(crate) const HELP: &str = "\
@@ -68,11 +68,10 @@ impl std::error::Error for UsageError {}
 /// Prints the parser's answer: help and version to stdout, errors to stderr.
 pub(crate) fn of_command_line(error: &clap::Error) -> ExitCode {
     let to_stderr = error.use_stderr();
-    let terminal = match to_stderr {
-        true => std::io::stderr().is_terminal(),
-        false => std::io::stdout().is_terminal(),
+    let colour = match to_stderr {
+        true => output::wants_colours(&std::io::stderr()),
+        false => output::wants_colours(&std::io::stdout()),
     };
-    let colour = terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     let rendered = error.render();
     let text = match colour {
         true => rendered.ansi().to_string(),

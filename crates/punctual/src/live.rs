@@ -6,17 +6,19 @@ use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use punctual_model::{Nanos, Recording, grouped, sanitize};
 use punctual_session::{LaneView, Snapshot, Watcher};
 
+use crate::output;
+
 /// A view, if there is a terminal and it is enabled.
 pub(crate) fn view(quiet: bool) -> Box<dyn Watcher> {
     match is_shown(quiet) {
         false => Box::new(NoView),
-        true => Box::new(LiveView::new()),
+        true => Box::new(LiveView::new(ProgressDrawTarget::stderr_with_hz(HERTZ))),
     }
 }
 
-/// Whether there is a view.
+/// Whether there is a view: it moves the cursor, which not every terminal can.
 pub(crate) fn is_shown(quiet: bool) -> bool {
-    !quiet && std::io::stderr().is_terminal()
+    !quiet && std::io::stderr().is_terminal() && !output::is_dumb()
 }
 
 struct NoView;
@@ -47,8 +49,8 @@ const OTHER_LINES: usize = 5;
 const BAR_AND_TIME: usize = 26;
 
 impl LiveView {
-    fn new() -> Self {
-        let all = MultiProgress::with_draw_target(ProgressDrawTarget::stderr_with_hz(HERTZ));
+    fn new(target: ProgressDrawTarget) -> Self {
+        let all = MultiProgress::with_draw_target(target);
         let line = || {
             let line = all.add(ProgressBar::new_spinner());
             line.set_style(plain());
@@ -86,6 +88,10 @@ impl Watcher for LiveView {
         let headline = sanitize(&recording.headline()).into_owned();
         self.bar
             .set_prefix(cut(&headline, width.saturating_sub(BAR_AND_TIME)));
+        // One view shows several runs, as those of a check-up: each has lanes of its own.
+        for line in self.lanes.drain(..) {
+            self.all.remove(&line);
+        }
         let fitting = terminal_height().saturating_sub(OTHER_LINES).max(1);
         for _ in 0..recording.threads.len().min(fitting) {
             let line = self
@@ -111,7 +117,8 @@ impl Watcher for LiveView {
         for (line, lane) in self.lanes.iter().zip(shown) {
             line.set_message(columns.row(&cells(lane)));
         }
-        let hidden = snapshot.lanes.len() - self.lanes.len();
+        // A run that is stopped before it measures has fewer lanes than it announced.
+        let hidden = snapshot.lanes.len().saturating_sub(self.lanes.len());
         let mut worst = snapshot.worst.as_ref().map_or(String::new(), |worst| {
             let place = worst
                 .cpu
@@ -123,7 +130,11 @@ impl Watcher for LiveView {
             )
         });
         if hidden > 0 {
-            worst = format!("{hidden} more CPUs, each with a smaller max\n{worst}");
+            let more = match hidden {
+                1 => "1 more CPU, with a smaller max".to_owned(),
+                several => format!("{several} more CPUs, each with a smaller max"),
+            };
+            worst = format!("{more}\n{worst}");
         }
         let lines: Vec<String> = worst.lines().map(|line| cut(line, width)).collect();
         self.worst.set_message(lines.join("\n"));
@@ -265,6 +276,44 @@ mod tests {
         assert_eq!(Columns::fitting(5, 79), Columns([8, 11, 8, 9, 9, 9, 9, 9]));
         assert_eq!(Columns::fitting(5, 59), Columns([8, 11, 8, 0, 9, 0, 9, 9]));
         assert_eq!(cut("0123456789", 4), "012…");
+    }
+
+    /// A check-up shows one run after the other in one view.
+    #[test]
+    fn each_run_has_lanes_of_its_own() {
+        let recording = punctual_model::testing::recording(2, 1);
+        let lane = |title: &str| LaneView {
+            title: title.to_owned(),
+            accounting: punctual_model::Accounting::default(),
+            tid: None,
+            partner: None,
+            timeouts: 0,
+            dropped: 0,
+            last: None,
+            min: None,
+            mean: None,
+            p99: None,
+            max: None,
+        };
+        let snapshot = |lanes: usize| Snapshot {
+            elapsed: Nanos(1),
+            duration: None,
+            lanes: ["CPU 0", "CPU 1", "CPU 2"][..lanes]
+                .iter()
+                .map(|title| lane(title))
+                .collect(),
+            worst: None,
+        };
+        let mut view = LiveView::new(ProgressDrawTarget::hidden());
+        for _ in 0..3 {
+            view.begin(&recording);
+            assert_eq!(view.lanes.len(), recording.threads.len());
+            for (lanes, said) in [(0, ""), (2, ""), (3, "1 more CPU, with a smaller max")] {
+                view.progress(&snapshot(lanes));
+                assert_eq!(view.worst.message(), said);
+            }
+            view.end();
+        }
     }
 
     #[test]

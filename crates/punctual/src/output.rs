@@ -3,7 +3,8 @@
 //! control sequences.
 
 use std::borrow::Cow;
-use std::io::{self, Write};
+use std::ffi::OsStr;
+use std::io::{self, IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Result;
@@ -22,6 +23,22 @@ static COLOURS: AtomicBool = AtomicBool::new(false);
 /// Enables colours from here on.
 pub(crate) fn allow_colours() {
     COLOURS.store(true, Ordering::Relaxed);
+}
+
+/// Whether the terminal understands no control sequences, as TERM says.
+pub(crate) fn is_dumb() -> bool {
+    std::env::var_os("TERM").is_some_and(|name| name == "dumb")
+}
+
+/// Whether text on this stream is coloured unless an option says otherwise.
+pub(crate) fn wants_colours(stream: &impl IsTerminal) -> bool {
+    let refused = std::env::var_os("NO_COLOR");
+    stream.is_terminal() && wants(refused.as_deref(), is_dumb())
+}
+
+/// Colours by `NO_COLOR` (<https://no-color.org>) and the kind of terminal.
+fn wants(no_color: Option<&OsStr>, is_dumb: bool) -> bool {
+    no_color.is_none_or(OsStr::is_empty) && !is_dumb
 }
 
 /// Sanitized text for the terminal.
@@ -85,6 +102,13 @@ pub(crate) fn note(text: &str) {
 mod tests {
     use super::*;
     use serde_json::json as value;
+
+    #[test]
+    fn a_terminal_that_cannot_is_not_coloured() {
+        let text = |text: &'static str| Some(OsStr::new(text));
+        assert!(wants(None, false) && wants(text(""), false));
+        assert!(!wants(text("1"), false) && !wants(None, true));
+    }
 
     #[test]
     fn a_list_in_pieces_is_the_same_json() {

@@ -419,6 +419,17 @@ fn notes_and_facts() {
     );
     place.done("note add --at 2026-11-03 replaced --who ada");
     place.done("note add last slower");
+    place.refused("note add last slower --host board-7", 2);
+    place.done("note add --at 2026-11-02 moved --series osadl --host board-7");
+    let notes = json(&place, "note list --json", 0);
+    assert_eq!(notes[2]["machine"], "board-7", "{notes:#}");
+    place.done(&format!("note remove {}", notes[2]["id"].as_str().unwrap()));
+    // A report and a plot are of the last recording unless another is named.
+    for verb in ["report --format text", "plot"] {
+        let named = place.done(&format!("{verb} -o - last"));
+        assert_eq!(place.done(&format!("{verb} -o -")), named);
+        assert_ne!(place.done(&format!("{verb} -o - last~1")), named);
+    }
     place.refused("note add slower", 2);
     place.refused("note add no-such-recording slower", 1);
     let notes = json(&place, "note list --json", 0);

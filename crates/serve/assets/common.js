@@ -37,6 +37,25 @@ const viridis = (share) => {
   return VIRIDIS[low].map((part, i) => Math.round(part + (VIRIDIS[low + 1][i] - part) * (at - low)));
 };
 
+// The colour of a count, as a share of the largest on a log scale: in all pictures the
+// more, the farther from the paper.
+const dark = matchMedia("(prefers-color-scheme: dark)");
+const ink_of = (share) => viridis(dark.matches ? share : 1 - share);
+// What the colours mean, below a picture: from one period to the most in one cell.
+const legend = (place, most) => {
+  const line = document.createElement("p");
+  line.className = "colours";
+  const bar = document.createElement("span");
+  const shares = [0, 0.25, 0.5, 0.75, 1];
+  const paint = () => {
+    bar.style.background = `linear-gradient(to right, ${shares.map((share) => `rgb(${ink_of(share)})`).join()})`;
+  };
+  line.append("1 period ", bar, ` ${grouped(+most.toPrecision(2))} periods (log scale)`);
+  place.after(line);
+  dark.addEventListener("change", paint);
+  paint();
+};
+
 // Powers of ten, with 2 and 5 where there is room.
 const log_ticks = (low, high) => {
   const ticks = [];
@@ -103,7 +122,7 @@ const describe = (data, run, more) => {
 // Draws again where the size or the colours change.
 const redraw_when_needed = (place, draw) => {
   new ResizeObserver(draw).observe(place);
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
+  dark.addEventListener("change", draw);
 };
 const text = (pen, words, x, y, align = "center", fill = null) => {
   pen.textAlign = align;

@@ -7,10 +7,12 @@ const heatmap = (figure, data) => {
   const gaps = times.slice(1).map((time, i) => time - times[i]).sort((a, b) => a - b);
   const usual = gaps[gaps.length >> 1] || 36e5;
   const [from, to] = [times[0], times[times.length - 1] + usual];
-  const most = Math.log(1 + Math.max(1, ...rows.map((row) => count_of(Math.max(...row)))));
+  const largest = Math.max(1, ...rows.map((row) => count_of(Math.max(...row))));
+  const most = Math.log(1 + largest);
   const [low, high] = [Math.max(1, data.edges[0]), data.edges[bins]];
   const { canvas, place, says, size } = canvas_in(figure,
     "Heat map of latency over time. Arrow keys choose a run and a latency, Enter opens the recording.", 440);
+  legend(place, largest);
   let view = { width: 1, height: 1, ratio: 1 };
   let chosen = null, held = null;
   const LEFT = 58, BELOW = 30, ABOVE = 14;
@@ -37,7 +39,7 @@ const heatmap = (figure, data) => {
       row.forEach((level, bin) => {
         if (!level) return;
         const [top, bottom] = tall(bin);
-        pen.fillStyle = `rgb(${viridis(1 - Math.log(1 + count_of(level)) / most)})`;
+        pen.fillStyle = `rgb(${ink_of(Math.log(1 + count_of(level)) / most)})`;
         pen.fillRect(x, top, wide, Math.max(1, bottom - top + 0.5));
       });
     });

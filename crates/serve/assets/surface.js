@@ -17,12 +17,14 @@ void main() {
 const surface = (figure, data) => {
   const rows = data.levels.map(unpack);
   const bins = data.edges.length - 1;
-  const most = Math.log(1 + Math.max(1, ...rows.map((row) => count_of(Math.max(...row)))));
+  const largest = Math.max(1, ...rows.map((row) => count_of(Math.max(...row))));
+  const most = Math.log(1 + largest);
   const high = (run, bin) => Math.log(1 + count_of(rows[run][bin])) / most;
   const place_x = (bin) => (bins > 1 ? (2 * bin) / (bins - 1) - 1 : 0);
   const place_y = (run) => (rows.length > 1 ? 1 - (2 * run) / (rows.length - 1) : 0);
   const { canvas, place, says, size } = canvas_in(figure,
     "Surface of latency by run. Arrow keys turn it, comma and full stop choose a run, Enter opens it.", 560);
+  legend(place, largest);
   const below = document.createElement("canvas");
   place.prepend(below);
   const gl = below.getContext("webgl2", { antialias: true });
@@ -71,7 +73,7 @@ const surface = (figure, data) => {
         if (bin === 0) pen.moveTo(x, y); else pen.lineTo(x, y);
       }
       pen.lineWidth = 0.8;
-      pen.strokeStyle = `rgb(${viridis(Math.log(1 + count_of(Math.max(...rows[run]))) / most * 0.8)})`;
+      pen.strokeStyle = `rgb(${ink_of(Math.log(1 + count_of(Math.max(...rows[run]))) / most)})`;
       pen.lineTo(...project(1, place_y(run), 0).slice(0, 2));
       pen.lineTo(...project(-1, place_y(run), 0).slice(0, 2));
       pen.fillStyle = colours.paper;
@@ -245,12 +247,11 @@ const prepare = (gl, rows, bins, place_x, place_y, high) => {
   gl.enableVertexAttribArray(at);
   gl.vertexAttribPointer(at, 3, gl.FLOAT, false, 0, 0);
   gl.useProgram(program);
-  gl.uniform3fv(gl.getUniformLocation(program, "steps"), VIRIDIS.flat().map((part) => part / 255));
-  const [turn, fit, none] = ["turn", "fit", "none"].map((name) => gl.getUniformLocation(program, name));
+  const [steps, turn, fit, none] = ["steps", "turn", "fit", "none"].map((name) => gl.getUniformLocation(program, name));
   gl.enable(gl.DEPTH_TEST);
-  const grey = matchMedia("(prefers-color-scheme: dark)");
   return (canvas, turned, fits) => {
-    gl.uniform3fv(none, grey.matches ? [0.18, 0.19, 0.2] : [0.88, 0.89, 0.9]);
+    gl.uniform3fv(steps, VIRIDIS.flatMap((_, at) => ink_of(at / (VIRIDIS.length - 1))).map((part) => part / 255));
+    gl.uniform3fv(none, dark.matches ? [0.18, 0.19, 0.2] : [0.88, 0.89, 0.9]);
     gl.viewport(0, 0, canvas.width, canvas.height);
     gl.clearColor(0, 0, 0, 0);
     gl.clear(gl.COLOR_BUFFER_BIT | gl.DEPTH_BUFFER_BIT);

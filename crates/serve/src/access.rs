@@ -13,6 +13,7 @@ use subtle::ConstantTimeEq;
 use crate::config::SignOn;
 use crate::problem::Problem;
 use crate::seats::Seat;
+use crate::sender;
 use crate::state::App;
 use crate::token::sha256;
 
@@ -121,6 +122,7 @@ fn signed_on(
             name: name.to_owned(),
             sha256: String::new(),
             created: jiff::Timestamp::now(),
+            machine: None,
         })),
         _ => refuse("the header of the user names nobody, or several"),
     }
@@ -247,6 +249,7 @@ async fn admit(
         return Err(Problem::new(StatusCode::UNAUTHORIZED, message));
     };
     let token = bearer(app, from, &token).await?;
+    sender::check(app, &token, headers).await?;
     match need.is_met_by(token.role) {
         true => Ok(Who::Bearer(token)),
         false => refuse("the role of this token does not allow it"),

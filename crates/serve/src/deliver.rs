@@ -16,6 +16,7 @@ use crate::deliver_beside as beside;
 use crate::deliver_dictionary::{self as dictionary, Dictionary};
 use crate::deliver_to::{is_plain, tls};
 use crate::membership::{Membership, SERIES};
+use crate::sender::MACHINE;
 use crate::token::sha256;
 
 pub use crate::error::DeliverError;
@@ -47,6 +48,9 @@ pub struct Target {
     pub token: Option<String>,
     /// The name of this machine, for a collector that asks for no token.
     pub machine: String,
+    /// The identity of this machine in ASCII, `ID BOOT NAME`: a collector lets one machine
+    /// use a token. `None`: the collector does not check it.
+    pub identity: Option<String>,
     /// Certificates to trust instead of the system's, as a PEM file.
     pub roots: Option<std::path::PathBuf>,
 }
@@ -241,7 +245,8 @@ impl Deliverer {
         let (mut from, mut most) = (0, PAGE);
         loop {
             let ids = store.delivered(to, from, most)?;
-            if ids.is_empty() {
+            // Without any it is asked all the same: whether it is there, and takes the token.
+            if ids.is_empty() && from > 0 {
                 return Ok(Attempt::Delivered);
             }
             let lacking = match self.ask(&ids) {
@@ -390,7 +395,10 @@ impl Deliverer {
         answer.is_ok_and(|mut answer| matches!(judge(&mut answer), Attempt::Delivered))
     }
 
-    fn with_token<B>(&self, request: ureq::RequestBuilder<B>) -> ureq::RequestBuilder<B> {
+    fn with_token<B>(&self, mut request: ureq::RequestBuilder<B>) -> ureq::RequestBuilder<B> {
+        if let Some(identity) = &self.target.identity {
+            request = request.header(MACHINE, identity);
+        }
         match &self.target.token {
             Some(token) => request.header("authorization", format!("Bearer {token}")),
             None => request,

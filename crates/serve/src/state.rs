@@ -12,6 +12,7 @@ use crate::gather::Gather;
 use crate::listing::Listings;
 use crate::problem::Problem;
 use crate::refusals::Refusals;
+use crate::strangers::Strangers;
 use crate::workers::Workers;
 use crate::worse::Worse;
 
@@ -24,6 +25,8 @@ pub(crate) struct Inner {
     pub(crate) collection: Arc<dyn Collection>,
     /// Clients that were refused lately.
     pub(crate) refusals: Refusals,
+    /// Machines that were refused because they use the token of another.
+    pub(crate) strangers: Strangers,
     pub(crate) worse: Arc<Worse>,
     pub(crate) listings: Arc<Listings>,
     /// Live views.
@@ -60,6 +63,7 @@ impl App {
         let worse = Arc::new(Worse::default());
         Self(Arc::new(Inner {
             refusals: Refusals::default(),
+            strangers: Strangers::default(),
             listings: Listings::new(&collection, &workers, &worse, config.silent_after),
             worse,
             streams: Arc::new(Semaphore::new(STREAMS)),

@@ -55,6 +55,7 @@ pub fn enrol(collection: &dyn Collection, name: &str, role: Role) -> Result<Stri
         role,
         sha256: sha256(token.as_bytes()),
         created,
+        machine: None,
     })?;
     if !kept {
         return Err(ServeError::Taken(name.to_owned()));

@@ -3,7 +3,7 @@
 /// What made each schema out of the one before it, in order; the first makes
 /// schema 1 out of an empty file. A line that was released is never edited,
 /// only followed by another.
-pub(crate) const MIGRATIONS: &[&str] = &[V1, V2, V3, V4, V5, V6, V7, V8, V9];
+pub(crate) const MIGRATIONS: &[&str] = &[V1, V2, V3, V4, V5, V6, V7, V8, V9, V10];
 
 /// * `recording` is what a list shows, in small rows that are read in one go,
 ///   with the lease of the writer while it runs.
@@ -299,3 +299,7 @@ CREATE INDEX recording_running ON recording (key) WHERE completion = 'running';
 /// The hash of a recording's audit, which lies in `facts`, once for all recordings with an equal
 /// one. Null where there is none, and in rows of before, whose head has it.
 const V9: &str = "ALTER TABLE recording ADD COLUMN audit TEXT;";
+
+/// The machine that uses the token of this row, as it names itself; null until one has, and
+/// in rows of before.
+const V10: &str = "ALTER TABLE token ADD COLUMN machine TEXT;";

@@ -22,6 +22,10 @@ pub struct BuiltIn {
 /// Those that come with the program.
 pub const PROFILES: &[BuiltIn] = &[
     BuiltIn {
+        name: "audio",
+        text: include_str!("../profiles/audio.toml"),
+    },
+    BuiltIn {
         name: "control",
         text: include_str!("../profiles/control.toml"),
     },

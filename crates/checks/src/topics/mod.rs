@@ -9,6 +9,7 @@ mod interrupts;
 mod irqbalance;
 mod isolation;
 mod kernel;
+mod limits;
 mod memory;
 mod network;
 mod power;

@@ -4,6 +4,7 @@
 use punctual_model::{CpuSet, Reading, Severity, path_of};
 
 use super::Topic;
+use super::limits::{self, LIMIT_FILE, LIMIT_FILES, REALTIME_KIT};
 use crate::fact_reader::{FactReader, Judged, Missing, Verdict, line, shown};
 use crate::{BASE, Check, Remedy, Role, Stance};
 
@@ -24,7 +25,6 @@ const V2_PARTITION: &str = "/sys/fs/cgroup{cgroup}/cpuset.cpus.partition";
 const V1_EXCLUSIVE: &str = "/sys/fs/cgroup/cpuset{cgroup:cpuset}/cpuset.cpu_exclusive";
 const DMA_LATENCY: &str = path_of("dma-latency-us");
 const TRACING: &str = "/sys/kernel/tracing/current_tracer";
-const LIMIT_FILES: &str = "/etc/security/limits.d/*.conf";
 
 /// Bits of capabilities(7).
 const IPC_LOCK: u32 = 14;
@@ -36,8 +36,15 @@ const CHECKS: &[Check] = &[
         subject: "real-time priority limit",
         severity: Severity::High,
         expected: "RLIMIT_RTPRIO of 80 or more, or CAP_SYS_NICE",
-        reads: &[LIMITS, STATUS],
+        reads: &[LIMITS, STATUS, LIMIT_FILES, LIMIT_FILE, REALTIME_KIT],
         judge: |reader| limit(reader, "Max realtime priority", SYS_NICE, 80),
+        here: |reader| {
+            Some(format!(
+                "{}{}",
+                limits::grant(reader, "rtprio"),
+                limits::kit(reader)
+            ))
+        },
         why: "Without it the application is an ordinary thread among others, whatever else is tuned.",
         source: "sched(7), Privileges and resource limits; getrlimit(2)",
         reboot: "@realtime - rtprio 95 in /etc/security/limits.d/realtime.conf, the user in that group, and a new login",
@@ -48,8 +55,9 @@ const CHECKS: &[Check] = &[
         subject: "locked memory limit",
         severity: Severity::High,
         expected: "RLIMIT_MEMLOCK of 64 MiB or more, or CAP_IPC_LOCK",
-        reads: &[LIMITS, STATUS],
+        reads: &[LIMITS, STATUS, LIMIT_FILES, LIMIT_FILE],
         judge: |reader| limit(reader, "Max locked memory", IPC_LOCK, 64 << 20),
+        here: |reader| Some(limits::grant(reader, "memlock")),
         why: "mlockall(2) fails, and pages are faulted in at the worst moment.",
         source: "mlock(2); getrlimit(2)",
         reboot: "@realtime - memlock unlimited in /etc/security/limits.d/realtime.conf, and a new login",

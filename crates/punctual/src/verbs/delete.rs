@@ -3,7 +3,6 @@
 use anyhow::Result;
 use clap::Parser;
 
-use super::select::Recordings;
 use super::{Run, Verb};
 use crate::context::Context;
 use crate::exit::Exit;
@@ -14,8 +13,9 @@ pub(super) const VERB: Verb = Verb::of::<Delete>("delete");
 /// Delete recordings from the store
 #[derive(Parser)]
 struct Delete {
-    #[command(flatten)]
-    selected: Recordings,
+    /// Recordings: an ID, its start or end, `last` or `last~N`
+    #[arg(value_name = "ID", num_args = 1.., required = true)]
+    recordings: Vec<String>,
 }
 
 impl Run for Delete {
@@ -23,7 +23,7 @@ impl Run for Delete {
         let store = context.store_to_change()?;
         // All are found before the first is deleted: `last~1` means the same for
         // all of them, and a wrong one deletes nothing.
-        let ids = (self.selected.recordings.iter())
+        let ids = (self.recordings.iter())
             .map(|selector| store.find(selector))
             .collect::<Result<Vec<_>, _>>()?;
         for id in ids {

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use clap::Parser;
+use punctual_host::Host;
 use punctual_model::Nanos;
 use punctual_serve::deliver::{Deliverer, Target};
 
@@ -67,6 +68,7 @@ impl Run for Deliver {
                 url: self.to,
                 token,
                 machine: host_name(),
+                identity: identity(),
                 roots: self.ca,
             },
             stopped,
@@ -93,6 +95,22 @@ impl Run for Deliver {
 /// Sets what asks a delivery to stop.
 pub(super) fn set_stop(flag: &Arc<AtomicBool>) {
     STOP.get_or_init(|| Arc::clone(flag));
+}
+
+/// The identity of this machine: a hash of its machine-id(5), this boot, and its
+/// name; `None` if the boot is not known.
+pub(super) fn identity() -> Option<String> {
+    let (host, name) = (Host::live(), host_name());
+    let id = match host.machine() {
+        // A container without the file.
+        id if id == name || id == "unknown" => "-".to_owned(),
+        id => id,
+    };
+    let plain = |text: String| -> String {
+        let plain = |c: char| if c.is_ascii_graphic() { c } else { '?' };
+        text.chars().map(plain).collect()
+    };
+    Some(format!("{id} {} {}", plain(host.boot_id()?), plain(name)))
 }
 
 /// The name of this machine, as its recordings have it.

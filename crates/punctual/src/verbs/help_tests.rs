@@ -52,6 +52,28 @@ fn fault(help: &str) -> Option<String> {
 }
 
 #[test]
+fn help_is_asked_for_in_each_way() {
+    let asked = |words: &str| {
+        let words = words.split(' ').map(OsString::from);
+        let words: Vec<OsString> = [OsString::from("punctual")]
+            .into_iter()
+            .chain(words)
+            .collect();
+        let error = parse(&words).unwrap_err();
+        assert!(!error.use_stderr(), "{words:?}: {error}");
+        error.to_string()
+    };
+    let of_help = asked("help help");
+    assert!(of_help.contains("punctual help"), "{of_help}");
+    for words in ["help --help", "help -h", "help --help -h"] {
+        assert_eq!(asked(words), of_help, "{words}");
+    }
+    assert_eq!(asked("help list --help"), asked("help list"));
+    assert_eq!(asked("help --help list"), asked("help list"));
+    assert_eq!(asked("--help help"), asked("--help"));
+}
+
+#[test]
 fn short_help_is_short_and_without_a_period() {
     let mut faults = Vec::new();
     all(&mut |path, command| {

@@ -124,6 +124,9 @@ fn print(summaries: &[Summary], style: TextStyle) -> Result<()> {
     for page in summaries.chunks(PAGE) {
         output::print(&table.render(&page_of(page)))?;
     }
+    if let Some(page) = summaries.chunks(PAGE).next() {
+        output::print(&table.end(&page_of(page)))?;
+    }
     Ok(())
 }
 

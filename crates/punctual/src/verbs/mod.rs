@@ -200,6 +200,7 @@ pub(crate) fn command() -> Command {
 /// # Errors
 /// A wrong command line, or a question for the help.
 pub(crate) fn parse(words: &[OsString]) -> Result<ArgMatches, clap::Error> {
+    let words = &asked_once(words);
     let first = words.iter().skip(1).find(|word| !is_option(word));
     let verb = first.and_then(|word| VERBS.iter().find(|verb| word == verb.name));
     let alone = verb.map(|verb| {
@@ -215,6 +216,22 @@ pub(crate) fn parse(words: &[OsString]) -> Result<ArgMatches, clap::Error> {
             None => command().try_get_matches_from(words),
         },
     }
+}
+
+/// The words without `--help` after `help`, which clap takes for the name of a verb.
+fn asked_once(words: &[OsString]) -> Vec<OsString> {
+    let is_help = |word: &&OsString| ["--help", "-h"].iter().any(|known| word == known);
+    let mut kept = words.to_vec();
+    if let Some(place) = words.iter().skip(1).position(|word| !is_option(word))
+        && words[place + 1] == "help"
+        && words[place + 2..].iter().any(|word| is_help(&word))
+    {
+        kept.retain(|word| !is_help(&word));
+        if kept.len() == place + 2 {
+            kept.push("help".into());
+        }
+    }
+    kept
 }
 
 /// The error of a verb that this build does not have.

@@ -33,7 +33,7 @@ enum Notes {
 
 #[derive(Args)]
 #[command(
-    override_usage = "punctual note add RECORDING TEXT\n       punctual note add --at TIME TEXT"
+    override_usage = "punctual note add RECORDING TEXT\n       punctual note add --at TIME [--series SERIES] [--host MACHINE] TEXT"
 )]
 struct Add {
     /// Recording and text; with --at the text alone
@@ -45,6 +45,9 @@ struct Add {
     /// Series that the note is about
     #[arg(long, value_name = "SERIES")]
     series: Option<String>,
+    /// Machine that the note is about [default: all of the series]
+    #[arg(long, value_name = "MACHINE", requires = "at")]
+    host: Option<String>,
     /// Author [default: the user]
     #[arg(long, value_name = "NAME")]
     who: Option<String>,
@@ -99,7 +102,7 @@ impl Add {
             id: RecordingId::new(),
             recording,
             series: self.series,
-            machine: None,
+            machine: self.host,
             at,
             text: text.clone(),
             author: author(self.who)?,

@@ -96,9 +96,8 @@ static FORMS: [Form; 4] = [
 /// Write a report: HTML, Markdown, JUnit XML or text
 #[derive(Parser)]
 struct Report {
-    /// Recordings: an ID, its start or end, `last` or `last~N`
-    #[arg(value_name = "ID", num_args = 1.., required_unless_present = "series")]
-    recordings: Vec<String>,
+    #[command(flatten)]
+    selected: Recordings,
     /// Report on a series over time in place of recordings
     #[arg(long, value_name = "SERIES", conflicts_with = "recordings")]
     series: Option<String>,
@@ -128,10 +127,7 @@ impl Run for Report {
             let text = "--since, --host and --threshold need --series";
             return Err(UsageError(text.to_owned()).into());
         }
-        let selected = Recordings {
-            recordings: self.recordings,
-        };
-        let mut recordings = selected.load(&store)?;
+        let mut recordings = self.selected.load(&store)?;
         recordings.iter_mut().for_each(timelines::complete_in);
         let path = self.output.unwrap_or_else(|| {
             let id = recordings

@@ -5,19 +5,24 @@ use clap::Args;
 use punctual_model::Recording;
 use punctual_store::Store;
 
-// One or more recordings.
+// One or more recordings; without any, the last one.
+#[cfg(feature = "analysis")]
 #[derive(Args)]
 pub(super) struct Recordings {
-    /// Recordings: an ID, its start or end, `last` or `last~N`
-    #[arg(value_name = "ID", num_args = 1.., required = true)]
+    /// Recordings: an ID, its start or end, `last` or `last~N` [default: last]
+    #[arg(value_name = "ID", num_args = 1..)]
     pub(super) recordings: Vec<String>,
 }
 
 #[cfg(feature = "analysis")]
 impl Recordings {
+    /// The recordings, at least one.
     pub(super) fn load(&self, store: &Store) -> Result<Vec<Recording>> {
-        let load = |selector: &String| Ok(store.load(store.find(selector)?)?);
-        self.recordings.iter().map(load).collect()
+        let load = |selector: &str| Ok(store.load(store.find(selector)?)?);
+        match self.recordings.as_slice() {
+            [] => Ok(vec![load("last")?]),
+            given => given.iter().map(|selector| load(selector)).collect(),
+        }
     }
 }
 

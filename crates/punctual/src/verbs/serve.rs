@@ -36,7 +36,7 @@ const LONG: &str = "Serve a dashboard, an API and metrics of the recordings in t
 
 /// Serve a dashboard, an API and metrics over HTTP
 #[derive(Parser)]
-#[command(long_about = LONG, args_conflicts_with_subcommands = true)]
+#[command(long_about = LONG, args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
 struct Serve {
     #[command(subcommand)]
     tokens: Option<Access>,
@@ -107,6 +107,12 @@ enum Access {
     /// Revoke the token of a machine or a user
     Revoke {
         /// Name of the machine or user
+        #[arg(value_name = "NAME")]
+        name: String,
+    },
+    /// Let another machine use the token of this name from now on
+    Moved {
+        /// Name of the machine
         #[arg(value_name = "NAME")]
         name: String,
     },
@@ -222,6 +228,23 @@ fn manage(tokens: Access, collection: &dyn Collection) -> Result<Exit> {
                 action: "revoke".to_owned(),
                 what: name,
             })?;
+        }
+        Access::Moved { name } => {
+            let known = collection
+                .tokens()?
+                .into_iter()
+                .find(|one| one.name == name);
+            let Some(token) = known else {
+                return Err(UsageError(format!("'{name}' has no token")).into());
+            };
+            collection.set_machine(&name, token.machine.as_deref(), None)?;
+            collection.log(&AuditLine {
+                at: jiff::Timestamp::now(),
+                who: "command line".to_owned(),
+                action: "moved".to_owned(),
+                what: name,
+            })?;
+            output::note("the next machine that delivers with this token keeps it");
         }
         Access::Tokens => {
             for token in collection.tokens()? {

@@ -1,6 +1,5 @@
 //! `watch`: all wake-ups of the machine, live.
 
-use std::io::IsTerminal;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -197,7 +196,7 @@ struct View(Option<ProgressBar>);
 
 impl View {
     fn new(quiet: bool) -> Self {
-        if quiet || !std::io::stderr().is_terminal() {
+        if !live::is_shown(quiet) {
             return Self(None);
         }
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());

@@ -62,8 +62,11 @@ fn cut(text: &str, height: usize) -> String {
     kept.concat()
 }
 
-/// `None` if stdout is not a terminal.
+/// `None` if stdout is not a terminal, or one that cannot move its cursor.
 fn terminal_height() -> Option<usize> {
+    if output::is_dumb() {
+        return None;
+    }
     let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok()?;
     (size.ws_row > 0).then_some(size.ws_row.into())
 }

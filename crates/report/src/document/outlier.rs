@@ -8,7 +8,7 @@ use punctual_model::{
 };
 
 use super::table::{Column, Fold, Row, Table};
-use super::{Block, Document, Section, Tone};
+use super::{Block, Document, Medium, Section, Tone};
 use crate::figures;
 use crate::outlier_timeline::{OutlierTimeline, taker};
 
@@ -198,7 +198,8 @@ fn shares(timeline: &OutlierTimeline) -> Table {
         Column::right("share"),
         Column::right("").drop(1),
         Column::left("taken by").fold(Fold::Wrap(20)),
-        Column::left("").drop(2),
+        // A page has a picture.
+        Column::left("").drop(2).only(Medium::Terminal),
     ];
     let rows = timeline.outlier.blame.shares.iter().map(|share| {
         let times = match share.count {

@@ -2,11 +2,13 @@
 
 use maud::{Markup, PreEscaped, html};
 
-use crate::document::{Block, Cell, Column, Document, Field, Fold, Section, Table, Tone};
+use crate::document::{Block, Cell, Column, Document, Field, Fold, Row, Section, Table, Tone};
 use crate::sanitize::sanitize;
 
 /// Cells of at most so many characters are not broken into lines.
 const WHOLE: usize = 40;
+/// A row with a cell of more characters is a paragraph on a phone.
+const LONG: usize = 80;
 /// What a picture that stands alone needs and a page has in its style.
 const INLINE: &str = r#" style="white-space:pre""#;
 /// Tables of at most so many rows stay on one sheet of paper.
@@ -81,7 +83,7 @@ fn table(table: &Table) -> Markup {
     let topic_of = |row: usize| Some(&table.rows.get(row)?.cells.get(topic?)?.text);
     let headed = columns.iter().any(|column| !column.title.is_empty());
     html! {
-        div .wide { table class=[(table.rows.len() <= SHORT).then_some("short")] {
+        div .wide { table class=[look(table, &shown)] {
             @if headed { thead { tr { @for column in &columns {
                 th class=[column.number.then_some("n")] { (sanitize(&column.title)) }
             } } } }
@@ -101,6 +103,22 @@ fn table(table: &Table) -> Markup {
     }
 }
 
+/// The classes of a table.
+fn look(table: &Table, shown: &dyn Fn(&Column) -> bool) -> Option<&'static str> {
+    let is_long = |(cell, column): (&Cell, &Column)| {
+        let items = cell.items.iter().map(|item| item.chars().count());
+        shown(column) && cell.text.chars().count() + items.sum::<usize>() > LONG
+    };
+    let of_row = |row: &Row| row.cells.iter().zip(&table.columns).any(is_long);
+    let is_long = table.rows.iter().any(of_row);
+    match (table.rows.len() <= SHORT, is_long) {
+        (true, true) => Some("short stacked"),
+        (true, false) => Some("short"),
+        (false, true) => Some("stacked"),
+        (false, false) => None,
+    }
+}
+
 fn cell(cell: &Cell, column: &Column) -> Markup {
     let text = match (cell.text.as_str(), column.fold) {
         ("", Fold::Below) => "-".into(),
@@ -111,7 +129,7 @@ fn cell(cell: &Cell, column: &Column) -> Markup {
         false => (text.chars().count() <= WHOLE).then_some("whole"),
     };
     html! {
-        td class=[class_of_cell] {
+        td class=[class_of_cell] data-title=[title_of(cell, column)] {
             @if let Some(value) = &cell.choice {
                 input type="checkbox" name="id" value=(sanitize(value)) aria-label={ "Choose " (text) }; " "
             }
@@ -125,6 +143,12 @@ fn cell(cell: &Cell, column: &Column) -> Markup {
             }
         }
     }
+}
+
+/// The title of the column, for a cell that is shown without the heading.
+fn title_of<'a>(cell: &Cell, column: &'a Column) -> Option<std::borrow::Cow<'a, str>> {
+    let says = !cell.text.is_empty() && !column.title.is_empty();
+    says.then(|| sanitize(&column.title))
 }
 
 /// The class of a badge.

@@ -33,7 +33,10 @@ pub(super) fn lines(table: &Table, columns: usize, style: TextStyle) -> Vec<Stri
     }
     let mut out = Vec::new();
     match table.goes_on && !grid.fits(columns) {
-        false => out.extend(grid.print(table, columns, style, true)),
+        false => {
+            out.extend(grid.print(table, columns, style, true));
+            out.extend(grid.left_out(columns, style, &|at| grid.says(at)));
+        }
         true => {
             for (index, block) in grid.blocks(columns).into_iter().enumerate() {
                 out.extend((index > 0).then(String::new));
@@ -55,6 +58,8 @@ pub(super) struct Widths {
     whole: Vec<usize>,
     /// With the texts for where there is little room.
     short: Vec<usize>,
+    /// Whether a cell of the column holds something.
+    says: Vec<bool>,
 }
 
 impl Widths {
@@ -67,6 +72,11 @@ impl Widths {
                 *width = natural.max(*width);
             }
         }
+        let grid = Grid::of(page, true);
+        self.says.resize(grid.columns.len(), false);
+        for (at, says) in self.says.iter_mut().enumerate() {
+            *says |= grid.says(at);
+        }
     }
 
     /// The heading and the rows of a page, in columns as wide as those of all pages.
@@ -76,6 +86,13 @@ impl Widths {
         columns: usize,
         style: TextStyle,
     ) -> (Option<String>, Vec<String>) {
+        let grid = self.grid(page, columns);
+        let body = grid.body(page, columns, style, true);
+        (grid.heading(columns, style), body)
+    }
+
+    /// A page in columns as wide as those of all pages.
+    fn grid<'a>(&self, page: &'a Table, columns: usize) -> Grid<'a> {
         let with = |short: bool, widths: &Vec<usize>| {
             let mut grid = Grid::of(page, short);
             for (natural, width) in grid.natural.iter_mut().zip(widths) {
@@ -83,12 +100,17 @@ impl Widths {
             }
             grid
         };
-        let mut grid = with(false, &self.whole);
-        if !grid.fits(columns) {
-            grid = with(true, &self.short);
+        let grid = with(false, &self.whole);
+        match grid.fits(columns) {
+            true => grid,
+            false => with(true, &self.short),
         }
-        let body = grid.body(page, columns, style, true);
-        (grid.heading(columns, style), body)
+    }
+
+    /// Lines for the end of the last page: the columns that have no room.
+    pub(super) fn left_out(&self, page: &Table, columns: usize, style: TextStyle) -> Vec<String> {
+        let grid = self.grid(page, columns);
+        grid.left_out(columns, style, &|at| self.says[at])
     }
 }
 
@@ -231,6 +253,34 @@ impl<'a> Grid<'a> {
         shown.into_iter().map(|at| (at, widths[at])).collect()
     }
 
+    /// Whether a cell of this column holds something.
+    fn says(&self, at: usize) -> bool {
+        let mut cells = self.rows.iter().map(|line| line.cells[at].as_str());
+        cells.any(|cell| !matches!(cell, "" | "-"))
+    }
+
+    /// Lines that name the columns that have no room. Empty columns are not named.
+    fn left_out(
+        &self,
+        columns: usize,
+        style: TextStyle,
+        says: &dyn Fn(usize) -> bool,
+    ) -> Vec<String> {
+        let shown = self.fitting(columns);
+        let is_shown = |at: &usize| shown.iter().any(|(place, _)| place == at);
+        let lost = (0..self.columns.len()).filter(|at| !is_shown(at) && says(*at));
+        let names: Vec<&str> = lost
+            .map(|at| self.headings[at].as_str())
+            .filter(|name| !name.is_empty())
+            .collect();
+        if names.is_empty() {
+            return Vec::new();
+        }
+        let text = format!("no room at {columns} columns for: {}", names.join(", "));
+        let lines = wrap(&text, columns).into_iter();
+        lines.map(|line| style.paint(Tone::Faint, &line)).collect()
+    }
+
     /// The lines; `below`: with what stands below each row.
     fn print(&self, table: &Table, columns: usize, style: TextStyle, below: bool) -> Vec<String> {
         let mut out = Vec::from_iter(self.heading(columns, style));
@@ -352,7 +402,8 @@ mod tests {
         let table = table(columns, &[&["abcdefghij", "1"]]);
         assert_eq!(at(13, &table), ["what        n", "abcdefghij  1"]);
         assert_eq!(at(8, &table), ["what   n", "abcd…  1"]);
-        assert_eq!(at(6, &table), ["what", "abcde…"]);
+        let lost = ["what", "abcde…", "no", "room", "at 6", "columns", "for: n"];
+        assert_eq!(at(6, &table), lost);
     }
 
     #[test]
@@ -397,9 +448,25 @@ mod tests {
         );
         assert_eq!(
             at(22, &table),
-            ["name       max", "CPU 0   150 µs", "CPU 10       -"]
+            [
+                "name       max",
+                "CPU 0   150 µs",
+                "CPU 10       -",
+                "no room at 22 columns",
+                "for: middle"
+            ]
         );
-        assert_eq!(at(5, &table), ["name", "CPU 0", "CPU 10"]);
+        assert_eq!(at(5, &table)[..3], ["name", "CPU 0", "CPU 10"]);
+        // Empty columns are not named.
+        let rows: [&[&str]; 2] = [&["CPU 0", "-", ""], &["CPU 1", "", "-"]];
+        let columns = || {
+            let dropped = ["middle", "max"].map(|name| Column::right(name).drop(1));
+            std::iter::once(Column::left("name"))
+                .chain(dropped)
+                .collect()
+        };
+        let table = self::table(columns(), &rows);
+        assert_eq!(at(5, &table), ["name", "CPU 0", "CPU 1"]);
     }
 
     #[test]

@@ -119,6 +119,12 @@ impl LongTable {
         lines.for_each(|line| text.line(line));
         text.out
     }
+
+    /// The lines below the last page: they name the columns that have no room.
+    pub fn end(&self, page: &Table) -> String {
+        let lines = self.widths.left_out(page, self.style.columns(), self.style);
+        lines.into_iter().map(|line| line + "\n").collect()
+    }
 }
 
 /// The text so far, and how it is written.
@@ -261,6 +267,7 @@ mod tests {
             let pages = || rows.chunks(7).map(|page| list_page(page, true));
             pages().for_each(|page| table.measure(&page));
             let text: String = pages().map(|page| table.render(&page)).collect();
+            let text = pages().next().map(|page| text + &table.end(&page)).unwrap();
             assert_eq!(text, whole, "{width} columns");
         }
     }

@@ -8,7 +8,7 @@ use maud::html;
 use punctual_store::Role;
 use serde::Deserialize;
 
-use super::frame;
+use super::{LOGIN, frame};
 use crate::access::{COOKIE, Client, bearer};
 use crate::problem::Problem;
 use crate::state::App;
@@ -32,7 +32,7 @@ pub(super) async fn form(State(app): State<App>, Query(To { to }): Query<To>) ->
         }
         p .faint { "Make a token with: punctual serve enrol NAME --role viewer" }
     };
-    frame(&app, "Log in", "", &body)
+    frame(&app, "Log in", LOGIN, &body)
 }
 
 #[derive(Deserialize)]

@@ -76,6 +76,13 @@ fn page(app: &Inner, machine: &Machine) -> Result<Markup, Problem> {
     let all = format!("/recordings?machine={}", encoded(&machine.name));
     Ok(html! {
         (shown(&[document::machine(&row, host)]))
+        @for (other, since) in app.strangers.of(&machine.name) {
+            p .warn {
+                "Refused since " (since.strftime("%Y-%m-%d %H:%M")) ": " b { (sanitize(&other)) }
+                " uses the token of this machine. Give it one of its own: "
+                code { "punctual serve enrol NAME" }
+            }
+        }
         p .actions {
             a href={ "/compare?machine=" (encoded(&machine.name)) } { "Compare with another machine" }
         }
@@ -255,7 +262,7 @@ fn facts(recording: &Recording) -> Markup {
         div .wide { table { tbody { @for of_topic in known.chunk_by(|a, b| a.0 == b.0) {
             tr .topic { th colspan="2" scope="colgroup" { (sanitize(of_topic[0].0)) } }
             @for (_, name, value) in of_topic { tr {
-                td { (sanitize(&name.replace('_', " "))) }
+                td .whole { (sanitize(&name.replace('_', " "))) }
                 td { @if value.is_empty() { "(empty)" } @else { (sanitize(value)) } }
             } }
         } } } }

@@ -92,6 +92,9 @@ const fn page(path: &'static str, handler: fn() -> axum::routing::MethodRouter<A
     }
 }
 
+/// The login page. It has no navigation.
+const LOGIN: &str = "/login";
+
 /// The places of the navigation.
 const PLACES: [(&str, &str); 6] = [
     ("/", "Overview"),
@@ -120,11 +123,11 @@ pub(super) fn frame(app: &App, title: &str, place: &str, body: &Markup) -> Html<
                 header .bar {
                     nav aria-label="Pages" {
                         strong { "punctual" }
-                        @for (path, name) in PLACES {
+                        @if place != LOGIN { @for (path, name) in PLACES {
                             a href=(path) aria-current=[(path == place).then_some("page")] { (name) }
-                        }
+                        } }
                     }
-                    @if app.config.needs_login() {
+                    @if place != LOGIN && app.config.needs_login() {
                         form method="post" action="/logout" { button { "Log out" } }
                     }
                 }
@@ -149,6 +152,11 @@ pub(super) fn plain_svg(plot: &punctual_report::plot::Plot) -> String {
     plot.svg().replacen(r#" style="white-space:pre""#, "", 1)
 }
 
+/// A choice in a query that there is not.
+fn unknown(what: &str, given: &str) -> Problem {
+    Problem::bad_request(format!("there is no {what} '{given}'"))
+}
+
 /// A report that cannot be drawn.
 pub(super) fn cannot_draw(error: &punctual_report::ReportError) -> Problem {
     Problem::new(StatusCode::UNPROCESSABLE_ENTITY, error.to_string())
@@ -165,7 +173,7 @@ pub(crate) async fn show_problems(
     let machines = ["/v1/", "/health", "/ready", "/metrics"];
     let is_page = !machines.iter().any(|prefix| path.starts_with(prefix));
     let is_get = request.method() == axum::http::Method::GET;
-    let response = next.run(request).await;
+    let response = as_problem(next.run(request).await).await;
     let Some(problem) = response.extensions().get::<Problem>().cloned() else {
         return response;
     };
@@ -177,15 +185,59 @@ pub(crate) async fn show_problems(
         return Redirect::to(&format!("/login?to={}", encoded(wanted))).into_response();
     }
     let reason = problem.status.canonical_reason().unwrap_or("failed");
+    let (place, back, to) = match path {
+        LOGIN => (LOGIN, LOGIN, "Log in"),
+        _ => ("", "/", "Overview"),
+    };
     let body = html! {
         h1 { (reason) }
         p .warn { (sanitize(&problem.message)) }
-        p { a href="/" { "Overview" } }
+        p { a href=(back) { (to) } }
     };
-    let mut shown = (problem.status, frame(&app, reason, "", &body)).into_response();
+    let mut shown = (problem.status, frame(&app, reason, place, &body)).into_response();
     if let Some(after) = response.headers().get(header::RETRY_AFTER) {
         let headers = shown.headers_mut();
         headers.insert(header::RETRY_AFTER, after.clone());
     }
     shown
+}
+
+/// The longest reason that is read of a refusal.
+const REASON: usize = 4 << 10;
+
+/// Turns a refusal of the framework (a query, a path, a form or a method that cannot be
+/// read) into a problem with our own text.
+async fn as_problem(response: Response) -> Response {
+    let status = response.status();
+    let is_refusal = status.is_client_error() || status.is_server_error();
+    if !is_refusal || response.extensions().get::<Problem>().is_some() {
+        return response;
+    }
+    let (parts, body) = response.into_parts();
+    let reason = axum::body::to_bytes(body, REASON).await.unwrap_or_default();
+    let reason = String::from_utf8_lossy(&reason).into_owned();
+    let after = |marks: [&str; 2]| {
+        let rest = marks.iter().find_map(|mark| reason.strip_prefix(mark));
+        rest.map(|rest| rest.trim_start_matches(": ").to_owned())
+    };
+    let message = if status == StatusCode::METHOD_NOT_ALLOWED {
+        "this address does not take this method".to_owned()
+    } else if reason.starts_with("Invalid URL") {
+        "a part of this address is not the number that it has to be".to_owned()
+    } else if let Some(why) = after(["Failed to deserialize query string"; 2]) {
+        format!("this address cannot be read: {why}")
+    } else if let Some(why) = after(["Failed to deserialize form body", "Failed to parse form"]) {
+        format!("this form cannot be read: {why}")
+    } else if reason.is_empty() {
+        status.canonical_reason().unwrap_or("failed").to_lowercase()
+    } else {
+        reason.clone()
+    };
+    let mut response = Problem::new(status, message).into_response();
+    for name in [header::ALLOW, header::RETRY_AFTER] {
+        if let Some(value) = parts.headers.get(&name) {
+            response.headers_mut().insert(name, value.clone());
+        }
+    }
+    response
 }

@@ -9,7 +9,7 @@ use punctual_model::sanitize;
 use punctual_report::document::{self, Document, MachineRow, MachineState, Section};
 use serde::Deserialize;
 
-use super::{frame, shown};
+use super::{frame, shown, unknown};
 use crate::listing::Listing;
 use crate::paths::encoded;
 use crate::problem::Problem;
@@ -36,6 +36,10 @@ pub(super) async fn get(
     State(app): State<App>,
     Query(asked): Query<Asked>,
 ) -> Result<Html<String>, Problem> {
+    let is_state = |name: &str| MachineState::ALL.iter().any(|state| state.name() == name);
+    if !asked.state.is_empty() && !is_state(&asked.state) {
+        return Err(unknown("state", &asked.state));
+    }
     let listing = app.listings.newest().await?;
     let Listing {
         rows,

@@ -8,7 +8,7 @@ use punctual_report::document::{self, Block, Document, ListRow, Section};
 use punctual_store::{Listed, Wanted};
 use serde::Deserialize;
 
-use super::{frame, shown};
+use super::{frame, shown, unknown};
 use crate::paths::{encoded, recording_path};
 use crate::place::{place, place_of};
 use crate::problem::Problem;
@@ -48,6 +48,9 @@ pub(super) async fn get(
     Query(asked): Query<Asked>,
 ) -> Result<Html<String>, Problem> {
     let outcome = OUTCOMES.iter().find(|(_, name)| *name == asked.outcome);
+    if outcome.is_none() && !asked.outcome.is_empty() {
+        return Err(unknown("verdict", &asked.outcome));
+    }
     let after = some(&asked.after).map(|text| place(&text)).transpose()?;
     let wanted = Wanted {
         machine: some(&asked.machine),

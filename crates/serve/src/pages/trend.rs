@@ -16,6 +16,9 @@ pub(super) async fn get(
     State(app): State<App>,
     Query(look): Query<Look>,
 ) -> Result<Html<String>, Problem> {
+    if look.series.is_empty() {
+        return Err(Problem::bad_request("name a series: /trend?series=NAME"));
+    }
     let wanted = look.clone();
     let (document, pictures) = app
         .work(move |app| {

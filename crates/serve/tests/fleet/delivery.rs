@@ -36,6 +36,7 @@ fn deliverer(to: SocketAddr, token: Option<String>) -> Deliverer {
         url: format!("http://{to}/"),
         token,
         machine: "board".to_owned(),
+        identity: None,
         roots: None,
     };
     Deliverer::new(target, || false).unwrap()

@@ -47,6 +47,7 @@ fn a_machine_delivers_only_to_a_collector_that_it_trusts() {
             url: format!("https://{}", server.address),
             token: None,
             machine: "board".to_owned(),
+            identity: None,
             roots,
         };
         let deliverer = Deliverer::new(target, || false)?;

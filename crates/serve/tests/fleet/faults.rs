@@ -33,6 +33,7 @@ pub(crate) fn deliverer(to: SocketAddr) -> Deliverer {
         url: format!("http://{to}"),
         token: None,
         machine: "board".to_owned(),
+        identity: None,
         roots: None,
     };
     Deliverer::new(target, || false).unwrap()

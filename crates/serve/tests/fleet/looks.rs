@@ -64,6 +64,22 @@ fn look(tab: &mut Tab, server: &Running, pages: &[(&str, String)]) {
                 over.as_f64().unwrap() <= 0.0,
                 "{name} at {width}: {over} too wide"
             );
+            // No column of single letters, and no page that is nothing but scrolling.
+            let narrow = tab.eval(
+                "[...document.querySelectorAll('td:not(.n, .whole), dd')].filter((one) => \
+                 one.innerText.length > 15 && one.getBoundingClientRect().width < 90).length",
+            );
+            assert_eq!(narrow, 0, "{name} at {width}: cells of single letters");
+            let tall = tab.eval("document.documentElement.scrollHeight");
+            let fits = tall.as_f64().unwrap() < 14_000.0 || name.starts_with("overview-");
+            assert!(fits, "{name} at {width}: {tall} px tall");
+            let in_dark = tab.eval(
+                "[...document.querySelectorAll('figure')].every((one) => \
+                 getComputedStyle(one).backgroundColor === getComputedStyle(document.body).backgroundColor) && \
+                 [...document.querySelectorAll('figure svg, figure img')].every((one) => \
+                 getComputedStyle(one).filter.includes('invert') === matchMedia('(prefers-color-scheme: dark)').matches)",
+            );
+            assert_eq!(in_dark, true, "{name} at {width}, dark {dark}: a plot");
             let Some(folder) = &shots else { continue };
             tab.eval("new Promise((done) => { document.querySelectorAll('figure').forEach((one, i) => setTimeout(() => one.scrollIntoView(), i * 60)); setTimeout(() => { scrollTo(0, 0); setTimeout(done, 100); }, 900); })");
             let tone = if *dark { "dark" } else { "light" };

@@ -28,7 +28,9 @@ mod program;
 mod prometheus;
 mod push;
 mod receiver;
+mod refusals;
 mod scraped;
+mod senders;
 #[path = "../sound/mod.rs"]
 mod sound;
 mod trends;

@@ -99,6 +99,35 @@ fn somebody_turns_points_and_clicks() {
     tab.eval("document.querySelector('[data-view=surface]').scrollIntoView()");
     tab.until("document.querySelector('[data-view=surface] canvas')");
     assert_eq!(tab.eval("location.href"), url);
+    // Both pictures have the same colours for the same counts, and say which: many is far
+    // from the paper, whatever the paper is.
+    tab.eval("document.querySelector('[data-view=heatmap]').scrollIntoView()");
+    tab.until("document.querySelectorAll('.colours').length === 2");
+    for (dark, [few, many]) in [
+        (false, ["253, 231, 37", "68, 1, 84"]),
+        (true, ["68, 1, 84", "253, 231, 37"]),
+    ] {
+        tab.dark(dark);
+        let bars =
+            "[...document.querySelectorAll('.colours span')].map((one) => one.style.background)";
+        let ends = format!(
+            "{bars}.every((one) => one.includes('right, rgb({few})') && one.endsWith('rgb({many}))'))"
+        );
+        tab.until(&ends);
+    }
+    tab.dark(false);
+    let says = tab.eval("document.querySelector('.colours').textContent");
+    let says = says.as_str().unwrap();
+    assert!(
+        says.starts_with("1 period") && says.contains("periods (log scale)"),
+        "{says}"
+    );
+    let script = get(server.address, "/assets/1/script.js").text();
+    assert_eq!(
+        script.matches("viridis(").count(),
+        1,
+        "colours beside `ink_of`"
+    );
     // The heat map says what is under the pointer, and leads to the recording.
     tab.eval("document.querySelector('[data-view=heatmap]').scrollIntoView()");
     tab.until("document.querySelector('[data-view=heatmap] canvas')");

@@ -155,6 +155,18 @@ pub trait Collection: SeriesStore + TextStore + Send + Sync {
     /// What writing can fail with.
     fn remove_token(&self, name: &str) -> Result<bool, StoreError>;
 
+    /// Notes that the token of this name is used by the machine `now`, where it was
+    /// `before`; `false` where it was not.
+    ///
+    /// # Errors
+    /// What writing can fail with.
+    fn set_machine(
+        &self,
+        name: &str,
+        before: Option<&str>,
+        now: Option<&str>,
+    ) -> Result<bool, StoreError>;
+
     /// The token with this hash.
     ///
     /// # Errors
@@ -425,6 +437,9 @@ pub struct Token {
     pub sha256: String,
     /// When it was made.
     pub created: Timestamp,
+    /// The machine that has used it, as that names itself; `None`: none yet, or none that
+    /// names itself.
+    pub machine: Option<String>,
 }
 
 /// Who changed what.

@@ -343,10 +343,10 @@ impl Collection for SqliteCollection {
     }
 
     fn add_token(&self, token: &Token) -> Result<bool, StoreError> {
-        let sql = "INSERT INTO token (name, role, sha256, created_ns) VALUES (?1, ?2, ?3, ?4) \
-                   ON CONFLICT DO NOTHING";
-        let created = started_ns(token.created);
-        let values = params![token.name, token.role.name(), token.sha256, created];
+        let sql = "INSERT INTO token (name, role, sha256, created_ns, machine) \
+                   VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT DO NOTHING";
+        let (created, role) = (started_ns(token.created), token.role.name());
+        let values = params![token.name, role, token.sha256, created, token.machine];
         self.changed(sql, values)
     }
 
@@ -354,8 +354,18 @@ impl Collection for SqliteCollection {
         self.changed("DELETE FROM token WHERE name = ?1", params![name])
     }
 
+    fn set_machine(
+        &self,
+        name: &str,
+        before: Option<&str>,
+        now: Option<&str>,
+    ) -> Result<bool, StoreError> {
+        let sql = "UPDATE token SET machine = ?3 WHERE name = ?1 AND machine IS ?2";
+        self.changed(sql, params![name, before, now])
+    }
+
     fn token(&self, sha256: &str) -> Result<Option<Token>, StoreError> {
-        let sql = "SELECT name, role, sha256, created_ns FROM token WHERE sha256 = ?1";
+        let sql = "SELECT name, role, sha256, created_ns, machine FROM token WHERE sha256 = ?1";
         self.read(|connection, context| {
             connection
                 .prepare_cached(sql)
@@ -367,7 +377,8 @@ impl Collection for SqliteCollection {
     }
 
     fn tokens(&self) -> Result<Vec<Token>, StoreError> {
-        let sql = "SELECT name, role, sha256, created_ns FROM token ORDER BY name LIMIT ?1";
+        let sql =
+            "SELECT name, role, sha256, created_ns, machine FROM token ORDER BY name LIMIT ?1";
         let all = self.rows(sql, usize::MAX, token_of)?;
         Ok(all.into_iter().flatten().collect())
     }
@@ -448,6 +459,7 @@ fn token_of(row: &Row<'_>) -> rusqlite::Result<Option<Token>> {
             role,
             sha256: row.get(2)?,
             created: time(row.get(3)?),
+            machine: row.get(4)?,
         })
     };
     Role::of_name(&role).map(token).transpose()

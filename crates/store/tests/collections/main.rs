@@ -179,6 +179,7 @@ fn tokens_and_the_audit_log_are_kept() {
             role,
             sha256: format!("hash of {name}"),
             created: time(1),
+            machine: None,
         };
         assert!(all.add_token(&token("board", Role::Machine)).unwrap());
         assert!(!all.add_token(&token("board", Role::Admin)).unwrap());
@@ -186,6 +187,31 @@ fn tokens_and_the_audit_log_are_kept() {
         let found = all.token("hash of board").unwrap();
         assert_eq!(found, Some(token("board", Role::Machine)));
         assert_eq!(all.token("").unwrap(), None);
+        // The first machine stays, until it is forgotten.
+        let of = |machine| Token {
+            machine,
+            ..token("board", Role::Machine)
+        };
+        let noted = || all.token("hash of board").unwrap();
+        for (before, now, changes) in [
+            (Some("one"), Some("two"), false),
+            (None, Some("one"), true),
+            (None, Some("two"), false),
+            (Some("one"), Some("two"), true),
+            (Some("two"), None, true),
+        ] {
+            let then = if changes {
+                now
+            } else {
+                noted()
+                    .and_then(|one| one.machine)
+                    .as_deref()
+                    .map(|_| "one")
+            };
+            assert_eq!(all.set_machine("board", before, now).unwrap(), changes);
+            assert_eq!(noted(), Some(of(then.map(str::to_owned))));
+        }
+        assert!(!all.set_machine("nobody", None, Some("one")).unwrap());
         let asked = ["", "hash of board", "hash of none"].map(str::to_owned);
         assert_eq!(
             all.tokens_of(&asked).unwrap(),

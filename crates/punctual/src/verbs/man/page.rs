@@ -10,7 +10,7 @@ use super::examples;
 use super::marks::{self, escaped};
 
 /// Variables of every command.
-const ENVIRONMENT: [(&str, &str); 4] = [
+const ENVIRONMENT: [(&str, &str); 5] = [
     (
         "PUNCTUAL_STORE",
         "The file that recordings are kept in; --store wins.",
@@ -24,6 +24,10 @@ const ENVIRONMENT: [(&str, &str); 4] = [
         "Folder of the journal of changed settings, where it is an absolute path.",
     ),
     ("NO_COLOR", "Not empty: no colours; --color wins."),
+    (
+        "TERM",
+        "dumb: no colours, and no lines that are redrawn; --color wins.",
+    ),
 ];
 
 /// Files that every command may read or write.

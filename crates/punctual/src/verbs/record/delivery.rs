@@ -40,13 +40,14 @@ pub(super) fn deliver(plan: &Deliver, store: &Path, stop: &Arc<AtomicBool>) {
 
 #[cfg(feature = "serve")]
 fn once(plan: &Deliver, store: &Path, stop: &Arc<AtomicBool>) -> anyhow::Result<()> {
-    use crate::verbs::deliver::{host_name, set_stop, stopped, token_of};
+    use crate::verbs::deliver::{host_name, identity, set_stop, stopped, token_of};
     use punctual_serve::deliver::{Deliverer, Target};
     set_stop(stop);
     let target = Target {
         url: plan.to.clone(),
         token: token_of(plan.token_file.as_deref())?,
         machine: host_name(),
+        identity: identity(),
         roots: plan.ca.clone(),
     };
     let store = punctual_store::Store::open(store)?;

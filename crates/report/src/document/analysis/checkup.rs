@@ -156,9 +156,8 @@ fn next(checkup: &Checkup) -> Vec<Block> {
         is_command: true,
         ..Field::toned("next", Tone::Heading, command.as_str())
     });
-    Block::fields(lacking.chain(next).collect())
-        .into_iter()
-        .collect()
+    let all = lacking.chain(next).chain(without_root(checkup));
+    Block::fields(all.collect()).into_iter().collect()
 }
 
 /// `FAIL (medium) swappiness is 60; recommended: 10`.
@@ -250,18 +249,41 @@ fn asked_line(checkup: &Checkup) -> String {
     )
 }
 
-/// What is lacking: of the check-up, then of each condition.
+/// What is lacking: of the check-up, then of the conditions, each thing once.
 pub(crate) fn lacking(checkup: &Checkup) -> Vec<String> {
-    let of_conditions = checkup.conditions.iter().flat_map(|condition| {
-        let each = condition.lacking.iter();
-        each.map(|why| format!("{}: {why}", condition.name))
-    });
+    let is_said = |why: &str| {
+        why == Condition::NOT_REAL_TIME
+            && (checkup.lacking.iter()).any(|said| said.contains("real-time priority"))
+    };
+    let mut all: Vec<(&str, Vec<&str>)> = Vec::new();
+    for condition in &checkup.conditions {
+        for why in condition.lacking.iter().filter(|why| !is_said(why)) {
+            match all.iter_mut().find(|(said, _)| said == why) {
+                Some((_, names)) => names.push(&condition.name),
+                None => all.push((why, vec![&condition.name])),
+            }
+        }
+    }
+    let of_conditions =
+        (all.into_iter()).map(|(why, names)| format!("{}: {why}", names.join(", ")));
     checkup
         .lacking
         .iter()
         .cloned()
         .chain(of_conditions)
         .collect()
+}
+
+/// How the rights that are lacking are got without root.
+fn without_root(checkup: &Checkup) -> Option<Field> {
+    let mut last = checkup.conditions.iter().filter(|one| !one.real_time);
+    last.next()?;
+    let finding = checkup
+        .findings
+        .iter()
+        .find(|one| one.id == "rights-priority")?;
+    let how = finding.reboot.as_ref()?;
+    Some(Field::new("without sudo", how.as_str()))
 }
 
 #[cfg(test)]
@@ -349,6 +371,31 @@ mod tests {
             next: vec!["punctual doctor --fix-script".to_owned()],
             recordings: vec!["id".to_owned()],
         }
+    }
+
+    #[test]
+    fn a_lack_is_said_once() {
+        let mut checkup = checkup();
+        let said = "measured without real-time priority: what to do: punctual doctor";
+        checkup.lacking = vec![said.to_owned()];
+        for condition in &mut checkup.conditions {
+            condition.real_time = false;
+            condition.lacking = vec![Condition::NOT_REAL_TIME.to_owned(), "too short".to_owned()];
+        }
+        checkup.findings[0].id = "rights-priority".to_owned();
+        checkup.findings[0].reboot = Some("join the group".to_owned());
+        assert_eq!(lacking(&checkup), [said, "idle, loaded: too short"]);
+        let text = text::render(&super::checkup(&checkup), &TextStyle::default());
+        assert_eq!(
+            text.matches("without a real-time priority").count(),
+            0,
+            "{text}"
+        );
+        assert!(text.contains("without sudo  join the group"), "{text}");
+        // Where nobody else says it, the conditions do.
+        checkup.lacking.clear();
+        let both = format!("idle, loaded: {}", Condition::NOT_REAL_TIME);
+        assert_eq!(lacking(&checkup), [&both, "idle, loaded: too short"]);
     }
 
     #[test]

@@ -55,6 +55,7 @@ pub fn notes(notes: &[punctual_model::Note]) -> Document {
         Column::left("time (UTC)"),
         Column::left("run").drop(2),
         Column::left("series").drop(3),
+        Column::left("machine").drop(4),
         Column::left("who").drop(1),
         Column::left("text").fold(Fold::Wrap(30)),
     ];
@@ -64,6 +65,7 @@ pub fn notes(notes: &[punctual_model::Note]) -> Document {
             minute(note.at),
             figures::text_or_dash(note.recording.map(|id| id.short())),
             figures::text_or_dash(note.series.clone()),
+            figures::text_or_dash(note.machine.clone()),
             note.author.clone(),
             note.text.clone(),
         ])

@@ -405,14 +405,15 @@ impl Collection for PostgresCollection {
 
     fn add_token(&self, token: &Token) -> Result<bool, StoreError> {
         self.pool.with(|link| {
-            let sql = "INSERT INTO token (name, role, sha256, created_ns) VALUES ($1, $2, $3, $4)
-                       ON CONFLICT DO NOTHING";
+            let sql = "INSERT INTO token (name, role, sha256, created_ns, machine)
+                       VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING";
             let created = started_ns(token.created);
             let values: link::Values<'_> = &[
                 &plain(&token.name),
                 &token.role.name(),
                 &token.sha256,
                 &created,
+                &token.machine.as_deref().map(plain),
             ];
             Ok(link.run(sql, values)? > 0)
         })
@@ -423,9 +424,23 @@ impl Collection for PostgresCollection {
             .with(|link| Ok(link.run("DELETE FROM token WHERE name = $1", &[&plain(name)])? > 0))
     }
 
+    fn set_machine(
+        &self,
+        name: &str,
+        before: Option<&str>,
+        now: Option<&str>,
+    ) -> Result<bool, StoreError> {
+        self.pool.with(|link| {
+            let sql = "UPDATE token SET machine = $3
+                       WHERE name = $1 AND machine IS NOT DISTINCT FROM $2";
+            let values: link::Values<'_> = &[&plain(name), &before.map(plain), &now.map(plain)];
+            Ok(link.run(sql, values)? > 0)
+        })
+    }
+
     fn token(&self, sha256: &str) -> Result<Option<Token>, StoreError> {
         self.pool.with(|link| {
-            let sql = "SELECT name, role, sha256, created_ns FROM token WHERE sha256 = $1";
+            let sql = "SELECT name, role, sha256, created_ns, machine FROM token WHERE sha256 = $1";
             let row = link.row(sql, &[&sha256])?;
             Ok(row.as_ref().map(token).transpose()?.flatten())
         })
@@ -433,7 +448,8 @@ impl Collection for PostgresCollection {
 
     fn tokens_of(&self, sha256: &[String]) -> Result<Vec<Token>, StoreError> {
         self.pool.with(|link| {
-            let sql = "SELECT name, role, sha256, created_ns FROM token WHERE sha256 = ANY($1)";
+            let sql =
+                "SELECT name, role, sha256, created_ns, machine FROM token WHERE sha256 = ANY($1)";
             let rows = link.rows(sql, &[&sha256])?;
             let all: Result<Vec<_>, _> = rows.iter().map(token).collect();
             Ok(all?.into_iter().flatten().collect())
@@ -442,7 +458,10 @@ impl Collection for PostgresCollection {
 
     fn tokens(&self) -> Result<Vec<Token>, StoreError> {
         let mut all = self.pool.with(|link| {
-            let rows = link.rows("SELECT name, role, sha256, created_ns FROM token", &[])?;
+            let rows = link.rows(
+                "SELECT name, role, sha256, created_ns, machine FROM token",
+                &[],
+            )?;
             let all: Result<Vec<_>, _> = rows.iter().map(token).collect();
             Ok(all?.into_iter().flatten().collect::<Vec<_>>())
         })?;

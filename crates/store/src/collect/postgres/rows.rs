@@ -180,6 +180,7 @@ pub(super) fn token(row: &Row) -> Result<Option<Token>, postgres::Error> {
         role,
         sha256: row.try_get(2)?,
         created: time(row.try_get(3)?),
+        machine: row.try_get(4)?,
     }))
 }
 

@@ -1,7 +1,7 @@
 //! The tables of a collection in PostgreSQL.
 
 /// The version that this program writes.
-pub(super) const VERSION: i32 = 2;
+pub(super) const VERSION: i32 = 3;
 
 /// A number that all collectors lock while they change tables.
 pub(super) const LOCK: i64 = 0x7075_6e63_7475_616c;
@@ -131,5 +131,8 @@ CREATE TABLE audit (
 ",
     "
 CREATE INDEX slot_by_due ON slot (due_ns);
+",
+    "
+ALTER TABLE token ADD COLUMN machine text;
 ",
 ];

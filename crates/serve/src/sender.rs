@@ -1,0 +1,207 @@
+//! One token, one machine: recordings are kept by the name of the token, so two machines
+//! with one token would be kept as one.
+//!
+//! A machine sends its identity with each request: a hash of its machine-id(5), its boot and its
+//! name. Another machine-id than before is another machine. Copies of one disk image have the
+//! same one; that a boot returns, after another was seen, still shows that there are two.
+
+use axum::http::{HeaderMap, StatusCode};
+use jiff::Timestamp;
+use punctual_store::{AuditLine, Token};
+
+use crate::problem::Problem;
+use crate::state::App;
+
+/// The header with the identity of a machine: `ID BOOT NAME`. The ID is `-` if the machine
+/// has none.
+pub(crate) const MACHINE: &str = "punctual-machine";
+/// The longest such header, in bytes.
+const LONGEST: usize = 512;
+/// Boots of a machine that are remembered.
+const BOOTS: usize = 8;
+
+/// A machine that sends, or the one that is noted with a token.
+#[derive(Clone, Debug, PartialEq)]
+struct Sender {
+    id: String,
+    name: String,
+    /// The newest first.
+    boots: Vec<String>,
+}
+
+/// The decision on a request.
+#[derive(Debug, PartialEq)]
+enum Answer {
+    /// It is the machine that is noted.
+    Known,
+    /// It is to be noted so.
+    Note(Sender),
+    /// It is another machine.
+    Stranger,
+}
+
+impl Sender {
+    /// Reads a header.
+    fn sent(text: &str) -> Option<Self> {
+        let mut words = text.split_ascii_whitespace();
+        let [id, boot, name] = [words.next()?, words.next()?, words.next()?].map(str::to_owned);
+        let boots = vec![boot];
+        let whole = text.len() <= LONGEST && words.next().is_none();
+        whole.then_some(Self { id, name, boots })
+    }
+
+    /// Reads the text that a token keeps.
+    fn noted(text: &str) -> Option<Self> {
+        let mut words = text.split(' ').map(str::to_owned);
+        let (id, name) = (words.next()?, words.next()?);
+        let boots = words.collect();
+        Some(Self { id, name, boots })
+    }
+
+    /// As a token keeps it.
+    fn text(&self) -> String {
+        format!("{} {} {}", self.id, self.name, self.boots.join(" "))
+    }
+
+    /// Decides on a request of this machine; `noted` has used the token before.
+    fn answer(self, noted: Option<&Self>) -> Answer {
+        let Some(noted) = noted else {
+            return Answer::Note(self);
+        };
+        let is_known = |id: &str| id != "-";
+        let [boot] = self.boots.as_slice() else {
+            return Answer::Stranger;
+        };
+        if is_known(&self.id) && is_known(&noted.id) && self.id != noted.id {
+            return Answer::Stranger;
+        }
+        match noted.boots.iter().position(|known| known == boot) {
+            Some(0) => Answer::Known,
+            Some(_) => Answer::Stranger,
+            None => {
+                let boots = std::iter::once(boot).chain(&noted.boots);
+                let boots = boots.take(BOOTS).cloned().collect();
+                let id = if is_known(&self.id) {
+                    self.id
+                } else {
+                    noted.id.clone()
+                };
+                Answer::Note(Self { id, boots, ..self })
+            }
+        }
+    }
+}
+
+/// Refuses the request of a machine that uses the token of another. A request
+/// without the header (an older program, a script) is not refused.
+///
+/// # Errors
+/// Another machine uses this token, and what the store can fail with.
+pub(crate) async fn check(app: &App, token: &Token, headers: &HeaderMap) -> Result<(), Problem> {
+    let Some(value) = headers.get(MACHINE) else {
+        return Ok(());
+    };
+    let sent =
+        value.to_str().ok().and_then(Sender::sent).ok_or_else(|| {
+            Problem::bad_request("the header Punctual-Machine is not 'ID BOOT NAME'")
+        })?;
+    let (name, boots) = (sent.name.clone(), sent.boots.clone());
+    let before = token.machine.clone();
+    let noted = before.as_deref().and_then(Sender::noted);
+    match sent.answer(noted.as_ref()) {
+        Answer::Known => Ok(()),
+        Answer::Note(machine) => {
+            let (of, text) = (token.name.clone(), machine.text());
+            app.stored(move |all| all.set_machine(&of, before.as_deref(), Some(&text)))
+                .await?;
+            // A boot is news once; the rare case that two machines ask at the same moment
+            // is found with their next requests.
+            debug_assert!(machine.boots.starts_with(&boots));
+            Ok(())
+        }
+        Answer::Stranger => Err(refused(app, token, &name, noted).await?),
+    }
+}
+
+/// Says on both sides that two machines use one token.
+async fn refused(
+    app: &App,
+    token: &Token,
+    name: &str,
+    noted: Option<Sender>,
+) -> Result<Problem, Problem> {
+    let of = &token.name;
+    let other = noted.map_or_else(String::new, |noted| noted.name);
+    let who = match other == name {
+        true => format!("another machine named '{name}', as a copy of a disk image is,"),
+        false => format!("the machine '{other}'"),
+    };
+    if app.strangers.add(of, name) {
+        let text = format!("refused: '{name}' uses the token of '{of}', which {who} uses, too");
+        crate::log::complain(&text);
+        let line = AuditLine {
+            at: Timestamp::now(),
+            who: of.clone(),
+            action: "refuse".to_owned(),
+            what: format!("'{name}' uses the token of another machine"),
+        };
+        app.stored(move |all| all.log(&line)).await?;
+    }
+    let message = format!(
+        "{who} uses the token '{of}' already: give '{name}' one of its own (on the collector: \
+         punctual serve enrol NAME); if it takes the place of the other: punctual serve moved {of}"
+    );
+    Ok(Problem::new(StatusCode::FORBIDDEN, message))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Requests of machines (ID, boot, name) in turn; whether each is taken.
+    fn taken(requests: &[&str]) -> Vec<bool> {
+        let mut noted: Option<Sender> = None;
+        let one = |text: &&str| match Sender::sent(text).unwrap().answer(noted.as_ref()) {
+            Answer::Known => true,
+            Answer::Note(machine) => {
+                noted = Sender::noted(&machine.text());
+                assert_eq!(noted.as_ref(), Some(&machine));
+                true
+            }
+            Answer::Stranger => false,
+        };
+        requests.iter().map(one).collect()
+    }
+
+    #[test]
+    fn a_machine_boots_and_gets_another_name() {
+        assert_eq!(
+            taken(&["m 1 a", "m 1 a", "m 2 a", "m 3 b", "m 3 b"]),
+            [true; 5]
+        );
+        // A container without a machine-id.
+        assert_eq!(
+            taken(&["- 1 pod-x", "- 1 pod-y", "m 1 a", "- 2 pod-z"]),
+            [true; 4]
+        );
+    }
+
+    #[test]
+    fn another_machine_is_refused() {
+        assert_eq!(taken(&["m 1 a", "n 2 b", "m 1 a"]), [true, false, true]);
+        // One machine-id on two machines: the boot of the first returns.
+        assert_eq!(
+            taken(&["m 1 a", "m 2 a", "m 1 a", "m 2 a"]),
+            [true, true, false, true]
+        );
+        let three = taken(&["- 1 a", "- 2 a", "- 3 a", "- 1 a", "- 2 a", "- 3 a"]);
+        assert_eq!(three, [true, true, true, false, false, true]);
+    }
+
+    #[test]
+    fn only_what_is_meant_is_read() {
+        for wrong in ["", "m", "m 1", "m 1 a b", &"x ".repeat(3).repeat(LONGEST)] {
+            assert_eq!(Sender::sent(wrong), None, "{wrong}");
+        }
+    }
+}
