@@ -226,16 +226,14 @@ impl Thread {
         {
             self.lent_to.clear();
         }
-        match event.kind {
-            EventKind::HrtimerStart {
-                expires_ns,
-                softexpires_ns,
-                ..
-            } => {
-                let slack = i128::from(expires_ns) - i128::from(softexpires_ns);
-                self.slack = Some(Nanos(u64::try_from(slack).unwrap_or(0)));
-            }
-            _ => {}
+        if let EventKind::HrtimerStart {
+            expires_ns,
+            softexpires_ns,
+            ..
+        } = event.kind
+        {
+            let slack = i128::from(expires_ns) - i128::from(softexpires_ns);
+            self.slack = Some(Nanos(u64::try_from(slack).unwrap_or(0)));
         }
     }
 
