@@ -11,9 +11,6 @@ pub struct Given {
     pub place: usize,
     /// Its value.
     pub value: Option<String>,
-    /// The following word: tools with optional values read it
-    /// (`argv[optind]`).
-    pub next: Option<String>,
 }
 
 /// A command line that getopt refuses, in its words.
@@ -44,21 +41,11 @@ pub(crate) enum GetoptError {
 pub struct Parsed {
     /// The options in the order they were given.
     pub given: Vec<Given>,
-    /// Words that are neither options nor their values. A tool may have used
-    /// one as an optional value by [`Given::next`].
+    /// Words that are neither options nor their values.
     pub operands: Vec<String>,
 }
 
 impl Parsed {
-    /// The words that are neither an option nor read as the value of one.
-    pub(crate) fn spare_words(&self) -> impl Iterator<Item = &String> {
-        let is_value = |given: &Given, word: &String| {
-            given.value.is_none() && given.next.as_ref() == Some(word)
-        };
-        let taken = move |word: &String| self.given.iter().any(|given| is_value(given, word));
-        self.operands.iter().filter(move |word| !taken(word))
-    }
-
     /// Whether the option of that long name was given.
     pub(crate) fn has(&self, long: &str) -> bool {
         self.given.iter().any(|given| given.option.long == long)
@@ -120,15 +107,24 @@ fn long_option(
             Some(next) => (Some(next.clone()), 1),
             None => return Err(GetoptError::NameWithoutValue(long)),
         },
+        (Takes::Optional(_), None) => optional(option, following),
         (_, attached) => (attached, 0),
     };
     given.push(Given {
         option,
         place,
         value,
-        next: following.get(taken).cloned(),
     });
     Ok(taken)
+}
+
+/// The next word, where an option whose value is optional takes it, and how many words
+/// that are.
+fn optional(option: &OptionSpec, following: &[String]) -> (Option<String>, usize) {
+    match following.first().filter(|word| option.next.takes(word)) {
+        Some(word) => (Some(word.clone()), 1),
+        None => (None, 0),
+    }
 }
 
 /// The option of that long name, or the only one with that prefix.
@@ -172,13 +168,10 @@ fn letters_of(
         let attached = (!rest.is_empty()).then(|| rest.to_owned());
         let (value, taken) = match (option.takes, attached) {
             (Takes::Nothing, _) => {
-                // The next word is that of the command line also for a letter
-                // that others follow; no tool reads it then.
                 given.push(Given {
                     option,
                     place,
                     value: None,
-                    next: following.first().cloned(),
                 });
                 continue;
             }
@@ -186,13 +179,13 @@ fn letters_of(
                 Some(next) => (Some(next.clone()), 1),
                 None => return Err(GetoptError::LetterWithoutValue(letter)),
             },
+            (Takes::Optional(_), None) => optional(option, following),
             (_, attached) => (attached, 0),
         };
         given.push(Given {
             option,
             place,
             value,
-            next: following.get(taken).cloned(),
         });
         return Ok(taken);
     }
@@ -202,13 +195,17 @@ fn letters_of(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::NextWord;
     use proptest::prelude::*;
 
     const OPTIONS: &[OptionSpec] = &[
         OptionSpec::named("-q --quiet", ""),
         OptionSpec::named("-m --mlockall", ""),
         OptionSpec::named("-i --interval=US", ""),
-        OptionSpec::named("-t --threads[=NUM]", ""),
+        OptionSpec {
+            next: NextWord::Number,
+            ..OptionSpec::named("-t --threads[=NUM]", "")
+        },
         OptionSpec::named("--spike=US", ""),
         OptionSpec::named("--spike-nodes=N", ""),
         OptionSpec::named("--histogram=US", ""),
@@ -220,20 +217,14 @@ mod tests {
         parse(&words, OPTIONS, false)
     }
 
-    /// `name=value` for each, `+` before what follows an optional one.
+    /// `name=value` for each.
     fn said(line: &str) -> Vec<String> {
-        read(line)
-            .unwrap()
-            .given
-            .iter()
-            .map(|given| match (&given.value, &given.next) {
-                (Some(value), _) => format!("{}={value}", given.option.long),
-                (None, Some(next)) if given.option.takes != Takes::Nothing => {
-                    format!("{}+{next}", given.option.long)
-                }
-                _ => given.option.long.to_owned(),
-            })
-            .collect()
+        let parsed = read(line).unwrap();
+        let form = |given: &Given| match &given.value {
+            Some(value) => format!("{}={value}", given.option.long),
+            None => given.option.long.to_owned(),
+        };
+        parsed.given.iter().map(form).collect()
     }
 
     #[test]
@@ -243,14 +234,11 @@ mod tests {
             ("-qmi 100 -t", "quiet mlockall interval=100 threads"),
             ("-i=100", "interval==100"),
             ("-i -5", "interval=-5"),
-            ("-t4 -t 4 -t -q", "threads=4 threads+4 threads+-q quiet"),
-            ("-qt 4", "quiet threads+4"),
+            ("-t4 -t 4 -t -q", "threads=4 threads=4 threads quiet"),
+            ("-qt 4", "quiet threads=4"),
             ("-tq", "threads=q"),
             ("--interval=100 --interval 200", "interval=100 interval=200"),
-            (
-                "--int=100 --thr --thr=3",
-                "interval=100 threads+--thr=3 threads=3",
-            ),
+            ("--int=100 --thr --thr=3", "interval=100 threads threads=3"),
             ("--spike 5 --spike-n 7", "spike=5 spike-nodes=7"),
             ("--interval=", "interval="),
             ("a -q b --m c", "quiet mlockall"),
@@ -268,6 +256,10 @@ mod tests {
         let operands = |line: &str| read(line).unwrap().operands;
         assert_eq!(operands("a -q - b"), ["a", "-", "b"]);
         assert_eq!(operands("-q -- -i --x"), ["-i", "--x"]);
+        // A word that is not taken as an optional value is one, also at its second place.
+        assert_eq!(operands("-t two"), ["two"]);
+        assert_eq!(operands("-t 0 -t4 4"), ["0", "4"]);
+        assert!(operands("-t 4 -t 4").is_empty());
         let words = ["a", "-q"].map(str::to_owned);
         let strict = parse(&words, OPTIONS, true).unwrap();
         assert_eq!((strict.given.len(), strict.operands.len()), (0, 2));

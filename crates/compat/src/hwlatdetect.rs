@@ -136,7 +136,7 @@ impl HwlatdetectSettings {
         let mut chosen = Chosen::default();
         parsed.read_into(&mut chosen, OPTIONS, &machine)?;
         let text = |given: Option<&Given>| given.map(|given| given.text().to_owned());
-        let micros = |given: Option<&Given>| given.map(micros_of).transpose();
+        let micros = |given: Option<&Given>| given.map(|given| given.micros_from(0)).transpose();
         let threshold_us = micros(chosen.threshold.as_ref())?.unwrap_or(10);
         // The kernel's defaults, which the original does not change by default.
         let (mut window_us, mut width_us) = (1_000_000, 500_000);
@@ -153,7 +153,7 @@ impl HwlatdetectSettings {
             .map(|given| machine.cpus(given, given.text()))
             .transpose()?;
         Ok(Self {
-            duration_s: (chosen.duration.as_ref()).map_or(Ok(120), seconds_of)?,
+            duration_s: (chosen.duration.as_ref()).map_or(Ok(120), Given::duration)?,
             threshold_us,
             hard_limit_us: micros(chosen.hard_limit.as_ref())?.unwrap_or(threshold_us),
             window_us,
@@ -165,33 +165,6 @@ impl HwlatdetectSettings {
             quiet: chosen.quiet,
         })
     }
-}
-
-/// A number and one of these units, or none.
-fn with_unit(text: &str, units: &[(&str, u64)]) -> Option<u64> {
-    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
-    let (number, unit) = text.split_at(digits);
-    let (_, factor) = units.iter().find(|(name, _)| *name == unit)?;
-    number.parse::<u64>().ok()?.checked_mul(*factor)
-}
-
-fn micros_of(given: &Given) -> Result<u64, CompatError> {
-    const UNITS: &[(&str, u64)] = &[("", 1), ("us", 1), ("ms", 1_000), ("s", 1_000_000)];
-    with_unit(given.text(), UNITS).ok_or_else(|| given.bad("a time: 10, 10us, 1ms, 1s"))
-}
-
-fn seconds_of(given: &Given) -> Result<u64, CompatError> {
-    const UNITS: &[(&str, u64)] = &[
-        ("", 1),
-        ("s", 1),
-        ("m", 60),
-        ("h", 3_600),
-        ("d", 86_400),
-        ("w", 604_800),
-    ];
-    with_unit(given.text(), UNITS)
-        .filter(|seconds| *seconds > 0)
-        .ok_or_else(|| given.bad("a time: 90, 90s, 5m, 2h, 1d, 1w"))
 }
 
 fn run(parsed: &Parsed, context: &mut ToolContext<'_>) -> Result<u8, CompatError> {
@@ -356,18 +329,6 @@ fn summary(settings: &HwlatdetectSettings, samples: &[Sample], outcome: &Outcome
 mod tests {
     use super::*;
     use punctual_model::Table;
-
-    #[test]
-    fn times_have_the_originals_units() {
-        let micros = |text| with_unit(text, &[("", 1), ("us", 1), ("ms", 1_000)]);
-        assert_eq!(
-            (micros("10"), micros("10us"), micros("2ms")),
-            (Some(10), Some(10), Some(2_000))
-        );
-        for text in ["", "ms", "1.5ms", "10ns", "-1", "99999999999999999999"] {
-            assert_eq!(micros(text), None, "{text}");
-        }
-    }
 
     #[test]
     fn times_are_since_the_epoch() {

@@ -39,6 +39,7 @@ mod shared;
 mod signaltest;
 #[cfg(test)]
 mod testing;
+mod times;
 mod tool_context;
 mod usage;
 mod values;
@@ -47,7 +48,7 @@ pub use entry::{Difference, Removed, Tool};
 pub use error::CompatError;
 pub use getopt::{Given, Parsed};
 pub use install::{InstallError, Installed, install};
-pub use option_spec::{OptionSpec, Takes};
+pub use option_spec::{NextWord, OptionSpec, Takes};
 pub use page::{COMMON, list, page};
 pub use run::run;
 pub use tool_context::{Behaviour, Signals, ToolContext};

@@ -1,7 +1,7 @@
 //! A row of a tool's table of options: what an option changes in the tool's settings.
 
 use crate::machine::Machine;
-use crate::{CompatError, Given, OptionSpec, Parsed};
+use crate::{CompatError, Given, NextWord, OptionSpec, Parsed};
 
 /// One option, and what it changes in a tool's settings `S`: a row of the tool's
 /// table.
@@ -50,6 +50,18 @@ impl<S> OptionRow<S> {
             spec: OptionSpec::named(names, help),
             set: Setter::Flag(set),
         }
+    }
+
+    /// An option whose value is optional, and may also be a following word of this kind.
+    pub(crate) const fn or_next(
+        names: &'static str,
+        next: NextWord,
+        help: &'static str,
+        read: ReadInto<S>,
+    ) -> Self {
+        let mut row = Self::new(names, help, read);
+        row.spec.next = next;
+        row
     }
 
     /// An option that changes no setting; a comment beside it, or its help, says why.

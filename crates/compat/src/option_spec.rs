@@ -9,6 +9,8 @@ pub struct OptionSpec {
     pub long: &'static str,
     /// Whether it takes a value.
     pub takes: Takes,
+    /// For an optional value: which following word it takes, too.
+    pub next: NextWord,
     /// Help text.
     pub help: &'static str,
 }
@@ -41,7 +43,43 @@ impl OptionSpec {
             short,
             long,
             takes,
+            next: NextWord::Never,
             help,
+        }
+    }
+}
+
+/// Which following word an option with an optional value takes. By the rules of
+/// getopt_long(3) it takes none; the tools read `argv[optind]` themselves. A word that
+/// begins with a dash is an option in any case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NextWord {
+    /// None.
+    Never,
+    /// A number other than 0, as atoi(3) reads it.
+    Number,
+    /// A time.
+    Time,
+    /// A list of CPUs.
+    CpuList,
+    /// Any word.
+    Any,
+}
+
+impl NextWord {
+    /// Whether it takes this word.
+    pub(crate) fn takes(self, word: &str) -> bool {
+        if word.starts_with('-') {
+            return false;
+        }
+        let digits = word.strip_prefix('+').unwrap_or(word);
+        let is_number = digits.starts_with(|first: char| first.is_ascii_digit());
+        match self {
+            Self::Never => false,
+            Self::Number => is_number && !digits.trim_start_matches('0').is_empty(),
+            Self::Time => is_number,
+            Self::CpuList => is_number || word.starts_with(['!', '+', 'a']),
+            Self::Any => true,
         }
     }
 }
@@ -53,8 +91,6 @@ pub enum Takes {
     Nothing,
     /// Always one: `-i100`, `-i 100`, `--interval=100`, `--interval 100`.
     Required(&'static str),
-    /// At most one: `-t5`, `--threads=5`. The next word does not belong to it
-    /// by getopt's rules; some tools read it nevertheless
-    /// ([`Given::next`](crate::Given::next)).
+    /// At most one: `-t5`, `--threads=5`, and `-t 5` where [`OptionSpec::next`] says so.
     Optional(&'static str),
 }

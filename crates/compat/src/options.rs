@@ -24,7 +24,7 @@ pub(crate) struct Common {
 impl<S: AsMut<Common>> OptionRow<S> {
     pub(crate) const DURATION: Self = Self::new(
         "-D --duration=TIME",
-        "run time in seconds; with m, h or d in minutes, hours or days",
+        "run time in seconds, or with another unit: 90, 90s, 5m, 1h30m, 2d",
         |settings, given, _| {
             settings.as_mut().duration_s = given.duration()?;
             Ok(())

@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use crate::usage::names;
+use crate::usage::{names, options};
 use crate::{Difference, TOOLS, Tool};
 
 /// Intended differences of all tools from the originals.
@@ -118,7 +118,7 @@ fn section(text: &mut String, tool: &Tool) {
         "\n## {}\n\nMeasures {}; the probe is [{}](probes/{}.md).\n\n| option | |\n|---|---|",
         tool.name, tool.summary, tool.probe, tool.probe
     );
-    for option in tool.options {
+    for option in options(tool) {
         let names = names(option)
             .split_whitespace()
             .collect::<Vec<_>>()

@@ -24,9 +24,15 @@ fn start(tool: &'static Tool, context: &mut ToolContext<'_>) -> Result<u8, Compa
         return Ok(0);
     }
     let words = words.to_vec();
-    let parsed = getopt::parse(&words, tool.options, context.behaviour.posixly_correct)
-        .map_err(|error| CompatError::Usage(advised(tool, &error)))
-        .map_err(|error| hinted(tool, &words, error))?;
+    let parsed = match getopt::parse(&words, tool.options, context.behaviour.posixly_correct) {
+        Err(GetoptError::Name(name)) if name == usage::VERSION.long => {
+            write!(context.out, "{}", usage::version(tool))?;
+            return Ok(0);
+        }
+        parsed => parsed
+            .map_err(|error| CompatError::Usage(advised(tool, &error)))
+            .map_err(|error| hinted(tool, &words, error))?,
+    };
     if parsed.has("help") {
         write!(context.out, "{}", usage::usage(tool))?;
         return Ok(0);

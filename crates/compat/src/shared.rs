@@ -144,7 +144,7 @@ pub(crate) fn lock_memory() -> Result<MemoryLock, CompatError> {
 
 /// Warns of words that are not an option's value.
 pub(crate) fn warn_of_spare_words(parsed: &Parsed, context: &mut ToolContext<'_>) {
-    for word in parsed.spare_words() {
+    for word in &parsed.operands {
         context.warn(&format!("'{word}' is not an option's value: ignored"));
     }
 }

@@ -11,12 +11,28 @@ const COLUMN: usize = 30;
 /// Where they break.
 const WIDTH: usize = 100;
 
+/// The option of all tools that have none of that name. The originals do not know it: most
+/// print their usage, which begins with the version, and end with 0. No table of options
+/// holds it, so that it is no second meaning of `--ver`.
+pub(crate) const VERSION: OptionSpec = OptionSpec::named("--version", "print the version");
+
+/// The options of a tool, as help and documentation show them.
+pub(crate) fn options(tool: &Tool) -> impl Iterator<Item = &OptionSpec> {
+    let has_own = tool.options.iter().any(|option| option.long == VERSION.long);
+    tool.options.iter().chain((!has_own).then_some(&VERSION))
+}
+
+/// The output of `--version`.
+pub(crate) fn version(tool: &Tool) -> String {
+    format!("{} V {RT_TESTS_VERSION}\n", tool.name)
+}
+
 /// The output of `--help`. Scripts read the version from the first line, and
 /// search for the names of options.
 pub(crate) fn usage(tool: &Tool) -> String {
     let name = tool.name;
-    let mut text = format!("{name} V {RT_TESTS_VERSION}\nUsage:\n{name} <options>\n\n");
-    for option in tool.options {
+    let mut text = format!("{}Usage:\n{name} <options>\n\n", version(tool));
+    for option in options(tool) {
         let mut line = names(option);
         let mut room = COLUMN;
         if line.len() >= COLUMN {

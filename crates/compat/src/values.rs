@@ -1,5 +1,5 @@
-//! Values of options: as with atoi(3), parse_time_string() and libnuma, but values
-//! that those would misread are refused.
+//! Values of options: as with atoi(3) and libnuma, but values that those would misread
+//! are refused. Times are in `times`.
 
 use punctual_model::{CpuSet, CpuSetError};
 
@@ -16,33 +16,9 @@ impl Given {
         whole(text).ok_or_else(|| self.bad("a whole number"))
     }
 
-    /// The same for a number of µs, with an optional unit: `20us`.
-    ///
-    /// # Errors
-    /// Not such a number, and one with another unit.
-    pub fn whole_micros(&self) -> Result<i32, CompatError> {
-        let text = self.text();
-        whole(text.strip_suffix("us").unwrap_or(text)).ok_or_else(|| self.bad("a whole number"))
-    }
-
-    /// Its value as seconds: a number, and `m`, `h` or `d` for minutes, hours or
-    /// days; `s` changes nothing. Also several of them, the longest first: `1h30m`.
-    ///
-    /// # Errors
-    /// Other text, and times longer than 68 years.
-    pub fn seconds(&self) -> Result<i32, CompatError> {
-        seconds(self.text()).ok_or_else(|| self.bad("a time: 90, 90s, 5m, 2h, 1d"))
-    }
-
     /// Its value as text; empty if there is none.
     pub fn text(&self) -> &str {
         self.value.as_deref().unwrap_or_default()
-    }
-
-    /// Its value, or the next word if that can be one.
-    pub fn value_or_next(&self, can_be: impl Fn(&str) -> bool) -> Option<&str> {
-        let next = self.next.as_deref().filter(|next| can_be(next));
-        self.value.as_deref().or(next)
     }
 
     /// A whole number of at least this.
@@ -50,18 +26,7 @@ impl Given {
     /// # Errors
     /// Another number, or not a number.
     pub(crate) fn at_least(&self, least: i32) -> Result<u64, CompatError> {
-        self.bounded(self.whole()?, least)
-    }
-
-    /// A number of at least so many µs.
-    ///
-    /// # Errors
-    /// Another number, or not a number.
-    pub(crate) fn micros_from(&self, least: i32) -> Result<u64, CompatError> {
-        self.bounded(self.whole_micros()?, least)
-    }
-
-    fn bounded(&self, number: i32, least: i32) -> Result<u64, CompatError> {
+        let number = self.whole()?;
         match u64::try_from(number) {
             Ok(positive) if number >= least => Ok(positive),
             _ => Err(self.bad(&format!("a number of {least} or more"))),
@@ -79,32 +44,12 @@ impl Given {
         }
     }
 
-    /// Its value, or the next word if that resembles a list of CPUs.
-    pub(crate) fn list_or_next(&self) -> Option<&str> {
-        self.value_or_next(|next| {
-            next.starts_with(|first: char| first.is_ascii_digit() || "!+a".contains(first))
-        })
-    }
-
-    /// A time in seconds, 0 or more.
+    /// The number of an optional value.
     ///
     /// # Errors
-    /// An invalid value.
-    pub(crate) fn duration(&self) -> Result<u64, CompatError> {
-        u64::try_from(self.seconds()?).map_err(|_| self.bad("a time of 0 or more"))
-    }
-
-    /// Its value, or the next word if that is a number other than 0, as tools
-    /// with optional numbers look at it.
-    ///
-    /// # Errors
-    /// A value that is not a number.
-    pub(crate) fn number_or_next(&self) -> Result<Option<i32>, CompatError> {
-        let number = |next: &str| whole(next).is_some_and(|number| number != 0);
-        match (&self.value, self.value_or_next(number)) {
-            (Some(_), _) => self.whole().map(Some),
-            (None, next) => Ok(next.and_then(whole)),
-        }
+    /// A value that is not a whole number.
+    pub(crate) fn number(&self) -> Result<Option<i32>, CompatError> {
+        self.value.is_some().then(|| self.whole()).transpose()
     }
 
     /// The error of an invalid value.
@@ -113,11 +58,7 @@ impl Given {
             ("", Some(letter)) => format!("-{letter}"),
             (long, _) => format!("--{long}"),
         };
-        let text = self.value.as_deref().or(self.next.as_deref());
-        CompatError::Usage(format!(
-            "{name}: '{}' is not {what}",
-            text.unwrap_or_default()
-        ))
+        CompatError::Usage(format!("{name}: '{}' is not {what}", self.text()))
     }
 }
 
@@ -129,31 +70,6 @@ pub(crate) fn whole(text: &str) -> Option<i32> {
         true => None,
         false => digits.parse().ok(),
     }
-}
-
-fn seconds(text: &str) -> Option<i32> {
-    if let Some(number) = whole(text) {
-        return Some(number);
-    }
-    let (mut all, mut rest, mut longer) = (0_i32, text, i32::MAX);
-    while let Some(end) = rest.find(|c: char| c.is_ascii_alphabetic()) {
-        let (number, unit) = rest.split_at(end);
-        let unit_s = match unit.as_bytes().first()?.to_ascii_lowercase() {
-            b's' => 1,
-            b'm' => 60,
-            b'h' => 3_600,
-            b'd' => 86_400,
-            _ => return None,
-        };
-        // Each part once, the longest first.
-        if unit_s >= longer {
-            return None;
-        }
-        longer = unit_s;
-        all = all.checked_add(whole(number)?.checked_mul(unit_s)?)?;
-        rest = &unit[1..];
-    }
-    rest.is_empty().then_some(all).filter(|_| !text.is_empty())
 }
 
 /// Why a list of CPUs is refused.
@@ -241,27 +157,6 @@ mod tests {
         assert_eq!(whole("-5"), Some(-5));
         for text in ["", "1ms", "10 ", "1.5", "0x10", "++1", "3000000000", "é"] {
             assert_eq!(whole(text), None, "{text}");
-        }
-    }
-
-    #[test]
-    fn times_have_the_tools_units() {
-        for (text, expected) in [
-            ("10", 10),
-            ("10s", 10),
-            ("5m", 300),
-            ("2H", 7_200),
-            ("1d", 86_400),
-            ("1m30s", 90),
-            // As Go writes times.
-            ("1h0m0s", 3_600),
-        ] {
-            assert_eq!(seconds(text), Some(expected), "{text}");
-        }
-        for text in [
-            "", "s", "1s30m", "1m1m", "1m30", "1w", "99999d", "5mé", "1é", "ms",
-        ] {
-            assert_eq!(seconds(text), None, "{text}");
         }
     }
 

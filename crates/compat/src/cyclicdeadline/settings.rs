@@ -5,7 +5,7 @@ use punctual_model::CpuSet;
 use crate::machine::Machine;
 use crate::option_row::{OptionRow, put};
 use crate::options::Common;
-use crate::{CompatError, Given, Parsed};
+use crate::{CompatError, Given, NextWord, Parsed};
 
 /// The settings from the command line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -40,8 +40,9 @@ impl AsMut<Common> for CyclicdeadlineSettings {
 
 /// In the order of the original's help.
 pub(super) const OPTIONS: &[OptionRow<CyclicdeadlineSettings>] = &[
-    OptionRow::new(
+    OptionRow::or_next(
         "-a --affinity[=CPUSET]",
+        NextWord::Any,
         "run on these CPUs; only all usable ones are accepted",
         affinity,
     ),
@@ -51,7 +52,7 @@ pub(super) const OPTIONS: &[OptionRow<CyclicdeadlineSettings>] = &[
     OptionRow::new(
         "--histogram=US",
         "print a histogram of latencies below US us after the run",
-        put!(histogram = |given| given.at_least(1)?.min(MOST_ROWS) as usize),
+        put!(histogram = |given| given.micros_from(1)?.min(MOST_ROWS) as usize),
     ),
     OptionRow::HISTFILE,
     OptionRow::new(
@@ -148,8 +149,7 @@ fn affinity(
     machine: &Machine,
 ) -> Result<(), CompatError> {
     settings.affinity = true;
-    // By getopt's rules the next word is an operand; the original takes it.
-    let list = given.value_or_next(|next| !next.starts_with('-'));
+    let list = given.value.as_deref();
     let cpus = list.map(|list| machine.cpus(given, list)).transpose()?;
     settings.cpus = cpus.filter(|cpus| *cpus != machine.allowed);
     Ok(())

@@ -3,25 +3,26 @@
 use punctual_model::Policy;
 
 use super::settings::{Affinity, Reader, using};
-use crate::lines::Unit;
 use crate::machine::Machine;
 use crate::option_row::{OptionRow, put};
-use crate::{CompatError, Difference, Given, Removed, values};
+use crate::{CompatError, Difference, Given, NextWord, Removed, values};
 
 /// The largest histogram.
 const MOST_ROWS: u64 = 1_000_000;
 /// The probe's shortest interval.
-const SHORTEST_US: i32 = 20;
+const SHORTEST_US: u64 = 20;
 
 /// In the order of the original's help.
 pub(super) const OPTIONS: &[OptionRow<Reader>] = &[
-    OptionRow::new(
+    OptionRow::or_next(
         "-a --affinity[=CPUSET]",
+        NextWord::CpuList,
         "bind the threads to CPUs in turn: CPUSET (0-3,8; !2: all others; +0-1: among the allowed; all) or all usable CPUs; default: not bound",
         Reader::affinity,
     ),
-    OptionRow::new(
+    OptionRow::or_next(
         "-A --aligned[=USEC]",
+        NextWord::Time,
         "start all threads at the same time, each USEC after the previous",
         |reader, given, _| {
             reader.aligned = true;
@@ -33,10 +34,8 @@ pub(super) const OPTIONS: &[OptionRow<Reader>] = &[
         "-b --breaktrace=USEC",
         "stop when a latency is above USEC, and print its thread",
         |reader, given, _| {
-            reader.settings.common.break_limit = given.micros_from(0)?;
-            if given.text().ends_with("us") {
-                reader.break_in_micros.get_or_insert_with(|| given.clone());
-            }
+            let unit = reader.settings.unit;
+            reader.settings.common.break_limit = given.time(unit.into(), 0)?;
             Ok(())
         },
     ),
@@ -106,8 +105,11 @@ pub(super) const OPTIONS: &[OptionRow<Reader>] = &[
         "--latency=PM_QOS",
         "value written to /dev/cpu_dma_latency, in us; default 0",
         |reader, given, _| {
-            // Below zero counts as zero.
-            reader.settings.latency_us = given.whole()?.max(0);
+            reader.settings.latency_us = match values::whole(given.text()) {
+                // Counts as zero.
+                Some(..0) => 0,
+                _ => given.micros_from(0)? as i32,
+            };
             Ok(())
         },
     ),
@@ -138,11 +140,8 @@ pub(super) const OPTIONS: &[OptionRow<Reader>] = &[
         "--notrace",
         "no effect: since rt-tests 1.4 cyclictest sets up no trace",
     ),
-    OptionRow::flag(
-        "-N --nsecs",
-        "print results in ns instead of us",
-        |reader| reader.settings.unit = Unit::Nanos,
-    ),
+    // Read before the others, which count in its unit.
+    OptionRow::accepted("-N --nsecs", "print results in ns instead of us"),
     OptionRow::new(
         "-o --oscope=RED",
         "with -v: print the largest of RED values",
@@ -174,8 +173,9 @@ pub(super) const OPTIONS: &[OptionRow<Reader>] = &[
         "measure the clock resolution first; warn if coarser than the kernel's; -v: print it always",
         |reader| reader.settings.resolution = true,
     ),
-    OptionRow::new(
+    OptionRow::or_next(
         "--secaligned[=USEC]",
+        NextWord::Time,
         "start all threads at the next full second of the clock, or USEC after it",
         |reader, given, _| {
             reader.full_second = true;
@@ -194,7 +194,10 @@ pub(super) const OPTIONS: &[OptionRow<Reader>] = &[
     OptionRow::new(
         "--spike=TRIGGER",
         "list every latency above TRIGGER, with its time, after the run",
-        put!(settings.spike = |given| given.at_least(0)?),
+        |reader, given, _| {
+            reader.settings.spike = given.time(reader.settings.unit.into(), 0)?;
+            Ok(())
+        },
     ),
     OptionRow::new(
         "--spike-nodes=NUM",
@@ -212,8 +215,9 @@ pub(super) const OPTIONS: &[OptionRow<Reader>] = &[
         "count SMIs of each thread's CPU; needs an Intel processor, -a or -S, and the msr module",
         |reader| reader.settings.smi = true,
     ),
-    OptionRow::new(
+    OptionRow::or_next(
         "-t --threads[=NUM]",
+        NextWord::Number,
         "number of threads; without NUM one per CPU; default 1",
         Reader::threads_asked,
     ),
@@ -247,11 +251,7 @@ impl Reader {
         if self.settings.affinity == Affinity::Smp {
             return Ok(());
         }
-        let can_be = |next: &str| {
-            next.starts_with(['0', '!', '+', 'a'])
-                || next.starts_with(|first: char| first.is_ascii_digit())
-        };
-        self.settings.affinity = match given.value_or_next(can_be) {
+        self.settings.affinity = match given.value.as_deref() {
             None => Affinity::All,
             Some(list) => {
                 let cpus = machine.cpus(given, list)?;
@@ -293,14 +293,8 @@ impl Reader {
             self.settings.notes.push(note);
             return Ok(());
         }
-        let number = |next: &str| values::whole(next).is_some_and(|number| number != 0);
-        self.threads = match (&given.value, given.value_or_next(number)) {
-            (Some(_), _) => Some(given.whole()?),
-            (None, Some(next)) => values::whole(next),
-            (None, None) => None,
-        };
         // -1 means "all" in the original.
-        self.threads = self.threads.filter(|threads| *threads != -1);
+        self.threads = given.number()?.filter(|threads| *threads != -1);
         match self.threads {
             Some(..=0 | 4_097..) => Err(given.bad("a number of threads from 1 to 4096")),
             _ => Ok(()),
@@ -308,7 +302,7 @@ impl Reader {
     }
 
     fn histogram(&mut self, given: &Given, _: &Machine) -> Result<(), CompatError> {
-        let rows = given.at_least(1)?.min(MOST_ROWS);
+        let rows = given.time(self.settings.unit.into(), 1)?.min(MOST_ROWS);
         self.settings.histogram = rows as usize;
         Ok(())
     }
@@ -316,8 +310,10 @@ impl Reader {
 
 /// The optional number of `-A` and `--secaligned`.
 fn offset(given: &Given) -> Result<u32, CompatError> {
-    let offset = given.number_or_next()?.unwrap_or(0);
-    u32::try_from(offset).map_err(|_| given.bad("0 or more"))
+    match given.value {
+        Some(_) => given.micros_from(0).map(|micros| micros as u32),
+        None => Ok(0),
+    }
 }
 
 /// By a prefix of its name, as in the original.

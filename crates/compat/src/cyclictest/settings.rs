@@ -6,7 +6,7 @@ use crate::lines::Unit;
 use crate::machine::Machine;
 use crate::option_row::OptionRow;
 use crate::options::Common;
-use crate::{CompatError, Given, Parsed};
+use crate::{CompatError, Parsed};
 
 /// The settings from the command line.
 #[derive(Clone, Debug)]
@@ -85,11 +85,11 @@ impl CyclictestSettings {
         machine: &Machine,
     ) -> Result<Self, CompatError> {
         let mut reader = Reader::new();
-        parsed.read_into(&mut reader, rows, machine)?;
-        if let (Unit::Nanos, Some(given)) = (reader.settings.unit, &reader.break_in_micros) {
-            return Err(given.bad("a number of ns, in which -N counts"));
+        if parsed.has("nsecs") {
+            reader.settings.unit = Unit::Nanos;
         }
-        for word in parsed.spare_words().filter(|word| !word.is_empty()) {
+        parsed.read_into(&mut reader, rows, machine)?;
+        for word in parsed.operands.iter().filter(|word| !word.is_empty()) {
             let note = format!("# punctual: '{word}' is not an option's value: ignored");
             reader.settings.notes.push(note);
         }
@@ -139,8 +139,6 @@ pub(super) struct Reader {
     pub(super) full_second: bool,
     pub(super) aligned: bool,
     pub(super) system: bool,
-    /// The first `-b` in µs.
-    pub(super) break_in_micros: Option<Given>,
 }
 
 impl AsMut<Common> for Reader {
@@ -194,7 +192,6 @@ impl Reader {
             full_second: false,
             aligned: false,
             system: false,
-            break_in_micros: None,
         }
     }
 

@@ -16,6 +16,7 @@ use crate::live_output::Silent;
 use crate::machine::Machine;
 use crate::option_row::specs;
 use crate::shared;
+use crate::usage;
 use crate::{CompatError, Difference, Parsed, Tool, ToolContext};
 use settings::OslatSettings;
 
@@ -69,11 +70,7 @@ const WINDOW: &str = "100ms";
 const WARM_UP_S: u64 = 1;
 
 fn run(parsed: &Parsed, context: &mut ToolContext<'_>) -> Result<u8, CompatError> {
-    writeln!(
-        context.out,
-        "oslat V {}",
-        punctual_formats::RT_TESTS_VERSION
-    )?;
+    write!(context.out, "{}", usage::version(&TOOL))?;
     if parsed.has("version") {
         return Ok(0);
     }

@@ -5,6 +5,7 @@ use punctual_model::CpuSet;
 use crate::machine::Machine;
 use crate::option_row::{OptionRow, put};
 use crate::options::Common;
+use crate::times::CountsIn;
 use crate::{CompatError, Given, Parsed};
 
 /// The settings from the command line.
@@ -71,7 +72,7 @@ pub(super) const OPTIONS: &[OptionRow<OslatSettings>] = &[
     ),
     OptionRow::new(
         "-D --duration=TIME",
-        "run time in seconds; with m, h or d in minutes, hours or days; default 1",
+        "run time in seconds, or with another unit: 90, 90s, 5m, 1h30m, 2d; default 1",
         |settings, given, _| {
             settings.common.duration_s = match given.duration()? {
                 0 => return Err(given.bad("a time above 0")),
@@ -127,7 +128,7 @@ pub(super) const OPTIONS: &[OptionRow<OslatSettings>] = &[
     OptionRow::new(
         "-W --bucket-width=NS",
         "width of the buckets in ns; figures are in ns unless it is a multiple of 1000; default 1000",
-        put!(width_ns = |given| given.at_least(1)?),
+        put!(width_ns = |given| given.time(CountsIn::Nanos, 1)?),
     ),
     OptionRow::flag(
         "-z --zero-omit",

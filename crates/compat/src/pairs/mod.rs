@@ -60,9 +60,10 @@ pub(crate) const SLEEP: Difference = Difference {
 
 /// See [`SLEEP`].
 pub(crate) const PRIORITY: Difference = Difference {
-    what: "The sending thread has the next lower priority, and lines and JSON say so.",
-    why: "In the original both have the same: on one CPU its figure also holds the sender's way \
-          from its post to its next wait, which ours does not.",
+    what: "The sending thread runs with the next lower priority. Lines and JSON show the requested \
+           priority for both threads, as in the original.",
+    why: "In the original both run with the requested priority: on one CPU its figure also holds \
+          the sender's way from its post to its next wait, which ours does not.",
 };
 
 /// See [`SLEEP`].

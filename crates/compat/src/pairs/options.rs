@@ -3,15 +3,16 @@
 use super::settings::{Affinity, PairSettings};
 use crate::machine::Machine;
 use crate::option_row::{OptionRow, put};
-use crate::{CompatError, Given};
+use crate::{CompatError, Given, NextWord};
 
 /// Limit of pairs of the probe.
 const MOST_PAIRS: i32 = 256;
 /// The probe's limit of the timeout.
 const LONGEST_TIMEOUT_S: u64 = 24 * 3_600;
 
-pub(super) const AFFINITY: OptionRow<PairSettings> = OptionRow::new(
+pub(super) const AFFINITY: OptionRow<PairSettings> = OptionRow::or_next(
     "-a --affinity[=NUM]",
+    NextWord::Number,
     "bind both threads of each pair to one CPU: all pairs to NUM, or each to the next CPU; default: not bound",
     |settings, given, machine| {
         match settings.smp {
@@ -64,8 +65,9 @@ pub(super) const SMP: OptionRow<PairSettings> = OptionRow::new(
         Ok(())
     },
 );
-pub(super) const THREADS: OptionRow<PairSettings> = OptionRow::new(
+pub(super) const THREADS: OptionRow<PairSettings> = OptionRow::or_next(
     "-t --threads[=NUM]",
+    NextWord::Number,
     "number of pairs; without NUM one per CPU; default 1",
     |settings, given, machine| {
         match settings.smp {
@@ -90,7 +92,7 @@ pub(super) const TIMEOUT: OptionRow<PairSettings> = OptionRow::new(
 );
 
 fn affinity(given: &Given, machine: &Machine) -> Result<Affinity, CompatError> {
-    let Some(number) = given.number_or_next()? else {
+    let Some(number) = given.number()? else {
         return Ok(Affinity::All);
     };
     let cpu = u32::try_from(number).map_err(|_| given.bad("a CPU"))?;
@@ -105,7 +107,7 @@ fn affinity(given: &Given, machine: &Machine) -> Result<Affinity, CompatError> {
 }
 
 fn threads(given: &Given, machine: &Machine) -> Result<u64, CompatError> {
-    match given.number_or_next()? {
+    match given.number()? {
         None => Ok(machine.present.len() as u64),
         Some(number @ 1..=MOST_PAIRS) => Ok(number as u64),
         Some(_) => Err(given.bad(&format!("a number of pairs from 1 to {MOST_PAIRS}"))),
@@ -113,7 +115,7 @@ fn threads(given: &Given, machine: &Machine) -> Result<u64, CompatError> {
 }
 
 fn timeout(given: &Given) -> Result<u64, CompatError> {
-    let seconds = given.at_least(0)?;
+    let seconds = given.duration()?;
     match seconds <= LONGEST_TIMEOUT_S {
         true => Ok(seconds),
         false => Err(given.bad(&format!("a time of up to {LONGEST_TIMEOUT_S} s"))),

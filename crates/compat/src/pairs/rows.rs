@@ -45,12 +45,11 @@ impl Row {
                 priority,
                 cpu: -1,
             };
+            // The requested one for both, as in the originals; see `PRIORITY`.
             let priority = settings.priority_of(place);
-            // As the probe has it.
-            let lower = if priority > 1 { priority - 1 } else { priority };
             Self {
                 receiver: end(priority),
-                sender: end(lower),
+                sender: end(priority),
                 interval_us: settings.interval_of(place),
                 cycles: 0,
                 timeouts: 0,

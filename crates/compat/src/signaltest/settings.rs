@@ -5,7 +5,7 @@ use punctual_model::CpuSet;
 use crate::machine::Machine;
 use crate::option_row::{OptionRow, put};
 use crate::options::Common;
-use crate::{CompatError, Parsed};
+use crate::{CompatError, NextWord, Parsed};
 
 /// The settings from the command line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -30,8 +30,9 @@ impl AsMut<Common> for SignaltestSettings {
 
 /// In the order of the original's help.
 pub(super) const OPTIONS: &[OptionRow<SignaltestSettings>] = &[
-    OptionRow::new(
+    OptionRow::or_next(
         "-a --affinity[=CPUSET]",
+        NextWord::CpuList,
         "bind the threads to CPUs in turn: CPUSET (0-3,8; !2: all others; +0-1: among the allowed); default: all usable CPUs",
         |settings, given, machine| {
             if settings.smp {
@@ -39,7 +40,7 @@ pub(super) const OPTIONS: &[OptionRow<SignaltestSettings>] = &[
                 settings.notes.push(note);
                 return Ok(());
             }
-            let list = given.list_or_next();
+            let list = given.value.as_deref();
             let cpus = list.map(|list| machine.cpus(given, list));
             settings.cpus = cpus.transpose()?;
             Ok(())
