@@ -9,12 +9,30 @@ use crate::{Difference, TOOLS, Tool};
 /// Intended differences of all tools from the originals.
 pub const COMMON: &[Difference] = &[
     Difference {
-        what: "An unknown option, or a value that is not what it must be (`-i 1ms`, `-p 100`), ends \
+        what: "An unknown option, or a value that is not what it must be (`-l 1k`, `-p 100`), ends \
                the tool with status 1 and the usage on stderr; words that are no option's value are \
-               named on stderr. A number of µs may end in `us`, and a time may have several parts \
-               (`1m0s`).",
-        why: "The originals print their usage to stdout and report success, or read `1ms` as 1: a \
+               named on stderr.",
+        why: "The originals print their usage to stdout and report success, or read `1k` as 1: a \
               script then parses the help text, or measures something else than was meant.",
+    },
+    Difference {
+        what: "Wherever an option takes a time, it may have a unit: `ns`, `us`, `ms` or `s`, for \
+               durations also `m`, `h`, `d` or `w`, and several of them (`1m30s`). Without one it is in \
+               the unit of the option. It has to be a whole number of that: `-i 1500ns` is refused, \
+               and so is `-i 5m`, which may have been meant as 5 ms.",
+        why: "The originals read `1ms` as 1 of whatever the option counts in, and `-D 500ms` as 500 \
+              minutes.",
+    },
+    Difference {
+        what: "`--version` prints the name and `V 2.10`, with status 0.",
+        why: "Only oslat has that option. The other originals print their usage, which begins with \
+              that line, most of them with status 0; scripts read the version from it.",
+    },
+    Difference {
+        what: "With `-l` the threads whose interval is that of the first that is done make all their \
+               cycles as well: they have an interval and 10 ms more.",
+        why: "In the originals the main thread looks every 10 or 50 ms. Our threads of the same \
+              interval start at different times in it.",
     },
     Difference {
         what: "A break is reported on stderr. `return_code` and the exit status are \
@@ -36,9 +54,10 @@ pub const COMMON: &[Difference] = &[
     Difference {
         what: "Histogram text has all rows, then the line `# Total:`, as rt-tests up to 2.4 prints it. \
                With `PUNCTUAL_SPARSE_HISTOGRAM=1` it has filled rows only and no such line, as \
-               rt-tests 2.10 prints it.",
-        why: "Scripts read until `# Total:`, and plot steps from row to row; what reads filled rows \
-              reads all rows as well.",
+               rt-tests 2.10 prints it: what expects `# Min Latencies:` right after the rows needs \
+               that.",
+        why: "Most scripts were written for the older form: they read until `# Total:`, and plot steps \
+              from row to row. A reader of the one form need not read the other.",
     },
     Difference {
         what: "SIGALRM ends a run with its results, as SIGINT and SIGTERM do.",
@@ -52,37 +71,55 @@ pub const COMMON: &[Difference] = &[
     },
 ];
 
-/// All tools, how to call them and what differs, as text.
-pub fn list() -> String {
+/// All tools, how to call them and what differs, as text for so many columns.
+pub fn list(columns: usize) -> String {
     let mut text = String::new();
     for tool in TOOLS {
-        let _ = writeln!(text, "{:<16} {}", tool.name, tool.summary);
+        paragraph(
+            &mut text,
+            &format!("{:<16}", tool.name),
+            tool.summary,
+            columns,
+        );
     }
-    text.push_str(
-        "\npunctual compat NAME [OPTION]...  behaves as that tool of rt-tests 2.10\n\
-         punctual compat --install DIR     makes links, so that its name alone will do\n",
-    );
+    text.push('\n');
+    for (call, does) in [
+        (
+            "punctual compat NAME [OPTION]... ",
+            "behaves as that tool of rt-tests 2.10",
+        ),
+        (
+            "punctual compat --install DIR    ",
+            "makes links, so that its name alone will do",
+        ),
+    ] {
+        paragraph(&mut text, call, does, columns);
+    }
     text.push_str("\nIntended differences from the originals:\n");
     for difference in COMMON {
-        bullet(&mut text, difference.what);
+        paragraph(&mut text, "-", difference.what, columns);
     }
     for tool in TOOLS.iter().filter(|tool| !tool.differences.is_empty()) {
         let _ = writeln!(text, "\n{} also:", tool.name);
         for difference in tool.differences {
-            bullet(&mut text, difference.what);
+            paragraph(&mut text, "-", difference.what, columns);
         }
     }
-    text.push_str("\nWhy, and all options: docs/compat.md, or punctual compat NAME --help.\n");
+    text.push('\n');
+    let more = "all options: docs/compat.md, or punctual compat NAME --help.";
+    paragraph(&mut text, "Why, and", more, columns);
     text
 }
 
-/// A paragraph of text at most 98 wide, behind a dash.
-fn bullet(text: &mut String, sentence: &str) {
-    let mut line = String::from("-");
+/// A paragraph of so many columns, behind its head. Its lines begin below its first word.
+fn paragraph(text: &mut String, head: &str, sentence: &str, columns: usize) {
+    let indent = head.chars().count();
+    let mut line = head.to_owned();
     for word in sentence.replace('`', "").split_whitespace() {
-        if line.chars().count() + 1 + word.chars().count() > 98 {
+        let used = line.chars().count();
+        if used > indent && used + 1 + word.chars().count() > columns {
             let _ = writeln!(text, "{line}");
-            line = String::from(" ");
+            line = " ".repeat(indent);
         }
         let _ = write!(line, " {word}");
     }
@@ -138,5 +175,23 @@ fn section(text: &mut String, tool: &Tool) {
     if !tool.differences.is_empty() {
         text.push_str("\nDifferences:\n\n");
         differences(text, tool.differences);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_list_fits_its_columns_and_loses_no_word() {
+        let words =
+            |text: &str| -> Vec<String> { text.split_whitespace().map(str::to_owned).collect() };
+        let widest = list(usize::MAX);
+        for columns in [60, 80, 100, 200] {
+            let text = list(columns);
+            let longest = text.lines().map(|line| line.chars().count()).max();
+            assert!(longest <= Some(columns), "{longest:?}: {text}");
+            assert_eq!(words(&text), words(&widest));
+        }
     }
 }

@@ -39,6 +39,7 @@ pub(crate) fn request(
         }),
         priority: (priority > 0).then_some(priority),
         warm_up: Some(Nanos::ZERO),
+        may_be_empty: true,
         journal: context.journal.clone(),
         partner: context.partner.clone(),
         command_line: context.command_line.clone(),

@@ -18,7 +18,10 @@ pub(crate) const VERSION: OptionSpec = OptionSpec::named("--version", "print the
 
 /// The options of a tool, as help and documentation show them.
 pub(crate) fn options(tool: &Tool) -> impl Iterator<Item = &OptionSpec> {
-    let has_own = tool.options.iter().any(|option| option.long == VERSION.long);
+    let has_own = tool
+        .options
+        .iter()
+        .any(|option| option.long == VERSION.long);
     tool.options.iter().chain((!has_own).then_some(&VERSION))
 }
 

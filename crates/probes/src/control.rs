@@ -1,10 +1,11 @@
 //! How a run is started together and stopped at any time.
 
 use std::fmt::Debug;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 
-use punctual_model::SignedNanos;
+use punctual_model::{Nanos, SignedNanos};
 use punctual_rt::{Instant, Tid};
 
 /// Stops a run: a flag that every loop looks at, and a signal that gets
@@ -15,6 +16,8 @@ pub struct Control {
     broke: OnceLock<Broke>,
     on_break: OnceLock<Arc<dyn OnBreak>>,
     threads: Mutex<Vec<Tid>>,
+    /// Lanes that have all their samples.
+    complete: AtomicU64,
 }
 
 /// The sample that ended a run, because it crossed the break value; the first
@@ -66,6 +69,24 @@ impl Control {
             // A thread that has just ended is no error.
             let _ = punctual_rt::interrupt::interrupt(*tid);
         }
+    }
+
+    /// Ends the run because one of `lanes` lanes has all its samples: when all have, or
+    /// after `interval` and a moment. Lanes of the same interval have theirs in the same
+    /// interval, and are not to lose the last one. The main thread of cyclictest looks every
+    /// 10 ms, to the same end. Called when the lane is finished, for it sleeps.
+    pub(crate) fn complete(&self, lanes: u64, interval: Nanos) {
+        const MOMENT: Duration = Duration::from_millis(10);
+        self.complete.fetch_add(1, Ordering::Relaxed);
+        let until = std::time::Instant::now() + Duration::from(interval) + MOMENT;
+        while !self.stopping() && self.complete.load(Ordering::Relaxed) < lanes {
+            let left = until.saturating_duration_since(std::time::Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            std::thread::sleep(left.min(MOMENT / 4));
+        }
+        self.stop();
     }
 
     /// Ends the run because a sample crossed the break value; called from the

@@ -57,6 +57,8 @@ pub struct Plan {
     /// How much of it at the start is discarded; `None`: the usual share
     /// ([`usual_warm_up`]).
     pub warm_up: Option<Nanos>,
+    /// Whether a run too short for a sample is accepted, as the older tools accept it.
+    pub may_be_empty: bool,
 }
 
 impl Plan {

@@ -66,6 +66,7 @@ pub(crate) fn plan(scheduling: Scheduling, duration: Nanos) -> Plan {
         duration: Some(duration),
         duration_asked: true,
         warm_up: None,
+        may_be_empty: false,
     }
 }
 

@@ -88,6 +88,7 @@ fn slice_of(
         duration: Some(slice),
         duration_asked: false,
         warm_up: Some(Nanos(slice.0 / 5)),
+        may_be_empty: false,
     };
     let partner = PartnerOnly(request.partner.as_deref());
     let ready = (request.probe.prepare)(&request.arguments, &plan, &partner).ok()?;

@@ -66,6 +66,7 @@ impl Phase {
             duration: phase.length.duration(),
             duration_asked: phase.length != RunLength::Usual,
             warm_up: request.warm_up,
+            may_be_empty: request.may_be_empty,
         };
         let machine = Machine::new(request, host);
         let mut ready = (request.probe.prepare)(&request.arguments, &plan, &machine)?;

@@ -30,6 +30,8 @@ pub struct Request {
     pub phases: Vec<PhaseRequest>,
     /// How much of it at the start is discarded; `None`: the usual share.
     pub warm_up: Option<Nanos>,
+    /// Whether a run too short for a sample is accepted.
+    pub may_be_empty: bool,
     /// A latency above this ends the run.
     pub break_above: Option<Nanos>,
     /// Which latencies are explained; `None`: none is.
@@ -207,6 +209,7 @@ impl Request {
             priority: None,
             phases,
             warm_up: None,
+            may_be_empty: false,
             break_above: None,
             explain: None,
             events: Vec::new(),

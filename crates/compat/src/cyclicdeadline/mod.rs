@@ -44,15 +44,25 @@ pub(crate) const TOOL: Tool = Tool {
                   or earlier the others were than that one.",
         },
         Difference {
-            what: "A thread's values are printed only when it has some, and `Min` is 0 before that, as in \
-                   the original.",
-            why: "Threads first have to find the start of their periods.",
+            what: "A thread's values are printed only when it has 20, or those of half a second where \
+                   they are fewer; `Min` is 0 before that, as in the original.",
+            why: "They show the start of the periods, from which they count. None of them is lost.",
+        },
+        Difference {
+            what: "Cycles are one fewer than in the original.",
+            why: "The original counts a call of its function before the start as a cycle.",
+        },
+        Difference {
+            what: "Deadlines below 100 us and above 4194304 us are refused.",
+            why: "The kernel refuses them unless its own limits (sched_dl_period_min_us and \
+                  sched_dl_period_max_us) were changed.",
         },
     ],
     run,
 };
 
 fn run(parsed: &Parsed, context: &mut ToolContext<'_>) -> Result<u8, CompatError> {
+    shared::warn_of_spare_words(parsed, context);
     let settings = CyclicdeadlineSettings::read(parsed, &Machine::of(&context.host)?)?;
     for note in &settings.notes {
         context.note(note);

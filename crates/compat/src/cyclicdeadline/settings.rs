@@ -29,8 +29,8 @@ pub(super) struct CyclicdeadlineSettings {
 
 /// The largest histogram.
 const MOST_ROWS: u64 = 1_000_000;
-/// The probe's limits of the period, in µs.
-const PERIODS: std::ops::RangeInclusive<u64> = 100..=100_000;
+/// The probe's limits of the period, in µs: the kernel's.
+const PERIODS: std::ops::RangeInclusive<u64> = 100..=4_194_304;
 
 impl AsMut<Common> for CyclicdeadlineSettings {
     fn as_mut(&mut self) -> &mut Common {
@@ -189,7 +189,7 @@ mod tests {
                 "{line}"
             );
         }
-        for line in ["-t 257", "-t -1", "-c", "-i 1ms", "-i 10", "-D 1w"] {
+        for line in ["-t 257", "-t -1", "-c", "-i 5m", "-i 10", "-i 5s", "-D 1y"] {
             assert!(read(line).is_err(), "{line}");
         }
     }

@@ -41,12 +41,18 @@ pub(super) const OPTIONS: &[OptionRow<Reader>] = &[
     ),
     OptionRow::new(
         "-c --clock=CLOCK",
-        "0: CLOCK_MONOTONIC (default), 1: CLOCK_REALTIME",
+        "monotonic or 0 (default), realtime or 1",
         |reader, given, _| {
-            reader.settings.realtime_clock = match given.whole()? {
-                0 => false,
-                1 => true,
-                _ => return Err(given.bad("0 or 1")),
+            reader.settings.realtime_clock = match given.text() {
+                "0" | "monotonic" => false,
+                "1" | "realtime" => true,
+                text if is_auxiliary(text) => {
+                    return Err(given.bad(
+                        "a clock to measure on: an auxiliary clock of Linux has a rate of its own, \
+                         use monotonic or realtime",
+                    ));
+                }
+                _ => return Err(given.bad("monotonic, realtime, 0 or 1")),
             };
             Ok(())
         },
@@ -115,7 +121,7 @@ pub(super) const OPTIONS: &[OptionRow<Reader>] = &[
     ),
     OptionRow::new(
         "-l --loops=LOOPS",
-        "stop when a thread has made LOOPS cycles; default 0: endless",
+        "stop when a thread has made LOOPS cycles, and those of the same interval; default 0: endless",
         put!(settings.loops = |given| given.at_least(0)?),
     ),
     OptionRow::new(
@@ -316,6 +322,12 @@ fn offset(given: &Given) -> Result<u32, CompatError> {
     }
 }
 
+/// `aux0` to `aux7`.
+fn is_auxiliary(text: &str) -> bool {
+    text.strip_prefix("aux")
+        .is_some_and(|number| matches!(number.as_bytes(), [b'0'..=b'7']))
+}
+
 /// By a prefix of its name, as in the original.
 fn policy(given: &Given) -> Result<Policy, CompatError> {
     const NAMES: [(&str, Policy); 6] = [
@@ -363,8 +375,11 @@ pub(super) const DIFFERENCES: &[Difference] = &[
         why: "A SCHED_FIFO thread that never sleeps takes its CPU from everything else.",
     },
     Difference {
-        what: "CPUs that are offline are refused, and so is `-c 2`.",
-        why: "The original warns and measures elsewhere, or reads a clock that is not there.",
+        what: "CPUs that are offline are refused, and so are `-c 2` and the auxiliary clocks `-c aux0` \
+               to `-c aux7`, which rt-tests knows since 2.10.",
+        why: "The original warns and measures elsewhere, or reads a clock that is not there. An \
+              auxiliary clock has a rate of its own: samples could not be placed on the clock of \
+              the recording, nor beside the kernel's events.",
     },
     Difference {
         what: "Without the privilege for a real-time policy only runs that need one are refused.",
@@ -387,8 +402,9 @@ pub(super) const DIFFERENCES: &[Difference] = &[
         why: "The original reads them in each cycle, which makes each cycle longer.",
     },
     Difference {
-        what: "With `-v` the last values are printed too, and `-M` shows the final figures.",
-        why: "The original drops values after its last read.",
+        what: "With `-v` the last values are printed too, but for the break value, which is in the line \
+               `# Break value:`; `-M` shows the final figures.",
+        why: "The original drops values after its last read, the break value with them.",
     },
     Difference {
         what: "`--json` and `--histfile` are checked before the run, and written whole or not at \

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::Files;
 use super::settings::{Affinity, CyclictestSettings};
-use super::view::{Samples, Seen};
+use super::view::{HeldLine, Samples, Seen};
 use crate::lines::{NO_MINIMUM, ThreadLine, Unit};
 use crate::{CompatError, ToolContext, json};
 
@@ -24,6 +24,7 @@ pub(super) fn write(
 ) -> Result<u8, CompatError> {
     let recording = &outcome.recording;
     let status = context.status(outcome.broke.is_some());
+    write_held(settings, outcome, &seen, context)?;
     if settings.common.json.is_some() {
         let body = body(settings, recording, context);
         let bytes = json::file(context, &recording.host, status, &body)?;
@@ -66,6 +67,25 @@ pub(super) fn write(
     }
     context.report_outcome(outcome);
     Ok(status)
+}
+
+/// The values of `-v` above the limit, without the one that ended the run.
+fn write_held(
+    settings: &CyclictestSettings,
+    outcome: &Outcome,
+    seen: &Seen,
+    context: &mut ToolContext<'_>,
+) -> io::Result<()> {
+    let is_break = |held: &&HeldLine| {
+        outcome.broke.is_some_and(|broke| {
+            let tid = seen.lines.get(held.thread).map(|line| line.tid);
+            tid == Some(broke.thread.as_raw()) && held.value == settings.unit.of(broke.latency)
+        })
+    };
+    for held in seen.samples.held.iter().filter(|held| !is_break(held)) {
+        writeln!(context.out, "{}", held.text)?;
+    }
+    Ok(())
 }
 
 fn write_spikes(samples: &Samples, context: &mut ToolContext<'_>) -> io::Result<()> {

@@ -106,6 +106,12 @@ impl CyclictestSettings {
         }
     }
 
+    /// The value above which the run ends.
+    pub(super) fn break_limit(&self) -> Option<i64> {
+        let limit = self.common.break_limit;
+        (limit > 0).then(|| i64::try_from(limit).unwrap_or(i64::MAX))
+    }
+
     /// Whether the threads have a real-time policy.
     pub(super) fn is_real_time(&self) -> bool {
         self.priority > 0 && matches!(self.policy, Policy::Fifo | Policy::RoundRobin)

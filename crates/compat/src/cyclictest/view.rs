@@ -59,6 +59,17 @@ pub(super) struct Samples {
     pub(super) spikes: Vec<(u32, i64, u64)>,
     /// Their number.
     pub(super) spike_count: u64,
+    /// Lines of `-v` whose values are above the break limit.
+    pub(super) held: Vec<HeldLine>,
+}
+
+/// A line of `-v` that is not printed yet: one of these values ends the run and is then
+/// the break value. The original prints it as that alone, and scripts count it from there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct HeldLine {
+    pub(super) thread: usize,
+    pub(super) value: i64,
+    pub(super) text: String,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -212,10 +223,19 @@ impl<'a> View<'a> {
             return;
         };
         let first = self.samples.counts[thread as usize];
-        let smis = &mut self.smis;
+        let (smis, held) = (&mut self.smis, &mut self.samples.held);
+        let limit = settings.break_limit().unwrap_or(i64::MAX);
         self.output.put(|out| {
             for (cycle, sample) in (first..).zip(samples) {
                 let value = settings.unit.of(sample.latency);
+                if value > limit {
+                    held.push(HeldLine {
+                        thread: thread as usize,
+                        value,
+                        text: format!("{thread:8}:{cycle:8}:{value:8}"),
+                    });
+                    continue;
+                }
                 if value > pending.max {
                     (pending.max, pending.cycle) = (value, cycle);
                 }

@@ -47,7 +47,7 @@ pub(super) const INTERVAL: OptionRow<PairSettings> = OptionRow::new(
 );
 pub(super) const LOOPS: OptionRow<PairSettings> = OptionRow::new(
     "-l --loops=LOOPS",
-    "stop when a pair has made LOOPS cycles; default 0: endless",
+    "stop when a pair has made LOOPS cycles, and those of the same interval; default 0: endless",
     put!(loops = |given| given.at_least(0)?),
 );
 pub(super) const PRIORITY: OptionRow<PairSettings> = OptionRow::new(

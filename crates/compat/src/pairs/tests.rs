@@ -88,7 +88,7 @@ fn rows_say_which_threads_measure_and_where() {
     assert_eq!((rows[0].sender.tid, rows[0].sender.cpu), (0, -1));
     assert_eq!(
         (rows[0].sender.priority, rows[1].receiver.priority),
-        (79, 79)
+        (80, 79)
     );
     let own = punctual_rt::current_tid();
     let lane = LaneView {
@@ -165,7 +165,7 @@ fn options_mean_what_they_mean_in_the_originals() {
         "-p 100",
         "-p x",
         "-i 0",
-        "-i 1ms",
+        "-i 5m",
         "-d -1",
         "-D x",
         "-l -1",

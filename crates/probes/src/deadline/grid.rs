@@ -54,15 +54,15 @@ impl Grid {
         }
     }
 
-    /// Counts the periods from the next one on, and what was seen from now on.
-    /// Returns how long before that one `now` is.
-    pub(super) fn begin(&mut self, now: u64) -> u64 {
+    /// Counts anew, from the period of the first wake-up on, which was at `first`, and what
+    /// was seen from now on. Returns how late that one was.
+    pub(super) fn from_first(&mut self, first: u64) -> u64 {
+        let since = first.saturating_sub(self.base) % self.period;
         *self = Self {
-            moved: 0,
-            ..Self::new(self.period, self.start_of(self.next))
+            next: 0,
+            ..Self::new(self.period, first - since)
         };
-        self.next = 0;
-        self.base.saturating_sub(now)
+        since
     }
 
     fn start_of(&self, period: u64) -> u64 {
@@ -122,7 +122,7 @@ mod tests {
     /// A grid that begins at 10 ms.
     fn grid() -> Grid {
         let mut grid = Grid::new(PERIOD, 9_000_000);
-        assert_eq!(grid.begin(9_500_000), 500_000);
+        assert_eq!(grid.from_first(10_000_000), 0);
         grid
     }
 

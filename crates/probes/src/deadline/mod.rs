@@ -18,7 +18,7 @@ use crate::thread_group::ThreadGroup;
 use crate::{
     Control, LaneSpec, Measured, Plan, ProbeEntry, ProbeError, Ready, Recorder, Resources, SelfCost,
 };
-use worker::{Found, TO_SETTLE, Worker};
+use worker::{Found, Worker};
 
 /// All about this probe.
 pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
@@ -40,7 +40,9 @@ periods that came due.
 With `--wait yield` sched_yield(2) ends the period: the kernel takes what is left of \
 the runtime, and lets the thread run when the next period begins. When that is, the \
 kernel does not tell; it is taken from the earliest of the wake-ups, on \
-CLOCK_MONOTONIC_RAW, which runs at the rate of the scheduler's clock. So the figure \
+CLOCK_MONOTONIC_RAW, which runs at the rate of the scheduler's clock. The first 20, or \
+those of the first half second where they are fewer, count when they are all there. So \
+the figure \
 is the time beyond the quickest wake-up, and holds none of what every wake-up costs. \
 The kernel can begin the periods anew (after a thread fell behind); the probe sees \
 it by a wake-up that is more than 20 us too early, or by a second without one less \
@@ -57,8 +59,10 @@ A deadline thread cannot be bound to a CPU: all CPUs of its root domain must be 
 allowed to it. To measure on some only, make an exclusive cpuset (a cgroup with \
 `cpuset.cpus.partition = root`) and run there. The kernel admits threads as long as \
 their runtimes over their periods fit below sched_rt_runtime_us over \
-sched_rt_period_us on all CPUs together; a refusal says which rule was broken. A \
-thread that yielded cannot be woken by a signal: the longest period is 100 ms.
+sched_rt_period_us on all CPUs together; a refusal says which rule was broken. The \
+longest period is the kernel's own, sched_dl_period_max_us, as it is unless it was \
+changed. A thread that yielded cannot be woken by a signal: a run ends up to a period \
+later than it is told to.
 
 **Beside the older tool**: cyclicdeadline also waits by sched_yield and takes its \
 first wake-up as the start of the periods, and any earlier one as a new start; it \
@@ -74,28 +78,31 @@ Sources: sched(7), sched_setattr(2), kernel \
     prepare: |arguments, plan, resources| Deadline::new(arguments).prepare(plan, resources),
 };
 
+/// The kernel's own longest period, sched_dl_period_max_us: 2^22 us.
+const LONGEST: Nanos = Nanos::from_micros(1 << 22);
+
 parameters! {
-    // The kernel's own least, sched_deadline_period_min_us.
+    // The kernel's own least, sched_dl_period_min_us.
     PERIOD: Nanos = Typed::duration(
         "period",
         "From the start of one period to the next",
-        Nanos::from_micros(100)..=Nanos::from_millis(100),
+        Nanos::from_micros(100)..=LONGEST,
     ).short('i').or("1ms");
     RUNTIME: Nanos = Typed::duration(
         "runtime",
         "CPU time promised in each period",
-        Nanos::from_micros(10)..=Nanos::from_millis(100),
+        Nanos::from_micros(10)..=LONGEST,
     ).or("100us");
     DEADLINE: Option<Nanos> = Typed::duration(
         "deadline",
         "The runtime is given before this, from the start of the period: the period where \
                nothing is asked for",
-        Nanos::from_micros(10)..=Nanos::from_millis(100),
+        Nanos::from_micros(10)..=LONGEST,
     );
     WORK: Nanos = Typed::duration(
         "work",
         "CPU time to use in each period; more than the runtime shows how the kernel stops it",
-        Nanos::ZERO..=Nanos::from_millis(100),
+        Nanos::ZERO..=LONGEST,
     ).or("0s");
     THREADS: u64 = Typed::count(
         "threads",
@@ -105,7 +112,7 @@ parameters! {
     DISTANCE: Nanos = Typed::duration(
         "distance",
         "Added to the period of each further thread; runtime and deadline in proportion",
-        Nanos::ZERO..=Nanos::from_millis(100),
+        Nanos::ZERO..=LONGEST,
     ).or("0s");
     WAIT: &'static str = Typed::choice(
         "wait",
@@ -249,13 +256,14 @@ impl Probe for Deadline {
             )));
         }
         let longest = self.times_of(self.threads).period;
-        let settle = Nanos(longest.0.saturating_mul(2 * TO_SETTLE));
         if let Some(duration) = plan.duration
-            && duration < settle
+            && duration < longest
+            && !plan.may_be_empty
         {
-            return Err(ProbeError::Unfit(format!(
-                "with a period of {longest} a run takes at least {settle}, not {duration}"
-            )));
+            return Err(ProbeError::IntervalTooLong {
+                interval: longest,
+                duration,
+            });
         }
         self.try_out()?;
         let lanes: Vec<LaneSpec> = (1..=self.threads)

@@ -10,8 +10,26 @@ use crate::{Control, LaneOutcome, ProbeError, Recorder, SelfCost};
 /// The clock of the periods where the kernel makes them.
 const RAW: Clock = Clock::MonotonicRaw;
 
-/// So many wake-ups show where the periods begin, before anything counts.
-pub(super) const TO_SETTLE: u64 = 20;
+/// So many wake-ups show where the periods begin, before the first of them counts.
+pub(super) const TO_SETTLE: usize = 20;
+
+/// The longest that is waited for so many.
+const LONGEST_TO_SETTLE: Nanos = Nanos::from_millis(500);
+
+/// One period as the thread saw it. Times in ns of [`RAW`] where nothing else is said.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Seen {
+    /// When it was done with the period before.
+    pub(super) done: u64,
+    /// When it woke.
+    pub(super) woke: u64,
+    /// The same on [`CLOCK`].
+    pub(super) now: Nanos,
+    /// CPU time of its work, and of its wait before that.
+    pub(super) used: Nanos,
+    /// When its work ended, on [`CLOCK`].
+    pub(super) ended: Nanos,
+}
 
 /// What one thread found beside its latencies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -78,16 +96,19 @@ impl Worker {
             true => self.yielding(Nanos(start.as_nanos()), control),
             false => self.sleeping(Nanos(start.as_nanos()), control)?,
         };
-        Ok(Found {
+        Ok(self.finish(expected, cost))
+    }
+
+    pub(super) fn finish(self, expected: u64, cost: SelfCost) -> Found {
+        Found {
             lane: self.recorder.finish(expected, cost),
             tally: self.tally,
-        })
+        }
     }
 
     fn begin(&mut self, first: Nanos) {
         self.recorder.start(first);
         self.warm_until = first + self.length.warm_up;
-        self.cpu_before = cpu_time();
     }
 
     /// Period after period as the kernel makes them; returns how many came due.
@@ -97,38 +118,74 @@ impl Worker {
             .length
             .duration
             .map_or(Nanos(u64::MAX), |duration| start + duration);
-        std::thread::yield_now();
+        let mut first = Vec::with_capacity(TO_SETTLE);
+        let mut grid = None;
+        self.cpu_before = cpu_time();
         let mut done = RAW.now().as_nanos();
-        let mut grid = Grid::new(period.0, done);
-        for _ in 0..TO_SETTLE {
-            std::thread::yield_now();
-            let woke = RAW.now().as_nanos();
-            grid.wake(done, woke);
-            done = RAW.now().as_nanos();
-            if control.stopping() {
-                break;
-            }
-        }
-        let now = Nanos(CLOCK.now().as_nanos());
-        let until_first = grid.begin(RAW.now().as_nanos());
-        self.begin(now + Nanos(until_first));
-        while !control.stopping() && Nanos(CLOCK.now().as_nanos()) + period <= end {
+        let mut next = start;
+        while !control.stopping() && next <= end {
             std::thread::yield_now();
             let woke = RAW.now().as_nanos();
             let now = Nanos(CLOCK.now().as_nanos());
-            let wake = grid.wake(done, woke);
-            let due = now.saturating_sub(Nanos(wake.late));
-            if wake.missed > 0 {
-                let first = due.saturating_sub(Nanos(period.0.saturating_mul(wake.missed)));
-                self.recorder.overrun(first, wake.missed, period, now);
+            let used = self.work(control);
+            let ended = Nanos(CLOCK.now().as_nanos());
+            let seen = Seen {
+                done,
+                woke,
+                now,
+                used,
+                ended,
+            };
+            match &mut grid {
+                Some(grid) => self.count(grid, seen),
+                None => {
+                    first.push(seen);
+                    if first.len() == TO_SETTLE || now >= start + LONGEST_TO_SETTLE {
+                        grid = Some(self.settle(&first));
+                    }
+                }
             }
-            let late = Nanos(wake.late).signed_sub(Nanos::ZERO);
-            self.recorder.sample(due, late);
-            self.work(due, control);
             done = RAW.now().as_nanos();
+            next = now + period;
         }
+        let grid = grid.unwrap_or_else(|| self.settle(&first));
         self.tally.begun_anew = Some(grid.moved());
         grid.due()
+    }
+
+    /// Takes the start of the periods from the earliest of the first wake-ups, and counts
+    /// all of them.
+    pub(super) fn settle(&mut self, first: &[Seen]) -> Grid {
+        let Some(earliest) = first.first() else {
+            self.begin(Nanos(CLOCK.now().as_nanos()));
+            let mut empty = Grid::new(self.times.period.0, 0);
+            empty.from_first(0);
+            return empty;
+        };
+        let mut grid = Grid::new(self.times.period.0, earliest.woke);
+        for seen in &first[1..] {
+            grid.wake(seen.done, seen.woke);
+        }
+        let late = grid.from_first(earliest.woke);
+        self.begin(earliest.now.saturating_sub(Nanos(late)));
+        for seen in first {
+            self.count(&mut grid, *seen);
+        }
+        grid
+    }
+
+    /// Counts one period.
+    fn count(&mut self, grid: &mut Grid, seen: Seen) {
+        let period = self.times.period;
+        let wake = grid.wake(seen.done, seen.woke);
+        let due = seen.now.saturating_sub(Nanos(wake.late));
+        if wake.missed > 0 {
+            let first = due.saturating_sub(Nanos(period.0.saturating_mul(wake.missed)));
+            self.recorder.overrun(first, wake.missed, period, seen.now);
+        }
+        let late = Nanos(wake.late).signed_sub(Nanos::ZERO);
+        self.recorder.sample(due, late);
+        self.tally_of(due, seen.used, seen.ended);
     }
 
     /// Period after period by absolute times; returns how many came due.
@@ -140,6 +197,7 @@ impl Worker {
             .map_or(Nanos(u64::MAX), |duration| start + duration);
         let mut sleep = Nanosleep::new(CLOCK)?;
         self.begin(start);
+        self.cpu_before = cpu_time();
         let mut due = start;
         while due < end && !control.stopping() {
             if sleep.wait_until(Instant::from_nanos(due.0))? == Wake::Interrupted {
@@ -147,7 +205,8 @@ impl Worker {
             }
             let now = Nanos(CLOCK.now().as_nanos());
             self.recorder.sample(due, now.signed_sub(due));
-            self.work(due, control);
+            let used = self.work(control);
+            self.tally_of(due, used, Nanos(CLOCK.now().as_nanos()));
             due += period;
             let now = Nanos(CLOCK.now().as_nanos());
             if now > due && due < end {
@@ -161,8 +220,8 @@ impl Worker {
         Ok((due - start).0 / period.0)
     }
 
-    /// Uses CPU time as asked, and looks at what the period came to.
-    fn work(&mut self, due: Nanos, control: &Control) {
+    /// Uses CPU time as asked; returns what was used since the last work.
+    fn work(&mut self, control: &Control) -> Nanos {
         let begun = cpu_time();
         let mut now = begun;
         while now.saturating_sub(begun) < self.times.work && !control.stopping() {
@@ -171,9 +230,13 @@ impl Worker {
         // The wait before it is part of what the reservation paid for.
         let used = now.saturating_sub(self.cpu_before);
         self.cpu_before = now;
+        used
+    }
+
+    /// Looks at what the work of a period came to.
+    fn tally_of(&mut self, due: Nanos, used: Nanos, ended: Nanos) {
         if due >= self.warm_until {
-            let took = Nanos(CLOCK.now().as_nanos()).saturating_sub(due);
-            self.tally.add(used, took, &self.times);
+            self.tally.add(used, ended.saturating_sub(due), &self.times);
         }
     }
 }

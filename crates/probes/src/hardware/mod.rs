@@ -109,6 +109,7 @@ impl Hardware {
         }
         if let Some(duration) = plan.duration
             && duration < duty.window
+            && !plan.may_be_empty
         {
             return Err(ProbeError::Unfit(format!(
                 "a window of {} does not fit into {duration}: --window or --duration",

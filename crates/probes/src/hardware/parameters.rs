@@ -6,7 +6,7 @@ parameters! {
     THRESHOLD: Nanos = Typed::duration(
         "threshold",
         "Gaps above this are listed by cause",
-        Nanos::from_micros(1)..=Nanos::from_millis(100),
+        Nanos::from_micros(1)..=Nanos::from_secs(3_600),
     ).or("10us");
     WINDOW: Nanos = Typed::duration(
         "window",

@@ -195,6 +195,7 @@ impl Timer {
         }
         if let Some(duration) = duration
             && self.interval > duration
+            && !plan.may_be_empty
         {
             return Err(ProbeError::IntervalTooLong {
                 interval: self.interval,
@@ -330,6 +331,7 @@ impl Run {
                 spread,
                 duration: self.duration,
                 wakeups: self.probe.wakeups.unwrap_or(u64::MAX),
+                threads: self.lanes.len() as u64,
             };
             let name = match lane.cpu {
                 Some(cpu) if lane.label.is_none() => format!("timer/{cpu}"),

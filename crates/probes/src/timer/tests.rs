@@ -146,3 +146,27 @@ fn an_overrun_counts_each_period_that_passed() {
     // The next one is not part of the run at all.
     assert_eq!(counted(500, 120, 120), 0);
 }
+
+/// The first to have them does not take them from the others: these have an interval.
+#[test]
+fn threads_of_equal_intervals_all_make_their_wakeups() {
+    let given = [
+        ("threads", "3"),
+        ("wakeups", "1"),
+        ("interval", "10s"),
+        ("aligned", "yes"),
+        ("offset", "50ms"),
+    ];
+    let control = Arc::new(Control::new());
+    let plan = Plan {
+        duration: None,
+        warm_up: Some(Nanos::ZERO),
+        ..plan(Nanos::ZERO)
+    };
+    let (_, measured) = testing::measure(timer(&given), &plan, &control);
+    let recorded: Vec<u64> = (measured.lanes.iter())
+        .map(|lane| lane.accounting.recorded)
+        .collect();
+    assert_eq!(recorded, [1, 1, 1]);
+    assert!(control.stopping());
+}

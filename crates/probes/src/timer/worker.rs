@@ -47,6 +47,16 @@ pub(super) struct Worker {
     pub(super) spread: u64,
     pub(super) duration: Option<Nanos>,
     pub(super) wakeups: u64,
+    /// How many threads there are.
+    pub(super) threads: u64,
+}
+
+/// What a loop came to.
+pub(super) struct Turned {
+    /// The periods that came due, by the clock.
+    due: u64,
+    /// Whether it ended because it had made all wake-ups.
+    complete: bool,
 }
 
 /// The periods of one thread.
@@ -59,7 +69,7 @@ pub(super) struct Schedule {
     pub(super) clock: Clock,
     /// How far `clock` is ahead of [`CLOCK`].
     pub(super) ahead: SignedNanos,
-    /// The run ends at this many samples.
+    /// The thread ends at this many samples.
     pub(super) wakeups: u64,
 }
 
@@ -107,15 +117,19 @@ impl Worker {
             wakeups: self.wakeups,
         };
         self.recorder.start(schedule.placed(first));
-        let expected = self.measure(schedule, control)?;
-        Ok(self.recorder.finish(expected, self.cost))
+        let turned = self.measure(schedule, control)?;
+        let outcome = self.recorder.finish(turned.due, self.cost);
+        if turned.complete {
+            control.complete(self.threads, self.interval);
+        }
+        Ok(outcome)
     }
 
     fn measure(
         &mut self,
         schedule: Schedule,
         control: &Control,
-    ) -> Result<u64, punctual_rt::Error> {
+    ) -> Result<Turned, punctual_rt::Error> {
         let first = Instant::from_nanos(schedule.first.0);
         let interval = schedule.interval.into();
         if self.has_periods() {
@@ -142,13 +156,12 @@ impl Worker {
 }
 
 /// The measuring loop: sleep to the next absolute time, read the clock, record.
-/// Returns how many periods came due, by the clock.
 fn turn<W: PeriodicWait>(
     wait: &mut W,
     schedule: Schedule,
     recorder: &mut Recorder,
     control: &Control,
-) -> Result<u64, punctual_rt::Error> {
+) -> Result<Turned, punctual_rt::Error> {
     let Schedule {
         first,
         interval,
@@ -167,14 +180,16 @@ fn turn<W: PeriodicWait>(
         due += interval;
         left -= 1;
         if left == 0 {
-            control.stop();
             break;
         }
         if now >= due {
             due += overrun(now, due, &schedule, recorder);
         }
     }
-    Ok((due - first).0 / interval.0)
+    Ok(Turned {
+        due: (due - first).0 / interval.0,
+        complete: left == 0,
+    })
 }
 
 /// The same with sleeps from now on: each turn begins anew, so that none is
@@ -184,12 +199,12 @@ fn drift(
     schedule: Schedule,
     recorder: &mut Recorder,
     control: &Control,
-) -> Result<u64, punctual_rt::Error> {
+) -> Result<Turned, punctual_rt::Error> {
     let (first, interval) = (schedule.first, schedule.interval);
     let sleep = interval.into();
     while !control.stopping() && wait.wait_until(Instant::from_nanos(first.0))? != Wake::Due {}
     let mut turns = 0;
-    while !control.stopping() {
+    while !control.stopping() && turns < schedule.wakeups {
         let before = Nanos(schedule.clock.now().as_nanos());
         if before >= schedule.end {
             break;
@@ -201,11 +216,11 @@ fn drift(
         let due = before + interval;
         recorder.sample(schedule.placed(due), now.signed_sub(due));
         turns += 1;
-        if turns == schedule.wakeups {
-            control.stop();
-        }
     }
-    Ok(turns)
+    Ok(Turned {
+        due: turns,
+        complete: turns == schedule.wakeups,
+    })
 }
 
 /// Counts the periods from `due` on that have passed by `now`, and returns how

@@ -58,8 +58,10 @@ pub(super) struct Surroundings {
     pub(super) turns: Schedule,
     /// Let an unmeasured exchange go before each.
     pub(super) warm: bool,
-    /// The run ends at this many samples.
+    /// The pair ends at this many samples.
     pub(super) wakeups: u64,
+    /// How many pairs there are.
+    pub(super) pairs: u64,
     /// It begins so long after the common start.
     pub(super) offset: Nanos,
     pub(super) duration: Option<Nanos>,
@@ -117,14 +119,12 @@ impl<P: Post> Poster<'_, P> {
         let mut last = Nanos::ZERO;
         let mut number = 0;
         while !stopping() {
-            let due = turns.at(surroundings.pair, number);
-            if due >= turns.end {
-                break;
-            }
+            // At the end nothing is posted, but the run is as long as it was asked for.
+            let due = turns.at(surroundings.pair, number).min(turns.end);
             if sleep.wait_until(Instant::from_nanos(due.0))? == Wake::Interrupted {
                 continue;
             }
-            if stopping() {
+            if stopping() || due == turns.end {
                 break;
             }
             // If this thread is late, for the last one that is due; those
@@ -208,7 +208,12 @@ pub(super) fn waiter<W: Way>(
     listen(pair, &mut recorder, &turns, surroundings, member.control())?;
     drop(leaving);
     let expected = state.due().load(Ordering::Relaxed);
-    Ok(Some(recorder.finish(expected, cost)))
+    let is_complete = recorder.recorded() >= surroundings.wakeups;
+    let outcome = recorder.finish(expected, cost);
+    if is_complete {
+        (member.control()).complete(surroundings.pairs, surroundings.turns.interval);
+    }
+    Ok(Some(outcome))
 }
 
 struct Leaving<'a>(SharedState<'a>);
@@ -263,10 +268,7 @@ fn listen<W: Way>(
         missed(next..exchange, recorder, turns, place);
         recorder.sample(posted, now.signed_sub(posted));
         next = exchange + 1;
-        if recorder.recorded() >= surroundings.wakeups {
-            control.stop();
-        }
-        if control.stopping() {
+        if control.stopping() || recorder.recorded() >= surroundings.wakeups {
             state.stop();
         }
     }

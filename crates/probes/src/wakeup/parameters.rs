@@ -76,7 +76,7 @@ parameters! {
     );
     WAKEUPS: Option<u64> = Typed::count(
         Parameter::WAKEUPS,
-        "Stop all pairs when one has this many samples",
+        "Stop each pair at this many samples, and all an interval and 10 ms after the first",
         1..=1_000_000_000_000,
     );
 }

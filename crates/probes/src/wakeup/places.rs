@@ -161,6 +161,7 @@ pub(super) fn together(
         })
         .collect();
     if let (Some(duration), Some(last)) = (plan.duration, places.last())
+        && !plan.may_be_empty
         && (last.interval + last.offset).saturating_sub(asked.later) > duration
     {
         return Err(ProbeError::Unfit(format!(

@@ -119,6 +119,7 @@ impl Run<'_> {
             duration: self.plan.duration,
             offset: place.offset,
             pair: place.turn,
+            pairs: self.plan.places.len() as u64,
         }
     }
 

@@ -59,7 +59,7 @@ fn names() -> String {
 impl Run for Compat {
     /// The list and the installation: [`called`] and [`chosen`] handle calls of
     /// tools.
-    fn run(self, _: &Context) -> Result<Exit> {
+    fn run(self, context: &Context) -> Result<Exit> {
         if let Some(name) = self.words.first().map(readable) {
             let text = format!(
                 "unknown compatible command '{name}': choose one of {}",
@@ -72,7 +72,7 @@ impl Run for Compat {
         }
         output::print(&match self.page {
             true => punctual_compat::page(),
-            false => punctual_compat::list(),
+            false => punctual_compat::list(context.style().width),
         })?;
         Ok(Exit::Done)
     }

@@ -1,11 +1,13 @@
 //! `probes`: the list of probes and their documentation.
 
 use std::fmt::Write;
+use std::iter::{once, repeat};
 
 use anyhow::Result;
 use clap::Parser;
 use punctual_model::Delay;
 use punctual_probes::{PROBES, ProbeEntry};
+use punctual_report::wrap;
 
 use super::{Run, Verb};
 use crate::context::Context;
@@ -23,28 +25,58 @@ struct Probes {
 }
 
 impl Run for Probes {
-    fn run(self, _: &Context) -> Result<Exit> {
+    fn run(self, context: &Context) -> Result<Exit> {
         let text = match &self.probe {
             Some(name) => {
-                page(punctual_probes::probe(name).map_err(|error| UsageError(error.to_string()))?)
+                let probe = punctual_probes::probe(name);
+                let page = page(probe.map_err(|error| UsageError(error.to_string()))?);
+                // Without a terminal it is the page of the documentation.
+                wrapped(&page, context.list_style().width)
             }
-            None => list(),
+            None => list(context.style().width),
         };
         output::print(&text)?;
         Ok(Exit::Done)
     }
 }
 
-fn list() -> String {
+fn list(columns: usize) -> String {
     let mut text = String::new();
     for probe in PROBES {
-        let _ = writeln!(
-            text,
-            "{:<12} {}\n{:<12} in {}; needs {}\n{:<12} in place of {}\n",
-            probe.name, probe.summary, "", probe.unit, probe.privileges, "", probe.replaces
-        );
+        let facts = [
+            probe.summary.to_owned(),
+            format!("in {}; needs {}", probe.unit, probe.privileges),
+            format!("in place of {}", probe.replaces),
+        ];
+        let lines = facts
+            .iter()
+            .flat_map(|fact| wrap(fact, columns.saturating_sub(13)));
+        for (line, head) in lines.zip(once(probe.name).chain(repeat(""))) {
+            let _ = writeln!(text, "{head:<12} {line}");
+        }
+        text.push('\n');
     }
     text.push_str("punctual probes PROBE shows the documentation of one.\n");
+    text
+}
+
+/// Markdown whose lines are broken for so many columns. Those of a list and of a table go
+/// on indented.
+fn wrapped(page: &str, columns: usize) -> String {
+    let mut text = String::new();
+    for line in page.lines() {
+        let indent = if line.starts_with(['-', '|']) {
+            "  "
+        } else {
+            ""
+        };
+        for (part, indent) in wrap(line, columns.saturating_sub(2))
+            .iter()
+            .zip(once("").chain(repeat(indent)))
+        {
+            let _ = writeln!(text, "{indent}{part}");
+        }
+    }
     text
 }
 
@@ -100,4 +132,33 @@ fn page(probe: &ProbeEntry) -> String {
     text.push_str("\nThe options of every measurement: `punctual measure ");
     let _ = writeln!(text, "{} --help`.", probe.name);
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_fits_the_columns_and_loses_no_word() {
+        let words =
+            |text: &str| -> Vec<String> { text.split_whitespace().map(str::to_owned).collect() };
+        let fits = |text: &str, columns| {
+            let is_long = |line: &&str| {
+                // A word is left whole.
+                line.chars().count() > columns && line.trim().contains(' ')
+            };
+            assert_eq!(text.lines().find(is_long), None);
+        };
+        for columns in [60, 80, 100] {
+            fits(&list(columns), columns);
+            assert_eq!(words(&list(columns)), words(&list(10_000)));
+            for probe in PROBES {
+                let page = page(probe);
+                let text = wrapped(&page, columns);
+                fits(&text, columns);
+                assert_eq!(words(&text), words(&page));
+                assert_eq!(wrapped(&page, 1_000_000), page);
+            }
+        }
+    }
 }

@@ -83,16 +83,20 @@ fn what_is_wrong_is_refused_on_stderr() {
         ("--nothing", "unrecognized option '--nothing'"),
         ("-Z", "invalid option -- 'Z'"),
         ("-C", "--tracemark"),
-        ("-i 1ms", "'1ms' is not a whole number"),
-        ("-i 5", "'5' is not a number of 20 or more"),
+        ("-i 1500ns", "'1500ns' is not a whole number of us"),
+        ("-i 5m", "'5m' is not a whole number of us"),
+        ("-l 1k", "'1k' is not a whole number"),
+        ("-i 5", "'5' is not a time from 20 to"),
         ("-p 100", "a priority from 0 to 99"),
         ("-t0x4", "--threads"),
         ("-t0", "a number of threads"),
         ("-a 7000", "--affinity"),
-        ("-D 1w", "a time"),
-        ("-h 0", "1 or more"),
+        ("-D 500ms", "a whole number of seconds"),
+        ("-h 0", "a time from 1 to"),
         ("-h", "option requires an argument -- 'h'"),
         ("-c 2", "0 or 1"),
+        ("--clock=aux3", "an auxiliary clock"),
+        ("--clock=aux8", "0 or 1"),
         ("-o 5", "only meaningful, if verbose"),
         ("--policy=fast", "one of other"),
         ("-A --secaligned", "give one of them"),
@@ -308,4 +312,92 @@ fn may_not_lock_memory() -> bool {
         .map(|output| text(&output.stdout))
         .unwrap_or_default();
     limit.trim() != "unlimited" && !may_hold_latency()
+}
+
+/// CKI and others write `5us`, for whatever takes a time.
+#[test]
+fn every_time_may_have_a_unit() {
+    let place = Place::new();
+    let line = "-t1 -q -l 3 -i 1ms -d 0us -b 10s --spike=5us --latency=5us -A 5us -h 7us -D 1m";
+    let (out, _) = done(&place, line);
+    let rows = out.lines().filter(|line| line.starts_with("0000"));
+    assert_eq!(rows.count(), 7, "{out}");
+    assert_eq!(
+        place.last().probe.parameters["interval_ns"],
+        serde_json::Value::from(1_000_000)
+    );
+    let (out, _) = done(
+        &place,
+        "-t1 -q -l 3 -H 7us --secaligned=5us --clock=realtime",
+    );
+    assert!(out.contains("000006 "), "{out}");
+    assert_eq!(place.last().probe.parameters["clock"], "realtime");
+    // In ns, as everything is with -N.
+    let (out, _) = done(&place, "-t1 -q -l 3 -N -b 10s -h 1us");
+    assert!(out.contains("000999 ") && !out.contains("001000 "), "{out}");
+}
+
+#[test]
+fn ignored_words_are_named() {
+    let place = Place::new();
+    for (tool_line, word) in [
+        ("cyclictest -q -l 2 -A bogus", "bogus"),
+        ("cyclictest -q -l 2 --secaligned bogus", "bogus"),
+        ("cyclictest -q -l 2 -t two", "two"),
+        ("cyclictest -q -l 2 -a foo", "foo"),
+        ("ptsematest -q -l 2 -t two", "two"),
+        ("ptsematest -q -l 2 -a 0", "0"),
+        ("signaltest -q -l 2 -a foo", "foo"),
+    ] {
+        let output = place.run(&format!("compat {tool_line}"));
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{tool_line}: {said}");
+        let told = format!("'{word}' is not an option's value: ignored");
+        assert!(said.contains(&told), "{tool_line}: {said}");
+    }
+    let (_, said) = done(&place, "-q -l 2 -A 5 -t 1 -a 0");
+    assert!(!said.contains("ignored"), "{said}");
+}
+
+#[test]
+fn threads_of_equal_intervals_make_all_cycles() {
+    let place = Place::new();
+    let (out, _) = done(&place, "-t 3 -d 0 -i 500000 -l 1 -q");
+    let cycles = out.lines().filter(|line| line.contains(" C:      1 "));
+    assert_eq!(cycles.count(), 3, "{out}");
+}
+
+/// ChromiumOS counts the lines and adds the break value.
+#[test]
+fn the_break_value_is_no_sample_of_the_lines() {
+    let place = Place::new();
+    let output = cyclictest(&place, "-v -t1 -i 1000 -b 1 -D 20")
+        .output()
+        .unwrap();
+    let out = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{out}");
+    let value = out
+        .lines()
+        .find_map(|line| line.strip_prefix("# Break value: "));
+    let recorded = place.last().threads[0].accounting.recorded;
+    // Each wake-up takes more than 1 us: the first is the break.
+    let lines = out
+        .lines()
+        .filter(|line| line.trim_start().starts_with("0:"));
+    assert!(value.is_some(), "{out}");
+    assert_eq!(lines.count() as u64 + 1, recorded, "{out}");
+}
+
+#[test]
+fn a_run_shorter_than_an_interval_is_a_run() {
+    let place = Place::new();
+    for line in [
+        "cyclictest -t1 -q -i 2000000 -D 1",
+        "ptsematest -q -i 5000000 -D 1",
+        "pmqtest -q -f 5000 -T 50000 -D 1",
+    ] {
+        place.done(&format!("compat {line}"));
+    }
+    let pmq = place.last();
+    assert_eq!(pmq.threads[0].accounting.recorded, 0);
 }

@@ -21,6 +21,32 @@ fn deadline_threads_are_measured_or_refused_with_the_reason() {
     assert!(lines.contains(" I:5000 C:"), "{out}");
     let read: Value = serde_json::from_str(&format!("{{{json}")).unwrap();
     assert_eq!(read["resolution_in_ns"], 0);
-    assert!(read["thread"]["0"]["cycles"].as_u64().unwrap() > 0);
+    // 200 periods: none is lost to find where they begin.
+    let cycles = read["thread"]["0"]["cycles"].as_u64().unwrap();
+    let missed = place.last().threads[0].accounting.missed;
+    assert!(
+        (190..=202).contains(&(cycles + missed)),
+        "{cycles} and {missed}"
+    );
     assert_conserved(&place.last());
+}
+
+#[test]
+fn long_deadlines_short_runs_and_units_are_taken() {
+    let place = Place::new();
+    for line in [
+        "-i 500000 -D 1 --histogram=50us",
+        "-i 2s -D 1",
+        "-i 100us -s 0us -D 1",
+    ] {
+        let line = format!("compat cyclicdeadline {line} -t 1 -q -a");
+        let output = place.run(&line);
+        let said = text(&output.stderr);
+        if output.status.code() != Some(0) && said.contains("SCHED_DEADLINE") {
+            punctual_testing::skip!("no deadline thread is admitted here: {said}");
+            return;
+        }
+        assert_eq!(output.status.code(), Some(0), "{line}: {said}");
+        assert_conserved(&place.last());
+    }
 }

@@ -90,3 +90,25 @@ fn assert_hwlatdetect(out: &str, code: Option<i32>) {
     };
     assert_eq!(code, Some(i32::from(above)), "{out}");
 }
+
+/// What the original takes gets as far as the kernel's tracer.
+#[test]
+fn values_that_the_original_takes_are_taken() {
+    let place = Place::new();
+    for line in [
+        "--duration 0",
+        "--duration 1 --threshold 200ms",
+        "--duration 1 --window 2s --width 1ms",
+        "--duration 0 --time-format %H:%M:%S.%n",
+    ] {
+        let output = place.run(&format!("compat hwlatdetect {line}"));
+        let said = text(&output.stderr);
+        let is_missing = said.contains("hwlat") && !said.contains("Usage:");
+        assert!(
+            output.status.code() == Some(0) || is_missing,
+            "{line}: {said}"
+        );
+    }
+    let said = place.refused("compat hwlatdetect --time-format %Q", 1);
+    assert!(said.contains("a format of strftime(3)"), "{said}");
+}

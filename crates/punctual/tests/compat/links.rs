@@ -34,3 +34,19 @@ fn links_are_made_and_called() {
     place.done("compat --install bin --force");
     assert!(place.done("compat").contains("PUNCTUAL_STRICT"));
 }
+
+/// Scripts read it under `set -euo pipefail`.
+#[test]
+fn each_tool_prints_its_version() {
+    let place = Place::new();
+    for tool in punctual_compat::TOOLS {
+        let name = tool.name;
+        let out = place.done(&format!("compat {name} --version"));
+        assert_eq!(out, format!("{name} V 2.10\n"));
+        let help = place.done(&format!("compat {name} --help"));
+        assert!(help.contains("--version"), "{help}");
+    }
+    // An abbreviation means what it means in the original.
+    let out = place.done("compat cyclictest --verb -t1 -l 2 -q");
+    assert!(out.contains("Max CPUs = "), "{out}");
+}

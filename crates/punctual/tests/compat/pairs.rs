@@ -202,3 +202,25 @@ fn only_the_originals_own_processes_are_called_with_a_value() {
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(text(&output.stderr), "Invalid fork option\n");
 }
+
+/// Canonical's tests compare the priorities in the lines with the option.
+#[test]
+fn both_threads_show_the_requested_priority() {
+    let place = Place::new();
+    for tool in ["ptsematest", "svsematest", "sigwaittest", "pmqtest"] {
+        let output = place.run(&format!("compat {tool} -p 80 -t 2 -d 0 -l 5 -q"));
+        let (out, said) = (text(&output.stdout), text(&output.stderr));
+        if said.contains("Unable to change scheduling policy") {
+            punctual_testing::skip!("{said}");
+            return;
+        }
+        let priorities: Vec<&str> = (out.lines().flat_map(|line| line.split(", ")))
+            .filter(|word| word.starts_with('P'))
+            .collect();
+        assert_eq!(
+            priorities,
+            ["P80", "P80", "P79", "P79"],
+            "{tool}: {out}{said}"
+        );
+    }
+}

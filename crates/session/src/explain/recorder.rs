@@ -112,6 +112,7 @@ impl Recorder {
                 });
                 not.chain(flight.warnings().iter().cloned())
                     .chain(clock)
+                    .chain(flight.reset_by_others())
                     .collect()
             }
             Self::Programs(programs) => {

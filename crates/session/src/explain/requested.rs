@@ -62,6 +62,7 @@ impl Requested {
     /// What the reader must know.
     pub(super) fn warnings(&self) -> Vec<String> {
         let mut warnings = self.flight.warnings().to_vec();
+        warnings.extend(self.flight.reset_by_others());
         if self.lost > 0 {
             warnings.push(format!(
                 "{} events of --event were overwritten before they were read: a filter makes them \

@@ -468,6 +468,7 @@ impl Observation {
             None => self.warnings.push(TO_SWITCH_IN.to_owned()),
         }
         self.warnings.extend(lost_warnings(lost, self.without_end));
+        self.warnings.extend(self.source.reset_by_others());
         self.warnings.extend_from_slice(self.watched.notes());
         if let Some(programs) = self.explainer.programs() {
             let notes = source::descents(programs.descents(), |tid| self.watched.has(tid));

@@ -102,6 +102,13 @@ impl Source {
         }
     }
 
+    pub(super) fn reset_by_others(&self) -> Option<String> {
+        match self {
+            Self::Scout(scout) => scout.reset_by_others(),
+            Self::Programs => None,
+        }
+    }
+
     pub(super) fn stop(self) -> Result<(), TraceError> {
         match self {
             Self::Scout(scout) => scout.stop(),

@@ -1,15 +1,18 @@
 //! A trace instance of our own: made, set, removed.
 
 use std::io;
+use std::iter::repeat_n;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
 use super::name::{FlightName, Owner};
+use super::recorder::{CLOCK, ON};
 use punctual_model::{EVENTS, EventLevel, EventSpec};
 
 use crate::event::Format;
+use crate::name::in_force;
 use crate::ring::Layout;
 use crate::{Decoder, TraceError, Tracefs};
 
@@ -260,11 +263,37 @@ impl Instance {
         instance_layout(&self.tracefs, &self.folder)
     }
 
+    /// What keeps it from recording although nothing of ours did that: somebody else has
+    /// stopped or reset it. `clock`: what it runs on, if that was chosen.
+    pub(crate) fn reset_by_others(&self, clock: Option<&str>) -> Option<String> {
+        let read = |name: &str| self.tracefs.text(&self.file(name)).ok();
+        let on = read(ON).filter(|on| on.trim() != "1");
+        let on = on.map(|on| format!("{ON} is {}", on.trim()));
+        let now = clock.and_then(|_| in_force(&read(CLOCK)?));
+        let now = now.filter(|now| Some(now.as_str()) != clock);
+        let changed: Vec<String> = on
+            .into_iter()
+            .chain(now.map(|now| format!("{CLOCK} is {now}")))
+            .collect();
+        let name = self.folder.file_name().unwrap_or_default().display();
+        (!changed.is_empty()).then(|| {
+            format!(
+                "somebody else reset the trace instance {name} while it recorded ({}), as trace-cmd \
+                 stop -a and reset -a do: its events from then on are missing",
+                changed.join(", ")
+            )
+        })
+    }
+
     /// Removes it; after success, further calls do nothing. Its files must be
-    /// closed.
+    /// closed. Another program that reads it, as trace-cmd reset -a does, is waited for.
     pub(crate) fn remove(&mut self) -> Result<(), TraceError> {
+        self.remove_after(long_pauses())
+    }
+
+    fn remove_after(&mut self, pauses: impl Iterator<Item = Duration>) -> Result<(), TraceError> {
         if !self.removed {
-            remove(&self.tracefs, &self.folder)?;
+            remove_after(&self.tracefs, &self.folder, pauses)?;
             self.removed = true;
         }
         Ok(())
@@ -274,7 +303,7 @@ impl Instance {
 impl Drop for Instance {
     fn drop(&mut self) {
         // Callers that need the result call `remove`; the next command tries again.
-        let _ = self.remove();
+        let _ = self.remove_after(pauses());
     }
 }
 
@@ -291,14 +320,22 @@ pub(crate) fn instance_layout(tracefs: &Tracefs, folder: &Path) -> Result<Layout
 
 /// A file of an instance that is open keeps it (EBUSY): a program that reads it, or one that
 /// another thread of this process starts, which has all files until its exec. So long it is
-/// tried again.
-const TRIES: u32 = 20;
-const PAUSE: Duration = Duration::from_millis(5);
+/// tried again: for a tenth of a second, and at the end of a run for ten seconds more.
+fn pauses() -> impl Iterator<Item = Duration> {
+    repeat_n(Duration::from_millis(5), 20)
+}
 
-fn unless_busy(mut act: impl FnMut() -> io::Result<()>) -> io::Result<()> {
-    for _ in 1..TRIES {
+fn long_pauses() -> impl Iterator<Item = Duration> {
+    pauses().chain(repeat_n(Duration::from_millis(50), 200))
+}
+
+fn unless_busy(
+    pauses: impl Iterator<Item = Duration>,
+    mut act: impl FnMut() -> io::Result<()>,
+) -> io::Result<()> {
+    for pause in pauses {
         match act() {
-            Err(error) if error.kind() == io::ErrorKind::ResourceBusy => thread::sleep(PAUSE),
+            Err(error) if error.kind() == io::ErrorKind::ResourceBusy => thread::sleep(pause),
             other => return other,
         }
     }
@@ -307,7 +344,15 @@ fn unless_busy(mut act: impl FnMut() -> io::Result<()>) -> io::Result<()> {
 
 /// Removes an instance: the kernel then disables its events.
 pub(crate) fn remove(tracefs: &Tracefs, folder: &Path) -> Result<(), TraceError> {
-    match unless_busy(|| tracefs.files().remove_folder(folder)) {
+    remove_after(tracefs, folder, pauses())
+}
+
+fn remove_after(
+    tracefs: &Tracefs,
+    folder: &Path,
+    pauses: impl Iterator<Item = Duration>,
+) -> Result<(), TraceError> {
+    match unless_busy(pauses, || tracefs.files().remove_folder(folder)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         other => other.map_err(|source| TraceError::Instance {
             what: "remove",
@@ -335,9 +380,10 @@ mod tests {
 
     #[test]
     fn a_busy_instance_is_tried_again_for_a_moment() {
+        let pauses = || std::iter::repeat_n(Duration::ZERO, 19);
         let busy = |times: u32| {
             let mut tried = 0;
-            let result = unless_busy(|| {
+            let result = unless_busy(pauses(), || {
                 tried += 1;
                 match tried > times {
                     true => Ok(()),
@@ -348,9 +394,9 @@ mod tests {
         };
         assert_eq!(busy(0), (Ok(()), 1));
         assert_eq!(busy(3), (Ok(()), 4));
-        let given_up = (Err(io::ErrorKind::ResourceBusy), TRIES);
+        let given_up = (Err(io::ErrorKind::ResourceBusy), 20);
         assert_eq!(busy(u32::MAX), given_up);
-        let refused = unless_busy(|| Err(io::ErrorKind::PermissionDenied.into()));
+        let refused = unless_busy(pauses(), || Err(io::ErrorKind::PermissionDenied.into()));
         assert_eq!(refused.unwrap_err().kind(), io::ErrorKind::PermissionDenied);
     }
 

@@ -48,9 +48,9 @@ const MARKS: usize = 32;
 /// Text of the marks.
 const MARK: &str = "punctual ";
 
-const ON: &str = "tracing_on";
-const CLOCK: &str = "trace_clock";
-const MONO: &str = "mono";
+pub(super) const ON: &str = "tracing_on";
+pub(super) const CLOCK: &str = "trace_clock";
+pub(super) const MONO: &str = "mono";
 
 /// One CPU's pipe from the ring buffer.
 pub(crate) struct CpuPipe {
@@ -254,6 +254,15 @@ impl Flight {
     /// Errors that did not end it.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
+    }
+
+    /// Whether somebody else stopped or reset it, as a warning.
+    pub fn reset_by_others(&self) -> Option<String> {
+        let stopped = self.stop_handle.0.stopped_at().is_some();
+        let clock = self.same_clock.then_some(MONO);
+        (!stopped)
+            .then(|| self.instance.reset_by_others(clock))
+            .flatten()
     }
 
     /// The conversion to CLOCK_MONOTONIC, with its accuracy.

@@ -153,6 +153,11 @@ impl Scout {
         Ok(self.ordered.add(read.collect(), now, key))
     }
 
+    /// Whether somebody else stopped or reset it, as a warning.
+    pub fn reset_by_others(&self) -> Option<String> {
+        self.stream.reset_by_others()
+    }
+
     /// Lower bound of the events overwritten before they were read.
     pub const fn lost(&self) -> u64 {
         self.lost

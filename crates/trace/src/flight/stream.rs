@@ -8,7 +8,7 @@ use punctual_model::{EVENTS, Nanos, TraceEvent};
 
 use super::instance::Instance;
 use super::name::Owner;
-use super::recorder::{CpuPipe, choose_clock, pipes};
+use super::recorder::{CpuPipe, MONO, choose_clock, pipes};
 use crate::clock::{ClockMap, monotonic};
 use crate::event::Format;
 use crate::ring::Page;
@@ -179,6 +179,12 @@ impl Stream {
     }
 
     /// Removes the instance.
+    /// Whether somebody else stopped or reset it, as a warning.
+    pub(crate) fn reset_by_others(&self) -> Option<String> {
+        self.instance
+            .reset_by_others(self.same_clock.then_some(MONO))
+    }
+
     pub(crate) fn stop(mut self) -> Result<(), TraceError> {
         self.cpus.clear();
         self.instance.remove()

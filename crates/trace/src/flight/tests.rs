@@ -423,3 +423,26 @@ fn a_requested_event_that_cannot_be_recorded_leaves_nothing_behind() {
         assert_eq!(machine.fake.instances().unwrap(), [""; 0]);
     }
 }
+
+/// As `trace-cmd stop -a` and `trace-cmd reset -a` do.
+#[test]
+fn a_reset_by_somebody_else_is_said() {
+    let machine = machine(&[]);
+    let flight = machine.arm(Level::Default).unwrap();
+    assert_eq!(flight.reset_by_others(), None);
+    let clock = flight.file("trace_clock");
+    let chosen = std::fs::read_to_string(&clock).unwrap();
+    std::fs::write(&clock, "[local] global mono\n").unwrap();
+    let said = flight.reset_by_others().unwrap();
+    assert!(said.contains("trace_clock is local"), "{said}");
+    assert!(said.contains("punctual-flight-4711.99.0"), "{said}");
+    std::fs::write(&clock, chosen).unwrap();
+    std::fs::write(flight.file("tracing_on"), "0\n").unwrap();
+    let said = flight.reset_by_others().unwrap();
+    assert!(said.contains("tracing_on is 0"), "{said}");
+    // What we stopped ourselves was not reset.
+    flight.stop_handle().stop().unwrap();
+    assert_eq!(flight.reset_by_others(), None);
+    flight.stop().unwrap();
+    assert_eq!(machine.fake.instances().unwrap(), [""; 0]);
+}
