@@ -9,7 +9,7 @@ pub struct OptionSpec {
     pub long: &'static str,
     /// Whether it takes a value.
     pub takes: Takes,
-    /// For an optional value: which following word it takes, too.
+    /// The following word that an optional value also takes.
     pub next: NextWord,
     /// Help text.
     pub help: &'static str,

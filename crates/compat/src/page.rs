@@ -71,7 +71,7 @@ pub const COMMON: &[Difference] = &[
     },
 ];
 
-/// All tools, how to call them and what differs, as text for so many columns.
+/// All tools, how to call them and what differs, as text of at most `columns` columns.
 pub fn list(columns: usize) -> String {
     let mut text = String::new();
     for tool in TOOLS {
@@ -111,7 +111,8 @@ pub fn list(columns: usize) -> String {
     text
 }
 
-/// A paragraph of so many columns, behind its head. Its lines begin below its first word.
+/// A paragraph of at most `columns` columns behind its head, with its lines indented below
+/// its first word.
 fn paragraph(text: &mut String, head: &str, sentence: &str, columns: usize) {
     let indent = head.chars().count();
     let mut line = head.to_owned();

@@ -1,13 +1,13 @@
 //! Times on the command lines of all tools: a number, or numbers with units.
 //!
 //! The originals read numbers with atoi(3), durations with parse_time_string() and, in
-//! hwlatdetect, a unit with a function of its own. What they would misread is read as it
+//! hwlatdetect, a unit with another function. A time that they would misread is read as it
 //! was meant (`-i 1ms`) or refused.
 
 use crate::lines::Unit;
 use crate::{CompatError, Given};
 
-/// What an option counts in, which is the unit of a number without one.
+/// The unit of an option: of its setting, and of a number without a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CountsIn {
     /// Nanoseconds.
@@ -91,7 +91,7 @@ impl CountsIn {
 }
 
 impl Given {
-    /// Its value as a time of at least `least`, both in what the option counts in.
+    /// Its value as a time of at least `least`. Both are in the unit of the option.
     ///
     /// # Errors
     /// Another time, one above the range of an `int`, or no time.
@@ -191,7 +191,7 @@ mod tests {
             let [minutes, seconds, millis, micros] = parts;
             let text = format!("{minutes}m{seconds}s{millis}ms{micros}us");
             let nanos = ((minutes * 60 + seconds) * 1_000 + millis) * 1_000 + micros;
-            let expected = nanos.is_multiple_of(1_000_000).then(|| nanos / 1_000_000);
+            let expected = nanos.is_multiple_of(1_000_000).then_some(nanos / 1_000_000);
             prop_assert_eq!(CountsIn::Seconds.read(&text), expected);
         }
 

@@ -11,9 +11,9 @@ const COLUMN: usize = 30;
 /// Where they break.
 const WIDTH: usize = 100;
 
-/// The option of all tools that have none of that name. The originals do not know it: most
-/// print their usage, which begins with the version, and end with 0. No table of options
-/// holds it, so that it is no second meaning of `--ver`.
+/// `--version` of the tools whose original does not have it. Most of these originals print
+/// their usage then, which begins with the version, and end with 0. No table of options
+/// holds it: `--ver` still means `--verbose`.
 pub(crate) const VERSION: OptionSpec = OptionSpec::named("--version", "print the version");
 
 /// The options of a tool, as help and documentation show them.

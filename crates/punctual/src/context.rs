@@ -332,7 +332,7 @@ pub(crate) fn sweep(store: &Store) -> Result<usize, StoreError> {
     store.sweep(&|lease| punctual_session::may_live(&host, lease))
 }
 
-fn terminal_width() -> Option<usize> {
+pub(crate) fn terminal_width() -> Option<usize> {
     let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok()?;
     (size.ws_col > 0).then_some(size.ws_col.into())
 }

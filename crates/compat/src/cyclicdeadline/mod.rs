@@ -46,7 +46,7 @@ pub(crate) const TOOL: Tool = Tool {
         Difference {
             what: "A thread's values are printed only when it has 20, or those of half a second where \
                    they are fewer; `Min` is 0 before that, as in the original.",
-            why: "They show the start of the periods, from which they count. None of them is lost.",
+            why: "They show the start of the periods. All of them count.",
         },
         Difference {
             what: "Cycles are one fewer than in the original.",

@@ -169,7 +169,7 @@ fn options_mean_what_they_mean_in_the_originals() {
         "-d -1",
         "-D x",
         "-l -1",
-        "-b 1ms",
+        "-b 5m",
         "-b us",
         "-T -1",
         "-T x",

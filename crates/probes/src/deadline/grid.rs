@@ -54,9 +54,9 @@ impl Grid {
         }
     }
 
-    /// Counts anew, from the period of the first wake-up on, which was at `first`, and what
-    /// was seen from now on. Returns how late that one was.
-    pub(super) fn from_first(&mut self, first: u64) -> u64 {
+    /// Restarts the count at the period of the first wake-up, which was at `first`. Returns
+    /// how late that wake-up was.
+    pub(super) fn restart_at(&mut self, first: u64) -> u64 {
         let since = first.saturating_sub(self.base) % self.period;
         *self = Self {
             next: 0,
@@ -122,7 +122,7 @@ mod tests {
     /// A grid that begins at 10 ms.
     fn grid() -> Grid {
         let mut grid = Grid::new(PERIOD, 9_000_000);
-        assert_eq!(grid.from_first(10_000_000), 0);
+        assert_eq!(grid.restart_at(10_000_000), 0);
         grid
     }
 

@@ -13,7 +13,7 @@ const RAW: Clock = Clock::MonotonicRaw;
 /// So many wake-ups show where the periods begin, before the first of them counts.
 pub(super) const TO_SETTLE: usize = 20;
 
-/// The longest that is waited for so many.
+/// The longest wait for them.
 const LONGEST_TO_SETTLE: Nanos = Nanos::from_millis(500);
 
 /// One period as the thread saw it. Times in ns of [`RAW`] where nothing else is said.
@@ -23,7 +23,7 @@ pub(super) struct Seen {
     pub(super) done: u64,
     /// When it woke.
     pub(super) woke: u64,
-    /// The same on [`CLOCK`].
+    /// When it woke, on [`CLOCK`].
     pub(super) now: Nanos,
     /// CPU time of its work, and of its wait before that.
     pub(super) used: Nanos,
@@ -159,14 +159,14 @@ impl Worker {
         let Some(earliest) = first.first() else {
             self.begin(Nanos(CLOCK.now().as_nanos()));
             let mut empty = Grid::new(self.times.period.0, 0);
-            empty.from_first(0);
+            empty.restart_at(0);
             return empty;
         };
         let mut grid = Grid::new(self.times.period.0, earliest.woke);
         for seen in &first[1..] {
             grid.wake(seen.done, seen.woke);
         }
-        let late = grid.from_first(earliest.woke);
+        let late = grid.restart_at(earliest.woke);
         self.begin(earliest.now.saturating_sub(Nanos(late)));
         for seen in first {
             self.count(&mut grid, *seen);

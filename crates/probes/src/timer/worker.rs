@@ -51,7 +51,7 @@ pub(super) struct Worker {
     pub(super) threads: u64,
 }
 
-/// What a loop came to.
+/// The result of a loop.
 pub(super) struct Turned {
     /// The periods that came due, by the clock.
     due: u64,

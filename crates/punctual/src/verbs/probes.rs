@@ -10,7 +10,7 @@ use punctual_probes::{PROBES, ProbeEntry};
 use punctual_report::wrap;
 
 use super::{Run, Verb};
-use crate::context::Context;
+use crate::context::{Context, terminal_width};
 use crate::exit::{Exit, UsageError};
 use crate::output;
 
@@ -31,7 +31,7 @@ impl Run for Probes {
                 let probe = punctual_probes::probe(name);
                 let page = page(probe.map_err(|error| UsageError(error.to_string()))?);
                 // Without a terminal it is the page of the documentation.
-                wrapped(&page, context.list_style().width)
+                wrapped(&page, terminal_width().unwrap_or(usize::MAX))
             }
             None => list(context.style().width),
         };
@@ -60,20 +60,23 @@ fn list(columns: usize) -> String {
     text
 }
 
-/// Markdown whose lines are broken for so many columns. Those of a list and of a table go
-/// on indented.
+/// Markdown with its lines broken to fit `columns`. Lines of lists and tables continue
+/// indented.
 fn wrapped(page: &str, columns: usize) -> String {
     let mut text = String::new();
     for line in page.lines() {
+        // An indented line is code.
+        if line.chars().count() <= columns || line.starts_with(' ') {
+            let _ = writeln!(text, "{line}");
+            continue;
+        }
         let indent = if line.starts_with(['-', '|']) {
             "  "
         } else {
             ""
         };
-        for (part, indent) in wrap(line, columns.saturating_sub(2))
-            .iter()
-            .zip(once("").chain(repeat(indent)))
-        {
+        let parts = wrap(line, columns.saturating_sub(indent.len()));
+        for (part, indent) in parts.iter().zip(once("").chain(repeat(indent))) {
             let _ = writeln!(text, "{indent}{part}");
         }
     }
@@ -142,20 +145,21 @@ mod tests {
     fn all_fits_the_columns_and_loses_no_word() {
         let words =
             |text: &str| -> Vec<String> { text.split_whitespace().map(str::to_owned).collect() };
-        let fits = |text: &str, columns| {
+        let fits = |text: &str, code: &str, columns| {
+            let is_code = |line: &str| line.starts_with(' ') && code.lines().any(|one| one == line);
+            // A word is left whole.
             let is_long = |line: &&str| {
-                // A word is left whole.
-                line.chars().count() > columns && line.trim().contains(' ')
+                line.chars().count() > columns && line.trim().contains(' ') && !is_code(line)
             };
             assert_eq!(text.lines().find(is_long), None);
         };
         for columns in [60, 80, 100] {
-            fits(&list(columns), columns);
+            fits(&list(columns), "", columns);
             assert_eq!(words(&list(columns)), words(&list(10_000)));
             for probe in PROBES {
                 let page = page(probe);
                 let text = wrapped(&page, columns);
-                fits(&text, columns);
+                fits(&text, &page, columns);
                 assert_eq!(words(&text), words(&page));
                 assert_eq!(wrapped(&page, 1_000_000), page);
             }

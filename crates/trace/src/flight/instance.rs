@@ -263,8 +263,8 @@ impl Instance {
         instance_layout(&self.tracefs, &self.folder)
     }
 
-    /// What keeps it from recording although nothing of ours did that: somebody else has
-    /// stopped or reset it. `clock`: what it runs on, if that was chosen.
+    /// A warning if another program has stopped or reset it. `clock` is the clock that was
+    /// chosen for it, if one was.
     pub(crate) fn reset_by_others(&self, clock: Option<&str>) -> Option<String> {
         let read = |name: &str| self.tracefs.text(&self.file(name)).ok();
         let on = read(ON).filter(|on| on.trim() != "1");
@@ -278,7 +278,7 @@ impl Instance {
         let name = self.folder.file_name().unwrap_or_default().display();
         (!changed.is_empty()).then(|| {
             format!(
-                "somebody else reset the trace instance {name} while it recorded ({}), as trace-cmd \
+                "another program reset the trace instance {name} while it recorded ({}), as trace-cmd \
                  stop -a and reset -a do: its events from then on are missing",
                 changed.join(", ")
             )

@@ -256,7 +256,7 @@ impl Flight {
         &self.warnings
     }
 
-    /// Whether somebody else stopped or reset it, as a warning.
+    /// A warning if another program has stopped or reset it.
     pub fn reset_by_others(&self) -> Option<String> {
         let stopped = self.stop_handle.0.stopped_at().is_some();
         let clock = self.same_clock.then_some(MONO);

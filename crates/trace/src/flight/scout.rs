@@ -153,7 +153,7 @@ impl Scout {
         Ok(self.ordered.add(read.collect(), now, key))
     }
 
-    /// Whether somebody else stopped or reset it, as a warning.
+    /// A warning if another program has stopped or reset it.
     pub fn reset_by_others(&self) -> Option<String> {
         self.stream.reset_by_others()
     }

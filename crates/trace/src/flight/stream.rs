@@ -179,7 +179,7 @@ impl Stream {
     }
 
     /// Removes the instance.
-    /// Whether somebody else stopped or reset it, as a warning.
+    /// A warning if another program has stopped or reset it.
     pub(crate) fn reset_by_others(&self) -> Option<String> {
         self.instance
             .reset_by_others(self.same_clock.then_some(MONO))

@@ -440,7 +440,7 @@ fn a_reset_by_somebody_else_is_said() {
     std::fs::write(flight.file("tracing_on"), "0\n").unwrap();
     let said = flight.reset_by_others().unwrap();
     assert!(said.contains("tracing_on is 0"), "{said}");
-    // What we stopped ourselves was not reset.
+    // A stop of our own is no reset.
     flight.stop_handle().stop().unwrap();
     assert_eq!(flight.reset_by_others(), None);
     flight.stop().unwrap();

@@ -129,7 +129,7 @@ fn groups(trend: &Trend) -> Table {
         Column::right("median max").drop(3),
         Column::right("newest max"),
         Column::right("limit").drop(5),
-        Column::right("late above").drop(10),
+        Column::right("late above").drop(4),
         Column::right("changes"),
     ];
     let columns = columns
