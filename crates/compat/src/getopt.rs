@@ -258,7 +258,7 @@ mod tests {
         assert_eq!(operands("-q -- -i --x"), ["-i", "--x"]);
         // A word that is not taken as an optional value is one, also at its second place.
         assert_eq!(operands("-t two"), ["two"]);
-        assert_eq!(operands("-t 0 -t4 4"), ["0", "4"]);
+        assert_eq!(operands("-t 0 -t4 4 -t 0,1"), ["0", "4", "0,1"]);
         assert!(operands("-t 4 -t 4").is_empty());
         let words = ["a", "-q"].map(str::to_owned);
         let strict = parse(&words, OPTIONS, true).unwrap();

@@ -73,10 +73,11 @@ impl NextWord {
             return false;
         }
         let digits = word.strip_prefix('+').unwrap_or(word);
-        let is_number = digits.starts_with(|first: char| first.is_ascii_digit());
+        let mut digits = digits.chars().take_while(char::is_ascii_digit).peekable();
+        let is_number = digits.peek().is_some();
         match self {
             Self::Never => false,
-            Self::Number => is_number && !digits.trim_start_matches('0').is_empty(),
+            Self::Number => digits.any(|digit| digit != '0'),
             Self::Time => is_number,
             Self::CpuList => is_number || word.starts_with(['!', '+', 'a']),
             Self::Any => true,

@@ -333,7 +333,7 @@ fn every_time_may_have_a_unit() {
     assert!(out.contains("000006 "), "{out}");
     assert_eq!(place.last().probe.parameters["clock"], "realtime");
     // In ns, as everything is with -N.
-    let (out, _) = done(&place, "-t1 -q -l 3 -N -b 10s -h 1us");
+    let (out, _) = done(&place, "-t1 -q -l 3 -N -b 1s -h 1us");
     assert!(out.contains("000999 ") && !out.contains("001000 "), "{out}");
 }
 

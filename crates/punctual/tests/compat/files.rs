@@ -108,12 +108,18 @@ fn json_has_the_originals_keys_in_their_order() {
 fn what_they_do_not_take_ends_with_the_usage() {
     let place = Place::new();
     for (call, says) in [
-        ("compat ptsematest -i 1ms", "'1ms' is not a whole number"),
+        (
+            "compat ptsematest -i 5m",
+            "'5m' is not a whole number of us",
+        ),
         ("compat pmqtest -f 2", "requires --timeout"),
         ("compat signaltest -t 1", "a ring has 2 to 64 threads"),
         ("compat oslat -w sleep", "is not a workload"),
         ("compat cyclicdeadline -i 1", "deadlines are from 100"),
-        ("compat hwlatdetect --duration 1y", "is not a time"),
+        (
+            "compat hwlatdetect --duration 1y",
+            "is not a whole number of seconds",
+        ),
         ("compat cyclictest -q -smp", "did you mean --smp?"),
         ("compat cyclictest -smp -q", "did you mean --smp?"),
         ("compat pmqtest -loops=10", "did you mean --loops=10?"),

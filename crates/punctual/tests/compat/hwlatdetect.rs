@@ -109,6 +109,6 @@ fn values_that_the_original_takes_are_taken() {
             "{line}: {said}"
         );
     }
-    let said = place.refused("compat hwlatdetect --time-format %Q", 1);
+    let said = place.refused("compat hwlatdetect --time-format %!", 1);
     assert!(said.contains("a format of strftime(3)"), "{said}");
 }
