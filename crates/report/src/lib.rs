@@ -45,8 +45,6 @@ mod spread;
 pub mod text;
 mod wrap;
 
-pub use wrap::wrap;
-
 #[cfg(feature = "pages")]
 pub use lint::sarif as lint_sarif;
 pub use outlier_timeline::OutlierTimeline;
