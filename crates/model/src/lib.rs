@@ -41,10 +41,10 @@ mod noise;
 mod open;
 mod origin;
 mod parameter;
-mod poisson;
 mod power;
 mod probe_run;
 mod process;
+mod rate;
 mod recording;
 mod requirement;
 mod resolution;
@@ -78,7 +78,7 @@ pub use checkup::{
 };
 pub use control_group::{CpuQuota, GroupFacts};
 pub use cpuset::{CpuSet, CpuSetError};
-pub use due::{Bounds, Due};
+pub use due::{Above, AboveLimit, Bounds, Due};
 pub use event::{
     Comm, Delay, EVENTS, EventFields, EventKind, EventLevel, EventNames, EventSpec, Evidence,
     KernelEvent, KernelPriority, NoiseSource, SOFTIRQS, Task, TaskState, Text, Throttle,
@@ -103,7 +103,7 @@ pub use finding::{
     Severity,
 };
 pub use grouped::grouped;
-pub use histogram::{CountedBeside, Histogram};
+pub use histogram::{CountedBeside, Histogram, is_supported};
 pub use improvement::{
     IMPROVEMENT_SCHEMA, Improvement, ImprovementState, NotTried, Stage, TriedSetting,
 };
@@ -124,10 +124,10 @@ pub use noise::{NoiseGap, NoiseReports, OsnoiseSample, TimerlatSample, TimerlatS
 pub use open::OpenPeriods;
 pub use origin::{Origin, Unknown};
 pub use parameter::{ArgumentError, Arguments, Parameter, ParameterKind, ParameterValue, Typed};
-pub use poisson::{poisson_at_least, poisson_lower, poisson_upper};
 pub use power::{EnergyUse, FrequencyUse, IdleUse, Power, ResidencyUse, TemperatureUse};
 pub use probe_run::{Chart, ProbeRun};
 pub use process::ProcessId;
+pub use rate::{Decision, Doubt, EPISODE_GAP, ERROR, Episodes, Looks, Rate, TIMES_AS_LONG};
 pub use recording::{
     Completion, Observer, ReadError, Recording, RecordingId, SCHEMA_VERSION, Sample, SamplesKept,
 };

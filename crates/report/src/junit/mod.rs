@@ -113,10 +113,14 @@ fn limit(recording: &Recording, result: &LimitResult) -> TestCase {
     let limit = result.limit;
     let at_most = limit.metric.show(limit.at_most);
     let message = sanitize(&result.sentence(&recording.threads)).into_owned();
+    let (exceeded, open) = match recording.requirement.confidence {
+        None => ("requirement exceeded", "requirement not decidable"),
+        Some(_) => ("requirement broken", "requirement not proven"),
+    };
     let status = match result.held {
         Some(true) => TestCaseStatus::success(),
-        Some(false) => problem(NonSuccessKind::Failure, "requirement broken", message),
-        None => problem(NonSuccessKind::Error, "requirement not proven", message),
+        Some(false) => problem(NonSuccessKind::Failure, exceeded, message),
+        None => problem(NonSuccessKind::Error, open, message),
     };
     case(
         recording,

@@ -195,14 +195,14 @@ fn broken(
 ) -> Result<(), AlertError> {
     let key = format!("broken/{}", machine.name);
     let latest = machine.latest.as_ref();
-    let is_broken = latest.is_some_and(|latest| latest.outcome == Outcome::Broken);
+    let is_broken = latest.is_some_and(|latest| latest.outcome.is_bad());
     if !is_broken && !state.stands(&key) {
         return Ok(());
     }
     let listed = newest(collection, &machine.name, config.of)?;
     let broken = listed
         .iter()
-        .filter(|one| one.summary.outcome == Outcome::Broken);
+        .filter(|one| one.summary.outcome.is_bad());
     let broken: Vec<&Listed> = broken.collect();
     if broken.len() < config.broken {
         return Ok(());

@@ -6,6 +6,7 @@
 mod comparisons;
 mod counts;
 mod experiments;
+mod late;
 mod machines;
 mod rates;
 mod trends;
@@ -29,8 +30,10 @@ fn main() {
     if is_wanted("trend") {
         trends::print(series);
     }
-    if is_wanted("experiments") {
+    if is_wanted("rates") {
         rates::print(machines);
+    }
+    if is_wanted("experiments") {
         experiments::print(machines);
     }
 }

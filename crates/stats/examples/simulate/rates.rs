@@ -1,99 +1,134 @@
-//! Minutes of made-up machines: how often the bound of `check` holds.
+//! How often the bounds of `check` hold, and what its verdicts are.
 
-use std::collections::BTreeSet;
+use punctual_model::{Decision, EPISODE_GAP, ERROR, Episodes, Looks, Nanos, Rate};
 
-use punctual_model::poisson_upper;
-use punctual_stats::episodes::Episodes;
+use crate::late::Late;
+use crate::machines::random;
 
-use crate::machines::{Kind, Wander, exponential, random};
-
-/// Periods of a run: a minute at 1 kHz.
-const PERIODS: u64 = 60_000;
-
-/// Machines, with the episodes that they have in a minute in the mean.
-const KINDS: [(&str, Kind, f64); 5] = [
-    ("independent", Kind::Independent, 8.0),
-    ("bursts", Kind::Bursts, 0.5),
-    ("drift", Kind::Drift(0.8), 8.0),
-    ("wandering scale", Kind::Scale, 8.0),
-    ("rare mixture", Kind::Rare, 0.2),
+/// A kind of machine: its name, how its late periods come, and the time after which it has
+/// forgotten how it was, s.
+pub(crate) const KINDS: [(&str, Late, f64); 13] = [
+    ("independent", Late::Independent, 0.0),
+    ("sparse bursts", Late::SparseBursts, 0.1),
+    ("periodic bursts", Late::PeriodicBursts, 10.0),
+    ("self-exciting", Late::SelfExciting, 10.0),
+    (
+        "bad mode, 3 s in 30 s",
+        Late::BadMode(10.0, 3.0, 30.0),
+        30.0,
+    ),
+    (
+        "bad mode, 30 s in 300 s",
+        Late::BadMode(10.0, 30.0, 300.0),
+        300.0,
+    ),
+    (
+        "silent but 3 s in 30 s",
+        Late::BadMode(f64::INFINITY, 3.0, 30.0),
+        30.0,
+    ),
+    (
+        "silent but 30 s in 300 s",
+        Late::BadMode(f64::INFINITY, 30.0, 300.0),
+        300.0,
+    ),
+    ("wandering, 5 s", Late::Wander(0.5, 5.0), 5.0),
+    ("drift, 20 min", Late::Wander(0.8, 1_200.0), 1_200.0),
+    ("swing, 50 s", Late::Swing(50.0), 50.0),
+    ("swing, 20 min", Late::Swing(1_200.0), 1_200.0),
+    ("heavy-tailed gaps", Late::HeavyGaps, f64::INFINITY),
 ];
 
-/// What a minute of a machine had, and what such minutes have in the mean.
-struct Minute {
-    late: BTreeSet<u64>,
-    episodes: f64,
-    misses: f64,
+/// What was counted of the machines of one kind.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counted {
+    pub(crate) upper: u64,
+    pub(crate) lower: u64,
+    pub(crate) slow: u64,
+    /// At a limit of the truth / 1.1: said to be held, and not proven.
+    pub(crate) held_above: u64,
+    pub(crate) open_above: u64,
+    /// At a limit of 1.1 times the truth: said to be broken, and not proven.
+    pub(crate) broken_within: u64,
+    pub(crate) open_within: u64,
+    pub(crate) held_at_double: u64,
+    pub(crate) broken_at_half: u64,
+    pub(crate) width: f64,
+    pub(crate) truth: f64,
 }
 
-/// Late periods of an episode: how many in the mean, and how many periods apart at most.
-fn size(kind: Kind) -> (f64, u64) {
-    match kind {
-        Kind::Bursts => (20.0, 5),
-        Kind::Rare => (2.0, 1),
-        Kind::Independent | Kind::Drift(_) | Kind::Scale => (1.0, 1),
-    }
+pub(crate) fn runs(late: Late, seconds: u64, machines: u64) -> Vec<Rate> {
+    let measured = Nanos::from_secs(seconds);
+    (0..machines)
+        .map(|seed| {
+            let times = late.times(seconds as f64, &mut random(seed + 1_000_000 * seconds));
+            let episodes = Episodes::of(&times, EPISODE_GAP);
+            Rate::of(&episodes.begins(Nanos::ZERO), measured, EPISODE_GAP)
+        })
+        .collect()
 }
 
-fn minute(kind: Kind, rate: f64, random: &mut fastrand::Rng) -> Minute {
-    let (deviation, memory) = match kind {
-        Kind::Drift(by) => (by, PERIODS as f64 / 2.0),
-        Kind::Scale => (0.5, PERIODS as f64 / 10.0),
-        Kind::Independent | Kind::Bursts | Kind::Rare => (0.0, 1.0),
+pub(crate) fn count(runs: &[Rate]) -> Counted {
+    let truth = runs.iter().map(|run| run.events as f64).sum::<f64>() / runs.len() as f64;
+    let mut counted = Counted {
+        truth,
+        ..Counted::default()
     };
-    let (mean, apart) = size(kind);
-    let mut level = Wander::new(memory, random);
-    let mut minute = Minute {
-        late: BTreeSet::new(),
-        episodes: 0.0,
-        misses: 0.0,
-    };
-    for period in 0..PERIODS {
-        let wanders = match deviation > 0.0 {
-            true => (deviation * level.step(random) - deviation * deviation / 2.0).exp(),
-            false => 1.0,
+    let day = runs[0].per_day(truth).unwrap_or_default();
+    for run in runs {
+        counted.upper += u64::from(run.at_most(ERROR) >= truth || run.is_slow);
+        counted.lower += u64::from(run.at_least(ERROR) <= truth || run.is_slow);
+        counted.slow += u64::from(run.is_slow);
+        counted.width += run.at_most(ERROR) / truth;
+        let decide = |limit| match run.decide(limit, ERROR) {
+            Decision::Held if run.unsteady().is_some() => Decision::Open,
+            other => other,
         };
-        let chance = wanders * rate / PERIODS as f64;
-        minute.episodes += chance;
-        minute.misses += chance * mean;
-        if random.f64() < chance {
-            let number = 1 + ((mean - 1.0) * exponential(random)).round() as u64;
-            let mut at = period;
-            for _ in 0..number {
-                minute.late.insert(at);
-                at += random.u64(1..=apart);
-            }
+        match decide(day / 1.1) {
+            Decision::Held => counted.held_above += 1,
+            Decision::Open => counted.open_above += 1,
+            Decision::Broken => {}
         }
+        match decide(day * 1.1) {
+            Decision::Broken => counted.broken_within += 1,
+            Decision::Open => counted.open_within += 1,
+            Decision::Held => {}
+        }
+        counted.held_at_double += u64::from(decide(day * 2.0) == Decision::Held);
+        counted.broken_at_half += u64::from(decide(day / 2.0) == Decision::Broken);
     }
-    minute.late.retain(|at| *at < PERIODS);
-    minute
+    counted
 }
 
 /// Prints the table of so many minutes behind each figure.
 pub(crate) fn print(machines: u64) {
-    println!("## check: coverage of the bound\n");
     println!(
-        "{machines} minutes at 1 kHz for each figure. How often the upper 95% bound holds the \
-         rate that\nsuch a minute has in the mean: by the misses as if each came by itself, and \
-         by episodes, as\n`check` does.\n"
+        "| machine | run | upper | lower | slow | held 1.1 | open 1.1 | broken .9 | open .9| held at 2 | broken at 1/2 | width | N |"
     );
-    println!("| machine | episodes a minute | bound on misses | bound on episodes |");
-    println!("|---|---|---|---|");
-    for (name, kind, rate) in KINDS {
-        let (mut by_misses, mut by_episodes) = (0u64, 0u64);
-        for seed in 0..machines {
-            let one = minute(kind, rate, &mut random(seed));
-            let late: Vec<u64> = one.late.iter().copied().collect();
-            let found = Episodes::of(&late, PERIODS).count();
-            by_misses += u64::from(poisson_upper(late.len() as u64) >= one.misses);
-            by_episodes += u64::from(poisson_upper(found) >= one.episodes);
+    for (name, late, memory) in KINDS {
+        for seconds in [60, 600, 3_600] {
+            let c = count(&runs(late, seconds, machines));
+            let p = |n: u64| format!("{:.1}", 100.0 * n as f64 / machines as f64);
+            println!(
+                "| {name} | {seconds} {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {:.2} | {:.1} |",
+                if memory * 10.0 < seconds as f64 {
+                    "fast"
+                } else {
+                    "slow"
+                },
+                p(c.upper),
+                p(c.lower),
+                p(c.slow),
+                p(c.held_above),
+                p(c.open_above),
+                p(c.broken_within),
+                p(c.open_within),
+                p(c.held_at_double),
+                p(c.broken_at_half),
+                c.width / machines as f64,
+                c.truth
+            );
         }
-        let share = |count: u64| format!("{:.1}%", 100.0 * count as f64 / machines as f64);
-        println!(
-            "| {name} | {rate} | {} | {} |",
-            share(by_misses),
-            share(by_episodes)
-        );
     }
-    println!();
+    let _ = Looks::default();
 }
