@@ -41,6 +41,8 @@ pub struct Rate {
     rises: bool,
     /// Events in the first half, and in the first tenth.
     parts: [u64; 2],
+    /// The dispersion without the first tenth.
+    settled: f64,
 }
 
 /// Why a run proves nothing of a rate.
@@ -120,6 +122,7 @@ impl Rate {
     }
 
     fn new(events: u64, measured: Nanos, counts: Vec<u64>, parts: [u64; 2]) -> Self {
+        let settled = Dispersion::of(counts[counts.len() / 10..].to_vec()).factor;
         let Dispersion { factor, rises } = Dispersion::of(counts);
         Self {
             events,
@@ -127,6 +130,7 @@ impl Rate {
             dispersion: factor,
             rises,
             parts,
+            settled,
         }
     }
 
@@ -180,9 +184,11 @@ impl Rate {
         let [half, tenth] = self.parts;
         let other = self.events.saturating_sub(half);
         match () {
-            () if self.as_many(tenth, 0.1) < ERROR => Some(Doubt::WarmUp(tenth, self.events)),
+            () if self.as_many(tenth, 0.1, self.settled) < ERROR => {
+                Some(Doubt::WarmUp(tenth, self.events))
+            }
             () if self.rises => Some(Doubt::Slow),
-            () if self.as_many(half.max(other), 0.5) * 2.0 < ERROR => {
+            () if self.as_many(half.max(other), 0.5, self.dispersion) * 2.0 < ERROR => {
                 Some(Doubt::Halves(half, self.events))
             }
             () => None,
@@ -190,8 +196,8 @@ impl Rate {
     }
 
     /// The chance of as many of all events in a part with this share of the time.
-    fn as_many(&self, count: u64, share: f64) -> f64 {
-        let [count, all] = [count, self.events].map(|events| events as f64 / self.dispersion);
+    fn as_many(&self, count: u64, share: f64, dispersion: f64) -> f64 {
+        let [count, all] = [count, self.events].map(|events| events as f64 / dispersion);
         match count > 0.0 {
             true => checked_beta_reg(count, all - count + 1.0, share).unwrap_or(1.0),
             false => 1.0,

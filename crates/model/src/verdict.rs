@@ -284,3 +284,5 @@ impl Verdict {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod two_questions;

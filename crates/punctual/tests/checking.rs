@@ -17,9 +17,9 @@ fn checked(place: &Place, line: &str) -> (Checkup, Option<i32>) {
 
 fn code(checkup: &Checkup) -> i32 {
     match checkup.outcome {
-        Outcome::Held => 0,
-        Outcome::Broken => 3,
-        Outcome::NotProven | Outcome::NoRequirement => 4,
+        outcome if outcome.is_good() => 0,
+        outcome if outcome.is_bad() => 3,
+        _ => 4,
     }
 }
 

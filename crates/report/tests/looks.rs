@@ -131,7 +131,7 @@ fn list_of_recordings() {
         ..first.clone()
     };
     let third = ListRow {
-        outcome: Outcome::Broken,
+        outcome: Outcome::Exceeded,
         completion: Completion::Break,
         max: None,
         ..first.clone()

@@ -16,7 +16,7 @@ pub(crate) struct Options {
     ///
     /// A trend has one series for seven machines.
     #[arg(long, value_name = "NAME")]
-    #[arg(value_parser = ["compare", "trend", "experiments", "series"])]
+    #[arg(value_parser = ["compare", "trend", "rates", "experiments", "series"])]
     only: Option<String>,
 }
 

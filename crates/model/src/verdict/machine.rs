@@ -81,7 +81,7 @@ impl Claim {
                 grouped(at_least as u64),
                 grouped(at_most.min(periods).ceil() as u64),
                 grouped(due.periods()),
-                grouped(allowed as u64)
+                grouped((allowed + 1e-6) as u64)
             )),
         }
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use punctual_model::{Outcome, RecordingId};
+use punctual_model::RecordingId;
 use punctual_stats::trend::{Group, Trend};
 use punctual_store::{Collection, Listed, Machine, StoreError, Wanted};
 
@@ -200,9 +200,7 @@ fn broken(
         return Ok(());
     }
     let listed = newest(collection, &machine.name, config.of)?;
-    let broken = listed
-        .iter()
-        .filter(|one| one.summary.outcome.is_bad());
+    let broken = listed.iter().filter(|one| one.summary.outcome.is_bad());
     let broken: Vec<&Listed> = broken.collect();
     if broken.len() < config.broken {
         return Ok(());

@@ -5,13 +5,13 @@ use punctual_model::{Decision, EPISODE_GAP, ERROR, Episodes, Looks, Nanos, Rate}
 use crate::late::Late;
 use crate::machines::random;
 
-/// A kind of machine: its name, how its late periods come, and the time after which it has
-/// forgotten how it was, s.
-pub(crate) const KINDS: [(&str, Late, f64); 13] = [
+/// A kind of machine: its name, how its late periods come, and the time from one change of
+/// its rate to the next, s.
+pub(crate) const KINDS: [(&str, Late, f64); 12] = [
     ("independent", Late::Independent, 0.0),
     ("sparse bursts", Late::SparseBursts, 0.1),
-    ("periodic bursts", Late::PeriodicBursts, 10.0),
-    ("self-exciting", Late::SelfExciting, 10.0),
+    ("burst each 10 s", Late::PeriodicBursts, 10.0),
+    ("self-exciting, 10 s", Late::SelfExciting, 10.0),
     (
         "bad mode, 3 s in 30 s",
         Late::BadMode(10.0, 3.0, 30.0),
@@ -27,108 +27,160 @@ pub(crate) const KINDS: [(&str, Late, f64); 13] = [
         Late::BadMode(f64::INFINITY, 3.0, 30.0),
         30.0,
     ),
-    (
-        "silent but 30 s in 300 s",
-        Late::BadMode(f64::INFINITY, 30.0, 300.0),
-        300.0,
-    ),
-    ("wandering, 5 s", Late::Wander(0.5, 5.0), 5.0),
+    ("wandering rate, 5 s", Late::Wander(0.5, 5.0), 5.0),
+    ("swing of 50 s", Late::Swing(50.0), 50.0),
+    ("swing of 20 min", Late::Swing(1_200.0), 1_200.0),
     ("drift, 20 min", Late::Wander(0.8, 1_200.0), 1_200.0),
-    ("swing, 50 s", Late::Swing(50.0), 50.0),
-    ("swing, 20 min", Late::Swing(1_200.0), 1_200.0),
     ("heavy-tailed gaps", Late::HeavyGaps, f64::INFINITY),
 ];
 
-/// What was counted of the machines of one kind.
+/// Lengths of runs, s.
+const LENGTHS: [u64; 3] = [60, 600, 3_600];
+
+/// How far a limit lies from the truth.
+const NEAR: f64 = 1.1;
+
+/// Until proven: the longest time, min, and how far limits lie from the truth.
+const LONGEST: u64 = 64;
+const FAR: f64 = 1.5;
+
+/// A limit at this many times the truth is asked for: held, broken and not proven.
 #[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Verdicts {
+    pub(crate) held: u64,
+    pub(crate) broken: u64,
+    pub(crate) open: u64,
+}
+
+impl Verdicts {
+    fn of(decisions: impl Iterator<Item = Decision>) -> Self {
+        decisions.fold(Self::default(), |mut all, decision| {
+            match decision {
+                Decision::Held => all.held += 1,
+                Decision::Broken => all.broken += 1,
+                Decision::Open => all.open += 1,
+            }
+            all
+        })
+    }
+}
+
+/// What came of the runs of machines of one kind.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Counted {
+    /// Episodes of a run in the mean: the truth.
+    pub(crate) truth: f64,
+    /// Runs whose upper bound holds the truth, or that give none; so the lower one.
     pub(crate) upper: u64,
     pub(crate) lower: u64,
-    pub(crate) slow: u64,
-    /// At a limit of the truth / 1.1: said to be held, and not proven.
-    pub(crate) held_above: u64,
-    pub(crate) open_above: u64,
-    /// At a limit of 1.1 times the truth: said to be broken, and not proven.
-    pub(crate) broken_within: u64,
-    pub(crate) open_within: u64,
-    pub(crate) held_at_double: u64,
-    pub(crate) broken_at_half: u64,
+    /// Runs that give no bound.
+    pub(crate) none: u64,
+    /// Upper bound by truth, in the mean.
     pub(crate) width: f64,
-    pub(crate) truth: f64,
+    /// At a limit that the truth is 1.1 times of, and at one of 1.1 times the truth.
+    pub(crate) above: Verdicts,
+    pub(crate) within: Verdicts,
 }
 
-pub(crate) fn runs(late: Late, seconds: u64, machines: u64) -> Vec<Rate> {
-    let measured = Nanos::from_secs(seconds);
-    (0..machines)
-        .map(|seed| {
-            let times = late.times(seconds as f64, &mut random(seed + 1_000_000 * seconds));
-            let episodes = Episodes::of(&times, EPISODE_GAP);
-            Rate::of(&episodes.begins(Nanos::ZERO), measured, EPISODE_GAP)
-        })
-        .collect()
-}
-
-pub(crate) fn count(runs: &[Rate]) -> Counted {
-    let truth = runs.iter().map(|run| run.events as f64).sum::<f64>() / runs.len() as f64;
-    let mut counted = Counted {
-        truth,
-        ..Counted::default()
+/// The episodes of so many machines of a kind, when they begin.
+fn machines(late: Late, seconds: u64, machines: u64) -> Vec<Vec<Nanos>> {
+    let one = |seed| {
+        let times = late.times(seconds as f64, &mut random(seed + 1_000_000 * seconds));
+        Episodes::of(&times, EPISODE_GAP).begins(Nanos::ZERO)
     };
-    let day = runs[0].per_day(truth).unwrap_or_default();
-    for run in runs {
-        counted.upper += u64::from(run.at_most(ERROR) >= truth || run.is_slow);
-        counted.lower += u64::from(run.at_least(ERROR) <= truth || run.is_slow);
-        counted.slow += u64::from(run.is_slow);
-        counted.width += run.at_most(ERROR) / truth;
-        let decide = |limit| match run.decide(limit, ERROR) {
-            Decision::Held if run.unsteady().is_some() => Decision::Open,
-            other => other,
-        };
-        match decide(day / 1.1) {
-            Decision::Held => counted.held_above += 1,
-            Decision::Open => counted.open_above += 1,
-            Decision::Broken => {}
-        }
-        match decide(day * 1.1) {
-            Decision::Broken => counted.broken_within += 1,
-            Decision::Open => counted.open_within += 1,
-            Decision::Held => {}
-        }
-        counted.held_at_double += u64::from(decide(day * 2.0) == Decision::Held);
-        counted.broken_at_half += u64::from(decide(day / 2.0) == Decision::Broken);
-    }
-    counted
+    (0..machines).map(one).collect()
 }
 
-/// Prints the table of so many minutes behind each figure.
+/// Runs so many machines of a kind for so long.
+pub(crate) fn count(late: Late, seconds: u64, number: u64) -> Counted {
+    let measured = Nanos::from_secs(seconds);
+    let runs: Vec<Rate> = (machines(late, seconds, number).iter())
+        .map(|begins| Rate::of(begins, measured, EPISODE_GAP))
+        .collect();
+    let truth = runs.iter().map(|run| run.events as f64).sum::<f64>() / number as f64;
+    let a_day = truth * 86_400.0 / seconds as f64;
+    let of = |holds: &dyn Fn(&Rate) -> bool| runs.iter().filter(|run| holds(run)).count() as u64;
+    let at = |limit: f64| Verdicts::of(runs.iter().map(|run| run.decide(limit, ERROR)));
+    let width = runs
+        .iter()
+        .map(|run| run.at_most(ERROR) / truth)
+        .sum::<f64>();
+    Counted {
+        truth,
+        upper: of(&|run| run.is_slow() || run.at_most(ERROR) >= truth),
+        lower: of(&|run| run.is_slow() || run.at_least(ERROR) <= truth),
+        none: of(&Rate::is_slow),
+        width: width / number as f64,
+        above: at(a_day / NEAR),
+        within: at(a_day * NEAR),
+    }
+}
+
+/// Measures so many machines until it is proven, at limits that the truth is 1.5 times of,
+/// and 1.5 times the truth.
+pub(crate) fn until_proven(late: Late, number: u64) -> [Verdicts; 2] {
+    let seconds = LONGEST * 60;
+    let all = machines(late, seconds, number);
+    let truth = all.iter().map(Vec::len).sum::<usize>() as f64 / number as f64;
+    let a_day = truth * 86_400.0 / seconds as f64;
+    [a_day / FAR, a_day * FAR]
+        .map(|limit| Verdicts::of(all.iter().map(|begins| decided(begins, limit))))
+}
+
+fn decided(begins: &[Nanos], limit: f64) -> Decision {
+    let mut looks = Looks::default();
+    let longest = Nanos::from_secs(LONGEST * 60);
+    loop {
+        let now = looks.next().min(longest);
+        let seen = begins.partition_point(|at| *at < now);
+        let rate = Rate::of(&begins[..seen], now, EPISODE_GAP);
+        if looks.look(&rate, limit) || now == longest {
+            return looks.end(&rate, limit).0;
+        }
+    }
+}
+
+/// Prints the tables, of so many machines behind each figure.
 pub(crate) fn print(machines: u64) {
+    let share = |count: u64| format!("{:.1}%", 100.0 * count as f64 / machines as f64);
+    println!("## check: coverage of the bounds\n");
     println!(
-        "| machine | run | upper | lower | slow | held 1.1 | open 1.1 | broken .9 | open .9| held at 2 | broken at 1/2 | width | N |"
+        "| machine | run | episodes | upper | lower | upper/truth | no bound | held at 1.1 | not \
+         proven at 1.1 | broken at 1/1.1 | not proven at 1/1.1 |"
     );
-    for (name, late, memory) in KINDS {
-        for seconds in [60, 600, 3_600] {
-            let c = count(&runs(late, seconds, machines));
-            let p = |n: u64| format!("{:.1}", 100.0 * n as f64 / machines as f64);
+    println!("|---|---|---|---|---|---|---|---|---|---|---|");
+    for (name, late, change) in KINDS {
+        for seconds in LENGTHS {
+            let found = count(late, seconds, machines);
+            let slower = if change * 10.0 < seconds as f64 {
+                ""
+            } else {
+                " *"
+            };
             println!(
-                "| {name} | {seconds} {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {:.2} | {:.1} |",
-                if memory * 10.0 < seconds as f64 {
-                    "fast"
-                } else {
-                    "slow"
-                },
-                p(c.upper),
-                p(c.lower),
-                p(c.slow),
-                p(c.held_above),
-                p(c.open_above),
-                p(c.broken_within),
-                p(c.open_within),
-                p(c.held_at_double),
-                p(c.broken_at_half),
-                c.width / machines as f64,
-                c.truth
+                "| {name}{slower} | {seconds} s | {:.1} | {} | {} | {:.2} | {} | {} | {} | {} | {} |",
+                found.truth,
+                share(found.upper),
+                share(found.lower),
+                found.width,
+                share(found.none),
+                share(found.above.held),
+                share(found.above.open),
+                share(found.within.broken),
+                share(found.within.open),
             );
         }
     }
-    let _ = Looks::default();
+    println!("\n## check --until-proven={LONGEST}m\n");
+    println!(
+        "| machine | at 1.5: held | broken | not proven | at 1/1.5: held | broken | not proven |"
+    );
+    println!("|---|---|---|---|---|---|---|");
+    for (name, late, _) in KINDS {
+        let [above, within] = until_proven(late, machines);
+        let words =
+            [above, within].map(|one| [one.held, one.broken, one.open].map(share).join(" | "));
+        println!("| {name} | {} |", words.join(" | "));
+    }
+    println!();
 }

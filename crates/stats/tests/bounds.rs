@@ -1,0 +1,57 @@
+//! Bounds of rates on machines that are made up: a smaller version of `cargo xtask
+//! simulate --only rates`, with fixed seeds.
+
+// Helpers of tests, not only the tests themselves, stop at what is wrong.
+#![allow(clippy::unwrap_used)]
+// The tables are printed elsewhere.
+#![allow(dead_code, clippy::print_stdout)]
+
+#[path = "../examples/simulate/late.rs"]
+mod late;
+#[path = "../examples/simulate/machines.rs"]
+mod machines;
+#[path = "../examples/simulate/rates.rs"]
+mod rates;
+
+use rates::{KINDS, count, until_proven};
+
+/// Machines of a kind.
+const MACHINES: u64 = 200;
+
+/// 95% of 200 are 190; three standard deviations less are 180.
+#[test]
+fn bounds_hold_where_the_run_is_long_enough() {
+    for (name, late, change) in KINDS {
+        for seconds in [60, 600, 3_600]
+            .into_iter()
+            .filter(|run| change * 10.0 < *run as f64)
+        {
+            let found = count(late, seconds, MACHINES);
+            assert!(
+                found.upper >= 180 && found.lower >= 180,
+                "{name} {seconds} s: {found:?}"
+            );
+            assert!(found.above.held <= 20, "{name} {seconds} s: {found:?}");
+            assert!(found.within.broken <= 20, "{name} {seconds} s: {found:?}");
+        }
+    }
+}
+
+/// What can be proven is: of independent episodes, with a limit of twice the truth.
+#[test]
+fn what_is_proven_is_no_rarer_than_it_must_be() {
+    let found = count(KINDS[0].1, 600, MACHINES);
+    assert!(found.width < 1.6 && found.none <= 25, "{found:?}");
+}
+
+#[test]
+fn until_proven_is_rarely_wrong() {
+    for (name, late, change) in KINDS {
+        let [above, within] = until_proven(late, MACHINES);
+        // Slower than a tenth of an hour there is no promise.
+        if change < 360.0 {
+            assert!(above.held <= 20, "{name}: {above:?}");
+            assert!(within.broken <= 20, "{name}: {within:?}");
+        }
+    }
+}
