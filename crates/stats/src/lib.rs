@@ -45,8 +45,8 @@
 //! more.
 //!
 //! # Rates and experiments
-//! Late periods come in [`episodes`], to which a Poisson bound applies
-//! (`punctual_model::poisson_upper`); [`sequential`] says when enough was measured.
+//! A rate of late periods and its bounds are `punctual_model::Rate`: the verdict of each
+//! recording needs them. How often they hold is counted here (`tests/bounds.rs`).
 //! [`pairs`] judges an experiment on one variable, [`screening`] ranks many settings.
 //!
 //! # Years
