@@ -1,10 +1,7 @@
 //! Periods that came due: those with a sample, and those that were missed.
 
-use serde::{Deserialize, Serialize};
-
 use crate::bucket_counts::rank_of;
-use crate::schema::JsonSchema;
-use crate::{Histogram, Nanos, OpenPeriods};
+use crate::{Above, AboveLimit, Histogram, Nanos, OpenPeriods};
 
 /// The periods of one or more threads that came due after the warm-up. What is
 /// judged is judged on these: a missed period is late, not absent ("coordinated
@@ -19,25 +16,6 @@ pub struct Due {
     unknown: u64,
     /// Of the known ones, how many exceed a limit, where they were counted one by one.
     above: Vec<AboveLimit>,
-}
-
-/// How many periods exceed a limit: counted one by one against the limit's own value,
-/// which a bucket of a histogram may cross.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct AboveLimit {
-    /// The limit.
-    pub limit_ns: Nanos,
-    /// Samples above it, and missed periods of which is known that they were.
-    pub periods: u64,
-}
-
-/// How many periods exceed a limit, between what is sure and what is possible.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Above {
-    /// At least so many.
-    pub at_least: u64,
-    /// At most so many.
-    pub at_most: u64,
 }
 
 /// A quantile between what is sure and what is possible.

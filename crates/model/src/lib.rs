@@ -11,6 +11,7 @@
 //! formats. Nothing here makes a system call; all of it can be tested without
 //! a machine.
 
+mod above;
 mod accounting;
 mod advice;
 mod blame;
@@ -68,6 +69,7 @@ mod verdict;
 mod wakeups;
 mod worst;
 
+pub use above::{Above, AboveLimit};
 pub use accounting::Accounting;
 pub use advice::Advice;
 pub use blame::{Blame, Segment, Share, ShareKind};
@@ -78,7 +80,7 @@ pub use checkup::{
 };
 pub use control_group::{CpuQuota, GroupFacts};
 pub use cpuset::{CpuSet, CpuSetError};
-pub use due::{Above, AboveLimit, Bounds, Due};
+pub use due::{Bounds, Due};
 pub use event::{
     Comm, Delay, EVENTS, EventFields, EventKind, EventLevel, EventNames, EventSpec, Evidence,
     KernelEvent, KernelPriority, NoiseSource, SOFTIRQS, Task, TaskState, Text, Throttle,

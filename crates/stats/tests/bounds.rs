@@ -37,9 +37,9 @@ fn bounds_hold_where_the_run_is_long_enough() {
     }
 }
 
-/// What can be proven is: of independent episodes, with a limit of twice the truth.
+/// The bound of independent episodes is not much above the truth.
 #[test]
-fn what_is_proven_is_no_rarer_than_it_must_be() {
+fn the_bound_of_independent_episodes_is_near_the_truth() {
     let found = count(KINDS[0].1, 600, MACHINES);
     assert!(found.width < 1.6 && found.none <= 12, "{found:?}");
 }
@@ -48,7 +48,7 @@ fn what_is_proven_is_no_rarer_than_it_must_be() {
 fn until_proven_is_rarely_wrong() {
     for (name, late, change) in KINDS {
         let [above, within] = until_proven(late, MACHINES);
-        // Slower than a tenth of an hour there is no promise.
+        // The promise ends at a tenth of the longest time.
         if change < 360.0 {
             assert!(above.held <= 12, "{name}: {above:?}");
             assert!(within.broken <= 12, "{name}: {within:?}");

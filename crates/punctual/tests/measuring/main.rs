@@ -183,7 +183,7 @@ fn a_break_value_ends_the_run() {
     assert_eq!(recording.verdict.outcome, Outcome::Exceeded);
     let sentence = &recording.verdict.sentence;
     assert!(
-        sentence.contains("broken: break value 1 ns crossed by"),
+        sentence.contains("exceeded in this run: break value 1 ns crossed by"),
         "{sentence}"
     );
     assert_conserved(&recording);

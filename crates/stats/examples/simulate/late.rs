@@ -1,4 +1,4 @@
-//! Late periods of made-up machines: they come in ways that are known.
+//! Late periods of made-up machines, of which the truth is known.
 
 use fastrand::Rng;
 use punctual_model::Nanos;
@@ -17,19 +17,19 @@ pub(crate) enum Late {
     PeriodicBursts,
     /// Each begets 0.7 others, 3 s later in the mean.
     SelfExciting,
-    /// In a bad mode so many times as often: its mean length and the mean time from one
-    /// to the next, s.
+    /// A bad mode: how many times the rate of the good mode, its mean length, and the mean
+    /// time from one to the next, s.
     BadMode(f64, f64, f64),
     /// The rate wanders: the spread of its logarithm, and its memory, s.
     Wander(f64, f64),
     /// The rate swings around its mean by 90%: the length of a swing, s.
     Swing(f64),
-    /// Pauses of which the square has no mean: Pareto with index 1.5.
+    /// Pauses without a finite variance: Pareto with index 1.5.
     HeavyGaps,
 }
 
 impl Late {
-    /// When periods were late in so many seconds, since their start.
+    /// When periods were late in a run of this length, since its start.
     pub(crate) fn times(self, seconds: f64, random: &mut Rng) -> Vec<Nanos> {
         let mut times = match self {
             Self::Independent => steady(RATE, seconds, random),

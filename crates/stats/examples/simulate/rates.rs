@@ -65,7 +65,7 @@ impl Verdicts {
     }
 }
 
-/// What came of the runs of machines of one kind.
+/// The results of machines of one kind.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Counted {
     /// Episodes of a run in the mean: the truth.
@@ -82,16 +82,16 @@ pub(crate) struct Counted {
     pub(crate) within: Verdicts,
 }
 
-/// The episodes of so many machines of a kind, when they begin.
-fn machines(late: Late, seconds: u64, machines: u64) -> Vec<Vec<Nanos>> {
+/// For each of `number` machines, when its episodes begin.
+fn machines(late: Late, seconds: u64, number: u64) -> Vec<Vec<Nanos>> {
     let one = |seed| {
         let times = late.times(seconds as f64, &mut random(seed + 1_000_000 * seconds));
         Episodes::of(&times, EPISODE_GAP).begins(Nanos::ZERO)
     };
-    (0..machines).map(one).collect()
+    (0..number).map(one).collect()
 }
 
-/// Runs so many machines of a kind for so long.
+/// Runs `number` machines of a kind for `seconds`.
 pub(crate) fn count(late: Late, seconds: u64, number: u64) -> Counted {
     let measured = Nanos::from_secs(seconds);
     let runs: Vec<Rate> = (machines(late, seconds, number).iter())
@@ -116,8 +116,8 @@ pub(crate) fn count(late: Late, seconds: u64, number: u64) -> Counted {
     }
 }
 
-/// Measures so many machines until it is proven, at limits that the truth is 1.5 times of,
-/// and 1.5 times the truth.
+/// Measures `number` machines until it is proven. The truth is 1.5 times the first limit;
+/// the second is 1.5 times the truth.
 pub(crate) fn until_proven(late: Late, number: u64) -> [Verdicts; 2] {
     let seconds = LONGEST * 60;
     let all = machines(late, seconds, number);
@@ -140,7 +140,7 @@ fn decided(begins: &[Nanos], limit: f64) -> Decision {
     }
 }
 
-/// Prints the tables, of so many machines behind each figure.
+/// Prints the tables, with `machines` machines behind each figure.
 pub(crate) fn print(machines: u64) {
     let share = |count: u64| format!("{:.1}%", 100.0 * count as f64 / machines as f64);
     println!("## check: coverage of the bounds\n");
