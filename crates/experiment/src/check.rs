@@ -7,10 +7,9 @@ use jiff::Timestamp;
 use punctual_host::Host;
 use punctual_model::{
     Audit, CHECKUP_SCHEMA, Checkup, Condition, Finding, FindingState, HardwareGaps, JudgedBy,
-    Judgement, MeasuredOn, Nanos, Outcome, Recording, RemediedCause,
+    Judgement, Looks, MeasuredOn, Nanos, Outcome, Recording, RemediedCause,
 };
 use punctual_session::{RecordingSink, Request, Session, SessionError, Snapshot, Watcher};
-use punctual_stats::sequential::Sequential;
 use punctual_store::StoreError;
 
 use crate::conditions::{hardware, timer};
@@ -142,15 +141,13 @@ fn measure(
 ) -> Result<(punctual_session::Outcome, Vec<Condition>), CheckError> {
     let phases = timer(asked, false)?.phases;
     let names = phases.into_iter().filter_map(|phase| phase.name).collect();
-    let test = Sequential::new(asked.requirement.max_misses_per_day)
-        .filter(|_| asked.until_proven.is_some());
     let decided = AtomicBool::new(false);
-    let until = test.map(|test| UntilProven {
-        test,
+    let until = asked.until_proven.map(|_| UntilProven {
+        looks: Looks::default(),
         stop: &decided,
     });
-    let both = [asked.requirement.period_ns, asked.requirement.budget_ns];
-    let mut events = Events::new(both, names, until, around.view, around.say);
+    let requirement = &asked.requirement;
+    let mut events = Events::new(requirement, names, until, around.view, around.say);
     let stop = Arc::new(AtomicBool::new(around.stop.load(Ordering::Relaxed)));
     let mut either = Either {
         inner: &mut events,
@@ -160,6 +157,7 @@ fn measure(
     };
     let outcome = session.run(around.store, &mut either, &stop)?;
     let last = events.names.len().saturating_sub(1);
+    let looks = events.until.as_ref().map(|until| until.looks);
     let conditions = (events.names.iter().zip(&events.noted).enumerate())
         .map(|(place, (name, noted))| {
             Grounds {
@@ -167,7 +165,7 @@ fn measure(
                 recording: &outcome.recording,
                 noted,
                 asked: &asked.requirement,
-                sequential: test.is_some() && place == last,
+                looks: looks.filter(|_| place == last),
             }
             .condition()
         })

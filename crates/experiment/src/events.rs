@@ -3,12 +3,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use punctual_model::{Nanos, Recording, Sample};
+use punctual_model::{Episodes, Looks, LoopRequirement, Nanos, Rate, Recording, Sample};
 use punctual_session::{Snapshot, Watcher};
-use punctual_stats::episodes::Episodes;
-use punctual_stats::sequential::{Decision, Sequential};
-
-use crate::request::LEAST;
 
 /// Late periods of one condition that are noted; beyond, they are only counted.
 const MOST: usize = 1_000_000;
@@ -50,34 +46,32 @@ impl Noted {
         }
     }
 
-    /// The periods from the first to the last.
-    pub(crate) fn periods(&self) -> u64 {
-        self.span.map_or(0, |(first, last)| last - first + 1)
-    }
-
-    /// The late periods, clustered.
-    pub(crate) fn episodes(&self) -> Episodes {
-        Episodes::of(&self.late, self.periods())
+    /// The episodes of late periods in the time measured.
+    pub(crate) fn rate(&self, asked: &LoopRequirement, measured: Nanos) -> Rate {
+        let time = |number: u64| Nanos(number.saturating_mul(asked.period_ns.0));
+        let late: Vec<Nanos> = self.late.iter().map(|number| time(*number)).collect();
+        let start = self.span.map_or(Nanos::ZERO, |(first, _)| time(first));
+        let episodes = Episodes::of(&late, asked.episode_gap_ns);
+        Rate::of(&episodes.begins(start), measured, asked.episode_gap_ns)
     }
 }
 
 /// When a run ends by itself.
 pub(crate) struct UntilProven<'a> {
-    pub(crate) test: Sequential,
+    pub(crate) looks: Looks,
     /// Set when it is decided.
     pub(crate) stop: &'a AtomicBool,
 }
 
 /// Notes late periods by condition, and passes all on to who looks on.
 pub(crate) struct Events<'a> {
-    pub(crate) period: Nanos,
-    pub(crate) budget: Nanos,
+    asked: &'a LoopRequirement,
     /// The conditions' names in their order.
     pub(crate) names: Vec<String>,
     pub(crate) noted: Vec<Noted>,
     /// The condition that each thread belongs to.
     of_thread: Vec<usize>,
-    until: Option<UntilProven<'a>>,
+    pub(crate) until: Option<UntilProven<'a>>,
     inner: &'a mut dyn Watcher,
     say: &'a dyn Fn(&str),
     looked: Instant,
@@ -86,15 +80,14 @@ pub(crate) struct Events<'a> {
 
 impl<'a> Events<'a> {
     pub(crate) fn new(
-        [period, budget]: [Nanos; 2],
+        asked: &'a LoopRequirement,
         names: Vec<String>,
         until: Option<UntilProven<'a>>,
         inner: &'a mut dyn Watcher,
         say: &'a dyn Fn(&str),
     ) -> Self {
         Self {
-            period,
-            budget,
+            asked,
             noted: vec![Noted::default(); names.len()],
             names,
             of_thread: Vec::new(),
@@ -117,34 +110,38 @@ impl<'a> Events<'a> {
         let Some(periods) = lanes.min().filter(|periods| *periods > 0) else {
             return;
         };
-        let seconds = periods as f64 * self.period.as_secs_f64();
-        let episodes = self.noted[last].episodes().count();
-        if let Some(until) = &self.until {
-            let enough = seconds >= LEAST.as_secs_f64();
-            match until.test.decide(episodes, seconds) {
-                Decision::Broken => until.stop.store(true, Ordering::Relaxed),
-                Decision::Held if enough => until.stop.store(true, Ordering::Relaxed),
-                Decision::Held | Decision::Open => {}
-            }
+        let measured = Nanos(self.asked.period_ns.0.saturating_mul(periods));
+        let rate = self.noted[last].rate(self.asked, measured);
+        let allowed = self.asked.max_misses_per_day;
+        if let Some(until) = &mut self.until
+            && until.looks.look(&rate, allowed)
+        {
+            until.stop.store(true, Ordering::Relaxed);
         }
         if self.said.elapsed() >= SAY {
             self.said = Instant::now();
-            let left = match &self.until {
-                Some(until) => {
-                    let needed = until.test.seconds_needed(episodes) - seconds;
-                    format!(
-                        "; {:.0} min more prove it if nothing happens",
-                        needed / 60.0
-                    )
-                }
-                None => String::new(),
-            };
-            (self.say)(&format!(
-                "{}: {seconds:.0} s measured, {} of misses{left}",
-                self.names[last],
-                crate::wording::episodes(&punctual_model::grouped(episodes))
-            ));
+            (self.say)(&self.line(&rate, last));
         }
+    }
+
+    /// How far it is, in words.
+    fn line(&self, rate: &Rate, condition: usize) -> String {
+        let looks = self.until.as_ref().map(|until| until.looks);
+        let needed = looks.and_then(|looks| looks.needed(rate, self.asked.max_misses_per_day));
+        let left = match (needed, rate.doubt()) {
+            (_, Some(doubt)) => format!("; {}", doubt.sentence("episodes")),
+            (Some(needed), None) => format!(
+                "; {:.0} min more prove it if nothing happens",
+                needed.saturating_sub(rate.measured).as_secs_f64() / 60.0
+            ),
+            (None, None) => String::new(),
+        };
+        format!(
+            "{}: {:.0} s measured, {} of misses{left}",
+            self.names[condition],
+            rate.measured.as_secs_f64(),
+            crate::wording::episodes(&punctual_model::grouped(rate.events))
+        )
     }
 }
 
@@ -180,7 +177,7 @@ impl Watcher for Events<'_> {
         let condition = self.of_thread.get(thread as usize).copied();
         if let Some(noted) = condition.and_then(|place| self.noted.get_mut(place)) {
             for sample in samples {
-                noted.add(*sample, self.period, self.budget);
+                noted.add(*sample, self.asked.period_ns, self.asked.budget_ns);
             }
         }
         self.inner.samples(thread, samples);
@@ -210,7 +207,17 @@ mod tests {
             noted.add(sample(ms, latency), Nanos::from_millis(1), Nanos(100_000));
         }
         assert_eq!(noted.late, [12, 13, 14, 15, 16]);
-        assert_eq!((noted.periods(), noted.episodes().count()), (8, 1));
+        let asked = LoopRequirement {
+            period_ns: Nanos::from_millis(1),
+            budget_ns: Nanos(100_000),
+            max_misses_per_day: 10.0,
+            episode_gap_ns: Nanos::from_millis(3),
+        };
+        let measured = Nanos::from_millis(8);
+        assert_eq!(
+            (noted.span, noted.rate(&asked, measured).events),
+            (Some((10, 17)), 1)
+        );
         // A period is missed whatever the budget.
         noted.add(
             sample(30, 1_200_000),

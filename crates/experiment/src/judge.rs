@@ -1,20 +1,13 @@
 //! From what was noted of a condition to its verdict.
 
 use punctual_model::{
-    Condition, LoadRecord, LoopRequirement, Nanos, Outcome, Recording, ThreadRecord, Unknown,
-    grouped, poisson_lower, poisson_upper,
+    Condition, Decision, ERROR, LoadRecord, Looks, LoopRequirement, Nanos, Outcome, Rate,
+    Recording, ThreadRecord, Unknown, grouped,
 };
-use punctual_stats::pairs::binomial_p;
-use punctual_stats::sequential::{Decision, Sequential};
 use punctual_stats::tail::remark;
 
 use crate::events::Noted;
 use crate::request::LEAST;
-
-const DAY: f64 = 86_400.0;
-
-/// Below this chance a part of the run differs from the rest.
-const CHANCE: f64 = 0.05;
 
 /// What a condition is judged by.
 pub(crate) struct Grounds<'a> {
@@ -22,8 +15,8 @@ pub(crate) struct Grounds<'a> {
     pub(crate) recording: &'a Recording,
     pub(crate) noted: &'a Noted,
     pub(crate) asked: &'a LoopRequirement,
-    /// Whether it was measured until it was decided: then the sequential test judges.
-    pub(crate) sequential: bool,
+    /// Where it was measured until it was decided: the looks that were taken.
+    pub(crate) looks: Option<Looks>,
 }
 
 impl Grounds<'_> {
@@ -46,16 +39,18 @@ impl Grounds<'_> {
         let measured = Nanos(self.asked.period_ns.0.saturating_mul(least));
         let mut all = punctual_model::Due::default();
         threads.iter().for_each(|thread| all.merge(&thread.due()));
-        let episodes = self.noted.episodes();
         let missed: u64 = threads.iter().map(|thread| thread.accounting.missed).sum();
-        let count = match (episodes.count(), missed) {
+        let rate = match self.noted.rate(self.asked, measured) {
             // Missed periods that no sample told of.
-            (0, 1..) => 1,
-            (count, _) => count,
+            rate if rate.events == 0 && missed > 0 => {
+                Rate::of(&[Nanos::ZERO], measured, self.asked.episode_gap_ns)
+            }
+            rate => rate,
         };
-        let per_day = |events: f64, unknown: f64| match measured.0 {
-            0 => unknown,
-            _ => events * DAY / measured.as_secs_f64(),
+        let (decision, error) = self.decide(&rate);
+        let bound = |events: f64| match rate.is_slow() {
+            true => None,
+            false => rate.per_day(events),
         };
         let mut condition = Condition {
             name: self.name.to_owned(),
@@ -63,10 +58,10 @@ impl Grounds<'_> {
             measured_ns: measured,
             periods: threads.iter().map(due).sum(),
             late: self.noted.late.len() as u64 + self.noted.beyond,
-            episodes: count,
-            extremal_index: episodes.extremal_index,
-            per_day_at_most: per_day(poisson_upper(count), f64::MAX),
-            per_day_at_least: per_day(poisson_lower(count), 0.0),
+            episodes: rate.events,
+            dispersion: Some(rate.dispersion),
+            per_day_at_most: bound(rate.at_most(error)),
+            per_day_at_least: bound(rate.at_least(error)),
             max_ns: all.max(),
             p99_ns: (all.periods() >= 1_000)
                 .then(|| all.quantile(0.99)?.exact())
@@ -78,7 +73,7 @@ impl Grounds<'_> {
             tail: None,
             no_tail: None,
         };
-        self.judge(&mut condition);
+        self.judge(&rate, decision, &mut condition);
         // After the verdict, which it must not change.
         let prefix = format!("{}: ", self.name);
         match remark(self.recording, |thread| thread.title().starts_with(&prefix)) {
@@ -88,22 +83,25 @@ impl Grounds<'_> {
         condition
     }
 
-    fn judge(&self, condition: &mut Condition) {
+    /// What the rate says of the limit, and the error of its bounds.
+    fn decide(&self, rate: &Rate) -> (Decision, f64) {
         let allowed = self.asked.max_misses_per_day;
-        let seconds = condition.measured_ns.as_secs_f64();
-        let test = Sequential::new(allowed).filter(|_| self.sequential);
-        let decision = match test {
-            Some(test) => test.decide(condition.episodes, seconds),
-            None if condition.per_day_at_most <= allowed => Decision::Held,
-            None if condition.per_day_at_least > allowed => Decision::Broken,
-            None => Decision::Open,
-        };
+        match self.looks {
+            Some(looks) => looks.end(rate, allowed),
+            None => (rate.decide(allowed, ERROR), ERROR),
+        }
+    }
+
+    fn judge(&self, rate: &Rate, decision: Decision, condition: &mut Condition) {
+        let allowed = self.asked.max_misses_per_day;
         if !condition.real_time {
             condition.lacking.push(Condition::NOT_REAL_TIME.to_owned());
         }
         if condition.measured_ns == Nanos::ZERO {
             condition.lacking.push("nothing was measured".to_owned());
         } else {
+            let doubt = rate.doubt().map(|doubt| doubt.sentence("episodes"));
+            condition.lacking.extend(doubt);
             condition.lacking.extend(self.gates(condition));
         }
         condition.outcome = match decision {
@@ -111,12 +109,11 @@ impl Grounds<'_> {
             Decision::Held if condition.lacking.is_empty() => Outcome::Held,
             _ => Outcome::NotProven,
         };
-        if decision == Decision::Open && allowed > 0.0 {
-            let needed = match test {
-                Some(test) => test.seconds_needed(condition.episodes),
-                None => poisson_upper(condition.episodes) * DAY / allowed,
+        if decision == Decision::Open {
+            condition.needs_ns = match self.looks {
+                Some(looks) => looks.needed(rate, allowed),
+                None => rate.needed(allowed, ERROR),
             };
-            condition.needs_ns = Some(Nanos((needed.min(1e10) * 1e9) as u64));
         }
         if allowed == 0.0 && decision == Decision::Open {
             let never = "no time proves that there is none: allow a rate, --max-misses-per-day 1";
@@ -152,33 +149,7 @@ impl Grounds<'_> {
             )),
             _ => None,
         }));
-        said.extend(self.unsteady(condition));
         said
-    }
-
-    /// A part of the run that differs from the rest by more than chance does: half of
-    /// it, or its first tenth (a warm-up that has not settled).
-    fn unsteady(&self, condition: &Condition) -> Option<String> {
-        let (first, _) = self.noted.span?;
-        let episodes = self.noted.episodes();
-        let within = |parts: u64| {
-            let end = first + self.noted.periods() / parts;
-            episodes
-                .each
-                .iter()
-                .filter(|(begin, _)| *begin < end)
-                .count() as u64
-        };
-        let all = condition.episodes;
-        for (parts, what) in [(2, "first half"), (10, "first tenth")] {
-            let count = within(parts).min(all);
-            if binomial_p(count, all, 1.0 / parts as f64) < CHANCE {
-                return Some(format!(
-                    "the run was not steady: {count} of {all} episodes in its {what}"
-                ));
-            }
-        }
-        None
     }
 }
 
@@ -193,6 +164,7 @@ mod tests {
             period_ns: Nanos::from_millis(1),
             budget_ns: Nanos::from_millis(10),
             max_misses_per_day: per_day,
+            episode_gap_ns: punctual_model::EPISODE_GAP,
         }
     }
 
@@ -219,7 +191,7 @@ mod tests {
             recording,
             noted: &noted,
             asked,
-            sequential: false,
+            looks: None,
         }
         .condition()
     }
@@ -229,10 +201,8 @@ mod tests {
     fn a_quiet_recording_proves_what_the_table_says() {
         let minute = judged(&quiet(60), &[], &asked(4_314.0));
         assert_eq!(minute.outcome, Outcome::Held, "{minute:?}");
-        assert!(
-            (minute.per_day_at_most - 4_313.85).abs() < 0.1,
-            "{minute:?}"
-        );
+        let bound = minute.per_day_at_most.unwrap();
+        assert!((bound - 4_313.85).abs() < 0.1, "{minute:?}");
         let strict = judged(&quiet(60), &[], &asked(4_313.0));
         assert_eq!(strict.outcome, Outcome::NotProven);
         for (per_day, minutes) in [(1_000.0, 4.3), (100.0, 43.1), (10.0, 431.4), (1.0, 4_314.0)] {
@@ -251,7 +221,7 @@ mod tests {
 
     #[test]
     fn episodes_are_counted_and_break_it() {
-        // Ten bursts of three late periods, spread over the minute: at least 7,800 a day.
+        // Ten bursts of three late periods, spread over the minute: at least 5,700 a day.
         let late: Vec<u64> = (0..30).map(|n| n / 3 * 6_000 + 2_000 + n % 3).collect();
         let condition = judged(&quiet(60), &late, &asked(1_000.0));
         assert_eq!((condition.late, condition.episodes), (30, 10));
@@ -301,14 +271,19 @@ mod tests {
             },
             "load cpu failed",
         );
-        // Few, and all in the first half of an hour.
+        // Few, and all in the first half of an hour; more, in its first tenth.
         let late: Vec<u64> = (0..9).map(|n| n * 150_000 + 7).collect();
-        let unsteady = judged(&quiet(3_600), &late, &asked(10_000.0));
-        assert_eq!(unsteady.outcome, Outcome::NotProven);
-        assert!(
-            unsteady.lacking[0].contains("9 of 9 episodes"),
-            "{unsteady:?}"
+        let slow = judged(&quiet(3_600), &late, &asked(10_000.0));
+        assert_eq!(
+            (slow.outcome, slow.per_day_at_most),
+            (Outcome::NotProven, None)
         );
+        assert!(slow.lacking[0].contains("8 times as long"), "{slow:?}");
+        let late: Vec<u64> = (0..12).map(|n| n * 30_000).collect();
+        let unsettled = judged(&quiet(3_600), &late, &asked(10_000.0));
+        assert_eq!(unsettled.outcome, Outcome::NotProven);
+        let why = "the warm-up has not settled: 12 of 12 episodes";
+        assert!(unsettled.lacking[0].contains(why), "{unsettled:?}");
     }
 
     /// An ordinary thread that is late says nothing of a real-time loop.

@@ -27,35 +27,48 @@ pub(crate) fn sentence(checkup: &Checkup) -> String {
         false => format!("under this load ({})", condition.loads.join(", ")),
     };
     let measured = condition.measured_ns;
-    let (at_least, at_most) = (
-        rate(condition.per_day_at_least),
-        rate(condition.per_day_at_most),
-    );
+    let misses = format!("episodes of misses of {budget}");
+    let bound = |per_day: Option<f64>| per_day.map_or_else(|| "-".to_owned(), rate);
     match checkup.outcome {
-        Outcome::Broken => format!(
-            "broken: {} of misses of {budget} in {measured} {under}; a day like this has \
-             at least {at_least} (95%), {limit} are allowed",
-            episodes(&grouped(condition.episodes))
-        ),
+        Outcome::Broken => {
+            let at_least = match condition.per_day_at_least {
+                Some(at_least) if at_least > checkup.asked.max_misses_per_day => format!(
+                    "at least {} a day (95%, if the day is like these {measured})",
+                    rate(at_least)
+                ),
+                _ => "more than a whole day may have".to_owned(),
+            };
+            format!(
+                "broken: {} of misses of {budget} in {measured} {under}; {at_least}, {limit} are \
+                 allowed",
+                episodes(&grouped(condition.episodes))
+            )
+        }
         Outcome::Held => format!(
-            "held: a day like these {measured}, {under}: at most {at_most} episodes of misses of \
-             {budget} (95%), {limit} are allowed"
+            "held: at most {} {misses} a day {under} (95%, if the day is like these \
+             {measured}), {limit} are allowed",
+            bound(condition.per_day_at_most)
         ),
-        Outcome::NotProven | Outcome::NoRequirement => {
-            if condition.measured_ns == Nanos::ZERO {
-                return "not proven: nothing was measured".to_owned();
-            }
-            let open = match condition.lacking.first() {
-                Some(why) => format!("; {why}"),
-                None => String::new(),
+        _ if condition.measured_ns == Nanos::ZERO => "not proven: nothing was measured".to_owned(),
+        _ => {
+            let at_most = match condition.per_day_at_most {
+                Some(at_most) => format!(
+                    "at most {} {misses} a day {under} (95%, if the day is like these {measured})",
+                    rate(at_most)
+                ),
+                None => format!(
+                    "{} of misses of {budget} in {measured} {under}",
+                    episodes(&grouped(condition.episodes))
+                ),
             };
             let needs = condition.needs_ns.map_or_else(String::new, |needs| {
                 format!("; {limit} a day take {} of measuring", length(needs))
             });
-            format!(
-                "not proven: a day like these {measured}, {under}: at most {at_most} episodes of \
-                 misses of {budget} (95%){needs}{open}"
-            )
+            let open = condition
+                .lacking
+                .first()
+                .map_or_else(String::new, |why| format!("; {why}"));
+            format!("not proven: {at_most}{needs}{open}")
         }
     }
 }

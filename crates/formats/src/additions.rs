@@ -78,11 +78,11 @@ impl<'a> ThreadAdditions<'a> {
             mean_ns: histogram.mean(),
             sum_ns: histogram.mean().map(|_| histogram.sum()),
             max_ns: histogram.max(),
-            p50_ns: histogram.quantile(0.5),
-            p90_ns: histogram.quantile(0.9),
-            p99_ns: histogram.quantile(0.99),
-            p999_ns: histogram.quantile(0.999),
-            p9999_ns: histogram.quantile(0.9999),
+            p50_ns: histogram.supported_quantile(0.5),
+            p90_ns: histogram.supported_quantile(0.9),
+            p99_ns: histogram.supported_quantile(0.99),
+            p999_ns: histogram.supported_quantile(0.999),
+            p9999_ns: histogram.supported_quantile(0.9999),
         }
     }
 }

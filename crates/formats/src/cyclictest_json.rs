@@ -31,7 +31,7 @@
 use std::io::Write;
 use std::time::Duration;
 
-use punctual_model::{Completion, Nanos, Outcome, Recording, ThreadRecord, Unknown};
+use punctual_model::{Completion, Nanos, Recording, ThreadRecord, Unknown};
 use serde::{Serialize, Serializer};
 
 use crate::additions::Additions;
@@ -127,9 +127,10 @@ fn date(recording: &Recording, after: Option<Duration>) -> String {
 fn return_code(recording: &Recording) -> i32 {
     match (recording.completion, recording.verdict.outcome) {
         (Completion::Stopped, _) => 130,
-        (Completion::Break, _) | (Completion::Finished, Outcome::Broken) => 3,
-        (Completion::Finished, Outcome::Held | Outcome::NoRequirement) => 0,
-        (Completion::Finished, Outcome::NotProven) => 4,
+        (Completion::Break, _) => 3,
         (Completion::Interrupted | Completion::Running, _) => 1,
+        (Completion::Finished, outcome) if outcome.is_bad() => 3,
+        (Completion::Finished, outcome) if outcome.is_open() => 4,
+        (Completion::Finished, _) => 0,
     }
 }

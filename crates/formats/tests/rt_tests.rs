@@ -146,7 +146,7 @@ fn recording_of(json: &str, text: &str, limit: u64) -> (Recording, Kept) {
     host.kernel.architecture = fact("machine");
     host.kernel.preempt_rt = Fact::known(file["sysinfo"]["realtime"] == 1, "realtime");
     host.processor.numa_nodes = Fact::known([0].into_iter().collect(), "node/online");
-    recording.verdict.outcome = Outcome::Held;
+    recording.verdict.outcome = Outcome::Met;
     // "Sat, 21 Nov 2026 18:57:36 +0000": both fixtures began in that minute.
     let second = |key: &str| -> u64 { string(&file[key])[23..25].parse().unwrap() };
     recording.started = format!("2026-11-21T18:57:{:02}Z", second("start_time"))
@@ -316,14 +316,14 @@ fn what_is_not_known_is_said() {
 fn the_return_code_is_that_of_the_measurement() {
     let mut recording = testing::recording(1, 1);
     for (completion, outcome, code) in [
-        (Completion::Finished, Outcome::Held, 0),
+        (Completion::Finished, Outcome::Met, 0),
         (Completion::Finished, Outcome::NoRequirement, 0),
-        (Completion::Finished, Outcome::Broken, 3),
-        (Completion::Finished, Outcome::NotProven, 4),
-        (Completion::Break, Outcome::Held, 3),
-        (Completion::Stopped, Outcome::Broken, 130),
-        (Completion::Interrupted, Outcome::Held, 1),
-        (Completion::Running, Outcome::Held, 1),
+        (Completion::Finished, Outcome::Exceeded, 3),
+        (Completion::Finished, Outcome::NotDecidable, 4),
+        (Completion::Break, Outcome::Met, 3),
+        (Completion::Stopped, Outcome::Exceeded, 130),
+        (Completion::Interrupted, Outcome::Met, 1),
+        (Completion::Running, Outcome::Met, 1),
     ] {
         (recording.completion, recording.verdict.outcome) = (completion, outcome);
         let ours = written("cyclictest-json", &recording, &NoSamples, 100);

@@ -62,6 +62,9 @@ fn number(number: u64) -> Cell {
 /// The word of the API and of a recording's JSON.
 const fn outcome(outcome: Outcome) -> &'static str {
     match outcome {
+        Outcome::Met => "met",
+        Outcome::Exceeded => "exceeded",
+        Outcome::NotDecidable => "not_decidable",
         Outcome::Held => "held",
         Outcome::Broken => "broken",
         Outcome::NoRequirement => "no_requirement",
@@ -122,9 +125,9 @@ impl Tables {
             ("outcome", text(outcome(one.verdict.outcome))),
             ("recorded", number(accounting.recorded)),
             ("missed", number(accounting.missed)),
-            ("p50_ns", maybe(all.quantile(0.5))),
-            ("p99_ns", maybe(all.quantile(0.99))),
-            ("p999_ns", maybe(all.quantile(0.999))),
+            ("p50_ns", maybe(all.supported_quantile(0.5))),
+            ("p99_ns", maybe(all.supported_quantile(0.99))),
+            ("p999_ns", maybe(all.supported_quantile(0.999))),
             ("max_ns", maybe(all.max())),
             ("fingerprint", text(&one.host.fingerprint)),
         ]);

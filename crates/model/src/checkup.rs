@@ -4,11 +4,14 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::schema::JsonSchema;
-use crate::{AuditedHost, Finding, MeasuredOn, Nanos, Outcome, ShareKind, TailRemark};
+use crate::{AuditedHost, EPISODE_GAP, Finding, MeasuredOn, Nanos, Outcome, ShareKind, TailRemark};
 
 /// The version of [`Checkup`] as JSON. It rises when a reader of the older form would
 /// misread the newer; fields that are added do not raise it.
-pub const CHECKUP_SCHEMA: u32 = 1;
+///
+/// 2: episodes are late periods without a pause longer than [`EPISODE_GAP`] or what was
+/// asked for, no longer as many as an estimate says; their bounds may be null.
+pub const CHECKUP_SCHEMA: u32 = 2;
 
 /// Whether a machine is fit for a loop, and what stands in the way.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -57,6 +60,13 @@ pub struct LoopRequirement {
     pub budget_ns: Nanos,
     /// Episodes of misses a day that it survives.
     pub max_misses_per_day: f64,
+    /// Misses with no pause longer than this between them are one episode.
+    #[serde(default = "episode_gap")]
+    pub episode_gap_ns: Nanos,
+}
+
+fn episode_gap() -> Nanos {
+    EPISODE_GAP
 }
 
 impl Condition {
@@ -77,15 +87,19 @@ pub struct Condition {
     pub periods: u64,
     /// Those that began later than the budget, or were missed.
     pub late: u64,
-    /// Late periods that share a cause, counted once, of all CPUs together.
+    /// Episodes: late periods of all CPUs with no pause longer than the episode gap
+    /// between them.
     pub episodes: u64,
-    /// The share of the late periods that begin an episode; null with fewer than two.
-    pub extremal_index: Option<f64>,
-    /// With 95% confidence at most so many episodes a day; the largest number there is
-    /// where nothing was measured.
-    pub per_day_at_most: f64,
-    /// With 95% confidence at least so many.
-    pub per_day_at_least: f64,
+    /// How much episodes cluster: variance by mean of their counts in blocks of time, at
+    /// the worst length of blocks (upper 90% limit). The bounds are widened by it.
+    #[serde(default)]
+    pub dispersion: Option<f64>,
+    /// With 95% confidence at most so many episodes a day, if the day is like the time
+    /// measured; null where nothing was measured, or the rate changes more slowly than
+    /// that time can show.
+    pub per_day_at_most: Option<f64>,
+    /// With 95% confidence at least so many, likewise.
+    pub per_day_at_least: Option<f64>,
     /// The largest latency; null without a sample.
     pub max_ns: Option<Nanos>,
     /// p99 of the due periods; null where they do not support it.

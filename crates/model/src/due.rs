@@ -1,7 +1,7 @@
 //! Periods that came due: those with a sample, and those that were missed.
 
 use crate::bucket_counts::rank_of;
-use crate::{Histogram, Nanos, OpenPeriods};
+use crate::{Above, AboveLimit, Histogram, Nanos, OpenPeriods};
 
 /// The periods of one or more threads that came due after the warm-up. What is
 /// judged is judged on these: a missed period is late, not absent ("coordinated
@@ -14,6 +14,8 @@ pub struct Due {
     open: Option<Box<Histogram>>,
     /// Missed periods of which nobody knows how late they were.
     unknown: u64,
+    /// Of the known ones, how many exceed a limit, where they were counted one by one.
+    above: Vec<AboveLimit>,
 }
 
 /// A quantile between what is sure and what is possible.
@@ -40,6 +42,7 @@ impl Due {
         missed: u64,
         late: Option<&Histogram>,
         open: Option<OpenPeriods>,
+        above: &[AboveLimit],
     ) -> Self {
         let mut known = samples.clone();
         let told = late.map_or(0, |late| {
@@ -54,6 +57,7 @@ impl Due {
             known,
             open,
             unknown,
+            above: above.to_vec(),
         }
     }
 
@@ -94,6 +98,17 @@ impl Due {
 
     /// Adds the periods of others.
     pub fn merge(&mut self, other: &Self) {
+        let first = self.periods() == 0;
+        match first {
+            true => self.above.clone_from(&other.above),
+            false => self.above.retain_mut(|mine| {
+                let theirs = other.above.iter().find(|one| one.limit_ns == mine.limit_ns);
+                mine.periods = mine
+                    .periods
+                    .saturating_add(theirs.map_or(0, |one| one.periods));
+                theirs.is_some() || other.periods() == 0
+            }),
+        }
         self.known.merge(&other.known);
         if let Some(theirs) = &other.open {
             self.open.get_or_insert_default().merge(theirs);
@@ -149,6 +164,35 @@ impl Due {
         let open = self.open.as_ref().map_or(0, |open| open.above(limit));
         self.known.above(limit).saturating_add(open)
     }
+
+    /// How many exceed `limit`: exactly, where they were counted one by one or no bucket
+    /// crosses it.
+    pub fn above_limit(&self, limit: Nanos) -> Above {
+        let counted = self.above.iter().find(|one| one.limit_ns == limit);
+        let known = match counted {
+            Some(counted) => Above {
+                at_least: counted.periods,
+                at_most: counted.periods,
+            },
+            None => self.known.above_limit(limit),
+        };
+        let open = self.open.as_ref().map_or(0, |open| open.above(limit));
+        let undecided = self.unknown.saturating_add(self.open());
+        Above {
+            at_least: known.at_least.saturating_add(open),
+            at_most: known.at_most.saturating_add(undecided),
+        }
+    }
+
+    /// The largest latency that is known may be as much as this: another tool rounds it
+    /// down.
+    pub(crate) fn max_at_most(&self) -> Option<Nanos> {
+        let unit = self
+            .known
+            .resolution()
+            .map_or(1, |one| one.unit_ns.0.max(1));
+        Some(Nanos(self.max()?.0.saturating_add(unit - 1)))
+    }
 }
 
 #[cfg(test)]
@@ -163,8 +207,8 @@ mod tests {
         }
         Due {
             known,
-            open: None,
             unknown,
+            ..Due::default()
         }
     }
 

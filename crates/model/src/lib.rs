@@ -11,6 +11,7 @@
 //! formats. Nothing here makes a system call; all of it can be tested without
 //! a machine.
 
+mod above;
 mod accounting;
 mod advice;
 mod blame;
@@ -42,10 +43,10 @@ mod noise;
 mod open;
 mod origin;
 mod parameter;
-mod poisson;
 mod power;
 mod probe_run;
 mod process;
+mod rate;
 mod recording;
 mod requirement;
 mod resolution;
@@ -69,6 +70,7 @@ mod verdict;
 mod wakeups;
 mod worst;
 
+pub use above::{Above, AboveLimit};
 pub use accounting::Accounting;
 pub use advice::Advice;
 pub use blame::{Blame, Segment, Share, ShareKind, UnseenTheft};
@@ -105,7 +107,7 @@ pub use finding::{
     Severity,
 };
 pub use grouped::grouped;
-pub use histogram::{CountedBeside, Histogram};
+pub use histogram::{CountedBeside, Histogram, is_supported};
 pub use improvement::{
     IMPROVEMENT_SCHEMA, Improvement, ImprovementState, NotTried, Proof, Stage, TriedSetting,
 };
@@ -127,10 +129,10 @@ pub use noise::{NoiseGap, NoiseReports, OsnoiseSample, TimerlatSample, TimerlatS
 pub use open::OpenPeriods;
 pub use origin::{Origin, Unknown};
 pub use parameter::{ArgumentError, Arguments, Parameter, ParameterKind, ParameterValue, Typed};
-pub use poisson::{poisson_at_least, poisson_lower, poisson_upper};
 pub use power::{EnergyUse, FrequencyUse, IdleUse, Power, ResidencyUse, TemperatureUse};
 pub use probe_run::{Chart, ProbeRun};
 pub use process::ProcessId;
+pub use rate::{Decision, Doubt, EPISODE_GAP, ERROR, Episodes, Looks, Rate, TIMES_AS_LONG};
 pub use recording::{
     Completion, Observer, ReadError, Recording, RecordingId, SCHEMA_VERSION, Sample, SamplesKept,
 };

@@ -72,6 +72,21 @@ impl Nanos {
         self.0 as f64 / 1e9
     }
 
+    /// All digits, with the unit that fits: `100.001 µs`.
+    pub fn exactly(self) -> String {
+        const UNITS: [(u64, &str); 3] = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs")];
+        let Some((scale, unit)) = UNITS.iter().find(|(scale, _)| self.0 >= *scale) else {
+            return format!("{} ns", self.0);
+        };
+        let digits = scale.ilog10() as usize;
+        let rest = format!("{:0digits$}", self.0 % scale);
+        let rest = rest.trim_end_matches('0');
+        match rest {
+            "" => format!("{} {unit}", self.0 / scale),
+            rest => format!("{}.{rest} {unit}", self.0 / scale),
+        }
+    }
+
     /// Whole microseconds, rounded down: the unit of most older tools.
     pub const fn whole_micros(self) -> u64 {
         self.0 / 1_000
@@ -244,6 +259,19 @@ fn decimal_with_unit(text: &str) -> Option<Nanos> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn all_digits_are_there_where_they_are_asked_for() {
+        for (nanos, text) in [
+            (812, "812 ns"),
+            (100_000, "100 µs"),
+            (100_001, "100.001 µs"),
+            (99_960, "99.96 µs"),
+            (1_000_000_001, "1.000000001 s"),
+        ] {
+            assert_eq!(Nanos(nanos).exactly(), text);
+        }
+    }
 
     #[test]
     fn people_read_three_digits() {

@@ -22,7 +22,10 @@ use crate::{
 /// 2: the verdict judges due periods, not samples; its outcomes are `held`,
 /// `broken`, `not_proven` and `no_requirement`, and `exceedance_bound` became
 /// `bound`.
-pub const SCHEMA_VERSION: u32 = 2;
+///
+/// 3: what a requirement came to in the run is `met`, `exceeded` or `not_decidable`;
+/// `held`, `broken` and `not_proven` are said of the machine, where that was asked for.
+pub const SCHEMA_VERSION: u32 = 3;
 
 /// The identity of a recording: a UUID of version 7, so that they sort by the
 /// time they were made.

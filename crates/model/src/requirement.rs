@@ -14,6 +14,23 @@ use crate::schema::JsonSchema;
 pub struct Requirement {
     /// Each must hold on each thread.
     pub limits: Vec<Limit>,
+    /// How sure a statement about the machine must be, 0 to 1; absent where only what was
+    /// measured is judged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub confidence: Option<f64>,
+}
+
+impl Requirement {
+    /// The latencies that limits are put on, each once.
+    pub fn latencies(&self) -> Vec<Nanos> {
+        let mut list: Vec<Nanos> = (self.limits.iter())
+            .filter(|limit| matches!(limit.metric, Metric::Max | Metric::Percentile(_)))
+            .map(|limit| Nanos(limit.at_most))
+            .collect();
+        list.sort_unstable();
+        list.dedup();
+        list
+    }
 }
 
 /// One limit.
@@ -48,6 +65,18 @@ impl Metric {
         match self {
             Self::Max | Self::Percentile(_) | Self::Break => Nanos(value).to_string(),
             Self::Missed => value.to_string(),
+        }
+    }
+
+    /// A value and the limit on it, each with as many digits as tell them apart.
+    pub fn show_apart(self, value: Option<u64>, limit: u64) -> (String, String) {
+        let Some(value) = value else {
+            return (String::new(), self.show(limit));
+        };
+        let both = (self.show(value), self.show(limit));
+        match both.0 == both.1 && value != limit {
+            true => (Nanos(value).exactly(), Nanos(limit).exactly()),
+            false => both,
         }
     }
 }

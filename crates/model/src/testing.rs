@@ -27,6 +27,7 @@ pub fn recording(cpus: u32, seconds: u64) -> Recording {
             metric: Metric::Max,
             at_most: 200_000,
         }],
+        ..Requirement::default()
     };
     let probe = ProbeRun {
         name: "timer".to_owned(),
@@ -149,6 +150,7 @@ fn thread(
             Box::new(late)
         }),
         open: None,
+        above: Vec::new(),
         usage: ThreadUsage {
             page_faults_minor: u64::from(cpu == 1),
             page_faults_major: 0,

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::schema::JsonSchema;
-use crate::{Accounting, Due, Histogram, Nanos, OpenPeriods};
+use crate::{AboveLimit, Accounting, Due, Histogram, Nanos, OpenPeriods};
 
 /// A scheduling policy, as in sched(7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
@@ -153,6 +153,9 @@ pub struct ThreadRecord {
     pub missed_histogram: Option<Box<Histogram>>,
     /// Of the missed ones: those that had no wake-up when the run ended.
     pub open: Option<OpenPeriods>,
+    /// How many periods exceeded each limit of the requirement, where they were counted
+    /// one by one.
+    pub above: Vec<AboveLimit>,
     /// What the thread itself used.
     pub usage: ThreadUsage,
 }
@@ -169,6 +172,7 @@ impl ThreadRecord {
             histogram: Histogram::new(),
             missed_histogram: None,
             open: None,
+            above: Vec::new(),
             usage: ThreadUsage::default(),
         }
     }
@@ -176,7 +180,8 @@ impl ThreadRecord {
     /// Its periods that came due after the warm-up.
     pub fn due(&self) -> Due {
         let late = self.missed_histogram.as_deref();
-        Due::of(&self.histogram, self.accounting.missed, late, self.open)
+        let missed = self.accounting.missed;
+        Due::of(&self.histogram, missed, late, self.open, &self.above)
     }
 
     /// How the thread is named on screen: `CPU 3`, or its label.
@@ -222,7 +227,8 @@ struct ThreadJson {
     #[serde(skip_deserializing)]
     max_ns: Option<Nanos>,
     /// Half of the samples were not later than this (at most 1% too large,
-    /// never too small; so for all percentiles).
+    /// never too small; so for all percentiles). Null, as each percentile, where no
+    /// sample is expected above it.
     #[serde(skip_deserializing)]
     p50_ns: Option<Nanos>,
     /// 90% were not later than this.
@@ -247,6 +253,10 @@ struct ThreadJson {
     /// where there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     open: Option<OpenPeriods>,
+    /// How many periods exceeded each limit of the requirement, counted one by one.
+    /// Absent where they were not.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    above: Vec<AboveLimit>,
     /// The periods that came due, samples and missed ones: what requirements are
     /// judged on. Absent where none was missed.
     #[serde(skip_deserializing, skip_serializing_if = "Option::is_none")]
@@ -256,7 +266,7 @@ struct ThreadJson {
 }
 
 /// Percentiles of due periods: null where missed periods of unknown latency
-/// decide.
+/// decide, and where no period is expected above.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "DuePeriods")]
 struct DueJson {
@@ -281,7 +291,10 @@ struct DueJson {
 
 impl From<Due> for DueJson {
     fn from(due: Due) -> Self {
-        let known = |quantile| due.quantile(quantile)?.exact();
+        let known = |quantile| {
+            let supported = crate::is_supported(quantile, due.periods());
+            due.quantile(quantile).filter(|_| supported)?.exact()
+        };
         Self {
             periods: due.periods(),
             unknown: due.unknown(),
@@ -299,6 +312,7 @@ impl From<ThreadRecord> for ThreadJson {
     fn from(thread: ThreadRecord) -> Self {
         let due = (thread.accounting.missed > 0).then(|| thread.due().into());
         let histogram = thread.histogram;
+        let supported = |quantile| histogram.supported_quantile(quantile);
         Self {
             label: thread.label,
             cpu: thread.cpu,
@@ -309,14 +323,15 @@ impl From<ThreadRecord> for ThreadJson {
             min_ns: histogram.min(),
             mean_ns: histogram.mean(),
             max_ns: histogram.max(),
-            p50_ns: histogram.quantile(0.5),
-            p90_ns: histogram.quantile(0.9),
-            p99_ns: histogram.quantile(0.99),
-            p999_ns: histogram.quantile(0.999),
-            p9999_ns: histogram.quantile(0.9999),
+            p50_ns: supported(0.5),
+            p90_ns: supported(0.9),
+            p99_ns: supported(0.99),
+            p999_ns: supported(0.999),
+            p9999_ns: supported(0.9999),
             histogram,
             missed_histogram: thread.missed_histogram,
             open: thread.open,
+            above: thread.above,
             due,
             usage: thread.usage,
         }
@@ -337,6 +352,7 @@ impl From<ThreadJson> for ThreadRecord {
             histogram: json.histogram,
             missed_histogram: json.missed_histogram,
             open: json.open,
+            above: json.above,
             usage: json.usage,
         }
     }

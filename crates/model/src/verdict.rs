@@ -1,16 +1,21 @@
-//! Whether a machine held what it must hold, and what the figures are worth.
+//! Whether a requirement was met, and what the figures are worth.
+//!
+//! Two questions that are not mixed. *Was the requirement met in this run?* is a fact about
+//! what was measured, without statistics. *Will the machine keep it?* is a statement about
+//! the machine with its confidence, if the day is like the time measured.
 
 mod judge;
+mod machine;
 
 use serde::{Deserialize, Serialize};
 
 pub(crate) use judge::Grounds;
 
-use crate::poisson::{CONFIDENCE, poisson_upper};
+use crate::rate::{ERROR, Rate};
 use crate::schema::JsonSchema;
 use crate::{Limit, Metric, Nanos, ThreadRecord, grouped};
 
-/// Whether the requirement was held, and what the figures are worth.
+/// Whether the requirement was met, and what the figures are worth.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Verdict {
     /// The answer in one word.
@@ -25,21 +30,76 @@ pub struct Verdict {
     pub bound: Option<Bound>,
 }
 
-/// The answer in one word.
+/// The answer in one word: of the run, or of the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// Each limit was held on each thread.
+    /// In this run each limit was met on each thread.
+    Met,
+    /// In this run at least one was exceeded.
+    Exceeded,
+    /// In this run none is known to be exceeded, and what was measured does not decide
+    /// each.
+    NotDecidable,
+    /// The machine holds each limit.
     Held,
-    /// At least one was not. `missed` in schema 1.
+    /// The machine breaks at least one. `missed` in schema 1.
     #[serde(alias = "missed")]
     Broken,
-    /// There was no limit to hold.
-    NoRequirement,
-    /// There were limits, none is known to be broken, and what was measured does
-    /// not prove that all were held. `unknown` in schema 1.
+    /// Neither is proven of the machine. `unknown` in schema 1.
     #[serde(alias = "unknown")]
     NotProven,
+    /// There was no limit to hold.
+    NoRequirement,
+}
+
+impl Outcome {
+    /// Each, with the word on screen.
+    pub const ALL: [(Self, &'static str); 7] = [
+        (Self::Met, "met"),
+        (Self::Exceeded, "exceeded"),
+        (Self::NotDecidable, "not decidable"),
+        (Self::Held, "held"),
+        (Self::Broken, "broken"),
+        (Self::NotProven, "not proven"),
+        (Self::NoRequirement, "no requirement"),
+    ];
+
+    /// The word on screen.
+    pub fn word(self) -> &'static str {
+        let found = Self::ALL.iter().find(|(outcome, _)| *outcome == self);
+        found.map_or("", |(_, word)| word)
+    }
+
+    /// Whether it is good: met or held.
+    pub const fn is_good(self) -> bool {
+        matches!(self, Self::Met | Self::Held)
+    }
+
+    /// Whether it is bad: exceeded or broken.
+    pub const fn is_bad(self) -> bool {
+        matches!(self, Self::Exceeded | Self::Broken)
+    }
+
+    /// Whether it is open: not decidable or not proven.
+    pub const fn is_open(self) -> bool {
+        matches!(self, Self::NotDecidable | Self::NotProven)
+    }
+
+    /// The outcome of limits of which each was met or held, or was not, or is open.
+    fn of(limits: &[LimitResult], is_of_machine: bool) -> Self {
+        let any = |held: Option<bool>| limits.iter().any(|result| result.held == held);
+        match (limits.is_empty(), is_of_machine) {
+            (true, _) => Self::NoRequirement,
+            // A limit known to be exceeded stays so, whatever else is unknown.
+            (_, false) if any(Some(false)) => Self::Exceeded,
+            (_, false) if any(None) => Self::NotDecidable,
+            (_, false) => Self::Met,
+            (_, true) if any(Some(false)) => Self::Broken,
+            (_, true) if any(None) => Self::NotProven,
+            (_, true) => Self::Held,
+        }
+    }
 }
 
 /// One limit, judged.
@@ -51,14 +111,18 @@ pub struct LimitResult {
     pub measured: Option<u64>,
     /// That thread, as its place in `threads`.
     pub thread: Option<u32>,
-    /// Whether it was held; null where that is not proven.
+    /// Whether it was met in this run, or is held by the machine, as was asked; null where
+    /// that is not known.
     pub held: Option<bool>,
     /// The periods of that thread that came due: samples and missed ones.
     #[serde(default)]
     pub periods: Option<u64>,
-    /// Why it is not proven, and what would prove it; null where it is.
+    /// Why it is open, and what would decide it; null where it is decided.
     #[serde(default)]
     pub lacking: Option<String>,
+    /// Periods of that thread that are known to exceed a limit on latencies.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub above: Option<u64>,
 }
 
 /// How often a latency is exceeded at most. Late periods come in episodes that
@@ -77,6 +141,9 @@ pub struct Bound {
     /// The one thread it is about, where the threads are not alike.
     #[serde(default)]
     pub thread: Option<String>,
+    /// The phase of the run that it is about, where there are several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phase: Option<String>,
 }
 
 /// Of less than this a bound a day says nothing to a reader: millions.
@@ -86,18 +153,19 @@ impl Bound {
     /// The bound for a largest latency, measured for so long, with `unknown`
     /// periods of which nobody knows whether they exceeded it.
     fn of(exceeded: Nanos, measured: Nanos, unknown: u64, thread: Option<String>) -> Option<Self> {
-        const DAY: f64 = 86_400.0;
-        (measured > Nanos::ZERO).then(|| Self {
+        let rate = Rate::plain(unknown, measured);
+        Some(Self {
             exceeded_ns: exceeded,
-            episodes_per_day: rounded_up(poisson_upper(unknown) * DAY / measured.as_secs_f64()),
-            confidence: CONFIDENCE,
+            episodes_per_day: rounded_up(rate.per_day(rate.at_most(ERROR))?),
+            confidence: 1.0 - ERROR,
             measured_ns: measured,
             thread,
+            phase: None,
         })
     }
 
-    /// `at most 4,314 episodes a day exceed 41.2 µs (95% confidence, 60.0 s
-    /// measured)`; of less than a second, that it is too short.
+    /// `at most 4,314 episodes a day exceed 41.2 µs (95%, if the day is like these
+    /// 60.0 s)`; of less than a second, that it is too short.
     pub fn sentence(&self) -> String {
         if self.measured_ns < SHORTEST {
             return format!(
@@ -109,8 +177,12 @@ impl Bound {
             None => String::new(),
             Some(thread) => format!(" on {thread}"),
         };
+        let like = match &self.phase {
+            None => String::new(),
+            Some(phase) => format!(" of phase {phase}"),
+        };
         format!(
-            "at most {} exceed {}{on} ({:.0}% confidence, {} measured)",
+            "at most {} exceed {}{on} ({:.0}%, if the day is like these {}{like})",
             episodes(self.episodes_per_day),
             self.exceeded_ns,
             self.confidence * 100.0,
@@ -143,7 +215,7 @@ impl LimitResult {
             lacking,
             ..
         } = self;
-        let at_most = limit.metric.show(limit.at_most);
+        let (value, at_most) = limit.metric.show_apart(*measured, limit.at_most);
         let thread = self.thread.and_then(|place| threads.get(place as usize));
         let place = thread.map_or_else(String::new, |thread| format!(" on {}", thread.title()));
         let what = match limit.metric {
@@ -153,15 +225,13 @@ impl LimitResult {
             metric => metric.to_string(),
         };
         let mut text = match (limit.metric, measured, self.held) {
-            (Metric::Break, Some(value), Some(false)) => {
-                let value = limit.metric.show(*value);
+            (Metric::Break, Some(_), Some(false)) => {
                 return format!("break value {at_most} crossed by {value}{place}");
             }
             (Metric::Break, _, Some(true)) => return format!("break value {at_most} not crossed"),
-            (metric, Some(value), _) => {
-                let least = thread.is_some_and(|thread| is_at_least(metric, *value, thread));
+            (metric, Some(measured), _) => {
+                let least = thread.is_some_and(|thread| is_at_least(metric, *measured, thread));
                 let is = if least { "is at least" } else { "is" };
-                let value = limit.metric.show(*value);
                 format!("{what} {is} {value}{place}, limit {at_most}")
             }
             (_, None, _) => format!("{what} could not be measured{place}, limit {at_most}"),
@@ -188,6 +258,24 @@ fn is_at_least(metric: Metric, value: u64, thread: &ThreadRecord) -> bool {
 }
 
 impl Verdict {
+    /// Takes back what was met or held, for this reason.
+    pub(crate) fn make_void(&mut self, void: String) {
+        for limit in &mut self.limits {
+            if limit.held == Some(true) {
+                (limit.held, limit.lacking) = (None, Some(void.clone()));
+            }
+        }
+        self.sentence = match self.outcome.is_bad() {
+            true => format!("{}; {void}", self.sentence),
+            false => void,
+        };
+        self.outcome = match self.outcome {
+            Outcome::Met => Outcome::NotDecidable,
+            Outcome::Held => Outcome::NotProven,
+            other => other,
+        };
+    }
+
     /// What the maximum is worth, in words; nothing where that is not known.
     pub fn confidence(&self) -> Option<String> {
         self.bound.as_ref().map(Bound::sentence)
@@ -196,3 +284,5 @@ impl Verdict {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod two_questions;

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use punctual_model::{
-    Accounting, Delay, Histogram, Nanos, OpenPeriods, SignedNanos, ThreadUsage, WorstList,
+    AboveLimit, Accounting, Delay, Histogram, Nanos, OpenPeriods, SignedNanos, ThreadUsage,
+    WorstList,
 };
 use punctual_rt::Tid;
 use rtrb::{Consumer, Producer, RingBuffer};
@@ -148,6 +149,7 @@ impl Lane {
             open: None,
             has_grid: false,
             worst: WorstList::default(),
+            above: Box::default(),
             accounting: Accounting::default(),
             settings,
             break_above: settings
@@ -192,6 +194,8 @@ pub struct Recorder {
     /// Whether the session knows when periods come due.
     has_grid: bool,
     worst: WorstList<WORST_KEPT>,
+    /// Periods above each limit that is required.
+    above: Box<[AboveLimit]>,
     accounting: Accounting,
     settings: LaneSettings,
     break_above: i64,
@@ -220,6 +224,16 @@ impl Recorder {
     /// this may allocate while it records, and takes 400 bytes for each page that is counted in.
     pub fn count_overruns_of_kernel(&mut self) {
         self.overruns = Some(Box::new(Histogram::new()));
+    }
+
+    /// Has the periods above each limit counted, against its own value: a bucket of the
+    /// histogram may cross it. To be called before the start.
+    pub fn count_above(&mut self, limits: &[Nanos]) {
+        let limit = |limit_ns: &Nanos| AboveLimit {
+            limit_ns: *limit_ns,
+            periods: 0,
+        };
+        self.above = limits.iter().map(limit).collect();
     }
 
     /// Says when the measurement starts: the warm-up counts from here. To be
@@ -292,6 +306,9 @@ impl Recorder {
         self.histogram.record(latency);
         if let Some(latency) = latency.non_negative() {
             self.worst.offer(latency, expected);
+            for above in &mut self.above {
+                above.periods += u64::from(latency > above.limit_ns);
+            }
         }
         self.push(Event::Sample { expected, latency });
         if latency.0 > self.break_above {
@@ -337,7 +354,13 @@ impl Recorder {
             let count = missed;
             let known = match (&mut self.overruns, woke) {
                 (Some(overruns), Some(woke)) => {
-                    overruns.record_run(woke.saturating_sub(first), interval, count);
+                    let largest = woke.saturating_sub(first);
+                    overruns.record_run(largest, interval, count);
+                    for above in &mut self.above {
+                        // Each is one interval less late than the one before.
+                        let beyond = largest.saturating_sub(above.limit_ns).0;
+                        above.periods += beyond.div_ceil(interval.0.max(1)).min(count);
+                    }
                     self.has_grid
                 }
                 _ => false,
@@ -378,6 +401,7 @@ impl Recorder {
             histogram: self.histogram,
             missed_histogram: self.overruns.filter(|late| late.recorded() > 0),
             open: self.open,
+            above: self.above.into_vec(),
             usage,
             cost,
         }
@@ -451,6 +475,8 @@ pub struct LaneOutcome {
     pub missed_histogram: Option<Box<Histogram>>,
     /// Missed periods that had no wake-up at the end.
     pub open: Option<OpenPeriods>,
+    /// How many periods exceeded each limit that was to be counted.
+    pub above: Vec<AboveLimit>,
     /// The worst as (latency, expected time), the worst first.
     pub worst: Vec<(Nanos, Nanos)>,
     /// Samples that the ring had no room for.

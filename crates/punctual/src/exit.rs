@@ -17,10 +17,10 @@ Exit codes:
   0    measured, and the requirement (if any) was met
   1    failed
   2    wrong usage
-  3    a requirement was broken, the break value was crossed, an audit found
-       something of high or fatal severity, compare --fail-on-worse found it worse,
-       or a trend has an unacknowledged worsening
-  4    no requirement was broken, but not all are proven; compare --fail-on-worse
+  3    a requirement was exceeded or broken, the break value was crossed, an audit
+       found something of high or fatal severity, compare --fail-on-worse found it
+       worse, or a trend has an unacknowledged worsening
+  4    a requirement is not decidable or not proven; compare --fail-on-worse
        is inconclusive; a trend has too few runs or drifts; an audit knows nothing
   130  interrupted; what was measured is kept";
 

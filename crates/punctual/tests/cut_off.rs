@@ -106,7 +106,7 @@ fn what_had_no_wake_up_when_the_run_was_killed_breaks_a_limit() {
     assert!(open.periods <= thread.accounting.missed);
     assert_eq!(thread.due().open(), open.periods);
     let verdict = &recording.verdict;
-    assert_eq!(verdict.outcome, Outcome::Broken, "{}", verdict.sentence);
+    assert_eq!(verdict.outcome, Outcome::Exceeded, "{}", verdict.sentence);
     let least = format!("max is at least {} on", open.late_ns);
     assert!(verdict.sentence.contains(&least), "{}", verdict.sentence);
     let shown = place.done("show last");
@@ -178,7 +178,7 @@ fn a_stop_stays_known_when_the_run_is_killed() {
     assert_eq!(stop.kind, SuspensionKind::StoppedBySignal);
     assert!(stop.length_ns >= Nanos::from_millis(990), "{stop:?}");
     assert!(recording.worst[0].is_suspended(&recording.suspensions));
-    assert_eq!(recording.verdict.outcome, Outcome::NotProven);
+    assert_eq!(recording.verdict.outcome, Outcome::NotDecidable);
     let shown = place.done("show last");
     assert!(shown.contains("stopped by a signal (Ctrl-Z)"), "{shown}");
 }
@@ -206,7 +206,7 @@ fn a_short_stop_is_marked_as_well() {
     let late = |sample: &&WorstSample| sample.latency_ns > Nanos::from_millis(60);
     let mut late = recording.worst.iter().filter(late);
     if late.all(|sample| sample.is_suspended(found)) {
-        assert_eq!(recording.verdict.outcome, Outcome::NotProven);
+        assert_eq!(recording.verdict.outcome, Outcome::NotDecidable);
         assert_eq!(output.status.code(), Some(4));
     }
 }

@@ -188,6 +188,7 @@ impl SeriesPlan {
             }),
             requirement: Requirement {
                 limits: max.into_iter().collect(),
+                ..Requirement::default()
             },
             samples: self.samples,
             dma_latency_us: Some(0),

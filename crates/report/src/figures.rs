@@ -27,14 +27,6 @@ pub(crate) const PERCENTILES: [(&str, f64); 4] = [
     ("p99.99", 0.9999),
 ];
 
-/// A quantile, where the samples support it: at least one of them must be
-/// expected above it.
-pub(crate) fn supported_quantile(histogram: &Histogram, quantile: f64) -> Option<Nanos> {
-    // 10000 * (1 - 0.9999) is 0.99999… in floating point and means 1.
-    let above = histogram.count() as f64 * (1.0 - quantile);
-    (above > 1.0 - 1e-6).then(|| histogram.quantile(quantile))?
-}
-
 /// The figures of one thread, or of all together.
 pub(crate) struct ThreadFigures {
     pub(crate) title: String,
@@ -66,7 +58,7 @@ impl ThreadFigures {
             early: accounting.early,
             min: histogram.min(),
             mean: histogram.mean(),
-            percentiles: PERCENTILES.map(|(_, q)| supported_quantile(histogram, q)),
+            percentiles: PERCENTILES.map(|(_, q)| histogram.supported_quantile(q)),
             max: histogram.max(),
         }
     }
@@ -277,13 +269,13 @@ pub(crate) fn loads_text(recording: &Recording) -> String {
     each.join("; ")
 }
 
-/// The verdict's sign: ✓ held, ✗ broken, ? not proven, nothing without a
+/// The verdict's sign: ✓ met or held, ✗ exceeded or broken, ? open, nothing without a
 /// requirement.
 pub(crate) const fn outcome_sign(outcome: Outcome) -> &'static str {
     match outcome {
-        Outcome::Held => "✓",
-        Outcome::Broken => "✗",
-        Outcome::NotProven => "?",
+        Outcome::Met | Outcome::Held => "✓",
+        Outcome::Exceeded | Outcome::Broken => "✗",
+        Outcome::NotDecidable | Outcome::NotProven => "?",
         Outcome::NoRequirement => "",
     }
 }
@@ -291,6 +283,9 @@ pub(crate) const fn outcome_sign(outcome: Outcome) -> &'static str {
 /// The verdict's word.
 pub(crate) const fn outcome_word(outcome: Outcome) -> &'static str {
     match outcome {
+        Outcome::Met => "met",
+        Outcome::Exceeded => "exceeded",
+        Outcome::NotDecidable => "not decidable",
         Outcome::Held => "held",
         Outcome::Broken => "broken",
         Outcome::NotProven => "not proven",
@@ -491,10 +486,10 @@ mod tests {
         for sample in 0..9_999 {
             histogram.record(SignedNanos(sample));
         }
-        assert_eq!(supported_quantile(&histogram, 0.9999), None);
+        assert_eq!(histogram.supported_quantile(0.9999), None);
         histogram.record(SignedNanos(5));
-        assert!(supported_quantile(&histogram, 0.9999).is_some());
-        assert!(supported_quantile(&histogram, 0.99999).is_none());
-        assert_eq!(supported_quantile(&Histogram::new(), 0.5), None);
+        assert!(histogram.supported_quantile(0.9999).is_some());
+        assert!(histogram.supported_quantile(0.99999).is_none());
+        assert_eq!(Histogram::new().supported_quantile(0.5), None);
     }
 }

@@ -32,7 +32,7 @@ impl Judge {
         let (Some(latest), Some(seen)) = (&machine.latest, machine.last_seen) else {
             return MachineState::NeverMeasured;
         };
-        if latest.outcome == Outcome::Broken {
+        if latest.outcome.is_bad() {
             return MachineState::Broken;
         }
         if self.worse.contains(&machine.name) {
@@ -43,7 +43,7 @@ impl Judge {
         }
         match (latest.outcome, latest.completion) {
             (Outcome::NoRequirement, _) => MachineState::NotJudged,
-            (Outcome::Held, Completion::Finished) => MachineState::Held,
+            (outcome, Completion::Finished) if outcome.is_good() => MachineState::Held,
             _ => MachineState::NotProven,
         }
     }
@@ -108,9 +108,12 @@ mod tests {
     #[test]
     fn what_is_not_known_is_not_held() {
         use Completion::{Finished, Interrupted, Running};
-        use Outcome::{Broken, Held, NoRequirement, NotProven};
+        use Outcome::{Broken, Exceeded, Held, Met, NoRequirement, NotDecidable, NotProven};
         for (outcome, completion, ago, state) in [
             (Held, Finished, 50, MachineState::Held),
+            (Met, Finished, 50, MachineState::Held),
+            (Exceeded, Finished, 50, MachineState::Broken),
+            (NotDecidable, Finished, 50, MachineState::NotProven),
             (Held, Finished, -50, MachineState::Held),
             (Held, Finished, 101, MachineState::Silent),
             (Broken, Finished, 101, MachineState::Broken),

@@ -68,7 +68,7 @@ impl Progress {
             recorded: accounting.recorded,
             missed: accounting.missed,
             p50_ns: all.quantile(0.5),
-            p99_ns: all.quantile(0.99),
+            p99_ns: all.supported_quantile(0.99),
             max_ns: all.max(),
             recent,
         }

@@ -139,11 +139,13 @@ impl Phase {
         after: Nanos,
     ) -> (Vec<Recorder>, Vec<Collector>) {
         let resolution = request.samples.then_some(request.sample_resolution);
+        let limits = request.requirement.latencies();
         let opened = self.ready.open_lanes(request.break_above, control);
         (first..)
             .zip(self.lanes().iter().zip(opened))
             .take_while(|_| !stop.load(Ordering::Relaxed))
-            .map(|(thread, (spec, (recorder, reader)))| {
+            .map(|(thread, (spec, (mut recorder, reader)))| {
+                recorder.count_above(&limits);
                 let warm_up = self.ready.warm_up;
                 let collector = Collector::new(thread, spec, reader, after, warm_up, resolution);
                 (recorder, collector)

@@ -1,6 +1,6 @@
 //! A recording before and after it is measured.
 
-use punctual_model::{Nanos, Observer, Outcome, ProbeRun, Recording, Scheduling, ThreadRecord};
+use punctual_model::{Nanos, Observer, ProbeRun, Recording, Scheduling, ThreadRecord};
 use punctual_probes::{LaneOutcome, LaneSpec, Measured};
 
 use crate::collect::{worst_of_all, worst_samples};
@@ -95,6 +95,7 @@ impl Session {
             thread.histogram = lane.histogram;
             thread.missed_histogram = lane.missed_histogram;
             thread.open = lane.open;
+            thread.above = lane.above;
             thread.usage = lane.usage;
         }
         recording.worst = worst_of_all(worst);
@@ -104,7 +105,6 @@ impl Session {
         recording.series.dropped = dropped;
         recording.series.rows = housekeeping.take_rows();
         recording.verdict = recording.judge();
-        void(recording);
         recording.warnings = self.warnings.clone();
         recording.warnings.extend(measured.warnings);
         if dropped > 0 {
@@ -128,34 +128,6 @@ impl Session {
         };
         explainer.blame(&mut recording.worst);
         recording.explanation = Some(explainer.finish(&mut self.warnings));
-    }
-}
-
-/// What was measured beside a load that failed is no answer: it is never held.
-fn void(recording: &mut Recording) {
-    let failed = recording.load.iter().filter(|load| load.failed);
-    let named = failed.map(|load| match &load.phase {
-        Some(phase) => format!("load {} failed in phase {phase}", load.name),
-        None => format!("load {} failed", load.name),
-    });
-    let named: Vec<String> = named.collect();
-    if named.is_empty() {
-        return;
-    }
-    let void = format!("void: {}", named.join(", "));
-    let verdict = &mut recording.verdict;
-    for limit in &mut verdict.limits {
-        if limit.held == Some(true) {
-            (limit.held, limit.lacking) = (None, Some(void.clone()));
-        }
-    }
-    if verdict.outcome == Outcome::Broken {
-        verdict.sentence = format!("{}; {void}", verdict.sentence);
-        return;
-    }
-    verdict.sentence = void;
-    if verdict.outcome == Outcome::Held {
-        verdict.outcome = Outcome::NotProven;
     }
 }
 

@@ -45,8 +45,8 @@
 //! more.
 //!
 //! # Rates and experiments
-//! Late periods come in [`episodes`], to which a Poisson bound applies
-//! (`punctual_model::poisson_upper`); [`sequential`] says when enough was measured.
+//! A rate of late periods and its bounds are `punctual_model::Rate`: the verdict of each
+//! recording needs them. How often they hold is counted here (`tests/bounds.rs`).
 //! [`pairs`] judges an experiment on one variable, [`screening`] ranks many settings.
 //!
 //! # Years
@@ -62,7 +62,6 @@ pub mod changes;
 mod compare;
 mod comparison;
 mod counts;
-pub mod episodes;
 mod figure;
 pub mod holm;
 mod lanes;
@@ -74,7 +73,6 @@ mod resample;
 pub mod screening;
 mod sentence;
 pub mod separate;
-pub mod sequential;
 mod shortfalls;
 pub mod tail;
 pub mod trend;

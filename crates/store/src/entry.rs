@@ -42,7 +42,7 @@ pub struct Summary {
     pub duration_ns: Nanos,
     /// Whether it came to its end.
     pub completion: Completion,
-    /// Whether its requirement was held; [`Outcome::NotProven`] while it runs.
+    /// Whether its requirement was met; [`Outcome::NotDecidable`] while it runs.
     pub outcome: Outcome,
     /// Samples of all threads.
     pub recorded: u64,
@@ -100,11 +100,14 @@ fn is_hidden(connection: &Connection, id: RecordingId) -> rusqlite::Result<bool>
 
 /// The words of the column: those that were there first, for a row's checksum
 /// covers them.
-const OUTCOMES: [(Outcome, &str); 4] = [
-    (Outcome::Held, "held"),
-    (Outcome::Broken, "missed"),
+const OUTCOMES: [(Outcome, &str); 7] = [
+    (Outcome::Met, "held"),
+    (Outcome::Exceeded, "missed"),
+    (Outcome::NotDecidable, "unknown"),
+    (Outcome::Held, "machine_held"),
+    (Outcome::Broken, "machine_broken"),
+    (Outcome::NotProven, "machine_not_proven"),
     (Outcome::NoRequirement, "no_requirement"),
-    (Outcome::NotProven, "unknown"),
 ];
 
 const COMPLETIONS: [Completion; 5] = [
@@ -206,7 +209,7 @@ impl Summary {
             recorded: accounting.recorded,
             missed: accounting.missed,
             max_ns: all.max(),
-            p99_ns: all.quantile(0.99),
+            p99_ns: all.supported_quantile(0.99),
             fingerprint: recording.host.fingerprint.clone(),
             host: recording.host.hostname.get().cloned(),
             samples: recording.samples.is_some(),

@@ -74,7 +74,7 @@ impl Writer {
         link.use_wal()?;
         let outcome = match recording.requirement.limits.is_empty() {
             true => Outcome::NoRequirement,
-            false => Outcome::NotProven,
+            false => Outcome::NotDecidable,
         };
         let entry = Entry {
             summary: Summary {

@@ -80,7 +80,7 @@ fn a_running_recording_shows_what_was_committed() {
     let mut writer = store.begin(&at_start(&recording), &lease()).unwrap();
     let begun = store.load(recording.id).unwrap();
     assert_eq!(begun.completion, Completion::Running);
-    assert_eq!(begun.verdict.outcome, Outcome::NotProven);
+    assert_eq!(begun.verdict.outcome, Outcome::NotDecidable);
     assert_eq!(begun.threads.len(), 2);
 
     let mut first = batch(&recording, 1);

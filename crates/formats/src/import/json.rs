@@ -52,5 +52,6 @@ fn read(source: &mut Source<'_>, _: &mut dyn SampleSink) -> Result<Recording, Im
             .warnings
             .push("the imported file has no samples".to_owned());
     }
+    recording.judge_anew();
     Ok(recording)
 }

@@ -15,7 +15,7 @@ use written::Written;
 
 use crate::bucket_counts::{Buckets, MAX_TRACKABLE_NS, bounds_of, index_of, rank_of};
 use crate::schema::JsonSchema;
-use crate::{Nanos, Resolution, SignedNanos};
+use crate::{Above, Nanos, Resolution, SignedNanos};
 
 /// Latencies counted in decimal log-linear buckets with three significant
 /// digits, from 0 to 1000 s; the grid is described at [`Buckets`].
@@ -37,6 +37,13 @@ pub struct Histogram {
     overflow: u64,
     /// Where another tool counted.
     resolution: Option<Box<Resolution>>,
+}
+
+/// Whether so many samples support a quantile: at least one of them must be expected above
+/// it.
+pub fn is_supported(quantile: f64, count: u64) -> bool {
+    // 10000 * (1 - 0.9999) is 0.99999... in floating point and means 1.
+    count as f64 * (1.0 - quantile) > 1.0 - 1e-6
 }
 
 impl Default for Histogram {
@@ -189,6 +196,11 @@ impl Histogram {
         self.at_rank(rank_of(quantile, self.count)?)
     }
 
+    /// The same, where the samples [support](is_supported) it.
+    pub fn supported_quantile(&self, quantile: f64) -> Option<Nanos> {
+        is_supported(quantile, self.count).then(|| self.quantile(quantile))?
+    }
+
     /// The latency of the sample at this place from below, 1 the smallest that
     /// was not early; rounded as [`quantile`](Self::quantile) says. `None`
     /// beyond the last.
@@ -231,6 +243,31 @@ impl Histogram {
             .filter(|(index, _)| bounds_of(*index).0 > limit.0)
             .map(|(_, count)| count)
             .fold(self.overflow, u64::saturating_add)
+    }
+
+    /// How many samples exceed `limit`, at the least and at the most: those in a bucket, or
+    /// in another tool's row, that the limit divides may.
+    pub(crate) fn above_limit(&self, limit: Nanos) -> Above {
+        let (mut at_least, mut at_most) = (self.overflow, self.overflow);
+        for (lower, width, count) in self.rows() {
+            if lower > limit.0 {
+                at_least = u64::saturating_add(at_least, count);
+            }
+            if lower.saturating_add(width - 1) > limit.0 {
+                at_most = u64::saturating_add(at_most, count);
+            }
+        }
+        at_most = at_most.saturating_add(self.unplaced());
+        if self.unplaced_from().is_some_and(|from| from > limit) {
+            at_least = at_least.saturating_add(self.unplaced());
+        }
+        let unit = self.resolution().map_or(1, |one| one.unit_ns.0.max(1));
+        match self.max() {
+            Some(Nanos(max)) if max.saturating_add(unit - 1) <= limit.0 => at_most = at_least,
+            Some(max) if max > limit => at_least = at_least.max(1).min(at_most),
+            _ => {}
+        }
+        Above { at_least, at_most }
     }
 
     /// Adds all samples of `other`; each count stays at its largest value

@@ -4,6 +4,9 @@ use super::{Completion, Recording};
 use crate::verdict::Grounds;
 use crate::{Accounting, Nanos, Unknown, Verdict};
 
+/// Before a verdict that is not ours.
+const OF_SENDER: &str = "its sender says: ";
+
 /// The probe whose samples are as far apart as its interval says.
 const TIMER: &str = "timer";
 
@@ -22,7 +25,40 @@ impl Recording {
         }
     }
 
+    /// Judges a recording from elsewhere by what it holds: what its sender made of that is
+    /// not believed. A statement about the machine may rest on more than is in the
+    /// recording; it is marked as the sender's.
+    pub fn judge_anew(&mut self) {
+        use crate::Outcome::{Broken, Held, NotProven};
+        let is_of_machine = matches!(self.verdict.outcome, Held | Broken | NotProven);
+        match &mut self.judgement {
+            Some(judgement) => {
+                mark_as_senders(&mut judgement.sentence);
+                self.verdict = self.judge();
+            }
+            None if is_of_machine && self.requirement.confidence.is_none() => {
+                mark_as_senders(&mut self.verdict.sentence);
+            }
+            None => self.verdict = self.judge(),
+        }
+    }
+
+    /// What was measured beside a load that failed is no answer: it meets nothing.
     fn judge_alone(&self) -> Verdict {
+        let mut verdict = self.judge_measured();
+        let failed = self.load.iter().filter(|load| load.failed);
+        let named = failed.map(|load| match &load.phase {
+            Some(phase) => format!("load {} failed in phase {phase}", load.name),
+            None => format!("load {} failed", load.name),
+        });
+        let named: Vec<String> = named.collect();
+        if !named.is_empty() {
+            verdict.make_void(format!("void: {}", named.join(", ")));
+        }
+        verdict
+    }
+
+    fn judge_measured(&self) -> Verdict {
         let crossed = self.completion == Completion::Break;
         self.requirement.judge_by(&Grounds {
             threads: &self.threads,
@@ -35,6 +71,7 @@ impl Recording {
             break_value: (self.duration_parameter("break_ns")).map(|limit| (limit, crossed)),
             suspensions: &self.suspensions,
             worst: &self.worst,
+            phases: self.phases(),
         })
     }
 
@@ -56,9 +93,12 @@ impl Recording {
         if !self.knows(Unknown::Duration) {
             return None;
         }
-        let phases = self.probe.parameters.get("phases");
-        let phases = phases.and_then(|list| list.as_array()).map_or(1, Vec::len);
-        let mut share = due as f64 / expected.max(due).max(1) as f64 / phases.max(1) as f64;
+        let length = match self.phases().len() {
+            0 | 1 => self.duration_ns,
+            // Phases may be of any length.
+            _ => self.rows_of(place)?,
+        };
+        let mut share = due as f64 / expected.max(due).max(1) as f64;
         // One that spins does so for a part of each window.
         if let (Some(width), Some(window)) = (
             self.duration_parameter("width_ns"),
@@ -66,6 +106,34 @@ impl Recording {
         ) {
             share *= (width.0 as f64 / window.0.max(1) as f64).min(1.0);
         }
-        Some(Nanos((self.duration_ns.0 as f64 * share) as u64))
+        Some(Nanos((length.0 as f64 * share) as u64))
+    }
+
+    /// The names of its phases.
+    fn phases(&self) -> Vec<&str> {
+        let list = self.probe.parameters.get("phases");
+        let list = list.and_then(|list| list.as_array());
+        list.map_or_else(Vec::new, |list| {
+            list.iter().filter_map(|name| name.as_str()).collect()
+        })
+    }
+
+    /// From the first row of a thread in the time series to its last.
+    fn rows_of(&self, place: usize) -> Option<Nanos> {
+        let rows = self
+            .series
+            .rows
+            .iter()
+            .filter(|row| row.thread as usize == place);
+        let starts = rows.map(|row| row.start_ns);
+        let (first, last) = (starts.clone().min()?, starts.max()?);
+        Some(last - first + self.series.interval_ns)
+    }
+}
+
+/// Says once that a sentence is not ours.
+fn mark_as_senders(sentence: &mut String) {
+    if !sentence.starts_with(OF_SENDER) {
+        sentence.insert_str(0, OF_SENDER);
     }
 }

@@ -1,16 +1,14 @@
 //! From what was measured to the verdict.
 
+use super::machine::Claim;
 use super::{Bound, LimitResult, Outcome, Verdict};
-use crate::poisson::poisson_at_least;
+use crate::bucket_counts::rank_of;
 use crate::{
     Due, Limit, Metric, Nanos, Requirement, Series, Suspension, ThreadRecord, WorstSample, grouped,
 };
 
 /// A percentile is judged where at least so many periods are expected above it.
 const LEAST_ABOVE: f64 = 10.0;
-
-/// A limit is taken for broken where chance would do it as rarely as this.
-const CHANCE: f64 = 0.05;
 
 /// What a requirement is judged by.
 #[derive(Clone, Debug, Default)]
@@ -28,6 +26,8 @@ pub(crate) struct Grounds<'a> {
     /// When nothing could be measured.
     pub(crate) suspensions: &'a [Suspension],
     pub(crate) worst: &'a [WorstSample],
+    /// The phases of the run, where it has several.
+    pub(crate) phases: Vec<&'a str>,
 }
 
 impl Grounds<'_> {
@@ -59,40 +59,53 @@ impl Grounds<'_> {
         }
     }
 
-    fn measured(&self, place: usize) -> Option<Nanos> {
+    pub(super) fn measured(&self, place: usize) -> Option<Nanos> {
         self.measured.get(place).copied().flatten()
     }
 
-    /// How many episodes above `limit` there were at the least: rows of the time
-    /// series that follow each other count as one.
-    fn episodes_above(&self, place: usize, limit: Nanos) -> u64 {
-        let series = self.series.map_or(&[][..], |series| &series.rows);
-        let length = self.series.map_or(Nanos::ZERO, |series| series.interval_ns);
-        let mut last_end = None;
-        let mut episodes = 0;
-        for row in series.iter().filter(|row| row.thread as usize == place) {
-            if row.histogram.iter().any(|(lower, _, _)| lower > limit.0) {
-                episodes += u64::from(last_end != Some(row.start_ns));
-                last_end = Some(Nanos(row.start_ns.0.saturating_add(length.0)));
-            }
-        }
-        episodes.max(1)
-    }
-
     /// How often the largest latency of all threads is exceeded at most; of the
-    /// thread with the largest, where they are not alike.
+    /// thread with the largest, where they are not alike, and of its phase, where there
+    /// are several: the time of another says nothing of it.
     fn bound(&self, due: &[Due]) -> Option<Bound> {
         let worst = (0..due.len()).max_by_key(|place| due[*place].max())?;
         let max = due[worst].max()?;
-        if !self.alike && due.len() > 1 {
-            let title = self.threads[worst].title();
-            let unknown = undecided(&due[worst]);
-            return Bound::of(max, self.measured(worst)?, unknown, Some(title));
-        }
-        let with_periods = (0..due.len()).filter(|place| due[*place].periods() > 0);
-        let times: Option<Vec<Nanos>> = with_periods.map(|place| self.measured(place)).collect();
-        let unknown = due.iter().map(undecided).fold(0, u64::saturating_add);
-        Bound::of(max, times?.into_iter().min()?, unknown, None)
+        let phase = self.phase(worst);
+        let together: Vec<usize> = (0..due.len())
+            .filter(|place| due[*place].periods() > 0 && self.phase(*place) == phase)
+            .collect();
+        let bound = match !self.alike && together.len() > 1 {
+            true => {
+                let title = self.threads[worst].title();
+                Bound::of(
+                    max,
+                    self.measured(worst)?,
+                    undecided(&due[worst]),
+                    Some(title),
+                )?
+            }
+            false => {
+                let times = together.iter().map(|place| self.measured(*place));
+                let times: Option<Vec<Nanos>> = times.collect();
+                let unknown = together.iter().map(|place| undecided(&due[*place]));
+                let unknown = unknown.fold(0, u64::saturating_add);
+                Bound::of(max, times?.into_iter().min()?, unknown, None)?
+            }
+        };
+        Some(Bound {
+            phase: phase.map(str::to_owned),
+            ..bound
+        })
+    }
+
+    /// The phase of a thread.
+    fn phase(&self, place: usize) -> Option<&str> {
+        let label = self.threads[place].label.as_deref()?;
+        let of = |phase: &&&str| {
+            label
+                .strip_prefix(**phase)
+                .is_some_and(|rest| rest.starts_with(": "))
+        };
+        self.phases.iter().find(of).copied()
     }
 }
 
@@ -109,24 +122,15 @@ impl Requirement {
     /// Judges what was measured.
     pub(crate) fn judge_by(&self, grounds: &Grounds<'_>) -> Verdict {
         let due: Vec<Due> = grounds.threads.iter().map(ThreadRecord::due).collect();
-        let mut limits: Vec<LimitResult> = self
-            .limits
-            .iter()
-            .map(|limit| limit.judge(grounds, &due))
-            .collect();
-        limits.extend(break_result(grounds, &due));
+        let claim = self.confidence.map(|confidence| Claim {
+            error: 1.0 - confidence,
+            threads: due.len(),
+        });
+        let judge = |limit: &Limit| limit.judge(claim, grounds, &due);
+        let mut limits: Vec<LimitResult> = self.limits.iter().map(judge).collect();
+        limits.extend(break_result(claim, grounds, &due));
         (limits.iter_mut()).for_each(|result| grounds.suspend(&due, result));
-        let any = |held: Option<bool>| limits.iter().any(|result| result.held == held);
-        let outcome = if limits.is_empty() {
-            Outcome::NoRequirement
-        } else if any(Some(false)) {
-            // A limit known to be broken stays broken, whatever else is unknown.
-            Outcome::Broken
-        } else if any(None) {
-            Outcome::NotProven
-        } else {
-            Outcome::Held
-        };
+        let outcome = Outcome::of(&limits, claim.is_some());
         Verdict {
             outcome,
             sentence: sentence(outcome, &limits, grounds.threads),
@@ -137,10 +141,12 @@ impl Requirement {
 }
 
 /// A limit on one thread.
-struct Single {
+pub(super) struct Single {
     measured: Option<u64>,
     held: Option<bool>,
     lacking: Option<String>,
+    /// Periods that are known to exceed it.
+    above: Option<u64>,
 }
 
 impl Single {
@@ -149,18 +155,36 @@ impl Single {
             measured: None,
             held: None,
             lacking: None,
+            above: None,
         }
     }
 
     fn of(measured: u64, held: Option<bool>, lacking: impl FnOnce() -> String) -> Self {
         Self {
             measured: Some(measured),
+            ..Self::nothing()
+        }
+        .with(held, lacking)
+    }
+
+    /// The same value, judged in another way.
+    pub(super) fn with(self, held: Option<bool>, lacking: impl FnOnce() -> String) -> Self {
+        Self {
             held,
             lacking: held.is_none().then(lacking),
+            ..self
         }
     }
 
-    /// Broken comes before not proven, and that before held; then the larger.
+    /// Open, where it is met.
+    pub(super) fn open_if_held(self, lacking: impl FnOnce() -> String) -> Self {
+        match self.held {
+            Some(true) => self.with(None, lacking),
+            _ => self,
+        }
+    }
+
+    /// Exceeded comes before open, and that before met; then the larger.
     fn order(&self) -> (u8, Option<u64>) {
         let class = match self.held {
             Some(false) => 2,
@@ -172,10 +196,15 @@ impl Single {
 }
 
 impl Limit {
-    fn judge(self, grounds: &Grounds<'_>, due: &[Due]) -> LimitResult {
-        let singles: Vec<Single> = (0..due.len())
-            .map(|place| self.judge_one(grounds, place, &due[place]))
-            .collect();
+    fn judge(self, claim: Option<Claim>, grounds: &Grounds<'_>, due: &[Due]) -> LimitResult {
+        let judge = |place: usize| {
+            let fact = self.judge_run(grounds, place, &due[place]);
+            match claim {
+                Some(claim) => claim.judge(self, fact, grounds, place, &due[place]),
+                None => fact,
+            }
+        };
+        let singles: Vec<Single> = (0..due.len()).map(judge).collect();
         let worst = (0..singles.len()).max_by_key(|place| {
             // The first of several that are equal.
             (singles[*place].order(), std::cmp::Reverse(*place))
@@ -189,10 +218,12 @@ impl Limit {
             held: single.held,
             periods: worst.map(|place| due[place].periods()),
             lacking: single.lacking.clone(),
+            above: single.above,
         }
     }
 
-    fn judge_one(self, grounds: &Grounds<'_>, place: usize, due: &Due) -> Single {
+    /// Whether one thread met it in this run: a fact, without statistics.
+    fn judge_run(self, grounds: &Grounds<'_>, place: usize, due: &Due) -> Single {
         if due.periods() == 0 {
             return Single::nothing();
         }
@@ -216,13 +247,23 @@ impl Limit {
         let Some(Nanos(max)) = due.max() else {
             return Single::nothing();
         };
+        let possible = due.max_at_most().is_some_and(|most| most.0 <= self.at_most);
         let held = match max > self.at_most {
             true => Some(false),
-            false => (undecided(due) == 0).then_some(true),
+            false => (possible && undecided(due) == 0).then_some(true),
         };
-        Single::of(max, held, || latency_unknown(due))
+        let single = Single::of(max, held, || match possible {
+            true => latency_unknown(due),
+            false => in_one_bucket(),
+        });
+        Single {
+            above: Some(due.above_limit(Nanos(self.at_most)).at_least),
+            ..single
+        }
     }
 
+    /// By the count above the limit's own value, never by the end of a bucket: at most so
+    /// many periods may exceed it that the one of the percentile's rank does not.
     fn judge_percentile(
         self,
         percent: f64,
@@ -230,52 +271,65 @@ impl Limit {
         place: usize,
         due: &Due,
     ) -> Single {
-        let Some(bounds) = due.quantile(percent / 100.0) else {
-            return Single::nothing();
-        };
         let limit = Nanos(self.at_most);
         let share_above = (100.0 - percent) / 100.0;
-        let expected = due.periods() as f64 * share_above;
-        let measured = bounds.at_least.0;
-        if expected < LEAST_ABOVE * (1.0 - 1e-9) {
-            let above = due.above(limit);
-            let episodes = grounds.episodes_above(place, limit).min(above);
-            // More above than a run that is long enough may have, or more
-            // episodes than chance makes of so rare ones.
-            let broken = above as f64 > LEAST_ABOVE
-                || (above > 0 && poisson_at_least(episodes, expected) <= CHANCE);
-            return Single::of(measured, broken.then_some(false), || {
-                too_few(due.periods(), share_above, grounds.measured(place))
-            });
-        }
-        let possible = bounds.at_most.is_some_and(|at_most| at_most <= limit);
-        let held = match bounds.at_least > limit {
-            true => Some(false),
-            false => (possible && !grounds.missed_unknown).then_some(true),
+        let (Some(bounds), Some(rank)) = (
+            due.quantile(percent / 100.0),
+            rank_of(percent / 100.0, due.periods()),
+        ) else {
+            return Single::nothing();
         };
-        Single::of(measured, held, || match possible {
-            true => missed_unknown(),
-            false => latency_unknown(due),
-        })
+        let above = due.above_limit(limit);
+        let may_exceed = due.periods() - rank;
+        let expected = due.periods() as f64 * share_above;
+        let is_long_enough = expected >= LEAST_ABOVE * (1.0 - 1e-9);
+        // More above than a run that is long enough may have.
+        let are_many = above.at_least as f64 > LEAST_ABOVE;
+        let held = match above.at_least > may_exceed {
+            true => (is_long_enough || are_many).then_some(false),
+            false => {
+                let possible = above.at_most <= may_exceed && is_long_enough;
+                (possible && !grounds.missed_unknown).then_some(true)
+            }
+        };
+        // The percentile itself is known to 1%: not beyond the limit where it was met.
+        let measured = match held {
+            Some(true) => bounds.at_least.min(limit),
+            _ => bounds.at_least,
+        };
+        let single = Single::of(measured.0, held, || match () {
+            () if !is_long_enough => too_few(due.periods(), share_above, grounds.measured(place)),
+            () if grounds.missed_unknown => missed_unknown(),
+            () if undecided(due) == 0 => in_one_bucket(),
+            () => latency_unknown(due),
+        });
+        Single {
+            above: Some(above.at_least),
+            ..single
+        }
     }
 }
 
 /// The break value is a requirement of its own.
-fn break_result(grounds: &Grounds<'_>, due: &[Due]) -> Option<LimitResult> {
+fn break_result(claim: Option<Claim>, grounds: &Grounds<'_>, due: &[Due]) -> Option<LimitResult> {
     let (value, crossed) = grounds.break_value?;
     let limit = Limit {
         metric: Metric::Break,
         at_most: value.0,
     };
-    let mut result = limit.judge(grounds, due);
+    let mut result = limit.judge(claim, grounds, due);
     if crossed {
         result.held = Some(false);
     }
     Some(result)
 }
 
-fn missed_unknown() -> String {
+pub(super) fn missed_unknown() -> String {
     "how many periods were missed is not known".to_owned()
+}
+
+fn in_one_bucket() -> String {
+    "values on both sides of the limit are counted together".to_owned()
 }
 
 /// How many may be later than all that is known.
@@ -345,6 +399,9 @@ fn sentence(outcome: Outcome, limits: &[LimitResult], threads: &[ThreadRecord]) 
     };
     match outcome {
         Outcome::NoRequirement => "measured; no requirement was given".to_owned(),
+        Outcome::Met => format!("requirement met in this run: {}", list(Some(true))),
+        Outcome::Exceeded => format!("requirement exceeded in this run: {}", list(Some(false))),
+        Outcome::NotDecidable => format!("requirement not decidable: {}", list(None)),
         Outcome::Held => format!("requirement held: {}", list(Some(true))),
         Outcome::Broken => format!("requirement broken: {}", list(Some(false))),
         Outcome::NotProven => format!("requirement not proven: {}", list(None)),

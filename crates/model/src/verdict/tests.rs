@@ -4,7 +4,7 @@ use crate::{
     SignedNanos, Suspension, SuspensionKind, ThreadUsage, WorstSample, testing,
 };
 
-fn thread(latencies: &[i64], missed: u64) -> ThreadRecord {
+pub(super) fn thread(latencies: &[i64], missed: u64) -> ThreadRecord {
     let mut histogram = Histogram::new();
     for latency in latencies {
         histogram.record(SignedNanos(*latency));
@@ -26,6 +26,7 @@ fn thread(latencies: &[i64], missed: u64) -> ThreadRecord {
         histogram,
         missed_histogram: None,
         open: None,
+        above: Vec::new(),
         usage: ThreadUsage::default(),
     }
 }
@@ -49,16 +50,17 @@ fn starved(punctual: u64, late: u64) -> ThreadRecord {
     thread
 }
 
-fn require(metric: &str, at_most: u64) -> Requirement {
+pub(super) fn require(metric: &str, at_most: u64) -> Requirement {
     Requirement {
         limits: vec![Limit {
             metric: metric.parse().unwrap(),
             at_most,
         }],
+        ..Requirement::default()
     }
 }
 
-fn outcome(metric: &str, at_most: u64, threads: &[ThreadRecord]) -> Outcome {
+pub(super) fn outcome(metric: &str, at_most: u64, threads: &[ThreadRecord]) -> Outcome {
     require(metric, at_most).judge(threads).outcome
 }
 
@@ -66,22 +68,22 @@ fn outcome(metric: &str, at_most: u64, threads: &[ThreadRecord]) -> Outcome {
 fn a_limit_is_held_up_to_its_value() {
     let threads = [thread(&[10, 20], 0), thread(&[15, 100_000], 0)];
     let verdict = require("max", 100_000).judge(&threads);
-    assert_eq!(verdict.outcome, Outcome::Held);
+    assert_eq!(verdict.outcome, Outcome::Met);
     let verdict = require("max", 99_999).judge(&threads);
-    assert_eq!(verdict.outcome, Outcome::Broken);
+    assert_eq!(verdict.outcome, Outcome::Exceeded);
     assert_eq!(verdict.limits[0].thread, Some(1));
     assert_eq!(
         verdict.sentence,
-        "requirement broken: max is 100 µs on CPU 1, limit 100 µs"
+        "requirement exceeded in this run: max is 100 µs on CPU 1, limit 99.999 µs"
     );
 }
 
 #[test]
 fn what_was_not_measured_is_never_held() {
     let threads = [thread(&[10], 0), thread(&[], 0)];
-    assert_eq!(outcome("max", 100, &threads), Outcome::NotProven);
-    assert_eq!(outcome("max", 5, &threads), Outcome::Broken);
-    assert_eq!(outcome("max", 5, &[]), Outcome::NotProven);
+    assert_eq!(outcome("max", 100, &threads), Outcome::NotDecidable);
+    assert_eq!(outcome("max", 5, &threads), Outcome::Exceeded);
+    assert_eq!(outcome("max", 5, &[]), Outcome::NotDecidable);
     assert_eq!(
         Requirement::default().judge(&threads).outcome,
         Outcome::NoRequirement
@@ -93,7 +95,7 @@ fn missed_periods_are_late_and_not_absent() {
     // 13 times 50 ms: 650 periods of 5,400 without a sample.
     let threads = [starved(4_737, 13)];
     let verdict = require("p99", 3_000_000).judge(&threads);
-    assert_eq!(verdict.outcome, Outcome::Broken, "{}", verdict.sentence);
+    assert_eq!(verdict.outcome, Outcome::Exceeded, "{}", verdict.sentence);
     assert!(
         verdict.sentence.contains("p99 of due periods is 46"),
         "{}",
@@ -103,9 +105,9 @@ fn missed_periods_are_late_and_not_absent() {
     // Samples alone would have had it held.
     let samples = threads[0].histogram.quantile(0.99).unwrap();
     assert!(samples < Nanos(34_000), "{samples}");
-    assert_eq!(outcome("p50", 3_000_000, &threads), Outcome::Held);
-    assert_eq!(outcome("missed", 650, &threads), Outcome::Held);
-    assert_eq!(outcome("missed", 649, &threads), Outcome::Broken);
+    assert_eq!(outcome("p50", 3_000_000, &threads), Outcome::Met);
+    assert_eq!(outcome("missed", 650, &threads), Outcome::Met);
+    assert_eq!(outcome("missed", 649, &threads), Outcome::Exceeded);
 }
 
 /// A thread on time until the run was cut off, when one wait was open for so long.
@@ -128,18 +130,18 @@ fn a_period_without_a_wake_up_is_late_by_at_least_the_time_until_the_end() {
     let verdict = require("max", 3_000_000).judge(&threads);
     assert_eq!(
         verdict.sentence,
-        "requirement broken: max is at least 200 ms on CPU 1, limit 3.00 ms"
+        "requirement exceeded in this run: max is at least 200 ms on CPU 1, limit 3.00 ms"
     );
     // A limit beyond what is known proves nothing.
     let verdict = require("max", 300_000_000).judge(&threads);
-    assert_eq!(verdict.outcome, Outcome::NotProven);
+    assert_eq!(verdict.outcome, Outcome::NotDecidable);
     let why =
         "(200 missed periods without a wake-up at the end of the run, late by at least 200 ms)";
     assert!(verdict.sentence.contains(why), "{}", verdict.sentence);
-    assert_eq!(outcome("p99", 3_000_000, &threads), Outcome::Broken);
-    assert_eq!(outcome("p99", 300_000_000, &threads), Outcome::NotProven);
+    assert_eq!(outcome("p99", 3_000_000, &threads), Outcome::Exceeded);
+    assert_eq!(outcome("p99", 300_000_000, &threads), Outcome::NotDecidable);
     // They cannot reach the median.
-    assert_eq!(outcome("p50", 3_000_000, &threads), Outcome::Held);
+    assert_eq!(outcome("p50", 3_000_000, &threads), Outcome::Met);
     let bound = Bound::of(Nanos::from_millis(200), Nanos::from_secs(5), 200, None);
     let mut recording = testing::recording(1, 5);
     recording.requirement = require("max", 3_000_000);
@@ -171,7 +173,7 @@ fn missed_periods_of_unknown_latency_prove_nothing() {
     old.missed_histogram = None;
     let threads = [old];
     let verdict = require("p99", 3_000_000).judge(&threads);
-    assert_eq!(verdict.outcome, Outcome::NotProven);
+    assert_eq!(verdict.outcome, Outcome::NotDecidable);
     assert!(
         verdict
             .sentence
@@ -181,10 +183,10 @@ fn missed_periods_of_unknown_latency_prove_nothing() {
     );
     // However late they were, the median stays; and a limit that the samples
     // break is broken.
-    assert_eq!(outcome("p50", 40_000, &threads), Outcome::Held);
-    assert_eq!(outcome("p50", 30_000, &threads), Outcome::Broken);
-    assert_eq!(outcome("max", 60_000_000, &threads), Outcome::NotProven);
-    assert_eq!(outcome("max", 40_000_000, &threads), Outcome::Broken);
+    assert_eq!(outcome("p50", 40_000, &threads), Outcome::Met);
+    assert_eq!(outcome("p50", 30_000, &threads), Outcome::Exceeded);
+    assert_eq!(outcome("max", 60_000_000, &threads), Outcome::NotDecidable);
+    assert_eq!(outcome("max", 40_000_000, &threads), Outcome::Exceeded);
 }
 
 #[test]
@@ -192,7 +194,7 @@ fn too_few_periods_prove_nothing() {
     let mut recording = testing::recording(1, 3);
     recording.requirement = require("p99.9999", 5_000_000);
     let verdict = recording.judge();
-    assert_eq!(verdict.outcome, Outcome::NotProven);
+    assert_eq!(verdict.outcome, Outcome::NotDecidable);
     assert!(
         verdict
             .sentence
@@ -204,13 +206,12 @@ fn too_few_periods_prove_nothing() {
     let mut latencies = vec![10; 3_002];
     latencies.push(2_400_000);
     let threads = [thread(&latencies, 0)];
-    assert_eq!(outcome("p99.6", 5_000_000, &threads), Outcome::Held);
-    assert_eq!(outcome("p99.7", 5_000_000, &threads), Outcome::NotProven);
-    // One above where one in a million may be is no chance; of one in a
-    // thousand there may be two.
+    assert_eq!(outcome("p99.6", 5_000_000, &threads), Outcome::Met);
+    assert_eq!(outcome("p99.7", 5_000_000, &threads), Outcome::NotDecidable);
+    // One above says nothing of so rare ones.
     let limit = 2_300_000;
-    assert_eq!(outcome("p99.9999", limit, &threads), Outcome::Broken);
-    assert_eq!(outcome("p99.9", limit, &threads), Outcome::NotProven);
+    assert_eq!(outcome("p99.9999", limit, &threads), Outcome::NotDecidable);
+    assert_eq!(outcome("p99.9", limit, &threads), Outcome::NotDecidable);
 }
 
 #[test]
@@ -219,15 +220,15 @@ fn many_above_break_a_limit_that_few_periods_cannot_hold() {
     latencies.extend([1_000; 11]);
     assert_eq!(
         outcome("p99", 999, &[thread(&latencies, 0)]),
-        Outcome::Broken
+        Outcome::Exceeded
     );
     latencies.truncate(503);
     // In one burst, as far as anybody knows, and five may be.
     assert_eq!(
         outcome("p99", 999, &[thread(&latencies, 0)]),
-        Outcome::NotProven
+        Outcome::NotDecidable
     );
-    assert_eq!(outcome("p50", 999, &[thread(&latencies, 0)]), Outcome::Held);
+    assert_eq!(outcome("p50", 999, &[thread(&latencies, 0)]), Outcome::Met);
 }
 
 #[test]
@@ -243,17 +244,17 @@ fn a_crossed_break_value_is_a_broken_requirement() {
         recording.judge()
     };
     let verdict = with_break(max.0 - 1, Completion::Break);
-    assert_eq!(verdict.outcome, Outcome::Broken);
-    let value = Nanos(max.0 - 1);
+    assert_eq!(verdict.outcome, Outcome::Exceeded);
+    let value = Nanos(max.0 - 1).exactly();
     assert_eq!(
         verdict.sentence,
-        format!("requirement broken: break value {value} crossed by {max} on CPU 1")
+        format!("requirement exceeded in this run: break value {value} crossed by {max} on CPU 1")
     );
     let verdict = with_break(9_000_000_000, Completion::Finished);
-    assert_eq!(verdict.outcome, Outcome::Held);
+    assert_eq!(verdict.outcome, Outcome::Met);
     assert_eq!(
         verdict.sentence,
-        "requirement held: break value 9.00 s not crossed"
+        "requirement met in this run: break value 9.00 s not crossed"
     );
 }
 
@@ -269,10 +270,10 @@ fn what_a_source_does_not_count_is_not_proven() {
     recording.origin = Some(origin);
     for metric in ["missed", "p50"] {
         recording.requirement = require(metric, 1_000_000);
-        assert_eq!(recording.judge().outcome, Outcome::NotProven, "{metric}");
+        assert_eq!(recording.judge().outcome, Outcome::NotDecidable, "{metric}");
     }
     recording.requirement = require("max", 1_000_000);
-    assert_eq!(recording.judge().outcome, Outcome::Held);
+    assert_eq!(recording.judge().outcome, Outcome::Met);
 }
 
 #[test]
@@ -285,7 +286,7 @@ fn a_clean_minute_proves_4314_episodes_a_day() {
     let max = recording.all_latencies().max().unwrap();
     assert_eq!(
         bound.sentence(),
-        format!("at most 4,314 episodes a day exceed {max} (95% confidence, 60.0 s measured)")
+        format!("at most 4,314 episodes a day exceed {max} (95%, if the day is like these 60.0 s)")
     );
     // Three days: one a day, and less the longer.
     let of = |hours: u64| Bound::of(max, Nanos::from_secs(3_600 * hours), 0, None).unwrap();
@@ -311,7 +312,7 @@ fn threads_that_measure_something_else_are_not_summed() {
     let bound = recording.judge().bound.unwrap();
     assert_eq!(bound.thread.as_deref(), Some("CPU 1"));
     assert!(
-        bound.sentence().contains(" on CPU 1 (95%"),
+        bound.sentence().contains(" on CPU 1 (95%,"),
         "{}",
         bound.sentence()
     );
@@ -377,7 +378,7 @@ fn what_the_user_stopped_is_neither_broken_nor_held() {
     for (metric, at_most) in limits {
         recording.requirement = require(metric, at_most);
         let verdict = recording.judge();
-        assert_eq!(verdict.outcome, Outcome::NotProven, "{metric} {at_most}");
+        assert_eq!(verdict.outcome, Outcome::NotDecidable, "{metric} {at_most}");
         let sentence = verdict.sentence;
         let why = "(the process was stopped for about 1.05 s by SIGSTOP or Ctrl-Z; measure again";
         assert!(sentence.contains(why), "{sentence}");
@@ -391,7 +392,7 @@ fn what_is_broken_beside_a_stop_stays_broken() {
     let mut recording = stopped_for_a_second();
     recording.requirement = require("max", 100_000);
     let verdict = recording.judge();
-    assert_eq!(verdict.outcome, Outcome::Broken);
+    assert_eq!(verdict.outcome, Outcome::Exceeded);
     // By the sample outside, and not by the stop.
     assert_eq!(verdict.limits[0].measured, Some(200_000));
     recording.suspensions.clear();
@@ -406,5 +407,10 @@ fn a_break_value_crossed_by_a_stop_is_not_proven() {
     let parameters = &mut recording.probe.parameters;
     parameters.insert("break_ns".to_owned(), 500_000_000.into());
     let verdict = recording.judge();
-    assert_eq!(verdict.outcome, Outcome::NotProven, "{}", verdict.sentence);
+    assert_eq!(
+        verdict.outcome,
+        Outcome::NotDecidable,
+        "{}",
+        verdict.sentence
+    );
 }

@@ -53,6 +53,26 @@ fn warm_up_is_counted_and_not_recorded() {
     assert!(outcome.accounting.balances());
 }
 
+/// Each limit has its own count, of samples and of missed periods, by its own value.
+#[test]
+fn periods_above_a_limit_are_counted_by_its_value() {
+    let (mut recorder, _reader, _control) = lane(10);
+    recorder.count_overruns();
+    recorder.count_above(&[Nanos(100), Nanos(105)]);
+    for (period, latency) in (0..).zip([900, 100, 101, 105, 106, -3]) {
+        recorder.sample(Nanos(1_000 + period * 10), SignedNanos(latency));
+    }
+    // Late by 130, 120, 110 and 100.
+    recorder.overrun(Nanos(1_060), 4, Nanos(10), Nanos(1_190));
+    let above = recorder.finish(10, SelfCost::default()).above;
+    let counted: Vec<_> = above
+        .iter()
+        .map(|one| (one.limit_ns.0, one.periods))
+        .collect();
+    // The first sample is of the warm-up.
+    assert_eq!(counted, [(100, 3 + 3), (105, 1 + 3)]);
+}
+
 #[test]
 fn a_lane_whose_turn_comes_later_has_its_own_warm_up() {
     let (recorder, _reader, control) = lane(30);

@@ -7,7 +7,7 @@ use clap::Parser;
 use punctual_checks::Role;
 use punctual_experiment::{Around, CheckError, CheckRequest, Checked, check};
 use punctual_host::Host;
-use punctual_model::{Audit, CpuSet, LoopRequirement, Nanos, Outcome};
+use punctual_model::{Audit, CpuSet, LoopRequirement, Nanos};
 use punctual_report::html::HtmlOptions;
 use punctual_report::{document, html, junit, text};
 use punctual_session::{RecordingSink, SessionError};
@@ -46,6 +46,9 @@ struct CheckUp {
     #[arg(long, value_name = "N", value_parser = misses, default_value = "10")]
     #[arg(allow_negative_numbers = true)]
     max_misses_per_day: f64,
+    /// Misses with no pause longer than this between them are one episode
+    #[arg(long, value_name = "TIME", value_parser = length, default_value = "1s")]
+    episode_gap: Nanos,
     /// The CPUs to measure: 2-3 [default: all that this process may use]
     #[arg(short = 'a', long, value_name = "LIST")]
     cpus: Option<CpuSet>,
@@ -66,6 +69,9 @@ struct CheckUp {
     #[arg(long, value_name = "TIME", value_parser = length, default_value = "60s")]
     time: Nanos,
     /// Measure until held or broken is proven [limit: 24h, or LONGEST]
+    ///
+    /// Looks after 1, 2, 4, 8, ... minutes and at the end. The 5% of error is divided over
+    /// the looks.
     #[arg(long, value_name = "LONGEST", value_parser = length, default_missing_value = "24h")]
     #[arg(num_args = 0..=1, require_equals = true)]
     until_proven: Option<Nanos>,
@@ -199,10 +205,10 @@ fn told(error: CheckError) -> anyhow::Error {
 /// That of the verdict; what was stopped is broken or says so.
 fn exit(checked: &Checked) -> Exit {
     match checked.checkup.outcome {
-        Outcome::Broken => Exit::Broken,
+        outcome if outcome.is_bad() => Exit::Broken,
         _ if checked.stopped => Exit::Interrupted,
-        Outcome::Held => Exit::Done,
-        Outcome::NotProven | Outcome::NoRequirement => Exit::NotProven,
+        outcome if outcome.is_good() => Exit::Done,
+        _ => Exit::NotProven,
     }
 }
 
@@ -213,6 +219,7 @@ impl CheckUp {
             period_ns: self.period,
             budget_ns: self.budget,
             max_misses_per_day: self.max_misses_per_day,
+            episode_gap_ns: self.episode_gap,
         };
         if requirement.budget_ns > requirement.period_ns {
             return Err(UsageError(format!(

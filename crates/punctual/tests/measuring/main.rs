@@ -83,7 +83,7 @@ fn a_requirement_decides_the_exit_code() {
     place.done(&format!(
         "{PLAIN} -D 300ms --max-latency 1000s --max-missed 1000"
     ));
-    assert_eq!(place.last().verdict.outcome, Outcome::Held);
+    assert_eq!(place.last().verdict.outcome, Outcome::Met);
     for limit in ["--max-latency 1ns", "--max-percentile 50=1ns"] {
         let output = place.run(&format!("{PLAIN} -D 300ms {limit}"));
         assert_eq!(output.status.code(), Some(3), "{limit}");
@@ -91,7 +91,7 @@ fn a_requirement_decides_the_exit_code() {
             text(&output.stdout).contains("requirement broken"),
             "{limit}"
         );
-        assert_eq!(place.last().verdict.outcome, Outcome::Broken);
+        assert_eq!(place.last().verdict.outcome, Outcome::Exceeded);
     }
 }
 
@@ -103,7 +103,7 @@ fn too_few_periods_are_not_taken_for_proof() {
     ));
     assert_eq!(output.status.code(), Some(4), "{}", text(&output.stderr));
     let verdict = place.last().verdict;
-    assert_eq!(verdict.outcome, Outcome::NotProven);
+    assert_eq!(verdict.outcome, Outcome::NotDecidable);
     assert!(
         verdict.sentence.contains("10,000,000 due periods needed")
             && verdict.sentence.contains(": measure 2 h 47 min"),
@@ -180,10 +180,10 @@ fn a_break_value_ends_the_run() {
     assert_eq!(output.status.code(), Some(3));
     let recording = place.last();
     assert_eq!(recording.completion, Completion::Break);
-    assert_eq!(recording.verdict.outcome, Outcome::Broken);
+    assert_eq!(recording.verdict.outcome, Outcome::Exceeded);
     let sentence = &recording.verdict.sentence;
     assert!(
-        sentence.contains("broken: break value 1 ns crossed by"),
+        sentence.contains("exceeded in this run: break value 1 ns crossed by"),
         "{sentence}"
     );
     assert_conserved(&recording);
@@ -254,7 +254,7 @@ fn a_load_that_fails_makes_the_run_void() {
     assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
     let recording = place.last();
     assert!(recording.load[0].failed);
-    assert_eq!(recording.verdict.outcome, Outcome::NotProven);
+    assert_eq!(recording.verdict.outcome, Outcome::NotDecidable);
     let shown = text(&output.stdout);
     assert_eq!(
         shown.matches("failed, the run is void").count(),

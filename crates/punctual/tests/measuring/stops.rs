@@ -82,7 +82,7 @@ fn a_run_that_was_stopped_proves_nothing() {
     assert_eq!(stop.kind, SuspensionKind::StoppedBySignal);
     assert!(stop.length_ns >= Nanos::from_millis(990), "{stop:?}");
     assert!(recording.worst[0].is_suspended(&recording.suspensions));
-    assert_eq!(recording.verdict.outcome, Outcome::NotProven);
+    assert_eq!(recording.verdict.outcome, Outcome::NotDecidable);
     for told in [
         "stopped by a signal (Ctrl-Z) for about",
         "by SIGSTOP or Ctrl-Z; measure",
@@ -107,6 +107,6 @@ fn a_continuation_alone_is_no_stop() {
     // cannot be told apart.
     if recording.suspensions.is_empty() {
         assert_eq!(output.status.code(), Some(0), "{}", text(&output.stdout));
-        assert_eq!(recording.verdict.outcome, Outcome::Held);
+        assert_eq!(recording.verdict.outcome, Outcome::Met);
     }
 }

@@ -116,7 +116,7 @@ fn released(recording: &Recording, jobs: &Jobs) -> Section {
     let with = jobs.threads.iter().filter(|one| one.release.is_some());
     let rows = with.map(|one| {
         let release = one.release.as_ref();
-        let quantile = |quantile| figures::supported_quantile(&one.execution, quantile);
+        let quantile = |quantile| one.execution.supported_quantile(quantile);
         Row::new([
             title(recording, one),
             release.map_or_else(String::new, released_by),

@@ -71,7 +71,7 @@ impl From<&Recording> for ListRow {
 }
 
 impl ListRow {
-    /// `held`, `broken (stopped)`, `interrupted`.
+    /// `met`, `exceeded (stopped)`, `interrupted`.
     fn result(&self) -> String {
         match (self.outcome, self.completion) {
             (Outcome::NoRequirement, Completion::Finished) => "measured".to_owned(),

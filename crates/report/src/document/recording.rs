@@ -108,9 +108,9 @@ fn head(recording: &Recording) -> Vec<Field> {
 
 pub(super) const fn outcome_tone(outcome: Outcome) -> Tone {
     match outcome {
-        Outcome::Held => Tone::Good,
-        Outcome::Broken => Tone::Bad,
-        Outcome::NotProven => Tone::Warning,
+        Outcome::Met | Outcome::Held => Tone::Good,
+        Outcome::Exceeded | Outcome::Broken => Tone::Bad,
+        Outcome::NotDecidable | Outcome::NotProven => Tone::Warning,
         Outcome::NoRequirement => Tone::Plain,
     }
 }
@@ -157,10 +157,13 @@ fn limits(recording: &Recording) -> Vec<Block> {
         let thread = result
             .thread
             .and_then(|t| recording.threads.get(t as usize));
-        let outcome = match result.held {
-            Some(true) => Outcome::Held,
-            Some(false) => Outcome::Broken,
-            None => Outcome::NotProven,
+        let outcome = match (result.held, recording.requirement.confidence) {
+            (Some(true), None) => Outcome::Met,
+            (Some(false), None) => Outcome::Exceeded,
+            (None, None) => Outcome::NotDecidable,
+            (Some(true), Some(_)) => Outcome::Held,
+            (Some(false), Some(_)) => Outcome::Broken,
+            (None, Some(_)) => Outcome::NotProven,
         };
         let mut text = outcome_badge(outcome);
         if let (None, Some(why)) = (result.held, &result.lacking) {

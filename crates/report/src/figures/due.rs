@@ -2,7 +2,7 @@
 
 use punctual_model::{Due, Histogram, Nanos, Recording, ThreadRecord, Unknown};
 
-use super::{PERCENTILES, supported_quantile};
+use super::PERCENTILES;
 
 /// Of more threads than this, those that missed the most are shown.
 const THREADS: usize = 16;
@@ -48,7 +48,7 @@ fn pair(title: &str, samples: &Histogram, due: &Due) -> [DueRow; 2] {
     [
         row(
             "of samples",
-            PERCENTILES.map(|(_, q)| supported_quantile(samples, q)),
+            PERCENTILES.map(|(_, q)| samples.supported_quantile(q)),
         ),
         row("of due periods", PERCENTILES.map(|(_, q)| quantile(due, q))),
     ]

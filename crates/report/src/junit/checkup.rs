@@ -57,9 +57,9 @@ fn case(name: &str, outcome: Outcome, message: &str, time: Nanos) -> TestCase {
         status
     };
     let status = match outcome {
-        Outcome::Held => TestCaseStatus::success(),
-        Outcome::Broken => problem(NonSuccessKind::Failure, "broken"),
-        Outcome::NotProven | Outcome::NoRequirement => problem(NonSuccessKind::Error, "not proven"),
+        outcome if outcome.is_good() => TestCaseStatus::success(),
+        outcome if outcome.is_bad() => problem(NonSuccessKind::Failure, "broken"),
+        _ => problem(NonSuccessKind::Error, "not proven"),
     };
     let mut case = TestCase::new(sanitize(name).as_ref(), status);
     case.set_classname("punctual.check");

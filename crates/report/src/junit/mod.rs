@@ -6,7 +6,7 @@ pub use checkup::checkup;
 
 use std::time::Duration;
 
-use punctual_model::{Judgement, LimitResult, Outcome, Recording, Unknown};
+use punctual_model::{Judgement, LimitResult, Recording, Unknown};
 use quick_junit::{NonSuccessKind, Property, Report, TestCase, TestCaseStatus, TestSuite};
 
 use crate::ReportError;
@@ -116,10 +116,13 @@ fn measured(recording: &Recording) -> TestCase {
 /// The verdict of what it is a part of.
 fn judged(recording: &Recording, judgement: &Judgement) -> TestCase {
     let message = sanitize(&judgement.sentence).into_owned();
-    let status = match judgement.outcome {
-        Outcome::Held | Outcome::NoRequirement => TestCaseStatus::success(),
-        Outcome::Broken => problem(NonSuccessKind::Failure, "broken", message),
-        Outcome::NotProven => problem(NonSuccessKind::Error, "not proven", message),
+    let outcome = judgement.outcome;
+    let status = if outcome.is_bad() {
+        problem(NonSuccessKind::Failure, outcome.word(), message)
+    } else if outcome.is_open() {
+        problem(NonSuccessKind::Error, outcome.word(), message)
+    } else {
+        TestCaseStatus::success()
     };
     case(recording, judgement.by.name(), status)
 }
@@ -128,10 +131,14 @@ fn limit(recording: &Recording, result: &LimitResult) -> TestCase {
     let limit = result.limit;
     let at_most = limit.metric.show(limit.at_most);
     let message = sanitize(&result.sentence(&recording.threads)).into_owned();
+    let (exceeded, open) = match recording.requirement.confidence {
+        None => ("requirement exceeded", "requirement not decidable"),
+        Some(_) => ("requirement broken", "requirement not proven"),
+    };
     let status = match result.held {
         Some(true) => TestCaseStatus::success(),
-        Some(false) => problem(NonSuccessKind::Failure, "requirement broken", message),
-        None => problem(NonSuccessKind::Error, "requirement not proven", message),
+        Some(false) => problem(NonSuccessKind::Failure, exceeded, message),
+        None => problem(NonSuccessKind::Error, open, message),
     };
     case(
         recording,

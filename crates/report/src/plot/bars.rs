@@ -11,7 +11,7 @@ use super::curves::{LIMIT, badness, headings, limits, recording_name};
 use super::frame::{BODY, Entry, Frame, Mark, inner_height};
 use super::latency::{in_sight, latency_axis, mark_limits};
 use super::{Plot, PlotOptions, Scale};
-use crate::figures::{counted, or_dash, supported_quantile};
+use crate::figures::{counted, or_dash};
 
 /// Okabe and Ito's colours again, in an order whose first ones are easy to
 /// print figures beside.
@@ -127,8 +127,8 @@ fn groups(recordings: &[&Recording], options: &PlotOptions) -> Vec<Group> {
 fn bar(thread: &ThreadRecord) -> Bar {
     let histogram = &thread.histogram;
     Bar {
-        median: supported_quantile(histogram, 0.5),
-        p99: supported_quantile(histogram, 0.99),
+        median: histogram.supported_quantile(0.5),
+        p99: histogram.supported_quantile(0.99),
         max: histogram.max(),
     }
 }

@@ -9,7 +9,7 @@ use super::canvas::{Anchor, Colour, Point, fit, text_width};
 use super::curves::headings;
 use super::frame::{ABOVE, AXIS, BODY, Frame, SMALL, label_width};
 use super::{CellFigure, Plot, PlotOptions, Scale};
-use crate::figures::{counted, supported_quantile};
+use crate::figures::counted;
 
 /// Viridis (van der Walt and Smith, 2015, CC0) turned about: its lightness
 /// changes evenly, so that colour-blind readers and grey prints show the same
@@ -86,7 +86,7 @@ pub(super) fn draw(recording: &Recording, figure: CellFigure, options: &PlotOpti
 /// The figure of a cell, where its samples support it.
 fn value(histogram: &Histogram, figure: CellFigure) -> Option<Nanos> {
     match figure.quantile() {
-        Some(quantile) => supported_quantile(histogram, quantile),
+        Some(quantile) => histogram.supported_quantile(quantile),
         None => histogram.max(),
     }
 }

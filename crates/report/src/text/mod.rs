@@ -248,7 +248,7 @@ mod tests {
             missed: Some(number),
             max: (number > 1).then_some(Nanos(number * 999)),
             completion: Completion::Finished,
-            outcome: Outcome::NotProven,
+            outcome: Outcome::NotDecidable,
             host: Some(format!("host-{}", number / 10)),
             label: (number == 17).then(|| "a label of some length".to_owned()),
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use punctual_model::{Outcome, RecordingId};
+use punctual_model::RecordingId;
 use punctual_stats::trend::{Group, Trend};
 use punctual_store::{Collection, Listed, Machine, StoreError, Wanted};
 
@@ -195,14 +195,12 @@ fn broken(
 ) -> Result<(), AlertError> {
     let key = format!("broken/{}", machine.name);
     let latest = machine.latest.as_ref();
-    let is_broken = latest.is_some_and(|latest| latest.outcome == Outcome::Broken);
+    let is_broken = latest.is_some_and(|latest| latest.outcome.is_bad());
     if !is_broken && !state.stands(&key) {
         return Ok(());
     }
     let listed = newest(collection, &machine.name, config.of)?;
-    let broken = listed
-        .iter()
-        .filter(|one| one.summary.outcome == Outcome::Broken);
+    let broken = listed.iter().filter(|one| one.summary.outcome.is_bad());
     let broken: Vec<&Listed> = broken.collect();
     if broken.len() < config.broken {
         return Ok(());

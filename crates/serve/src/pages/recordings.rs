@@ -31,14 +31,6 @@ pub(super) struct Asked {
 /// Recordings of a page.
 const PAGE: usize = 50;
 
-/// The outcomes to choose from.
-const OUTCOMES: [(Outcome, &str); 4] = [
-    (Outcome::Held, "held"),
-    (Outcome::Broken, "broken"),
-    (Outcome::NotProven, "not proven"),
-    (Outcome::NoRequirement, "no requirement"),
-];
-
 fn some(text: &str) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
 }
@@ -47,7 +39,7 @@ pub(super) async fn get(
     State(app): State<App>,
     Query(asked): Query<Asked>,
 ) -> Result<Html<String>, Problem> {
-    let outcome = OUTCOMES.iter().find(|(_, name)| *name == asked.outcome);
+    let outcome = Outcome::ALL.iter().find(|(_, name)| *name == asked.outcome);
     if outcome.is_none() && !asked.outcome.is_empty() {
         return Err(unknown("verdict", &asked.outcome));
     }
@@ -85,7 +77,7 @@ fn filter(asked: &Asked) -> Markup {
             label { "Verdict "
                 select name="outcome" {
                     option value="" { "all" }
-                    @for (_, name) in OUTCOMES {
+                    @for (_, name) in Outcome::ALL {
                         option value=(name) selected[name == asked.outcome] { (name) }
                     }
                 }

@@ -51,7 +51,7 @@ pub(crate) fn judged(number: u128, broken: bool) -> Recording {
         limit.at_most = if broken { 1 } else { 1_000_000_000 };
     }
     one.verdict = one.judge();
-    assert_eq!(one.verdict.outcome == Outcome::Broken, broken);
+    assert_eq!(one.verdict.outcome == Outcome::Exceeded, broken);
     one
 }
 

@@ -295,9 +295,9 @@ fn wrong_clocks_hide_no_later_recording() {
     let time = |text: &str| text.parse::<Timestamp>().unwrap();
     let minutes = |minutes: u64| now - Duration::from_secs(minutes * 60);
     let all = [
-        at(minutes(30), 1, Outcome::Held),
-        at(time("2038-01-19T03:14:07Z"), 2, Outcome::Held),
-        at(time("1970-01-01T00:10:00Z"), 3, Outcome::Broken),
+        at(minutes(30), 1, Outcome::Met),
+        at(time("2038-01-19T03:14:07Z"), 2, Outcome::Met),
+        at(time("1970-01-01T00:10:00Z"), 3, Outcome::Exceeded),
     ];
     let state = || {
         let machines = place.collection().machines().unwrap();
@@ -310,15 +310,15 @@ fn wrong_clocks_hide_no_later_recording() {
         assert_eq!(state(), (one.id, one.verdict.outcome));
     }
     // The clock is right again.
-    let right = at(Timestamp::now(), 4, Outcome::Held);
+    let right = at(Timestamp::now(), 4, Outcome::Met);
     measured(&machine, std::slice::from_ref(&right));
     deliver(server.address, &machine, Duration::ZERO).unwrap();
-    assert_eq!(state(), (right.id, Outcome::Held));
+    assert_eq!(state(), (right.id, Outcome::Met));
     // What was measured before and comes late changes no state.
-    let late = at(minutes(60), 5, Outcome::Broken);
+    let late = at(minutes(60), 5, Outcome::Exceeded);
     measured(&machine, std::slice::from_ref(&late));
     deliver(server.address, &machine, Duration::ZERO).unwrap();
-    assert_eq!(state(), (right.id, Outcome::Held));
+    assert_eq!(state(), (right.id, Outcome::Met));
     let [first, second, third] = all;
     all_are_kept(&place.collection(), &[first, second, third, right, late]);
 }

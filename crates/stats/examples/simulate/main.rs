@@ -7,6 +7,7 @@ mod comparisons;
 mod counts;
 mod critical;
 mod experiments;
+mod late;
 mod machines;
 mod rates;
 mod trends;
@@ -38,8 +39,10 @@ fn main() {
     if is_wanted("wandering") {
         wandering::print(series);
     }
-    if is_wanted("experiments") {
+    if is_wanted("rates") {
         rates::print(machines);
+    }
+    if is_wanted("experiments") {
         experiments::print(machines);
     }
 }

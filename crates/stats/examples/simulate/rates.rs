@@ -1,99 +1,186 @@
-//! Minutes of made-up machines: how often the bound of `check` holds.
+//! How often the bounds of `check` hold, and what its verdicts are.
 
-use std::collections::BTreeSet;
+use punctual_model::{Decision, EPISODE_GAP, ERROR, Episodes, Looks, Nanos, Rate};
 
-use punctual_model::poisson_upper;
-use punctual_stats::episodes::Episodes;
+use crate::late::Late;
+use crate::machines::random;
 
-use crate::machines::{Kind, Wander, exponential, random};
-
-/// Periods of a run: a minute at 1 kHz.
-const PERIODS: u64 = 60_000;
-
-/// Machines, with the episodes that they have in a minute in the mean.
-const KINDS: [(&str, Kind, f64); 5] = [
-    ("independent", Kind::Independent, 8.0),
-    ("bursts", Kind::Bursts, 0.5),
-    ("drift", Kind::Drift(0.8), 8.0),
-    ("wandering scale", Kind::Scale, 8.0),
-    ("rare mixture", Kind::Rare, 0.2),
+/// A kind of machine: its name, how its late periods come, and the time from one change of
+/// its rate to the next, s.
+pub(crate) const KINDS: [(&str, Late, f64); 12] = [
+    ("independent", Late::Independent, 0.0),
+    ("sparse bursts", Late::SparseBursts, 0.1),
+    ("burst each 10 s", Late::PeriodicBursts, 10.0),
+    ("self-exciting, 10 s", Late::SelfExciting, 10.0),
+    (
+        "bad mode, 3 s in 30 s",
+        Late::BadMode(10.0, 3.0, 30.0),
+        30.0,
+    ),
+    (
+        "bad mode, 30 s in 300 s",
+        Late::BadMode(10.0, 30.0, 300.0),
+        300.0,
+    ),
+    (
+        "silent but 3 s in 30 s",
+        Late::BadMode(f64::INFINITY, 3.0, 30.0),
+        30.0,
+    ),
+    ("wandering rate, 5 s", Late::Wander(0.5, 5.0), 5.0),
+    ("swing of 50 s", Late::Swing(50.0), 50.0),
+    ("swing of 20 min", Late::Swing(1_200.0), 1_200.0),
+    ("drift, 20 min", Late::Wander(0.8, 1_200.0), 1_200.0),
+    ("heavy-tailed gaps", Late::HeavyGaps, f64::INFINITY),
 ];
 
-/// What a minute of a machine had, and what such minutes have in the mean.
-struct Minute {
-    late: BTreeSet<u64>,
-    episodes: f64,
-    misses: f64,
+/// Lengths of runs, s.
+const LENGTHS: [u64; 3] = [60, 600, 3_600];
+
+/// How far a limit lies from the truth.
+const NEAR: f64 = 1.1;
+
+/// Until proven: the longest time, min, and how far limits lie from the truth.
+const LONGEST: u64 = 64;
+const FAR: f64 = 1.5;
+
+/// A limit at this many times the truth is asked for: held, broken and not proven.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Verdicts {
+    pub(crate) held: u64,
+    pub(crate) broken: u64,
+    pub(crate) open: u64,
 }
 
-/// Late periods of an episode: how many in the mean, and how many periods apart at most.
-fn size(kind: Kind) -> (f64, u64) {
-    match kind {
-        Kind::Bursts => (20.0, 5),
-        Kind::Rare => (2.0, 1),
-        Kind::Independent | Kind::Drift(_) | Kind::Scale => (1.0, 1),
-    }
-}
-
-fn minute(kind: Kind, rate: f64, random: &mut fastrand::Rng) -> Minute {
-    let (deviation, memory) = match kind {
-        Kind::Drift(by) => (by, PERIODS as f64 / 2.0),
-        Kind::Scale => (0.5, PERIODS as f64 / 10.0),
-        Kind::Independent | Kind::Bursts | Kind::Rare => (0.0, 1.0),
-    };
-    let (mean, apart) = size(kind);
-    let mut level = Wander::new(memory, random);
-    let mut minute = Minute {
-        late: BTreeSet::new(),
-        episodes: 0.0,
-        misses: 0.0,
-    };
-    for period in 0..PERIODS {
-        let wanders = match deviation > 0.0 {
-            true => (deviation * level.step(random) - deviation * deviation / 2.0).exp(),
-            false => 1.0,
-        };
-        let chance = wanders * rate / PERIODS as f64;
-        minute.episodes += chance;
-        minute.misses += chance * mean;
-        if random.f64() < chance {
-            let number = 1 + ((mean - 1.0) * exponential(random)).round() as u64;
-            let mut at = period;
-            for _ in 0..number {
-                minute.late.insert(at);
-                at += random.u64(1..=apart);
+impl Verdicts {
+    fn of(decisions: impl Iterator<Item = Decision>) -> Self {
+        decisions.fold(Self::default(), |mut all, decision| {
+            match decision {
+                Decision::Held => all.held += 1,
+                Decision::Broken => all.broken += 1,
+                Decision::Open => all.open += 1,
             }
-        }
+            all
+        })
     }
-    minute.late.retain(|at| *at < PERIODS);
-    minute
 }
 
-/// Prints the table of so many minutes behind each figure.
-pub(crate) fn print(machines: u64) {
-    println!("## check: coverage of the bound\n");
-    println!(
-        "{machines} minutes at 1 kHz for each figure. How often the upper 95% bound holds the \
-         rate that\nsuch a minute has in the mean: by the misses as if each came by itself, and \
-         by episodes, as\n`check` does.\n"
-    );
-    println!("| machine | episodes a minute | bound on misses | bound on episodes |");
-    println!("|---|---|---|---|");
-    for (name, kind, rate) in KINDS {
-        let (mut by_misses, mut by_episodes) = (0u64, 0u64);
-        for seed in 0..machines {
-            let one = minute(kind, rate, &mut random(seed));
-            let late: Vec<u64> = one.late.iter().copied().collect();
-            let found = Episodes::of(&late, PERIODS).count();
-            by_misses += u64::from(poisson_upper(late.len() as u64) >= one.misses);
-            by_episodes += u64::from(poisson_upper(found) >= one.episodes);
+/// The results of machines of one kind.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Counted {
+    /// Episodes of a run in the mean: the truth.
+    pub(crate) truth: f64,
+    /// Runs whose upper bound holds the truth, or that give none; so the lower one.
+    pub(crate) upper: u64,
+    pub(crate) lower: u64,
+    /// Runs that give no bound.
+    pub(crate) none: u64,
+    /// Upper bound by truth, in the mean.
+    pub(crate) width: f64,
+    /// At a limit that the truth is 1.1 times of, and at one of 1.1 times the truth.
+    pub(crate) above: Verdicts,
+    pub(crate) within: Verdicts,
+}
+
+/// For each of `number` machines, when its episodes begin.
+fn machines(late: Late, seconds: u64, number: u64) -> Vec<Vec<Nanos>> {
+    let one = |seed| {
+        let times = late.times(seconds as f64, &mut random(seed + 1_000_000 * seconds));
+        Episodes::of(&times, EPISODE_GAP).begins(Nanos::ZERO)
+    };
+    (0..number).map(one).collect()
+}
+
+/// Runs `number` machines of a kind for `seconds`.
+pub(crate) fn count(late: Late, seconds: u64, number: u64) -> Counted {
+    let measured = Nanos::from_secs(seconds);
+    let runs: Vec<Rate> = (machines(late, seconds, number).iter())
+        .map(|begins| Rate::of(begins, measured, EPISODE_GAP))
+        .collect();
+    let truth = runs.iter().map(|run| run.events as f64).sum::<f64>() / number as f64;
+    let a_day = truth * 86_400.0 / seconds as f64;
+    let of = |holds: &dyn Fn(&Rate) -> bool| runs.iter().filter(|run| holds(run)).count() as u64;
+    let at = |limit: f64| Verdicts::of(runs.iter().map(|run| run.decide(limit, ERROR)));
+    let width = runs
+        .iter()
+        .map(|run| run.at_most(ERROR) / truth)
+        .sum::<f64>();
+    Counted {
+        truth,
+        upper: of(&|run| run.is_slow() || run.at_most(ERROR) >= truth),
+        lower: of(&|run| run.is_slow() || run.at_least(ERROR) <= truth),
+        none: of(&Rate::is_slow),
+        width: width / number as f64,
+        above: at(a_day / NEAR),
+        within: at(a_day * NEAR),
+    }
+}
+
+/// Measures `number` machines until it is proven. The truth is 1.5 times the first limit;
+/// the second is 1.5 times the truth.
+pub(crate) fn until_proven(late: Late, number: u64) -> [Verdicts; 2] {
+    let seconds = LONGEST * 60;
+    let all = machines(late, seconds, number);
+    let truth = all.iter().map(Vec::len).sum::<usize>() as f64 / number as f64;
+    let a_day = truth * 86_400.0 / seconds as f64;
+    [a_day / FAR, a_day * FAR]
+        .map(|limit| Verdicts::of(all.iter().map(|begins| decided(begins, limit))))
+}
+
+fn decided(begins: &[Nanos], limit: f64) -> Decision {
+    let mut looks = Looks::default();
+    let longest = Nanos::from_secs(LONGEST * 60);
+    loop {
+        let now = looks.next().min(longest);
+        let seen = begins.partition_point(|at| *at < now);
+        let rate = Rate::of(&begins[..seen], now, EPISODE_GAP);
+        if looks.look(&rate, limit) || now == longest {
+            return looks.end(&rate, limit).0;
         }
-        let share = |count: u64| format!("{:.1}%", 100.0 * count as f64 / machines as f64);
-        println!(
-            "| {name} | {rate} | {} | {} |",
-            share(by_misses),
-            share(by_episodes)
-        );
+    }
+}
+
+/// Prints the tables, with `machines` machines behind each figure.
+pub(crate) fn print(machines: u64) {
+    let share = |count: u64| format!("{:.1}%", 100.0 * count as f64 / machines as f64);
+    println!("## check: coverage of the bounds\n");
+    println!(
+        "| machine | run | episodes | upper | lower | upper/truth | no bound | held at 1.1 | not \
+         proven at 1.1 | broken at 1/1.1 | not proven at 1/1.1 |"
+    );
+    println!("|---|---|---|---|---|---|---|---|---|---|---|");
+    for (name, late, change) in KINDS {
+        for seconds in LENGTHS {
+            let found = count(late, seconds, machines);
+            let slower = if change * 10.0 < seconds as f64 {
+                ""
+            } else {
+                " *"
+            };
+            println!(
+                "| {name}{slower} | {seconds} s | {:.1} | {} | {} | {:.2} | {} | {} | {} | {} | {} |",
+                found.truth,
+                share(found.upper),
+                share(found.lower),
+                found.width,
+                share(found.none),
+                share(found.above.held),
+                share(found.above.open),
+                share(found.within.broken),
+                share(found.within.open),
+            );
+        }
+    }
+    println!("\n## check --until-proven={LONGEST}m\n");
+    println!(
+        "| machine | at 1.5: held | broken | not proven | at 1/1.5: held | broken | not proven |"
+    );
+    println!("|---|---|---|---|---|---|---|");
+    for (name, late, _) in KINDS {
+        let [above, within] = until_proven(late, machines);
+        let words =
+            [above, within].map(|one| [one.held, one.broken, one.open].map(share).join(" | "));
+        println!("| {name} | {} |", words.join(" | "));
     }
     println!();
 }

@@ -94,7 +94,7 @@ pub(super) fn delivered(connection: &Connection) -> rusqlite::Result<Vec<Machine
             id: id_of(&row.get::<_, String>(3)?),
             started: time(row.get(4)?),
             headline: row.get(5)?,
-            outcome: outcome_of(&row.get::<_, String>(6)?).unwrap_or(Outcome::NotProven),
+            outcome: outcome_of(&row.get::<_, String>(6)?).unwrap_or(Outcome::NotDecidable),
             completion: completion_of(&row.get::<_, String>(7)?).unwrap_or(Completion::Interrupted),
             max_ns: ns(8)?,
             p99_ns: ns(9)?,

@@ -98,6 +98,7 @@ fn threshold(experiment: &Experiment) -> Requirement {
     });
     Requirement {
         limits: limit.collect(),
+        ..Requirement::default()
     }
 }
 

@@ -12,7 +12,7 @@ use clap::ArgMatches;
 use punctual_host::Host;
 use punctual_loads::LoadRequest;
 use punctual_model::{
-    Arguments, Completion, Limit, Metric, Nanos, Outcome, ParameterKind, Requirement, Role,
+    Arguments, Completion, Limit, Metric, Nanos, ParameterKind, Requirement, Role,
 };
 use punctual_probes::ProbeEntry;
 use punctual_report::{document, text};
@@ -93,9 +93,10 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
         return Ok(Exit::Failed);
     }
     Ok(match (recording.completion, recording.verdict.outcome) {
-        (Completion::Break, _) | (_, Outcome::Broken) => Exit::Broken,
+        (Completion::Break, _) => Exit::Broken,
+        (_, outcome) if outcome.is_bad() => Exit::Broken,
         (Completion::Stopped, _) => Exit::Interrupted,
-        (_, Outcome::NotProven) => Exit::NotProven,
+        (_, outcome) if outcome.is_open() => Exit::NotProven,
         _ => Exit::Done,
     })
 }
@@ -200,6 +201,7 @@ fn requirement(judging: &Judging) -> Requirement {
     let percentiles = judging.max_percentile.iter().copied();
     Requirement {
         limits: max.into_iter().chain(percentiles).chain(missed).collect(),
+        confidence: judging.confidence,
     }
 }
 

@@ -238,6 +238,13 @@ pub(super) struct Judging {
     /// Require that no thread misses more periods than this
     #[arg(long, value_name = "N")]
     pub(super) max_missed: Option<u64>,
+    /// Judge the machine instead of this run, with this confidence: 95%
+    ///
+    /// Without it a requirement is met or exceeded in this run. With it the machine holds it
+    /// or breaks it, if the day is like the time measured, or neither is proven. Only a
+    /// percentile can be held: no time proves that something never happens.
+    #[arg(long, value_name = "PERCENT", value_parser = confidence)]
+    pub(super) confidence: Option<f64>,
 }
 
 // What is kept and shown.
@@ -262,6 +269,17 @@ pub(super) struct Keeping {
     /// No live view, only the result
     #[arg(short, long)]
     pub(super) quiet: bool,
+}
+
+fn confidence(text: &str) -> Result<f64, Invalid> {
+    let share = match text.strip_suffix('%') {
+        Some(percent) => percent.parse::<f64>()? / 100.0,
+        None => text.parse::<f64>()?,
+    };
+    match (0.5..=0.9999).contains(&share) {
+        true => Ok(share),
+        false => Err("must be 50% to 99.99%".into()),
+    }
 }
 
 fn phases(text: &str) -> Result<Phases, PhaseError> {

@@ -104,7 +104,7 @@ fn condition_row(condition: &Condition) -> Row {
         grouped(condition.episodes).into(),
         figure(condition.p99_ns),
         figure(condition.max_ns),
-        grouped(condition.per_day_at_most.ceil() as u64).into(),
+        figures::text_or_dash(at_most(condition)).into(),
         verdict,
     ])
 }
@@ -183,7 +183,7 @@ pub(crate) fn condition_name(condition: &Condition) -> String {
 }
 
 /// `60.0 s, 60,000 periods: 12 late in 3 episodes, p99 31.2 µs, max 412 µs; at most 11,164
-/// episodes a day (95%): not proven`.
+/// episodes a day (95%, if the day is like these 60.0 s): not proven`.
 pub(crate) fn condition_line(condition: &Condition) -> String {
     if condition.measured_ns == Nanos::ZERO {
         return format!(
@@ -199,15 +199,24 @@ pub(crate) fn condition_line(condition: &Condition) -> String {
         number => format!("{} episodes", grouped(number)),
     };
     format!(
-        "{}, {} periods: {} late in {episodes}{}{}; at most {} episodes a day (95%): {}",
+        "{}, {} periods: {} late in {episodes}{}{}{}: {}",
         condition.measured_ns,
         grouped(condition.periods),
         grouped(condition.late),
         figure("p99", condition.p99_ns),
         figure("max", condition.max_ns),
-        grouped(condition.per_day_at_most.ceil() as u64),
+        at_most(condition).map_or_else(String::new, |number| format!(
+            "; at most {number} episodes a day (95%, if the day is like these {})",
+            condition.measured_ns
+        )),
         figures::outcome_word(condition.outcome),
     )
+}
+
+/// The bound, rounded up; nothing where there is none.
+fn at_most(condition: &Condition) -> Option<String> {
+    let number = condition.per_day_at_most?;
+    Some(grouped(number.ceil() as u64))
 }
 
 fn cause_row(cause: &RemediedCause) -> Row {
@@ -244,8 +253,8 @@ fn hardware_line(checkup: &Checkup) -> Option<String> {
 fn asked_line(checkup: &Checkup) -> String {
     let asked = &checkup.asked;
     format!(
-        "period {}, at most {} late; {} misses a day allowed",
-        asked.period_ns, asked.budget_ns, asked.max_misses_per_day
+        "period {}, at most {} late; {} misses a day allowed, counted once within {}",
+        asked.period_ns, asked.budget_ns, asked.max_misses_per_day, asked.episode_gap_ns
     )
 }
 
@@ -304,9 +313,9 @@ mod tests {
             periods: 120_000,
             late: 12,
             episodes: 3,
-            extremal_index: Some(0.2),
-            per_day_at_most: 11_164.5,
-            per_day_at_least: 1_177.4,
+            dispersion: Some(1.2),
+            per_day_at_most: Some(11_164.5),
+            per_day_at_least: Some(1_177.4),
             max_ns: Some(Nanos(412_000)),
             p99_ns: Some(Nanos(31_200)),
             real_time: true,
@@ -328,6 +337,7 @@ mod tests {
                 period_ns: Nanos::from_millis(1),
                 budget_ns: Nanos(100_000),
                 max_misses_per_day: 10.0,
+                episode_gap_ns: punctual_model::EPISODE_GAP,
             },
             started: jiff::Timestamp::UNIX_EPOCH,
             host: AuditedHost::default(),

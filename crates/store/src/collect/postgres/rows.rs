@@ -48,7 +48,7 @@ pub(super) fn summary(row: &Row) -> Result<Summary, postgres::Error> {
         duration_ns: ns(row.try_get(5)?),
         // Words of a later program are not shown as fine.
         completion: completion_of(row.try_get(6)?).unwrap_or(Completion::Interrupted),
-        outcome: outcome_of(row.try_get(7)?).unwrap_or(Outcome::NotProven),
+        outcome: outcome_of(row.try_get(7)?).unwrap_or(Outcome::NotDecidable),
         recorded: row.try_get::<_, i64>(8)?.cast_unsigned(),
         missed: row.try_get::<_, i64>(9)?.cast_unsigned(),
         max_ns: row.try_get::<_, Option<i64>>(10)?.map(ns),
@@ -161,7 +161,7 @@ pub(super) fn machine(row: &Row) -> Result<Machine, postgres::Error> {
             id: RecordingId(id),
             started: time(row.try_get(4)?),
             headline: row.try_get(5)?,
-            outcome: outcome_of(row.try_get(6)?).unwrap_or(Outcome::NotProven),
+            outcome: outcome_of(row.try_get(6)?).unwrap_or(Outcome::NotDecidable),
             completion: completion_of(row.try_get(7)?).unwrap_or(Completion::Interrupted),
             max_ns: row.try_get::<_, Option<i64>>(8)?.map(ns),
             p99_ns: row.try_get::<_, Option<i64>>(9)?.map(ns),

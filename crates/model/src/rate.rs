@@ -1,0 +1,288 @@
+//! What a run tells of a rate: the one implementation behind every "at most N a day
+//! (95%)".
+//!
+//! Late periods are counted by [`Episodes`]. Episodes still cluster: a machine has bad
+//! times, one disturbance begets another. So the bounds of the Poisson distribution are
+//! widened by the dispersion (variance by mean of the counts in blocks of time) at the
+//! worst length of blocks, by its upper 90% limit. `cargo xtask simulate` counts how
+//! often the bounds hold (docs/simulation.md).
+
+mod dispersion;
+mod episodes;
+mod looks;
+mod quantile;
+
+use statrs::function::beta::checked_beta_reg;
+
+use crate::{Nanos, grouped};
+use dispersion::Dispersion;
+pub use episodes::{EPISODE_GAP, Episodes};
+pub use looks::Looks;
+
+/// A bound is wrong with this chance at most, on its side.
+pub const ERROR: f64 = 0.05;
+
+/// What changes more slowly than a run can show, may change as slowly as the run is long:
+/// so many times as long has blocks of that length enough.
+pub const TIMES_AS_LONG: u64 = dispersion::LEAST_BLOCKS as u64;
+
+const DAY: f64 = 86_400.0;
+
+/// Events counted in a time, and how much they cluster.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rate {
+    /// Events that were counted.
+    pub events: u64,
+    /// The time.
+    pub measured: Nanos,
+    /// Events that cluster are worth as many times fewer; 1 where each comes by itself.
+    pub dispersion: f64,
+    /// Whether the spread of counts still rises at the longest blocks.
+    rises: bool,
+    /// Events in the first half, and in the first tenth.
+    parts: [u64; 2],
+    /// The dispersion without the first tenth.
+    settled: f64,
+}
+
+/// Why a run proves nothing of a rate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Doubt {
+    /// The rate changes more slowly than the run can show: there is no bound.
+    Slow,
+    /// Its halves differ by more than chance makes: so many of so many events in the first.
+    Halves(u64, u64),
+    /// A warm-up that has not settled: so many of so many events in the first tenth, more
+    /// than chance makes.
+    WarmUp(u64, u64),
+}
+
+impl Doubt {
+    /// Why, in words; the events are of this name.
+    pub fn sentence(self, events: &str) -> String {
+        let of = |count, all| format!("{} of {} {events}", grouped(count), grouped(all));
+        match self {
+            Self::Slow => format!(
+                "it changes more slowly than this run can show; measure at least \
+                 {TIMES_AS_LONG} times as long"
+            ),
+            Self::Halves(count, all) => format!(
+                "the halves of the run differ: {} in the first",
+                of(count, all)
+            ),
+            Self::WarmUp(count, all) => format!(
+                "the warm-up has not settled: {} in the first tenth of the run",
+                of(count, all)
+            ),
+        }
+    }
+}
+
+/// What a limit of a rate is, by what was measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// The rate is not above the limit.
+    Held,
+    /// The rate is above the limit.
+    Broken,
+    /// Neither is proven.
+    Open,
+}
+
+impl Rate {
+    /// Of events at these times since the start of the run; the shortest blocks are two
+    /// gaps long.
+    pub fn of(times: &[Nanos], measured: Nanos, gap: Nanos) -> Self {
+        let block = gap.0.saturating_mul(2).max(1);
+        // What comes after the last whole block is counted, but in no block.
+        let mut counts = vec![0; (measured.0 / block).min(MOST_BLOCKS) as usize];
+        let mut parts = [0; 2];
+        for at in times {
+            if let Some(count) = counts.get_mut((at.0 / block) as usize) {
+                *count += 1;
+            }
+            for (part, parts_of) in parts.iter_mut().zip([2, 10]) {
+                *part += u64::from(at.0 < measured.0 / parts_of);
+            }
+        }
+        Self::new(times.len() as u64, measured, counts, parts)
+    }
+
+    /// Of so many events, with their counts in blocks of equal length that follow each
+    /// other and fill the time.
+    pub(crate) fn of_blocks(events: u64, counts: Vec<u64>, measured: Nanos) -> Self {
+        let sum = |counts: &[u64]| counts.iter().copied().fold(0, u64::saturating_add);
+        let parts = [2, 10].map(|parts| sum(&counts[..counts.len() / parts]).min(events));
+        Self::new(events, measured, counts, parts)
+    }
+
+    /// Of events of which is not known when they came.
+    pub(crate) fn plain(events: u64, measured: Nanos) -> Self {
+        Self::new(events, measured, Vec::new(), [0; 2])
+    }
+
+    fn new(events: u64, measured: Nanos, counts: Vec<u64>, parts: [u64; 2]) -> Self {
+        let settled = Dispersion::of(counts[counts.len() / 10..].to_vec()).factor;
+        let Dispersion { factor, rises } = Dispersion::of(counts);
+        Self {
+            events,
+            measured,
+            dispersion: factor,
+            rises,
+            parts,
+            settled,
+        }
+    }
+
+    /// At most so many events are expected in the time measured; wrong with the chance
+    /// `error`.
+    pub fn at_most(&self, error: f64) -> f64 {
+        quantile::upper(self.events, self.dispersion, error)
+    }
+
+    /// At least so many, likewise.
+    pub fn at_least(&self, error: f64) -> f64 {
+        quantile::lower(self.events, self.dispersion, error)
+    }
+
+    /// So many events in the time measured, as a number a day; `None` where nothing was
+    /// measured.
+    pub fn per_day(&self, events: f64) -> Option<f64> {
+        (self.measured > Nanos::ZERO).then(|| events * DAY / self.measured.as_secs_f64())
+    }
+
+    /// What it says of a limit of so many events a day, each bound wrong with the chance
+    /// `error`. A run in [doubt](Self::doubt) proves nothing; but more events than a whole
+    /// day may have, in a run no longer than that, are too many however they cluster.
+    pub fn decide(&self, per_day: f64, error: f64) -> Decision {
+        if self.measured == Nanos::ZERO {
+            return Decision::Open;
+        }
+        let is_above = |events: f64| self.per_day(events).is_some_and(|rate| rate > per_day);
+        let doubt = self.doubt();
+        let settled = match doubt {
+            Some(Doubt::WarmUp(count, all)) => all - count,
+            _ => self.events,
+        };
+        match doubt {
+            _ if self.measured.as_secs_f64() <= DAY && settled as f64 > per_day => Decision::Broken,
+            Some(_) => Decision::Open,
+            None if is_above(self.at_least(error)) => Decision::Broken,
+            None if !is_above(self.at_most(error)) => Decision::Held,
+            None => Decision::Open,
+        }
+    }
+
+    /// Whether the rate changes more slowly than the run can show: the bounds are then of
+    /// this run, and not of a day.
+    pub fn is_slow(&self) -> bool {
+        self.rises
+    }
+
+    /// Why the run proves nothing, where it does not.
+    pub fn doubt(&self) -> Option<Doubt> {
+        let [half, tenth] = self.parts;
+        let other = self.events.saturating_sub(half);
+        match () {
+            () if self.as_many(tenth, 0.1, self.settled) < ERROR => {
+                Some(Doubt::WarmUp(tenth, self.events))
+            }
+            () if self.rises => Some(Doubt::Slow),
+            () if self.as_many(half.max(other), 0.5, self.dispersion) * 2.0 < ERROR => {
+                Some(Doubt::Halves(half, self.events))
+            }
+            () => None,
+        }
+    }
+
+    /// The chance of as many of all events in a part with this share of the time.
+    fn as_many(&self, count: u64, share: f64, dispersion: f64) -> f64 {
+        let [count, all] = [count, self.events].map(|events| events as f64 / dispersion);
+        match count > 0.0 {
+            true => checked_beta_reg(count, all - count + 1.0, share).unwrap_or(1.0),
+            false => 1.0,
+        }
+    }
+
+    /// How long would have to be measured in all to prove a limit of so many events a
+    /// day, if nothing more happens; `None` where no time proves it.
+    pub fn needed(&self, per_day: f64, error: f64) -> Option<Nanos> {
+        let seconds = self.at_most(error) * DAY / per_day;
+        let least = match self.rises {
+            true => Nanos(self.measured.0.saturating_mul(TIMES_AS_LONG)),
+            false => Nanos::ZERO,
+        };
+        (seconds < LONGEST).then(|| Nanos((seconds * 1e9) as u64).max(least))
+    }
+}
+
+/// Nobody measures for longer: 300 years, in seconds.
+const LONGEST: f64 = 1e10;
+
+/// A run has more blocks only where the gap is far shorter than anybody asks for.
+const MOST_BLOCKS: u64 = 1 << 24;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR: Nanos = Nanos::from_secs(3_600);
+
+    fn at(seconds: impl IntoIterator<Item = u64>) -> Vec<Nanos> {
+        seconds.into_iter().map(Nanos::from_secs).collect()
+    }
+
+    fn rate(seconds: impl IntoIterator<Item = u64>, measured: Nanos) -> Rate {
+        Rate::of(&at(seconds), measured, EPISODE_GAP)
+    }
+
+    /// A clean minute: 4,314 a day and no more; 4.3 min for 1,000 a day, 72 h for one.
+    #[test]
+    fn a_clean_minute_proves_what_the_table_says() {
+        let clean = rate([], Nanos::from_secs(60));
+        let bound = clean.per_day(clean.at_most(ERROR)).unwrap();
+        assert!((bound - 4_313.85).abs() < 0.1, "{bound}");
+        for (per_day, minutes) in [(1_000.0, 4.3), (100.0, 43.1), (10.0, 431.4), (1.0, 4_314.0)] {
+            let needed = clean.needed(per_day, ERROR).unwrap().as_secs_f64() / 60.0;
+            assert!((needed / minutes - 1.0).abs() < 0.01, "{per_day}: {needed}");
+        }
+        assert_eq!(clean.needed(0.0, ERROR), None);
+        assert_eq!(clean.decide(4_314.0, ERROR), Decision::Held);
+        assert_eq!(clean.decide(4_313.0, ERROR), Decision::Open);
+        let nothing = rate([], Nanos::ZERO);
+        assert_eq!(nothing.decide(1e9, ERROR), Decision::Open);
+        assert_eq!(nothing.per_day(3.0), None);
+    }
+
+    #[test]
+    fn more_than_a_day_may_have_is_too_many() {
+        assert_eq!(rate([9], HOUR).decide(0.0, ERROR), Decision::Broken);
+        // Each 20 s in each second quarter of an hour, else none.
+        let slow = rate((0..3_600).step_by(20).filter(|at| at / 900 % 2 == 0), HOUR);
+        assert_eq!(slow.doubt(), Some(Doubt::Slow), "{slow:?}");
+        assert_eq!(slow.decide(89.0, ERROR), Decision::Broken);
+        assert_eq!(slow.decide(20_000.0, ERROR), Decision::Open);
+        assert_eq!(slow.needed(20_000.0, ERROR), Some(Nanos(8 * HOUR.0)));
+        // Three days are no day.
+        let days = rate([1], Nanos::from_secs(259_200));
+        assert_eq!(days.decide(0.9, ERROR), Decision::Open);
+    }
+
+    #[test]
+    fn parts_that_differ_are_seen() {
+        let even = rate((0..3_600).step_by(40), HOUR);
+        assert_eq!(even.doubt(), None);
+        let front = rate((0..1_350).step_by(90), HOUR);
+        assert!(front.doubt().is_some(), "{front:?}");
+        // Too short to tell more than that.
+        let front = rate((0..14).step_by(2), Nanos::from_secs(30));
+        assert_eq!(front.doubt(), Some(Doubt::Halves(7, 7)));
+        assert_eq!(
+            Doubt::Halves(9, 9).sentence("episodes"),
+            "the halves of the run differ: 9 of 9 episodes in the first"
+        );
+        let warm_up = (0..360).step_by(30).chain((500..3_600).step_by(500));
+        assert_eq!(rate(warm_up, HOUR).doubt(), Some(Doubt::WarmUp(12, 19)));
+        assert_eq!(rate([], HOUR).doubt(), None);
+    }
+}

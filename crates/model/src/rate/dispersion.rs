@@ -1,0 +1,114 @@
+//! How much events cluster, at the worst time scale.
+
+use statrs::function::beta::checked_beta_reg;
+
+use super::quantile::chi_squared;
+
+/// A scale takes part while so many blocks of it fit into the run.
+pub(super) const LEAST_BLOCKS: usize = 8;
+
+/// The upper limit of a dispersion is exceeded with this chance.
+const CHANCE: f64 = 0.10;
+
+/// The spread of counts still rises where chance would do as much as rarely as this: at
+/// the longest blocks, and at those beyond.
+const RISES: [f64; 2] = [0.10, 0.05];
+
+/// Variance by mean of the counts in blocks, at the worst length of blocks.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Dispersion {
+    /// Its upper 90% limit, at least 1: 1 where each event comes by itself.
+    pub(super) factor: f64,
+    /// Whether it still rises where the run ends: the rate changes more slowly than the
+    /// run can show.
+    pub(super) rises: bool,
+}
+
+/// One length of blocks: variance by mean as estimated, and the blocks.
+type Scale = (f64, usize);
+
+impl Dispersion {
+    /// Of counts in blocks that follow each other, each of the shortest length; longer
+    /// ones are made by joining two.
+    pub(super) fn of(mut counts: Vec<u64>) -> Self {
+        let mut scales: Vec<Scale> = Vec::new();
+        // Without an event nothing is known of how they cluster.
+        if counts.iter().all(|count| *count == 0) {
+            counts.clear();
+        }
+        while counts.len() >= 2 {
+            scales.push((variance_by_mean(&counts), counts.len()));
+            counts = (counts.chunks_exact(2))
+                .map(|pair| pair[0].saturating_add(pair[1]))
+                .collect();
+        }
+        let long = scales.partition_point(|(_, blocks)| *blocks >= LEAST_BLOCKS);
+        let (scales, beyond) = scales.split_at(long);
+        let limit = |(found, blocks): &Scale| {
+            let freedom = (*blocks - 1) as f64;
+            found * freedom / chi_squared(CHANCE, freedom)
+        };
+        Self {
+            factor: scales.iter().map(limit).fold(1.0, f64::max),
+            rises: still_rises(scales, beyond),
+        }
+    }
+}
+
+/// 1 of events that come by themselves.
+fn variance_by_mean(counts: &[u64]) -> f64 {
+    let number = counts.len() as f64;
+    // Joined in pairs, the only events may be in the block that is left out.
+    let mean = counts.iter().map(|count| *count as f64).sum::<f64>() / number;
+    if mean == 0.0 {
+        return 1.0;
+    }
+    let squares = counts.iter().map(|count| (*count as f64 - mean).powi(2));
+    squares.sum::<f64>() / (number - 1.0) / mean
+}
+
+/// Whether the longest blocks, or those beyond, of which there are too few to tell how
+/// much, spread more than those a quarter as long as the longest. While a rate keeps its
+/// direction the spread rises with the length; beyond it is the same. Two estimates of the
+/// same one differ as by an F distribution.
+fn still_rises(scales: &[Scale], beyond: &[Scale]) -> bool {
+    let Some((last, before)) = scales.split_last() else {
+        return false;
+    };
+    let Some(shorter) = before.get(before.len().saturating_sub(2)) else {
+        return false;
+    };
+    let all = std::iter::once((last, RISES[0])).chain(beyond.iter().map(|one| (one, RISES[1])));
+    all.into_iter().any(|(scale, rarely)| {
+        let ratio = scale.0 / shorter.0.max(1.0);
+        let [a, b] = [scale.1, shorter.1].map(|blocks| (blocks - 1) as f64);
+        // The chance of an F variate above the ratio.
+        let chance = checked_beta_reg(b / 2.0, a / 2.0, b / (b + a * ratio));
+        chance.is_ok_and(|chance| chance < rarely)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_clusters_spreads_more() {
+        // One event in each block: less than chance, which counts as 1.
+        assert_eq!(Dispersion::of(vec![1; 64]).factor, 1.0);
+        assert_eq!(Dispersion::of(Vec::new()).factor, 1.0);
+        assert_eq!(Dispersion::of(vec![0; 90]).factor, 1.0);
+        // Ten at once in every tenth block: variance by mean 9.1 and 8.1 of pairs.
+        let bursts: Vec<u64> = (0..100).map(|n| if n % 10 == 3 { 10 } else { 0 }).collect();
+        let found = Dispersion::of(bursts);
+        assert!((9.0..13.0).contains(&found.factor), "{found:?}");
+        assert!(!found.rises, "{found:?}");
+    }
+
+    #[test]
+    fn a_rate_that_rises_all_the_time_is_slower_than_the_run() {
+        let rising: Vec<u64> = (0..128).map(|n| n / 8).collect();
+        let found = Dispersion::of(rising);
+        assert!(found.rises && found.factor > 20.0, "{found:?}");
+    }
+}

@@ -1,0 +1,136 @@
+//! What a run proves of the machine: limits with a confidence.
+
+use super::judge::{Grounds, Single, missed_unknown};
+use crate::rate::{EPISODE_GAP, Rate};
+use crate::{Due, Limit, Metric, Nanos, grouped};
+
+/// What is said of the machine.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Claim {
+    /// A bound may be wrong with this chance.
+    pub(super) error: f64,
+    /// Threads that are judged. A limit is broken where any thread breaks it, so that the
+    /// error of *broken* is divided over them: the first step of Holm (1979), by which
+    /// alone it is decided whether there is any. It is held where all hold it, for which
+    /// each may have the whole error.
+    pub(super) threads: usize,
+}
+
+impl Claim {
+    /// Judges a limit on one thread.
+    pub(super) fn judge(
+        self,
+        limit: Limit,
+        fact: Single,
+        grounds: &Grounds<'_>,
+        place: usize,
+        due: &Due,
+    ) -> Single {
+        let Metric::Percentile(percent) = limit.metric else {
+            // What happened once is broken; that it never does cannot be proven.
+            return fact.open_if_held(|| {
+                "no time proves that it never happens: require a percentile, or a rate with \
+                 punctual check"
+                    .to_owned()
+            });
+        };
+        let share = (100.0 - percent) / 100.0;
+        match self.late_share(Nanos(limit.at_most), share, grounds, place, due) {
+            Ok(held) => fact.with(Some(held), String::new),
+            Err(why) => fact.with(None, || why),
+        }
+    }
+
+    /// Whether no more than this share of the periods is later than `limit`; else why that
+    /// is open.
+    ///
+    /// Late periods come together, so their counts in blocks of time tell how much they are
+    /// worth. What was never seen may come as well: an episode, as rare as none in the time
+    /// measured says, in which all periods of one gap are late.
+    fn late_share(
+        self,
+        limit: Nanos,
+        share: f64,
+        grounds: &Grounds<'_>,
+        place: usize,
+        due: &Due,
+    ) -> Result<bool, String> {
+        if grounds.missed_unknown {
+            return Err(missed_unknown());
+        }
+        let measured = grounds.measured(place).filter(|time| *time > Nanos::ZERO);
+        let measured = measured.ok_or("for how long was measured is not known")?;
+        let [least, most] = late_in_blocks(grounds, place, limit, measured)?;
+        let above = due.above_limit(limit);
+        let least = Rate::of_blocks(above.at_least, least, measured);
+        let most = Rate::of_blocks(above.at_most, most, measured);
+        let periods = due.periods() as f64;
+        let allowed = periods * share;
+        let in_a_gap = periods * EPISODE_GAP.as_secs_f64() / measured.as_secs_f64();
+        let unseen = Rate::plain(0, measured).at_most(self.error / 2.0) * in_a_gap;
+        let at_most = most.at_most(self.error / 2.0) + unseen;
+        let at_least = least.at_least(self.error / self.threads.max(1) as f64);
+        match most.doubt().or(least.doubt()) {
+            Some(doubt) => Err(doubt.sentence("late periods")),
+            None if at_least > allowed => Ok(false),
+            None if at_most <= allowed => Ok(true),
+            None => Err(format!(
+                "{:.0}%, if the day is like these {measured}: {} to {} of {} periods are later, \
+                 {} may be",
+                100.0 * (1.0 - self.error),
+                grouped(at_least as u64),
+                grouped(at_most.min(periods).ceil() as u64),
+                grouped(due.periods()),
+                grouped((allowed + 1e-6) as u64)
+            )),
+        }
+    }
+}
+
+/// Late periods of a thread in blocks of two gaps or one row of the time series, whichever
+/// is longer: those that are surely late, and those that may be.
+fn late_in_blocks(
+    grounds: &Grounds<'_>,
+    place: usize,
+    limit: Nanos,
+    measured: Nanos,
+) -> Result<[Vec<u64>; 2], String> {
+    let series = grounds.series.filter(|series| series.interval_ns.0 > 0);
+    let series = series.ok_or("there is no time series")?;
+    if series.dropped > 0 {
+        let dropped = grouped(series.dropped);
+        return Err(format!(
+            "{dropped} samples are in no row of the time series"
+        ));
+    }
+    let interval = series.interval_ns.0;
+    let block = (2 * EPISODE_GAP.0)
+        .div_ceil(interval)
+        .saturating_mul(interval);
+    let mut blocks = [0, 1].map(|_| vec![0u64; (measured.0 / block).min(1 << 24) as usize]);
+    let own = || {
+        series
+            .rows
+            .iter()
+            .filter(|row| row.thread as usize == place)
+    };
+    let start = own().map(|row| row.start_ns).min().unwrap_or_default();
+    for row in own() {
+        let at = (row.start_ns.saturating_sub(start).0 / block) as usize;
+        let late = |of: fn(u64, u64) -> u64| {
+            let buckets = row.histogram.iter();
+            let above = buckets.filter(|(lower, width, _)| of(*lower, *width) > limit.0);
+            (above.map(|(.., count)| count)).fold(row.missed, u64::saturating_add)
+        };
+        let both = [
+            late(|lower, _| lower),
+            late(|lower, width| lower + width - 1),
+        ];
+        for (blocks, late) in blocks.iter_mut().zip(both) {
+            if let Some(count) = blocks.get_mut(at) {
+                *count = count.saturating_add(late);
+            }
+        }
+    }
+    Ok(blocks)
+}

@@ -1,0 +1,244 @@
+//! Tests of the two questions: facts of the run, and what is proven of the machine.
+
+use super::tests::{outcome, require, thread};
+use super::*;
+use crate::{Histogram, Recording, Requirement, testing};
+
+/// A thread whose periods above a limit were counted one by one.
+fn counted(latencies_ns: &[i64], limit: u64) -> ThreadRecord {
+    let mut thread = thread(latencies_ns, 0);
+    let above = latencies_ns.iter().filter(|ns| **ns > limit as i64).count() as u64;
+    thread.above = vec![crate::AboveLimit {
+        limit_ns: Nanos(limit),
+        periods: above,
+    }];
+    thread
+}
+
+#[test]
+fn the_boundary_is_the_value_of_the_requirement() {
+    // 1,000 due periods of which p99 is exactly 100.000 µs.
+    let mut latencies = vec![50_000; 980];
+    latencies.extend([100_000; 10]);
+    latencies.extend([200_000; 10]);
+    let limit = 100_000;
+    let judged = |thread: ThreadRecord| require("p99", limit).judge(&[thread]);
+    let met = judged(counted(&latencies, limit));
+    assert_eq!(met.outcome, Outcome::Met, "{}", met.sentence);
+    assert_eq!(met.limits[0].above, Some(10));
+    assert_eq!(met.limits[0].measured, Some(limit));
+    // One of them a ns later, in the same bucket.
+    latencies[985] += 1;
+    let exceeded = judged(counted(&latencies, limit));
+    assert_eq!(exceeded.outcome, Outcome::Exceeded, "{}", exceeded.sentence);
+    // Where nobody counted, the bucket does not say.
+    let open = judged(thread(&latencies, 0));
+    assert_eq!(open.outcome, Outcome::NotDecidable, "{}", open.sentence);
+    assert!(
+        open.sentence.contains("both sides of the limit"),
+        "{}",
+        open.sentence
+    );
+    // Where the largest of all is the limit, it does.
+    assert_eq!(
+        outcome("p50", 100_000, &[thread(&[100_000; 100], 0)]),
+        Outcome::Met
+    );
+    // The bucket of 99.9 to 100 µs ends below it.
+    assert_eq!(
+        outcome("p50", 100_000, &[thread(&[99_950; 100], 0)]),
+        Outcome::Met
+    );
+}
+
+#[test]
+fn enough_digits_tell_a_value_from_its_limit() {
+    let verdict = require("max", 100_000).judge(&[thread(&[100_001], 0)]);
+    assert_eq!(
+        verdict.sentence,
+        "requirement exceeded in this run: max is 100.001 µs on CPU 1, limit 100 µs"
+    );
+}
+
+/// Another tool says 100 µs of all from 100 to 100.999 µs.
+#[test]
+fn figures_of_a_microsecond_do_not_decide_a_limit_within_it() {
+    let mut imported = Histogram::imported(Nanos(1_000), Nanos(1_000));
+    imported.add_row(Nanos(50_000), 980);
+    imported.add_row(Nanos(100_000), 20);
+    let mut thread = thread(&[], 0);
+    thread.accounting.recorded = imported.recorded();
+    thread.histogram = imported;
+    let threads = [thread];
+    for metric in ["max", "p99"] {
+        assert_eq!(
+            outcome(metric, 100_000, &threads),
+            Outcome::NotDecidable,
+            "{metric}"
+        );
+        assert_eq!(outcome(metric, 100_999, &threads), Outcome::Met, "{metric}");
+        assert_eq!(
+            outcome(metric, 99_999, &threads),
+            Outcome::Exceeded,
+            "{metric}"
+        );
+    }
+    assert_eq!(outcome("p50", 100_000, &threads), Outcome::Met);
+}
+
+/// A minute at 1 kHz of so many threads, with late periods (200 µs) at these ms.
+fn minutes(minutes: u64, late: &[Vec<u64>]) -> Recording {
+    let mut recording = testing::recording(late.len() as u32, 1);
+    let periods = minutes * 60_000;
+    recording.duration_ns = Nanos::from_secs(minutes * 60);
+    recording.series.interval_ns = Nanos::from_secs(2);
+    recording.series.rows.clear();
+    recording.worst.clear();
+    for (place, late) in (0..).zip(late) {
+        let mut all = Histogram::new();
+        for start in (0..periods).step_by(2_000) {
+            let count = late
+                .iter()
+                .filter(|at| (start..start + 2_000).contains(*at))
+                .count() as u64;
+            let mut row = Histogram::new();
+            row.record_run(Nanos(200_000), Nanos::ZERO, count);
+            row.record_run(Nanos(20_000), Nanos::ZERO, 2_000 - count);
+            recording.series.rows.push(crate::IntervalRow {
+                thread: place,
+                start_ns: Nanos::from_millis(start),
+                count: 2_000,
+                early: 0,
+                missed: 0,
+                min_ns: row.min(),
+                max_ns: row.max(),
+                sum_ns: row.sum(),
+                histogram: row.buckets(),
+            });
+            all.merge(&row);
+        }
+        let thread = &mut recording.threads[place as usize];
+        (thread.missed_histogram, thread.histogram) = (None, all);
+        thread.accounting.missed = 0;
+        thread.accounting.recorded = periods;
+    }
+    recording
+}
+
+fn of_machine(recording: &mut Recording, metric: &str) -> Verdict {
+    recording.requirement = Requirement {
+        confidence: Some(0.95),
+        ..require(metric, 100_000)
+    };
+    recording.judge()
+}
+
+#[test]
+fn with_a_confidence_the_machine_is_judged() {
+    // Ten minutes with one late period of 1,000: of 1% it is held, of 0.01% broken.
+    let each_second: Vec<u64> = (0..600)
+        .map(|second| second * 1_000 + second * 37 % 1_000)
+        .collect();
+    let mut recording = minutes(10, std::slice::from_ref(&each_second));
+    let held = of_machine(&mut recording, "p99");
+    assert_eq!(held.outcome, Outcome::Held, "{}", held.sentence);
+    assert_eq!(
+        of_machine(&mut recording, "p99.99").outcome,
+        Outcome::Broken
+    );
+    let open = of_machine(&mut recording, "p99.9");
+    assert_eq!(open.outcome, Outcome::NotProven);
+    assert!(
+        open.sentence
+            .contains("600,000 periods are later, 600 may be"),
+        "{}",
+        open.sentence
+    );
+    // No time proves a maximum; one that was exceeded is broken.
+    assert_eq!(of_machine(&mut recording, "max").outcome, Outcome::Broken);
+    let mut clean = minutes(10, &[Vec::new()]);
+    let open = of_machine(&mut clean, "max");
+    assert_eq!(open.outcome, Outcome::NotProven);
+    assert!(
+        open.sentence.contains("no time proves"),
+        "{}",
+        open.sentence
+    );
+    assert_eq!(of_machine(&mut clean, "p99").outcome, Outcome::Held);
+    // What was never seen may be an episode as long as the gap.
+    assert_eq!(of_machine(&mut clean, "p99.9").outcome, Outcome::NotProven);
+    clean.series.dropped = 1;
+    assert_eq!(of_machine(&mut clean, "p99").outcome, Outcome::NotProven);
+}
+
+/// 64 CPUs at half of the allowed rate: 33 of 40 were called broken at 5% a thread. Bursts
+/// at twice the allowed share: 60% were called held.
+#[test]
+fn many_threads_and_bursts_do_not_fool_it() {
+    let mut random = fastrand::Rng::with_seed(7);
+    let mut broken = 0;
+    for _ in 0..5 {
+        let cpu = |_| (0..60_000).filter(|_| random.u64(..2_000) == 0).collect();
+        let late: Vec<Vec<u64>> = (0..64).map(cpu).collect();
+        broken += u32::from(of_machine(&mut minutes(1, &late), "p99.9").outcome == Outcome::Broken);
+    }
+    assert_eq!(broken, 0);
+    let mut held = 0;
+    for _ in 0..40 {
+        // Bursts of 240 late periods, two a minute: 0.8% where 0.4% are allowed.
+        let mut late = Vec::new();
+        for start in 0..600_000u64 {
+            if random.u64(..30_000) == 0 {
+                late.extend((start..start + 240).filter(|at| *at < 600_000));
+            }
+        }
+        held += u32::from(of_machine(&mut minutes(10, &[late]), "p99.6").outcome == Outcome::Held);
+    }
+    assert!(held <= 2, "{held}");
+}
+
+#[test]
+fn the_bound_of_one_phase_has_the_time_of_that_phase() {
+    let mut recording = minutes(1, &[Vec::new(), vec![7]]);
+    for (thread, phase) in recording.threads.iter_mut().zip(["idle", "loaded"]) {
+        thread.label = Some(format!("{phase}: CPU 0"));
+    }
+    recording.threads[0].accounting.recorded = 10_000;
+    let phases = serde_json::json!(["idle", "loaded"]);
+    recording
+        .probe
+        .parameters
+        .insert("phases".to_owned(), phases);
+    let bound = recording.judge().bound.unwrap();
+    assert_eq!(
+        (bound.exceeded_ns, bound.measured_ns),
+        (Nanos(200_000), Nanos::from_secs(60))
+    );
+    assert_eq!(bound.phase.as_deref(), Some("loaded"));
+    let sentence = bound.sentence();
+    assert!(
+        sentence.ends_with("if the day is like these 60.0 s of phase loaded)"),
+        "{sentence}"
+    );
+}
+
+#[test]
+fn the_verdict_of_a_sender_is_not_believed() {
+    let mut recording = minutes(1, &[vec![7]]);
+    recording.requirement = require("max", 100_000);
+    recording.verdict = recording.judge();
+    let own = recording.verdict.clone();
+    recording.verdict.outcome = Outcome::Met;
+    recording.verdict.sentence = "requirement met".to_owned();
+    recording.judge_anew();
+    assert_eq!(recording.verdict, own);
+    // What rests on more than the recording is marked, once.
+    recording.verdict.outcome = Outcome::Held;
+    recording.verdict.sentence = "held: at most 3".to_owned();
+    recording.judge_anew();
+    recording.judge_anew();
+    assert_eq!(
+        recording.verdict.sentence,
+        "its sender says: held: at most 3"
+    );
+}

@@ -1,0 +1,166 @@
+//! Late periods of made-up machines, of which the truth is known.
+
+use fastrand::Rng;
+use punctual_model::Nanos;
+
+/// Episodes a second of a machine, about: six a minute.
+const RATE: f64 = 0.1;
+
+/// How late periods come.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Late {
+    /// Each by itself.
+    Independent,
+    /// Bursts of 20 within 100 ms.
+    SparseBursts,
+    /// A burst of 20 each ten seconds.
+    PeriodicBursts,
+    /// Each begets 0.7 others, 3 s later in the mean.
+    SelfExciting,
+    /// A bad mode: how many times the rate of the good mode, its mean length, and the mean
+    /// time from one to the next, s.
+    BadMode(f64, f64, f64),
+    /// The rate wanders: the spread of its logarithm, and its memory, s.
+    Wander(f64, f64),
+    /// The rate swings around its mean by 90%: the length of a swing, s.
+    Swing(f64),
+    /// Pauses without a finite variance: Pareto with index 1.5.
+    HeavyGaps,
+}
+
+impl Late {
+    /// When periods were late in a run of this length, since its start.
+    pub(crate) fn times(self, seconds: f64, random: &mut Rng) -> Vec<Nanos> {
+        let mut times = match self {
+            Self::Independent => steady(RATE, seconds, random),
+            Self::SparseBursts => bursts(&steady(RATE, seconds, random), random),
+            Self::PeriodicBursts => {
+                let first = random.f64() / RATE;
+                let number = (seconds * RATE) as usize + 1;
+                let begins: Vec<f64> = (0..number).map(|n| first + n as f64 / RATE).collect();
+                bursts(&begins, random)
+            }
+            Self::SelfExciting => cascades(seconds, random),
+            Self::BadMode(worse, length, apart) => modes(worse, length, apart, seconds, random),
+            Self::Wander(spread, memory) => wander(spread, memory, seconds, random),
+            Self::Swing(length) => {
+                let phase = random.f64();
+                let all = steady(1.9 * RATE, seconds, random).into_iter();
+                let rate =
+                    |at: f64| 1.0 + 0.9 * (std::f64::consts::TAU * (at / length + phase)).sin();
+                let kept = |at: &f64| random.f64() * 1.9 < rate(*at);
+                all.filter(kept).collect()
+            }
+            Self::HeavyGaps => heavy(seconds, random),
+        };
+        times.retain(|at| (0.0..seconds).contains(at));
+        times
+            .into_iter()
+            .map(|at| Nanos((at * 1e9) as u64))
+            .collect()
+    }
+}
+
+fn exponential(random: &mut Rng) -> f64 {
+    -(1.0 - random.f64()).ln()
+}
+
+fn normal(random: &mut Rng) -> f64 {
+    let radius = (2.0 * exponential(random)).sqrt();
+    radius * (std::f64::consts::TAU * random.f64()).cos()
+}
+
+/// Independent events.
+fn steady(rate: f64, seconds: f64, random: &mut Rng) -> Vec<f64> {
+    let mut times = Vec::new();
+    let mut at = exponential(random) / rate;
+    while at < seconds {
+        times.push(at);
+        at += exponential(random) / rate;
+    }
+    times
+}
+
+fn bursts(begins: &[f64], random: &mut Rng) -> Vec<f64> {
+    let burst = |begin: &f64| -> Vec<f64> { (0..20).map(|_| begin + 0.1 * random.f64()).collect() };
+    begins.iter().flat_map(burst).collect()
+}
+
+fn cascades(seconds: f64, random: &mut Rng) -> Vec<f64> {
+    // As long before as a cascade may still act.
+    let before = 200.0;
+    let mut times = steady(0.3 * RATE, seconds + before, random);
+    let mut next = 0;
+    while let Some(parent) = times.get(next).copied() {
+        next += 1;
+        // Poisson with mean 0.7: a product of uniforms.
+        let mut product = random.f64();
+        while product > (-0.7f64).exp() {
+            times.push(parent + 3.0 * exponential(random));
+            product *= random.f64();
+        }
+    }
+    times.into_iter().map(|at| at - before).collect()
+}
+
+fn modes(worse: f64, length: f64, apart: f64, seconds: f64, random: &mut Rng) -> Vec<f64> {
+    let share = length / apart;
+    // That the mean is the same.
+    let good = match worse.is_finite() {
+        true => RATE / (1.0 - share + share * worse),
+        false => 0.0,
+    };
+    let bad = match worse.is_finite() {
+        true => good * worse,
+        false => RATE / share,
+    };
+    let mut is_bad = random.f64() < share;
+    let (mut at, mut times) = (0.0, Vec::new());
+    while at < seconds {
+        let mean = if is_bad { length } else { apart - length };
+        let stays = mean * exponential(random);
+        let rate = if is_bad { bad } else { good };
+        if rate > 0.0 {
+            times.extend(
+                steady(rate, stays, random)
+                    .into_iter()
+                    .map(|since| at + since),
+            );
+        }
+        at += stays;
+        is_bad = !is_bad;
+    }
+    times
+}
+
+fn wander(spread: f64, memory: f64, seconds: f64, random: &mut Rng) -> Vec<f64> {
+    let step = (memory / 50.0).min(1.0);
+    let keeps = (-step / memory).exp();
+    let (mut level, mut at) = (normal(random), 0.0);
+    let mut times = Vec::new();
+    while at < seconds {
+        let rate = RATE * (spread * level - spread * spread / 2.0).exp();
+        times.extend(
+            steady(rate, step, random)
+                .into_iter()
+                .map(|since| at + since),
+        );
+        level = keeps * level + (1.0 - keeps * keeps).sqrt() * normal(random);
+        at += step;
+    }
+    times
+}
+
+fn heavy(seconds: f64, random: &mut Rng) -> Vec<f64> {
+    // Pauses from a third of their mean on.
+    let least = 1.0 / (3.0 * RATE);
+    let mut pause = || least * (1.0 - random.f64()).powf(-1.0 / 1.5);
+    // A run begins at any moment of a long time.
+    let mut at = -200.0 * seconds.max(600.0) / 60.0;
+    let mut times = Vec::new();
+    while at < seconds {
+        times.push(at);
+        at += pause();
+    }
+    times
+}

@@ -1,0 +1,57 @@
+//! Bounds of rates on machines that are made up: a smaller version of `cargo xtask
+//! simulate --only rates`, with fixed seeds.
+
+// Helpers of tests, not only the tests themselves, stop at what is wrong.
+#![allow(clippy::unwrap_used)]
+// The tables are printed elsewhere.
+#![allow(dead_code, clippy::print_stdout)]
+
+#[path = "../examples/simulate/late.rs"]
+mod late;
+#[path = "../examples/simulate/machines.rs"]
+mod machines;
+#[path = "../examples/simulate/rates.rs"]
+mod rates;
+
+use rates::{KINDS, count, until_proven};
+
+/// Machines of a kind.
+const MACHINES: u64 = 100;
+
+/// 95 of 100; three standard deviations less are 88.
+#[test]
+fn bounds_hold_where_the_run_is_long_enough() {
+    for (name, late, change) in KINDS {
+        for seconds in [60, 600, 3_600]
+            .into_iter()
+            .filter(|run| change * 10.0 < *run as f64)
+        {
+            let found = count(late, seconds, MACHINES);
+            assert!(
+                found.upper >= 88 && found.lower >= 88,
+                "{name} {seconds} s: {found:?}"
+            );
+            assert!(found.above.held <= 12, "{name} {seconds} s: {found:?}");
+            assert!(found.within.broken <= 12, "{name} {seconds} s: {found:?}");
+        }
+    }
+}
+
+/// The bound of independent episodes is not much above the truth.
+#[test]
+fn the_bound_of_independent_episodes_is_near_the_truth() {
+    let found = count(KINDS[0].1, 600, MACHINES);
+    assert!(found.width < 1.6 && found.none <= 12, "{found:?}");
+}
+
+#[test]
+fn until_proven_is_rarely_wrong() {
+    for (name, late, change) in KINDS {
+        let [above, within] = until_proven(late, MACHINES);
+        // The promise ends at a tenth of the longest time.
+        if change < 360.0 {
+            assert!(above.held <= 12, "{name}: {above:?}");
+            assert!(within.broken <= 12, "{name}: {within:?}");
+        }
+    }
+}
