@@ -26,16 +26,6 @@ pub enum FormatError {
         /// The recording.
         id: RecordingId,
     },
-    /// The format is not in this build.
-    #[error(
-        "the format '{format}' is not in this build of punctual: build it with cargo build --release --features {feature}"
-    )]
-    NotBuilt {
-        /// The format.
-        format: &'static str,
-        /// The cargo feature that has it.
-        feature: &'static str,
-    },
     /// The recording has more samples than could be read.
     #[error(
         "the samples of recording {} are damaged: {kept} were kept, {read} could be read",

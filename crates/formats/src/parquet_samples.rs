@@ -12,250 +12,210 @@
 //! metadata name the recording, the program, the start and the host
 //! (`punctual.recording`, `punctual.program`, `punctual.started`,
 //! `punctual.hostname`). Compressed with Snappy, which every reader supports.
-//!
-//! Only with the cargo feature `parquet`; without it the format is listed and
-//! says how to get it.
 
-use crate::Format;
+use std::io::{self, Write};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use parquet::basic::{Compression, Encoding, Repetition, Type as Physical};
+use parquet::data_type::{Int32Type, Int64Type};
+use parquet::errors::ParquetError;
+use parquet::file::metadata::KeyValue;
+use parquet::file::properties::{WriterProperties, WriterVersion};
+use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
+use parquet::schema::types::{ColumnPath, Type, TypePtr};
+use punctual_model::{Recording, Sample};
+
+use crate::{Export, Format, FormatError};
 
 pub(crate) const FORMAT: Format = Format {
     name: "parquet",
-    #[cfg(feature = "parquet")]
     summary: "every sample as Parquet: thread, CPU, expected time, latency",
-    #[cfg(not(feature = "parquet"))]
-    summary: "every sample as Parquet (not in this build: see cargo's --features parquet)",
     extension: "parquet",
     needs_samples: true,
     micro_rows: false,
     write,
 };
 
-#[cfg(feature = "parquet")]
-use with_feature::write;
+/// Rows of a group: what is held in memory at once, 24 bytes each.
+const GROUP: usize = 256 * 1024;
 
-#[cfg(not(feature = "parquet"))]
-fn write(_: &crate::Export<'_>, _: &mut dyn std::io::Write) -> Result<(), crate::FormatError> {
-    Err(crate::FormatError::NotBuilt {
-        format: FORMAT.name,
-        feature: "parquet",
-    })
+pub(super) fn write(export: &Export<'_>, out: &mut dyn Write) -> Result<(), FormatError> {
+    let kept = export.kept(FORMAT.name)?;
+    let spool = Spool::default();
+    let properties = properties(export.recording);
+    let mut file = SerializedFileWriter::new(
+        spool.clone(),
+        schema(export.time_column())?,
+        Arc::new(properties),
+    )?;
+    let mut read = 0;
+    for thread in 0..export.recording.threads.len() as u32 {
+        read += write_thread(export, thread, &mut file, &spool, out)?;
+    }
+    file.finish()?;
+    spool.drain(out)?;
+    export.check_read(kept, read)
 }
 
-#[cfg(feature = "parquet")]
-mod with_feature {
-    use std::io::{self, Write};
-    use std::sync::{Arc, Mutex, PoisonError};
-
-    use parquet::basic::{Compression, Encoding, Repetition, Type as Physical};
-    use parquet::data_type::{Int32Type, Int64Type};
-    use parquet::errors::ParquetError;
-    use parquet::file::metadata::KeyValue;
-    use parquet::file::properties::{WriterProperties, WriterVersion};
-    use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
-    use parquet::schema::types::{ColumnPath, Type, TypePtr};
-    use punctual_model::{Recording, Sample};
-
-    use super::FORMAT;
-    use crate::{Export, FormatError};
-
-    /// Rows of a group: what is held in memory at once, 24 bytes each.
-    const GROUP: usize = 256 * 1024;
-
-    pub(super) fn write(export: &Export<'_>, out: &mut dyn Write) -> Result<(), FormatError> {
-        let kept = export.kept(FORMAT.name)?;
-        let spool = Spool::default();
-        let properties = properties(export.recording);
-        let mut file = SerializedFileWriter::new(
-            spool.clone(),
-            schema(export.time_column())?,
-            Arc::new(properties),
-        )?;
-        let mut read = 0;
-        for thread in 0..export.recording.threads.len() as u32 {
-            read += write_thread(export, thread, &mut file, &spool, out)?;
-        }
-        file.finish()?;
-        spool.drain(out)?;
-        export.check_read(kept, read)
-    }
-
-    /// The row groups of one thread; how many samples there were.
-    fn write_thread(
-        export: &Export<'_>,
-        thread: u32,
-        file: &mut SerializedFileWriter<Spool>,
-        spool: &Spool,
-        out: &mut dyn Write,
-    ) -> Result<u64, FormatError> {
-        let cpu = export.cpu_of(thread);
-        let mut group: Vec<Sample> = Vec::new();
-        let mut read = 0;
-        let mut flush = |group: &mut Vec<Sample>| -> Result<(), FormatError> {
-            write_group(group, thread, cpu, file.next_row_group()?)?;
-            group.clear();
-            Ok(spool.drain(out)?)
-        };
-        // The source hands errors of the callback through: keep those of the
-        // output apart from those of reading.
-        let mut output_error = None;
-        let result = export.samples.for_each(thread, &mut |chunk| {
-            read += chunk.len() as u64;
-            for part in chunk.chunks(GROUP) {
-                group.extend_from_slice(part);
-                if group.len() >= GROUP
-                    && let Err(error) = flush(&mut group)
-                {
-                    output_error = Some(error);
-                    return Err(io::Error::other("the output failed"));
-                }
+/// The row groups of one thread; how many samples there were.
+fn write_thread(
+    export: &Export<'_>,
+    thread: u32,
+    file: &mut SerializedFileWriter<Spool>,
+    spool: &Spool,
+    out: &mut dyn Write,
+) -> Result<u64, FormatError> {
+    let cpu = export.cpu_of(thread);
+    let mut group: Vec<Sample> = Vec::new();
+    let mut read = 0;
+    let mut flush = |group: &mut Vec<Sample>| -> Result<(), FormatError> {
+        write_group(group, thread, cpu, file.next_row_group()?)?;
+        group.clear();
+        Ok(spool.drain(out)?)
+    };
+    // The source hands errors of the callback through: keep those of the
+    // output apart from those of reading.
+    let mut output_error = None;
+    let result = export.samples.for_each(thread, &mut |chunk| {
+        read += chunk.len() as u64;
+        for part in chunk.chunks(GROUP) {
+            group.extend_from_slice(part);
+            if group.len() >= GROUP
+                && let Err(error) = flush(&mut group)
+            {
+                output_error = Some(error);
+                return Err(io::Error::other("the output failed"));
             }
-            Ok(())
-        });
-        if let Some(error) = output_error {
-            return Err(error);
         }
-        result.map_err(FormatError::Samples)?;
-        if !group.is_empty() {
-            flush(&mut group)?;
-        }
-        Ok(read)
+        Ok(())
+    });
+    if let Some(error) = output_error {
+        return Err(error);
     }
+    result.map_err(FormatError::Samples)?;
+    if !group.is_empty() {
+        flush(&mut group)?;
+    }
+    Ok(read)
+}
 
-    fn write_group(
-        samples: &[Sample],
-        thread: u32,
-        cpu: Option<u32>,
-        mut group: SerializedRowGroupWriter<'_, Spool>,
-    ) -> Result<(), ParquetError> {
-        // Thread and CPU numbers are far below 2^31.
-        let threads = vec![thread as i32; samples.len()];
-        let cpus = vec![cpu.map_or(0, |cpu| cpu as i32); samples.len()];
-        // The definition level says which rows have a value: all or none.
-        let levels = vec![i16::from(cpu.is_some()); samples.len()];
-        let expected: Vec<i64> = samples.iter().map(|s| s.expected.0 as i64).collect();
-        let latency: Vec<i64> = samples.iter().map(|s| s.latency.0).collect();
-        let mut place = 0;
-        while let Some(mut column) = group.next_column()? {
-            match place {
-                0 => column
-                    .typed::<Int32Type>()
-                    .write_batch(&threads, None, None)?,
-                1 => {
-                    let values = if cpu.is_some() { &cpus[..] } else { &[] };
-                    let column = column.typed::<Int32Type>();
-                    column.write_batch(values, Some(&levels), None)?
-                }
-                2 => column
-                    .typed::<Int64Type>()
-                    .write_batch(&expected, None, None)?,
-                _ => column
-                    .typed::<Int64Type>()
-                    .write_batch(&latency, None, None)?,
-            };
-            column.close()?;
-            place += 1;
-        }
-        group.close()?;
+fn write_group(
+    samples: &[Sample],
+    thread: u32,
+    cpu: Option<u32>,
+    mut group: SerializedRowGroupWriter<'_, Spool>,
+) -> Result<(), ParquetError> {
+    // Thread and CPU numbers are far below 2^31.
+    let threads = vec![thread as i32; samples.len()];
+    let cpus = vec![cpu.map_or(0, |cpu| cpu as i32); samples.len()];
+    // The definition level says which rows have a value: all or none.
+    let levels = vec![i16::from(cpu.is_some()); samples.len()];
+    let expected: Vec<i64> = samples.iter().map(|s| s.expected.0 as i64).collect();
+    let latency: Vec<i64> = samples.iter().map(|s| s.latency.0).collect();
+    let mut place = 0;
+    while let Some(mut column) = group.next_column()? {
+        match place {
+            0 => column
+                .typed::<Int32Type>()
+                .write_batch(&threads, None, None)?,
+            1 => {
+                let values = if cpu.is_some() { &cpus[..] } else { &[] };
+                let column = column.typed::<Int32Type>();
+                column.write_batch(values, Some(&levels), None)?
+            }
+            2 => column
+                .typed::<Int64Type>()
+                .write_batch(&expected, None, None)?,
+            _ => column
+                .typed::<Int64Type>()
+                .write_batch(&latency, None, None)?,
+        };
+        column.close()?;
+        place += 1;
+    }
+    group.close()?;
+    Ok(())
+}
+
+fn schema(time: &str) -> Result<TypePtr, ParquetError> {
+    let column = |name, physical, repetition| {
+        Type::primitive_type_builder(name, physical)
+            .with_repetition(repetition)
+            .build()
+            .map(Arc::new)
+    };
+    let fields = vec![
+        column("thread", Physical::INT32, Repetition::REQUIRED)?,
+        column("cpu", Physical::INT32, Repetition::OPTIONAL)?,
+        column(time, Physical::INT64, Repetition::REQUIRED)?,
+        column("latency_ns", Physical::INT64, Repetition::REQUIRED)?,
+    ];
+    let root = Type::group_type_builder("samples").with_fields(fields);
+    Ok(Arc::new(root.build()?))
+}
+
+fn properties(recording: &Recording) -> WriterProperties {
+    let mut about = vec![
+        ("punctual.recording", recording.id.to_string()),
+        ("punctual.program", recording.probe.program.clone()),
+        ("punctual.started", recording.started.to_string()),
+    ];
+    if let Some(name) = recording.host.hostname.get() {
+        about.push(("punctual.hostname", name.clone()));
+    }
+    let about = about.into_iter().map(|(key, value)| KeyValue {
+        key: key.to_owned(),
+        value: Some(value),
+    });
+    let mut builder = WriterProperties::builder()
+        .set_writer_version(WriterVersion::PARQUET_2_0)
+        .set_compression(Compression::SNAPPY)
+        .set_key_value_metadata(Some(about.collect()));
+    // A period later by about the same each time, and latencies near each
+    // other: differences are small numbers, a dictionary would be none.
+    for name in ["expected_ns", "latency_ns"] {
+        let path = ColumnPath::from(name);
+        builder = builder
+            .set_column_dictionary_enabled(path.clone(), false)
+            .set_column_encoding(path, Encoding::DELTA_BINARY_PACKED);
+    }
+    builder.build()
+}
+
+/// The library's output: it requires a writer that may move to another
+/// thread, ours may be anything. Drained after each row group.
+#[derive(Clone, Default)]
+struct Spool(Arc<Mutex<Vec<u8>>>);
+
+impl Spool {
+    fn drain(&self, out: &mut dyn Write) -> io::Result<()> {
+        let mut bytes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        out.write_all(&bytes)?;
+        bytes.clear();
         Ok(())
     }
+}
 
-    fn schema(time: &str) -> Result<TypePtr, ParquetError> {
-        let column = |name, physical, repetition| {
-            Type::primitive_type_builder(name, physical)
-                .with_repetition(repetition)
-                .build()
-                .map(Arc::new)
-        };
-        let fields = vec![
-            column("thread", Physical::INT32, Repetition::REQUIRED)?,
-            column("cpu", Physical::INT32, Repetition::OPTIONAL)?,
-            column(time, Physical::INT64, Repetition::REQUIRED)?,
-            column("latency_ns", Physical::INT64, Repetition::REQUIRED)?,
-        ];
-        let root = Type::group_type_builder("samples").with_fields(fields);
-        Ok(Arc::new(root.build()?))
+impl Write for Spool {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut spool = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        spool.extend_from_slice(bytes);
+        Ok(bytes.len())
     }
 
-    fn properties(recording: &Recording) -> WriterProperties {
-        let mut about = vec![
-            ("punctual.recording", recording.id.to_string()),
-            ("punctual.program", recording.probe.program.clone()),
-            ("punctual.started", recording.started.to_string()),
-        ];
-        if let Some(name) = recording.host.hostname.get() {
-            about.push(("punctual.hostname", name.clone()));
-        }
-        let about = about.into_iter().map(|(key, value)| KeyValue {
-            key: key.to_owned(),
-            value: Some(value),
-        });
-        let mut builder = WriterProperties::builder()
-            .set_writer_version(WriterVersion::PARQUET_2_0)
-            .set_compression(Compression::SNAPPY)
-            .set_key_value_metadata(Some(about.collect()));
-        // A period later by about the same each time, and latencies near each
-        // other: differences are small numbers, a dictionary would be none.
-        for name in ["expected_ns", "latency_ns"] {
-            let path = ColumnPath::from(name);
-            builder = builder
-                .set_column_dictionary_enabled(path.clone(), false)
-                .set_column_encoding(path, Encoding::DELTA_BINARY_PACKED);
-        }
-        builder.build()
-    }
-
-    /// The library's output: it requires a writer that may move to another
-    /// thread, ours may be anything. Drained after each row group.
-    #[derive(Clone, Default)]
-    struct Spool(Arc<Mutex<Vec<u8>>>);
-
-    impl Spool {
-        fn drain(&self, out: &mut dyn Write) -> io::Result<()> {
-            let mut bytes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            out.write_all(&bytes)?;
-            bytes.clear();
-            Ok(())
-        }
-    }
-
-    impl Write for Spool {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            let mut spool = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            spool.extend_from_slice(bytes);
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-
-    /// The library fails only where its output does, and ours is memory.
-    impl From<ParquetError> for FormatError {
-        fn from(error: ParquetError) -> Self {
-            Self::Output(io::Error::other(error))
-        }
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 
-#[cfg(all(test, not(feature = "parquet")))]
-mod tests {
-    use punctual_model::testing;
-
-    use crate::testing::try_written;
-    use crate::{ExportOptions, NoSamples};
-
-    #[test]
-    fn without_the_feature_it_says_how_to_get_it() {
-        let recording = testing::recording(1, 1);
-        let error = try_written("parquet", &recording, &NoSamples, ExportOptions::default())
-            .unwrap_err()
-            .to_string();
-        assert!(error.contains("--features parquet"), "{error}");
+/// The library fails only where its output does, and ours is memory.
+impl From<ParquetError> for FormatError {
+    fn from(error: ParquetError) -> Self {
+        Self::Output(io::Error::other(error))
     }
 }
 
-#[cfg(all(test, feature = "parquet"))]
+#[cfg(test)]
 mod tests {
     use parquet::file::reader::{FileReader, SerializedFileReader};
     use parquet::record::RowAccessor;

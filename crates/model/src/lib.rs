@@ -5,7 +5,7 @@
 //! arithmetic that belongs to it.
 //!
 //! **Knows:** how these things are written as JSON; the schema is generated
-//! from the types (with the feature `schema`).
+//! from the types .
 //!
 //! **Must not know:** Linux, files, terminals, databases, other tools'
 //! formats. Nothing here makes a system call; all of it can be tested without
@@ -141,7 +141,6 @@ pub use resolution::Resolution;
 pub use role::{PERIODIC, ROLES, Role, RoleError, SPINNING};
 pub use sanitize::{escape_json, sanitize, sanitize_lines};
 pub use schema::JsonSchema;
-#[cfg(feature = "schema")]
 pub use schema::schema_of;
 pub use series::{IntervalRow, Series};
 pub use series_run::{RunGroup, SeriesRun, run_groups};

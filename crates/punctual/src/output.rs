@@ -12,9 +12,6 @@ use punctual_model::{escape_json, sanitize_lines};
 use serde::Serialize;
 
 pub(crate) use punctual_files::Output;
-#[cfg(not(feature = "analysis"))]
-pub(crate) use punctual_undescribed::JsonSchema;
-#[cfg(feature = "analysis")]
 pub(crate) use schemars::JsonSchema;
 
 /// Whether this run colours its text: colours then pass on their way to stdout.

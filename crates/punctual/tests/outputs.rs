@@ -72,11 +72,6 @@ fn a_recording_becomes_pictures_pages_and_files() {
     assert_eq!(json["latency"]["cores"][1].as_array().unwrap().len(), 40);
     let refused = place.refused("export last --format csv-series --histogram 40", 2);
     assert!(refused.contains("rt-dataset"), "{refused}");
-    if cfg!(not(feature = "parquet")) {
-        let refused = place.refused("export last --format parquet -o samples.parquet", 1);
-        assert!(refused.contains("--features parquet"), "{refused}");
-        assert!(!place.path("samples.parquet").exists());
-    }
     // Nothing half-written stays beside them.
     let names: Vec<String> = std::fs::read_dir(place.path("."))
         .unwrap()

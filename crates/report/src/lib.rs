@@ -23,20 +23,14 @@
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
-#[cfg(feature = "pages")]
 pub mod audit;
-#[cfg(feature = "pages")]
 mod compared;
 pub mod document;
 mod figures;
-#[cfg(feature = "pages")]
 pub mod html;
 mod interference;
-#[cfg(feature = "pages")]
 pub mod junit;
-#[cfg(feature = "pages")]
 mod lint;
-#[cfg(feature = "pages")]
 pub mod markdown;
 mod outlier_timeline;
 pub mod plot;
@@ -45,7 +39,6 @@ mod spread;
 pub mod text;
 mod wrap;
 
-#[cfg(feature = "pages")]
 pub use lint::sarif as lint_sarif;
 pub use outlier_timeline::OutlierTimeline;
 pub use wrap::wrap;
@@ -115,7 +108,6 @@ pub enum ReportError {
     #[error("PNG failed: {0}")]
     Png(String),
     /// The JUnit file could not be written.
-    #[cfg(feature = "pages")]
     #[error("JUnit XML failed: {0}")]
     Junit(#[from] quick_junit::SerializeError),
 }

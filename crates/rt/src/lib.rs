@@ -19,18 +19,14 @@
 #![doc = "\n\n"]
 #![doc = include_str!("../README.md")]
 #![deny(unsafe_op_in_unsafe_fn)]
-// What the feature adds is partly made of what all use, such as mappings.
-#![cfg_attr(not(feature = "probes"), allow(dead_code, unreachable_pub))]
 
 pub mod affinity;
 mod clock;
 mod deadline;
 mod dma_latency;
-#[cfg(feature = "probes")]
 mod echo;
 mod error;
 mod guard;
-#[cfg(feature = "probes")]
 mod inherit;
 pub mod interrupt;
 mod ipc;
@@ -53,21 +49,18 @@ mod wait;
 pub use clock::{Clock, Instant};
 pub use deadline::DeadlineThread;
 pub use dma_latency::DmaLatency;
-#[cfg(feature = "probes")]
 pub use echo::EchoProcess;
 pub use error::Error;
 pub use guard::{
     AllocationGuard, CountingAllocator, KEPT_VIOLATIONS, PageFaultGuard, SystemCallGuard,
     Violation, Violations,
 };
-#[cfg(feature = "probes")]
 pub use inherit::{inherited, spawn_with};
 pub use ipc::{EventFd, MessageQueue, SystemVSemaphore};
 pub use limits::{Limit, has_rights_of_its_file, may_lock_memory};
-#[cfg(feature = "probes")]
 pub use memory::{
     Backing, Mapping, MappingRequest, MemoryFile, NewMappingMode, NewMappings, SharedNumbers,
-    release_heap, release_memory,
+    release_heap,
 };
 pub use memory::{
     LockMode, LockedBuffer, MemoryLock, keep_heap, lock_process_memory, prefault_stack, share_heap,
@@ -83,7 +76,6 @@ pub use spin::{spin_for, spin_until};
 pub use sync::{
     Barrier, Futex, Monitor, MonitorGuard, Mutex, MutexGuard, Notified, Protocol, Semaphore, Waited,
 };
-#[cfg(feature = "probes")]
 pub use sync::{PthreadMonitor, PthreadMonitorGuard, SharedFutex};
 pub use tcp::{TcpCork, send_at_once};
 pub use thread::{JoinHandle, ScopedJoinHandle, ThreadBuilder};

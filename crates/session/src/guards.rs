@@ -5,7 +5,7 @@ use std::path::Path;
 use punctual_model::CpuSet;
 use punctual_rt::{DmaLatency, Error, LockMode, MemoryLock};
 
-use crate::{memory, rights};
+use crate::rights;
 
 /// Locked memory, and CPUs kept out of deep idle states.
 #[derive(Default)]
@@ -31,11 +31,9 @@ impl Guards {
         guards
     }
 
-    /// What is used from here on stays in RAM. What is merely mapped takes none, nor does
-    /// what was run before of the program: it is given back. To be called last before the
-    /// measuring threads start.
+    /// Locks the pages that are used from here on. To be called last before the measuring
+    /// threads start.
     pub(crate) fn lock_memory(&mut self, warnings: &mut Vec<String>) {
-        memory::end_step();
         self._memory = punctual_rt::lock_process_memory(LockMode::OnFault)
             .map_err(|error| {
                 self.refused(error, rights::MEMORY, "memory is not locked", warnings);

@@ -1,4 +1,4 @@
-//! The memory of a run: its lanes, made to fit before any of it is touched, and the program.
+//! The memory of a run: its lanes, made to fit before any of it is touched.
 
 use punctual_probes::{Lane, LaneSpec};
 
@@ -14,15 +14,6 @@ const BESIDE: u64 = 160 << 10;
 /// A ring may hold this part of what it would, a quarter of a second: it is emptied
 /// ten times a second.
 const LEAST: u64 = 5;
-
-/// Gives back the pages of the program that the step before used: reading the command line and
-/// the machine, beginning the recording, measuring, and telling of it run different code, and
-/// the process is as large as the largest of them, not as all together.
-///
-/// To be called between the steps, when no thread measures.
-pub(crate) fn end_step() {
-    punctual_rt::release_memory();
-}
 
 /// Shortens the rings of very many fast lanes.
 ///

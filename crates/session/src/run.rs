@@ -21,7 +21,7 @@ use crate::recording_sink::RecordingSink;
 use crate::time::Start;
 use crate::tracemark::TraceStop;
 use crate::watcher::Watcher;
-use crate::{Session, SessionError, memory, overhead, settings};
+use crate::{Session, SessionError, overhead, settings};
 
 /// What a run gave.
 #[derive(Debug)]
@@ -51,7 +51,6 @@ impl Session {
         if self.request.samples && store.is_none() {
             return Err(SessionError::SamplesNotKept);
         }
-        memory::end_step();
         let journal = self.request.journal.as_deref();
         let (tune, warning) = settings::applied(journal, &self.host);
         self.warnings.extend(warning);
@@ -104,7 +103,6 @@ impl Session {
         let throttled = quota_warnings(&recording.interference, threads);
         self.warnings.extend(throttled);
         drop(guards);
-        memory::end_step();
         housekeeping.finish(&self.warnings);
         if let Some(command) = housekeeping.command.take() {
             self.warnings.extend(command.finish());
@@ -132,7 +130,6 @@ impl Session {
             broke: control.broke(),
             ..self.finish_store(recording, housekeeping)
         };
-        memory::end_step();
         Ok(outcome)
     }
 

@@ -34,7 +34,6 @@ impl Session {
     /// What is wrong, with the value.
     pub fn prepare(request: Request, host: Host) -> Result<Self, SessionError> {
         punctual_rt::interrupt::install_interrupt_handler()?;
-        memory::end_step();
         // Measuring threads allocate nothing while they measure; what they need
         // before comes from where the rest does, and goes back there.
         punctual_rt::share_heap();
@@ -46,7 +45,6 @@ impl Session {
             (seen.join(), checked)
         });
         let checked = checked?;
-        memory::end_step();
         // A panic in there is a defect; without its thread it shows itself.
         let seen = seen.unwrap_or_else(|_| Seen::of(&host, request.audit));
         let (facts, audit) = seen.judged(&checked.cpus);

@@ -77,9 +77,6 @@ mod shortfalls;
 pub mod tail;
 pub mod trend;
 
-#[cfg(not(feature = "schema"))]
-use punctual_undescribed::JsonSchema;
-#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 
 pub use blocks::LEAST_BLOCKS;

@@ -71,9 +71,6 @@ mod trees;
 mod undo;
 mod validity;
 
-#[cfg(not(feature = "schema"))]
-use punctual_undescribed::JsonSchema;
-#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 
 pub use accessors::{HOLD_VERB, deeper_idle_states, hold_latency};

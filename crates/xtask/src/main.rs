@@ -19,7 +19,6 @@ mod left;
 mod msrv;
 mod ordinary_user;
 mod places;
-mod probe;
 mod programs;
 mod simulate;
 mod suite;
@@ -52,8 +51,6 @@ enum Task {
     OrdinaryUser(ordinary_user::Options),
     /// Build and pack the program: tarball, .deb, .rpm, checksums, list of parts.
     Dist(dist::Options),
-    /// Build the feature set for boards and try its verbs.
-    Probe(probe::Options),
     /// Install, run, remove and purge the .deb in a Debian root of its own.
     DistInstall(dist::InstallOptions),
     /// Pack the sources with all crates, for builds without a network.
@@ -78,7 +75,6 @@ fn main() -> ExitCode {
         Task::VmGrub(options) => vm::run_grub(&options),
         Task::OrdinaryUser(options) => ordinary_user::run(&options),
         Task::Dist(options) => dist::run(&options),
-        Task::Probe(options) => probe::run(&options),
         Task::DistInstall(options) => dist::install(&options),
         Task::DistSources(options) => dist::sources(&options),
         Task::Cross(options) => cross::run(&options),

@@ -47,7 +47,7 @@ struct BundleFile {
 
 /// The readers of the bundle and of its unpacked files.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Readers {
+pub(super) enum Readers {
     Owner,
     All,
 }
@@ -78,12 +78,8 @@ impl Run for BundleFile {
             Readers::Owner => Output::private(&path)?,
             Readers::All => Output::open(&path)?,
         };
-        let mut bundle = Bundle::new(&mut output, format!("punctual-{short}"), readers)?;
-        recorded(&mut bundle, Some(&store), &recording)?;
-        if !self.without_machine {
-            machine(&mut bundle, &recording)?;
-        }
-        bundle.finish(&recording)?;
+        let with_machine = !self.without_machine;
+        pack(&mut output, Some(&store), &recording, readers, with_machine)?;
         output.finish()?;
         if path != Path::new("-") {
             note(&format!("bundle written to {}", path.display()));
@@ -92,15 +88,22 @@ impl Run for BundleFile {
     }
 }
 
-/// A bundle without the state of this machine: what a server sends of a recording that
-/// may be of another one. Without a store there are neither samples nor events.
-pub(super) fn of_recording(store: Option<&Store>, recording: &Recording) -> Result<Vec<u8>> {
-    let mut packed = Vec::new();
-    let folder = format!("punctual-{}", recording.id.short());
-    let mut bundle = Bundle::new(&mut packed, folder, Readers::Owner)?;
+/// Writes a bundle. `with_machine`: with the present state of this machine, which a server
+/// leaves out, as the recording may be of another one. Without a store there are neither
+/// samples nor events.
+pub(super) fn pack(
+    to: impl Write,
+    store: Option<&Store>,
+    recording: &Recording,
+    readers: Readers,
+    with_machine: bool,
+) -> Result<()> {
+    let mut bundle = Bundle::new(to, format!("punctual-{}", recording.id.short()), readers)?;
     recorded(&mut bundle, store, recording)?;
-    bundle.finish(recording)?;
-    Ok(packed)
+    if with_machine {
+        machine(&mut bundle, recording)?;
+    }
+    bundle.finish(recording)
 }
 
 /// An archive while it is written.

@@ -127,22 +127,14 @@ type Form = fn(&Audit) -> Result<String>;
 #[derive(Args)]
 struct AuditFiles {
     /// Write SARIF 2.1.0 for code scanning; - for stdout
-    #[cfg(feature = "analysis")]
     #[arg(long, value_name = "FILE")]
     sarif: Option<PathBuf>,
     /// Write JUnit XML for continuous integration; - for stdout
-    #[cfg(feature = "analysis")]
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
 }
 
 impl AuditFiles {
-    #[cfg(not(feature = "analysis"))]
-    fn asked_for(&self) -> Vec<(Form, &PathBuf)> {
-        Vec::new()
-    }
-
-    #[cfg(feature = "analysis")]
     fn asked_for(&self) -> Vec<(Form, &PathBuf)> {
         let sarif: Form = |audit| output::json(&punctual_report::audit::sarif(audit));
         let junit: Form = |audit| Ok(punctual_report::audit::junit(audit)?);

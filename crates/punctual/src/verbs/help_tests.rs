@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use clap::{Arg, Command};
 
-use super::{OF_FEATURES, VERBS, command, parse};
+use super::{OF_FLEET, command, parse, verbs};
 
 /// Words of a short help, before a default, choices or a range.
 const MOST_WORDS: usize = 12;
@@ -139,18 +139,12 @@ fn faults_are_seen() {
     );
 }
 
-/// What every build of a verb's feature has, and what others say of it.
+/// What a build with the feature has, and what others say of it.
 #[test]
-fn a_verb_of_a_feature_is_there_or_said_to_be_left_out() {
-    let built = |feature: &str| match feature {
-        "analysis" => cfg!(feature = "analysis"),
-        "serve" => cfg!(feature = "serve"),
-        "lake" => cfg!(feature = "lake"),
-        other => panic!("no feature {other}"),
-    };
-    for (verb, feature) in OF_FEATURES {
-        let is_there = VERBS.iter().any(|known| known.name == *verb);
-        assert_eq!(is_there, built(feature), "{verb}");
+fn a_verb_of_the_fleet_is_there_or_said_to_be_left_out() {
+    for verb in OF_FLEET {
+        let is_there = verbs().any(|known| known.name == *verb);
+        assert_eq!(is_there, cfg!(feature = "fleet"), "{verb}");
         let words = ["punctual", verb, "--no-such-option"].map(OsString::from);
         let said = parse(&words).unwrap_err().to_string();
         assert_eq!(said.contains("was built without"), !is_there, "{said}");

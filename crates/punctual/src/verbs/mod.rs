@@ -1,68 +1,41 @@
 //! The verbs: one file each, one line each in [`VERBS`].
 
 mod app;
-#[cfg(feature = "analysis")]
 mod bundle;
-#[cfg(feature = "analysis")]
 mod changes;
-#[cfg(feature = "analysis")]
 mod check;
 mod clocks;
-#[cfg(feature = "serve")]
-mod collection;
-#[cfg(feature = "analysis")]
 mod compare;
 pub(crate) mod compat;
-#[cfg(feature = "analysis")]
 mod complete;
-#[cfg(feature = "analysis")]
 mod completions;
 mod delete;
-#[cfg(feature = "serve")]
-mod deliver;
 mod doctor;
 mod echo;
 mod exec;
-#[cfg(feature = "analysis")]
 mod experiment;
 mod explain;
 mod export;
 mod facts;
+#[cfg_attr(not(feature = "fleet"), path = "no_fleet.rs")]
+mod fleet;
 mod hold_latency;
-#[cfg(feature = "analysis")]
 mod import;
-#[cfg(feature = "analysis")]
 mod improve;
 mod irqs;
 mod kernel;
-#[cfg(feature = "lake")]
-mod lake;
-#[cfg(feature = "analysis")]
 mod lint;
 mod list;
-#[cfg(feature = "analysis")]
 mod looking_back;
-#[cfg(feature = "analysis")]
 mod man;
 mod measure;
-#[cfg(feature = "analysis")]
 mod note;
-#[cfg(feature = "analysis")]
 mod plot;
 mod probes;
 mod record;
-#[cfg(feature = "analysis")]
 mod report;
-#[cfg(feature = "analysis")]
 mod schema;
 mod select;
-#[cfg(feature = "serve")]
-mod serve;
-#[cfg(feature = "serve")]
-mod serve_config;
-#[cfg(feature = "serve")]
-mod serve_evidence;
-#[cfg(feature = "analysis")]
 mod serve_guard;
 mod serve_load;
 mod serve_partner;
@@ -72,7 +45,6 @@ mod store;
 mod threads;
 mod topology;
 mod trace;
-#[cfg(feature = "analysis")]
 mod trend;
 mod tune;
 mod watch;
@@ -125,72 +97,66 @@ impl Verb {
     }
 }
 
-/// Makes of one table the verbs of this build, and the words and features of those that not
-/// every build has.
-macro_rules! verbs {
-    ($($verb:path $(, $word:literal of $feature:literal)?;)+) => {
-        /// All verbs, in the order of the help.
-        pub(crate) const VERBS: &[Verb] = &[$($(#[cfg(feature = $feature)])? $verb),+];
+/// The verbs that each build has, in the order of the help.
+const VERBS: &[Verb] = &[
+    check::VERB,
+    measure::VERB,
+    experiment::VERB,
+    improve::VERB,
+    watch::VERB,
+    record::VERB,
+    app::VERB,
+    doctor::VERB,
+    lint::VERB,
+    facts::VERB,
+    kernel::VERB,
+    list::VERB,
+    show::VERB,
+    explain::VERB,
+    compare::VERB,
+    trend::VERB,
+    changes::VERB,
+    note::VERB,
+    plot::VERB,
+    report::VERB,
+    export::VERB,
+    import::VERB,
+    bundle::VERB,
+    trace::VERB,
+    delete::VERB,
+    store::VERB,
+    tune::VERB,
+    probes::VERB,
+    exec::VERB,
+    threads::VERB,
+    irqs::VERB,
+    topology::VERB,
+    topology::PLACE,
+    clocks::VERB,
+    echo::VERB,
+    compat::VERB,
+    schema::VERB,
+    completions::VERB,
+    man::VERB,
+    serve_guard::VERB,
+    serve_load::VERB,
+    serve_partner::VERB,
+    record::SERVE_SLOT,
+    hold_latency::VERB,
+    complete::VERB,
+];
 
-        /// Verbs that not every build has, with the feature that they come with.
-        const OF_FEATURES: &[(&str, &str)] = &[$($(($word, $feature),)?)+];
-    };
-}
+/// The verbs of the feature `fleet`.
+const OF_FLEET: &[&str] = &["serve", "deliver", "lake"];
 
-verbs! {
-    check::VERB, "check" of "analysis";
-    measure::VERB;
-    experiment::VERB, "experiment" of "analysis";
-    improve::VERB, "improve" of "analysis";
-    watch::VERB;
-    record::VERB;
-    app::VERB;
-    doctor::VERB;
-    lint::VERB, "lint" of "analysis";
-    facts::VERB;
-    kernel::VERB;
-    list::VERB;
-    show::VERB;
-    explain::VERB;
-    compare::VERB, "compare" of "analysis";
-    trend::VERB, "trend" of "analysis";
-    changes::VERB, "changes" of "analysis";
-    note::VERB, "note" of "analysis";
-    plot::VERB, "plot" of "analysis";
-    report::VERB, "report" of "analysis";
-    export::VERB;
-    import::VERB, "import" of "analysis";
-    bundle::VERB, "bundle" of "analysis";
-    trace::VERB;
-    delete::VERB;
-    store::VERB;
-    tune::VERB;
-    serve::VERB, "serve" of "serve";
-    deliver::VERB, "deliver" of "serve";
-    lake::VERB, "lake" of "lake";
-    probes::VERB;
-    exec::VERB;
-    threads::VERB;
-    irqs::VERB;
-    topology::VERB;
-    topology::PLACE;
-    clocks::VERB;
-    echo::VERB;
-    compat::VERB;
-    schema::VERB, "schema" of "analysis";
-    completions::VERB, "completions" of "analysis";
-    man::VERB, "man" of "analysis";
-    serve_guard::VERB, "serve-guard" of "analysis";
-    serve_load::VERB;
-    serve_partner::VERB;
-    record::SERVE_SLOT;
-    hold_latency::VERB;
-    complete::VERB, "complete" of "analysis";
+/// The verbs of this build.
+pub(crate) fn verbs() -> impl Iterator<Item = &'static Verb> {
+    VERBS.iter().chain(fleet::VERBS)
 }
 
 /// The whole command line.
 pub(crate) fn command() -> Command {
-    base().subcommands(VERBS.iter().map(Verb::command))
+    base().subcommands(verbs().map(Verb::command))
 }
 
 /// What these words say: read with the options of their verb alone, as the options of all
@@ -202,7 +168,7 @@ pub(crate) fn command() -> Command {
 pub(crate) fn parse(words: &[OsString]) -> Result<ArgMatches, clap::Error> {
     let words = &asked_once(words);
     let first = words.iter().skip(1).find(|word| !is_option(word));
-    let verb = first.and_then(|word| VERBS.iter().find(|verb| word == verb.name));
+    let verb = first.and_then(|word| verbs().find(|verb| word == verb.name));
     let alone = verb.map(|verb| {
         base()
             .subcommand(verb.command())
@@ -236,10 +202,10 @@ fn asked_once(words: &[OsString]) -> Vec<OsString> {
 
 /// The error of a verb that this build does not have.
 fn left_out(word: &OsStr) -> Option<clap::Error> {
-    let (verb, feature) = OF_FEATURES.iter().find(|(verb, _)| word == *verb)?;
+    let verb = OF_FLEET.iter().find(|verb| word == **verb)?;
     let text = format!(
-        "this program was built without '{verb}': build it with the feature '{feature}' \
-         (cargo build --profile dist --features {feature})"
+        "this program was built without '{verb}': build it with the feature 'fleet', \
+         which is on by default"
     );
     Some(command().error(ErrorKind::InvalidSubcommand, text))
 }
@@ -249,9 +215,8 @@ fn is_option(word: &OsStr) -> bool {
 }
 
 /// The command line without the verbs that the program starts itself.
-#[cfg(feature = "analysis")]
 fn shown_command() -> Command {
-    let shown = VERBS.iter().filter(|verb| !verb.is_internal());
+    let shown = verbs().filter(|verb| !verb.is_internal());
     base().subcommands(shown.map(Verb::command))
 }
 
@@ -272,8 +237,7 @@ pub(crate) fn chosen(matches: &ArgMatches) -> Result<(&'static Verb, &ArgMatches
     let (name, matches) = matches
         .subcommand()
         .ok_or_else(|| exit::UsageError("a verb is missing: see punctual --help".to_owned()))?;
-    VERBS
-        .iter()
+    verbs()
         .find(|verb| verb.name == name)
         .map(|verb| (verb, matches))
         .ok_or_else(|| exit::UsageError(format!("unknown verb '{name}'")).into())

@@ -6,7 +6,6 @@ use punctual_model::Recording;
 use punctual_store::Store;
 
 // One or more recordings; without any, the last one.
-#[cfg(feature = "analysis")]
 #[derive(Args)]
 pub(super) struct Recordings {
     /// Recordings: an ID, its start or end, `last` or `last~N` [default: last]
@@ -14,7 +13,6 @@ pub(super) struct Recordings {
     pub(super) recordings: Vec<String>,
 }
 
-#[cfg(feature = "analysis")]
 impl Recordings {
     /// The recordings, at least one.
     pub(super) fn load(&self, store: &Store) -> Result<Vec<Recording>> {

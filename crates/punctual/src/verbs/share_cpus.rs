@@ -18,10 +18,6 @@ pub(super) struct Sharing {
 
 impl Sharing {
     /// Holds the CPUs that are measured; `None` where they may be shared.
-    #[cfg_attr(
-        not(feature = "analysis"),
-        expect(dead_code, reason = "verbs of a workstation")
-    )]
     pub(super) fn hold(
         self,
         cpus: Option<&CpuSet>,

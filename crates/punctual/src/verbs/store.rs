@@ -11,7 +11,7 @@ use punctual_report::text;
 use punctual_session::lease;
 use punctual_store::{Merged, Store, StoreStats};
 
-use super::{Run, Verb};
+use super::{Run, Verb, fleet};
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output;
@@ -49,7 +49,6 @@ enum What {
     /// Give free space back to the file system
     Compact,
     /// Copy a collector's store from a file to PostgreSQL, or back
-    #[cfg(feature = "serve")]
     Copy {
         /// File or postgres://USER@HOST/NAME to read
         #[arg(value_name = "FROM")]
@@ -93,8 +92,7 @@ impl Run for Options {
                 output::print(&format!("{} kB given back\n", grouped(freed >> 10)))?;
                 Ok(Exit::Done)
             }
-            #[cfg(feature = "serve")]
-            What::Copy { from, to, json } => copy(&from, &to, json, context),
+            What::Copy { from, to, json } => fleet::copy(&from, &to, json, context),
             What::Merge { file, json } => merge(&file, json, context),
         }
     }
@@ -117,7 +115,7 @@ fn amount(count: u64, size: u64) -> String {
     }
 }
 
-fn show(fields: Vec<Field>, context: &Context) -> Result<()> {
+pub(super) fn show(fields: Vec<Field>, context: &Context) -> Result<()> {
     let mut document = Document::default();
     document.push(Section::new(vec![Block::Fields(fields)]));
     output::print(&text::render(&document, &context.style()))
@@ -172,51 +170,6 @@ fn check(store: &Store) -> Result<Exit> {
         return Ok(Exit::Done);
     }
     Ok(Exit::Broken)
-}
-
-#[cfg(feature = "serve")]
-fn copy(from: &str, to: &str, json: bool, context: &Context) -> Result<Exit> {
-    use punctual_store::is_database;
-    if from == to {
-        return Err(UsageError("FROM and TO are the same store".to_owned()).into());
-    }
-    if !is_database(from) && !is_database(to) {
-        let text = "copy a file with punctual store backup, or take it in with store merge";
-        return Err(UsageError(text.to_owned()).into());
-    }
-    if !is_database(from) {
-        // A file that is not there is not made.
-        Store::open_read_only(Path::new(from))?;
-    }
-    let (from, to) = (
-        super::collection::named(from)?,
-        super::collection::named(to)?,
-    );
-    let copied = punctual_store::copy(from.as_ref(), to.as_ref(), &mut |_| {})?;
-    if json {
-        output::print(&output::json(&copied)?)?;
-    } else {
-        let field = |name: &str, count: u64| Field::new(name, grouped(count));
-        let mut fields = vec![
-            field("recordings", copied.recordings),
-            field("already there", copied.known),
-            field("windows", copied.windows),
-            field("slots", copied.slots),
-            field("notes", copied.marks),
-            field("tokens", copied.tokens),
-        ];
-        if copied.samples > 0 {
-            fields.push(field("without their samples", copied.samples));
-        }
-        if copied.conflicts > 0 {
-            fields.push(field("differ there, put aside", copied.conflicts));
-        }
-        show(fields, context)?;
-    }
-    Ok(match copied.conflicts {
-        0 => Exit::Done,
-        _ => Exit::Failed,
-    })
 }
 
 fn merge(file: &Path, json: bool, context: &Context) -> Result<Exit> {

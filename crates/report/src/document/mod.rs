@@ -9,7 +9,6 @@
 //! A terminal shows what fits a screen, a page (Markdown, HTML) all that is known:
 //! sections and columns may belong to one [`Medium`] alone.
 
-#[cfg(feature = "pages")]
 mod analysis;
 mod audit;
 mod explanation;
@@ -28,7 +27,6 @@ mod table;
 mod topology;
 mod wakeups;
 
-#[cfg(feature = "pages")]
 pub use analysis::*;
 pub use audit::{AuditDetail, audit};
 pub use explanation::outliers;
@@ -38,11 +36,9 @@ pub use kept_audit::kept_audit;
 pub use list::{ListRow, list, list_page};
 pub use machine::{InterruptRow, ThreadRow, interrupts, threads};
 pub use outlier::outlier;
-#[cfg(feature = "pages")]
 pub(crate) use outlier::stacks_of;
 pub use plan::{SeriesRow, plan, slots, wake_windows};
 pub use recording::recording;
-#[cfg(feature = "pages")]
 pub(crate) use recording::{Figures, with_figures};
 pub use table::{Cell, Column, Fold, Row, Table};
 pub use topology::{ClockRow, clocks, placements, topology};
@@ -80,7 +76,6 @@ impl Medium {
         matches!(self, Self::Both | Self::Terminal)
     }
 
-    #[cfg(feature = "pages")]
     pub(crate) const fn is_on_page(self) -> bool {
         matches!(self, Self::Both | Self::Page)
     }

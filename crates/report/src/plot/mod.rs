@@ -14,7 +14,6 @@ mod bars;
 mod bins;
 mod canvas;
 mod curves;
-#[cfg(feature = "pages")]
 mod font;
 mod frame;
 mod kind;
@@ -25,7 +24,6 @@ mod matrix;
 mod outlier;
 mod percentiles;
 mod phases;
-#[cfg(feature = "pages")]
 mod png;
 mod room;
 mod strip;
@@ -169,7 +167,6 @@ impl Plot {
         svg::write(&self.canvas)
     }
 
-    #[cfg(feature = "pages")]
     /// The plot as PNG, `scale` pixels for each of the plot's.
     ///
     /// # Errors

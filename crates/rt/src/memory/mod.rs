@@ -3,25 +3,19 @@
 
 mod buffer;
 mod heap;
-#[cfg(feature = "probes")]
 mod idle;
 mod lock;
 mod mapping;
-#[cfg(feature = "probes")]
 mod shared;
 mod stack;
 
 pub use buffer::LockedBuffer;
 pub use heap::{keep_heap, share_heap};
-#[cfg(feature = "probes")]
-pub use idle::{release_heap, release_memory};
+pub use idle::release_heap;
 pub use lock::{LockMode, MemoryLock, lock_process_memory};
-#[cfg(feature = "probes")]
 pub use lock::{NewMappingMode, NewMappings};
-#[cfg(feature = "probes")]
 pub use mapping::{Backing, MemoryFile};
 pub use mapping::{Mapping, MappingRequest};
-#[cfg(feature = "probes")]
 pub use shared::SharedNumbers;
 pub use stack::prefault_stack;
 

@@ -9,17 +9,14 @@ mod futex;
 mod monitor;
 mod mutex;
 mod pi_lock;
-#[cfg(feature = "probes")]
 mod pthread_monitor;
 mod semaphore;
 
 pub use barrier::Barrier;
 pub use futex::Futex;
-#[cfg(feature = "probes")]
 pub use futex::SharedFutex;
 pub use monitor::{Monitor, MonitorGuard, Notified};
 pub use mutex::{Mutex, MutexGuard, Protocol};
-#[cfg(feature = "probes")]
 pub use pthread_monitor::{PthreadMonitor, PthreadMonitorGuard};
 pub use semaphore::Semaphore;
 

@@ -16,8 +16,8 @@ pub(super) fn of_materials(build: &Build) -> Result<String> {
         .args(["--filter-platform", &build.target])
         // Without it cargo names the features of the whole workspace.
         .args(["--manifest-path", "crates/punctual/Cargo.toml"]);
-    if build.probe {
-        command.args(super::PROBE_FEATURES);
+    if build.board {
+        command.arg("--no-default-features");
     }
     let metadata =
         serde_json::from_str(&super::text_of(&mut command)?).context("cargo metadata")?;

@@ -7,8 +7,6 @@ mod deb;
 mod flags;
 mod install;
 mod oci;
-mod order;
-mod size;
 mod sources;
 mod stage;
 
@@ -29,12 +27,12 @@ pub(crate) struct Options {
     /// Target to build for; other processors than this one's need its cross compiler
     #[arg(long, default_value = "x86_64-unknown-linux-musl")]
     target: String,
-    /// Profile of the build, `dist` or for boards `board`; `dev` is quick, and large
+    /// Profile of the build; `dev` is quick, and large
+    #[arg(long, default_value = "dist")]
+    profile: String,
+    /// Without the features that boards leave out: a tarball only
     #[arg(long)]
-    profile: Option<String>,
-    /// The feature set for boards: a tarball only
-    #[arg(long)]
-    probe: bool,
+    board: bool,
     /// Pack this program of the target instead of building one
     #[arg(long, value_name = "FILE", conflicts_with = "verify")]
     program: Option<PathBuf>,
@@ -48,8 +46,8 @@ pub(crate) struct Build {
     target: String,
     profile: String,
     version: String,
-    /// The feature set for boards.
-    probe: bool,
+    /// Without the features that boards leave out.
+    board: bool,
     /// Seconds since 1970 of the commit: the time of all files.
     epoch: String,
     target_folder: PathBuf,
@@ -65,13 +63,10 @@ pub(crate) struct Build {
 /// package left out.
 pub(crate) fn run(options: &Options) -> Result<bool> {
     let mut build = Build::of(options, &places::target())?;
-    let is_small = match &options.program {
-        Some(program) => {
-            build.program = fs::canonicalize(program)?;
-            false
-        }
+    match &options.program {
+        Some(program) => build.program = fs::canonicalize(program)?,
         None => build.make(repository())?,
-    };
+    }
     if options.verify {
         if !build.is_repeatable(options)? {
             println!("NOT reproducible: two builds of the program differ");
@@ -83,7 +78,7 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     fs::create_dir_all(&build.folder)?;
     let staged = stage::make(&build)?;
     build.tarball(&staged)?;
-    if !build.probe {
+    if !build.board {
         deb::write(&build, &staged)?;
         build.rpm(&staged)?;
         oci::write(&build, &staged)?;
@@ -92,30 +87,14 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     fs::write(&bill, bill::of_materials(&build)?)?;
     sums(&build.folder)?;
     println!("{}", build.folder.display());
-    // Programs of other profiles are for trying.
-    let is_known = is_small && options.profile.is_none();
-    size::check(
-        &build.program,
-        build.probe,
-        is_known.then_some(&*build.target),
-    )
+    Ok(true)
 }
-
-/// The profile of boards; its programs end at a panic.
-const BOARD: &str = "board";
-
-/// Features of the set for boards, as cargo takes them.
-pub(crate) const PROBE_FEATURES: [&str; 3] = ["--no-default-features", "--features", "probe"];
 
 impl Build {
     /// A build into a target folder; nothing is built yet.
     fn of(options: &Options, target_folder: &Path) -> Result<Self> {
         let epoch = epoch()?;
-        let profile = match &options.profile {
-            Some(profile) => profile.clone(),
-            None if options.probe => BOARD.to_owned(),
-            None => "dist".to_owned(),
-        };
+        let profile = options.profile.clone();
         let folder = if profile == "dev" { "debug" } else { &profile };
         let mut build = Self {
             program: target_folder
@@ -125,7 +104,7 @@ impl Build {
             target: options.target.clone(),
             profile,
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            probe: options.probe,
+            board: options.board,
             epoch,
             target_folder: target_folder.to_owned(),
             folder: target_folder.join("packages"),
@@ -134,15 +113,10 @@ impl Build {
         Ok(build)
     }
 
-    /// Builds the sources of a folder. No path of this machine gets into the program. Returns
-    /// whether it is as small as it can be: the toolchain had all that makes it so.
-    fn make(&self, sources: &Path) -> Result<bool> {
+    /// Builds the sources of a folder. No path of this machine gets into the program.
+    fn make(&self, sources: &Path) -> Result<()> {
         let here = fs::canonicalize(sources)?;
-        let program = flags::Program {
-            for_boards: self.probe,
-            ends_at_panics: self.profile == BOARD,
-        };
-        let flags = flags::Flags::of(&self.target, program, &here)?;
+        let flags = flags::Flags::of(&self.target, &here)?;
         let mut command = places::cargo();
         command
             .current_dir(&here)
@@ -153,14 +127,14 @@ impl Build {
             .env("SOURCE_DATE_EPOCH", &self.epoch)
             .envs(crate::cross::compilers_for(&self.target));
         flags.put_on(&mut command);
-        if self.probe {
-            command.args(PROBE_FEATURES);
+        if self.board {
+            command.arg("--no-default-features");
         }
         let status = command.status()?;
         if !status.success() {
             bail!("cargo build: {status}");
         }
-        Ok(flags.are_complete)
+        Ok(())
     }
 
     /// Whether a second build, of a copy of the sources in another folder, gives the same
@@ -175,7 +149,7 @@ impl Build {
     }
 
     fn name(&self) -> String {
-        let set = if self.probe { "-probe" } else { "" };
+        let set = if self.board { "-board" } else { "" };
         format!("punctual{set}-{}-{}", self.version, self.target)
     }
 

@@ -49,7 +49,7 @@ pub(super) fn make(build: &Build) -> Result<PathBuf> {
     }
     let generator = generator(build)?;
     units(&generator, &stage)?;
-    if !build.probe {
+    if !build.board {
         pages(&generator, &stage)?;
     }
     Ok(stage)

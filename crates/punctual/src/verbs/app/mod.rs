@@ -10,7 +10,6 @@ use super::{Run, Verb};
 use crate::context::Context;
 use crate::exit::Exit;
 
-#[cfg(feature = "analysis")]
 pub(in crate::verbs) use list::ApplicationJson;
 
 pub(super) const VERB: Verb = Verb::of::<App>("app");

@@ -13,7 +13,6 @@ use super::{Run, Verb};
 use crate::context::Context;
 use crate::exit::Exit;
 
-#[cfg(feature = "analysis")]
 pub(in crate::verbs) use recorded::{ExplainedJson, OutlierJson};
 
 pub(super) const VERB: Verb = Verb::of::<Explain>("explain");

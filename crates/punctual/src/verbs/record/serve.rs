@@ -103,7 +103,7 @@ fn watch(
         stop,
         close,
         rest: &|| {
-            punctual_rt::release_memory();
+            punctual_rt::release_heap();
         },
     };
     watching.watch(&mut |text| output::note(text));

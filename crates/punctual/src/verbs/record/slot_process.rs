@@ -152,7 +152,7 @@ impl Runner for ProcessRunner<'_> {
     }
 
     fn rest(&mut self) {
-        punctual_rt::release_memory();
+        punctual_rt::release_heap();
     }
 }
 

@@ -5,11 +5,12 @@ use clap::{Parser, Subcommand, ValueEnum};
 use jiff::Timestamp;
 use punctual_model::grouped;
 
-use super::list::since;
-use super::{Run, Verb, collection};
+use super::collection;
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::output;
+use crate::verbs::list::since;
+use crate::verbs::{Run, Verb};
 
 pub(super) const VERB: Verb = Verb::of::<Lake>("lake");
 

@@ -9,7 +9,7 @@ use punctual_serve::SourceError;
 use punctual_serve::evidence::Evidence;
 use punctual_store::Store;
 
-use super::{bundle, explain::timelines};
+use crate::verbs::{bundle, explain::timelines};
 
 /// That of a file; a database keeps no trace events.
 pub(super) struct Stored(pub(super) Option<PathBuf>);
@@ -35,8 +35,11 @@ impl Evidence for Stored {
     }
 
     fn bundle(&self, recording: &Recording) -> Result<Vec<u8>, SourceError> {
-        let store = self.open();
-        let packed = store.and_then(|store| bundle::of_recording(store.as_ref(), recording));
-        packed.map_err(SourceError::new)
+        let mut packed = Vec::new();
+        let written = self.open().and_then(|store| {
+            let readers = bundle::Readers::Owner;
+            bundle::pack(&mut packed, store.as_ref(), recording, readers, false)
+        });
+        written.map(|()| packed).map_err(SourceError::new)
     }
 }

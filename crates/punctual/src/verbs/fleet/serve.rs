@@ -16,13 +16,14 @@ use punctual_serve::{Config, SignOn, SourceError, TlsFiles};
 use punctual_stats::trend::{Run as TrendRun, Trend};
 use punctual_store::{AuditLine, Collection, Role};
 
-use super::changes::decide;
-use super::looking_back::{Series, Span};
 use super::serve_evidence::Stored;
-use super::{Invalid, Run, Verb, collection, named, serve_config};
+use super::{collection, serve_config};
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output;
+use crate::verbs::changes::decide;
+use crate::verbs::looking_back::{Series, Span};
+use crate::verbs::{Invalid, Run, Verb, named};
 
 pub(super) const VERB: Verb = Verb::of::<Serve>("serve");
 

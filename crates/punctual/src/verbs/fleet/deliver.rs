@@ -9,13 +9,14 @@ use anyhow::{Context as _, Result};
 use clap::Parser;
 use punctual_host::Host;
 use punctual_model::Nanos;
+use punctual_record::Deliver as Plan;
 use punctual_serve::deliver::{Deliverer, Target};
 
-use super::measure::stop_flag;
-use super::{Run, Verb};
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::output;
+use crate::verbs::measure::stop_flag;
+use crate::verbs::{Run, Verb};
 
 pub(super) const VERB: Verb = Verb::of::<Deliver>("deliver");
 
@@ -50,6 +51,10 @@ struct Deliver {
     #[arg(long)]
     again: bool,
 }
+
+/// A service tries a collector that does not answer for so long, and again when it is next
+/// due.
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Whether Ctrl-C or SIGTERM asked to stop.
 static STOP: OnceLock<Arc<AtomicBool>> = OnceLock::new();
@@ -130,4 +135,24 @@ pub(super) fn token_of(file: Option<&Path>) -> Result<Option<String>> {
     };
     let token = token.map(|token| token.trim().to_owned());
     Ok(token.filter(|token| !token.is_empty()))
+}
+
+/// Delivers what is due, as `[deliver]` of a plan says.
+pub(in crate::verbs) fn deliver_once(
+    plan: &Plan,
+    store: &Path,
+    stop: &Arc<AtomicBool>,
+) -> anyhow::Result<()> {
+    set_stop(stop);
+    let target = Target {
+        url: plan.to.clone(),
+        token: token_of(plan.token_file.as_deref())?,
+        machine: host_name(),
+        identity: identity(),
+        roots: plan.ca.clone(),
+    };
+    let store = punctual_store::Store::open(store)?;
+    let deliverer = Deliverer::new(target, stopped)?;
+    deliverer.deliver(&store, PATIENCE, &mut |text| output::note(text))?;
+    Ok(())
 }

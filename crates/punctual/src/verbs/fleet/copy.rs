@@ -1,0 +1,55 @@
+//! `store copy`: a collector's recordings from a file to PostgreSQL, or back.
+
+use std::path::Path;
+
+use anyhow::Result;
+use punctual_model::grouped;
+use punctual_report::document::Field;
+use punctual_store::{Store, is_database};
+
+use super::collection;
+use crate::context::Context;
+use crate::exit::{Exit, UsageError};
+use crate::output;
+use crate::verbs::store::show;
+
+/// Copies a store of recordings from a file to a database, or back.
+pub(in crate::verbs) fn copy(from: &str, to: &str, json: bool, context: &Context) -> Result<Exit> {
+    if from == to {
+        return Err(UsageError("FROM and TO are the same store".to_owned()).into());
+    }
+    if !is_database(from) && !is_database(to) {
+        let text = "copy a file with punctual store backup, or take it in with store merge";
+        return Err(UsageError(text.to_owned()).into());
+    }
+    if !is_database(from) {
+        // A file that is not there is not made.
+        Store::open_read_only(Path::new(from))?;
+    }
+    let (from, to) = (collection::named(from)?, collection::named(to)?);
+    let copied = punctual_store::copy(from.as_ref(), to.as_ref(), &mut |_| {})?;
+    if json {
+        output::print(&output::json(&copied)?)?;
+    } else {
+        let field = |name: &str, count: u64| Field::new(name, grouped(count));
+        let mut fields = vec![
+            field("recordings", copied.recordings),
+            field("already there", copied.known),
+            field("windows", copied.windows),
+            field("slots", copied.slots),
+            field("notes", copied.marks),
+            field("tokens", copied.tokens),
+        ];
+        if copied.samples > 0 {
+            fields.push(field("without their samples", copied.samples));
+        }
+        if copied.conflicts > 0 {
+            fields.push(field("differ there, put aside", copied.conflicts));
+        }
+        show(fields, context)?;
+    }
+    Ok(match copied.conflicts {
+        0 => Exit::Done,
+        _ => Exit::Failed,
+    })
+}

@@ -1,0 +1,22 @@
+//! In place of the verbs of a fleet, in a program that was built without them.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use anyhow::{Result, bail};
+use punctual_record::Deliver;
+
+use super::Verb;
+use crate::context::Context;
+use crate::exit::Exit;
+
+pub(super) const VERBS: &[Verb] = &[];
+
+pub(super) fn copy(_: &str, _: &str, _: bool, _: &Context) -> Result<Exit> {
+    bail!("this program was built without the feature 'fleet', which copies to databases")
+}
+
+pub(super) fn deliver_once(_: &Deliver, _: &Path, _: &Arc<AtomicBool>) -> Result<()> {
+    bail!("this program was built without the feature 'fleet', which delivers")
+}
