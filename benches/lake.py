@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Whether engines that nobody here wrote count in an exported lake what the dashboard shows.
 
-    cargo build -p punctual --features lake
+    cargo build -p punctual
     benches/lake.py PUNCTUAL STORE [--by day]
 
 Exports STORE (a file, or postgres://...) into a temporary folder, serves it, asks the API

@@ -131,7 +131,7 @@ impl Lane {
     /// Makes both ends.
     pub fn open(settings: LaneSettings, control: &Arc<Control>) -> (Recorder, LaneReader) {
         let capacity = Self::capacity(settings.rate_hz);
-        Self::with(settings, control, capacity, Histogram::preallocated())
+        Self::with(settings, control, capacity, Histogram::new())
     }
 
     fn with(
@@ -217,7 +217,7 @@ impl Recorder {
     /// period of 1 ms, and may hit all CPUs together. Threads that allocated then would wait for
     /// the lock of the one heap, behind threads of lower priority, and could miss a period more.
     pub fn count_overruns(&mut self) {
-        self.overruns = Some(Box::new(Histogram::preallocated()));
+        self.overruns = Some(Box::new(Histogram::new()));
     }
 
     /// The same for samples that the kernel took and a thread that is not measured records:

@@ -9,7 +9,7 @@ const RINGS: u64 = 1 << 30;
 
 /// What a lane takes beside its ring: histograms, its part of the time series, a thread with
 /// its stack.
-const BESIDE: u64 = 160 << 10;
+const BESIDE: u64 = 232 << 10;
 
 /// A ring may hold this part of what it would, a quarter of a second: it is emptied
 /// ten times a second.

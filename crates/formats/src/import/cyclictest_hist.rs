@@ -135,7 +135,7 @@ impl Text {
         if comment == "Histogram" {
             return Err(Malformed::SecondHistogram);
         }
-        if comment == "/dev/cpu_dma_latency set to 0us" {
+        if comment.ends_with("cpu_dma_latency set to 0us") {
             return Err(Malformed::SecondRunBegins);
         }
         let Some((name, rest)) = comment.split_once(':') else {

@@ -20,8 +20,7 @@ use crate::{Above, Nanos, Resolution, SignedNanos};
 /// Latencies counted in decimal log-linear buckets with three significant
 /// digits, from 0 to 1000 s; the grid is described at [`Buckets`].
 ///
-/// Takes 400 bytes for each hundred buckets that were counted in, 36 400 bytes at the
-/// most; never rescales, merges by addition. Beside the buckets it keeps the exact count, sum, minimum and maximum. Two kinds of
+/// Takes 73 kB; never rescales, merges by addition. Beside the buckets it keeps the exact count, sum, minimum and maximum. Two kinds of
 /// sample have no bucket and are counted apart: early ones (negative latency)
 /// and those beyond the range (they still take part in count, sum and maximum).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -53,20 +52,10 @@ impl Default for Histogram {
 }
 
 impl Histogram {
-    /// An empty histogram, which takes memory as it is filled.
+    /// An empty histogram, whose memory is there: recording neither allocates nor faults.
     pub fn new() -> Self {
-        Self::with(Counts::new())
-    }
-
-    /// An empty histogram for a measuring thread: recording never allocates, nor does it fault
-    /// before latencies of more than a second are spread over most of the range.
-    pub fn preallocated() -> Self {
-        Self::with(Counts::preallocated())
-    }
-
-    fn with(counts: Counts) -> Self {
         Self {
-            counts,
+            counts: Counts::new(),
             count: 0,
             sum: 0,
             min: u64::MAX,
@@ -78,7 +67,7 @@ impl Histogram {
     }
 
     /// Counts one latency. This is the hot path: no lock, no floating point, no system
-    /// call, and no allocation where it was [preallocated](Self::preallocated).
+    /// call, and no allocation.
     #[inline]
     pub fn record(&mut self, latency: SignedNanos) {
         let Some(Nanos(ns)) = latency.non_negative() else {

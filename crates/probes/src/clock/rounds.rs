@@ -62,8 +62,8 @@ impl ClockLane {
             reader,
             recorder,
             attempted: 0,
-            row: Histogram::preallocated(),
-            direct: Histogram::preallocated(),
+            row: Histogram::new(),
+            direct: Histogram::new(),
             steps: Steps::default(),
         }
     }
