@@ -11,7 +11,7 @@ use punctual_tune::TuneError;
 
 use crate::output::{self, note};
 
-/// The meaning of the codes, for `--help`.
+/// The meaning of the codes, for the manual page of the program.
 pub(crate) const HELP: &str = "\
 Exit codes:
   0    measured, and the requirement (if any) was met
@@ -23,6 +23,45 @@ Exit codes:
   4    a requirement is not decidable or not proven; compare --fail-on-worse
        is inconclusive; a trend has too few runs or drifts; an audit knows nothing
   130  interrupted; what was measured is kept";
+
+/// Those of `measure`.
+pub(crate) const OF_MEASURE: &str = "\
+Exit codes:
+  0    measured, and the requirement (if any) was met
+  1    failed
+  2    wrong usage
+  3    the requirement was exceeded (with --confidence: is broken), or the break
+       value was crossed
+  4    the requirement is not decidable (with --confidence: not proven)
+  130  interrupted; what was measured is kept";
+
+/// Those of `check`.
+pub(crate) const OF_CHECK: &str = "\
+Exit codes:
+  0    the machine holds the requirement, under each condition
+  1    failed
+  2    wrong usage
+  3    the machine breaks it
+  4    not proven
+  130  interrupted; what was measured is kept";
+
+/// Those of audits: `doctor`, `lint`, `kernel check`.
+pub(crate) const OF_AUDIT: &str = "\
+Exit codes:
+  0    nothing of high or fatal severity was found
+  1    failed
+  2    wrong usage
+  3    something of high or fatal severity was found
+  4    nothing is known: all that was asked is unknown";
+
+/// Those of `trend`.
+pub(crate) const OF_TREND: &str = "\
+Exit codes:
+  0    no worsening is open
+  1    failed
+  2    wrong usage
+  3    there is a worsening that nobody has acknowledged
+  4    too few runs to judge, or a figure gets worse slowly, without a step";
 
 /// The exit code of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -34,7 +34,7 @@ const LONG: &str = "Check whether this machine is fit for a real-time loop.\n\n\
 
 /// Check whether this machine is fit for a real-time loop
 #[derive(Parser)]
-#[command(long_about = LONG, after_help = crate::exit::HELP)]
+#[command(long_about = LONG, after_help = crate::exit::OF_CHECK)]
 struct CheckUp {
     /// Period of the loop
     #[arg(long, value_name = "TIME", value_parser = length, default_value = "1ms")]

@@ -27,7 +27,7 @@ const LONG: &str = "Audit this machine: what costs latency, and what to do.\n\n\
 
 /// Audit this machine: what costs latency, and what to do
 #[derive(Parser)]
-#[command(long_about = LONG, after_help = crate::exit::HELP)]
+#[command(long_about = LONG, after_help = crate::exit::OF_AUDIT)]
 struct Doctor {
     /// The CPUs that latency matters on: 2-3 [default: those that are isolated, else all]
     #[arg(short = 'a', long, value_name = "LIST")]

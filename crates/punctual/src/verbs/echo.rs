@@ -20,7 +20,7 @@ pub(super) const VERB: Verb = Verb::of::<Echo>("echo");
 /// Polling interval of the stop flag.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
-/// Answer `measure socket --connect` of another machine, until Ctrl-C
+/// Answer `measure socket --connect` of another machine
 #[derive(Parser)]
 #[command(long_about = long())]
 struct Echo {

@@ -17,12 +17,12 @@ use crate::output;
 
 pub(super) const VERB: Verb = Verb::of::<Kernel>("kernel");
 
-/// Check a kernel's configuration, make one, or print installation steps
+/// Check or make a kernel configuration; print installation steps
 #[derive(Parser)]
 #[command(disable_help_subcommand = true)]
 enum Kernel {
     /// Check a kernel's configuration, before or after the build
-    #[command(after_help = crate::exit::HELP)]
+    #[command(after_help = crate::exit::OF_AUDIT)]
     Check(Check),
     /// Print the options as a fragment for the kernel's merge_config.sh
     Fragment(ForRole),

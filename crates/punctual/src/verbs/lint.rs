@@ -26,9 +26,9 @@ const LONG: &str = "Check a running program: what its real-time threads should n
              traced at the end only, as this makes each system call of the machine slower. The \
              first 5 waits of each thread are not judged.";
 
-/// Check what the real-time threads of a running program should not do
+/// Find what real-time threads of a running program should not do
 #[derive(Parser)]
-#[command(long_about = LONG, after_help = crate::exit::HELP)]
+#[command(long_about = LONG, after_help = crate::exit::OF_AUDIT)]
 struct Lint {
     /// Processes, or single threads
     #[arg(long, value_name = "PID", value_delimiter = ',', value_parser = value_parser!(u32).range(1..))]

@@ -30,6 +30,7 @@ mod looking_back;
 mod man;
 mod measure;
 mod note;
+mod overview;
 mod plot;
 mod probes;
 mod record;
@@ -156,7 +157,9 @@ pub(crate) fn verbs() -> impl Iterator<Item = &'static Verb> {
 
 /// The whole command line.
 pub(crate) fn command() -> Command {
-    base().subcommands(verbs().map(Verb::command))
+    let command = base().subcommands(verbs().map(Verb::command));
+    let template = overview::template(&command);
+    command.help_template(template)
 }
 
 /// What these words say: read with the options of their verb alone, as the options of all

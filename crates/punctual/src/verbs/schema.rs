@@ -73,7 +73,7 @@ const fn form<T: JsonSchema>(name: &'static str, of: &'static str) -> Form {
     }
 }
 
-/// Print the JSON Schema of a recording, comparison, audit or other output
+/// Print the JSON Schema of an output of this program
 #[derive(Parser)]
 struct SchemaOf {
     /// Type to describe

@@ -25,10 +25,9 @@ const LOOK: Nanos = Nanos::from_secs(1);
 /// A series is a name of the plan of punctual record; other names are labels of
 /// recordings. Of each load and class of CPUs three figures are followed: the rate of late
 /// periods (above several thresholds), p99 and p50. A step is listed where it is larger
-/// than levels that wander from run to run, drift or follow seasons make it. Exit code 3: a
-/// step to the worse stands that nobody has acknowledged. 4: too few runs to judge, or a
-/// figure gets worse slowly, without a step.
+/// than levels that wander from run to run, drift or follow seasons make it.
 #[derive(Parser)]
+#[command(after_help = crate::exit::OF_TREND)]
 struct TrendOf {
     /// Series, or label of recordings [default: the only series]
     #[arg(value_name = "SERIES")]

@@ -48,7 +48,7 @@ fn probe_options(probe: &'static ProbeEntry, command: Command) -> Command {
             probe.summary, probe.documentation, probe.privileges, probe.replaces
         ))
         .args(probe.parameters.iter().map(parameter_option))
-        .after_help(crate::exit::HELP)
+        .after_help(crate::exit::OF_MEASURE)
         .next_help_heading(SHARED);
     let command = RunOptions::augment_args(command);
     // Where outliers cannot be explained, to ask for it is still understood: the
