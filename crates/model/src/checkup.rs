@@ -4,7 +4,9 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::schema::JsonSchema;
-use crate::{AuditedHost, EPISODE_GAP, Finding, MeasuredOn, Nanos, Outcome, ShareKind, TailRemark};
+use crate::{
+    AuditedHost, Finding, LoopRequirement, MeasuredOn, Nanos, Outcome, ShareKind, TailRemark,
+};
 
 /// The version of [`Checkup`] as JSON. It rises when a reader of the older form would
 /// misread the newer; fields that are added do not raise it.
@@ -49,24 +51,6 @@ pub struct Checkup {
     pub next: Vec<String>,
     /// The recordings it was made of; empty where none is kept.
     pub recordings: Vec<String>,
-}
-
-/// What a periodic loop needs.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct LoopRequirement {
-    /// Its period.
-    pub period_ns: Nanos,
-    /// A period that begins later than this is a miss.
-    pub budget_ns: Nanos,
-    /// Episodes of misses a day that it survives.
-    pub max_misses_per_day: f64,
-    /// Misses with no pause longer than this between them are one episode.
-    #[serde(default = "episode_gap")]
-    pub episode_gap_ns: Nanos,
-}
-
-fn episode_gap() -> Nanos {
-    EPISODE_GAP
 }
 
 impl Condition {

@@ -1,10 +1,9 @@
 //! The verdict of several measurements together, as each of them keeps it.
 
-use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::schema::JsonSchema;
-use crate::{CpuSet, LoopRequirement, Outcome, Recording, RecordingId};
+use crate::{LoopRequirement, Outcome, RecordingId};
 
 /// The verdict of a check-up, an experiment or a search for settings that a recording is a
 /// part of.
@@ -46,72 +45,10 @@ impl JudgedBy {
     }
 }
 
-/// Where and when a result was measured: without it a report is no evidence.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct MeasuredOn {
-    /// The machine's name; null where it is not known.
-    pub hostname: Option<String>,
-    /// Its kernel's release.
-    pub kernel: Option<String>,
-    /// Its processor.
-    pub processor: Option<String>,
-    /// As in the recordings made on it.
-    pub fingerprint: String,
-    /// The CPUs that were measured.
-    pub cpus: CpuSet,
-    /// When the first measurement began.
-    pub started: Timestamp,
-}
-
-impl MeasuredOn {
-    /// Of a recording.
-    pub fn of(recording: &Recording) -> Self {
-        let host = &recording.host;
-        let cpus = recording.threads.iter().filter_map(|thread| thread.cpu);
-        Self {
-            hostname: host.hostname.get().cloned(),
-            kernel: host.kernel.release.get().cloned(),
-            processor: host.processor.model.get().cloned(),
-            fingerprint: host.fingerprint.clone(),
-            cpus: cpus.collect(),
-            started: recording.started,
-        }
-    }
-
-    /// `box1, kernel 6.12.8-rt, Intel Core i7, CPUs 2-3`.
-    pub fn line(&self) -> String {
-        let kernel = match &self.kernel {
-            Some(kernel) => format!("kernel {kernel}"),
-            None => "kernel unknown".to_owned(),
-        };
-        let name = self.hostname.clone();
-        let mut parts = vec![name.unwrap_or_else(|| "unknown host".to_owned()), kernel];
-        parts.extend(self.processor.clone());
-        parts.push(match self.cpus.len() {
-            0 => "CPUs unknown".to_owned(),
-            1 => format!("CPU {}", self.cpus),
-            _ => format!("CPUs {}", self.cpus),
-        });
-        parts.join(", ")
-    }
-
-    /// `2026-11-25 20:01 UTC`.
-    pub fn date(&self) -> String {
-        self.started.strftime("%F %H:%M UTC").to_string()
-    }
-}
-
-impl Recording {
-    /// Makes the verdict of what it is a part of its own.
-    pub fn be_judged(&mut self, judgement: Judgement) {
-        self.judgement = Some(judgement);
-        self.verdict = self.judge();
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{MeasuredOn, Recording};
 
     /// The verdict stays, also where a recording is judged anew.
     #[test]

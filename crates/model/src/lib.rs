@@ -38,6 +38,8 @@ mod judgement;
 mod kept_audit;
 mod lint;
 mod load_record;
+mod loop_requirement;
+mod measured_on;
 mod nanos;
 mod noise;
 mod open;
@@ -76,9 +78,7 @@ pub use advice::Advice;
 pub use blame::{Blame, Segment, Share, ShareKind, UnseenTheft};
 pub use boots::{BootAttempt, BootLoader, BootOutcome, Boots, WrittenFile};
 pub use bucket_counts::{Buckets, DecodeError, MAX_TRACKABLE_NS};
-pub use checkup::{
-    CHECKUP_SCHEMA, Checkup, Condition, HardwareGaps, LoopRequirement, RemediedCause,
-};
+pub use checkup::{CHECKUP_SCHEMA, Checkup, Condition, HardwareGaps, RemediedCause};
 pub use control_group::{CpuQuota, GroupFacts};
 pub use cpuset::{CpuSet, CpuSetError};
 pub use due::{Bounds, Due};
@@ -117,13 +117,15 @@ pub use job::{
     JobWindows, Jobs, LaneSpan, LaneState, ReleaseChoice, ReleaseWait, ThreadJobs, ThreadLane,
     WaitPlace,
 };
-pub use judgement::{JudgedBy, Judgement, MeasuredOn};
+pub use judgement::{JudgedBy, Judgement};
 pub use kept_audit::{KeptAudit, KeptFinding};
 pub use lint::{
     Act, ActKind, Acts, FileKind, Frame, InCall, LINT_SCHEMA, LintFacts, LintProcess, LintReport,
     LintSource, LintThread, PlacedAct, RuleResult, RuleState, Violation, WaitedFile,
 };
 pub use load_record::{Achieved, LoadRecord};
+pub use loop_requirement::LoopRequirement;
+pub use measured_on::MeasuredOn;
 pub use nanos::{DurationError, Nanos, SignedNanos};
 pub use noise::{NoiseGap, NoiseReports, OsnoiseSample, TimerlatSample, TimerlatStack};
 pub use open::OpenPeriods;

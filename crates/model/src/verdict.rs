@@ -4,12 +4,13 @@
 //! what was measured, without statistics. *Will the machine keep it?* is a statement about
 //! the machine with its confidence, if the day is like the time measured.
 
+mod grounds;
 mod judge;
 mod machine;
 
 use serde::{Deserialize, Serialize};
 
-pub(crate) use judge::Grounds;
+pub(crate) use grounds::Grounds;
 
 use crate::rate::{ERROR, Rate};
 use crate::schema::JsonSchema;

@@ -9,7 +9,8 @@ use clap::{ArgMatches, Args, FromArgMatches, ValueEnum};
 use punctual_experiment::OwnExperiments;
 use punctual_host::Host;
 use punctual_model::Completion;
-use punctual_report::text::TextStyle;
+use punctual_report::document::{Block, Document, Field, Section};
+use punctual_report::text::{self, TextStyle};
 use punctual_store::{Filter, Store, StoreError, Summary};
 use punctual_tune::{How, Places, Restored, TuneError};
 
@@ -276,6 +277,13 @@ impl Context {
             }),
             Err(error) => note(&format!("removing trace instances of a killed run: {error}")),
         }
+    }
+
+    /// Prints fields, a line each.
+    pub(crate) fn show_fields(&self, fields: Vec<Field>) -> Result<()> {
+        let mut document = Document::default();
+        document.push(Section::new(vec![Block::Fields(fields)]));
+        output::print(&text::render(&document, &self.style()))
     }
 
     /// The layout of text on stdout.

@@ -467,11 +467,7 @@ fn of_two_redundant_settings_one_stays() {
     let names = ["knob0=on", "knob1=on", "knob2=on"].map(str::to_owned);
     let rate = |on: &[String]| {
         let has = |name: &str| on.iter().any(|one| one.starts_with(name));
-        let either = if has("knob0") || has("knob1") {
-            0.4
-        } else {
-            1.0
-        };
+        let either = [1.0, 0.4][usize::from(has("knob0") || has("knob1"))];
         300.0 * either * if has("knob2") { 0.6 } else { 1.0 }
     };
     let mut one_stays = 0;

@@ -2,7 +2,7 @@
 
 use super::{Completion, Recording};
 use crate::verdict::Grounds;
-use crate::{Accounting, Nanos, Unknown, Verdict};
+use crate::{Accounting, Judgement, Nanos, Unknown, Verdict};
 
 /// Before a verdict that is not ours.
 const OF_SENDER: &str = "its sender says: ";
@@ -23,6 +23,12 @@ impl Recording {
             },
             None => own,
         }
+    }
+
+    /// Makes the verdict of what it is a part of its own.
+    pub fn be_judged(&mut self, judgement: Judgement) {
+        self.judgement = Some(judgement);
+        self.verdict = self.judge();
     }
 
     /// Judges a recording from elsewhere by what it holds: what its sender made of that is

@@ -1,6 +1,6 @@
 //! What a run proves of the machine: limits with a confidence.
 
-use super::judge::{Grounds, Single, missed_unknown};
+use super::grounds::{Grounds, Single, missed_unknown};
 use crate::rate::{EPISODE_GAP, Rate};
 use crate::{Due, Limit, Metric, Nanos, grouped};
 

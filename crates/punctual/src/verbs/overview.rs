@@ -67,7 +67,7 @@ pub(super) fn template(command: &Command) -> String {
             );
         }
     }
-    text + "  help         Print this message, or the help of a verb\n\nOptions:\n{options}\n\n"
+    text + "  help         Print this message, or the help of a verb\n\nOptions:\n{options}{after-help}\n\n"
         + EXAMPLES
 }
 

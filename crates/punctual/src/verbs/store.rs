@@ -6,8 +6,7 @@ use anyhow::Result;
 use clap::{Parser, Subcommand};
 use punctual_host::Host;
 use punctual_model::grouped;
-use punctual_report::document::{Block, Document, Field, Section};
-use punctual_report::text;
+use punctual_report::document::Field;
 use punctual_session::lease;
 use punctual_store::{Merged, Store, StoreStats};
 
@@ -115,48 +114,39 @@ fn amount(count: u64, size: u64) -> String {
     }
 }
 
-pub(super) fn show(fields: Vec<Field>, context: &Context) -> Result<()> {
-    let mut document = Document::default();
-    document.push(Section::new(vec![Block::Fields(fields)]));
-    output::print(&text::render(&document, &context.style()))
-}
-
 fn stats(stats: &StoreStats, json: bool, context: &Context) -> Result<Exit> {
     if json {
         output::print(&output::json(stats)?)?;
         return Ok(Exit::Done);
     }
     let field = |name: &str, count: u64| Field::new(name, grouped(count));
-    show(
-        vec![
-            Field::new("schema", stats.schema.to_string()),
-            Field::new(
-                "file",
-                format!(
-                    "{}, of which {} in use",
-                    bytes(stats.file_bytes),
-                    bytes(stats.used_bytes)
-                ),
+    context.show_fields(vec![
+        Field::new("schema", stats.schema.to_string()),
+        Field::new(
+            "file",
+            format!(
+                "{}, of which {} in use",
+                bytes(stats.file_bytes),
+                bytes(stats.used_bytes)
             ),
-            Field::new(
-                "recordings",
-                format!(
-                    "{}, of which {} in series",
-                    grouped(stats.recordings),
-                    grouped(stats.runs)
-                ),
+        ),
+        Field::new(
+            "recordings",
+            format!(
+                "{}, of which {} in series",
+                grouped(stats.recordings),
+                grouped(stats.runs)
             ),
-            field("series epochs", stats.epochs),
-            field("slots", stats.slots),
-            Field::new("windows", amount(stats.windows, stats.window_bytes)),
-            field("different facts", stats.facts),
-            field("rows", stats.rows),
-            Field::new("histograms", bytes(stats.packed_bytes)),
-            Field::new("samples", bytes(stats.sample_bytes)),
-            Field::new("trace events", bytes(stats.attachment_bytes)),
-        ],
-        context,
-    )?;
+        ),
+        field("series epochs", stats.epochs),
+        field("slots", stats.slots),
+        Field::new("windows", amount(stats.windows, stats.window_bytes)),
+        field("different facts", stats.facts),
+        field("rows", stats.rows),
+        Field::new("histograms", bytes(stats.packed_bytes)),
+        Field::new("samples", bytes(stats.sample_bytes)),
+        Field::new("trace events", bytes(stats.attachment_bytes)),
+    ])?;
     Ok(Exit::Done)
 }
 
@@ -199,6 +189,6 @@ fn merge(file: &Path, json: bool, context: &Context) -> Result<Exit> {
         field("notes", merged.marks),
         field("experiments", merged.experiments),
     ]);
-    show(fields, context)?;
+    context.show_fields(fields)?;
     Ok(Exit::Done)
 }

@@ -8,13 +8,15 @@ use std::thread;
 use std::time::Duration;
 
 use super::name::{FlightName, Owner};
-use super::recorder::{CLOCK, ON};
 use punctual_model::{EVENTS, EventLevel, EventSpec};
 
 use crate::event::Format;
 use crate::name::in_force;
 use crate::ring::Layout;
 use crate::{Decoder, TraceError, Tracefs};
+
+pub(super) const ON: &str = "tracing_on";
+pub(super) const CLOCK: &str = "trace_clock";
 
 /// Limit of instances of one process.
 const MOST_NUMBERS: u32 = 64;

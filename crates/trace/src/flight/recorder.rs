@@ -9,7 +9,7 @@ use std::sync::Arc;
 use punctual_model::{Nanos, event_names};
 
 use super::history::History;
-use super::instance::{Instance, NotRecorded};
+use super::instance::{CLOCK, Instance, NotRecorded, ON};
 use super::name::Owner;
 use super::stop_handle::StopHandle;
 use crate::Level;
@@ -48,8 +48,6 @@ const MARKS: usize = 32;
 /// Text of the marks.
 const MARK: &str = "punctual ";
 
-pub(super) const ON: &str = "tracing_on";
-pub(super) const CLOCK: &str = "trace_clock";
 pub(super) const MONO: &str = "mono";
 
 /// One CPU's pipe from the ring buffer.

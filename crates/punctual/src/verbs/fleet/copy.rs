@@ -11,7 +11,6 @@ use super::collection;
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output;
-use crate::verbs::store::show;
 
 /// Copies a store of recordings from a file to a database, or back.
 pub(in crate::verbs) fn copy(from: &str, to: &str, json: bool, context: &Context) -> Result<Exit> {
@@ -46,7 +45,7 @@ pub(in crate::verbs) fn copy(from: &str, to: &str, json: bool, context: &Context
         if copied.conflicts > 0 {
             fields.push(field("differ there, put aside", copied.conflicts));
         }
-        show(fields, context)?;
+        context.show_fields(fields)?;
     }
     Ok(match copied.conflicts {
         0 => Exit::Done,

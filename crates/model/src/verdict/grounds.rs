@@ -1,0 +1,167 @@
+//! What a requirement is judged by, and the answer for one thread.
+
+use super::{Bound, LimitResult};
+use crate::{Due, Metric, Nanos, Series, Suspension, ThreadRecord, WorstSample};
+
+/// What a requirement is judged by.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Grounds<'a> {
+    pub(crate) threads: &'a [ThreadRecord],
+    /// How long each was measured; empty where that is not known.
+    pub(crate) measured: Vec<Option<Nanos>>,
+    pub(crate) series: Option<&'a Series>,
+    /// Whether missed periods are not counted.
+    pub(crate) missed_unknown: bool,
+    /// Whether the threads measure the same.
+    pub(crate) alike: bool,
+    /// The break value, and whether it ended the run.
+    pub(crate) break_value: Option<(Nanos, bool)>,
+    /// When nothing could be measured.
+    pub(crate) suspensions: &'a [Suspension],
+    pub(crate) worst: &'a [WorstSample],
+    /// The phases of the run, where it has several.
+    pub(crate) phases: Vec<&'a str>,
+}
+
+impl Grounds<'_> {
+    /// The largest latency above `limit` outside all suspensions.
+    fn above_outside(&self, limit: Nanos) -> Option<&WorstSample> {
+        let above = self.worst.iter().filter(|sample| sample.latency_ns > limit);
+        let outside = above.filter(|sample| !sample.is_suspended(self.suspensions));
+        outside.max_by_key(|sample| sample.latency_ns)
+    }
+
+    /// Takes back what a suspension leaves open: what was stopped held nothing, and
+    /// only the largest latencies tell whether they are of that time.
+    pub(super) fn suspend(&self, due: &[Due], result: &mut LimitResult) {
+        let Some(longest) = self.suspensions.iter().max_by_key(|one| one.length_ns) else {
+            return;
+        };
+        let broken = result.held == Some(false);
+        if broken
+            && matches!(result.limit.metric, Metric::Max | Metric::Break)
+            && let Some(sample) = self.above_outside(Nanos(result.limit.at_most))
+        {
+            result.measured = Some(sample.latency_ns.0);
+            result.thread = Some(sample.thread);
+            result.periods = due.get(sample.thread as usize).map(Due::periods);
+            return;
+        }
+        if result.held.is_some() {
+            (result.held, result.lacking) = (None, Some(longest.lacking()));
+        }
+    }
+
+    pub(super) fn measured(&self, place: usize) -> Option<Nanos> {
+        self.measured.get(place).copied().flatten()
+    }
+
+    /// How often the largest latency of all threads is exceeded at most; of the
+    /// thread with the largest, where they are not alike, and of its phase, where there
+    /// are several: the time of another says nothing of it.
+    pub(super) fn bound(&self, due: &[Due]) -> Option<Bound> {
+        let worst = (0..due.len()).max_by_key(|place| due[*place].max())?;
+        let max = due[worst].max()?;
+        let phase = self.phase(worst);
+        let together: Vec<usize> = (0..due.len())
+            .filter(|place| due[*place].periods() > 0 && self.phase(*place) == phase)
+            .collect();
+        let bound = match !self.alike && together.len() > 1 {
+            true => {
+                let title = self.threads[worst].title();
+                Bound::of(
+                    max,
+                    self.measured(worst)?,
+                    undecided(&due[worst]),
+                    Some(title),
+                )?
+            }
+            false => {
+                let times = together.iter().map(|place| self.measured(*place));
+                let times: Option<Vec<Nanos>> = times.collect();
+                let unknown = together.iter().map(|place| undecided(&due[*place]));
+                let unknown = unknown.fold(0, u64::saturating_add);
+                Bound::of(max, times?.into_iter().min()?, unknown, None)?
+            }
+        };
+        Some(Bound {
+            phase: phase.map(str::to_owned),
+            ..bound
+        })
+    }
+
+    /// The phase of a thread.
+    fn phase(&self, place: usize) -> Option<&str> {
+        let label = self.threads[place].label.as_deref()?;
+        let of = |phase: &&&str| {
+            label
+                .strip_prefix(**phase)
+                .is_some_and(|rest| rest.starts_with(": "))
+        };
+        self.phases.iter().find(of).copied()
+    }
+}
+
+/// A limit on one thread.
+pub(super) struct Single {
+    pub(super) measured: Option<u64>,
+    pub(super) held: Option<bool>,
+    pub(super) lacking: Option<String>,
+    /// Periods that are known to exceed it.
+    pub(super) above: Option<u64>,
+}
+
+impl Single {
+    pub(super) fn nothing() -> Self {
+        Self {
+            measured: None,
+            held: None,
+            lacking: None,
+            above: None,
+        }
+    }
+
+    pub(super) fn of(measured: u64, held: Option<bool>, lacking: impl FnOnce() -> String) -> Self {
+        Self {
+            measured: Some(measured),
+            ..Self::nothing()
+        }
+        .with(held, lacking)
+    }
+
+    /// The same value, judged in another way.
+    pub(super) fn with(self, held: Option<bool>, lacking: impl FnOnce() -> String) -> Self {
+        Self {
+            held,
+            lacking: held.is_none().then(lacking),
+            ..self
+        }
+    }
+
+    /// Open, where it is met.
+    pub(super) fn open_if_held(self, lacking: impl FnOnce() -> String) -> Self {
+        match self.held {
+            Some(true) => self.with(None, lacking),
+            _ => self,
+        }
+    }
+
+    /// Exceeded comes before open, and that before met; then the larger.
+    pub(super) fn order(&self) -> (u8, Option<u64>) {
+        let class = match self.held {
+            Some(false) => 2,
+            None => 1,
+            Some(true) => 0,
+        };
+        (class, self.measured)
+    }
+}
+
+pub(super) fn missed_unknown() -> String {
+    "how many periods were missed is not known".to_owned()
+}
+
+/// How many may be later than all that is known.
+pub(super) fn undecided(due: &Due) -> u64 {
+    due.unknown().saturating_add(due.open())
+}
