@@ -211,18 +211,8 @@ pub struct Recorder {
 
 impl Recorder {
     /// Has how late missed periods were counted, for a probe that reports it by
-    /// [`overrun`](Self::overrun). To be called before the start: it allocates 26 kB.
-    ///
-    /// All at once, although overruns are rare: a stall of 1 s fills 29 pages of 400 bytes at a
-    /// period of 1 ms, and may hit all CPUs together. Threads that allocated then would wait for
-    /// the lock of the one heap, behind threads of lower priority, and could miss a period more.
+    /// [`overrun`](Self::overrun). To be called before the start: it allocates.
     pub fn count_overruns(&mut self) {
-        self.overruns = Some(Box::new(Histogram::new()));
-    }
-
-    /// The same for samples that the kernel took and a thread that is not measured records:
-    /// this may allocate while it records, and takes 400 bytes for each page that is counted in.
-    pub fn count_overruns_of_kernel(&mut self) {
         self.overruns = Some(Box::new(Histogram::new()));
     }
 

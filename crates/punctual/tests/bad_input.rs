@@ -201,7 +201,7 @@ fn a_store_named_none_keeps_nothing() {
 fn usage_does_not_ask_for_a_store() {
     let place = Place::new();
     // PUNCTUAL_STORE is set here.
-    for line in ["export", "show --nothing", "report"] {
+    for line in ["export", "show --nothing", "compare"] {
         let said = place.refused(line, 2);
         let usage = said.lines().find(|line| line.starts_with("Usage:"));
         assert!(!usage.unwrap().contains("--store"), "{said}");

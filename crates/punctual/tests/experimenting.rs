@@ -288,10 +288,14 @@ fn a_stopped_experiment_says_how_it_goes_on() {
     // In the store of another user or machine it is only shown.
     let other = Place::new();
     other.done(&format!("store merge {}", place.path("store.db").display()));
-    other.done("experiment show last");
-    let refused = other.refused("experiment resume last", 1);
+    let listed = other.done("experiment list --json");
+    let listed: Vec<Experiment> = serde_json::from_str(&listed).unwrap();
+    let stopped = |one: &&Experiment| one.state == ExperimentState::Stopped;
+    let id = listed.iter().find(stopped).unwrap().id;
+    other.done(&format!("experiment show {id}"));
+    let refused = other.refused(&format!("experiment resume {id}"), 1);
     assert!(refused.contains("was not begun by this user"), "{refused}");
-    other.done("experiment delete last");
+    other.done(&format!("experiment delete {id}"));
 }
 
 #[test]

@@ -422,8 +422,10 @@ fn notes_and_facts() {
     place.refused("note add last slower --host board-7", 2);
     place.done("note add --at 2026-11-02 moved --series osadl --host board-7");
     let notes = json(&place, "note list --json", 0);
-    assert_eq!(notes[2]["machine"], "board-7", "{notes:#}");
-    place.done(&format!("note remove {}", notes[2]["id"].as_str().unwrap()));
+    let moved = notes.as_array().unwrap().iter();
+    let moved = moved.clone().find(|note| note["text"] == "moved").unwrap();
+    assert_eq!(moved["machine"], "board-7", "{notes:#}");
+    place.done(&format!("note remove {}", moved["id"].as_str().unwrap()));
     // A report and a plot are of the last recording unless another is named.
     for verb in ["report --format text", "plot"] {
         let named = place.done(&format!("{verb} -o - last"));

@@ -414,7 +414,7 @@ fn deleting_gives_the_space_back_and_touches_no_other() {
     let large = recording(4, 60);
     {
         let mut writer = store.begin(&at_start(&large), &lease()).unwrap();
-        writer.samples(1, &samples(200_000)).unwrap();
+        writer.samples(1, &samples(400_000)).unwrap();
         writer.commit(&batch(&large, 1)).unwrap();
         writer.finish(&large).unwrap();
     }

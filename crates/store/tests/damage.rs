@@ -356,7 +356,7 @@ fn a_newer_store_is_refused_with_both_versions() {
         .unwrap()
         .execute_batch("PRAGMA user_version = 900")
         .unwrap();
-    refused(&path, "has schema 900, this program knows up to 9");
+    refused(&path, "has schema 900, this program knows up to 10");
 }
 
 #[test]

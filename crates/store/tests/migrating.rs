@@ -103,7 +103,7 @@ fn an_old_store_is_migrated_by_killed_programs_without_loss() {
         }
     }
     eprintln!("{before} recordings: killed {killed} times, {within} of them between recordings");
-    assert_eq!(state(&path), (0, 9));
+    assert_eq!(state(&path), (0, 10));
     let store = Store::open(&path).unwrap();
     assert!(digests(&store) == list, "a recording was lost or changed");
     assert!(store.check().unwrap().is_empty());

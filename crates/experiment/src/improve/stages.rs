@@ -5,7 +5,7 @@ use punctual_stats::screening::ROWS;
 
 use crate::analysis::detects;
 use crate::error::TrialError;
-use crate::lengths::{TIMES_WASH_OUT, block_time, least_rounds};
+use crate::lengths::{TIMES_WASH_OUT, block_time, least_rounds, pilot_of};
 use crate::pilot;
 use crate::plots::{SLOW, is_slow, slow_differs};
 
@@ -121,7 +121,8 @@ pub(super) fn stages(
     let decides =
         |stage: &&Needed| [SCREENING, CONFIRMATION, SLOW_CONFIRMATION].contains(&stage.name);
     let least = |stage: &Needed| stage.round * f64::from(stage.rounds);
-    let time = plan.time_ns.as_secs_f64();
+    let pilot = pilot_of(plan, plan.time_ns).as_secs_f64();
+    let time = plan.time_ns.as_secs_f64() - pilot;
     // How many times the least the deciding stages get, and what all need.
     let planned = |all: &[Needed]| {
         let whole: f64 = all.iter().map(least).sum();
@@ -139,7 +140,7 @@ pub(super) fn stages(
              or fewer with --only",
             plan.time_ns,
             quick + slow,
-            whole.ceil()
+            (whole + pilot).ceil()
         )));
     }
     let stage = |one: &Needed| {

@@ -66,7 +66,7 @@ impl SelfCost {
 /// Does once what is rare, so that its code is in RAM, and locked, when it happens.
 fn rehearse(mut recorder: Recorder, reader: &mut LaneReader) {
     const PERIOD: Nanos = Nanos(1_000);
-    recorder.count_overruns_of_kernel();
+    recorder.count_overruns();
     let woke = Nanos(4 * PERIOD.0);
     recorder.sample(Nanos::ZERO, SignedNanos(woke.0 as i64));
     recorder.overrun(PERIOD, 3, PERIOD, woke);

@@ -64,7 +64,7 @@ parameters! {
     );
     WAKEUPS: Option<u64> = Typed::count(
         Parameter::WAKEUPS,
-        "Stop each thread at this many samples, and all an interval and 10 ms after the first; missed periods do not count, as they do for --loops",
+        "Stop a thread at so many samples, the others soon after the first",
         1..=1_000_000_000_000,
     );
     SOURCE: &'static str = Typed::choice(

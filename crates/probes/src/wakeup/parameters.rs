@@ -76,7 +76,7 @@ parameters! {
     );
     WAKEUPS: Option<u64> = Typed::count(
         Parameter::WAKEUPS,
-        "Stop each pair at this many samples, and all an interval and 10 ms after the first",
+        "Stop a pair at so many samples, the others soon after the first",
         1..=1_000_000_000_000,
     );
 }

@@ -73,7 +73,7 @@ pub(super) struct Row {
 
 impl Row {
     pub(super) fn new(context: TimerlatContext, explained: bool, mut recorder: Recorder) -> Self {
-        recorder.count_overruns_of_kernel();
+        recorder.count_overruns();
         Self {
             context,
             explained,

@@ -469,8 +469,9 @@ mod tests {
                 if !command.starts_with("$ ") {
                     continue;
                 }
-                let rest = format!("--{rest}").replace('\'', "");
-                let words = std::iter::once("experiment").chain(rest.split_whitespace());
+                let rest = format!("--{rest}");
+                let words = rest.split_whitespace().map(|word| word.trim_matches('\''));
+                let words = std::iter::once("experiment").chain(words);
                 let options = Options::try_parse_from(words);
                 let options = options.unwrap_or_else(|error| panic!("{line}: {error}"));
                 let plan = options.new.plan().unwrap();

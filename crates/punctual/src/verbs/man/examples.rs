@@ -74,6 +74,10 @@ pub(super) const EXAMPLES: &[(&str, &str)] = &[
         "Copy the store of a collector to PostgreSQL.",
     ),
     (
+        "punctual lake export --to file:///lake --by day",
+        "Write all recordings as Parquet, a file a day and table.",
+    ),
+    (
         "punctual improve --cpus 2-3 --load farm -o bench.toml",
         "Try the recommended settings and keep those that help as a profile.",
     ),
