@@ -64,7 +64,7 @@ parameters! {
     );
     WAKEUPS: Option<u64> = Typed::count(
         Parameter::WAKEUPS,
-        "Stop a thread at so many samples, the others soon after the first",
+        "Stop a thread at this many samples, the others soon after",
         1..=1_000_000_000_000,
     );
     SOURCE: &'static str = Typed::choice(

@@ -76,7 +76,7 @@ parameters! {
     );
     WAKEUPS: Option<u64> = Typed::count(
         Parameter::WAKEUPS,
-        "Stop a pair at so many samples, the others soon after the first",
+        "Stop a pair at this many samples, the others soon after",
         1..=1_000_000_000_000,
     );
 }
