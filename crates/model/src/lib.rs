@@ -50,6 +50,7 @@ mod probe_run;
 mod process;
 mod rate;
 mod recording;
+mod recording_id;
 mod requirement;
 mod resolution;
 mod role;
@@ -136,8 +137,9 @@ pub use probe_run::{Chart, ProbeRun};
 pub use process::ProcessId;
 pub use rate::{Decision, Doubt, EPISODE_GAP, ERROR, Episodes, Looks, Rate, TIMES_AS_LONG};
 pub use recording::{
-    Completion, Observer, ReadError, Recording, RecordingId, SCHEMA_VERSION, Sample, SamplesKept,
+    Completion, Observer, ReadError, Recording, SCHEMA_VERSION, Sample, SamplesKept,
 };
+pub use recording_id::RecordingId;
 pub use requirement::{Limit, Metric, MetricError, Requirement};
 pub use resolution::Resolution;
 pub use role::{PERIODIC, ROLES, Role, RoleError, SPINNING};

@@ -7,13 +7,12 @@ use std::fmt;
 use jiff::Timestamp;
 use serde::de::{Error as _, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
-use uuid::Uuid;
 
 use crate::schema::JsonSchema;
 use crate::{
     Accounting, Chart, CpuSet, Due, Explanation, Histogram, HostFacts, Interference, Judgement,
-    KeptAudit, LoadRecord, Nanos, Origin, ProbeRun, Requirement, Scheduling, Series, SignedNanos,
-    Suspension, Table, ThreadRecord, Unknown, Verdict, WorstSample,
+    KeptAudit, LoadRecord, Nanos, Origin, ProbeRun, RecordingId, Requirement, Scheduling, Series,
+    SignedNanos, Suspension, Table, ThreadRecord, Unknown, Verdict, WorstSample,
 };
 
 /// The version of the JSON form. Keys are only ever added; a number that rises
@@ -26,40 +25,6 @@ use crate::{
 /// 3: what a requirement came to in the run is `met`, `exceeded` or `not_decidable`;
 /// `held`, `broken` and `not_proven` are said of the machine, where that was asked for.
 pub const SCHEMA_VERSION: u32 = 3;
-
-/// The identity of a recording: a UUID of version 7, so that they sort by the
-/// time they were made.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
-)]
-#[serde(transparent)]
-pub struct RecordingId(pub Uuid);
-
-impl RecordingId {
-    /// A new one, of now.
-    pub fn new() -> Self {
-        Self(Uuid::now_v7())
-    }
-
-    /// The last eight digits: the random end of a UUIDv7, short enough to type
-    /// (its beginning is the time, equal for recordings of one day).
-    pub fn short(&self) -> String {
-        let text = self.0.simple().to_string();
-        text[text.len() - 8..].to_owned()
-    }
-}
-
-impl Default for RecordingId {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl fmt::Display for RecordingId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.hyphenated().fmt(f)
-    }
-}
 
 /// One measurement with all that is known of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -1,6 +1,8 @@
 //! What the experiments of a search show.
 
-use punctual_model::{ArmResult, Effect, Experiment};
+use punctual_model::{
+    ArmResult, Effect, Experiment, Improvement, JudgedBy, Judgement, Outcome, RecordingId, Stage,
+};
 use punctual_stats::pairs::equivalent;
 use punctual_stats::screening::{FACTORS, ROWS, effects};
 
@@ -108,4 +110,24 @@ pub(super) fn least_needed(without: &[ArmResult]) -> Option<usize> {
     let ratio = |place: &usize| without[*place].ratio.unwrap_or(0.0);
     let all = (0..without.len()).filter(|place| not_needed(&without[*place]));
     all.min_by(|a, b| ratio(a).total_cmp(&ratio(b)))
+}
+
+/// The answer of a search, as the recordings of one of its stages keep it.
+pub(super) fn judgement(
+    improvement: &Improvement,
+    stage: &Stage,
+    experiment: RecordingId,
+) -> Judgement {
+    let kept = improvement.tried.iter().any(|one| one.kept);
+    Judgement {
+        by: JudgedBy::Improve,
+        experiment: Some(experiment),
+        outcome: if kept {
+            Outcome::NoRequirement
+        } else {
+            Outcome::NotProven
+        },
+        sentence: format!("improve, stage {}: {}", stage.name, improvement.sentence),
+        asked: None,
+    }
 }

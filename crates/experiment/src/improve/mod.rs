@@ -8,13 +8,12 @@ mod stages;
 
 use punctual_model::{
     Arm, ArmAction, Experiment, ExperimentPlan, ExperimentState, IMPROVEMENT_SCHEMA, Improvement,
-    ImprovementState, JudgedBy, Judgement, NotTried, Outcome, Pilot, Proof, RecordingId, Stage,
-    TriedSetting,
+    ImprovementState, NotTried, Pilot, Proof, RecordingId, Stage, TriedSetting,
 };
 use punctual_stats::screening::folded_plackett_burman;
 use punctual_store::Store;
 
-use self::judging::{helps, least_needed, ranking, refused, survives, without_each};
+use self::judging::{helps, judgement, least_needed, ranking, refused, survives, without_each};
 pub use self::profile::profile;
 pub use self::stages::plan_stages;
 use self::stages::{
@@ -111,24 +110,11 @@ impl Work<'_, '_> {
         let Some(store) = self.bench.store else {
             return Ok(());
         };
-        let kept = self.improvement.tried.iter().any(|one| one.kept);
         for stage in &self.improvement.stages {
             let Some(experiment) = stored(Some(store), stage.experiment)? else {
                 continue;
             };
-            let judgement = Judgement {
-                by: JudgedBy::Improve,
-                experiment: Some(experiment.id),
-                outcome: match kept {
-                    true => Outcome::NoRequirement,
-                    false => Outcome::NotProven,
-                },
-                sentence: format!(
-                    "improve, stage {}: {}",
-                    stage.name, self.improvement.sentence
-                ),
-                asked: None,
-            };
+            let judgement = judgement(self.improvement, stage, experiment.id);
             for id in experiment.recordings() {
                 store.put_judgement(id, &judgement)?;
             }
