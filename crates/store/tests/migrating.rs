@@ -143,6 +143,17 @@ fn digest(store: &Store, id: RecordingId) -> String {
 /// Why a fact is unknown that a later version records.
 const LATER: &str = "recorded by an earlier version";
 
+/// What is computed of the rest when a recording is read or shown: the version of the form,
+/// the verdict in its words, and percentiles, of which a later version leaves out those that the
+/// samples do not support.
+fn is_computed(key: &str) -> bool {
+    if ["schema", "verdict"].contains(&key) {
+        return true;
+    }
+    let digits = key.strip_prefix('p').and_then(|rest| rest.strip_suffix("_ns"));
+    digits.is_some_and(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
 fn strip(value: &mut Value) {
     let is_empty = |value: &Value| match value {
         Value::Null => true,
@@ -155,7 +166,7 @@ fn strip(value: &mut Value) {
         Value::Array(all) => all.iter_mut().for_each(strip),
         Value::Object(all) => {
             all.values_mut().for_each(strip);
-            all.retain(|_, value| !is_empty(value));
+            all.retain(|key, value| !is_empty(value) && !is_computed(key));
         }
         _ => {}
     }
