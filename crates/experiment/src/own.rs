@@ -26,6 +26,29 @@ struct Entry {
     plan: ExperimentPlan,
     /// Boot files that are written now, in the order of writing.
     files: Vec<WrittenFile>,
+    /// Where it is the first stage of a search for settings.
+    #[serde(default)]
+    search: Option<Search>,
+}
+
+/// What a search for settings measures and writes.
+#[derive(PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Search {
+    plan: ExperimentPlan,
+    /// The settings, as they are assigned.
+    assignments: Vec<String>,
+}
+
+impl Search {
+    fn of(experiment: &Experiment) -> Option<Self> {
+        let state = experiment.improvement.as_deref()?;
+        let tried = state.improvement.tried.iter();
+        Some(Self {
+            plan: state.plan.clone(),
+            assignments: tried.map(|one| one.assignment.clone()).collect(),
+        })
+    }
 }
 
 impl OwnExperiments {
@@ -45,6 +68,7 @@ impl OwnExperiments {
         let entry = Entry {
             plan: experiment.plan.clone(),
             files: Vec::new(),
+            search: Search::of(experiment),
         };
         self.write(experiment.id, &entry)
     }
@@ -102,7 +126,7 @@ impl OwnExperiments {
             Err(error) => return Err(error.into()),
         };
         let entry: Entry = serde_json::from_str(&text).map_err(|_| foreign())?;
-        match entry.plan == experiment.plan {
+        match entry.plan == experiment.plan && entry.search == Search::of(experiment) {
             true => Ok(entry),
             false => Err(foreign()),
         }

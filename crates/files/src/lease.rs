@@ -8,7 +8,7 @@ use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, flock, openat, unlinkat};
+use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, flock, fstat, openat, unlinkat};
 use rustix::io::Errno;
 
 use crate::walk::{LastLink, Named, Place, Stopped, walk};
@@ -35,7 +35,8 @@ pub enum Holder {
     Gone,
     /// There is no such file.
     NoLease,
-    /// The file may not be read, or its file system knows no locks.
+    /// This user cannot open the file, others can, who then could hold its lock just as
+    /// well, or its file system knows no locks.
     Unknown {
         /// What stands in the file, where that could be read.
         note: Option<String>,
@@ -50,8 +51,8 @@ impl Drop for Lease {
 }
 
 impl Lease {
-    /// Makes the file and holds it; who may look into its folder may ask for it. `note` is for those who can read the
-    /// file but not ask for the lock. Where the file system knows no locks the file is
+    /// Makes the file and holds it. Whoever can open a file can hold its lock, so only its
+    /// owner can: it has mode 0600. `note` is for where the lock says nothing. Where the file system knows no locks the file is
     /// there without one, and [`holder`] says [`Holder::Unknown`].
     ///
     /// # Errors
@@ -65,7 +66,7 @@ impl Lease {
         let Named { folder, name, .. } = place(path, failed)?;
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         let take = || -> io::Result<File> {
-            let fd = openat(&folder, &name, flags, Mode::from_raw_mode(0o644))?;
+            let fd = openat(&folder, &name, flags, Mode::RUSR | Mode::WUSR)?;
             // First, so that nobody sees the file without it.
             match flock(&fd, FlockOperation::NonBlockingLockExclusive) {
                 // Somebody who looks at it holds it for that moment.
@@ -104,17 +105,22 @@ pub fn holder(path: &Path) -> Holder {
         Err(Errno::NOENT) => return Holder::NoLease,
         Err(_) => return unknown,
     };
+    let note = || {
+        let note = bounded::bytes_of(&file, path, NOTE);
+        let note = note.and_then(|bytes| bounded::text_of(bytes, path));
+        Holder::Unknown { note: note.ok() }
+    };
+    // Of an earlier version.
+    if fstat(&file).is_ok_and(|stat| stat.st_mode & 0o077 != 0) {
+        return note();
+    }
     loop {
         // Shared: two who look at once do not take each other for the holder.
         match flock(&file, FlockOperation::NonBlockingLockShared) {
             Ok(()) => return Holder::Gone,
             Err(Errno::WOULDBLOCK) => return Holder::Lives,
             Err(Errno::INTR) => {}
-            Err(_) => {
-                let note = bounded::bytes_of(&file, path, NOTE)
-                    .and_then(|bytes| bounded::text_of(bytes, path));
-                return Holder::Unknown { note: note.ok() };
-            }
+            Err(_) => return note(),
         }
     }
 }
@@ -150,6 +156,9 @@ fn has_no_locks(errno: Errno) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+
     use super::*;
 
     #[test]
@@ -161,11 +170,20 @@ mod tests {
         let lease = Lease::take(&path, "note").unwrap();
         assert_eq!(holder(&path), Holder::Lives);
         assert!(Lease::take(&path, "second").is_err());
+        let made = fs::metadata(&path).unwrap();
+        assert_eq!(made.mode() & 0o7777, 0o600);
         drop(lease);
         assert_eq!(holder(&path), Holder::NoLease);
         // What a killed process leaves.
-        std::fs::write(&path, "note").unwrap();
+        fs::write(&path, "note").unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
         assert_eq!(holder(&path), Holder::Gone);
+        // Whoever can read a file can hold its lock: then it says nothing.
+        fs::set_permissions(&path, Permissions::from_mode(0o640)).unwrap();
+        let reader = File::open(&path).unwrap();
+        reader.lock_shared().unwrap();
+        let note = Some("note".to_owned());
+        assert_eq!(holder(&path), Holder::Unknown { note });
         remove(&path);
         assert_eq!(holder(&path), Holder::NoLease);
         // What is no file of ours says nothing.

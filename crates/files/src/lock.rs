@@ -2,13 +2,13 @@
 //! kernel drops a lock with its process (flock(2)); the file stays.
 
 use std::fs::File;
-use std::io::{self, Seek, Write};
+use std::io::{self, ErrorKind, Seek, Write};
 use std::path::Path;
 
-use rustix::fs::{FlockOperation, Mode, OFlags, flock, openat};
+use rustix::fs::{FlockOperation, Mode, fchmod, flock, fstat};
 use rustix::io::Errno;
 
-use crate::walk::{LastLink, Named, Place, Stopped, walk};
+use crate::trusted::{self, Access};
 use crate::{FileError, bounded, rule};
 
 /// The most that is read of a note, in bytes.
@@ -18,7 +18,6 @@ const NOTE: u64 = 1_024;
 #[derive(Debug)]
 pub struct Lock {
     file: File,
-    noted: bool,
 }
 
 /// What came of asking for a lock.
@@ -28,66 +27,44 @@ pub enum Asked {
     Held(Lock),
     /// Another process, or another part of this one, holds it.
     Busy {
-        /// What its holder wrote; `None` where it may not write to the file.
+        /// What its holder wrote; `None` where it has written nothing yet.
         note: Option<String>,
     },
-    /// The file is not there and cannot be made, or its file system knows no locks.
+    /// This user can neither open nor make the file, or its file system knows no locks.
     Impossible,
 }
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        if self.noted {
-            // A note of one who is gone would be read as of the next holder.
-            let _ = self.file.set_len(0);
-        }
+        // A note of one who is gone would be read as of the next holder.
+        let _ = self.file.set_len(0);
     }
 }
 
-/// Asks for the lock of a file, which is made where it is missing; it does not wait. One
-/// who may only read the file can hold it, too. `note` is for those who find it busy.
+/// Asks for the lock of a file, which is made where it is missing; it does not wait.
+/// Whoever can open a file can hold its lock, so only its owner may: the file gets mode
+/// 0600, and its path and owner are those of [`trusted`]. `note` is for those who find it
+/// busy.
 ///
 /// # Errors
-/// [`FileError::Refused`] where the path leads through another user's link, and what
-/// flock(2) refuses.
+/// [`FileError::Refused`] where another user may have put it there, and what flock(2)
+/// refuses.
 pub fn ask(path: &Path, note: &str) -> Result<Asked, FileError> {
     let failed = |source| FileError::Write {
         path: path.to_owned(),
         source,
     };
-    let Named { folder, name, .. } = match walk(path, LastLink::Kept, &rule::follow) {
-        Ok(Place::Named(named)) => named,
-        Ok(Place::Unnamed { .. }) => return Err(failed(io::ErrorKind::InvalidInput.into())),
-        Err(Stopped::By(error)) if error.kind() == io::ErrorKind::NotFound => {
-            return Ok(Asked::Impossible);
-        }
-        Err(Stopped::By(error)) => return Err(failed(error)),
-        Err(Stopped::Refused(why)) => {
-            return Err(FileError::Refused {
-                path: path.to_owned(),
-                why,
-            });
-        }
+    let mut file = match trusted::open_or_create(path, Access::ReadWrite) {
+        Ok(file) => file,
+        Err(error @ FileError::Refused { .. }) => return Err(error),
+        Err(error) => match error.kind() {
+            ErrorKind::NotFound | ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
+                return Ok(Asked::Impossible);
+            }
+            _ => return Err(error),
+        },
     };
-    let common = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let make = openat(
-        &folder,
-        &name,
-        OFlags::RDWR | OFlags::CREATE | common,
-        Mode::from_raw_mode(0o644),
-    );
-    let (opened, writable) = match make {
-        Err(Errno::ACCESS | Errno::PERM | Errno::ROFS) => (
-            openat(&folder, &name, OFlags::RDONLY | common, Mode::empty()),
-            false,
-        ),
-        other => (other, true),
-    };
-    let mut file = match opened {
-        Ok(fd) => File::from(fd),
-        Err(Errno::NOENT | Errno::ACCESS) => return Ok(Asked::Impossible),
-        Err(errno) => return Err(failed(errno.into())),
-    };
+    close(&file).map_err(failed)?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => {}
         Err(Errno::WOULDBLOCK) => {
@@ -101,24 +78,50 @@ pub fn ask(path: &Path, note: &str) -> Result<Asked, FileError> {
         }
         Err(errno) => return Err(failed(errno.into())),
     }
-    if writable {
-        let write = |file: &mut File| -> io::Result<()> {
-            file.set_len(0)?;
-            file.rewind()?;
-            file.write_all(note.as_bytes())
-        };
-        // The lock counts without its note.
-        let _ = write(&mut file);
+    let write = |file: &mut File| -> io::Result<()> {
+        file.set_len(0)?;
+        file.rewind()?;
+        file.write_all(note.as_bytes())
+    };
+    // The lock counts without its note.
+    let _ = write(&mut file);
+    Ok(Asked::Held(Lock { file }))
+}
+
+/// Takes a file from the group and from others: one of an earlier version was open to them.
+fn close(file: &File) -> io::Result<()> {
+    let stat = fstat(file)?;
+    match stat.st_uid == rule::user() && stat.st_mode & 0o077 != 0 {
+        true => Ok(fchmod(file, Mode::RUSR | Mode::WUSR)?),
+        false => Ok(()),
     }
-    Ok(Asked::Held(Lock {
-        file,
-        noted: writable,
-    }))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+
     use super::*;
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().mode() & 0o7777
+    }
+
+    #[test]
+    fn nobody_but_its_owner_can_open_the_file_of_a_lock() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("cpu-3");
+        assert!(matches!(ask(&path, "").unwrap(), Asked::Held(_)));
+        assert_eq!(mode(&path), 0o600);
+        // As an earlier version made it.
+        fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
+        assert!(matches!(ask(&path, "").unwrap(), Asked::Held(_)));
+        assert_eq!(mode(&path), 0o600);
+        // Others could exchange what is in such a folder.
+        fs::set_permissions(folder.path(), Permissions::from_mode(0o777)).unwrap();
+        assert!(matches!(ask(&path, ""), Err(FileError::Refused { .. })));
+    }
 
     #[test]
     fn one_holds_a_lock_and_the_others_see_who() {

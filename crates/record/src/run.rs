@@ -62,10 +62,11 @@ impl Runner for SessionRunner<'_> {
         };
         // A run without them would look like a change of the machine.
         let settings = (self.settings)();
-        let _cpus = match session.hold_cpus(&self.locks) {
+        let cpus = match session.hold_cpus(&self.locks) {
             Ok(held) => held,
             Err(error) => return ended(SlotState::Refused, error.to_string(), None),
         };
+        cpus.refusal().into_iter().for_each(&mut *self.log);
         self.notify
             .status(&format!("measuring series {}", series.name));
         let sink = SlotSink {

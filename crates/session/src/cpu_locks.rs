@@ -1,44 +1,94 @@
 //! One measurement at a time on a CPU.
 
-use std::path::PathBuf;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 
-use punctual_files::folder;
 use punctual_files::lock::{Asked, Lock, ask};
+use punctual_files::{FileError, Output, folder, rights, trusted};
 use punctual_host::Host;
-use punctual_model::CpuSet;
+use punctual_model::{CpuSet, ProcessId};
 
 use crate::{Session, SessionError};
+
+/// The most that is read of what a measurement says of itself, in bytes.
+const STATE: u64 = 1_024;
 
 /// CPUs that no other measurement takes until this is dropped.
 #[derive(Debug)]
 pub struct CpuLocks {
-    _held: Vec<Lock>,
+    held: Vec<Held>,
+    refusal: Option<String>,
+}
+
+/// A CPU that is held in one folder: a lock that only the folder's owner can open, and
+/// beside it a file in which every user can read who measures.
+#[derive(Debug)]
+struct Held {
+    state: PathBuf,
+    _lock: Lock,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        // What stays names a process that is gone.
+        let _ = fs::remove_file(&self.state);
+    }
 }
 
 impl CpuLocks {
     /// Holds `cpus` in each of `folders`. A folder that is not there is made where that is
-    /// possible; where it is not, others cannot be kept off.
+    /// possible; in one of another user the CPUs are looked at, and others cannot be kept
+    /// off.
     ///
     /// # Errors
     /// [`SessionError::CpuInUse`], without waiting.
     pub fn hold(folders: &[PathBuf], cpus: &CpuSet, what: &str) -> Result<Self, SessionError> {
-        let note = format!("{what}, process {}", std::process::id());
-        let mut held = Vec::new();
+        let this = Host::live().own_process();
+        let note = format!("{what}, process {}", this.pid);
+        let mut all = Self {
+            held: Vec::new(),
+            refusal: None,
+        };
         for place in folders {
+            let locks = place.join("locks");
             // What is lacking is seen at the file.
             let _ = folder::make(place, 0o755);
+            let _ = folder::make(&locks, 0o700);
+            let _ = rights::close_to_others(&locks);
             for cpu in cpus.iter() {
-                match ask(&place.join(format!("cpu-{cpu}")), &note) {
-                    Ok(Asked::Held(lock)) => held.push(lock),
+                let name = format!("cpu-{cpu}");
+                let state = place.join(&name);
+                match ask(&locks.join(&name), &note) {
+                    Ok(Asked::Held(lock)) => {
+                        let said = say(&state, this, &note);
+                        all.held.push(Held { state, _lock: lock });
+                        said.unwrap_or_else(|error| all.refused(&error));
+                    }
                     Ok(Asked::Busy { note }) => {
-                        let who = note.unwrap_or_else(|| "another user's program".to_owned());
+                        let who = note.unwrap_or_else(|| "another program".to_owned());
                         return Err(SessionError::CpuInUse { cpu, who });
                     }
-                    Ok(Asked::Impossible) | Err(_) => {}
+                    Ok(Asked::Impossible) => {
+                        if let Some(who) = measures(&state) {
+                            return Err(SessionError::CpuInUse { cpu, who });
+                        }
+                    }
+                    Err(error) => all.refused(&error),
                 }
             }
         }
-        Ok(Self { _held: held })
+        Ok(all)
+    }
+
+    /// Why a lock was not taken although the folder could be used; said once.
+    pub fn refusal(&self) -> Option<&str> {
+        self.refusal.as_deref()
+    }
+
+    fn refused(&mut self, error: &FileError) {
+        let text = || format!("other measurements are not kept off these CPUs: {error}");
+        self.refusal.get_or_insert_with(text);
     }
 
     /// Those of this machine that a program without a CPU list measures.
@@ -58,6 +108,30 @@ impl CpuLocks {
     }
 }
 
+/// Says to all users who measures. The file is new each time: nobody holds it open.
+fn say(state: &Path, this: ProcessId, note: &str) -> Result<(), FileError> {
+    Output::private(state)?.put(format!("{} {} {note}\n", this.pid, this.start).as_bytes())?;
+    let opened = fs::set_permissions(state, Permissions::from_mode(0o644));
+    opened.map_err(|source| FileError::Write {
+        path: state.to_owned(),
+        source,
+    })
+}
+
+/// Who measures, where the folder is another user's. No lock is asked for: whoever can read
+/// a file can hold its lock. Only this user and root are believed, and only while
+/// their process runs.
+fn measures(state: &Path) -> Option<String> {
+    let text = trusted::text(state, STATE).ok()?;
+    let mut words = text.trim_end().splitn(3, ' ');
+    let process = ProcessId {
+        pid: words.next()?.parse().ok()?,
+        start: words.next()?.parse().ok()?,
+    };
+    let note = words.next()?.to_owned();
+    Host::live().has_process(process).then_some(note)
+}
+
 impl Session {
     /// Holds the CPUs that it measures.
     ///
@@ -65,5 +139,77 @@ impl Session {
     /// As [`CpuLocks::hold`].
     pub fn hold_cpus(&self, folders: &[PathBuf]) -> Result<CpuLocks, SessionError> {
         CpuLocks::hold(folders, &self.cpus(), self.request.probe.name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::MetadataExt;
+
+    use super::*;
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().mode() & 0o7777
+    }
+
+    #[test]
+    fn a_lock_is_its_owners_and_who_measures_is_for_all() {
+        let top = tempfile::tempdir().unwrap();
+        let place = top.path().join("punctual");
+        let cpus = CpuSet::from_iter([3]);
+        let held = CpuLocks::hold(std::slice::from_ref(&place), &cpus, "timer").unwrap();
+        assert_eq!(held.refusal(), None);
+        assert_eq!(mode(&place.join("locks")), 0o700);
+        assert_eq!(mode(&place.join("locks/cpu-3")), 0o600);
+        assert_eq!(mode(&place.join("cpu-3")), 0o644);
+        let who = format!("timer, process {}", std::process::id());
+        let busy = CpuLocks::hold(std::slice::from_ref(&place), &cpus, "check").unwrap_err();
+        assert!(matches!(&busy, SessionError::CpuInUse { who: by, .. } if *by == who));
+        assert_eq!(measures(&place.join("cpu-3")), Some(who));
+        drop(held);
+        assert_eq!(measures(&place.join("cpu-3")), None);
+        CpuLocks::hold(&[place], &cpus, "check").unwrap();
+    }
+
+    #[test]
+    fn a_lock_on_what_others_can_read_stops_no_measurement() {
+        let top = tempfile::tempdir().unwrap();
+        let place = top.path().join("punctual");
+        let cpus = CpuSet::from_iter([3]);
+        // What others can open: the file of an earlier version, and what one left that
+        // was killed.
+        fs::create_dir(&place).unwrap();
+        fs::write(place.join("cpu-3"), "1 1 timer, process 1\n").unwrap();
+        let opened = fs::File::open(place.join("cpu-3")).unwrap();
+        opened.try_lock().unwrap();
+        let held = CpuLocks::hold(std::slice::from_ref(&place), &cpus, "timer").unwrap();
+        assert_eq!(held.refusal(), None);
+        let state = fs::File::open(place.join("cpu-3")).unwrap();
+        state.try_lock().unwrap();
+        drop(held);
+        CpuLocks::hold(&[place], &cpus, "timer").unwrap();
+    }
+
+    #[test]
+    fn only_a_process_that_runs_measures() {
+        let top = tempfile::tempdir().unwrap();
+        let state = top.path().join("cpu-3");
+        let this = Host::live().own_process();
+        let gone = ProcessId {
+            start: this.start + 1,
+            ..this
+        };
+        say(&state, gone, "timer").unwrap();
+        assert_eq!(measures(&state), None);
+        say(&state, this, "timer").unwrap();
+        assert_eq!(measures(&state).as_deref(), Some("timer"));
+        for text in ["", "1", "x y z", "-1 5 timer", "\u{0} \u{0}"] {
+            fs::write(&state, text).unwrap();
+            assert_eq!(measures(&state), None, "{text:?}");
+        }
+        // Anybody could have written it.
+        say(&state, this, "timer").unwrap();
+        fs::set_permissions(&state, Permissions::from_mode(0o666)).unwrap();
+        assert_eq!(measures(&state), None);
     }
 }

@@ -1,10 +1,10 @@
 //! File operations, which a test can replace.
 
 use std::fmt::Debug;
-use std::fs::{self, OpenOptions};
+use std::fs::{self, OpenOptions, Permissions};
 use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
 use rustix::fs::{FlockOperation, flock};
@@ -135,6 +135,9 @@ impl Files for RealFiles {
             .read(true)
             .custom_flags(libc::O_DIRECTORY)
             .open(folder)?;
+        // Where tracefs is open to a group, whoever can open it could hold it, too. What
+        // the kernel refuses stays as the administrator has it.
+        let _ = file.set_permissions(Permissions::from_mode(0o700));
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(Some(file.into())),
             Err(Errno::WOULDBLOCK) => Ok(None),

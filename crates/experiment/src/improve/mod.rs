@@ -2,6 +2,7 @@
 //! group, leave one out one at a time, a proof on fresh data. Each stage is an experiment of
 //! its own.
 
+mod begun;
 mod judging;
 mod profile;
 mod stages;
@@ -11,8 +12,8 @@ use punctual_model::{
     ImprovementState, NotTried, Pilot, Proof, RecordingId, Stage, TriedSetting,
 };
 use punctual_stats::screening::folded_plackett_burman;
-use punctual_store::Store;
 
+pub use self::begun::unfinished;
 use self::judging::{helps, judgement, least_needed, ranking, refused, survives, without_each};
 pub use self::profile::profile;
 pub use self::stages::plan_stages;
@@ -22,6 +23,7 @@ use self::stages::{
 };
 use crate::error::TrialError;
 use crate::lengths::{self, least_rounds};
+use crate::own::OwnExperiments;
 use crate::pilot;
 use crate::plots::{is_slow, slow_differs};
 use crate::trial::{Bench, draft, run};
@@ -42,16 +44,18 @@ pub fn intended(tried: Vec<TriedSetting>, left_out: Vec<NotTried>) -> Improvemen
 }
 
 /// Tries the settings of `improvement` stage by stage. `plan` is how blocks are measured;
-/// its arms are not used. All settings are as before afterwards.
+/// its arms are not used. All settings are as before afterwards. The stages are entered in
+/// `own`, and one of the store goes on only if it has an entry there.
 ///
 /// # Errors
 /// See [`TrialError`]; what was measured until then is in `improvement`.
 pub fn improve(
     improvement: &mut Improvement,
     plan: &ExperimentPlan,
+    own: Option<&OwnExperiments>,
     bench: &mut Bench<'_>,
 ) -> Result<(), TrialError> {
-    improve_by(improvement, plan, bench, &mut run)
+    improve_by(improvement, (plan, own), bench, &mut run)
 }
 
 /// Carries one experiment out.
@@ -60,13 +64,15 @@ type CarryOut<'a> = &'a mut dyn FnMut(&mut Experiment, Bench<'_>) -> Result<(), 
 /// As [`improve`], with experiments that are carried out by `carry_out`.
 fn improve_by(
     improvement: &mut Improvement,
-    plan: &ExperimentPlan,
+    (plan, own): (&ExperimentPlan, Option<&OwnExperiments>),
     bench: &mut Bench<'_>,
     carry_out: CarryOut<'_>,
 ) -> Result<(), TrialError> {
     let mut work = Work {
         improvement,
         plan,
+        own,
+        begun: Vec::new(),
         bench,
         carry_out,
         pilot: None,
@@ -90,6 +96,9 @@ fn improve_by(
 struct Work<'a, 'b> {
     improvement: &'a mut Improvement,
     plan: &'a ExperimentPlan,
+    own: Option<&'a OwnExperiments>,
+    /// The stages that this process began.
+    begun: Vec<RecordingId>,
     bench: &'a mut Bench<'b>,
     carry_out: CarryOut<'a>,
     pilot: Option<Pilot>,
@@ -102,7 +111,12 @@ impl Work<'_, '_> {
     fn all(&mut self) -> Result<(), TrialError> {
         self.stages()?;
         self.save(true)?;
-        self.judge_recordings()
+        self.judge_recordings()?;
+        // Nothing of it goes on any more.
+        let stages = self.improvement.stages.iter();
+        let ids = stages.filter_map(|stage| stage.experiment);
+        (self.own.into_iter()).for_each(|own| ids.clone().for_each(|id| own.forget(id)));
+        Ok(())
     }
 
     /// Has each recording of each stage keep the answer.
@@ -111,7 +125,7 @@ impl Work<'_, '_> {
             return Ok(());
         };
         for stage in &self.improvement.stages {
-            let Some(experiment) = stored(Some(store), stage.experiment)? else {
+            let Some(experiment) = self.stored(stage.experiment)? else {
                 continue;
             };
             let judgement = judgement(self.improvement, stage, experiment.id);
@@ -388,8 +402,7 @@ impl Work<'_, '_> {
             .stages
             .first()
             .and_then(|stage| stage.experiment);
-        if let (Some(store), Some(mut first)) = (self.bench.store, stored(self.bench.store, first)?)
-        {
+        if let (Some(store), Some(mut first)) = (self.bench.store, self.stored(first)?) {
             first.improvement = Some(Box::new(self.state(ended)));
             store.put_experiment(&first)?;
         }
@@ -455,8 +468,10 @@ impl Work<'_, '_> {
             ..self.plan.clone()
         });
         let label = format!("improve: {}", stage.name);
-        let known = stored(self.bench.store, stage.experiment)?;
-        let mut experiment = match known.filter(|known| known.plan == plan) {
+        let (stage, known) = (stage.clone(), stage.experiment);
+        let known = self.stored(known)?.filter(|known| known.plan == plan);
+        let is_new = known.is_none();
+        let mut experiment = match known {
             Some(known) => known,
             None => {
                 let number = pairs(&stage.name, stage.rounds);
@@ -469,13 +484,18 @@ impl Work<'_, '_> {
                 });
                 let mut new = draft(plan, Some(label), std::env::args().collect());
                 new.pilot = pilot.map(|pilot| pilot::again(pilot, stage.rounds, number));
-                stage.experiment = self.bench.store.map(|_| new.id);
+                self.improvement.stages[place].experiment = self.bench.store.map(|_| new.id);
                 new
             }
         };
-        match place {
-            0 => experiment.improvement = Some(Box::new(self.state(false))),
-            _ => self.save(false)?,
+        if place == 0 {
+            experiment.improvement = Some(Box::new(self.state(false)));
+        }
+        if is_new {
+            self.enter(&experiment)?;
+        }
+        if place > 0 {
+            self.save(false)?;
         }
         let ran = match experiment.state {
             // Measured before the program ended.
@@ -502,35 +522,6 @@ impl Work<'_, '_> {
             _ => Ok(experiment),
         }
     }
-}
-
-/// A search in the store that did not come to its end: the newest, or the one whose first
-/// experiment is named.
-///
-/// # Errors
-/// [`TrialError::Plan`] where there is none; what reading can fail with.
-pub fn unfinished(store: &Store, selector: &str) -> Result<ImprovementState, TrialError> {
-    let open = |one: Experiment| one.improvement.filter(|state| !state.ended);
-    let found = match selector {
-        "last" => store.experiments()?.into_iter().find_map(open),
-        selector => open(store.find_experiment(selector)?),
-    };
-    found.map(|state| *state).ok_or_else(|| {
-        TrialError::Plan(
-            "no unfinished search for settings in the store: run punctual improve".to_owned(),
-        )
-    })
-}
-
-/// An experiment that was begun before.
-fn stored(
-    store: Option<&Store>,
-    id: Option<RecordingId>,
-) -> Result<Option<Experiment>, TrialError> {
-    let (Some(store), Some(id)) = (store, id) else {
-        return Ok(None);
-    };
-    Ok(store.experiments()?.into_iter().find(|one| one.id == id))
 }
 
 #[cfg(test)]

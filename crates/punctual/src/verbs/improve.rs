@@ -112,7 +112,8 @@ fn find(options: &Options, context: &Context) -> Result<Exit> {
     let host = Host::live();
     if let Some(which) = &options.resume {
         let store = context.store_to_change()?;
-        let state = unfinished(&store, which).map_err(failed)?;
+        let own = context.own_experiments()?;
+        let state = unfinished(&store, &own, which).map_err(failed)?;
         let cpus = state.plan.cpus.as_ref();
         let _cpus = (options.sharing).hold(cpus, "improve", context)?;
         let guard = Guard::start(SILENCE)?;
@@ -186,7 +187,9 @@ fn search(
         shared: options.sharing.share_cpus,
         say: &mut |said| progress.say(said),
     };
-    improve(&mut improvement, plan, &mut bench).map_err(failed)?;
+    // Without a folder for them, its stages can be measured and not resumed.
+    let own = context.own_experiments().ok();
+    improve(&mut improvement, plan, own.as_ref(), &mut bench).map_err(failed)?;
     let date = Timestamp::now().strftime("%F").to_string();
     let next = match profile(&improvement, &date) {
         Some(text) => {

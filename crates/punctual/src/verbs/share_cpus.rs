@@ -7,6 +7,7 @@ use punctual_model::CpuSet;
 use punctual_session::CpuLocks;
 
 use crate::context::Context;
+use crate::output;
 
 // Whether CPUs may be shared.
 #[derive(Args, Clone, Copy, Debug, Default)]
@@ -29,6 +30,7 @@ impl Sharing {
         }
         let folders = context.cpu_locks();
         let held = CpuLocks::hold_usual(&folders, cpus, &Host::live(), what)?;
+        held.refusal().into_iter().for_each(output::note);
         Ok(Some(held))
     }
 }

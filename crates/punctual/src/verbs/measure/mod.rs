@@ -17,8 +17,8 @@ use punctual_model::{
 use punctual_probes::ProbeEntry;
 use punctual_report::{document, text};
 use punctual_session::{
-    ExplainRequest, Membership, OnOutlier, PhaseRequest, RecordingSink, Request, RunLength,
-    Session, SessionError, Tracemark, can_be_explained,
+    CpuLocks, ExplainRequest, Membership, OnOutlier, PhaseRequest, RecordingSink, Request,
+    RunLength, Session, SessionError, Tracemark, can_be_explained,
 };
 
 use options::{Judging, Options, RunOptions};
@@ -61,10 +61,11 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
     for warning in session.warnings() {
         output::note(warning);
     }
-    let _cpus = match share {
+    let cpus = match share {
         true => None,
         false => Some(session.hold_cpus(&context.cpu_locks())?),
     };
+    (cpus.iter().filter_map(CpuLocks::refusal)).for_each(output::note);
     let stop = stop_flag()?;
     if let (Some(length), false) = (session.measured_before(), quiet) {
         output::note(&format!(

@@ -22,6 +22,7 @@ use punctual_report::{document::Field, text};
 use punctual_store::{SlotFilter, Store};
 use serde_json::json;
 
+use self::lease::Serving;
 use self::options::{Options, PlanFile, PlanText, Slots, What};
 use super::{Run, Verb};
 use crate::context::Context;
@@ -190,11 +191,12 @@ fn status(file: &PlanFile, json: bool, context: &Context) -> Result<Exit> {
     let rows = rows(&plan, Some(&store), &SystemClock.zone())?;
     let mut fields = vec![Field::new(
         "service",
-        match lease::service_of(&store) {
-            Some(who) => format!("running ({who})"),
-            None => {
+        match lease::serving(&store) {
+            Serving::Service => format!("running ({})", lease::who(&store)),
+            Serving::Nobody => {
                 "not running: systemctl start punctual-record, or punctual record run".to_owned()
             }
+            Serving::Unknown(why) => format!("not known: {why}"),
         },
     )];
     fields.extend(facts(&plan));

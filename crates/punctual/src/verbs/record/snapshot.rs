@@ -7,17 +7,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Result, bail, ensure};
 use jiff::Timestamp;
 use punctual_files::{Output, folder};
 use punctual_model::{Nanos, Note, RecordingId, WakeWindow};
 use punctual_record::{Clock, FlightRecorder, Keep, SystemClock};
 use punctual_report::{document, text};
 use punctual_store::{Store, StoreError};
-use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
 
-use super::lease::service_of;
+use super::lease::{Serving, ask, serving};
 use crate::context::Context;
 use crate::exit::{Exit, with_causes};
 use crate::output;
@@ -162,10 +161,12 @@ fn folder_of(store: &Store) -> PathBuf {
 
 pub(super) fn snapshot(note: Option<&str>, context: &Context) -> Result<Exit> {
     let store = context.store_to_change()?;
-    let who = service_of(&store).with_context(|| {
-        let path = store.path().display();
-        format!("no service records into {path}: nothing is watched")
-    })?;
+    let path = store.path().display();
+    match serving(&store) {
+        Serving::Service => {}
+        Serving::Nobody => bail!("no service records into {path}: nothing is watched"),
+        Serving::Unknown(why) => bail!("it is not known which service records into {path}: {why}"),
+    }
     let machine = punctual_host::Host::live().machine();
     let offered = Kept::read(&store, &machine)?.unwrap_or(Kept::offering(true, false));
     ensure!(
@@ -173,7 +174,7 @@ pub(super) fn snapshot(note: Option<&str>, context: &Context) -> Result<Exit> {
         "nothing is watched: the plan of the service has neither [watch] nor [flight]"
     );
     let now = Timestamp::now();
-    ask(&who)?;
+    ask(&store)?;
     let (windows, kept) = wait(&store, &machine, &offered, now)?;
     store.put_note(&Note {
         id: RecordingId::new(),
@@ -205,13 +206,6 @@ pub(super) fn snapshot(note: Option<&str>, context: &Context) -> Result<Exit> {
         complete = false;
     }
     Ok(if complete { Exit::Done } else { Exit::Failed })
-}
-
-fn ask(who: &str) -> Result<()> {
-    let pid = who.strip_prefix("process ").map(str::parse);
-    let pid = pid.and_then(Result::ok).and_then(Pid::from_raw);
-    let pid = pid.context("the process of the service is not known")?;
-    kill_process(pid, Signal::USR1).context("the service cannot be signalled")
 }
 
 /// The windows and the events that are kept since `now`; `None`: they did not come, or the

@@ -1,0 +1,69 @@
+//! Searches and stages that were begun before. A store may come from elsewhere: what goes on
+//! is only what this user began on this machine.
+
+use punctual_model::{Experiment, ImprovementState, RecordingId};
+use punctual_store::Store;
+
+use super::Work;
+use crate::error::TrialError;
+use crate::own::OwnExperiments;
+
+/// A search in the store that did not come to its end and was begun by this user on this
+/// machine: the newest, or the one whose first experiment is named.
+///
+/// # Errors
+/// [`TrialError::Plan`] where there is none, [`TrialError::Foreign`] where there are only
+/// others'; what reading can fail with.
+pub fn unfinished(
+    store: &Store,
+    own: &OwnExperiments,
+    selector: &str,
+) -> Result<ImprovementState, TrialError> {
+    let all = match selector {
+        "last" => store.experiments()?,
+        selector => vec![store.find_experiment(selector)?],
+    };
+    let is_open = |one: &&Experiment| one.improvement.as_ref().is_some_and(|state| !state.ended);
+    let mut open = all.iter().filter(is_open).peekable();
+    let newest = open.peek().copied();
+    let found = open.find(|one| own.has(one)).or(newest).ok_or_else(|| {
+        TrialError::Plan(
+            "no unfinished search for settings in the store: run punctual improve".to_owned(),
+        )
+    })?;
+    own.check(found)?;
+    let state = found.improvement.as_deref().cloned();
+    state.ok_or_else(|| TrialError::Plan("it is no search for settings".to_owned()))
+}
+
+impl Work<'_, '_> {
+    /// Enters a stage that is begun now.
+    pub(super) fn enter(&mut self, experiment: &Experiment) -> Result<(), TrialError> {
+        self.begun.push(experiment.id);
+        match (self.bench.store, self.own) {
+            (Some(_), Some(own)) => own.enter(experiment),
+            _ => Ok(()),
+        }
+    }
+
+    /// A stage in the store: one that this process began, or this user before.
+    ///
+    /// # Errors
+    /// As [`OwnExperiments::check`]; what reading can fail with.
+    pub(super) fn stored(&self, id: Option<RecordingId>) -> Result<Option<Experiment>, TrialError> {
+        let (Some(store), Some(id)) = (self.bench.store, id) else {
+            return Ok(None);
+        };
+        let Some(found) = (store.experiments()?.into_iter()).find(|one| one.id == id) else {
+            return Ok(None);
+        };
+        match (self.begun.contains(&id), self.own) {
+            (true, _) => {}
+            (false, Some(own)) => own.check(&found)?,
+            (false, None) => {
+                return Err(TrialError::Foreign { id: id.short() });
+            }
+        }
+        Ok(Some(found))
+    }
+}
