@@ -23,6 +23,8 @@ pub trait Clock {
     fn since_boot(&self) -> Nanos;
     /// Time since the machine booted in which it was not suspended.
     fn awake(&self) -> Nanos;
+    /// Whether the wall clock is known to agree with NTP or PTP.
+    fn is_synchronized(&self) -> bool;
     /// The time zone of times of day.
     fn zone(&self) -> TimeZone;
     /// Waits, not longer than this and until `stop` is set. It may return earlier: others
@@ -53,6 +55,10 @@ impl Clock for SystemClock {
 
     fn awake(&self) -> Nanos {
         read(ClockId::Monotonic)
+    }
+
+    fn is_synchronized(&self) -> bool {
+        punctual_rt::clock_is_synchronized()
     }
 
     fn zone(&self) -> TimeZone {

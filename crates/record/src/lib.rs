@@ -10,6 +10,7 @@
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
+mod ageing;
 mod clock;
 mod flight;
 mod notify;
@@ -21,6 +22,7 @@ mod service;
 mod unit;
 mod watch;
 
+pub use ageing::Ageing;
 pub use clock::{Clock, SystemClock};
 pub use flight::{FlightRecorder, FlightTrace};
 pub use notify::Notify;

@@ -8,7 +8,6 @@ use jiff::civil::Time;
 use punctual_model::{Arguments, CpuSet, Limit, Metric, Nanos, Requirement, Role};
 use punctual_probes::ProbeEntry;
 use punctual_session::{ExplainRequest, Level, PhaseError, PhaseRequest, Request, RunLength};
-use punctual_store::KeepLimits;
 use serde_json::json;
 
 /// A plan of a machine.
@@ -75,22 +74,6 @@ pub struct Keep {
     /// The size of the store in bytes: above it, the oldest go first, in the order of the
     /// fields above.
     pub size: Option<u64>,
-}
-
-impl Keep {
-    /// What ages out of a store at `now`.
-    pub fn limits(&self, now: Timestamp) -> KeepLimits {
-        let before = |age: Nanos| {
-            now.checked_sub(Duration::from(age))
-                .unwrap_or(Timestamp::MIN)
-        };
-        KeepLimits {
-            samples: self.samples.map(before),
-            traces: self.traces.map(before),
-            rows: self.rows.map(before),
-            size: self.size,
-        }
-    }
 }
 
 /// A series of a plan.

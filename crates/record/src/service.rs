@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use punctual_model::{Nanos, RecordingId, SeriesEpoch, Slot, SlotCause, SlotState};
 use punctual_store::{Aged, Store, StoreError};
 
+use crate::ageing::Ageing;
 use crate::clock::Clock;
 use crate::plan::{Plan, SeriesPlan};
 use crate::schedule::{due_between, next_due};
@@ -231,9 +232,9 @@ impl<'a> Service<'a> {
         }
     }
 
-    /// Lets age out what the plan does not keep: after each run, and every hour. Where it
-    /// keeps all, this only keeps room on the disk for deletes.
-    fn age(&mut self, runner: &mut dyn Runner) {
+    /// Lets age out what the plan does not keep, see [`Ageing`]: after each run, and every
+    /// hour. Where it keeps all, this only keeps room on the disk for deletes.
+    pub fn age(&mut self, runner: &mut dyn Runner) {
         let now = self.clock.since_boot();
         let keep = self.plan.keep;
         let recent = |aged: Nanos| now.saturating_sub(aged) < AGE_EVERY && self.busy.is_none();
@@ -241,7 +242,12 @@ impl<'a> Service<'a> {
             return;
         }
         self.aged = Some(now);
-        match self.store.age(&keep.limits(self.clock.now())) {
+        let of = (self.machine.id.as_str(), self.machine.boot_id.as_str());
+        let aged = Ageing::turn(self.store, of, self.clock, &keep).and_then(|(limits, said)| {
+            said.iter().for_each(|text| runner.say(text));
+            self.store.age(&limits)
+        });
+        match aged {
             Ok(Aged {
                 too_large: true, ..
             }) => {

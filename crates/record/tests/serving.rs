@@ -8,9 +8,9 @@ use std::time::Duration;
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
-use punctual_model::{Nanos, SeriesEpoch, Slot, SlotCause, SlotState};
+use punctual_model::{Completion, Nanos, SeriesEpoch, Slot, SlotCause, SlotState};
 use punctual_record::{Clock, Machine, Plan, Runner, SeriesPlan, Service, SlotEnd, read_plan};
-use punctual_store::{SlotFilter, Store};
+use punctual_store::{Batch, Lease, SlotFilter, Store};
 
 /// Clocks that a test sets: waiting takes no time.
 struct TestClock {
@@ -61,6 +61,10 @@ impl Clock for TestClock {
 
     fn awake(&self) -> Nanos {
         Nanos(self.awake.get())
+    }
+
+    fn is_synchronized(&self) -> bool {
+        false
     }
 
     fn zone(&self) -> TimeZone {
@@ -446,4 +450,77 @@ fn a_stop_ends_the_service() {
     };
     bench.service().serve(&mut runner, &stop);
     assert!(stop.load(Ordering::Relaxed) && runner.ran.is_empty());
+}
+
+/// What a service says; nothing is measured.
+struct Said(Vec<String>);
+
+impl Runner for Said {
+    fn run(&mut self, _: &SeriesPlan, _: &SeriesEpoch, _: &Slot) -> SlotEnd {
+        unreachable!("nothing is due")
+    }
+
+    fn say(&mut self, text: &str) {
+        self.0.push(text.to_owned());
+    }
+}
+
+#[test]
+fn a_jump_of_the_clock_removes_no_rows() {
+    let plan = format!("{}\n[keep]\nrows = \"2y\"\n", series("a", "every = \"1h\""));
+    let bench = Bench::new(&plan, "2026-11-26T08:00", "UTC");
+    let mut recording = punctual_model::testing::recording(1, 2);
+    recording.started = bench.clock.wall.get();
+    let mut begun = recording.clone();
+    begun.completion = Completion::Running;
+    let rows = std::mem::take(&mut begun.series.rows);
+    let lease = Lease {
+        pid: 1,
+        process_start: 1,
+        boot_id: "boot".to_owned(),
+        namespaces: None,
+    };
+    let mut writer = bench.store.begin(&begun, &lease).unwrap();
+    let batch = Batch {
+        elapsed: recording.duration_ns,
+        rows,
+        ..Batch::default()
+    };
+    writer.commit(&batch).unwrap();
+    writer.finish(&recording).unwrap();
+    let mut service = bench.service();
+    let series = &bench.plan.series[0];
+    let now = bench.clock.wall.get();
+    let epoch =
+        punctual_record::epoch_of(&bench.store, &machine("boot", "kernel"), series, now).unwrap();
+    bench.store.join_series(recording.id, &epoch).unwrap();
+    let mut said = Said(Vec::new());
+    let mut hours = |service: &mut Service<'_>, hours: u32| {
+        for _ in 0..hours {
+            bench.clock.pass(HOUR);
+            service.age(&mut said);
+        }
+        let loaded = bench.store.load(recording.id).unwrap();
+        (!loaded.series.rows.is_empty(), std::mem::take(&mut said.0))
+    };
+    assert_eq!(hours(&mut service, 30), (true, vec![]));
+    let years = Duration::from_secs(3 * 365 * 86_400);
+    bench.clock.wall.set(bench.clock.wall.get() + years);
+    let (kept, said) = hours(&mut service, 100);
+    assert!(kept);
+    assert_eq!(said.len(), 1, "{said:?}");
+    assert!(
+        said[0].starts_with("nothing ages out: the clock jumped from"),
+        "{said:?}"
+    );
+    // Another service knows it from the store.
+    let mut service = bench.service();
+    assert_eq!(hours(&mut service, 30), (true, vec![]));
+    bench.clock.wall.set(bench.clock.wall.get() - years);
+    let (kept, said) = hours(&mut service, 30);
+    assert!(kept && said[0].ends_with("the clock is back"), "{said:?}");
+    // Years that pass by all clocks are years.
+    bench.clock.pass(years);
+    assert_eq!(hours(&mut service, 20), (true, vec![]));
+    assert_eq!(hours(&mut service, 30), (false, vec![]));
 }

@@ -81,6 +81,17 @@ pub(crate) fn timespec(nanos: u64) -> rustix::time::Timespec {
     }
 }
 
+/// Whether the kernel holds its wall clock to be kept by NTP or PTP (adjtimex(2)): a program
+/// disciplines it, and has since it was last set. `false` as well where the kernel does not
+/// say.
+pub fn clock_is_synchronized() -> bool {
+    // SAFETY: all zeroes is a valid timex: numbers. Without a mode the call only reads.
+    let mut state = unsafe { std::mem::MaybeUninit::<libc::timex>::zeroed().assume_init() };
+    // SAFETY: `state` is a valid timex for the call to write to.
+    let said = unsafe { libc::adjtimex(&raw mut state) };
+    said >= 0 && said != libc::TIME_ERROR && state.status & libc::STA_UNSYNC == 0
+}
+
 /// The clocks of Linux that a real-time program reads (`clock_gettime(2)`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Clock {

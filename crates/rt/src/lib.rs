@@ -46,7 +46,7 @@ mod tsc;
 mod usage;
 mod wait;
 
-pub use clock::{Clock, Instant};
+pub use clock::{Clock, Instant, clock_is_synchronized};
 pub use deadline::DeadlineThread;
 pub use dma_latency::DmaLatency;
 pub use echo::EchoProcess;

@@ -2,11 +2,12 @@
 
 use jiff::Timestamp;
 use punctual_model::RecordingId;
-use rusqlite::params;
+use rusqlite::{OptionalExtension as _, params};
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::entry::{Entry, started_ns};
+use crate::entry::{Entry, started_ns, time};
 use crate::reserve::{give_up_reserve, keep_reserve};
 use crate::schema::pragma;
 use crate::{Store, StoreError, pack};
@@ -21,9 +22,23 @@ pub struct KeepLimits {
     pub traces: Option<Timestamp>,
     /// Rows of recordings that began before.
     pub rows: Option<Timestamp>,
-    /// The size of the store in bytes; above it the oldest go first, samples of all before
-    /// traces, and these before rows.
+    /// The size of the store in bytes; above it those that came first go first, samples of
+    /// all before traces, and these before rows.
     pub size: Option<u64>,
+    /// Recordings that came into the store after this one age out by size only.
+    pub last: Option<Entered>,
+    /// What the clock shows. A recording counts as no older than those that came before it,
+    /// except those that began later than this.
+    pub now: Option<Timestamp>,
+}
+
+/// A recording in the order in which they came into the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Entered(i64);
+
+impl Entered {
+    /// After all others.
+    const LAST: Self = Self(i64::MAX);
 }
 
 /// What has aged out.
@@ -85,7 +100,9 @@ impl Store {
         let mut aged = Aged::default();
         for part in Part::ALL {
             if let Some(before) = part.limit(limits) {
-                while let Some(id) = self.oldest(part, before)? {
+                let last = limits.last.unwrap_or(Entered::LAST);
+                let last = last.min(self.last_before(before, limits.now)?);
+                while let Some(id) = self.first(part, before, last)? {
                     self.drop_part(id, part)?;
                     aged.count(part);
                 }
@@ -94,7 +111,7 @@ impl Store {
         if let Some(size) = limits.size {
             'parts: for part in Part::ALL {
                 while self.used()? > size {
-                    match self.oldest(part, Timestamp::MAX)? {
+                    match self.first(part, Timestamp::MAX, Entered::LAST)? {
                         Some(id) => self.drop_part(id, part)?,
                         None => continue 'parts,
                     }
@@ -122,26 +139,67 @@ impl Store {
         Ok(pages.saturating_mul(read("page_size")?))
     }
 
-    /// The oldest recording of a series that has this part and began before.
-    fn oldest(&self, part: Part, before: Timestamp) -> Result<Option<RecordingId>, StoreError> {
+    /// The recording that came into the store last, and when it began by its clock.
+    ///
+    /// # Errors
+    /// What reading can fail with.
+    pub fn last_entered(&self) -> Result<Option<(Entered, Timestamp)>, StoreError> {
+        self.read(|connection, context| {
+            let sql = "SELECT key, started_ns FROM recording ORDER BY key DESC LIMIT 1";
+            let row: Option<(i64, i64)> = connection
+                .prepare_cached(sql)
+                .and_then(|mut one| {
+                    one.query_row([], |row| Ok((row.get(0)?, row.get(1)?)))
+                        .optional()
+                })
+                .map_err(|error| context.on(error))?;
+            Ok(row.map(|(key, ns)| (Entered(key), time(ns))))
+        })
+    }
+
+    /// The last recording that came before all that began between `before` and `now`: those
+    /// behind it are no older, whatever the clock showed.
+    fn last_before(
+        &self,
+        before: Timestamp,
+        now: Option<Timestamp>,
+    ) -> Result<Entered, StoreError> {
+        let span = [
+            started_ns(before),
+            started_ns(now.unwrap_or(Timestamp::MAX)),
+        ];
+        self.read(|connection, context| {
+            let sql = "SELECT min(key) FROM recording WHERE started_ns BETWEEN ?1 AND ?2";
+            let key: Option<i64> = connection
+                .prepare_cached(sql)
+                .and_then(|mut one| one.query_row(span, |row| row.get(0)))
+                .map_err(|error| context.on(error))?;
+            Ok(key.map_or(Entered::LAST, |key| Entered(key - 1)))
+        })
+    }
+
+    /// The first recording of a series that has this part, began before and came no later
+    /// than `last`.
+    fn first(
+        &self,
+        part: Part,
+        before: Timestamp,
+        last: Entered,
+    ) -> Result<Option<RecordingId>, StoreError> {
         let sql = format!(
             "SELECT id FROM recording WHERE series IS NOT NULL AND started_ns < ?1
-             AND completion != 'running'
+             AND key <= ?2 AND completion != 'running'
              AND EXISTS (SELECT 1 FROM {0} WHERE {0}.recording = recording.key)
-             ORDER BY started_ns LIMIT 1",
+             ORDER BY key LIMIT 1",
             part.table()
         );
         self.read(|connection, context| {
-            let mut statement = connection
+            let id: Option<String> = connection
                 .prepare_cached(&sql)
-                .map_err(|error| context.on(error))?;
-            let mut rows = statement
-                .query([started_ns(before)])
-                .map_err(|error| context.on(error))?;
-            let row = rows.next().map_err(|error| context.on(error))?;
-            let id: Option<String> = row
-                .map(|row| row.get(0))
-                .transpose()
+                .and_then(|mut one| {
+                    one.query_row([started_ns(before), last.0], |row| row.get(0))
+                        .optional()
+                })
                 .map_err(|error| context.on(error))?;
             id.map(|id| Uuid::try_parse(&id).map(RecordingId))
                 .transpose()

@@ -88,7 +88,7 @@ pub use entry::{Lease, Summary};
 pub use error::StoreError;
 pub use experiment::ExperimentLease;
 pub use filter::Filter;
-pub use keep::{Aged, KeepLimits};
+pub use keep::{Aged, Entered, KeepLimits};
 pub use lease::close_to_others;
 pub use merge::Merged;
 pub use parts::{Lateness, commit_interval};

@@ -59,7 +59,7 @@ fn parts_of_runs_age_out_and_histograms_stay() {
         samples: Some(at(2_000)),
         traces: Some(at(500)),
         rows: Some(at(500)),
-        size: None,
+        ..KeepLimits::default()
     };
     let aged = store.age(&limits).unwrap();
     let expected = Aged {
@@ -83,6 +83,53 @@ fn parts_of_runs_age_out_and_histograms_stay() {
     assert!(store.check().unwrap().is_empty());
     // Nothing more is too old.
     assert_eq!(store.age(&limits).unwrap(), Aged::default());
+}
+
+/// Runs that were measured while the clock was wrong are no older than those before them,
+/// and hide none behind them.
+#[test]
+fn a_wrong_clock_makes_no_run_older() {
+    let (_folder, path) = place();
+    let store = Store::open(&path).unwrap();
+    let epoch = epoch(&store, "machine", "{}");
+    let run = |second| whole(&store, Some(&epoch), second).id;
+    // The clock was right, in the past, in the future, and right again.
+    let [old, first, past, future, last] = [0, 5_000, 1, 900_000, 6_000].map(run);
+    let rows = |id| parts(&store, id).2;
+    let age = |before, now| {
+        let limits = KeepLimits {
+            rows: Some(at(before)),
+            now: Some(at(now)),
+            ..KeepLimits::default()
+        };
+        store.age(&limits).unwrap().rows
+    };
+    assert_eq!(age(4_000, 7_000), 1);
+    assert!(!rows(old) && [first, past, future, last].into_iter().all(rows));
+    // When the runs before them are too old, they are as well.
+    assert_eq!(age(5_500, 8_000), 2);
+    assert!(!rows(first) && !rows(past) && rows(future) && rows(last));
+    assert_eq!(age(6_500, 9_000), 1);
+    assert!(rows(future) && !rows(last));
+}
+
+#[test]
+fn what_was_not_there_when_it_was_marked_stays() {
+    let (_folder, path) = place();
+    let store = Store::open(&path).unwrap();
+    let epoch = epoch(&store, "machine", "{}");
+    assert_eq!(store.last_entered().unwrap(), None);
+    let marked = whole(&store, Some(&epoch), 10).id;
+    let (last, began) = store.last_entered().unwrap().unwrap();
+    assert_eq!(began, at(10));
+    let merged = whole(&store, Some(&epoch), 5).id;
+    let limits = KeepLimits {
+        rows: Some(at(1_000)),
+        last: Some(last),
+        ..KeepLimits::default()
+    };
+    assert_eq!(store.age(&limits).unwrap().rows, 1);
+    assert!(!parts(&store, marked).2 && parts(&store, merged).2);
 }
 
 #[test]

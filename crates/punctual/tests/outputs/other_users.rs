@@ -360,3 +360,66 @@ fn an_import_is_not_swept_away_where_its_process_cannot_be_seen() {
     assert!(ended.status.success(), "{}", text(&ended.stderr));
     assert_eq!(completion(&place), Completion::Finished.name());
 }
+
+/// Whoever can open a file can hold its lock: nobody but root opens those that root asks for.
+#[test]
+fn another_user_cannot_stop_a_measurement() {
+    if !may_become_other("locks of another user") {
+        return;
+    }
+    let place = Place::new();
+    chmod(&place.path(""), 0o755);
+    let locks = place.path("locks");
+    let command = |line: &str| {
+        let mut command = place.command(line);
+        command
+            .env("PUNCTUAL_LOCKS", &locks)
+            .env("PUNCTUAL_STORE", "none");
+        command
+    };
+    let mut first = command(&format!("{RUN} --cpus 0").replace("200ms", "10min"))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let state = locks.join("cpu-0");
+    assert!(eventually(|| state.exists()), "it does not measure");
+    // Everybody sees who measures, and nobody else may measure there.
+    assert!(can_other_read(&state));
+    let second = command(&format!("{RUN} --cpus 0")).output().unwrap();
+    let said = text(&second.stderr);
+    assert!(said.contains(&format!("process {}", first.id())), "{said}");
+    // All that another user can open is held by them.
+    let hold = |path: &Path| {
+        let holder = as_other("flock")
+            .args(["-n", "-x", "-F"])
+            .arg(path)
+            .args(["sleep", "600"])
+            .spawn();
+        holder.unwrap()
+    };
+    let all = [
+        locks.join("locks/cpu-0"),
+        locks.join("locks"),
+        state.clone(),
+        locks.clone(),
+    ];
+    let mut holders: Vec<_> = all.iter().map(|path| hold(path)).collect();
+    let refused = |holder: &mut std::process::Child| holder.wait().unwrap().code() != Some(0);
+    assert!(
+        holders[..2].iter_mut().all(refused),
+        "another user can hold a lock of root"
+    );
+    signal(&first, "INT");
+    first.wait().unwrap();
+    let done = command(&format!("{RUN} --cpus 0")).output().unwrap();
+    assert!(
+        matches!(done.status.code(), Some(0)),
+        "{}",
+        text(&done.stderr)
+    );
+    for holder in &mut holders[2..] {
+        let _ = holder.kill();
+        let _ = holder.wait();
+    }
+}

@@ -4,6 +4,7 @@
 
 mod circles;
 mod dependencies;
+mod threat_model;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

@@ -75,7 +75,8 @@ const MINUTE: Nanos = Nanos::from_secs(60);
 /// Adds what the file says to a configuration. The state of alerts lies beside the
 /// store where that is a file; the disk with it is watched.
 pub(super) fn add(config: &mut Config, path: &Path, store: Option<&Path>) -> Result<()> {
-    let text = punctual_files::bounded::text(path, LONGEST)?;
+    // It names commands, and hosts that are sent what is measured.
+    let text = punctual_files::trusted::text(path, LONGEST)?;
     let named = || format!("in {}", path.display());
     let file: File = toml::from_str(&text).with_context(named)?;
     let wrong = |UsageError(what)| UsageError(format!("{}: {what}", path.display()));
@@ -208,6 +209,22 @@ mod tests {
             config.alerts.unwrap().disk.as_deref(),
             Some(Path::new("/a"))
         );
+    }
+
+    /// It names a command.
+    #[test]
+    fn a_configuration_that_others_can_write_is_not_obeyed() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("serve.toml");
+        std::fs::write(&path, "[alerts]\ncommand = ['x']\nstate = '/a/b'\n").unwrap();
+        for (mode, obeyed) in [(0o600, true), (0o644, true), (0o646, false), (0o664, false)] {
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+            let mut config = Config::new("127.0.0.1:8090".parse().unwrap());
+            let added = add(&mut config, &path, None);
+            assert_eq!(added.is_ok(), obeyed, "{mode:o}: {added:?}");
+            assert_eq!(config.alerts.is_some(), obeyed);
+        }
     }
 
     #[test]

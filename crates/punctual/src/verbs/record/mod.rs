@@ -15,7 +15,7 @@ use jiff::tz::TimeZone;
 use punctual_files::{FileError, bounded, trusted};
 use punctual_host::Host;
 use punctual_record::{
-    Clock, Machine, Plan, PlanError, SeriesPlan, SystemClock, next_due, read_plan,
+    Ageing, Clock, Machine, Plan, PlanError, SeriesPlan, SystemClock, next_due, read_plan,
 };
 use punctual_report::document::{self, SeriesRow};
 use punctual_report::{document::Field, text};
@@ -200,6 +200,8 @@ fn status(file: &PlanFile, json: bool, context: &Context) -> Result<Exit> {
         },
     )];
     fields.extend(facts(&plan));
+    let ageing = Ageing::read(&store, &Host::live().machine())?;
+    fields.extend(ageing.told().map(|text| Field::new("ageing", text)));
     show(fields, &rows, json, context)
 }
 

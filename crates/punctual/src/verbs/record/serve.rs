@@ -71,7 +71,6 @@ pub(super) fn run(file: &PlanFile, context: &Context) -> Result<Exit> {
                 machine: &machine.id,
                 recorder,
                 windows: plan.window.is_some(),
-                keep: plan.keep,
                 asked: &asked,
                 stop: &stop,
             };

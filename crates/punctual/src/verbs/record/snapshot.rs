@@ -11,7 +11,7 @@ use anyhow::{Result, bail, ensure};
 use jiff::Timestamp;
 use punctual_files::{Output, folder};
 use punctual_model::{Nanos, Note, RecordingId, WakeWindow};
-use punctual_record::{Clock, FlightRecorder, Keep, SystemClock};
+use punctual_record::{Ageing, Clock, FlightRecorder, SystemClock};
 use punctual_report::{document, text};
 use punctual_store::{Store, StoreError};
 use serde::{Deserialize, Serialize};
@@ -81,7 +81,6 @@ pub(super) struct Answering<'a> {
     /// Where there is none: why.
     pub(super) recorder: &'a Result<FlightRecorder>,
     pub(super) windows: bool,
-    pub(super) keep: Keep,
     /// Set when the service is asked.
     pub(super) asked: &'a AtomicBool,
     pub(super) stop: &'a Arc<AtomicBool>,
@@ -130,11 +129,11 @@ impl Answering<'_> {
         Ok((path, trace.covers))
     }
 
-    /// Removes files that are older than `[keep] traces`.
+    /// Removes files that are older than `[keep] traces`, with the traces of the store.
     fn age(&self) {
-        let Some(age) = self.keep.traces else { return };
-        if let Some(before) = SystemTime::now().checked_sub(Duration::from(age)) {
-            remove_older(&folder_of(&self.store), before);
+        let ageing = Ageing::read(&self.store, self.machine);
+        if let Some(before) = ageing.ok().and_then(|ageing| ageing.traces_before()) {
+            remove_older(&folder_of(&self.store), before.into());
         }
     }
 }

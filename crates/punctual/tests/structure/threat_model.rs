@@ -1,0 +1,61 @@
+//! The threat model names a test for each of its lines, and each of them exists.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use super::root;
+
+/// The names of all tests.
+fn tests(folder: &Path, found: &mut BTreeSet<String>) {
+    for entry in std::fs::read_dir(folder).unwrap().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            tests(&path, found);
+        } else if path.extension().is_some_and(|ending| ending == "rs") {
+            let text = std::fs::read_to_string(&path).unwrap();
+            let mut is_test = false;
+            for line in text.lines().map(str::trim) {
+                let name = line.strip_prefix("async ").unwrap_or(line);
+                match name.strip_prefix("fn ") {
+                    Some(name) if is_test => {
+                        found.extend(name.split('(').next().map(str::to_owned));
+                        is_test = false;
+                    }
+                    _ if line == "#[test]" || line.starts_with("#[tokio::test") => is_test = true,
+                    // Other attributes and comments may stand between.
+                    _ if line.starts_with('#') || line.starts_with("//") => {}
+                    _ => is_test = false,
+                }
+            }
+        }
+    }
+}
+
+/// The lines of the tables of a page, with the tests that each names in its last column.
+fn named(page: &str) -> Vec<(&str, Vec<&str>)> {
+    let rows = page.lines().filter(|line| {
+        let is_head = line.ends_with("| tests |") || line.starts_with("|---");
+        line.starts_with('|') && !is_head
+    });
+    rows.map(|row| {
+        let last = row.trim_end_matches('|').rsplit('|').next().unwrap_or("");
+        (row, last.split('`').skip(1).step_by(2).collect())
+    })
+    .collect()
+}
+
+#[test]
+fn each_line_of_the_threat_model_has_its_test() {
+    let path = root().join("docs/subjects/threat-model.md");
+    let page = std::fs::read_to_string(path).unwrap();
+    let mut known = BTreeSet::new();
+    tests(&root().join("crates"), &mut known);
+    let rows = named(&page);
+    assert!(rows.len() > 30, "{} lines", rows.len());
+    for (row, names) in rows {
+        assert!(!names.is_empty(), "no test is named: {row}");
+        for name in names {
+            assert!(known.contains(name), "there is no test {name}: {row}");
+        }
+    }
+}

@@ -1,0 +1,448 @@
+//! What is too old in a store, by evidence that a jump of the clock does not change: it is
+//! marked first, and removed after the service has run for a day. A jump suspends this.
+
+use jiff::{SignedDuration, Timestamp};
+use punctual_model::Nanos;
+use punctual_store::{Entered, KeepLimits, Store, StoreError};
+use serde::{Deserialize, Serialize};
+
+use crate::clock::Clock;
+use crate::plan::Keep;
+
+/// The name of [`Ageing`] in the state of a plan.
+const STATE: &str = "ageing";
+
+/// By so much the wall clock and the time since boot may disagree between two looks.
+const TOLERANCE: SignedDuration = SignedDuration::from_hours(1);
+
+/// So long a machine may have been off; what is longer may be a jump of its clock.
+const OFF: SignedDuration = SignedDuration::from_hours(30 * 24);
+
+/// So long the service runs between marking and removing.
+const MARKED: Nanos = Nanos::from_secs(86_400);
+
+/// So long a clock runs without a jump until it is believed.
+const STEADY: Nanos = Nanos::from_secs(30 * 86_400);
+
+/// How far ageing is on a machine; in its store from one service to the next.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ageing {
+    /// The clocks at the last look.
+    seen: Option<Seen>,
+    marked: Option<Marked>,
+    suspended: Option<Suspended>,
+    /// What was marked and has been removed.
+    removed: Option<Before>,
+}
+
+/// The clocks at a look.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Seen {
+    wall: Timestamp,
+    since_boot: Nanos,
+    boot_id: String,
+}
+
+/// What began before these times is too old; `None`: nothing is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Before {
+    samples: Option<Timestamp>,
+    traces: Option<Timestamp>,
+    rows: Option<Timestamp>,
+}
+
+/// What is removed next.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Marked {
+    before: Before,
+    /// The last recording that was in the store.
+    last: Option<Entered>,
+    /// How long the service has run since.
+    ran: Nanos,
+}
+
+/// Why nothing ages out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Suspended {
+    why: String,
+    /// By how much the clock jumped in all.
+    by: SignedDuration,
+    /// How long the clock has run since.
+    ran: Nanos,
+}
+
+/// What is known at a look.
+#[derive(Clone, Debug)]
+struct Look {
+    clocks: Seen,
+    synchronized: bool,
+    /// The recording that came last, and when it began by its clock.
+    last: Option<(Entered, Timestamp)>,
+}
+
+/// A jump of the clock.
+struct Jump {
+    by: SignedDuration,
+    why: String,
+}
+
+impl Before {
+    fn of(keep: &Keep, now: Timestamp) -> Self {
+        let before = |age: Option<Nanos>| {
+            let age = std::time::Duration::from(age?);
+            Some(now.checked_sub(age).unwrap_or(Timestamp::MIN))
+        };
+        Self {
+            samples: before(keep.samples),
+            traces: before(keep.traces),
+            rows: before(keep.rows),
+        }
+    }
+
+    /// What is too old by both.
+    fn and(self, other: Self) -> Self {
+        let both = |a: Option<Timestamp>, b: Option<Timestamp>| Some(a?.min(b?));
+        Self {
+            samples: both(self.samples, other.samples),
+            traces: both(self.traces, other.traces),
+            rows: both(self.rows, other.rows),
+        }
+    }
+}
+
+impl Ageing {
+    /// How far it is on a machine.
+    ///
+    /// # Errors
+    /// What reading can fail with.
+    pub fn read(store: &Store, machine: &str) -> Result<Self, StoreError> {
+        let state = store.plan_state(machine, STATE)?;
+        // One of a later version: what it knew is found out anew.
+        let known = state.and_then(|text| serde_json::from_str(&text).ok());
+        Ok(known.unwrap_or_default())
+    }
+
+    /// Looks at the clocks, and keeps what was found. Returns what is removed now, and a
+    /// line for the log.
+    ///
+    /// # Errors
+    /// What the store refuses.
+    pub(crate) fn turn(
+        store: &Store,
+        (machine, boot_id): (&str, &str),
+        clock: &dyn Clock,
+        keep: &Keep,
+    ) -> Result<(KeepLimits, Option<String>), StoreError> {
+        let mut this = Self::read(store, machine)?;
+        let look = Look {
+            clocks: Seen {
+                wall: clock.now(),
+                since_boot: clock.since_boot(),
+                boot_id: boot_id.to_owned(),
+            },
+            synchronized: clock.is_synchronized(),
+            last: store.last_entered()?,
+        };
+        let (removed, said) = this.look(&look, keep);
+        // First: a mark that is removed twice is counted from anew.
+        let text = serde_json::to_string(&this).unwrap_or_default();
+        store.set_plan_state(machine, STATE, &text)?;
+        let (before, last) = removed.unwrap_or_default();
+        let limits = KeepLimits {
+            samples: before.samples,
+            traces: before.traces,
+            rows: before.rows,
+            size: keep.size,
+            last,
+            now: Some(look.clocks.wall),
+        };
+        Ok((limits, said))
+    }
+
+    /// What is to be said of it beside a plan; `None`: it goes on as usual.
+    pub fn told(&self) -> Option<String> {
+        let why = &self.suspended.as_ref()?.why;
+        Some(format!("suspended: {why}"))
+    }
+
+    /// Files of trace events that were written before have aged out.
+    pub fn traces_before(&self) -> Option<Timestamp> {
+        match self.suspended {
+            Some(_) => None,
+            None => self.removed?.traces,
+        }
+    }
+
+    fn look(
+        &mut self,
+        look: &Look,
+        keep: &Keep,
+    ) -> (Option<(Before, Option<Entered>)>, Option<String>) {
+        let ran = self.ran(&look.clocks);
+        let jump = self.jump(look);
+        self.seen = Some(look.clocks.clone());
+        if let Some(marked) = &mut self.marked {
+            marked.ran += ran;
+        }
+        let said = match jump {
+            Some(jump) => self.suspend(jump),
+            None => self.resume(look.synchronized, ran),
+        };
+        if self.suspended.is_some() {
+            return (None, said);
+        }
+        let now = Before::of(keep, look.clocks.wall);
+        let due = self.marked.take_if(|marked| marked.ran >= MARKED);
+        // By what is known now as well: the clock, and the plan, may have been others.
+        let removed = due.map(|marked| (marked.before.and(now), marked.last));
+        if let Some((before, _)) = removed {
+            self.removed = Some(before);
+        }
+        self.marked.get_or_insert_with(|| Marked {
+            before: now,
+            last: look.last.map(|(entered, _)| entered),
+            ran: Nanos::ZERO,
+        });
+        (removed, said)
+    }
+
+    /// For how long the machine certainly ran since the last look.
+    fn ran(&self, now: &Seen) -> Nanos {
+        match &self.seen {
+            Some(seen) if seen.boot_id == now.boot_id => {
+                now.since_boot.saturating_sub(seen.since_boot)
+            }
+            Some(_) => now.since_boot,
+            None => Nanos::ZERO,
+        }
+    }
+
+    /// A jump since the last look, or since the last recording where this is the first.
+    fn jump(&self, look: &Look) -> Option<Jump> {
+        let now = &look.clocks;
+        let (from, most, what) = match (&self.seen, look.last) {
+            (Some(seen), _) if seen.boot_id == now.boot_id => (seen.wall, TOLERANCE, ""),
+            (Some(seen), _) => (seen.wall, OFF, "the machine was off for long, or "),
+            (None, Some((_, last))) => (last, OFF, "nothing was recorded for long, or "),
+            (None, None) => return None,
+        };
+        let ran = i64::try_from(self.ran(now).0).unwrap_or(i64::MAX);
+        let by = now.wall.duration_since(from) - SignedDuration::from_nanos(ran);
+        (by > most || by < -TOLERANCE).then(|| Jump {
+            by,
+            why: format!("{what}the clock jumped from {from:.0} to {:.0}", now.wall),
+        })
+    }
+
+    fn suspend(&mut self, jump: Jump) -> Option<String> {
+        let before = self.suspended.take();
+        let by = jump
+            .by
+            .saturating_add(before.map_or(SignedDuration::ZERO, |one| one.by));
+        if by.abs() <= TOLERANCE {
+            return Some("what is too old ages out again: the clock is back".to_owned());
+        }
+        let said = format!(
+            "nothing ages out: {}; this ends when the clock agrees with NTP, is back, or has run \
+             for 30 days without a jump",
+            jump.why
+        );
+        self.suspended = Some(Suspended {
+            why: jump.why,
+            by,
+            ran: Nanos::ZERO,
+        });
+        Some(said)
+    }
+
+    fn resume(&mut self, synchronized: bool, ran: Nanos) -> Option<String> {
+        let suspended = self.suspended.as_mut()?;
+        suspended.ran += ran;
+        let why = match (synchronized, suspended.ran >= STEADY) {
+            (true, _) => "the clock agrees with NTP",
+            (false, true) => "the clock has run for 30 days without a jump",
+            (false, false) => return None,
+        };
+        self.suspended = None;
+        Some(format!("what is too old ages out again: {why}"))
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a panic in a test is the report")]
+mod tests {
+    use super::*;
+
+    const HOUR: u64 = 3_600_000_000_000;
+    const DAY: i64 = 24;
+
+    /// A machine whose clocks a test sets, looked at each hour.
+    struct Machine {
+        ageing: Ageing,
+        wall: Timestamp,
+        boot: u64,
+        boot_id: &'static str,
+        synchronized: bool,
+        last: Option<(Entered, Timestamp)>,
+        keep: Keep,
+    }
+
+    impl Machine {
+        fn new() -> Self {
+            Self {
+                ageing: Ageing::default(),
+                wall: "2026-11-26T00:00:00Z".parse().unwrap(),
+                boot: 0,
+                boot_id: "a",
+                synchronized: false,
+                last: None,
+                keep: Keep {
+                    rows: Some(Nanos(100 * 24 * HOUR)),
+                    ..Keep::default()
+                },
+            }
+        }
+
+        fn look(&mut self) -> (Option<Timestamp>, Option<String>) {
+            let look = Look {
+                clocks: Seen {
+                    wall: self.wall,
+                    since_boot: Nanos(self.boot),
+                    boot_id: self.boot_id.to_owned(),
+                },
+                synchronized: self.synchronized,
+                last: self.last,
+            };
+            let (removed, said) = self.ageing.look(&look, &self.keep);
+            (removed.and_then(|(before, _)| before.rows), said)
+        }
+
+        fn set(&mut self, hours: i64) {
+            self.wall += SignedDuration::from_hours(hours);
+        }
+
+        fn pass(&mut self, hours: i64) {
+            self.set(hours);
+            self.boot += hours as u64 * HOUR;
+        }
+
+        /// What is removed in so many hours, and what is said.
+        fn hours(&mut self, hours: i64) -> (Vec<Timestamp>, Vec<String>) {
+            let looks = (0..hours).map(|_| {
+                self.pass(1);
+                self.look()
+            });
+            let (removed, said): (Vec<_>, Vec<_>) = looks.unzip();
+            (
+                removed.into_iter().flatten().collect(),
+                said.into_iter().flatten().collect(),
+            )
+        }
+    }
+
+    #[test]
+    fn what_is_too_old_is_marked_and_removed_a_day_later() {
+        let mut machine = Machine::new();
+        let begun = machine.wall;
+        assert_eq!(machine.look(), (None, None));
+        assert_eq!(machine.hours(23), (vec![], vec![]));
+        let marked = begun - SignedDuration::from_hours(100 * DAY);
+        assert_eq!(machine.hours(1), (vec![marked], vec![]));
+        // Once a day from then on, also over a boot; time off does not count.
+        assert_eq!(machine.hours(10), (vec![], vec![]));
+        (machine.boot, machine.boot_id) = (0, "b");
+        machine.set(20 * DAY);
+        assert_eq!(machine.hours(13), (vec![], vec![]));
+        let marked = begun + SignedDuration::from_hours(DAY - 100 * DAY);
+        assert_eq!(machine.hours(1), (vec![marked], vec![]));
+        // A shorter age of the plan waits for its day as well.
+        machine.keep.rows = Some(Nanos(24 * HOUR));
+        let (removed, _) = machine.hours(24);
+        assert!(removed[0] < machine.wall - SignedDuration::from_hours(100 * DAY));
+    }
+
+    #[test]
+    fn a_jump_removes_nothing_and_says_so() {
+        for years in [-3, 3, 40] {
+            let mut machine = Machine::new();
+            machine.look();
+            machine.hours(5);
+            machine.set(years * 365 * DAY);
+            let (removed, said) = machine.hours(29 * DAY);
+            assert!(removed.is_empty(), "{years}");
+            assert_eq!(said.len(), 1, "{said:?}");
+            assert!(said[0].starts_with("nothing ages out: the clock jumped from 2026-11-26"));
+            assert!(machine.ageing.told().is_some());
+            // Back, by the time that passed.
+            machine.set(-years * 365 * DAY);
+            let (removed, said) = machine.hours(1);
+            assert!(said[0].ends_with("the clock is back"), "{said:?}");
+            let most = machine.wall - SignedDuration::from_hours(100 * DAY);
+            assert!(removed.iter().all(|before| *before <= most));
+        }
+    }
+
+    #[test]
+    fn a_service_that_begins_after_a_jump_sees_it_by_the_newest_recording() {
+        let mut machine = Machine::new();
+        let entered: Entered = serde_json::from_str("7").unwrap();
+        machine.last = Some((
+            entered,
+            machine.wall - SignedDuration::from_hours(3 * 365 * DAY),
+        ));
+        let (_, said) = machine.look();
+        assert!(said.unwrap().contains("nothing was recorded for long"));
+        // What is recorded now has the clock's own time, which proves nothing.
+        machine.last = Some((entered, machine.wall));
+        assert_eq!(machine.hours(48), (vec![], vec![]));
+        machine.synchronized = true;
+        let (removed, said) = machine.hours(1);
+        assert_eq!((removed.len(), said.len()), (0, 1));
+        assert!(said[0].ends_with("agrees with NTP"));
+        // Marked first, from here on.
+        assert!(machine.hours(23).0.is_empty());
+        assert_eq!(machine.hours(1).0.len(), 1);
+    }
+
+    #[test]
+    fn a_jump_at_a_boot_is_seen() {
+        let mut machine = Machine::new();
+        machine.look();
+        machine.hours(30);
+        (machine.boot, machine.boot_id) = (0, "b");
+        machine.set(31 * DAY);
+        assert!(machine.look().1.unwrap().contains("was off for long"));
+        let (removed, said) = machine.hours(30 * DAY);
+        assert_eq!(said.len(), 1);
+        assert!(said[0].contains("30 days"), "{said:?}");
+        assert_eq!(removed.len(), 1, "what was marked before the jump");
+        (machine.boot, machine.boot_id) = (0, "c");
+        machine.set(-50 * 365 * DAY);
+        assert!(machine.look().1.unwrap().contains("nothing ages out"));
+    }
+
+    #[test]
+    fn a_mark_that_a_wrong_clock_made_is_held_against_the_right_one() {
+        let mut machine = Machine::new();
+        machine.set(3 * 365 * DAY);
+        machine.look();
+        machine.hours(23);
+        machine.set(-3 * 365 * DAY);
+        machine.synchronized = true;
+        assert!(machine.hours(1).1[0].contains("jumped"));
+        let (removed, said) = machine.hours(1);
+        assert_eq!(said.len(), 1);
+        let most = machine.wall - SignedDuration::from_hours(100 * DAY);
+        assert_eq!(removed, [most]);
+    }
+
+    #[test]
+    fn the_state_of_another_version_is_begun_anew() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(&folder.path().join("store.db")).unwrap();
+        for text in ["", "7", "{\"seen\":{}}", "{}"] {
+            store.set_plan_state("machine", STATE, text).unwrap();
+            assert_eq!(Ageing::read(&store, "machine").unwrap(), Ageing::default());
+        }
+    }
+}
