@@ -1,9 +1,7 @@
 //! A plan: what is measured when, and how long it is kept.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
-use jiff::Timestamp;
 use jiff::civil::Time;
 use punctual_model::{Arguments, CpuSet, Limit, Metric, Nanos, Requirement, Role};
 use punctual_probes::ProbeEntry;

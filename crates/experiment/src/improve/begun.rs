@@ -1,10 +1,9 @@
 //! Searches and stages that were begun before. A store may come from elsewhere: what goes on
 //! is only what this user began on this machine.
 
-use punctual_model::{Experiment, ImprovementState, RecordingId};
+use punctual_model::{Experiment, ImprovementState, RecordingId, Stage};
 use punctual_store::Store;
 
-use super::Work;
 use crate::error::TrialError;
 use crate::own::OwnExperiments;
 
@@ -36,11 +35,29 @@ pub fn unfinished(
     state.ok_or_else(|| TrialError::Plan("it is no search for settings".to_owned()))
 }
 
-impl Work<'_, '_> {
+/// The stages of a search: those that this process begins, and those of before.
+pub(super) struct Begun<'a> {
+    store: Option<&'a Store>,
+    own: Option<&'a OwnExperiments>,
+    here: Vec<RecordingId>,
+}
+
+impl<'a> Begun<'a> {
+    pub(super) const fn new(store: Option<&'a Store>, own: Option<&'a OwnExperiments>) -> Self {
+        Self {
+            store,
+            own,
+            here: Vec::new(),
+        }
+    }
+
     /// Enters a stage that is begun now.
+    ///
+    /// # Errors
+    /// As [`OwnExperiments::enter`].
     pub(super) fn enter(&mut self, experiment: &Experiment) -> Result<(), TrialError> {
-        self.begun.push(experiment.id);
-        match (self.bench.store, self.own) {
+        self.here.push(experiment.id);
+        match (self.store, self.own) {
             (Some(_), Some(own)) => own.enter(experiment),
             _ => Ok(()),
         }
@@ -51,19 +68,23 @@ impl Work<'_, '_> {
     /// # Errors
     /// As [`OwnExperiments::check`]; what reading can fail with.
     pub(super) fn stored(&self, id: Option<RecordingId>) -> Result<Option<Experiment>, TrialError> {
-        let (Some(store), Some(id)) = (self.bench.store, id) else {
+        let (Some(store), Some(id)) = (self.store, id) else {
             return Ok(None);
         };
         let Some(found) = (store.experiments()?.into_iter()).find(|one| one.id == id) else {
             return Ok(None);
         };
-        match (self.begun.contains(&id), self.own) {
+        match (self.here.contains(&id), self.own) {
             (true, _) => {}
             (false, Some(own)) => own.check(&found)?,
-            (false, None) => {
-                return Err(TrialError::Foreign { id: id.short() });
-            }
+            (false, None) => return Err(TrialError::Foreign { id: id.short() }),
         }
         Ok(Some(found))
+    }
+
+    /// Forgets stages: the search has ended, and nothing of it goes on.
+    pub(super) fn forget(&self, stages: &[Stage]) {
+        let ids = stages.iter().filter_map(|stage| stage.experiment);
+        (self.own.into_iter()).for_each(|own| ids.clone().for_each(|id| own.forget(id)));
     }
 }

@@ -9,10 +9,11 @@ mod stages;
 
 use punctual_model::{
     Arm, ArmAction, Experiment, ExperimentPlan, ExperimentState, IMPROVEMENT_SCHEMA, Improvement,
-    ImprovementState, NotTried, Pilot, Proof, RecordingId, Stage, TriedSetting,
+    ImprovementState, NotTried, Pilot, Proof, Stage, TriedSetting,
 };
 use punctual_stats::screening::folded_plackett_burman;
 
+use self::begun::Begun;
 pub use self::begun::unfinished;
 use self::judging::{helps, judgement, least_needed, ranking, refused, survives, without_each};
 pub use self::profile::profile;
@@ -71,8 +72,7 @@ fn improve_by(
     let mut work = Work {
         improvement,
         plan,
-        own,
-        begun: Vec::new(),
+        begun: Begun::new(bench.store, own),
         bench,
         carry_out,
         pilot: None,
@@ -96,9 +96,7 @@ fn improve_by(
 struct Work<'a, 'b> {
     improvement: &'a mut Improvement,
     plan: &'a ExperimentPlan,
-    own: Option<&'a OwnExperiments>,
-    /// The stages that this process began.
-    begun: Vec<RecordingId>,
+    begun: Begun<'a>,
     bench: &'a mut Bench<'b>,
     carry_out: CarryOut<'a>,
     pilot: Option<Pilot>,
@@ -112,10 +110,7 @@ impl Work<'_, '_> {
         self.stages()?;
         self.save(true)?;
         self.judge_recordings()?;
-        // Nothing of it goes on any more.
-        let stages = self.improvement.stages.iter();
-        let ids = stages.filter_map(|stage| stage.experiment);
-        (self.own.into_iter()).for_each(|own| ids.clone().for_each(|id| own.forget(id)));
+        self.begun.forget(&self.improvement.stages);
         Ok(())
     }
 
@@ -125,7 +120,7 @@ impl Work<'_, '_> {
             return Ok(());
         };
         for stage in &self.improvement.stages {
-            let Some(experiment) = self.stored(stage.experiment)? else {
+            let Some(experiment) = self.begun.stored(stage.experiment)? else {
                 continue;
             };
             let judgement = judgement(self.improvement, stage, experiment.id);
@@ -402,7 +397,7 @@ impl Work<'_, '_> {
             .stages
             .first()
             .and_then(|stage| stage.experiment);
-        if let (Some(store), Some(mut first)) = (self.bench.store, self.stored(first)?) {
+        if let (Some(store), Some(mut first)) = (self.bench.store, self.begun.stored(first)?) {
             first.improvement = Some(Box::new(self.state(ended)));
             store.put_experiment(&first)?;
         }
@@ -469,7 +464,7 @@ impl Work<'_, '_> {
         });
         let label = format!("improve: {}", stage.name);
         let (stage, known) = (stage.clone(), stage.experiment);
-        let known = self.stored(known)?.filter(|known| known.plan == plan);
+        let known = self.begun.stored(known)?.filter(|known| known.plan == plan);
         let is_new = known.is_none();
         let mut experiment = match known {
             Some(known) => known,
@@ -492,7 +487,7 @@ impl Work<'_, '_> {
             experiment.improvement = Some(Box::new(self.state(false)));
         }
         if is_new {
-            self.enter(&experiment)?;
+            self.begun.enter(&experiment)?;
         }
         if place > 0 {
             self.save(false)?;
