@@ -1,5 +1,6 @@
-//! What is too old in a store, by evidence that a jump of the clock does not change: it is
-//! marked first, and removed after the service has run for a day. A jump suspends this.
+//! Removes parts of recordings that are too old, by evidence that a jump of the clock does not
+//! change. They are marked first, and removed after the service has run for a day. A jump
+//! suspends this.
 
 use jiff::{SignedDuration, Timestamp};
 use punctual_model::Nanos;
@@ -12,7 +13,7 @@ use crate::plan::Keep;
 /// The name of [`Ageing`] in the state of a plan.
 const STATE: &str = "ageing";
 
-/// By so much the wall clock and the time since boot may disagree between two looks.
+/// The wall clock and the time since boot may disagree by this between two looks.
 const TOLERANCE: SignedDuration = SignedDuration::from_hours(1);
 
 /// So long a machine may have been off; what is longer may be a jump of its clock.
@@ -31,7 +32,7 @@ pub struct Ageing {
     seen: Option<Seen>,
     marked: Option<Marked>,
     suspended: Option<Suspended>,
-    /// What was marked and has been removed.
+    /// The latest marks whose recordings were removed.
     removed: Option<Before>,
 }
 
@@ -43,7 +44,7 @@ struct Seen {
     boot_id: String,
 }
 
-/// What began before these times is too old; `None`: nothing is.
+/// Parts of recordings that began before these times are too old; `None`: no part is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Before {
     samples: Option<Timestamp>,
@@ -117,7 +118,7 @@ impl Ageing {
     /// What reading can fail with.
     pub fn read(store: &Store, machine: &str) -> Result<Self, StoreError> {
         let state = store.plan_state(machine, STATE)?;
-        // One of a later version: what it knew is found out anew.
+        // The state of another version is ignored: the next look begins a new one.
         let known = state.and_then(|text| serde_json::from_str(&text).ok());
         Ok(known.unwrap_or_default())
     }
@@ -144,7 +145,7 @@ impl Ageing {
             last: store.last_entered()?,
         };
         let (removed, said) = this.look(&look, keep);
-        // First: a mark that is removed twice is counted from anew.
+        // Before the removal: if that fails, the next mark covers the same recordings.
         let text = serde_json::to_string(&this).unwrap_or_default();
         store.set_plan_state(machine, STATE, &text)?;
         let (before, last) = removed.unwrap_or_default();
@@ -159,7 +160,7 @@ impl Ageing {
         Ok((limits, said))
     }
 
-    /// What is to be said of it beside a plan; `None`: it goes on as usual.
+    /// Why nothing ages out; `None`: ageing goes on.
     pub fn told(&self) -> Option<String> {
         let why = &self.suspended.as_ref()?.why;
         Some(format!("suspended: {why}"))
@@ -193,7 +194,7 @@ impl Ageing {
         }
         let now = Before::of(keep, look.clocks.wall);
         let due = self.marked.take_if(|marked| marked.ran >= MARKED);
-        // By what is known now as well: the clock, and the plan, may have been others.
+        // The clock or the plan may have been wrong when the mark was made.
         let removed = due.map(|marked| (marked.before.and(now), marked.last));
         if let Some((before, _)) = removed {
             self.removed = Some(before);
@@ -326,7 +327,7 @@ mod tests {
             self.boot += hours as u64 * HOUR;
         }
 
-        /// What is removed in so many hours, and what is said.
+        /// The removals and the lines of the log in this number of hours.
         fn hours(&mut self, hours: i64) -> (Vec<Timestamp>, Vec<String>) {
             let looks = (0..hours).map(|_| {
                 self.pass(1);

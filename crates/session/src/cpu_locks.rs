@@ -11,7 +11,7 @@ use punctual_model::{CpuSet, ProcessId};
 
 use crate::{Session, SessionError};
 
-/// The most that is read of what a measurement says of itself, in bytes.
+/// Limit of the file that names a measurement, in bytes.
 const STATE: u64 = 1_024;
 
 /// CPUs that no other measurement takes until this is dropped.
@@ -21,8 +21,8 @@ pub struct CpuLocks {
     refusal: Option<String>,
 }
 
-/// A CPU that is held in one folder: a lock that only the folder's owner can open, and
-/// beside it a file in which every user can read who measures.
+/// A CPU that is held in one folder, by two files. Only the folder's owner can open the
+/// lock. Every user can read the other file, which names the measurement.
 #[derive(Debug)]
 struct Held {
     state: PathBuf,
@@ -31,7 +31,7 @@ struct Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        // What stays names a process that is gone.
+        // A file that stays names a process that has ended.
         let _ = fs::remove_file(&self.state);
     }
 }
@@ -108,7 +108,7 @@ impl CpuLocks {
     }
 }
 
-/// Says to all users who measures. The file is new each time: nobody holds it open.
+/// Tells all users who measures.
 fn say(state: &Path, this: ProcessId, note: &str) -> Result<(), FileError> {
     Output::private(state)?.put(format!("{} {} {note}\n", this.pid, this.start).as_bytes())?;
     let opened = fs::set_permissions(state, Permissions::from_mode(0o644));
@@ -118,9 +118,8 @@ fn say(state: &Path, this: ProcessId, note: &str) -> Result<(), FileError> {
     })
 }
 
-/// Who measures, where the folder is another user's. No lock is asked for: whoever can read
-/// a file can hold its lock. Only this user and root are believed, and only while
-/// their process runs.
+/// Who measures in another user's folder. The lock of this file proves nothing, because every
+/// reader can hold it. The file counts if this user or root wrote it and its process runs.
 fn measures(state: &Path) -> Option<String> {
     let text = trusted::text(state, STATE).ok()?;
     let mut words = text.trim_end().splitn(3, ' ');
@@ -176,8 +175,8 @@ mod tests {
         let top = tempfile::tempdir().unwrap();
         let place = top.path().join("punctual");
         let cpus = CpuSet::from_iter([3]);
-        // What others can open: the file of an earlier version, and what one left that
-        // was killed.
+        // Other users can open the file of an earlier version, and one that a killed
+        // measurement left.
         fs::create_dir(&place).unwrap();
         fs::write(place.join("cpu-3"), "1 1 timer, process 1\n").unwrap();
         let opened = fs::File::open(place.join("cpu-3")).unwrap();

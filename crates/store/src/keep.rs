@@ -27,12 +27,12 @@ pub struct KeepLimits {
     pub size: Option<u64>,
     /// Recordings that came into the store after this one age out by size only.
     pub last: Option<Entered>,
-    /// What the clock shows. A recording counts as no older than those that came before it,
-    /// except those that began later than this.
+    /// The present time. A recording counts as no older than the recordings that came into the
+    /// store before it; those that began later than this time are ignored.
     pub now: Option<Timestamp>,
 }
 
-/// A recording in the order in which they came into the store.
+/// The place of a recording in the order of arrival in the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Entered(i64);
 
@@ -157,8 +157,8 @@ impl Store {
         })
     }
 
-    /// The last recording that came before all that began between `before` and `now`: those
-    /// behind it are no older, whatever the clock showed.
+    /// The last recording that came before all that began between `before` and `now`. Later
+    /// ones cannot be older, even if the clock was wrong when they began.
     fn last_before(
         &self,
         before: Timestamp,

@@ -135,8 +135,8 @@ impl Files for RealFiles {
             .read(true)
             .custom_flags(libc::O_DIRECTORY)
             .open(folder)?;
-        // Where tracefs is open to a group, whoever can open it could hold it, too. What
-        // the kernel refuses stays as the administrator has it.
+        // A user who can open the folder could hold it as well. If the kernel refuses, the
+        // mode stays as the administrator set it.
         let _ = file.set_permissions(Permissions::from_mode(0o700));
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(Some(file.into())),

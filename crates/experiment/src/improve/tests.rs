@@ -216,7 +216,13 @@ fn only_a_search_of_ones_own_goes_on() {
 fn a_stage_from_elsewhere_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let (store, own, mut first) = begun(folder.path());
-    let foreign = experiment(0, 5);
+    // Of the same plan, and with all blocks.
+    let foreign = Experiment {
+        id: RecordingId::new(),
+        state: ExperimentState::Finished,
+        improvement: None,
+        ..first.clone()
+    };
     own.enter(&first).unwrap();
     state_of(&mut first).improvement.stages[0].experiment = Some(foreign.id);
     store.put_experiment(&first).unwrap();

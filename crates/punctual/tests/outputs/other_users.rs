@@ -361,7 +361,7 @@ fn an_import_is_not_swept_away_where_its_process_cannot_be_seen() {
     assert_eq!(completion(&place), Completion::Finished.name());
 }
 
-/// Whoever can open a file can hold its lock: nobody but root opens those that root asks for.
+/// A user who can open a file can hold its lock: only root can open the files of its locks.
 #[test]
 fn another_user_cannot_stop_a_measurement() {
     if !may_become_other("locks of another user") {
@@ -384,7 +384,7 @@ fn another_user_cannot_stop_a_measurement() {
         .unwrap();
     let state = locks.join("cpu-0");
     assert!(eventually(|| state.exists()), "it does not measure");
-    // Everybody sees who measures, and nobody else may measure there.
+    // All users see who measures, and another measurement on that CPU is refused.
     assert!(can_other_read(&state));
     let second = command(&format!("{RUN} --cpus 0")).output().unwrap();
     let said = text(&second.stderr);

@@ -123,8 +123,8 @@ fn signal(path: &Path, host: &Host, signal: Signal) -> Result<()> {
     );
     match (program(pid), program(std::process::id())) {
         (Ok(its), Ok(this)) if its == this => {}
-        // With capabilities, the kernel hides it. The file's owner asks for a process of
-        // their own.
+        // The kernel hides the program of a process with capabilities. The caller owns the
+        // file and could signal the process anyway.
         (Err(_), _) if owner == geteuid().as_raw() => {}
         (Err(error), _) => bail!("{}", not_it(&format!("its program is hidden ({error})"))),
         (Ok(its), _) => bail!("{}", not_it(&format!("it runs {}", its.display()))),
@@ -132,7 +132,7 @@ fn signal(path: &Path, host: &Host, signal: Signal) -> Result<()> {
     pidfd_send_signal(&process, signal).context("the service cannot be signalled")
 }
 
-/// What stands in the file, and its owner.
+/// The text of the file, and its owner.
 fn note_of(path: &Path) -> Result<(String, u32)> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let opened = openat(CWD, path, flags, Mode::empty());
@@ -252,7 +252,7 @@ mod tests {
         let path = folder.path().join("store.db.service");
         let host = Host::live();
         assert_eq!(serving_by(&path, &host), Serving::Nobody);
-        // What an earlier version left that was killed; its group holds it.
+        // A file that a killed service of an earlier version left; its group holds the lock.
         note(&path, "process 4194305", 0o640);
         let held = fs::File::open(&path).unwrap();
         held.try_lock().unwrap();
