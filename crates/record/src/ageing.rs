@@ -160,10 +160,28 @@ impl Ageing {
         Ok((limits, said))
     }
 
-    /// Why nothing ages out; `None`: ageing goes on.
+    /// How far it is, in words; `None`: nothing is marked.
     pub fn told(&self) -> Option<String> {
-        let why = &self.suspended.as_ref()?.why;
-        Some(format!("suspended: {why}"))
+        if let Some(Suspended { why, .. }) = &self.suspended {
+            return Some(format!("suspended: {why}"));
+        }
+        let Marked { before, ran, .. } = self.marked.as_ref()?;
+        let parts = [
+            ("samples", before.samples),
+            ("traces", before.traces),
+            ("rows", before.rows),
+        ];
+        let parts: Vec<String> = parts
+            .into_iter()
+            .filter_map(|(what, time)| Some(format!("{what} before {}", time?.strftime("%F"))))
+            .collect();
+        let hours = MARKED.saturating_sub(*ran).0.div_ceil(3_600_000_000_000);
+        (!parts.is_empty()).then(|| {
+            format!(
+                "marked: {}; removed after {hours} h more of running",
+                parts.join(", ")
+            )
+        })
     }
 
     /// Files of trace events that were written before have aged out.
@@ -347,6 +365,10 @@ mod tests {
         let begun = machine.wall;
         assert_eq!(machine.look(), (None, None));
         assert_eq!(machine.hours(23), (vec![], vec![]));
+        assert_eq!(
+            machine.ageing.told().unwrap(),
+            "marked: rows before 2026-08-18; removed after 1 h more of running"
+        );
         let marked = begun - SignedDuration::from_hours(100 * DAY);
         assert_eq!(machine.hours(1), (vec![marked], vec![]));
         // Once a day from then on, also over a boot; time off does not count.
@@ -373,7 +395,7 @@ mod tests {
             assert!(removed.is_empty(), "{years}");
             assert_eq!(said.len(), 1, "{said:?}");
             assert!(said[0].starts_with("nothing ages out: the clock jumped from 2026-11-26"));
-            assert!(machine.ageing.told().is_some());
+            assert!(machine.ageing.told().unwrap().starts_with("suspended: "));
             // Back, by the time that passed.
             machine.set(-years * 365 * DAY);
             let (removed, said) = machine.hours(1);
