@@ -293,6 +293,12 @@ impl Host {
         self.process_start(process.pid) == Some(process.start)
     }
 
+    /// The file of the program that a process runs, also where that was replaced since.
+    /// `None`: there is no such process, or the kernel hides it (proc_pid_exe(5)).
+    pub fn program_of(&self, pid: u32) -> Option<String> {
+        process::program_of(&self.root, pid)
+    }
+
     /// The user of process or thread `tid`, where its real, effective, saved and file
     /// system user ID are the same (proc_pid_status(5)). `None` where they differ, as
     /// while a set-user-ID program runs, and if it is unknown.

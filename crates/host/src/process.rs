@@ -41,6 +41,14 @@ pub(crate) fn namespaces(root: &Root) -> Option<String> {
     })
 }
 
+/// The file of a process's program, without what the kernel adds to the name of one that
+/// was replaced since.
+pub(crate) fn program_of(root: &Root, pid: u32) -> Option<String> {
+    let link = root.link(&format!("/proc/{pid}/exe")).ok()?;
+    let kept = link.strip_suffix(" (deleted)").map(str::to_owned);
+    Some(kept.unwrap_or(link))
+}
+
 /// When the process was started, in ticks after boot.
 pub(crate) fn start(root: &Root, pid: u32) -> Option<u64> {
     start_time(&root.raw_text(&format!("/proc/{pid}/stat")).ok()?)

@@ -520,4 +520,6 @@ impl Work<'_, '_> {
 }
 
 #[cfg(test)]
+mod resume_tests;
+#[cfg(test)]
 mod tests;

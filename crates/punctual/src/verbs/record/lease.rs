@@ -1,7 +1,6 @@
 //! The lease of the service: one service alone records into a store. Its file names the
 //! process of the service, which [`ask`] signals.
 
-use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -16,9 +15,6 @@ use rustix::process::{Pid, PidfdFlags, Signal, geteuid, pidfd_open, pidfd_send_s
 
 /// The most that is read of the file, in bytes.
 const LONGEST: u64 = 1_024;
-
-/// What the kernel adds to the name of a program that was replaced since.
-const DELETED: &str = " (deleted)";
 
 /// The file that the service of a store holds.
 fn lease_path(store: &Store) -> PathBuf {
@@ -121,13 +117,13 @@ fn signal(path: &Path, host: &Host, signal: Signal) -> Result<()> {
         host.sole_user(pid) == Some(owner),
         not_it("it runs as another user than the file's owner")
     );
-    match (program(pid), program(std::process::id())) {
-        (Ok(its), Ok(this)) if its == this => {}
+    match (host.program_of(pid), host.program_of(std::process::id())) {
+        (Some(its), Some(this)) if its == this => {}
         // The kernel hides the program of a process with capabilities. The caller owns the
         // file and could signal the process anyway.
-        (Err(_), _) if owner == geteuid().as_raw() => {}
-        (Err(error), _) => bail!("{}", not_it(&format!("its program is hidden ({error})"))),
-        (Ok(its), _) => bail!("{}", not_it(&format!("it runs {}", its.display()))),
+        (None, _) if owner == geteuid().as_raw() => {}
+        (None, _) => bail!("{}", not_it("its program is hidden")),
+        (Some(its), _) => bail!("{}", not_it(&format!("it runs {its}"))),
     }
     pidfd_send_signal(&process, signal).context("the service cannot be signalled")
 }
@@ -149,13 +145,6 @@ fn process_of(note: &str) -> Option<(u32, Option<u64>)> {
     let pid = words.next()?.parse().ok()?;
     let start = words.next().map(str::parse).transpose().ok()?;
     words.next().is_none().then_some((pid, start))
-}
-
-/// The program that a process runs.
-fn program(pid: u32) -> io::Result<PathBuf> {
-    let path = std::fs::read_link(format!("/proc/{pid}/exe"))?;
-    let kept = path.to_str().and_then(|text| text.strip_suffix(DELETED));
-    Ok(kept.map_or_else(|| path.clone(), PathBuf::from))
 }
 
 #[cfg(test)]
@@ -190,7 +179,8 @@ mod tests {
         // A process of this user that is another program: SIGUSR1 would end it.
         let mut victim = Ends(Command::new("sleep").arg("600").spawn().unwrap());
         let pid = victim.0.id();
-        let runs = || program(pid).is_ok_and(|program| !program.ends_with("punctual"));
+        let own = host.program_of(std::process::id()).unwrap();
+        let runs = || host.program_of(pid).is_some_and(|program| program != own);
         while !runs() {
             std::thread::yield_now();
         }
