@@ -155,7 +155,10 @@ fn commands_are_not_refused(page: &str) {
     let _ = other.kill();
     let _ = other.wait();
     assert!(refused.is_empty(), "{}", refused.join("\n"));
-    println!("{page}: {ran} commands ran");
+    #[allow(clippy::print_stdout, reason = "how many ran is seen in the log of CI")]
+    {
+        println!("{page}: {ran} commands ran");
+    }
     assert!(ran > 1, "{page} has no command that can be run");
 }
 
