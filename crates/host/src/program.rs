@@ -4,12 +4,13 @@
 //! and what is kept of them is limited in all (`Allowance`), and a file is read only if it
 //! is the one that is mapped.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
+use std::ops::Range;
 use std::os::unix::fs::{FileExt, MetadataExt};
 
-use object::read::{Object, ObjectSegment, ObjectSymbol, ReadCache};
+use object::read::{Object, ObjectSegment, ObjectSymbol, ReadCache, ReadRef};
 use object::{ObjectKind, SymbolKind};
 use punctual_model::Frame;
 
@@ -37,36 +38,36 @@ struct Allowance {
     kept: u64,
 }
 
-/// A file of which no more than the allowance is read: the next read fails.
+/// A file of which no more than the allowance is read: what is larger fails before there
+/// is memory for it, which the cache would fill with zeros.
+#[derive(Clone, Copy)]
 struct Bounded<'a> {
-    file: File,
-    left: &'a mut u64,
+    cache: &'a ReadCache<File>,
+    left: &'a Cell<u64>,
 }
 
 impl Bounded<'_> {
-    /// Takes the length of a read off the allowance, before a page of its buffer is used.
-    fn take(&mut self, length: usize) -> io::Result<()> {
-        let left = self.left.checked_sub(length as u64);
-        *self.left = left.ok_or(io::ErrorKind::FileTooLarge)?;
+    fn take(self, bytes: u64) -> Result<(), ()> {
+        self.left.set(self.left.get().checked_sub(bytes).ok_or(())?);
         Ok(())
     }
 }
 
-impl Read for Bounded<'_> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.take(buffer.len())?;
-        self.file.read(buffer)
+impl<'a> ReadRef<'a> for Bounded<'a> {
+    fn len(self) -> Result<u64, ()> {
+        self.cache.len()
     }
 
-    fn read_exact(&mut self, buffer: &mut [u8]) -> io::Result<()> {
-        self.take(buffer.len())?;
-        self.file.read_exact(buffer)
+    fn read_bytes_at(self, offset: u64, size: u64) -> Result<&'a [u8], ()> {
+        self.take(size)?;
+        self.cache.read_bytes_at(offset, size)
     }
-}
 
-impl Seek for Bounded<'_> {
-    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
-        self.file.seek(to)
+    fn read_bytes_at_until(self, range: Range<u64>, delimiter: u8) -> Result<&'a [u8], ()> {
+        // The cache looks at 4096 bytes at most.
+        let found = self.cache.read_bytes_at_until(range, delimiter);
+        self.take(found.map_or(4096, |bytes| bytes.len() as u64 + 1))?;
+        found
     }
 }
 
@@ -277,11 +278,14 @@ fn ends_with_call(bytes: &[u8; 8]) -> bool {
 
 impl Functions {
     fn read(file: File, allowance: &mut Allowance) -> Option<Self> {
-        let Allowance { read, kept } = allowance;
-        // A table that is too large is not read at all, and buffers of zeros that nobody
-        // touched take no memory: what is read is what is held.
-        let cache = ReadCache::new(Bounded { file, left: read });
-        let elf = object::File::parse(&cache).ok()?;
+        let left = Cell::new(allowance.read);
+        let functions = Self::read_bounded(&ReadCache::new(file), &left, &mut allowance.kept);
+        allowance.read = left.get();
+        functions
+    }
+
+    fn read_bounded(cache: &ReadCache<File>, left: &Cell<u64>, kept: &mut u64) -> Option<Self> {
+        let elf = object::File::parse(Bounded { cache, left }).ok()?;
         if !matches!(elf.kind(), ObjectKind::Executable | ObjectKind::Dynamic) {
             return None;
         }
