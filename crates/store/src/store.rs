@@ -15,7 +15,7 @@ use crate::filter::Filter;
 use crate::lease::{self, lives};
 use crate::load::{each_chunk, load};
 use crate::open::{BUSY, Link, Older};
-use crate::reserve::{give_up_reserve, keep_reserve};
+use crate::reserve::give_up_reserve;
 use crate::{StoreError, Writer, facts, runs};
 
 /// Recordings in one file.
@@ -247,8 +247,6 @@ impl Store {
             });
         }
         let writer = Writer::begin(Link::open(self.path(), self.link.busy)?, recording, lease)?;
-        // Whoever fills the disk later can still delete.
-        keep_reserve(self.path());
         // What this connection read is hardly used while the other one writes.
         self.link.release();
         Ok(writer)

@@ -6,9 +6,7 @@ use std::time::Duration;
 
 use pco::standalone::FileCompressor;
 use proptest::prelude::*;
-use punctual_model::{
-    LONGEST_NOTE, MOST_NOTES, Nanos, Note, Origin, Recording, RecordingId, Sample, SignedNanos,
-};
+use punctual_model::{Nanos, Origin, Recording, RecordingId, Sample, SignedNanos};
 use rusqlite::Connection;
 use tempfile::TempDir;
 
@@ -21,13 +19,13 @@ use crate::schema::{APPLICATION_ID, migrate, pragma};
 use crate::writer::HELD;
 use crate::{Batch, Filter, Lease, Store, StoreError, unpack_attachment};
 
-fn place() -> (TempDir, PathBuf) {
+pub(crate) fn place() -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("punctual.db");
     (folder, path)
 }
 
-fn lease() -> Lease {
+pub(crate) fn lease() -> Lease {
     Lease {
         pid: 1,
         process_start: 2,
@@ -36,13 +34,13 @@ fn lease() -> Lease {
     }
 }
 
-fn recording(seconds: u64) -> Recording {
+pub(crate) fn recording(seconds: u64) -> Recording {
     let mut recording = punctual_model::testing::recording(1, seconds);
     recording.id = RecordingId::new();
     recording
 }
 
-fn context(path: &Path) -> Context {
+pub(crate) fn context(path: &Path) -> Context {
     Context {
         path: path.to_owned(),
         waited_s: 0,
@@ -498,64 +496,4 @@ proptest! {
             prop_assert_eq!(unpacked.as_ref(), Some(&samples));
         }
     }
-}
-
-#[test]
-fn a_store_of_an_earlier_schema_is_not_changed_where_only_a_look_is_wanted() {
-    let (folder, path) = place();
-    let mut connection = Connection::open(&path).unwrap();
-    migrate(&mut connection, &MIGRATIONS[..1], &context(&path)).unwrap();
-    drop(connection);
-    let files = || -> Vec<_> {
-        let names = std::fs::read_dir(folder.path()).unwrap();
-        let mut names: Vec<_> = names.map(|entry| entry.unwrap().file_name()).collect();
-        names.sort();
-        names
-    };
-    let (before, beside) = (std::fs::read(&path).unwrap(), files());
-    let opened = Store::open_unchanged(&path);
-    assert!(
-        matches!(opened, Err(StoreError::Older { .. })),
-        "{opened:?}"
-    );
-    assert_eq!((std::fs::read(&path).unwrap(), files()), (before, beside));
-    assert!(Store::open_read_only(&path).is_ok());
-    assert!(Store::open_unchanged(&path).is_ok());
-}
-
-#[test]
-fn texts_that_are_too_long_are_not_kept() {
-    let (_folder, path) = place();
-    let store = Store::open(&path).unwrap();
-    let mut recording = recording(5);
-    recording.label = Some("x".repeat(60_000));
-    let begun = store.begin(&recording, &lease()).map(drop);
-    assert!(
-        matches!(begun, Err(StoreError::LongText { .. })),
-        "{begun:?}"
-    );
-    assert!(store.list().unwrap().is_empty());
-    let note = |text: String| Note {
-        id: RecordingId::new(),
-        recording: None,
-        series: None,
-        machine: None,
-        at: recording.started,
-        text,
-        author: "somebody".to_owned(),
-        written: recording.started,
-    };
-    let kept = store.put_note(&note("x".repeat(LONGEST_NOTE + 1)));
-    assert!(matches!(kept, Err(StoreError::LongText { .. })), "{kept:?}");
-    for number in 0..MOST_NOTES {
-        store.put_note(&note(number.to_string())).unwrap();
-    }
-    let kept = store.put_note(&note("one more".to_owned()));
-    assert!(
-        matches!(kept, Err(StoreError::ManyNotes { .. })),
-        "{kept:?}"
-    );
-    let mut changed = store.notes().unwrap().remove(0);
-    changed.text = "changed".to_owned();
-    store.put_note(&changed).unwrap();
 }

@@ -150,7 +150,9 @@ fn is_computed(key: &str) -> bool {
     if ["schema", "verdict"].contains(&key) {
         return true;
     }
-    let digits = key.strip_prefix('p').and_then(|rest| rest.strip_suffix("_ns"));
+    let digits = key
+        .strip_prefix('p')
+        .and_then(|rest| rest.strip_suffix("_ns"));
     digits.is_some_and(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()))
 }
 

@@ -286,6 +286,7 @@ fn open_on_a_full_disk(path: &Path) {
     let kept = recording(1, 5);
     let store = Store::open(path).unwrap();
     keep(&store, &kept);
+    store.age(&punctual_store::KeepLimits::default()).unwrap();
     drop(store);
     // Not even SQLite's file of shared memory finds room.
     let _ = std::fs::write(path.with_extension("filler"), vec![0; 8_000_000]);
