@@ -51,7 +51,16 @@ pub(crate) fn program_of(root: &Root, pid: u32) -> Option<String> {
 
 /// When the process was started, in ticks after boot.
 pub(crate) fn start(root: &Root, pid: u32) -> Option<u64> {
-    start_time(&root.raw_text(&format!("/proc/{pid}/stat")).ok()?)
+    start_time(&own_stat(root, pid)?)
+}
+
+/// The `stat` of one thread, or of the first thread of a process. The file
+/// `/proc/TID/stat` sums the times of all threads of the process, so that reading it for
+/// each would take a time that grows with the square of their number
+/// (kernel: fs/proc/array.c, `do_task_stat`).
+fn own_stat(root: &Root, tid: u32) -> Option<String> {
+    let read = |file: String| root.raw_text(&file).ok();
+    read(format!("/proc/{tid}/task/{tid}/stat")).or_else(|| read(format!("/proc/{tid}/stat")))
 }
 
 /// Field 22 of `/proc/PID/stat`, proc_pid_stat(5). Field 2, the command's
@@ -132,7 +141,7 @@ pub(crate) fn own_threads(root: &Root) -> Vec<OwnThread> {
 
 /// A thread of any process.
 pub(crate) fn thread(root: &Root, tid: i32) -> Option<OwnThread> {
-    own_thread(&root.raw_text(&format!("/proc/{tid}/stat")).ok()?)
+    own_thread(&own_stat(root, u32::try_from(tid).ok()?)?)
 }
 
 /// Fields 1, 2 and 39 of `/proc/PID/task/TID/stat`, proc_pid_stat(5).

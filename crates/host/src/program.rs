@@ -1,13 +1,16 @@
 //! The code of a running program: its mappings, and the functions of its ELF files.
 //!
-//! All of it belongs to a foreign process, and is hostile: sizes are limited, and a file
-//! is read only if it is the one that is mapped.
+//! All of it belongs to a foreign process, and is hostile: what is read of all its files
+//! and what is kept of them is limited in all (`Allowance`), and a file is read only if it
+//! is the one that is mapped.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::fs::File;
+use std::ops::Range;
 use std::os::unix::fs::{FileExt, MetadataExt};
 
-use object::read::{Object, ObjectSegment, ObjectSymbol, ReadCache};
+use object::read::{Object, ObjectSegment, ObjectSymbol, ReadCache, ReadRef};
 use object::{ObjectKind, SymbolKind};
 use punctual_model::Frame;
 
@@ -21,6 +24,52 @@ const MOST_FILES: usize = 256;
 
 /// Length limit of a name: those of C++ templates can be long.
 const LONGEST_NAME: usize = 200;
+
+/// How many bytes of all files of a program are read.
+const MOST_READ: u64 = 64 << 20;
+
+/// How many bytes of addresses and names of functions are kept of a program.
+const MOST_KEPT: u64 = 64 << 20;
+
+/// How much of the files of a program may still be read and kept, in bytes.
+#[derive(Clone, Debug)]
+struct Allowance {
+    read: u64,
+    kept: u64,
+}
+
+/// A file of which no more than the allowance is read: what is larger fails before there
+/// is memory for it, which the cache would fill with zeros.
+#[derive(Clone, Copy)]
+struct Bounded<'a> {
+    cache: &'a ReadCache<File>,
+    left: &'a Cell<u64>,
+}
+
+impl Bounded<'_> {
+    fn take(self, bytes: u64) -> Result<(), ()> {
+        self.left.set(self.left.get().checked_sub(bytes).ok_or(())?);
+        Ok(())
+    }
+}
+
+impl<'a> ReadRef<'a> for Bounded<'a> {
+    fn len(self) -> Result<u64, ()> {
+        self.cache.len()
+    }
+
+    fn read_bytes_at(self, offset: u64, size: u64) -> Result<&'a [u8], ()> {
+        self.take(size)?;
+        self.cache.read_bytes_at(offset, size)
+    }
+
+    fn read_bytes_at_until(self, range: Range<u64>, delimiter: u8) -> Result<&'a [u8], ()> {
+        // The cache looks at 4096 bytes at most.
+        let found = self.cache.read_bytes_at_until(range, delimiter);
+        self.take(found.map_or(4096, |bytes| bytes.len() as u64 + 1))?;
+        found
+    }
+}
 
 /// A mapping with code.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,6 +101,7 @@ pub struct ProgramCode {
     /// The path of the program, as its mappings have it.
     executable: Option<String>,
     files: HashMap<((u32, u32), u64), Functions>,
+    allowance: Allowance,
 }
 
 impl ProgramCode {
@@ -62,6 +112,10 @@ impl ProgramCode {
             regions: Vec::new(),
             executable: None,
             files: HashMap::new(),
+            allowance: Allowance {
+                read: MOST_READ,
+                kept: MOST_KEPT,
+            },
         };
         code.refresh();
         code
@@ -144,7 +198,8 @@ impl ProgramCode {
         let place = (address - region.start).saturating_add(region.offset);
         let key = (region.device, region.inode);
         if !self.files.contains_key(&key) && self.files.len() < MOST_FILES {
-            let functions = self.open(&region).and_then(Functions::read);
+            let functions =
+                (self.open(&region)).and_then(|file| Functions::read(file, &mut self.allowance));
             self.files.insert(key, functions.unwrap_or_default());
         }
         let functions = self.files.get(&key);
@@ -222,9 +277,15 @@ fn ends_with_call(bytes: &[u8; 8]) -> bool {
 }
 
 impl Functions {
-    fn read(file: File) -> Option<Self> {
-        let cache = ReadCache::new(file);
-        let elf = object::File::parse(&cache).ok()?;
+    fn read(file: File, allowance: &mut Allowance) -> Option<Self> {
+        let left = Cell::new(allowance.read);
+        let functions = Self::read_bounded(&ReadCache::new(file), &left, &mut allowance.kept);
+        allowance.read = left.get();
+        functions
+    }
+
+    fn read_bounded(cache: &ReadCache<File>, left: &Cell<u64>, kept: &mut u64) -> Option<Self> {
+        let elf = object::File::parse(Bounded { cache, left }).ok()?;
         if !matches!(elf.kind(), ObjectKind::Executable | ObjectKind::Dynamic) {
             return None;
         }
@@ -242,6 +303,12 @@ impl Functions {
             }
             if let Ok(name) = symbol.name() {
                 let entry = (symbol.address(), symbol.size(), readable(name));
+                // Many symbols can have one long name.
+                let bytes = (size_of_val(&entry) + entry.2.len()) as u64;
+                let Some(left) = kept.checked_sub(bytes) else {
+                    break;
+                };
+                *kept = left;
                 functions.functions.push(entry);
             }
         }
@@ -330,6 +397,97 @@ mod tests {
     fn a_file_that_is_no_program_has_no_functions() {
         let mut file = tempfile::tempfile().unwrap();
         std::io::Write::write_all(&mut file, b"\x7fELF junk").unwrap();
-        assert!(Functions::read(file).is_none());
+        assert!(Functions::read(file, &mut ALLOWANCE.clone()).is_none());
+    }
+
+    const ALLOWANCE: Allowance = Allowance {
+        read: MOST_READ,
+        kept: MOST_KEPT,
+    };
+
+    /// An ELF file of one symbol table, with `symbols` symbols of the name `name`.
+    fn with_symbols(symbols: u64, name: &str, written: bool) -> File {
+        let (table, entry) = (64 + 3 * 64 + 4096, 24);
+        let mut head = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0".to_vec();
+        head.extend([3, 0, 62, 0, 1, 0, 0, 0]); // A shared object of x86-64.
+        for place in [0_u64, 0, 64] {
+            head.extend(place.to_le_bytes()); // Entry, segments, sections.
+        }
+        head.extend([0, 0, 0, 0, 64, 0, 56, 0, 0, 0, 64, 0, 3, 0, 2, 0]);
+        let section = |kind: u32, at: u64, size: u64, link: u32, entry: u64| {
+            let mut bytes = [0_u32.to_le_bytes(), kind.to_le_bytes()].concat();
+            for number in [0, 0, at, size] {
+                bytes.extend(number.to_le_bytes());
+            }
+            bytes.extend([link.to_le_bytes(), 0_u32.to_le_bytes()].concat());
+            bytes.extend([8_u64.to_le_bytes(), entry.to_le_bytes()].concat());
+            bytes
+        };
+        head.extend(section(0, 0, 0, 0, 0));
+        head.extend(section(2, table, symbols * entry, 2, entry));
+        head.extend(section(3, 256, 4096, 0, 0));
+        head.resize(256, 0);
+        head.push(0);
+        head.extend(name.as_bytes());
+        head.resize(table as usize, 0);
+        let file = tempfile::tempfile().unwrap();
+        file.write_all_at(&head, 0).unwrap();
+        file.set_len(table + symbols * entry).unwrap();
+        if written {
+            let mut all = Vec::new();
+            for number in 0..symbols {
+                all.extend([1, 0, 0, 0, 0x12, 0, 1, 0]); // A global function.
+                all.extend([(number * 16).to_le_bytes(), 16_u64.to_le_bytes()].concat());
+            }
+            file.write_all_at(&all, table).unwrap();
+        }
+        file
+    }
+
+    fn peak_kib() -> u64 {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        line.unwrap()
+            .trim()
+            .trim_end_matches(" kB")
+            .parse()
+            .unwrap()
+    }
+
+    #[test]
+    fn a_sparse_table_of_two_gigabytes_is_not_read() {
+        let mut allowance = ALLOWANCE.clone();
+        let file = with_symbols((2 << 30) / 24, "function", false);
+        let before = peak_kib();
+        let functions = Functions::read(file, &mut allowance).unwrap_or_default();
+        assert!(functions.functions.is_empty());
+        assert!(allowance.read > MOST_READ / 2, "{allowance:?}");
+        // Other tests run beside it.
+        let taken = peak_kib() - before;
+        assert!(taken < 1 << 20, "{taken} KiB");
+    }
+
+    #[test]
+    fn what_is_read_and_kept_of_all_files_is_limited() {
+        let read = |symbols, name: &str, allowance: &mut Allowance| {
+            let functions = Functions::read(with_symbols(symbols, name, true), allowance);
+            functions.map_or(0, |all| all.functions.len())
+        };
+        // A table that fits is read, with all its names.
+        assert_eq!(read(1_000, "function", &mut ALLOWANCE.clone()), 999);
+        let long = "x".repeat(200);
+        let mut allowance = Allowance {
+            read: 1 << 20,
+            kept: 100_000,
+        };
+        let first = read(1_000, &long, &mut allowance);
+        assert!((100..999).contains(&first), "{first}");
+        assert!(read(1_000, &long, &mut allowance) <= 1);
+        while allowance.read > 30_000 {
+            let before = allowance.read;
+            read(1_000, &long, &mut allowance);
+            assert!(allowance.read < before);
+        }
+        assert_eq!(read(10_000, "function", &mut allowance), 0);
     }
 }

@@ -66,6 +66,7 @@ mod tail;
 mod task;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+mod text_limits;
 mod thread;
 mod topology;
 mod varint;
@@ -159,6 +160,10 @@ pub use suspension::{Suspension, SuspensionKind};
 pub use table::{Cell, Column, Table};
 pub use tail::TailRemark;
 pub use task::{TaskKind, TaskRecord, TaskUsage};
+pub use text_limits::{
+    LONGEST_HOST_NAME, LONGEST_LABEL, LONGEST_NOTE, MOST_NOTES, TooLongText, check_host_name,
+    check_label,
+};
 pub use thread::{Policy, PolicyError, Scheduling, ThreadRecord, ThreadUsage, thread_title};
 pub use topology::{Cache, CpuPlace, MemoryNode, Placement, PlacementError, Topology};
 pub use varint::{push_varint, take_varint};

@@ -189,7 +189,7 @@ impl Context {
     /// The recordings of the store, the newest first; writes
     /// nothing.
     pub(crate) fn listed(&self) -> Result<Vec<Summary>, StoreError> {
-        Store::open_read_only(&self.store_path()?)?.list()
+        Store::open_unchanged(&self.store_path()?)?.list()
     }
 
     /// The journal of changed settings; `None` if no variable gives a

@@ -21,14 +21,26 @@ pub struct Unit<'a> {
     pub housekeeping: Option<&'a CpuSet>,
 }
 
+/// A path that no line of a unit can hold.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the path {0} has control characters, which a systemd unit cannot hold: use another path")]
+pub struct UnitError(String);
+
 /// systemd reads `%` as a specifier, and words apart at spaces.
-fn quoted(text: &str) -> String {
+fn quoted(text: &str) -> Result<String, UnitError> {
+    if text.chars().any(char::is_control) {
+        return Err(UnitError(text.escape_debug().to_string()));
+    }
     let escaped = text.replace('\\', "\\\\").replace('"', "\\\"");
-    format!("\"{}\"", escaped.replace('%', "%%").replace('$', "$$"))
+    let escaped = escaped.replace('%', "%%").replace('$', "$$");
+    Ok(format!("\"{escaped}\""))
 }
 
 /// The unit file.
-pub fn unit_file(unit: &Unit<'_>) -> String {
+///
+/// # Errors
+/// A path with control characters: systemd ends a line at `\r`, too.
+pub fn unit_file(unit: &Unit<'_>) -> Result<String, UnitError> {
     let affinity = match unit.housekeeping {
         Some(cpus) => format!(
             "# Housekeeping CPUs. Measuring threads set their own affinity.\nCPUAffinity={cpus}\n"
@@ -37,9 +49,9 @@ pub fn unit_file(unit: &Unit<'_>) -> String {
             "# Every CPU is measured: none is left for housekeeping.\n#CPUAffinity=\n".to_owned()
         }
     };
-    let (program, plan) = (quoted(unit.program), quoted(unit.plan));
-    let (store, folder) = (quoted(unit.store), quoted(unit.folder));
-    format!(
+    let (program, plan) = (quoted(unit.program)?, quoted(unit.plan)?);
+    let (store, folder) = (quoted(unit.store)?, quoted(unit.folder)?);
+    Ok(format!(
         "\
 [Unit]
 Description=Latency measurements on a plan
@@ -85,5 +97,27 @@ SystemCallArchitectures=native
 [Install]
 WantedBy=multi-user.target
 "
-    )
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_with_control_characters_is_refused_in_every_place() {
+        for bad in ["/a\rExecStartPre=/bin/sh", "/a\nb", "/a\u{85}b", "/a\0b"] {
+            for place in 0..5 {
+                let path = |number| if number == place { bad } else { "/a b" };
+                let unit = Unit {
+                    program: path(1),
+                    plan: path(2),
+                    store: path(3),
+                    folder: path(4),
+                    housekeeping: None,
+                };
+                assert_eq!(unit_file(&unit).is_ok(), place == 0, "{bad:?} {place}");
+            }
+        }
+    }
 }

@@ -139,6 +139,9 @@ pub enum NotTaken {
     /// Intervals that a store would list otherwise.
     #[error("its intervals are not in the order of time and thread")]
     OutOfOrder,
+    /// A label or a name that is longer than its limit.
+    #[error(transparent)]
+    LongText(#[from] punctual_model::TooLongText),
 }
 
 #[cfg(test)]

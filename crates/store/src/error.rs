@@ -187,6 +187,32 @@ pub enum StoreError {
         /// How many there are now.
         now: usize,
     },
+    /// A label, a name or a note that is longer than its limit.
+    #[error("{what} cannot be kept in the store {path}: {source}")]
+    LongText {
+        /// The store.
+        path: PathBuf,
+        /// The recording or the note.
+        what: String,
+        /// Which text, and its limit.
+        source: punctual_model::TooLongText,
+    },
+    /// As many notes about a machine as are kept.
+    #[error(
+        "the store {path} has {most} notes about this machine, the most that it keeps: remove some with punctual note remove"
+    )]
+    ManyNotes {
+        /// The store.
+        path: PathBuf,
+        /// How many are kept.
+        most: usize,
+    },
+    /// The store is of an earlier version, and is not to be changed.
+    #[error("the store {path} is of an earlier version: punctual list brings it up to date")]
+    Older {
+        /// The store.
+        path: PathBuf,
+    },
     /// An attachment that is too long to be read again.
     #[error("the {kind} of an outlier has {bytes} bytes: at most {most} are kept")]
     TooLong {

@@ -53,6 +53,8 @@ mod facts;
 mod filter;
 mod keep;
 mod lease;
+#[cfg(test)]
+mod limit_tests;
 mod load;
 mod marks;
 mod merge;

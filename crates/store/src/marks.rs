@@ -1,7 +1,7 @@
 //! What users write of results: notes, and decisions on change points.
 
 use jiff::Timestamp;
-use punctual_model::{ChangeMark, Note, RecordingId};
+use punctual_model::{ChangeMark, MOST_NOTES, Note, RecordingId};
 use rusqlite::params;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -90,8 +90,20 @@ impl Store {
     /// Keeps a note, in place of one of the same identity.
     ///
     /// # Errors
-    /// What writing can fail with.
+    /// [`StoreError::LongText`], [`StoreError::ManyNotes`], and what writing can fail with.
     pub fn put_note(&self, note: &Note) -> Result<(), StoreError> {
+        let path = || self.link.context.path.clone();
+        note.check_texts().map_err(|source| StoreError::LongText {
+            path: path(),
+            what: format!("note {}", note.id),
+            source,
+        })?;
+        let known = self.notes()?;
+        let others = known.iter().filter(|known| known.id != note.id);
+        if others.filter(|known| known.machine == note.machine).count() >= MOST_NOTES {
+            let (path, most) = (path(), MOST_NOTES);
+            return Err(StoreError::ManyNotes { path, most });
+        }
         NOTE.put(self, note.id, note)
     }
 

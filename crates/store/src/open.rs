@@ -26,6 +26,15 @@ pub(crate) const BUSY: Duration = Duration::from_secs(10);
 /// (sqlite.org/fileformat.html, 1.3.2).
 const SMALLEST: u64 = 512;
 
+/// What is done with a store of an earlier schema that is opened for reading.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Older {
+    /// It is brought up to date.
+    Migrate,
+    /// It is refused.
+    Refuse,
+}
+
 /// A connection and what is needed to name its errors.
 #[derive(Debug)]
 pub(crate) struct Link {
@@ -64,7 +73,11 @@ impl Link {
     }
 
     /// Opens the store for reading.
-    pub(crate) fn open_read_only(path: &Path, busy: Duration) -> Result<Self, StoreError> {
+    pub(crate) fn open_read_only(
+        path: &Path,
+        busy: Duration,
+        older: Older,
+    ) -> Result<Self, StoreError> {
         let path = absolute(path)?;
         if !look(&path)? {
             return Err(StoreError::NotThere { path });
@@ -79,23 +92,37 @@ impl Link {
             Err(StoreError::CannotOpen { .. } | StoreError::ReadOnly { .. })
                 if !beside(&path, "-wal").exists() =>
             {
-                let uri = immutable_uri(&path);
-                let flags = flags | OpenFlags::SQLITE_OPEN_URI;
-                let link = Self::connect(Path::new(&uri), &path, flags, busy)?;
-                (version(&link.connection, known, &link.context)?, link)
+                Self::at_rest(&path, flags, busy)?
+            }
+            // There is no room for the file of shared memory. With an empty log nothing
+            // is left to be read from there, and nobody can write another.
+            Err(StoreError::DiskFull { .. }) if has_empty_log(&path) => {
+                Self::at_rest(&path, flags, busy)?
             }
             other => other?,
         };
         if found == 0 {
             return Err(StoreError::NotThere { path });
         }
+        if found < known && older == Older::Refuse {
+            return Err(StoreError::Older { path });
+        }
         if found < known {
             drop(link);
             drop(Self::open(&path, busy)?);
-            return Self::open_read_only(&path, busy);
+            return Self::open_read_only(&path, busy, older);
         }
         check_objects(&link.connection, found, &link.context)?;
         Ok(link)
+    }
+
+    /// Opens a store that nobody writes, and its schema.
+    fn at_rest(path: &Path, flags: OpenFlags, busy: Duration) -> Result<(i64, Self), StoreError> {
+        let uri = immutable_uri(path);
+        let flags = flags | OpenFlags::SQLITE_OPEN_URI;
+        let link = Self::connect(Path::new(&uri), path, flags, busy)?;
+        let found = version(&link.connection, MIGRATIONS.len() as i64, &link.context)?;
+        Ok((found, link))
     }
 
     fn connect(
@@ -296,6 +323,11 @@ fn make(path: &Path) {
     if closed.persist_noclobber(path).is_ok() {
         lease::make_folder(path);
     }
+}
+
+/// Whether the log of the store holds nothing, or is not there.
+fn has_empty_log(path: &Path) -> bool {
+    fs::metadata(beside(path, "-wal")).map_or(true, |log| log.len() == 0)
 }
 
 /// The path as a URI that says nobody changes the file (sqlite.org/uri.html).

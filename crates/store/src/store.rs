@@ -14,7 +14,7 @@ use crate::error::Context;
 use crate::filter::Filter;
 use crate::lease::{self, lives};
 use crate::load::{each_chunk, load};
-use crate::open::{BUSY, Link};
+use crate::open::{BUSY, Link, Older};
 use crate::reserve::give_up_reserve;
 use crate::{StoreError, Writer, facts, runs};
 
@@ -49,7 +49,16 @@ impl Store {
     /// [`StoreError::NotThere`] where there is no file or an empty one, else
     /// as [`open`](Self::open).
     pub fn open_read_only(path: &Path) -> Result<Self, StoreError> {
-        on_a_full_disk(path, || Link::open_read_only(path, BUSY)).map(Self::new)
+        on_a_full_disk(path, || Link::open_read_only(path, BUSY, Older::Migrate)).map(Self::new)
+    }
+
+    /// As [`open_read_only`](Self::open_read_only), but a store of an earlier schema is
+    /// refused, not brought up to date: nothing is ever written.
+    ///
+    /// # Errors
+    /// [`StoreError::Older`], else as [`open_read_only`](Self::open_read_only).
+    pub fn open_unchanged(path: &Path) -> Result<Self, StoreError> {
+        Link::open_read_only(path, BUSY, Older::Refuse).map(Self::new)
     }
 
     fn new(link: Link) -> Self {

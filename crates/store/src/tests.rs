@@ -19,13 +19,13 @@ use crate::schema::{APPLICATION_ID, migrate, pragma};
 use crate::writer::HELD;
 use crate::{Batch, Filter, Lease, Store, StoreError, unpack_attachment};
 
-fn place() -> (TempDir, PathBuf) {
+pub(crate) fn place() -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("punctual.db");
     (folder, path)
 }
 
-fn lease() -> Lease {
+pub(crate) fn lease() -> Lease {
     Lease {
         pid: 1,
         process_start: 2,
@@ -34,13 +34,13 @@ fn lease() -> Lease {
     }
 }
 
-fn recording(seconds: u64) -> Recording {
+pub(crate) fn recording(seconds: u64) -> Recording {
     let mut recording = punctual_model::testing::recording(1, seconds);
     recording.id = RecordingId::new();
     recording
 }
 
-fn context(path: &Path) -> Context {
+pub(crate) fn context(path: &Path) -> Context {
     Context {
         path: path.to_owned(),
         waited_s: 0,

@@ -71,6 +71,11 @@ impl Writer {
         recording: &Recording,
         lease: &Lease,
     ) -> Result<Self, StoreError> {
+        recording.check_texts().map_err(|source| {
+            let path = link.context.path.clone();
+            let what = format!("recording {}", recording.id);
+            StoreError::LongText { path, what, source }
+        })?;
         link.use_wal()?;
         let outcome = match recording.requirement.limits.is_empty() {
             true => Outcome::NoRequirement,

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use common::{at_start, batch, keep, lease, place, recording, samples};
 use punctual_model::{Completion, Nanos, Recording, Slot, SlotCause, SlotState};
-use punctual_store::{Batch, KeepLimits, Lease, SlotFilter, Store, StoreError};
+use punctual_store::{Batch, Lease, SlotFilter, Store, StoreError};
 
 const ROLE: &str = "PUNCTUAL_STORE_TEST_ROLE";
 const STORE: &str = "PUNCTUAL_STORE_TEST_PATH";
@@ -286,13 +286,17 @@ fn open_on_a_full_disk(path: &Path) {
     let kept = recording(1, 5);
     let store = Store::open(path).unwrap();
     keep(&store, &kept);
-    store.age(&KeepLimits::default()).unwrap();
+    store.age(&punctual_store::KeepLimits::default()).unwrap();
     drop(store);
     // Not even SQLite's file of shared memory finds room.
     let _ = std::fs::write(path.with_extension("filler"), vec![0; 8_000_000]);
     let store = Store::open_read_only(path).unwrap();
     assert_eq!(store.load(kept.id).unwrap(), kept);
+    assert_eq!(store.list().unwrap().len(), 1);
     drop(store);
+    // Reading takes none of the room that a delete needs.
+    let reserve = PathBuf::from(format!("{}.reserve", path.display()));
+    assert!(reserve.exists());
     let store = Store::open(path).unwrap();
     store.delete(kept.id).unwrap();
     assert!(store.list().unwrap().is_empty());

@@ -76,7 +76,7 @@ struct CheckUp {
     #[arg(num_args = 0..=1, require_equals = true)]
     until_proven: Option<Nanos>,
     /// Name of the recordings [default: check]
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", value_parser = crate::verbs::select::label)]
     label: Option<String>,
     /// As JSON
     #[arg(long)]

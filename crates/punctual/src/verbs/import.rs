@@ -43,7 +43,7 @@ struct ImportFiles {
     #[arg(value_parser = named(vec![("us", Nanos::from_micros(1)), ("ns", Nanos(1))]))]
     unit: Option<Nanos>,
     /// Label of the recordings
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", value_parser = crate::verbs::select::label)]
     label: Option<String>,
     /// Join the recordings to this series
     #[arg(long, value_name = "NAME", value_parser = series_name)]

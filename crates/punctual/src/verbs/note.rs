@@ -3,7 +3,7 @@
 use anyhow::Result;
 use clap::{Args, Parser};
 use jiff::Timestamp;
-use punctual_model::{Note, RecordingId};
+use punctual_model::{LONGEST_NOTE, Note, RecordingId};
 use punctual_report::{document, text};
 use punctual_store::Store;
 
@@ -15,9 +15,6 @@ use crate::exit::{Exit, UsageError};
 use crate::output;
 
 pub(super) const VERB: Verb = Verb::of::<Notes>("note");
-
-/// The longest note.
-const LONGEST: usize = 4_096;
 
 /// Keep notes on recordings and moments, shown in trends
 #[derive(Parser)]
@@ -46,7 +43,7 @@ struct Add {
     #[arg(long, value_name = "SERIES")]
     series: Option<String>,
     /// Machine that the note is about [default: all of the series]
-    #[arg(long, value_name = "MACHINE", requires = "at")]
+    #[arg(long, value_name = "MACHINE", requires = "at", value_parser = super::select::host_name)]
     host: Option<String>,
     /// Author [default: the user]
     #[arg(long, value_name = "NAME")]
@@ -94,8 +91,8 @@ impl Add {
                 return Err(UsageError(text.to_owned()).into());
             }
         };
-        if text.trim().is_empty() || text.len() > LONGEST {
-            let text = format!("a note has 1 to {LONGEST} bytes of text");
+        if text.trim().is_empty() || text.len() > LONGEST_NOTE {
+            let text = format!("a note has 1 to {LONGEST_NOTE} bytes of text");
             return Err(UsageError(text).into());
         }
         let note = Note {

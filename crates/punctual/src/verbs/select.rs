@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use clap::Args;
-use punctual_model::Recording;
+use punctual_model::{Recording, TooLongText, check_host_name, check_label};
 use punctual_store::Store;
 
 // One or more recordings; without any, the last one.
@@ -36,4 +36,14 @@ impl OneRecording {
     pub(super) fn load(&self, store: &Store) -> Result<Recording> {
         Ok(store.load(store.find(&self.recording)?)?)
     }
+}
+
+/// A label that is not too long.
+pub(super) fn label(text: &str) -> Result<String, TooLongText> {
+    check_label(text).map(|()| text.to_owned())
+}
+
+/// The name of a machine that is not too long.
+pub(super) fn host_name(text: &str) -> Result<String, TooLongText> {
+    check_host_name(text).map(|()| text.to_owned())
 }

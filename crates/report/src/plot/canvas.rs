@@ -147,18 +147,47 @@ fn char_width(c: char) -> u32 {
     }
 }
 
-/// As much of `text` as is no wider than `room`.
+/// As much of `text` as is no wider than `room`. Reads no more of it than fits.
 pub(super) fn fit(text: &str, size: u32, room: f64) -> String {
-    let mut length = text.chars().count();
-    if text_width(text, size) <= room {
-        return text.to_owned();
-    }
-    while length > 1 {
-        length -= 1;
-        let short = crate::sanitize::shorten(text, length);
-        if text_width(&short, size) <= room {
-            return short;
+    let wide = |thousandths: u32| f64::from(thousandths) * f64::from(size) / 1000.0;
+    let (mut used, mut cut) = (0, 0);
+    for (at, c) in text.char_indices() {
+        used += char_width(c);
+        if wide(used + char_width('…')) <= room {
+            cut = at + c.len_utf8();
+        }
+        if wide(used) > room {
+            return format!("{}…", text[..cut].trim_end());
         }
     }
-    "…".to_owned()
+    text.to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_cut_where_the_room_ends() {
+        assert_eq!(fit("short", 10, 100.0), "short");
+        for text in ["a longer text with words", "µµµµµµµµµµ", "漢字漢字漢字漢字"]
+        {
+            for room in [1.0, 12.0, 20.0, 33.0, 50.0] {
+                let short = fit(text, 10, room);
+                assert!(short.ends_with('…') && short.chars().count() < text.chars().count());
+                assert!(
+                    short == "…" || text_width(&short, 10) <= room,
+                    "{short} {room}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_long_text_costs_no_more_than_what_fits() {
+        // Its width as a number of thousandths would not fit: what is cut off is not read.
+        let long = "W".repeat(60_000_000);
+        let short = fit(&long, 10, 200.0);
+        assert!(short.starts_with('W') && short.chars().count() < 40);
+    }
 }

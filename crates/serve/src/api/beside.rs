@@ -4,7 +4,7 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::{Extension, Json};
-use punctual_model::{ChangeMark, Note, Slot, WakeWindow};
+use punctual_model::{ChangeMark, MOST_NOTES, Note, Slot, WakeWindow};
 use punctual_store::{Collection, LONGEST_WAKE_WINDOW, StoreError};
 use serde::{Deserialize, Serialize};
 
@@ -149,11 +149,13 @@ fn is_own(
 
 /// What is known stays: somebody may have changed it here. A note is about the machine that
 /// delivers it, whatever it says.
-fn notes(all: &dyn Collection, machine: &str, notes: Vec<Note>) -> Result<u64, StoreError> {
+fn notes(all: &dyn Collection, machine: &str, notes: Vec<Note>) -> Result<u64, Problem> {
     let known = match notes.is_empty() {
         true => Vec::new(),
         false => all.notes()?,
     };
+    let of_machine = |note: &&Note| note.machine.as_deref() == Some(machine);
+    let mut kept = known.iter().filter(of_machine).count();
     let mut new = 0;
     for note in notes {
         let is_known = known.iter().any(|known| known.id == note.id);
@@ -162,10 +164,19 @@ fn notes(all: &dyn Collection, machine: &str, notes: Vec<Note>) -> Result<u64, S
             None => true,
         };
         if !is_known && is_own {
-            all.put_note(&Note {
+            if kept >= MOST_NOTES {
+                let message = format!("{MOST_NOTES} notes of this machine are kept, the most");
+                return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, message));
+            }
+            let note = Note {
                 machine: Some(machine.to_owned()),
                 ..note
+            };
+            note.check_texts().map_err(|error| {
+                Problem::new(StatusCode::UNPROCESSABLE_ENTITY, error.to_string())
             })?;
+            all.put_note(&note)?;
+            kept += 1;
             new += 1;
         }
     }

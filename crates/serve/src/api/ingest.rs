@@ -25,6 +25,11 @@ pub(crate) const HASH: &str = "punctual-sha256";
 /// The most IDs that are asked for at once.
 const IDS: usize = 10_000;
 
+/// The most bodies of one machine that are put aside.
+const MOST_ASIDE: usize = 100;
+/// The most bytes of bodies of one machine that are put aside, before compression.
+const MOST_ASIDE_BYTES: u64 = 256 << 20;
+
 /// What became of a delivery.
 #[derive(Serialize, schemars::JsonSchema)]
 pub(crate) struct Receipt {
@@ -168,6 +173,7 @@ pub(crate) fn read(id: RecordingId, body: &[u8]) -> Result<Recording, NotTaken> 
     if recording.threads.len() > Recording::MAX_THREADS {
         return Err(NotTaken::TooManyThreads);
     }
+    recording.check_texts()?;
     let threads = recording.threads.len();
     let rows = &recording.series.rows;
     if rows.iter().any(|row| row.thread as usize >= threads) {
@@ -181,10 +187,24 @@ pub(crate) fn read(id: RecordingId, body: &[u8]) -> Result<Recording, NotTaken> 
     }
 }
 
+/// Keeps a body that is no recording, as far as the quota of its machine goes: what is
+/// refused beyond it stays where it came from.
 fn put_aside(collection: &dyn Collection, refused: &Refused<'_>) -> Result<Problem, Problem> {
+    let aside = collection.quarantined(usize::MAX)?;
+    let of_machine = aside.iter().filter(|one| one.machine == refused.machine);
+    let bytes = of_machine.clone().map(|one| one.bytes).sum::<u64>();
+    let is_full = of_machine.count() >= MOST_ASIDE
+        || bytes.saturating_add(refused.body.len() as u64) > MOST_ASIDE_BYTES;
+    let reason = refused.reason;
+    if is_full {
+        let message = format!(
+            "not a recording that can be kept, and not put aside, as enough of this machine \
+             is: {reason}"
+        );
+        return Ok(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, message));
+    }
     collection.quarantine(refused)?;
     log(collection, refused.machine, refused.id)?;
-    let reason = refused.reason;
     let message = format!("not a recording that can be kept, it was put aside: {reason}");
     Ok(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, message))
 }

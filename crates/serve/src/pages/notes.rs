@@ -4,6 +4,7 @@ use axum::extract::State;
 use axum::response::Redirect;
 use axum::{Extension, Form};
 use jiff::Timestamp;
+use punctual_model::LONGEST_NOTE;
 use punctual_store::AuditLine;
 use serde::Deserialize;
 
@@ -13,9 +14,6 @@ use crate::paths::trend_path;
 use crate::problem::Problem;
 use crate::state::App;
 use crate::trends::{Noted, SeriesOf};
-
-/// The longest note, in bytes; as on the command line.
-pub(super) const LONGEST: usize = 4_096;
 
 /// A note, as a form sends it.
 #[derive(Deserialize)]
@@ -31,9 +29,9 @@ pub(super) async fn add(
     Extension(who): Extension<Who>,
     Form(form): Form<Note>,
 ) -> Result<Redirect, Problem> {
-    if form.text.trim().is_empty() || form.text.len() > LONGEST {
+    if form.text.trim().is_empty() || form.text.len() > LONGEST_NOTE {
         return Err(Problem::bad_request(format!(
-            "a note needs a text of at most {LONGEST} bytes"
+            "a note needs a text of at most {LONGEST_NOTE} bytes"
         )));
     }
     let at = time(&form.at, false)?;

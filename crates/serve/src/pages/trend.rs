@@ -41,7 +41,7 @@ pub(super) async fn get(
             input type="hidden" name="series" value=(look.series);
             input type="hidden" name="machine" value=(look.machine);
             label { "About " input name="at" placeholder="2026-11-03" size="12" required; }
-            label { "Text " input name="text" required maxlength=(super::notes::LONGEST) size="40"; }
+            label { "Text " input name="text" required maxlength=(punctual_model::LONGEST_NOTE) size="40"; }
             button { "Add note" }
         }
         p .actions {

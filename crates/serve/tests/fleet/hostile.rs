@@ -285,3 +285,21 @@ fn too_much_at_once_is_to_be_sent_later() {
     assert_eq!(answer.status, 429, "{answer:?}");
     assert!(answer.header("retry-after").is_some());
 }
+
+#[test]
+fn a_long_label_is_put_aside_and_what_is_put_aside_has_a_quota() {
+    let place = Place::new();
+    let server = place.serve();
+    for number in 0..102_u32 {
+        let mut one = recording(u128::from(number) + 1, "board");
+        one.label = Some("x".repeat(60_000));
+        let answer = deliver(server.address, &one);
+        assert_eq!(answer.status, 422, "{answer:?}");
+        let text = String::from_utf8_lossy(&answer.body).into_owned();
+        assert!(text.contains("the label has 60000 characters"), "{text}");
+        assert_eq!(text.contains("not put aside"), number >= 100, "{text}");
+    }
+    let mut one = recording(1_000, "board");
+    one.label = Some("x".repeat(256));
+    assert_eq!(deliver(server.address, &one).status, 201);
+}

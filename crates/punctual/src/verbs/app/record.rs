@@ -24,7 +24,7 @@ pub(super) struct Record {
     #[arg(long)]
     explain: bool,
     /// Label of the recording
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", value_parser = crate::verbs::select::label)]
     label: Option<String>,
     /// Print the recording as JSON
     #[arg(long)]

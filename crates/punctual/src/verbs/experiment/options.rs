@@ -207,7 +207,7 @@ pub(in crate::verbs) struct Measuring {
 #[derive(Args, Clone, Debug)]
 pub(super) struct OutputOptions {
     /// Name of the experiment [default: what is compared]
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", value_parser = crate::verbs::select::label)]
     pub(super) label: Option<String>,
     /// Print JSON
     #[arg(long)]

@@ -67,7 +67,7 @@ pub(super) struct Application {
     #[arg(long, conflicts_with = "wait")]
     no_bpf: bool,
     /// Label of the recording
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", value_parser = crate::verbs::select::label)]
     label: Option<String>,
     /// Disable the live view
     #[arg(short, long)]

@@ -261,7 +261,7 @@ pub(super) struct Keeping {
     #[arg(long, value_name = "TIME", value_parser = series_interval)]
     pub(super) series_interval: Option<Nanos>,
     /// A name for the recording, shown in lists and plots
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", value_parser = crate::verbs::select::label)]
     pub(super) label: Option<String>,
     /// Write the recording as JSON to FILE; without FILE, to stdout
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]

@@ -27,7 +27,8 @@ pub(super) fn install(file: &PlanFile, write: bool, context: &Context) -> Result
         store: utf8(&store)?,
         folder: utf8(&folder)?,
         housekeeping: housekeeping.as_ref(),
-    });
+    })
+    .map_err(|error| UsageError(error.to_string()))?;
     if !write {
         output::print(&text)?;
         return Ok(Exit::Done);

@@ -124,7 +124,7 @@ impl Enable {
         }
         let text = path.to_string_lossy().into_owned();
         // systemd interprets these in ExecStart=.
-        if text.contains(|c: char| c.is_whitespace() || "%$\"'\\;".contains(c)) {
+        if text.contains(|c: char| c.is_whitespace() || c.is_control() || "%$\"'\\;".contains(c)) {
             return Err(UsageError(format!("--program: {text} needs quotation in a unit")).into());
         }
         Ok(text)

@@ -1,0 +1,69 @@
+//! What is refused: texts that are too long, a store that only a newer schema can read.
+
+use punctual_model::{LONGEST_NOTE, MOST_NOTES, Note, RecordingId};
+use rusqlite::Connection;
+
+use crate::migrations::MIGRATIONS;
+use crate::schema::migrate;
+use crate::tests::{context, lease, place, recording};
+use crate::{Store, StoreError};
+
+#[test]
+fn a_store_of_an_earlier_schema_is_not_changed_where_only_a_look_is_wanted() {
+    let (folder, path) = place();
+    let mut connection = Connection::open(&path).unwrap();
+    migrate(&mut connection, &MIGRATIONS[..1], &context(&path)).unwrap();
+    drop(connection);
+    let files = || -> Vec<_> {
+        let names = std::fs::read_dir(folder.path()).unwrap();
+        let mut names: Vec<_> = names.map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        names
+    };
+    let (before, beside) = (std::fs::read(&path).unwrap(), files());
+    let opened = Store::open_unchanged(&path);
+    assert!(
+        matches!(opened, Err(StoreError::Older { .. })),
+        "{opened:?}"
+    );
+    assert_eq!((std::fs::read(&path).unwrap(), files()), (before, beside));
+    assert!(Store::open_read_only(&path).is_ok());
+    assert!(Store::open_unchanged(&path).is_ok());
+}
+
+#[test]
+fn texts_that_are_too_long_are_not_kept() {
+    let (_folder, path) = place();
+    let store = Store::open(&path).unwrap();
+    let mut recording = recording(5);
+    recording.label = Some("x".repeat(60_000));
+    let begun = store.begin(&recording, &lease()).map(drop);
+    assert!(
+        matches!(begun, Err(StoreError::LongText { .. })),
+        "{begun:?}"
+    );
+    assert!(store.list().unwrap().is_empty());
+    let note = |text: String| Note {
+        id: RecordingId::new(),
+        recording: None,
+        series: None,
+        machine: None,
+        at: recording.started,
+        text,
+        author: "somebody".to_owned(),
+        written: recording.started,
+    };
+    let kept = store.put_note(&note("x".repeat(LONGEST_NOTE + 1)));
+    assert!(matches!(kept, Err(StoreError::LongText { .. })), "{kept:?}");
+    for number in 0..MOST_NOTES {
+        store.put_note(&note(number.to_string())).unwrap();
+    }
+    let kept = store.put_note(&note("one more".to_owned()));
+    assert!(
+        matches!(kept, Err(StoreError::ManyNotes { .. })),
+        "{kept:?}"
+    );
+    let mut changed = store.notes().unwrap().remove(0);
+    changed.text = "changed".to_owned();
+    store.put_note(&changed).unwrap();
+}
