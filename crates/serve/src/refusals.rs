@@ -19,7 +19,7 @@ const BEGINNING: usize = "punctual_".len() + 6;
 pub(crate) struct Refusals {
     addresses: Recent<IpAddr>,
     beginnings: Recent<String>,
-    logged: Recent<(&'static str, IpAddr)>,
+    logged: Recent<(&'static str, String)>,
 }
 
 impl Refusals {
@@ -36,9 +36,10 @@ impl Refusals {
         Problem::busy(message, WINDOW.as_secs() as u32)
     }
 
-    /// Logs why a client is refused: once a minute for each reason and address.
-    pub(crate) fn log(&self, reason: &'static str, from: IpAddr) {
-        if self.logged.count((reason, from)) == 1 {
+    /// Logs why a client is refused: once a minute for each reason and address, or machine.
+    pub(crate) fn log(&self, reason: &'static str, from: impl ToString) {
+        let from = from.to_string();
+        if self.logged.count((reason, from.clone())) == 1 {
             complain(&format!(
                 "refused {from}: {reason} (logged once a minute at most)"
             ));

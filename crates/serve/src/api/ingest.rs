@@ -128,7 +128,7 @@ fn keep(
                 reason: &reason.to_string(),
                 body,
             };
-            return Err(put_aside(collection, &refused)?);
+            return Err(put_aside(app, &refused)?);
         }
     };
     let host = recording.host.hostname.get();
@@ -189,7 +189,8 @@ pub(crate) fn read(id: RecordingId, body: &[u8]) -> Result<Recording, NotTaken> 
 
 /// Keeps a body that is no recording, as far as the quota of its machine goes: what is
 /// refused beyond it stays where it came from.
-fn put_aside(collection: &dyn Collection, refused: &Refused<'_>) -> Result<Problem, Problem> {
+fn put_aside(app: &Inner, refused: &Refused<'_>) -> Result<Problem, Problem> {
+    let collection = app.collection.as_ref();
     let aside = collection.quarantined(usize::MAX)?;
     let of_machine = aside.iter().filter(|one| one.machine == refused.machine);
     let bytes = of_machine.clone().map(|one| one.bytes).sum::<u64>();
@@ -197,6 +198,8 @@ fn put_aside(collection: &dyn Collection, refused: &Refused<'_>) -> Result<Probl
         || bytes.saturating_add(refused.body.len() as u64) > MOST_ASIDE_BYTES;
     let reason = refused.reason;
     if is_full {
+        let reason = "sent more bodies that are no recordings than are put aside";
+        app.refusals.log(reason, refused.machine);
         let message = format!(
             "not a recording that can be kept, and not put aside, as enough of this machine \
              is: {reason}"
