@@ -11,8 +11,9 @@ use crate::{
 /// The version of [`Checkup`] as JSON. It rises when a reader of the older form would
 /// misread the newer; fields that are added do not raise it.
 ///
-/// 2: episodes are late periods without a pause longer than [`EPISODE_GAP`] or what was
-/// asked for, no longer as many as an estimate says; their bounds may be null.
+/// 2: episodes are late periods without a pause longer than
+/// [`EPISODE_GAP`](crate::EPISODE_GAP) or what was asked for, no longer as many as an estimate
+/// says; their bounds may be null.
 pub const CHECKUP_SCHEMA: u32 = 2;
 
 /// Whether a machine is fit for a loop, and what stands in the way.
