@@ -198,8 +198,8 @@ fn put_aside(app: &Inner, refused: &Refused<'_>) -> Result<Problem, Problem> {
         || bytes.saturating_add(refused.body.len() as u64) > MOST_ASIDE_BYTES;
     let reason = refused.reason;
     if is_full {
-        let reason = "sent more bodies that are no recordings than are put aside";
-        app.refusals.log(reason, refused.machine);
+        let why = "sent more bodies that are no recordings than are put aside";
+        app.refusals.log(why, refused.machine);
         let message = format!(
             "not a recording that can be kept, and not put aside, as enough of this machine \
              is: {reason}"
