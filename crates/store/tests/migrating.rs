@@ -143,11 +143,11 @@ fn digest(store: &Store, id: RecordingId) -> String {
 /// Why a fact is unknown that a later version records.
 const LATER: &str = "recorded by an earlier version";
 
-/// What is computed of the rest when a recording is read or shown: the version of the form,
-/// the verdict in its words, and percentiles, of which a later version leaves out those that the
-/// samples do not support.
+/// What a later version words or computes anew when it reads or shows a recording: the version
+/// of the form, the words of the verdict and its count above a limit, and percentiles, which are
+/// left out if the samples do not support them. Measured values are not among them.
 fn is_computed(key: &str) -> bool {
-    if ["schema", "verdict"].contains(&key) {
+    if ["schema", "outcome", "sentence", "above"].contains(&key) {
         return true;
     }
     let digits = key
