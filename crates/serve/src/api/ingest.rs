@@ -26,7 +26,7 @@ pub(crate) const HASH: &str = "punctual-sha256";
 const IDS: usize = 10_000;
 
 /// The most bodies of one machine that are put aside.
-const MOST_ASIDE: usize = 100;
+const MOST_ASIDE: u64 = 100;
 /// The most bytes of bodies of one machine that are put aside, before compression.
 const MOST_ASIDE_BYTES: u64 = 256 << 20;
 
@@ -191,18 +191,16 @@ pub(crate) fn read(id: RecordingId, body: &[u8]) -> Result<Recording, NotTaken> 
 /// refused beyond it stays where it came from.
 fn put_aside(app: &Inner, refused: &Refused<'_>) -> Result<Problem, Problem> {
     let collection = app.collection.as_ref();
-    let aside = collection.quarantined(usize::MAX)?;
-    let of_machine = aside.iter().filter(|one| one.machine == refused.machine);
-    let bytes = of_machine.clone().map(|one| one.bytes).sum::<u64>();
-    let is_full = of_machine.count() >= MOST_ASIDE
-        || bytes.saturating_add(refused.body.len() as u64) > MOST_ASIDE_BYTES;
+    let (count, bytes) = collection.quarantined_of(refused.machine)?;
+    let is_full =
+        count >= MOST_ASIDE || bytes.saturating_add(refused.body.len() as u64) > MOST_ASIDE_BYTES;
     let reason = refused.reason;
     if is_full {
-        let why = "sent more bodies that are no recordings than are put aside";
+        let why = "quota of quarantined bodies is full";
         app.refusals.log(why, refused.machine);
         let message = format!(
-            "not a recording that can be kept, and not put aside, as enough of this machine \
-             is: {reason}"
+            "not a recording that can be kept, and not put aside: the quota of this machine is \
+             full: {reason}"
         );
         return Ok(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, message));
     }

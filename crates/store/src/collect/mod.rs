@@ -90,6 +90,12 @@ pub trait Collection: SeriesStore + TextStore + Send + Sync {
     /// What reading can fail with.
     fn quarantined(&self, most: usize) -> Result<Vec<Quarantined>, StoreError>;
 
+    /// How many bodies of a machine were put aside, and their bytes in all.
+    ///
+    /// # Errors
+    /// What reading can fail with.
+    fn quarantined_of(&self, machine: &str) -> Result<(u64, u64), StoreError>;
+
     /// What was put aside, as it was delivered.
     ///
     /// # Errors

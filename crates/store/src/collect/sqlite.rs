@@ -267,6 +267,20 @@ impl Collection for SqliteCollection {
         })
     }
 
+    fn quarantined_of(&self, machine: &str) -> Result<(u64, u64), StoreError> {
+        let sql = "SELECT count(*), coalesce(sum(bytes), 0) FROM quarantine WHERE machine = ?1";
+        self.read(|connection, context| {
+            connection
+                .prepare_cached(sql)
+                .and_then(|mut statement| {
+                    statement.query_row([machine], |row| {
+                        Ok((row.get::<_, Bits>(0)?.0, row.get::<_, Bits>(1)?.0))
+                    })
+                })
+                .map_err(|error| context.on(error))
+        })
+    }
+
     fn quarantined_body(&self, one: &Quarantined) -> Result<Vec<u8>, StoreError> {
         let sql = "SELECT body FROM quarantine WHERE id = ?1 AND machine = ?2 AND sha256 = ?3";
         let body: Vec<u8> = self.read(|connection, context| {

@@ -113,6 +113,8 @@ fn a_recording_is_kept_once_and_read_back() {
             (aside[0].id, aside[0].bytes),
             (one.id, json(&other).len() as u64)
         );
+        assert_eq!(all.quarantined_of("board").unwrap(), (1, aside[0].bytes));
+        assert_eq!(all.quarantined_of("another").unwrap(), (0, 0));
         assert!(all.load(RecordingId(Uuid::nil())).is_err());
         let missing = recording(2, "host").id;
         assert_eq!(all.lacking(&[missing, one.id]).unwrap(), [missing]);

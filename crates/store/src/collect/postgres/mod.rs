@@ -317,6 +317,18 @@ impl Collection for PostgresCollection {
         })
     }
 
+    fn quarantined_of(&self, machine: &str) -> Result<(u64, u64), StoreError> {
+        let sql = "SELECT count(*), coalesce(sum(bytes), 0)::bigint FROM quarantine
+                   WHERE machine = $1";
+        let found = self.pool.with(|link| {
+            let row = link.row(sql, &[&plain(machine)])?;
+            row.map(|row| Ok((row.try_get::<_, i64>(0)?, row.try_get::<_, i64>(1)?)))
+                .transpose()
+        })?;
+        let (count, bytes) = found.unwrap_or_default();
+        Ok((count.cast_unsigned(), bytes.cast_unsigned()))
+    }
+
     fn quarantined_body(&self, one: &Quarantined) -> Result<Vec<u8>, StoreError> {
         let body = self.pool.with(|link| {
             let sql = "SELECT body FROM quarantine WHERE id = $1 AND machine = $2 AND sha256 = $3";
