@@ -272,24 +272,22 @@ pub(crate) fn loads_text(recording: &Recording) -> String {
 /// The verdict's sign: ✓ met or held, ✗ exceeded or broken, ? open, nothing without a
 /// requirement.
 pub(crate) const fn outcome_sign(outcome: Outcome) -> &'static str {
-    match outcome {
-        Outcome::Met | Outcome::Held => "✓",
-        Outcome::Exceeded | Outcome::Broken => "✗",
-        Outcome::NotDecidable | Outcome::NotProven => "?",
-        Outcome::NoRequirement => "",
+    if outcome.is_good() {
+        "✓"
+    } else if outcome.is_bad() {
+        "✗"
+    } else if outcome.is_open() {
+        "?"
+    } else {
+        ""
     }
 }
 
-/// The verdict's word.
-pub(crate) const fn outcome_word(outcome: Outcome) -> &'static str {
+/// The verdict's word in a table.
+pub(crate) fn outcome_word(outcome: Outcome) -> &'static str {
     match outcome {
-        Outcome::Met => "met",
-        Outcome::Exceeded => "exceeded",
-        Outcome::NotDecidable => "not decidable",
-        Outcome::Held => "held",
-        Outcome::Broken => "broken",
-        Outcome::NotProven => "not proven",
         Outcome::NoRequirement => "-",
+        outcome => outcome.word(),
     }
 }
 

@@ -118,8 +118,9 @@ fn say(state: &Path, this: ProcessId, note: &str) -> Result<(), FileError> {
     })
 }
 
-/// Who measures in another user's folder. The lock of this file proves nothing, because every
-/// reader can hold it. The file counts if this user or root wrote it and its process runs.
+/// Returns the note of the process that measures a CPU, read from another user's folder. A lock
+/// on this file proves nothing, because every reader can hold it. The file counts if this user
+/// or root wrote it and its process runs.
 fn measures(state: &Path) -> Option<String> {
     let text = trusted::text(state, STATE).ok()?;
     let mut words = text.trim_end().splitn(3, ' ');

@@ -286,9 +286,9 @@ impl Entry {
                 .filter(|uuid| uuid.simple().to_string() == id),
             Timestamp::from_nanosecond(i128::from(row.get::<_, i64>(4)?)).ok(),
             COMPLETIONS.iter().find(|known| known.name() == completion),
-            OUTCOMES.iter().find(|(_, name)| *name == outcome),
+            outcome_of(&outcome),
         );
-        let (Some(uuid), Some(started), Some(completion), Some((outcome, _))) = parsed else {
+        let (Some(uuid), Some(started), Some(completion), Some(outcome)) = parsed else {
             return Ok(Err(ChangedLine { id }));
         };
         let origin = match row.get::<_, Option<String>>(23)? {
@@ -317,7 +317,7 @@ impl Entry {
                 started,
                 duration_ns: Nanos(number(5)?),
                 completion: *completion,
-                outcome: *outcome,
+                outcome,
                 recorded: number(8)?,
                 missed: number(9)?,
                 max_ns: maybe(10)?.map(Nanos),

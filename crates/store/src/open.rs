@@ -94,8 +94,9 @@ impl Link {
             {
                 Self::at_rest(&path, flags, busy)?
             }
-            // There is no room for the file of shared memory. With an empty log nothing
-            // is left to be read from there, and nobody can write another.
+            // There is no room for the file of shared memory, which a program that writes
+            // would have made. The log is empty, so all content is in the store's file. If
+            // room is made and a writer begins meanwhile, this may read a mixture.
             Err(StoreError::DiskFull { .. }) if has_empty_log(&path) => {
                 Self::at_rest(&path, flags, busy)?
             }
@@ -116,7 +117,7 @@ impl Link {
         Ok(link)
     }
 
-    /// Opens a store that nobody writes, and its schema.
+    /// Opens a store that no program writes; returns its schema too.
     fn at_rest(path: &Path, flags: OpenFlags, busy: Duration) -> Result<(i64, Self), StoreError> {
         let uri = immutable_uri(path);
         let flags = flags | OpenFlags::SQLITE_OPEN_URI;

@@ -85,8 +85,8 @@ fn parts_of_runs_age_out_and_histograms_stay() {
     assert_eq!(store.age(&limits).unwrap(), Aged::default());
 }
 
-/// Runs that were measured while the clock was wrong are no older than those before them,
-/// and hide none behind them.
+/// A run measured under a wrong clock counts as no older than the runs before it, and does not
+/// keep older ones from ageing.
 #[test]
 fn a_wrong_clock_makes_no_run_older() {
     let (_folder, path) = place();

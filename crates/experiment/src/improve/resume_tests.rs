@@ -23,19 +23,7 @@ fn a_stage_that_was_measured_is_not_measured_again() {
     own.enter(&first).unwrap();
     let state = unfinished(&store, &own, "last").unwrap();
     let mut improvement = state.improvement;
-    let host = punctual_host::Host::new(folder.path());
-    let mut bench = Bench {
-        host: &host,
-        store: Some(&store),
-        journal: None,
-        partner: None,
-        place: &|load| load,
-        view: &mut Silent,
-        stop: &Default::default(),
-        shared: false,
-        say: &mut |said| panic!("measured: {said:?}"),
-    };
-    improve(&mut improvement, &state.plan, Some(&own), &mut bench).unwrap();
+    go_on(&mut improvement, &state.plan, Some(&own), &store).unwrap();
     assert!(
         improvement
             .sentence
@@ -48,6 +36,28 @@ fn a_stage_that_was_measured_is_not_measured_again() {
     let error = unfinished(&store, &own, "last").unwrap_err().to_string();
     assert!(error.contains("no unfinished search"), "{error}");
     assert!(!own.has(&first), "the entry of what has ended");
+}
+
+/// Goes on with a search that must not measure anything.
+fn go_on(
+    improvement: &mut Improvement,
+    plan: &ExperimentPlan,
+    own: Option<&OwnExperiments>,
+    store: &Store,
+) -> Result<(), TrialError> {
+    let host = punctual_host::Host::new("/nowhere");
+    let mut bench = Bench {
+        host: &host,
+        store: Some(store),
+        journal: None,
+        partner: None,
+        place: &|load| load,
+        view: &mut Silent,
+        stop: &Default::default(),
+        shared: false,
+        say: &mut |said| panic!("measured: {said:?}"),
+    };
+    improve(improvement, plan, own, &mut bench)
 }
 
 /// A search that was begun here, in a store of its own.
@@ -140,20 +150,8 @@ fn a_stage_from_elsewhere_is_refused() {
     store.put_experiment(&foreign).unwrap();
     let state = unfinished(&store, &own, "last").unwrap();
     let mut improvement = state.improvement;
-    let host = punctual_host::Host::new(folder.path());
-    let mut bench = Bench {
-        host: &host,
-        store: Some(&store),
-        journal: None,
-        partner: None,
-        place: &|load| load,
-        view: &mut Silent,
-        stop: &Default::default(),
-        shared: false,
-        say: &mut |said| panic!("measured: {said:?}"),
-    };
     for own in [Some(&own), None] {
-        let ran = improve(&mut improvement, &state.plan, own, &mut bench);
+        let ran = go_on(&mut improvement, &state.plan, own, &store);
         assert!(matches!(ran, Err(TrialError::Foreign { .. })), "{ran:?}");
     }
     let kept = store.experiments().unwrap();

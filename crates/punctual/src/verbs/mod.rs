@@ -98,7 +98,7 @@ impl Verb {
     }
 }
 
-/// The verbs that each build has, in the order of the help.
+/// The verbs that each build has. The help shows them as [`overview`] groups them.
 const VERBS: &[Verb] = &[
     check::VERB,
     measure::VERB,

@@ -107,11 +107,14 @@ fn head(recording: &Recording) -> Vec<Field> {
 }
 
 pub(super) const fn outcome_tone(outcome: Outcome) -> Tone {
-    match outcome {
-        Outcome::Met | Outcome::Held => Tone::Good,
-        Outcome::Exceeded | Outcome::Broken => Tone::Bad,
-        Outcome::NotDecidable | Outcome::NotProven => Tone::Warning,
-        Outcome::NoRequirement => Tone::Plain,
+    if outcome.is_good() {
+        Tone::Good
+    } else if outcome.is_bad() {
+        Tone::Bad
+    } else if outcome.is_open() {
+        Tone::Warning
+    } else {
+        Tone::Plain
     }
 }
 
@@ -122,10 +125,10 @@ pub(super) fn outcome_badge(outcome: Outcome) -> String {
     badge.trim_start().to_owned()
 }
 
-const fn outcome_name(outcome: Outcome) -> &'static str {
+fn outcome_name(outcome: Outcome) -> &'static str {
     match outcome {
         Outcome::NoRequirement => "measured",
-        outcome => figures::outcome_word(outcome),
+        outcome => outcome.word(),
     }
 }
 

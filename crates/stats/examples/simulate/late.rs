@@ -1,4 +1,4 @@
-//! Late periods of made-up machines, of which the truth is known.
+//! Late periods of simulated machines with a known rate.
 
 use fastrand::Rng;
 use punctual_model::Nanos;
