@@ -3,6 +3,7 @@
 mod epochs;
 mod link;
 mod month;
+mod quarantine;
 mod receive;
 mod rows;
 mod schema;
@@ -23,7 +24,7 @@ use punctual_model::{Histogram, Recording, RecordingId, WakeWindow};
 use self::link::Pool;
 use self::month::{Month, Table};
 use self::receive::{Incoming, Packed};
-use self::rows::{COLUMNS, WIDTH, bits, machine, of_page, plain, summary, time_at, token};
+use self::rows::{COLUMNS, WIDTH, machine, of_page, plain, summary, time_at, token};
 use super::sqlite::{compressed, unpacked};
 use super::{
     AuditLine, Collection, Delivery, Listed, Machine, Provenance, Quarantined, Received, Refused,
@@ -280,61 +281,20 @@ impl Collection for PostgresCollection {
 
     fn quarantine(&self, refused: &Refused<'_>) -> Result<(), StoreError> {
         let body = compressed(refused.body)?;
-        self.pool.with(|link| {
-            link.run(
-                "INSERT INTO quarantine (id, machine, sha256, received_ns, reason, bytes, body)
-                 VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING",
-                &[
-                    &refused.id.0,
-                    &plain(refused.machine),
-                    &refused.sha256,
-                    &started_ns(refused.received),
-                    &plain(refused.reason),
-                    &bits(refused.body.len() as u64),
-                    &body,
-                ],
-            )
-            .map(drop)
-        })
+        self.pool.with(|link| quarantine::add(link, refused, &body))
     }
 
     fn quarantined(&self, most: usize) -> Result<Vec<Quarantined>, StoreError> {
         let most = i64::try_from(most).unwrap_or(i64::MAX);
-        let read = |row: &Row| {
-            Ok(Quarantined {
-                id: RecordingId(row.try_get(0)?),
-                machine: row.try_get(1)?,
-                sha256: row.try_get(2)?,
-                received: time_at(row, 3)?,
-                reason: row.try_get(4)?,
-                bytes: row.try_get::<_, i64>(5)?.cast_unsigned(),
-            })
-        };
-        self.pool.with(|link| {
-            let sql = "SELECT id, machine, sha256, received_ns, reason, bytes FROM quarantine
-                       ORDER BY key DESC LIMIT $1";
-            link.rows(sql, &[&most])?.iter().map(read).collect()
-        })
+        self.pool.with(|link| quarantine::newest(link, most))
     }
 
     fn quarantined_of(&self, machine: &str) -> Result<(u64, u64), StoreError> {
-        let sql = "SELECT count(*), coalesce(sum(bytes), 0)::bigint FROM quarantine
-                   WHERE machine = $1";
-        let found = self.pool.with(|link| {
-            let row = link.row(sql, &[&plain(machine)])?;
-            row.map(|row| Ok((row.try_get::<_, i64>(0)?, row.try_get::<_, i64>(1)?)))
-                .transpose()
-        })?;
-        let (count, bytes) = found.unwrap_or_default();
-        Ok((count.cast_unsigned(), bytes.cast_unsigned()))
+        self.pool.with(|link| quarantine::size_of(link, machine))
     }
 
     fn quarantined_body(&self, one: &Quarantined) -> Result<Vec<u8>, StoreError> {
-        let body = self.pool.with(|link| {
-            let sql = "SELECT body FROM quarantine WHERE id = $1 AND machine = $2 AND sha256 = $3";
-            let row = link.row(sql, &[&one.id.0, &plain(&one.machine), &one.sha256])?;
-            row.map(|row| row.try_get::<_, Vec<u8>>(0)).transpose()
-        })?;
+        let body = self.pool.with(|link| quarantine::body(link, one))?;
         unpacked(&body.ok_or_else(|| self.no_such(&one.id.to_string()))?)
     }
 
