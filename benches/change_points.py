@@ -16,7 +16,7 @@ from importlib.metadata import version
 
 from otava.analysis import compute_change_points
 
-# As in crates/stats/examples/simulate/trends.rs.
+# As in crates/analysis/stats/examples/simulate/trends.rs.
 STEP = 112
 LEAST_RUNS = 4
 # Fewer than there: a prefix of a series takes it milliseconds.

@@ -7,7 +7,7 @@
 
 Starts a PostgreSQL server of its own (as the user nobody where this is root) with a new
 database for each number of machines (100 1000 10000 by default), a collector on it, and
-the generator crates/serve/examples/fleet.rs. Prints what the generator says, how the
+the generator crates/fleet/serve/examples/fleet.rs. Prints what the generator says, how the
 database grew, and the load average: beside other work, the CPU time of a request is what
 counts. --collector names another program than the generator to serve: a punctual, which
 judges series meanwhile.

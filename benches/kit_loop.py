@@ -21,7 +21,7 @@ import sys
 import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-CAPI = os.path.join(ROOT, "crates", "capi")
+CAPI = os.path.join(ROOT, "crates", "kit", "capi")
 LIBRARY = os.path.join(ROOT, "target", "dist", "libpunctual_kit.a")
 
 

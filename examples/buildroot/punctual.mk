@@ -12,6 +12,6 @@ PUNCTUAL_SITE_METHOD = file
 PUNCTUAL_LICENSE = MIT or Apache-2.0
 PUNCTUAL_LICENSE_FILES = LICENSE-MIT LICENSE-APACHE
 PUNCTUAL_CARGO_BUILD_OPTS = --package punctual --config .cargo/vendor.toml
-PUNCTUAL_CARGO_INSTALL_OPTS = --path crates/punctual --config .cargo/vendor.toml
+PUNCTUAL_CARGO_INSTALL_OPTS = --path crates/cli/punctual --config .cargo/vendor.toml
 
 $(eval $(cargo-package))

@@ -1,16 +1,16 @@
 //! What the fuzz targets do.
 
-#[path = "../../crates/store/tests/sound/mod.rs"]
+#[path = "../../crates/data/store/tests/sound/mod.rs"]
 mod blobs;
-#[path = "../../crates/app/tests/sound/mod.rs"]
+#[path = "../../crates/kit/app/tests/sound/mod.rs"]
 mod figures_of_a_process;
-#[path = "../../crates/serve/tests/sound/mod.rs"]
+#[path = "../../crates/fleet/serve/tests/sound/mod.rs"]
 mod deliveries;
-#[path = "../../crates/trace/tests/sound/mod.rs"]
+#[path = "../../crates/engine/trace/tests/sound/mod.rs"]
 mod kept;
-#[path = "../../crates/host/tests/sound/mod.rs"]
+#[path = "../../crates/machine/host/tests/sound/mod.rs"]
 mod program_of_a_process;
-#[path = "../../crates/formats/tests/sound/mod.rs"]
+#[path = "../../crates/data/formats/tests/sound/mod.rs"]
 mod sound;
 
 pub use blobs::{attachment, chunk};

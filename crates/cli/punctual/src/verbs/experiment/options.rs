@@ -1,0 +1,490 @@
+//! The options of `experiment`.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::{Args, Parser, Subcommand};
+use punctual_experiment::{least_rounds, shortest_time};
+use punctual_model::{Arm, ArmAction, CpuSet, ExperimentPlan, Nanos, Policy, Values, WashOut};
+use punctual_tune::Wish;
+
+use crate::exit::UsageError;
+use crate::verbs::Invalid;
+use crate::verbs::share_cpus::Sharing;
+
+/// What the exit codes mean here.
+const EXITS: &str = "\
+Exit codes:
+  0    each condition is shown to differ, or to be equivalent
+  1    failed; settings are as before
+  2    wrong usage
+  3    with --fail-on-worse: a condition is shown to be worse
+  4    not proven
+  130  interrupted; `punctual experiment resume` goes on
+
+With --boot, 0 also means that the machine has to boot for the next block.";
+
+/// What is left out at the start of a boot, which still starts services.
+const OF_BOOT: Nanos = Nanos::from_secs(30);
+
+/// The wash-out of a command, whose effect is not known.
+const OF_COMMAND: Nanos = Nanos::from_secs(2);
+
+/// Show by experiment whether a change makes latency better or worse
+///
+/// Measures blocks with and without the change in random order, pair by pair, and compares
+/// how many 10 ms slots of each hold a late wake-up. A pilot checks the threshold and says
+/// which effect the plan can find. The order makes the answer valid also on a machine that
+/// drifts. Settings are changed as by `punctual tune`: with a journal, and undone at the
+/// end, or by the next command where this one is killed. With --boot, each boot is one
+/// block: `experiment resume` measures it and says what to boot next. With --write, boot
+/// entries for one boot each (GRUB, systemd-boot) and a unit that resumes are written, and
+/// removed at the end.
+#[derive(Parser, Clone, Debug)]
+#[command(after_help = EXITS, args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
+pub(super) struct Options {
+    #[command(subcommand)]
+    pub(super) stored: Option<Stored>,
+    #[command(flatten)]
+    pub(super) new: New,
+}
+
+/// What can be done with experiments in the store.
+#[derive(Clone, Debug, Subcommand)]
+pub(super) enum Stored {
+    /// Measure what is left of an experiment that was stopped or killed
+    Resume {
+        #[command(flatten)]
+        which: Which,
+        #[command(flatten)]
+        booting: Booting,
+        #[command(flatten)]
+        sharing: Sharing,
+        #[command(flatten)]
+        output: OutputOptions,
+    },
+    /// List the experiments, the newest first
+    List {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show an experiment
+    Show {
+        #[command(flatten)]
+        which: Which,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Write a report of an experiment: HTML, Markdown or text
+    Report {
+        #[command(flatten)]
+        which: Which,
+        /// File (.html, .md, .txt), - for stdout [default: experiment-ID.html]
+        #[arg(short, long, value_name = "FILE")]
+        output: Option<PathBuf>,
+    },
+    /// Draw an experiment as SVG or PNG
+    Plot {
+        #[command(flatten)]
+        which: Which,
+        /// Kind of plot: latencies by condition, or late slots by block
+        #[arg(short, long, value_name = "KIND", value_parser = ["latency", "strip"], default_value = "strip")]
+        kind: String,
+        /// File: .svg, .png, or - for SVG on stdout [default: KIND-ID.svg]
+        #[arg(short, long, value_name = "FILE")]
+        output: Option<PathBuf>,
+    },
+    /// Delete an experiment with the recordings of its blocks
+    Delete {
+        /// Experiment: an ID, its start or end, `last` or `last~N`
+        #[arg(value_name = "ID")]
+        experiment: String,
+    },
+}
+
+/// One experiment.
+#[derive(Args, Clone, Debug)]
+pub(super) struct Which {
+    /// Experiment: an ID, its start or end, `last` or `last~N`
+    #[arg(value_name = "ID", default_value = "last")]
+    pub(super) experiment: String,
+}
+
+/// A new experiment.
+#[derive(Args, Clone, Debug)]
+pub(super) struct New {
+    /// Setting, and the values to compare with the current one
+    #[arg(long, value_name = "NAME=VALUE[,VALUE...]", conflicts_with_all = ["a", "b"], help_heading = "Conditions")]
+    set: Vec<String>,
+    /// Command that makes the baseline; without it nothing is done
+    #[arg(long, value_name = "CMD", help_heading = "Conditions")]
+    a: Option<String>,
+    /// Command that makes the condition to compare; without it nothing is done
+    #[arg(long, value_name = "CMD", help_heading = "Conditions")]
+    b: Option<String>,
+    /// Kernel parameters of a boot to compare; empty: as usual
+    #[arg(long, value_name = "PARAMS", conflicts_with_all = ["set", "a", "b"], help_heading = "Conditions")]
+    boot: Vec<String>,
+    #[command(flatten)]
+    pub(super) booting: Booting,
+    /// Latency above which a wake-up is late [default: by the pilot]
+    #[arg(long, value_name = "TIME", value_parser = length, help_heading = "Plan")]
+    threshold: Option<Nanos>,
+    /// How long the experiment may take [default: 20m, or as long as slow settings need]
+    #[arg(long, value_name = "TIME", value_parser = length, help_heading = "Plan")]
+    time: Option<Nanos>,
+    /// Number of pairs of blocks [default: as many as fit --time]
+    #[arg(long, value_name = "N", help_heading = "Plan")]
+    pairs: Option<u32>,
+    /// How long a block is measured [default: by the pilot, 10s or more]
+    #[arg(long, value_name = "TIME", value_parser = length, help_heading = "Plan")]
+    block: Option<Nanos>,
+    /// Left out at the start of each block [default: 2s, or by the setting]
+    #[arg(long, value_name = "TIME", value_parser = length, help_heading = "Plan")]
+    wash_out: Option<Nanos>,
+    /// Seed of the random order [default: random]
+    #[arg(long, value_name = "N", help_heading = "Plan")]
+    seed: Option<u64>,
+    /// Measure all pairs, also when the answer is known earlier
+    #[arg(long, help_heading = "Plan")]
+    no_early_end: bool,
+    #[command(flatten)]
+    measuring: Measuring,
+    #[command(flatten, next_help_heading = "Measuring")]
+    pub(super) sharing: Sharing,
+    #[command(flatten)]
+    pub(super) output: OutputOptions,
+}
+
+/// What may be done to have the machine boot.
+#[derive(Args, Clone, Copy, Debug, Default)]
+pub(super) struct Booting {
+    /// Write boot entries and a unit that resumes, until the end
+    #[arg(long, help_heading = "Boots")]
+    pub(super) write: bool,
+    /// Reboot at once for the next block
+    #[arg(long, help_heading = "Boots")]
+    pub(super) reboot: bool,
+}
+
+/// How each block is measured.
+#[derive(Args, Clone, Debug)]
+pub(in crate::verbs) struct Measuring {
+    /// Probe that measures each block
+    #[arg(
+        long,
+        value_name = "NAME",
+        default_value = "timer",
+        help_heading = "Measuring"
+    )]
+    pub(in crate::verbs) probe: String,
+    /// Parameter of the probe, as for measure: interval=250us
+    #[arg(long, value_name = "NAME=VALUE", help_heading = "Measuring")]
+    pub(in crate::verbs) parameter: Vec<String>,
+    /// CPUs to measure: 2-3 [default: all that this process may use]
+    #[arg(
+        short = 'a',
+        long = "cpus",
+        value_name = "LIST",
+        help_heading = "Measuring"
+    )]
+    pub(in crate::verbs) cpus: Option<CpuSet>,
+    /// Scheduling policy of the measuring threads [default: fifo where permitted]
+    #[arg(long, value_name = "POLICY", help_heading = "Measuring")]
+    pub(in crate::verbs) policy: Option<Policy>,
+    /// Their priority, 1 to 99 [default: 95, or the highest permitted]
+    #[arg(short, long, value_name = "N", help_heading = "Measuring")]
+    pub(in crate::verbs) priority: Option<u8>,
+    /// What disturbs during each block, as for measure
+    #[arg(long, value_name = "LOAD", help_heading = "Measuring")]
+    pub(in crate::verbs) load: Vec<String>,
+}
+
+/// What is shown and written.
+#[derive(Args, Clone, Debug)]
+pub(super) struct OutputOptions {
+    /// Name of the experiment [default: what is compared]
+    #[arg(long, value_name = "TEXT", value_parser = crate::verbs::select::label)]
+    pub(super) label: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    pub(super) json: bool,
+    /// Write a report: .html, .md or .txt
+    #[arg(short, long, value_name = "FILE")]
+    pub(super) output: Option<PathBuf>,
+    /// Exit with 3 where a condition is shown to be worse
+    #[arg(long)]
+    pub(super) fail_on_worse: bool,
+    /// Show no progress
+    #[arg(short, long)]
+    pub(super) quiet: bool,
+}
+
+pub(in crate::verbs) fn length(text: &str) -> Result<Nanos, Invalid> {
+    match text.parse()? {
+        Nanos::ZERO => Err("must be longer than 0".into()),
+        length => Ok(length),
+    }
+}
+
+impl New {
+    /// The plan that these options ask for.
+    pub(super) fn plan(&self) -> Result<ExperimentPlan> {
+        let (arms, wash_out) = match (self.boot.is_empty(), self.set.is_empty()) {
+            (false, _) => (self.of_boots()?, OF_BOOT),
+            (true, false) => of_settings(&self.set)?,
+            (true, true) => (self.of_commands()?, OF_COMMAND),
+        };
+        if self.boot.is_empty() && (self.booting.write || self.booting.reboot) {
+            return Err(UsageError("--write and --reboot go with --boot".to_owned()).into());
+        }
+        let mut plan = self.measuring.plan(arms)?;
+        plan.threshold_ns = self.threshold;
+        plan.rounds = match self.boot.is_empty() {
+            true => self.pairs,
+            // Boots are not planned by time.
+            false => Some(self.pairs.unwrap_or_else(|| least_rounds(plan.arms.len()))),
+        };
+        plan.block_ns = self.block;
+        plan.wash_out_ns = self.wash_out.unwrap_or(wash_out);
+        plan.seed = self.seed.unwrap_or(plan.seed);
+        plan.ends_early = !self.no_early_end;
+        plan.time_ns = (self.time).unwrap_or_else(|| plan.time_ns.max(shortest_time(&plan)));
+        Ok(plan)
+    }
+
+    fn of_boots(&self) -> Result<Vec<Arm>> {
+        if self.boot.len() < 2 {
+            return Err(UsageError(
+                "one kind of boot is nothing to compare: give --boot PARAMS twice or more, \
+                 empty for the usual parameters"
+                    .to_owned(),
+            )
+            .into());
+        }
+        let arm = |text: &String| {
+            let parameters = text.split_whitespace().collect::<Vec<_>>().join(" ");
+            Arm {
+                name: match parameters.is_empty() {
+                    true => "usual boot".to_owned(),
+                    false => parameters.clone(),
+                },
+                action: ArmAction::Boot { parameters },
+            }
+        };
+        Ok(self.boot.iter().map(arm).collect())
+    }
+
+    fn of_commands(&self) -> Result<Vec<Arm>> {
+        if self.a.is_none() && self.b.is_none() {
+            return Err(UsageError(
+                "nothing to compare: give --set NAME=VALUE, --a CMD and --b CMD, or --boot PARAMS \
+                 twice"
+                    .to_owned(),
+            )
+            .into());
+        }
+        let arm = |name: &str, command: &Option<String>| match command {
+            Some(command) => Arm {
+                name: name.to_owned(),
+                action: ArmAction::Command {
+                    command: command.clone(),
+                },
+            },
+            None => Arm {
+                name: name.to_owned(),
+                action: ArmAction::Unchanged,
+            },
+        };
+        Ok(vec![arm("a", &self.a), arm("b", &self.b)])
+    }
+}
+
+impl Measuring {
+    /// A plan of these conditions with the usual times.
+    pub(in crate::verbs) fn plan(&self, arms: Vec<Arm>) -> Result<ExperimentPlan> {
+        let parameters = self.parameter.iter().map(|text| {
+            let (name, value) = text
+                .split_once('=')
+                .ok_or_else(|| UsageError(format!("--parameter '{text}' is not NAME=VALUE")))?;
+            Ok((name.trim().to_owned(), value.trim().to_owned()))
+        });
+        Ok(ExperimentPlan {
+            arms,
+            probe: self.probe.clone(),
+            parameters: parameters.collect::<Result<BTreeMap<_, _>>>()?,
+            cpus: self.cpus.clone(),
+            policy: self.policy,
+            priority: self.priority,
+            loads: (self.load.iter())
+                .filter(|load| *load != "none")
+                .cloned()
+                .collect(),
+            threshold_ns: None,
+            time_ns: Nanos::from_secs(1_200),
+            rounds: None,
+            block_ns: None,
+            wash_out_ns: OF_COMMAND,
+            // Its last digits, so that it can be typed again.
+            seed: u64::from(uuid_seed()),
+            ends_early: true,
+            ranks_only: false,
+        })
+    }
+}
+
+/// A seed of the time and the system's random numbers.
+fn uuid_seed() -> u32 {
+    let text = punctual_model::RecordingId::new().short();
+    u32::from_str_radix(&text, 16).unwrap_or(1)
+}
+
+/// The baseline, and a condition for each value of one setting, or one for all settings
+/// together; the longest wash-out of them.
+fn of_settings(sets: &[String]) -> Result<(Vec<Arm>, Nanos)> {
+    let mut values = Vec::new();
+    let mut wash_out = Nanos::ZERO;
+    for text in sets {
+        let wish = Wish::parse(text)?;
+        let (name, value) = text.split_once('=').unwrap_or((text, ""));
+        // The commas of a list of CPUs are its own.
+        let single = matches!(wish.setting().values, Values::Mask | Values::List);
+        let each: Vec<String> = match single {
+            true => vec![text.clone()],
+            false => (value.split(','))
+                .map(|value| format!("{}={}", name.trim(), value.trim()))
+                .collect(),
+        };
+        for one in &each {
+            Wish::parse(one)?;
+        }
+        // What only a start applies is refused with its name, when it is looked at.
+        let duration = wish
+            .setting()
+            .wash_out
+            .duration()
+            .or(WashOut::Short.duration());
+        wash_out = wash_out.max(duration.map_or(OF_COMMAND, Nanos::from));
+        values.push(each);
+    }
+    let conditions: Vec<Vec<String>> = match values.as_slice() {
+        [one] => one.iter().map(|value| vec![value.clone()]).collect(),
+        several => {
+            if several.iter().any(|values| values.len() > 1) {
+                return Err(UsageError(
+                    "several values of one setting, or one value of several settings: not both"
+                        .to_owned(),
+                )
+                .into());
+            }
+            vec![several.concat()]
+        }
+    };
+    for (place, condition) in conditions.iter().enumerate() {
+        if conditions[..place].contains(condition) {
+            return Err(UsageError(format!("{} is given twice", condition.join(" "))).into());
+        }
+    }
+    let mut arms = vec![Arm {
+        name: "current".to_owned(),
+        action: ArmAction::Unchanged,
+    }];
+    arms.extend(conditions.into_iter().map(|assignments| Arm {
+        name: assignments.join(" "),
+        action: ArmAction::Settings { assignments },
+    }));
+    Ok((arms, wash_out))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_of_one_setting_are_conditions_each() {
+        let arms = |sets: &[&str]| {
+            let sets: Vec<String> = sets.iter().map(|text| (*text).to_owned()).collect();
+            of_settings(&sets).map(|(arms, wash_out)| {
+                let names: Vec<String> = arms.into_iter().map(|arm| arm.name).collect();
+                (names.join("|"), wash_out)
+            })
+        };
+        let short = Nanos::from_secs(2);
+        assert_eq!(
+            arms(&["swappiness=10, 20"]).unwrap(),
+            (
+                "current|swappiness=10|swappiness=20".to_owned(),
+                Nanos::from_secs(30)
+            )
+        );
+        assert_eq!(
+            arms(&["workqueue-cpus=0,1"]).unwrap(),
+            ("current|workqueue-cpus=0,1".to_owned(), short)
+        );
+        assert_eq!(
+            arms(&["swappiness=10", "thp=never"]).unwrap().0,
+            "current|swappiness=10 thp=never"
+        );
+        for (wrong, why) in [
+            (&["swapiness=1"][..], "did you mean 'swappiness'"),
+            (&["swappiness=10,10"], "given twice"),
+            (&["swappiness=10,20", "thp=never"], "not both"),
+            (&["swappiness"], "setting=value"),
+        ] {
+            let error = arms(wrong).unwrap_err().to_string();
+            assert!(error.contains(why), "{wrong:?}: {error}");
+        }
+    }
+
+    /// The files whose examples are to work.
+    fn documents(folder: &std::path::Path, found: &mut Vec<PathBuf>) {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                documents(&path, found);
+            } else if path.extension().is_some_and(|end| end == "md") {
+                found.push(path);
+            }
+        }
+    }
+
+    /// What the documents tell the reader to type is not refused as too short.
+    #[test]
+    fn documented_experiments_fit_their_time() {
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
+        let mut files = vec![root.join("README.md")];
+        documents(&root.join("docs"), &mut files);
+        let mut seen = 0;
+        for file in files {
+            let text = std::fs::read_to_string(&file).unwrap();
+            for line in text.lines() {
+                let command = line.split(" #").next().unwrap_or_default();
+                let command = command.split(" && ").next().unwrap_or_default();
+                let Some((_, rest)) = command.split_once("punctual experiment --") else {
+                    continue;
+                };
+                if !command.starts_with("$ ") {
+                    continue;
+                }
+                let rest = format!("--{rest}");
+                let words = rest.split_whitespace().map(|word| word.trim_matches('\''));
+                let words = std::iter::once("experiment").chain(words);
+                let options = Options::try_parse_from(words);
+                let options = options.unwrap_or_else(|error| panic!("{line}: {error}"));
+                let plan = options.new.plan().unwrap();
+                let fits = plan.rounds.is_some() || plan.time_ns >= shortest_time(&plan);
+                assert!(
+                    fits,
+                    "{}: {line}: it takes {}",
+                    file.display(),
+                    shortest_time(&plan)
+                );
+                seen += 1;
+            }
+        }
+        assert!(seen >= 8, "{seen}");
+    }
+}

@@ -1,0 +1,214 @@
+//! Two recordings compared, as a user does.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+use common::{Place, text};
+use serde_json::Value;
+
+/// Verbose samples of a thread: a level that is the same all the time, noise of a few
+/// microseconds around it.
+fn verbose(place: &Place, name: &str, level_us: u64, seed: u64) {
+    let mut state = seed;
+    let mut lines = String::new();
+    for cycle in 0..24_000u64 {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        let us = level_us + (state >> 33) % 17;
+        writeln!(lines, "{:8}:{cycle:8}:{us:8}", 0).unwrap();
+    }
+    fs::write(place.path(name), lines).unwrap();
+    place.done(&format!("import {name} --label {name}"));
+}
+
+/// How long a row of the last recording's time series is, ns.
+fn row_length(place: &Place) -> u64 {
+    place.last().series.interval_ns.0
+}
+
+fn json(place: &Place, line: &str) -> Value {
+    serde_json::from_str(&place.done(line)).unwrap()
+}
+
+#[test]
+fn histograms_of_another_tool_are_set_against_each_other() {
+    let place = Place::new();
+    for name in ["cyclictest-2.10-h200.txt", "cyclictest-2.4-h400.txt"] {
+        let fixture =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/formats/tests/fixtures");
+        fs::copy(fixture.join(name), place.path(name)).unwrap();
+        place.done(&format!("import {name}"));
+    }
+    let said = place.done("compare last~1 last");
+    // Figures, and that nothing follows from them.
+    assert!(
+        said.contains("63.0 µs") && said.contains("9.00 µs"),
+        "{said}"
+    );
+    assert!(said.starts_with("baseline has no time series"), "{said}");
+    assert_eq!(said.matches("no time series").count(), 1, "{said}");
+    assert!(said.contains("inconclusive: p50 (x 0.14 here)"), "{said}");
+    let comparison = json(&place, "compare last~1 last --json");
+    assert_eq!(comparison["change"], "unknown");
+    assert_eq!(
+        comparison["lanes"][0]["quantiles"][0]["difference_ns"],
+        -54_000
+    );
+    // A gate that cannot tell does not let through.
+    let said = place.refused("compare last~1 last --fail-on-worse", 4);
+    assert!(said.contains("not proven"), "{said}");
+}
+
+#[test]
+fn samples_tell_a_shift_and_the_gate_closes() {
+    let place = Place::new();
+    verbose(&place, "before", 20, 1);
+    verbose(&place, "after", 23, 2);
+    verbose(&place, "again", 20, 3);
+    let said = place.done("compare last~2 last~1 --quantiles p50,90");
+    assert!(
+        said.starts_with("candidate: p50 higher by 3.00 µs"),
+        "{said}"
+    );
+    assert!(said.contains("p90 higher by"), "{said}");
+    assert!(
+        said.contains("'before'") && said.contains("'after'"),
+        "{said}"
+    );
+    let worse = place.run("compare last~2 last~1 --fail-on-worse");
+    assert_eq!(worse.status.code(), Some(3), "{}", text(&worse.stderr));
+    // Of the same machine none is found, and an improvement passes.
+    let same = json(&place, "compare last~2 last --json --threshold 30us");
+    let change = same["change"].as_str().unwrap();
+    assert!(
+        ["none_found", "unknown"].contains(&change),
+        "{}",
+        same["summary"]
+    );
+    assert!(same["lanes"][0]["rates"][1]["baseline"]["count"].as_u64() > Some(0));
+    place.done("compare last~1 last --fail-on-worse");
+    // The answer is the same each time.
+    let line = "compare last~2 last~1 --json";
+    assert_eq!(json(&place, line), json(&place, line));
+}
+
+#[test]
+fn what_old_scripts_measured_is_compared() {
+    let place = Place::new();
+    for interval in ["1000", "2000"] {
+        place.done(&format!("compat cyclictest -q -t1 -l30 -i{interval}"));
+    }
+    let said = place.done("compare last~1 last");
+    assert!(said.contains("interval: 1.00 ms -> 2.00 ms"), "{said}");
+    let comparison = json(&place, "compare last~1 last --json");
+    let why = comparison["lanes"][0]["no_blocks"].as_str().unwrap();
+    assert!(why.contains("at least 10 are needed"), "{why}");
+    // Said once, first, with what would do.
+    let first = said.lines().next().unwrap();
+    assert!(
+        first.contains("10 are needed; measure ") && first.contains(".00 s or longer"),
+        "{said}"
+    );
+    // 200 ms of a run that ends by its count have rows of 50 ms.
+    let row = row_length(&place);
+    assert_eq!(row, 50_000_000, "{row}");
+    assert_eq!(said.matches("are needed").count(), 1, "{said}");
+    let stderr = place.refused("compare last~1 last --fail-on-worse", 1);
+    assert!(stderr.contains("measured differently"), "{stderr}");
+}
+
+#[test]
+fn several_runs_a_side_are_the_unit() {
+    let place = Place::new();
+    // Alternating, the candidate 4 µs later.
+    for nth in 0..4 {
+        verbose(&place, &format!("a{nth}"), 20, 10 + nth);
+        verbose(&place, &format!("b{nth}"), 24, 20 + nth);
+    }
+    let side = |first: u64, runs: u64| -> String {
+        let each = (0..runs).map(|nth| format!("last~{}", first - 2 * nth));
+        each.collect::<Vec<_>>().join(" ")
+    };
+    let line = format!("compare {} --with {}", side(7, 4), side(6, 4));
+    let said = place.done(&line);
+    assert!(said.starts_with("candidate: p50 higher by"), "{said}");
+    assert!(
+        said.contains("4 runs (") && said.contains("70 arrangements"),
+        "{said}"
+    );
+    place.refused(&format!("{line} --fail-on-worse"), 3);
+    // Three a side claim nothing, and say how many would do.
+    let line = format!("compare {} --with {}", side(7, 3), side(6, 3));
+    let said = place.done(&line);
+    assert!(said.starts_with("too few runs"), "{said}");
+    let comparison = json(&place, &format!("{line} --json"));
+    assert_eq!(comparison["shortfalls"][0]["runs"], 4);
+    assert_eq!(comparison["unit"], "run");
+    place.refused(&format!("{line} --fail-on-worse"), 4);
+    let said = place.refused("compare last~2 last~1 last", 2);
+    assert!(said.contains("--with"), "{said}");
+}
+
+#[test]
+fn a_report_of_two_contains_their_comparison() {
+    let place = Place::new();
+    verbose(&place, "before", 20, 1);
+    verbose(&place, "after", 23, 2);
+    for ending in ["html", "md", "txt"] {
+        place.done(&format!("report last~1 last -o two.{ending}"));
+        let page = fs::read_to_string(place.path(&format!("two.{ending}"))).unwrap();
+        assert!(
+            page.contains("candidate: p50 higher by 3.00 µs"),
+            "{ending}"
+        );
+        assert!(page.contains("95% interval"), "{ending}");
+        place.done(&format!("report last -o one.{ending}"));
+        let page = fs::read_to_string(place.path(&format!("one.{ending}"))).unwrap();
+        assert!(!page.contains("95% interval"), "{ending}");
+    }
+    // Of what cannot be compared, why.
+    place.done("measure signal -D 300ms -q --policy other --dma-latency off");
+    place.done("report last~1 last -o two.md");
+    let page = fs::read_to_string(place.path("two.md")).unwrap();
+    assert!(page.contains("Not compared: "), "{page}");
+}
+
+/// Two runs of ten seconds have rows enough to be compared.
+#[test]
+fn a_run_of_seconds_has_rows_enough() {
+    let place = Place::new();
+    for _ in 0..2 {
+        place.done("measure timer -D 3s -q --policy other --dma-latency off --cpus 0");
+    }
+    let recording = place.last();
+    let rows = recording.series.rows.len();
+    assert!(rows >= 20, "{rows} rows");
+    assert_eq!(recording.tune.as_deref(), Some("none"));
+    let comparison = json(&place, "compare last~1 last --json");
+    let blocks = &comparison["lanes"][0]["blocks"];
+    assert!(
+        blocks[0].as_u64() >= Some(10) && blocks[1].as_u64() >= Some(10),
+        "{blocks}"
+    );
+    let said = place.done("compare last~1 last");
+    assert!(said.contains("no tune"), "{said}");
+}
+
+#[test]
+fn what_cannot_be_compared_is_refused() {
+    let place = Place::new();
+    verbose(&place, "one", 20, 1);
+    place.refused("compare last", 2);
+    place.refused("compare last nowhere", 1);
+    let stderr = place.refused("compare last last --quantiles p200", 2);
+    assert!(stderr.contains("p99.9"), "{stderr}");
+    place.refused("compare last last --threshold 20", 2);
+    let schema = json(&place, "schema comparison");
+    assert!(schema["properties"]["lanes"].is_object());
+}

@@ -1,0 +1,178 @@
+//! What README, getting-started and guide tell a reader to type is run as it stands, but for
+//! times, CPUs and names of the reader's own. A command may end with a verdict; it may not be
+//! refused.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use common::{Place, signal, text};
+
+/// Commands that are not run: they change the machine, or need something of the reader's.
+/// Other tests hold that their options exist, and that documented experiments fit their time.
+const NOT_RUN: &[&str] = &[
+    "app record",
+    "changes ack",
+    "exec",
+    "experiment",
+    "explain --cgroup",
+    "explain last",
+    "improve --cpus",
+    "improve --only",
+    "improve --resume",
+    "irqs move",
+    "measure timer --cgroup",
+    "record",
+    "trend osadl",
+    "tune apply",
+    "tune cmdline",
+    "tune enable",
+    "tune revert",
+];
+
+/// What a reader has and this machine has not, and what takes its place.
+const IN_PLACE: &[(&str, &str)] = &[
+    ("--cpus 2-3", "--cpus 0"),
+    ("--load-cpus 0", ""),
+    ("make -j8", "sleep 9"),
+    ("~/bin", "bin"),
+    ("73bb510e", "last~1"),
+    ("A1 A2 A3 A4", "last~7 last~5 last~3 last~1"),
+    ("B1 B2 B3 B4", "last~6 last~4 last~2 last"),
+    ("--comm motion", "--pid 1234"),
+    ("--comm redis-server", "--pid 1234"),
+    ("-D 10m", "-D 300ms"),
+    ("-D 10s", "-D 300ms"),
+    ("-D 1h", "-D 300ms"),
+    ("-D 60s", "-D 300ms"),
+    ("idle:60s,cpu:60s,farm+disk:60s", "idle:100ms,cpu:100ms"),
+];
+
+/// The commands of a page, without `punctual` and what a shell does.
+fn commands(page: &str) -> Vec<String> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../..")
+        .join(page);
+    let text = fs::read_to_string(path).unwrap();
+    let mut found = Vec::new();
+    for line in text.lines().filter_map(|line| line.strip_prefix("$ ")) {
+        let line = line.split(" #").next().unwrap_or_default();
+        for part in line.split(" && ") {
+            let part = part.split(" | ").next().unwrap_or_default();
+            let command = part.split(" > ").next().unwrap_or_default().trim();
+            let command = command.strip_prefix("sudo ").unwrap_or(command);
+            found.extend(command.strip_prefix("punctual ").map(str::to_owned));
+        }
+    }
+    found
+}
+
+/// Commands that run for long, or until Ctrl-C.
+const RUN_ON: &[&str] = &[
+    "check", "explain", "irqs", "lint", "measure", "serve", "threads", "watch",
+];
+
+/// Waits for its end; what runs on is asked to stop after 2 s.
+fn ended(mut child: Child, runs_on: bool) -> Output {
+    let begun = Instant::now();
+    while runs_on && child.try_wait().unwrap().is_none() {
+        if begun.elapsed() > Duration::from_secs(2) {
+            signal(&child, "INT");
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    child.wait_with_output().unwrap()
+}
+
+/// A store with a series of eight runs, and the files that the pages name.
+fn prepared(place: &Place) {
+    for _ in 0..8 {
+        place.done(
+            "measure timer -q --policy other --dma-latency off -D 100ms --cpus 0 --samples --label nightly",
+        );
+    }
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/formats/tests/fixtures");
+    for (name, fixture) in [
+        ("hist.txt", "cyclictest-2.10-h200.txt"),
+        ("run.json", "cyclictest-2.10-h200.json"),
+        ("samples.raw", "jitterdebugger-samples.raw"),
+    ] {
+        fs::copy(fixtures.join(fixture), place.path(name)).unwrap();
+    }
+    fs::write(place.path(".config"), "CONFIG_PREEMPT=y\nCONFIG_HZ=250\n").unwrap();
+}
+
+fn commands_are_not_refused(page: &str) {
+    if !rustix::process::geteuid().is_root() {
+        punctual_testing::skip!("most commands of {page} need root");
+        return;
+    }
+    let place = Place::new();
+    prepared(&place);
+    let mut other = Command::new("sleep").arg("600").spawn().unwrap();
+    let (mut ran, mut refused) = (0, Vec::new());
+    for command in commands(page) {
+        if NOT_RUN.iter().any(|begin| command.starts_with(begin)) && !command.contains("--dry-run")
+        {
+            continue;
+        }
+        let mut line = command.clone();
+        for (reader, here) in IN_PLACE {
+            line = line.replace(reader, here);
+        }
+        line = line.replace("1234", &other.id().to_string());
+        if line == "serve" {
+            line.push_str(" --listen 127.0.0.1:0");
+        }
+        let words = shlex::split(&line).unwrap();
+        // Each finds what was prepared, whatever those before it kept.
+        fs::copy(place.path("store.db"), place.path("copy.db")).unwrap();
+        let child = place
+            .command("")
+            .args(words)
+            .env("PUNCTUAL_STORE", place.path("copy.db"))
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let runs_on = RUN_ON.iter().any(|begin| command.starts_with(begin));
+        let output = ended(child, runs_on);
+        for leftover in ["copy.db-wal", "copy.db-shm"] {
+            let _ = fs::remove_file(place.path(leftover));
+        }
+        ran += 1;
+        if !matches!(output.status.code(), Some(0 | 3 | 4 | 130)) {
+            let said = text(&output.stderr);
+            refused.push(format!("{command}: {}: {said}", output.status));
+        }
+    }
+    let _ = other.kill();
+    let _ = other.wait();
+    assert!(refused.is_empty(), "{}", refused.join("\n"));
+    #[allow(clippy::print_stdout, reason = "how many ran is seen in the log of CI")]
+    {
+        println!("{page}: {ran} commands ran");
+    }
+    assert!(ran > 1, "{page} has no command that can be run");
+}
+
+#[test]
+fn commands_of_the_readme_are_not_refused() {
+    commands_are_not_refused("README.md");
+}
+
+#[test]
+fn commands_of_getting_started_are_not_refused() {
+    commands_are_not_refused("docs/getting-started.md");
+}
+
+#[test]
+fn commands_of_the_guide_are_not_refused() {
+    commands_are_not_refused("docs/guide.md");
+}

@@ -1,0 +1,557 @@
+//! `record`, `store` and imports into a series, as a user runs them.
+#![allow(clippy::unwrap_used, reason = "a panic in a test is the report")]
+
+mod common;
+
+use std::io::Write;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use common::{Place, eventually, signal, text};
+use serde_json::Value;
+
+fn plan(place: &Place, text: &str) -> String {
+    let path = place.path("plan.toml");
+    std::fs::write(&path, text).unwrap();
+    path.display().to_string()
+}
+
+const SHORT: &str = r#"
+[[series]]
+name = "short"
+probe = "timer"
+parameters = { interval = "1ms" }
+duration = "1s"
+every = "2s"
+
+[keep]
+rows = "2y"
+"#;
+
+fn slots(place: &Place) -> Vec<Value> {
+    let output = place.run("record slots --json");
+    serde_json::from_slice(&output.stdout).unwrap_or_default()
+}
+
+fn count(slots: &[Value], state: &str) -> usize {
+    slots.iter().filter(|slot| slot["state"] == state).count()
+}
+
+/// When a slot was due, in seconds.
+fn due_at(slot: &Value) -> i64 {
+    let time: jiff::Timestamp = slot["due"].as_str().unwrap().parse().unwrap();
+    time.as_second()
+}
+
+/// When slots were due, in seconds, the oldest first.
+fn due(slots: &[Value]) -> Vec<i64> {
+    slots.iter().rev().map(due_at).collect()
+}
+
+/// Each multiple of two seconds once, from the first to the last.
+fn each_two_seconds(due: &[i64]) -> Vec<i64> {
+    (due[0]..=*due.last().unwrap()).step_by(2).collect()
+}
+
+#[test]
+fn a_service_records_its_slots_until_it_is_stopped() {
+    let place = Place::new();
+    let plan = plan(&place, SHORT);
+    let service = place.spawn(&format!("record run --plan {plan}"));
+    assert!(eventually(|| count(&slots(&place), "recorded") >= 1));
+    // A second one on the same store would measure each slot twice.
+    let second = place.refused(&format!("record run --plan {plan}"), 1);
+    assert!(second.contains("another service records"), "{second}");
+    let status = place.done(&format!("record status --plan {plan}"));
+    assert!(status.contains("running (process "), "{status}");
+    assert!(eventually(|| count(&slots(&place), "running") == 1));
+    signal(&service, "TERM");
+    let output = service.wait_with_output().unwrap();
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    let all = slots(&place);
+    assert_eq!(count(&all, "running"), 0, "{all:#?}");
+    let stopped = &all[0];
+    if stopped["state"] == "interrupted" {
+        assert_eq!(stopped["reason"], "the service was stopped");
+    }
+    let listed = place.done("list --json --series short");
+    let listed: Vec<Value> = serde_json::from_str(&listed).unwrap();
+    assert!(!listed.is_empty());
+    let status = place.done(&format!("record status --plan {plan}"));
+    assert!(status.contains("not running"), "{status}");
+}
+
+/// How often the service is killed; the gate has no time for more.
+fn kills() -> usize {
+    let given = std::env::var("PUNCTUAL_KILLS").ok();
+    given.and_then(|text| text.parse().ok()).unwrap_or(3)
+}
+
+#[test]
+fn a_killed_service_loses_no_slot_and_doubles_none() {
+    let place = Place::new();
+    let plan = plan(&place, SHORT);
+    let mut state = 7u64;
+    for _ in 0..kills() {
+        let mut service = place.spawn(&format!("record run --plan {plan}"));
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        std::thread::sleep(std::time::Duration::from_millis(
+            200 + (state >> 33) % 2_500,
+        ));
+        service.kill().unwrap();
+        service.wait().unwrap();
+    }
+    // Not the newest: a slow machine may always be measuring that one.
+    let last = jiff::Timestamp::now().as_second();
+    let service = place.spawn(&format!("record run --plan {plan}"));
+    let recorded_since = |all: &[Value]| {
+        let recorded = all.iter().filter(|slot| slot["state"] == "recorded");
+        recorded.map(due_at).any(|due| due > last)
+    };
+    assert!(
+        eventually(|| recorded_since(&slots(&place))),
+        "{:#?}",
+        slots(&place)
+    );
+    signal(&service, "TERM");
+    service.wait_with_output().unwrap();
+    let all = slots(&place);
+    assert_eq!(count(&all, "running"), 0, "{all:#?}");
+    assert_eq!(due(&all), each_two_seconds(&due(&all)));
+    // Each recording belongs to one slot.
+    let mut recordings: Vec<&str> = all
+        .iter()
+        .filter_map(|slot| slot["recording"].as_str())
+        .collect();
+    let named = recordings.len();
+    recordings.sort_unstable();
+    recordings.dedup();
+    assert_eq!(recordings.len(), named);
+    assert_eq!(place.listed().len(), named);
+    place.done("store check");
+}
+
+/// The name of the test that runs with mounts of its own.
+const INSIDE: &str = "PUNCTUAL_TEST_MOUNTS";
+
+/// Whether this process has mounts of its own. Otherwise runs the test again in one that has,
+/// and asserts that it succeeds.
+fn has_own_mounts(test: &str) -> bool {
+    if std::env::var_os(INSIDE).is_some_and(|name| name == test) {
+        return true;
+    }
+    let unshare = |words: &[&str]| {
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "--propagation", "private"]);
+        command.args(words);
+        command
+    };
+    let allowed = unshare(&["true"]).output();
+    if !allowed.is_ok_and(|done| done.status.success()) {
+        punctual_testing::skip!("a full disk: no right to mount a tmpfs");
+        return false;
+    }
+    let this = std::env::current_exe().unwrap();
+    let done = unshare(&[this.to_str().unwrap(), "--exact", test])
+        .env(INSIDE, test)
+        .output()
+        .unwrap();
+    let (said, failed) = (text(&done.stdout), text(&done.stderr));
+    assert!(done.status.success(), "{said}{failed}");
+    assert!(said.contains("1 passed"), "{said}");
+    false
+}
+
+/// A small disk of this process.
+fn small_disk(folder: &Path) {
+    std::fs::create_dir(folder).unwrap();
+    let mount = ["-t", "tmpfs", "-o", "size=24m", "none"];
+    let mounted = Command::new("mount").args(mount).arg(folder).status();
+    assert!(mounted.unwrap().success());
+}
+
+/// A service that ends with its test, also where that fails.
+struct Ends(Child);
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Fills a disk to its last page.
+fn fill(file: &Path) {
+    let mut file = std::fs::File::create(file).unwrap();
+    while file.write_all(&[1; 4_096]).is_ok() {}
+}
+
+#[test]
+fn a_full_disk_ends_slots_with_the_reason_and_no_service() {
+    if !has_own_mounts("a_full_disk_ends_slots_with_the_reason_and_no_service") {
+        return;
+    }
+    let place = Place::new();
+    let disk = place.path("disk");
+    small_disk(&disk);
+    let command = |line: &str| {
+        let mut command = place.command(line);
+        command.env("PUNCTUAL_STORE", disk.join("store.db"));
+        command.env("XDG_STATE_HOME", disk.join("state"));
+        command
+    };
+    let run = |line: &str| command(line).output().unwrap();
+    let json = |line: &str| -> Vec<Value> {
+        serde_json::from_slice(&run(line).stdout).unwrap_or_default()
+    };
+    let plan = plan(&place, SHORT);
+    let log = place.path("log");
+    let said = || std::fs::read_to_string(&log).unwrap();
+    let service = command(&format!("record run --plan {plan}"))
+        .stdout(Stdio::null())
+        .stderr(std::fs::File::create(&log).unwrap())
+        .spawn();
+    let mut service = Ends(service.unwrap());
+    let recorded = || count(&json("record slots --json"), "recorded");
+    assert!(eventually(|| recorded() >= 1), "{}", said());
+    fill(&disk.join("filler"));
+    assert!(eventually(|| said().contains("o space left")), "{}", said());
+    // What is there can be read, and deleted with the room that is kept for that.
+    let listed = json("list --json");
+    let oldest = listed.last().unwrap()["id"].as_str().unwrap();
+    let deleted = run(&format!("delete {oldest}"));
+    assert_eq!(deleted.status.code(), Some(0), "{}", text(&deleted.stderr));
+    // Full again: the room that the delete gave back is taken.
+    fill(&disk.join("filler-2"));
+    assert_eq!(service.0.try_wait().unwrap(), None, "{}", said());
+    std::fs::remove_file(disk.join("filler")).unwrap();
+    let before = recorded();
+    assert!(eventually(|| recorded() >= before + 2), "{}", said());
+    signal(&service.0, "TERM");
+    assert_eq!(service.0.wait().unwrap().code(), Some(0), "{}", said());
+    let all = json("record slots --json");
+    assert_eq!(count(&all, "running"), 0, "{all:#?}");
+    let has_reason = |slot: &Value| slot["reason"].as_str().is_some_and(|why| !why.is_empty());
+    let named = |slot: &&Value| has_reason(slot) || slot["state"] == "recorded";
+    assert_eq!(all.iter().filter(named).count(), all.len(), "{all:#?}");
+    let is_full = |slot: &&Value| slot["reason"].to_string().contains("o space left");
+    assert!(all.iter().any(|slot| is_full(&slot)), "{all:#?}");
+    assert_eq!(due(&all), each_two_seconds(&due(&all)));
+    let checked = run("store check");
+    assert_eq!(checked.status.code(), Some(0), "{}", text(&checked.stderr));
+    let gone = Command::new("umount").arg("-l").arg(&disk).status();
+    assert!(gone.unwrap().success());
+}
+
+/// The process that measures a slot for `service`.
+fn measuring(service: u32) -> Option<u32> {
+    std::fs::read_dir("/proc").unwrap().find_map(|entry| {
+        let entry = entry.unwrap();
+        let pid: u32 = entry.file_name().to_str()?.parse().ok()?;
+        let words = std::fs::read(entry.path().join("cmdline")).ok()?;
+        let parent = status(pid, "PPid")?;
+        let is_it = String::from_utf8_lossy(&words).contains("serve-slot");
+        (is_it && parent == u64::from(service)).then_some(pid)
+    })
+}
+
+/// A number of `/proc/PID/status`.
+fn status(pid: u32, name: &str) -> Option<u64> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+    line.split_whitespace().nth(1)?.parse().ok()
+}
+
+#[test]
+fn a_slot_is_measured_by_a_process_of_its_own() {
+    let place = Place::new();
+    let plan = plan(
+        &place,
+        &SHORT.replace("\"1s\"", "\"3s\"").replace("2s", "4s"),
+    );
+    let service = place.spawn(&format!("record run --plan {plan}"));
+    // Killed in the midst of its recording: a slower machine may have come to the next slot,
+    // which has none yet, and is then killed once more.
+    let mut locked = Vec::new();
+    let in_state = |state: &str| {
+        let begun = place.listed();
+        let is_begun = |slot: &Value| begun.iter().any(|one| one["id"] == slot["recording"]);
+        let mut all = slots(&place).into_iter();
+        all.find(|slot| slot["state"] == state && is_begun(slot))
+    };
+    let is_lost = eventually(|| {
+        if let (Some(_), Some(process)) = (in_state("running"), measuring(service.id())) {
+            locked.push(status(service.id(), "VmLck"));
+            let killed = Command::new("kill")
+                .args(["-KILL", &process.to_string()])
+                .status();
+            assert!(killed.is_ok());
+        }
+        in_state("failed").is_some()
+    });
+    assert!(is_lost, "{:#?}", slots(&place));
+    // What the measurement locks is not in the service.
+    assert!(locked.iter().all(|kb| *kb == Some(0)), "{locked:?}");
+    assert!(!locked.is_empty());
+    let lost = in_state("failed").unwrap();
+    let reason = lost["reason"].as_str().unwrap();
+    assert!(reason.contains("was killed by signal 9"), "{reason}");
+    let listed = place.listed();
+    let kept = listed.iter().find(|one| one["id"] == lost["recording"]);
+    assert_eq!(kept.unwrap()["completion"], "interrupted");
+    // The service goes on, and keeps nothing of a run.
+    assert!(eventually(|| count(&slots(&place), "recorded") > 0));
+    signal(&service, "TERM");
+    assert_eq!(service.wait_with_output().unwrap().status.code(), Some(0));
+    assert_eq!(count(&slots(&place), "running"), 0);
+}
+
+#[test]
+fn a_snapshot_keeps_the_events_of_the_flight_recorder() {
+    let place = Place::new();
+    let plan = plan(&place, "[flight]\nlast = \"30s\"\nmemory = \"4MB\"\n");
+    let shown = place.done(&format!("record check --plan {plan}"));
+    assert!(
+        shown.contains("trace events of the last 30.0 s, 4 MB"),
+        "{shown}"
+    );
+    let service = place.spawn(&format!("record run --plan {plan}"));
+    // It may be asked from its first moment on.
+    let status = || text(&place.run(&format!("record status --plan {plan}")).stdout);
+    assert!(eventually(|| status().contains("running (process ")));
+    let output = place.run("record snapshot --text stutter");
+    let failed = text(&output.stderr);
+    if failed.contains("is not armed") {
+        signal(&service, "TERM");
+        service.wait_with_output().unwrap();
+        punctual_testing::skip!("a flight recorder: no right to trace");
+        return;
+    }
+    assert_eq!(output.status.code(), Some(0), "{failed}");
+    let said = text(&output.stdout);
+    assert!(said.contains("trace events of the last "), "{said}");
+    let file = said
+        .lines()
+        .find_map(|line| line.split_once(": "))
+        .unwrap()
+        .1;
+    let bytes = std::fs::read(file).unwrap();
+    assert!(bytes.starts_with(b"\x17\x08\x44tracing"), "{file}");
+    let notes = place.done("note list --json");
+    assert!(notes.contains("snapshot: stutter ("), "{notes}");
+    let process = service.id();
+    assert_eq!(common::instances_of(process).len(), 1);
+    signal(&service, "TERM");
+    assert_eq!(service.wait_with_output().unwrap().status.code(), Some(0));
+    assert!(common::instances_of(process).is_empty());
+}
+
+#[test]
+fn a_window_is_kept_or_refused_with_the_reason() {
+    let place = Place::new();
+    let plan = plan(&place, "[watch]\nwindow = \"1s\"\n");
+    let service = place.spawn(&format!("record run --plan {plan}"));
+    let windows = || -> u64 {
+        // Before the first there is no store.
+        let stats = place.run("store stats --json").stdout;
+        let stats: Value = serde_json::from_slice(&stats).unwrap_or_default();
+        stats["windows"].as_u64().unwrap_or(0)
+    };
+    assert!(eventually(|| slots(&place).len() as u64 + windows() >= 2));
+    signal(&service, "TERM");
+    assert_eq!(service.wait_with_output().unwrap().status.code(), Some(0));
+    // Never counted otherwise than by programs in the kernel.
+    for refused in slots(&place) {
+        assert_eq!(
+            (&refused["series"], &refused["state"]),
+            (&"watch".into(), &"refused".into())
+        );
+        assert!(
+            refused["reason"]
+                .as_str()
+                .is_some_and(|why| !why.is_empty())
+        );
+    }
+    place.done("store check");
+}
+
+#[test]
+fn one_slot_is_measured_now_and_a_busy_cpu_is_a_reason() {
+    let place = Place::new();
+    let plan = plan(&place, SHORT);
+    let done = place.done(&format!("record once short --plan {plan}"));
+    assert!(done.starts_with("short: recorded, recording "), "{done}");
+    let unknown = place.refused(&format!("record once shrt --plan {plan}"), 2);
+    assert!(unknown.contains("one of short"), "{unknown}");
+    let measure = place.spawn("measure timer -D forever --policy other -q");
+    place.wait_for_rows();
+    let refused = place.run(&format!("record once short --plan {plan}"));
+    assert_eq!(refused.status.code(), Some(1));
+    let said = text(&refused.stdout);
+    assert!(
+        said.contains("is being measured by timer, process"),
+        "{said}"
+    );
+    assert_eq!(slots(&place)[0]["state"], "refused");
+    // The user may want it nevertheless.
+    let other = place.refused("measure timer -D 200ms --policy other -q", 1);
+    assert!(other.contains("--share-cpus"), "{other}");
+    place.done("measure timer -D 200ms --policy other -q --share-cpus");
+    signal(&measure, "INT");
+    measure.wait_with_output().unwrap();
+    place.done("measure timer -D 200ms --policy other -q");
+}
+
+#[test]
+fn a_plan_is_checked_and_its_unit_printed() {
+    let place = Place::new();
+    let good = plan(&place, SHORT);
+    let shown = place.done(&format!("record check --plan {good}"));
+    assert!(shown.contains("every 2.00 s"), "{shown}");
+    assert!(shown.contains("rows 730 d"), "{shown}");
+    let unit = place.done(&format!("record install --plan {good}"));
+    for line in [
+        "Type=notify",
+        "WatchdogSec=180",
+        "LimitRTPRIO=99",
+        "RestrictRealtime=no",
+        "AmbientCapabilities=CAP_SYS_NICE CAP_IPC_LOCK CAP_BPF CAP_PERFMON CAP_DAC_READ_SEARCH",
+    ] {
+        assert!(unit.lines().any(|other| other == line), "{line}\n{unit}");
+    }
+    assert!(unit.contains(&format!("--plan \"{good}\"")), "{unit}");
+    assert!(!unit.lines().any(|line| line.starts_with("PrivateDevices=")));
+    let bad = plan(&place, "[[series]]\nname = \"a\"\nprobe = \"tmer\"\n");
+    let error = place.refused(&format!("record check --plan {bad}"), 2);
+    assert!(error.contains("plan.toml:3:9: "), "{error}");
+    let none = place.refused("record check --plan none.toml", 2);
+    assert!(none.contains("does not exist"), "{none}");
+    let nobody = place.refused("record snapshot", 1);
+    assert!(nobody.contains("no service records"), "{nobody}");
+}
+
+#[test]
+fn a_store_is_shown_checked_copied_and_merged() {
+    let place = Place::new();
+    place.done("measure timer -D 200ms --policy other -q --samples");
+    let stats: Value = serde_json::from_str(&place.done("store stats --json")).unwrap();
+    assert_eq!(
+        (&stats["recordings"], &stats["facts"]),
+        (&1.into(), &1.into())
+    );
+    assert!(place.done("store stats").contains("different facts"));
+    place.done("store check");
+    place.done("store backup copy.db");
+    assert!(place.path("copy.db").exists());
+    place.refused("store backup copy.db", 1);
+    let same = place.done("store merge copy.db --json");
+    let same: Value = serde_json::from_str(&same).unwrap();
+    assert_eq!(
+        (&same["recordings"], &same["known"]),
+        (&0.into(), &1.into())
+    );
+    place.done("delete last");
+    let back = place.done("store merge copy.db");
+    assert!(
+        back.lines()
+            .any(|line| line.starts_with("recordings") && line.ends_with('1')),
+        "{back}"
+    );
+    assert_eq!(place.listed().len(), 1);
+    place.done("store compact");
+    place.refused("store merge store.db", 2);
+}
+
+#[test]
+fn dated_files_join_a_series() {
+    let place = Place::new();
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/formats/tests/fixtures");
+    let mut joined = 0;
+    for entry in std::fs::read_dir(&fixtures).unwrap() {
+        let file = entry.unwrap().path();
+        let output = place
+            .command("import --json --series farm")
+            .arg(&file)
+            .output()
+            .unwrap();
+        joined += usize::from(output.status.success());
+    }
+    assert!(joined > 0, "no file of {} has a date", fixtures.display());
+    let listed = place.done("list --json --series farm");
+    let listed: Vec<Value> = serde_json::from_str(&listed).unwrap();
+    assert_eq!(listed.len(), joined);
+    // What was refused for its lack of a date left nothing behind.
+    assert_eq!(place.listed().len(), joined);
+    let imported = slots(&place);
+    assert_eq!(count(&imported, "recorded"), joined);
+    assert!(imported.iter().all(|slot| slot["cause"] == "import"));
+}
+
+/// A file without a date or a machine joins a series with the options --at, --mtime and
+/// --host. A refusal names the file and the options.
+#[test]
+fn what_a_file_does_not_say_is_given() {
+    let place = Place::new();
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/formats/tests/fixtures");
+    let name = "rtla-timerlat-top.txt";
+    std::fs::copy(fixtures.join(name), place.path(name)).unwrap();
+    let refused = place.refused(&format!("import {name} --series farm"), 2);
+    for told in [name, "--at", "--mtime"] {
+        assert!(refused.contains(told), "{told}: {refused}");
+    }
+    assert!(place.listed().is_empty());
+    place.done(&format!(
+        "import {name} --series farm --at 2026-05-04T08:15:00Z --host bench-7"
+    ));
+    let given = place.last();
+    assert_eq!(given.started.to_string(), "2026-05-04T08:15:00Z");
+    assert_eq!(
+        given.host.hostname.get().map(String::as_str),
+        Some("bench-7")
+    );
+    assert!(given.warnings.iter().any(|told| told.contains("--at")));
+    let slot = &slots(&place)[0];
+    assert_eq!(
+        (&slot["machine"], &slot["series"]),
+        (&"bench-7".into(), &"farm".into())
+    );
+    // The file's last change is the end of its ten minutes.
+    let file = std::fs::File::options()
+        .write(true)
+        .open(place.path(name))
+        .unwrap();
+    let changed = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_700_000_600);
+    file.set_modified(changed).unwrap();
+    let note = place.run(&format!("import {name} --series farm --mtime"));
+    assert!(note.status.success(), "{note:?}");
+    let note = String::from_utf8_lossy(&note.stderr).into_owned();
+    assert!(
+        note.contains("names no machine") && note.contains("--host"),
+        "{note}"
+    );
+    let starts = |place: &Place| -> Vec<String> {
+        let listed = place.listed();
+        let start = |row: &Value| row["started"].as_str().unwrap().to_owned();
+        listed.iter().map(start).collect()
+    };
+    let ended = starts(&place);
+    assert!(
+        ended.contains(&"2023-11-14T22:13:20Z".to_owned()),
+        "{ended:?}"
+    );
+    // The date and the machine of the file stay.
+    let dated = "cyclictest-2.10-h200.json";
+    std::fs::copy(fixtures.join(dated), place.path(dated)).unwrap();
+    place.done(&format!("import {dated} --at 2001-01-01 --host other"));
+    let all = starts(&place);
+    assert_eq!(all.len(), 3);
+    assert!(
+        !all.iter().any(|start| start.starts_with("2001")),
+        "{all:?}"
+    );
+    assert_eq!(place.done("list --json --host other").trim(), "[]");
+    place.refused("import - --mtime --at 2026-05-04", 2);
+}

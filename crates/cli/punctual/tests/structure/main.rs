@@ -1,0 +1,327 @@
+//! Crates and files are as ARCHITECTURE.md says.
+
+#![allow(clippy::unwrap_used)]
+
+mod circles;
+mod dependencies;
+mod threat_model;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../..")
+        .canonicalize()
+        .unwrap()
+}
+
+fn short(name: &str) -> String {
+    name.strip_prefix("punctual-").unwrap_or(name).to_owned()
+}
+
+/// The dependencies as the page lists them.
+fn dependencies_on_the_page() -> BTreeMap<String, BTreeSet<String>> {
+    let page = std::fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
+    let section = page
+        .split("## Dependencies")
+        .nth(1)
+        .unwrap()
+        .split("\n## ")
+        .next()
+        .unwrap()
+        .to_owned();
+    section
+        .lines()
+        .filter_map(|line| line.strip_prefix("| ")?.strip_suffix("|"))
+        .filter(|line| !line.starts_with("crate"))
+        .map(|line| {
+            let (name, knows) = line.split_once('|').unwrap();
+            let knows = knows
+                .split(',')
+                .map(|k| k.trim().to_owned())
+                .filter(|k| !k.is_empty());
+            (name.trim().to_owned(), knows.collect())
+        })
+        .collect()
+}
+
+/// The workspace as cargo sees it.
+fn metadata() -> serde_json::Value {
+    let output = Command::new(env!("CARGO"))
+        .args([
+            "metadata",
+            "--no-deps",
+            "--offline",
+            "--format-version",
+            "1",
+        ])
+        .current_dir(root())
+        .output()
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// The dependencies as cargo sees them; tests may have more.
+fn dependencies_in_the_code() -> BTreeMap<String, BTreeSet<String>> {
+    metadata()["packages"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|package| {
+            let knows = package["dependencies"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .filter(|dependency| dependency["kind"].is_null())
+                .filter_map(|dependency| dependency["name"].as_str())
+                .filter(|name| name.starts_with("punctual"))
+                .map(short);
+            (short(package["name"].as_str().unwrap()), knows.collect())
+        })
+        .collect()
+}
+
+#[test]
+fn dependencies_are_those_of_the_page() {
+    assert_eq!(dependencies_in_the_code(), dependencies_on_the_page());
+}
+
+#[test]
+fn dependencies_make_no_circle() {
+    fn below(name: &str, all: &BTreeMap<String, BTreeSet<String>>, path: &[&str]) {
+        assert!(!path.contains(&name), "a circle: {path:?} -> {name}");
+        let path = [path, &[name]].concat();
+        for next in &all[name] {
+            below(next, all, &path);
+        }
+    }
+    let all = dependencies_in_the_code();
+    for name in all.keys() {
+        below(name, &all, &[]);
+    }
+}
+
+/// All Rust files of a crate, with their text.
+fn sources(name: &str) -> Vec<(PathBuf, String)> {
+    fn walk(folder: &Path, files: &mut Vec<(PathBuf, String)>) {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                walk(&path, files);
+            } else if path.extension().is_some_and(|ending| ending == "rs") {
+                let text = std::fs::read_to_string(&path).unwrap();
+                files.push((path, text));
+            }
+        }
+    }
+    let mut files = Vec::new();
+    walk(&folder(name).join("src"), &mut files);
+    files
+}
+
+/// The folder of a crate: `crates/GROUP/NAME`, or `NAME` for what is only for developers.
+fn folder(name: &str) -> PathBuf {
+    let groups = std::fs::read_dir(root().join("crates")).unwrap();
+    groups
+        .map(|group| group.unwrap().path().join(name))
+        .chain([root().join(name)])
+        .find(|folder| folder.join("Cargo.toml").is_file())
+        .unwrap()
+}
+
+fn crates() -> BTreeSet<String> {
+    dependencies_in_the_code().into_keys().collect()
+}
+
+#[test]
+fn modules_make_no_circle() {
+    let mut found = Vec::new();
+    for name in crates() {
+        let src = folder(&name).join("src");
+        let circles = circles::in_crate(&src);
+        found.extend(circles.iter().map(|circle| format!("{name}: {circle}")));
+    }
+    assert!(found.is_empty(), "parts of circles:\n{}", found.join("\n"));
+}
+
+/// What a file does outside its tests and comments.
+fn code(text: &str) -> String {
+    let mut code = Vec::new();
+    let mut lines = text.lines();
+    while let Some(line) = lines.next() {
+        if line.trim() == "#[cfg(test)]" {
+            skip_item(&mut lines);
+        } else if !line.trim_start().starts_with("//") {
+            code.push(line);
+        }
+    }
+    code.join("\n")
+}
+
+/// Passes over an item, as rustfmt lays it out: its attributes, and all that is
+/// between its first line and the brace that stands below it.
+fn skip_item<'a>(lines: &mut impl Iterator<Item = &'a str>) {
+    let mut lines = lines.skip_while(|line| line.trim_start().starts_with("#["));
+    let Some(first) = lines.next() else { return };
+    if first.ends_with([';', '}', ',']) {
+        return;
+    }
+    let indent = first.len() - first.trim_start().len();
+    let closes = |line: &str| {
+        line.len() - line.trim_start().len() == indent && line.trim_start().starts_with('}')
+    };
+    lines.find(|line| closes(line));
+}
+
+#[test]
+fn only_the_items_of_tests_are_passed_over() {
+    let text = "use a;\n#[cfg(test)]\nmod testing;\nuse b;\n// no\n#[cfg(test)]\n#[path = \"x\"]\n\
+                mod tests {\n    fn c() {\n    }\n}\nfn d() {\n    #[cfg(test)]\n    e();\n    f();\n}";
+    assert_eq!(code(text), "use a;\nuse b;\nfn d() {\n    f();\n}");
+}
+
+/// The first command of the README: `cargo run` must know which program is meant.
+#[test]
+fn one_program_runs_where_none_is_named() {
+    let metadata = metadata();
+    let default: Vec<&str> = (metadata["workspace_default_members"].as_array().unwrap())
+        .iter()
+        .map(|id| id.as_str().unwrap())
+        .collect();
+    let programs: Vec<&str> = (metadata["packages"].as_array().unwrap().iter())
+        .filter(|package| default.contains(&package["id"].as_str().unwrap()))
+        .flat_map(|package| package["targets"].as_array().unwrap())
+        .filter(|target| target["kind"][0] == "bin")
+        .map(|target| target["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(programs, ["punctual"]);
+}
+
+#[test]
+fn unsafe_code_is_where_it_may_be() {
+    let may = ["rt", "trace", "app", "capi"];
+    for name in crates().iter().filter(|name| !may.contains(&name.as_str())) {
+        for (path, text) in sources(name) {
+            assert!(
+                !code(&text).contains("allow(unsafe_code)"),
+                "{}",
+                path.display()
+            );
+        }
+    }
+}
+
+#[test]
+fn only_host_and_tune_know_files_of_proc_and_sys() {
+    // `app` asks who it is: an application takes in that crate and not `host`.
+    // Messages may name a file: what counts is a string that is one. Checks name
+    // facts by their paths, and open none (`checks_touch_nothing`). `xtask` is no part of
+    // the program, and looks at programs that it runs.
+    for name in crates()
+        .iter()
+        .filter(|name| !["host", "tune", "rt", "app", "checks", "xtask"].contains(&name.as_str()))
+    {
+        for (path, text) in sources(name) {
+            // A file of our own that is open is no file of /proc.
+            let code = code(&text).replace("\"/proc/self/fd/", "");
+            // The table of settings names files, and opens none.
+            if path.ends_with("setting/mod.rs") || path.to_string_lossy().contains("setting/table/")
+            {
+                continue;
+            }
+            for start in ["\"/proc", "\"/sys", "\"/dev/cpu"] {
+                let found = code.contains(start) && !path.ends_with("testing.rs");
+                assert!(!found, "{} has {start}", path.display());
+            }
+        }
+    }
+}
+
+/// Files that a user names are written by `files`, which follows nobody else's link.
+#[test]
+fn crates_warn_of_writing_past_files() {
+    // These write what the kernel offers, or no file of a user.
+    let others = ["tune", "trace", "rt", "model", "testing", "xtask"];
+    for name in crates()
+        .iter()
+        .filter(|name| !others.contains(&name.as_str()))
+    {
+        let warns = sources(name).iter().any(|(path, text)| {
+            let top = path.ends_with("src/lib.rs") || path.ends_with("src/main.rs");
+            top && text.contains("#![cfg_attr(not(test), warn(clippy::disallowed_methods))]")
+        });
+        assert!(warns, "{name} does not warn of clippy::disallowed_methods");
+    }
+}
+
+#[test]
+fn checks_touch_nothing() {
+    for (path, text) in sources("checks") {
+        let code = code(&text);
+        for start in [
+            "std::fs",
+            "std::net",
+            "std::process",
+            "std::env",
+            "File::",
+            "println!",
+        ] {
+            assert!(!code.contains(start), "{} has {start}", path.display());
+        }
+    }
+}
+
+#[test]
+fn each_crate_says_what_it_is_for_and_what_it_must_not_know() {
+    for member in crates() {
+        let page = ["lib.rs", "main.rs"]
+            .iter()
+            .find_map(|name| std::fs::read_to_string(folder(&member).join("src").join(name)).ok())
+            .unwrap();
+        for word in ["**For:**", "**Knows:**", "**Must not know:**"] {
+            assert!(page.contains(word), "{member} does not say {word}");
+        }
+    }
+}
+
+#[test]
+fn files_are_short() {
+    for name in crates() {
+        for (path, text) in sources(&name) {
+            let lines = code(&text).lines().count();
+            assert!(lines <= 500, "{} has {lines} lines of code", path.display());
+        }
+    }
+}
+
+/// Crates whose examples are not run (`doctest = false`) have none.
+#[test]
+fn examples_in_the_documentation_are_run() {
+    for name in crates() {
+        let manifest = folder(&name).join("Cargo.toml");
+        if !std::fs::read_to_string(manifest)
+            .unwrap()
+            .contains("doctest = false")
+        {
+            continue;
+        }
+        for (path, text) in sources(&name) {
+            let comments = text.lines().map(str::trim_start);
+            let fences = comments
+                .filter_map(|line| line.strip_prefix("///").or(line.strip_prefix("//!")))
+                .filter_map(|line| line.trim().strip_prefix("```"));
+            // Every second one ends a block.
+            for language in fences.step_by(2) {
+                let runs = ["", "rust", "no_run", "should_panic"].contains(&language);
+                assert!(!runs, "{}: an example that no test runs", path.display());
+            }
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! A real Prometheus scrapes a collector, and the rules that are shipped raise alerts.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::alerts::judged;
+use crate::client::get;
+use crate::place::{Place, deliver, recording};
+use crate::program::{Program, installed};
+
+fn rules() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs/prometheus/punctual.rules.yml")
+}
+
+/// Prometheus with the rules that are shipped, whose alerts need not stand for minutes.
+fn prometheus(place: &Place, target: std::net::SocketAddr) -> Program {
+    let rules = std::fs::read_to_string(rules()).unwrap();
+    let lines = rules
+        .lines()
+        .map(|line| match line.trim().starts_with("for:") {
+            true => "        for: 300ms",
+            false => line,
+        });
+    let lines: Vec<&str> = lines.collect();
+    std::fs::write(place.file("rules.yml"), lines.join("\n")).unwrap();
+    let settings = serde_json::json!({
+        "global": {"scrape_interval": "200ms", "evaluation_interval": "200ms"},
+        "rule_files": [place.file("rules.yml")],
+        "scrape_configs": [{
+            "job_name": "punctual",
+            "static_configs": [{"targets": [target.to_string()]}],
+        }],
+    });
+    Program::configured("prometheus", place, &settings, |setup| {
+        vec![
+            format!("--config.file={}", setup.settings),
+            format!("--storage.tsdb.path={}", setup.data),
+            format!("--web.listen-address={}", setup.address),
+            "--enable-feature=native-histograms".to_owned(),
+        ]
+    })
+}
+
+/// The alerts that fire: name and machine, sorted.
+fn firing(answer: &Value) -> Option<Vec<(String, String)>> {
+    let alerts = answer["data"]["alerts"].as_array()?;
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let firing = alerts.iter().filter(|one| one["state"] == "firing");
+    let mut firing: Vec<(String, String)> = firing
+        .map(|one| {
+            (
+                text(&one["labels"]["alertname"]),
+                text(&one["labels"]["machine"]),
+            )
+        })
+        .collect();
+    firing.sort();
+    Some(firing)
+}
+
+#[test]
+fn prometheus_raises_the_alerts_of_the_rules() {
+    if installed(&["prometheus"]).is_none() {
+        return;
+    }
+    let place = Place::new();
+    // Silent at once, what is broken is broken all the same.
+    let server = place.serve_as(|config| config.silent_after = Duration::ZERO);
+    assert_eq!(deliver(server.address, &judged(1, true)).status, 201);
+    assert_eq!(deliver(server.address, &recording(2, "quiet")).status, 201);
+    let prometheus = prometheus(&place, server.address);
+    let expected = [
+        ("PunctualRequirementBroken", "board"),
+        ("PunctualSilent", "quiet"),
+    ];
+    let expected = expected.map(|(name, machine)| (name.to_owned(), machine.to_owned()));
+    prometheus.until("/api/v1/alerts", |answer| {
+        firing(answer).filter(|firing| *firing == expected)
+    });
+    // As native histograms: the counts are those of the text form.
+    let text = get(server.address, "/metrics").text();
+    let count = "punctual_latency_seconds_count{machine=\"quiet\"} ";
+    let count: f64 = text
+        .lines()
+        .find_map(|line| line.strip_prefix(count))
+        .unwrap()
+        .parse()
+        .unwrap();
+    let value = |query: &str| {
+        prometheus.until(&format!("/api/v1/query?query={query}"), |answer| {
+            let value = answer["data"]["result"][0]["value"][1].as_str()?;
+            value.parse::<f64>().ok()
+        })
+    };
+    let machine = "%7Bmachine%3D%22quiet%22%7D";
+    assert_eq!(
+        value(&format!(
+            "histogram_count(punctual_latency_seconds{machine})"
+        )),
+        count
+    );
+    let p99 = value(&format!(
+        "histogram_quantile(0.99,punctual_latency_seconds{machine})"
+    ));
+    let all = recording(2, "quiet").all_due();
+    let exact = all.known().quantile(0.99).unwrap().0 as f64 / 1e9;
+    // Native buckets grow by 4.4%.
+    assert!((0.95..1.05).contains(&(p99 / exact)), "{p99} {exact}");
+    server.stop();
+    prometheus.until("/api/v1/alerts", |answer| {
+        let down = ("PunctualCollectorDown".to_owned(), String::new());
+        firing(answer).filter(|firing| *firing == [down.clone()])
+    });
+}
+
+#[test]
+fn victoria_metrics_reads_the_classic_buckets() {
+    if installed(&["victoria-metrics"]).is_none() {
+        return;
+    }
+    let place = Place::new();
+    let server = place.serve();
+    assert_eq!(deliver(server.address, &recording(2, "quiet")).status, 201);
+    let settings = serde_json::json!({
+        "global": {"scrape_interval": "300ms"},
+        "scrape_configs": [{
+            "job_name": "punctual",
+            "static_configs": [{"targets": [server.address.to_string()]}],
+        }],
+    });
+    let victoria = Program::configured("victoria-metrics", &place, &settings, |setup| {
+        vec![
+            format!("-promscrape.config={}", setup.settings),
+            format!("-storageDataPath={}", setup.data),
+            format!("-httpListenAddr={}", setup.address),
+            "-search.latencyOffset=0s".to_owned(),
+        ]
+    });
+    let query = "histogram_quantile(0.99,punctual_latency_seconds_bucket)";
+    let p99 = victoria.until(&format!("/api/v1/query?query={query}"), |answer| {
+        let value = answer["data"]["result"][0]["value"][1].as_str()?;
+        value.parse::<f64>().ok()
+    });
+    let all = recording(2, "quiet").all_due();
+    let exact = all.known().quantile(0.99).unwrap().0 as f64 / 1e9;
+    // Bounds are 1, 2 and 5 in each decade.
+    assert!((0.4..2.5).contains(&(p99 / exact)), "{p99} {exact}");
+}

@@ -1,0 +1,251 @@
+//! The test programs of the workspace, as `cargo test` builds them.
+
+use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+use crate::places::{self, repository};
+
+/// What was built.
+pub(crate) struct Programs {
+    /// The `punctual` that the tests run.
+    pub(crate) binary: PathBuf,
+    /// All test programs, in cargo's order.
+    pub(crate) tests: Vec<TestProgram>,
+}
+
+/// With which others a test program may run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lane {
+    /// It measures, traces or changes the machine: one after the other.
+    Machine,
+    /// It writes files: several at the same time, after those of the machine.
+    Files,
+    /// It computes: at any time, on what CPU time the others leave.
+    Beside,
+}
+
+/// One test program.
+pub(crate) struct TestProgram {
+    /// The folder of its package: the working directory of its tests.
+    pub(crate) folder: PathBuf,
+    /// The name of its file in `tests`; none for the library's or binary's own tests.
+    pub(crate) file: Option<String>,
+    /// The program.
+    pub(crate) path: PathBuf,
+}
+
+impl TestProgram {
+    /// `crate` or `crate/file`, for people.
+    pub(crate) fn title(&self) -> String {
+        let package = self.package();
+        match &self.file {
+            Some(file) => format!("{package}/{file}"),
+            None => package.to_owned(),
+        }
+    }
+
+    /// The program, run as cargo runs it: in the folder of its package.
+    pub(crate) fn command(&self) -> Command {
+        let mut command = Command::new(&self.path);
+        command.current_dir(&self.folder);
+        command
+    }
+
+    /// Whether it computes or reads the sources only.
+    pub(crate) fn is_pure(&self) -> bool {
+        PURE.contains(&self.package()) || PURE.contains(&self.title().as_str())
+    }
+
+    /// Where it runs, with the rights of root.
+    pub(crate) fn lane(&self) -> Lane {
+        let (package, title) = (self.package(), self.title());
+        if self.is_pure() || BESIDE.contains(&package) {
+            Lane::Beside
+        } else if SYNCS.contains(&package) || SYNCS.contains(&title.as_str()) {
+            Lane::Files
+        } else {
+            Lane::Machine
+        }
+    }
+
+    /// The same without rights: more change nothing that others see.
+    pub(crate) fn lane_without_rights(&self) -> Lane {
+        match self.lane() {
+            Lane::Machine if BESIDE_WITHOUT_RIGHTS.contains(&self.package()) => Lane::Beside,
+            Lane::Files => Lane::Beside,
+            lane => lane,
+        }
+    }
+
+    /// Whether rights change nothing of what it says.
+    pub(crate) fn needs_no_rights(&self) -> bool {
+        self.is_pure() || OF_ITS_OWN.contains(&self.title().as_str())
+    }
+
+    /// The name of its crate's folder.
+    pub(crate) fn package(&self) -> &str {
+        self.folder
+            .file_name()
+            .and_then(|name| name.to_str())
+            .unwrap_or_default()
+    }
+}
+
+/// Crates, and files of tests, that compute or read the sources only: no privilege and
+/// nothing else on the machine changes what they say.
+const PURE: &[&str] = &[
+    "checks",
+    "culprit",
+    "formats",
+    "model",
+    "report",
+    "stats",
+    "testing",
+    "xtask",
+    "punctual/generated",
+    "punctual/structure",
+];
+
+/// Test programs whose subject is what they made up or wrote themselves: a name alone is that
+/// of a crate's unit tests.
+const OF_ITS_OWN: &[&str] = &[
+    "experiment",
+    "experiment/boots",
+    "lake",
+    "lint",
+    "punctual/looking_back",
+    "store/damage",
+    "store/keeping",
+    "trace",
+];
+
+/// Crates whose tests work on files and made-up trees of their own: rights change what they
+/// say, a busy machine does not.
+const BESIDE: &[&str] = &["experiment", "files", "record"];
+
+/// Crates, and files of tests, that measure nothing, and whose syncs would hold up others
+/// that do.
+const SYNCS: &[&str] = &[
+    "lake",
+    "punctual/importing",
+    "punctual/looking_back",
+    "serve",
+    "store",
+];
+
+/// Crates whose tests trace or change the machine with the rights of root. Without them they
+/// work on made-up trees.
+const BESIDE_WITHOUT_RIGHTS: &[&str] = &["trace", "tune"];
+
+/// Builds the test programs of all packages, with the features and the profile of
+/// the one test command: what it has built is not built again.
+///
+/// # Errors
+/// A build that fails, with cargo's status.
+pub(crate) fn build() -> Result<Programs> {
+    built(places::cargo().args(["test", "--workspace"]))
+}
+
+/// Builds `punctual` and some test programs for another processor: files of `tests`
+/// (`None`: the library's own), by their package.
+///
+/// # Errors
+/// As [`build`].
+pub(crate) fn build_for(target: &str, tests: &BTreeSet<(&str, Option<&str>)>) -> Result<Programs> {
+    let mut command = places::cargo();
+    command.args(["test", "--target", target, "--package", "punctual"]);
+    // A test of the command has cargo build the command, and not its unit tests.
+    command.args(["--test", "poor_kernel"]);
+    for (package, file) in tests {
+        command.args(["--package", package]);
+        match file {
+            Some(file) => command.args(["--test", file]),
+            None => command.arg("--lib"),
+        };
+    }
+    built(command.envs(crate::cross::compilers_for(target)))
+}
+
+/// The programs that a command of cargo builds.
+fn built(command: &mut Command) -> Result<Programs> {
+    command
+        .args(["--no-run", "--quiet"])
+        .arg("--message-format=json-render-diagnostics")
+        .current_dir(repository())
+        .stdout(Stdio::piped());
+    let mut child = command.spawn().context("cargo")?;
+    let stdout = child.stdout.take().context("the output of cargo")?;
+    let (mut binary, mut tests) = (None, Vec::new());
+    for line in BufReader::new(stdout).lines() {
+        // Lines that are no JSON are diagnostics.
+        let message: Value = serde_json::from_str(&line?).unwrap_or_default();
+        match program_of(&message) {
+            Some(Built::Binary(path)) => binary = Some(path),
+            Some(Built::Test(test)) => tests.push(test),
+            None => {}
+        }
+    }
+    let status = child.wait()?;
+    if !status.success() {
+        bail!("{command:?}: {status}");
+    }
+    Ok(Programs {
+        binary: binary.context("cargo built no punctual")?,
+        tests,
+    })
+}
+
+enum Built {
+    Binary(PathBuf),
+    Test(TestProgram),
+}
+
+fn program_of(message: &Value) -> Option<Built> {
+    let path = PathBuf::from(message.get("executable")?.as_str()?);
+    let manifest = Path::new(message.get("manifest_path")?.as_str()?);
+    let target = message.get("target")?;
+    let kind = target.get("kind")?.get(0)?.as_str()?;
+    let name = target.get("name")?.as_str()?;
+    if !message.get("profile")?.get("test")?.as_bool()? {
+        return (kind == "bin" && name == "punctual").then_some(Built::Binary(path));
+    }
+    Some(Built::Test(TestProgram {
+        folder: manifest.parent()?.to_owned(),
+        file: (kind == "test").then(|| name.to_owned()),
+        path,
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn message(kind: &str, test: bool) -> Value {
+        json!({
+            "executable": "/t/debug/deps/privilege-1",
+            "manifest_path": "/r/crates/kit/rt/Cargo.toml",
+            "target": {"kind": [kind], "name": "privilege"},
+            "profile": {"test": test},
+        })
+    }
+
+    #[test]
+    fn a_test_program_knows_its_crate_and_file() {
+        let Some(Built::Test(test)) = program_of(&message("test", true)) else {
+            panic!("no test program")
+        };
+        assert_eq!(test.title(), "rt/privilege");
+        let Some(Built::Test(test)) = program_of(&message("lib", true)) else {
+            panic!("no test program")
+        };
+        assert_eq!((test.title().as_str(), test.file), ("rt", None));
+        assert!(program_of(&message("bin", false)).is_none());
+        assert!(program_of(&json!({"reason": "build-finished"})).is_none());
+    }
+}
