@@ -1,6 +1,6 @@
-// Producer and consumer on CPUs that share a cache: bound, handing values over by a
-// monitor, so that neither spins and neither allocates. cache_pair [CPU CPU]
-// Which CPUs share a cache: `punctual place beside --cpu N`.
+// A producer and a consumer on two CPUs that share a cache. Each is bound to its CPU, and they
+// exchange values through a monitor, so neither spins and neither allocates. cache_pair [CPU CPU]
+// To find CPUs that share a cache: `punctual place beside --cpu N`.
 #include "common.h"
 #include <pthread.h>
 
@@ -24,7 +24,7 @@ static void *produce(void *cpu) {
       must(punctual_monitor_wait(monitor), "wait");
     value = next;
     ready = 1;
-    // With the lock held: the waiter is moved to the lock, by its priority.
+    // Notify with the lock held: the waiter then queues for the lock by priority.
     must(punctual_monitor_notify_one(monitor), "notify");
     must(punctual_monitor_unlock(monitor), "unlock");
   }

@@ -1,4 +1,4 @@
-// What the examples in C share.
+// Helpers shared by the C examples.
 #ifndef EXAMPLES_COMMON_H
 #define EXAMPLES_COMMON_H
 #define _GNU_SOURCE
@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-// Ends the program where a call failed.
+// Exits the program if a call failed.
 static inline int must(int result, const char *call) {
   if (result < 0) {
     fprintf(stderr, "%s: %s\n", call, punctual_last_error());
@@ -17,7 +17,7 @@ static inline int must(int result, const char *call) {
   return result;
 }
 
-// As real-time as this process may be; what is missing is said.
+// Makes this process as real-time as its limits allow, and prints what is missing.
 static inline void be_real_time(int priority) {
   int highest = punctual_max_priority();
   punctual_policy_t policy = {.size = sizeof policy, .policy = SCHED_FIFO};

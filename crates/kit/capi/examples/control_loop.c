@@ -1,6 +1,6 @@
-// A 1 kHz loop with everything right: memory locked, stack prefaulted, SCHED_FIFO,
-// absolute releases with an account that balances, system calls seen by a guard, and
-// figures for `punctual app record control-loop-c`. control_loop [JOBS]
+// A complete 1 kHz loop: locked memory, a prefaulted stack, SCHED_FIFO, absolute release
+// times, balanced accounting of periods, a guard that detects system calls, and figures for
+// `punctual app record control-loop-c`. control_loop [JOBS]
 #include "common.h"
 
 int main(int count, char **arguments) {
@@ -25,7 +25,7 @@ int main(int count, char **arguments) {
   punctual_lane_t lane_storage;
   punctual_lane_h lane;
   must(punctual_lane_new(&lane_storage, figures, &lane_spec, &lane), "lane");
-  // Without it (other architectures) the loop runs unguarded.
+  // Other architectures have no guard of system calls; there the loop runs unguarded.
   punctual_system_call_guard_h guard = NULL;
   if (punctual_system_call_guard_new(NULL, &guard) < 0)
     printf("%s\n", punctual_last_error());
@@ -39,7 +39,7 @@ int main(int count, char **arguments) {
   while (account.run < (uint64_t)jobs) {
     punctual_job_t job = {.size = sizeof job};
     if (must(punctual_periodic_wait(periodic, &job), "wait") == 0)
-      continue; // a signal handler ran: look at a stop flag here
+      continue; // a signal handler ran: check a stop flag here
     if (guard != NULL)
       punctual_system_call_guard_enter(guard);
     state = state * 0.99 + 0.01; // the work

@@ -1,10 +1,10 @@
-// A deadline task: 1 ms of work in each 10 ms, and a signal where the runtime is used up.
+// A deadline task: 1 ms of work every 10 ms, and a signal when it exhausts its runtime.
 #include "common.h"
 
 int main(void) {
   punctual_deadline_h task;
   if (punctual_deadline_new(NULL, 2000000, 10000000, 10000000, &task) < 0) {
-    // No right, or no bandwidth left: it says which.
+    // Permission or bandwidth is missing; the message says which.
     printf("without a deadline: %s\n", punctual_last_error());
     return 0;
   }

@@ -1,5 +1,5 @@
-// State that a control thread and an ordinary one share: the lock lends the priority of
-// who waits to who holds it, so that no thread between them can keep the state back.
+// State shared by a control thread and an ordinary one. The lock's holder inherits the priority of
+// its waiters, so that no thread of a priority in between can delay the control thread.
 #include "common.h"
 #include <pthread.h>
 
@@ -36,7 +36,7 @@ int main(void) {
   must(punctual_monitor_lock(monitor), "lock");
   setpoint = 1;
   while (!done) {
-    // An ordinary thread does not wait for ever.
+    // An ordinary thread waits with a time limit.
     int64_t deadline = punctual_now_ns() + 1000000000;
     must(punctual_monitor_wait_until(monitor, deadline), "wait");
   }

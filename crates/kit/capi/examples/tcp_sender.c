@@ -1,4 +1,4 @@
-// A TCP sender: small messages at once, and a message of several pieces as one segment.
+// A TCP sender: sends small messages at once, and a message in several pieces as one segment.
 #include "common.h"
 #include <arpa/inet.h>
 #include <string.h>

@@ -9,21 +9,21 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-// The version of this interface. A program that was compiled against another header
-// compares it with this at its start.
+// The version of this interface. Programs compare it with punctual_abi_version() at startup, to
+// detect a library that was built for another header.
 #define PUNCTUAL_ABI_VERSION 1
 
-// What becomes of releases that passed while the job before them ran.
+// The handling of releases that passed while the previous job was running.
 typedef enum {
-  // They are missed; the next job is run at the next release.
+  // Skips them; the next job runs at the next release.
   PUNCTUAL_OVERRUN_SKIP = 0,
-  // Up to `catch_up` are run at once; older ones are missed.
+  // Runs up to `catch_up` of them at once and skips older ones.
   PUNCTUAL_OVERRUN_CATCH_UP = 1,
-  // One is run at once, and periods count from that moment on.
+  // Runs one at once and counts periods from that moment.
   PUNCTUAL_OVERRUN_REPHASE = 2,
 } punctual_overrun;
 
-// What the samples of a lane are.
+// The kind of a lane's samples.
 typedef enum {
   // From the release of a job to its start.
   PUNCTUAL_KIND_LATENCY = 0,
@@ -35,212 +35,212 @@ typedef enum {
   PUNCTUAL_KIND_OTHER = 3,
 } punctual_kind;
 
-// What a handle points to.
+// Opaque type behind a handle.
 typedef struct punctual_allocation_guard punctual_allocation_guard;
 
-// What a handle points to.
+// Opaque type behind a handle.
 typedef struct punctual_deadline punctual_deadline;
 
-// What a handle points to.
+// Opaque type behind a handle.
 typedef struct punctual_figures punctual_figures;
 
-// What a handle points to.
+// Opaque type behind a handle.
 typedef struct punctual_lane punctual_lane;
 
-// What a handle points to.
+// Opaque type behind a handle.
 typedef struct punctual_monitor punctual_monitor;
 
-// What a handle points to.
+// Opaque type behind a handle.
 typedef struct punctual_page_fault_guard punctual_page_fault_guard;
 
-// What a handle points to.
+// Opaque type behind a handle.
 typedef struct punctual_periodic punctual_periodic;
 
-// What a handle points to.
+// Opaque type behind a handle.
 typedef struct punctual_system_call_guard punctual_system_call_guard;
 
-// What a thread asked of malloc; written by `punctual_malloc.c`.
+// A thread's calls of malloc and related functions, written by `punctual_malloc.c`.
 typedef struct {
-  // 1 in a region, else 0.
+  // 1 inside a region, else 0.
   uint8_t in_region;
-  // Calls in regions.
+  // Calls inside regions.
   uint64_t count;
-  // The address behind the first of these calls.
+  // The return address of the first of these calls.
   uint64_t first_address;
 } punctual_allocation_state_t;
 
 // Returns the state of the calling thread.
 typedef punctual_allocation_state_t *(*punctual_allocation_state_of)(void);
 
-// The owner's handle of a guard of allocations, to be dropped once.
+// Owning handle of an allocation guard. Drop it exactly once.
 typedef punctual_allocation_guard *punctual_allocation_guard_h;
 
-// Storage of the caller's for a guard of allocations; its content is the library's own.
+// Caller-provided storage for an allocation guard. Its contents are private.
 typedef struct {
-  // Not to be touched.
+  // Private to the library.
   uint64_t reserved[4];
 } punctual_allocation_guard_t;
 
-// A borrowed handle of a guard of allocations.
+// Borrowed handle of an allocation guard.
 typedef punctual_allocation_guard *punctual_allocation_guard_h_ref;
 
-// What a guard has seen in its regions.
+// The violations that a guard saw in its regions.
 typedef struct {
-  // sizeof this structure.
+  // Set to sizeof this structure.
   size_t size;
-  // How many there were.
+  // Number of violations.
   uint64_t count;
-  // Regions whose rest was not watched (a fork, exec, exit, signal mask).
+  // Regions that were watched only in part (fork, exec, exit, signal mask).
   uint64_t cut_short;
-  // Of the first: the number of the system call; of a page fault 0.
+  // Number of the first system call; 0 for a page fault.
   uint64_t first_number;
-  // Of the first: the address behind the system call or allocation, or that was not there.
+  // Return address of the first system call or allocation, or address of the first page fault.
   uint64_t first_address;
 } punctual_violations_t;
 
-// The owner's handle of the deadline policy of a thread, to be dropped once.
+// Owning handle of the deadline policy of a thread. Drop it exactly once.
 typedef punctual_deadline *punctual_deadline_h;
 
-// Storage of the caller's for the deadline policy of a thread; its content is the library's own.
+// Caller-provided storage for the deadline policy of a thread. Its contents are private.
 typedef struct {
-  // Not to be touched.
+  // Private to the library.
   uint64_t reserved[12];
 } punctual_deadline_t;
 
-// A borrowed handle of the deadline policy of a thread.
+// Borrowed handle of the deadline policy of a thread.
 typedef punctual_deadline *punctual_deadline_h_ref;
 
-// The owner's handle of the figures of an application, to be dropped once.
+// Owning handle of the figures of an application. Drop it exactly once.
 typedef punctual_figures *punctual_figures_h;
 
-// The owner's handle of a lane, to be dropped once.
+// Owning handle of a lane. Drop it exactly once.
 typedef punctual_lane *punctual_lane_h;
 
-// Storage of the caller's for the figures of an application; its content is the library's own.
+// Caller-provided storage for the figures of an application. Its contents are private.
 typedef struct {
-  // Not to be touched.
+  // Private to the library.
   uint64_t reserved[4];
 } punctual_figures_t;
 
-// Storage of the caller's for a lane; its content is the library's own.
+// Caller-provided storage for a lane. Its contents are private.
 typedef struct {
-  // Not to be touched.
+  // Private to the library.
   uint64_t reserved[16];
 } punctual_lane_t;
 
-// A borrowed handle of the figures of an application.
+// Borrowed handle of the figures of an application.
 typedef punctual_figures *punctual_figures_h_ref;
 
-// What a lane is for.
+// The settings of a lane.
 typedef struct {
-  // sizeof this structure.
+  // Set to sizeof this structure.
   size_t size;
-  // Its name, UTF-8, cut at 32 bytes.
+  // Name in UTF-8, truncated to 32 bytes.
   const char *name;
-  // The period; 0: none.
+  // Period; 0 for none.
   int64_t period_ns;
-  // A sample above is kept with its time; 0: only the largest of each second.
+  // Samples above this are stored with their time. If 0, only the largest of each second is.
   int64_t budget_ns;
   // A value of `punctual_kind`.
   uint32_t kind;
-  // 0.
+  // Must be 0.
   uint32_t reserved;
 } punctual_lane_spec_t;
 
-// A borrowed handle of a lane.
+// Borrowed handle of a lane.
 typedef punctual_lane *punctual_lane_h_ref;
 
-// The account of a loop: due = run + missed.
+// Counts of a loop's periods: due = run + missed.
 typedef struct {
-  // sizeof this structure.
+  // Set to sizeof this structure.
   size_t size;
   // Periods that came due.
   uint64_t due;
-  // Periods whose job was run.
+  // Periods whose job ran.
   uint64_t run;
   // Periods without a job.
   uint64_t missed;
-  // Of those run: jobs that began when the next one was due, or after an overrun.
+  // Jobs that ran but started when the next one was already due, or after an overrun.
   uint64_t late;
 } punctual_account_t;
 
-// The owner's handle of a guard of system calls, to be dropped once.
+// Owning handle of a system call guard. Drop it exactly once.
 typedef punctual_system_call_guard *punctual_system_call_guard_h;
 
-// The owner's handle of a guard of page faults, to be dropped once.
+// Owning handle of a page fault guard. Drop it exactly once.
 typedef punctual_page_fault_guard *punctual_page_fault_guard_h;
 
-// Storage of the caller's for a guard of system calls; its content is the library's own.
+// Caller-provided storage for a system call guard. Its contents are private.
 typedef struct {
-  // Not to be touched.
+  // Private to the library.
   uint64_t reserved[4];
 } punctual_system_call_guard_t;
 
-// A borrowed handle of a guard of system calls.
+// Borrowed handle of a system call guard.
 typedef punctual_system_call_guard *punctual_system_call_guard_h_ref;
 
-// Storage of the caller's for a guard of page faults; its content is the library's own.
+// Caller-provided storage for a page fault guard. Its contents are private.
 typedef struct {
-  // Not to be touched.
+  // Private to the library.
   uint64_t reserved[4];
 } punctual_page_fault_guard_t;
 
-// A borrowed handle of a guard of page faults.
+// Borrowed handle of a page fault guard.
 typedef punctual_page_fault_guard *punctual_page_fault_guard_h_ref;
 
-// The owner's handle of a lock with its condition, to be dropped once.
+// Owning handle of a monitor. Drop it exactly once.
 typedef punctual_monitor *punctual_monitor_h;
 
-// Storage of the caller's for a lock with its condition; its content is the library's own.
+// Caller-provided storage for a monitor (a mutex with a condition variable). Its contents are private.
 typedef struct {
-  // Not to be touched.
+  // Private to the library.
   uint64_t reserved[4];
 } punctual_monitor_t;
 
-// A borrowed handle of a lock with its condition.
+// Borrowed handle of a monitor.
 typedef punctual_monitor *punctual_monitor_h_ref;
 
-// The owner's handle of a periodic loop, to be dropped once.
+// Owning handle of a periodic loop. Drop it exactly once.
 typedef punctual_periodic *punctual_periodic_h;
 
-// Storage of the caller's for a periodic loop; its content is the library's own.
+// Caller-provided storage for a periodic loop. Its contents are private.
 typedef struct {
-  // Not to be touched.
+  // Private to the library.
   uint64_t reserved[24];
 } punctual_periodic_t;
 
-// How a loop is to be.
+// The settings of a loop.
 typedef struct {
-  // sizeof this structure.
+  // Set to sizeof this structure.
   size_t size;
-  // The period, above 0.
+  // Period; must be above 0.
   int64_t period_ns;
-  // The first release on CLOCK_MONOTONIC; 0: one period from now.
+  // First release on CLOCK_MONOTONIC; 0 for one period from now.
   int64_t first_release_ns;
   // A value of `punctual_overrun`.
   uint32_t overrun;
-  // With PUNCTUAL_OVERRUN_CATCH_UP: how many at most.
+  // Maximum number of jobs to catch up, for PUNCTUAL_OVERRUN_CATCH_UP.
   uint32_t catch_up;
 } punctual_periodic_spec_t;
 
-// A borrowed handle of a periodic loop.
+// Borrowed handle of a periodic loop.
 typedef punctual_periodic *punctual_periodic_h_ref;
 
-// One job that is to be run now.
+// A job that is due.
 typedef struct {
-  // sizeof this structure.
+  // Set to sizeof this structure.
   size_t size;
-  // When it was due.
+  // Time when it was due.
   int64_t release_ns;
-  // When the thread was awake for it.
+  // Time when the thread was awake for it.
   int64_t start_ns;
-  // Periods missed between the job before and this one.
+  // Periods missed between the previous job and this one.
   uint64_t missed;
 } punctual_job_t;
 
 // A scheduling policy.
 typedef struct {
-  // sizeof this structure.
+  // Set to sizeof this structure.
   size_t size;
   // SCHED_OTHER, SCHED_BATCH, SCHED_IDLE, SCHED_FIFO or SCHED_RR of sched.h.
   int32_t policy;
@@ -248,7 +248,7 @@ typedef struct {
   int32_t priority;
   // -20 to 19 for SCHED_OTHER and SCHED_BATCH.
   int32_t nice;
-  // 0.
+  // Must be 0.
   int32_t reserved;
 } punctual_policy_t;
 
@@ -256,56 +256,57 @@ typedef struct {
 extern "C" {
 #endif // __cplusplus
 
-// The version of the interface that the library has: PUNCTUAL_ABI_VERSION of its header.
+// Returns the interface version of the library: PUNCTUAL_ABI_VERSION of its header.
 uint32_t punctual_abi_version(void);
 
-// Called by `punctual_malloc.c` before `main`: who counts. The first one stays.
+// Registers the function that returns a thread's state. `punctual_malloc.c` calls this before
+// `main`; later calls have no effect.
 void punctual_allocation_install(punctual_allocation_state_of state_of);
 
-// Ends a guard of allocations; NULL is none. Its storage is the caller's again.
+// Drops an allocation guard; NULL is ignored. The caller may then reuse the storage.
 //
 // # Safety
-// A handle that was made in this thread and not dropped, which nobody uses any more.
+// `handle` is NULL, or was made in this thread, was not dropped, and is no longer in use.
 void punctual_allocation_guard_drop(punctual_allocation_guard_h handle);
 
-// Makes a guard of what the calling thread asks of malloc, calloc, realloc, free,
-// aligned_alloc and posix_memalign; it counts in regions, and the program goes on. One guard
-// of a thread at a time. Errors: EOPNOTSUPP where `punctual_malloc.c` is not compiled into the
-// program.
+// Makes a guard that counts the calling thread's calls of malloc, calloc, realloc, free,
+// aligned_alloc and posix_memalign inside regions. The program continues after a violation. A
+// thread can have one such guard at a time. Errors: EOPNOTSUPP if `punctual_malloc.c` is not
+// compiled into the program.
 //
 // # Safety
 // `storage` is NULL or a punctual_allocation_guard_t; `handle` may be written to.
 int punctual_allocation_guard_new(punctual_allocation_guard_t *storage,
                                   punctual_allocation_guard_h *handle);
 
-// Begins a region: one store of a byte.
+// Enters a region. Costs a one-byte store.
 //
 // # Safety
 // `handle` is a guard of the calling thread.
 int punctual_allocation_guard_enter(punctual_allocation_guard_h_ref handle);
 
-// Ends a region.
+// Leaves a region.
 //
 // # Safety
 // `handle` is a guard of the calling thread.
 int punctual_allocation_guard_leave(punctual_allocation_guard_h_ref handle);
 
-// What was seen so far. `first_address` is behind the first call.
+// Writes the violations seen so far. `first_address` is the return address of the first call.
 //
 // # Safety
-// `handle` is a guard of the calling thread; `violations` says its size.
+// `handle` is a guard of the calling thread; `violations` begins with its size.
 int punctual_allocation_guard_violations(punctual_allocation_guard_h_ref handle,
                                          punctual_violations_t *violations);
 
-// Ends the deadline policy of a thread; NULL is none. Its storage is the caller's again.
+// Drops the deadline policy of a thread; NULL is ignored. The caller may then reuse the storage.
 //
 // # Safety
-// A handle that was made and not dropped, which nobody uses any more.
+// `handle` is NULL, or was made, was not dropped, and is no longer in use.
 void punctual_deadline_drop(punctual_deadline_h handle);
 
-// Gives the calling thread SCHED_DEADLINE, with a signal (SIGXCPU) for each time that it
-// used its runtime up. Dropped, it has its former policy again. Errors: EPERM; EBUSY
-// where no bandwidth is left, or the signal is taken; EINVAL.
+// Gives the calling thread SCHED_DEADLINE, with a signal (SIGXCPU) each time it exhausts its
+// runtime. Dropping the handle restores the previous policy. Errors: EPERM; EBUSY if no bandwidth
+// is left or the signal is already in use; EINVAL.
 //
 // # Safety
 // `storage` is NULL or a punctual_deadline_t; `handle` may be written to.
@@ -327,24 +328,24 @@ int punctual_deadline_end_job(punctual_deadline_h_ref handle);
 // `handle` is of the calling thread; `overruns` may be written to.
 int punctual_deadline_overruns(punctual_deadline_h_ref handle, uint64_t *overruns);
 
-// Why the last call of this thread failed that did: a text that stays until the next one
-// fails. It says which right is missing and how to get it. Never NULL.
+// Returns the message of the last call that failed in this thread. It stays valid until the next
+// failure. For missing permissions, it names the right and how to get it. Never NULL.
 const char *punctual_last_error(void);
 
-// Ends the figures of an application; NULL is none. Its storage is the caller's again.
+// Drops the figures of an application; NULL is ignored. The caller may then reuse the storage.
 //
 // # Safety
-// A handle that was made and not dropped, which nobody uses any more.
+// `handle` is NULL, or was made, was not dropped, and is no longer in use.
 void punctual_figures_drop(punctual_figures_h handle);
 
-// Ends a lane; NULL is none. Its storage is the caller's again.
+// Drops a lane; NULL is ignored. The caller may then reuse the storage.
 //
 // # Safety
-// A handle that was made and not dropped, which nobody uses any more.
+// `handle` is NULL, or was made, was not dropped, and is no longer in use.
 void punctual_lane_drop(punctual_lane_h handle);
 
-// Makes the figures of this application, in sealed memory with so many lanes (1 to 64).
-// Errors: EINVAL; EOPNOTSUPP before Linux 5.1; those of memfd_create(2).
+// Makes the figures of this application in sealed memory, with `lanes` lanes (1 to 64). Errors:
+// EINVAL; EOPNOTSUPP before Linux 5.1; those of memfd_create(2).
 //
 // # Safety
 // `storage` is NULL or a punctual_figures_t; `name` ends in a zero byte; `handle` may be
@@ -354,234 +355,232 @@ int punctual_figures_new(punctual_figures_t *storage,
                          size_t lanes,
                          punctual_figures_h *handle);
 
-// Makes a lane for what the calling thread measures. It may outlive the handle of its
-// figures. Errors: EINVAL; ENOSPC where all lanes are in use.
+// Makes a lane for the measurements of the calling thread. It may outlive the handle of its
+// figures. Errors: EINVAL; ENOSPC if all lanes are in use.
 //
 // # Safety
-// `storage` is NULL or a punctual_lane_t; `spec` says its size; `handle` may be written
-// to.
+// `storage` is NULL or a punctual_lane_t; `spec` begins with its size; `handle` may be
+// written to.
 int punctual_lane_new(punctual_lane_t *storage,
                       punctual_figures_h_ref figures,
                       const punctual_lane_spec_t *spec,
                       punctual_lane_h *handle);
 
-// Counts one sample of a job that was released at `at_ns`. No system call.
+// Adds a sample for the job that was released at `at_ns`. Makes no system call.
 //
 // # Safety
-// `handle` is a lane that no other thread uses.
+// No other thread uses the lane `handle`.
 int punctual_lane_record(punctual_lane_h_ref handle, int64_t at_ns, int64_t ns);
 
-// Sets the account of the periods so far, from punctual_periodic_account().
+// Sets the counts of periods so far, from punctual_periodic_account().
 //
 // # Safety
-// As for punctual_lane_record(); `account` says its size.
+// As for punctual_lane_record(); `account` begins with its size.
 int punctual_lane_account(punctual_lane_h_ref handle, const punctual_account_t *account);
 
-// Ends a guard of system calls; NULL is none. Its storage is the caller's again.
+// Drops a system call guard; NULL is ignored. The caller may then reuse the storage.
 //
 // # Safety
-// A handle that was made and not dropped, which nobody uses any more.
+// `handle` is NULL, or was made, was not dropped, and is no longer in use.
 void punctual_system_call_guard_drop(punctual_system_call_guard_h handle);
 
-// Ends a guard of page faults; NULL is none. Its storage is the caller's again.
+// Drops a page fault guard; NULL is ignored. The caller may then reuse the storage.
 //
 // # Safety
-// A handle that was made and not dropped, which nobody uses any more.
+// `handle` is NULL, or was made, was not dropped, and is no longer in use.
 void punctual_page_fault_guard_drop(punctual_page_fault_guard_h handle);
 
-// Makes a guard of the calling thread's system calls; it counts in regions, and the program
-// goes on. Errors: EOPNOTSUPP before Linux 5.11 and on other architectures than x86-64; EBUSY
-// where another part of the program handles SIGSYS.
+// Makes a guard that counts the calling thread's system calls inside regions. The program
+// continues after a violation. Errors: EOPNOTSUPP before Linux 5.11 and on architectures other
+// than x86-64; EBUSY if another part of the program handles SIGSYS.
 //
 // # Safety
 // `storage` is NULL or a punctual_system_call_guard_t; `handle` may be written to.
 int punctual_system_call_guard_new(punctual_system_call_guard_t *storage,
                                    punctual_system_call_guard_h *handle);
 
-// Begins a region: one store of a byte.
+// Enters a region. Costs a one-byte store.
 //
 // # Safety
 // `handle` is a guard of the calling thread.
 int punctual_system_call_guard_enter(punctual_system_call_guard_h_ref handle);
 
-// Ends a region.
+// Leaves a region.
 //
 // # Safety
 // `handle` is a guard of the calling thread.
 int punctual_system_call_guard_leave(punctual_system_call_guard_h_ref handle);
 
-// What was seen so far.
+// Writes the violations seen so far.
 //
 // # Safety
-// `handle` is a guard of the calling thread; `violations` says its size.
+// `handle` is a guard of the calling thread; `violations` begins with its size.
 int punctual_system_call_guard_violations(punctual_system_call_guard_h_ref handle,
                                           punctual_violations_t *violations);
 
-// Makes a guard of the calling thread's page faults; it counts in regions, and the program
-// goes on. Errors: EOPNOTSUPP before Linux 5.13; EBUSY where another part of the program handles
-// SIGTRAP.
+// Makes a guard that counts the calling thread's page faults inside regions. The program continues
+// after a violation. Errors: EOPNOTSUPP before Linux 5.13; EBUSY if another part of the program
+// handles SIGTRAP.
 //
 // # Safety
 // `storage` is NULL or a punctual_page_fault_guard_t; `handle` may be written to.
 int punctual_page_fault_guard_new(punctual_page_fault_guard_t *storage,
                                   punctual_page_fault_guard_h *handle);
 
-// Begins a region: one store of a byte.
+// Enters a region. Costs a one-byte store.
 //
 // # Safety
 // `handle` is a guard of the calling thread.
 int punctual_page_fault_guard_enter(punctual_page_fault_guard_h_ref handle);
 
-// Ends a region.
+// Leaves a region.
 //
 // # Safety
 // `handle` is a guard of the calling thread.
 int punctual_page_fault_guard_leave(punctual_page_fault_guard_h_ref handle);
 
-// What was seen so far.
+// Writes the violations seen so far.
 //
 // # Safety
-// `handle` is a guard of the calling thread; `violations` says its size.
+// `handle` is a guard of the calling thread; `violations` begins with its size.
 int punctual_page_fault_guard_violations(punctual_page_fault_guard_h_ref handle,
                                          punctual_violations_t *violations);
 
-// Ends a lock with its condition; NULL is none. Its storage is the caller's again.
+// Drops a monitor; NULL is ignored. The caller may then reuse the storage.
 //
 // # Safety
-// A handle that was made and not dropped, which nobody uses any more.
+// `handle` is NULL, or was made, was not dropped, and is no longer in use.
 void punctual_monitor_drop(punctual_monitor_h handle);
 
-// Makes an unlocked one, for the threads of this process. It must not be moved. Errors:
-// ENOSYS where the kernel has no priority inheritance.
+// Makes an unlocked monitor for the threads of this process. It must not be moved. Errors: ENOSYS
+// if the kernel has no priority inheritance.
 //
 // # Safety
 // `storage` is NULL or a punctual_monitor_t; `handle` may be written to.
 int punctual_monitor_new(punctual_monitor_t *storage, punctual_monitor_h *handle);
 
-// Waits until the lock is free and takes it. Errors: EDEADLK where this thread has it.
+// Waits until the lock is free and takes it. Errors: EDEADLK if this thread already holds it.
 //
 // # Safety
 // `handle` is a monitor.
 int punctual_monitor_lock(punctual_monitor_h_ref handle);
 
-// Lets go of the lock. Errors: EPERM where this thread does not have it.
+// Releases the lock. Errors: EPERM if this thread does not hold it.
 //
 // # Safety
 // `handle` is a monitor.
 int punctual_monitor_unlock(punctual_monitor_h_ref handle);
 
-// Lets go of the lock, waits to be notified, and takes it again. It may return without a
-// reason: look at what is waited for. Errors: EPERM where this thread does not have it.
+// Releases the lock, waits for a notification, and takes the lock again. Wake-ups can be spurious:
+// check the condition again. Errors: EPERM if this thread does not hold the lock.
 //
 // # Safety
 // `handle` is a monitor.
 int punctual_monitor_wait(punctual_monitor_h_ref handle);
 
-// As punctual_monitor_wait(), until `deadline_ns` at the latest: 1 where it has passed,
-// else 0.
+// As punctual_monitor_wait(), but waits until `deadline_ns` at the latest. Returns 1 if the
+// deadline passed, else 0.
 //
 // # Safety
 // `handle` is a monitor.
 int punctual_monitor_wait_until(punctual_monitor_h_ref handle, int64_t deadline_ns);
 
-// Wakes the waiter with the highest priority. Errors: EPERM where this thread does not
-// have the lock.
+// Wakes the waiter with the highest priority. Errors: EPERM if this thread does not hold the lock.
 //
 // # Safety
 // `handle` is a monitor.
 int punctual_monitor_notify_one(punctual_monitor_h_ref handle);
 
-// Wakes all waiters, one after the other by their priority. Errors: EPERM where this
-// thread does not have the lock.
+// Wakes all waiters one after the other, in order of priority. Errors: EPERM if this thread does
+// not hold the lock.
 //
 // # Safety
 // `handle` is a monitor.
 int punctual_monitor_notify_all(punctual_monitor_h_ref handle);
 
-// Ends a periodic loop; NULL is none. Its storage is the caller's again.
+// Drops a periodic loop; NULL is ignored. The caller may then reuse the storage.
 //
 // # Safety
-// A handle that was made and not dropped, which nobody uses any more.
+// `handle` is NULL, or was made, was not dropped, and is no longer in use.
 void punctual_periodic_drop(punctual_periodic_h handle);
 
-// Makes a loop that waits by clock_nanosleep(2) on CLOCK_MONOTONIC, for the thread that
-// calls punctual_periodic_wait(). Errors: EINVAL.
+// Makes a loop for the thread that calls punctual_periodic_wait(), which waits with
+// clock_nanosleep(2) on CLOCK_MONOTONIC. Errors: EINVAL.
 //
 // # Safety
-// `storage` is NULL or a punctual_periodic_t; `spec` says its size; `handle` may be
+// `storage` is NULL or a punctual_periodic_t; `spec` begins with its size; `handle` may be
 // written to.
 int punctual_periodic_new(punctual_periodic_t *storage,
                           const punctual_periodic_spec_t *spec,
                           punctual_periodic_h *handle);
 
-// Waits for the next job: 1 and the job, or 0 where a signal handler ran first (then
-// wait again, or end).
+// Waits for the next job. Returns 1 and the job, or 0 if a signal handler ran first; then wait
+// again or stop.
 //
 // # Safety
-// `handle` is a loop that no other thread uses; `job` says its size.
+// No other thread uses the loop `handle`; `job` begins with its size.
 int punctual_periodic_wait(punctual_periodic_h_ref handle, punctual_job_t *job);
 
-// What became of the periods so far.
+// Writes the counts of the periods so far.
 //
 // # Safety
 // As for punctual_periodic_wait().
 int punctual_periodic_account(punctual_periodic_h_ref handle, punctual_account_t *account);
 
-// Follows an external phase: releases are moved towards `edge_ns + n * period` by at
-// most `step_ns`. `error_ns`, where it is not NULL, is the error that was seen.
+// Follows an external phase: moves releases towards `edge_ns + n * period` by at most `step_ns`.
+// Writes the phase error that it saw to `error_ns`, unless that is NULL.
 //
 // # Safety
-// `handle` is a loop that no other thread uses; `error_ns` is NULL or may be written to.
+// No other thread uses the loop `handle`; `error_ns` is NULL or may be written to.
 int punctual_periodic_follow(punctual_periodic_h_ref handle,
                              int64_t edge_ns,
                              int64_t step_ns,
                              int64_t *error_ns);
 
-// Sends what is written at once (TCP_NODELAY).
+// Sends written data at once (TCP_NODELAY).
 //
 // # Safety
-// Nobody closes the descriptor meanwhile.
+// The descriptor stays open during the call.
 int punctual_tcp_send_at_once(int fd);
 
-// Holds segments back until punctual_tcp_uncork(): the pieces of one message leave as
-// one. Errors: EOPNOTSUPP where the socket does not send at once otherwise.
+// Holds segments back until punctual_tcp_uncork(), so that the pieces of a message leave as one.
+// Errors: EOPNOTSUPP if the socket does not otherwise send at once.
 //
 // # Safety
 // As for punctual_tcp_send_at_once().
 int punctual_tcp_cork(int fd);
 
-// Sends what was held back.
+// Sends the data that was held back.
 //
 // # Safety
 // As for punctual_tcp_send_at_once().
 int punctual_tcp_uncork(int fd);
 
-// Gives the calling thread a policy. Errors: EPERM, with the limit and how to raise it
-// in the message; EINVAL. SCHED_DEADLINE: punctual_deadline_new().
+// Sets the policy of the calling thread. Errors: EPERM, with the limit and how to raise it in the
+// message; EINVAL. For SCHED_DEADLINE, use punctual_deadline_new().
 //
 // # Safety
-// `policy` says its size.
+// `policy` begins with its size.
 int punctual_set_policy(const punctual_policy_t *policy);
 
-// The highest real-time priority that this process may have; 0: none.
+// Returns the highest real-time priority that this process may set; 0 for none.
 int punctual_max_priority(void);
 
-// Binds the calling thread to `count` CPUs. Errors: EINVAL for one that is not there,
-// offline, or outside of the cpuset.
+// Binds the calling thread to `count` CPUs. Errors: EINVAL for a CPU that does not exist, is
+// offline, or is outside the cpuset.
 //
 // # Safety
 // `cpus` points to `count` numbers.
 int punctual_set_affinity(const uint32_t *cpus, size_t count);
 
-// Keeps all memory of this process in RAM, that of later, too, each page from its first
-// touch on; until the process ends. Errors: ENOMEM or EPERM with the limit in the
-// message.
+// Keeps all current and future memory of this process in RAM until it ends, each page from its
+// first access. Errors: ENOMEM or EPERM, with the limit in the message.
 int punctual_lock_memory(void);
 
-// Touches so many bytes of the calling thread's stack. Errors: EINVAL where it has less.
+// Touches `bytes` bytes of the calling thread's stack. Errors: EINVAL if the stack is smaller.
 int punctual_prefault_stack(size_t bytes);
 
-// CLOCK_MONOTONIC now, in nanoseconds. No system call on the common clock sources.
+// Returns CLOCK_MONOTONIC in nanoseconds. Makes no system call with the common clock sources.
 int64_t punctual_now_ns(void);
 
 #ifdef __cplusplus

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /*
- * Counts what a program asks of malloc in the regions of a punctual_allocation_guard.
- * Opt-in: compile this file into the program.
+ * Counts malloc calls in the regions of a punctual_allocation_guard. Opt-in: compile this file into
+ * the program.
  *
  *   GNU C library, dynamic:  cc program.c punctual_malloc.c -lpunctual_kit
  *   others, and static ones: cc -DPUNCTUAL_MALLOC_WRAP program.c punctual_malloc.c
  *       -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=free,--wrap=aligned_alloc
  *       -Wl,--wrap=posix_memalign -lpunctual_kit
  *
- * The second way does not see what shared libraries ask for. Outside of regions a call
- * costs the reading of a byte.
+ * The second way does not see calls from shared libraries. Outside regions, a call costs one byte
+ * read.
  */
 #include "punctual.h"
 

@@ -1,4 +1,4 @@
-//! Allocations in a region of a C program, counted by `interpose/punctual_malloc.c`.
+//! Counts allocations in regions of a C program, through `interpose/punctual_malloc.c`.
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
@@ -10,25 +10,26 @@ use crate::guard::punctual_violations_t;
 use crate::handle::{Object, end, fits, get, put};
 use crate::sized::write;
 
-/// What a thread asked of malloc; written by `punctual_malloc.c`.
+/// A thread's calls of malloc and related functions, written by `punctual_malloc.c`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct punctual_allocation_state_t {
-    /// 1 in a region, else 0.
+    /// 1 inside a region, else 0.
     pub in_region: u8,
-    /// Calls in regions.
+    /// Calls inside regions.
     pub count: u64,
-    /// The address behind the first of these calls.
+    /// The return address of the first of these calls.
     pub first_address: u64,
 }
 
 /// Returns the state of the calling thread.
 pub type punctual_allocation_state_of = Option<extern "C" fn() -> *mut punctual_allocation_state_t>;
 
-/// What the file compiled into the program has named.
+/// The function that the file compiled into the program registered.
 static STATE_OF: OnceLock<extern "C" fn() -> *mut punctual_allocation_state_t> = OnceLock::new();
 
-/// Called by `punctual_malloc.c` before `main`: who counts. The first one stays.
+/// Registers the function that returns a thread's state. `punctual_malloc.c` calls this before
+/// `main`; later calls have no effect.
 #[unsafe(no_mangle)]
 pub extern "C" fn punctual_allocation_install(state_of: punctual_allocation_state_of) {
     if let Some(state_of) = state_of {
@@ -36,22 +37,22 @@ pub extern "C" fn punctual_allocation_install(state_of: punctual_allocation_stat
     }
 }
 
-/// Storage of the caller's for a guard of allocations; its content is the library's own.
+/// Caller-provided storage for an allocation guard. Its contents are private.
 #[repr(C)]
 pub struct punctual_allocation_guard_t {
-    /// Not to be touched.
+    /// Private to the library.
     pub reserved: [u64; 4],
 }
 const _: () = fits::<Guard, punctual_allocation_guard_t>();
 
-/// What a handle points to.
+/// Opaque type behind a handle.
 pub struct punctual_allocation_guard(());
-/// The owner's handle of a guard of allocations, to be dropped once.
+/// Owning handle of an allocation guard. Drop it exactly once.
 pub type punctual_allocation_guard_h = *mut punctual_allocation_guard;
-/// A borrowed handle of a guard of allocations.
+/// Borrowed handle of an allocation guard.
 pub type punctual_allocation_guard_h_ref = *mut punctual_allocation_guard;
 
-/// A guard of the thread that made it: its state lives as long as the thread.
+/// A guard for the thread that made it. Its state lives as long as the thread.
 struct Guard(*mut punctual_allocation_state_t);
 
 impl Guard {
@@ -65,7 +66,7 @@ impl Guard {
         if state.is_null() {
             return Err(Failure::null("the state of the thread"));
         }
-        // SAFETY: the state of the calling thread, which nobody else reads or writes.
+        // SAFETY: the state of the calling thread, which no other code accesses.
         unsafe {
             state.write(punctual_allocation_state_t {
                 in_region: 0,
@@ -77,7 +78,7 @@ impl Guard {
     }
 
     fn set(&self, in_region: u8) {
-        // The region's calls stay between the two stores.
+        // The fences keep the calls of the region between the two stores.
         compiler_fence(Ordering::SeqCst);
         // SAFETY: as in `new`; a guard does not leave its thread.
         unsafe { ptr::addr_of_mut!((*self.0).in_region).write_volatile(in_region) };
@@ -91,10 +92,10 @@ impl Drop for Guard {
     }
 }
 
-/// Ends a guard of allocations; NULL is none. Its storage is the caller's again.
+/// Drops an allocation guard; NULL is ignored. The caller may then reuse the storage.
 ///
 /// # Safety
-/// A handle that was made in this thread and not dropped, which nobody uses any more.
+/// `handle` is NULL, or was made in this thread, was not dropped, and is no longer in use.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_allocation_guard_drop(handle: punctual_allocation_guard_h) {
     let _ = answer(|| {
@@ -104,10 +105,10 @@ pub unsafe extern "C" fn punctual_allocation_guard_drop(handle: punctual_allocat
     });
 }
 
-/// Makes a guard of what the calling thread asks of malloc, calloc, realloc, free,
-/// aligned_alloc and posix_memalign; it counts in regions, and the program goes on. One guard
-/// of a thread at a time. Errors: EOPNOTSUPP where `punctual_malloc.c` is not compiled into the
-/// program.
+/// Makes a guard that counts the calling thread's calls of malloc, calloc, realloc, free,
+/// aligned_alloc and posix_memalign inside regions. The program continues after a violation. A
+/// thread can have one such guard at a time. Errors: EOPNOTSUPP if `punctual_malloc.c` is not
+/// compiled into the program.
 ///
 /// # Safety
 /// `storage` is NULL or a punctual_allocation_guard_t; `handle` may be written to.
@@ -120,7 +121,7 @@ pub unsafe extern "C" fn punctual_allocation_guard_new(
     answer(|| unsafe { put(storage.cast::<c_void>(), handle.cast(), Guard::new) })
 }
 
-/// Begins a region: one store of a byte.
+/// Enters a region. Costs a one-byte store.
 ///
 /// # Safety
 /// `handle` is a guard of the calling thread.
@@ -135,7 +136,7 @@ pub unsafe extern "C" fn punctual_allocation_guard_enter(
     })
 }
 
-/// Ends a region.
+/// Leaves a region.
 ///
 /// # Safety
 /// `handle` is a guard of the calling thread.
@@ -150,17 +151,17 @@ pub unsafe extern "C" fn punctual_allocation_guard_leave(
     })
 }
 
-/// What was seen so far. `first_address` is behind the first call.
+/// Writes the violations seen so far. `first_address` is the return address of the first call.
 ///
 /// # Safety
-/// `handle` is a guard of the calling thread; `violations` says its size.
+/// `handle` is a guard of the calling thread; `violations` begins with its size.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_allocation_guard_violations(
     handle: punctual_allocation_guard_h_ref,
     violations: *mut punctual_violations_t,
 ) -> c_int {
     answer(|| {
-        // SAFETY: as the caller promises; the state is of this thread.
+        // SAFETY: as the caller promises; the state belongs to this thread.
         let state = unsafe { get::<Guard>(handle.cast())?.0.read_volatile() };
         let seen = punctual_violations_t {
             size: 0,

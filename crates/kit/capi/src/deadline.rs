@@ -1,4 +1,4 @@
-//! A deadline thread.
+//! SCHED_DEADLINE for a thread.
 
 use std::ffi::{c_int, c_void};
 
@@ -8,25 +8,25 @@ use crate::error::{Failure, answer};
 use crate::handle::{Object, end, fits, get, put};
 use crate::thread::duration;
 
-/// Storage of the caller's for the deadline policy of a thread; its content is the library's own.
+/// Caller-provided storage for the deadline policy of a thread. Its contents are private.
 #[repr(C)]
 pub struct punctual_deadline_t {
-    /// Not to be touched.
+    /// Private to the library.
     pub reserved: [u64; 12],
 }
 const _: () = fits::<DeadlineThread, punctual_deadline_t>();
 
-/// What a handle points to.
+/// Opaque type behind a handle.
 pub struct punctual_deadline(());
-/// The owner's handle of the deadline policy of a thread, to be dropped once.
+/// Owning handle of the deadline policy of a thread. Drop it exactly once.
 pub type punctual_deadline_h = *mut punctual_deadline;
-/// A borrowed handle of the deadline policy of a thread.
+/// Borrowed handle of the deadline policy of a thread.
 pub type punctual_deadline_h_ref = *mut punctual_deadline;
 
-/// Ends the deadline policy of a thread; NULL is none. Its storage is the caller's again.
+/// Drops the deadline policy of a thread; NULL is ignored. The caller may then reuse the storage.
 ///
 /// # Safety
-/// A handle that was made and not dropped, which nobody uses any more.
+/// `handle` is NULL, or was made, was not dropped, and is no longer in use.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_deadline_drop(handle: punctual_deadline_h) {
     let _ = answer(|| {
@@ -36,9 +36,9 @@ pub unsafe extern "C" fn punctual_deadline_drop(handle: punctual_deadline_h) {
     });
 }
 
-/// Gives the calling thread SCHED_DEADLINE, with a signal (SIGXCPU) for each time that it
-/// used its runtime up. Dropped, it has its former policy again. Errors: EPERM; EBUSY
-/// where no bandwidth is left, or the signal is taken; EINVAL.
+/// Gives the calling thread SCHED_DEADLINE, with a signal (SIGXCPU) each time it exhausts its
+/// runtime. Dropping the handle restores the previous policy. Errors: EPERM; EBUSY if no bandwidth
+/// is left or the signal is already in use; EINVAL.
 ///
 /// # Safety
 /// `storage` is NULL or a punctual_deadline_t; `handle` may be written to.

@@ -1,4 +1,4 @@
-//! Errors as numbers, with their message beside them.
+//! Errors as negative errno values, with a message for each thread.
 
 use std::cell::RefCell;
 use std::ffi::{CString, c_char, c_int};
@@ -11,7 +11,7 @@ thread_local! {
     static MESSAGE: RefCell<CString> = RefCell::new(CString::default());
 }
 
-/// Why a call failed.
+/// The reason why a call failed.
 pub(crate) struct Failure {
     number: c_int,
     message: String,
@@ -25,7 +25,7 @@ impl Failure {
         }
     }
 
-    /// A pointer that must not be NULL.
+    /// The error for a pointer that must not be NULL.
     pub(crate) fn null(what: &str) -> Self {
         Self::new(libc::EINVAL, format!("{what} is NULL"))
     }
@@ -64,13 +64,13 @@ impl From<punctual_app::Error> for Failure {
     }
 }
 
-/// Runs what can fail: 0, or a negative errno with the message kept.
+/// Runs `work` and returns 0, or a negative errno after storing the message.
 #[inline]
 pub(crate) fn answer(work: impl FnOnce() -> Result<(), Failure>) -> c_int {
     number(|| work().map(|()| 0))
 }
 
-/// The same for a function that returns a number that is not negative.
+/// As [`answer`], for functions that return a non-negative number.
 #[inline]
 pub(crate) fn number(work: impl FnOnce() -> Result<c_int, Failure>) -> c_int {
     match catch_unwind(AssertUnwindSafe(work)) {
@@ -85,17 +85,17 @@ pub(crate) fn number(work: impl FnOnce() -> Result<c_int, Failure>) -> c_int {
 
 #[cold]
 fn keep(failure: Failure) -> c_int {
-    // No message of ours has a zero byte; what it quotes may.
+    // Our messages contain no zero byte, but text that they quote may.
     let text = failure.message.replace('\0', "?");
     MESSAGE.with_borrow_mut(|message| *message = CString::new(text).unwrap_or_default());
     -failure.number
 }
 
-/// Why the last call of this thread failed that did: a text that stays until the next one
-/// fails. It says which right is missing and how to get it. Never NULL.
+/// Returns the message of the last call that failed in this thread. It stays valid until the next
+/// failure. For missing permissions, it names the right and how to get it. Never NULL.
 #[unsafe(no_mangle)]
 pub extern "C" fn punctual_last_error() -> *const c_char {
-    // A thread that is about to end has no message any more.
+    // While a thread exits, its message may already be destroyed.
     MESSAGE
         .try_with(|message| message.borrow().as_ptr())
         .unwrap_or(c"".as_ptr())

@@ -9,25 +9,25 @@ use crate::handle::{Object, end, fits, get, put, share};
 use crate::sized::{Sized_, read, text};
 use crate::thread::duration;
 
-/// Storage of the caller's for the figures of an application; its content is the library's own.
+/// Caller-provided storage for the figures of an application. Its contents are private.
 #[repr(C)]
 pub struct punctual_figures_t {
-    /// Not to be touched.
+    /// Private to the library.
     pub reserved: [u64; 4],
 }
 const _: () = fits::<Figures, punctual_figures_t>();
 
-/// What a handle points to.
+/// Opaque type behind a handle.
 pub struct punctual_figures(());
-/// The owner's handle of the figures of an application, to be dropped once.
+/// Owning handle of the figures of an application. Drop it exactly once.
 pub type punctual_figures_h = *mut punctual_figures;
-/// A borrowed handle of the figures of an application.
+/// Borrowed handle of the figures of an application.
 pub type punctual_figures_h_ref = *mut punctual_figures;
 
-/// Ends the figures of an application; NULL is none. Its storage is the caller's again.
+/// Drops the figures of an application; NULL is ignored. The caller may then reuse the storage.
 ///
 /// # Safety
-/// A handle that was made and not dropped, which nobody uses any more.
+/// `handle` is NULL, or was made, was not dropped, and is no longer in use.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_figures_drop(handle: punctual_figures_h) {
     let _ = answer(|| {
@@ -37,25 +37,25 @@ pub unsafe extern "C" fn punctual_figures_drop(handle: punctual_figures_h) {
     });
 }
 
-/// Storage of the caller's for a lane; its content is the library's own.
+/// Caller-provided storage for a lane. Its contents are private.
 #[repr(C)]
 pub struct punctual_lane_t {
-    /// Not to be touched.
+    /// Private to the library.
     pub reserved: [u64; 16],
 }
 const _: () = fits::<Lane, punctual_lane_t>();
 
-/// What a handle points to.
+/// Opaque type behind a handle.
 pub struct punctual_lane(());
-/// The owner's handle of a lane, to be dropped once.
+/// Owning handle of a lane. Drop it exactly once.
 pub type punctual_lane_h = *mut punctual_lane;
-/// A borrowed handle of a lane.
+/// Borrowed handle of a lane.
 pub type punctual_lane_h_ref = *mut punctual_lane;
 
-/// Ends a lane; NULL is none. Its storage is the caller's again.
+/// Drops a lane; NULL is ignored. The caller may then reuse the storage.
 ///
 /// # Safety
-/// A handle that was made and not dropped, which nobody uses any more.
+/// `handle` is NULL, or was made, was not dropped, and is no longer in use.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_lane_drop(handle: punctual_lane_h) {
     let _ = answer(|| {
@@ -65,7 +65,7 @@ pub unsafe extern "C" fn punctual_lane_drop(handle: punctual_lane_h) {
     });
 }
 
-/// What the samples of a lane are.
+/// The kind of a lane's samples.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum punctual_kind {
@@ -79,31 +79,31 @@ pub enum punctual_kind {
     PUNCTUAL_KIND_OTHER = 3,
 }
 
-/// What a lane is for.
+/// The settings of a lane.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct punctual_lane_spec_t {
-    /// sizeof this structure.
+    /// Set to sizeof this structure.
     pub size: usize,
-    /// Its name, UTF-8, cut at 32 bytes.
+    /// Name in UTF-8, truncated to 32 bytes.
     pub name: *const c_char,
-    /// The period; 0: none.
+    /// Period; 0 for none.
     pub period_ns: i64,
-    /// A sample above is kept with its time; 0: only the largest of each second.
+    /// Samples above this are stored with their time. If 0, only the largest of each second is.
     pub budget_ns: i64,
     /// A value of `punctual_kind`.
     pub kind: u32,
-    /// 0.
+    /// Must be 0.
     pub reserved: u32,
 }
 
-// SAFETY: numbers and a pointer, the first of which is the size.
+// SAFETY: numbers and a pointer; the first number is the size.
 unsafe impl Sized_ for punctual_lane_spec_t {
     const NAME: &'static str = "punctual_lane_spec_t";
 }
 
-/// Makes the figures of this application, in sealed memory with so many lanes (1 to 64).
-/// Errors: EINVAL; EOPNOTSUPP before Linux 5.1; those of memfd_create(2).
+/// Makes the figures of this application in sealed memory, with `lanes` lanes (1 to 64). Errors:
+/// EINVAL; EOPNOTSUPP before Linux 5.1; those of memfd_create(2).
 ///
 /// # Safety
 /// `storage` is NULL or a punctual_figures_t; `name` ends in a zero byte; `handle` may be
@@ -124,12 +124,12 @@ pub unsafe extern "C" fn punctual_figures_new(
     })
 }
 
-/// Makes a lane for what the calling thread measures. It may outlive the handle of its
-/// figures. Errors: EINVAL; ENOSPC where all lanes are in use.
+/// Makes a lane for the measurements of the calling thread. It may outlive the handle of its
+/// figures. Errors: EINVAL; ENOSPC if all lanes are in use.
 ///
 /// # Safety
-/// `storage` is NULL or a punctual_lane_t; `spec` says its size; `handle` may be written
-/// to.
+/// `storage` is NULL or a punctual_lane_t; `spec` begins with its size; `handle` may be
+/// written to.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_lane_new(
     storage: *mut punctual_lane_t,
@@ -164,10 +164,10 @@ pub unsafe extern "C" fn punctual_lane_new(
     })
 }
 
-/// Counts one sample of a job that was released at `at_ns`. No system call.
+/// Adds a sample for the job that was released at `at_ns`. Makes no system call.
 ///
 /// # Safety
-/// `handle` is a lane that no other thread uses.
+/// No other thread uses the lane `handle`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_lane_record(
     handle: punctual_lane_h_ref,
@@ -181,10 +181,10 @@ pub unsafe extern "C" fn punctual_lane_record(
     })
 }
 
-/// Sets the account of the periods so far, from punctual_periodic_account().
+/// Sets the counts of periods so far, from punctual_periodic_account().
 ///
 /// # Safety
-/// As for punctual_lane_record(); `account` says its size.
+/// As for punctual_lane_record(); `account` begins with its size.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_lane_account(
     handle: punctual_lane_h_ref,

@@ -1,4 +1,4 @@
-//! What a region of a loop should not do.
+//! Guards that detect system calls and page faults in regions of a loop.
 
 use std::ffi::{c_int, c_void};
 
@@ -8,25 +8,25 @@ use crate::error::answer;
 use crate::handle::{Object, end, fits, get, put};
 use crate::sized::{Sized_, write};
 
-/// Storage of the caller's for a guard of system calls; its content is the library's own.
+/// Caller-provided storage for a system call guard. Its contents are private.
 #[repr(C)]
 pub struct punctual_system_call_guard_t {
-    /// Not to be touched.
+    /// Private to the library.
     pub reserved: [u64; 4],
 }
 const _: () = fits::<SystemCallGuard, punctual_system_call_guard_t>();
 
-/// What a handle points to.
+/// Opaque type behind a handle.
 pub struct punctual_system_call_guard(());
-/// The owner's handle of a guard of system calls, to be dropped once.
+/// Owning handle of a system call guard. Drop it exactly once.
 pub type punctual_system_call_guard_h = *mut punctual_system_call_guard;
-/// A borrowed handle of a guard of system calls.
+/// Borrowed handle of a system call guard.
 pub type punctual_system_call_guard_h_ref = *mut punctual_system_call_guard;
 
-/// Ends a guard of system calls; NULL is none. Its storage is the caller's again.
+/// Drops a system call guard; NULL is ignored. The caller may then reuse the storage.
 ///
 /// # Safety
-/// A handle that was made and not dropped, which nobody uses any more.
+/// `handle` is NULL, or was made, was not dropped, and is no longer in use.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_system_call_guard_drop(handle: punctual_system_call_guard_h) {
     let _ = answer(|| {
@@ -36,25 +36,25 @@ pub unsafe extern "C" fn punctual_system_call_guard_drop(handle: punctual_system
     });
 }
 
-/// Storage of the caller's for a guard of page faults; its content is the library's own.
+/// Caller-provided storage for a page fault guard. Its contents are private.
 #[repr(C)]
 pub struct punctual_page_fault_guard_t {
-    /// Not to be touched.
+    /// Private to the library.
     pub reserved: [u64; 4],
 }
 const _: () = fits::<PageFaultGuard, punctual_page_fault_guard_t>();
 
-/// What a handle points to.
+/// Opaque type behind a handle.
 pub struct punctual_page_fault_guard(());
-/// The owner's handle of a guard of page faults, to be dropped once.
+/// Owning handle of a page fault guard. Drop it exactly once.
 pub type punctual_page_fault_guard_h = *mut punctual_page_fault_guard;
-/// A borrowed handle of a guard of page faults.
+/// Borrowed handle of a page fault guard.
 pub type punctual_page_fault_guard_h_ref = *mut punctual_page_fault_guard;
 
-/// Ends a guard of page faults; NULL is none. Its storage is the caller's again.
+/// Drops a page fault guard; NULL is ignored. The caller may then reuse the storage.
 ///
 /// # Safety
-/// A handle that was made and not dropped, which nobody uses any more.
+/// `handle` is NULL, or was made, was not dropped, and is no longer in use.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_page_fault_guard_drop(handle: punctual_page_fault_guard_h) {
     let _ = answer(|| {
@@ -64,23 +64,23 @@ pub unsafe extern "C" fn punctual_page_fault_guard_drop(handle: punctual_page_fa
     });
 }
 
-/// What a guard has seen in its regions.
+/// The violations that a guard saw in its regions.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct punctual_violations_t {
-    /// sizeof this structure.
+    /// Set to sizeof this structure.
     pub size: usize,
-    /// How many there were.
+    /// Number of violations.
     pub count: u64,
-    /// Regions whose rest was not watched (a fork, exec, exit, signal mask).
+    /// Regions that were watched only in part (fork, exec, exit, signal mask).
     pub cut_short: u64,
-    /// Of the first: the number of the system call; of a page fault 0.
+    /// Number of the first system call; 0 for a page fault.
     pub first_number: u64,
-    /// Of the first: the address behind the system call or allocation, or that was not there.
+    /// Return address of the first system call or allocation, or address of the first page fault.
     pub first_address: u64,
 }
 
-// SAFETY: numbers, the first of which is the size.
+// SAFETY: plain numbers that begin with the size.
 unsafe impl Sized_ for punctual_violations_t {
     const NAME: &'static str = "punctual_violations_t";
 }
@@ -96,9 +96,9 @@ fn violations_of(found: &Violations) -> punctual_violations_t {
     }
 }
 
-/// Makes a guard of the calling thread's system calls; it counts in regions, and the program
-/// goes on. Errors: EOPNOTSUPP before Linux 5.11 and on other architectures than x86-64; EBUSY
-/// where another part of the program handles SIGSYS.
+/// Makes a guard that counts the calling thread's system calls inside regions. The program
+/// continues after a violation. Errors: EOPNOTSUPP before Linux 5.11 and on architectures other
+/// than x86-64; EBUSY if another part of the program handles SIGSYS.
 ///
 /// # Safety
 /// `storage` is NULL or a punctual_system_call_guard_t; `handle` may be written to.
@@ -115,7 +115,7 @@ pub unsafe extern "C" fn punctual_system_call_guard_new(
     })
 }
 
-/// Begins a region: one store of a byte.
+/// Enters a region. Costs a one-byte store.
 ///
 /// # Safety
 /// `handle` is a guard of the calling thread.
@@ -130,7 +130,7 @@ pub unsafe extern "C" fn punctual_system_call_guard_enter(
     })
 }
 
-/// Ends a region.
+/// Leaves a region.
 ///
 /// # Safety
 /// `handle` is a guard of the calling thread.
@@ -145,10 +145,10 @@ pub unsafe extern "C" fn punctual_system_call_guard_leave(
     })
 }
 
-/// What was seen so far.
+/// Writes the violations seen so far.
 ///
 /// # Safety
-/// `handle` is a guard of the calling thread; `violations` says its size.
+/// `handle` is a guard of the calling thread; `violations` begins with its size.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_system_call_guard_violations(
     handle: punctual_system_call_guard_h_ref,
@@ -162,9 +162,9 @@ pub unsafe extern "C" fn punctual_system_call_guard_violations(
     })
 }
 
-/// Makes a guard of the calling thread's page faults; it counts in regions, and the program
-/// goes on. Errors: EOPNOTSUPP before Linux 5.13; EBUSY where another part of the program handles
-/// SIGTRAP.
+/// Makes a guard that counts the calling thread's page faults inside regions. The program continues
+/// after a violation. Errors: EOPNOTSUPP before Linux 5.13; EBUSY if another part of the program
+/// handles SIGTRAP.
 ///
 /// # Safety
 /// `storage` is NULL or a punctual_page_fault_guard_t; `handle` may be written to.
@@ -181,7 +181,7 @@ pub unsafe extern "C" fn punctual_page_fault_guard_new(
     })
 }
 
-/// Begins a region: one store of a byte.
+/// Enters a region. Costs a one-byte store.
 ///
 /// # Safety
 /// `handle` is a guard of the calling thread.
@@ -196,7 +196,7 @@ pub unsafe extern "C" fn punctual_page_fault_guard_enter(
     })
 }
 
-/// Ends a region.
+/// Leaves a region.
 ///
 /// # Safety
 /// `handle` is a guard of the calling thread.
@@ -211,10 +211,10 @@ pub unsafe extern "C" fn punctual_page_fault_guard_leave(
     })
 }
 
-/// What was seen so far.
+/// Writes the violations seen so far.
 ///
 /// # Safety
-/// `handle` is a guard of the calling thread; `violations` says its size.
+/// `handle` is a guard of the calling thread; `violations` begins with its size.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_page_fault_guard_violations(
     handle: punctual_page_fault_guard_h_ref,

@@ -1,18 +1,18 @@
-//! Objects in storage of the caller's or of the heap.
+//! Objects in storage of the caller or on the heap.
 
 use std::ffi::c_void;
 
 use crate::error::Failure;
 use crate::sized::check_alignment;
 
-/// What a handle points to.
+/// The object behind a handle.
 pub(crate) struct Object<T> {
-    /// Whether it is in a box of ours.
+    /// Whether [`put`] allocated the object on the heap.
     boxed: bool,
     pub(crate) value: T,
 }
 
-/// Puts a value into `storage`, or into a box where that is NULL, and says where.
+/// Moves a value into `storage`, or onto the heap if that is NULL, and writes the handle.
 ///
 /// # Safety
 /// `storage` is NULL or as large as an `Object<T>`; `handle` is NULL or may be written to.
@@ -44,11 +44,11 @@ pub(crate) unsafe fn put<T>(
     Ok(())
 }
 
-/// The object of a handle.
+/// Returns the object behind a handle.
 ///
 /// # Safety
-/// `handle` is NULL or an object that was put, was not dropped, and that nobody else
-/// uses during the borrow unless `T` is shared by its own rules.
+/// `handle` is NULL or an object that was made by [`put`] and not dropped. Nothing else uses
+/// it during the borrow, unless `T` may be shared.
 pub(crate) unsafe fn get<'a, T>(handle: *mut Object<T>) -> Result<&'a mut T, Failure> {
     // SAFETY: as the caller promises.
     unsafe { handle.as_mut() }
@@ -59,7 +59,7 @@ pub(crate) unsafe fn get<'a, T>(handle: *mut Object<T>) -> Result<&'a mut T, Fai
 /// As [`get`], for objects that threads share.
 ///
 /// # Safety
-/// `handle` is NULL or an object that was put and was not dropped.
+/// `handle` is NULL or an object that was made by [`put`] and not dropped.
 pub(crate) unsafe fn share<'a, T: Sync>(handle: *mut Object<T>) -> Result<&'a T, Failure> {
     // SAFETY: as the caller promises.
     unsafe { handle.as_ref() }
@@ -67,16 +67,16 @@ pub(crate) unsafe fn share<'a, T: Sync>(handle: *mut Object<T>) -> Result<&'a T,
         .ok_or_else(|| Failure::null("the handle"))
 }
 
-/// Ends an object. NULL is none.
+/// Destroys an object. NULL is ignored.
 ///
 /// # Safety
-/// `handle` is NULL or an object that was put, and was not dropped.
+/// `handle` is NULL or an object that was made by [`put`] and not dropped.
 pub(crate) unsafe fn end<T>(handle: *mut Object<T>) {
     // SAFETY: as the caller promises.
     let Some(object) = (unsafe { handle.as_ref() }) else {
         return;
     };
-    // SAFETY: made by `put` in one of the two ways, and nobody uses it any more.
+    // SAFETY: made by `put` in one of the two ways, and no longer in use.
     unsafe {
         match object.boxed {
             true => drop(Box::from_raw(handle)),
@@ -85,7 +85,7 @@ pub(crate) unsafe fn end<T>(handle: *mut Object<T>) {
     }
 }
 
-/// That an object of `T` fits into storage `S`; to be evaluated when this is compiled.
+/// Checks at compile time that an object of `T` fits into storage `S`.
 pub(crate) const fn fits<T, S>() {
     assert!(size_of::<Object<T>>() <= size_of::<S>());
     assert!(align_of::<Object<T>>() <= align_of::<S>());

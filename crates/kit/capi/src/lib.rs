@@ -1,18 +1,17 @@
-//! The C interface of the kit: what `punctual-rt` and `punctual-app` offer, for C and C++.
+//! The C interface of the kit: the functions of `punctual-rt` and `punctual-app` for C and C++.
 //!
-//! **For:** programs in other languages. `include/punctual.h` is made from this crate by
-//! cbindgen and kept beside it; `include/punctual.hpp` wraps it for C++17.
+//! **For:** programs in other languages. cbindgen generates `include/punctual.h` from this crate,
+//! and the result is checked in. `include/punctual.hpp` wraps it for C++17.
 //!
 //! **Knows:** `rt`, `app`, and what C can express.
 //!
-//! **Must not know:** anything that decides: each function is one call of those crates.
+//! **Must not know:** any decisions: each function is one call of those crates.
 //!
-//! Rules: names begin with `punctual_`. A function that can fail returns 0 or a negative
-//! errno, and [`punctual_last_error`] says why. Times are nanoseconds as `int64_t`, of
-//! CLOCK_MONOTONIC where they are instants. Structures of numbers begin with their size. An object is made in
-//! storage of the caller's (`_t`) or, where that is NULL, in memory of the heap; the
-//! owning handle (`_h`) is passed to `_drop` once, borrowed ones (`_h_ref`) to all
-//! others. No panic leaves the library.
+//! Rules: names begin with `punctual_`. A function that can fail returns 0 or a negative errno, and
+//! [`punctual_last_error`] returns the reason. Times are nanoseconds as `int64_t`; instants are on
+//! CLOCK_MONOTONIC. Structures of numbers begin with their size. An object is made in storage of
+//! the caller (`_t`), or on the heap if that is NULL. Pass the owning handle (`_h`) to `_drop`
+//! once, and borrowed ones (`_h_ref`) to all other functions. No panic leaves the library.
 
 #![allow(unsafe_code, non_camel_case_types)]
 #![deny(unsafe_op_in_unsafe_fn)]
@@ -40,11 +39,11 @@ pub use periodic::*;
 pub use tcp::*;
 pub use thread::*;
 
-/// The version of this interface. A program that was compiled against another header
-/// compares it with this at its start.
+/// The version of this interface. Programs compare it with punctual_abi_version() at startup, to
+/// detect a library that was built for another header.
 pub const PUNCTUAL_ABI_VERSION: u32 = 1;
 
-/// The version of the interface that the library has: PUNCTUAL_ABI_VERSION of its header.
+/// Returns the interface version of the library: PUNCTUAL_ABI_VERSION of its header.
 #[unsafe(no_mangle)]
 pub extern "C" fn punctual_abi_version() -> u32 {
     PUNCTUAL_ABI_VERSION

@@ -1,4 +1,4 @@
-//! A lock with its condition, which keep priorities.
+//! A mutex with a condition variable, with priority inheritance and wake-up by priority.
 
 use std::ffi::{c_int, c_void};
 
@@ -8,25 +8,25 @@ use crate::error::{Failure, answer, number};
 use crate::handle::{Object, end, fits, put, share};
 use crate::thread::duration;
 
-/// Storage of the caller's for a lock with its condition; its content is the library's own.
+/// Caller-provided storage for a monitor (a mutex with a condition variable). Its contents are private.
 #[repr(C)]
 pub struct punctual_monitor_t {
-    /// Not to be touched.
+    /// Private to the library.
     pub reserved: [u64; 4],
 }
 const _: () = fits::<Monitor<()>, punctual_monitor_t>();
 
-/// What a handle points to.
+/// Opaque type behind a handle.
 pub struct punctual_monitor(());
-/// The owner's handle of a lock with its condition, to be dropped once.
+/// Owning handle of a monitor. Drop it exactly once.
 pub type punctual_monitor_h = *mut punctual_monitor;
-/// A borrowed handle of a lock with its condition.
+/// Borrowed handle of a monitor.
 pub type punctual_monitor_h_ref = *mut punctual_monitor;
 
-/// Ends a lock with its condition; NULL is none. Its storage is the caller's again.
+/// Drops a monitor; NULL is ignored. The caller may then reuse the storage.
 ///
 /// # Safety
-/// A handle that was made and not dropped, which nobody uses any more.
+/// `handle` is NULL, or was made, was not dropped, and is no longer in use.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_monitor_drop(handle: punctual_monitor_h) {
     let _ = answer(|| {
@@ -36,8 +36,8 @@ pub unsafe extern "C" fn punctual_monitor_drop(handle: punctual_monitor_h) {
     });
 }
 
-/// Makes an unlocked one, for the threads of this process. It must not be moved. Errors:
-/// ENOSYS where the kernel has no priority inheritance.
+/// Makes an unlocked monitor for the threads of this process. It must not be moved. Errors: ENOSYS
+/// if the kernel has no priority inheritance.
 ///
 /// # Safety
 /// `storage` is NULL or a punctual_monitor_t; `handle` may be written to.
@@ -54,7 +54,7 @@ pub unsafe extern "C" fn punctual_monitor_new(
     })
 }
 
-/// Waits until the lock is free and takes it. Errors: EDEADLK where this thread has it.
+/// Waits until the lock is free and takes it. Errors: EDEADLK if this thread already holds it.
 ///
 /// # Safety
 /// `handle` is a monitor.
@@ -68,7 +68,7 @@ pub unsafe extern "C" fn punctual_monitor_lock(handle: punctual_monitor_h_ref) -
     })
 }
 
-/// Lets go of the lock. Errors: EPERM where this thread does not have it.
+/// Releases the lock. Errors: EPERM if this thread does not hold it.
 ///
 /// # Safety
 /// `handle` is a monitor.
@@ -81,8 +81,8 @@ pub unsafe extern "C" fn punctual_monitor_unlock(handle: punctual_monitor_h_ref)
     })
 }
 
-/// Lets go of the lock, waits to be notified, and takes it again. It may return without a
-/// reason: look at what is waited for. Errors: EPERM where this thread does not have it.
+/// Releases the lock, waits for a notification, and takes the lock again. Wake-ups can be spurious:
+/// check the condition again. Errors: EPERM if this thread does not hold the lock.
 ///
 /// # Safety
 /// `handle` is a monitor.
@@ -95,8 +95,8 @@ pub unsafe extern "C" fn punctual_monitor_wait(handle: punctual_monitor_h_ref) -
     })
 }
 
-/// As punctual_monitor_wait(), until `deadline_ns` at the latest: 1 where it has passed,
-/// else 0.
+/// As punctual_monitor_wait(), but waits until `deadline_ns` at the latest. Returns 1 if the
+/// deadline passed, else 0.
 ///
 /// # Safety
 /// `handle` is a monitor.
@@ -114,8 +114,7 @@ pub unsafe extern "C" fn punctual_monitor_wait_until(
     })
 }
 
-/// Wakes the waiter with the highest priority. Errors: EPERM where this thread does not
-/// have the lock.
+/// Wakes the waiter with the highest priority. Errors: EPERM if this thread does not hold the lock.
 ///
 /// # Safety
 /// `handle` is a monitor.
@@ -128,8 +127,8 @@ pub unsafe extern "C" fn punctual_monitor_notify_one(handle: punctual_monitor_h_
     })
 }
 
-/// Wakes all waiters, one after the other by their priority. Errors: EPERM where this
-/// thread does not have the lock.
+/// Wakes all waiters one after the other, in order of priority. Errors: EPERM if this thread does
+/// not hold the lock.
 ///
 /// # Safety
 /// `handle` is a monitor.
@@ -142,14 +141,14 @@ pub unsafe extern "C" fn punctual_monitor_notify_all(handle: punctual_monitor_h_
     })
 }
 
-/// The guard of a lock that this thread took before.
+/// Returns the guard of a lock that this thread took earlier.
 ///
 /// # Safety
 /// `handle` is NULL or a monitor.
 unsafe fn held<'a>(handle: punctual_monitor_h_ref) -> Result<MonitorGuard<'a, ()>, Failure> {
     // SAFETY: as the caller promises.
     let monitor = unsafe { share::<Monitor<()>>(handle.cast())? };
-    // SAFETY: the guard of the call that took it was forgotten.
+    // SAFETY: the call that took the lock forgot its guard.
     unsafe { monitor.held_by_this_thread() }.ok_or_else(|| {
         Failure::new(
             libc::EPERM,

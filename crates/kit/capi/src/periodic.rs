@@ -9,25 +9,25 @@ use crate::handle::{Object, end, fits, get, put};
 use crate::sized::{Sized_, read, write};
 use crate::thread::duration;
 
-/// Storage of the caller's for a periodic loop; its content is the library's own.
+/// Caller-provided storage for a periodic loop. Its contents are private.
 #[repr(C)]
 pub struct punctual_periodic_t {
-    /// Not to be touched.
+    /// Private to the library.
     pub reserved: [u64; 24],
 }
 const _: () = fits::<Periodic, punctual_periodic_t>();
 
-/// What a handle points to.
+/// Opaque type behind a handle.
 pub struct punctual_periodic(());
-/// The owner's handle of a periodic loop, to be dropped once.
+/// Owning handle of a periodic loop. Drop it exactly once.
 pub type punctual_periodic_h = *mut punctual_periodic;
-/// A borrowed handle of a periodic loop.
+/// Borrowed handle of a periodic loop.
 pub type punctual_periodic_h_ref = *mut punctual_periodic;
 
-/// Ends a periodic loop; NULL is none. Its storage is the caller's again.
+/// Drops a periodic loop; NULL is ignored. The caller may then reuse the storage.
 ///
 /// # Safety
-/// A handle that was made and not dropped, which nobody uses any more.
+/// `handle` is NULL, or was made, was not dropped, and is no longer in use.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_periodic_drop(handle: punctual_periodic_h) {
     let _ = answer(|| {
@@ -37,50 +37,50 @@ pub unsafe extern "C" fn punctual_periodic_drop(handle: punctual_periodic_h) {
     });
 }
 
-/// What becomes of releases that passed while the job before them ran.
+/// The handling of releases that passed while the previous job was running.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum punctual_overrun {
-    /// They are missed; the next job is run at the next release.
+    /// Skips them; the next job runs at the next release.
     PUNCTUAL_OVERRUN_SKIP = 0,
-    /// Up to `catch_up` are run at once; older ones are missed.
+    /// Runs up to `catch_up` of them at once and skips older ones.
     PUNCTUAL_OVERRUN_CATCH_UP = 1,
-    /// One is run at once, and periods count from that moment on.
+    /// Runs one at once and counts periods from that moment.
     PUNCTUAL_OVERRUN_REPHASE = 2,
 }
 
-/// How a loop is to be.
+/// The settings of a loop.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct punctual_periodic_spec_t {
-    /// sizeof this structure.
+    /// Set to sizeof this structure.
     pub size: usize,
-    /// The period, above 0.
+    /// Period; must be above 0.
     pub period_ns: i64,
-    /// The first release on CLOCK_MONOTONIC; 0: one period from now.
+    /// First release on CLOCK_MONOTONIC; 0 for one period from now.
     pub first_release_ns: i64,
     /// A value of `punctual_overrun`.
     pub overrun: u32,
-    /// With PUNCTUAL_OVERRUN_CATCH_UP: how many at most.
+    /// Maximum number of jobs to catch up, for PUNCTUAL_OVERRUN_CATCH_UP.
     pub catch_up: u32,
 }
 
-// SAFETY: numbers, the first of which is the size.
+// SAFETY: plain numbers that begin with the size.
 unsafe impl Sized_ for punctual_periodic_spec_t {
     const NAME: &'static str = "punctual_periodic_spec_t";
 }
 
-/// One job that is to be run now.
+/// A job that is due.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct punctual_job_t {
-    /// sizeof this structure.
+    /// Set to sizeof this structure.
     pub size: usize,
-    /// When it was due.
+    /// Time when it was due.
     pub release_ns: i64,
-    /// When the thread was awake for it.
+    /// Time when the thread was awake for it.
     pub start_ns: i64,
-    /// Periods missed between the job before and this one.
+    /// Periods missed between the previous job and this one.
     pub missed: u64,
 }
 
@@ -89,19 +89,19 @@ unsafe impl Sized_ for punctual_job_t {
     const NAME: &'static str = "punctual_job_t";
 }
 
-/// The account of a loop: due = run + missed.
+/// Counts of a loop's periods: due = run + missed.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct punctual_account_t {
-    /// sizeof this structure.
+    /// Set to sizeof this structure.
     pub size: usize,
     /// Periods that came due.
     pub due: u64,
-    /// Periods whose job was run.
+    /// Periods whose job ran.
     pub run: u64,
     /// Periods without a job.
     pub missed: u64,
-    /// Of those run: jobs that began when the next one was due, or after an overrun.
+    /// Jobs that ran but started when the next one was already due, or after an overrun.
     pub late: u64,
 }
 
@@ -110,11 +110,11 @@ unsafe impl Sized_ for punctual_account_t {
     const NAME: &'static str = "punctual_account_t";
 }
 
-/// Makes a loop that waits by clock_nanosleep(2) on CLOCK_MONOTONIC, for the thread that
-/// calls punctual_periodic_wait(). Errors: EINVAL.
+/// Makes a loop for the thread that calls punctual_periodic_wait(), which waits with
+/// clock_nanosleep(2) on CLOCK_MONOTONIC. Errors: EINVAL.
 ///
 /// # Safety
-/// `storage` is NULL or a punctual_periodic_t; `spec` says its size; `handle` may be
+/// `storage` is NULL or a punctual_periodic_t; `spec` begins with its size; `handle` may be
 /// written to.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_periodic_new(
@@ -152,11 +152,11 @@ pub unsafe extern "C" fn punctual_periodic_new(
     })
 }
 
-/// Waits for the next job: 1 and the job, or 0 where a signal handler ran first (then
-/// wait again, or end).
+/// Waits for the next job. Returns 1 and the job, or 0 if a signal handler ran first; then wait
+/// again or stop.
 ///
 /// # Safety
-/// `handle` is a loop that no other thread uses; `job` says its size.
+/// No other thread uses the loop `handle`; `job` begins with its size.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_periodic_wait(
     handle: punctual_periodic_h_ref,
@@ -180,7 +180,7 @@ pub unsafe extern "C" fn punctual_periodic_wait(
     })
 }
 
-/// What became of the periods so far.
+/// Writes the counts of the periods so far.
 ///
 /// # Safety
 /// As for punctual_periodic_wait().
@@ -204,11 +204,11 @@ pub unsafe extern "C" fn punctual_periodic_account(
     })
 }
 
-/// Follows an external phase: releases are moved towards `edge_ns + n * period` by at
-/// most `step_ns`. `error_ns`, where it is not NULL, is the error that was seen.
+/// Follows an external phase: moves releases towards `edge_ns + n * period` by at most `step_ns`.
+/// Writes the phase error that it saw to `error_ns`, unless that is NULL.
 ///
 /// # Safety
-/// `handle` is a loop that no other thread uses; `error_ns` is NULL or may be written to.
+/// No other thread uses the loop `handle`; `error_ns` is NULL or may be written to.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_periodic_follow(
     handle: punctual_periodic_h_ref,

@@ -1,5 +1,5 @@
-//! Structures that begin with their size: a later library reads those of an earlier
-//! program, and an earlier one refuses what it does not know.
+//! Structures that begin with their size. A newer library accepts the structures of an older
+//! program, and an older library refuses fields that it does not know.
 
 use std::ffi::c_void;
 
@@ -10,34 +10,34 @@ use crate::error::Failure;
 /// # Safety
 /// `repr(C)`, begins with a `usize`, and any bytes are a valid value.
 pub(crate) unsafe trait Sized_: Copy {
-    /// Its name, for messages.
+    /// Name of the structure, for messages.
     const NAME: &'static str;
 }
 
-/// Reads one that the caller filled.
+/// Reads a structure that the caller filled in.
 ///
 /// # Safety
-/// `from` is NULL or points to as many bytes as its first field says.
+/// `from` is NULL or points to as many bytes as its first field gives.
 pub(crate) unsafe fn read<T: Sized_>(from: *const T) -> Result<T, Failure> {
     // SAFETY: as the caller promises.
     let size = unsafe { size_of_caller(from)? };
     let known = size_of::<T>();
     let extra = from.cast::<u8>();
     for place in known..size {
-        // SAFETY: within the size that the caller says.
+        // SAFETY: within the size that the caller gave.
         if unsafe { extra.add(place).read() } != 0 {
             let why = format!("{} has a field that this library does not know", T::NAME);
             return Err(Failure::new(libc::E2BIG, why));
         }
     }
-    // SAFETY: at least as many bytes as it has, any of which are a value.
+    // SAFETY: at least as large as `T`, and any bytes are a valid `T`.
     Ok(unsafe { from.read() })
 }
 
-/// Writes one to where the caller said how much there is.
+/// Writes a structure, up to the size that the caller set.
 ///
 /// # Safety
-/// `to` is NULL or points to as many bytes as its first field says.
+/// `to` is NULL or points to as many bytes as its first field gives.
 pub(crate) unsafe fn write<T: Sized_>(to: *mut T, value: T) -> Result<(), Failure> {
     // SAFETY: as the caller promises.
     unsafe {
@@ -69,10 +69,10 @@ unsafe fn size_of_caller<T: Sized_>(from: *const T) -> Result<usize, Failure> {
     }
 }
 
-/// A `char` string of the caller's.
+/// Reads a `char` string of the caller.
 ///
 /// # Safety
-/// NULL, or ends in a zero byte.
+/// `from` is NULL or ends in a zero byte.
 pub(crate) unsafe fn text<'a>(
     from: *const std::ffi::c_char,
     what: &str,
@@ -86,7 +86,7 @@ pub(crate) unsafe fn text<'a>(
         .map_err(|_| Failure::new(libc::EINVAL, format!("{what} is not UTF-8")))
 }
 
-/// Storage is aligned as the object in it, or refused.
+/// Returns an error if the storage is not aligned for its object.
 pub(crate) fn check_alignment(storage: *const c_void, align: usize) -> Result<(), Failure> {
     match storage.addr().is_multiple_of(align) {
         true => Ok(()),

@@ -18,18 +18,18 @@ unsafe fn socket<'a>(fd: c_int) -> Result<BorrowedFd<'a>, Failure> {
     Ok(unsafe { BorrowedFd::borrow_raw(fd) })
 }
 
-/// Sends what is written at once (TCP_NODELAY).
+/// Sends written data at once (TCP_NODELAY).
 ///
 /// # Safety
-/// Nobody closes the descriptor meanwhile.
+/// The descriptor stays open during the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_tcp_send_at_once(fd: c_int) -> c_int {
     // SAFETY: as the caller promises.
     answer(|| Ok(send_at_once(unsafe { socket(fd)? })?))
 }
 
-/// Holds segments back until punctual_tcp_uncork(): the pieces of one message leave as
-/// one. Errors: EOPNOTSUPP where the socket does not send at once otherwise.
+/// Holds segments back until punctual_tcp_uncork(), so that the pieces of a message leave as one.
+/// Errors: EOPNOTSUPP if the socket does not otherwise send at once.
 ///
 /// # Safety
 /// As for punctual_tcp_send_at_once().
@@ -42,7 +42,7 @@ pub unsafe extern "C" fn punctual_tcp_cork(fd: c_int) -> c_int {
     })
 }
 
-/// Sends what was held back.
+/// Sends the data that was held back.
 ///
 /// # Safety
 /// As for punctual_tcp_send_at_once().

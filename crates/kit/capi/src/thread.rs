@@ -8,7 +8,7 @@ use punctual_rt::{Clock, LockMode, Policy, ThreadRef};
 use crate::error::{Failure, answer};
 use crate::sized::{Sized_, read};
 
-/// A duration of the caller's, which is not negative.
+/// Converts a duration of the caller, which must not be negative.
 pub(crate) fn duration(ns: i64, what: &str) -> Result<Duration, Failure> {
     let positive = u64::try_from(ns).map(Duration::from_nanos);
     positive.map_err(|_| Failure::new(libc::EINVAL, format!("{what} is {ns}, below 0")))
@@ -18,7 +18,7 @@ pub(crate) fn duration(ns: i64, what: &str) -> Result<Duration, Failure> {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct punctual_policy_t {
-    /// sizeof this structure.
+    /// Set to sizeof this structure.
     pub size: usize,
     /// SCHED_OTHER, SCHED_BATCH, SCHED_IDLE, SCHED_FIFO or SCHED_RR of sched.h.
     pub policy: i32,
@@ -26,20 +26,20 @@ pub struct punctual_policy_t {
     pub priority: i32,
     /// -20 to 19 for SCHED_OTHER and SCHED_BATCH.
     pub nice: i32,
-    /// 0.
+    /// Must be 0.
     pub reserved: i32,
 }
 
-// SAFETY: numbers, the first of which is the size.
+// SAFETY: plain numbers that begin with the size.
 unsafe impl Sized_ for punctual_policy_t {
     const NAME: &'static str = "punctual_policy_t";
 }
 
-/// Gives the calling thread a policy. Errors: EPERM, with the limit and how to raise it
-/// in the message; EINVAL. SCHED_DEADLINE: punctual_deadline_new().
+/// Sets the policy of the calling thread. Errors: EPERM, with the limit and how to raise it in the
+/// message; EINVAL. For SCHED_DEADLINE, use punctual_deadline_new().
 ///
 /// # Safety
-/// `policy` says its size.
+/// `policy` begins with its size.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_set_policy(policy: *const punctual_policy_t) -> c_int {
     answer(|| {
@@ -62,14 +62,14 @@ pub unsafe extern "C" fn punctual_set_policy(policy: *const punctual_policy_t) -
     })
 }
 
-/// The highest real-time priority that this process may have; 0: none.
+/// Returns the highest real-time priority that this process may set; 0 for none.
 #[unsafe(no_mangle)]
 pub extern "C" fn punctual_max_priority() -> c_int {
     c_int::from(punctual_rt::max_permitted_priority())
 }
 
-/// Binds the calling thread to `count` CPUs. Errors: EINVAL for one that is not there,
-/// offline, or outside of the cpuset.
+/// Binds the calling thread to `count` CPUs. Errors: EINVAL for a CPU that does not exist, is
+/// offline, or is outside the cpuset.
 ///
 /// # Safety
 /// `cpus` points to `count` numbers.
@@ -85,25 +85,24 @@ pub unsafe extern "C" fn punctual_set_affinity(cpus: *const u32, count: usize) -
     })
 }
 
-/// Keeps all memory of this process in RAM, that of later, too, each page from its first
-/// touch on; until the process ends. Errors: ENOMEM or EPERM with the limit in the
-/// message.
+/// Keeps all current and future memory of this process in RAM until it ends, each page from its
+/// first access. Errors: ENOMEM or EPERM, with the limit in the message.
 #[unsafe(no_mangle)]
 pub extern "C" fn punctual_lock_memory() -> c_int {
     answer(|| {
-        // It lasts until the process ends: C has no scope that would end it.
+        // The lock lasts until the process ends: C has no scope that could end it.
         std::mem::forget(punctual_rt::lock_process_memory(LockMode::OnFault)?);
         Ok(())
     })
 }
 
-/// Touches so many bytes of the calling thread's stack. Errors: EINVAL where it has less.
+/// Touches `bytes` bytes of the calling thread's stack. Errors: EINVAL if the stack is smaller.
 #[unsafe(no_mangle)]
 pub extern "C" fn punctual_prefault_stack(bytes: usize) -> c_int {
     answer(|| Ok(punctual_rt::prefault_stack(bytes)?))
 }
 
-/// CLOCK_MONOTONIC now, in nanoseconds. No system call on the common clock sources.
+/// Returns CLOCK_MONOTONIC in nanoseconds. Makes no system call with the common clock sources.
 #[unsafe(no_mangle)]
 pub extern "C" fn punctual_now_ns() -> i64 {
     Clock::Monotonic.now().as_nanos().cast_signed()

@@ -1,5 +1,5 @@
-// What the guard of allocations counts. Compiled with interpose/punctual_malloc.c; with an
-// argument: what it says without that.
+// Checks the counts of the allocation guard. Compiled with interpose/punctual_malloc.c. With an
+// argument, checks the error without that file.
 #include "punctual.h"
 #include <errno.h>
 #include <pthread.h>
@@ -58,7 +58,7 @@ int main(int argc, char **argv) {
   punctual_allocation_guard_leave(guard);
   free(kept = malloc(10));
   count(guard, &seen);
-  /* pthread_join may free what belongs to the thread. */
+  /* pthread_join may free memory of the thread. */
   if (seen.count < 9 || seen.count > 12 || seen.first_address == 0) {
     printf("%llu at %llx\n", (unsigned long long)seen.count,
            (unsigned long long)seen.first_address);

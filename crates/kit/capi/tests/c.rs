@@ -1,5 +1,5 @@
-//! The header and the library, as C11 and C++17 programs use them: each example is
-//! compiled with all warnings as errors, and run.
+//! Tests the header and the library from C11 and C++17 programs. Each example is compiled with all
+//! warnings as errors, and run.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ const EXAMPLES: [&str; 5] = [
     "tcp_sender",
 ];
 
-/// A language: the compiler, its standard, and the ending of a source.
+/// A language: compiler, standard, and file extension.
 const C: (&str, &str, &str) = ("cc", "-std=c11", "c");
 const CPP: (&str, &str, &str) = ("c++", "-std=c++17", "cpp");
 
@@ -21,7 +21,7 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The library that was built for this test, beside it.
+/// The library that was built for this test, in the same target directory.
 fn library() -> PathBuf {
     let folder = std::env::current_exe().unwrap();
     let folder = folder.parent().unwrap();
@@ -30,7 +30,7 @@ fn library() -> PathBuf {
     found.into_iter().find(|path| path.exists()).unwrap()
 }
 
-/// Whether there is this compiler; says so where there is none.
+/// Returns whether this compiler is installed, and reports it if not.
 fn has(compiler: &str) -> bool {
     let there = Command::new(compiler).arg("--version").output().is_ok();
     if !there {
@@ -57,8 +57,8 @@ fn text(output: &Output) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// The examples of a language, compiled here; or where `PUNCTUAL_KIT_EXAMPLES` names a
-/// folder, as in an emulated machine without compilers, those that are there.
+/// Runs the examples of a language. Compiles them, or takes them from the folder in
+/// `PUNCTUAL_KIT_EXAMPLES`, for an emulated machine without compilers.
 fn examples_run(language: (&str, &str, &str)) {
     let built = std::env::var_os("PUNCTUAL_KIT_EXAMPLES").map(PathBuf::from);
     let built = built.map(|folder| folder.join(language.2));
@@ -102,7 +102,7 @@ fn the_examples_in_cpp_are_built_and_run() {
     examples_run(CPP);
 }
 
-/// What a caller may get wrong is an error number with a message, and no crash.
+/// Wrong arguments of a caller give an error number with a message, never a crash.
 #[test]
 fn wrong_arguments_are_refused() {
     for language in [C, CPP] {
@@ -120,8 +120,8 @@ fn wrong_arguments_are_refused() {
     }
 }
 
-/// A guard of allocations: counted in C and C++ where the file is compiled in, refused where
-/// it is not. Once over the dynamic C library, once wrapped by the linker.
+/// Allocations are counted in C and C++ if the interposing file is compiled in, and refused
+/// otherwise: once with the dynamic C library, once wrapped by the linker.
 #[test]
 fn allocations_are_counted_or_refused() {
     if !has(C.0) {
@@ -177,7 +177,7 @@ fn allocations_are_counted_or_refused() {
     }
 }
 
-/// What pkg-config says is enough to link with.
+/// The flags from pkg-config are sufficient for linking.
 #[test]
 fn the_template_of_pkg_config_names_the_library() {
     let template = std::fs::read_to_string(root().join("punctual-kit.pc.in")).unwrap();

@@ -1,9 +1,9 @@
-//! The header that is kept is the one that the source makes.
+//! The checked-in header is identical to the generated one.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 use std::path::Path;
 
-/// The soname follows from the version of the library in the metadata.
+/// The soname follows from the library version in the metadata.
 #[test]
 fn the_version_of_the_library_is_that_of_the_abi() {
     let manifest = include_str!("../Cargo.toml");
@@ -20,7 +20,7 @@ fn the_version_of_the_library_is_that_of_the_abi() {
 fn the_header_is_up_to_date() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let config = cbindgen::Config::from_file(root.join("cbindgen.toml")).unwrap();
-    // The modules that it names are read with it.
+    // cbindgen also reads the modules that lib.rs names.
     let bindings = cbindgen::Builder::new()
         .with_src(root.join("src/lib.rs"))
         .with_config(config)

@@ -1,4 +1,4 @@
-// What a caller may get wrong. Compiled as C11 and as C++17.
+// Calls with wrong arguments. Compiled as C11 and as C++17.
 #include "punctual.h"
 #include <errno.h>
 #include <stdio.h>
@@ -33,7 +33,7 @@ int main(void) {
   spec.overrun = 9;
   EXPECT(punctual_periodic_new(NULL, &spec, &periodic), EINVAL, "overrun is 9");
   spec.overrun = PUNCTUAL_OVERRUN_REPHASE;
-  // A program of a later header: what it adds must be zero.
+  // A program built for a later header: its additional fields must be zero.
   struct {
     punctual_periodic_spec_t known;
     uint64_t later;
