@@ -1,4 +1,4 @@
-//! Files that are read whole, up to a limit.
+//! Reads whole files, up to a limit.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -9,7 +9,7 @@ use crate::FileError;
 /// Reads a file whole.
 ///
 /// # Errors
-/// What open(2) and read(2) refuse; more than `limit` bytes.
+/// Returns the errors of open(2) and read(2), and an error if the file has more than `limit` bytes.
 pub fn bytes(path: &Path, limit: u64) -> Result<Vec<u8>, FileError> {
     let file = File::open(path).map_err(|source| FileError::Read {
         path: path.to_owned(),
@@ -21,18 +21,18 @@ pub fn bytes(path: &Path, limit: u64) -> Result<Vec<u8>, FileError> {
 /// Reads a text file whole.
 ///
 /// # Errors
-/// As [`bytes`]; what is not UTF-8.
+/// Returns the errors of [`bytes`], and an error if the file is not UTF-8.
 pub fn text(path: &Path, limit: u64) -> Result<String, FileError> {
     text_of(bytes(path, limit)?, path)
 }
 
-/// Reads to the end of what is open already. `path` is its name in errors.
+/// Reads an open file to its end. `path` is the name used in errors.
 ///
 /// # Errors
-/// What read(2) refuses; more than `limit` bytes.
+/// Returns the errors of read(2), and an error for more than `limit` bytes.
 pub fn bytes_of(reader: impl Read, path: &Path, limit: u64) -> Result<Vec<u8>, FileError> {
     let mut bytes = Vec::new();
-    // One byte more distinguishes a longer file from one of just this length.
+    // One extra byte distinguishes a longer file from one of exactly this length.
     let read = reader
         .take(limit.saturating_add(1))
         .read_to_end(&mut bytes)
@@ -49,10 +49,10 @@ pub fn bytes_of(reader: impl Read, path: &Path, limit: u64) -> Result<Vec<u8>, F
     }
 }
 
-/// The text in bytes that were read. `path` is its name in errors.
+/// Converts bytes that were read to text. `path` is the name used in errors.
 ///
 /// # Errors
-/// What is not UTF-8.
+/// Returns an error if the bytes are not UTF-8.
 pub fn text_of(bytes: Vec<u8>, path: &Path) -> Result<String, FileError> {
     String::from_utf8(bytes).map_err(|error| FileError::NotText {
         path: path.to_owned(),
@@ -63,7 +63,7 @@ pub fn text_of(bytes: Vec<u8>, path: &Path) -> Result<String, FileError> {
 /// Reads stdin to its end, as bytes.
 ///
 /// # Errors
-/// As [`bytes_of`].
+/// See [`bytes_of`].
 pub fn stdin(limit: u64) -> Result<Vec<u8>, FileError> {
     bytes_of(io::stdin().lock(), Path::new("stdin"), limit)
 }

@@ -1,4 +1,4 @@
-//! Folders that are made for files.
+//! Creates folders for files.
 
 use std::io;
 use std::path::Path;
@@ -9,16 +9,15 @@ use rustix::io::Errno;
 use crate::walk::{LastLink, Place, Stopped, walk};
 use crate::{FileError, rule};
 
-/// How often a path is walked: other programs may make and remove folders on it.
+/// Number of attempts to walk a path: other programs may create and remove folders along it.
 const TRIES: u32 = 3;
 
-/// Makes a folder, and those above it that are not there. The folder itself gets
-/// `mode`, those above 0777; the umask takes from both. One that is there is left as
-/// it is.
+/// Creates a folder and its missing parents. The folder gets `mode`, the parents 0777, both reduced
+/// by the umask. An existing folder is left unchanged.
 ///
 /// # Errors
-/// [`FileError::Write`] for what mkdir(2) refuses, [`FileError::Refused`] where the
-/// path leads through a link of another user.
+/// Returns [`FileError::Write`] if mkdir(2) fails, and [`FileError::Refused`] if the path leads
+/// through a link of another user.
 pub fn make(path: &Path, mode: u32) -> Result<(), FileError> {
     make_among_others(path, mode, TRIES)
 }
@@ -28,22 +27,22 @@ fn make_among_others(path: &Path, mode: u32, tries: u32) -> Result<(), FileError
         path: path.to_owned(),
         source,
     };
-    // `a/b/` and `a/b/.` are `a/b` here.
+    // Treats `a/b/` and `a/b/.` as `a/b`.
     let plain: std::path::PathBuf = path.components().collect();
     match walk(&plain, LastLink::Followed, &rule::follow) {
         Ok(Place::Named(named)) if named.found.is_none() => {
             match mkdirat(&named.folder, &named.name, Mode::from_raw_mode(mode)) {
-                // Another program was quicker.
+                // Another program created it first.
                 Ok(()) | Err(Errno::EXIST) => Ok(()),
                 Err(errno) => Err(failed(errno.into())),
             }
         }
         Ok(_) => Err(failed(Errno::NOTDIR.into())),
-        // It is there.
+        // The folder exists.
         Err(Stopped::By(error)) if error.kind() == io::ErrorKind::IsADirectory => Ok(()),
         Err(Stopped::By(error)) if error.kind() == io::ErrorKind::NotFound => {
             match plain.parent().filter(|above| !above.as_os_str().is_empty()) {
-                // A link that leads nowhere is not replaced.
+                // A dangling link is not replaced.
                 Some(above) if tries > 1 && !plain.is_symlink() => {
                     make(above, 0o777)?;
                     make_among_others(&plain, mode, tries - 1)

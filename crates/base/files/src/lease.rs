@@ -1,7 +1,6 @@
-//! Leases: a file that a process holds a lock on for as long as it works, so that
-//! others can see whether it lives. The kernel drops the lock with the process
-//! (flock(2)), and shows it across pid and time namespaces and with hidepid, where
-//! the number of a process says nothing.
+//! Leases: a process locks a file while it works, so that others can see whether it is alive. The
+//! kernel releases the lock when the process ends (flock(2)). Unlike a pid, the lock is visible
+//! across pid and time namespaces and with hidepid.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -14,11 +13,11 @@ use rustix::io::Errno;
 use crate::walk::{LastLink, Named, Place, Stopped, walk};
 use crate::{FileError, bounded, rule};
 
-/// The most that is read of a note, in bytes.
+/// Maximum length of a note that is read, in bytes.
 const NOTE: u64 = 1_024;
 
-/// A lease of this process. Dropped, it is given up and its file removed; a process
-/// that is killed leaves a file that nobody holds.
+/// A lease of this process. Dropping it releases the lock and removes the file. A process that is
+/// killed leaves its file behind, unlocked.
 #[derive(Debug)]
 pub struct Lease {
     folder: OwnedFd,
@@ -26,38 +25,39 @@ pub struct Lease {
     _file: File,
 }
 
-/// What is known of the holder of a lease.
+/// State of the holder of a lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Holder {
-    /// It lives.
+    /// The holder is alive.
     Lives,
-    /// It has ended, or has given the lease up.
+    /// The holder has ended or released the lease.
     Gone,
-    /// There is no such file.
+    /// The file does not exist.
     NoLease,
-    /// This user cannot open the file, others can, who then could hold its lock just as
-    /// well, or its file system knows no locks.
+    /// The state is unknown: this user cannot open the file, other users can open it and so could
+    /// hold its lock, or its file system does not support locks.
     Unknown {
-        /// What stands in the file, where that could be read.
+        /// Content of the file, if it could be read.
         note: Option<String>,
     },
 }
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        // What stays is a file that nobody holds.
+        // If this fails, an unlocked file is left behind.
         let _ = unlinkat(&self.folder, &self.name, AtFlags::empty());
     }
 }
 
 impl Lease {
-    /// Makes the file and holds it. Whoever can open a file can hold its lock, so only its
-    /// owner can: it has mode 0600. `note` is for where the lock says nothing. Where the file system knows no locks the file is
-    /// there without one, and [`holder`] says [`Holder::Unknown`].
+    /// Creates the file and locks it. The mode is 0600, because any user who can open a file can
+    /// also lock it. `note` is for readers that cannot rely on the lock. If the file system does
+    /// not support locks, the file is created without one, and [`holder`] returns
+    /// [`Holder::Unknown`].
     ///
     /// # Errors
-    /// [`FileError::Write`] where the file is there already or cannot be made,
-    /// [`FileError::Refused`] where its path leads through another user's link.
+    /// Returns [`FileError::Write`] if the file exists or cannot be created, and
+    /// [`FileError::Refused`] if its path leads through a link of another user.
     pub fn take(path: &Path, note: &str) -> Result<Self, FileError> {
         let failed = |source| FileError::Write {
             path: path.to_owned(),
@@ -67,9 +67,9 @@ impl Lease {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         let take = || -> io::Result<File> {
             let fd = openat(&folder, &name, flags, Mode::RUSR | Mode::WUSR)?;
-            // First, so that nobody sees the file without it.
+            // Lock at once, so that no other process finds the file unlocked.
             match flock(&fd, FlockOperation::NonBlockingLockExclusive) {
-                // Somebody who looks at it holds it for that moment.
+                // A process that checks the lease holds the lock for a moment.
                 Err(Errno::WOULDBLOCK) => flock(&fd, FlockOperation::LockExclusive)?,
                 Err(errno) if has_no_locks(errno) => {}
                 other => other?,
@@ -87,7 +87,7 @@ impl Lease {
     }
 }
 
-/// Asks for the holder of a lease.
+/// Returns the state of the holder of a lease.
 pub fn holder(path: &Path) -> Holder {
     let unknown = Holder::Unknown { note: None };
     let read = |source| FileError::Read {
@@ -110,12 +110,12 @@ pub fn holder(path: &Path) -> Holder {
         let note = note.and_then(|bytes| bounded::text_of(bytes, path));
         Holder::Unknown { note: note.ok() }
     };
-    // Of an earlier version.
+    // Created by an earlier version.
     if fstat(&file).is_ok_and(|stat| stat.st_mode & 0o077 != 0) {
         return note();
     }
     loop {
-        // Shared: two who look at once do not take each other for the holder.
+        // A shared lock: two concurrent checks do not mistake each other for the holder.
         match flock(&file, FlockOperation::NonBlockingLockShared) {
             Ok(()) => return Holder::Gone,
             Err(Errno::WOULDBLOCK) => return Holder::Lives,
@@ -132,7 +132,7 @@ pub fn remove(path: &Path) {
         source,
     };
     if let Ok(named) = place(path, read) {
-        // What stays is a file that nobody holds.
+        // If this fails, an unlocked file is left behind.
         let _ = unlinkat(&named.folder, &named.name, AtFlags::empty());
     }
 }
@@ -149,7 +149,7 @@ fn place(path: &Path, failed: impl Fn(io::Error) -> FileError) -> Result<Named, 
     }
 }
 
-/// What file systems say that cannot lock (flock(2); 9p and old NFS).
+/// Errors of file systems without lock support (flock(2); 9p and old NFS).
 fn has_no_locks(errno: Errno) -> bool {
     [Errno::NOLCK, Errno::NOTSUP, Errno::NOSYS, Errno::INVAL].contains(&errno)
 }
@@ -174,11 +174,11 @@ mod tests {
         assert_eq!(made.mode() & 0o7777, 0o600);
         drop(lease);
         assert_eq!(holder(&path), Holder::NoLease);
-        // What a killed process leaves.
+        // The state that a killed process leaves.
         fs::write(&path, "note").unwrap();
         fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
         assert_eq!(holder(&path), Holder::Gone);
-        // Whoever can read a file can hold its lock: then it says nothing.
+        // Any user who can read a file can lock it, so a readable file proves nothing.
         fs::set_permissions(&path, Permissions::from_mode(0o640)).unwrap();
         let reader = File::open(&path).unwrap();
         reader.lock_shared().unwrap();
@@ -186,7 +186,7 @@ mod tests {
         assert_eq!(holder(&path), Holder::Unknown { note });
         remove(&path);
         assert_eq!(holder(&path), Holder::NoLease);
-        // What is no file of ours says nothing.
+        // A file that this program did not create proves nothing.
         std::os::unix::fs::symlink("/etc/passwd", &path).unwrap();
         assert_eq!(holder(&path), Holder::Unknown { note: None });
     }

@@ -1,12 +1,11 @@
-//! **For:** files that the program writes, obeys or reads whole, where other users
-//! may write to the same folder: [`Output`] appears whole or not at all and follows
-//! nobody else's link, [`trusted`] opens what only its owner could have written,
-//! [`bounded`] reads no more than its limit, [`lease`] shows whether the writer of a file
-//! still lives.
+//! **For:** files that the program writes, obeys or reads whole in folders that other users may
+//! write to. [`Output`] replaces a file atomically and follows no link of another user, [`trusted`]
+//! opens only files that other users cannot have written, [`bounded`] reads at most a given number
+//! of bytes, and [`lease`] shows whether the writer of a file is alive.
 //!
 //! **Knows:** paths, descriptors, and the identity of the user.
 //!
-//! **Must not know:** any other crate of ours; what is in a file.
+//! **Must not know:** any other crate of the workspace; the content of files.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
@@ -30,53 +29,53 @@ use std::path::PathBuf;
 pub use output::Output;
 pub use refusal::Refusal;
 
-/// Why a file was not written, opened or read.
+/// Reason why a file was not written, opened or read.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
-    /// The system refused to write it.
+    /// A system call failed while writing.
     #[error("cannot write {}: {source}", path.display())]
     Write {
-        /// The file as the caller named it, never a temporary one.
+        /// The path that the caller passed, never that of a temporary file.
         path: PathBuf,
-        /// What the system said.
+        /// The system error.
         source: io::Error,
     },
-    /// The system refused to read it.
+    /// A system call failed while reading.
     #[error("cannot read {}: {source}", path.display())]
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system error.
         source: io::Error,
     },
-    /// Another user may have put it there.
+    /// Another user may have planted the file.
     #[error("{} is not used: {why}", path.display())]
     Refused {
-        /// The file as the caller named it.
+        /// The path that the caller passed.
         path: PathBuf,
-        /// What was found, and what to do.
+        /// The reason, and what to do.
         why: Refusal,
     },
-    /// It is longer than what is read of such a file.
+    /// The file exceeds the size limit.
     #[error("{} is too large: more than {limit} bytes; it is not read", path.display())]
     TooLarge {
         /// The file.
         path: PathBuf,
-        /// The most that is read, in bytes.
+        /// The limit, in bytes.
         limit: u64,
     },
-    /// It should be text.
+    /// The file is not text.
     #[error("{} is not text: byte {at} is not UTF-8", path.display())]
     NotText {
         /// The file.
         path: PathBuf,
-        /// How many bytes before it are UTF-8.
+        /// Length of the valid UTF-8 before the first invalid byte.
         at: usize,
     },
 }
 
 impl FileError {
-    /// The reason without the path, for a message that already names it.
+    /// Returns the reason without the path, for a message that already names it.
     pub fn reason(&self) -> String {
         match self {
             Self::Write { source, .. } | Self::Read { source, .. } => source.to_string(),
@@ -86,8 +85,8 @@ impl FileError {
         }
     }
 
-    /// The kind of the system's error; `PermissionDenied` where the file is refused,
-    /// `InvalidData` where its content is.
+    /// Returns the kind of the system error, `PermissionDenied` for a refused file, and
+    /// `InvalidData` for refused content.
     pub fn kind(&self) -> io::ErrorKind {
         match self {
             Self::Write { source, .. } | Self::Read { source, .. } => source.kind(),

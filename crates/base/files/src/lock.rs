@@ -1,5 +1,5 @@
-//! Locks that several programs know by a file: one holds it, the others see who. The
-//! kernel drops a lock with its process (flock(2)); the file stays.
+//! Locks shared by several programs through a file: one program holds the lock, and the others can
+//! read who it is. The kernel releases the lock when its process ends (flock(2)); the file remains.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Seek, Write};
@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use crate::trusted::{self, Access};
 use crate::{FileError, bounded, rule};
 
-/// The most that is read of a note, in bytes.
+/// Maximum length of a note that is read, in bytes.
 const NOTE: u64 = 1_024;
 
 /// A lock that this process holds until it is dropped.
@@ -20,35 +20,34 @@ pub struct Lock {
     file: File,
 }
 
-/// What came of asking for a lock.
+/// Result of a request for a lock.
 #[derive(Debug)]
 pub enum Asked {
-    /// It is held now.
+    /// This process holds the lock now.
     Held(Lock),
-    /// Another process, or another part of this one, holds it.
+    /// Another process, or another part of this one, holds the lock.
     Busy {
-        /// What its holder wrote; `None` where it has written nothing yet.
+        /// Note written by the holder; `None` if it has not written one yet.
         note: Option<String>,
     },
-    /// This user can neither open nor make the file, or its file system knows no locks.
+    /// This user can neither open nor create the file, or its file system does not support locks.
     Impossible,
 }
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // A note of one who is gone would be read as of the next holder.
+        // Otherwise the note would be mistaken for that of the next holder.
         let _ = self.file.set_len(0);
     }
 }
 
-/// Asks for the lock of a file, which is made where it is missing; it does not wait.
-/// Whoever can open a file can hold its lock, so only its owner may: the file gets mode
-/// 0600, and its path and owner are those of [`trusted`]. `note` is for those who find it
-/// busy.
+/// Tries to lock a file without waiting, and creates the file if it is missing. The file gets mode
+/// 0600, because any user who can open a file can also lock it. Its path and owner must satisfy the
+/// rules of [`trusted`]. `note` is for programs that find the lock busy.
 ///
 /// # Errors
-/// [`FileError::Refused`] where another user may have put it there, and what flock(2)
-/// refuses.
+/// Returns [`FileError::Refused`] if another user may have planted the file, and the errors of
+/// flock(2).
 pub fn ask(path: &Path, note: &str) -> Result<Asked, FileError> {
     let failed = |source| FileError::Write {
         path: path.to_owned(),
@@ -83,12 +82,12 @@ pub fn ask(path: &Path, note: &str) -> Result<Asked, FileError> {
         file.rewind()?;
         file.write_all(note.as_bytes())
     };
-    // The lock counts without its note.
+    // The lock is valid even without its note.
     let _ = write(&mut file);
     Ok(Asked::Held(Lock { file }))
 }
 
-/// Takes a file from the group and from others: one of an earlier version was open to them.
+/// Removes the rights of the group and of others: earlier versions created the file with them.
 fn close(file: &File) -> io::Result<()> {
     let stat = fstat(file)?;
     match stat.st_uid == rule::user() && stat.st_mode & 0o077 != 0 {
@@ -114,11 +113,11 @@ mod tests {
         let path = folder.path().join("cpu-3");
         assert!(matches!(ask(&path, "").unwrap(), Asked::Held(_)));
         assert_eq!(mode(&path), 0o600);
-        // As an earlier version made it.
+        // The mode that an earlier version used.
         fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
         assert!(matches!(ask(&path, "").unwrap(), Asked::Held(_)));
         assert_eq!(mode(&path), 0o600);
-        // Others could exchange what is in such a folder.
+        // Other users could swap files in such a folder.
         fs::set_permissions(folder.path(), Permissions::from_mode(0o777)).unwrap();
         assert!(matches!(ask(&path, ""), Err(FileError::Refused { .. })));
     }

@@ -1,4 +1,4 @@
-//! Where output goes: stdout, or a file that appears whole or not at all.
+//! Output to stdout, or to a file that is replaced atomically.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -15,25 +15,24 @@ use crate::temporary::{Rights, Temporary};
 use crate::walk::{LastLink, Named, Place, Stopped, walk};
 use crate::{FileError, Refusal, rule};
 
-/// Who may read a file that is written.
+/// Who may read a written file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Readers {
-    /// As the umask says, or as the file that is replaced.
+    /// As set by the umask, or by the file that is replaced.
     Usual,
-    /// Its owner alone, who is the effective user.
+    /// Only the owner, who is the effective user.
     Owner,
 }
 
-/// How long a named pipe without a reader is tried: `cat pipe` may be started at the
-/// same time.
+/// How long to retry opening a named pipe without a reader: `cat pipe` may start at the same time.
 const READER: Duration = Duration::from_secs(1);
-/// How often.
+/// Pause between attempts.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// An output that has been opened. A file is written beside its place and
-/// moved there by [`finish`](Output::finish); without that it leaves no trace.
+/// An open output. A file is written under a temporary name in the target folder and renamed by
+/// [`finish`](Output::finish). Without that call it leaves no trace.
 pub struct Output {
-    /// As the caller named it.
+    /// The path that the caller passed.
     path: PathBuf,
     to: To,
 }
@@ -43,16 +42,16 @@ enum To {
     File {
         temporary: Temporary,
         name: OsString,
-        /// The file that is replaced, where its rights are kept.
+        /// Rights of the file that is replaced, if they are kept.
         old: Option<Rights>,
     },
-    /// `/dev/null`, a named pipe, a descriptor of ours: written as it is, for a file
-    /// in its place would be the end of it.
+    /// `/dev/null`, a named pipe, or an open descriptor of this process. Written in place, because
+    /// replacing it with a file would destroy it.
     AsItIs(File),
 }
 
 impl Output {
-    /// The standard output.
+    /// Returns the standard output.
     pub fn stdout() -> Self {
         Self {
             path: PathBuf::from("-"),
@@ -60,11 +59,11 @@ impl Output {
         }
     }
 
-    /// Opens it, `-` for stdout, so that what cannot be written is known before
-    /// anything is measured or drawn.
+    /// Opens an output; `-` means stdout. Call this first, so that an unwritable path is reported
+    /// before anything is measured or drawn.
     ///
     /// # Errors
-    /// As [`file`](Self::file).
+    /// See [`file`](Self::file).
     pub fn open(path: &Path) -> Result<Self, FileError> {
         match path == Path::new("-") {
             true => Ok(Self::stdout()),
@@ -72,11 +71,11 @@ impl Output {
         }
     }
 
-    /// As [`open`](Self::open), for what only its owner is to read: mode 0600, of the
-    /// effective user, whatever the file was that it replaces.
+    /// Like [`open`](Self::open), for content that only the owner may read: mode 0600, owned by the
+    /// effective user, regardless of the file that it replaces.
     ///
     /// # Errors
-    /// As [`file`](Self::file).
+    /// See [`file`](Self::file).
     pub fn private(path: &Path) -> Result<Self, FileError> {
         match path == Path::new("-") {
             true => Ok(Self::stdout()),
@@ -84,14 +83,13 @@ impl Output {
         }
     }
 
-    /// Opens a file, whatever its name. Links are followed: the file is replaced, and
-    /// keeps its mode and, where possible, its owner.
+    /// Opens a file; `-` has no special meaning. Follows links and replaces their target, keeping
+    /// its mode and, if possible, its owner.
     ///
     /// # Errors
-    /// [`FileError::Write`] for a folder that is not there or not writable, a path
-    /// that is a folder, a file that may not be written, a named pipe that nobody
-    /// reads. [`FileError::Refused`] where another user may have put a link, a file
-    /// or a pipe there on purpose.
+    /// Returns [`FileError::Write`] if the folder is missing or not writable, the path is a folder,
+    /// the file is not writable, or a named pipe has no reader. Returns [`FileError::Refused`] if
+    /// another user may have planted a link, a file or a pipe.
     pub fn file(path: &Path) -> Result<Self, FileError> {
         Self::file_for(path, Readers::Usual)
     }
@@ -118,10 +116,10 @@ impl Output {
         })
     }
 
-    /// Puts the output in its place.
+    /// Flushes the output and moves a file to its final name.
     ///
     /// # Errors
-    /// Those of write(2), fsync(2) and rename(2).
+    /// Returns the errors of write(2), fsync(2) and rename(2).
     pub fn finish(mut self) -> Result<(), FileError> {
         let done = match &mut self.to {
             To::Stdout => io::stdout().flush(),
@@ -144,10 +142,10 @@ impl Output {
         }
     }
 
-    /// Writes all of it and puts it in its place.
+    /// Writes all of `content` and finishes the output.
     ///
     /// # Errors
-    /// As [`finish`](Self::finish).
+    /// See [`finish`](Self::finish).
     pub fn put(mut self, content: &[u8]) -> Result<(), FileError> {
         let written = self.to.write_all(content);
         written.map_err(|source| self.failed(source))?;
@@ -161,13 +159,13 @@ impl Output {
         }
     }
 
-    /// Whether it is the standard output.
+    /// Returns whether this is the standard output.
     pub fn is_stdout(&self) -> bool {
         matches!(self.to, To::Stdout)
     }
 }
 
-/// Its name in messages.
+/// Returns the name to use in messages.
 fn name_of(path: &Path) -> PathBuf {
     match path == Path::new("-") {
         true => PathBuf::from("to stdout"),
@@ -189,14 +187,14 @@ impl To {
         match FileType::from_raw_mode(found.st_mode) {
             FileType::RegularFile => {
                 rule::replace(&folder_stat, &found).map_err(Stopped::Refused)?;
-                // Not to write to it: the kernel says whether the user may.
+                // Opened only to let the kernel check the permission to write.
                 let old = Rights::of(&fstat(open_old(&folder, &name)?)?);
                 Ok(Self::new(folder, name, readers, Some(old))?)
             }
             FileType::Fifo => {
                 rule::pipe(&found).map_err(Stopped::Refused)?;
                 let pipe = open_pipe(&folder, &name)?;
-                // What was opened, not what was there a moment ago.
+                // Check the pipe that was opened, which may differ from the one found before.
                 rule::pipe(&fstat(&pipe)?).map_err(Stopped::Refused)?;
                 Ok(Self::AsItIs(blocking(pipe)?))
             }
@@ -214,7 +212,7 @@ impl To {
     ) -> io::Result<Self> {
         let mode = match (readers, &old) {
             (Readers::Usual, None) => 0o666,
-            // Until it has the rights of the old one.
+            // Until the file gets the rights of the old one.
             _ => 0o600,
         };
         Ok(Self::File {
@@ -224,8 +222,8 @@ impl To {
         })
     }
 
-    /// What a link of /proc leads to. Where it is stdout or stderr, that descriptor is
-    /// used: its place in the file goes on, and a socket cannot be opened anew.
+    /// Handles the target of a /proc link. If it is stdout or stderr, that descriptor is used: its
+    /// file offset is kept, and a socket cannot be opened a second time.
     fn unnamed(file: &OwnedFd, stat: &Stat) -> Result<Self, Stopped> {
         let same = |other: &Stat| (other.st_dev, other.st_ino) == (stat.st_dev, stat.st_ino);
         let (stdout, stderr) = (io::stdout(), io::stderr());
@@ -234,7 +232,7 @@ impl To {
                 return Ok(Self::AsItIs(own.try_clone_to_owned()?.into()));
             }
         }
-        // By the descriptor itself: what is behind it may have no name any more.
+        // Through the descriptor, because the file may no longer have a name.
         let name = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(file));
         let flags = WRITE.difference(OFlags::NOFOLLOW);
         let opened = openat(rustix::fs::CWD, name, flags, Mode::empty())?;
@@ -242,7 +240,7 @@ impl To {
     }
 }
 
-/// Nothing is cut off, nothing waits, no terminal becomes ours, no link is followed.
+/// No truncation, no blocking, no controlling terminal, no following of links.
 const WRITE: OFlags = OFlags::WRONLY
     .union(OFlags::NONBLOCK)
     .union(OFlags::NOCTTY)
@@ -257,7 +255,7 @@ fn open_pipe(folder: &OwnedFd, name: &OsString) -> io::Result<OwnedFd> {
     let until = Instant::now() + READER;
     loop {
         match openat(folder, name, WRITE, Mode::empty()) {
-            // Nobody has it open for reading (fifo(7)).
+            // No process has it open for reading (fifo(7)).
             Err(Errno::NXIO) if Instant::now() < until => sleep(LOOK),
             Err(Errno::NXIO) => {
                 return Err(io::Error::new(
@@ -270,14 +268,14 @@ fn open_pipe(folder: &OwnedFd, name: &OsString) -> io::Result<OwnedFd> {
     }
 }
 
-/// Writes wait from here on.
+/// Makes writes block from here on.
 fn blocking(file: OwnedFd) -> io::Result<File> {
     let flags = fcntl_getfl(&file)?;
     fcntl_setfl(&file, flags.difference(OFlags::NONBLOCK))?;
     Ok(file.into())
 }
 
-/// Errors name the file: whoever writes through several layers does not know it.
+/// Errors name the file, because a caller that writes through several layers does not know it.
 impl Write for Output {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let written = self.to.write(bytes);

@@ -1,75 +1,75 @@
-//! Why a file is not used that another user may have put in its place.
+//! Reasons to refuse a file that another user may have planted.
 
-/// What was found, and what to do. The caller adds the path.
+/// The reason, and what to do. The caller adds the path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refusal {
     // Files that are written.
-    /// A link that an output would follow.
+    /// An output would follow this link.
     #[error(
         "a link of another user (uid {uid}) in a folder that others may write to; choose another \
          path"
     )]
     StrangeLink {
-        /// Its owner.
+        /// Owner of the link.
         uid: u32,
     },
-    /// A file that an output would replace.
+    /// An output would replace this file.
     #[error(
         "a file of another user (uid {uid}) in a folder that others may write to; choose another \
          path"
     )]
     StrangeFile {
-        /// Its owner.
+        /// Owner of the file.
         uid: u32,
     },
-    /// A named pipe that an output would be written to.
+    /// An output would be written to this named pipe.
     #[error("a named pipe of another user (uid {uid}); write to stdout (-) and redirect it")]
     StrangePipe {
-        /// Its owner.
+        /// Owner of the pipe.
         uid: u32,
     },
-    /// Neither a file nor a pipe nor a device of characters.
+    /// Not a regular file, pipe or character device.
     #[error("a socket or a disk; choose another path")]
     SocketOrDisk,
 
-    // Files that are obeyed.
-    /// Whoever owns this link can exchange the file.
+    // Files that the program obeys.
+    /// The owner of this link can swap the file.
     #[error("its path leads through a link of another user (uid {uid})")]
     LinkOnItsPath {
         /// The owner of the link.
         uid: u32,
     },
-    /// Whoever owns this folder can exchange the file.
+    /// The owner of this folder can swap the file.
     #[error("its path leads through a folder of another user (uid {uid})")]
     FolderOnItsPath {
         /// The owner of the folder.
         uid: u32,
     },
-    /// Others can exchange the file.
+    /// Other users can swap the file.
     #[error("its path leads through a folder that others may write to (mode {mode:04o})")]
     OpenFolderOnItsPath {
         /// The mode of the folder.
         mode: u32,
     },
-    /// It belongs to somebody else.
+    /// The file belongs to another user.
     #[error("it belongs to another user (uid {uid}); it must be yours (uid {own}) or root's")]
     OtherOwner {
-        /// Its owner.
+        /// Owner of the file.
         uid: u32,
         /// The effective user.
         own: u32,
     },
-    /// Its mode allows others to write.
+    /// The mode allows others to write.
     #[error("others may write to it (mode {mode:04o}); check its content, then: chmod go-w")]
     WritableByOthers {
-        /// Its mode.
+        /// Mode of the file.
         mode: u32,
     },
-    /// It is a link.
+    /// The file is a link.
     #[error("it is a link")]
     Link,
-    /// It is a folder, a pipe, a socket or a device.
+    /// The file is a folder, a pipe, a socket or a device.
     #[error("it is not a regular file")]
     NotRegular,
 }

@@ -1,6 +1,6 @@
-//! Who may use a file: whether it can be one that another user prepared, and what is
-//! taken from others. The file itself is not opened: closing any descriptor of it
-//! would drop the process's POSIX locks (fcntl(2)), which SQLite relies on.
+//! Checks whether another user could have planted a file, and removes the rights of others. The
+//! file itself is never opened: closing any descriptor of it would drop the POSIX locks of the
+//! process (fcntl(2)), which SQLite relies on.
 
 use std::fs::{self, Permissions};
 use std::io;
@@ -13,12 +13,11 @@ use rustix::fs::{FileType, Mode, OFlags, Stat, openat};
 use crate::walk::{LastLink, Met, Named, Place, Stopped, walk};
 use crate::{FileError, Refusal, rule};
 
-/// What the group and others may do.
+/// Permission bits of the group and of others.
 const OF_OTHERS: u32 = 0o077;
 
-/// Refuses a file that an output would refuse as well: behind a link of another user,
-/// or itself of another user, in a folder that others may write to. What is not there
-/// is fine.
+/// Refuses a file that an output would refuse: one behind a link of another user, or owned by
+/// another user, in a folder that others may write to. A missing file is accepted.
 ///
 /// # Errors
 /// [`FileError::Refused`].
@@ -28,8 +27,8 @@ pub fn check_not_planted(path: &Path) -> Result<(), FileError> {
     })
 }
 
-/// Refuses a file that [`trusted::open`](crate::trusted::open) would refuse. What is
-/// not there is fine where its folders are.
+/// Refuses a file that [`trusted::open`](crate::trusted::open) would refuse. A missing file is
+/// accepted if its folders are.
 ///
 /// # Errors
 /// [`FileError::Refused`].
@@ -62,17 +61,17 @@ fn check(
             found: Some(found),
             ..
         })) => judge(&folder_stat, &found).map_err(refused),
-        // The system refuses whoever opens it.
+        // The system reports this error when the file is opened.
         _ => Ok(()),
     }
 }
 
-/// Takes the rights of the group and of others from a file or folder of the effective
-/// user; whether there were any. What is not there, is a link or belongs to somebody
-/// else is left alone.
+/// Removes the rights of the group and of others from a file or folder of the effective user.
+/// Returns whether there were any. A missing file, a link, and a file of another user are left
+/// unchanged.
 ///
 /// # Errors
-/// [`FileError::Write`] for what chmod(2) refuses.
+/// Returns [`FileError::Write`] if chmod(2) fails.
 pub fn close_to_others(path: &Path) -> Result<bool, FileError> {
     let failed = |source| FileError::Write {
         path: path.to_owned(),
@@ -91,7 +90,7 @@ pub fn close_to_others(path: &Path) -> Result<bool, FileError> {
         if !fit || stat.st_uid != rule::user() || mode & OF_OTHERS == 0 {
             return Ok(false);
         }
-        // What was looked at, not what has its name now.
+        // Change the file that was checked, even if the name now refers to another one.
         let this = format!("/proc/self/fd/{}", file.as_raw_fd());
         fs::set_permissions(this, Permissions::from_mode(mode & !OF_OTHERS))?;
         Ok(true)

@@ -1,15 +1,15 @@
-//! Where systems keep the certificates that they trust.
+//! Location of the certificates that the system trusts.
 
 use std::path::Path;
 
-/// Debian and Arch, Fedora, Alpine and the BSDs.
+/// Paths on Debian and Arch, on Fedora, and on Alpine and the BSDs.
 const ROOTS: [&str; 3] = [
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
     "/etc/ssl/cert.pem",
 ];
 
-/// The PEM file of the certificates that this system trusts; `None` where it has none.
+/// Returns the PEM file of the certificates that this system trusts, or `None` if there is none.
 pub fn file() -> Option<&'static Path> {
     ROOTS.iter().map(Path::new).find(|path| path.exists())
 }

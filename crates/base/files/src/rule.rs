@@ -1,8 +1,7 @@
-//! The rules of fs/namei.c for links, pipes and files that others may have put in a
-//! place on purpose (proc_sys_fs(5): protected_symlinks, protected_fifos,
-//! protected_regular), as they are when switched on. They are kept here because a
-//! machine may have them off, and the kernel does not apply them to each part of a
-//! path.
+//! The rules of fs/namei.c for links, pipes and files that another user may have planted
+//! (proc_sys_fs(5): protected_symlinks, protected_fifos, protected_regular), always enforced. They
+//! are repeated here because a machine may have them disabled, and the kernel does not apply them
+//! to every part of a path.
 
 use rustix::fs::Stat;
 use rustix::process::geteuid;
@@ -10,32 +9,32 @@ use rustix::process::geteuid;
 use crate::Refusal;
 use crate::walk::Met;
 
-/// Others may write to it.
+/// Others may write.
 const BY_OTHERS: u32 = 0o002;
-/// Its group may write to it.
+/// The group may write.
 const BY_GROUP: u32 = 0o020;
 /// Only the owner of a file may remove it.
 const STICKY: u32 = 0o1000;
 
-/// The effective user.
+/// Returns the effective user.
 pub(crate) fn user() -> u32 {
     geteuid().as_raw()
 }
 
-/// Whether anybody may put a file into this folder: all, or a group where each
-/// member's files are protected from the others.
+/// Returns whether other users can put files into this folder: all users, or a group in a sticky
+/// folder.
 pub(crate) fn is_shared(folder: &Stat) -> bool {
     let mode = folder.st_mode;
     mode & BY_OTHERS != 0 || (mode & STICKY != 0 && mode & BY_GROUP != 0)
 }
 
-/// Whether a file in a folder was put there by somebody whom neither the user nor
-/// the owner of the folder stands for.
+/// Returns whether a file in a shared folder belongs to neither the user nor the owner of the
+/// folder.
 fn is_strange(folder: &Stat, file: &Stat) -> bool {
     is_shared(folder) && file.st_uid != user() && file.st_uid != folder.st_uid
 }
 
-/// Judges what an output's path leads through.
+/// Checks each folder and link on the path of an output.
 pub(crate) fn follow(met: Met<'_>) -> Result<(), Refusal> {
     match met {
         Met::Link { folder, link } if is_strange(folder, link) => {
@@ -45,7 +44,7 @@ pub(crate) fn follow(met: Met<'_>) -> Result<(), Refusal> {
     }
 }
 
-/// Judges a file that an output would replace.
+/// Checks a file that an output would replace.
 pub(crate) fn replace(folder: &Stat, file: &Stat) -> Result<(), Refusal> {
     match is_strange(folder, file) {
         true => Err(Refusal::StrangeFile { uid: file.st_uid }),
@@ -53,8 +52,8 @@ pub(crate) fn replace(folder: &Stat, file: &Stat) -> Result<(), Refusal> {
     }
 }
 
-/// Judges a named pipe that an output would be written to: whoever owns it reads it,
-/// or keeps the writer waiting.
+/// Checks a named pipe that an output would be written to: its owner can read it, or block the
+/// writer.
 pub(crate) fn pipe(pipe: &Stat) -> Result<(), Refusal> {
     match pipe.st_uid == user() || pipe.st_uid == 0 {
         true => Ok(()),
@@ -62,15 +61,15 @@ pub(crate) fn pipe(pipe: &Stat) -> Result<(), Refusal> {
     }
 }
 
-/// Judges what the path of a file that is obeyed leads through: nobody but the user
-/// and root may be able to exchange a part of it.
+/// Checks each part of the path of a file that the program obeys: only the user and root may be
+/// able to swap it.
 pub(crate) fn trust_way(met: Met<'_>) -> Result<(), Refusal> {
     let own = |stat: &Stat| stat.st_uid == user() || stat.st_uid == 0;
     match met {
         Met::Link { link, .. } if !own(link) => Err(Refusal::LinkOnItsPath { uid: link.st_uid }),
         Met::Folder(folder) if !own(folder) => Err(Refusal::FolderOnItsPath { uid: folder.st_uid }),
         Met::Folder(folder) if folder.st_mode & STICKY == 0 => {
-            // A private group as the effective one is usual where the umask is 002.
+            // With umask 002, the effective group is usually the user's private group.
             let strange_group = folder.st_gid != rustix::process::getegid().as_raw();
             match folder.st_mode & BY_OTHERS != 0
                 || (folder.st_mode & BY_GROUP != 0 && strange_group)
@@ -85,7 +84,7 @@ pub(crate) fn trust_way(met: Met<'_>) -> Result<(), Refusal> {
     }
 }
 
-/// Judges a file that is obeyed.
+/// Checks a file that the program obeys.
 pub(crate) fn trust(file: &Stat) -> Result<(), Refusal> {
     let mode = file.st_mode & 0o7777;
     if file.st_uid != user() && file.st_uid != 0 {

@@ -1,4 +1,4 @@
-//! A new file beside the one it will replace.
+//! A temporary file in the folder of the file it will replace.
 
 use std::collections::hash_map::RandomState;
 use std::ffi::OsStr;
@@ -12,10 +12,10 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-/// How many names are tried: each has 64 random bits.
+/// Number of names to try; each has 64 random bits.
 const TRIES: u32 = 16;
 
-/// Whose a file is and who may do what with it.
+/// Owner and permissions of a file.
 #[derive(Clone, Copy)]
 pub(crate) struct Rights {
     uid: u32,
@@ -24,7 +24,7 @@ pub(crate) struct Rights {
 }
 
 impl Rights {
-    /// Those of a file. That it runs as its owner is not kept.
+    /// Reads the rights from a stat. The set-user-ID bit is dropped.
     pub(crate) fn of(stat: &Stat) -> Self {
         Self {
             uid: stat.st_uid,
@@ -34,7 +34,7 @@ impl Rights {
     }
 }
 
-/// A file with a name of its own, removed when dropped.
+/// A file with a temporary name, removed when dropped.
 pub(crate) struct Temporary {
     folder: OwnedFd,
     name: String,
@@ -42,13 +42,13 @@ pub(crate) struct Temporary {
 }
 
 impl Temporary {
-    /// Makes it in a folder. The umask takes from `mode`.
+    /// Creates the file in a folder. `mode` is reduced by the umask.
     pub(crate) fn make(folder: OwnedFd, mode: u32) -> io::Result<Self> {
         let flags =
             OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let mut tries = 0;
         loop {
-            // std has no random number but the keys of its hash tables.
+            // The only random numbers in std are the keys of its hash tables.
             let name = format!(
                 ".punctual-{:016x}",
                 RandomState::new().build_hasher().finish()
@@ -64,8 +64,8 @@ impl Temporary {
         }
     }
 
-    /// Gives it the owner and the rights of the file that it will replace. Where the
-    /// group cannot be given, the rights of that group are not given to another.
+    /// Gives the file the owner and mode of the file it will replace. If the group cannot be set,
+    /// the group permissions are dropped, because they would apply to a different group.
     pub(crate) fn take(&self, old: Rights) -> io::Result<()> {
         let now = Rights::of(&rustix::fs::fstat(&self.file)?);
         let uid = (now.uid != old.uid).then(|| Uid::from_raw(old.uid));
@@ -77,7 +77,7 @@ impl Temporary {
         Ok(fchmod(&self.file, Mode::from_raw_mode(mode))?)
     }
 
-    /// Gives it its name in place of what has that name.
+    /// Renames the file to `name`, replacing any existing file.
     pub(crate) fn put(mut self, name: &OsStr) -> io::Result<()> {
         renameat(&self.folder, &self.name, &self.folder, name)?;
         self.name.clear();

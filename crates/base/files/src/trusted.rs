@@ -1,5 +1,5 @@
-//! Files that the program obeys: what stands in them becomes settings of the
-//! machine, so nobody else may have written it.
+//! Files that the program obeys. Their content becomes machine settings, so other users must not be
+//! able to write them.
 
 use std::fs::File;
 use std::path::Path;
@@ -9,14 +9,14 @@ use rustix::fs::{FileType, Mode, OFlags, fcntl_setfl, fstat, openat};
 use crate::walk::{LastLink, Named, Place, Stopped, walk};
 use crate::{FileError, Refusal, bounded, rule};
 
-/// What is done with the file.
+/// How the file is accessed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Read it.
+    /// Read only.
     Read,
-    /// Read and write it.
+    /// Read and write.
     ReadWrite,
-    /// Read it and write to its end.
+    /// Read and append.
     Append,
 }
 
@@ -30,29 +30,29 @@ impl Access {
     }
 }
 
-/// Opens a file that is obeyed: a regular file and not a link, of the effective user
-/// or root, which neither its group nor others may write to, in folders where nobody
-/// else can exchange it. Opening it never waits.
+/// Opens a file that the program obeys. It must be a regular file and not a link, owned by the
+/// effective user or root, and not writable by its group or others. Its folders must not allow
+/// another user to swap it. Opening never blocks.
 ///
 /// # Errors
-/// [`FileError::Refused`] where one of these is not so, [`FileError::Read`] or
-/// [`FileError::Write`] where the system refuses.
+/// Returns [`FileError::Refused`] if one of these conditions does not hold, and [`FileError::Read`]
+/// or [`FileError::Write`] if a system call fails.
 pub fn open(path: &Path, access: Access) -> Result<File, FileError> {
     opened(path, access, OFlags::empty())
 }
 
-/// As [`open`]; makes the file, with mode 0600, where there is none.
+/// Like [`open`], but creates a missing file with mode 0600.
 ///
 /// # Errors
-/// As [`open`].
+/// See [`open`].
 pub fn open_or_create(path: &Path, access: Access) -> Result<File, FileError> {
     opened(path, access, OFlags::CREATE)
 }
 
-/// Reads a text file that is obeyed, up to `limit` bytes.
+/// Reads a text file that the program obeys, up to `limit` bytes.
 ///
 /// # Errors
-/// As [`open`] and [`bounded::text`].
+/// See [`open`] and [`bounded::text`].
 pub fn text(path: &Path, limit: u64) -> Result<String, FileError> {
     let bytes = bounded::bytes_of(open(path, Access::Read)?, path, limit)?;
     bounded::text_of(bytes, path)
@@ -77,7 +77,7 @@ fn opened(path: &Path, access: Access, more: OFlags) -> Result<File, FileError> 
         Stopped::By(error) => failed(error),
         Stopped::Refused(why) => refused(why),
     };
-    // From the root on: the folders above the current one count as well.
+    // Walk from the root: the parents of the current folder matter as well.
     let whole = std::path::absolute(path).map_err(failed)?;
     let place = walk(&whole, LastLink::Kept, &rule::trust_way).map_err(stopped)?;
     let Place::Named(Named { folder, name, .. }) = place else {
@@ -91,7 +91,7 @@ fn opened(path: &Path, access: Access, more: OFlags) -> Result<File, FileError> 
         | OFlags::CLOEXEC;
     let file = match openat(&folder, &name, flags, Mode::from_raw_mode(0o600)) {
         Ok(file) => file,
-        // What O_NOFOLLOW says of a link (open(2)).
+        // The error of O_NOFOLLOW for a link (open(2)).
         Err(rustix::io::Errno::LOOP) => return Err(refused(Refusal::Link)),
         Err(errno) => return Err(failed(errno.into())),
     };
@@ -100,7 +100,8 @@ fn opened(path: &Path, access: Access, more: OFlags) -> Result<File, FileError> 
         return Err(refused(Refusal::NotRegular));
     }
     rule::trust(&stat).map_err(refused)?;
-    // For a regular file it means nothing, for what reads the flags it may.
+    // Clears O_NONBLOCK. It has no effect on a regular file, but would mislead code that reads the
+    // flags.
     fcntl_setfl(&file, access.flags() & OFlags::APPEND).map_err(|errno| failed(errno.into()))?;
     Ok(file.into())
 }
@@ -165,7 +166,7 @@ mod tests {
         let pipe = folder.path().join("pipe");
         mknodat(CWD, &pipe, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
         assert_eq!(refusal(&pipe), "it is not a regular file");
-        // In such a folder anybody could exchange the file.
+        // In such a folder any user could swap the file.
         chmod(folder.path(), 0o777);
         assert!(refusal(&path).contains("folder that others may write to (mode 0777)"));
         let deeper = folder.path().join("deeper");

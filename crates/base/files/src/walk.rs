@@ -1,6 +1,5 @@
-//! A path is walked here, one folder after the other, in place of the kernel's walk:
-//! each link and each folder is judged before it is used, and held by a descriptor so
-//! that nobody can exchange it afterwards.
+//! Walks a path folder by folder in place of the kernel. Each link and folder is checked before it
+//! is used and then held by a descriptor, so that no other user can swap it afterwards.
 
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
@@ -15,27 +14,27 @@ use rustix::fs::{
 
 use crate::Refusal;
 
-/// As many as the kernel follows (path_resolution(7)).
+/// The kernel's limit (path_resolution(7)).
 const LINKS: usize = 40;
 
-/// What is met on the way.
+/// A folder or link on the path.
 pub(crate) enum Met<'a> {
-    /// A folder that is walked through, or that the file is in.
+    /// A folder that is walked through, or that contains the file.
     Folder(&'a Stat),
     /// A link that would be followed.
     Link {
-        /// The folder that it is in.
+        /// The folder that contains it.
         folder: &'a Stat,
         /// The link itself.
         link: &'a Stat,
     },
 }
 
-/// Why a walk ended.
+/// Reason why a walk ended.
 pub(crate) enum Stopped {
-    /// The system refused.
+    /// A system call failed.
     By(io::Error),
-    /// The judge of what is met refused.
+    /// The `judge` of the caller refused.
     Refused(Refusal),
 }
 
@@ -45,45 +44,45 @@ impl<E: Into<io::Error>> From<E> for Stopped {
     }
 }
 
-/// Where a path leads.
+/// Target of a path.
 pub(crate) enum Place {
     /// A name in a folder; not a link.
     Named(Named),
-    /// What a link of /proc leads to (`/dev/stdout`): it may have no name.
+    /// Target of a /proc link (`/dev/stdout`), which may have no name.
     Unnamed {
-        /// It, by `O_PATH`.
+        /// The file, opened with `O_PATH`.
         file: OwnedFd,
-        /// What it is.
+        /// Its stat.
         stat: Stat,
     },
 }
 
 /// A name in a folder.
 pub(crate) struct Named {
-    /// The folder, by `O_PATH`.
+    /// The folder, opened with `O_PATH`.
     pub(crate) folder: OwnedFd,
-    /// The folder's owner and mode.
+    /// Owner and mode of the folder.
     pub(crate) folder_stat: Stat,
-    /// The name in it.
+    /// The name in the folder.
     pub(crate) name: OsString,
-    /// What has that name; `None` where nothing has.
+    /// Stat of the file with that name; `None` if there is none.
     pub(crate) found: Option<Stat>,
 }
 
-/// What is done with a link at the end of a path.
+/// What to do with a link at the end of a path.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LastLink {
-    /// It is followed.
+    /// Follow it.
     Followed,
-    /// The walk ends at it.
+    /// Stop at it.
     Kept,
 }
 
-/// Walks `path` to its end. `judge` sees each folder and each link before it is used.
+/// Walks `path` to its end. `judge` sees each folder and link before it is used.
 ///
 /// # Errors
-/// What openat(2) and readlinkat(2) refuse, what `judge` refuses, a path that ends in
-/// a folder.
+/// Returns the errors of openat(2) and readlinkat(2), the refusals of `judge`, and an error if the
+/// path ends in a folder.
 pub(crate) fn walk(
     path: &Path,
     last_link: LastLink,
@@ -163,15 +162,15 @@ fn is_folder(stat: &Stat) -> bool {
     FileType::from_raw_mode(stat.st_mode) == FileType::Directory
 }
 
-/// Follows a link of /proc. Only the kernel makes these, and their text need not be a
-/// path (`pipe:[4711]`).
+/// Follows a /proc link. Only the kernel creates these, and their text may not be a path
+/// (`pipe:[4711]`).
 fn through_proc(folder: &OwnedFd, name: &OsStr) -> io::Result<(OwnedFd, Stat)> {
     let file = openat(folder, name, PATH, Mode::empty())?;
     let stat = fstat(&file)?;
     Ok((file, stat))
 }
 
-/// Puts the parts of a path before what is still ahead; the folder it starts at.
+/// Prepends the parts of `path` to those still ahead, and returns the folder where the path starts.
 fn start(
     path: &Path,
     ahead: &mut VecDeque<OsString>,

@@ -1,10 +1,10 @@
-//! **For:** what the tests of all crates share, and no program: a test that
-//! cannot run here says so where it is seen, can ask whether others want the
-//! CPUs, too, and has a database server of its own, and leaves no process behind.
+//! **For:** helpers for the tests of all crates, not for programs. They print a visible line for a
+//! test that cannot run here, detect a busy machine, start a database server for the tests, and end
+//! child processes.
 //!
 //! **Knows:** the standard error stream, and the load of the machine.
 //!
-//! **Must not know:** any other crate; it stands below all of them.
+//! **Must not know:** any other crate of the workspace; this is the lowest layer.
 
 pub mod postgres;
 mod running;
@@ -14,10 +14,10 @@ use std::io::Write;
 
 pub use running::Running;
 
-/// Says that a test, or a part of one, is left out on this machine, and why:
+/// Reports that a test, or a part of one, is skipped on this machine, and why:
 /// `skip!("flight recorder: {error}")` prints `SKIP name_of_the_test: flight recorder: ...`.
 ///
-/// The test itself then returns, or goes on without the part.
+/// The test then returns, or continues without the part.
 #[macro_export]
 macro_rules! skip {
     ($($why:tt)*) => {
@@ -25,10 +25,10 @@ macro_rules! skip {
     };
 }
 
-/// Writes the line of [`skip!`]; several lines become one.
+/// Writes the line of [`skip!`]. Several lines are joined into one.
 ///
-/// The test harness keeps what `eprintln!` prints from a test that passes, so
-/// a skip would never be seen. What is written to the stream itself passes it.
+/// Writes to stderr directly: the test harness captures the output of `eprintln!` in a test that
+/// passes, so the skip would not be visible.
 #[doc(hidden)]
 pub fn say(why: fmt::Arguments<'_>) {
     let thread = std::thread::current();
@@ -37,16 +37,16 @@ pub fn say(why: fmt::Arguments<'_>) {
     let _ = std::io::stderr().lock().write_all(line.as_bytes());
 }
 
-/// The line, with the line end before it as well: the harness may have begun
-/// one. The harness names the thread of a test after it.
+/// Returns the line, with a leading newline because the harness may have begun a line. The harness
+/// names the thread after its test.
 fn line(test: &str, why: fmt::Arguments<'_>) -> String {
     let why = why.to_string();
     let words: Vec<&str> = why.split_whitespace().collect();
     format!("\nSKIP {test}: {}\n", words.join(" "))
 }
 
-/// Others want the CPUs of this machine as well. A skip for that reason begins with it:
-/// `skip!("{crowd}: ...")`; the gate accepts such a skip of any test.
+/// Other programs use the CPUs of this machine. A skip for that reason begins with this value:
+/// `skip!("{crowd}: ...")`. The gate accepts such a skip in any test.
 #[derive(Clone, Copy, Debug)]
 pub struct Crowd {
     load: f64,
@@ -58,10 +58,10 @@ impl fmt::Display for Crowd {
     }
 }
 
-/// Whether the load average of the last minute is above one for each CPU and one more:
-/// then a duration, or what ran beside what, proves nothing.
+/// Returns `Some` if the 1-minute load average exceeds the number of CPUs plus one. Then durations,
+/// and checks of concurrent execution, prove nothing.
 pub fn crowded() -> Option<Crowd> {
-    // In parts of 65536 (sysinfo(2)).
+    // In units of 1/65536 (sysinfo(2)).
     let load = rustix::system::sysinfo().loads[0] as f64 / 65_536.0;
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
     (load > cpus as f64 + 1.0).then_some(Crowd { load })

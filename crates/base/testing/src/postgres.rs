@@ -1,4 +1,4 @@
-//! A PostgreSQL server of the tests' own, on a socket in a folder that vanishes.
+//! A private PostgreSQL server for the tests, on a socket in a temporary folder.
 
 use std::io::{self, Write};
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -9,12 +9,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Where distributions keep its programs.
+/// Folders where distributions install the PostgreSQL programs.
 const FOLDERS: [&str; 3] = ["/usr/lib/postgresql", "/usr/pgsql", "/usr/bin"];
-/// PostgreSQL refuses root: the user `nobody` runs it then.
+/// PostgreSQL refuses to run as root, so the user `nobody` runs it instead.
 const NOBODY: u32 = 65_534;
 const ABSENT: &str = "PostgreSQL is not installed";
-/// For the server to answer, or to end.
+/// Timeout for the server to answer or to end.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A running server.
@@ -29,7 +29,7 @@ pub struct Cluster {
 static SHARED: Mutex<Option<Arc<Cluster>>> = Mutex::new(None);
 static NUMBER: AtomicU32 = AtomicU32::new(0);
 
-/// The folder with `initdb`, of the newest version.
+/// Returns the folder with `initdb` of the newest version.
 fn programs() -> Option<PathBuf> {
     let mut found = Vec::new();
     for folder in FOLDERS {
@@ -46,18 +46,18 @@ fn is_root() -> bool {
 }
 
 impl Cluster {
-    /// Whether PostgreSQL is here; the reason where it is not.
+    /// Checks that PostgreSQL is installed.
     ///
     /// # Errors
-    /// PostgreSQL is not installed.
+    /// Returns the reason if PostgreSQL is not installed.
     pub fn installed() -> Result<(), String> {
         programs().map(drop).ok_or_else(|| ABSENT.to_owned())
     }
 
-    /// The server that the tests of this process share; the reason where there is none.
+    /// Returns the server shared by the tests of this process.
     ///
     /// # Errors
-    /// PostgreSQL is not installed, or does not start.
+    /// Returns the reason if PostgreSQL is not installed or does not start.
     pub fn shared() -> Result<Arc<Self>, String> {
         let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(running) = &*shared {
@@ -68,27 +68,27 @@ impl Cluster {
         Ok(new)
     }
 
-    /// A server of one test's own: it may restart it.
+    /// Starts a server for a single test, which may restart it.
     ///
     /// # Errors
-    /// As [`shared`](Self::shared).
+    /// See [`shared`](Self::shared).
     pub fn start() -> Result<Self, String> {
         Self::start_with(&[])
     }
 
-    /// As [`start`](Self::start), with settings of its own: `ssl=on`.
+    /// Like [`start`](Self::start), with additional settings such as `ssl=on`.
     ///
     /// # Errors
-    /// As [`shared`](Self::shared).
+    /// See [`shared`](Self::shared).
     pub fn start_with(settings: &[String]) -> Result<Self, String> {
         Self::start_in(settings, |_| Ok(()))
     }
 
-    /// As [`start_with`](Self::start_with); `prepare` is called with the folder before
-    /// anything is in it, and mounts a disk there.
+    /// Like [`start_with`](Self::start_with). Calls `prepare` with the empty folder, which can
+    /// mount a disk there.
     ///
     /// # Errors
-    /// As [`shared`](Self::shared), and those of `prepare`.
+    /// See [`shared`](Self::shared). Also returns the errors of `prepare`.
     pub fn start_in(
         settings: &[String],
         prepare: impl FnOnce(&Path) -> io::Result<()>,
@@ -96,7 +96,7 @@ impl Cluster {
         let programs = programs().ok_or(ABSENT)?;
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let name = format!("punctual-pg-{}-{number}", std::process::id());
-        // A socket's path has at most 107 bytes: not below a long TMPDIR.
+        // Not below TMPDIR, which may be long: the path of a socket has at most 107 bytes.
         let folder = Path::new("/tmp").join(name);
         let on = |error: io::Error| format!("{}: {error}", folder.display());
         std::fs::create_dir(&folder).map_err(on)?;
@@ -130,7 +130,7 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// The folder with its data and its socket.
+    /// Returns the folder with its data and its socket.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
@@ -142,7 +142,7 @@ impl Cluster {
     fn command(&self, program: &str) -> Command {
         let mut command = Command::new(self.programs.join(program));
         command.current_dir(&self.folder).env("LC_ALL", "C");
-        // The socket has the number of the port in its name.
+        // The name of the socket contains the port number.
         let port = self
             .settings
             .iter()
@@ -154,11 +154,11 @@ impl Cluster {
         command
     }
 
-    /// Starts the server. It ends with this process: its shell waits for a pipe to close,
-    /// and removes the folder where nobody else did.
+    /// Starts the server. It ends with this process: its shell waits for a pipe to close, then
+    /// removes the folder unless told to keep it.
     ///
     /// # Errors
-    /// It does not answer.
+    /// Returns an error if the server cannot start or does not answer.
     pub fn begin(&self) -> Result<(), String> {
         let script = "\"$0\" \"$@\" <&- >log 2>&1 & read -r how; kill -INT $!; wait $!; \
             [ \"$how\" = keep ] || rm -rf \"$PUNCTUAL_PG\"";
@@ -195,12 +195,12 @@ impl Cluster {
         Ok(())
     }
 
-    /// Ends the server at once, as a crash does: connections break.
+    /// Kills the server as a crash would: connections break.
     pub fn crash(&self) {
         let pid = std::fs::read_to_string(self.data().join("postmaster.pid"));
         let pid = pid.ok().and_then(|text| text.lines().next()?.parse().ok());
         if let Some(pid) = pid.and_then(rustix::process::Pid::from_raw) {
-            // Gone already: nothing is left to end.
+            // The server may have ended already.
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::QUIT);
         }
         self.end();
@@ -213,16 +213,16 @@ impl Cluster {
             .unwrap_or_else(PoisonError::into_inner)
             .take();
         if let Some(mut child) = child {
-            // A shell that ended already has nothing to read.
+            // A shell that has ended reads nothing.
             let _ = (child.stdin.take()).map(|mut pipe| pipe.write_all(b"keep\n"));
             let _ = child.wait();
         }
     }
 
-    /// Gives a file to the user that runs the server, who alone may read it then.
+    /// Gives a file to the user that runs the server, and makes it readable for that user only.
     ///
     /// # Errors
-    /// It cannot be changed.
+    /// Returns an error if the file cannot be changed.
     pub fn own(file: &Path) -> io::Result<()> {
         std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o600))?;
         match is_root() {
@@ -231,10 +231,10 @@ impl Cluster {
         }
     }
 
-    /// Runs SQL in a database; returns what `psql` prints.
+    /// Runs SQL in a database and returns the output of `psql`.
     ///
     /// # Errors
-    /// What `psql` says.
+    /// Returns the error output of `psql`.
     pub fn sql(&self, database: &str, sql: &str) -> Result<String, String> {
         let done = self
             .command("psql")
@@ -260,10 +260,10 @@ impl Cluster {
         }
     }
 
-    /// Makes an empty database; returns its name and its URL.
+    /// Creates an empty database and returns its name and its URL.
     ///
     /// # Errors
-    /// What `psql` says.
+    /// Returns the error output of `psql`.
     pub fn database(&self) -> Result<(String, String), String> {
         let name = format!("test{}", NUMBER.fetch_add(1, Ordering::Relaxed));
         self.sql("postgres", &format!("CREATE DATABASE {name}"))?;
@@ -275,7 +275,7 @@ impl Cluster {
 impl Drop for Cluster {
     fn drop(&mut self) {
         self.end();
-        // What cannot be removed stays in /tmp.
+        // If this fails, the folder stays in /tmp.
         let _ = std::fs::remove_dir_all(&self.folder);
     }
 }

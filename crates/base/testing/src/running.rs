@@ -2,8 +2,8 @@
 
 use std::process::Child;
 
-/// Killed when this is dropped, also where the test fails: one that ran on would hold
-/// the output of the tests open.
+/// A child process, killed on drop even if the test fails. Otherwise it would keep the output of
+/// the tests open.
 #[derive(Debug)]
 pub struct Running(pub Child);
 

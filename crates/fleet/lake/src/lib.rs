@@ -1,9 +1,9 @@
-//! Recordings of many machines as Parquet, for engines that read folders: Spark, Trino,
-//! ClickHouse, DuckDB.
+//! Recordings of many machines as Parquet, for engines that read folders: Spark, Trino, ClickHouse,
+//! DuckDB.
 //!
-//! **For:** one folder for each table, partitioned by day (UTC), and by machine where that
-//! is wanted: `runs/date=2026-11-23/machine=board-17/part.parquet`. Exported again, a
-//! partition is replaced whole: nothing is doubled.
+//! **For:** one folder per table, partitioned by day (UTC) and optionally by machine:
+//! `runs/date=2026-11-23/machine=board-17/part.parquet`. A repeated export replaces the whole
+//! partition, so nothing is duplicated.
 //!
 //! **Knows:** collections, Parquet, folders and buckets.
 //!
@@ -30,39 +30,39 @@ use crate::tables::Tables;
 
 pub use crate::place::Place;
 
-/// Lines of the list that are read at once.
+/// Recordings listed per query.
 const PAGE: usize = 1_000;
-/// Recordings of a group of rows: some MB.
+/// Recordings per row group: a few MB.
 const GROUP: usize = 1_000;
-/// The name of a file; one to a partition.
+/// Name of a file; there is one per partition.
 const FILE: &str = "part.parquet";
-/// What Hive calls a partition without a value.
+/// Hive's name for a partition without a value.
 const NO_NAME: &str = "__HIVE_DEFAULT_PARTITION__";
 
-/// What a partition holds.
+/// Key of a partition.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum By {
-    /// A day of a machine: an export of what is new writes small files only.
+    /// One day of one machine: exporting new recordings writes only small files.
     #[default]
     Machine,
-    /// A day of all machines: the files of a large fleet have the size that engines like
-    /// (10,000 machines: some 100 MB a day).
+    /// One day of all machines: the files of a large fleet have the size that engines handle well
+    /// (10,000 machines: about 100 MB a day).
     Day,
 }
 
-/// Why nothing, or not all, was exported.
+/// Reason why nothing, or not everything, was exported.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LakeError {
-    /// The place cannot be used.
+    /// The URL is not supported.
     #[error("'{0}' is not a place for a lake: use file:///FOLDER or s3://BUCKET/PREFIX")]
     Place(String),
-    /// A bucket cannot be written to.
+    /// The bucket cannot be written to.
     #[error("cannot write {object}: {reason}")]
     Object {
-        /// The object.
+        /// Name of the object.
         object: String,
-        /// What the service or the system says.
+        /// Reason reported by the service or the system.
         reason: String,
     },
     /// The recordings cannot be read.
@@ -71,26 +71,26 @@ pub enum LakeError {
     /// A file cannot be written.
     #[error(transparent)]
     File(#[from] punctual_files::FileError),
-    /// Parquet cannot hold it; not known to happen.
+    /// Parquet cannot store the data; not known to happen.
     #[error("cannot write Parquet: {0}")]
     Parquet(#[from] parquet::errors::ParquetError),
 }
 
-/// What was exported.
+/// Result of an export.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Exported {
-    /// Recordings.
+    /// Number of recordings.
     pub recordings: u64,
-    /// Partitions.
+    /// Number of partitions.
     pub partitions: u64,
-    /// Bytes of all files.
+    /// Total size of the files in bytes.
     pub bytes: u64,
 }
 
 /// Exports the recordings that began on the day of `since` or later.
 ///
 /// # Errors
-/// See [`LakeError`]. What was written until then is complete in itself.
+/// See [`LakeError`]. Files written before an error are complete.
 pub fn export(
     all: &dyn Collection,
     place: &Place,
@@ -115,7 +115,7 @@ pub fn export(
     Ok(exported)
 }
 
-/// Exports the days of a machine, or of all.
+/// Exports the days of one machine, or of all.
 fn partitions(
     all: &dyn Collection,
     place: &Place,
@@ -161,8 +161,8 @@ fn day_of(time: Timestamp) -> Date {
     time.to_zoned(TimeZone::UTC).date()
 }
 
-/// The recordings of a machine, or of all, by the day on which they began. One whose begin was
-/// changed by a clock that was set back stands on the day that it says.
+/// Returns the recordings of one machine, or of all, by start day. If a clock was set back, a
+/// recording is filed under the day it recorded.
 fn days(
     all: &dyn Collection,
     machine: Option<&str>,
@@ -194,7 +194,7 @@ fn days(
     }
 }
 
-/// Writes a file of a partition; returns its bytes.
+/// Writes a file of a partition and returns its size in bytes.
 fn write(place: &Place, table: &str, partition: &str, file: File) -> Result<u64, LakeError> {
     let bytes = file.into_bytes()?;
     let folder = match partition {
@@ -205,7 +205,7 @@ fn write(place: &Place, table: &str, partition: &str, file: File) -> Result<u64,
     Ok(bytes.len() as u64)
 }
 
-/// The name of a machine in a path, as Hive writes it: a name may hold anything.
+/// Encodes a machine name for a path, as Hive does: a name may contain any character.
 fn encoded(name: &str) -> String {
     use std::fmt::Write;
     if name.is_empty() {
@@ -215,7 +215,7 @@ fn encoded(name: &str) -> String {
         // Writing to a string does not fail.
         let _ = match byte.is_ascii_alphanumeric() || b"-_".contains(&byte) {
             true => write!(text, "{}", char::from(byte)),
-            // A dot alone would lead out of the folder.
+            // A leading dot could form `..` and leave the folder.
             false if byte == b'.' && !text.is_empty() => write!(text, "."),
             false => write!(text, "%{byte:02X}"),
         };

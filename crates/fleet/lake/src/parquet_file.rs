@@ -1,4 +1,4 @@
-//! A table as a Parquet file: columns of texts, numbers and lists of numbers.
+//! A table as a Parquet file, with columns of strings, numbers and lists of numbers.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::types::{Type, TypePtr};
 
-/// A column; each row has a value in each.
+/// A column, with one value per row.
 pub(crate) enum Column {
     Texts(Vec<Option<String>>),
     Numbers(Vec<Option<i64>>),
@@ -22,12 +22,11 @@ pub(crate) struct Table {
     pub(crate) columns: Vec<(&'static str, Column)>,
 }
 
-/// A file that grows by groups of rows: only one of them lies in memory as it is, the
-/// others compressed.
+/// A file written in row groups. Only the current group is uncompressed in memory.
 pub(crate) struct File(SerializedFileWriter<Vec<u8>>);
 
 impl File {
-    /// A file for tables with the columns of this one.
+    /// Creates a file for tables with the same columns as `table`.
     pub(crate) fn of(table: &Table) -> Result<Self, ParquetError> {
         let fields = table
             .columns
@@ -35,7 +34,7 @@ impl File {
             .map(|(name, column)| field(name, column));
         let fields = fields.collect::<Result<Vec<_>, _>>()?;
         let root = Type::group_type_builder(table.name).with_fields(fields);
-        // Dictionaries cost memory, and save little in files of a day.
+        // Dictionaries use memory and save little in files of one day.
         let properties = WriterProperties::builder()
             .set_compression(Compression::LZ4_RAW)
             .set_dictionary_enabled(false)
@@ -44,7 +43,7 @@ impl File {
         SerializedFileWriter::new(Vec::new(), schema, Arc::new(properties)).map(Self)
     }
 
-    /// Adds the rows of a table.
+    /// Appends the rows of a table.
     pub(crate) fn add(&mut self, table: &Table) -> Result<(), ParquetError> {
         let mut group = self.0.next_row_group()?;
         for (_, column) in &table.columns {
@@ -56,7 +55,7 @@ impl File {
         group.close().map(drop)
     }
 
-    /// The file.
+    /// Finishes the file and returns its bytes.
     pub(crate) fn into_bytes(self) -> Result<Vec<u8>, ParquetError> {
         self.0.into_inner()
     }

@@ -1,4 +1,4 @@
-//! Where a lake lies: a folder, or a bucket.
+//! Destination of a lake: a folder or a bucket.
 
 use std::path::{Path, PathBuf};
 
@@ -16,11 +16,12 @@ enum Kind {
 }
 
 impl Place {
-    /// That of a URL: `file:///FOLDER`, or `s3://BUCKET/PREFIX` with the keys and the
-    /// region of the environment (`AWS_ACCESS_KEY_ID` and its like).
+    /// Parses a URL: `file:///FOLDER`, or `s3://BUCKET/PREFIX` with the keys and the region from
+    /// the environment (`AWS_ACCESS_KEY_ID` and so on).
     ///
     /// # Errors
-    /// [`LakeError::Place`], and [`LakeError::Object`] where keys are missing.
+    /// Returns [`LakeError::Place`] for an unsupported URL, and [`LakeError::Object`] if keys are
+    /// missing.
     pub fn of(url: &str, variable: &dyn Fn(&str) -> Option<String>) -> Result<Self, LakeError> {
         let unusable = || LakeError::Place(url.to_owned());
         if let Some(rest) = url.strip_prefix("s3://") {
@@ -39,12 +40,12 @@ impl Place {
             .ok_or_else(unusable)
     }
 
-    /// A folder.
+    /// Uses a folder.
     pub fn folder(folder: &Path) -> Self {
         Self(Kind::Folder(folder.to_owned()))
     }
 
-    /// Writes a file whole, in place of an earlier one.
+    /// Writes a whole file, replacing an earlier one.
     pub(crate) fn put(&self, folder: &str, name: &str, bytes: &[u8]) -> Result<(), LakeError> {
         match &self.0 {
             Kind::Folder(root) => {

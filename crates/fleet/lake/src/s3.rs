@@ -1,4 +1,4 @@
-//! Objects of a service that speaks S3, written whole: PUT, signed with Signature
+//! Writes whole objects to an S3-compatible service, using PUT requests signed with Signature
 //! Version 4 (AWS, "Authenticating Requests: Using the Authorization Header").
 
 use std::fmt::Write;
@@ -13,14 +13,14 @@ use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
 
 use crate::LakeError;
 
-/// A file of some 100 MB may take so long.
+/// Timeout of a request: allows for a file of about 100 MB.
 const REQUEST: Duration = Duration::from_secs(300);
-/// How often an object is tried, and the pause before it is tried again.
+/// Attempts per object, and the pause before the first retry.
 const ATTEMPTS: u32 = 4;
 const PAUSE: Duration = Duration::from_millis(500);
-/// The region where none is named.
+/// Default region.
 const REGION: &str = "us-east-1";
-/// The length of a block of SHA-256, in bytes (FIPS 180-4).
+/// Block size of SHA-256 in bytes (FIPS 180-4).
 const BLOCK: usize = 64;
 
 /// A bucket, and the keys to write to it.
@@ -28,7 +28,7 @@ pub(crate) struct Bucket {
     agent: Agent,
     /// `https://host:port`.
     endpoint: String,
-    /// `/bucket/prefix/`, as it is sent.
+    /// `/bucket/prefix/`, as sent.
     path: String,
     keys: Keys,
 }
@@ -43,7 +43,7 @@ impl std::fmt::Debug for Bucket {
 struct Keys {
     id: String,
     secret: String,
-    /// Of temporary keys.
+    /// Session token of temporary keys.
     session: Option<String>,
     region: String,
 }
@@ -73,7 +73,7 @@ impl Bucket {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let trusted = punctual_files::roots::file().and_then(|path| std::fs::read(path).ok());
         let trusted = trusted.unwrap_or_default();
-        // Without any, each answer is refused where the URL asks for TLS.
+        // Without root certificates, every TLS connection fails.
         let trusted: Vec<Certificate<'static>> = parse_pem(&trusted)
             .filter_map(|item| match item {
                 Ok(PemItem::Certificate(one)) => Some(one),
@@ -87,7 +87,7 @@ impl Bucket {
         let config = Agent::config_builder()
             .timeout_global(Some(REQUEST))
             .http_status_as_error(false)
-            // The signature holds for one host.
+            // The signature is valid for one host only.
             .max_redirects(0)
             .tls_config(tls)
             .build();
@@ -104,7 +104,7 @@ impl Bucket {
         })
     }
 
-    /// Writes an object in place of an earlier one.
+    /// Writes an object, replacing an earlier one.
     pub(crate) fn put(&self, key: &str, bytes: &[u8]) -> Result<(), LakeError> {
         let path = format!("{}{}", self.path, encoded(key));
         let mut attempt = 0;
@@ -124,7 +124,7 @@ impl Bucket {
         }
     }
 
-    /// One attempt; the reason of a failure, and whether it may pass.
+    /// Makes one attempt. A failure returns the reason, and whether it may be temporary.
     fn send(&self, path: &str, bytes: &[u8]) -> Result<(), (String, bool)> {
         let host = self.endpoint.split_once("://").map_or("", |(_, host)| host);
         let at = Timestamp::now().to_zoned(TimeZone::UTC);
@@ -140,7 +140,7 @@ impl Bucket {
         }
         let signed = authorization(&self.keys, path, &headers, &hash, &at);
         let mut request = self.agent.put(format!("{}{path}", self.endpoint));
-        // The client sends the host by itself.
+        // The client adds the host header itself.
         for (name, value) in &headers[1..] {
             request = request.header(*name, *value);
         }
@@ -157,7 +157,7 @@ impl Bucket {
     }
 }
 
-/// The value of the header `authorization` of a PUT; `headers` are sorted by name.
+/// Returns the value of the `authorization` header of a PUT. `headers` must be sorted by name.
 fn authorization(
     keys: &Keys,
     path: &str,
@@ -215,7 +215,7 @@ fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// A key in a path: all but the unreserved characters (RFC 3986, 2.3) and slashes.
+/// Encodes a key for a path: all characters except slashes and the unreserved ones (RFC 3986, 2.3).
 fn encoded(key: &str) -> String {
     key.bytes().fold(String::new(), |mut text, byte| {
         let _ = match byte.is_ascii_alphanumeric() || b"-_.~/".contains(&byte) {

@@ -6,7 +6,7 @@ use punctual_stats::trend::facts_of;
 
 use crate::parquet_file::{Column, Table};
 
-/// Columns of a table while rows are added.
+/// Columns of a table that rows are added to.
 #[derive(Default)]
 struct Rows {
     names: Vec<&'static str>,
@@ -36,7 +36,7 @@ impl Rows {
                 (Column::Texts(all), Cell::Text(one)) => all.push(one),
                 (Column::Numbers(all), Cell::Number(one)) => all.push(one),
                 (Column::Lists(all), Cell::List(one)) => all.push(one),
-                // Each row of a table is made by the same lines below.
+                // Cannot happen: the code below builds all rows of a table alike.
                 _ => {}
             }
         }
@@ -55,11 +55,11 @@ fn text(text: impl Into<String>) -> Cell {
 }
 
 fn number(number: u64) -> Cell {
-    // Larger ones do not occur: 2^63 ns are 292 years.
+    // Larger values do not occur: 2^63 ns are 292 years.
     Cell::Number(Some(i64::try_from(number).unwrap_or(i64::MAX)))
 }
 
-/// The word of the API and of a recording's JSON.
+/// Returns the name used by the API and in the JSON of a recording.
 const fn outcome(outcome: Outcome) -> &'static str {
     match outcome {
         Outcome::Met => "met",
@@ -91,7 +91,7 @@ fn signed(numbers: impl Iterator<Item = u64>) -> Cell {
     )
 }
 
-/// The tables of some recordings.
+/// The tables of several recordings.
 #[derive(Default)]
 pub(crate) struct Tables {
     runs: Rows,
@@ -163,13 +163,13 @@ impl Tables {
                 ("recording", id()),
                 ("machine_name", text(machine)),
                 ("name", text(name)),
-                // Unknown is null.
+                // An unknown value is null.
                 ("value", Cell::Text(value)),
             ]);
         }
     }
 
-    /// Those that have rows.
+    /// Returns the tables that have rows.
     pub(crate) fn finish(self) -> impl Iterator<Item = Table> {
         let all = [
             self.runs.table("runs"),
@@ -181,7 +181,8 @@ impl Tables {
     }
 }
 
-/// The decisions on changes, of all machines; the last of a change counts.
+/// Builds the table of decisions on changes, for all machines. The last decision on a change is the
+/// valid one.
 pub(crate) fn changes(marks: &[ChangeMark]) -> Table {
     let texts = |of: &dyn Fn(&ChangeMark) -> String| {
         Column::Texts(marks.iter().map(|mark| Some(of(mark))).collect())

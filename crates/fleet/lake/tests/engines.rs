@@ -1,4 +1,4 @@
-//! What is exported is read by an engine that nobody here wrote.
+//! Exports are readable by independent engines.
 
 #![allow(clippy::unwrap_used)]
 
@@ -15,11 +15,11 @@ use punctual_model::{Fact, Recording, RecordingId};
 use punctual_store::{Collection, Delivery, SqliteCollection};
 use punctual_testing::skip;
 
-/// Pythons with the packages `duckdb` and `pyspark`.
+/// Python interpreters with the packages `duckdb` and `pyspark`.
 const DUCKDB: &str = "PUNCTUAL_TEST_DUCKDB";
 const SPARK: &str = "PUNCTUAL_TEST_SPARK";
 
-/// Prints of the lake `root` what [`counted`] expects.
+/// Prints the numbers of the lake at `root` that [`counted`] expects.
 const ASK_DUCKDB: &str = "import duckdb, sys\n\
     root, depth = sys.argv[1:]\n\
     def ask(sql): return duckdb.sql(sql.replace('@', root + '/')).fetchall()\n\
@@ -70,7 +70,7 @@ fn lake(folder: &Path) -> (Vec<Recording>, Exported) {
     }
     let to = |name: &str| Place::folder(&folder.join(name));
     let exported = export(&all, &to("lake"), By::Machine, None).unwrap();
-    // A second time replaces what is there.
+    // A second export replaces the first.
     assert_eq!(
         export(&all, &to("lake"), By::Machine, None).unwrap(),
         exported
@@ -108,7 +108,7 @@ fn each_day_of_a_machine_is_a_partition() {
     }
 }
 
-/// The Python of a variable, where it has a package.
+/// Returns the Python interpreter named by a variable, if it has the package.
 fn python_with(package: &str, variable: &str) -> Option<String> {
     let python = std::env::var(variable).unwrap_or_else(|_| "python3".to_owned());
     let script = format!("import {package}");
@@ -132,7 +132,7 @@ fn duckdb_counts_what_is_in_the_store() {
     }
 }
 
-/// Needs a Java runtime, too.
+/// Also needs a Java runtime.
 #[test]
 fn spark_counts_what_is_in_the_store() {
     let Some(python) = python_with("pyspark", SPARK) else {
@@ -148,7 +148,7 @@ fn spark_counts_what_is_in_the_store() {
     }
 }
 
-/// Asks an engine for numbers of a lake, and compares them with what was sent.
+/// Queries the numbers of a lake with an engine, and compares them with the recordings sent.
 fn counted(python: &str, script: &str, lake: &Path, depth: &str, sent: &[Recording]) {
     let done = Command::new(python)
         .args(["-c", script])
@@ -176,7 +176,7 @@ fn counted(python: &str, script: &str, lake: &Path, depth: &str, sent: &[Recordi
     assert_eq!(said, expected, "{errors}");
 }
 
-/// A service that speaks S3 gets each file once, signed, under the key of its partition.
+/// An S3-compatible service receives each file once, signed, under the key of its partition.
 #[test]
 fn a_bucket_gets_the_same_files() {
     let folder = tempfile::tempdir().unwrap();
@@ -185,7 +185,7 @@ fn a_bucket_gets_the_same_files() {
     let address = listener.local_addr().unwrap();
     let service = std::thread::spawn(move || {
         let mut objects = BTreeMap::new();
-        // The first request fails in a way that passes.
+        // The first request fails with a temporary error.
         for (number, stream) in listener.incoming().enumerate() {
             let (path, signed, body) = request(&stream.unwrap(), number == 0);
             if path.ends_with("/end") {
@@ -216,7 +216,7 @@ fn a_bucket_gets_the_same_files() {
     assert_eq!(*runs, std::fs::read(same).unwrap());
 }
 
-/// Reads a request, and answers it; its path, whether it is signed, and its body.
+/// Reads a request and answers it. Returns its path, whether it is signed, and its body.
 fn request(stream: &TcpStream, fail: bool) -> (String, bool, Vec<u8>) {
     let mut read = BufReader::new(stream);
     let (mut head, mut line) = (String::new(), String::new());

@@ -1,4 +1,4 @@
-//! What the kit costs a loop: recording a sample, a turn without its wait.
+//! Cost of the kit for a loop: recording a sample, and one iteration without its wait.
 //!
 //! `cargo bench -p punctual-app`
 
@@ -12,7 +12,7 @@ fn main() {
 
 const SAMPLES: u64 = 10_000;
 
-/// Latencies as a quiet machine has them: microseconds, now and then a tail.
+/// Latencies of a quiet machine: microseconds, with an occasional tail.
 fn latencies() -> Vec<i64> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let next = |_| {
@@ -67,7 +67,7 @@ fn clock_read(bencher: Bencher) {
     });
 }
 
-/// A wait that is over at once.
+/// A wait that returns immediately.
 struct NoWait;
 
 impl PeriodicWait for NoWait {
@@ -77,8 +77,8 @@ impl PeriodicWait for NoWait {
     }
 }
 
-/// Two readings of the clock, the account, and a record; the first release is in the
-/// future, so that no turn is an overrun.
+/// Two clock reads, the accounting, and a record. The first release is in the future, so that no
+/// iteration is an overrun.
 #[divan::bench]
 fn turn_with_record(bencher: Bencher) {
     let figures = Figures::create("bench", 1).expect("figures");

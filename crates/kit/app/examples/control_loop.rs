@@ -1,8 +1,8 @@
-//! A 1 kHz loop with everything right: memory locked before the thread starts, a
-//! prefaulted stack, SCHED_FIFO, absolute releases with an account that balances, and
-//! figures that `punctual app list` and `punctual app record control-loop` read.
+//! A 1 kHz loop set up correctly: memory locked before the thread starts, a prefaulted stack,
+//! SCHED_FIFO, absolute release times with complete accounting, and figures that
+//! `punctual app list` and `punctual app record control-loop` read.
 //!
-//! `control_loop [SECONDS]`, 10 by default.
+//! Usage: `control_loop [SECONDS]`, 10 by default.
 #![allow(clippy::print_stdout)] // an example's output is what it is for
 
 use std::error::Error;
@@ -15,7 +15,7 @@ use punctual_rt::{
 };
 
 const PERIOD: Duration = Duration::from_millis(1);
-/// A wake-up may be so late.
+/// Wake-up latency budget.
 const BUDGET_NS: u64 = 100_000;
 
 type Failure = Box<dyn Error + Send + Sync>;
@@ -24,13 +24,13 @@ pub(crate) fn main() -> Result<(), Failure> {
     let seconds = std::env::args()
         .nth(1)
         .map_or(Ok(10), |text| text.parse())?;
-    // Before the threads: their stacks are locked as well.
+    // Lock before starting threads, so that their stacks are locked as well.
     let _locked = lock_process_memory(LockMode::OnFault)
         .inspect_err(|error| println!("memory not locked: {error}"))
         .ok();
     let policy = match max_permitted_priority() {
         0 => Policy::Other { nice: 0 },
-        // Not 99: the kernel's own threads of that priority come first (migration).
+        // Not 99: kernel threads of that priority (migration) must preempt it.
         highest => Policy::Fifo {
             priority: highest.min(80),
         },
@@ -61,13 +61,13 @@ pub(crate) fn control(length: Duration) -> Result<(), Failure> {
     let mut periodic = Periodic::new(PERIOD, OverrunPolicy::Skip)?;
     let end = periodic.next_release() + length;
     while periodic.next_release() < end {
-        // None: a signal handler ran; here a stop flag would be looked at.
+        // `None`: a signal handler ran. A real program would check its stop flag here.
         let Some(job) = periodic.wait()? else {
             continue;
         };
         let release = job.release.as_nanos();
         latency.record(release, job.latency_ns() as i64);
-        // The work: it allocates nothing, locks nothing, and waits for nothing.
+        // The work: it does not allocate, lock or block.
         state = std::hint::black_box(state * 0.99 + 0.01);
         let done = Clock::Monotonic.now().as_nanos();
         response.record(release, done.saturating_sub(release) as i64);

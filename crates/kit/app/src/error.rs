@@ -1,26 +1,26 @@
-//! Why figures cannot be published or read.
+//! Reasons why figures cannot be published or read.
 
 use std::io;
 
 use crate::layout::{ABI_VERSION, MAX_LANES};
 
-/// Why an application cannot publish its figures.
+/// Reason why an application cannot publish its figures.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// No lane, or more than there can be.
+    /// No lanes, or more than the maximum.
     #[error("an application has 1 to {MAX_LANES} lanes, not {lanes}")]
     Lanes {
-        /// Lanes asked for.
+        /// Lanes requested.
         lanes: usize,
     },
     /// All lanes are in use.
     #[error("all {lanes} lanes are in use: create the figures with more")]
     NoLaneLeft {
-        /// Lanes that there are.
+        /// Number of lanes.
         lanes: usize,
     },
-    /// The kernel has no such seal.
+    /// The kernel does not support this seal.
     #[error("this kernel has no F_SEAL_FUTURE_WRITE: figures need Linux 5.1 or later")]
     NoSeal,
     /// A system call failed.
@@ -28,45 +28,45 @@ pub enum Error {
     Os {
         /// The call.
         call: &'static str,
-        /// The kernel's reason.
+        /// The system error.
         source: io::Error,
     },
 }
 
-/// Why what a process shows cannot be read as figures.
+/// Reason why the memory of a process cannot be read as figures.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Unfit {
-    /// A seal is missing: the file could shrink or be written by others.
+    /// A seal is missing: the file could shrink, or others could write to it.
     #[error("the memory is not sealed (SHRINK, GROW, FUTURE_WRITE and SEAL are needed)")]
     NotSealed,
-    /// It is no regular file.
+    /// The file is not a regular file.
     #[error("the file of that name is not a memory file")]
     NotMemory,
-    /// It does not begin as figures do.
+    /// The file does not begin with the magic number.
     #[error("the memory does not begin with the mark of punctual's figures")]
     Magic,
-    /// It is of another version of the layout.
+    /// The layout has another version.
     #[error(
         "the figures have ABI version {found}, this program reads {ABI_VERSION}: use a {} punctual",
         if *found > ABI_VERSION.into() { "newer" } else { "matching" }
     )]
     Abi {
-        /// Its version.
+        /// Version of the layout.
         found: u64,
     },
     /// Its sizes contradict each other.
     #[error("the figures are damaged: {what} is {found}")]
     Layout {
-        /// Which number.
+        /// Name of the field.
         what: &'static str,
-        /// Its value.
+        /// Value of the field.
         found: u64,
     },
-    /// It was written by another process: inherited by a fork, or passed on.
+    /// Another process wrote it, which forked this one or passed it on.
     #[error("the figures are those of another process (a fork's parent, or an earlier boot)")]
     OtherProcess,
-    /// It ends before its end.
+    /// The file ends early or cannot be read.
     #[error("the figures could not be read: {0}")]
     Io(#[from] io::Error),
 }

@@ -1,4 +1,4 @@
-//! The figures of an application, written by it alone.
+//! The figures of an application. Only the application writes them.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
@@ -7,23 +7,23 @@ use crate::layout::{self, header, lane};
 use crate::memory::Memory;
 use crate::{Error, Identity, Lane, LaneSpec};
 
-/// The figures of this application. They are visible to `punctual app list` from
-/// [`create`](Self::create) until this and all its lanes are dropped.
+/// The figures of this application. `punctual app list` shows them from [`create`](Self::create)
+/// until this value and all its lanes are dropped.
 ///
-/// One is enough for a process. A process that it forks must not record: it would
-/// count in the same memory.
+/// One instance is enough for a process. A forked child must not record, because it would count in
+/// the memory of its parent.
 #[derive(Debug)]
 pub struct Figures {
     memory: Arc<Memory>,
 }
 
 impl Figures {
-    /// Makes the memory of an application with so many lanes (77 824 bytes each), all
-    /// of it touched, so that recording does not fault. The name is cut at 32 bytes.
+    /// Creates the memory for `lanes` lanes (77 824 bytes each) and touches all of it, so that
+    /// recording does not fault. The name is truncated to 32 bytes.
     ///
     /// # Errors
-    /// [`Error::Lanes`]; [`Error::NoSeal`] before Linux 5.1; [`Error::Os`] without file
-    /// descriptors, memory, or /proc.
+    /// Returns [`Error::Lanes`] for an invalid number of lanes, [`Error::NoSeal`] before Linux 5.1,
+    /// and [`Error::Os`] if file descriptors, memory or /proc are unavailable.
     pub fn create(name: &str, lanes: usize) -> Result<Self, Error> {
         if lanes == 0 || lanes > layout::MAX_LANES {
             return Err(Error::Lanes { lanes });
@@ -51,7 +51,7 @@ impl Figures {
         for (place, value) in words.into_iter().chain(names) {
             memory.word(place).store(value, Ordering::Relaxed);
         }
-        // Last: who sees it sees the rest.
+        // Written last: a reader that sees the magic number sees the rest.
         memory
             .word(header::MAGIC)
             .store(layout::MAGIC, Ordering::Release);
@@ -60,14 +60,14 @@ impl Figures {
         })
     }
 
-    /// A lane of its own for what one thread measures. To be called in that thread:
-    /// its number is kept.
+    /// Creates the lane of one thread. Call it in the thread that records: the lane stores its
+    /// thread ID.
     ///
     /// # Errors
-    /// [`Error::NoLaneLeft`].
+    /// Returns [`Error::NoLaneLeft`] if all lanes are in use.
     pub fn lane(&self, spec: &LaneSpec<'_>) -> Result<Lane, Error> {
         let memory = &self.memory;
-        // Nothing panics with it held.
+        // Nothing panics while holding the lock.
         let mut used = memory.used.lock().unwrap_or_else(PoisonError::into_inner);
         if *used == memory.lanes {
             return Err(Error::NoLaneLeft {

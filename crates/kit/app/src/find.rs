@@ -1,4 +1,4 @@
-//! The figures of running processes, found by their open files.
+//! Finds the figures of running processes by their open files.
 
 use std::fs::{self, File};
 use std::io;
@@ -11,85 +11,84 @@ use rustix::fs::{FileType, Mode, OFlags, SealFlags, fcntl_get_seals, fstat, open
 use crate::layout::{MEMFD_NAME, total_bytes};
 use crate::{Identity, Reader, Unfit};
 
-/// A process's figures, opened for reading.
+/// Figures of a process, opened for reading.
 #[derive(Debug)]
 pub struct Found {
-    /// The process.
+    /// The process ID.
     pub pid: u32,
-    /// Its name (`/proc/PID/comm`), without control characters.
+    /// Process name (`/proc/PID/comm`), without control characters.
     pub comm: String,
-    /// Which process it is.
+    /// Identity of the process.
     pub identity: Identity,
-    /// The descriptor that it has open.
+    /// The process's file descriptor.
     pub fd: u32,
     /// The memory.
     pub reader: Reader<File>,
 }
 
-/// Why a process shows no figures.
+/// Reason why the figures of a process cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// There is no such process.
+    /// The process does not exist.
     #[error("there is no process {pid}")]
     NoProcess {
-        /// Its number.
+        /// The process ID.
         pid: u32,
     },
-    /// Another user's.
+    /// The process belongs to another user.
     #[error(
         "the open files of process {pid} cannot be read: it belongs to user {user}; run as that \
          user or with CAP_SYS_PTRACE"
     )]
     OtherUser {
-        /// Its number.
+        /// The process ID.
         pid: u32,
-        /// Its user.
+        /// User of the process.
         user: u32,
     },
-    /// Its own user may not look into it either.
+    /// The process is not dumpable, so even its own user may not read its files.
     #[error(
         "the open files of process {pid} cannot be read: it is not dumpable (PR_SET_DUMPABLE of \
          prctl(2), or capabilities of its file); CAP_SYS_PTRACE is needed"
     )]
     NotDumpable {
-        /// Its number.
+        /// The process ID.
         pid: u32,
     },
-    /// It has none.
+    /// The process publishes no figures.
     #[error("process {pid} ({comm}) publishes no figures")]
     NoFigures {
-        /// Its number.
+        /// The process ID.
         pid: u32,
-        /// Its name.
+        /// Name of the process.
         comm: String,
     },
-    /// It has some that cannot be read.
+    /// The figures of the process cannot be used.
     #[error("the figures of process {pid} ({comm}) cannot be used: {why}")]
     Unfit {
-        /// Its number.
+        /// The process ID.
         pid: u32,
-        /// Its name.
+        /// Name of the process.
         comm: String,
-        /// Why not.
+        /// The reason.
         why: Unfit,
     },
-    /// The kernel's other reasons.
+    /// Another system error.
     #[error("the open files of process {pid} cannot be read: {source}")]
     Io {
-        /// Its number.
+        /// The process ID.
         pid: u32,
-        /// The reason.
+        /// The system error.
         source: io::Error,
     },
 }
 
-/// The figures of a process, looked for under `proc` (`/proc`). It is neither stopped nor
-/// traced; what is needed is the right to read its open files (ptrace(2),
-/// PTRACE_MODE_READ).
+/// Finds the figures of a process under `proc` (`/proc`). The process is neither stopped nor
+/// traced. Requires the right to read its open files (ptrace(2), PTRACE_MODE_READ).
 ///
 /// # Errors
-/// Why there are none that can be read.
+/// Returns the reason if no figures can be read.
 pub fn of_process(proc: &Path, pid: u32) -> Result<Found, Refusal> {
     let folder = proc.join(pid.to_string());
     let refused = |source: io::Error| refusal(&folder, pid, source);
@@ -129,7 +128,7 @@ pub fn of_process(proc: &Path, pid: u32) -> Result<Found, Refusal> {
     })
 }
 
-/// Whether the process still has them open, and is the same.
+/// Returns whether the same process still has the figures open.
 pub fn is_open(proc: &Path, found: &Found) -> bool {
     let path = proc.join(format!("{}/fd/{}", found.pid, found.fd));
     let same = Identity::of(proc, found.pid).is_ok_and(|now| now == found.identity);
@@ -143,8 +142,8 @@ fn is_named_so(target: &Path) -> bool {
     name.is_some_and(|name| name.trim_end_matches(" (deleted)") == MEMFD_NAME)
 }
 
-/// Opens the file for reading. First without opening it in earnest: a device or a pipe
-/// of that name would notice.
+/// Opens a sealed file. Opens it with `O_PATH` first: a full open could have side effects on a
+/// device or pipe of that name.
 fn open_sealed(path: &Path) -> Result<File, Unfit> {
     let named =
         open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).map_err(io::Error::from)?;
@@ -159,12 +158,12 @@ fn open_sealed(path: &Path) -> Result<File, Unfit> {
             found: bytes,
         });
     }
-    // The same file, whatever the path leads to by now.
+    // Reopen the file that was checked, even if the path now leads to another one.
     let path = format!("/proc/self/fd/{}", named.as_raw_fd());
     let file =
         open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).map_err(io::Error::from)?;
     let needed = SealFlags::SHRINK | SealFlags::GROW | SealFlags::FUTURE_WRITE | SealFlags::SEAL;
-    // A file that cannot be sealed refuses the question.
+    // F_GET_SEALS fails for a file that does not support seals.
     let seals = fcntl_get_seals(&file).map_err(|_| Unfit::NotMemory)?;
     match seals.contains(needed) {
         true => Ok(File::from(file)),
@@ -172,7 +171,7 @@ fn open_sealed(path: &Path) -> Result<File, Unfit> {
     }
 }
 
-/// The name of a process, which it chooses itself.
+/// Returns the name of a process. The process can choose it freely.
 fn comm(folder: &Path) -> String {
     let text = fs::read(folder.join("comm")).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
@@ -201,8 +200,8 @@ fn refusal(folder: &Path, pid: u32, source: io::Error) -> Refusal {
     }
 }
 
-/// The effective user of a process: of a folder of one that is not dumpable, root is the
-/// owner, so its status is asked.
+/// Returns the effective user of a process. Read from its status, because root owns the folder of a
+/// process that is not dumpable.
 fn user_of(folder: &Path) -> Option<u32> {
     let status = fs::read_to_string(folder.join("status")).ok();
     let line = status.as_deref().and_then(|text| {

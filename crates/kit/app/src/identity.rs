@@ -1,28 +1,28 @@
-//! Which process wrote the figures: in which boot, and started when.
+//! Identifies the process that wrote the figures, by its boot and start time.
 
 use std::fs;
 use std::io;
 use std::path::Path;
 
-/// A process, distinguished from all others of this and other boots.
+/// Identity of a process, unique across boots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
     /// The boot (random/boot_id of proc(5)).
     pub boot_id: [u64; 2],
-    /// When it was started, in clock ticks after the boot (proc_pid_stat(5)).
+    /// Start time, in clock ticks after boot (proc_pid_stat(5)).
     pub start_ticks: u64,
 }
 
 impl Identity {
-    /// That of the process with this number, read under `proc` (`/proc`).
+    /// Reads the identity of a process under `proc` (`/proc`).
     ///
     /// # Errors
-    /// The process is not there, or /proc does not show it.
+    /// Returns an error if the process does not exist, or if /proc does not show it.
     pub fn of(proc: &Path, pid: u32) -> io::Result<Self> {
         Self::read(proc, &pid.to_string())
     }
 
-    /// That of this process.
+    /// Reads the identity of this process.
     pub(crate) fn own() -> io::Result<Self> {
         Self::read(Path::new("/proc"), "self")
     }
@@ -38,14 +38,15 @@ impl Identity {
     }
 }
 
-/// The 32 hexadecimal digits of a UUID, as two words.
+/// Parses the 32 hexadecimal digits of a UUID into two words.
 fn boot_id(text: &str) -> Option<[u64; 2]> {
     let digits: String = text.trim().chars().filter(|c| *c != '-').collect();
     let half = |range| u64::from_str_radix(digits.get(range)?, 16).ok();
     (digits.len() == 32).then_some([half(0..16)?, half(16..32)?])
 }
 
-/// Field 22. The name before it may hold anything, so it is counted from its end.
+/// Parses field 22. The name before it may contain anything, so fields are counted from the last
+/// parenthesis.
 fn start_ticks(stat: &str) -> Option<u64> {
     let (_, rest) = stat.rsplit_once(')')?;
     rest.split_ascii_whitespace().nth(19)?.parse().ok()

@@ -1,4 +1,4 @@
-//! What one thread measures, counted by it alone.
+//! Counters of one thread. Only that thread writes them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
@@ -8,7 +8,7 @@ use punctual_grid::index_of;
 use crate::layout::{self, lane};
 use crate::memory::Memory;
 
-/// What the samples of a lane are.
+/// Meaning of the samples of a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub enum Kind {
@@ -18,15 +18,15 @@ pub enum Kind {
     Response = 1,
     /// Execution time: from the start of a job to its completion.
     Execution = 2,
-    /// A duration of another meaning, which the lane's name says.
+    /// Another duration, described by the name of the lane.
     Other = 3,
 }
 
 impl Kind {
-    /// Each.
+    /// All kinds.
     pub const ALL: [Self; 4] = [Self::Latency, Self::Response, Self::Execution, Self::Other];
 
-    /// Its name on screen and in JSON.
+    /// Returns the name used on screen and in JSON.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Latency => "latency",
@@ -36,42 +36,42 @@ impl Kind {
         }
     }
 
-    /// That of a number; one from the future is [`Kind::Other`].
+    /// Returns the kind with this number. Unknown numbers become [`Kind::Other`].
     pub(crate) fn of(number: u64) -> Self {
         let known = Self::ALL.into_iter().find(|kind| *kind as u64 == number);
         known.unwrap_or(Self::Other)
     }
 }
 
-/// What a lane is for.
+/// Configuration of a lane.
 #[derive(Clone, Copy, Debug)]
 pub struct LaneSpec<'a> {
-    /// Its name, cut at 32 bytes: `control`.
+    /// Name, truncated to 32 bytes: `control`.
     pub name: &'a str,
-    /// What its samples are.
+    /// Meaning of its samples.
     pub kind: Kind,
-    /// The period in ns; 0 where there is none.
+    /// Period in ns; 0 for none.
     pub period_ns: u64,
-    /// Each sample above this, in ns, is kept with its time; 0: only the largest of
-    /// each second.
+    /// Threshold in ns: each larger sample is stored with its time. If 0, only the largest sample
+    /// of each second is stored.
     pub budget_ns: u64,
 }
 
-/// So long is a sample the one to beat for the ring: then the next largest gets in.
+/// How long the largest sample counts. After that, the next sample starts a new maximum.
 const WINDOW_NS: u64 = 1_000_000_000;
 
-/// A lane. Recording makes no system call, no allocation, takes no lock and uses no
-/// floating point; it costs about 5 ns.
+/// A lane. Recording a sample makes no system call, does not allocate or lock, and uses no floating
+/// point. It costs about 5 ns.
 #[derive(Debug)]
 pub struct Lane {
     memory: Arc<Memory>,
-    /// The place of its first word.
+    /// Index of its first word.
     first: usize,
     budget_ns: u64,
-    /// The largest sample since `window`, a time.
+    /// The largest sample since the time `window`.
     largest_ns: u64,
     window: u64,
-    /// Copies of what only this lane writes.
+    /// Copies of counters that only this lane writes.
     run: u64,
     min_ns: u64,
     max_ns: u64,
@@ -93,8 +93,8 @@ impl Lane {
         }
     }
 
-    /// Counts one sample: `ns` nanoseconds, of a job that was released at `at_ns` on
-    /// CLOCK_MONOTONIC. A negative one (a wake-up before its time) is counted as early.
+    /// Counts a sample of `ns` nanoseconds, for a job released at `at_ns` on CLOCK_MONOTONIC. A
+    /// negative sample (an early wake-up) is counted as early.
     #[inline]
     pub fn record(&mut self, at_ns: u64, ns: i64) {
         let Ok(ns) = u64::try_from(ns) else {
@@ -125,9 +125,9 @@ impl Lane {
         self.recorded();
     }
 
-    /// Sets the account of the periods so far, as [`Periodic`] of the crate
-    /// `punctual-rt` keeps it: due = run + missed. A lane that never calls it has no
-    /// periods, and every sample was due.
+    /// Sets the period accounting so far, as [`Periodic`] of the crate `punctual-rt` computes it:
+    /// due = run + missed. A lane that never calls it has no periods, and every sample counts as
+    /// due.
     ///
     /// [`Periodic`]: https://docs.rs/punctual-rt
     #[inline]
@@ -137,12 +137,12 @@ impl Lane {
         self.set(lane::LATE, late);
     }
 
-    /// Samples recorded.
+    /// Returns the number of recorded samples.
     pub fn run(&self) -> u64 {
         self.run
     }
 
-    /// Rare: a sample that is the largest of its second, or above the budget.
+    /// Stores a sample that is the largest of its second or above the budget. Rarely called.
     #[cold]
     fn keep(&mut self, at_ns: u64, ns: u64, over: bool) {
         self.largest_ns = self.largest_ns.max(ns);
@@ -151,7 +151,7 @@ impl Lane {
         }
         let place = self.ring_head as usize % layout::RING_ENTRIES;
         let entry = lane::RING + place * layout::RING_ENTRY_WORDS;
-        // Odd while it is written, so that a reader does not take a half.
+        // Odd during the write, so that a reader does not accept a torn entry.
         self.set(entry, 2 * self.ring_head + 1);
         fence(Ordering::Release);
         self.set(entry + 1, at_ns);
@@ -166,7 +166,7 @@ impl Lane {
     #[inline]
     fn recorded(&mut self) {
         self.run += 1;
-        // Last: a reader that finds it unchanged has a whole picture.
+        // Written last: a reader that finds it unchanged has a consistent snapshot.
         self.word(lane::RUN).store(self.run, Ordering::Release);
     }
 
@@ -180,7 +180,7 @@ impl Lane {
         self.word(place).store(value, Ordering::Relaxed);
     }
 
-    /// There is one writer: no locked instruction is needed.
+    /// Adds to a counter. A single writer needs no locked instruction.
     #[inline(always)]
     fn add(&self, place: usize, count: u64) {
         let word = self.word(place);

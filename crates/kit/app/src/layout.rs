@@ -1,92 +1,92 @@
-//! Where each number is. All are 64 bits in the machine's order, counted in words of
-//! eight bytes; a reader of another language needs this page alone.
+//! The memory layout. All numbers have 64 bits in native byte order, and offsets are in words of
+//! eight bytes. A reader in another language needs only this page.
 
-/// The version of the layout. A reader refuses a later one.
+/// Version of the layout. Readers reject a later one.
 pub const ABI_VERSION: u32 = 1;
 
 /// The first word: `PUNCTAPP` as bytes.
 pub const MAGIC: u64 = u64::from_ne_bytes(*b"PUNCTAPP");
 
-/// The name of the memory file, as `/proc/PID/fd` shows it behind `/memfd:`.
+/// Name of the memory file, as `/proc/PID/fd` shows it after `/memfd:`.
 pub const MEMFD_NAME: &str = "punctual-app";
 
-/// Bytes of a word.
+/// Bytes per word.
 pub const WORD: usize = 8;
-/// Bytes of a name; shorter ones end in zero bytes.
+/// Bytes of a name. Shorter names are padded with zero bytes.
 pub const NAME_BYTES: usize = 32;
 /// Words of the header.
 pub const HEADER_WORDS: usize = 512;
-/// The most lanes of an application.
+/// Maximum number of lanes of an application.
 pub const MAX_LANES: usize = 64;
-/// Places in the ring of worst samples of a lane.
+/// Entries in the ring of top samples of a lane.
 pub const RING_ENTRIES: usize = 64;
-/// Words of a place in that ring: its sequence, time, latency, and one that is zero.
+/// Words of a ring entry: sequence, time, latency, and a zero.
 pub const RING_ENTRY_WORDS: usize = 4;
 
-/// Words of the header, by their place.
+/// Offsets of the words of the header.
 pub mod header {
     /// [`super::MAGIC`].
     pub const MAGIC: usize = 0;
     /// [`super::ABI_VERSION`].
     pub const ABI: usize = 1;
-    /// Bytes of the whole file.
+    /// Size of the whole file in bytes.
     pub const TOTAL_BYTES: usize = 2;
-    /// Bytes of a lane.
+    /// Size of a lane in bytes.
     pub const LANE_BYTES: usize = 3;
-    /// Lanes that there is memory for.
+    /// Number of allocated lanes.
     pub const LANES: usize = 4;
-    /// Lanes in use: the first ones.
+    /// Number of lanes in use; these come first.
     pub const LANES_USED: usize = 5;
     /// Buckets of a histogram ([`punctual_grid::BUCKETS`]).
     pub const BUCKETS: usize = 6;
-    /// Places of a ring ([`super::RING_ENTRIES`]).
+    /// Entries of a ring ([`super::RING_ENTRIES`]).
     pub const RING_ENTRIES: usize = 7;
-    /// Two words: the boot's identity (random/boot_id of proc(5)).
+    /// Two words: the boot ID (random/boot_id of proc(5)).
     pub const BOOT_ID: usize = 8;
-    /// When the process was started, in clock ticks after the boot (proc_pid_stat(5)).
+    /// Start time of the process, in clock ticks after boot (proc_pid_stat(5)).
     pub const START_TICKS: usize = 10;
-    /// The process's number, as it sees itself.
+    /// Process ID, in the PID namespace of the process.
     pub const PID: usize = 11;
-    /// The clock of all times: 1, CLOCK_MONOTONIC.
+    /// Clock of all times: 1 is CLOCK_MONOTONIC.
     pub const CLOCK: usize = 12;
-    /// Four words: the application's name.
+    /// Four words: name of the application.
     pub const NAME: usize = 16;
 }
 
-/// Words of a lane, by their place. Those from [`RUN`](lane::RUN) to
-/// [`RING_HEAD`](lane::RING_HEAD) are counters.
+/// Offsets of the words of a lane. Those from [`RUN`](lane::RUN) to [`RING_HEAD`](lane::RING_HEAD)
+/// are counters.
 pub mod lane {
-    /// What its samples are: a number of [`Kind`](crate::Kind).
+    /// Meaning of its samples: a number of [`Kind`](crate::Kind).
     pub const KIND: usize = 0;
     /// The thread that records.
     pub const TID: usize = 1;
-    /// The period in ns; 0: none.
+    /// Period in ns; 0 for none.
     pub const PERIOD_NS: usize = 2;
-    /// A sample above is an outlier, in ns; 0: none.
+    /// Samples above this value in ns are outliers; 0 for none.
     pub const BUDGET_NS: usize = 3;
-    /// Four words: the lane's name.
+    /// Four words: name of the lane.
     pub const NAME: usize = 4;
-    /// Samples recorded; written last of each sample.
+    /// Samples recorded; the last word written for each sample.
     pub const RUN: usize = 16;
-    /// The sum of the samples that were not early.
+    /// Sum of the samples that were not early.
     pub const SUM_NS: usize = 17;
-    /// The largest.
+    /// The largest sample.
     pub const MAX_NS: usize = 18;
-    /// The smallest that was not early; all ones before the first.
+    /// The smallest sample that was not early; all ones before the first.
     pub const MIN_NS: usize = 19;
     /// Negative samples.
     pub const EARLY: usize = 20;
-    /// Samples beyond the grid.
+    /// Samples above the highest bucket.
     pub const OVERFLOW: usize = 21;
-    /// Periods that came due; 0: the lane has no periods.
+    /// Periods that came due; 0 if the lane has no periods.
     pub const DUE: usize = 22;
-    /// Of these: periods without a job.
+    /// Due periods without a job.
     pub const MISSED: usize = 23;
     /// Jobs that began when the next period was due.
     pub const LATE: usize = 24;
     /// Samples above the budget.
     pub const OVER_BUDGET: usize = 25;
-    /// Worst samples ever written to the ring.
+    /// Total number of samples written to the ring.
     pub const RING_HEAD: usize = 26;
     /// The ring.
     pub const RING: usize = 32;
@@ -99,12 +99,12 @@ pub mod lane {
 /// Bytes of a lane: whole pages of 4 KiB.
 pub const LANE_BYTES: usize = (lane::WORDS * WORD).next_multiple_of(4096);
 
-/// Bytes of a file with so many lanes.
+/// Returns the size in bytes of a file with `lanes` lanes.
 pub const fn total_bytes(lanes: usize) -> usize {
     HEADER_WORDS * WORD + lanes * LANE_BYTES
 }
 
-/// A name as words: cut at [`NAME_BYTES`], at the border of a character.
+/// Encodes a name as words, truncated to [`NAME_BYTES`] at a character boundary.
 pub(crate) fn name_words(name: &str) -> [u64; NAME_BYTES / WORD] {
     let mut end = name.len().min(NAME_BYTES);
     while !name.is_char_boundary(end) {
@@ -119,8 +119,7 @@ pub(crate) fn name_words(name: &str) -> [u64; NAME_BYTES / WORD] {
     words
 }
 
-/// The name in these words: what another process wrote, so control characters and
-/// bytes that are no text become U+FFFD.
+/// Decodes a name. Another process wrote it, so control characters and invalid UTF-8 become U+FFFD.
 pub(crate) fn name_of(words: &[u64]) -> String {
     let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
     let end = bytes.iter().position(|byte| *byte == 0);
@@ -142,7 +141,7 @@ mod tests {
         assert_eq!(name_of(&[u64::MAX; 4]).chars().count(), 32);
     }
 
-    /// A change here is another ABI version.
+    /// Any change here requires a new ABI version.
     #[test]
     fn the_layout_of_version_1_is_unchanged() {
         assert_eq!((ABI_VERSION, HEADER_WORDS, LANE_BYTES), (1, 512, 77_824));

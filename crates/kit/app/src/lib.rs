@@ -1,17 +1,17 @@
-//! In-app figures: what a real-time application measures of its own jobs, in memory
-//! that `punctual app list` and `punctual app record` read while it runs.
+//! In-app figures: a real-time application measures its own jobs, in memory that
+//! `punctual app list` and `punctual app record` read while it runs.
 //!
-//! **For:** an application that counts its latencies at 10 ns each ([`Figures`],
+//! **For:** an application that counts its latencies at a cost of 10 ns each ([`Figures`],
 //! [`Lane`]), and the tool that reads them ([`Reader`], [`find`]).
 //!
-//! **Knows:** sealed memory (`memfd_create(2)`), `/proc/PID/fd`, the bucket grid.
+//! **Knows:** sealed memory (`memfd_create(2)`), `/proc/PID/fd`, the bucket layout.
 //!
-//! **Must not know:** recordings, the store, the terminal, clocks: the application
-//! passes its times in ns of CLOCK_MONOTONIC.
+//! **Must not know:** recordings, the store, the terminal, clocks: the application passes its times
+//! in ns of CLOCK_MONOTONIC.
 //!
-//! There is no file on disk, no socket and no thread. Counters only grow, each lane has
-//! one writer, and a reader never writes: nothing that reads can slow the application.
-//! What is read is hostile: another process wrote it ([`Reader`]).
+//! There is no file on disk, no socket and no thread. Counters only grow, each lane has one writer,
+//! and readers never write, so a reader cannot slow the application down. [`Reader`] treats the
+//! memory as hostile input, because another process wrote it.
 
 #![deny(unsafe_op_in_unsafe_fn)]
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]

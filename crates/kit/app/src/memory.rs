@@ -1,4 +1,4 @@
-//! The sealed memory that the figures of an application are in.
+//! The sealed memory that holds the figures of an application.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -13,14 +13,14 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 use crate::{Error, layout};
 
-/// The mapping, and the descriptor by which it is found.
+/// The mapping, and the descriptor that readers find.
 #[derive(Debug)]
 pub(crate) struct Memory {
     first: NonNull<AtomicU64>,
     bytes: usize,
-    /// How many lanes there is room for.
+    /// Number of allocated lanes.
     pub(crate) lanes: usize,
-    /// How many of them are taken.
+    /// Number of lanes in use.
     pub(crate) used: Mutex<usize>,
     _fd: OwnedFd,
 }
@@ -42,7 +42,7 @@ impl Memory {
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let fd = memfd_create(layout::MEMFD_NAME, flags).map_err(failed("memfd_create"))?;
         ftruncate(&fd, bytes as u64).map_err(failed("ftruncate"))?;
-        // SAFETY: a new mapping at a place that the kernel chooses.
+        // SAFETY: a new mapping at an address that the kernel chooses.
         let address = unsafe {
             mmap(
                 ptr::null_mut(),
@@ -65,32 +65,32 @@ impl Memory {
             used: Mutex::new(0),
             _fd: fd,
         };
-        // A writable mapping that is there already stays so.
+        // The existing writable mapping stays writable.
         let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::FUTURE_WRITE | SealFlags::SEAL;
         fcntl_add_seals(&memory._fd, seals).map_err(|errno| match errno {
             Errno::INVAL => Error::NoSeal,
             errno => failed("fcntl(F_ADD_SEALS)")(errno),
         })?;
-        // MAP_POPULATE may stop early in silence: each page is written once.
+        // MAP_POPULATE may stop early without an error, so each page is written once.
         for word in (0..bytes / layout::WORD).step_by(4096 / layout::WORD) {
             memory.word(word).store(0, Ordering::Relaxed);
         }
         Ok(memory)
     }
 
-    /// The word at this place.
+    /// Returns the word at this offset.
     #[inline(always)]
     pub(crate) fn word(&self, place: usize) -> &AtomicU64 {
         debug_assert!(place < self.bytes / layout::WORD);
-        // SAFETY: callers pass places of the layout for lanes that exist: within the
-        // mapping, which is aligned to pages and lives as long as `self`.
+        // SAFETY: callers pass layout offsets of existing lanes. These are within the mapping,
+        // which is page-aligned and lives as long as `self`.
         unsafe { self.first.add(place).as_ref() }
     }
 }
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        // SAFETY: the mapping is whole, and no reference into it outlives `self`.
+        // SAFETY: this unmaps the whole mapping, and no reference into it outlives `self`.
         let _ = unsafe { munmap(self.first.as_ptr().cast(), self.bytes) };
     }
 }

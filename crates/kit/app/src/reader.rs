@@ -1,6 +1,6 @@
-//! Figures that another process wrote, read as hostile: every number is checked
-//! against the size of the file before it is used, and nothing is mapped. A read past
-//! the end is an error, where a mapping would end this program (SIGBUS).
+//! Reads figures that another process wrote, as hostile input. Every number is checked against the
+//! size of the file before use. Nothing is mapped: a read past the end returns an error, while a
+//! mapping would kill this program (SIGBUS).
 
 use std::fs::File;
 use std::io;
@@ -13,16 +13,16 @@ use crate::{Identity, Kind, Unfit};
 
 /// Bytes that can be read at an offset.
 pub trait Source {
-    /// How many there are.
+    /// Returns the total number of bytes.
     ///
     /// # Errors
-    /// The file's own.
+    /// Returns the errors of the file.
     fn bytes(&self) -> io::Result<u64>;
 
-    /// Fills `buffer` with those from `offset` on.
+    /// Fills `buffer` with the bytes from `offset` on.
     ///
     /// # Errors
-    /// The file's own; an unexpected end.
+    /// Returns the errors of the file, and an error at an unexpected end.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()>;
 }
 
@@ -50,7 +50,7 @@ impl Source for &[u8] {
     }
 }
 
-/// The figures of a process, checked.
+/// The checked figures of a process.
 #[derive(Debug)]
 pub struct Reader<S> {
     source: S,
@@ -58,37 +58,37 @@ pub struct Reader<S> {
     name: String,
 }
 
-/// What a lane is for, as its process says.
+/// Configuration of a lane, as declared by its process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LaneHead {
-    /// Its name, without control characters.
+    /// Name, without control characters.
     pub name: String,
-    /// What its samples are.
+    /// Meaning of its samples.
     pub kind: Kind,
-    /// The thread that records, as its process numbers it.
+    /// Thread ID of the recording thread, in the PID namespace of its process.
     pub tid: u32,
-    /// The period in ns; `None`: there is none.
+    /// Period in ns; `None` if there is none.
     pub period_ns: Option<u64>,
-    /// A sample above is an outlier, in ns.
+    /// Samples above this value in ns are outliers.
     pub budget_ns: Option<u64>,
 }
 
-/// What a lane has counted since its process made it.
+/// Counters of a lane since its process created it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Counts {
-    /// Samples.
+    /// Number of samples.
     pub run: u64,
-    /// The sum of those that were not early, in ns; wraps around.
+    /// Sum of the samples that were not early, in ns; wraps around.
     pub sum_ns: u64,
-    /// The largest.
+    /// The largest sample.
     pub max_ns: u64,
-    /// The smallest that was not early; `None` without one.
+    /// The smallest sample that was not early; `None` without samples.
     pub min_ns: Option<u64>,
     /// Negative samples.
     pub early: u64,
-    /// Samples beyond the grid.
+    /// Samples above the highest bucket.
     pub overflow: u64,
-    /// Periods that came due; 0: the lane has none.
+    /// Periods that came due; 0 if the lane has no periods.
     pub due: u64,
     /// Periods without a job.
     pub missed: u64,
@@ -98,46 +98,46 @@ pub struct Counts {
     pub over_budget: u64,
 }
 
-/// One of the worst samples.
+/// One of the top samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorstEntry {
-    /// The release of the job, in ns of CLOCK_MONOTONIC.
+    /// Release time of the job, in ns of CLOCK_MONOTONIC.
     pub at_ns: u64,
-    /// How long it took.
+    /// The sample in ns.
     pub ns: u64,
 }
 
-/// The worst samples since the ring was read before.
+/// Top samples since the previous read of the ring.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ring {
-    /// Those that are there, the oldest first.
+    /// Entries, oldest first.
     pub entries: Vec<WorstEntry>,
-    /// Those that were overwritten before they were read.
+    /// Entries that were overwritten before they were read.
     pub dropped: u64,
-    /// Where to go on.
+    /// Ring position to continue from.
     pub next: u64,
 }
 
-/// A lane at one time.
+/// State of a lane at one time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Snapshot {
-    /// Its counters.
+    /// Counters.
     pub counts: Counts,
-    /// Its buckets, as many as the grid has.
+    /// Histogram buckets, in the number of the bucket layout.
     pub buckets: Vec<u64>,
-    /// Whether all numbers are of one instant. Where the lane counts faster than it can
-    /// be read they are not, and differ by what it counted meanwhile.
+    /// Whether all numbers are from the same instant. If the lane changes faster than it can be
+    /// read, they are not, and they differ by the samples counted during the read.
     pub whole: bool,
 }
 
-/// So often is a lane read anew that changed meanwhile.
+/// Maximum number of reads of a lane that changes meanwhile.
 const TRIES: usize = 16;
 
 impl<S: Source> Reader<S> {
-    /// Checks the header: mark, version, sizes, and that `writer` wrote it.
+    /// Checks the header: magic number, version, sizes, and that `writer` wrote it.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// Returns the first problem found.
     pub fn new(source: S, writer: &Identity) -> Result<Self, Unfit> {
         let mut words = [0; header::NAME + layout::NAME_BYTES / layout::WORD];
         let bytes = source.bytes()?;
@@ -188,15 +188,16 @@ impl<S: Source> Reader<S> {
         })
     }
 
-    /// The application's name, as it says, without control characters.
+    /// Returns the name that the application declares, without control characters.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The lanes in use.
+    /// Returns the lanes in use.
     ///
     /// # Errors
-    /// [`Unfit::Layout`] for more than there are; [`Unfit::Io`].
+    /// Returns [`Unfit::Layout`] if there are more lanes than allocated, and [`Unfit::Io`] if
+    /// reading fails.
     pub fn lanes(&self) -> Result<Vec<LaneHead>, Unfit> {
         let mut used = [0];
         read_words(&self.source, header::LANES_USED, &mut used)?;
@@ -222,10 +223,10 @@ impl<S: Source> Reader<S> {
             .collect()
     }
 
-    /// What the lane with this number counted so far.
+    /// Returns the counters of a lane.
     ///
     /// # Errors
-    /// [`Unfit::Layout`] for a lane that is not there; [`Unfit::Io`].
+    /// Returns [`Unfit::Layout`] if the lane does not exist, and [`Unfit::Io`] if reading fails.
     pub fn counts(&self, number: usize) -> Result<Counts, Unfit> {
         self.check(number)?;
         let mut words = [0; lane::RING];
@@ -233,10 +234,10 @@ impl<S: Source> Reader<S> {
         Ok(counts_of(&words))
     }
 
-    /// The counters and buckets of a lane, read anew while it changes.
+    /// Returns the counters and buckets of a lane, and rereads them if they change during the read.
     ///
     /// # Errors
-    /// As for [`counts`](Self::counts).
+    /// See [`counts`](Self::counts).
     pub fn snapshot(&self, number: usize) -> Result<Snapshot, Unfit> {
         self.check(number)?;
         let mut words = vec![0; lane::WORDS];
@@ -260,16 +261,16 @@ impl<S: Source> Reader<S> {
         Err(Unfit::Io(io::ErrorKind::Interrupted.into()))
     }
 
-    /// The worst samples of a lane from the place `from` of the ring on.
+    /// Returns the top samples of a lane from the ring position `from` on.
     ///
     /// # Errors
-    /// As for [`counts`](Self::counts).
+    /// See [`counts`](Self::counts).
     pub fn ring(&self, number: usize, from: u64) -> Result<Ring, Unfit> {
         self.check(number)?;
         let mut words = vec![0; lane::BUCKETS];
         read_words(&self.source, first_of(number), &mut words)?;
         let head = words[lane::RING_HEAD];
-        // A head that goes back is damage; nothing is new then.
+        // A head that moved back is damaged; then nothing is new.
         let new = head.saturating_sub(from);
         let oldest = head - new.min(layout::RING_ENTRIES as u64).min(head);
         let mut ring = Ring {

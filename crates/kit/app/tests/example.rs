@@ -4,7 +4,7 @@
 #[path = "../examples/control_loop.rs"]
 mod control_loop;
 
-/// In a thread of its own: a policy that it leaves behind ends with it.
+/// In a separate thread, so that the scheduling policy it sets ends with the thread.
 #[test]
 fn a_loop_with_everything_right() {
     let length = std::time::Duration::from_millis(200);

@@ -1,4 +1,4 @@
-//! What an application counts is what is read; what is no figures is refused.
+//! Readers see exactly the figures that an application counts, and reject anything else.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)] // helpers of tests are tests
 
 mod sound;
@@ -26,7 +26,7 @@ fn proc() -> &'static Path {
     Path::new("/proc")
 }
 
-/// One at a time: each test of this process would find the figures of another.
+/// Runs one test at a time: each would find the figures of the others in this process.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -84,7 +84,7 @@ fn what_is_counted_is_read_from_outside() {
     assert_eq!((kept, ring.dropped, ring.next), (vec![1, 3, 4], 0, 3));
     assert!(found.reader.ring(0, ring.next).unwrap().entries.is_empty());
     assert!(find::is_open(proc(), &found));
-    // What was counted stays readable after the end.
+    // The figures stay readable after the process closed them.
     drop((lane, figures));
     assert!(!find::is_open(proc(), &found));
     assert_eq!(found.reader.counts(0).unwrap().run, 5);
@@ -187,7 +187,7 @@ fn the_memory_is_sealed_against_all_others() {
     assert!(std::os::unix::fs::FileExt::write_at(&file, &[1], 0).is_err());
 }
 
-/// A file of another program that only bears the name.
+/// A file of another program that merely has the same name.
 #[test]
 fn a_file_that_is_not_sealed_is_refused() {
     let _alone = alone();
@@ -277,7 +277,7 @@ fn each_damage_is_named() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whatever a process writes into its figures, reading ends and is bounded.
+    /// Regardless of what a process writes into its figures, reading ends and is bounded.
     #[test]
     fn no_content_makes_the_reader_fail(
         words in prop::collection::vec((0..lane::WORDS as u32, any::<u64>()), 0..40),
@@ -293,7 +293,7 @@ proptest! {
         sound::figures(&patches.chain(rest).collect::<Vec<u8>>());
     }
 
-    /// A file of any bytes is refused.
+    /// A file with arbitrary bytes is rejected.
     #[test]
     fn no_bytes_make_it_fail(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
         prop_assert!(Reader::new(&bytes[..], &WRITER).is_err());

@@ -7,7 +7,7 @@ use tempfile::TempDir;
 
 use super::*;
 
-/// Another user: nobody, on all distributions.
+/// Another user: `nobody` has this uid on all distributions.
 const OTHER: u32 = 65_534;
 
 fn folder(mode: u32) -> TempDir {
@@ -32,7 +32,7 @@ fn names(folder: &TempDir) -> Vec<String> {
         .collect()
 }
 
-/// Whether files can be given to another user here.
+/// Returns whether the test can give files to another user.
 fn can_give_away(test: &str) -> bool {
     let root = rule::user() == 0;
     if !root {
@@ -56,7 +56,7 @@ fn a_file_appears_whole_also_through_a_link_of_ones_own() {
     assert!(place("link").is_symlink() && place("second").is_symlink());
     drop(Output::open(&place("never")).unwrap());
     assert_eq!(names(&folder).len(), 3, "{:?}", names(&folder));
-    // A link to what is not there yet makes it.
+    // Writing through a dangling link creates its target.
     symlink("fresh", place("ahead")).unwrap();
     put(&place("ahead"), "text").unwrap();
     assert_eq!(fs::read_to_string(place("fresh")).unwrap(), "text");
@@ -89,7 +89,7 @@ fn what_fails_names_the_file_and_not_a_temporary_one() {
 fn a_device_is_written_and_stays_what_it_is() {
     let folder = folder(0o700);
     let link = folder.path().join("link");
-    // Not /dev itself: were this to fail, a device would be gone.
+    // Not /dev itself: if this failed, it would remove a device.
     symlink("/dev/null", &link).unwrap();
     put(&link, "text").unwrap();
     assert!(link.is_symlink());
@@ -154,7 +154,7 @@ fn a_pipe_without_reader_is_refused_and_one_with_a_reader_is_written() {
         let path = path.clone();
         move || fs::read(path).unwrap()
     });
-    // More than a pipe holds: the writer waits for the reader.
+    // More than a pipe holds, so the writer waits for the reader.
     let long = "x".repeat(1 << 20);
     put(&path, &long).unwrap();
     assert_eq!(reader.join().unwrap().len(), long.len());
@@ -166,7 +166,7 @@ fn nothing_that_another_user_has_put_there_is_followed_or_replaced() {
     if !can_give_away("links and pipes of another user") {
         return;
     }
-    // Sticky as /tmp; group-writable and sticky; and without any protection.
+    // Sticky like /tmp; group-writable and sticky; and without any protection.
     for mode in [0o1777, 0o1775, 0o777] {
         let private = folder(0o700);
         let victim = private.path().join("victim");
@@ -192,7 +192,7 @@ fn nothing_that_another_user_has_put_there_is_followed_or_replaced() {
         assert_eq!(names(&private), ["victim"]);
         assert_eq!(names(&shared).len(), 4);
     }
-    // In a folder of one's own a pipe of another user is refused as well.
+    // A pipe of another user is refused even in the user's own folder.
     let own = folder(0o755);
     let pipe = own.path().join("pipe");
     pipe_at(&pipe);

@@ -1,4 +1,5 @@
-//! What holds of figures whatever a process writes into them; a fuzz target uses it, too.
+//! Properties that hold whatever bytes a process writes into its figures. Shared with a fuzz
+//! target.
 
 #![allow(unreachable_pub)]
 
@@ -6,7 +7,7 @@ use punctual_app::layout::{self, header};
 use punctual_app::{Identity, Reader};
 use punctual_grid::BUCKETS;
 
-/// The process that [`image`] is of.
+/// The process that wrote [`image`].
 pub const WRITER: Identity = Identity {
     boot_id: [1, 2],
     start_ticks: 3,
@@ -34,13 +35,13 @@ pub fn image() -> Vec<u64> {
     words
 }
 
-/// The bytes of such words.
+/// Converts words to bytes.
 pub fn bytes_of(words: &[u64]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_ne_bytes()).collect()
 }
 
-/// Reads what `bytes` make of figures: each 12 of them are the place of a word and its
-/// value; those that are left are where the ring is read from.
+/// Applies `bytes` to figures and reads them: each group of 12 is a word offset and its value, and
+/// the remainder is the position where the ring is read.
 pub fn figures(bytes: &[u8]) {
     let _ = Reader::new(bytes, &WRITER).is_ok();
     let mut words = image();
