@@ -1,10 +1,10 @@
-//! Where the recordings of an experiment go.
+//! Stores the recordings of an experiment.
 
 use punctual_model::{Recording, RecordingId};
 use punctual_session::RecordingSink;
 use punctual_store::{Lease, Store, StoreError, Writer};
 
-/// A store in which each recording is a block of an experiment.
+/// A store that saves each recording as a block of an experiment.
 pub(crate) struct BlockStore<'a> {
     pub(crate) store: &'a Store,
     pub(crate) experiment: RecordingId,

@@ -1,4 +1,4 @@
-//! Experiments whose unit is the boot: each boot is one block.
+//! Experiments on boots: each boot is one block.
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
@@ -22,40 +22,40 @@ use crate::order::round_order;
 use crate::own::OwnExperiments;
 use crate::trial::{Bench, Trial, lease, refuse_shared};
 
-/// What may be written to have the machine boot and go on by itself.
+/// Permissions and paths that let an experiment reboot the machine and continue unattended.
 #[derive(Clone, Debug)]
 pub struct BootRequest {
-    /// The machine whose boot loader is used and whose boot is looked at.
+    /// The machine whose boot loader and boot state are used.
     pub machine: Host,
-    /// Boot entries and a unit are written; else the steps are only said.
+    /// Whether to write boot entries and a unit; if not, only the steps are shown.
     pub write: bool,
-    /// This program with the arguments that go on with an experiment.
+    /// This program, with the arguments that continue an experiment.
     pub program: Vec<String>,
     /// The folder of the store.
     pub folder: PathBuf,
-    /// What this user began here; it says which boot files are written.
+    /// The experiments that this user started here, with the boot files each has written.
     pub own: OwnExperiments,
 }
 
-/// What comes next.
+/// The next step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BootStep {
-    /// The machine has to boot.
+    /// The machine has to reboot.
     Boot {
-        /// Which one: `boot 3 of 12 (preempt=lazy)`.
+        /// The boot, such as `boot 3 of 12 (preempt=lazy)`.
         what: String,
-        /// Whether its entry is chosen for the next boot.
+        /// Whether its entry is selected for the next boot.
         chosen: bool,
-        /// What the user does.
+        /// The steps for the user.
         steps: Vec<String>,
     },
-    /// All is measured.
+    /// All blocks are measured.
     Ended,
     /// The user stopped it.
     Stopped,
 }
 
-/// Whether the conditions of an experiment are boots.
+/// Returns whether the conditions of an experiment are boots.
 pub fn of_boots(experiment: &Experiment) -> bool {
     experiment.plan.arms.iter().any(|arm| words(arm).is_some())
 }
@@ -67,11 +67,11 @@ fn words(arm: &Arm) -> Option<&str> {
     }
 }
 
-/// Begins an experiment on boots, or goes on after a boot. The store always holds how far
-/// it is.
+/// Starts an experiment on boots, or continues it after a boot. Its progress is always in the
+/// store.
 ///
 /// # Errors
-/// See [`TrialError`]. After an error nothing is left of boot entries and unit.
+/// See [`TrialError`]. On an error, boot entries and unit are removed.
 pub fn run_boots<'a>(
     experiment: &mut Experiment,
     bench: Bench<'a>,
@@ -121,7 +121,7 @@ pub fn run_boots<'a>(
     }
 }
 
-/// The conditions are all boots, differ, and can be had.
+/// Checks that all conditions are boots, that they differ, and that the machine supports them.
 fn check(experiment: &Experiment, host: &Host) -> Result<(), TrialError> {
     if host.boot_id().is_none() {
         return Err(TrialError::Plan(
@@ -163,10 +163,10 @@ fn check(experiment: &Experiment, host: &Host) -> Result<(), TrialError> {
     }
 }
 
-/// Puts back what an experiment on boots wrote; its state in the store is not changed.
+/// Restores the boot files that an experiment changed. Its state in the store stays the same.
 ///
 /// # Errors
-/// [`TrialError::Boot`], and as [`OwnExperiments::check`].
+/// [`TrialError::Boot`], and the errors of [`OwnExperiments::check`].
 pub fn undo_boots(
     experiment: &Experiment,
     own: &OwnExperiments,
@@ -177,7 +177,7 @@ pub fn undo_boots(
         return Ok(());
     }
     Loader::detect(host).forget(host, &entry_id(experiment, None), &run_program)?;
-    // The newest first, each off the list when it is as before.
+    // Newest first; each leaves the list once it is restored.
     while let Some(file) = files.pop() {
         put_back(host, &file)?;
         own.set_files(experiment, &files)?;
@@ -185,7 +185,7 @@ pub fn undo_boots(
     Ok(())
 }
 
-/// The identity of an entry; without an arm what those of an experiment begin with.
+/// Returns the ID of an entry, or, without an arm, the prefix of all entries of an experiment.
 fn entry_id(experiment: &Experiment, arm: Option<u32>) -> String {
     let arm = arm.map_or_else(String::new, |arm| arm.to_string());
     format!("punctual-{}-{arm}", experiment.id.short())
@@ -214,7 +214,7 @@ struct Work<'a, 'b> {
     store: &'a Store,
     request: &'a BootRequest,
     loader: Loader,
-    /// This boot.
+    /// The boot ID of the running system.
     boot: String,
     trial: Trial<'a, 'b>,
 }
@@ -245,7 +245,7 @@ impl Work<'_, '_> {
                 self.verify(experiment, last)?;
                 self.measure(experiment, last)
             }
-            // The program ended in this boot: its block is measured again.
+            // The program ended during this boot: measure its block again.
             Some((BootOutcome::Measuring, last)) if here => self.measure(experiment, last),
             Some((BootOutcome::Measuring, last)) => {
                 let what = what(experiment, last.round, last.arm);
@@ -258,14 +258,14 @@ impl Work<'_, '_> {
         }
     }
 
-    /// Whether the machine came up as it was asked to.
+    /// Checks that the machine booted as requested.
     fn verify(
         &mut self,
         experiment: &mut Experiment,
         last: &BootAttempt,
     ) -> Result<(), TrialError> {
         let line = self.host.command_line().map_err(unknown)?;
-        // Else it would be booted for ever.
+        // Otherwise the machine would boot this entry forever.
         let kept = self
             .loader
             .forget(self.host, &entry_id(experiment, None), &run_program)?;
@@ -325,7 +325,7 @@ impl Work<'_, '_> {
         self.next(experiment)
     }
 
-    /// Asks for the next boot, or ends.
+    /// Requests the next boot, or ends the experiment.
     fn next(&mut self, experiment: &mut Experiment) -> Result<BootStep, TrialError> {
         let arms = experiment.plan.arms.len();
         let done = experiment.blocks.len();
@@ -365,7 +365,7 @@ impl Work<'_, '_> {
         self.request(experiment, round, arm)
     }
 
-    /// Has the machine boot an arm next, as far as may be written.
+    /// Makes the machine boot the next arm, as far as writing is allowed.
     fn request(
         &mut self,
         experiment: &mut Experiment,
@@ -398,7 +398,7 @@ impl Work<'_, '_> {
         })
     }
 
-    /// Writes entries and unit.
+    /// Writes the boot entries and the unit.
     fn write(&self, experiment: &Experiment) -> Result<(), TrialError> {
         let arms = 0..experiment.plan.arms.len() as u32;
         let entries: Vec<BootEntry> = arms.map(|arm| entry(experiment, arm)).collect();
@@ -418,7 +418,7 @@ impl Work<'_, '_> {
                 needs: &self.request.folder,
             },
         )?);
-        // Before the first is written, so that a killed process leaves none behind.
+        // Before the first write, so that a killed process leaves no unknown files behind.
         self.request.own.set_files(experiment, &files)?;
         for file in &files {
             write(self.host, file)?;
@@ -426,7 +426,7 @@ impl Work<'_, '_> {
         Ok(())
     }
 
-    /// Changes what is known of the last boot, in the store as well.
+    /// Changes the record of the last boot, also in the store.
     fn note(
         &self,
         experiment: &mut Experiment,
@@ -453,7 +453,7 @@ fn entry(experiment: &Experiment, arm: u32) -> BootEntry {
     }
 }
 
-/// `boot 3 of 12 (preempt=lazy)`.
+/// Formats a boot, such as `boot 3 of 12 (preempt=lazy)`.
 fn what(experiment: &Experiment, round: u32, arm: u32) -> String {
     let arms = experiment.plan.arms.len() as u32;
     let rounds = experiment.pilot.as_ref().map_or(0, |pilot| pilot.rounds);

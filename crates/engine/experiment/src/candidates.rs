@@ -1,4 +1,4 @@
-//! Which findings of an audit may be tried unasked.
+//! Selects the audit findings that may be tried without asking.
 
 use std::path::Path;
 
@@ -13,15 +13,15 @@ use crate::error::TrialError;
 use crate::plots::is_slow;
 use crate::sides::Sides;
 
-/// More cannot be screened at once.
+/// The most settings that one screening can test.
 pub(crate) const MOST: usize = punctual_stats::screening::FACTORS;
 
-/// Nor more of those that take long to have their effect: each doubles the whole plots.
+/// The most settings among these that take effect slowly: each doubles the number of whole plots.
 const MOST_SLOW: usize = 3;
 
-/// Splits the findings into settings to try, the most severe first, and what is left
-/// alone with the reason. Changes nothing. `only`: names (`name` or `name@instance`) of
-/// those that the user wants to be tried, the others are not mentioned; empty for all.
+/// Splits the findings into settings to try, most severe first, and settings left out with the
+/// reason. Changes nothing. `only`: names (`name` or `name@instance`) of the settings to try; the
+/// others are then not mentioned. Empty means all.
 pub fn candidates(
     audit: &Audit,
     host: &Host,
@@ -79,7 +79,7 @@ pub fn candidates(
     (tried, left_out)
 }
 
-/// The names of `only` for which the audit has no other value.
+/// Returns the names in `only` for which the audit recommends no other value.
 fn not_recommended<'a>(audit: &Audit, only: &'a [String]) -> impl Iterator<Item = NotTried> + 'a {
     let problems = (audit.findings.iter()).filter(|finding| finding.is_problem());
     let recommended: Vec<String> = problems
@@ -96,17 +96,17 @@ fn not_recommended<'a>(audit: &Audit, only: &'a [String]) -> impl Iterator<Item 
     })
 }
 
-/// Whether one of the names is that of an assignment, with or without its instance.
+/// Returns whether one of the names matches the assignment, with or without its instance.
 fn is_wanted(assignment: &str, only: &[String]) -> bool {
     let full = assignment.split('=').next().unwrap_or_default();
     let name = full.split('@').next().unwrap_or_default();
     only.is_empty() || only.iter().any(|one| one == full || one == name)
 }
 
-/// Applies each setting once and undoes it: those that the kernel refuses are left out.
+/// Applies each setting once and undoes it, to leave out those that the kernel rejects.
 ///
 /// # Errors
-/// A journal that cannot be used.
+/// If the journal cannot be used.
 pub fn rehearse(
     improvement: &mut Improvement,
     host: &Host,
@@ -148,7 +148,7 @@ fn by_hand(assignment: &str, cpus: Option<&CpuSet>) -> String {
     format!("punctual tune apply --set {assignment}{cpus}")
 }
 
-/// Why a remedy is not tried; `None`: it is.
+/// Returns why a remedy is not tried, or `None` if it is tried.
 fn refusal(remedy: &Remedy, host: &Host, cpus: Option<&CpuSet>) -> Option<String> {
     let wish = match Wish::of_remedy(remedy) {
         Ok(wish) => wish,
@@ -175,7 +175,7 @@ fn refusal(remedy: &Remedy, host: &Host, cpus: Option<&CpuSet>) -> Option<String
     }
 }
 
-/// Settings that no program tries by itself.
+/// Returns why the program never tries this setting without being asked.
 fn forbidden(setting: &Setting, host: &Host) -> Option<String> {
     if let Some(reason) = setting.only_by_hand() {
         return Some(reason.to_owned());
@@ -184,7 +184,7 @@ fn forbidden(setting: &Setting, host: &Host) -> Option<String> {
         return Some(format!("its risk is {}", setting.risk));
     }
     match setting.name {
-        // One of them may carry the connection of who is logged in.
+        // One of these interrupts may carry the user's own network connection.
         "irq-affinity" => Some("interrupts of network cards are among them".to_owned()),
         "dma-latency-us" if !has_temperature(host) => {
             Some("it heats the processor, and no temperature can be read".to_owned())

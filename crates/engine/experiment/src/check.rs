@@ -1,4 +1,4 @@
-//! The check-up of a machine, from start to finish.
+//! The check-up of a machine, from start to end.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,48 +18,48 @@ use crate::judge::Grounds;
 use crate::request::{CheckError, CheckRequest};
 use crate::wording::{next, sentence};
 
-/// A check-up, and the recordings it was made of.
+/// A check-up and its recordings.
 #[derive(Debug)]
 pub struct Checked {
     /// The check-up.
     pub checkup: Checkup,
-    /// Its recordings: of the timer probe first.
+    /// Its recordings; the timer probe's comes first.
     pub recordings: Vec<Recording>,
     /// Whether the user stopped it.
     pub stopped: bool,
-    /// Why the store does not have all of it.
+    /// Why the store does not hold all of it.
     pub store_error: Option<StoreError>,
 }
 
-/// Who looks on, and where recordings go.
+/// The environment of a check-up: machine, store and progress output.
 pub struct Around<'a> {
     /// The machine.
     pub host: &'a Host,
-    /// The audit of it.
+    /// Its audit.
     pub audit: Audit,
-    /// Where recordings go; `None`: nowhere.
+    /// Destination of the recordings; `None` to discard them.
     pub store: Option<&'a dyn RecordingSink>,
-    /// Who looks on.
+    /// Shows the progress.
     pub view: &'a mut dyn Watcher,
-    /// Set by the user to stop.
+    /// Set when the user stops the run.
     pub stop: &'a Arc<AtomicBool>,
-    /// Told a line a minute.
+    /// Receives one line per minute.
     pub say: &'a dyn Fn(&str),
 }
 
-/// Checks a machine: a short look at the hardware, then the timer probe in each
-/// condition, with late periods explained where that is possible.
+/// Checks a machine: a short hardware probe, then the timer probe in each condition. Explains late
+/// periods if tracing is available.
 ///
 /// # Errors
-/// What could not be started; see [`SessionError`]. Rights that are lacking are no
-/// error: they are in [`Checkup::lacking`].
+/// If a measurement cannot be started; see [`SessionError`]. Missing privileges are not an error:
+/// they are listed in [`Checkup::lacking`].
 pub fn check(asked: &CheckRequest, mut around: Around<'_>) -> Result<Checked, CheckError> {
     if asked.idle == Nanos::ZERO && asked.loads.is_empty() {
         return Err(CheckError::Nothing);
     }
     let started = Timestamp::now();
     let mut lacking = Vec::new();
-    // Whether the main measurement can be made is known before anything is measured.
+    // Fail before anything is measured if the main measurement is impossible.
     let session = prepare(asked, around.host, &mut lacking)?;
     let looked = look_at_hardware(asked, &around);
     let looked = looked.unwrap_or_else(|error| {
@@ -111,8 +111,8 @@ pub fn check(asked: &CheckRequest, mut around: Around<'_>) -> Result<Checked, Ch
     })
 }
 
-/// The verdict, as the recordings keep it; `beside`: as that of the hardware probe does,
-/// which the verdict is not about.
+/// Returns the verdict for the recordings to keep. `beside`: for the hardware probe's recording,
+/// which the verdict does not cover.
 fn judgement(checkup: &Checkup, beside: bool) -> Judgement {
     let sentence = &checkup.sentence;
     Judgement {
@@ -130,10 +130,10 @@ fn judgement(checkup: &Checkup, beside: bool) -> Judgement {
     }
 }
 
-/// The reason why late periods have no causes begins so.
+/// Prefix of the reason why late periods have no causes.
 const NOT_EXPLAINED: &str = "late periods are not explained";
 
-/// The timer probe in each condition, and what is to be said of each.
+/// Runs the timer probe in each condition and returns the results for each.
 fn measure(
     session: Session,
     asked: &CheckRequest,
@@ -173,7 +173,7 @@ fn measure(
     Ok((outcome, conditions))
 }
 
-/// Stops a run when the user does, or when it is decided.
+/// Stops a run when the user stops it or when the result is decided.
 struct Either<'a, 'b> {
     inner: &'a mut Events<'b>,
     user: &'a AtomicBool,
@@ -206,7 +206,7 @@ impl Watcher for Either<'_, '_> {
     }
 }
 
-/// The main measurement; without trace events where these cannot be had.
+/// Prepares the main measurement; without trace events if they are not available.
 fn prepare(
     asked: &CheckRequest,
     host: &Host,
@@ -227,7 +227,7 @@ fn prepare(
 
 type Kept = (Recording, Option<StoreError>);
 
-/// Time that is taken from a spinning thread; `None` where it is not looked for.
+/// Measures the time that hardware takes from a spinning thread; `None` if not requested.
 fn look_at_hardware(asked: &CheckRequest, around: &Around<'_>) -> Result<Option<Kept>, CheckError> {
     if asked.hardware == Nanos::ZERO || around.stop.load(Ordering::Relaxed) {
         return Ok(None);
@@ -237,7 +237,7 @@ fn look_at_hardware(asked: &CheckRequest, around: &Around<'_>) -> Result<Option<
     Ok(Some((outcome.recording, outcome.store_error)))
 }
 
-/// Nobody looks on: it is short.
+/// Shows nothing, because the measurement is short.
 struct Nobody;
 
 impl Watcher for Nobody {
@@ -255,7 +255,7 @@ fn gaps(recording: &Recording) -> HardwareGaps {
     }
 }
 
-/// The causes by falling time, each with the checks that bear on it and are not ok.
+/// Returns the causes in descending order of time, each with the related checks that are not ok.
 fn causes(recording: &Recording, audit: &Audit) -> Vec<RemediedCause> {
     let explained = recording.explanation.iter();
     let remedied = |cause: &punctual_model::Cause| {
@@ -287,7 +287,7 @@ fn is_open(finding: &Finding) -> bool {
     finding.is_problem() || finding.state == FindingState::Unknown
 }
 
-/// What the audit found: what bears on a cause first, by the cause's time.
+/// Returns the findings of the audit: those related to a cause first, by the time of the cause.
 fn findings(audit: &Audit, causes: &[RemediedCause]) -> Vec<Finding> {
     let rank = |finding: &Finding| {
         let bears = |cause: &RemediedCause| cause.checks.contains(&finding.id);
@@ -301,8 +301,8 @@ fn findings(audit: &Audit, causes: &[RemediedCause]) -> Vec<Finding> {
     all
 }
 
-/// Broken where any condition is; else that of the last condition, which is the one
-/// the verdict is about.
+/// `Broken` if any condition is broken; otherwise the outcome of the last condition, which the
+/// verdict is about.
 fn overall(conditions: &[Condition]) -> Outcome {
     let broken = conditions.iter().any(|one| one.outcome == Outcome::Broken);
     match (broken, conditions.last()) {
@@ -314,7 +314,7 @@ fn overall(conditions: &[Condition]) -> Outcome {
 
 #[cfg(test)]
 mod tests {
-    /// Each check that a remedy names is one of the audit.
+    /// Each check named by a remedy is part of the audit.
     #[test]
     fn remedies_name_checks_that_exist() {
         let page = punctual_checks::page();

@@ -13,23 +13,23 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, wa
 
 use crate::error::TrialError;
 
-/// What a command writes is kept up to so many bytes, its end.
+/// Maximum size of the kept output in bytes; only its end is kept.
 const KEPT: usize = 2_000;
 
-/// How often is looked whether a command has ended.
+/// Polling interval for the end of a command.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// How long processes that were asked to end are waited for.
+/// Time that processes get to exit after SIGTERM.
 const PATIENCE: Duration = Duration::from_millis(200);
 
-/// A command that has ended well, and what it left running. Dropped, it ends that.
+/// A command that has succeeded, and the processes it left running. Dropping it ends them.
 ///
-/// Its shell is not reaped until then: the number of its process group stays its own.
+/// Its shell is not reaped until then, so that the process group ID cannot be reused.
 pub(crate) struct Running {
     child: Child,
-    /// Ends the group where this program is killed: it reads a pipe that closes then.
+    /// Kills the group if this program is killed: the guard reads a pipe that closes then.
     guard: Child,
-    /// The end of what was written so far, and a word when no more can come.
+    /// The end of the output so far. `all_read` receives a message when the pipe is closed.
     output: Arc<Mutex<Vec<u8>>>,
     all_read: Receiver<()>,
     reaped: bool,
@@ -39,10 +39,10 @@ pub(crate) struct Running {
 const GUARD: &str = r#"read -r line; kill -KILL -- "-$1" 2>/dev/null"#;
 
 impl Running {
-    /// Runs a command by the shell until it ends.
+    /// Runs a command in the shell until it ends.
     ///
     /// # Errors
-    /// [`TrialError::Command`] with what it wrote where it fails.
+    /// [`TrialError::Command`] with its output if it fails.
     pub(crate) fn start(
         command: &str,
         side: &str,
@@ -107,7 +107,7 @@ impl Running {
         Pid::from_child(&self.child)
     }
 
-    /// Whether the shell has ended; it is not reaped.
+    /// Returns whether the shell has ended, without reaping it.
     fn has_ended(&self) -> bool {
         self.status(WaitIdOptions::NOHANG).is_some()
     }
@@ -122,7 +122,7 @@ impl Running {
         status.exit_status()
     }
 
-    /// Ends what it left running in its process group; the end of what it wrote.
+    /// Ends the processes left in its process group and returns the end of the output.
     pub(crate) fn end(mut self) -> Option<String> {
         self.end_group();
         let output = self.output.lock().unwrap_or_else(PoisonError::into_inner);
@@ -131,15 +131,15 @@ impl Running {
     }
 
     fn end_group(&mut self) {
-        // A group without living members is no error, nor a process that left the group
-        // and keeps the pipe open.
+        // It is no error if the group has no living members, or if a process has left the group and
+        // keeps the pipe open.
         let _ = kill_process_group(self.pid(), Signal::TERM);
         let read = self.all_read.recv_timeout(PATIENCE);
         let _ = kill_process_group(self.pid(), Signal::KILL);
         if read.is_err() {
             let _ = self.all_read.recv_timeout(PATIENCE);
         }
-        // Before the group's number may be given to others.
+        // Before the group's ID can be reused.
         let _ = self.guard.kill();
         let _ = self.guard.wait();
         let _ = self.child.wait();
@@ -155,7 +155,7 @@ impl Drop for Running {
     }
 }
 
-/// Keeps the last bytes that are written to a pipe, until nobody can write any more.
+/// Keeps the last bytes written to a pipe, until all its writers have closed it.
 fn keep_end(mut pipe: impl Read, kept: &Mutex<Vec<u8>>) {
     let mut buffer = [0; 4_096];
     while let Ok(count @ 1..) = pipe.read(&mut buffer) {
@@ -201,7 +201,7 @@ mod tests {
         // It did not wait for the background process.
         assert!(begin.elapsed() < Duration::from_secs(300));
         let pid: i32 = running.end().unwrap().parse().unwrap();
-        // Gone, or a zombie that nobody has reaped yet; a signal takes a moment.
+        // Gone, or a zombie that is not reaped yet; the signal takes a moment.
         let lives = || {
             let state = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
             !state.is_empty() && !state.contains(") Z")

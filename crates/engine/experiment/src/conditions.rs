@@ -1,4 +1,4 @@
-//! What is asked of a session for each part of a check-up.
+//! Builds the session request for each part of a check-up.
 
 use punctual_model::{Arguments, Nanos};
 use punctual_probes::ProbeEntry;
@@ -12,7 +12,7 @@ pub(crate) const IDLE: &str = "idle";
 /// The condition under load.
 pub(crate) const LOADED: &str = "loaded";
 
-/// What all measurements of a check-up have in common.
+/// Builds the part of the request that all measurements of a check-up share.
 fn request(
     asked: &CheckRequest,
     probe: &'static ProbeEntry,
@@ -30,8 +30,8 @@ fn request(
     })
 }
 
-/// The timer probe with the loop's period at its priority, in each condition. The
-/// machine is measured as it is: /dev/cpu_dma_latency is left alone.
+/// Builds the request for the timer probe, with the loop's period and priority, in each condition.
+/// The machine is measured as it is: /dev/cpu_dma_latency stays unchanged.
 pub(crate) fn timer(asked: &CheckRequest, explained: bool) -> Result<Request, CheckError> {
     let probe = punctual_probes::probe("timer").map_err(CheckError::Probe)?;
     let interval = format!("{}ns", asked.requirement.period_ns.0);
@@ -62,7 +62,7 @@ pub(crate) fn timer(asked: &CheckRequest, explained: bool) -> Result<Request, Ch
     Ok(request)
 }
 
-/// The hardware probe, for a moment.
+/// Builds the request for a short run of the hardware probe.
 pub(crate) fn hardware(asked: &CheckRequest) -> Result<Request, CheckError> {
     let probe = punctual_probes::probe("hardware").map_err(CheckError::Probe)?;
     let mut request = request(asked, probe, &[])?;

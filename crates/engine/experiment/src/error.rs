@@ -1,4 +1,4 @@
-//! Why an experiment cannot be carried out.
+//! Errors of experiments.
 
 use punctual_session::SessionError;
 use punctual_store::StoreError;
@@ -7,7 +7,7 @@ use punctual_tune::TuneError;
 /// Why an experiment cannot be carried out.
 #[derive(Debug, thiserror::Error)]
 pub enum TrialError {
-    /// A parameter of the probe, or a load.
+    /// An invalid probe parameter or load.
     #[error("{0}")]
     Parameter(String),
     /// The plan cannot show anything.
@@ -19,7 +19,7 @@ pub enum TrialError {
         /// The arm.
         arm: String,
     },
-    /// A setting that takes effect at a start only.
+    /// A setting that takes effect only at a start.
     #[error(
         "{setting} takes effect when the machine or a service starts: an experiment within one boot cannot try it"
     )]
@@ -27,46 +27,46 @@ pub enum TrialError {
         /// The setting.
         setting: String,
     },
-    /// Somebody else changed a setting during a block.
+    /// A setting was changed from outside during a block.
     #[error(
         "{setting} was changed to '{found}' by another program during a block: end that program, then `punctual experiment resume`"
     )]
     ChangedMeanwhile {
         /// The setting.
         setting: String,
-        /// What it is now.
+        /// Its current value.
         found: String,
     },
-    /// A command of an arm.
+    /// A command of an arm failed.
     #[error("the command '{command}' failed ({how}){output}")]
     Command {
         /// The command.
         command: String,
         /// How it ended.
         how: String,
-        /// What it wrote; begins with ": " or is empty.
+        /// Its output; starts with ": " or is empty.
         output: String,
     },
-    /// The kernel slows the machine down.
+    /// The kernel throttles the machine because of its temperature.
     #[error(
         "thermal zone {zone} has reached its limit ({at} of {limit} °C): let the machine cool \
          down, then `punctual experiment resume`"
     )]
     Hot {
-        /// The zone.
+        /// The thermal zone.
         zone: String,
         /// Its temperature in degrees Celsius.
         at: i64,
-        /// Where the kernel begins to act, in degrees Celsius.
+        /// The temperature at which the kernel starts to throttle, in degrees Celsius.
         limit: i64,
     },
     /// A boot that cannot be counted.
     #[error("{0}: not counted")]
     NoBoot(String),
-    /// A boot entry.
+    /// An error of a boot entry.
     #[error(transparent)]
     Boot(#[from] punctual_tune::boot_loader::BootError),
-    /// An experiment from elsewhere.
+    /// An experiment that was not started here.
     #[error(
         "experiment {id} was not begun by this user on this machine, or its plan was changed since: \
          it is only shown; begin one of your own to measure"
@@ -75,7 +75,7 @@ pub enum TrialError {
         /// Its short ID.
         id: String,
     },
-    /// The entry of an experiment that was begun here.
+    /// An error of the entry of an experiment that was started here.
     #[error(transparent)]
     Entry(#[from] punctual_files::FileError),
     /// Another measurement runs on this machine.
@@ -84,19 +84,19 @@ pub enum TrialError {
          --share-cpus"
     )]
     Shared {
-        /// What runs.
+        /// The other measurement.
         what: String,
     },
     /// The user stopped it.
     #[error("stopped")]
     Stopped,
-    /// A setting.
+    /// An error of a setting.
     #[error(transparent)]
     Tune(#[from] TuneError),
-    /// A measurement.
+    /// An error of a measurement.
     #[error(transparent)]
     Session(#[from] SessionError),
-    /// The store.
+    /// An error of the store.
     #[error(transparent)]
     Store(#[from] StoreError),
 }

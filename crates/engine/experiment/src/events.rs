@@ -1,4 +1,4 @@
-//! Late periods, noted while a run goes.
+//! Records late periods while a run is in progress.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -6,29 +6,29 @@ use std::time::{Duration, Instant};
 use punctual_model::{Episodes, Looks, LoopRequirement, Nanos, Rate, Recording, Sample};
 use punctual_session::{Snapshot, Watcher};
 
-/// Late periods of one condition that are noted; beyond, they are only counted.
+/// The most late periods recorded per condition; further ones are only counted.
 const MOST: usize = 1_000_000;
 
-/// How often a run that ends by itself is looked at.
+/// How often the rate is evaluated for a run that ends once it is decided.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// How often is said how far it is, where there is no terminal.
+/// Interval between progress lines if there is no terminal.
 const SAY: Duration = Duration::from_secs(60);
 
-/// What was noted of one condition.
+/// The late periods of one condition.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Noted {
-    /// Numbers of late periods: the expected wake-up on CLOCK_MONOTONIC in periods.
+    /// Numbers of the late periods: expected wake-up on CLOCK_MONOTONIC divided by the period.
     pub(crate) late: Vec<u64>,
-    /// Late samples that were not noted.
+    /// Late samples that were not recorded.
     pub(crate) beyond: u64,
-    /// The first and the last period that was seen.
+    /// The first and the last period seen.
     pub(crate) span: Option<(u64, u64)>,
 }
 
 impl Noted {
-    /// Takes in a sample. A wake-up that came later than its period is late for all
-    /// periods that it missed as well.
+    /// Adds a sample. A wake-up that is late by more than a period also makes the periods it missed
+    /// late.
     fn add(&mut self, sample: Sample, period: Nanos, budget: Nanos) {
         let number = sample.expected.0 / period.0.max(1);
         let (first, last) = self.span.unwrap_or((number, number));
@@ -46,7 +46,7 @@ impl Noted {
         }
     }
 
-    /// The episodes of late periods in the time measured.
+    /// Returns the rate of late-period episodes in the measured time.
     pub(crate) fn rate(&self, asked: &LoopRequirement, measured: Nanos) -> Rate {
         let time = |number: u64| Nanos(number.saturating_mul(asked.period_ns.0));
         let late: Vec<Nanos> = self.late.iter().map(|number| time(*number)).collect();
@@ -56,20 +56,20 @@ impl Noted {
     }
 }
 
-/// When a run ends by itself.
+/// Decides when a run may end.
 pub(crate) struct UntilProven<'a> {
     pub(crate) looks: Looks,
-    /// Set when it is decided.
+    /// Set when the result is decided.
     pub(crate) stop: &'a AtomicBool,
 }
 
-/// Notes late periods by condition, and passes all on to who looks on.
+/// Records late periods by condition, and passes all calls on to the inner watcher.
 pub(crate) struct Events<'a> {
     asked: &'a LoopRequirement,
-    /// The conditions' names in their order.
+    /// The names of the conditions, in their order.
     pub(crate) names: Vec<String>,
     pub(crate) noted: Vec<Noted>,
-    /// The condition that each thread belongs to.
+    /// The condition of each thread.
     of_thread: Vec<usize>,
     pub(crate) until: Option<UntilProven<'a>>,
     inner: &'a mut dyn Watcher,
@@ -99,7 +99,7 @@ impl<'a> Events<'a> {
         }
     }
 
-    /// How far it is: what was noted so far of the last condition.
+    /// Evaluates the late periods of the last condition so far.
     fn look(&mut self, snapshot: &Snapshot) {
         let Some(last) = self.noted.len().checked_sub(1) else {
             return;
@@ -124,7 +124,7 @@ impl<'a> Events<'a> {
         }
     }
 
-    /// How far it is, in words.
+    /// Formats the progress line.
     fn line(&self, rate: &Rate, condition: usize) -> String {
         let looks = self.until.as_ref().map(|until| until.looks);
         let needed = looks.and_then(|looks| looks.needed(rate, self.asked.max_misses_per_day));
@@ -218,7 +218,7 @@ mod tests {
             (noted.span, noted.rate(&asked, measured).events),
             (Some((10, 17)), 1)
         );
-        // A period is missed whatever the budget.
+        // A period is missed at any budget.
         noted.add(
             sample(30, 1_200_000),
             Nanos::from_millis(1),

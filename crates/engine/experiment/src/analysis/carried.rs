@@ -1,4 +1,4 @@
-//! Carry-over in words: a block that acts on the one after it.
+//! Describes carry-over: the effect of a block on the next one.
 
 use punctual_model::{Experiment, ExperimentPlan, Nanos};
 use punctual_stats::carry_over::{self, CarryOver};
@@ -6,11 +6,11 @@ use punctual_stats::carry_over::{self, CarryOver};
 use super::times;
 use crate::lengths::{time_for, typed};
 
-/// A block that is longer by so much is offered.
+/// Suggested block length, as a multiple of the current one.
 const LONGER: u64 = 3;
 
-/// What each arm but the first does to the block after it; empty of boots, which begin
-/// anew, and where there are too few rounds.
+/// Returns the effect of each arm except the first on the next block. Empty if there are too few
+/// rounds, and for experiments on boots, where each block starts from a fresh state.
 pub(super) fn carry_over(experiment: &Experiment) -> Vec<CarryOver> {
     if experiment.boots.is_some() {
         return Vec::new();
@@ -25,7 +25,7 @@ pub(super) fn carry_over(experiment: &Experiment) -> Vec<CarryOver> {
     carry_over::carry_over(&rounds, experiment.plan.seed)
 }
 
-/// That an effect lasts longer than a block.
+/// Explains that the effect of an arm lasts longer than a block.
 pub(super) fn lasting(experiment: &Experiment, arm: u32, carried: CarryOver) -> String {
     format!(
         "carry-over: blocks after one of {} have {} as many late slots as blocks after one of {} \
@@ -38,7 +38,7 @@ pub(super) fn lasting(experiment: &Experiment, arm: u32, carried: CarryOver) -> 
     )
 }
 
-/// That it may, and that the answer depends on it.
+/// Explains that the effect may last longer than a block, and that the answer depends on it.
 pub(super) fn unsure(experiment: &Experiment, arm: u32, carried: CarryOver) -> String {
     format!(
         "its effect may last longer than a block: blocks after one of {} have {} as many late \
@@ -51,7 +51,7 @@ pub(super) fn unsure(experiment: &Experiment, arm: u32, carried: CarryOver) -> S
     )
 }
 
-/// Blocks that are longer, and the time that they take; nothing before the pilot.
+/// Suggests longer blocks and the time they need. Empty before the pilot.
 fn longer_blocks(experiment: &Experiment) -> String {
     let Some(pilot) = &experiment.pilot else {
         return String::new();

@@ -1,8 +1,8 @@
-//! What the blocks of an experiment show: a pure function of them.
+//! Analyses the blocks of an experiment. The results depend on nothing else.
 //!
-//! Two tests share the 5%: a bet may end the experiment at any round with a chance of
-//! 1%, the randomisation test judges what was planned with 4%. So a false alarm is at
-//! most as rare as 5%, however often one looks.
+//! Two tests share the 5% error: the betting test, which may end the experiment after any round,
+//! has 1%; the randomisation test of the planned rounds has 4%. The false alarm rate is therefore
+//! at most 5%, however often the results are inspected.
 
 mod carried;
 
@@ -19,14 +19,15 @@ use punctual_stats::pairs::{
 use self::carried::{carry_over, lasting, unsure};
 use crate::lengths::{BY_SIGNS, least_rounds};
 
-/// The chance of a false alarm by the bet.
+/// False alarm rate of the betting test.
 const BY_BET: f64 = 0.01;
 
-/// Below this chance the halves of blocks differ, or a guard is worse.
+/// Significance level for a difference between the halves of blocks, and for a guard that got
+/// worse.
 const CHANCE: f64 = 0.05;
 
-/// What is known of each arm but the first. `ended`: whether no block follows, so that
-/// the tests of what was planned may judge.
+/// Returns the result of each arm except the first. `ended` means that no block follows, so the
+/// test of the planned rounds may decide.
 pub(crate) fn results(experiment: &Experiment, ended: bool) -> Vec<ArmResult> {
     if experiment.plan.ranks_only {
         return Vec::new();
@@ -38,7 +39,7 @@ pub(crate) fn results(experiment: &Experiment, ended: bool) -> Vec<ArmResult> {
         .map(|arm| Some(sign_flip(&pairs(arm), experiment.plan.seed)))
         .collect();
     let adjusted = holm::adjust(&raw);
-    // Looked for where something may be claimed.
+    // Carry-over is tested only if a claim is possible.
     let claimed = |arm: u32| wealth(&pairs(arm)) * BY_BET >= tests;
     let carried = match ended || (1..arms).any(claimed) {
         true => carry_over(experiment),
@@ -62,7 +63,7 @@ pub(crate) fn results(experiment: &Experiment, ended: bool) -> Vec<ArmResult> {
         .collect()
 }
 
-/// `shown`: whether a test has shown that the arm has more or fewer late slots.
+/// `shown`: the direction of a significant difference in late slots, and the carry-over.
 fn result(
     experiment: &Experiment,
     arm: u32,
@@ -111,7 +112,7 @@ fn result(
         Ordering::Equal if is_equivalent => Effect::Equivalent,
         Ordering::Equal => Effect::NotProven,
     };
-    // The interval is of blocks that do not act on each other.
+    // The interval assumes that blocks do not affect each other.
     let interval = ratio.filter(|_| !carried.is_some_and(CarryOver::is_shown));
     let mut result = ArmResult {
         arm,
@@ -131,7 +132,7 @@ fn result(
     result
 }
 
-/// Why nothing may be claimed of an arm.
+/// Returns the reasons why no claim about the arm is allowed.
 fn refused(experiment: &Experiment, arm: u32) -> Vec<String> {
     let mut reasons = Vec::new();
     let tests = experiment.plan.arms.len() as f64;
@@ -160,12 +161,12 @@ fn refused(experiment: &Experiment, arm: u32) -> Vec<String> {
     reasons
 }
 
-/// The least change of a guard that is worse: a processor at work may be a little warmer.
+/// The least change of a guard that counts as worse: a busy processor may be slightly warmer.
 #[derive(Clone, Copy)]
 enum Margin {
     None,
     Absolute(f64),
-    /// Of the baseline.
+    /// As a fraction of the baseline.
     Share(f64),
 }
 
@@ -179,9 +180,9 @@ impl Margin {
     }
 }
 
-/// Figures that must not become worse.
+/// Figures that must not get worse.
 fn guards(experiment: &Experiment, arm: u32) -> Vec<Guard> {
-    // Name, whether less is better, the least change that counts for worse, the figure.
+    // Name, whether less is better, the least change that counts as worse, the figure.
     type Figure = (
         &'static str,
         bool,
@@ -228,7 +229,7 @@ fn guards(experiment: &Experiment, arm: u32) -> Vec<Guard> {
         .collect()
 }
 
-/// The interval of the effect holds for what comes and goes within a block.
+/// The interval covers only effects that start and end within a block.
 const CONDITION: &str = ", of what takes effect within a block";
 
 fn sentence(experiment: &Experiment, result: &ArmResult) -> String {
@@ -260,7 +261,7 @@ fn sentence(experiment: &Experiment, result: &ArmResult) -> String {
     format!("{arm}: {}: {counts}{rate}{why}", result.effect.words())
 }
 
-/// `×1.31`, `×0.042`.
+/// Formats a ratio, such as `×1.31` or `×0.042`.
 pub fn times(ratio: f64) -> String {
     match ratio {
         ratio if ratio >= 100.0 => format!("×{ratio:.0}"),
@@ -269,7 +270,7 @@ pub fn times(ratio: f64) -> String {
     }
 }
 
-/// Why an experiment ends before its plan; `None`: it goes on.
+/// Returns why an experiment ends early, or `None` if it continues.
 pub(crate) fn early_end(
     experiment: &Experiment,
     results: &[ArmResult],
@@ -294,8 +295,8 @@ pub(crate) fn early_end(
         .then(|| "no difference and no equivalence can be shown in the time left".to_owned())
 }
 
-/// Whether neither the largest effect that the data allow, nor equivalence, can be shown
-/// by the end. `share`: how much of the plan is done.
+/// Returns whether the rest of the plan can show neither the largest effect that the data allow nor
+/// equivalence. `share`: completed fraction of the plan.
 fn is_futile(experiment: &Experiment, result: &ArmResult, share: f64) -> bool {
     let pairs = experiment.pairs_of(result.arm, |block| block.late);
     let Some(Ratio {
@@ -311,13 +312,13 @@ fn is_futile(experiment: &Experiment, result: &ArmResult, share: f64) -> bool {
     let shows = |times: f64| {
         events_needed(times, dispersion).is_some_and(|needed| needed as f64 <= planned)
     };
-    // How wide the interval is at the end, to one side.
+    // Expected width of the interval at the end, on one side.
     let width = (high / found).ln() * share.sqrt();
     !shows(low) && !shows(high) && width > 1.25f64.ln()
 }
 
-/// The smallest ratio of rates that so many rounds find in 80% of the cases; `None`:
-/// none up to 10.
+/// Returns the smallest ratio of rates that this number of rounds detects with 80% power, or `None`
+/// if it exceeds 10.
 pub(crate) fn detects(late_per_block: f64, rounds: u32, dispersion: f64) -> Option<f64> {
     const RATIOS: [f64; 12] = [1.1, 1.2, 1.3, 1.4, 1.5, 1.7, 2.0, 2.5, 3.0, 4.0, 6.0, 10.0];
     RATIOS.into_iter().find(|times| {
@@ -326,10 +327,10 @@ pub(crate) fn detects(late_per_block: f64, rounds: u32, dispersion: f64) -> Opti
     })
 }
 
-/// The answer in one sentence, for the whole experiment.
+/// Summarizes the whole experiment in one sentence.
 pub(crate) fn answer(results: &[ArmResult]) -> String {
     match results {
-        // Of a screening, or before the first round.
+        // A screening, or before the first round.
         [] => "nothing was tested".to_owned(),
         results => {
             let each: Vec<&str> = results.iter().map(|one| one.sentence.as_str()).collect();

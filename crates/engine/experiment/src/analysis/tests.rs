@@ -1,4 +1,4 @@
-//! Experiments that are made up, and what is said of them.
+//! Analysis of synthetic experiments.
 
 use punctual_model::{
     Arm, ArmAction, EXPERIMENT_SCHEMA, ExperimentPlan, ExperimentState, Nanos, RecordingId,
@@ -79,8 +79,8 @@ pub(crate) fn poisson(mean: f64, random: &mut fastrand::Rng) -> u64 {
     }
 }
 
-/// An experiment on a made-up machine that drifts, ended as a real one is; `rates`
-/// are those of the arms.
+/// Simulates an experiment on a machine that drifts, with the same rules for ending it as in a real
+/// one. `rates`: late slots per arm.
 fn simulated(rates: &[f64], rounds: u32, seed: u64) -> Experiment {
     let mut random = fastrand::Rng::with_seed(seed ^ 0xabcd);
     let mut experiment = experiment(rates.len(), seed);
@@ -111,8 +111,8 @@ fn effects(rates: &[f64], rounds: u32, experiments: u64) -> Vec<Vec<Effect>> {
         .collect()
 }
 
-/// A difference of equal arms is claimed in at most 5%, by bet and signs together and
-/// whichever round ends it; 5% of 2,000 are 100, three standard deviations more 130.
+/// Betting test and sign test together give at most 5% false alarms for equal arms, whichever round
+/// ends the experiment. 5% of 2,000 is 100; three standard deviations more is 130.
 #[test]
 fn equal_arms_seldom_alarm() {
     let differs = |effect: &Effect| matches!(effect, Effect::Fewer | Effect::More);
@@ -121,7 +121,7 @@ fn equal_arms_seldom_alarm() {
     assert!(alarms <= 130, "{alarms} of 2,000");
     let all = effects(&[5.0, 5.0, 5.0], 9, 200);
     let alarms = all.iter().filter(|one| one.iter().any(differs)).count();
-    // 10, and three standard deviations more.
+    // 10 expected; the limit adds three standard deviations.
     assert!(alarms <= 20, "{alarms} of 200");
 }
 
@@ -137,7 +137,7 @@ fn a_rate_of_five_times_is_found() {
     assert_eq!(effects(&[25.0, 5.0], 12, 1), [[Effect::Fewer]]);
 }
 
-/// The bet may end it at any round: its share of the 5% is 1%.
+/// The betting test may end it after any round; its part of the 5% is 1%.
 #[test]
 fn a_difference_that_is_shown_ends_early() {
     let mut experiment = experiment(2, 1);
@@ -193,7 +193,7 @@ fn what_cannot_be_shown_any_more_ends_early() {
     let mut experiment = experiment(2, 1);
     for round in 0..8 {
         for arm in 0..2 {
-            // Equal, so few that nothing in sight can be shown by the end.
+            // Equal arms, with so few events that the remaining rounds cannot show an effect.
             experiment
                 .blocks
                 .push(block(round, arm, 3 + u64::from(round + arm) % 2, 2));
@@ -269,20 +269,20 @@ fn power_and_rounds_are_those_of_the_tables() {
     assert_eq!(detects(0.1, 6, 1.0), None);
 }
 
-/// How the state of a made-up machine follows what is switched on.
+/// How the state of the simulated machine follows the arm in force.
 #[derive(Clone, Copy)]
 enum Follows {
-    /// At once.
+    /// Immediately.
     AtOnce,
-    /// By so much of the way in each block.
+    /// Covers this fraction of the remaining difference in each block.
     Slowly(f64),
-    /// A whole block later.
+    /// One block later.
     OneBlockLater,
 }
 
-/// Experiments on a made-up machine that drifts, whose rate is `times` as high once an arm
-/// has had its effect; how often each effect is claimed, and how often the interval that is
-/// given holds `times`, of those that give one.
+/// Simulates experiments on a machine that drifts; `times` is the true ratio of rates once the arm
+/// has taken full effect. Returns how often each effect was claimed, and in how many experiments
+/// the interval contained `times`.
 fn claimed(follows: Follows, times: f64, mean: f64, rounds: u32, number: u64) -> [u64; 5] {
     let mut said = [0; 5];
     for seed in 0..number {
@@ -317,8 +317,8 @@ fn claimed(follows: Follows, times: f64, mean: f64, rounds: u32, number: u64) ->
     said
 }
 
-/// An effect that lasts longer than a block is not called equivalent, nor the contrary of
-/// what it is; one that comes and goes at once is found as before, and so is none.
+/// An effect that lasts longer than a block is never called equivalent or given the wrong sign. An
+/// immediate effect is still found, and so is the absence of one.
 #[test]
 fn an_effect_that_lasts_is_neither_equivalent_nor_the_contrary() {
     for (follows, mean, rounds) in [
@@ -340,7 +340,7 @@ fn an_effect_that_lasts_is_neither_equivalent_nor_the_contrary() {
     assert!(fewer + more <= 4, "{fewer} {more}");
 }
 
-/// 19 pairs (0, 1) and one (20, 0): more by the test, fewer in all; neither is claimed.
+/// 19 pairs (0, 1) and one (20, 0): the test sees more, the sum sees fewer; neither is claimed.
 #[test]
 fn what_a_few_blocks_contradict_is_not_claimed() {
     let mut one = experiment(2, 3);
@@ -361,8 +361,8 @@ fn what_a_few_blocks_contradict_is_not_claimed() {
     );
 }
 
-/// Where carry-over is shown, no interval is given, and longer blocks are offered with a
-/// time that is enough for them.
+/// If carry-over is significant, no interval is given, and longer blocks are suggested with a
+/// sufficient time.
 #[test]
 fn longer_blocks_are_offered_with_the_time_that_they_take() {
     let mut one = experiment(2, 5);

@@ -1,5 +1,5 @@
-//! Searches and stages that were begun before. A store may come from elsewhere: what goes on
-//! is only what this user began on this machine.
+//! Searches and stages that were started earlier. A store may come from another machine, so only
+//! those that this user started on this machine are continued.
 
 use punctual_model::{Experiment, ImprovementState, RecordingId, Stage};
 use punctual_store::Store;
@@ -7,12 +7,12 @@ use punctual_store::Store;
 use crate::error::TrialError;
 use crate::own::OwnExperiments;
 
-/// A search in the store that did not come to its end and was begun by this user on this
-/// machine: the newest, or the one whose first experiment is named.
+/// Returns an unfinished search in the store that this user started on this machine: the newest, or
+/// the one whose first experiment is named.
 ///
 /// # Errors
-/// [`TrialError::Plan`] where there is none, [`TrialError::Foreign`] where there are only
-/// others'; what reading can fail with.
+/// [`TrialError::Plan`] if there is none, [`TrialError::Foreign`] if there are only those of
+/// others, and read errors.
 pub fn unfinished(
     store: &Store,
     own: &OwnExperiments,
@@ -35,7 +35,7 @@ pub fn unfinished(
     state.ok_or_else(|| TrialError::Plan("it is no search for settings".to_owned()))
 }
 
-/// The stages of a search: those that this process begins, and those of before.
+/// The stages of a search: those of this process and those of earlier ones.
 pub(super) struct Begun<'a> {
     store: Option<&'a Store>,
     own: Option<&'a OwnExperiments>,
@@ -51,10 +51,10 @@ impl<'a> Begun<'a> {
         }
     }
 
-    /// Enters a stage that is begun now.
+    /// Adds an entry for a stage that starts now.
     ///
     /// # Errors
-    /// As [`OwnExperiments::enter`].
+    /// The errors of [`OwnExperiments::enter`].
     pub(super) fn enter(&mut self, experiment: &Experiment) -> Result<(), TrialError> {
         self.here.push(experiment.id);
         match (self.store, self.own) {
@@ -63,10 +63,10 @@ impl<'a> Begun<'a> {
         }
     }
 
-    /// A stage in the store: one that this process began, or this user before.
+    /// Returns a stage in the store that this process started, or this user earlier.
     ///
     /// # Errors
-    /// As [`OwnExperiments::check`]; what reading can fail with.
+    /// The errors of [`OwnExperiments::check`], and read errors.
     pub(super) fn stored(&self, id: Option<RecordingId>) -> Result<Option<Experiment>, TrialError> {
         let (Some(store), Some(id)) = (self.store, id) else {
             return Ok(None);
@@ -82,7 +82,7 @@ impl<'a> Begun<'a> {
         Ok(Some(found))
     }
 
-    /// Forgets stages: the search has ended, and nothing of it goes on.
+    /// Removes the entries of these stages, because the search has ended.
     pub(super) fn forget(&self, stages: &[Stage]) {
         let ids = stages.iter().filter_map(|stage| stage.experiment);
         (self.own.into_iter()).for_each(|own| ids.clone().for_each(|id| own.forget(id)));

@@ -1,4 +1,4 @@
-//! What the experiments of a search show.
+//! Evaluates the experiments of a search.
 
 use punctual_model::{
     ArmResult, Effect, Experiment, Improvement, JudgedBy, Judgement, Outcome, RecordingId, Stage,
@@ -6,7 +6,7 @@ use punctual_model::{
 use punctual_stats::pairs::equivalent;
 use punctual_stats::screening::{FACTORS, ROWS, effects};
 
-/// Why nothing can be found out here, by an experiment of equal conditions.
+/// Returns why this machine allows no search, by an experiment with equal conditions.
 pub(super) fn refused(equal: &Experiment) -> Option<String> {
     let differs = |result: &ArmResult| matches!(result.effect, Effect::Fewer | Effect::More);
     if let Some(result) = equal.results.iter().find(|result| differs(result)) {
@@ -27,14 +27,14 @@ pub(super) fn refused(equal: &Experiment) -> Option<String> {
     }
 }
 
-/// Factors and their effects on the logarithm of the rate, the best first.
+/// Returns the factors with their effects on the logarithm of the rate, best first.
 pub(super) fn ranking(experiment: &Experiment) -> Vec<(usize, f64)> {
     let values: [f64; ROWS] = std::array::from_fn(|row| {
         let own = experiment
             .blocks
             .iter()
             .filter(|block| block.arm as usize == row);
-        // Half an event more: a row without any has a logarithm, too.
+        // Half an event is added so that a row without events has a logarithm.
         (own.map(|block| block.late).sum::<u64>() as f64 + 0.5).ln()
     });
     let effects: [f64; FACTORS] = effects(&values);
@@ -60,7 +60,7 @@ pub(super) enum NotKept {
     NotProvenOfSeveral,
 }
 
-/// Whether an arm is proven to help; else why it is not kept.
+/// Returns `Ok` if an arm is proven to help, otherwise why it is not kept.
 pub(super) fn helps(result: &ArmResult) -> Result<(), NotKept> {
     if let Some(guard) = result.guards.iter().find(|guard| guard.worse) {
         return Err(NotKept::Guard(guard.name.clone()));
@@ -74,7 +74,7 @@ pub(super) fn helps(result: &ArmResult) -> Result<(), NotKept> {
     }
 }
 
-/// Whether the proof holds where `families` experiments share the 5%.
+/// Returns whether the proof holds if `families` experiments share the 5%.
 pub(super) fn survives(result: &ArmResult, families: usize) -> Result<(), NotKept> {
     let families = families as f64;
     match families <= 1.0 || result.p * families < 0.05 || result.wealth * 0.01 >= families {
@@ -83,14 +83,14 @@ pub(super) fn survives(result: &ArmResult, families: usize) -> Result<(), NotKep
     }
 }
 
-/// What an experiment without each shows for the choice of what goes: also as many late slots
-/// where an effect that lasts longer than a block is not excluded, since what is left is
-/// compared with the baseline again.
+/// Returns the results without each setting, for choosing which one to remove. An equal number of
+/// late slots suffices even if carry-over is not excluded, because the remaining group is compared
+/// with the baseline again.
 pub(super) fn without_each(experiment: &Experiment) -> Vec<ArmResult> {
     let whole = !experiment.blocks.iter().any(|block| block.flawed);
     let each = experiment.results.iter().cloned().map(|mut result| {
         let pairs = experiment.pairs_of(result.arm, |block| block.late);
-        // Without an interval carry-over is shown.
+        // A missing interval means that carry-over was found.
         if result.effect == Effect::NotProven
             && whole
             && result.high.is_some()
@@ -103,8 +103,8 @@ pub(super) fn without_each(experiment: &Experiment) -> Vec<ArmResult> {
     each.collect()
 }
 
-/// What is needed least: of the arms without which the group is shown to be as good or
-/// better, the one with the lowest rate.
+/// Returns the setting that is needed least: of the arms where the group without it is proven as
+/// good or better, the one with the lowest rate.
 pub(super) fn least_needed(without: &[ArmResult]) -> Option<usize> {
     let not_needed = |one: &ArmResult| matches!(one.effect, Effect::Equivalent | Effect::Fewer);
     let ratio = |place: &usize| without[*place].ratio.unwrap_or(0.0);
@@ -112,7 +112,7 @@ pub(super) fn least_needed(without: &[ArmResult]) -> Option<usize> {
     all.min_by(|a, b| ratio(a).total_cmp(&ratio(b)))
 }
 
-/// The answer of a search, as the recordings of one of its stages keep it.
+/// Returns the answer of a search for the recordings of its stages to keep.
 pub(super) fn judgement(
     improvement: &Improvement,
     stage: &Stage,

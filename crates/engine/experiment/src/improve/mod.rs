@@ -1,6 +1,6 @@
-//! Finds out which settings help on this machine: A/A, screening, confirmation, the
-//! group, leave one out one at a time, a proof on fresh data. Each stage is an experiment of
-//! its own.
+//! Finds out which settings help on this machine: A/A test, screening, confirmation, the group,
+//! leave-one-out one setting at a time, and a proof on fresh data. Each stage is a separate
+//! experiment.
 
 mod begun;
 mod judging;
@@ -29,7 +29,7 @@ use crate::pilot;
 use crate::plots::{is_slow, slow_differs};
 use crate::trial::{Bench, draft, run};
 
-/// What would be tried; nothing is measured.
+/// Returns the settings that would be tried, without measuring.
 pub fn intended(tried: Vec<TriedSetting>, left_out: Vec<NotTried>) -> Improvement {
     Improvement {
         schema: IMPROVEMENT_SCHEMA,
@@ -44,12 +44,12 @@ pub fn intended(tried: Vec<TriedSetting>, left_out: Vec<NotTried>) -> Improvemen
     }
 }
 
-/// Tries the settings of `improvement` stage by stage. `plan` is how blocks are measured;
-/// its arms are not used. All settings are as before afterwards. The stages are entered in
-/// `own`, and one of the store goes on only if it has an entry there.
+/// Tries the settings of `improvement` stage by stage. `plan` defines how blocks are measured; its
+/// arms are not used. All settings are restored afterwards. Each stage gets an entry in `own`, and
+/// a stage in the store continues only if it has an entry there.
 ///
 /// # Errors
-/// See [`TrialError`]; what was measured until then is in `improvement`.
+/// See [`TrialError`]; `improvement` then holds the results so far.
 pub fn improve(
     improvement: &mut Improvement,
     plan: &ExperimentPlan,
@@ -59,10 +59,10 @@ pub fn improve(
     improve_by(improvement, (plan, own), bench, &mut run)
 }
 
-/// Carries one experiment out.
+/// Carries out one experiment.
 type CarryOut<'a> = &'a mut dyn FnMut(&mut Experiment, Bench<'_>) -> Result<(), TrialError>;
 
-/// As [`improve`], with experiments that are carried out by `carry_out`.
+/// Like [`improve`], but `carry_out` carries out the experiments.
 fn improve_by(
     improvement: &mut Improvement,
     (plan, own): (&ExperimentPlan, Option<&OwnExperiments>),
@@ -100,8 +100,8 @@ struct Work<'a, 'b> {
     bench: &'a mut Bench<'b>,
     carry_out: CarryOut<'a>,
     pilot: Option<Pilot>,
-    /// Seconds that the stages so far took, by their blocks: the same for a search that
-    /// goes on.
+    /// Seconds taken by the stages so far, computed from their blocks, so that a continued search
+    /// gets the same value.
     spent: f64,
 }
 
@@ -114,7 +114,7 @@ impl Work<'_, '_> {
         Ok(())
     }
 
-    /// Has each recording of each stage keep the answer.
+    /// Stores the answer in each recording of each stage.
     fn judge_recordings(&self) -> Result<(), TrialError> {
         let Some(store) = self.bench.store else {
             return Ok(());
@@ -158,7 +158,7 @@ impl Work<'_, '_> {
         Ok(())
     }
 
-    /// The settings to confirm, as places in `tried`.
+    /// Returns the settings to confirm, as indexes into `tried`.
     fn screen(&mut self) -> Result<Vec<usize>, TrialError> {
         let number = self.improvement.tried.len();
         let Some(stage) = self.place(SCREENING) else {
@@ -174,7 +174,7 @@ impl Work<'_, '_> {
         let mut chosen = Vec::new();
         for (factor, effect) in ranked.into_iter().filter(|(factor, _)| *factor < number) {
             let tried = &mut self.improvement.tried[factor];
-            // Which effects are the largest is all that it says: not how large they are.
+            // A screening only ranks the effects: it does not measure their size.
             tried.why = match effect < 0.0 && chosen.len() < CONFIRMED {
                 true => "screened".to_owned(),
                 false => "not among the best of the screening".to_owned(),
@@ -186,8 +186,8 @@ impl Work<'_, '_> {
         Ok(chosen)
     }
 
-    /// Those of `chosen` that are proven to help: quick and slow ones are tested apart,
-    /// since each block of a slow one is a whole plot.
+    /// Returns those of `chosen` that are proven to help. Quick and slow ones are tested
+    /// separately, because each block of a slow one is a whole plot.
     fn confirm(&mut self, chosen: &[usize]) -> Result<Vec<usize>, TrialError> {
         let (slow, quick): (Vec<usize>, Vec<usize>) =
             (chosen.iter()).partition(|one| self.is_slow(**one));
@@ -201,7 +201,7 @@ impl Work<'_, '_> {
         is_slow(&self.improvement.tried[one].assignment)
     }
 
-    /// As [`confirm`](Self::confirm), in one of `families` stages that share the 5%.
+    /// Like [`confirm`](Self::confirm), in one of `families` stages that share the 5%.
     fn confirm_in(
         &mut self,
         name: &str,
@@ -234,13 +234,13 @@ impl Work<'_, '_> {
         Ok(kept)
     }
 
-    /// Those of `kept` that are proven together: all of them, or the best one.
+    /// Returns those of `kept` that are proven together: all of them, or only the best one.
     fn group(&mut self, mut kept: Vec<usize>) -> Result<Vec<usize>, TrialError> {
         let Some(group) = self.place(GROUP).filter(|_| kept.len() > 1) else {
             return Ok(kept);
         };
         let arms = vec![unchanged("current"), self.all_of(&kept)];
-        // A half of what is left is for the group without each, or more where it needs more.
+        // Half of the remaining time is for leave-one-out, or more if that needs more.
         let each = 1 + kept.iter().filter(|one| !self.is_slow(**one)).count();
         let later = f64::from(least_rounds(each)) * each as f64 * self.block(&arms);
         let left = self.left() - self.proof_time(&arms);
@@ -257,7 +257,7 @@ impl Work<'_, '_> {
             .iter()
             .all(|result| helps(result).is_ok())
         {
-            // Proven alone, not together: the best of them stays.
+            // Proven separately, but not together: only the best one stays.
             let ratio = |one: &usize| self.improvement.tried[*one].high.unwrap_or(f64::MAX);
             kept.sort_by(|a, b| ratio(a).total_cmp(&ratio(b)));
             for one in kept.drain(1..) {
@@ -267,9 +267,9 @@ impl Work<'_, '_> {
         Ok(kept)
     }
 
-    /// Takes out what is not needed beside the others, one setting at a time: what is left
-    /// was an arm of the stage before, and is measured anew without each of its settings.
-    /// Slow settings stay in force throughout: a stage is one whole plot.
+    /// Removes settings that are redundant with the others, one at a time: the remaining group is
+    /// an arm of the stage before, and is measured again without each of its settings. Slow
+    /// settings stay in force throughout: a stage is one whole plot.
     fn eliminate(&mut self, mut kept: Vec<usize>) -> Result<Vec<usize>, TrialError> {
         for step in 1.. {
             let quick: Vec<usize> = (kept.iter().copied())
@@ -310,8 +310,8 @@ impl Work<'_, '_> {
         Ok(kept)
     }
 
-    /// The place of the stage that leaves out for the `step`th time, which is made where it
-    /// was not planned.
+    /// Returns the index of the leave-one-out stage for this step; inserts the stage if it was not
+    /// planned.
     fn leave_one_out(&mut self, step: usize) -> Option<usize> {
         let name = match step {
             1 => LEAVE_ONE_OUT.to_owned(),
@@ -332,8 +332,8 @@ impl Work<'_, '_> {
         Some(place)
     }
 
-    /// What is left against the baseline, on fresh data and to the end: the effect that is
-    /// written is not one that was chosen for being large.
+    /// Compares the remaining group with the baseline, on fresh data and without an early end, so
+    /// that the reported effect is not one that was selected for being large.
     fn prove(&mut self, kept: Vec<usize>) -> Result<Vec<usize>, TrialError> {
         let Some(stage) = self.place(PROOF).filter(|_| !kept.is_empty()) else {
             return Ok(Vec::new());
@@ -369,7 +369,7 @@ impl Work<'_, '_> {
         Ok(if proven.is_ok() { kept } else { Vec::new() })
     }
 
-    /// Seconds of the shortest proof with blocks as long as those of `arms`.
+    /// Returns the seconds of the shortest proof with blocks as long as those of `arms`.
     fn proof_time(&self, arms: &[Arm]) -> f64 {
         f64::from(PROOF_PAIRS) * 2.0 * self.block(arms)
     }
@@ -390,7 +390,7 @@ impl Work<'_, '_> {
         }
     }
 
-    /// Keeps how far it is beside the first stage.
+    /// Saves the progress in the first stage.
     fn save(&self, ended: bool) -> Result<(), TrialError> {
         let first = self
             .improvement
@@ -411,7 +411,7 @@ impl Work<'_, '_> {
             .position(|stage| stage.name == name)
     }
 
-    /// An arm of several settings.
+    /// Builds an arm of several settings.
     fn together(&self, name: String, which: impl Iterator<Item = usize>) -> Arm {
         let tried = &self.improvement.tried;
         let assignments: Vec<String> = which.map(|one| tried[one].assignment.clone()).collect();
@@ -424,12 +424,12 @@ impl Work<'_, '_> {
         }
     }
 
-    /// Seconds that are left.
+    /// Returns the seconds left.
     fn left(&self) -> f64 {
         self.plan.time_ns.as_secs_f64() - self.spent
     }
 
-    /// Seconds that a block of these arms takes in all.
+    /// Returns the total seconds that a block of these arms takes.
     fn block(&self, arms: &[Arm]) -> f64 {
         let plan = adapted(ExperimentPlan {
             arms: arms.to_vec(),
@@ -457,7 +457,7 @@ impl Work<'_, '_> {
             ends_early: !ranks_only && place > 0 && stage.name != PROOF,
             ranks_only,
             rounds: Some(stage.rounds),
-            // Each stage in an order of its own.
+            // Each stage gets a different order.
             seed: self.plan.seed.wrapping_add(place as u64),
             arms,
             ..self.plan.clone()

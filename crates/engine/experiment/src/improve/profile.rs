@@ -1,11 +1,11 @@
-//! What helps, for `punctual tune`.
+//! Converts the settings that help into a profile for `punctual tune`.
 
 use punctual_model::Improvement;
 
 use crate::analysis::times;
 
-/// The settings that help, as a profile of `punctual tune`; `None` without any. `date`:
-/// when they were measured.
+/// Returns the settings that help as a profile for `punctual tune`; `None` if there are none.
+/// `date`: when they were measured.
 pub fn profile(improvement: &Improvement, date: &str) -> Option<String> {
     let kept = || improvement.tried.iter().filter(|one| one.kept);
     kept().next()?;

@@ -1,4 +1,4 @@
-//! Searches that go on from a store.
+//! Searches that continue from a store.
 
 use punctual_model::{Effect, Nanos, RecordingId};
 use punctual_store::Store;
@@ -8,8 +8,8 @@ use super::tests::{Silent, result, tried};
 use super::*;
 use crate::analysis::tests::experiment;
 
-/// A stage that came to its end is taken from the store: here it alarms, which ends
-/// the search before anything is measured.
+/// A finished stage is taken from the store: here it raises an alarm, which ends the search before
+/// anything is measured.
 #[test]
 fn a_stage_that_was_measured_is_not_measured_again() {
     let folder = tempfile::tempdir().unwrap();
@@ -32,13 +32,13 @@ fn a_stage_that_was_measured_is_not_measured_again() {
         improvement.sentence
     );
     assert_eq!(store.experiments().unwrap().len(), 1);
-    // It has come to its end, which the store knows.
+    // The store records that it is finished.
     let error = unfinished(&store, &own, "last").unwrap_err().to_string();
     assert!(error.contains("no unfinished search"), "{error}");
     assert!(!own.has(&first), "the entry of what has ended");
 }
 
-/// Goes on with a search that must not measure anything.
+/// Continues a search that must not measure anything.
 fn go_on(
     improvement: &mut Improvement,
     plan: &ExperimentPlan,
@@ -60,7 +60,7 @@ fn go_on(
     improve(improvement, plan, own, &mut bench)
 }
 
-/// A search that was begun here, in a store of its own.
+/// Creates a search that was started here, in a separate store.
 fn begun(folder: &std::path::Path) -> (Store, OwnExperiments, Experiment) {
     let store = Store::open(&folder.join("store.db")).unwrap();
     let own = OwnExperiments::beside(&folder.join("tune.journal"));
@@ -89,7 +89,8 @@ fn state_of(experiment: &mut Experiment) -> &mut ImprovementState {
     experiment.improvement.as_deref_mut().unwrap()
 }
 
-/// What came with a store from elsewhere, and what was changed in it since, does not go on.
+/// A search from another machine, or one that was changed in the store since it started, does not
+/// continue.
 #[test]
 fn only_a_search_of_ones_own_goes_on() {
     let folder = tempfile::tempdir().unwrap();
@@ -104,7 +105,7 @@ fn only_a_search_of_ones_own_goes_on() {
     refused();
     own.enter(&first).unwrap();
     assert!(unfinished(&store, &own, "last").is_ok());
-    // Another setting, another load, a plan of its own: each is somebody else's.
+    // A different setting, load or plan makes it another user's search.
     type Change = fn(&mut Experiment);
     let changes: [Change; 4] = [
         |one| state_of(one).improvement.tried[0].assignment = "sched-rt-runtime-us=-1".to_owned(),
@@ -122,7 +123,7 @@ fn only_a_search_of_ones_own_goes_on() {
         store.put_experiment(&changed).unwrap();
         refused();
     }
-    // A search from elsewhere that is newer hides none of one's own.
+    // A newer search from elsewhere does not hide the user's own one.
     store.put_experiment(&first).unwrap();
     let (_, _, mut foreign) = begun(folder.path());
     foreign.started = first.started + std::time::Duration::from_secs(60);
@@ -132,12 +133,12 @@ fn only_a_search_of_ones_own_goes_on() {
     assert_eq!(found.improvement.stages[0].experiment, Some(first.id));
 }
 
-/// A stage that somebody else measured decides nothing, and is not carried on.
+/// A stage that someone else measured has no influence, and is not continued.
 #[test]
 fn a_stage_from_elsewhere_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let (store, own, mut first) = begun(folder.path());
-    // Of the same plan, and with all blocks.
+    // With the same plan, and with all blocks.
     let foreign = Experiment {
         id: RecordingId::new(),
         state: ExperimentState::Finished,

@@ -1,4 +1,4 @@
-//! The stages of a search, and the rounds of each that fit the time.
+//! The stages of a search, and the number of rounds of each that fit the time.
 
 use punctual_model::{Arm, ExperimentPlan, Improvement, Nanos, NotTried, Stage, TriedSetting};
 use punctual_stats::screening::ROWS;
@@ -17,39 +17,39 @@ pub(super) const GROUP: &str = "group";
 pub(super) const LEAVE_ONE_OUT: &str = "leave one out";
 pub(super) const PROOF: &str = "proof";
 
-/// Pairs of the proof, at least and at most.
+/// Fewest and most pairs of the proof.
 pub(super) const PROOF_PAIRS: u32 = 10;
 pub(super) const MOST_PROOF: u32 = 40;
 
 /// Pairs of the A/A stage.
 const EQUAL_PAIRS: u32 = 10;
 
-/// So many settings are confirmed; more are screened first.
+/// The most settings that are confirmed; if there are more, they are screened first.
 pub(super) const CONFIRMED: usize = 4;
 
-/// The least measurements of each row of the screening.
+/// The fewest measurements of each row of the screening.
 const SCREENED: u32 = 2;
 
-/// Settings of a group for whose leaving out time is planned at least. More are tried where
-/// the stages before need less than they might.
+/// Leave-one-out time is planned for at least this number of settings. More are tried if the
+/// earlier stages finish early.
 const LEFT_OUT: usize = 2;
 
-/// Time is planned for leaving out each setting where the stages that decide on single ones
-/// get so many times what they need at least.
+/// Leave-one-out time is planned for each setting if the stages that decide on single settings get
+/// at least this multiple of their minimum.
 const ENOUGH: f64 = 1.5;
 
-/// The least that a stage needs.
+/// The minimum that a stage needs.
 struct Needed {
     name: &'static str,
     arms: usize,
     rounds: u32,
     /// Seconds of a round.
     round: f64,
-    /// How much longer a block is than the pilot's.
+    /// Length of a block as a multiple of the pilot's.
     longer: f64,
 }
 
-/// How blocks are measured where slow settings differ: each is a whole plot.
+/// Returns how blocks are measured if slow settings differ: each is a whole plot.
 pub(super) fn as_whole_plots(plan: &ExperimentPlan) -> ExperimentPlan {
     let wash_out = plan.wash_out_ns.max(SLOW);
     let block = Nanos(wash_out.0.saturating_mul(TIMES_WASH_OUT));
@@ -60,7 +60,8 @@ pub(super) fn as_whole_plots(plan: &ExperimentPlan) -> ExperimentPlan {
     }
 }
 
-/// As [`as_whole_plots`], where the arms need it and are tested.
+/// Applies [`as_whole_plots`] if the arms have slow settings that differ and are tested, not only
+/// ranked.
 pub(super) fn adapted(plan: ExperimentPlan) -> ExperimentPlan {
     match !plan.ranks_only && slow_differs(&plan.arms) {
         true => as_whole_plots(&plan),
@@ -68,8 +69,8 @@ pub(super) fn adapted(plan: ExperimentPlan) -> ExperimentPlan {
     }
 }
 
-/// The stages for so many quick and slow settings, of which so many are `left_out` one by
-/// one.
+/// Returns the stages for a number of quick and slow settings; `left_out` of the quick ones are
+/// left out one by one.
 fn needed(plan: &ExperimentPlan, quick: usize, slow: usize, left_out: usize) -> Vec<Needed> {
     let all = quick + slow;
     let short = block_time(plan).as_secs_f64();
@@ -107,12 +108,12 @@ fn needed(plan: &ExperimentPlan, quick: usize, slow: usize, left_out: usize) -> 
     stages
 }
 
-/// The stages for so many quick and slow settings, with the rounds that fit the time of
-/// `plan`. Those that decide on single settings get all that the others can spare; the
-/// rounds of the last ones are made more by [`fitting`] once it is known what is left.
+/// Returns the stages for a number of quick and slow settings, with the rounds that fit the time of
+/// `plan`. Stages that decide on single settings get all time that the others can spare;
+/// [`fitting`] adds rounds to the last stages once the remaining time is known.
 ///
 /// # Errors
-/// [`TrialError::Plan`] where the time is too short, with the time that is needed.
+/// [`TrialError::Plan`] with the time needed if the time is too short.
 pub(super) fn stages(
     plan: &ExperimentPlan,
     quick: usize,
@@ -123,7 +124,8 @@ pub(super) fn stages(
     let least = |stage: &Needed| stage.round * f64::from(stage.rounds);
     let pilot = pilot_of(plan, plan.time_ns).as_secs_f64();
     let time = plan.time_ns.as_secs_f64() - pilot;
-    // How many times the least the deciding stages get, and what all need.
+    // The time of the deciding stages as a multiple of their minimum, and the minimum of all
+    // stages.
     let planned = |all: &[Needed]| {
         let whole: f64 = all.iter().map(least).sum();
         let deciding: f64 = all.iter().filter(decides).map(least).sum();
@@ -160,18 +162,18 @@ pub(super) fn stages(
     Ok(all.iter().map(stage).collect())
 }
 
-/// The rounds of so many arms that fit so many seconds, with blocks of `block` seconds in
-/// all; `None` where the fewest do not.
+/// Returns the rounds of `arms` arms that fit `left` seconds, with blocks of `block` seconds in
+/// total; `None` if the minimum does not fit.
 pub(super) fn fitting(left: f64, arms: usize, block: f64) -> Option<u32> {
     let rounds = (left / (arms as f64 * block)).max(0.0) as u32;
     (rounds >= least_rounds(arms)).then_some(rounds)
 }
 
-/// Plans the stages of `improvement`. Slow settings for which the time is too short are
-/// left out, the least severe first.
+/// Plans the stages of `improvement`. If the time is too short for the slow settings, they are left
+/// out, least severe first.
 ///
 /// # Errors
-/// As the time being too short for the others.
+/// If the time is too short for the other settings.
 pub fn plan_stages(improvement: &mut Improvement, plan: &ExperimentPlan) -> Result<(), TrialError> {
     loop {
         let tried = &mut improvement.tried;
@@ -205,8 +207,8 @@ pub fn plan_stages(improvement: &mut Improvement, plan: &ExperimentPlan) -> Resu
     }
 }
 
-/// The pairs of blocks that an effect is found from: in the screening each setting is on
-/// in half of the rows.
+/// Returns the number of block pairs that an effect is computed from: in the screening, each
+/// setting is on in half of the rows.
 pub(super) fn pairs(name: &str, rounds: u32) -> u32 {
     match name == SCREENING {
         true => rounds.saturating_mul(ROWS as u32 / 2),
@@ -214,7 +216,7 @@ pub(super) fn pairs(name: &str, rounds: u32) -> u32 {
     }
 }
 
-/// An arm without any setting.
+/// Returns an arm without any setting.
 pub(super) fn unchanged(name: &str) -> Arm {
     Arm {
         name: name.to_owned(),

@@ -1,4 +1,4 @@
-//! The search on made-up machines.
+//! The search on simulated machines.
 
 use punctual_model::{Effect, ExperimentBlock, Guard, Nanos};
 
@@ -39,8 +39,8 @@ pub(super) fn tried(assignment: &str) -> TriedSetting {
     }
 }
 
-/// A setting that halves the rate in the rows in which it is on, on a machine that
-/// counts some more in each later row.
+/// A setting halves the rate in the rows where it is on, on a machine that counts slightly more in
+/// each later row.
 #[test]
 fn the_setting_that_helps_is_ranked_first() {
     let mut screened = experiment(ROWS, 1);
@@ -52,7 +52,7 @@ fn the_setting_that_helps_is_ranked_first() {
     assert_eq!(ranked[0].0, 6);
     assert!((ranked[0].1.exp() - 0.5).abs() < 0.05, "{ranked:?}");
     assert!(ranked[1].1.abs() < 0.1, "{ranked:?}");
-    // Rows without a late slot are ranked, too.
+    // Rows without late slots are ranked as well.
     screened
         .blocks
         .iter_mut()
@@ -96,8 +96,8 @@ impl punctual_session::Watcher for Silent {
     fn end(&mut self) {}
 }
 
-/// A machine on which each setting that begins so quarters the rate (several do no more),
-/// and every other does nothing.
+/// Simulates a machine on which each setting with this prefix quarters the rate (several have no
+/// greater effect), and all other settings do nothing.
 fn simulated(experiment: &mut Experiment, helpful: &str) {
     let quarters = |on: &[String]| {
         let helps = on.iter().any(|one| one.starts_with(helpful));
@@ -106,7 +106,7 @@ fn simulated(experiment: &mut Experiment, helpful: &str) {
     simulated_by(experiment, &quarters);
 }
 
-/// A machine whose mean late slots in a block are `rate` of the settings that are on.
+/// Simulates a machine with a mean of `rate` late slots per block, given the settings that are on.
 fn simulated_by(experiment: &mut Experiment, rate: &dyn Fn(&[String]) -> f64) {
     let random = &mut fastrand::Rng::with_seed(experiment.plan.seed);
     let rounds = experiment.plan.rounds.unwrap_or(10);
@@ -139,12 +139,12 @@ fn simulated_by(experiment: &mut Experiment, rate: &dyn Fn(&[String]) -> f64) {
     experiment.state = ExperimentState::Finished;
 }
 
-/// One setting helps and the others do nothing: with three others all are confirmed,
-/// with ten they are screened first. None is kept where the A/A stage alarms (4%), or where
-/// chance looks like carry-over in the confirmation or in the proof (5% each).
+/// One setting helps and the others do nothing: with three others all are confirmed, with ten they
+/// are screened first. None is kept if the A/A stage raises an alarm (4%), or if chance looks like
+/// carry-over in the confirmation or in the proof (5% each).
 #[test]
 fn the_planted_setting_is_kept_and_the_others_are_undone() {
-    // As short as it may be.
+    // The shortest times allowed.
     for (number, seconds) in [(4, 1_610), (11, 2_210)] {
         let (mut found, mut others) = (0, 0);
         for seed in 0..20 {
@@ -165,13 +165,13 @@ fn the_planted_setting_is_kept_and_the_others_are_undone() {
     }
 }
 
-/// A search for so many settings on a simulated machine.
+/// Searches among this number of settings on a simulated machine.
 fn searched(number: usize, seconds: u64, seed: u64, helpful: &str) -> Improvement {
     let names: Vec<String> = (0..number).map(|nth| format!("knob{nth}=on")).collect();
     searched_by(&names, seconds, seed, &mut |one| simulated(one, helpful))
 }
 
-/// A search for these settings, whose experiments are carried out by `carry_out`.
+/// Searches among these settings, with experiments carried out by `carry_out`.
 fn searched_by(
     names: &[String],
     seconds: u64,
@@ -211,12 +211,12 @@ fn searched_by(
     improvement
 }
 
-/// Four that each help alone are tried one by one where time is left, which is planned for
-/// two of them; else they stay as a group, and it is said that this was not tried.
+/// Leave-one-out time is planned for two settings, but four that each help are all tried if time is
+/// left. Otherwise they stay as a group, and the result says that this was not tried.
 #[test]
 fn what_is_left_of_the_time_goes_to_the_last_stages() {
     let kept = |found: &Improvement| found.tried.iter().filter(|one| one.kept).count();
-    // One whose group is proven.
+    // A search whose group is proven.
     let long = (1..20)
         .map(|seed| searched(4, 7_200, 10 * seed, "knob"))
         .find(|found| kept(found) > 1)
@@ -235,8 +235,8 @@ fn what_is_left_of_the_time_goes_to_the_last_stages() {
     assert!(short.tried.iter().all(untried), "{:?}", short.tried);
 }
 
-/// A slow setting that helps is found in whole plots, beside quick ones and another slow
-/// one that do nothing: what is tested has the long wash-out, what is quick has not.
+/// A slow setting that helps is found in whole plots, among quick ones and another slow one that do
+/// nothing. Tests of slow settings have the long wash-out; those of quick settings do not.
 #[test]
 fn a_slow_setting_that_helps_is_kept() {
     let quick = ["timer-migration=off", "autogroup=off", "stat-interval-s=10"];
@@ -244,7 +244,7 @@ fn a_slow_setting_that_helps_is_kept() {
     for seed in 0..4 {
         let names = quick.into_iter().chain(["compaction=0", "swappiness=10"]);
         let names: Vec<String> = names.map(str::to_owned).collect();
-        // As short as it may be.
+        // The shortest time allowed.
         let improvement = searched_by(&names, 13_000, 77 + 10 * seed, &mut |one| {
             let long = slow_differs(&one.plan.arms) && !one.plan.ranks_only;
             let times = (one.plan.wash_out_ns, one.plan.block_ns);
@@ -265,8 +265,8 @@ fn a_slow_setting_that_helps_is_kept() {
     assert!(others <= 1, "{others} of 4");
 }
 
-/// Slow settings are left out where the time is too short for them, with the time that
-/// would do; quick ones are then tried as before.
+/// If the time is too short for slow settings, they are left out, and the sufficient time is given;
+/// quick ones are then tried as before.
 #[test]
 fn slow_settings_need_time() {
     let names = ["autogroup=off", "compaction=0", "swappiness=10"];
@@ -400,15 +400,15 @@ fn what_is_kept_is_a_profile_of_tune() {
     assert_eq!(profile(&improvement, "2026-11-03"), None);
 }
 
-/// The names of what is kept.
+/// Returns the names of the settings kept.
 fn kept_of(improvement: &Improvement) -> Vec<&str> {
     let kept = improvement.tried.iter().filter(|one| one.kept);
     kept.map(|one| one.assignment.as_str()).collect()
 }
 
-/// Two settings of which either does all that both do (each ×0.4, together ×0.4), beside one
-/// that does its own: what is written was measured against the baseline as it is written,
-/// and one of the two stays.
+/// Of two settings, either has the full effect (each ×0.4, together ×0.4); a third has an effect
+/// independent of them. The group written was measured against the baseline exactly as written, and
+/// one of the two stays.
 #[test]
 fn of_two_redundant_settings_one_stays() {
     let names = ["knob0=on", "knob1=on", "knob2=on"].map(str::to_owned);
@@ -448,8 +448,8 @@ fn of_two_redundant_settings_one_stays() {
     assert!(one_stays >= 5, "{one_stays} of 10");
 }
 
-/// A setting of a small effect is chosen where chance makes it look larger. What is written
-/// comes of fresh data: right in the mean, and its interval holds the truth.
+/// A setting with a small effect is selected because chance makes it look larger. The reported
+/// effect comes from fresh data: it is right on average, and its interval contains the truth.
 #[test]
 fn the_effect_that_is_written_is_not_the_one_it_was_chosen_for() {
     let names: Vec<String> = (0..4).map(|nth| format!("knob{nth}=on")).collect();
