@@ -131,8 +131,8 @@ impl Running {
     }
 
     fn end_group(&mut self) {
-        // It is no error if the group has no living members, or if a process has left the group and
-        // keeps the pipe open.
+        // Neither a group without living members nor a process that has left the group and keeps
+        // the pipe open counts as an error.
         let _ = kill_process_group(self.pid(), Signal::TERM);
         let read = self.all_read.recv_timeout(PATIENCE);
         let _ = kill_process_group(self.pid(), Signal::KILL);

@@ -12,7 +12,7 @@ const MOST: usize = 1_000_000;
 /// How often the rate is evaluated for a run that ends once it is decided.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Interval between progress lines if there is no terminal.
+/// Interval between progress lines when the output is not a terminal.
 const SAY: Duration = Duration::from_secs(60);
 
 /// The late periods of one condition.

@@ -1,4 +1,4 @@
-//! From what was noted of a condition to its verdict.
+//! Turns the recorded data of a condition into its verdict.
 
 use punctual_model::{
     Condition, Decision, ERROR, LoadRecord, Looks, LoopRequirement, Nanos, Outcome, Rate,
@@ -9,13 +9,13 @@ use punctual_stats::tail::remark;
 use crate::events::Noted;
 use crate::request::LEAST;
 
-/// What a condition is judged by.
+/// The data that a condition is judged by.
 pub(crate) struct Grounds<'a> {
     pub(crate) name: &'a str,
     pub(crate) recording: &'a Recording,
     pub(crate) noted: &'a Noted,
     pub(crate) asked: &'a LoopRequirement,
-    /// Where it was measured until it was decided: the looks that were taken.
+    /// The interim evaluations, if the condition was measured until decided.
     pub(crate) looks: Option<Looks>,
 }
 
@@ -31,7 +31,7 @@ impl Grounds<'_> {
         self.recording.load.iter().filter(own).collect()
     }
 
-    /// The verdict on this condition.
+    /// Returns the verdict on this condition.
     pub(crate) fn condition(&self) -> Condition {
         let threads = self.threads();
         let due = |thread: &&ThreadRecord| thread.accounting.recorded + thread.accounting.missed;
@@ -41,7 +41,7 @@ impl Grounds<'_> {
         threads.iter().for_each(|thread| all.merge(&thread.due()));
         let missed: u64 = threads.iter().map(|thread| thread.accounting.missed).sum();
         let rate = match self.noted.rate(self.asked, measured) {
-            // Missed periods that no sample told of.
+            // Missed periods without any sample.
             rate if rate.events == 0 && missed > 0 => {
                 Rate::of(&[Nanos::ZERO], measured, self.asked.episode_gap_ns)
             }
@@ -74,7 +74,7 @@ impl Grounds<'_> {
             no_tail: None,
         };
         self.judge(&rate, decision, &mut condition);
-        // After the verdict, which it must not change.
+        // After the verdict, because this must not change it.
         let prefix = format!("{}: ", self.name);
         match remark(self.recording, |thread| thread.title().starts_with(&prefix)) {
             Ok(tail) => condition.tail = Some(tail),
@@ -83,7 +83,7 @@ impl Grounds<'_> {
         condition
     }
 
-    /// What the rate says of the limit, and the error of its bounds.
+    /// Returns how the rate compares with the limit, and the error probability of its bounds.
     fn decide(&self, rate: &Rate) -> (Decision, f64) {
         let allowed = self.asked.max_misses_per_day;
         match self.looks {
@@ -121,7 +121,7 @@ impl Grounds<'_> {
         }
     }
 
-    /// Why *held* may not be said.
+    /// Returns the reasons that rule out *held*.
     fn gates(&self, condition: &Condition) -> Vec<String> {
         let mut said = Vec::new();
         if condition.measured_ns < LEAST {
@@ -168,7 +168,7 @@ mod tests {
         }
     }
 
-    /// A quiet recording of so many seconds, of one condition.
+    /// A quiet recording of one condition, this many seconds long.
     fn quiet(seconds: u64) -> Recording {
         let mut recording = testing::recording(1, seconds);
         recording.load.clear();
@@ -196,7 +196,7 @@ mod tests {
         .condition()
     }
 
-    /// 60 s without a miss: 4,314 a day and no more; 4.3 min for 1,000 a day.
+    /// 60 s without a miss prove at most 4,314 a day; 1,000 a day need 4.3 min.
     #[test]
     fn a_quiet_recording_proves_what_the_table_says() {
         let minute = judged(&quiet(60), &[], &asked(4_314.0));
@@ -271,7 +271,7 @@ mod tests {
             },
             "load cpu failed",
         );
-        // Few, and all in the first half of an hour; more, in its first tenth.
+        // A few, all in the first half of an hour; then more, all in its first tenth.
         let late: Vec<u64> = (0..9).map(|n| n * 150_000 + 7).collect();
         let slow = judged(&quiet(3_600), &late, &asked(10_000.0));
         assert_eq!(
@@ -286,7 +286,7 @@ mod tests {
         assert!(unsettled.lacking[0].contains(why), "{unsettled:?}");
     }
 
-    /// An ordinary thread that is late says nothing of a real-time loop.
+    /// A late thread without real-time priority proves nothing about a real-time loop.
     #[test]
     fn an_ordinary_thread_breaks_nothing() {
         let mut recording = quiet(60);

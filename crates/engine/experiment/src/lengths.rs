@@ -1,24 +1,24 @@
-//! How long an experiment takes, and the least that it must.
+//! Duration of an experiment, and its minimum.
 
 use punctual_model::{ExperimentPlan, Nanos};
 use punctual_stats::pairs::LEAST_PAIRS;
 
-/// The chance of a false alarm by the randomisation test.
+/// False alarm rate of the randomisation test.
 pub(crate) const BY_SIGNS: f64 = 0.04;
 
-/// With several arms at least so many rounds, as Holm needs over 10 of them.
+/// The fewest rounds with several arms: Holm's method needs this number with more than 10 of them.
 const LEAST_WITH_HOLM: u32 = 9;
 
-/// A block is at least so many times as long as the wash-out.
+/// The length of a block is at least this multiple of the wash-out.
 pub const TIMES_WASH_OUT: u64 = 5;
 
-/// The shortest block where none was asked for.
+/// The shortest block if no length was given.
 const SHORTEST: Nanos = Nanos::from_secs(10);
 
-/// What a block takes beside measuring: preparing and storing.
+/// Overhead of a block besides measuring: preparing and storing.
 const OVERHEAD: Nanos = Nanos::from_millis(500);
 
-/// The pilot where no block was asked for, at most and at least.
+/// Limits of the pilot's length if no block length was given.
 const PILOT: [Nanos; 2] = [Nanos::from_secs(10), Nanos::from_secs(60)];
 
 pub(crate) fn shortest_block(plan: &ExperimentPlan) -> Nanos {
@@ -26,17 +26,17 @@ pub(crate) fn shortest_block(plan: &ExperimentPlan) -> Nanos {
     asked.unwrap_or_else(|| SHORTEST.max(Nanos(plan.wash_out_ns.0.saturating_mul(TIMES_WASH_OUT))))
 }
 
-/// How long one block takes in all, where none was asked for as short as it may be.
+/// Returns the total time of one block, with the shortest length if none was given.
 pub(crate) fn block_time(plan: &ExperimentPlan) -> Nanos {
     taken(plan, shortest_block(plan))
 }
 
-/// How long a block of this length takes in all.
+/// Returns the total time of one block of this length.
 pub(crate) fn taken(plan: &ExperimentPlan, block: Nanos) -> Nanos {
     block + plan.wash_out_ns + OVERHEAD
 }
 
-/// How long a round takes with blocks so long.
+/// Returns the time of a round with blocks of this length.
 pub(crate) fn round(plan: &ExperimentPlan, block: Nanos) -> Nanos {
     let each = block
         .0
@@ -45,7 +45,7 @@ pub(crate) fn round(plan: &ExperimentPlan, block: Nanos) -> Nanos {
     Nanos(each.saturating_mul(plan.arms.len() as u64))
 }
 
-/// The length of the pilot of an experiment that takes so long.
+/// Returns the length of the pilot of an experiment that takes `time`.
 pub(crate) fn pilot_of(plan: &ExperimentPlan, time: Nanos) -> Nanos {
     match plan.block_ns {
         Some(block) => Nanos(block.0.saturating_mul(3)),
@@ -53,20 +53,20 @@ pub(crate) fn pilot_of(plan: &ExperimentPlan, time: Nanos) -> Nanos {
     }
 }
 
-/// The fewest rounds that can show a difference with so many arms.
+/// Returns the fewest rounds that can show a difference with this number of arms.
 pub fn least_rounds(arms: usize) -> u32 {
     match arms {
         0..=2 => LEAST_PAIRS as u32,
         _ => {
             let tests = arms.saturating_sub(1) as f64;
-            // 2 of 2^n arrangements are as far, times the number of tests.
+            // 2 of 2^n arrangements are as extreme, times the number of tests.
             let needed = (2.0 * tests / BY_SIGNS).log2().ceil() as u32;
             needed.max(LEAST_WITH_HOLM)
         }
     }
 }
 
-/// The fewest rounds that the plan may have.
+/// Returns the fewest rounds that the plan may have.
 pub(crate) fn fewest(plan: &ExperimentPlan) -> u32 {
     match plan.ranks_only {
         true => 1,
@@ -74,16 +74,16 @@ pub(crate) fn fewest(plan: &ExperimentPlan) -> u32 {
     }
 }
 
-/// The shortest block that the wash-out allows.
+/// Returns the shortest block that the wash-out allows.
 pub(crate) fn least_block(plan: &ExperimentPlan) -> Nanos {
     Nanos(plan.wash_out_ns.0.saturating_mul(TIMES_WASH_OUT))
 }
 
-/// The shortest `--time` that is enough for blocks so long, in whole seconds.
+/// Returns the shortest `--time` for blocks of this length, in whole seconds.
 pub(crate) fn time_for(plan: &ExperimentPlan, block: Nanos) -> Nanos {
     const SECOND: u64 = 1_000_000_000;
     let blocks = round(plan, block).0.saturating_mul(fewest(plan).into());
-    // The pilot is longer in a longer experiment.
+    // A longer experiment has a longer pilot.
     let mut time = Nanos(blocks);
     for _ in 0..50 {
         let needed = blocks.saturating_add(pilot_of(plan, time).0);
@@ -96,13 +96,12 @@ pub(crate) fn time_for(plan: &ExperimentPlan, block: Nanos) -> Nanos {
     time
 }
 
-/// The shortest time in which a plan may be carried out, whatever its pilot finds short of
-/// longer blocks.
+/// Returns the shortest time for a plan, unless the pilot turns out to need longer blocks.
 pub fn shortest_time(plan: &ExperimentPlan) -> Nanos {
     time_for(plan, shortest_block(plan).max(least_block(plan)))
 }
 
-/// As it is given on the command line: `20m`, `37m8s`, `90s`.
+/// Formats a time as on the command line: `20m`, `37m8s`, `90s`.
 pub(crate) fn typed(time: Nanos) -> String {
     let seconds = time.0 / 1_000_000_000;
     match (time.0 % 1_000_000_000, seconds / 60, seconds % 60) {
@@ -113,7 +112,7 @@ pub(crate) fn typed(time: Nanos) -> String {
     }
 }
 
-/// The longest block of which the fewest rounds fit the time beside a pilot so long.
+/// Returns the longest block for which the fewest rounds and a pilot of this length fit the time.
 pub(crate) fn longest_that_fits(plan: &ExperimentPlan, pilot: Nanos) -> Nanos {
     let blocks = u64::from(fewest(plan)) * plan.arms.len() as u64;
     let each = plan.time_ns.0.saturating_sub(pilot.0) / blocks.max(1);

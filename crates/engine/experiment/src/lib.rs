@@ -1,14 +1,14 @@
-//! Measurements in an order that proves something.
+//! Measurements arranged so that their results are statistically sound.
 //!
-//! **For:** the check-up of a machine ([`check`]): audit, a short look for time that
-//! firmware or a hypervisor takes, the timer probe without load and under load, and a
-//! verdict on the rate of misses with what it is worth. Experiments ([`run`]): blocks of
-//! measuring under several conditions in random order, and what these differ in.
+//! **For:** the check-up of a machine ([`check`]): an audit, a short probe for time taken by
+//! firmware or a hypervisor, the timer probe without and with load, and a verdict on the rate of
+//! misses, with its confidence. Experiments ([`run`]): blocks of measurements under several
+//! conditions in random order, and the differences between these.
 //!
-//! **Knows:** `session` and what it needs, the audit, the statistics of rates, the
-//! settings of `tune`.
+//! **Knows:** `session` and its dependencies, the audit, the statistics of rates, the settings of
+//! `tune`.
 //!
-//! **Must not know:** the terminal, how a report looks. `session` stays one measurement.
+//! **Must not know:** the terminal, the layout of a report. `session` stays one measurement.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 

@@ -1,6 +1,6 @@
-//! The experiments that this user began on this machine. A store may come from elsewhere, and
-//! an experiment in it holds commands, loads, settings and boot parameters: only one that has
-//! an entry here is carried on or undone. Every other is only shown.
+//! The experiments that this user started on this machine. A store may come from another machine,
+//! and an experiment in it contains commands, loads, settings and boot parameters. Only experiments
+//! with an entry here are continued or undone; all others are only shown.
 
 use std::path::{Path, PathBuf};
 
@@ -10,33 +10,33 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::TrialError;
 
-/// An entry is no longer, in bytes: it holds files of a boot loader.
+/// The maximum size of an entry in bytes; it contains files of a boot loader.
 const LONGEST: u64 = 16 << 20;
 
-/// The entries, a file each, in a folder of the user's own.
+/// The entries, one file each, in a private folder of the user.
 #[derive(Clone, Debug)]
 pub struct OwnExperiments {
     folder: PathBuf,
 }
 
-/// What was begun, and what is to be put back.
+/// The plan of an experiment, and the files to restore.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Entry {
     plan: ExperimentPlan,
-    /// Boot files that are written now, in the order of writing.
+    /// Boot files written so far, in the order of writing.
     files: Vec<WrittenFile>,
-    /// Where it is the first stage of a search for settings.
+    /// Set for the first stage of a search for settings.
     #[serde(default)]
     search: Option<Search>,
 }
 
-/// What a search for settings measures and writes.
+/// The settings that a search measures and writes, and its plan.
 #[derive(PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Search {
     plan: ExperimentPlan,
-    /// The settings, as they are assigned.
+    /// The settings as assignments.
     assignments: Vec<String>,
 }
 
@@ -52,14 +52,14 @@ impl Search {
 }
 
 impl OwnExperiments {
-    /// The entries beside the journal of settings.
+    /// Returns the entries in the folder next to the journal of settings.
     pub fn beside(journal: &Path) -> Self {
         Self {
             folder: journal.with_file_name("experiments"),
         }
     }
 
-    /// Enters an experiment that this process has made.
+    /// Adds an entry for an experiment that this process created.
     ///
     /// # Errors
     /// [`TrialError::Entry`].
@@ -73,8 +73,7 @@ impl OwnExperiments {
         self.write(experiment.id, &entry)
     }
 
-    /// Refuses an experiment that was not begun here by this user, or whose plan was changed
-    /// since.
+    /// Rejects an experiment that this user did not start here, or whose plan has changed since.
     ///
     /// # Errors
     /// [`TrialError::Foreign`] and [`TrialError::Entry`].
@@ -82,29 +81,30 @@ impl OwnExperiments {
         self.entry(experiment).map(drop)
     }
 
-    /// Whether this user began it here: [`check`](Self::check) would pass.
+    /// Returns whether this user started it here, so that [`check`](Self::check) passes.
     pub fn has(&self, experiment: &Experiment) -> bool {
         self.check(experiment).is_ok()
     }
 
-    /// Forgets an experiment that has ended or was deleted. One that is not there is no error.
+    /// Removes the entry of an experiment that has ended or was deleted. A missing entry is not an
+    /// error.
     pub fn forget(&self, id: RecordingId) {
-        // An entry that stays allows nothing but what its user began.
+        // A leftover entry permits only the plan that its user started.
         let _ = std::fs::remove_file(self.path(id));
     }
 
-    /// The boot files of an experiment that are written now.
+    /// Returns the boot files that are currently written for an experiment.
     ///
     /// # Errors
-    /// As [`check`](Self::check).
+    /// The errors of [`check`](Self::check).
     pub(crate) fn files(&self, experiment: &Experiment) -> Result<Vec<WrittenFile>, TrialError> {
         self.entry(experiment).map(|entry| entry.files)
     }
 
-    /// Says which boot files are written. Survives a power cut from here on.
+    /// Sets the boot files that are written. The entry survives a power failure once this returns.
     ///
     /// # Errors
-    /// As [`check`](Self::check).
+    /// The errors of [`check`](Self::check).
     pub(crate) fn set_files(
         &self,
         experiment: &Experiment,

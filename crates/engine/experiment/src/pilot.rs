@@ -1,4 +1,4 @@
-//! What a short measurement of the baseline says about the blocks to come.
+//! Plans the blocks of an experiment from a short measurement of the baseline.
 
 use punctual_model::{ArmAction, ExperimentPlan, Nanos, Pilot, RecordingId, grouped};
 
@@ -10,13 +10,13 @@ use crate::lengths::{
 };
 use crate::tally::Seen;
 
-/// The fewest late slots of a block of the baseline that a threshold must give.
+/// The fewest late slots per block of the baseline that a threshold must give.
 const LEAST: u64 = 3;
 
-/// Those that a threshold is chosen for.
+/// The number of late slots per block for which a threshold is chosen.
 pub(crate) const GOOD: u64 = 5;
 
-/// What a pilot says about as many rounds of other arms, of which so many `pairs` are
+/// Returns the pilot's predictions for other arms with this number of rounds, of which `pairs` are
 /// compared.
 pub(crate) fn again(pilot: Pilot, rounds: u32, pairs: u32) -> Pilot {
     let per_block =
@@ -29,10 +29,10 @@ pub(crate) fn again(pilot: Pilot, rounds: u32, pairs: u32) -> Pilot {
     }
 }
 
-/// How long the pilot is.
+/// Returns the length of the pilot.
 ///
 /// # Errors
-/// A plan that is too short whatever the pilot finds.
+/// If the plan is too short for any result of the pilot.
 pub(crate) fn length(plan: &ExperimentPlan) -> Result<Nanos, TrialError> {
     let block = shortest_block(plan);
     let least = least_block(plan);
@@ -49,7 +49,7 @@ pub(crate) fn length(plan: &ExperimentPlan) -> Result<Nanos, TrialError> {
     Ok(length)
 }
 
-/// The rounds that fit the time beside a pilot.
+/// Returns the number of rounds that fit the time after the pilot.
 fn rounds(plan: &ExperimentPlan, block: Nanos, pilot: Nanos) -> Result<u32, TrialError> {
     let least = fewest(plan);
     let fits = plan.time_ns.0.saturating_sub(pilot.0) / round(plan, block).0.max(1);
@@ -69,7 +69,7 @@ fn rounds(plan: &ExperimentPlan, block: Nanos, pilot: Nanos) -> Result<u32, Tria
              needed: give --time {} or more{}",
             typed(plan.time_ns),
             typed(time_for(plan, block)),
-            // Where a shorter one is not refused for the wash-out.
+            // Suggested only if the wash-out allows a shorter block.
             match block > least_block(plan) && plan.block_ns.is_some() {
                 true => ", or a shorter --block",
                 false => "",
@@ -78,10 +78,10 @@ fn rounds(plan: &ExperimentPlan, block: Nanos, pilot: Nanos) -> Result<u32, Tria
     }))
 }
 
-/// Threshold, length and number of blocks by what the pilot saw.
+/// Sets the threshold, and the length and number of blocks, from the samples of the pilot.
 ///
 /// # Errors
-/// A threshold that the baseline crosses too seldom, with one that would do; a time that
+/// If the baseline exceeds the threshold too rarely (with a threshold that works), or if the time
 /// is too short.
 pub(crate) fn plan(
     plan: &ExperimentPlan,
@@ -92,7 +92,7 @@ pub(crate) fn plan(
     if measured == Nanos::ZERO {
         return Err(TrialError::Plan("the pilot measured nothing".to_owned()));
     }
-    // It ends with a wake-up, which may come a little after its time.
+    // It ends with a wake-up, which may come slightly late.
     let pilot_ns = measured.min(pilot_of(plan, plan.time_ns));
     let in_pilot = |block: Nanos, count: u64| {
         let share = measured.as_secs_f64() / block.as_secs_f64().max(1e-9);
@@ -111,7 +111,7 @@ pub(crate) fn plan(
         block.max(Nanos((needed * 1e9) as u64))
     };
     let block = match (plan.block_ns, late) {
-        // As long as it takes for enough of them; a little shorter where the time is short.
+        // Long enough for the preferred number of late slots; slightly shorter if time is short.
         (None, 1..) => {
             let [good, least] = [GOOD, LEAST].map(|count| lengthened(late, count));
             let fits = |block| rounds(plan, block, pilot_ns).is_ok();
@@ -156,7 +156,7 @@ pub(crate) fn plan(
     })
 }
 
-/// Variance to mean, 1 at least.
+/// Variance-to-mean ratio, at least 1.
 fn dispersion(counts: &[u64]) -> f64 {
     let number = counts.len() as f64;
     let mean = counts.iter().sum::<u64>() as f64 / number;
@@ -168,7 +168,7 @@ fn dispersion(counts: &[u64]) -> f64 {
     }
 }
 
-/// What is about to be done.
+/// Describes the plan before the start.
 pub(crate) fn intention(plan: &ExperimentPlan) -> String {
     let arms: Vec<&str> = plan.arms.iter().map(|arm| arm.name.as_str()).collect();
     let boots = (plan.arms.iter()).any(|arm| matches!(arm.action, ArmAction::Boot { .. }));
@@ -179,7 +179,7 @@ pub(crate) fn intention(plan: &ExperimentPlan) -> String {
     format!("comparing {}; first a pilot {pilot}", arms.join(", "))
 }
 
-/// What the plan can show.
+/// Describes the effects that the plan can show.
 pub fn sentence(plan: &ExperimentPlan, pilot: &Pilot) -> String {
     let needed = Nanos(
         round(plan, pilot.block_ns)
@@ -210,7 +210,7 @@ mod tests {
     use crate::analysis::tests::experiment;
     use crate::lengths::shortest_time;
 
-    /// The `--time` that a refusal names.
+    /// Returns the `--time` that an error suggests.
     fn named(error: &TrialError) -> Nanos {
         let text = error.to_string();
         let (_, rest) = text.split_once("give --time ").unwrap();
@@ -221,8 +221,8 @@ mod tests {
             .unwrap_or_else(|_| panic!("{text}"))
     }
 
-    /// The time that a refusal names is enough, and the shortest; it offers nothing that is
-    /// refused next.
+    /// The time suggested by an error is sufficient, and the shortest; no suggestion is rejected
+    /// afterwards.
     #[test]
     fn the_time_that_a_refusal_names_is_the_shortest_that_works() {
         for (arms, wash_out, block) in [
@@ -253,8 +253,8 @@ mod tests {
         assert!(error.contains("give --block 10s or more"), "{error}");
     }
 
-    /// A pilot of a minute with a sample every millisecond, of which so many, a second
-    /// apart, are late.
+    /// A pilot of one minute with a sample every millisecond; `late` of these, one second apart,
+    /// are late.
     fn seen(late: u64) -> Seen {
         let mut seen = Seen::default();
         for ms in 0..60_000u64 {
@@ -272,8 +272,8 @@ mod tests {
         seen
     }
 
-    /// Few late slots ask for longer blocks: these are as long as the time allows, and
-    /// where it allows too few, the time that is named is enough for the same pilot.
+    /// If late slots are rare, blocks are as long as the time allows. If too few blocks fit, the
+    /// suggested time is sufficient for the same pilot.
     #[test]
     fn blocks_are_as_long_as_the_time_allows() {
         let mut asked = experiment(2, 1).plan;

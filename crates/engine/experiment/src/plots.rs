@@ -1,24 +1,24 @@
-//! Whole plots: settings that take long to have their effect are changed seldom.
+//! Whole plots: settings that take effect slowly are changed rarely.
 //!
-//! In a screening, the rows with the same slow settings are measured one after the other:
-//! a whole plot, with the long wash-out at its start only. The plots of a round come in
-//! random order, and so do the rows within each (split-plot design: Jones and Nachtsheim,
-//! Journal of Quality Technology 41, 2009).
+//! In a screening, the rows with the same slow settings are measured one after the other: a whole
+//! plot, with the long wash-out only at its start. The plots of a round come in random order, and
+//! so do the rows within each (split-plot design: Jones and Nachtsheim, Journal of Quality
+//! Technology 41, 2009).
 
 use punctual_model::{Arm, ArmAction, ExperimentPlan, Nanos, WashOut};
 
 use crate::order::round_order;
 
-/// What is left out after a change of a slow setting.
+/// The wash-out after a change of a slow setting.
 pub(crate) const SLOW: Nanos = Nanos::from_secs(30);
 
-/// Whether a setting (`name=value` or `name@instance=value`) takes long to have its effect.
+/// Returns whether a setting (`name=value` or `name@instance=value`) takes effect slowly.
 pub(crate) fn is_slow(assignment: &str) -> bool {
     let name = assignment.split(['=', '@']).next().unwrap_or_default();
     punctual_model::setting(name).is_some_and(|setting| setting.wash_out == WashOut::Long)
 }
 
-/// The slow settings of an arm, then the others.
+/// Returns the slow settings of an arm, then the others.
 pub(crate) fn parts(arm: &Arm) -> [Vec<String>; 2] {
     match &arm.action {
         ArmAction::Settings { assignments } => {
@@ -29,17 +29,17 @@ pub(crate) fn parts(arm: &Arm) -> [Vec<String>; 2] {
     }
 }
 
-/// Whether the arms differ in slow settings.
+/// Returns whether the arms differ in slow settings.
 pub(crate) fn slow_differs(arms: &[Arm]) -> bool {
     let first = arms.first().map(parts);
     arms.iter()
         .any(|arm| Some(&parts(arm)[0]) != first.as_ref().map(|[slow, _]| slow))
 }
 
-/// The order of the arms in a round.
+/// Returns the order of the arms in a round.
 pub(crate) fn order(plan: &ExperimentPlan, round: u32) -> Vec<u32> {
     let order = round_order(plan.seed, round, plan.arms.len());
-    // Only a design that ranks: a test by pairs needs all arms in any order.
+    // Only for a design that ranks: a test by pairs needs all arms in random order.
     if !plan.ranks_only {
         return order;
     }
@@ -70,8 +70,8 @@ mod tests {
         }
     }
 
-    /// Rows of two slow settings and a quick one: four plots a round, in an order that
-    /// changes, each row once.
+    /// Rows of two slow settings and a quick one: four plots per round, in a changing order, each
+    /// row once.
     #[test]
     fn rows_with_the_same_slow_settings_are_measured_together() {
         let mut plan = experiment(24, 5).plan;
@@ -105,7 +105,7 @@ mod tests {
         within.sort_unstable();
         within.dedup();
         assert_eq!(within.len(), 20, "so do the rows");
-        // What is tested by pairs has no plots.
+        // A test by pairs has no plots.
         plan.ranks_only = false;
         assert_eq!(order(&plan, 3), round_order(5, 3, 24));
     }

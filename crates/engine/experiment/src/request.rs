@@ -1,4 +1,4 @@
-//! What is asked of a check-up, and why there can be none.
+//! The request for a check-up, and its errors.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -8,51 +8,51 @@ use punctual_model::{CpuSet, LoopRequirement, Nanos};
 use punctual_probes::ProbeError;
 use punctual_session::SessionError;
 
-/// A condition that was measured for less is not judged: it has too few blocks.
+/// A condition measured for a shorter time has too few blocks for a verdict.
 pub(crate) const LEAST: Nanos = Nanos::from_secs(10);
 
-/// What is asked of a check-up.
+/// The request for a check-up.
 #[derive(Clone, Debug)]
 pub struct CheckRequest {
-    /// What the loop needs.
+    /// The requirements of the loop.
     pub requirement: LoopRequirement,
-    /// The CPUs to measure; `None`: all that this process may use.
+    /// The CPUs to measure; `None` for all that this process may use.
     pub cpus: Option<CpuSet>,
-    /// The loop's priority; `None`: 95, or the highest that may be had.
+    /// The loop's priority; `None` for 95, or the highest available.
     pub priority: Option<u8>,
-    /// How long without load; zero leaves it out.
+    /// Time without load; zero to skip.
     pub idle: Nanos,
-    /// How long under load.
+    /// Time under load.
     pub loaded: Nanos,
-    /// What disturbs under load; empty leaves that condition out.
+    /// The background loads; empty to skip that condition.
     pub loads: Vec<LoadRequest>,
-    /// How long the hardware probe; zero leaves it out.
+    /// Time of the hardware probe; zero to skip.
     pub hardware: Nanos,
-    /// Measure the last condition until it is decided, so long at most.
+    /// Measure the last condition until the result is decided, at most for this time.
     pub until_proven: Option<Nanos>,
-    /// As in [`punctual_session::Request::journal`].
+    /// See [`punctual_session::Request::journal`].
     pub journal: Option<PathBuf>,
-    /// As in [`punctual_session::Request::partner`].
+    /// See [`punctual_session::Request::partner`].
     pub partner: Option<Vec<OsString>>,
-    /// A name for the recordings; `None`: `check`.
+    /// A name for the recordings; `None` for `check`.
     pub label: Option<String>,
-    /// The command line, as the program got it.
+    /// The command line as the program received it.
     pub command_line: Vec<String>,
 }
 
-/// Why there can be no check-up.
+/// Why a check-up is impossible.
 #[derive(Debug, thiserror::Error)]
 pub enum CheckError {
-    /// A parameter of a probe is out of its range.
+    /// A probe parameter is out of range.
     #[error("{0}")]
     Parameter(String),
     /// There is nothing to measure.
     #[error("nothing to measure: allow a time without load, or name a load")]
     Nothing,
-    /// A probe that is not there.
+    /// The probe is not available.
     #[error(transparent)]
     Probe(ProbeError),
-    /// A measurement.
+    /// An error of a measurement.
     #[error(transparent)]
     Session(#[from] SessionError),
 }

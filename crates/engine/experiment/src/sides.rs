@@ -11,15 +11,15 @@ use crate::command::Running;
 use crate::error::TrialError;
 use crate::plots::parts;
 
-/// The conditions of an experiment, of which one is in force.
+/// The conditions of an experiment. At most one is in force at a time.
 pub(crate) struct Sides<'a> {
     host: &'a Host,
     arms: &'a [Arm],
     cpus: Option<CpuSet>,
-    /// Open where any arm has settings, so that no other program changes settings
-    /// meanwhile. Dropped, it undoes what is in force.
+    /// Open if any arm has settings, so that no other program changes settings meanwhile. Dropping
+    /// it undoes the settings in force.
     journal: Option<Journal>,
-    /// The slow settings in force, and how many changes they are: the first in the journal.
+    /// The slow settings in force, and their number of changes: the first ones in the journal.
     slow: (Vec<String>, usize),
     command: Option<Running>,
 }
@@ -28,8 +28,8 @@ impl<'a> Sides<'a> {
     /// Checks all arms; changes nothing.
     ///
     /// # Errors
-    /// A setting that is not there, a value that is in force already or comes twice;
-    /// a journal that cannot be used.
+    /// If a setting does not exist, a value is already in force or given twice, or the journal
+    /// cannot be used.
     pub(crate) fn new(
         host: &'a Host,
         arms: &'a [Arm],
@@ -56,7 +56,7 @@ impl<'a> Sides<'a> {
         Ok(sides)
     }
 
-    /// Whether the journal of settings is in use here.
+    /// Returns whether this process uses the journal of settings.
     pub(crate) fn holds_journal(&self) -> bool {
         self.journal.is_some()
     }
@@ -79,7 +79,7 @@ impl<'a> Sides<'a> {
         }
     }
 
-    /// What the settings of an arm change as the machine is now.
+    /// Returns the changes that the settings of an arm make to the current state.
     fn plan(&self, assignments: &[String]) -> Result<Plan, TrialError> {
         let sets = assignments.iter().map(|text| Wish::parse(text));
         let request = Request {
@@ -91,8 +91,8 @@ impl<'a> Sides<'a> {
         Ok(Plan::make(&request, self.host, &path.unwrap_or_default())?)
     }
 
-    /// Applies the settings of each arm once and undoes them: one that the kernel
-    /// refuses is known before anything is measured.
+    /// Applies the settings of each arm once and undoes them, to find settings that the kernel
+    /// rejects before anything is measured.
     pub(crate) fn rehearse(&mut self) -> Result<(), TrialError> {
         if self.journal.is_some() {
             for arm in self.arms {
@@ -103,7 +103,7 @@ impl<'a> Sides<'a> {
         Ok(())
     }
 
-    /// Brings the machine into an arm; its command reads the block from its environment.
+    /// Brings the machine into an arm; its command gets the block in its environment.
     pub(crate) fn switch(
         &mut self,
         arm: u32,
@@ -126,8 +126,8 @@ impl<'a> Sides<'a> {
         Ok(())
     }
 
-    /// After a block: whether its settings are still in force; what its command wrote.
-    /// What the command left running is ended.
+    /// Ends a block: checks that its settings are still in force, ends the processes its command
+    /// left running, and returns that command's output.
     pub(crate) fn leave(&mut self, arm: u32) -> Result<Option<String>, TrialError> {
         let output = self.command.take().and_then(Running::end);
         if let Some(Arm {
@@ -144,7 +144,7 @@ impl<'a> Sides<'a> {
         Ok(output)
     }
 
-    /// As the machine was: settings undone, and the baseline's command run once more.
+    /// Restores the machine: undoes settings, and runs the baseline's command once more.
     pub(crate) fn finish(mut self, stop: &AtomicBool) -> Result<(), TrialError> {
         self.command = None;
         self.undo()?;
@@ -158,7 +158,7 @@ impl<'a> Sides<'a> {
         Ok(())
     }
 
-    /// Slow settings stay in force where the arm has the same.
+    /// Slow settings stay in force if the arm has the same ones.
     fn apply(&mut self, arm: &Arm) -> Result<(), TrialError> {
         let [slow, quick] = parts(arm);
         if slow == self.slow.0 {
@@ -225,7 +225,7 @@ mod tests {
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, text).unwrap();
         }
-        // The journal names the process.
+        // The journal identifies the process.
         let own = folder.path().join(format!("proc/{}", std::process::id()));
         std::fs::create_dir_all(&own).unwrap();
         std::fs::copy("/proc/self/stat", own.join("stat")).unwrap();
@@ -253,7 +253,7 @@ mod tests {
         assert!(missing.contains("sched_autogroup_enabled"), "{missing}");
         let equal = refused("swappiness=60");
         assert!(equal.contains("in force already"), "{equal}");
-        // The kernel refuses to open this one for writing, also to root.
+        // The kernel refuses to open this one for writing, even for root.
         let path = folder.path().join(FILE);
         std::fs::remove_file(&path).unwrap();
         std::os::unix::fs::symlink("/proc/sys/kernel/ngroups_max", &path).unwrap();
@@ -261,7 +261,7 @@ mod tests {
         assert!(locked.contains("swappiness"), "{locked}");
     }
 
-    /// Within a whole plot a slow setting is not touched: its file is replaced by another
+    /// Within a whole plot a slow setting is not written: its file is replaced with a different
     /// value, which stays until the plot ends.
     #[test]
     fn slow_settings_stay_in_force_within_a_plot() {
@@ -276,7 +276,7 @@ mod tests {
         let stop = AtomicBool::new(false);
         sides.switch(0, "0", &stop).unwrap();
         assert_eq!(read(FILE).trim(), "10");
-        // Would be written again if it were undone in between.
+        // It would be rewritten if it were undone in between.
         let path = folder.path().join(FILE);
         let before = std::fs::metadata(&path).unwrap().modified().unwrap();
         sides.switch(1, "1", &stop).unwrap();

@@ -14,20 +14,20 @@ use crate::error::TrialError;
 /// How often temperatures are read.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Lateness within so long counts once, on all threads together: late wake-ups that
-/// share a cause come together.
+/// Late wake-ups within this time count once, for all threads together, because those with a common
+/// cause cluster.
 pub(crate) const SLOT: Nanos = Nanos::from_millis(10);
 
-/// So many of the latest samples are kept; a block with more is late throughout.
+/// The most samples kept, largest latency first; a block with more is late throughout.
 const MOST: usize = 200_000;
 
-/// A sample lasts over so many slots at most.
+/// The most slots that one sample may cover.
 const LONGEST: u64 = 100_000;
 
-/// The samples of a block that may count.
+/// The samples of a block that may count as late.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
-    /// Latency and expected wake-up, the smallest latency first out.
+    /// Latency and expected wake-up; the smallest latency is removed first.
     latest: BinaryHeap<Reverse<(u64, u64)>>,
     span: Option<(u64, u64)>,
 }
@@ -46,14 +46,14 @@ impl Seen {
         }
     }
 
-    /// From the first to the last sample.
+    /// Returns the time from the first to the last sample.
     pub(crate) fn measured(&self) -> Nanos {
         self.span
             .map_or(Nanos::ZERO, |(first, last)| Nanos(last - first))
     }
 
-    /// The slots, from the first sample on, in which a wake-up was late by more than
-    /// `threshold`. A late wake-up counts in each slot until it came.
+    /// Returns the slots, counted from the first sample, in which a wake-up was late by more than
+    /// `threshold`. A late wake-up counts in each slot until it occurred.
     pub(crate) fn slots(&self, threshold: Nanos) -> BTreeSet<u64> {
         let first = self.span.map_or(0, |(first, _)| first);
         let late = self.latest.iter().map(|Reverse(one)| *one);
@@ -62,7 +62,7 @@ impl Seen {
             .collect()
     }
 
-    /// Late slots in the first and in the second half.
+    /// Returns the late slots in the first and in the second half.
     pub(crate) fn halves(&self, threshold: Nanos) -> [u64; 2] {
         let half = self.measured().0 / 2 / SLOT.0;
         let slots = self.slots(threshold);
@@ -70,7 +70,7 @@ impl Seen {
         [first, slots.len() as u64 - first]
     }
 
-    /// Late slots in each tenth.
+    /// Returns the late slots in each tenth.
     pub(crate) fn tenths(&self, threshold: Nanos) -> [u64; 10] {
         let mut counts = [0; 10];
         let all = (self.measured().0 / SLOT.0).max(1);
@@ -80,7 +80,7 @@ impl Seen {
         counts
     }
 
-    /// The largest threshold, to two digits, above which at least `count` slots are late.
+    /// Returns the largest threshold, rounded to two digits, that at least `count` slots exceed.
     pub(crate) fn threshold_for(&self, count: u64) -> Option<Nanos> {
         let first = self.span.map_or(0, |(first, _)| first);
         let mut all: Vec<(u64, u64)> = self.latest.iter().map(|Reverse(one)| *one).collect();
@@ -101,7 +101,7 @@ fn covered(first: u64, latency: u64, expected: u64) -> impl Iterator<Item = u64>
     from..=from + (latency / SLOT.0).min(LONGEST)
 }
 
-/// The largest number of two digits and zeros below `number`.
+/// Returns the largest number below `number` that has only two significant digits.
 fn two_digits_below(number: u64) -> Nanos {
     let below = number.saturating_sub(1);
     let digits = below.checked_ilog10().unwrap_or(0);
@@ -109,7 +109,7 @@ fn two_digits_below(number: u64) -> Nanos {
     Nanos(below / unit * unit)
 }
 
-/// Counts, and passes all on to who looks on.
+/// Counts samples, and passes all calls on to the inner watcher.
 pub(crate) struct Tally<'a> {
     pub(crate) seen: Seen,
     pub(crate) recording: Option<punctual_model::RecordingId>,
@@ -119,10 +119,10 @@ pub(crate) struct Tally<'a> {
     heat: Heat<'a>,
 }
 
-/// Ends a block where the machine becomes too hot.
+/// Ends a block if the machine gets too hot.
 pub(crate) struct Heat<'a> {
     pub(crate) host: &'a Host,
-    /// Set where it does.
+    /// Set when the machine is too hot.
     pub(crate) stop: &'a AtomicBool,
     looked: Option<Instant>,
     hot: Option<ThermalZone>,
@@ -138,7 +138,7 @@ impl<'a> Heat<'a> {
         }
     }
 
-    /// Looks at most once a second.
+    /// Checks the temperatures, at most once a second.
     fn look(&mut self) {
         if self.looked.is_some_and(|looked| looked.elapsed() < LOOK) {
             return;
@@ -154,7 +154,7 @@ impl<'a> Heat<'a> {
         }
     }
 
-    /// Whether it became too hot.
+    /// Fails if the machine got too hot.
     pub(crate) fn check(mut self) -> Result<(), TrialError> {
         self.looked = None;
         if self.hot.is_none() {
@@ -182,7 +182,7 @@ impl<'a> Tally<'a> {
         }
     }
 
-    /// What was counted, where the machine did not become too hot.
+    /// Returns the samples, unless the machine got too hot.
     pub(crate) fn end(self) -> Result<Seen, TrialError> {
         self.heat.check()?;
         Ok(self.seen)

@@ -1,4 +1,4 @@
-//! Carries an experiment out: pilot, rounds of blocks, early end.
+//! Carries out an experiment: pilot, rounds of blocks, early end.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -23,30 +23,30 @@ use crate::plots::{self, parts};
 use crate::sides::Sides;
 use crate::tally::{Heat, Seen, Tally};
 
-/// What an experiment needs around it.
+/// The environment of an experiment.
 pub struct Bench<'a> {
     /// The machine.
     pub host: &'a Host,
-    /// Where the experiment and its blocks go; `None`: nowhere.
+    /// Store for the experiment and its blocks; `None` to discard them.
     pub store: Option<&'a Store>,
-    /// The journal of settings; `None`: no setting can be changed.
+    /// The journal of settings; `None` if no setting can be changed.
     pub journal: Option<PathBuf>,
-    /// As in [`Request::partner`].
+    /// See [`Request::partner`].
     pub partner: Option<Vec<std::ffi::OsString>>,
-    /// Makes a load run in a process of its own.
+    /// Makes a load run in a separate process.
     pub place: &'a dyn Fn(LoadRequest) -> LoadRequest,
-    /// Who looks on at each block.
+    /// Shows the progress of each block.
     pub view: &'a mut dyn Watcher,
-    /// Set by the user to stop.
+    /// Set when the user stops the run.
     pub stop: &'a Arc<AtomicBool>,
-    /// Measure although another measurement runs on this machine.
+    /// Measure even if another measurement runs on this machine.
     pub shared: bool,
-    /// Given a line after the pilot, and now and then how far it is.
+    /// Receives a line after the pilot, and the progress from time to time.
     pub say: &'a mut dyn FnMut(&Progress),
 }
 
 impl Bench<'_> {
-    /// The same once more.
+    /// Reborrows the bench.
     pub(crate) fn again(&mut self) -> Bench<'_> {
         Bench {
             host: self.host,
@@ -62,16 +62,16 @@ impl Bench<'_> {
     }
 }
 
-/// How far an experiment is.
+/// The progress of an experiment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// In a sentence.
+    /// One sentence.
     pub text: String,
-    /// Whether it is worth a line wherever it is shown; else one a minute is enough.
+    /// Whether to always show it; otherwise one line a minute is enough.
     pub important: bool,
 }
 
-/// A new experiment, of which nothing is measured.
+/// Returns a new experiment without any measurements.
 pub fn draft(plan: ExperimentPlan, label: Option<String>, command_line: Vec<String>) -> Experiment {
     Experiment {
         schema: EXPERIMENT_SCHEMA,
@@ -94,9 +94,8 @@ pub fn draft(plan: ExperimentPlan, label: Option<String>, command_line: Vec<Stri
     }
 }
 
-/// Carries an experiment out, or on: blocks of rounds that were not completed are
-/// measured again. What is measured so far is in `experiment` also after an error, and in
-/// the store; settings are as they were.
+/// Carries out or continues an experiment: rounds that were not completed are measured again.
+/// `experiment` and the store have the results so far, even after an error. Settings are restored.
 ///
 /// # Errors
 /// See [`TrialError`].
@@ -106,7 +105,7 @@ pub fn run(experiment: &mut Experiment, mut bench: Bench<'_>) -> Result<(), Tria
     let arms = experiment.plan.arms.clone();
     let cpus = experiment.plan.cpus.clone();
     let mut sides = Sides::new(bench.host, &arms, cpus, bench.journal.clone())?;
-    // Only one may hold the journal: a probe that changes settings itself is refused.
+    // Only one may hold the journal: a probe that changes settings is therefore rejected.
     if sides.holds_journal() {
         bench.journal = None;
     }
@@ -132,12 +131,12 @@ pub fn run(experiment: &mut Experiment, mut bench: Bench<'_>) -> Result<(), Tria
         (Err(TrialError::Stopped), Ok(())) => ExperimentState::Stopped,
         _ => ExperimentState::Failed,
     };
-    // Ended by the user or by what was measured, only the bet may judge.
+    // If the user or an interim result ended it, only the betting test may decide.
     let as_planned = matches!(measured, Ok(End::AsPlanned));
     experiment.results = results(experiment, as_planned);
     experiment.sentence = answer(&experiment.results);
     let saved = match (trial.bench.store, &experiment.pilot) {
-        // Refused before its first block: nothing of it stays.
+        // Rejected before its first block: remove it from the store.
         (Some(store), None) => store
             .delete_experiment(experiment.id)
             .map_err(TrialError::from),
@@ -152,7 +151,7 @@ pub fn run(experiment: &mut Experiment, mut bench: Bench<'_>) -> Result<(), Tria
     restored.and(saved)
 }
 
-/// Refuses while another process measures here, as far as the store knows.
+/// Fails if the store shows that another process is measuring on this machine.
 pub(crate) fn refuse_shared(experiment: &Experiment, bench: &Bench<'_>) -> Result<(), TrialError> {
     let Some(store) = bench.store.filter(|_| !bench.shared) else {
         return Ok(());
@@ -193,21 +192,21 @@ pub(crate) fn lease(
     }
 }
 
-/// What ended an experiment.
+/// Why an experiment ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
-    /// All rounds were measured, or the time was over.
+    /// All rounds were measured, or the time was up.
     AsPlanned,
-    /// What was measured so far.
+    /// An interim result.
     ByResult,
 }
 
-/// An experiment that runs.
+/// A running experiment.
 pub(crate) struct Trial<'a, 'b> {
     pub(crate) begun: Instant,
     pub(crate) bench: Bench<'a>,
     pub(crate) sides: Option<Sides<'b>>,
-    /// The slow settings of the block before; `None` before the first.
+    /// The slow settings of the previous block; `None` before the first.
     pub(crate) plot: Option<Vec<String>>,
 }
 
@@ -243,9 +242,9 @@ impl Trial<'_, '_> {
         Ok(End::AsPlanned)
     }
 
-    /// The pilot, and what it says of the plan.
+    /// Runs the pilot and reports its plan.
     pub(crate) fn begin(&mut self, experiment: &mut Experiment) -> Result<(), TrialError> {
-        // Nothing is announced that is refused next.
+        // Check first, so that nothing is announced and then rejected.
         pilot::length(&experiment.plan)?;
         self.say(pilot::intention(&experiment.plan), true);
         self.pilot(experiment)?;
@@ -255,7 +254,7 @@ impl Trial<'_, '_> {
         Ok(())
     }
 
-    /// Why no further round is measured.
+    /// Returns why no further round is measured.
     fn end(
         &self,
         experiment: &Experiment,
@@ -276,7 +275,7 @@ impl Trial<'_, '_> {
         over.then(|| (End::AsPlanned, "the time is over".to_owned()))
     }
 
-    /// Measures the baseline, and plans the blocks by it.
+    /// Measures the baseline, and plans the blocks from it.
     fn pilot(&mut self, experiment: &mut Experiment) -> Result<(), TrialError> {
         let length = pilot::length(&experiment.plan)?;
         self.switch(0, "pilot")?;
@@ -363,8 +362,8 @@ impl Trial<'_, '_> {
             .map_or(Ok(None), |sides| sides.leave(arm))
     }
 
-    /// What is left out of the next block. In a screening, whose blocks are short, more
-    /// where its slow settings have changed; elsewhere the plan counts with them.
+    /// Returns the wash-out of the next block. The short blocks of a screening get a longer one if
+    /// slow settings have changed; otherwise the plan includes it.
     fn wash_out(&mut self, plan: &ExperimentPlan, arm: u32) -> Nanos {
         let slow = plan.arms.get(arm as usize).map(|arm| parts(arm)[0].clone());
         let slow = slow.unwrap_or_default();
@@ -379,7 +378,7 @@ impl Trial<'_, '_> {
         }
     }
 
-    /// One measurement of a wash-out, which is its warm-up, and what counts.
+    /// Makes one measurement: a wash-out, which is its warm-up, and the part that counts.
     fn one(
         &mut self,
         experiment: &Experiment,
@@ -444,7 +443,7 @@ impl Trial<'_, '_> {
         })
     }
 
-    /// Has each of its recordings keep the answer.
+    /// Stores the answer in each recording.
     pub(crate) fn judge_recordings(&self, experiment: &Experiment) -> Result<(), TrialError> {
         let Some(store) = self.bench.store else {
             return Ok(());
@@ -468,7 +467,7 @@ impl Trial<'_, '_> {
     }
 }
 
-/// The time that was spent on the blocks so far.
+/// Returns the time spent on the blocks so far.
 fn elapsed(experiment: &Experiment) -> Duration {
     let wash_out = Duration::from(experiment.plan.wash_out_ns);
     let each = |block: &ExperimentBlock| Duration::from(block.measured_ns) + wash_out;
@@ -488,7 +487,7 @@ fn is_flawed(recording: &Recording) -> bool {
         || recording.load.iter().any(load)
 }
 
-/// `round 7 of 30, 9.3 min left; thp=never: not proven: ...`.
+/// Formats the progress: `round 7 of 30, 9.3 min left; thp=never: not proven: ...`.
 fn progress(experiment: &Experiment, rounds: u32) -> String {
     let left = rounds.saturating_sub(experiment.complete_rounds());
     let block = experiment

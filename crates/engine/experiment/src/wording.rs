@@ -1,10 +1,10 @@
-//! The words of a check-up: its verdict, and the commands to run next.
+//! The text of a check-up: its verdict, and the commands to run next.
 
 use punctual_model::{Checkup, Finding, Nanos, Outcome, grouped};
 
 use crate::request::CheckRequest;
 
-/// `4,314`, `0.5`.
+/// Formats a rate, such as `4,314` or `0.5`.
 fn rate(per_day: f64) -> String {
     match per_day {
         rate if rate >= 10.0 => grouped(rate.ceil() as u64),
@@ -12,7 +12,7 @@ fn rate(per_day: f64) -> String {
     }
 }
 
-/// The answer in one sentence.
+/// Returns the verdict in one sentence.
 pub(crate) fn sentence(checkup: &Checkup) -> String {
     let judged = (checkup.conditions.iter().rev())
         .find(|one| one.outcome == Outcome::Broken)
@@ -73,7 +73,7 @@ pub(crate) fn sentence(checkup: &Checkup) -> String {
     }
 }
 
-/// `1 episode`, `1,200 episodes`.
+/// Formats a number of episodes: `1 episode`, `1,200 episodes`.
 pub(crate) fn episodes(number: &str) -> String {
     match number {
         "1" => "1 episode".to_owned(),
@@ -81,7 +81,7 @@ pub(crate) fn episodes(number: &str) -> String {
     }
 }
 
-/// `43 min`, `7.2 h`, `3.1 days`.
+/// Formats a duration: `43 min`, `7.2 h`, `3.1 days`.
 fn length(time: Nanos) -> String {
     let seconds = time.as_secs_f64();
     match seconds {
@@ -92,7 +92,7 @@ fn length(time: Nanos) -> String {
     }
 }
 
-/// What to run next.
+/// Returns the commands to run next.
 pub(crate) fn next(checkup: &Checkup, asked: &CheckRequest) -> Vec<String> {
     let mut commands = Vec::new();
     let last = checkup.conditions.last();
@@ -120,7 +120,7 @@ pub(crate) fn next(checkup: &Checkup, asked: &CheckRequest) -> Vec<String> {
     commands
 }
 
-/// The command line once more, as a shell reads it.
+/// Quotes the command line for a shell.
 fn again(words: &[String]) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_=./:,+@%".contains(c);
     let quoted = |word: &String| match !word.is_empty() && word.chars().all(plain) {

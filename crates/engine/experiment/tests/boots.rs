@@ -1,5 +1,5 @@
-//! Experiments on boots, on a made-up machine whose boot loader is GRUB. Blocks are
-//! measured here, for a moment each.
+//! Experiments on boots, on a simulated machine with GRUB as its boot loader. Blocks are measured
+//! on the real machine, for a moment each.
 
 #![allow(clippy::unwrap_used)]
 
@@ -25,7 +25,7 @@ const CONFIG: &str = "if [ \"${next_entry}\" ]; then\n  set default=\"${next_ent
     menuentry 'Debian' {\n\tlinux /boot/vmlinuz root=/dev/vda ro\n\tinitrd /boot/initrd\n}\n\
     source custom.cfg\n";
 
-/// A machine: its files, and how often it booted.
+/// A machine: its files, and its number of boots.
 struct Machine {
     folder: tempfile::TempDir,
     boots: u32,
@@ -58,7 +58,7 @@ impl Machine {
         fs::write(path, text).unwrap();
     }
 
-    /// What the firmware, GRUB and the kernel do.
+    /// Simulates the firmware, GRUB and the kernel.
     fn boot(&mut self) {
         self.boots += 1;
         let environment = fs::read_to_string(self.path("boot/grub/grubenv")).unwrap();
@@ -87,7 +87,7 @@ impl Machine {
         self.write("proc/sys/kernel/random/boot_id", &id);
     }
 
-    /// The files that an experiment may change.
+    /// Returns the files that an experiment may change.
     fn files(&self) -> BTreeMap<PathBuf, String> {
         let mut found = BTreeMap::new();
         for folder in ["boot", "etc"] {
@@ -238,7 +238,7 @@ fn each_boot_is_a_block_and_nothing_is_left() {
             "{line}"
         );
     }
-    // Each boot has one recording, and the pilot.
+    // Each boot has one recording, plus the pilot.
     assert_eq!(store.list().unwrap().len(), 13);
 }
 
@@ -250,7 +250,7 @@ fn a_boot_that_is_not_as_asked_for_is_recorded_and_not_counted() {
     let before = machine.files();
     let mut experiment = boots(&["", "preempt=lazy"]);
     step(&machine, &store, &mut experiment, true).unwrap();
-    // Not rebooted yet: the same boot is asked for.
+    // Not rebooted yet: the same boot is requested.
     step(&machine, &store, &mut experiment, true).unwrap();
     assert_eq!(experiment.boots.as_ref().unwrap().attempts.len(), 1);
     machine.boots += 1;
@@ -258,7 +258,7 @@ fn a_boot_that_is_not_as_asked_for_is_recorded_and_not_counted() {
     machine.write("boot/grub/grubenv", &block(""));
     let asked = experiment.boots.as_ref().unwrap().attempts[0].arm;
     if asked == 0 {
-        // As usual is not without parameters of others: only the compared ones count.
+        // A normal boot may still have unrelated parameters: only the compared ones count.
         machine.come_up("BOOT_IMAGE=/boot/vmlinuz root=/dev/vda ro preempt=lazy");
     }
     let error = step(&machine, &store, &mut experiment, true).unwrap_err();
@@ -367,7 +367,7 @@ fn who_gives_up_leaves_nothing() {
     assert!(environment.contains("next_entry=\n"), "{environment}");
 }
 
-/// A store from elsewhere names files and commands: none of it is acted on.
+/// A store from elsewhere contains files and commands: none of them is used.
 #[test]
 fn an_experiment_from_elsewhere_is_only_shown() {
     let folder = tempfile::tempdir().unwrap();
@@ -378,7 +378,7 @@ fn an_experiment_from_elsewhere_is_only_shown() {
     step(&machine, &store, &mut experiment, true).unwrap();
     let written = machine.files();
     let host = Host::new(machine.folder.path());
-    // Of another machine or user, or with another plan under an ID of ours.
+    // Of another machine or user, or with another plan under a known ID.
     let other = boots(&["preempt=full", "preempt=lazy"]);
     let mut changed = experiment.clone();
     changed.plan.arms[1].action = ArmAction::Command {
@@ -390,7 +390,7 @@ fn an_experiment_from_elsewhere_is_only_shown() {
         assert!(matches!(refused, TrialError::Foreign { .. }), "{refused}");
         assert_eq!(machine.files(), written);
     }
-    // Neither is an entry that others may write.
+    // An entry that others may write is rejected as well.
     let entry = machine.path(&format!("var/experiments/{}.json", experiment.id));
     let mode = |mode| fs::set_permissions(&entry, fs::Permissions::from_mode(mode)).unwrap();
     mode(0o666);

@@ -66,7 +66,7 @@ pub(super) fn helps(result: &ArmResult) -> Result<(), NotKept> {
         return Err(NotKept::Guard(guard.name.clone()));
     }
     match (result.effect, result.high) {
-        // Without any late slot there is no ratio, and none can be lower.
+        // Without late slots the ratio is undefined, and no rate can be lower.
         (Effect::Fewer, high) if high.is_none_or(|high| high < 1.0) => Ok(()),
         (Effect::Fewer | Effect::NotProven, _) => Err(NotKept::NotProven),
         (Effect::More, _) => Err(NotKept::Worse),
