@@ -6,7 +6,7 @@ use punctual_stats::pairs::LEAST_PAIRS;
 /// False alarm rate of the randomisation test.
 pub(crate) const BY_SIGNS: f64 = 0.04;
 
-/// The fewest rounds with several arms: Holm's method needs this number with more than 10 of them.
+/// The fewest rounds with several arms: enough for Holm's method with 10 of them.
 const LEAST_WITH_HOLM: u32 = 9;
 
 /// The length of a block is at least this multiple of the wash-out.
@@ -112,7 +112,7 @@ pub(crate) fn typed(time: Nanos) -> String {
     }
 }
 
-/// Returns the longest block for which the fewest rounds and a pilot of this length fit the time.
+/// Returns the longest block that allows the fewest rounds and a pilot of this length in the time.
 pub(crate) fn longest_that_fits(plan: &ExperimentPlan, pilot: Nanos) -> Nanos {
     let blocks = u64::from(fewest(plan)) * plan.arms.len() as u64;
     let each = plan.time_ns.0.saturating_sub(pilot.0) / blocks.max(1);

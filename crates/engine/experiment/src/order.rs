@@ -1,7 +1,7 @@
 //! The random order of the arms.
 
-/// Returns the arms of a round in their order. The same seed and round give the same order, so a
-/// resumed experiment keeps its original order.
+/// Returns the arms of a round in their order. It depends only on seed, round and number of arms,
+/// so a resumed experiment keeps its original order.
 pub(crate) fn round_order(seed: u64, round: u32, arms: usize) -> Vec<u32> {
     // The golden ratio in 64 bits: neighbouring rounds get seeds that differ in all bits.
     let mixed = seed ^ (u64::from(round) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);

@@ -13,11 +13,11 @@ use crate::tally::Seen;
 /// The fewest late slots per block of the baseline that a threshold must give.
 const LEAST: u64 = 3;
 
-/// The number of late slots per block for which a threshold is chosen.
+/// The preferred number of late slots per block when choosing a threshold.
 pub(crate) const GOOD: u64 = 5;
 
-/// Returns the pilot's predictions for other arms with this number of rounds, of which `pairs` are
-/// compared.
+/// Returns the pilot's predictions for other arms with this number of rounds and of compared
+/// `pairs`.
 pub(crate) fn again(pilot: Pilot, rounds: u32, pairs: u32) -> Pilot {
     let per_block =
         pilot.late as f64 * pilot.block_ns.as_secs_f64() / pilot.measured_ns.as_secs_f64();

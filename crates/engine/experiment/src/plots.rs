@@ -1,8 +1,8 @@
 //! Whole plots: settings that take effect slowly are changed rarely.
 //!
 //! In a screening, the rows with the same slow settings are measured one after the other: a whole
-//! plot, with the long wash-out only at its start. The plots of a round come in random order, and
-//! so do the rows within each (split-plot design: Jones and Nachtsheim, Journal of Quality
+//! plot, with the long wash-out only at its start. The order of the plots in a round is random, and
+//! so is the order of the rows in each (split-plot design: Jones and Nachtsheim, Journal of Quality
 //! Technology 41, 2009).
 
 use punctual_model::{Arm, ArmAction, ExperimentPlan, Nanos, WashOut};

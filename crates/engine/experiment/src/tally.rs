@@ -52,8 +52,8 @@ impl Seen {
             .map_or(Nanos::ZERO, |(first, last)| Nanos(last - first))
     }
 
-    /// Returns the slots, counted from the first sample, in which a wake-up was late by more than
-    /// `threshold`. A late wake-up counts in each slot until it occurred.
+    /// Returns the slots with a wake-up later than `threshold`, counted from the first sample. A
+    /// late wake-up counts in each slot until it occurred.
     pub(crate) fn slots(&self, threshold: Nanos) -> BTreeSet<u64> {
         let first = self.span.map_or(0, |(first, _)| first);
         let late = self.latest.iter().map(|Reverse(one)| *one);

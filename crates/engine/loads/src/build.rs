@@ -1,4 +1,4 @@
-//! `build`: a parallel build, over and over.
+//! `build`: a parallel build in a loop.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -102,14 +102,14 @@ fn unfit(why: String) -> LoadError {
 }
 
 fn has_makefile(folder: &Path) -> bool {
-    // The names that GNU make looks for.
+    // The names that GNU make searches for.
     ["GNUmakefile", "makefile", "Makefile"]
         .iter()
         .any(|name| folder.join(name).is_file())
 }
 
-/// A folder for the copy. A build can need a multiple of its sources: the tree
-/// must fit twice into the usable disk space.
+/// Returns a folder for the copy. A build can need a multiple of its sources, so the tree must fit
+/// twice into the usable disk space.
 fn room_for_copy(tree: &Path) -> Result<PathBuf, LoadError> {
     let folder = scratch::folder();
     let failed = |source| {
@@ -128,8 +128,7 @@ fn room_for_copy(tree: &Path) -> Result<PathBuf, LoadError> {
     Ok(scratch::unique(&folder))
 }
 
-/// Whole builds can take longer than a measurement: CPU time shows that the load
-/// ran.
+/// A whole build can take longer than a measurement, so CPU time shows that the load ran.
 fn achieved(account: &Account) -> Vec<Achieved> {
     let done = |what: &str, count| Achieved {
         what: what.to_owned(),

@@ -26,7 +26,7 @@ parameters! {
     );
 }
 
-/// The most common size of a line; longer lines are hit more often.
+/// The most common cache-line size; longer lines are hit more often.
 const LINE: usize = 64;
 
 /// Lines between two reads of the stop flag.
@@ -51,8 +51,8 @@ fn plan(arguments: &Arguments, cpus: &[u32]) -> Result<Vec<Worker>, LoadError> {
         .collect())
 }
 
-/// Random order, so that no prefetcher helps; writes, so that each line is
-/// taken from the other CPUs and must be written back.
+/// Writes in random order, to defeat the prefetcher. Each write takes the line from the other CPUs
+/// and forces a write-back.
 fn thrash(shift: &Shift, buffer: &mut [u8], lines: usize) {
     let mut random = 0x2545_f491_4f6c_dd1d_u64;
     while !shift.stopping() {
@@ -61,8 +61,8 @@ fn thrash(shift: &Shift, buffer: &mut [u8], lines: usize) {
             random ^= random << 13;
             random ^= random >> 7;
             random ^= random << 17;
-            // The high half times the range, divided by 2^32: evenly spread
-            // without a division.
+            // The high half times the range, divided by 2^32: evenly distributed without a
+            // division.
             let line = ((random >> 32) * lines as u64) >> 32;
             let byte = &mut buffer[line as usize * LINE];
             *byte = byte.wrapping_add(1);

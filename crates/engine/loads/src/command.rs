@@ -52,7 +52,7 @@ mod tests {
             .unwrap()
     }
 
-    /// Waits until `done`, at most 10 s: a limit for what hangs, not a timing.
+    /// Waits until `done`, for at most 10 s: the limit catches hangs and is not a timing.
     fn eventually(mut done: impl FnMut() -> bool) -> bool {
         let deadline = Instant::now() + Duration::from_secs(10);
         while Instant::now() < deadline {
@@ -102,7 +102,7 @@ mod tests {
         assert!(eventually(|| !runs(marker)));
     }
 
-    /// The record of a load that ended by itself.
+    /// Returns the record of a load that ended by itself.
     fn ended(command: &str) -> LoadRecord {
         let mut load = start(command);
         assert!(eventually(|| load.check().is_some()), "{command}");

@@ -1,4 +1,4 @@
-//! `cpu`: arithmetic without end.
+//! `cpu`: continuous arithmetic.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -53,8 +53,7 @@ fn plan(arguments: &Arguments, cpus: &[u32]) -> Result<Vec<Worker>, LoadError> {
         .collect())
 }
 
-/// Computes for this time by the clock; CPU time lost to others is not made up
-/// for.
+/// Computes for this time by the clock; does not make up for CPU time lost to other tasks.
 fn compute_for(shift: &Shift, time: Duration) {
     let until = Instant::now() + time;
     while !shift.stopping() && Instant::now() < until {
@@ -63,7 +62,7 @@ fn compute_for(shift: &Shift, time: Duration) {
     }
 }
 
-/// Alternates integer and floating point, each depending on the previous.
+/// Alternates integer and floating-point operations, each depending on the previous one.
 fn block() {
     let (mut whole, mut part) = (black_box(0x9e37_79b9_u64), black_box(1.0_f64));
     for _ in 0..1000 {

@@ -114,8 +114,8 @@ impl Files {
     pub(crate) fn write(&self, shift: &Shift, mut pace: Pace) -> io::Result<()> {
         let block = vec![0x5a; BLOCK];
         while !shift.stopping() {
-            // Others write too: space that was free at the start may be used. By now
-            // at least one file of ours is counted as free.
+            // Other programs write as well, so space that was free at the start may be used by now.
+            // At this point the space of at least one of the load's files counts as free.
             if self.size > scratch::usable_bytes(&self.folder)? {
                 return Err(full(&self.folder));
             }

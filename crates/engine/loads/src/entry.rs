@@ -11,8 +11,7 @@ pub struct LoadEntry {
     pub summary: &'static str,
     /// Its parameters.
     pub parameters: &'static [Parameter],
-    /// The parameter that takes the whole text after the colon
-    /// (`command:'make -j8'`), if there is one.
+    /// The parameter that takes the whole text after the colon (`command:'make -j8'`), if any.
     pub bare: Option<&'static str>,
     /// A program that must be installed.
     pub needs: Option<&'static str>,
@@ -28,7 +27,7 @@ pub enum LoadKind {
     /// Threads of the calling process, unless started in a
     /// [subprocess](crate::LoadRequest::subprocess).
     Threads,
-    /// Processes of its own.
+    /// Separate processes.
     Processes,
 }
 
@@ -40,14 +39,13 @@ pub trait Load: Send {
     /// A resource is not available. No part of the load remains then.
     fn start(&mut self, cpus: &[u32]) -> Result<(), LoadError>;
 
-    /// How it ended, if it ended before it was stopped.
+    /// Returns how it ended, if it ended before it was stopped.
     fn ended_early(&mut self) -> Option<Ended>;
 
-    /// CPU time used so far, as far as known; the total once it has
-    /// stopped.
+    /// Returns the CPU time used so far, if known; the total once it has stopped.
     fn cpu_time(&mut self) -> Option<Nanos>;
 
-    /// Work done, once it has stopped; empty if unknown.
+    /// Returns the work done, once it has stopped; empty if unknown.
     fn achieved(&mut self) -> Vec<Achieved>;
 
     /// Stops it, and returns when all its tasks have ended.
@@ -61,12 +59,12 @@ pub struct Ended {
     pub how: String,
     /// Whether it failed: an exit status other than 0, a signal, an error.
     pub failed: bool,
-    /// The last lines that it wrote to stderr; empty: none.
+    /// The last lines of its stderr; empty if there are none.
     pub stderr: String,
 }
 
 impl Ended {
-    /// A failure without output.
+    /// Creates a failure without output.
     pub(crate) fn failure(how: impl Into<String>) -> Self {
         Self {
             how: how.into(),

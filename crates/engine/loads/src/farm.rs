@@ -1,9 +1,8 @@
 //! `farm`: a medium load, as in OSADL's test racks.
 //!
-//! OSADL's QA farm measures its boards under a medium load: about
-//! 1 Mbit/s of network traffic, 1 MB/s to the file system and 1 MB/s of
-//! allocations. Its network traffic goes to another machine; ours stays on the
-//! loopback interface, and so the interrupts of a network card are missing.
+//! OSADL's QA farm measures its boards under a medium load: about 1 Mbit/s of network traffic, 1
+//! MB/s to the file system and 1 MB/s of allocations. Its network traffic goes to another machine;
+//! this load stays on the loopback interface, and so causes no network card interrupts.
 
 use std::io;
 

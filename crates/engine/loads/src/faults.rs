@@ -47,8 +47,8 @@ fn plan(arguments: &Arguments, cpus: &[u32]) -> Result<Vec<Worker>, LoadError> {
         .collect())
 }
 
-/// Counts faults by touches. The kernel can serve several pages at once only
-/// where it makes large folios, which are forbidden here.
+/// Counts page faults by touched pages. The kernel can map several pages in one fault only if it
+/// uses large folios, which are disabled here.
 fn fault(shift: &Shift, bytes: usize, rate: Option<u64>) -> io::Result<()> {
     let mut pace = Pace::new(rate);
     while !shift.stopping() {

@@ -1,4 +1,4 @@
-//! `fork`: short processes.
+//! `fork`: short-lived processes.
 
 use std::time::Duration;
 
@@ -26,9 +26,8 @@ parameters! {
     );
 }
 
-/// Each shell waits for each process before it starts the next, so that there
-/// are never more than two for each shell. A line stands for four processes: two
-/// that only fork, two that exec as well.
+/// Each shell waits for each process before it starts the next, so there are never more than two
+/// per shell. One line means four processes: two that only fork, and two that also exec.
 const STORM: &str = r#"
 storm() {
   while :; do

@@ -7,13 +7,12 @@
 //!
 //! **Must not know:** the probes, the store, the terminal.
 //!
-//! A load never outlives the run, also when the program is killed: threads die
-//! with it, processes by a watcher (`process.rs`), and scratch files have no
-//! name from the moment they are made. It never runs at real-time priority:
-//! threads and processes inherit the policy of their parent, and leave a
-//! real-time one before they begin. (Programs that the user names, with
-//! `command`, `build` and `stress-ng`, could set one themselves.) It uses only a
-//! part of the available memory and disk, and stops on request.
+//! A load never outlives the run, even if the program is killed: its threads die with the process,
+//! a watcher kills its processes (`process.rs`), and its scratch files are unlinked on creation. It
+//! never runs at real-time priority: threads and processes inherit their parent's policy and leave
+//! a real-time one before they start work. (Programs that the user names, with `command`, `build`
+//! and `stress-ng`, could set one themselves.) It uses only a part of the available memory and disk
+//! space, and stops on request.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
@@ -44,7 +43,7 @@ pub use entry::{Ended, Load, LoadEntry, LoadError, LoadKind};
 pub use outside::Outside;
 pub use request::{LoadRequest, Running, serve};
 
-/// All loads. A new one is a file with its entry, and a line here.
+/// All loads. To add one, create a file with its entry, and add a line here.
 pub const LOADS: &[LoadEntry] = &[
     cpu::ENTRY,
     cache::ENTRY,

@@ -1,8 +1,7 @@
 //! `messages`: groups of threads that write to each other, as hackbench does.
 //!
-//! Threads, not processes: to the scheduler both are tasks, and the way through
-//! the socket or pipe is the same; what is missing is the change of address
-//! space.
+//! Uses threads, not processes: the scheduler handles both as tasks, and the path through the
+//! socket or pipe is the same. Only the change of address space is missing.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -65,8 +64,8 @@ fn plan(arguments: &Arguments, cpus: &[u32]) -> Result<Vec<Worker>, LoadError> {
     Ok(workers)
 }
 
-/// The threads of a group. They may run on any of the CPUs: their placement by
-/// the scheduler is part of the load.
+/// Starts the threads of a group. They may run on any of the CPUs: their placement by the scheduler
+/// is part of the load.
 fn group(
     workers: &mut Vec<Worker>,
     cpus: &[u32],
@@ -85,7 +84,7 @@ fn group(
     Ok(())
 }
 
-/// A channel to one receiver: its reading end, and a writing end for each sender.
+/// Opens a channel to one receiver: its reading end, and a writing end for each sender.
 fn open(pipes: bool, to_each: &mut [Vec<Writer>]) -> io::Result<Reader> {
     if pipes {
         let (reader, writer) = io::pipe()?;
@@ -103,7 +102,7 @@ fn open(pipes: bool, to_each: &mut [Vec<Writer>]) -> io::Result<Reader> {
     Ok(Box::new(reader))
 }
 
-/// A pipe's writing end that several senders have; the last one closes it.
+/// The writing end of a pipe, shared by several senders; the last one closes it.
 struct SharedPipe(Arc<io::PipeWriter>);
 
 impl Write for SharedPipe {
@@ -116,7 +115,7 @@ impl Write for SharedPipe {
     }
 }
 
-/// A socket's writing end that several senders have.
+/// The writing end of a socket, shared by several senders.
 struct SharedSocket(Arc<UnixStream>);
 
 impl Write for SharedSocket {
@@ -129,8 +128,8 @@ impl Write for SharedSocket {
     }
 }
 
-/// Sends until the load stops, and closes its ends. A write that blocks goes on
-/// because receivers read until all have closed.
+/// Sends until the load stops, then closes its ends. A blocked write always completes because
+/// receivers read until all senders have closed.
 fn send(shift: &Shift, mut writers: Vec<Writer>, size: usize) -> io::Result<()> {
     let message = vec![0x5a; size];
     while !shift.stopping() {

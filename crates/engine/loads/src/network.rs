@@ -70,7 +70,7 @@ fn plan(arguments: &Arguments, cpus: &[u32]) -> Result<Vec<Worker>, LoadError> {
     Ok(workers)
 }
 
-/// A sender and a receiver that are connected.
+/// Creates a connected sender and receiver.
 pub(crate) fn workers_of_pair(
     tcp: bool,
     cpus: &[u32],
@@ -130,7 +130,7 @@ fn udp_pair() -> io::Result<(UdpSocket, UdpSocket)> {
     Ok((from, to))
 }
 
-/// Whether to try again: a signal to the program, a wait that is over.
+/// Returns whether to retry: after a signal to the program, or a time-out.
 fn passes(error: &io::Error) -> bool {
     matches!(
         error.kind(),

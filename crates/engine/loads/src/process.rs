@@ -25,11 +25,10 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use crate::workers::{lock, normal_priority};
 use crate::{Ended, Load, LoadError, scratch};
 
-/// Runs the script `$1` with the arguments after it, and beside it a watcher
-/// that reads a pipe which only we hold: when we end, for any reason, the pipe
-/// closes and the watcher kills the whole process group. (A
-/// parent-death signal would reach the shell alone, not what it started.)
-/// Before that it joins the control groups that are named before `--`.
+/// Runs the script `$1` with the arguments after it, and a watcher that reads a pipe which only
+/// this program holds open: when the program ends, for any reason, the pipe closes and the watcher
+/// kills the whole process group. (A parent-death signal would reach only the shell, not its
+/// children.) Before that it joins the control groups named before `--`.
 const GUARD: &str = r#"
 while [ "$1" != -- ]; do
   echo 0 >"$1" || exit 1
@@ -44,10 +43,10 @@ shift
 sh -c "$script" sh "$@"
 "#;
 
-/// Removes the scratch folder `$1` when we have ended. Runs in its own group, to
-/// outlive the other, whose ID it reads from the pipe; it waits a limited time for
-/// that, as a container may not reap zombies. Processes that left the group
-/// (stress-ng's workers) end later and may write meanwhile: hence the second try.
+/// Removes the scratch folder `$1` when this program has ended. Runs in a separate group, to
+/// outlive the other, whose ID it reads from the pipe. Its wait is limited, because a container may
+/// not reap zombies. Processes that left the group (stress-ng's workers) end later and may still
+/// write: hence the second try.
 const CLEANER: &str = r#"
 read -r group
 cat >/dev/null
@@ -63,16 +62,16 @@ while ! rm -rf -- "$1" && [ "$tries" -lt 5 ]; do
 done
 "#;
 
-/// Time limit for killed processes to end.
+/// Time limit for killed processes to exit.
 const GONE: Duration = Duration::from_secs(2);
 
-/// Limit of the output kept of a script.
+/// Maximum size of the kept output of a script.
 const OUTPUT_LIMIT: usize = 1 << 20;
 
-/// Limit of the stderr kept: enough for the last lines.
+/// Maximum size of the kept stderr: enough for the last lines.
 const ERRORS_LIMIT: usize = 4 << 10;
 
-/// Number of these lines shown if a load fails.
+/// Number of these lines shown when a load fails.
 const LAST_LINES: usize = 5;
 
 /// The script of a load.
@@ -83,7 +82,7 @@ pub(crate) struct Script {
     pub(crate) arguments: Vec<OsString>,
     /// Name in messages.
     pub(crate) title: String,
-    /// A working folder of its own (`$PWD`, `$TMPDIR`), removed at the end.
+    /// A private working folder (`$PWD`, `$TMPDIR`), removed at the end.
     pub(crate) scratch: Option<PathBuf>,
     /// Time for its processes to end after SIGTERM.
     pub(crate) grace: Duration,
@@ -94,7 +93,7 @@ pub(crate) struct Script {
 pub(crate) struct Account {
     /// Its output.
     pub(crate) output: Output,
-    /// CPU time, as far as known.
+    /// CPU time, if known.
     pub(crate) cpu_time: Option<Nanos>,
     /// Its run time.
     pub(crate) lasted: Nanos,
@@ -111,7 +110,7 @@ pub(crate) struct Processes {
 }
 
 impl Processes {
-    /// A load of this name that runs the result of `script`; `achieved` reads its
+    /// Creates a load with this name that runs the result of `script`; `achieved` reads its
     /// account.
     pub(crate) fn load(
         load: &'static str,
@@ -162,13 +161,13 @@ impl Load for Processes {
     }
 }
 
-/// A process group that ends with us.
+/// A process group that ends together with this program.
 pub(crate) struct Guarded {
     script: Script,
     child: Child,
     cleaner: Option<Cleaner>,
     reader: Option<Reader>,
-    /// Of stderr.
+    /// Reads stderr.
     errors: Option<Reader>,
     started: Instant,
 }
@@ -178,7 +177,7 @@ impl Guarded {
         Self::start_in(&[], script, cpus)
     }
 
-    /// The same in other control groups, by their files `cgroup.procs`.
+    /// Like `start`, in other control groups, given by their `cgroup.procs` files.
     pub(crate) fn start_in(groups: &[PathBuf], script: Script, cpus: &[u32]) -> io::Result<Self> {
         let cleaner = match &script.scratch {
             Some(scratch) => Some(Cleaner::start(scratch, cpus)?),
@@ -218,7 +217,7 @@ impl Guarded {
             .args(&script.arguments)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
-            // Variables of a make that may have started us.
+            // Set by a make that may have started this program.
             .env_remove("MAKEFLAGS")
             .env_remove("MFLAGS")
             .env_remove("MAKELEVEL");
@@ -240,7 +239,7 @@ impl Guarded {
         kill_group(self.group(), signal);
     }
 
-    /// Waits until no process of the group runs, at most so long.
+    /// Waits until no process of the group runs, for at most `time`.
     fn gone_within(&mut self, time: Duration) -> bool {
         let deadline = Instant::now() + time;
         loop {
@@ -256,7 +255,7 @@ impl Guarded {
         }
     }
 
-    /// How it ended, if it has; all its output has been read then.
+    /// Returns how it ended, if it has; all its output has been read by then.
     pub(crate) fn ended(&mut self) -> Option<Ended> {
         let status = self.child.try_wait().ok()??;
         self.all_read();
@@ -279,7 +278,7 @@ impl Guarded {
         }
     }
 
-    /// Its output so far.
+    /// Returns its output so far.
     pub(crate) fn output(&self) -> Output {
         self.reader.as_ref().map(Reader::so_far).unwrap_or_default()
     }
@@ -297,7 +296,7 @@ impl Guarded {
             self.gone_within(GONE);
         }
         let _ = self.child.wait();
-        // Nothing writes there any more.
+        // Nothing writes there any longer.
         drop(self.cleaner.take());
         let output = self.reader.take().map(Reader::finish).unwrap_or_default();
         drop(self.errors.take().map(Reader::finish));
@@ -309,14 +308,14 @@ impl Guarded {
     }
 }
 
-/// A scratch folder, and the process that removes it if we cannot.
+/// A scratch folder, and the process that removes it if this program cannot.
 struct Cleaner {
     scratch: PathBuf,
     process: Child,
 }
 
 impl Cleaner {
-    /// Makes the folder, once its removal is certain.
+    /// Creates the folder, once its removal is certain.
     fn start(scratch: &Path, cpus: &[u32]) -> io::Result<Self> {
         let mut command = shell(CLEANER);
         command.arg(scratch);
@@ -347,8 +346,7 @@ impl Drop for Cleaner {
     }
 }
 
-/// A shell with this script, in a process group of its own, with a pipe that
-/// we hold as its stdin.
+/// Prepares a shell with this script, in a separate process group, with a pipe as its stdin.
 fn shell(script: &str) -> Command {
     let mut command = Command::new("sh");
     command
@@ -378,7 +376,7 @@ fn kill_group(group: u32, signal: Signal) {
     }
 }
 
-/// The last non-blank lines that a script wrote to stderr.
+/// Returns the last non-blank lines that a script wrote to stderr.
 fn last_lines(errors: &Output) -> String {
     let text = String::from_utf8_lossy(&errors.text);
     let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
@@ -396,7 +394,7 @@ enum Part {
 }
 
 impl Part {
-    /// Name of the thread that reads it.
+    /// Returns the name of the thread that reads it.
     const fn thread(self) -> &'static str {
         match self {
             Self::First => "load-output",
@@ -427,8 +425,7 @@ pub(crate) struct Output {
     pub(crate) lines: u64,
 }
 
-/// Reads a script's output on a thread of its own: a full pipe would block the
-/// load.
+/// Reads a script's output on a separate thread, because a full pipe would block the load.
 struct Reader {
     done: Arc<AtomicBool>,
     output: Arc<Mutex<Output>>,
@@ -462,8 +459,8 @@ impl Reader {
     }
 }
 
-/// Reads until the end of the pipe, or until `stop`. A process that left the
-/// group may hold the pipe open for ever: then only the available data is read.
+/// Reads until the end of the pipe, or until `stop`. A process that left the group may hold the
+/// pipe open forever; then only the available data is read.
 fn read(mut pipe: impl Read + AsFd, part: Part, stop: &AtomicBool, output: &Mutex<Output>) {
     let mut block = [0; 4096];
     loop {
@@ -488,7 +485,7 @@ fn read(mut pipe: impl Read + AsFd, part: Part, stop: &AtomicBool, output: &Mute
     }
 }
 
-/// Waits a moment for input or the end of the pipe.
+/// Waits briefly for input or the end of the pipe.
 fn readable(output: &impl AsFd) -> bool {
     const MOMENT: Timespec = Timespec {
         tv_sec: 0,
@@ -498,7 +495,7 @@ fn readable(output: &impl AsFd) -> bool {
     poll(&mut one, Some(&MOMENT)).is_ok_and(|ready| ready > 0)
 }
 
-/// Path of a program in `$PATH`.
+/// Returns the path of a program in `$PATH`.
 pub(crate) fn find_program(name: &str) -> Option<PathBuf> {
     use std::os::unix::fs::PermissionsExt;
     let path = std::env::var_os("PATH")?;

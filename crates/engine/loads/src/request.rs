@@ -1,4 +1,4 @@
-//! A requested load, and the load while it runs.
+//! A requested load, and a running load.
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -16,8 +16,8 @@ use crate::outside::Outside;
 use crate::process::find_program;
 use crate::subprocess::{LOOK_WHILE_RUNNING, RECORD, REFUSED, STARTED, Subprocess};
 
-/// The parameter that every load has in addition: its CPUs. For a load whose
-/// whole text is its parameter, only [`LoadRequest::on_cpus`] sets them.
+/// The parameter that every load has in addition: its CPUs. If the whole text is a load's
+/// parameter, only [`LoadRequest::on_cpus`] sets them.
 const CPUS: &str = "cpus";
 
 /// A requested load: `command:'make -j8'`.
@@ -31,8 +31,8 @@ pub struct LoadRequest {
     outside: Option<Outside>,
 }
 
-/// Reads `NAME`, `NAME:text` or `NAME:parameter=value,…`. One of the parameters
-/// can be `cpus=LIST`, with commas within the list.
+/// Parses `NAME`, `NAME:text` or `NAME:parameter=value,…`. `cpus=LIST` is a parameter of every
+/// load; the list may contain commas.
 impl FromStr for LoadRequest {
     type Err = LoadError;
 
@@ -57,7 +57,7 @@ impl FromStr for LoadRequest {
             load: entry.name,
             source,
         };
-        // A load whose whole text is its parameter requires it.
+        // If the whole text is a load's parameter, it is required.
         if let (Some(bare), true) = (entry.bare, given.is_empty())
             && let Some(parameter) = entry.parameters.iter().find(|p| p.name == bare)
         {
@@ -79,9 +79,8 @@ impl FromStr for LoadRequest {
     }
 }
 
-/// Splits a load's text into its own parameters and `cpus`. A
-/// part that begins with a digit and has no name goes on with the CPU list
-/// before it.
+/// Splits a load's text into its own parameters and `cpus`. A part that starts with a digit and has
+/// no name continues the CPU list before it.
 fn own_parameters<'a>(text: &'a str, cpus: &mut Option<String>) -> Vec<(&'a str, &'a str)> {
     let mut own = Vec::new();
     let mut in_list = false;
@@ -117,7 +116,7 @@ fn chosen(load: &'static str, list: &str) -> Result<CpuSet, LoadError> {
     }
 }
 
-/// A load that runs. Dropping it stops it.
+/// A running load. Dropping it stops it.
 pub struct Running {
     request: LoadRequest,
     load: Box<dyn Load>,
@@ -127,8 +126,7 @@ pub struct Running {
 }
 
 impl LoadRequest {
-    /// Lets it run on these CPUs, unless it names its own (`--load-cpus`). The
-    /// empty set changes nothing.
+    /// Sets its CPUs, unless the request names some (`--load-cpus`). The empty set changes nothing.
     pub fn on_cpus(mut self, cpus: &CpuSet) -> Self {
         if self.cpus.is_none() && !cpus.is_empty() {
             self.cpus = Some(cpus.clone());
@@ -149,14 +147,14 @@ impl LoadRequest {
         self
     }
 
-    /// Runs it outside of the control group that this process is in, which needs
-    /// [`subprocess`](Self::subprocess): whatever its kind, it starts in one.
+    /// Runs it outside the control group of this process. Requires
+    /// [`subprocess`](Self::subprocess), in which loads of either kind then start.
     pub fn outside(mut self, outside: &Outside) -> Self {
         self.outside = Some(outside.clone());
         self
     }
 
-    /// The load's entry in the table.
+    /// Returns the load's entry in the table.
     pub fn entry(&self) -> &'static LoadEntry {
         self.entry
     }
@@ -164,8 +162,7 @@ impl LoadRequest {
     /// Starts the load.
     ///
     /// # Errors
-    /// A resource is not available: a program, memory, disk space, the
-    /// CPUs.
+    /// If a resource is not available: a program, memory, disk space, the CPUs.
     pub fn start(self) -> Result<Running, LoadError> {
         let name = self.entry.name;
         if let Some(program) = self.entry.needs
@@ -178,7 +175,7 @@ impl LoadRequest {
         }
         let refused =
             |error| LoadError::start(name, "cannot set its CPUs", std::io::Error::other(error));
-        // The group that it leaves does not limit it: its process checks its CPUs.
+        // The limits of the group it leaves do not apply: the subprocess checks its CPUs.
         let own = self.cpus.as_ref().filter(|_| self.outside.is_none());
         let cpus = match own {
             Some(cpus) => cpus.iter().collect(),
@@ -216,7 +213,7 @@ impl LoadRequest {
         })
     }
 
-    /// Its entry in a recording before it has run.
+    /// Returns its entry in a recording before it has run.
     pub fn record(&self) -> LoadRecord {
         let mut parameters = self.arguments.to_json(self.entry.parameters);
         if let Some(cpus) = &self.cpus {
@@ -231,7 +228,7 @@ impl LoadRequest {
 }
 
 impl Running {
-    /// The requested name.
+    /// Returns the request.
     pub fn request(&self) -> &LoadRequest {
         &self.request
     }
@@ -277,17 +274,17 @@ impl Drop for Running {
     }
 }
 
-/// Runs one load in this process until SIGTERM, for the program that started
-/// it with [`LoadRequest::subprocess`]. `cpus`: those to run on, if the request names
-/// none; empty: those of this process. Reports the result on `output`.
+/// Runs one load in this process until SIGTERM, for the program that started it with
+/// [`LoadRequest::subprocess`]. `cpus`: the CPUs to use if the request names none; empty for those
+/// of this process. Reports the result on `output`.
 ///
 /// # Errors
-/// SIGTERM cannot be handled, or `output` was closed.
+/// If SIGTERM cannot be handled, or `output` is closed.
 pub fn serve(request: &str, cpus: &CpuSet, output: &mut dyn Write) -> io::Result<()> {
     let stop = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register(signal_hook::consts::SIGTERM, Arc::clone(&stop))?;
     let mut say = |line: &str, text: &str| {
-        // One line, whatever the text holds.
+        // Always one line, even if the text has several.
         writeln!(output, "{line}{}", text.replace('\n', " "))?;
         output.flush()
     };
@@ -349,7 +346,7 @@ mod tests {
         assert_eq!(with("cpu").cpus, list("0-7"));
         assert_eq!(with("cpu:cpus=1").cpus, list("1"));
         assert_eq!(with("command:make").record().parameters["cpus"], "0-7");
-        // A number elsewhere is no CPU.
+        // A number elsewhere is not a CPU.
         assert!("cpu:threads=2,3".parse::<LoadRequest>().is_err());
         assert!("cpu:cpus=0,threads=2,3".parse::<LoadRequest>().is_err());
     }

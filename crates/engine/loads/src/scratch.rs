@@ -1,4 +1,4 @@
-//! Places for temporary files.
+//! Scratch files and folders.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -10,19 +10,18 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
-/// Folder of scratch files unless the user names one: `$TMPDIR`, or
-/// `/var/tmp`, which unlike `/tmp` is rarely kept in memory (file-hierarchy(7)).
+/// Returns the folder of scratch files unless the user names one: `$TMPDIR`, or `/var/tmp`, which
+/// unlike `/tmp` is rarely kept in memory (file-hierarchy(7)).
 pub(crate) fn folder() -> PathBuf {
     let folder = std::env::var_os("TMPDIR")
         .filter(|folder| !folder.is_empty())
         .map_or_else(|| PathBuf::from("/var/tmp"), PathBuf::from);
-    // Processes may work elsewhere; without a folder to work in, the
-    // name stays as it is.
+    // Processes may have a different working folder. Without a current folder, the name stays as it
+    // is.
     std::path::absolute(&folder).unwrap_or(folder)
 }
 
-/// An unused name in `folder`. The caller must fail if it exists
-/// nevertheless.
+/// Returns an unused name in `folder`. The caller must fail if it exists nevertheless.
 pub(crate) fn unique(folder: &Path) -> PathBuf {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -35,14 +34,13 @@ pub(crate) fn unique(folder: &Path) -> PathBuf {
     ))
 }
 
-/// A file without a name: closing it removes it, however the program
-/// ends. Where the file system cannot make one at once (O_TMPFILE, open(2)), it
-/// has a name for a moment.
+/// Creates a file without a name: it is removed when closed, however the program ends. If the file
+/// system has no O_TMPFILE (open(2)), the file has a name for a moment.
 pub(crate) fn nameless_file(folder: &Path) -> io::Result<File> {
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
     match rustix::fs::open(folder, flags, Mode::RUSR | Mode::WUSR) {
         Ok(file) => Ok(file.into()),
-        // The last two: kernels and file systems that treat it as a folder.
+        // The last two: from kernels and file systems that treat it as a folder.
         Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::NOENT) => named_for_a_moment(folder),
         Err(error) => Err(error.into()),
     }
@@ -60,8 +58,8 @@ fn named_for_a_moment(folder: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Removes a folder of ours with its contents. A process that is about to die
-/// may still write there: hence more than one try.
+/// Removes a folder of this program with its contents. Retries, because a dying process may still
+/// write there.
 pub(crate) fn remove(folder: &Path) {
     for _ in 0..10 {
         if fs::remove_dir_all(folder).is_ok() || !folder.exists() {
@@ -71,15 +69,15 @@ pub(crate) fn remove(folder: &Path) {
     }
 }
 
-/// Bytes that may be used on the file system of `folder` (statvfs(3)): half of
-/// those that are free to us, so that no load ever fills a disk.
+/// Returns the bytes that may be used on the file system of `folder` (statvfs(3)): half of the free
+/// ones, so that no load ever fills a disk.
 pub(crate) fn usable_bytes(folder: &Path) -> io::Result<u64> {
     let space = rustix::fs::statvfs(folder)?;
     Ok(space.f_bavail.saturating_mul(space.f_frsize) / 2)
 }
 
-/// The disk space of a tree in bytes; more than `limit` is not counted.
-/// Symbolic links are not followed.
+/// Returns the disk space of a tree in bytes; stops counting above `limit`. Does not follow
+/// symbolic links.
 pub(crate) fn tree_bytes(folder: &Path, limit: u64) -> io::Result<u64> {
     let mut bytes: u64 = 0;
     let mut folders = vec![folder.to_owned()];
@@ -87,7 +85,7 @@ pub(crate) fn tree_bytes(folder: &Path, limit: u64) -> io::Result<u64> {
         for entry in fs::read_dir(&folder)? {
             let entry = entry?;
             let found = entry.metadata()?;
-            // Blocks are of 512 bytes whatever the file system's are (stat(2)).
+            // Blocks are always 512 bytes, independent of the file system's block size (stat(2)).
             bytes = bytes.saturating_add(found.blocks().saturating_mul(512));
             if bytes > limit {
                 return Ok(bytes);

@@ -10,22 +10,21 @@ use crate::LoadError;
 /// One MiB.
 pub(crate) const MIB: u64 = 1 << 20;
 
-/// Assumed size of the last-level cache where the kernel does not report it.
+/// Assumed size of the last-level cache if the kernel does not report it.
 const USUAL_CACHE: u64 = 64 * MIB;
 
-/// The size of the last-level cache in bytes, or a guess that is rarely too
-/// small.
+/// Returns the size of the last-level cache in bytes, or a guess that is rarely too small.
 pub(crate) fn last_level_cache() -> u64 {
     Host::live().last_level_cache().unwrap_or(USUAL_CACHE)
 }
 
-/// Memory limit of one load: an eighth of the available memory, so that
-/// several at once do not exhaust it.
+/// Returns the memory limit of one load: an eighth of the available memory, so that several at once
+/// do not exhaust it.
 fn limit() -> u64 {
     Host::live().memory_available().unwrap_or(512 * MIB) / 8
 }
 
-/// `asked` bytes in all, if the machine has them.
+/// Returns `asked` bytes in total, if the machine has them.
 pub(crate) fn asked(load: &'static str, asked: u64) -> Result<u64, LoadError> {
     let limit = limit();
     if asked > limit {
@@ -41,13 +40,13 @@ pub(crate) fn asked(load: &'static str, asked: u64) -> Result<u64, LoadError> {
     Ok(asked)
 }
 
-/// `usual` bytes in all, or less on a small machine.
+/// Returns `usual` bytes in total, or less on a small machine.
 pub(crate) fn usual(usual: u64) -> u64 {
     usual.min(limit())
 }
 
-/// A populated buffer: each page was written with nonzero bytes, as the kernel
-/// maps one shared page for zeroes.
+/// Returns a populated buffer: each page is filled with nonzero bytes, because the kernel may map
+/// one shared page for zeroes.
 pub(crate) fn buffer(bytes: usize) -> io::Result<Vec<u8>> {
     let mut buffer = Vec::new();
     buffer
@@ -57,7 +56,7 @@ pub(crate) fn buffer(bytes: usize) -> io::Result<Vec<u8>> {
     Ok(buffer)
 }
 
-/// At least `bytes` untouched bytes: each page faults once.
+/// Returns at least `bytes` untouched bytes: each page faults once.
 pub(crate) fn untouched(bytes: usize) -> io::Result<Mapping> {
     Mapping::new(&MappingRequest::untouched(bytes)).map_err(io::Error::other)
 }

@@ -53,8 +53,8 @@ fn script(arguments: &Arguments, _cpus: &[u32]) -> Result<Script, LoadError> {
     })
 }
 
-/// The figures of each stressor, from the YAML that it writes at its end:
-/// `- stressor: cpu`, and a few lines on `bogo-ops: 808`.
+/// Returns the figures of each stressor, from the YAML written at the end: `- stressor: cpu`,
+/// followed a few lines later by `bogo-ops: 808`.
 fn achieved(account: &Account) -> Vec<Achieved> {
     let text = String::from_utf8_lossy(&account.output.text);
     let mut achieved = Vec::new();

@@ -1,8 +1,8 @@
 //! A load made of threads, in a subprocess.
 //!
 //! The subprocess is a copy of the program that runs [`serve`](crate::serve) for one load. It
-//! reports on stdout, one line per event, and ends at SIGTERM. If the parent
-//! dies, it is killed like all processes of loads.
+//! reports on stdout, one line per event, and exits on SIGTERM. If the parent dies, it is killed
+//! like all processes of loads.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -27,7 +27,7 @@ const START: Duration = Duration::from_secs(10);
 /// Time limit for stopping the load before it is killed.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// The same for one that itself waits for processes of its own.
+/// Time limit for stopping a load that itself waits for child processes.
 const GRACE_OUTSIDE: Duration = Duration::from_secs(10);
 
 /// Polling interval.
@@ -54,7 +54,7 @@ fn ended(ended: &Ended) -> String {
 }
 
 impl NotStarted {
-    /// The subprocess names the load; the message that this becomes a part of does, too.
+    /// Removes the load's name, because the enclosing message already names it.
     fn without_the_load(self, load: &str) -> Self {
         match self {
             Self::Refused(why) => {
@@ -77,7 +77,7 @@ pub(crate) struct Subprocess {
 }
 
 impl Subprocess {
-    /// The load `request`, served by `command`, in the groups of `outside`, on its CPUs.
+    /// Creates the load `request`, served by `command`, in the groups of `outside`, on its CPUs.
     pub(crate) fn load(
         load: &'static str,
         command: &[OsString],
@@ -103,7 +103,7 @@ impl Subprocess {
     fn wait(&self, running: &mut Guarded) -> Result<(), NotStarted> {
         let deadline = Instant::now() + START;
         loop {
-            // In this order, so that lines written before the end are not missed.
+            // In this order, so that no lines written before the end are missed.
             let ended = running.ended();
             let output = running.output();
             if line(&output, STARTED).is_some() {
@@ -123,11 +123,11 @@ impl Subprocess {
     }
 }
 
-/// The text after `start` on the first line that contains it. Other output may
-/// precede it on the line.
+/// Returns the text after `start` on the first line that contains it. Other output may precede it
+/// on the line.
 fn line(output: &Output, start: &str) -> Option<String> {
     let text = String::from_utf8_lossy(&output.text);
-    // The last line can be half of one.
+    // The last line may be incomplete.
     let (whole, _) = text.rsplit_once('\n')?;
     whole
         .lines()
@@ -171,7 +171,7 @@ impl Load for Subprocess {
         let running = self.running.as_mut()?;
         let ended = running.ended()?;
         let recorded = record(&running.output());
-        // No thread of a load ends by itself; a command may, without a failure.
+        // A load made of threads never ends by itself; a command may, without a failure.
         let failed = recorded.as_ref().is_none_or(|record| record.failed);
         let (how, stderr) =
             recorded.map_or((None, None), |record| (record.ended_early, record.stderr));
@@ -183,7 +183,7 @@ impl Load for Subprocess {
     }
 
     fn cpu_time(&mut self) -> Option<Nanos> {
-        // Its own figure is exact, the kernel's for the group is in ticks.
+        // Its own figure is exact; the kernel's figure for the group is in ticks.
         match &self.record {
             Some(record) => record.cpu_time_ns,
             None => self.cpu_time,

@@ -28,7 +28,7 @@ parameters! {
     );
 }
 
-/// Turns between two reads of the stop flag.
+/// Iterations between two reads of the stop flag.
 const BLOCK: u64 = 16;
 /// See [`turn`].
 const CALLS_A_TURN: u64 = 5;
@@ -55,8 +55,7 @@ fn call(shift: &Shift, rate: Option<u64>) -> io::Result<()> {
     Ok(())
 }
 
-/// Five calls: one without effect, a read, a write, a stat, a query of the
-/// scheduler.
+/// Five calls: one without effect, a read, a write, a stat, a yield.
 fn turn(zero: &File, null: &File) -> io::Result<()> {
     let mut bytes = [0; 64];
     std::hint::black_box(rustix::process::getppid());
@@ -67,7 +66,7 @@ fn turn(zero: &File, null: &File) -> io::Result<()> {
     Ok(())
 }
 
-/// A signal to the program ends no load.
+/// Retries a call that a signal to the program interrupted.
 fn retry(mut call: impl FnMut() -> rustix::io::Result<()>) -> io::Result<()> {
     loop {
         match call() {

@@ -1,7 +1,7 @@
-//! Loads made of threads: one life cycle for all of them.
+//! Loads made of threads: a common life cycle.
 //!
-//! A load supplies its threads ([`Worker`]) with the work of each; this module
-//! starts, counts, stops and joins them.
+//! A load supplies its threads ([`Worker`]) and the work of each; this module starts, counts, stops
+//! and joins them.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -13,14 +13,14 @@ use punctual_rt::{JoinHandle, Policy, ThreadBuilder, ThreadRef, current_policy, 
 
 use crate::{Ended, Load, LoadError};
 
-/// The number of threads, for the loads that have one for each CPU.
+/// The number of threads, for loads with one thread per CPU.
 pub(crate) const THREADS: Typed<Option<u64>> = Typed::count(
     "threads",
     "Number of threads; default: number of CPUs",
     1..=4096,
 );
 
-/// The stack of a worker: none of them goes deep, and some loads have hundreds.
+/// The stack of a worker: none has deep calls, and some loads have hundreds of workers.
 const STACK_BYTES: usize = 256 << 10;
 
 /// The threads of a load on these CPUs.
@@ -29,7 +29,7 @@ pub(crate) type Plan = fn(&Arguments, &[u32]) -> Result<Vec<Worker>, LoadError>;
 /// The work of a worker until [`Shift::stopping`].
 type Body = Box<dyn FnOnce(&Shift) -> io::Result<()> + Send>;
 
-/// A thread to be started.
+/// A thread to start.
 pub(crate) struct Worker {
     cpus: Vec<u32>,
     counts: usize,
@@ -37,7 +37,7 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    /// A worker on these CPUs.
+    /// Creates a worker on these CPUs.
     pub(crate) fn new(
         cpus: &[u32],
         body: impl FnOnce(&Shift) -> io::Result<()> + Send + 'static,
@@ -49,16 +49,15 @@ impl Worker {
         }
     }
 
-    /// Counts its work as the load's `kind`th kind; default: the first.
+    /// Counts its work as the load's `kind`th kind; by default the first.
     pub(crate) fn counts(mut self, kind: usize) -> Self {
         self.counts = kind;
         self
     }
 }
 
-/// The CPU of each thread: as many as given with [`THREADS`], by default one on
-/// each CPU. Each is pinned, or the scheduler might leave a CPU without load for
-/// a while.
+/// Returns the CPU of each thread: [`THREADS`] threads if set, otherwise one on each CPU. Each is
+/// pinned; otherwise the scheduler might leave a CPU without load for a while.
 pub(crate) fn one_each(arguments: &Arguments, cpus: &[u32]) -> Vec<[u32; 1]> {
     let threads = THREADS.of(arguments).unwrap_or(cpus.len() as u64);
     cpus.iter()
@@ -113,7 +112,7 @@ impl Shared {
 }
 
 impl Shift {
-    /// Whether to return. Call it often: a stop takes effect within 200 ms.
+    /// Returns whether the worker should end. Call it often: a stop takes effect within 200 ms.
     pub(crate) fn stopping(&self) -> bool {
         self.shared.stop.load(Ordering::Relaxed)
     }
@@ -141,7 +140,7 @@ impl Shift {
         }
     }
 
-    /// Does the worker's work, and records how it ended.
+    /// Runs the worker, and records how it ended.
     fn work(&self, load: &'static str, body: Body) {
         let result = normal_priority().and_then(|()| body(self));
         let cpu = punctual_rt::thread_usage().cpu_time;
@@ -149,20 +148,19 @@ impl Shift {
             .cpu_ns
             .fetch_add(Nanos::from(cpu).0, Ordering::Relaxed);
         let how = match result {
-            // A failure because the others have stopped is not one.
+            // A failure caused by the stop of the others does not count.
             _ if self.stopping() => return,
             Ok(()) => format!("{load} ended by itself"),
             Err(error) => format!("{load} failed: {error}"),
         };
         lock(&self.shared.failure).get_or_insert(how);
-        // A load that lost a part is a different load: it ends as a whole and is
-        // reported.
+        // A load that lost a part is a different load: it ends as a whole, and the end is reported.
         self.shared.stop();
     }
 }
 
-/// Leaves a real-time policy that the calling thread may have inherited. The
-/// nice value stays: it is 0, or the user's own choice for the whole program.
+/// Leaves a real-time policy that the calling thread may have inherited. The nice value stays: it
+/// is 0, or the user's choice for the whole program.
 pub(crate) fn normal_priority() -> io::Result<()> {
     match current_policy().map_err(io::Error::other)? {
         Policy::Other { .. } | Policy::Batch { .. } | Policy::Idle => Ok(()),
@@ -178,8 +176,7 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// `per_second` of the amounts given to [`Self::after`]; `None`:
-    /// unlimited.
+    /// Allows `per_second` of the amounts given to [`Self::after`]; unlimited if `None`.
     pub(crate) fn new(per_second: Option<u64>) -> Self {
         Self {
             per_second: per_second.filter(|&rate| rate > 0),
@@ -188,8 +185,8 @@ impl Pace {
         }
     }
 
-    /// Waits until `amount` more may be done. Work missed for a second or more is
-    /// not made up for, to avoid a burst.
+    /// Waits until `amount` more may be done. Work missed for a second or more is dropped, to avoid
+    /// a burst.
     pub(crate) fn after(&mut self, shift: &Shift, amount: u64) {
         let Some(rate) = self.per_second else {
             return;
@@ -220,8 +217,8 @@ pub(crate) struct Workers {
 }
 
 impl Workers {
-    /// A load of this name that runs the workers of `plan` and counts these
-    /// kinds of work.
+    /// Creates a load with this name that runs the workers of `plan` and counts these kinds of
+    /// work.
     pub(crate) fn load(
         load: &'static str,
         counted: &'static [&'static str],
@@ -308,7 +305,7 @@ impl Load for Workers {
     fn stop(&mut self) {
         self.shared.stop();
         for thread in self.threads.drain(..) {
-            // A panic was reported as an early end, if it was one.
+            // A panic was already reported as an early end, if it was one.
             let _ = thread.join();
         }
         self.lasted.get_or_insert_with(|| self.started.elapsed());
@@ -403,7 +400,7 @@ mod tests {
         std::thread::sleep(Duration::from_millis(350));
         load.stop();
         let done = load.achieved().remove(0);
-        // Never more than was allowed, plus the one amount in flight.
+        // Never more than allowed, plus the one amount in flight.
         assert!(done.count > 0);
         assert!(done.count as f64 <= 100.0 * done.duration_ns.0 as f64 / 1e9 + 10.0);
     }

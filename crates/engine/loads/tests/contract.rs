@@ -1,5 +1,5 @@
-//! What holds for every load: it starts, does something, stops, and leaves
-//! nothing behind, also when the program is killed.
+//! Requirements for every load: it starts, does work, stops, and leaves nothing behind, even if the
+//! program is killed.
 #![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr)]
 
 use std::collections::BTreeSet;
@@ -14,13 +14,13 @@ use std::time::{Duration, Instant};
 use punctual_loads::{LOADS, LoadError, LoadKind, LoadRequest, Running};
 use punctual_model::{CpuSet, LoadRecord};
 
-/// The tests look at the process they all run in: one at a time.
+/// The tests inspect the process they all share, so only one runs at a time.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A small request for each load.
+/// Returns a small request for each load.
 fn request(name: &str, tree: &Path) -> String {
     match name {
         "cpu" => "cpu:share=50".to_owned(),
@@ -37,7 +37,7 @@ fn request(name: &str, tree: &Path) -> String {
     }
 }
 
-/// Starts a load; `None` where its tool is missing.
+/// Starts a load; `None` if its tool is missing.
 fn start(request: &str) -> Option<Running> {
     let request: LoadRequest = request.parse().unwrap();
     let name = request.entry().name;
@@ -51,7 +51,7 @@ fn start(request: &str) -> Option<Running> {
     }
 }
 
-/// A source tree that is built in a moment.
+/// Creates a source tree that builds quickly.
 fn tree() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let rules = "all: a b\na b:\n\tcp Makefile $@\nclean:\n\trm -f a b\n";
@@ -59,7 +59,7 @@ fn tree() -> tempfile::TempDir {
     folder
 }
 
-/// Waits until `done`, at most 10 s: a limit for what hangs, not a timing.
+/// Waits until `done`, for at most 10 s: the limit catches hangs and is not a timing.
 fn eventually(mut done: impl FnMut() -> bool) -> bool {
     let deadline = Instant::now() + Duration::from_secs(10);
     while Instant::now() < deadline {
@@ -71,7 +71,7 @@ fn eventually(mut done: impl FnMut() -> bool) -> bool {
     done()
 }
 
-/// Threads of loads in this process.
+/// Returns the load threads in this process.
 fn threads() -> Vec<String> {
     fs::read_dir("/proc/self/task")
         .unwrap()
@@ -96,7 +96,7 @@ fn processes() -> impl Iterator<Item = PathBuf> {
         .filter(|path| is_number(path))
 }
 
-/// Children of this process, those included that nobody has waited for.
+/// Returns the children of this process, including zombies.
 fn children() -> Vec<String> {
     let own = std::process::id().to_string();
     processes()
@@ -108,7 +108,7 @@ fn children() -> Vec<String> {
         .collect()
 }
 
-/// Scratch files of this process.
+/// Returns the scratch files of this process.
 fn scratch_files() -> Vec<PathBuf> {
     let folder = std::env::var_os("TMPDIR").map_or_else(|| "/var/tmp".into(), PathBuf::from);
     let ours = format!("punctual-load-{}-", std::process::id());
@@ -121,7 +121,7 @@ fn scratch_files() -> Vec<PathBuf> {
 }
 
 fn assert_nothing_is_left(name: &str) {
-    // A thread that was joined is in /proc a moment longer.
+    // A joined thread stays in /proc a moment longer.
     eventually(|| threads().is_empty());
     assert_eq!(threads(), [""; 0], "{name}");
     assert_eq!(children(), [""; 0], "{name}");
@@ -130,7 +130,7 @@ fn assert_nothing_is_left(name: &str) {
 
 fn did_something(record: &LoadRecord) -> bool {
     match record.name.as_str() {
-        // The load cannot know.
+        // The load cannot know it.
         "command" => record.achieved.is_empty() && !record.did_nothing(),
         _ => !record.did_nothing() && record.achieved.iter().all(|done| done.count > 0),
     }
@@ -180,7 +180,7 @@ fn the_other_ways_of_some_loads_work_too() {
     let in_place = format!("build:dir={},in-place=yes", tree.path().display());
     for request in [
         "messages:groups=1,fan=1,via=pipe,size=1",
-        // More than a pipe holds, from several senders: nobody may get stuck.
+        // More than a pipe holds, from several senders: none of the threads may block forever.
         "messages:groups=1,fan=3,via=pipe,size=65536",
         "network:protocol=udp,pairs=1,rate=10",
         "network:protocol=tcp,pairs=1,rate=10,size=1",
@@ -283,11 +283,11 @@ fn what_ends_before_its_time_is_reported() {
     assert_nothing_is_left("early ends");
 }
 
-/// Not a test of its own: the process of a load in a subprocess, which is this
-/// program with the request as its last argument.
+/// Not a test itself: the process of a load in a subprocess, which is this program with the request
+/// as its last argument.
 #[test]
 fn the_load_process() {
-    // The program, three arguments of the harness, and the request.
+    // The program, three arguments of the test harness, and the request.
     if std::env::args().len() != 5 || std::env::args().nth(2).as_deref() != Some("the_load_process")
     {
         return;
@@ -350,7 +350,7 @@ fn failures_of_a_subprocess_are_reported() {
     );
     let gone = error("cpu", vec!["/no/such/program".into()]);
     assert!(gone.contains("ended with exit status"), "{gone}");
-    // One that is killed while it runs.
+    // A load that is killed while it runs.
     let mut running = start("cpu", subprocess()).unwrap();
     let child = children().remove(0);
     let pid = child.split_whitespace().next().unwrap();
@@ -370,7 +370,7 @@ fn failures_of_a_subprocess_are_reported() {
 
 const VICTIM: &str = "PUNCTUAL_TEST_VICTIM";
 
-/// Not a test of its own: what [`nothing_outlives_a_killed_program`] kills.
+/// Not a test itself: the program that [`nothing_outlives_a_killed_program`] kills.
 #[test]
 fn the_victim() {
     let Some(tree) = std::env::var_os(VICTIM) else {
@@ -398,8 +398,8 @@ fn the_victim() {
     std::thread::sleep(Duration::from_secs(1000));
 }
 
-/// Processes with this folder in their environment. (One that is just being
-/// started shows none.)
+/// Returns the number of processes with this folder in their environment. (A process that is still
+/// starting shows none.)
 fn marked(folder: &Path) -> usize {
     let marker = folder.to_string_lossy().into_owned();
     processes()
@@ -423,7 +423,7 @@ fn nothing_outlives_a_killed_program() {
             .unwrap();
         let mut output = BufReader::new(victim.stdout.take().unwrap()).lines();
         assert!(output.any(|line| line.unwrap().contains(when)));
-        // When it has just begun to start them, any moment is as good.
+        // Once it has started some of them, any moment will do.
         assert!(eventually(|| marked(scratch.path()) > at_least));
         // SIGKILL.
         victim.kill().unwrap();
