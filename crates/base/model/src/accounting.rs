@@ -1,14 +1,14 @@
-//! Where each expected wake-up went.
+//! //! Sample accounting: what happened to each expected wake-up.
 
 use serde::{Deserialize, Serialize};
 
 use crate::schema::JsonSchema;
 
-/// The account of one measuring thread: every wake-up that should have
-/// happened is recorded, missed, or was discarded as warm-up.
+/// The sample accounting of one measuring thread. Every wake-up that should have happened was
+/// recorded, missed, or discarded as warm-up.
 ///
-/// `expected` is computed from the clock (deadlines that came due), the others
-/// are counted one by one, so that the balance is a real check.
+/// `expected` is computed from the clock (periods that came due), and the others are counted one by
+/// one. A balanced account is therefore a real check.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Accounting {
     /// Wake-ups that came due.
@@ -17,26 +17,25 @@ pub struct Accounting {
     pub recorded: u64,
     /// Periods that passed without a sample, after the warm-up.
     pub missed: u64,
-    /// Of the recorded: woke before their time.
+    /// Recorded wake-ups that came before their time.
     pub early: u64,
     /// Periods of the warm-up at the start, discarded.
     pub warm_up: u64,
-    /// Of the warm-up: periods that passed without a sample.
+    /// Periods of the warm-up that passed without a sample.
     pub warm_up_missed: u64,
-    /// Of the recorded: beyond the range of the histogram.
+    /// Recorded wake-ups beyond the range of the histogram.
     pub overflow: u64,
 }
 
 impl Accounting {
-    /// Whether `expected = recorded + missed + warm-up`.
+    /// Returns whether `expected = recorded + missed + warm-up`.
     pub fn balances(&self) -> bool {
-        // Wider than the parts: a recording from elsewhere may say anything.
+        // // Wider than the parts, because an imported recording may contain any numbers.
         let parts = [self.recorded, self.missed, self.warm_up];
         u128::from(self.expected) == parts.into_iter().map(u128::from).sum()
     }
 
-    /// Adds another thread's account; each count stays at its largest value
-    /// rather than begin anew.
+    /// Adds the account of another thread. Counts saturate instead of wrapping around.
     pub fn add(&mut self, other: &Self) {
         self.expected = self.expected.saturating_add(other.expected);
         self.recorded = self.recorded.saturating_add(other.recorded);

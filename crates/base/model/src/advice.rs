@@ -1,4 +1,4 @@
-//! From the kind of a share to what bears on it.
+//! //! Advice for each kind of share.
 
 use crate::ShareKind;
 
@@ -59,17 +59,17 @@ const MEMORY: &[&str] = &[
     "memory-locked-pages",
 ];
 
-/// What bears on a kind of share: where to look, and what to set.
+/// Advice for a kind of share: what to check and what to set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Advice {
     /// Checks of `punctual doctor` that judge it, the most likely first.
     pub checks: &'static [&'static str],
-    /// What helps, where no check says more.
+    /// General advice, if no check is more specific.
     pub text: &'static str,
 }
 
 impl ShareKind {
-    /// What bears on it, where `who` had the share.
+    /// Returns the advice if `who` had the share.
     pub fn advice(self, who: &str) -> Advice {
         let (checks, text): (&[&str], &str) = match self {
             Self::IdleExit => (POWER, "limit idle states, or hold /dev/cpu_dma_latency"),
@@ -80,7 +80,7 @@ impl ShareKind {
             ),
             Self::TimerSlack => (&[], "set a real-time policy, which has no timer slack"),
             Self::IrqsOff => (PREEMPTION, "a PREEMPT_RT kernel has shorter such sections"),
-            // The timer of the CPU itself: it wakes the thread, and ticks.
+            // // The local timer of the CPU: it wakes the thread, and drives the tick.
             Self::Interrupt if who.contains("timer") => (
                 TICKS,
                 "keep ticks and timers of others off the CPU: nohz_full, isolated CPUs",

@@ -1,50 +1,47 @@
-//! A latency split into named shares.
+//! //! A latency split into named shares.
 
 use serde::{Deserialize, Serialize};
 
 use crate::schema::JsonSchema;
 use crate::{Nanos, Usual};
 
-/// Who took which part of one late reaction. The shares add up to the latency.
+/// How the time of one late reaction was spent. The shares add up to the latency.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Blame {
     /// The name of the largest share.
     pub culprit: String,
-    /// The same in plain words.
+    /// A sentence that explains the latency.
     pub sentence: String,
-    /// When the longest stretch of the largest share ended, on
-    /// CLOCK_MONOTONIC; null where there is none.
+    /// When the longest segment of the largest share ended, on CLOCK_MONOTONIC. Null if there is
+    /// none.
     #[serde(default)]
     pub culprit_end_ns: Option<Nanos>,
-    /// Trace events that were lost in the window; the shares may be wrong
-    /// where this is not zero.
+    /// Trace events that were lost in the window. If this is not zero, the shares may be wrong.
     pub events_lost: u64,
-    /// The parts, in the order in which they happened.
+    /// The shares, in chronological order.
     pub shares: Vec<Share>,
 }
 
 /// One part of a late reaction.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Share {
-    /// What kind of thing took it.
+    /// The kind of cause.
     pub kind: ShareKind,
-    /// Which one: an interrupt's name, a thread's comm and pid.
+    /// The cause: the name of an interrupt, or the comm and pid of a thread.
     pub who: String,
-    /// How long, all its times together.
+    /// The total time.
     pub ns: Nanos,
-    /// How many times it came.
+    /// The number of occurrences.
     #[serde(default)]
     pub count: u32,
-    /// What it was doing, where most of the time went: a system call, the
-    /// thread that a softirq ran in, a priority.
+    /// More about the largest part: a system call, the thread in which a softirq ran, a priority.
     #[serde(default)]
     pub detail: Option<String>,
     /// The usual length of a handler that took far longer here. Absent if it did not, or
     /// if its usual length is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub anomaly: Option<Usual>,
-    /// A thief that may have taken some of this time unseen. Absent if a counter shows
-    /// that there was none.
+    /// A possible thief of some of this time that no event shows. Absent if a counter rules it out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unseen: Option<UnseenTheft>,
 }
@@ -55,16 +52,16 @@ pub struct Share {
 )]
 #[serde(rename_all = "snake_case")]
 pub enum UnseenTheft {
-    /// A hypervisor: steal time is not known.
+    /// A hypervisor: steal time is unknown.
     Steal,
-    /// A hypervisor: steal time is counted in steps that are longer than this took.
+    /// A hypervisor: the steps of the steal-time counter are longer than this share.
     ShortSteal,
-    /// The firmware: system management interrupts are not known.
+    /// The firmware: the count of system management interrupts is unknown.
     Smi,
 }
 
 impl UnseenTheft {
-    /// The thief, and the reason why no counter shows it.
+    /// Returns the thief, and the reason why no counter shows it.
     pub const fn reason(self) -> &'static str {
         match self {
             Self::Steal => "the hypervisor: no steal time is known here",
@@ -76,21 +73,20 @@ impl UnseenTheft {
     }
 }
 
-/// The kinds of thing that take time from a thread.
+/// What took time from a thread.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum ShareKind {
-    /// The timer came late, and no more is known; or by so little that it needs
-    /// no cause.
+    /// The timer was late and nothing shows why, or it was too little to need a cause.
     TimerLate,
-    /// The timer was allowed to be late: the slack of the thread
-    /// (prctl(2), PR_SET_TIMERSLACK).
+    /// The timer was allowed to be late by the timer slack of the thread (prctl(2),
+    /// PR_SET_TIMERSLACK).
     TimerSlack,
-    /// The CPU was idle, and woke up.
+    /// The CPU left an idle state.
     IdleExit,
-    /// Interrupts were disabled in a thread.
+    /// A thread had interrupts disabled.
     IrqsOff,
     /// An untraced gap: time passed without any event on the CPU. Possible:
     /// hypervisor, system management interrupt, firmware, or interrupts disabled
@@ -106,11 +102,11 @@ pub enum ShareKind {
     Blocking,
     /// A thread of higher priority.
     HigherPriority,
-    /// A thread of equal rank, which the CPU was shared with.
+    /// A thread of equal rank, with which the CPU was shared.
     Competing,
     /// The holder of a lock that the thread waited for.
     LockHolder,
-    /// The thread slept until another woke it.
+    /// The thread slept until another thread woke it.
     Waiting,
     /// A signal or a debugger had stopped the thread.
     Stopped,
@@ -121,29 +117,29 @@ pub enum ShareKind {
     Throttled,
     /// Page faults of the thread itself.
     PageFault,
-    /// The thread itself was still at work.
+    /// The thread was still running its own code in user space.
     OwnWork,
-    /// The thread itself ran in the kernel, in a system call.
+    /// The thread was in a system call.
     SystemCall,
     /// The thread waited for a device: a disk, a network card.
     Device,
-    /// The thread slept because it asked for it: its own timer or time-out.
+    /// The thread slept by its own request: a timer or a time-out.
     OwnSleep,
     /// The scheduler itself.
     Scheduling,
     /// From the switch to the first instruction in user space.
     ReturnToUser,
-    /// A hypervisor had the CPU: its counter of steal time shows it.
+    /// A hypervisor had the CPU, as its steal-time counter shows.
     Stolen,
-    /// Something ran, or a hypervisor or the firmware had the CPU: the counters cannot
-    /// tell which.
+    /// Another task, a hypervisor or the firmware had the CPU. The counters cannot distinguish
+    /// them.
     Undecided,
-    /// What no event shows.
+    /// Time that no event explains.
     Unexplained,
 }
 
 impl ShareKind {
-    /// Each with its name on screen.
+    /// All kinds, with the names for the screen.
     pub const NAMES: [(Self, &'static str); 26] = [
         (Self::TimerLate, "timer late"),
         (Self::TimerSlack, "timer slack"),
@@ -173,7 +169,7 @@ impl ShareKind {
         (Self::Unexplained, "unexplained"),
     ];
 
-    /// Its name on screen.
+    /// Returns the name for the screen.
     pub fn name(self) -> &'static str {
         Self::NAMES
             .iter()
@@ -182,18 +178,17 @@ impl ShareKind {
     }
 }
 
-/// A stretch of a late reaction, and who took it: what a picture of it is
-/// drawn from. The segments of a window lie one after the other, from the
-/// expected time to the actual one.
+/// A segment of a late reaction and its cause, for drawing. The segments of a window follow each
+/// other without gaps from the expected to the actual time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Segment {
-    /// Where it begins, on CLOCK_MONOTONIC.
+    /// Start, on CLOCK_MONOTONIC.
     #[serde(rename = "from_ns")]
     pub from: Nanos,
-    /// Where it ends.
+    /// End.
     #[serde(rename = "to_ns")]
     pub to: Nanos,
-    /// The CPU on which it was decided.
+    /// The CPU that the segment is about.
     pub cpu: u32,
     /// As in [`Share`].
     pub kind: ShareKind,
@@ -204,7 +199,7 @@ pub struct Segment {
 }
 
 impl Segment {
-    /// How long.
+    /// Returns the length.
     pub fn length(&self) -> Nanos {
         self.to - self.from
     }

@@ -1,37 +1,37 @@
-//! The boots of an experiment whose unit is the boot.
+//! //! The boots of an experiment whose unit is the boot.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::schema::JsonSchema;
 
-/// How an experiment chooses what the machine boots, and what came up.
+/// How an experiment controls the boots of the machine, and the boots so far.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Boots {
-    /// What chooses the kernel's command line.
+    /// What selects the kernel command line.
     pub loader: BootLoader,
-    /// Why no boot loader chooses; null where one does.
+    /// Why no boot loader selects it. Null if one does.
     pub by_hand: Option<String>,
-    /// The kernel's command line of the boot in which the experiment began.
+    /// The kernel command line of the boot in which the experiment began.
     pub usual: String,
-    /// Each boot that was asked for, in order.
+    /// Each requested boot, in order.
     pub attempts: Vec<BootAttempt>,
 }
 
-/// What chooses the kernel's command line for one boot.
+/// What selects the kernel command line for one boot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum BootLoader {
-    /// GRUB 2, by its environment block.
+    /// GRUB 2, through its environment block.
     Grub,
-    /// systemd-boot, by `bootctl set-oneshot`.
+    /// systemd-boot, through `bootctl set-oneshot`.
     SystemdBoot,
-    /// The user, by printed steps.
+    /// The user, who follows printed steps.
     ByHand,
 }
 
 impl BootLoader {
-    /// The name on screen.
+    /// Returns the name for the screen.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Grub => "GRUB",
@@ -41,43 +41,44 @@ impl BootLoader {
     }
 }
 
-/// One boot that was asked for.
+/// One requested boot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct BootAttempt {
-    /// The round that it belongs to, from 0.
+    /// The round that it belongs to, starting at 0.
     pub round: u32,
-    /// The arm, as its place in the plan.
+    /// The arm, as an index into the plan.
     pub arm: u32,
-    /// When it was asked for.
+    /// Time of the request.
     pub requested: Timestamp,
-    /// The boot (`/proc/sys/kernel/random/boot_id`) in which it was asked for.
+    /// The boot during which it was requested (`/proc/sys/kernel/random/boot_id`).
     pub requested_in: String,
-    /// The boot that came up; null before.
+    /// The boot that followed. Null until then.
     pub boot: Option<String>,
-    /// The kernel's command line of that boot; null before.
+    /// The kernel command line of that boot. Null until then.
     pub command_line: Option<String>,
-    /// What became of it.
+    /// The outcome.
     pub outcome: BootOutcome,
 }
 
-/// What became of a boot that was asked for.
+/// The outcome of a requested boot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum BootOutcome {
     /// The machine has not rebooted since.
     Requested,
-    /// It came up as asked for; its block is not complete.
+    /// The machine booted as requested. The block is not complete yet.
     Measuring,
-    /// Its block is one of the experiment.
+    /// Its block is part of the experiment.
     Measured,
-    /// The kernel's command line was another one: not counted.
+    /// The kernel command line differed: not counted.
     OtherParameters,
-    /// It came up as asked for and ended before its block was complete: not counted.
+    /// The machine booted as requested, but the boot ended before the block was complete: not
+    /// counted.
     Lost,
 }
 
 impl BootOutcome {
-    /// The words on screen.
+    /// Returns the words for the screen.
     pub const fn words(self) -> &'static str {
         match self {
             Self::Requested => "not rebooted yet",
@@ -89,15 +90,15 @@ impl BootOutcome {
     }
 }
 
-/// A file that was written, and what to put back.
+/// A file that was written, and its previous content.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WrittenFile {
     /// Its path.
     pub path: String,
-    /// Its text before; null where there was none.
+    /// Its content before. Null if it did not exist.
     pub before: Option<String>,
-    /// Its text as written.
+    /// Its new content.
     pub after: String,
-    /// Whether its folder was made for it.
+    /// Whether its directory was created for it.
     pub made_folder: bool,
 }

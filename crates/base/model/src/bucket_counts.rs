@@ -1,5 +1,5 @@
-//! Counts in the buckets of the grid ([`punctual_grid`]): without the empty ones, as
-//! the store keeps them and JSON shows them.
+//! //! Counts in the buckets of the grid ([`punctual_grid`]), without the empty buckets, as in the
+//! store and in JSON.
 
 use std::fmt;
 
@@ -10,13 +10,13 @@ pub(crate) use punctual_grid::{BUCKETS, bounds_of, index_of};
 
 use crate::varint::{push_varint, take_varint};
 
-/// A kept histogram that could not be read back.
+/// Error while decoding a stored histogram.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
     /// The bytes end inside a number.
     #[error("the histogram ends after {0} bytes, inside a number")]
     Truncated(usize),
-    /// A bucket number beyond the grid.
+    /// A bucket number is beyond the grid.
     #[error("the histogram names bucket {0}, the last is {last}", last = BUCKETS - 1)]
     NoSuchBucket(u64),
     /// The counts do not add up.
@@ -24,24 +24,24 @@ pub enum DecodeError {
     Inconsistent {
         /// Sum over the buckets and the overflow.
         buckets: u64,
-        /// What the count says.
+        /// The number given as the count.
         count: u64,
     },
 }
 
-/// A histogram without its empty buckets: what an interval of the time series
-/// holds, what the store keeps and what JSON shows.
+/// A histogram without its empty buckets, as in an interval of the time series, in the store and in
+/// JSON.
 ///
-/// In JSON: a list of `[lower_ns, count]`, rising; the width of a bucket
-/// follows from its lower edge by the table of the histogram's documentation
-/// (1 ns below 1 µs, then a thousandth of the decade's end).
+/// In JSON it is a list of `[lower_ns, count]` in ascending order. The width of a bucket follows
+/// from its lower edge by the table in the histogram's documentation (1 ns below 1 µs, then a
+/// thousandth of the decade's end).
 ///
-/// Takes one to three bytes for each bucket: it is held in the form that the store keeps.
+/// In memory it is encoded as in the store: one to three bytes for each bucket.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Buckets(Box<[u8]>);
 
 impl Buckets {
-    /// From (bucket, count) pairs that rise and hold no zero.
+    /// Creates it from (bucket, count) pairs in ascending order, without zero counts.
     pub(crate) fn from_sorted(pairs: impl IntoIterator<Item = (u16, u64)>) -> Self {
         let mut bytes = Vec::new();
         let mut next = 0;
@@ -58,25 +58,25 @@ impl Buckets {
         Self(bytes.into())
     }
 
-    /// The (bucket, count) pairs, rising.
+    /// Returns the (bucket, count) pairs in ascending order.
     pub(crate) fn pairs(&self) -> impl Iterator<Item = (u16, u64)> + '_ {
         let mut reader = Reader::of(&self.0);
-        // What is held was written here.
+        // // These bytes were encoded here, so they are valid.
         std::iter::from_fn(move || reader.pair().ok().flatten())
     }
 
-    /// Whether nothing was counted.
+    /// Returns whether nothing was counted.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The sum of all counts.
+    /// Returns the sum of all counts.
     pub fn total(&self) -> u64 {
         let counts = self.pairs().map(|(_, count)| count);
         counts.fold(0, u64::saturating_add)
     }
 
-    /// The filled buckets as (lower edge, width, count), edges in ns, rising.
+    /// Returns the filled buckets as (lower edge, width, count) in ascending order, edges in ns.
     pub fn iter(&self) -> impl Iterator<Item = (u64, u64, u64)> + '_ {
         self.pairs().map(|(index, count)| {
             let (lower, width) = bounds_of(index.into());
@@ -84,9 +84,8 @@ impl Buckets {
         })
     }
 
-    /// The value below or at which the share `quantile` (0 to 1) of the counts
-    /// lies, as the upper end of its bucket, in ns; `None` where nothing was
-    /// counted.
+    /// Returns the given quantile (0 to 1) as the upper end of its bucket, in ns. `None` if nothing
+    /// was counted.
     pub fn quantile(&self, quantile: f64) -> Option<u64> {
         let total = self.total();
         let rank = rank_of(quantile, total)?;
@@ -100,22 +99,21 @@ impl Buckets {
         None
     }
 
-    /// The compact binary form that the store keeps: one count for each bucket
-    /// from the first on, as unsigned LEB128 numbers. Empty buckets are not
-    /// written one by one: a zero says that some follow, and the number after
-    /// it how many. Latencies lie close together, so most buckets take a byte.
+    /// Returns the compact binary form for the store: one count for each bucket from the first, as
+    /// unsigned LEB128 numbers. A zero stands for a run of empty buckets, and the next number is
+    /// its length. Latencies are close together, so most buckets take one byte.
     pub fn encoded(&self) -> &[u8] {
         &self.0
     }
 
-    /// Reads what [`encoded`](Self::encoded) gave.
+    /// Decodes the result of [`encoded`](Self::encoded).
     ///
     /// # Errors
-    /// Bytes that end early, a bucket beyond the grid.
+    /// Fails if the bytes end early, or a bucket is beyond the grid.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut reader = Reader::of(bytes);
         let pairs = std::iter::from_fn(|| reader.pair().transpose());
-        // Written again, as the same counts may have been written in several ways.
+        // // Encode again, because the same counts have several encodings.
         pairs.collect::<Result<Vec<_>, _>>().map(Self::from_sorted)
     }
 }
@@ -126,12 +124,12 @@ impl fmt::Debug for Buckets {
     }
 }
 
-/// Reads counts of buckets from their compact form.
+/// Reads bucket counts from their compact form.
 struct Reader<'a> {
     rest: &'a [u8],
-    /// How many bytes there were.
+    /// Total number of bytes.
     length: usize,
-    /// The bucket of the next count.
+    /// Bucket of the next count.
     next: u64,
 }
 
@@ -148,7 +146,7 @@ impl<'a> Reader<'a> {
         take_varint(&mut self.rest).ok_or(DecodeError::Truncated(self.length))
     }
 
-    /// The next (bucket, count) pair; `None` at the end.
+    /// Returns the next (bucket, count) pair, or `None` at the end.
     fn pair(&mut self) -> Result<Option<(u16, u64)>, DecodeError> {
         while !self.rest.is_empty() {
             let number = self.number()?;
@@ -166,8 +164,8 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The 1-based rank of `quantile` among `total` sorted values ("nearest rank"):
-/// the smallest rank that covers the share. `None` without values.
+/// Returns the 1-based rank of `quantile` among `total` sorted values ("nearest rank"): the
+/// smallest rank that covers the share. `None` without values.
 pub(crate) fn rank_of(quantile: f64, total: u64) -> Option<u64> {
     if total == 0 {
         return None;

@@ -1,44 +1,44 @@
-//! A control group: what its threads may use, and with whom they share it.
+//! //! A control group: its CPUs and quota, and what it shares with other CPUs.
 
 use serde::{Deserialize, Serialize};
 
 use crate::schema::JsonSchema;
 use crate::{CpuSet, Nanos, ProbeRun};
 
-/// What the threads of a control group get.
+/// The resources of the threads in a control group.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GroupFacts {
-    /// Its name, as in /proc/PID/cgroup.
+    /// Its path, as in /proc/PID/cgroup.
     pub path: String,
-    /// The container or unit that it belongs to, as `docker container 1f2e3d4c5b6a`.
+    /// The container or unit it belongs to, such as `docker container 1f2e3d4c5b6a`.
     pub container: Option<String>,
-    /// The CPUs of its cpuset that are in force; null where no cpuset controller tells.
+    /// The effective CPUs of its cpuset. Null if no cpuset controller is available.
     pub cpus: Option<CpuSet>,
-    /// Whether no other group may use these CPUs; null where that is not known.
+    /// Whether these CPUs are exclusive to the group. Null if unknown.
     pub exclusive: Option<bool>,
-    /// The tightest CPU quota of the group and those above it.
+    /// The tightest CPU quota of the group and its ancestors.
     pub quota: Option<CpuQuota>,
-    /// Whether the quota could be read: without it, no quota is not known to be none.
+    /// Whether the quota could be read. If not, an absent quota means unknown, not unlimited.
     pub quota_known: bool,
-    /// Other CPUs of the cores of its cpuset (SMT).
+    /// SMT siblings of the cpuset's CPUs that are not in the cpuset.
     pub shared_cores: CpuSet,
-    /// Other CPUs that share the last cache with its cpuset.
+    /// CPUs outside the cpuset that share the last-level cache with it.
     pub shared_cache: CpuSet,
 }
 
-/// A CPU quota: so much CPU time in each period.
+/// A CPU quota: an amount of CPU time in each period.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CpuQuota {
-    /// The group that has it: this one, or one above.
+    /// The group that sets it: this one or an ancestor.
     pub group: String,
-    /// CPU time of all CPUs together.
+    /// CPU time, summed over all CPUs.
     pub quota_ns: Nanos,
-    /// In each such period.
+    /// The period.
     pub period_ns: Nanos,
 }
 
 impl CpuQuota {
-    /// CPUs that it allows on average, in thousandths.
+    /// Returns the number of CPUs that it allows on average, in thousandths.
     pub fn millicpus(&self) -> u64 {
         let quota = u128::from(self.quota_ns.0) * 1_000;
         (quota / u128::from(self.period_ns.0.max(1))) as u64
@@ -46,11 +46,10 @@ impl CpuQuota {
 }
 
 impl ProbeRun {
-    /// The parameter that holds the [`GroupFacts`] of the control group that was
-    /// measured in or watched.
+    /// The parameter with the [`GroupFacts`] of the control group that was measured in or watched.
     pub const GROUP: &str = "control_group";
 
-    /// The control group that was measured in or watched; `None`: no one.
+    /// Returns the control group that was measured in or watched, if any.
     pub fn group(&self) -> Option<GroupFacts> {
         let known = self.parameters.get(Self::GROUP)?;
         serde_json::from_value(known.clone()).ok()
@@ -58,12 +57,12 @@ impl ProbeRun {
 }
 
 impl GroupFacts {
-    /// As a parameter of a run ([`ProbeRun::GROUP`]).
+    /// Returns it as a parameter of a run ([`ProbeRun::GROUP`]).
     pub fn to_parameter(&self) -> serde_json::Value {
         serde_json::to_value(self).unwrap_or_default()
     }
 
-    /// `docker container 1f2e3d4c5b6a: CPU 2-3, quota 20 ms in 100 ms`.
+    /// Returns a description: `docker container 1f2e3d4c5b6a: CPU 2-3, quota 20 ms in 100 ms`.
     pub fn describe(&self) -> String {
         let name = match &self.container {
             Some(container) => format!("{container} ({})", self.path),

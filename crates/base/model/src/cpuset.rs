@@ -8,14 +8,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::schema::JsonSchema;
 
-/// A set of CPU numbers, written as the kernel writes lists: `0-3,8`
+/// A set of CPU numbers, written in the list format of the kernel: `0-3,8`
 /// (`Documentation/admin-guide/kernel-parameters.rst`, "cpu lists").
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
 #[schemars(with = "String")]
 pub struct CpuSet(BTreeSet<u32>);
 
-/// A CPU list that could not be read.
+/// Error while reading a CPU list.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CpuSetError {
     /// A part is neither a number nor a range.
@@ -34,7 +34,7 @@ pub enum CpuSetError {
         /// The whole list.
         list: String,
     },
-    /// A CPU number no kernel has.
+    /// A CPU number is larger than any kernel supports.
     #[error("CPU {cpu} in the CPU list '{list}' is beyond {max}, the largest that can be")]
     TooLarge {
         /// The number.
@@ -47,13 +47,13 @@ pub enum CpuSetError {
 }
 
 impl CpuSet {
-    /// The largest CPU number read: the kernel's own ceiling is 8192 CPUs
-    /// (`NR_CPUS`), and a typing error must not fill the memory.
+    /// The largest accepted CPU number. The kernel supports at most 8192 CPUs (`NR_CPUS`), and a
+    /// typing error must not exhaust memory.
     pub const MAX_CPU: u32 = 8_191;
 
-    /// Reads a list of the kernel's command line, where `N` is the last CPU and `all` are
-    /// all: `2-N`, `all:1/2` (Documentation/admin-guide/kernel-parameters.rst, cpu lists).
-    /// CPUs beyond `last` are left out, as the kernel has none.
+    /// Reads a list of the kernel command line, in which `N` is the last CPU and `all` means all:
+    /// `2-N`, `all:1/2` (Documentation/admin-guide/kernel-parameters.rst, cpu lists). Ignores CPUs
+    /// beyond `last`, because the machine has none.
     ///
     /// # Errors
     /// As [`from_str`](str::parse).
@@ -65,22 +65,22 @@ impl CpuSet {
         Ok(all.iter().filter(|cpu| *cpu <= last).collect())
     }
 
-    /// The empty set.
+    /// Creates an empty set.
     pub const fn new() -> Self {
         Self(BTreeSet::new())
     }
 
-    /// Whether there is no CPU in it.
+    /// Returns whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// How many CPUs are in it.
+    /// Returns the number of CPUs.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether `cpu` is in it.
+    /// Returns whether `cpu` is in the set.
     pub fn contains(&self, cpu: u32) -> bool {
         self.0.contains(&cpu)
     }
@@ -90,27 +90,27 @@ impl CpuSet {
         self.0.insert(cpu);
     }
 
-    /// The CPUs in rising order.
+    /// Returns the CPUs in ascending order.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = u32> + '_ {
         self.0.iter().copied()
     }
 
-    /// The lowest CPU.
+    /// Returns the lowest CPU.
     pub fn first(&self) -> Option<u32> {
         self.0.first().copied()
     }
 
-    /// The CPUs of `self` that are not in `other`.
+    /// Returns the CPUs of `self` that are not in `other`.
     pub fn difference(&self, other: &Self) -> Self {
         Self(self.0.difference(&other.0).copied().collect())
     }
 
-    /// The CPUs in both.
+    /// Returns the CPUs in both sets.
     pub fn intersection(&self, other: &Self) -> Self {
         Self(self.0.intersection(&other.0).copied().collect())
     }
 
-    /// Whether each CPU of `self` is in `other`.
+    /// Returns whether each CPU of `self` is in `other`.
     pub fn is_subset(&self, other: &Self) -> bool {
         self.0.is_subset(&other.0)
     }
@@ -122,8 +122,8 @@ impl FromIterator<u32> for CpuSet {
     }
 }
 
-/// Prints runs as ranges: `0-3,8`. The empty set prints as nothing, as in
-/// `/sys/devices/system/cpu/isolated`.
+/// Prints consecutive CPUs as ranges: `0-3,8`. Prints nothing for the empty set, as
+/// `/sys/devices/system/cpu/isolated` does.
 impl fmt::Display for CpuSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut parts: Vec<(u32, u32)> = Vec::new();
@@ -144,9 +144,8 @@ impl fmt::Display for CpuSet {
     }
 }
 
-/// Reads `0-3,8`, and the kernel's stride form `0-31:1/4` (one CPU of every
-/// four). White space around the parts is allowed; an empty text is the empty
-/// set.
+/// Reads `0-3,8`, and the kernel's stride form `0-31:1/4` (one CPU of every four). White space
+/// around the parts is allowed. An empty text is the empty set.
 impl FromStr for CpuSet {
     type Err = CpuSetError;
 
@@ -183,8 +182,8 @@ impl FromStr for CpuSet {
     }
 }
 
-/// A part of a list with numbers for the kernel's words: `N` in capitals, `all` in any
-/// case (lib/bitmap-str.c, `bitmap_parse_region`).
+/// Returns a part of a list with the kernel's words replaced by numbers: `N` in capitals, `all` in
+/// any case (lib/bitmap-str.c, `bitmap_parse_region`).
 fn with_numbers(part: &str, last: u32) -> String {
     let (range, stride) = part.split_at(part.find(':').unwrap_or(part.len()));
     if range.eq_ignore_ascii_case("all") {
@@ -198,9 +197,9 @@ fn with_numbers(part: &str, last: u32) -> String {
     format!("{}{stride}", ends.join("-"))
 }
 
-/// One part of a list as (start, end, used of each group, group).
+/// Parses one part of a list into (start, end, used of each group, group).
 fn parse_part(part: &str) -> Option<(u64, u64, u64, u64)> {
-    // `u64::from_str` also reads "+3": a CPU list does not.
+    // // `u64::from_str` also accepts "+3", which a CPU list does not.
     let number = |text: &str| -> Option<u64> {
         text.bytes()
             .all(|b| b.is_ascii_digit())
@@ -270,7 +269,7 @@ mod tests {
         for list in ["4-n", "allx", "N-", "4-NN", "two"] {
             assert!(of(list).is_err(), "{list}");
         }
-        // No file of the kernel writes them.
+        // // Files of the kernel never contain these.
         assert!("4-N".parse::<CpuSet>().is_err());
     }
 

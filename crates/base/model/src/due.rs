@@ -1,42 +1,42 @@
-//! Periods that came due: those with a sample, and those that were missed.
+//! //! Due periods: those with a sample, and missed ones.
 
 use crate::bucket_counts::rank_of;
 use crate::{Above, AboveLimit, Histogram, Nanos, OpenPeriods};
 
-/// The periods of one or more threads that came due after the warm-up. What is
-/// judged is judged on these: a missed period is late, not absent ("coordinated
-/// omission"; G. Tene, "How NOT to measure latency", 2015).
+/// The due periods of one or more threads after the warm-up. Verdicts are based on these: a missed
+/// period is late, not absent ("coordinated omission"; G. Tene, "How NOT to measure latency",
+/// 2015).
 #[derive(Clone, Debug, Default)]
 pub struct Due {
-    /// The latencies that are known: of samples and of missed periods.
+    /// The known latencies, of samples and of missed periods.
     known: Histogram,
-    /// How late the periods were at least that had no wake-up at the end.
+    /// Minimum lateness of the periods that had no wake-up by the end.
     open: Option<Box<Histogram>>,
-    /// Missed periods of which nobody knows how late they were.
+    /// Missed periods of unknown latency.
     unknown: u64,
-    /// Of the known ones, how many exceed a limit, where they were counted one by one.
+    /// How many of the known ones exceed a limit, if they were counted one by one.
     above: Vec<AboveLimit>,
 }
 
-/// A quantile between what is sure and what is possible.
+/// A quantile, as a lower and an upper bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// It is not less than this, even if each unknown latency was none.
+    /// The lower bound, which holds even if all unknown latencies were zero.
     pub at_least: Nanos,
-    /// It is not more than this; `None`: unknown latencies decide.
+    /// The upper bound. `None` if it depends on unknown latencies.
     pub at_most: Option<Nanos>,
 }
 
 impl Bounds {
-    /// The quantile itself, where unknown latencies change nothing.
+    /// Returns the exact quantile, if unknown latencies do not affect it.
     pub fn exact(self) -> Option<Nanos> {
         self.at_most.filter(|at_most| *at_most == self.at_least)
     }
 }
 
 impl Due {
-    /// Those with a sample, and `missed` others: of these `late` have had a wake-up, and
-    /// `open` had none at the end.
+    /// Combines the periods with a sample and `missed` others. Of these, `late` got a wake-up, and
+    /// `open` had none by the end.
     pub(crate) fn of(
         samples: &Histogram,
         missed: u64,
@@ -61,33 +61,34 @@ impl Due {
         }
     }
 
-    /// How many there are.
+    /// Returns the number of periods.
     pub fn periods(&self) -> u64 {
         let known = self.known.recorded().saturating_add(self.open());
         known.saturating_add(self.unknown)
     }
 
-    /// Periods that had no wake-up at the end: late by at least so much.
+    /// Returns the number of periods that had no wake-up by the end. Only a lower bound of their
+    /// latency is known.
     pub fn open(&self) -> u64 {
         self.open.as_ref().map_or(0, |open| open.recorded())
     }
 
-    /// The latency that one of them exceeds at the least: the largest such.
+    /// Returns a latency that at least one open period exceeds: the largest lower bound.
     pub fn open_at_least(&self) -> Option<Nanos> {
         self.open.as_ref().and_then(|open| open.max())
     }
 
-    /// Missed periods of unknown latency.
+    /// Returns the number of missed periods of unknown latency.
     pub fn unknown(&self) -> u64 {
         self.unknown
     }
 
-    /// The latencies that are known.
+    /// Returns the known latencies.
     pub fn known(&self) -> &Histogram {
         &self.known
     }
 
-    /// The latencies that are known, with what open ones are at the least.
+    /// Returns the known latencies and the lower bounds of open periods.
     pub fn at_least(&self) -> Histogram {
         let mut least = self.known.clone();
         if let Some(open) = &self.open {
@@ -96,7 +97,7 @@ impl Due {
         least
     }
 
-    /// Adds the periods of others.
+    /// Adds the periods of another value.
     pub fn merge(&mut self, other: &Self) {
         let first = self.periods() == 0;
         match first {
@@ -116,21 +117,20 @@ impl Due {
         self.unknown = self.unknown.saturating_add(other.unknown);
     }
 
-    /// The largest latency that is known, of an open period what it is at the
-    /// least; zero where all were early, `None` where nothing is known.
+    /// Returns the largest known latency, with open periods at their lower bound. Zero if all were
+    /// early, `None` if nothing is known.
     pub fn max(&self) -> Option<Nanos> {
         let known = match self.known.count() {
             0 if self.known.early() > 0 => Some(Nanos::ZERO),
-            // Another tool's largest is not known: less than all is no answer.
+            // // The maximum of another tool is unknown, so the maximum of the rest is no answer.
             1.. => Some(self.known.max()?),
             _ => None,
         };
         known.max(self.open_at_least())
     }
 
-    /// The latency that the share `quantile` (0 to 1) of the periods does not
-    /// exceed, by nearest rank; early ones are below all others. `None` without
-    /// periods, and where another tool's figures do not tell.
+    /// Returns the given quantile (0 to 1) of the periods by nearest rank. Early ones rank below
+    /// all others. `None` without periods, or if the figures of another tool do not determine it.
     pub fn quantile(&self, quantile: f64) -> Option<Bounds> {
         let rank = rank_of(quantile, self.periods())?;
         let early = self.known.early();
@@ -152,21 +152,21 @@ impl Due {
             false => None,
         };
         Some(Bounds {
-            // A bucket is rounded up, but not beyond the largest of a histogram: that
+            // // A bucket is rounded up, but not beyond the maximum of its histogram. The maximum
             // of all may be larger.
             at_least: at_most.map_or(at_least, |at_most| at_least.min(at_most)),
             at_most,
         })
     }
 
-    /// How many are known to exceed `limit`.
+    /// Returns the number of periods known to exceed `limit`.
     pub fn above(&self, limit: Nanos) -> u64 {
         let open = self.open.as_ref().map_or(0, |open| open.above(limit));
         self.known.above(limit).saturating_add(open)
     }
 
-    /// How many exceed `limit`: exactly, where they were counted one by one or no bucket
-    /// crosses it.
+    /// Returns the number of periods that exceed `limit`. It is exact if they were counted one by
+    /// one, or if `limit` is a bucket edge.
     pub fn above_limit(&self, limit: Nanos) -> Above {
         let counted = self.above.iter().find(|one| one.limit_ns == limit);
         let known = match counted {
@@ -184,8 +184,7 @@ impl Due {
         }
     }
 
-    /// The largest latency that is known may be as much as this: another tool rounds it
-    /// down.
+    /// Returns the upper bound of the largest known latency. Another tool may have rounded it down.
     pub(crate) fn max_at_most(&self) -> Option<Nanos> {
         let unit = self
             .known
@@ -213,7 +212,7 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// However late open periods become, what is said of a quantile stays true.
+        /// The bounds of a quantile hold however late open periods become.
         #[test]
         fn open_periods_widen_a_quantile_upwards_only(
             known in proptest::collection::vec(0i64..1_000_000, 0..60),
@@ -233,7 +232,7 @@ mod tests {
             proptest::prop_assert_eq!(seen.periods(), truth.periods());
             let found = seen.quantile(quantile).unwrap();
             let exact = truth.quantile(quantile).unwrap().exact().unwrap();
-            // By up to 1% a bucket is wider than its values.
+            // // A bucket is wider than its values by up to 1%.
             proptest::prop_assert!(found.at_least.0 <= exact.0 + exact.0 / 100 + 1);
             if let Some(at_most) = found.at_most {
                 proptest::prop_assert!(exact.0 <= at_most.0 + at_most.0 / 100 + 1);

@@ -1,4 +1,4 @@
-//! What an audit of a machine found.
+//! //! The findings of an audit of a machine.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -9,41 +9,41 @@ use serde::{Deserialize, Serialize};
 use crate::schema::JsonSchema;
 use crate::{CpuSet, Fact, Interference, Nanos};
 
-/// The version of [`Audit`] as JSON. It rises when a reader of the older form
-/// would misread the newer; fields that are added do not raise it.
+/// The version of [`Audit`] as JSON. It rises only if a reader of the older form would misread the
+/// newer one. Adding a field does not raise it.
 pub const AUDIT_SCHEMA: u32 = 1;
 
-/// How a check came out.
+/// The result of a check.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum FindingState {
-    /// It is as it should be.
+    /// The state is as recommended.
     Ok,
-    /// It costs latency under a condition that the facts do not tell.
+    /// Costs latency under a condition that the facts do not show.
     Warn,
-    /// It costs latency.
+    /// Costs latency.
     Fail,
-    /// What is needed to judge it could not be read.
+    /// A fact that the check needs could not be read.
     Unknown,
-    /// The machine has nothing of the kind, or the question does not arise.
+    /// Does not apply to this machine.
     NotApplicable,
 }
 
-/// How much a finding matters for latency, rising.
+/// How much a finding matters for latency, in ascending order.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
-    /// Good to know.
+    /// For information only.
     Info,
-    /// Adds to the latencies, or adds rare ones.
+    /// Adds to latencies in general, or causes rare long ones.
     Medium,
-    /// Late by more than a usual requirement allows.
+    /// Adds more latency than a usual requirement allows.
     High,
-    /// Without it there is no bound at all.
+    /// Latency is unbounded until this is fixed.
     Fatal,
 }
 
@@ -70,23 +70,23 @@ impl fmt::Display for Severity {
     }
 }
 
-/// A setting that a finding asks to be changed.
+/// A setting that a finding recommends to change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Remedy {
-    /// The setting's name.
+    /// Name of the setting.
     pub setting: String,
-    /// Which of several; those that the CPUs of the audit select where it is absent.
+    /// The instance to change. If absent, the instances that the CPUs of the audit select.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub instance: Option<String>,
-    /// The value, as `--set` takes it.
+    /// The value, in the syntax of `--set`.
     pub value: String,
-    /// What a person has to weigh before; absent where nothing speaks against it.
+    /// What a person must weigh before the change. Absent if nothing speaks against it.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub decide: Option<String>,
 }
 
 impl Remedy {
-    /// As `--set` takes it: `swappiness=10`, `watchdog@nmi=off`.
+    /// Returns the assignment in the syntax of `--set`: `swappiness=10`, `watchdog@nmi=off`.
     pub fn assignment(&self) -> String {
         match &self.instance {
             Some(instance) => format!("{}@{instance}={}", self.setting, self.value),
@@ -95,53 +95,53 @@ impl Remedy {
     }
 }
 
-/// One thing that was looked at, and what was found.
+/// One check and its result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Finding {
-    /// Its name, the same on every machine: `scheduler-rt-throttling`.
+    /// ID of the finding, the same on every machine: `scheduler-rt-throttling`.
     pub id: String,
-    /// The topic it belongs to: `scheduler`.
+    /// Topic of the finding: `scheduler`.
     pub topic: String,
-    /// What is judged, the same on every machine: `swappiness`.
+    /// The thing that is judged, the same on every machine: `swappiness`.
     #[serde(default)]
     pub subject: String,
-    /// What is judged and its state: `swappiness is 60`; the subject alone where the
-    /// state is not known or there is none.
+    /// The thing and its state: `swappiness is 60`. Only the thing if the state is unknown or does
+    /// not exist.
     pub title: String,
-    /// How it came out.
+    /// Result of the check.
     pub state: FindingState,
-    /// How much it matters, for this role.
+    /// Severity for this role.
     pub severity: Severity,
-    /// What was found, in one line; for *unknown* why it is not known.
+    /// The current state in one line. If the result is *unknown*, the reason.
     pub found: String,
-    /// What it should be.
+    /// The recommended state.
     pub expected: String,
-    /// What was read: each file with its value, or why there is none.
+    /// The facts that were read: each file with its value, or why it has none.
     pub evidence: Vec<Fact<String>>,
     /// Why it costs latency.
     pub why: String,
-    /// Where that is said: a file of the kernel's documentation, a manual
+    /// Documentation that supports the finding: a file of the kernel's documentation, or a manual
     /// page.
     pub source: String,
-    /// What the role changes here, and which guides say otherwise.
+    /// How the role changes the recommendation, and which guides recommend otherwise.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub role_note: Option<String>,
-    /// Shell commands that change it now, until the next boot or `tune revert`; what
-    /// begins with `#` a person has to decide.
+    /// Shell commands that change the setting until the next boot or `tune revert`. A person must
+    /// decide about lines that begin with `#`.
     pub now: Vec<String>,
-    /// The settings of `now` that `tune` can change.
+    /// The settings in `now` that `tune` can change.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub remedies: Vec<Remedy>,
-    /// What changes it permanently.
+    /// How to change the setting permanently.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub reboot: Option<String>,
 }
 
-/// How a state begins that reads on from its subject.
+/// First words of a state that continues the sentence of its subject.
 const VERBS: [&str; 4] = ["is", "are", "has", "may"];
 
 impl Finding {
-    /// The title of a finding.
+    /// Returns the title of a finding.
     pub fn title_of(subject: &str, state: FindingState, found: &str) -> String {
         let verb = found.split([' ', ',']).next().unwrap_or_default();
         match state {
@@ -151,7 +151,7 @@ impl Finding {
         }
     }
 
-    /// The finding in a line: its title, and the reason where no state is known.
+    /// Returns the finding in one line: its title, and the reason if the state is unknown.
     pub fn line(&self) -> String {
         match self.state {
             FindingState::Unknown | FindingState::NotApplicable => {
@@ -161,19 +161,18 @@ impl Finding {
         }
     }
 
-    /// Whether it was found wanting: *fail* or *warn*.
+    /// Returns whether the result is *fail* or *warn*.
     pub fn is_problem(&self) -> bool {
         matches!(self.state, FindingState::Fail | FindingState::Warn)
     }
 
-    /// Whether it fails with a severity of high or fatal: the exit
-    /// code follows from it.
+    /// Returns whether the finding fails with a severity of high or fatal. The exit code depends on
+    /// it.
     pub fn is_grave(&self) -> bool {
         self.state == FindingState::Fail && self.severity >= Severity::High
     }
 
-    /// The place in a list ordered by what matters: problems first, then what
-    /// is unknown, each by falling severity.
+    /// Returns the sort key: problems first, then unknown findings, each by falling severity.
     pub fn order(&self) -> (u8, Reverse<Severity>, u8) {
         let (group, within) = match self.state {
             FindingState::Fail => (0, 0),
@@ -186,51 +185,50 @@ impl Finding {
     }
 }
 
-/// The machine that was audited, as it names itself; `None` where it does not.
+/// Identity of the audited machine. A field is `None` if the machine does not provide it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AuditedHost {
-    /// Its name.
+    /// Host name.
     pub hostname: Option<String>,
-    /// Its kernel's release.
+    /// Kernel release.
     pub kernel: Option<String>,
-    /// Its distribution.
+    /// Distribution.
     pub distribution: Option<String>,
-    /// Its processor.
+    /// Processor model.
     pub processor: Option<String>,
-    /// As in the recordings made on it.
+    /// Fingerprint, the same as in recordings made on this machine.
     pub fingerprint: String,
 }
 
-/// What worst case is to be expected, and what was measured.
+/// The expected worst-case latency, and the measured one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Expectation {
-    /// The clock frequency that was reckoned with, kHz, or why there is none.
+    /// Clock frequency used for the estimate, in kHz, or why it is unknown.
     pub frequency_khz: Option<Fact<u64>>,
-    /// 100,000 clock cycles at that frequency: the rule of thumb for a tuned
-    /// PREEMPT_RT kernel.
+    /// 100,000 clock cycles at that frequency: the rule of thumb for a tuned PREEMPT_RT kernel.
     pub worst_ns: Option<Nanos>,
-    /// The last measurement of this machine that is kept.
+    /// The last stored measurement of this machine.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub measured: Option<MeasuredWorst>,
-    /// Why no measurement that is kept can stand beside the expectation.
+    /// Why no stored measurement can be compared with the expectation.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub not_measured: Option<String>,
 }
 
-/// The worst of a recording, to set beside what is expected.
+/// The maximum of a recording, for comparison with the expectation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MeasuredWorst {
     /// The recording's ID.
     pub recording: String,
-    /// What was measured.
+    /// Headline of the recording: probe and parameters.
     pub headline: String,
-    /// When.
+    /// Start of the measurement.
     pub started: jiff::Timestamp,
-    /// Its largest latency.
+    /// The largest latency.
     pub max_ns: Nanos,
-    /// Out of how many samples.
+    /// Number of samples.
     pub samples: u64,
-    /// Whether the machine was set as it is now (its fingerprint is the same).
+    /// Whether the settings of the machine were the same as now (equal fingerprints).
     pub same_settings: bool,
 }
 
@@ -239,46 +237,46 @@ pub struct MeasuredWorst {
 pub struct Audit {
     /// [`AUDIT_SCHEMA`].
     pub schema: u32,
-    /// The program that audited.
+    /// Version of the program that made the audit.
     pub program: String,
-    /// What the machine is for: the role the findings were judged by.
+    /// The role of the machine, by which the findings were judged.
     pub role: String,
-    /// What that role stands for.
+    /// Meaning of that role.
     pub role_meaning: String,
-    /// Which machine.
+    /// The audited machine.
     pub host: AuditedHost,
-    /// The CPUs that latency matters on.
+    /// The CPUs on which latency matters.
     pub cpus: CpuSet,
-    /// How these were chosen.
+    /// How these CPUs were chosen.
     pub cpus_because: String,
-    /// The findings, ordered by what matters ([`Finding::order`]).
+    /// The findings, ordered by importance ([`Finding::order`]).
     pub findings: Vec<Finding>,
-    /// What worst case is to be expected.
+    /// The expected worst-case latency.
     pub expectation: Expectation,
-    /// What was counted while the audit watched; `None` where it did not.
+    /// Counts of interference during the audit. `None` if the audit did not count.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub sample: Option<Interference>,
 }
 
 impl Audit {
-    /// How many findings are in a state.
+    /// Returns the number of findings in a state.
     pub fn count(&self, state: FindingState) -> usize {
         let all = self.findings.iter();
         all.filter(|finding| finding.state == state).count()
     }
 
-    /// Whether a finding is grave.
+    /// Returns whether any finding is grave.
     pub fn is_grave(&self) -> bool {
         self.findings.iter().any(Finding::is_grave)
     }
 
-    /// Whether all that applies to this machine is unknown: such an audit shows nothing.
+    /// Returns whether every applicable finding is unknown. Such an audit proves nothing.
     pub fn knows_nothing(&self) -> bool {
         let unknown = self.count(FindingState::Unknown);
         unknown > 0 && unknown + self.count(FindingState::NotApplicable) == self.findings.len()
     }
 
-    /// The audit in one line.
+    /// Returns the audit in one line.
     pub fn summary(&self) -> String {
         let failing = self.findings.iter();
         let failing = failing.filter(|one| one.state == FindingState::Fail);
@@ -286,8 +284,8 @@ impl Audit {
     }
 }
 
-/// An audit in one line: the severities of what fails, and how many findings are in a
-/// state.
+/// Returns an audit in one line: the severities of the failed checks, and the number of findings in
+/// each state.
 pub(crate) fn summary(
     failing: impl Iterator<Item = Severity>,
     count: impl Fn(FindingState) -> usize,

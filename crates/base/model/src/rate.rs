@@ -1,11 +1,10 @@
-//! What a run tells of a rate: the one implementation behind every "at most N a day
-//! (95%)".
+//! //! Event rates and their bounds: the one implementation behind every "at most N a day (95%)".
 //!
-//! Late periods are counted by [`Episodes`]. Episodes still cluster: a machine has bad
-//! times, one disturbance begets another. So the bounds of the Poisson distribution are
-//! widened by the dispersion (variance by mean of the counts in blocks of time) at the
-//! worst length of blocks, by its upper 90% limit. `cargo xtask simulate` counts how
-//! often the bounds hold (docs/simulation.md).
+//! //! [`Episodes`] counts late periods. Episodes still cluster, because machines have bad times
+//! and one disturbance causes another. The bounds of the Poisson distribution are therefore widened
+//! by the dispersion (variance by mean of the counts in blocks of time), at its upper 90% limit for
+//! the worst block length. `cargo xtask simulate` counts how often the bounds hold
+//! (docs/simulation.md).
 
 mod dispersion;
 mod episodes;
@@ -19,46 +18,46 @@ use dispersion::Dispersion;
 pub use episodes::{EPISODE_GAP, Episodes};
 pub use looks::Looks;
 
-/// A bound is wrong with this chance at most, on its side.
+/// The largest chance that a one-sided bound is wrong.
 pub const ERROR: f64 = 0.05;
 
-/// What changes more slowly than a run can show, may change as slowly as the run is long:
-/// so many times as long has blocks of that length enough.
+/// A rate that changes more slowly than the run can show may change over the length of the run. A
+/// run that is this many times as long contains enough blocks of that length.
 pub const TIMES_AS_LONG: u64 = dispersion::LEAST_BLOCKS as u64;
 
 const DAY: f64 = 86_400.0;
 
-/// Events counted in a time, and how much they cluster.
+/// A number of events in a time, and how much they cluster.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rate {
-    /// Events that were counted.
+    /// Number of events.
     pub events: u64,
     /// The time.
     pub measured: Nanos,
-    /// Events that cluster are worth as many times fewer; 1 where each comes by itself.
+    /// Clustered events count as this many times fewer. 1 if they are independent.
     pub dispersion: f64,
-    /// Whether the spread of counts still rises at the longest blocks.
+    /// Whether the dispersion still rises at the longest blocks.
     rises: bool,
-    /// Events in the first half, and in the first tenth.
+    /// Number of events in the first half, and in the first tenth.
     parts: [u64; 2],
     /// The dispersion without the first tenth.
     settled: f64,
 }
 
-/// Why a run proves nothing of a rate.
+/// Why a run proves nothing about a rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Doubt {
-    /// The rate changes more slowly than the run can show: there is no bound.
+    /// The rate changes more slowly than the run can show, so there is no bound.
     Slow,
-    /// Its halves differ by more than chance makes: so many of so many events in the first.
+    /// The halves differ by more than chance explains: events in the first half, and in total.
     Halves(u64, u64),
-    /// A warm-up that has not settled: so many of so many events in the first tenth, more
-    /// than chance makes.
+    /// The warm-up was too short: events in the first tenth, more than chance explains, and in
+    /// total.
     WarmUp(u64, u64),
 }
 
 impl Doubt {
-    /// Why, in words; the events are of this name.
+    /// Returns the reason in words. `events` is the name of the events.
     pub fn sentence(self, events: &str) -> String {
         let of = |count, all| format!("{} of {} {events}", grouped(count), grouped(all));
         match self {
@@ -78,7 +77,7 @@ impl Doubt {
     }
 }
 
-/// What a limit of a rate is, by what was measured.
+/// The decision about a limit of a rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
     /// The rate is not above the limit.
@@ -90,11 +89,11 @@ pub enum Decision {
 }
 
 impl Rate {
-    /// Of events at these times since the start of the run; the shortest blocks are two
-    /// gaps long.
+    /// Creates a rate from event times since the start of the run. The shortest blocks are two gaps
+    /// long.
     pub fn of(times: &[Nanos], measured: Nanos, gap: Nanos) -> Self {
         let block = gap.0.saturating_mul(2).max(1);
-        // What comes after the last whole block is counted, but in no block.
+        // // Events after the last whole block count, but belong to no block.
         let mut counts = vec![0; (measured.0 / block).min(MOST_BLOCKS) as usize];
         let mut parts = [0; 2];
         for at in times {
@@ -108,15 +107,15 @@ impl Rate {
         Self::new(times.len() as u64, measured, counts, parts)
     }
 
-    /// Of so many events, with their counts in blocks of equal length that follow each
-    /// other and fill the time.
+    /// Creates a rate from the number of events and their counts in consecutive blocks of equal
+    /// length, which fill the time.
     pub(crate) fn of_blocks(events: u64, counts: Vec<u64>, measured: Nanos) -> Self {
         let sum = |counts: &[u64]| counts.iter().copied().fold(0, u64::saturating_add);
         let parts = [2, 10].map(|parts| sum(&counts[..counts.len() / parts]).min(events));
         Self::new(events, measured, counts, parts)
     }
 
-    /// Of events of which is not known when they came.
+    /// Creates a rate of events whose times are unknown.
     pub(crate) fn plain(events: u64, measured: Nanos) -> Self {
         Self::new(events, measured, Vec::new(), [0; 2])
     }
@@ -134,26 +133,26 @@ impl Rate {
         }
     }
 
-    /// At most so many events are expected in the time measured; wrong with the chance
-    /// `error`.
+    /// Returns the upper bound of the number of events in the time measured. It is wrong with the
+    /// chance `error`.
     pub fn at_most(&self, error: f64) -> f64 {
         quantile::upper(self.events, self.dispersion, error)
     }
 
-    /// At least so many, likewise.
+    /// Returns the lower bound, which is also wrong with the chance `error`.
     pub fn at_least(&self, error: f64) -> f64 {
         quantile::lower(self.events, self.dispersion, error)
     }
 
-    /// So many events in the time measured, as a number a day; `None` where nothing was
-    /// measured.
+    /// Converts a number of events in the time measured to a number a day. `None` if the time is
+    /// zero.
     pub fn per_day(&self, events: f64) -> Option<f64> {
         (self.measured > Nanos::ZERO).then(|| events * DAY / self.measured.as_secs_f64())
     }
 
-    /// What it says of a limit of so many events a day, each bound wrong with the chance
-    /// `error`. A run in [doubt](Self::doubt) proves nothing; but more events than a whole
-    /// day may have, in a run no longer than that, are too many however they cluster.
+    /// Decides about a limit of `per_day` events a day. Each bound is wrong with the chance
+    /// `error`. A run in [doubt](Self::doubt) proves nothing, with one exception: if a run of at
+    /// most one day has more events than the limit, clustering cannot excuse them.
     pub fn decide(&self, per_day: f64, error: f64) -> Decision {
         if self.measured == Nanos::ZERO {
             return Decision::Open;
@@ -173,13 +172,13 @@ impl Rate {
         }
     }
 
-    /// Whether the rate changes more slowly than the run can show: the bounds are then of
-    /// this run, and not of a day.
+    /// Returns whether the rate changes more slowly than the run can show. The bounds then describe
+    /// this run only, not a day.
     pub fn is_slow(&self) -> bool {
         self.rises
     }
 
-    /// Why the run proves nothing, where it does not.
+    /// Returns why the run proves nothing, or `None` if it can prove something.
     pub fn doubt(&self) -> Option<Doubt> {
         let [half, tenth] = self.parts;
         let other = self.events.saturating_sub(half);
@@ -195,7 +194,7 @@ impl Rate {
         }
     }
 
-    /// The chance of as many of all events in a part with this share of the time.
+    /// Returns the chance of at least `count` events in a part with this share of the time.
     fn as_many(&self, count: u64, share: f64, dispersion: f64) -> f64 {
         let [count, all] = [count, self.events].map(|events| events as f64 / dispersion);
         match count > 0.0 {
@@ -204,8 +203,8 @@ impl Rate {
         }
     }
 
-    /// How long would have to be measured in all to prove a limit of so many events a
-    /// day, if nothing more happens; `None` where no time proves it.
+    /// Returns the total time needed to prove a limit of `per_day` events a day, if no more events
+    /// happen. `None` if no time suffices.
     pub fn needed(&self, per_day: f64, error: f64) -> Option<Nanos> {
         let seconds = self.at_most(error) * DAY / per_day;
         let least = match self.rises {
@@ -216,10 +215,10 @@ impl Rate {
     }
 }
 
-/// Nobody measures for longer: 300 years, in seconds.
+/// The longest useful measurement: 300 years, in seconds.
 const LONGEST: f64 = 1e10;
 
-/// A run has more blocks only where the gap is far shorter than anybody asks for.
+/// A run has more blocks only if the gap is far shorter than any sensible one.
 const MOST_BLOCKS: u64 = 1 << 24;
 
 #[cfg(test)]
@@ -236,7 +235,8 @@ mod tests {
         Rate::of(&at(seconds), measured, EPISODE_GAP)
     }
 
-    /// A clean minute: 4,314 a day and no more; 4.3 min for 1,000 a day, 72 h for one.
+    /// A minute without events: at most 4,314 a day. It takes 4.3 min for 1,000 a day, and 72 h for
+    /// one.
     #[test]
     fn a_clean_minute_proves_what_the_table_says() {
         let clean = rate([], Nanos::from_secs(60));
@@ -257,13 +257,13 @@ mod tests {
     #[test]
     fn more_than_a_day_may_have_is_too_many() {
         assert_eq!(rate([9], HOUR).decide(0.0, ERROR), Decision::Broken);
-        // Each 20 s in each second quarter of an hour, else none.
+        // // An event every 20 s in each second quarter of an hour, otherwise none.
         let slow = rate((0..3_600).step_by(20).filter(|at| at / 900 % 2 == 0), HOUR);
         assert_eq!(slow.doubt(), Some(Doubt::Slow), "{slow:?}");
         assert_eq!(slow.decide(89.0, ERROR), Decision::Broken);
         assert_eq!(slow.decide(20_000.0, ERROR), Decision::Open);
         assert_eq!(slow.needed(20_000.0, ERROR), Some(Nanos(8 * HOUR.0)));
-        // Three days are no day.
+        // // A run of three days cannot use the rule for a single day.
         let days = rate([1], Nanos::from_secs(259_200));
         assert_eq!(days.decide(0.9, ERROR), Decision::Open);
     }
@@ -274,7 +274,7 @@ mod tests {
         assert_eq!(even.doubt(), None);
         let front = rate((0..1_350).step_by(90), HOUR);
         assert!(front.doubt().is_some(), "{front:?}");
-        // Too short to tell more than that.
+        // // The run is too short to show more.
         let front = rate((0..14).step_by(2), Nanos::from_secs(30));
         assert_eq!(front.doubt(), Some(Doubt::Halves(7, 7)));
         assert_eq!(

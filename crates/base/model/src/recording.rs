@@ -1,4 +1,4 @@
-//! One measurement, kept.
+//! //! One stored measurement.
 
 mod grounds;
 
@@ -15,106 +15,102 @@ use crate::{
     SignedNanos, Suspension, Table, ThreadRecord, Unknown, Verdict, WorstSample,
 };
 
-/// The version of the JSON form. Keys are only ever added; a number that rises
-/// says that something changed its meaning.
+/// The version of the JSON form. Keys are only ever added. A higher number means that the meaning
+/// of something changed.
 ///
-/// 2: the verdict judges due periods, not samples; its outcomes are `held`,
-/// `broken`, `not_proven` and `no_requirement`, and `exceedance_bound` became
-/// `bound`.
+/// 2: the verdict judges due periods instead of samples. Its outcomes are `held`, `broken`,
+/// `not_proven` and `no_requirement`, and `exceedance_bound` became `bound`.
 ///
-/// 3: what a requirement came to in the run is `met`, `exceeded` or `not_decidable`;
-/// `held`, `broken` and `not_proven` are said of the machine, where that was asked for.
+/// 3: the result of a requirement in the run is `met`, `exceeded` or `not_decidable`. `held`,
+/// `broken` and `not_proven` describe the machine, if a statement about it was requested.
 pub const SCHEMA_VERSION: u32 = 3;
 
-/// One measurement with all that is known of it.
+/// One measurement and everything that is known about it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Recording {
     /// The version of this form ([`SCHEMA_VERSION`]).
     pub schema: u32,
-    /// Which recording it is.
+    /// Identity of the recording.
     pub id: RecordingId,
-    /// A name given by the user.
+    /// A name that the user chose.
     #[serde(default)]
     pub label: Option<String>,
-    /// Where it comes from; absent where punctual measured it.
+    /// The tool or file that the recording was imported from. Absent if punctual measured it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<Origin>,
-    /// Whether the measurement came to its end.
+    /// How the measurement ended.
     pub completion: Completion,
-    /// What was measured, and how.
+    /// The probe and its parameters.
     pub probe: ProbeRun,
     /// The machine.
     pub host: HostFacts,
-    /// What `punctual tune` had set on the machine when the run began, by profile
-    /// and CPUs, or [`Recording::NO_TUNE`]; null where it is not known.
+    /// What `punctual tune` had set on the machine when the run began, by profile and CPUs, or
+    /// [`Recording::NO_TUNE`]. Null if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tune: Option<String>,
-    /// What an audit found before the run; absent where none was made.
+    /// Result of an audit before the run. Absent if there was no audit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub audit: Option<KeptAudit>,
-    /// What disturbed it on purpose; empty: nothing did.
+    /// Loads that ran during the measurement. Empty if there were none.
     pub load: Vec<LoadRecord>,
-    /// What it had to hold.
+    /// The requirement to check.
     pub requirement: Requirement,
-    /// Whether it did; of a part of a check-up, an experiment or a search: their verdict.
+    /// The verdict on the requirement. For a part of a check-up, an experiment or a search: the
+    /// verdict of the whole.
     pub verdict: Verdict,
-    /// The verdict of the check-up, experiment or search that it is a part of; absent of
-    /// others.
+    /// The verdict of the check-up, experiment or search that this recording belongs to. Absent if
+    /// it belongs to none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub judgement: Option<Judgement>,
-    /// When the measurement began.
+    /// Start of the measurement.
     pub started: Timestamp,
-    /// How long it lasted, warm-up included.
+    /// Length of the measurement, including the warm-up.
     pub duration_ns: Nanos,
-    /// What each measuring thread measured.
+    /// Results of each measuring thread.
     #[serde(deserialize_with = "some_threads")]
     pub threads: Vec<ThreadRecord>,
     /// Latency over time.
     pub series: Series,
-    /// The samples themselves, where they were asked for; they are kept beside
-    /// the recording.
+    /// The samples themselves, if requested. They are stored separately from the recording.
     #[serde(default)]
     pub samples: Option<SamplesKept>,
-    /// The worst samples of all threads, the worst first.
+    /// The largest samples of all threads, in descending order.
     pub worst: Vec<WorstSample>,
-    /// What was found out about the outliers, where it was asked for.
+    /// The explanation of the outliers, if requested.
     #[serde(default)]
     pub explanation: Option<Explanation>,
-    /// What the probe found beside latencies.
+    /// Results of the probe other than latencies.
     #[serde(default)]
     pub tables: Vec<Table>,
-    /// When the process was stopped or the machine was suspended; absent: neither
-    /// was seen.
+    /// When the process was stopped or the machine was suspended. Absent if neither was detected.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub suspensions: Vec<Suspension>,
-    /// What else happened on the CPUs.
+    /// Other activity on the measured CPUs.
     pub interference: Interference,
-    /// What the measurement itself cost.
+    /// Overhead of the measurement itself.
     pub observer: Observer,
-    /// What the reader must know: rights that were lacking, settings that were
-    /// refused, loads that died.
+    /// Warnings for the reader: missing rights, settings that were refused, loads that died.
     pub warnings: Vec<String>,
 }
 
-/// Whether a measurement came to its end.
+/// How a measurement ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Completion {
-    /// It ran for as long as was asked.
+    /// It ran for the requested time.
     Finished,
-    /// A sample crossed the break value, and the run stopped there as asked.
+    /// A sample crossed the break threshold, and the run stopped there as requested.
     Break,
-    /// The user stopped it (Ctrl-C); all that was measured is there.
+    /// The user stopped it (Ctrl-C). Everything measured until then is stored.
     Stopped,
-    /// The program was killed or the machine went down; what is missing is at
-    /// most the last interval.
+    /// The program was killed or the machine went down. At most the last interval is missing.
     Interrupted,
-    /// It still runs.
+    /// It is still running.
     Running,
 }
 
 impl Completion {
-    /// The word on screen and in JSON.
+    /// Returns the word for the screen and for JSON.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Finished => "finished",
@@ -132,60 +128,59 @@ impl fmt::Display for Completion {
     }
 }
 
-/// How many samples were kept beside a recording.
+/// The number of samples stored with a recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SamplesKept {
-    /// Samples that were kept.
+    /// Number of stored samples.
     pub count: u64,
-    /// Samples that are in the histograms but were not kept, because the
-    /// hand-over from the measuring thread was full.
+    /// Samples that are in the histograms but were not stored, because the buffer between the
+    /// measuring thread and the writer was full.
     pub dropped: u64,
-    /// What they take, compressed.
+    /// Their compressed size.
     pub bytes: u64,
 }
 
-/// One sample: when the thread should have woken, and how late it did.
+/// One sample: the expected wake-up time and the latency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
     /// The expected wake-up on CLOCK_MONOTONIC.
     pub expected: Nanos,
-    /// Actual minus expected.
+    /// Actual minus expected wake-up time.
     pub latency: SignedNanos,
 }
 
-/// What the measurement itself cost.
+/// Overhead of the measurement itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Observer {
-    /// One reading of the clock: the median, on the slowest measured CPU.
+    /// Cost of one reading of the clock: the median on the slowest measured CPU.
     pub clock_read_ns: Nanos,
-    /// One turn of the measuring loop without its wait: the median, on the
-    /// slowest measured CPU.
+    /// Cost of one iteration of the measuring loop without its wait: the median on the slowest
+    /// measured CPU.
     pub loop_ns: Nanos,
-    /// The largest memory of the program (ru_maxrss).
+    /// Peak memory use of the program (ru_maxrss).
     pub peak_memory_bytes: u64,
-    /// CPU time of the whole program during the run, measuring threads
-    /// included.
+    /// CPU time of the whole program during the run, including measuring threads.
     pub cpu_time_ns: Nanos,
 }
 
-/// A recording's JSON that could not be read.
+/// Error while reading the JSON of a recording.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    /// It is of a later program.
+    /// A later version of the program wrote it.
     #[error(
         "the recording has schema {found}, this program reads up to {SCHEMA_VERSION}: use a newer punctual"
     )]
     Newer {
-        /// What it says.
+        /// Its schema version.
         found: u64,
     },
-    /// It is not a recording.
+    /// The text is not a recording.
     #[error("not a recording: {0}")]
     NotARecording(#[from] serde_json::Error),
 }
 
-/// Reads the threads of a recording, and no more than there can be: each takes
-/// 36 kB, however short its JSON is.
+/// Reads the threads of a recording, up to the largest possible number. Each takes 36 kB of memory,
+/// however short its JSON is.
 fn some_threads<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<ThreadRecord>, D::Error> {
     struct Threads;
     impl<'de> Visitor<'de> for Threads {
@@ -210,14 +205,14 @@ fn some_threads<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Thread
 }
 
 impl Recording {
-    /// In [`tune`](Self::tune): nothing was applied.
+    /// Value of [`tune`](Self::tune) if no tuning was applied.
     pub const NO_TUNE: &str = "none";
 
-    /// The most measuring threads that a recording is read with: as many as a
-    /// kernel can have CPUs, and more than `--threads` takes.
+    /// Most measuring threads that a recording may contain: the largest number of CPUs that a
+    /// kernel supports, and more than `--threads` accepts.
     pub const MAX_THREADS: usize = CpuSet::MAX_CPU as usize + 1;
 
-    /// One that begins now: nothing is measured yet, and nothing else is known.
+    /// Creates a recording that begins now, without any results.
     pub fn new(
         probe: ProbeRun,
         host: HostFacts,
@@ -253,23 +248,23 @@ impl Recording {
         }
     }
 
-    /// Reads the JSON form. A recording of an earlier schema is judged anew.
+    /// Reads the JSON form. A recording of an earlier schema gets a new verdict.
     ///
     /// # Errors
-    /// A newer schema, or text that is not a recording.
+    /// Fails if the schema is newer, or the text is not a recording.
     pub fn from_json(text: &str) -> Result<Self, ReadError> {
         let mut recording = Self::from_part_json(text)?;
         recording.bring_up_to_date();
         Ok(recording)
     }
 
-    /// Reads the JSON form of one whose threads or rows are kept elsewhere;
-    /// [`bring_up_to_date`](Self::bring_up_to_date) is for when it is complete.
+    /// Reads the JSON form of a recording whose threads or rows are stored elsewhere. Call
+    /// [`bring_up_to_date`](Self::bring_up_to_date) when it is complete.
     ///
     /// # Errors
     /// As for [`from_json`](Self::from_json).
     pub fn from_part_json(text: &str) -> Result<Self, ReadError> {
-        /// Only the version: the rest of a newer form may be anything.
+        /// Reads only the version: the rest of a newer form is unknown.
         #[derive(Deserialize)]
         struct Version {
             #[serde(default)]
@@ -283,8 +278,8 @@ impl Recording {
         }
     }
 
-    /// Makes one of an earlier schema one of this: what was held by its samples
-    /// may not be by the periods that came due.
+    /// Converts a recording of an earlier schema to the current one. The verdict can change, as it
+    /// now judges due periods instead of samples.
     pub fn bring_up_to_date(&mut self) {
         if self.schema < SCHEMA_VERSION {
             self.schema = SCHEMA_VERSION;
@@ -292,7 +287,7 @@ impl Recording {
         }
     }
 
-    /// The latencies of all threads together.
+    /// Returns the latencies of all threads together.
     pub fn all_latencies(&self) -> Histogram {
         let mut all = Histogram::new();
         for thread in &self.threads {
@@ -301,7 +296,7 @@ impl Recording {
         all
     }
 
-    /// The periods of all threads that came due.
+    /// Returns the due periods of all threads together.
     pub fn all_due(&self) -> Due {
         let mut all = Due::default();
         for thread in &self.threads {
@@ -310,13 +305,13 @@ impl Recording {
         all
     }
 
-    /// Whether figures of all threads may be taken together: not where each is
-    /// a way of its own, for the mean of two locks is of neither.
+    /// Returns whether the figures of all threads may be combined. They may not if each lane
+    /// measures another mechanism: the mean of two locks describes neither.
     pub fn lanes_are_alike(&self) -> bool {
         self.probe.alike && self.probe.chart != Chart::Bars
     }
 
-    /// The account of all threads together.
+    /// Returns the sample accounting of all threads together.
     pub fn accounting(&self) -> Accounting {
         let mut all = Accounting::default();
         for thread in &self.threads {
@@ -325,20 +320,20 @@ impl Recording {
         all
     }
 
-    /// Whether this is known: what punctual measured itself is, what was read
-    /// from another tool's file is as far as that file says.
+    /// Returns whether this is known. Always true for recordings made by punctual. For an import it
+    /// depends on the content of the file.
     pub fn knows(&self, what: Unknown) -> bool {
         let origin = self.origin.as_ref();
         origin.is_none_or(|origin| !origin.unknown.contains(&what))
     }
 
-    /// A parameter of the probe that is a duration.
+    /// Returns a parameter of the probe that is a duration.
     pub fn duration_parameter(&self, name: &str) -> Option<Nanos> {
         self.probe.parameters.get(name)?.as_u64().map(Nanos)
     }
 
-    /// What was measured, in a line: `timer, interval 1.00 ms, fifo 95, CPUs 0-1`;
-    /// made elsewhere, with what measured: `timer (cyclictest of rt-tests 2.10)`.
+    /// Returns probe and parameters in one line: `timer, interval 1.00 ms, fifo 95, CPUs 0-1`. For
+    /// an import, the tool that measured: `timer (cyclictest of rt-tests 2.10)`.
     pub fn headline(&self) -> String {
         if let Some(watched) = self.probe.watched() {
             return format!("{} of {watched}", self.probe.name);
@@ -382,7 +377,7 @@ mod tests {
             parameters.insert(name.to_owned(), value.into());
             recording.headline()
         };
-        // As it was kept before the names were.
+        // // The form from before comms were stored.
         assert_eq!(set("targets", "pid 1234"), "threads of pid 1234");
         let named = set(ProbeRun::WATCHED, "motion (pid 1234)");
         assert_eq!(named, "threads of motion (pid 1234)");

@@ -1,83 +1,81 @@
-//! How long woken threads waited for their CPU: all of a machine's, summed up.
+//! //! Run-queue latency of woken threads, summed up for the whole machine.
 
 use serde::{Deserialize, Serialize};
 
 use crate::Nanos;
 use crate::schema::JsonSchema;
 
-/// What was seen of a machine's wake-ups.
+/// Wake-ups observed on a machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Wakeups {
-    /// Who counted: `bpf` (programs in the kernel) or `events` (a trace that
-    /// was read).
+    /// Data source: `bpf` (programs in the kernel) or `events` (a trace).
     pub source: WakeupSource,
-    /// Why it is not programs in the kernel that counted; null: it is.
+    /// Why BPF programs did not count. Null if they did.
     #[serde(default)]
     pub not_bpf: Option<String>,
-    /// How long was watched.
+    /// Length of the observation.
     pub elapsed_ns: Nanos,
-    /// Sums by CPU and class, and by comm where that was asked for.
+    /// Sums by CPU and class, and by comm if requested.
     pub rows: Vec<WakeupRow>,
-    /// The longest waits, the longest first.
+    /// The longest waits, in descending order.
     pub worst: Vec<LateWakeup>,
-    /// Waits that had not ended when this was read, the longest first; they are in
-    /// no row.
+    /// Waits that had not ended when this was read, in descending order. No row includes them.
     #[serde(default)]
     pub open: Vec<OpenWait>,
-    /// Wake-ups that are in no row, because what was noted of them was lost.
+    /// Wake-ups that no row includes, because their data was lost.
     pub lost: u64,
-    /// Wake-ups of threads for whose comm there was no row left: they are in
-    /// the rows without a comm.
+    /// Wake-ups of threads that had no row left for their comm. The rows without a comm include
+    /// them.
     pub unnamed: u64,
-    /// Trace events that were overwritten before they were read: the wake-ups
-    /// among them are in no row. Programs in the kernel lose none.
+    /// Trace events that were overwritten before they were read. No row includes the wake-ups among
+    /// them. BPF programs lose none.
     #[serde(default)]
     pub events_lost: u64,
 }
 
-/// Who counts wake-ups.
+/// Data source of the wake-ups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum WakeupSource {
-    /// Programs in the kernel.
+    /// BPF programs in the kernel.
     Bpf,
-    /// The kernel's trace, read and counted by the program.
+    /// Trace events, which the program reads and counts.
     Events,
 }
 
-/// The wake-ups of one kind on one CPU.
+/// The wake-ups of one class on one CPU.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WakeupRow {
-    /// Where the thread got to run.
+    /// The CPU on which the thread ran after its wait.
     pub cpu: u32,
-    /// What kind of thread.
+    /// Class of the threads.
     pub class: PriorityClass,
-    /// Its name, where names were asked for.
+    /// Their comm, if requested.
     pub comm: Option<String>,
-    /// Its control group, where groups were asked for.
+    /// Their control group, if requested.
     #[serde(default)]
     pub group: Option<GroupSeen>,
-    /// How long its threads ran while a woken one waited for their CPU, of those that
-    /// ran right before the end of the wait; counted where groups were asked for.
+    /// CPU time of these threads while a woken thread waited for their CPU. Includes only threads
+    /// that ran right before the wait ended. Counted only if groups were requested.
     #[serde(default)]
     pub held_ns: Nanos,
-    /// How long they waited.
+    /// How long these threads waited.
     pub waits: WaitHistogram,
 }
 
-/// A control group as the kernel numbers it.
+/// A control group, identified as in the kernel.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct GroupSeen {
-    /// Its name, as in /proc/PID/cgroup; null where it is gone, or was not known.
+    /// Its path, as in /proc/PID/cgroup. Null if the group no longer exists or was not known.
     pub path: Option<String>,
-    /// The container or unit that it belongs to, as `docker container 1f2e3d4c5b6a`.
+    /// The container or unit it belongs to, such as `docker container 1f2e3d4c5b6a`.
     pub container: Option<String>,
-    /// The inode of its folder; 0: not known.
+    /// The inode of its directory. 0 if unknown.
     pub id: u64,
 }
 
 impl GroupSeen {
-    /// By its number alone.
+    /// Creates a group of which only the number is known.
     pub const fn of(id: u64) -> Self {
         Self {
             path: None,
@@ -86,7 +84,7 @@ impl GroupSeen {
         }
     }
 
-    /// What it is shown as: the container, else the path.
+    /// Returns the label for the screen: the container, or else the path.
     pub fn label(&self) -> String {
         match (&self.container, &self.path, self.id) {
             (Some(container), ..) => container.clone(),
@@ -98,13 +96,13 @@ impl GroupSeen {
 }
 
 impl WakeupRow {
-    /// In which order rows stand.
+    /// Returns the sort key of rows.
     pub fn order(&self) -> (u32, PriorityClass, Option<String>, Option<GroupSeen>) {
         (self.cpu, self.class, self.comm.clone(), self.group.clone())
     }
 }
 
-/// What the scheduler holds a thread for.
+/// Scheduling class of a thread.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
@@ -112,7 +110,7 @@ impl WakeupRow {
 pub enum PriorityClass {
     /// SCHED_DEADLINE.
     Deadline,
-    /// SCHED_FIFO and SCHED_RR, and who is boosted to such a priority.
+    /// SCHED_FIFO and SCHED_RR, and threads boosted to such a priority.
     RealTime,
     /// SCHED_OTHER and SCHED_BATCH.
     Fair,
@@ -121,10 +119,10 @@ pub enum PriorityClass {
 }
 
 impl PriorityClass {
-    /// All, the most urgent first.
+    /// All classes, the most urgent first.
     pub const ALL: [Self; 4] = [Self::Deadline, Self::RealTime, Self::Fair, Self::Idle];
 
-    /// The word on screen.
+    /// Returns the word for the screen.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Deadline => "deadline",
@@ -134,9 +132,9 @@ impl PriorityClass {
         }
     }
 
-    /// Of a thread with the kernel's `prio` (below 0: deadline, 0 to 99:
-    /// real-time) and scheduling policy number (5: SCHED_IDLE). Where that is
-    /// not known, an idle thread counts as a fair one: it has such a priority.
+    /// Returns the class of a thread with the kernel's `prio` (below 0: deadline, 0 to 99:
+    /// real-time) and scheduling policy number (5: SCHED_IDLE). If the policy is unknown, an idle
+    /// thread counts as a fair one, because their priorities are the same.
     pub const fn of(priority: i32, policy: Option<u32>) -> Self {
         match priority {
             ..0 => Self::Deadline,
@@ -149,45 +147,45 @@ impl PriorityClass {
     }
 }
 
-/// What distinguishes the rows on screen.
+/// An axis by which rows are grouped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WakeupAxis {
-    /// Where they ran.
+    /// By CPU.
     Cpu,
-    /// Their class.
+    /// By class.
     Priority,
-    /// Their name.
+    /// By comm.
     Comm,
-    /// Their control group.
+    /// By control group.
     Group,
 }
 
-/// Rows that are the same by the axes asked for.
+/// Rows that are equal in the requested axes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WakeupGroup {
-    /// Where, if that was asked for.
+    /// The CPU, if requested.
     pub cpu: Option<u32>,
-    /// What kind, if that was asked for.
+    /// The class, if requested.
     pub class: Option<PriorityClass>,
-    /// The name, if that was asked for and there is one.
+    /// The comm, if requested and known.
     pub comm: Option<String>,
-    /// The control group, if that was asked for and there is one.
+    /// The control group, if requested and known.
     pub group: Option<GroupSeen>,
-    /// How long their threads ran while woken ones waited for their CPU.
+    /// CPU time of these threads while woken threads waited for their CPU.
     pub held: Nanos,
-    /// Their waits together.
+    /// The waits of these threads.
     pub waits: WaitHistogram,
 }
 
 impl Wakeups {
-    /// The longest wait, ended or open; zero where there was none.
+    /// Returns the longest wait, ended or open, or zero if there was none.
     pub fn longest(&self) -> Nanos {
         let ended = self.rows.iter().map(|row| row.waits.max_ns);
         let open = self.open.iter().map(|wait| wait.waited_ns);
         ended.chain(open).max().unwrap_or_default()
     }
 
-    /// Sums the rows up by these axes; by CPU, class and name rising.
+    /// Sums up the rows by these axes, in ascending order of CPU, class and comm.
     pub fn by(&self, axes: &[WakeupAxis]) -> Vec<WakeupGroup> {
         let mut groups = std::collections::BTreeMap::<_, (WaitHistogram, Nanos)>::new();
         for row in &self.rows {
@@ -211,7 +209,7 @@ impl Wakeups {
             held,
             waits,
         })
-        // Where groups are not told apart, those that only held others back are no row.
+        // // Without the group axis, threads that only delayed others need no row.
         .filter(|group| group.waits.count > 0 || group.group.is_some())
         .collect()
     }
@@ -222,55 +220,54 @@ impl Wakeups {
 pub struct LateWakeup {
     /// When the thread was woken, on CLOCK_MONOTONIC.
     pub woken_ns: Nanos,
-    /// How long it waited.
+    /// Length of the wait.
     pub latency_ns: Nanos,
-    /// Where it got to run.
+    /// The CPU on which the thread then ran.
     pub cpu: u32,
-    /// Who waited.
+    /// The thread that waited.
     pub victim: ThreadSeen,
-    /// Who had the CPU right before.
+    /// The thread that ran on the CPU right before.
     pub culprit: ThreadSeen,
-    /// How much of the wait that one ran; the rest is others' or the time that
-    /// the switch took. Null where no event told when it got the CPU.
+    /// How much of the wait that thread ran. The rest went to other threads or to the switch. Null
+    /// if no event shows when it got the CPU.
     pub culprit_ran_ns: Option<Nanos>,
-    /// The thread in whose time the wake-up happened; 0: an idle CPU's.
+    /// The thread that ran when the wake-up happened. 0 if the CPU was idle.
     pub waker: u32,
 }
 
-/// A wait that has not ended.
+/// A wait that has not ended yet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct OpenWait {
     /// When the thread was woken, on CLOCK_MONOTONIC.
     pub woken_ns: Nanos,
-    /// How long it has waited until now.
+    /// Length of the wait so far.
     pub waited_ns: Nanos,
-    /// The CPU in whose queue it waits; null where it is not known.
+    /// The CPU in whose run queue the thread waits. Null if unknown.
     pub cpu: Option<u32>,
-    /// Who waits.
+    /// The thread that waits.
     pub victim: ThreadSeen,
-    /// Who has that CPU; null where it is not known.
+    /// The thread that runs on that CPU. Null if unknown.
     pub behind: Option<ThreadSeen>,
-    /// The thread in whose time the wake-up happened; 0: an idle CPU's.
+    /// The thread that ran when the wake-up happened. 0 if the CPU was idle.
     pub waker: u32,
 }
 
-/// A thread as it was seen at a switch.
+/// A thread as it was at a context switch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ThreadSeen {
-    /// Its number; 0: an idle CPU.
+    /// Its thread ID. 0 if the CPU was idle.
     pub tid: u32,
-    /// Its name.
+    /// Its comm.
     pub comm: String,
-    /// The kernel's `prio`: below 0 deadline, 0 to 99 real-time (99 minus the
-    /// priority of SCHED_FIFO), 100 and more the others (120: nice 0).
+    /// The kernel's `prio`: below 0 deadline, 0 to 99 real-time (99 minus the priority of
+    /// SCHED_FIFO), 100 and above the others (120: nice 0).
     pub kernel_priority: i32,
-    /// The number of its policy: sched(7); null where it is not known, as from
-    /// events of the trace.
+    /// Number of its policy: sched(7). Null if unknown, as for trace events.
     pub policy: Option<u32>,
 }
 
 impl ThreadSeen {
-    /// Policy and priority, as people say them: `fifo 80`, `nice 0`.
+    /// Returns policy and priority in the usual notation: `fifo 80`, `nice 0`.
     pub fn scheduling(&self) -> String {
         let of_time = 99 - self.kernel_priority;
         let niceness = self.kernel_priority - 120;
@@ -287,27 +284,26 @@ impl ThreadSeen {
     }
 }
 
-/// How many buckets a [`WaitHistogram`] has.
+/// Number of buckets of a [`WaitHistogram`].
 pub const WAIT_BUCKETS: usize = 100 + 90 * 10 + 1;
 
-/// Waits in decimal log-linear buckets with two significant digits: 1 ns wide
-/// below 100 ns, then 90 for each decade up to 1000 s, then one for all beyond.
-/// Coarser than [`crate::Histogram`], so that the kernel can hold one for each
-/// CPU and kind of thread.
+/// A histogram of waits in decimal log-linear buckets with two significant digits: 1 ns wide below
+/// 100 ns, then 90 buckets for each decade up to 1000 s, then one bucket for longer waits. Coarser
+/// than [`crate::Histogram`], so that the kernel can hold one for each CPU and class.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WaitHistogram {
-    /// How many.
+    /// Number of waits.
     pub count: u64,
-    /// All of them together.
+    /// Sum of all waits.
     pub sum_ns: u64,
-    /// The longest.
+    /// The longest wait.
     pub max_ns: Nanos,
-    /// Buckets that hold any: [number, count].
+    /// Buckets that are not empty: [number, count].
     pub buckets: Vec<(u32, u64)>,
 }
 
 impl WaitHistogram {
-    /// An empty one.
+    /// Creates an empty histogram.
     pub const fn new() -> Self {
         Self {
             count: 0,
@@ -317,7 +313,7 @@ impl WaitHistogram {
         }
     }
 
-    /// The bucket of a wait.
+    /// Returns the bucket of a wait.
     pub fn bucket_of(wait: Nanos) -> u32 {
         let mut unit = 1u64;
         let mut before = 0u32;
@@ -332,7 +328,7 @@ impl WaitHistogram {
         90 * before + (wait.0 / unit) as u32
     }
 
-    /// The smallest and the largest wait of a bucket; the last has no end.
+    /// Returns the smallest and the largest wait of a bucket. The last bucket has no upper end.
     pub fn bounds_of(bucket: u32) -> (Nanos, Nanos) {
         if bucket < 100 {
             return (Nanos(bucket.into()), Nanos(bucket.into()));
@@ -361,7 +357,7 @@ impl WaitHistogram {
         }
     }
 
-    /// Takes in another's.
+    /// Adds the counts of another histogram.
     pub fn merge(&mut self, other: &Self) {
         self.count += other.count;
         self.sum_ns = self.sum_ns.saturating_add(other.sum_ns);
@@ -371,13 +367,13 @@ impl WaitHistogram {
         }
     }
 
-    /// The mean, where there is one.
+    /// Returns the mean, or `None` without waits.
     pub fn mean(&self) -> Option<Nanos> {
         self.sum_ns.checked_div(self.count).map(Nanos)
     }
 
-    /// The wait that this part of all did not exceed: the upper end of its
-    /// bucket, and never more than the longest.
+    /// Returns the given quantile of the waits: the upper end of its bucket, but never more than
+    /// the maximum.
     pub fn quantile(&self, quantile: f64) -> Option<Nanos> {
         let all: u64 = self.buckets.iter().map(|b| b.1).sum();
         let rank = crate::bucket_counts::rank_of(quantile, all)?;
@@ -438,7 +434,7 @@ mod tests {
         assert_eq!(thread(9, Some(0), 130), "nice 10");
         assert_eq!(thread(9, Some(0), 49), "boosted to 50");
         assert_eq!(thread(9, Some(6), -1), "deadline");
-        // As events tell it.
+        // // The policy is unknown in trace events.
         assert_eq!(thread(9, None, 49), "real-time 50");
         assert_eq!(thread(9, None, 120), "nice 0");
         assert_eq!(thread(9, None, -1), "deadline");

@@ -1,4 +1,4 @@
-//! What events hold beside numbers and threads.
+//! //! Values in events other than numbers and threads.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use super::Comm;
 use crate::schema::JsonSchema;
 
-/// A text shared by many events: an interrupt's name.
+/// A text shared by many events, such as the name of an interrupt.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, JsonSchema)]
 pub struct Text(#[schemars(with = "String")] pub Arc<str>);
 
@@ -36,34 +36,34 @@ impl<'de> Deserialize<'de> for Text {
     }
 }
 
-/// An interrupt that has no handler of a device.
+/// An interrupt without a device handler.
 #[derive(
     Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Vector {
-    /// The local timer: hrtimers expire here.
+    /// The local timer, on which hrtimers expire.
     LocalTimer,
-    /// Another CPU asks the scheduler to come.
+    /// A request from another CPU to reschedule.
     Reschedule,
-    /// Another CPU has functions to be called here.
+    /// A request from another CPU to call functions here.
     CallFunction,
-    /// The same, for this CPU alone.
+    /// A request to call a function on this CPU only.
     CallFunctionSingle,
-    /// Work that was put off to an interrupt.
+    /// Work deferred to an interrupt.
     IrqWork,
     /// The thermal sensor.
     ThermalApic,
-    /// One that nobody asked for.
+    /// A spurious interrupt.
     SpuriousApic,
     /// An error of the interrupt controller.
     ErrorApic,
-    /// Another, by the name of its event without `_entry` and `_exit`.
+    /// Another one, named after its event without `_entry` and `_exit`.
     Other(Text),
 }
 
 impl Vector {
-    /// Each with its name in `irq_vectors`.
+    /// Known vectors, with their names in `irq_vectors`.
     pub const NAMED: [(Self, &'static str); 8] = [
         (Self::LocalTimer, "local_timer"),
         (Self::Reschedule, "reschedule"),
@@ -75,13 +75,13 @@ impl Vector {
         (Self::ErrorApic, "error_apic"),
     ];
 
-    /// Of this name.
+    /// Returns the vector with this name.
     pub fn named(name: &str) -> Self {
         let known = Self::NAMED.iter().find(|(_, known)| *known == name);
         known.map_or_else(|| Self::Other(name.into()), |(vector, _)| vector.clone())
     }
 
-    /// Its name.
+    /// Returns its name.
     pub fn name(&self) -> &str {
         match self {
             Self::Other(name) => &name.0,
@@ -93,7 +93,7 @@ impl Vector {
     }
 }
 
-/// Whose noise the kernel's osnoise tracer reports.
+/// The source of noise that the kernel's osnoise tracer reports.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "the fields are those of the kernel's events")]
@@ -114,8 +114,8 @@ pub enum NoiseSource {
 pub enum TimerlatContext {
     /// In the timer's interrupt.
     Irq,
-    /// In the thread it woke.
+    /// In the thread that the timer woke.
     Thread,
-    /// When that thread was back in user space.
+    /// After that thread returned to user space.
     User,
 }

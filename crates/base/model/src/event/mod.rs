@@ -1,5 +1,4 @@
-//! What the kernel recorded in a stretch of time: typed trace events, and the
-//! window around a late reaction that they are cut from.
+//! //! Typed trace events of the kernel, and the window around a late reaction that contains them.
 
 mod kind;
 mod name;
@@ -25,33 +24,32 @@ use crate::schema::JsonSchema;
 
 /// One trace event.
 ///
-/// Serialised for the store, under short keys: a window holds hundreds.
+/// The store uses short keys, because a window contains hundreds of events.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TraceEvent {
-    /// When, on CLOCK_MONOTONIC.
+    /// Time, on CLOCK_MONOTONIC.
     #[serde(rename = "t")]
     pub time: Nanos,
-    /// The CPU that wrote it.
+    /// The CPU that wrote the event.
     #[serde(rename = "c")]
     pub cpu: u32,
-    /// The thread that was current on this CPU (`common_pid`); 0 is the idle
-    /// one.
+    /// The thread that was current on this CPU (`common_pid`). 0 is the idle thread.
     #[serde(rename = "p")]
     pub pid: u32,
-    /// `common_flags`: see the constants of [`TraceEvent`].
+    /// `common_flags`, with the bits defined as constants of [`TraceEvent`].
     #[serde(rename = "f", default)]
     pub flags: u8,
-    /// `common_preempt_count`: how deep preemption is disabled in the low four
-    /// bits, how deep migration is in the high ones.
+    /// `common_preempt_count`: nesting depth of disabled preemption in the low four bits, and of
+    /// disabled migration in the high ones.
     #[serde(rename = "d", default)]
     pub preempt_count: u8,
-    /// What happened.
+    /// The event and its fields.
     #[serde(rename = "k")]
     pub kind: EventKind,
 }
 
-/// The names of the events that can be recorded, as `system:event`; each once where one
-/// stands for others. The vectors of `irq_vectors` go by one name with a `*`.
+/// Returns the names of the events that can be recorded, as `system:event`. A row that stands for
+/// several events appears once. The vectors of `irq_vectors` share one name with a `*`.
 pub fn event_names() -> impl Iterator<Item = &'static str> {
     let listed = EVENTS.iter().filter(|spec| spec.listed);
     listed.map(|spec| spec.full_name)
@@ -61,28 +59,28 @@ pub fn event_names() -> impl Iterator<Item = &'static str> {
 impl TraceEvent {
     /// Interrupts were disabled.
     pub const IRQS_OFF: u8 = 0x01;
-    /// The scheduler was asked to come, lazily (since Linux 6.13).
+    /// A lazy reschedule was requested (since Linux 6.13).
     pub const NEED_RESCHED_LAZY: u8 = 0x02;
-    /// The scheduler was asked to come.
+    /// A reschedule was requested.
     pub const NEED_RESCHED: u8 = 0x04;
     /// In a hard interrupt.
     pub const HARDIRQ: u8 = 0x08;
     /// In a softirq.
     pub const SOFTIRQ: u8 = 0x10;
-    /// The scheduler was asked to come, in the preemption counter.
+    /// A reschedule was requested in the preemption counter.
     pub const PREEMPT_RESCHED: u8 = 0x20;
     /// In a non-maskable interrupt.
     pub const NMI: u8 = 0x40;
     /// Softirqs were disabled.
     pub const BH_OFF: u8 = 0x80;
 
-    /// Whether the user asked for it, beside what is needed to explain.
+    /// Returns whether the user requested it in addition to the events needed for explanations.
     pub const fn is_requested(&self) -> bool {
         matches!(self.kind, EventKind::Requested { .. })
     }
 
-    /// Whether it explains nothing by itself: the user asked for it, or it shows where
-    /// the kernel was.
+    /// Returns whether it explains nothing by itself, because the user requested it, or because it
+    /// only shows the position in the kernel.
     pub const fn is_beside(&self) -> bool {
         self.is_requested()
             || matches!(
@@ -93,7 +91,7 @@ impl TraceEvent {
             )
     }
 
-    /// Whether a bit of the flags is set.
+    /// Returns whether a bit of the flags is set.
     pub const fn has(&self, flag: u8) -> bool {
         self.flags & flag != 0
     }

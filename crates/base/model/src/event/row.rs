@@ -1,4 +1,5 @@
-//! The macro that makes types of the table's rows, and what its decoders read.
+//! //! The macro that creates types from the rows of the event table, and the traits that decoders
+//! use.
 
 use super::{Comm, KernelPriority, Task, Text};
 use crate::Nanos;
@@ -6,55 +7,54 @@ use crate::Nanos;
 /// The lowest level at which an event is recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum EventLevel {
-    /// The fewest events that separate the causes.
+    /// The smallest set of events that can distinguish the causes.
     #[default]
     Default,
-    /// These, and the events of the running tracers timerlat and osnoise.
+    /// Also the events of the timerlat and osnoise tracers, if these run.
     Noise,
-    /// These, and what the jobs of watched threads consist of: their system calls, and
-    /// the requests to disks.
+    /// Also the events of jobs in watched threads: their system calls and disk requests.
     Jobs,
     /// All events.
     Full,
 }
 
-/// The fields of one record, read by their index in the fields of the event's row; `None`: the
-/// record is too short.
+/// Access to the fields of one record, by their index in the row of the event. A method returns
+/// `None` if the record is too short.
 pub trait EventFields {
-    /// A number without sign.
+    /// An unsigned number.
     fn u64(&self, number: usize) -> Option<u64>;
-    /// A number with sign, of any size.
+    /// A signed number of any size.
     fn i64(&self, number: usize) -> Option<i64>;
-    /// The name of a thread.
+    /// The comm of a thread.
     fn comm(&self, number: usize) -> Option<Comm>;
     /// A name shared by many events.
     fn text(&mut self, number: usize) -> Option<Text>;
-    /// One word of an array of words.
+    /// One word in an array of words.
     fn word(&self, number: usize, index: usize) -> Option<u64> {
         (index == 0).then(|| self.u64(number)).flatten()
     }
-    /// An array of so many words that ends with the record.
+    /// An array of `count` words at the end of the record.
     fn words(&self, number: usize, count: usize) -> Option<Vec<u64>> {
         (0..count.min(1))
             .map(|index| self.word(number, index))
             .collect()
     }
-    /// An address written as an offset from the start of the kernel's code.
+    /// An address, as an offset from the start of the kernel's code.
     fn in_text(&self, number: usize) -> Option<u64>;
 
-    /// The low half, for numbers of 32 bits.
+    /// The low 32 bits, for 32-bit numbers.
     #[inline]
     fn u32(&self, number: usize) -> Option<u32> {
         Some(self.u64(number)? as u32)
     }
 
-    /// The low half, with sign.
+    /// The low 32 bits, signed.
     #[inline]
     fn i32(&self, number: usize) -> Option<i32> {
         Some(self.i64(number)? as i32)
     }
 
-    /// A duration; 0 if negative.
+    /// A duration. 0 if negative.
     fn nanos(&self, number: usize) -> Option<Nanos> {
         Some(Nanos(u64::try_from(self.i64(number)?).unwrap_or(0)))
     }
@@ -65,7 +65,7 @@ pub trait EventFields {
         Some(KernelPriority(self.i32(number)? as i16))
     }
 
-    /// A thread whose name, number and priority are three fields in a row.
+    /// A thread, from three adjacent fields: comm, pid and priority.
     #[inline]
     fn task(&self, first: usize) -> Option<Task> {
         Some(Task {
@@ -76,17 +76,16 @@ pub trait EventFields {
     }
 }
 
-/// Names of what events hold as numbers.
+/// Names for numbers in events.
 pub trait EventNames {
-    /// The name of a system call, or its number.
+    /// Returns the name of a system call, or its number.
     fn call(&self, id: i64) -> String;
-    /// The name of a kernel address, or the address.
+    /// Returns the name of a kernel address, or the address.
     fn symbol(&self, address: u64) -> String;
 }
 
-/// Makes `EventKind`, `KernelEvent`, `EventSpec` and `EVENTS` of rows: each is a kind with
-/// its fields, its words with `names`, and the events of the kernel that it is decoded
-/// from.
+/// Creates `EventKind`, `KernelEvent`, `EventSpec` and `EVENTS` from rows. Each row has a kind with
+/// its fields, a description that may use `names`, and the kernel events it is decoded from.
 macro_rules! event_kinds {
     ($names:ident => $(
         $(#[$about:meta])*
@@ -98,8 +97,8 @@ macro_rules! event_kinds {
             $make:expr;
         )*
     )*) => {
-        /// What happened. Fields bear the names of the events' own (`format` files of
-        /// tracefs); addresses are looked up in the window's `symbols`.
+        /// The kind of an event. Its fields have the names from the kernel's `format` files in
+        /// tracefs. The window's `symbols` resolve addresses.
         #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
         #[serde(rename_all = "snake_case")]
         #[expect(missing_docs, reason = "the fields are those of the kernel's events")]
@@ -108,7 +107,7 @@ macro_rules! event_kinds {
         }
 
         impl EventKind {
-            /// What happened, in a few words.
+            /// Returns a short description.
             #[allow(unused_variables)]
             pub fn describe(&self, $names: &impl EventNames) -> String {
                 match self {
@@ -117,7 +116,7 @@ macro_rules! event_kinds {
             }
         }
 
-        /// An event of the kernel that is recorded.
+        /// A kernel event that can be recorded.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[allow(missing_docs)]
         pub enum KernelEvent {
@@ -125,8 +124,8 @@ macro_rules! event_kinds {
         }
 
         impl KernelEvent {
-            /// Makes an event of the fields of a record; `vector` is what stands for the
-            /// `*` of its name. `None`: the record is too short.
+            /// Decodes a record. `vector` replaces the `*` in the event's name. Returns `None` if
+            /// the record is too short.
             #[inline]
             pub fn decode<F: EventFields>(self, f: &mut F, vector: &Vector) -> Option<EventKind> {
                 match self {
@@ -138,36 +137,37 @@ macro_rules! event_kinds {
             }
         }
 
-        /// An event of the kernel.
+        /// Description of a kernel event.
         #[derive(Clone, Copy, Debug)]
         pub struct EventSpec {
-            /// Which one: decodes its records.
+            /// The event, for decoding its records.
             pub event: KernelEvent,
-            /// The folder in `events`.
+            /// Its directory in `events`.
             pub system: &'static str,
-            /// The event; `*` at the start matches all with that ending.
+            /// Its name. `*` at the start matches all events with that ending.
             pub name: &'static str,
             /// `system:event`.
             pub full_name: &'static str,
             /// The lowest level at which it is recorded.
             pub level: EventLevel,
-            /// `Some`: the field with the number of a watched thread; the kernel discards the
-            /// events of others.
+            /// The field with the ID of a watched thread, if any. The kernel then discards the
+            /// events of other threads.
             pub watched: Option<&'static str>,
-            /// The same at the level of jobs alone; at the full level all threads count.
+            /// The same kind of field, but used only at the level of jobs. The full level records
+            /// all threads.
             pub watched_for_jobs: Option<&'static str>,
-            /// Whether to warn where the kernel does not have it. Not so for events of one
-            /// architecture, of later kernels or of a tracer: another has the same information
-            /// there, or none is lost.
+            /// Whether to warn if the kernel lacks the event. Not for events of one architecture,
+            /// later kernels or a tracer, because another event has the same information or none is
+            /// lost.
             pub warns: bool,
-            /// Whether a trigger of another event writes it: it cannot be enabled.
+            /// Whether a trigger of another event writes it. It cannot be enabled itself.
             pub triggered: bool,
-            /// Whether it has a name of its own in lists of events: not so where the row before
-            /// it stands for both.
+            /// Whether lists of events show it separately. If not, the row before it represents
+            /// both.
             pub listed: bool,
-            /// The information that it provides.
+            /// The information it provides.
             pub provides: &'static str,
-            /// The fields that it is decoded from, as its `format` file names them.
+            /// The fields it is decoded from, as named in its `format` file.
             pub fields: &'static [&'static str],
         }
 
@@ -177,8 +177,8 @@ macro_rules! event_kinds {
                 self
             }
 
-            /// Recorded where jobs are followed, of watched threads by this field; empty:
-            /// of all threads.
+            /// Records it when jobs are followed, only for watched threads by this field. Empty:
+            /// for all threads.
             const fn jobs(mut self, field: &'static str) -> Self {
                 self.level = EventLevel::Jobs;
                 if !field.is_empty() {
@@ -187,7 +187,7 @@ macro_rules! event_kinds {
                 self
             }
 
-            /// An event of a tracer: without overhead unless the tracer runs.
+            /// Marks an event of a tracer. It has no overhead unless the tracer runs.
             const fn noise(mut self) -> Self {
                 self.level = EventLevel::Noise;
                 self
@@ -214,8 +214,8 @@ macro_rules! event_kinds {
             }
         }
 
-        /// All events of the kernel that can be recorded, as `include/trace/events/*.h`
-        /// define them (irq vectors and page faults: `arch/x86/include/asm/trace`).
+        /// All kernel events that can be recorded, as defined in `include/trace/events/*.h` (irq
+        /// vectors and page faults: `arch/x86/include/asm/trace`).
         pub const EVENTS: &[EventSpec] = &[
             $( $(
                 EventSpec {
@@ -245,7 +245,7 @@ mod tests {
     use super::super::{EVENTS, Vector, event_names};
     use super::*;
 
-    /// A record of this many fields.
+    /// A record with this many fields.
     struct Record(usize);
 
     impl Record {

@@ -1,9 +1,8 @@
-//! The trace events: one row for each thing that can happen.
+//! //! The trace events, one row for each kind.
 //!
-//! A row has its fields, its words, and the kernel's events that it is decoded from, each
-//! with the information that it provides, its fields and its decoder. What is known of
-//! an event beyond that is at the end of this file; `culprit` leaves out what it has no
-//! rule for.
+//! //! A row contains the fields, a description, and the kernel events it is decoded from. Each
+//! kernel event has the information it provides, its fields and its decoder. Other knowledge about
+//! events is at the end of this file. `culprit` ignores events for which it has no rule.
 
 use serde::{Deserialize, Serialize};
 
@@ -31,8 +30,8 @@ event_kinds! { names =>
             prev_state: TaskState(f.u32(6)?),
         });
 
-    /// `sched:sched_waking`: written by the waker, on its CPU. `target_cpu` is
-    /// where the thread was; where it goes is not known yet.
+    /// `sched:sched_waking`: written by the waker, on its CPU. `target_cpu` is the thread's
+    /// previous CPU. Its next CPU is not known yet.
     Waking { task: Task, target_cpu: u32 }
     says format!("wakes {}", task.label());
     <- SchedWaking = "sched" "sched_waking", "who woke the thread, and when", WAKE,
@@ -58,8 +57,8 @@ event_kinds! { names =>
             dest_cpu: f.u32(4)?,
         });
 
-    /// `sched:sched_pi_setprio`: `task` inherits a priority, or loses it again.
-    /// Its own `prio` is the old one.
+    /// `sched:sched_pi_setprio`: `task` inherits a priority, or loses it again. Its `prio` is the
+    /// old one.
     PiSetprio { task: Task, newprio: KernelPriority }
     says format!("priority of {}: {} -> {newprio}", task.label(), task.prio);
     <- SchedPiSetprio = "sched" "sched_pi_setprio", "priority inheritance",
@@ -102,9 +101,8 @@ event_kinds! { names =>
     <- SoftirqExit = "irq" "softirq_exit", "run time of a softirq", ["vec"],
         |f, _| Some(EventKind::SoftirqExit { vec: f.u32(0)? });
 
-    // Of x86: elsewhere the timer's interrupt is one of irq_handler_entry.
-    /// `irq_vectors:*_entry` (x86), `ipi:ipi_entry` (arm): an interrupt that
-    /// has no handler of a device.
+    // // Only on x86. On other architectures irq_handler_entry includes the timer interrupt.
+    /// `irq_vectors:*_entry` (x86), `ipi:ipi_entry` (arm): an interrupt without a device handler.
     VectorEntry { vector: Vector }
     says format!("interrupt {} begins", vector.name());
     <- IrqVectorEntry = "irq_vectors" "*_entry" .quiet(), "start of the timer interrupt", [],
@@ -120,7 +118,7 @@ event_kinds! { names =>
     <- IpiExit = "ipi" "ipi_exit" .same_as_before(), "end of another CPU's call", [],
         |_, _| Some(EventKind::VectorExit { vector: Vector::Other("ipi".into()) });
 
-    /// `nmi:nmi_handler`: written when it is over; it took `delta`.
+    /// `nmi:nmi_handler`: written at the end of the handler, which took `delta`.
     NmiHandler {
         handler: u64,
         #[serde(rename = "delta_ns")]
@@ -136,7 +134,7 @@ event_kinds! { names =>
             handled: f.i32(2)?,
         });
 
-    /// `timer:hrtimer_start`. `expires` is on the timer's own clock.
+    /// `timer:hrtimer_start`. `expires` is on the clock of the timer.
     HrtimerStart { hrtimer: u64, function: u64, expires_ns: i64, softexpires_ns: i64 }
     says {
         let slack = u64::try_from(expires_ns.saturating_sub(*softexpires_ns));
@@ -157,7 +155,7 @@ event_kinds! { names =>
     <- HrtimerCancel = "timer" "hrtimer_cancel" .full(), "cancelled timers", ["hrtimer"],
         |f, _| Some(EventKind::HrtimerCancel { hrtimer: f.u64(0)? });
 
-    /// `timer:hrtimer_expire_entry`. `now` is on the timer's own clock.
+    /// `timer:hrtimer_expire_entry`. `now` is on the clock of the timer.
     HrtimerExpireEntry { hrtimer: u64, function: u64, now_ns: i64 }
     says format!("timer {} expires", names.symbol(*function));
     <- HrtimerExpireEntry = "timer" "hrtimer_expire_entry" .full(), "expired timers",
@@ -188,7 +186,7 @@ event_kinds! { names =>
         ["timer"],
         |f, _| Some(EventKind::TimerExpireExit { timer: f.u64(0)? });
 
-    /// `power:cpu_idle` with a state: the CPU goes to sleep.
+    /// `power:cpu_idle` with a state: the CPU enters it.
     IdleEntry { state: u32, cpu_id: u32 }
     says format!("enters idle state {state}");
     <- CpuIdle = "power" "cpu_idle" .full(), "idle states of the CPU", ["state", "cpu_id"],
@@ -198,7 +196,7 @@ event_kinds! { names =>
             (state, cpu_id) => EventKind::IdleEntry { state, cpu_id },
         });
 
-    /// `power:cpu_idle` with the state -1 (`PWR_EVENT_EXIT`): it is awake.
+    /// `power:cpu_idle` with the state -1 (`PWR_EVENT_EXIT`): the CPU leaves idle.
     IdleExit { cpu_id: u32 }
     says "leaves idle";
 
@@ -209,7 +207,7 @@ event_kinds! { names =>
         ["work", "function"],
         |f, _| Some(EventKind::WorkqueueStart { work: f.u64(0)?, function: f.u64(1)? });
 
-    // Before Linux 5.8 without the function.
+    // // Before Linux 5.8 it has no function field.
     /// `workqueue:workqueue_execute_end`.
     WorkqueueEnd { work: u64, function: u64 }
     says format!("work {} ends", names.symbol(*function));
@@ -217,8 +215,8 @@ event_kinds! { names =>
         "run time of a kworker's work", ["work", "function"],
         |f, _| Some(EventKind::WorkqueueEnd { work: f.u64(0)?, function: f.u64(1)? });
 
-    /// `exceptions:page_fault_user`: the current thread touched `address`.
-    /// There is no event when the fault is served.
+    /// `exceptions:page_fault_user`: the current thread accessed `address`. No event marks the end
+    /// of the fault.
     PageFaultUser { address: u64, ip: u64, error_code: u64 }
     says format!("page fault at {address:#x}");
     <- PageFaultUser = "exceptions" "page_fault_user" .watched("common_pid") .quiet(),
@@ -257,7 +255,7 @@ event_kinds! { names =>
         "function calls to other CPUs", ["callsite", "callback"],
         |f, _| Some(EventKind::IpiSend { cpu: None, callsite: f.u64(0)?, callback: f.u64(1)? });
 
-    /// `preemptirq:irq_disable`. Addresses, not offsets.
+    /// `preemptirq:irq_disable`. The fields are addresses, not offsets.
     IrqDisable { caller: u64, parent: u64 }
     says format!("interrupts disabled at {}", names.symbol(*caller));
     <- IrqDisable = "preemptirq" "irq_disable" .full() .quiet(), "where interrupts were disabled",
@@ -286,9 +284,8 @@ event_kinds! { names =>
         |f, _| Some(EventKind::PreemptEnable { caller: f.in_text(0)?, parent: f.in_text(1)? });
 
     // Since Linux 5.19.
-    /// `lock:contention_begin`: the current thread waits for a lock. Bit 0 of
-    /// `flags`: a spinlock; 1 read, 2 write, 4 rt, 5 per CPU
-    /// (`include/trace/events/lock.h`).
+    /// `lock:contention_begin`: the current thread waits for a lock. Bits of `flags`: 0 spinlock, 1
+    /// read, 2 write, 4 rt, 5 per CPU (`include/trace/events/lock.h`).
     ContentionBegin { lock_addr: u64, flags: u32 }
     says "waits for a kernel lock";
     <- ContentionBegin = "lock" "contention_begin" .full() .quiet(), "waits for a kernel lock",
@@ -302,8 +299,7 @@ event_kinds! { names =>
         "duration of waits for a kernel lock", ["lock_addr", "ret"],
         |f, _| Some(EventKind::ContentionEnd { lock_addr: f.u64(0)?, ret: f.i32(1)? });
 
-    /// `raw_syscalls:sys_enter`.
-    /// `args`: the first two arguments.
+    /// `raw_syscalls:sys_enter`. `args` has the first two arguments.
     SysEnter {
         id: i64,
         #[serde(default)]
@@ -324,8 +320,8 @@ event_kinds! { names =>
         "ends of system calls", ["id", "ret"],
         |f, _| Some(EventKind::SysExit { id: f.i64(0)?, ret: f.i64(1)? });
 
-    /// `block:block_rq_issue`: a request is given to the device `dev`, its number in
-    /// the kernel's own form (major << 20 | minor).
+    /// `block:block_rq_issue`: a request goes to the device `dev`, in the kernel's internal form
+    /// (major << 20 | minor).
     BlockIssue { dev: u32, sector: u64 }
     says format!("request to disk {}", disk_name(*dev));
     <- BlockRqIssue = "block" "block_rq_issue" .jobs("") .quiet(), "requests to disks",
@@ -339,15 +335,15 @@ event_kinds! { names =>
         "completed requests of disks", ["dev", "sector"],
         |f, _| Some(EventKind::BlockComplete { dev: f.u32(0)?, sector: f.u64(1)? });
 
-    /// `ftrace:kernel_stack`: where in the kernel the current thread was at the event
-    /// before, the innermost function first.
+    /// `ftrace:kernel_stack`: the kernel stack of the current thread at the previous event, the
+    /// innermost function first.
     KernelStack { frames: Vec<u64> }
     says format!("kernel stack: {}", stack_of(frames, names));
     <- KernelStack = "ftrace" "kernel_stack" .jobs("") .triggered() .quiet(),
         "where in the kernel a thread blocked", ["size", "caller"],
         |f, _| Some(EventKind::KernelStack { frames: f.words(1, f.u32(0)? as usize)? });
 
-    /// `signal:signal_generate`: to `pid`.
+    /// `signal:signal_generate`: a signal to `pid`.
     SignalGenerate { sig: u32, pid: u32, comm: Comm }
     says format!("signal {sig} to {comm}-{pid}");
     <- SignalGenerate = "signal" "signal_generate" .watched("pid"), "signals to the thread",
@@ -358,14 +354,14 @@ event_kinds! { names =>
             comm: f.comm(2)?,
         });
 
-    /// `signal:signal_deliver`: to the current thread.
+    /// `signal:signal_deliver`: a signal to the current thread.
     SignalDeliver { sig: u32 }
     says format!("receives signal {sig}");
     <- SignalDeliver = "signal" "signal_deliver" .full(), "delivered signals", ["sig"],
         |f, _| Some(EventKind::SignalDeliver { sig: f.u32(0)? });
 
-    /// `osnoise:irq_noise`, `softirq_noise`, `thread_noise`, `nmi_noise`:
-    /// written when it is over, without what was interrupted in it.
+    /// `osnoise:irq_noise`, `softirq_noise`, `thread_noise`, `nmi_noise`: written at the end.
+    /// Excludes interruptions of the noise itself.
     Noise {
         source: NoiseSource,
         #[serde(rename = "start_ns")]
@@ -396,8 +392,8 @@ event_kinds! { names =>
         ["start", "duration"],
         |f, _| noise(f, NoiseSource::Nmi);
 
-    /// A timer's interrupt came `late`: where in the kernel the CPU was, the innermost
-    /// function first. It takes no part in a blame.
+    /// A timer interrupt came `late`. Contains the kernel stack of the CPU, the innermost function
+    /// first. It has no share in a blame.
     TimerLate {
         #[serde(rename = "late_ns")]
         late: Nanos,
@@ -410,13 +406,13 @@ event_kinds! { names =>
         interrupted(frames, names)
     );
 
-    /// Where in the kernel the CPU was when timerlat's interrupt came, whose thread was
-    /// late then, the innermost function first. It takes no part in a blame.
+    /// The kernel stack of the CPU when timerlat's interrupt came and its thread was then late, the
+    /// innermost function first. It has no share in a blame.
     TimerlatStack { frames: Vec<u64> }
     says format!("timerlat's interrupt came; {}", interrupted(frames, names));
 
-    /// `task` is switched out for the thread that had `waited`: where in the kernel it
-    /// was. It takes no part in a blame.
+    /// `task` was switched out for the thread that had `waited`. Contains its kernel stack. It has
+    /// no share in a blame.
     SwitchedOut {
         task: Task,
         #[serde(rename = "waited_ns")]
@@ -425,8 +421,8 @@ event_kinds! { names =>
     }
     says format!("{} was switched out at: {}", task.label(), stack_of(frames, names));
 
-    /// An event that the user asked for, `system:event`, with its fields as `name=value`.
-    /// It takes no part in a blame.
+    /// An event that the user requested, as `system:event`, with its fields as `name=value`. It has
+    /// no share in a blame.
     Requested { name: Text, fields: String }
     says match fields.is_empty() {
         true => name.to_string(),
@@ -452,7 +448,7 @@ event_kinds! { names =>
 }
 
 impl EventKind {
-    /// The threads that it names.
+    /// Returns the threads in its fields.
     pub const fn tasks(&self) -> [Option<&Task>; 2] {
         match self {
             Self::Switch { prev, next, .. } => [Some(prev), Some(next)],
@@ -466,14 +462,14 @@ impl EventKind {
         }
     }
 
-    /// Whether it names this thread, which need not be the one that wrote it.
+    /// Returns whether its fields name this thread, which need not be the one that wrote it.
     pub fn is_about(&self, tid: u32) -> bool {
         let named = |task: &Task| task.pid == tid;
         matches!(self, Self::SignalGenerate { pid, .. } if *pid == tid)
             || self.tasks().into_iter().flatten().any(named)
     }
 
-    /// The kernel stack in it, the innermost function first.
+    /// Returns its kernel stack, the innermost function first.
     pub fn frames(&self) -> &[u64] {
         match self {
             Self::KernelStack { frames }
@@ -484,7 +480,7 @@ impl EventKind {
         }
     }
 
-    /// The addresses of functions of the kernel in it.
+    /// Returns the addresses of kernel functions in its fields.
     pub const fn addresses(&self) -> [Option<u64>; 2] {
         match *self {
             Self::HrtimerStart { function, .. }
@@ -507,7 +503,7 @@ impl EventKind {
     }
 }
 
-/// What every stack begins with: the tracer and the scheduler themselves.
+/// Functions at the start of every stack: the tracer and the scheduler.
 const OF_TRACER: [&str; 8] = [
     "bpf_prog_",
     "bpf_trace_run",
@@ -519,7 +515,7 @@ const OF_TRACER: [&str; 8] = [
     "preempt_schedule",
 ];
 
-/// The names of a stack from the function that blocked on, joined by `<`.
+/// Returns the function names of a stack, joined by `<`, starting at the function that blocked.
 pub fn stack_of(frames: &[u64], names: &impl EventNames) -> String {
     let named = frames.iter().map(|frame| names.symbol(*frame));
     let is_tracer = |name: &String| {
@@ -529,8 +525,8 @@ pub fn stack_of(frames: &[u64], names: &impl EventNames) -> String {
     named.join(" < ")
 }
 
-/// How the entry of an interrupt begins, from the kernel's code (x86; arm64) to its first
-/// handler; the functions after it are those that were interrupted.
+/// Prefixes of functions in an interrupt's entry code, up to its first handler (x86; arm64). The
+/// functions after them were interrupted.
 const OF_ENTRY: [&str; 6] = [
     "asm_sysvec_",
     "asm_common_interrupt",
@@ -540,8 +536,8 @@ const OF_ENTRY: [&str; 6] = [
     "el0_irq",
 ];
 
-/// The names of the functions that an interrupt came upon, the innermost first; empty:
-/// user space. `None`: where the interrupt began is not known.
+/// Returns the names of the interrupted functions, the innermost first. Empty for user space.
+/// `None` if the start of the interrupt is unknown.
 pub fn interrupted_functions(frames: &[u64], names: &impl EventNames) -> Option<Vec<String>> {
     let named: Vec<String> = frames.iter().map(|frame| names.symbol(*frame)).collect();
     let is_entry = |name: &String| OF_ENTRY.iter().any(|of| name.starts_with(of));

@@ -1,4 +1,4 @@
-//! The stretch of time around one late reaction.
+//! //! The time window around one late reaction.
 
 use std::collections::BTreeMap;
 
@@ -8,48 +8,46 @@ use super::{Comm, EventNames, TraceEvent};
 use crate::schema::JsonSchema;
 use crate::{Nanos, Scheduling};
 
-/// What is known of one late reaction: whose, when it was due, when it came,
-/// and what the kernel recorded meanwhile.
+/// The data of one late reaction: the thread, the expected and actual times, and the kernel events
+/// in between.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Window {
     /// The thread that was late.
     pub victim: Victim,
-    /// From what to what the latency goes.
+    /// Start and end points of the latency.
     pub delay: Delay,
-    /// When it was due, on CLOCK_MONOTONIC.
+    /// Expected time, on CLOCK_MONOTONIC.
     #[serde(rename = "expected_ns")]
     pub expected: Nanos,
-    /// When it came, on CLOCK_MONOTONIC; not before `expected`.
+    /// Actual time, on CLOCK_MONOTONIC. Not before `expected`.
     #[serde(rename = "actual_ns")]
     pub actual: Nanos,
-    /// The events, by rising time: all of the victim's CPU, and those of other
-    /// CPUs that name the victim or whom it waits for. Some from before
-    /// `expected` belong to it: at least the last switch, which shows what ran.
+    /// The events in chronological order: all events on the victim's CPU, and events on other CPUs
+    /// that name the victim or a thread it waits for. Includes some before `expected`, at least the
+    /// last switch, which shows what ran.
     pub events: Vec<TraceEvent>,
     /// Events that were overwritten or dropped between the first event and
     /// `actual`.
     pub lost: u64,
-    /// Events of the middle that were there when the window was explained and
-    /// are left out of what is kept ([`Window::shortened`]).
+    /// Events in the middle that were used for the explanation but are not stored
+    /// ([`Window::shortened`]).
     #[serde(default)]
     pub left_out: u64,
-    /// Names ([`crate::event_names`]) of events that were not recorded, because
-    /// the kernel does not have them or they were not asked for: what they
-    /// would show is not known.
+    /// Names ([`crate::event_names`]) of events that were not recorded, because the kernel lacks
+    /// them or nobody requested them. What they would show is unknown.
     pub missing_events: Vec<String>,
-    /// By how much times of events and of the probe can be apart, at most.
+    /// Largest possible difference between the clocks of events and of the probe.
     #[serde(rename = "clock_error_ns")]
     pub clock_error: Nanos,
-    /// Names of the kernel addresses in the events, as far as they are known.
+    /// Names of the kernel addresses in the events, if known.
     #[serde(default)]
     #[schemars(with = "BTreeMap<String, String>")]
     pub symbols: BTreeMap<u64, String>,
-    /// Names of the system calls in the events: their numbers mean something
-    /// else on each architecture.
+    /// Names of the system calls in the events. The numbers differ between architectures.
     #[serde(default)]
     #[schemars(with = "BTreeMap<String, String>")]
     pub calls: BTreeMap<i64, String>,
-    /// What counters show and no event does.
+    /// Evidence from counters rather than events.
     #[serde(default)]
     pub evidence: Evidence,
 }
@@ -59,118 +57,117 @@ pub struct Window {
 pub struct Victim {
     /// Its thread ID.
     pub tid: u32,
-    /// Its name.
+    /// Its comm.
     pub comm: Comm,
-    /// Its policy and priority, where known.
+    /// Its policy and priority, if known.
     pub scheduling: Option<Scheduling>,
-    /// The CPU on which its latency ended; where it is bound, that one.
+    /// The CPU on which its latency ended. If the thread is bound to a CPU, that one.
     pub cpu: u32,
 }
 
-/// From what to what a latency goes.
+/// Start and end points of a latency.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Delay {
-    /// From the time a timer should have fired to the thread's own reading of
-    /// the clock in user space: what a probe measures.
+    /// From the time a timer should have fired to the thread's own reading of the clock in user
+    /// space, as probes measure.
     #[default]
     Timer,
-    /// From just before another thread's call that is to reach it (a post, a
-    /// signal, a message) to its own reading of the clock in user space: what
-    /// probes of two threads measure. What keeps that other one counts, too.
+    /// From just before another thread's call (a post, a signal, a message) to this thread's own
+    /// reading of the clock in user space, as probes with two threads measure. Delays of the other
+    /// thread count as well.
     Call,
-    /// From a thread's reading of the clock before a step of its own (a touch of
-    /// memory, asking for a lock, reading a clock) to its reading after it. What
-    /// keeps a thread counts that it waits for in the step.
+    /// From a thread's reading of the clock before its own step (a memory access, taking a lock,
+    /// reading a clock) to its reading after it. Delays of a thread that it waits for in the step
+    /// count as well.
     Step,
-    /// From `sched_waking` of the thread to its return to user space, or to
-    /// its switch-in where the return is not recorded: any thread's wake-up.
+    /// From `sched_waking` of the thread to its return to user space, or to its switch-in if the
+    /// return is not recorded. Applies to any thread's wake-up.
     Wakeup,
-    /// From the switch that took the CPU from the thread against its will
-    /// (preempted, or stopped by a signal) to its next switch-in.
+    /// From the involuntary switch of the thread (preempted, or stopped by a signal) to its next
+    /// switch-in.
     Taken,
-    /// From the wake-up that ends a thread's release wait to its return to that wait:
-    /// a job of an application.
+    /// From the wake-up that ends a thread's release wait to the start of its next release wait:
+    /// one job of an application.
     Job,
 }
 
-/// Facts about the outlier that no event shows: counters, and figures of the run.
+/// Evidence about the outlier that no event shows: counters, and figures of the run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Evidence {
-    /// Steal time: the time that a hypervisor gave to others. Empty if it cannot be read.
+    /// Steal time: the time that a hypervisor gave to other guests. Empty if it cannot be read.
     #[serde(default)]
     pub stolen: Vec<StealCount>,
     /// System management interrupts. Null if they cannot be counted.
     #[serde(default)]
     pub smi: Option<SmiCount>,
-    /// Whether a hypervisor is underneath; null where it is not known.
+    /// Whether the machine is virtual. Null if unknown.
     #[serde(default)]
     pub virtual_machine: Option<bool>,
-    /// The kernel's protection against real-time threads that never sleep. Null if it is
-    /// not known.
+    /// The kernel's protection against real-time threads that never sleep. Null if unknown.
     #[serde(default)]
     pub real_time_limit: Option<RealTimeLimit>,
     /// The usual lengths of the handlers in the window.
     #[serde(default)]
     pub usual: Vec<UsualLength>,
-    /// What the deepest idle state in use takes to leave
-    /// (`cpuidle/state*/latency`); null where the kernel does not say.
+    /// Exit latency of the deepest idle state in use (`cpuidle/state*/latency`). Null if the kernel
+    /// does not provide it.
     #[serde(rename = "idle_exit_ns", default)]
     pub idle_exit: Option<Nanos>,
-    /// Times around the window at which a control group above the thread was
-    /// throttled by its CPU quota; empty: none was, or it cannot be read.
+    /// Times around the window at which the CPU quota throttled a control group of the thread or an
+    /// ancestor. Empty if there were none, or they cannot be read.
     #[serde(default)]
     pub throttles: Vec<Throttle>,
-    /// Threads of the window that are in the throttled groups themselves: where
-    /// one of them runs, its group is not throttled on that CPU.
+    /// Threads in the window that belong to the throttled groups. A group is not throttled on a CPU
+    /// where one of its threads runs.
     #[serde(default)]
     pub in_group: Vec<u32>,
-    /// The threads of the program that recorded the events: what they take is its own
-    /// doing.
+    /// Threads of the program that recorded the events. Their CPU time is overhead of the
+    /// recording.
     #[serde(default)]
     pub observer: Vec<u32>,
 }
 
-/// The steal time of one CPU between two times: all rises of its counter.
+/// The steal time of one CPU between two times: all increments of its counter.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct StealCount {
     /// The CPU.
     pub cpu: u32,
-    /// From when on all rises are known, on CLOCK_MONOTONIC.
+    /// Start of the time in which all increments are known, on CLOCK_MONOTONIC.
     #[serde(rename = "from_ns")]
     pub from: Nanos,
-    /// Until when.
+    /// End of that time.
     #[serde(rename = "to_ns")]
     pub to: Nanos,
-    /// The counter's steps: what was stolen differs from a rise by less than one
-    /// (10 ms in `/proc/stat`, 1 ns where the kernel's own counter is read).
+    /// The counter's resolution: the stolen time differs from an increment by less than this (10 ms
+    /// in `/proc/stat`, 1 ns if the kernel's own counter is read).
     #[serde(rename = "step_ns")]
     pub step: Nanos,
-    /// By increasing time.
+    /// In chronological order.
     pub rises: Vec<StealRise>,
 }
 
-/// A rise of a counter of steal time.
+/// An increment of a steal-time counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct StealRise {
-    /// When it was read before the rise, on CLOCK_MONOTONIC.
+    /// Time of the last reading before it, on CLOCK_MONOTONIC.
     #[serde(rename = "from_ns")]
     pub from: Nanos,
-    /// When it was read after it.
+    /// Time of the first reading after it.
     #[serde(rename = "to_ns")]
     pub to: Nanos,
-    /// By how much it rose.
+    /// The increment.
     #[serde(rename = "stolen_ns")]
     pub stolen: Nanos,
 }
 
-/// How many system management interrupts a CPU counted between two readings.
+/// The system management interrupts that a CPU counted between two readings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SmiCount {
-    /// The reading before, on CLOCK_MONOTONIC.
+    /// Time of the first reading, on CLOCK_MONOTONIC.
     #[serde(rename = "from_ns")]
     pub from: Nanos,
-    /// The reading after.
+    /// Time of the second reading.
     #[serde(rename = "to_ns")]
     pub to: Nanos,
     /// The difference.
@@ -183,24 +180,24 @@ pub struct SmiCount {
 pub enum RealTimeLimit {
     /// Nothing.
     None,
-    /// It throttles them (`sched_rt_runtime_us`), up to Linux 6.11.
+    /// Throttling of real-time threads (`sched_rt_runtime_us`), up to Linux 6.11.
     Throttling,
-    /// A deadline server runs the others for a while, since Linux 6.12
+    /// A deadline server that runs other threads for a while, since Linux 6.12
     /// (`kernel/sched/deadline.c`, `fair_server_init`).
     FairServer,
-    /// The deadline server, and a throttle by control group (CONFIG_RT_GROUP_SCHED).
+    /// The deadline server, and throttling by control group (CONFIG_RT_GROUP_SCHED).
     FairServerOrThrottling,
 }
 
-/// A handler of interrupts.
+/// An interrupt handler.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum HandlerOf {
-    /// Of a device's interrupt, by its number.
+    /// The handler of a device interrupt, by number.
     Irq(u32),
-    /// Of a softirq, by its number.
+    /// The handler of a softirq, by number.
     Softirq(u32),
-    /// Of an interrupt without a device, by the name of its vector.
+    /// The handler of an interrupt without a device, by the name of its vector.
     Vector(String),
 }
 
@@ -216,9 +213,9 @@ pub struct UsualLength {
 /// The length that 99.9% of a handler's runs do not exceed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Usual {
-    /// The 99.9th percentile of their lengths, without other handlers on top.
+    /// The 99.9th percentile of their lengths, excluding handlers that interrupted them.
     pub p999_ns: Nanos,
-    /// How many runs were seen.
+    /// Number of runs.
     pub count: u64,
 }
 
@@ -226,23 +223,23 @@ pub struct Usual {
 /// readings. The kernel counts a throttle when it ends.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Throttle {
-    /// The control group, as in /proc/PID/cgroup.
+    /// The path of the control group, as in /proc/PID/cgroup.
     pub group: String,
-    /// When the counters were read before the rise, on CLOCK_MONOTONIC.
+    /// Time of the reading before it, on CLOCK_MONOTONIC.
     #[serde(rename = "from_ns")]
     pub from: Nanos,
-    /// When they were read after it.
+    /// Time of the reading after it.
     #[serde(rename = "to_ns")]
     pub to: Nanos,
-    /// Periods of the quota that were throttled (`nr_throttled`).
+    /// Throttled periods of the quota (`nr_throttled`).
     pub periods: u64,
-    /// For how long, summed over CPUs (`throttled_usec`, `throttled_time`).
+    /// Throttled time, summed over CPUs (`throttled_usec`, `throttled_time`).
     #[serde(rename = "throttled_ns")]
     pub throttled: Nanos,
 }
 
 impl Usual {
-    /// A clause about a run that took far longer.
+    /// Returns a clause for a run that took far longer.
     pub fn contradicted(&self) -> String {
         let (count, longest) = (crate::grouped(self.count), self.p999_ns);
         format!("an anomaly: 99.9% of its {count} runs took at most {longest}")
@@ -250,11 +247,11 @@ impl Usual {
 }
 
 impl Window {
-    /// How many events of a window are kept: some 40 KiB, compressed.
+    /// Number of events that are stored of a window: some 40 KiB, compressed.
     pub const KEPT_EVENTS: usize = 4_000;
 
-    /// The window with at most [`KEPT_EVENTS`](Self::KEPT_EVENTS) events: those
-    /// in the middle go, and are counted.
+    /// Returns the window with at most [`KEPT_EVENTS`](Self::KEPT_EVENTS) events. Events in the
+    /// middle are dropped and counted.
     pub fn shortened(mut self) -> Self {
         let beyond = self.events.len().saturating_sub(Self::KEPT_EVENTS);
         if beyond > 0 {
@@ -265,12 +262,12 @@ impl Window {
         self
     }
 
-    /// How late it was.
+    /// Returns the latency.
     pub fn latency(&self) -> Nanos {
         self.actual - self.expected
     }
 
-    /// Whether an event of this name could be in the window.
+    /// Returns whether the window could contain an event of this name.
     pub fn has(&self, event: &str) -> bool {
         !self.missing_events.iter().any(|missing| missing == event)
     }

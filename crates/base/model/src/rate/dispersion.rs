@@ -1,38 +1,38 @@
-//! How much events cluster, at the worst time scale.
+//! //! How much events cluster, at the worst time scale.
 
 use statrs::function::beta::checked_beta_reg;
 
 use super::quantile::chi_squared;
 
-/// A scale takes part while so many blocks of it fit into the run.
+/// A block length counts only if the run contains at least this many blocks of it.
 pub(super) const LEAST_BLOCKS: usize = 8;
 
-/// The upper limit of a dispersion is exceeded with this chance.
+/// The chance that a dispersion exceeds its upper limit.
 const CHANCE: f64 = 0.10;
 
-/// The spread of counts still rises where chance would do as much as rarely as this: at
-/// the longest blocks, and at those beyond.
+/// The dispersion counts as still rising if chance explains the rise with less than this
+/// probability: at the longest blocks, and at those beyond.
 const RISES: [f64; 2] = [0.10, 0.05];
 
-/// Variance by mean of the counts in blocks, at the worst length of blocks.
+/// Variance by mean of the counts in blocks, at the worst block length.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Dispersion {
-    /// Its upper 90% limit, at least 1: 1 where each event comes by itself.
+    /// The upper 90% limit, at least 1. 1 if events are independent.
     pub(super) factor: f64,
-    /// Whether it still rises where the run ends: the rate changes more slowly than the
-    /// run can show.
+    /// Whether the dispersion still rises at the end of the run, because the rate changes more
+    /// slowly than the run can show.
     pub(super) rises: bool,
 }
 
-/// One length of blocks: variance by mean as estimated, and the blocks.
+/// One block length: the estimated variance by mean, and the number of blocks.
 type Scale = (f64, usize);
 
 impl Dispersion {
-    /// Of counts in blocks that follow each other, each of the shortest length; longer
-    /// ones are made by joining two.
+    /// Calculates the dispersion from counts in consecutive blocks of the shortest length. Longer
+    /// blocks are made by joining pairs.
     pub(super) fn of(mut counts: Vec<u64>) -> Self {
         let mut scales: Vec<Scale> = Vec::new();
-        // Without an event nothing is known of how they cluster.
+        // // Without events their clustering is unknown.
         if counts.iter().all(|count| *count == 0) {
             counts.clear();
         }
@@ -55,10 +55,10 @@ impl Dispersion {
     }
 }
 
-/// 1 of events that come by themselves.
+/// Returns variance by mean, which is 1 for independent events.
 fn variance_by_mean(counts: &[u64]) -> f64 {
     let number = counts.len() as f64;
-    // Joined in pairs, the only events may be in the block that is left out.
+    // // Joining pairs drops an odd last block, which may contain the only events.
     let mean = counts.iter().map(|count| *count as f64).sum::<f64>() / number;
     if mean == 0.0 {
         return 1.0;
@@ -67,10 +67,9 @@ fn variance_by_mean(counts: &[u64]) -> f64 {
     squares.sum::<f64>() / (number - 1.0) / mean
 }
 
-/// Whether the longest blocks, or those beyond, of which there are too few to tell how
-/// much, spread more than those a quarter as long as the longest. While a rate keeps its
-/// direction the spread rises with the length; beyond it is the same. Two estimates of the
-/// same one differ as by an F distribution.
+/// Returns whether the longest blocks spread more than blocks a quarter as long. Also tries the
+/// lengths beyond, of which there are too few blocks for an estimate. The spread rises with the
+/// length while a rate keeps its direction. The ratio of two equal spreads has an F distribution.
 fn still_rises(scales: &[Scale], beyond: &[Scale]) -> bool {
     let Some((last, before)) = scales.split_last() else {
         return false;
@@ -94,11 +93,11 @@ mod tests {
 
     #[test]
     fn what_clusters_spreads_more() {
-        // One event in each block: less than chance, which counts as 1.
+        // // One event in each block is less spread than chance, and counts as 1.
         assert_eq!(Dispersion::of(vec![1; 64]).factor, 1.0);
         assert_eq!(Dispersion::of(Vec::new()).factor, 1.0);
         assert_eq!(Dispersion::of(vec![0; 90]).factor, 1.0);
-        // Ten at once in every tenth block: variance by mean 9.1 and 8.1 of pairs.
+        // // Ten at once in every tenth block: variance by mean is 9.1, and 8.1 for pairs.
         let bursts: Vec<u64> = (0..100).map(|n| if n % 10 == 3 { 10 } else { 0 }).collect();
         let found = Dispersion::of(bursts);
         assert!((9.0..13.0).contains(&found.factor), "{found:?}");

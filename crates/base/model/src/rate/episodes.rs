@@ -1,24 +1,23 @@
-//! Late periods that follow each other closely, counted once.
+//! //! Episodes: late periods that follow each other closely count once.
 
 use crate::Nanos;
 
-/// Late periods with no pause longer than this between them are one episode, unless
-/// something else is asked for.
+/// The default gap: late periods with no longer pause between them are one episode.
 pub const EPISODE_GAP: Nanos = Nanos::from_secs(1);
 
-/// The episodes of a run. An episode is late periods with no pause longer than a fixed
-/// gap between them: a definition that a reader can check, where an estimated clustering
-/// splits sparse bursts and leaves others together.
+/// The episodes of a run. An episode is a sequence of late periods without a pause longer than a
+/// fixed gap. A reader can check this definition. An estimated clustering splits sparse bursts and
+/// joins others.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Episodes {
-    /// Late periods: each moment counted once, whatever the number of CPUs that were late.
+    /// Number of late times. Each time counts once, however many CPUs were late.
     pub late: u64,
-    /// Each episode: its first and its last late period.
+    /// First and last late period of each episode.
     pub each: Vec<(Nanos, Nanos)>,
 }
 
 impl Episodes {
-    /// Those of late periods that came due at these times, in any order.
+    /// Finds the episodes in late periods that came due at these times, in any order.
     pub fn of(late: &[Nanos], gap: Nanos) -> Self {
         let mut late = late.to_vec();
         late.sort_unstable();
@@ -36,12 +35,12 @@ impl Episodes {
         }
     }
 
-    /// How many episodes.
+    /// Returns the number of episodes.
     pub fn count(&self) -> u64 {
         self.each.len() as u64
     }
 
-    /// When they began, counted from `start`, rising.
+    /// Returns when they began, relative to `start`, in ascending order.
     pub fn begins(&self, start: Nanos) -> Vec<Nanos> {
         let since = |episode: &(Nanos, Nanos)| episode.0.saturating_sub(start);
         self.each.iter().map(since).collect()
@@ -58,7 +57,7 @@ mod tests {
             let late: Vec<Nanos> = millis.iter().map(|ms| Nanos::from_millis(*ms)).collect();
             Episodes::of(&late, EPISODE_GAP)
         };
-        // Exactly the gap is no longer than it; in any order, and several CPUs at once.
+        // // A pause of exactly the gap does not split. Any order, and several CPUs at once.
         let found = of(&[2_000, 0, 1_000, 1_000, 3_001, 9_000]);
         assert_eq!((found.late, found.count()), (5, 3), "{found:?}");
         assert_eq!(
@@ -67,10 +66,10 @@ mod tests {
         );
         assert_eq!(of(&[7]).each.len(), 1);
         assert_eq!(of(&[]), Episodes::default());
-        // Sparse bursts, 300 ms between their late periods: one each.
+        // // Sparse bursts, with 300 ms between late periods, are one episode each.
         let bursts: Vec<u64> = (0..50).map(|n| n / 5 * 20_000 + n % 5 * 300).collect();
         assert_eq!(of(&bursts).count(), 10);
-        // All late: one, without an end.
+        // // If every period is late, there is one episode.
         assert_eq!(of(&(0..5_000).collect::<Vec<_>>()).count(), 1);
     }
 }

@@ -1,35 +1,34 @@
-//! Measuring until it is proven.
+//! //! Measuring until a limit is proven.
 
 use super::{Decision, ERROR, Rate};
 use crate::Nanos;
 
-/// A rate that is looked at 1, 2, 4, 8, ... minutes after the start, each time with the
-/// same bounds. The error is divided over the looks (a half of it for the first, a
-/// quarter for the second, and so on), so that a wrong *held* and a wrong *broken* are
-/// each as rare over all looks as over one.
+/// Checks a rate 1, 2, 4, 8, ... minutes after the start. The error is divided over the looks: a
+/// half for the first, a quarter for the second, and so on. All looks together therefore give a
+/// wrong *held* or a wrong *broken* no more often than a single one would.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Looks {
-    /// Looks that were taken.
+    /// Number of looks taken.
     taken: u32,
-    /// What a look decided, and its error.
+    /// Decision of a look, and its error.
     decided: Option<(Decision, f64)>,
 }
 
 const FIRST: Nanos = Nanos::from_secs(60);
 
 impl Looks {
-    /// When the next look is due, after the start.
+    /// Returns when the next look is due, after the start.
     pub fn next(self) -> Nanos {
         Nanos(FIRST.0.saturating_mul(1 << self.taken.min(32)))
     }
 
-    /// The error of the next look.
+    /// Returns the error of the next look.
     fn error(self) -> f64 {
         ERROR / 2f64.powi(self.taken as i32 + 1)
     }
 
-    /// Takes a look at a limit of so many events a day, if it is time for it; whether it
-    /// is decided.
+    /// Takes a look at a limit of `per_day` events a day, if one is due. Returns whether there is a
+    /// decision.
     pub fn look(&mut self, rate: &Rate, per_day: f64) -> bool {
         if self.decided.is_none() && rate.measured >= self.next() {
             let error = self.error();
@@ -40,15 +39,15 @@ impl Looks {
         self.decided.is_some()
     }
 
-    /// What was decided, and the error of its bounds; the end of the run is one more look.
+    /// Returns the decision and the error of its bounds. The end of the run is one more look.
     pub fn end(self, rate: &Rate, per_day: f64) -> (Decision, f64) {
         let error = self.error();
         let last = || (rate.decide(per_day, error), error);
         self.decided.unwrap_or_else(last)
     }
 
-    /// The first look that would prove a limit of so many events a day, if nothing more
-    /// happens after what `rate` saw.
+    /// Returns the time of the first look that would prove a limit of `per_day` events a day, if no
+    /// events follow those in `rate`.
     pub fn needed(mut self, rate: &Rate, per_day: f64) -> Option<Nanos> {
         while rate.needed(per_day, self.error())? > self.next() {
             if self.taken > 32 {
@@ -70,20 +69,20 @@ mod tests {
         let clean = |seconds| Rate::of(&[], Nanos::from_secs(seconds), EPISODE_GAP);
         let mut looks = Looks::default();
         assert!(!looks.look(&clean(59), 1_000.0));
-        // ln(1 / 0.025) = 3.69 episodes are proven in 5.3 min at 1,000 a day, but the look
-        // at 8 min is the fourth, with a sixteenth of the error: 5.77 episodes, 8.3 min.
+        // // ln(1 / 0.025) = 3.69 episodes are proven in 5.3 min at 1,000 a day. The look at 8 min
+        // is the fourth, with a sixteenth of the error: 5.77 episodes, which takes 8.3 min.
         let minutes = |minutes| Nanos::from_secs(60 * minutes);
         assert_eq!(looks.needed(&clean(0), 1_000.0), Some(minutes(16)));
         for time in [1, 2, 4, 8, 16] {
             assert_eq!(looks.next(), minutes(time));
             assert_eq!(looks.look(&clean(60 * time), 1_000.0), time == 16);
         }
-        // Whatever comes after.
+        // // Later events do not change the decision.
         let (decision, error) = looks.end(&Rate::plain(1_000, minutes(16)), 1_000.0);
         assert_eq!((decision, error), (Decision::Held, ERROR / 32.0));
         assert_eq!(Looks::default().needed(&clean(0), 0.0), None);
         assert_eq!(Looks::default().needed(&clean(0), 1e-9), None);
-        // The end of a run is a look.
+        // // The end of a run is a look.
         let (decision, _) = Looks::default().end(&clean(59), 1e6);
         assert_eq!(decision, Decision::Held);
     }

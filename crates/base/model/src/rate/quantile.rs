@@ -1,20 +1,19 @@
-//! Bounds of counts: quantiles of the gamma distribution.
+//! //! Bounds of counts: quantiles of the gamma distribution.
 
 use statrs::function::gamma::checked_gamma_lr;
 
-/// Up to this shape the quantile is searched; beyond it is approximated to within 1e-4.
+/// Up to this shape the quantile is searched. Above it, an approximation is accurate to 1e-4.
 const SEARCHED: f64 = 1e5;
 
-/// With the chance `error` of being wrong no more than this many events are expected in a
-/// time in which `count` were seen: chi2(1 - error; 2k + 2)/2 where each came by itself
-/// (Garwood, Biometrika 1936), with k and the bound in units of `dispersion` where they
-/// cluster.
+/// Returns the upper bound of the expected number of events if `count` were observed: chi2(1 -
+/// error; 2k + 2)/2 for independent events (Garwood, Biometrika 1936). k and the bound are in units
+/// of `dispersion`. The bound is wrong with the chance `error`.
 pub(super) fn upper(count: u64, dispersion: f64, error: f64) -> f64 {
     dispersion * gamma_quantile(1.0 - error, count as f64 / dispersion + 1.0)
 }
 
-/// With the chance `error` of being wrong at least so many are expected:
-/// chi2(error; 2k)/2 likewise; 0 for none.
+/// Returns the lower bound of the expected number, chi2(error; 2k)/2 in the same units. 0 if there
+/// were no events.
 pub(super) fn lower(count: u64, dispersion: f64, error: f64) -> f64 {
     match count {
         0 => 0.0,
@@ -22,13 +21,12 @@ pub(super) fn lower(count: u64, dispersion: f64, error: f64) -> f64 {
     }
 }
 
-/// The `share` quantile of chi-squared with `freedom` degrees of freedom.
+/// Returns the `share` quantile of chi-squared with `freedom` degrees of freedom.
 pub(super) fn chi_squared(share: f64, freedom: f64) -> f64 {
     2.0 * gamma_quantile(share, freedom / 2.0)
 }
 
-/// The value that a gamma variate of this shape and scale 1 does not exceed with the
-/// chance `share`.
+/// Returns the `share` quantile of a gamma distribution with this shape and scale 1.
 fn gamma_quantile(share: f64, shape: f64) -> f64 {
     let normal = normal_quantile(share);
     // Wilson and Hilferty, PNAS 1931.
@@ -93,7 +91,7 @@ mod tests {
             assert!((above - below - 2.0).abs() < 0.1, "{below} {above}");
         }
         assert!(upper(u64::MAX, 1.0, 0.05).is_finite());
-        // What clusters is worth as much less.
+        // // Clustered events count as that many times fewer.
         near(upper(30, 3.0, 0.05), 3.0 * upper(10, 1.0, 0.05));
     }
 }

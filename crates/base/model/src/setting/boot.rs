@@ -1,16 +1,15 @@
-//! Arguments of the kernel's command line for what no file of a running machine sets.
-//! Those that set the same as a [`Setting`](super::Setting) are in its row.
+//! //! Kernel command-line arguments for things that cannot be set at run time. If an argument has
+//! the same effect as a [`Setting`](super::Setting), it is in the row of that setting.
 
-/// An argument of the kernel's command line, with its recommended value.
+/// A kernel command-line argument with its recommended value.
 #[derive(Debug)]
 pub struct BootParameter {
     /// Its name: `isolcpus`.
     pub name: &'static str,
-    /// The recommended value, with `{measured}` and `{housekeeping}` for CPUs; empty for
-    /// a parameter without one.
+    /// The recommended value, with `{measured}` and `{housekeeping}` for CPUs. Empty for an
+    /// argument without a value.
     pub value: &'static str,
-    /// Names of the architectures whose kernels know it, as uname(2) gives them; empty
-    /// for a parameter of all.
+    /// Architectures whose kernels support it, as uname(2) names them. Empty if all do.
     pub only: &'static [&'static str],
 }
 
@@ -30,7 +29,7 @@ const fn of(
     BootParameter { name, value, only }
 }
 
-/// What doctor and profiles recommend
+/// The arguments that doctor and profiles recommend
 /// (Documentation/admin-guide/kernel-parameters.txt).
 pub const BOOT_PARAMETERS: &[BootParameter] = &[
     to("isolcpus", "managed_irq,domain,{measured}"),
@@ -58,12 +57,13 @@ pub const BOOT_PARAMETERS: &[BootParameter] = &[
 ];
 
 impl BootParameter {
-    /// Whether a kernel of this architecture knows it; one that is not known may.
+    /// Returns whether kernels of this architecture support it. True if the architecture is
+    /// unknown.
     pub fn fits(&self, architecture: Option<&str>) -> bool {
         self.only.is_empty() || architecture.is_none_or(|name| self.only.contains(&name))
     }
 
-    /// The argument, with these for the CPUs.
+    /// Returns the argument with these CPUs filled in.
     pub fn argument(&self, measured: &str, housekeeping: &str) -> String {
         let value = self.value.replace("{measured}", measured);
         match value.replace("{housekeeping}", housekeeping).as_str() {
@@ -73,7 +73,7 @@ impl BootParameter {
     }
 }
 
-/// The parameter of that name.
+/// Returns the parameter with this name.
 pub fn boot_parameter(name: &str) -> Option<&'static BootParameter> {
     BOOT_PARAMETERS.iter().find(|row| row.name == name)
 }

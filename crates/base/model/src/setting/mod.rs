@@ -1,8 +1,8 @@
-//! The settings of a machine that matter for its latency: one description each.
+//! //! The settings of a machine that affect its latency, with one description each.
 //!
-//! The audit judges them, tune changes them, experiments try them; all of them
-//! take name, path, values, risk and recommendation from this table. How a
-//! setting that is more than one file is read and written stands in tune.
+//! //! The audit judges these settings, tune changes them, and experiments try them. All of them
+//! use the names, paths, values, risks and recommendations of this table. The code that reads and
+//! writes settings of more than one file is in tune.
 
 mod boot;
 mod table;
@@ -20,16 +20,15 @@ pub use boot::{BOOT_PARAMETERS, BootParameter, boot_parameter};
 pub use table::SETTINGS;
 pub use values::{Values, marked, mask, unmask};
 
-/// What can go wrong with a setting, for somebody who does not know it.
+/// How much damage a change of a setting can do, for readers who do not know the setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Risk {
-    /// Costs power or throughput at most.
+    /// Costs at most some power or throughput.
     Low,
-    /// Can slow other work down noticeably, or removes a safety net that is
-    /// seldom needed.
+    /// Can noticeably slow down other work, or removes a safety net that is rarely needed.
     Medium,
-    /// Can make the machine hang or throttle where the application misbehaves.
+    /// Can hang or throttle the machine if the application misbehaves.
     High,
 }
 
@@ -46,50 +45,50 @@ impl fmt::Display for Risk {
 /// Which instances of a setting a list of CPUs selects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// The setting belongs to no CPU: `--cpus` does not select.
+    /// The setting belongs to no CPU: `--cpus` selects nothing.
     Machine,
-    /// The first number of the instance is the CPU.
+    /// The first number in the instance is the CPU.
     Cpu,
-    /// A frequency policy, which serves the CPUs of [`POLICY_CPUS`].
+    /// A frequency policy, for the CPUs listed in [`POLICY_CPUS`].
     Policy,
 }
 
-/// The CPUs that a frequency policy serves, with spaces between them.
+/// The CPUs of a frequency policy, separated by spaces.
 pub const POLICY_CPUS: &str = "/sys/devices/system/cpu/cpufreq/policy#/related_cpus";
 
-/// Where a setting is found.
+/// The files of a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Location {
     /// One file.
     File(&'static str),
-    /// A file for each device or CPU: `#` stands for a number, `*` for a name.
+    /// A file for each device or CPU: `#` is a number, `*` is a name.
     Each(&'static str),
-    /// Files with a name each.
+    /// Several files, each with a name.
     Parts(&'static [(&'static str, &'static str)]),
-    /// More than the writing of a file: tune has code of its own for it.
+    /// More than one write to a file: tune has special code for it.
     Special {
-        /// Its file, or what stands for it.
+        /// Its file, or a description if it has none.
         path: &'static str,
-        /// How one of several is named; empty where there is one only.
+        /// Form of an instance's name. Empty if there is only one instance.
         instances: &'static str,
     },
 }
 
-/// How long after a change a setting has its full effect: what an experiment
-/// leaves out of each block.
+/// Time until a change of a setting has its full effect. Experiments discard it at the start of
+/// each block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum WashOut {
-    /// Interrupts, frequencies, idle states, limits of the scheduler: 2 s.
+    /// Interrupts, frequencies, idle states, scheduler limits: 2 s.
     Short,
-    /// What works through memory in the background: 30 s.
+    /// Settings with slow background effects on memory: 30 s.
     Long,
-    /// What is read when the machine or a service starts.
+    /// Settings that are read only when the machine or a service starts.
     Boot,
 }
 
 impl WashOut {
-    /// The time; `None` where only a start of the machine or service applies it.
+    /// Returns the time, or `None` if the change needs a restart of the machine or service.
     pub fn duration(self) -> Option<Duration> {
         match self {
             Self::Short => Some(Duration::from_secs(2)),
@@ -102,40 +101,39 @@ impl WashOut {
 /// One setting of the machine.
 #[derive(Clone, Copy)]
 pub struct Setting {
-    /// Its name: what the journal keeps, so that a journal can name no other
-    /// file than those of this table.
+    /// Its name. The journal stores only this, so a journal cannot name a file outside this table.
     pub name: &'static str,
-    /// What it sets, in half a sentence.
+    /// What it sets, as a short phrase.
     pub summary: &'static str,
-    /// What changing it can cost or break.
+    /// What a change can cost or break.
     pub caution: &'static str,
-    /// How bad that is.
+    /// Severity of that risk.
     pub risk: Risk,
-    /// Where this is documented: a page of the kernel's documentation, or its
-    /// source file where there is none.
+    /// Documentation: a page of the kernel's documentation, or its source file if no page describes
+    /// it.
     pub source: &'static str,
-    /// Where it is found.
+    /// The files of the setting.
     pub location: Location,
-    /// What it takes.
+    /// The values it accepts.
     pub values: Values,
     /// Which instances a list of CPUs selects.
     pub scope: Scope,
-    /// How long a change takes to have its effect.
+    /// Time until a change has its full effect.
     pub wash_out: WashOut,
-    /// What is recommended where threads spin, as `--set` takes it.
+    /// Recommended value if threads spin, in the syntax of `--set`.
     spinning: Option<&'static str>,
-    /// What is recommended where threads sleep.
+    /// Recommended value if threads sleep.
     periodic: Option<&'static str>,
-    /// Why no program may try it unasked, beside its risk; else empty.
+    /// Why a program must not try it unasked, apart from its risk. Empty if there is no reason.
     pub by_hand: &'static str,
-    /// Why a kernel refuses it to root (EPERM), where that is known; else empty.
+    /// Why a kernel refuses it to root (EPERM). Empty if unknown.
     pub refusal: &'static str,
-    /// Whether a user must name one of several: all of them is hardly ever meant.
+    /// Whether the user must name an instance, because changing all of them is hardly ever meant.
     pub needs_selector: bool,
-    /// Whether a reboot leaves it as it was set: a file on disk.
+    /// Whether the change survives a reboot, because it is in a file on disk.
     pub outlives_reboot: bool,
-    /// The argument of the kernel's command line that sets it permanently, with
-    /// `{}` for the value; else empty.
+    /// The kernel command-line argument that sets it permanently, with `{}` for the value. Empty if
+    /// there is none.
     boot: &'static str,
 }
 
@@ -153,16 +151,15 @@ impl fmt::Debug for Setting {
     }
 }
 
-/// The setting of that name.
+/// Returns the setting with this name.
 pub fn setting(name: &str) -> Option<&'static Setting> {
     SETTINGS.iter().find(|setting| setting.name == name)
 }
 
-/// The setting of that name, for constants: a name that is not in the table does
-/// not compile there.
+/// Returns the setting with this name, for constants: an unknown name fails to compile.
 ///
 /// # Panics
-/// Where there is no setting of that name.
+/// Panics if no setting has this name.
 #[allow(clippy::panic)]
 pub const fn row_of(name: &str) -> &'static Setting {
     let mut row = 0;
@@ -175,7 +172,7 @@ pub const fn row_of(name: &str) -> &'static Setting {
     panic!("no setting has this name")
 }
 
-/// The path of a setting, for constants.
+/// Returns the path of a setting, for constants.
 ///
 /// # Panics
 /// As [`row_of`].
@@ -194,9 +191,8 @@ const fn same(a: &str, b: &str) -> bool {
 }
 
 impl Setting {
-    /// The file that holds it; `#` stands for a number and `*` for a name where
-    /// there are several. The first of several files, and not a path for a
-    /// setting that is no file.
+    /// Returns the file of the setting, with `#` for a number and `*` for a name if there are
+    /// several. For a setting of several files: the first. For one without a file: a description.
     pub const fn path(&self) -> &'static str {
         match self.location {
             Location::File(path) | Location::Each(path) | Location::Special { path, .. } => path,
@@ -207,7 +203,7 @@ impl Setting {
         }
     }
 
-    /// All its files, for documentation.
+    /// Returns all files, for documentation.
     pub fn paths(&self) -> Vec<&'static str> {
         match self.location {
             Location::Parts(parts) => parts.iter().map(|(_, path)| *path).collect(),
@@ -215,8 +211,8 @@ impl Setting {
         }
     }
 
-    /// How one of several is named: `cpu#`, `number or name`, …; `None` where
-    /// there is one only.
+    /// Returns the form of an instance's name: `cpu#`, `number or name`, …. `None` if there is only
+    /// one instance.
     pub fn instance_form(&self) -> Option<String> {
         match self.location {
             Location::File(_) | Location::Special { instances: "", .. } => None,
@@ -233,7 +229,7 @@ impl Setting {
         }
     }
 
-    /// `name`, or `name@instance`.
+    /// Returns `name`, or `name@instance`.
     pub fn named(&self, instance: &str) -> String {
         match instance {
             "" => self.name.to_owned(),
@@ -241,7 +237,7 @@ impl Setting {
         }
     }
 
-    /// The recommended value for a role, as `--set` takes it.
+    /// Returns the recommended value for a role, in the syntax of `--set`.
     pub fn wanted_for(&self, role: Role) -> Option<&'static str> {
         match role.spins() {
             true => self.spinning,
@@ -249,8 +245,7 @@ impl Setting {
         }
     }
 
-    /// Why only a person may decide to change it: a program must not try it
-    /// unasked.
+    /// Returns why only a person may decide to change it. A program must not try it unasked.
     pub fn only_by_hand(&self) -> Option<&'static str> {
         match (self.by_hand, self.risk) {
             ("", Risk::High) => Some("high risk"),
@@ -259,9 +254,9 @@ impl Setting {
         }
     }
 
-    /// What sets it to `asked` at each boot: an argument of the kernel's command
-    /// line, a line of sysctl.d(5) or of tmpfiles.d(5). `None` where there is no
-    /// such line, or the CPUs that it would name are not known.
+    /// Returns the line that sets it to `asked` at each boot: a kernel command-line argument, or a
+    /// line for sysctl.d(5) or tmpfiles.d(5). Returns `None` if there is no such line, or if the
+    /// CPUs that it needs are unknown.
     pub fn permanently(&self, asked: &str, measured: &CpuSet, others: &CpuSet) -> Option<String> {
         let cpus = match asked {
             "measured" => Some(measured),
@@ -292,8 +287,7 @@ impl Setting {
         }
         let limits = matches!(self.values, Values::Between { .. });
         let path = path.replace('#', "*");
-        // debugfs is mounted by hand on many machines; a limit is a number of the
-        // machine's own.
+        // // Many machines mount debugfs by hand, and limits are specific to one machine.
         (path.starts_with("/sys/") && !path.starts_with("/sys/kernel/debug/") && !limits)
             .then(|| format!("w {path} - - - - {value} in a file of /etc/tmpfiles.d"))
     }

@@ -1,42 +1,40 @@
-//! What a setting takes, and when two texts are the same value.
+//! //! The values that a setting accepts, and when two texts mean the same value.
 
 use crate::CpuSet;
 
-/// What a setting takes.
+/// The values that a setting accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Values {
-    /// A word that the kernel lists in another file, which has the same
-    /// instances.
+    /// A word that the kernel lists in another file, which has the same instances.
     Offered(&'static str),
-    /// One of the words of its own file, where the chosen one stands in
-    /// brackets (parentheses in debugfs).
+    /// One of the words in its own file, with the current one in brackets (parentheses in debugfs).
     Marked,
     /// A number.
     Number {
-        /// The least.
+        /// The minimum.
         min: i64,
-        /// The most.
+        /// The maximum.
         max: i64,
     },
     /// A number, or this word.
     NumberOr {
         /// The word.
         word: &'static str,
-        /// The least number.
+        /// The smallest number.
         min: i64,
         /// The largest number.
         max: i64,
     },
-    /// A number between those of two files; `min` and `max` stand for them.
+    /// A number within the limits in two files, which `min` and `max` abbreviate.
     Between {
-        /// The file of the least.
+        /// The file with the minimum.
         least: &'static str,
-        /// The file of the most.
+        /// The file with the maximum.
         most: &'static str,
     },
     /// 0, or a power of two.
     PowerOfTwo {
-        /// The largest.
+        /// The maximum.
         max: i64,
     },
     /// 0 and 1.
@@ -45,12 +43,12 @@ pub enum Values {
     Mask,
     /// CPUs, written as a list.
     List,
-    /// Something of its own.
+    /// A format that only this setting uses.
     Own(&'static str),
 }
 
 impl Values {
-    /// For a person.
+    /// Returns a description of the values for people.
     pub fn takes(self) -> String {
         match self {
             Self::Offered(_) | Self::Marked => "one of the words that the kernel lists".to_owned(),
@@ -68,7 +66,7 @@ impl Values {
         }
     }
 
-    /// The value within a file's text.
+    /// Returns the value in the content of a file.
     pub fn normal(self, text: &str) -> String {
         match self {
             Self::Marked => marked(text).unwrap_or(text).to_owned(),
@@ -76,9 +74,9 @@ impl Values {
         }
     }
 
-    /// What is written for `asked`, where that needs no look at the machine;
-    /// `None` for what the setting does not take, and for what only the machine
-    /// can answer: words that the kernel lists, limits in other files, CPUs.
+    /// Returns the text to write for `asked`, if that does not depend on the machine. Returns
+    /// `None` for an invalid value, and for values that only the machine can check: words that the
+    /// kernel lists, limits in other files, CPUs.
     pub fn plain(self, asked: &str) -> Option<String> {
         match self {
             Self::Switch => match asked {
@@ -100,8 +98,8 @@ impl Values {
         }
     }
 
-    /// Whether this text can have been read of such a setting; which words the
-    /// kernel lists is not looked at.
+    /// Returns whether such a setting can contain this text. Does not check which words the kernel
+    /// lists.
     pub fn holds(self, value: &str) -> bool {
         let within = |min: i64, max: i64| {
             let number = value.parse::<i64>();
@@ -122,7 +120,7 @@ impl Values {
         }
     }
 
-    /// Whether two texts are the same value: `f` and `000f` are.
+    /// Returns whether two texts mean the same value, such as `f` and `000f`.
     pub fn same(self, found: &str, wanted: &str) -> bool {
         if found == wanted {
             return true;
@@ -137,7 +135,7 @@ impl Values {
         }
     }
 
-    /// A value as a person reads it: CPUs instead of a mask.
+    /// Returns a value for people: CPUs instead of a mask.
     pub fn readable(self, value: &str) -> String {
         match self {
             Self::Mask => match unmask(value) {
@@ -168,8 +166,8 @@ fn yes(text: &str) -> Option<bool> {
     }
 }
 
-/// The chosen word of `always [madvise] never`: in brackets, or in parentheses as
-/// debugfs has it.
+/// Returns the chosen word of `always [madvise] never`: in brackets, or in parentheses as in
+/// debugfs.
 pub fn marked(text: &str) -> Option<&str> {
     text.split_whitespace().find_map(|word| {
         let square = word.strip_prefix('[').and_then(|w| w.strip_suffix(']'));
@@ -177,7 +175,7 @@ pub fn marked(text: &str) -> Option<&str> {
     })
 }
 
-/// A mask as the kernel writes it: 32 bits a group, the highest first.
+/// Returns a mask as the kernel writes it: groups of 32 bits, the highest first.
 pub fn mask(cpus: &CpuSet) -> String {
     let groups = cpus.iter().next_back().map_or(1, |last| last / 32 + 1);
     let group = |n: u32| {
@@ -192,7 +190,7 @@ pub fn mask(cpus: &CpuSet) -> String {
     text
 }
 
-/// The CPUs of a mask.
+/// Returns the CPUs of a mask.
 pub fn unmask(text: &str) -> Option<CpuSet> {
     let mut cpus = CpuSet::new();
     // 8192 CPUs are 256 groups.

@@ -1,9 +1,8 @@
-//! All settings, in the order in which they are changed; they are put back the
-//! other way round.
+//! //! All settings, in the order in which they are changed. Reverting uses the opposite order.
 //!
-//! Ranges are the kernel's own where it checks (`kernel/sysctl.c`,
-//! `mm/page-writeback.c`, `kernel/sched/rt.c`), and the type's otherwise: the
-//! kernel has the last word, and what it does not take is rolled back.
+//! //! The ranges are those that the kernel checks (`kernel/sysctl.c`, `mm/page-writeback.c`,
+//! `kernel/sched/rt.c`), or else those of the type. The kernel makes the final decision: if it
+//! refuses a value, the change is rolled back.
 
 mod memory;
 mod network;
@@ -13,7 +12,7 @@ mod work;
 
 use super::{Location, Risk, Scope, Setting, Values, WashOut};
 
-/// A row of one file for the whole machine.
+/// A setting with one file for the whole machine.
 const fn machine(
     name: &'static str,
     summary: &'static str,
@@ -40,7 +39,7 @@ const fn machine(
     }
 }
 
-/// A row of one file for each CPU or device.
+/// A setting with one file for each CPU or device.
 const fn each(
     name: &'static str,
     summary: &'static str,
@@ -55,7 +54,7 @@ const fn each(
     }
 }
 
-/// A row that is more than files; `instances` is empty where there is one only.
+/// A setting that needs special code. `instances` is empty if there is only one.
 const fn special(
     name: &'static str,
     summary: &'static str,
@@ -86,12 +85,12 @@ impl Setting {
         Self { source, ..self }
     }
 
-    /// Recommended to all roles.
+    /// Sets the recommendation for all roles.
     const fn wanted(self, value: &'static str) -> Self {
         self.spinning(value).periodic(value)
     }
 
-    /// Recommended where threads spin.
+    /// Sets the recommendation for threads that spin.
     const fn spinning(self, value: &'static str) -> Self {
         Self {
             spinning: Some(value),
@@ -99,7 +98,7 @@ impl Setting {
         }
     }
 
-    /// Recommended where threads sleep.
+    /// Sets the recommendation for threads that sleep.
     const fn periodic(self, value: &'static str) -> Self {
         Self {
             periodic: Some(value),
@@ -115,7 +114,7 @@ impl Setting {
         Self { by_hand, ..self }
     }
 
-    /// Works through memory in the background.
+    /// Marks a setting with slow background effects on memory.
     const fn long(self) -> Self {
         Self {
             wash_out: WashOut::Long,
@@ -123,7 +122,7 @@ impl Setting {
         }
     }
 
-    /// A file on disk, read when its service starts.
+    /// Marks a file on disk, which is read when its service starts.
     const fn on_disk(self) -> Self {
         Self {
             outlives_reboot: true,
@@ -132,7 +131,7 @@ impl Setting {
         }
     }
 
-    /// One of several must be named.
+    /// Requires the name of an instance.
     const fn selected(self) -> Self {
         Self {
             needs_selector: true,
@@ -149,7 +148,7 @@ const fn up_to(max: i64) -> Values {
     Values::Number { min: 0, max }
 }
 
-/// The parts of the table, in order. A new setting is a row of one of them.
+/// The parts of the table, in order. A new setting is a row in one of them.
 const PARTS: [&[Setting]; 5] = [
     power::ROWS,
     work::ROWS,

@@ -1,4 +1,4 @@
-//! The clock, and power: what makes a CPU slow to react.
+//! //! The clock, and power settings that make a CPU slow to react.
 
 use super::super::{Risk, Scope, Setting, Values};
 use super::{BIG, each, machine, special, up_to};
@@ -6,11 +6,9 @@ use super::{BIG, each, machine, special, up_to};
 pub(super) const ROWS: &[Setting] = &[
     // The clock.
     //
-    // The kernel takes any word and ignores one it does not know
-    // (current_clocksource_store in kernel/time/clocksource.c), so only reading
-    // back shows it. A value once written stays the kernel's choice, also where it
-    // would choose another later by itself: that much of a change cannot be
-    // undone but by a reboot.
+    // // The kernel accepts any word and ignores unknown ones (current_clocksource_store in
+    // kernel/time/clocksource.c), so only a read-back detects a refusal. A word once written
+    // overrides the kernel's later automatic choices, which only a reboot undoes.
     machine(
         "clocksource",
         "the hardware clock that the kernel's clocks are made from",
