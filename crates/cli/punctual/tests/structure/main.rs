@@ -4,7 +4,7 @@
 
 mod circles;
 mod dependencies;
-mod threat_model;
+mod named_tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -37,7 +37,8 @@ fn dependencies_on_the_page() -> BTreeMap<String, BTreeSet<String>> {
         .filter_map(|line| line.strip_prefix("| ")?.strip_suffix("|"))
         .filter(|line| !line.starts_with("crate"))
         .map(|line| {
-            let (name, knows) = line.split_once('|').unwrap();
+            let mut columns = line.split('|');
+            let (name, knows) = (columns.next().unwrap(), columns.next().unwrap());
             let knows = knows
                 .split(',')
                 .map(|k| k.trim().to_owned())

@@ -1,4 +1,4 @@
-//! The threat model names a test for each of its lines, and each of them exists.
+//! Each row of the tables of a page names its test, and the test exists.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -34,7 +34,8 @@ fn tests(folder: &Path, found: &mut BTreeSet<String>) {
 /// The lines of the tables of a page, with the tests that each names in its last column.
 fn named(page: &str) -> Vec<(&str, Vec<&str>)> {
     let rows = page.lines().filter(|line| {
-        let is_head = line.ends_with("| tests |") || line.starts_with("|---");
+        let is_head =
+            line.ends_with("| tests |") || line.ends_with("| test |") || line.starts_with("|---");
         line.starts_with('|') && !is_head
     });
     rows.map(|row| {
@@ -44,18 +45,33 @@ fn named(page: &str) -> Vec<(&str, Vec<&str>)> {
     .collect()
 }
 
-#[test]
-fn each_line_of_the_threat_model_has_its_test() {
-    let path = root().join("docs/subjects/threat-model.md");
-    let page = std::fs::read_to_string(path).unwrap();
+fn assert_each_row_has_its_test(text: &str) {
     let mut known = BTreeSet::new();
     tests(&root().join("crates"), &mut known);
-    let rows = named(&page);
-    assert!(rows.len() > 30, "{} lines", rows.len());
+    let rows = named(text);
+    assert!(rows.len() > 20, "{} rows", rows.len());
     for (row, names) in rows {
         assert!(!names.is_empty(), "no test is named: {row}");
         for name in names {
             assert!(known.contains(name), "there is no test {name}: {row}");
         }
     }
+}
+
+#[test]
+fn each_line_of_the_threat_model_has_its_test() {
+    let page = std::fs::read_to_string(root().join("docs/subjects/threat-model.md")).unwrap();
+    assert_each_row_has_its_test(&page);
+}
+
+#[test]
+fn the_architecture_is_short_and_its_invariants_have_tests() {
+    let page = std::fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
+    assert!(
+        page.lines().count() <= 150,
+        "{} lines",
+        page.lines().count()
+    );
+    let (_, invariants) = page.split_once("## Invariants").unwrap();
+    assert_each_row_has_its_test(invariants);
 }
