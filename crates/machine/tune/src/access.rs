@@ -1,4 +1,4 @@
-//! How a setting is found, read and changed: one trait for all of them.
+//! One trait to find, read and change every setting.
 
 use std::path::PathBuf;
 
@@ -8,76 +8,74 @@ use crate::TuneError;
 use crate::context::Context;
 use crate::target::Target;
 
-/// How a setting is found, read and changed.
+/// Finds, reads and changes a setting.
 ///
-/// What `read` gives can be written back: it goes to the journal as the old
-/// value. `write` may be ended anywhere; writing the old value after that must
-/// lead back.
+/// The value from `read` can be written back; the journal stores it as the old value. If `write` is
+/// interrupted at any point, writing the old value must restore the state.
 pub(crate) trait Access: Sync {
-    /// The instances there are, in the order of their numbers, one without a name
-    /// where there is one only; empty where this machine does not have the setting.
+    /// Returns the instances in ascending order: a single unnamed one for a setting without
+    /// instances, none if this machine does not have the setting.
     fn instances(&self, target: &Target<'_>) -> Result<Vec<String>, TuneError>;
-    /// Why there is none.
+    /// Returns the reason why this machine has no instance.
     fn absence(&self, setting: &Setting, _: &Target<'_>) -> String {
         format!("{} is not there", setting.paths().join(", "))
     }
-    /// Other names of an instance.
+    /// Returns other names of an instance.
     fn aliases(&self, _: &Target<'_>, _: &str) -> Vec<String> {
         Vec::new()
     }
-    /// An instance as a person names it.
+    /// Returns the name of an instance as a user writes it.
     fn shown(&self, instance: &str) -> String {
         instance.to_owned()
     }
-    /// The file of an instance, where each has one of its own.
+    /// Returns the file of an instance, if each instance is one file.
     fn file(&self, _: &Target<'_>, _: &str) -> Option<PathBuf> {
         None
     }
-    /// Its value.
+    /// Returns the current value of an instance.
     fn read(&self, target: &Target<'_>, instance: &str) -> Result<String, TuneError>;
-    /// Changes it; whether that had an effect is for the caller to read.
+    /// Changes an instance. The caller must read it back to see whether that had an effect.
     fn write(&self, target: &Target<'_>, instance: &str, value: &str) -> Result<(), TuneError>;
-    /// Whether this process may.
+    /// Returns an error if this process may not change the instance.
     fn may_write(&self, target: &Target<'_>, instance: &str) -> Result<(), TuneError>;
-    /// Why nobody may, whatever their rights.
+    /// Returns the reason if no process may change the instance, with any rights.
     fn refusal(&self, _: &Target<'_>, _: &str) -> Option<String> {
         None
     }
-    /// The values it takes, where the kernel lists them.
+    /// Returns the possible values, if the kernel lists them.
     fn offered(&self, _: &Target<'_>, _: &str) -> Result<Option<Vec<String>>, TuneError> {
         Ok(None)
     }
-    /// Whether `read` can have given this text for this instance: what a journal
-    /// says is only written where it can.
+    /// Returns whether `read` can have returned this value for this instance. Values from the
+    /// journal are written only if it can.
     fn holds(&self, instance: &str, value: &str) -> bool;
-    /// Whether two texts are the same value.
+    /// Returns whether two texts mean the same value.
     fn same(&self, found: &str, wanted: &str) -> bool {
         found == wanted
     }
-    /// A value as a person reads it.
+    /// Formats a value for users.
     fn readable(&self, value: &str) -> String {
         value.to_owned()
     }
-    /// What is to be written for what a person asked; nothing where this
-    /// instance is not concerned.
+    /// Returns the value to write for a user's request, or `None` if the request does not concern
+    /// this instance.
     fn resolve(&self, ask: Ask<'_>) -> Result<Option<String>, TuneError>;
-    /// Whether the instance has ended permanently, so that there is nothing left
-    /// to put back.
+    /// Returns whether the instance is permanently gone, so that nothing is left to restore.
     fn is_gone(&self, _: &Target<'_>, _: &str) -> bool {
         false
     }
-    /// Whether a write failed because its file went: a device was unplugged, a CPU
-    /// went offline.
+    /// Returns whether a write failed because its file disappeared: a device was unplugged, or a
+    /// CPU went offline.
     fn has_vanished(&self, _: &TuneError) -> bool {
         false
     }
-    /// What the reader must know of a value that is in force, or will be.
+    /// Returns a note for the user about a value that is in force or will be.
     fn remark(&self, _: &Target<'_>, _: &str, _: &str) -> Option<String> {
         None
     }
 }
 
-/// What a person asked for one instance of a setting.
+/// A user's request for one instance of a setting.
 #[derive(Clone, Copy)]
 pub(crate) struct Ask<'a> {
     pub(crate) setting: &'a Setting,
@@ -87,7 +85,7 @@ pub(crate) struct Ask<'a> {
     pub(crate) context: &'a Context,
 }
 
-/// Reads a file that must be there.
+/// Reads a file; it is an error if it does not exist.
 pub(crate) fn read(target: &Target<'_>, file: &str) -> Result<String, TuneError> {
     let path = target.below(file);
     match target.files.read(&path) {
@@ -96,21 +94,21 @@ pub(crate) fn read(target: &Target<'_>, file: &str) -> Result<String, TuneError>
     }
 }
 
-/// Writes a file that must be there.
+/// Writes a file; it is an error if it does not exist.
 pub(crate) fn write(target: &Target<'_>, file: &str, value: &str) -> Result<(), TuneError> {
     let path = target.below(file);
     let set = target.files.set(&path, value);
     set.map_err(|source| target.not_written(path, source))
 }
 
-/// Whether a file may be written.
+/// Returns an error if this process may not write the file.
 pub(crate) fn may_write(target: &Target<'_>, file: &str) -> Result<(), TuneError> {
     let path = target.below(file);
     let writable = target.files.writable(&path);
     writable.map_err(|source| target.not_written(path, source))
 }
 
-/// One of the words for on and off.
+/// Converts the words for on and off.
 pub(crate) fn on_or_off(setting: &Setting, asked: &str) -> Result<String, TuneError> {
     match asked {
         "on" | "true" | "yes" | "1" => Ok("on".to_owned()),
@@ -119,7 +117,7 @@ pub(crate) fn on_or_off(setting: &Setting, asked: &str) -> Result<String, TuneEr
     }
 }
 
-/// A value that it does not take.
+/// Makes the error for a value that the setting does not accept.
 pub(crate) fn invalid(setting: &Setting, instance: &str, asked: &str) -> TuneError {
     TuneError::Invalid {
         setting: setting.named(instance),
@@ -128,7 +126,7 @@ pub(crate) fn invalid(setting: &Setting, instance: &str, asked: &str) -> TuneErr
     }
 }
 
-/// Refuses a value that the kernel does not list, where it lists any.
+/// Refuses a value that is missing from the kernel's list, if there is a list.
 pub(crate) fn check_offered(
     access: &dyn Access,
     setting: &Setting,

@@ -1,4 +1,5 @@
-//! A plan carried out: all of it or none, but for wishes that the kernel refuses.
+//! Applies a plan, either completely or not at all, except for optional settings that the kernel
+//! refuses.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -19,22 +20,22 @@ use crate::target::Target;
 use crate::undo::Book;
 use crate::{Change, How, Journal, Plan, Restored, Step, TuneError};
 
-/// How long another program that changes settings is waited for.
+/// How long to wait for another program that changes settings.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Where the two journals are: one of what a measurement changes, which the
-/// next command undoes where that was killed; and one of what a user applied,
-/// which stays until it is reverted.
+/// Paths of the two journals. One records the changes of a measurement, which the next command
+/// undoes if the measurement was killed. The other records the changes that a user applied, which
+/// stay until they are reverted.
 #[derive(Clone, Debug)]
 pub struct Places {
-    /// The measurements' journal ([`default_path`](crate::default_path)).
+    /// Journal of measurements ([`default_path`](crate::default_path)).
     pub runs: PathBuf,
-    /// The user's.
+    /// Journal of the user's changes.
     pub applied: PathBuf,
 }
 
 impl Places {
-    /// Both, beside each other.
+    /// Places both journals in the same folder.
     pub fn beside(runs: PathBuf) -> Self {
         Self {
             applied: runs.with_file_name("applied.journal"),
@@ -43,23 +44,23 @@ impl Places {
     }
 }
 
-/// What is done about a setting that the kernel refuses.
+/// How to handle a setting that the kernel refuses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Refusals {
-    /// One of a profile is left out, for a profile is a list of wishes; one that
-    /// was named by itself undoes all.
+    /// Leaves out a setting of a profile, because a profile is a list of wishes. A setting that was
+    /// named explicitly undoes all.
     #[default]
     LeaveOutWishes,
-    /// Each is left out.
+    /// Leaves out any such setting.
     LeaveOutAll,
-    /// Each undoes all.
+    /// Any such setting undoes all.
     UndoAll,
 }
 
-/// How a plan is carried out.
+/// Options for applying a plan.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
-    /// What is done about a setting that the kernel refuses.
+    /// How to handle a setting that the kernel refuses.
     pub refusals: Refusals,
 }
 
@@ -73,31 +74,31 @@ impl Options {
     }
 }
 
-/// What was done.
+/// Result of applying a plan.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Applied {
-    /// The profile's name, or the settings.
+    /// Name of the profile, or the settings.
     pub label: String,
-    /// What was changed and read back, in order.
+    /// Changes that were made and read back, in order.
     pub changes: Vec<Change>,
-    /// What was so already.
+    /// Number of settings that already had their value.
     pub unchanged: usize,
-    /// What the kernel refused.
+    /// Settings that the kernel refused.
     pub refused: Vec<LeftOut>,
-    /// What the reader must know.
+    /// Notes for the reader.
     pub remarks: Vec<String>,
-    /// Where the old values are.
+    /// Path of the journal with the old values.
     pub journal: PathBuf,
 }
 
-/// Carries a plan out. Everything that can be known before is looked at first:
-/// rights, another tune in force, another program at work.
+/// Applies a plan. First checks everything that can be checked: permissions, other changes in
+/// force, and other programs that change settings.
 ///
 /// # Errors
-/// [`TuneError::Lacking`], [`TuneError::InForce`], [`TuneError::Locked`]: then
-/// nothing was changed. [`TuneError::RolledBack`]: then it is as it was.
-/// [`TuneError::NotRolledBack`]: what is not as it was stays in the journal,
-/// and the next command tries again.
+/// [`TuneError::Lacking`], [`TuneError::InForce`], [`TuneError::Locked`]: nothing was
+/// changed. [`TuneError::RolledBack`]: all changes were undone.
+/// [`TuneError::NotRolledBack`]: settings that could not be restored stay in the
+/// journal, and the next command tries again.
 pub fn apply(
     plan: &Plan,
     host: &Host,
@@ -131,8 +132,7 @@ pub(crate) fn apply_on(
         journal: &places.applied,
     };
     may_apply(&target, plan, options)?;
-    // A measurement that changes settings is over before others are, and the
-    // other way round.
+    // A measurement that changes settings must end before other changes, and the reverse.
     let _measurements = Lock::take(&places.runs, Duration::ZERO)?;
     let files = none_in_force(files, host, &places.applied)?;
     let mut journal = Journal::open_on(files, &places.applied, host)?;
@@ -178,11 +178,11 @@ pub(crate) fn apply_on(
     Ok(applied)
 }
 
-/// Whether one that failed speaks against the others: an interrupt that the
-/// kernel manages does not, where all were meant.
+/// Returns whether a failed step may be left out. If all interrupts were meant, one that is managed
+/// by the kernel may.
 fn may_be_left_out(step: &Step, error: &TuneError, options: Options) -> bool {
     let managed = step.broad && matches!(error, TuneError::Refused { .. });
-    // A journal that cannot be written is no fault of the setting.
+    // If the journal cannot be written, the setting is not at fault.
     let ours = matches!(
         error,
         TuneError::Journal { .. } | TuneError::Unidentified { .. }
@@ -190,7 +190,7 @@ fn may_be_left_out(step: &Step, error: &TuneError, options: Options) -> bool {
     managed || (options.leaves_out(step) && !ours)
 }
 
-/// Whether this process has the rights that a plan takes.
+/// Checks that this process has the permissions that a plan requires.
 fn may_apply(target: &Target<'_>, plan: &Plan, options: Options) -> Result<(), TuneError> {
     let steps: Vec<&Step> = plan.changes().collect();
     let mut lacking = Vec::new();
@@ -201,7 +201,7 @@ fn may_apply(target: &Target<'_>, plan: &Plan, options: Options) -> Result<(), T
             left_out &= options.leaves_out(step);
         }
     }
-    // What is left out is refused once more in its turn, and reported there.
+    // Steps that may be left out are refused again when they run, and reported then.
     if lacking.is_empty() || (left_out && lacking.len() < steps.len()) {
         return Ok(());
     }
@@ -211,8 +211,8 @@ fn may_apply(target: &Target<'_>, plan: &Plan, options: Options) -> Result<(), T
     })
 }
 
-/// Refuses while an earlier tune is in force. A half of one that was killed is
-/// not: that is undone by the next command, before this.
+/// Refuses to apply while earlier changes are in force. An incomplete change of a killed program
+/// does not count: the next command undoes it first.
 fn none_in_force(
     files: Box<dyn FileSystem>,
     host: &Host,
@@ -252,14 +252,13 @@ fn roll_back(mut journal: Journal, cause: TuneError) -> TuneError {
     }
 }
 
-/// Undoes what was applied, the last change first. Nothing where nothing is
-/// applied. With `forget`, what cannot be undone is given up and reported as
-/// [`How::Forgotten`].
+/// Undoes the applied changes, the last one first. Does nothing if nothing is applied. With
+/// `forget`, settings that cannot be restored are given up and reported as [`How::Forgotten`].
 ///
 /// # Errors
-/// [`TuneError::NotRestored`] with what was undone and what was not: that stays
-/// in the journal. [`TuneError::NotRecorded`] where all is undone and the journal
-/// could not be written. [`TuneError::Locked`] while another program changes
+/// [`TuneError::NotRestored`] with the settings that were restored and those that were not,
+/// which stay in the journal. [`TuneError::NotRecorded`] if everything was restored but the
+/// journal could not be written. [`TuneError::Locked`] while another program changes
 /// settings; [`TuneError::Damaged`].
 pub fn revert(host: &Host, places: &Places, forget: bool) -> Result<Vec<Restored>, TuneError> {
     revert_on(Box::new(Files), host, places, forget)
@@ -307,7 +306,7 @@ pub(crate) fn revert_on(
             source,
             ..
         }) => Err(TuneError::NotRecorded {
-            // A full disk lets a file be cut.
+            // A file can be truncated even on a full disk.
             emptied: book.start_anew().is_ok(),
             restored,
             path,

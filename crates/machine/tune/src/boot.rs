@@ -1,5 +1,5 @@
-//! What only the kernel's command line can set: a fragment, and how it gets
-//! there. Nothing is edited.
+//! Settings that exist only on the kernel's command line: a fragment of it, and instructions to add
+//! it. No file is edited.
 
 use serde::Serialize;
 
@@ -9,20 +9,20 @@ use crate::context::Context;
 use crate::profile::BootWish;
 use crate::target::Target;
 
-/// An argument of the kernel's command line.
+/// A parameter of the kernel's command line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct BootArgument {
-    /// As it is to stand there.
+    /// The parameter as written on the command line.
     pub argument: String,
     /// Whether this boot has it.
     pub present: bool,
-    /// What this boot has instead, under the same name.
+    /// The parameter of the same name that this boot has instead.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub instead: Option<String>,
 }
 
-/// The arguments with their CPUs; those whose CPUs are not known are left out,
-/// with the reason.
+/// Returns the parameters with their CPUs. Parameters whose CPUs are not known are left out, with
+/// the reason.
 pub(crate) fn arguments(
     target: &Target<'_>,
     wishes: &[BootWish],
@@ -66,8 +66,8 @@ fn with_cpus(wish: &BootWish, context: &Context) -> Result<String, TuneError> {
     Ok(format!("{}={value}", wish.key))
 }
 
-/// How arguments get onto the kernel's command line of this distribution
-/// (`ID` and `ID_LIKE` of os-release(5)).
+/// Returns how to add parameters to the kernel's command line on this distribution (`ID` and
+/// `ID_LIKE` of os-release(5)).
 pub(crate) fn instructions(target: &Target<'_>) -> Vec<String> {
     let release = target
         .text("/etc/os-release")

@@ -1,22 +1,22 @@
-//! What a plan knows of the CPUs.
+//! The CPUs of a plan.
 
 use punctual_model::CpuSet;
 
 use crate::TuneError;
 
-/// What a plan knows of the CPUs.
+/// The CPUs that a plan refers to.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Context {
-    /// Those online.
+    /// Online CPUs.
     pub(crate) online: CpuSet,
-    /// Those that are to be measured or to run the application.
+    /// CPUs to measure or to run the application on.
     pub(crate) measured: Option<CpuSet>,
-    /// Those that the same plan takes offline.
+    /// CPUs that the same plan takes offline.
     pub(crate) leaving: CpuSet,
 }
 
 impl Context {
-    /// CPUs given as a list or in one of three words.
+    /// Parses CPUs, given as a list or by one of three words.
     pub(crate) fn cpus(&self, setting: &str, text: &str) -> Result<CpuSet, TuneError> {
         let invalid = |expected: String| TuneError::Invalid {
             setting: setting.to_owned(),

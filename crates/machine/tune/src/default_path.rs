@@ -1,19 +1,18 @@
-//! Where the journal is kept when nobody says where.
+//! The default path of the journal.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 use crate::TuneError;
 
-/// The journal's usual place.
+/// Returns the default path of the journal.
 ///
-/// `$XDG_STATE_HOME/punctual/tune.journal` where that is set, else
-/// `/var/lib/punctual/tune.journal` for root and
-/// `$HOME/.local/state/punctual/tune.journal` for others (XDG Base Directory
-/// Specification; relative paths are to be ignored, it says).
+/// `$XDG_STATE_HOME/punctual/tune.journal` if that is set, else `/var/lib/punctual/tune.journal`
+/// for root and `$HOME/.local/state/punctual/tune.journal` for other users. Relative paths are
+/// ignored, as the XDG Base Directory Specification requires.
 ///
 /// # Errors
-/// [`TuneError::NoPlace`] without either variable.
+/// [`TuneError::NoPlace`] if neither variable is set.
 pub fn default_path(
     euid_is_root: bool,
     env: &dyn Fn(&str) -> Option<OsString>,

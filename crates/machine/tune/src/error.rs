@@ -1,4 +1,4 @@
-//! Why a setting could not be changed or put back.
+//! Errors of changing and restoring settings.
 
 use std::io;
 use std::path::PathBuf;
@@ -12,29 +12,29 @@ use crate::restored::Restored;
 pub struct Failure {
     /// The setting, `name` or `name@instance`.
     pub setting: String,
-    /// The value it had, and should have again.
+    /// Its old value, which should have been restored.
     pub value: String,
-    /// Why it does not have it.
+    /// The reason.
     pub error: TuneError,
 }
 
 impl std::fmt::Display for Failure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // A journal can hold anything.
+        // A journal can contain any characters.
         let value = self.value.escape_debug();
         write!(f, "{} to '{value}': {}", self.setting, self.error)
     }
 }
 
-/// Why a setting could not be changed or put back.
+/// The reason why a setting could not be changed or restored.
 #[derive(Debug, thiserror::Error)]
 pub enum TuneError {
-    /// No such setting.
+    /// The setting is unknown.
     #[error("there is no setting '{name}' that this version can change: {known}")]
     NoSuchSetting {
-        /// What was asked for.
+        /// The requested name.
         name: String,
-        /// The nearest, or those there are.
+        /// The nearest name, or all names.
         known: String,
     },
     /// A value that cannot be written as one line.
@@ -47,27 +47,27 @@ pub enum TuneError {
         /// The value.
         value: String,
     },
-    /// A value that the kernel does not list.
+    /// The kernel's list of values lacks the value.
     #[error("{setting}: '{value}' is not available; choose one of {offered}")]
     NotOffered {
         /// The setting.
         setting: String,
         /// The value.
         value: String,
-        /// Those there are.
+        /// Possible values.
         offered: String,
     },
-    /// A value that the setting does not take.
+    /// The setting does not accept the value.
     #[error("{setting}: '{value}' is not valid: {expected}")]
     Invalid {
         /// The setting.
         setting: String,
         /// The value.
         value: String,
-        /// What it takes.
+        /// Values that it accepts.
         expected: String,
     },
-    /// A word that stands for CPUs which are not known.
+    /// A word for CPUs was used, but these CPUs are not known.
     #[error("{setting}: which CPUs are '{word}' is not known: give --cpus, or a list")]
     NeedsCpus {
         /// The setting.
@@ -75,28 +75,28 @@ pub enum TuneError {
         /// The word.
         word: String,
     },
-    /// A setting that this machine does not have.
+    /// This machine does not have the setting.
     #[error("this machine has no {setting}: {reason}")]
     Absent {
         /// The setting.
         setting: String,
-        /// What was looked for.
+        /// The path or feature that is missing.
         reason: String,
     },
-    /// An interrupt, a device, a CPU that is not there.
+    /// An interrupt, device or CPU does not exist.
     #[error("there is no {setting} here: {there}")]
     NoInstance {
         /// The setting with its instance.
         setting: String,
-        /// Those there are.
+        /// Existing instances.
         there: String,
     },
-    /// A setting that the kernel lets nobody change.
+    /// The kernel does not allow changes of the setting, even by root.
     #[error("{setting} cannot be changed: {reason}")]
     Refused {
         /// The setting.
         setting: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// A thread's priority could not be set.
@@ -104,44 +104,44 @@ pub enum TuneError {
     Schedule {
         /// The setting.
         setting: String,
-        /// What the kernel said.
+        /// Error of the kernel.
         source: punctual_rt::Error,
     },
-    /// The process that holds a setting did not do so.
+    /// The process that holds a setting failed.
     #[error("{setting}: {reason}")]
     Holder {
         /// The setting.
         setting: &'static str,
-        /// What went wrong.
+        /// The problem.
         reason: String,
     },
-    /// A profile that cannot be read.
+    /// A profile could not be parsed.
     #[error("{file}:{line}:{column}: {message}\n  {text}\n  {marker}")]
     Profile {
-        /// The file, or the name of a built-in one.
+        /// File, or name of a built-in profile.
         file: String,
-        /// From 1.
+        /// Line, from 1.
         line: usize,
-        /// From 1, in characters.
+        /// Column, from 1, in characters.
         column: usize,
-        /// What is wrong.
+        /// The problem.
         message: String,
-        /// The line.
+        /// Text of the line.
         text: String,
-        /// Carets below what is wrong.
+        /// Carets below the erroneous part.
         marker: String,
     },
-    /// A profile that is neither built in nor a file.
+    /// A profile is neither built in nor a file.
     #[error("there is no profile '{name}': {why}; the built-in ones are {known}")]
     NoProfile {
-        /// What was asked for.
+        /// The requested name.
         name: String,
-        /// Why the file could not be read.
+        /// The reason why the file could not be read.
         why: String,
-        /// Those there are.
+        /// Built-in profiles.
         known: String,
     },
-    /// A profile that somebody else may have written.
+    /// Another user may have written the profile.
     #[error(
         "the profile {} is not used: {why}; root applies only what root wrote: read it, then \
          `sudo install -m 644` a copy into a folder of root",
@@ -150,86 +150,83 @@ pub enum TuneError {
     Untrusted {
         /// The file.
         path: PathBuf,
-        /// What was found.
+        /// The problem.
         why: Refusal,
     },
-    /// CPUs that cannot be set apart.
+    /// The CPUs cannot be isolated.
     #[error("{0}")]
     Cpus(String),
-    /// Rights that are lacking for a plan; nothing was changed.
+    /// Permissions for a plan are missing; nothing was changed.
     #[error("nothing changed: {} of {of} settings are not writable:{}", lacking.len(), first_of(lacking))]
     Lacking {
-        /// A sentence for each.
+        /// One sentence for each.
         lacking: Vec<String>,
-        /// Settings that were to be changed.
+        /// Number of settings to change.
         of: usize,
     },
-    /// A change failed; what had been changed before it is as it was.
+    /// A change failed; the changes before it were undone.
     #[error("{cause}; {}", undone_text(*undone))]
     RolledBack {
-        /// What failed.
+        /// The error.
         cause: Box<TuneError>,
         /// Changes that were undone.
         undone: usize,
     },
-    /// A change failed, and what had been changed before it could not all be
-    /// undone.
+    /// A change failed, and not all changes before it could be undone.
     #[error("{cause}; and undoing what was changed before it failed: {undoing}")]
     NotRolledBack {
-        /// What failed.
+        /// The error.
         cause: Box<TuneError>,
         /// [`TuneError::NotRestored`].
         undoing: Box<TuneError>,
     },
-    /// A tune is in force.
+    /// Other changes are in force.
     #[error("'{label}' is applied already: `punctual tune revert` first (journal: {})", path.display())]
     InForce {
-        /// What was applied.
+        /// Name of these changes.
         label: String,
-        /// Its journal.
+        /// Their journal.
         path: PathBuf,
     },
-    /// A setting that could not be read.
+    /// A setting could not be read.
     #[error("cannot read {}: {source}", path.display())]
     Read {
         /// The file.
         path: PathBuf,
-        /// What the kernel said.
+        /// Error of the kernel.
         source: io::Error,
     },
-    /// A setting that could not be written.
+    /// A setting could not be written.
     #[error("cannot change {}: {source}{reason}", path.display())]
     Write {
         /// The file.
         path: PathBuf,
-        /// What the kernel said.
+        /// Error of the kernel.
         source: io::Error,
-        /// What lies behind it and what to do, after "; ". Can be empty.
+        /// The probable cause and what to do, after "; ". Can be empty.
         reason: String,
     },
-    /// A value that could not be restored, or that no apply could have written:
-    /// it is not written.
+    /// The value could not be restored, or no apply can have written it. It is not written.
     #[error("{setting}: {value:?} is not a value of this setting ({takes}); it is not written")]
     Unsound {
         /// The setting with its instance.
         setting: String,
         /// The value, shortened.
         value: String,
-        /// What the setting takes.
+        /// Values that the setting accepts.
         takes: String,
     },
-    /// The kernel took the value and did something else.
+    /// The kernel accepted the value but did something else.
     #[error("not verified: {} was set to '{value}', the kernel raised no objection, and it reads '{found}'", path.display())]
     NotVerified {
         /// The file.
         path: PathBuf,
-        /// What was written.
+        /// The written value.
         value: String,
-        /// What it holds after that.
+        /// The value read afterwards.
         found: String,
     },
-    /// The journal could not be read or written: nothing is changed without
-    /// it.
+    /// The journal could not be read or written. Nothing is changed without it.
     #[error("cannot {what} the journal {}: {source}{}; without it no setting is changed",
              path.display(), whose(source))]
     Journal {
@@ -237,10 +234,10 @@ pub enum TuneError {
         what: &'static str,
         /// The file.
         path: PathBuf,
-        /// What the kernel said.
+        /// Error of the kernel.
         source: io::Error,
     },
-    /// A line of the journal is not what was written.
+    /// A line of the journal was altered since it was written.
     #[error("line {line} of the journal {} is damaged, so it cannot be undone: compare its \
              old values with the machine, restore them by hand, and remove the file", path.display())]
     Damaged {
@@ -249,48 +246,48 @@ pub enum TuneError {
         /// The line, from 1.
         line: usize,
     },
-    /// Another program changes settings.
+    /// Another program is changing settings.
     #[error("another program is changing settings: {} is locked; wait until it has ended", path.display())]
     Locked {
         /// The lock file.
         path: PathBuf,
     },
-    /// An earlier program's changes are still in force.
+    /// Changes of an earlier program are still in force.
     #[error("the journal {} holds changes that are not undone yet: undo them before making others", path.display())]
     Pending {
         /// The file.
         path: PathBuf,
     },
-    /// It is not known which boot this is, or when this process started: the
-    /// journal's changes could not be distinguished from those of another.
+    /// The current boot or the start time of this process is unknown, so the journal's changes
+    /// could not be distinguished from those of another boot or process.
     #[error("{what} is not known: is /proc mounted? Without it no setting is changed")]
     Unidentified {
-        /// What is not known.
+        /// The unknown item.
         what: &'static str,
     },
-    /// Some changes could not be undone. They stay in the journal: the next
-    /// command tries again.
+    /// Some changes could not be undone. They stay in the journal, and the next command tries
+    /// again.
     #[error("could not restore {}", list(failures))]
     NotRestored {
-        /// Those that were undone.
+        /// Settings that were restored.
         restored: Vec<Restored>,
-        /// Those that were not.
+        /// Settings that were not.
         failures: Vec<Failure>,
     },
-    /// All changes are undone, but that could not be written to the journal.
+    /// All changes were undone, but the journal could not be written.
     #[error("{} restored, but the journal {} could not be written: {source}; {}",
              settings(restored.len()), path.display(), outlook(*emptied))]
     NotRecorded {
-        /// What was undone.
+        /// Settings that were restored.
         restored: Vec<Restored>,
         /// The journal.
         path: PathBuf,
-        /// What the kernel said.
+        /// Error of the kernel.
         source: io::Error,
-        /// Whether it could be emptied after all.
+        /// Whether the journal could be emptied afterwards.
         emptied: bool,
     },
-    /// There is no place for the journal.
+    /// No directory is available for the journal.
     #[error(
         "no place for the journal of settings: neither XDG_STATE_HOME nor HOME is an absolute path"
     )]
@@ -298,7 +295,7 @@ pub enum TuneError {
 }
 
 impl TuneError {
-    /// Whether what was asked for is at fault, and not the machine.
+    /// Returns whether the request is at fault, not the machine.
     pub fn is_usage(&self) -> bool {
         matches!(
             self,
@@ -315,7 +312,7 @@ impl TuneError {
     }
 }
 
-/// What to do where the journal is another user's.
+/// Returns what to do if the journal belongs to another user.
 fn whose(source: &io::Error) -> &'static str {
     match source.kind() {
         io::ErrorKind::PermissionDenied => {
@@ -347,9 +344,9 @@ fn undone_text(undone: usize) -> String {
     }
 }
 
-/// The first of several, and how many there are beside.
+/// Joins the first messages and the number of the others.
 fn first_of(lacking: &[String]) -> String {
-    // Most often all lack the same.
+    // Usually all of them lack the same permission.
     const SHOWN: usize = 3;
     let mut text = lacking
         .iter()

@@ -1,8 +1,7 @@
-//! Settings of a frequency policy that depend on each other: in which order they
-//! are changed, and what no policy can be.
+//! Settings of a frequency policy that depend on each other: their order, and combinations that are
+//! invalid.
 //!
-//! Undoing goes the other way round, so that what holds on the way there holds on
-//! the way back.
+//! Undoing reverses the order, so the constraints hold then as well.
 
 use crate::accessors::access;
 use crate::pattern::Pattern;
@@ -14,12 +13,11 @@ const PREFERENCE: &str = "energy-preference";
 const LEAST: &str = "freq-min";
 const MOST: &str = "freq-max";
 
-/// Who drives a policy.
+/// File with the driver of a policy.
 const DRIVER: Pattern = Pattern("/sys/devices/system/cpu/cpufreq/policy#/scaling_driver");
-/// Drivers that set the preference themselves where the governor is
-/// `performance`, and refuse (EBUSY) another one then (`Documentation/admin-guide/
-/// pm/intel_pstate.rst` and `amd-pstate.rst`, active mode). Not all of them put the
-/// old one back when the governor changes again.
+/// Drivers that set the preference themselves if the governor is `performance`, and then refuse
+/// others with EBUSY (`Documentation/admin-guide/pm/intel_pstate.rst` and `amd-pstate.rst`, active
+/// mode). Not all of them restore the old preference when the governor changes again.
 const COUPLED: [&str; 2] = ["intel_pstate", "amd-pstate-epp"];
 const PERFORMANCE: &str = "performance";
 
@@ -36,8 +34,7 @@ fn policies(steps: &[Step], name: &str) -> Vec<String> {
     of.map(|step| step.instance.clone()).collect()
 }
 
-/// Adds what a change of the governor changes beside it, so that this is seen,
-/// and put back.
+/// Adds settings that a change of the governor also changes, so that they are shown and restored.
 pub(crate) fn add_coupled(target: &Target<'_>, steps: &mut Vec<Step>) -> Result<(), TuneError> {
     let preference = setting(PREFERENCE)?;
     for policy in policies(steps, GOVERNOR) {
@@ -50,7 +47,7 @@ pub(crate) fn add_coupled(target: &Target<'_>, steps: &mut Vec<Step>) -> Result<
         if !is_coupled(target, &policy) || find(steps, PREFERENCE, &policy).is_some() {
             continue;
         }
-        // A policy without a preference has nothing to put back.
+        // Without a preference, there is nothing to restore.
         let Ok(current) = access(preference).read(target, &policy) else {
             continue;
         };
@@ -70,8 +67,8 @@ pub(crate) fn add_coupled(target: &Target<'_>, steps: &mut Vec<Step>) -> Result<
     Ok(())
 }
 
-/// The step that has to be made before this one, so that what both change is put
-/// back: the preference, where the governor changes it beside.
+/// Returns the setting to change before this step, so that both are restored: the preference, if
+/// the governor changes it as well.
 pub(crate) fn before(target: &Target<'_>, step: &Step) -> Option<String> {
     let changes = step.setting.name == GOVERNOR && step.target == PERFORMANCE;
     (changes && is_coupled(target, &step.instance))
@@ -83,11 +80,11 @@ fn is_coupled(target: &Target<'_>, policy: &str) -> bool {
     driver.is_some_and(|driver| COUPLED.contains(&driver.as_str()))
 }
 
-/// Puts steps into the order that the kernel takes them in.
+/// Sorts steps into an order that the kernel accepts.
 pub(crate) fn order(steps: &mut [Step]) {
     let number = |text: &str| text.parse::<u64>().ok();
-    // The limits may not cross on the way: where the new maximum is below the old
-    // minimum, the minimum goes first.
+    // The limits must not cross in between: if the new maximum is below the old minimum, the
+    // minimum changes first.
     for policy in policies(steps, MOST) {
         if let (Some(most), Some(least)) = (find(steps, MOST, &policy), find(steps, LEAST, &policy))
             && most < least
@@ -96,8 +93,8 @@ pub(crate) fn order(steps: &mut [Step]) {
             steps.swap(most, least);
         }
     }
-    // With the governor `performance` no other preference is taken: there it is set
-    // before, and put back after; from there it is the other way round.
+    // The governor `performance` allows no other preference. So the preference changes before that
+    // governor is set, and is restored after it. Leaving that governor is the reverse.
     for policy in policies(steps, GOVERNOR) {
         if let (Some(governor), Some(preference)) = (
             find(steps, GOVERNOR, &policy),
@@ -110,9 +107,9 @@ pub(crate) fn order(steps: &mut [Step]) {
     }
 }
 
-/// Refuses a lowest frequency above the highest. The kernel would take it and use
-/// another: from 5.3 on what is read of a limit is what is in force, and a wish
-/// beyond the other limit could not be distinguished from it, nor restored.
+/// Refuses a minimum frequency above the maximum. The kernel would accept it and use another value.
+/// Since 5.3, a limit reads as the value in force, so a request beyond the other limit could be
+/// neither detected nor restored.
 pub(crate) fn check(target: &Target<'_>, steps: &[Step]) -> Result<(), TuneError> {
     let most_of = setting(MOST)?;
     for step in steps.iter().filter(|step| step.setting.name == LEAST) {

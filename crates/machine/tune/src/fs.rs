@@ -1,5 +1,5 @@
-//! The file system, as far as this crate needs it: behind a trait, so that a
-//! test can end the program at each of its steps.
+//! The file system operations of this crate, behind a trait, so that a test can end the program at
+//! any of them.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
@@ -17,62 +17,60 @@ use rustix::fs::{FlockOperation, flock};
 /// `ETHTOOL_MSG_COALESCE_SET` of `include/uapi/linux/ethtool_netlink.h`.
 const COALESCE_SET: u8 = 20;
 
-/// The most that is read of a setting.
+/// Maximum size that is read of a setting.
 const READ_LIMIT: u64 = 1 << 20;
-/// The most that is read of a journal: a few hundred bytes a change, of which a
-/// machine with many CPUs has some thousands.
+/// Maximum size that is read of a journal. A change takes a few hundred bytes, and a machine with
+/// many CPUs has some thousands of changes.
 const JOURNAL_LIMIT: u64 = 1 << 24;
 
-/// What is done to files.
+/// Operations on files.
 pub(crate) trait FileSystem: Send {
-    /// The file's text; what is not UTF-8 is replaced.
+    /// Reads a file. Invalid UTF-8 is replaced.
     fn read(&self, path: &Path) -> io::Result<String>;
-    /// The text of a file that only its owner can have written: a journal.
+    /// Reads a file that only its owner can have written: a journal.
     fn read_own(&self, path: &Path) -> io::Result<String>;
-    /// Whether a process holds the lock on such a file (flock(2)), wherever it runs.
+    /// Returns whether a process, in any namespace, holds the lock on such a file (flock(2)).
     fn is_locked(&self, path: &Path) -> bool;
-    /// Sets a file that is there: one write(2), as /proc and /sys want it.
+    /// Sets an existing file with a single write(2), as /proc and /sys require.
     fn set(&self, path: &Path, text: &str) -> io::Result<()>;
-    /// Adds to the end of a file, which is made where there is none.
+    /// Appends to a file, and creates it if needed.
     fn append(&self, path: &Path, bytes: &[u8]) -> io::Result<()>;
-    /// Cuts a file to its first `length` bytes.
+    /// Truncates a file to `length` bytes.
     fn cut(&self, path: &Path, length: u64) -> io::Result<()>;
-    /// Returns when the file and its name are on disk.
+    /// Waits until the file and its name are on disk.
     fn sync(&self, path: &Path) -> io::Result<()>;
-    /// Writes a whole file so that it is there as before or as after, with the
-    /// rights it had.
+    /// Replaces a whole file atomically and keeps its permissions.
     fn replace(&self, path: &Path, text: &str) -> io::Result<()>;
-    /// Whether it is there.
+    /// Returns whether the file exists.
     fn exists(&self, path: &Path) -> bool;
-    /// Whether it may be written; nothing is.
+    /// Returns an error if this process may not write the file. Writes nothing.
     fn writable(&self, path: &Path) -> io::Result<()>;
-    /// Whether anybody may write it, by its mode: root's rights do not count.
+    /// Returns whether the file's mode has any write bit, regardless of root's privileges.
     fn has_write_bit(&self, path: &Path) -> io::Result<bool>;
-    /// The names in a folder.
+    /// Returns the names in a folder.
     fn names(&self, folder: &Path) -> io::Result<Vec<String>>;
-    /// Makes a folder: a control group.
+    /// Creates a folder: a control group.
     fn make_folder(&self, path: &Path) -> io::Result<()>;
-    /// Removes a folder that is empty but for the kernel's own files.
+    /// Removes a folder that is empty except for the kernel's own files.
     fn remove_folder(&self, path: &Path) -> io::Result<()>;
-    /// Gives a thread a scheduling policy.
+    /// Sets the scheduling policy of a thread.
     fn schedule(&self, thread: Tid, policy: &Policy) -> Result<(), punctual_rt::Error>;
     /// Starts a program that outlives this one, without input and output.
     fn start(&self, program: &[OsString]) -> io::Result<()>;
-    /// Ends a process, if it is the one that was started then, in clock ticks after
-    /// boot.
+    /// Ends a process, if it is the one that started at `start`, in clock ticks since boot.
     fn end(&self, pid: u32, start: u64) -> io::Result<()>;
-    /// Where a link leads.
+    /// Returns the target of a link.
     fn link(&self, path: &Path) -> io::Result<PathBuf>;
-    /// Four bytes of a device, as a number.
+    /// Reads four bytes of a device as a number.
     fn number(&self, path: &Path) -> io::Result<i32>;
-    /// What a network card of the machine at `root` does with packets.
+    /// Reads the coalescing parameters of a network card of the machine at `root`.
     fn coalescing(&self, root: &Path, card: &str) -> io::Result<Coalescing>;
-    /// Sets those parameters of a card that are not `None`; where none is, only the
-    /// right to is looked at.
+    /// Sets the parameters of a card that are not `None`. If all are `None`, only checks the
+    /// permission.
     fn set_coalescing(&self, root: &Path, card: &str, wanted: &Coalescing) -> io::Result<()>;
 }
 
-/// The real ones.
+/// The real file system.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Files;
 
@@ -95,7 +93,7 @@ impl FileSystem for Files {
     }
 
     fn set(&self, path: &Path, text: &str) -> io::Result<()> {
-        // sysfs takes no notice of the truncation, files of a test do.
+        // sysfs ignores the truncation; the files of a test need it.
         let mut file = OpenOptions::new().write(true).truncate(true).open(path)?;
         file.write_all(format!("{text}\n").as_bytes())
     }
@@ -125,7 +123,7 @@ impl FileSystem for Files {
         let mut name = OsString::from(path);
         name.push(".punctual");
         let beside = Path::new(&name);
-        // What an earlier one left that was killed here.
+        // A file that an earlier program left when it was killed here.
         let _ = fs::remove_file(beside);
         let mut file = OpenOptions::new()
             .write(true)
@@ -174,7 +172,7 @@ impl FileSystem for Files {
         let Some((name, arguments)) = program.split_first() else {
             return Err(io::ErrorKind::InvalidInput.into());
         };
-        // It leaves our session and group by itself, and is not waited for.
+        // It starts its own session and process group, and is not waited for.
         Command::new(name)
             .args(arguments)
             .current_dir("/")
@@ -189,8 +187,8 @@ impl FileSystem for Files {
         use rustix::process::{PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
         let number = i32::try_from(pid).map_err(|_| io::ErrorKind::NotFound)?;
         let number = rustix::process::Pid::from_raw(number).ok_or(io::ErrorKind::NotFound)?;
-        // The file descriptor stays that of this process, whoever gets its
-        // number later: what is looked at after it is opened is what ends.
+        // The file descriptor refers to this process even if its PID is reused: the process that is
+        // checked after opening is the one that ends.
         let process = pidfd_open(number, PidfdFlags::empty())?;
         if Host::live().process_start(pid) != Some(start) {
             return Err(io::ErrorKind::NotFound.into());
@@ -219,7 +217,7 @@ impl FileSystem for Files {
     }
 }
 
-/// The kernel can only be asked about its own machine.
+/// The kernel can only be asked about the machine that it runs on.
 fn of_this_machine(root: &Path) -> io::Result<()> {
     match root == Path::new("/") {
         true => Ok(()),

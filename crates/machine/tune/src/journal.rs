@@ -15,11 +15,11 @@ use crate::undo::{Book, undo_after};
 use crate::validity::{check, check_kept};
 use crate::{Restored, TuneError};
 
-/// A program's changes, from the first to their undoing.
+/// The changes of a program, until they are undone.
 ///
-/// While it is open no other program can open it, nor any journal at the same
-/// place. Dropped, it undoes what has not been undone; what that cannot do, and
-/// what a killed program leaves, stays on disk for [`recover`](crate::recover).
+/// While it is open, no other program can open it or another journal at the same path. Dropping it
+/// undoes the remaining changes. Changes that cannot be undone, and those of a killed program, stay
+/// on disk for [`recover`](crate::recover).
 pub struct Journal {
     book: Box<Book>,
     _lock: Lock,
@@ -31,24 +31,22 @@ pub struct Change {
     /// The setting.
     #[serde(rename = "knob")]
     pub setting: &'static str,
-    /// Which of several; empty where there is one only.
+    /// Name of the instance; empty if there is only one.
     pub instance: String,
-    /// What it was.
+    /// Old value.
     pub old: String,
-    /// What it is; where it was so before, nothing was written.
+    /// New value. If it equals the old one, nothing was written.
     pub new: String,
 }
 
 impl Journal {
-    /// Opens the journal at `path` for changes of `host`; folders are made where
-    /// there are none. An earlier journal whose changes are undone is written
-    /// over.
+    /// Opens the journal at `path` for changes of `host`, creating its folders. Overwrites an
+    /// earlier journal whose changes are undone.
     ///
     /// # Errors
-    /// [`TuneError::Locked`] while another program has it open,
-    /// [`TuneError::Pending`] where an earlier one's changes are still in force
-    /// ([`recover`](crate::recover) first), [`TuneError::Damaged`],
-    /// [`TuneError::Unidentified`], [`TuneError::Journal`].
+    /// [`TuneError::Locked`] while another program has it open, [`TuneError::Pending`] if
+    /// changes of an earlier journal are still in force ([`recover`](crate::recover) first),
+    /// [`TuneError::Damaged`], [`TuneError::Unidentified`], [`TuneError::Journal`].
     pub fn open(path: &Path, host: &Host) -> Result<Self, TuneError> {
         Self::open_on(Box::new(Files), path, host)
     }
@@ -78,27 +76,26 @@ impl Journal {
         })
     }
 
-    /// Where it is.
+    /// Returns its path.
     pub fn path(&self) -> &PathBuf {
         &self.book.path
     }
 
-    /// Sets `setting` to `value`: reads the old one, writes both to the journal and
-    /// waits until they are on disk, makes the change, and reads it back. A
-    /// change that fails is undone at once, as far as it can be.
+    /// Sets `setting` to `value`: reads the old value, writes both to the journal, waits until they
+    /// are on disk, makes the change, and reads it back. A change that fails is undone at once if
+    /// possible.
     ///
     /// # Errors
-    /// A value that the kernel does not offer; a journal that cannot be written
-    /// (then nothing was changed); [`TuneError::Write`];
-    /// [`TuneError::NotVerified`].
+    /// A value that the kernel does not offer; a journal that cannot be written (nothing was
+    /// changed then); [`TuneError::Write`]; [`TuneError::NotVerified`].
     pub fn apply(&mut self, setting: &'static Setting, value: &str) -> Result<Change, TuneError> {
         self.apply_to(setting, "", value)
     }
 
-    /// [`apply`](Self::apply) for one of several: a CPU, an interrupt.
+    /// As [`apply`](Self::apply), for one instance, such as a CPU or an interrupt.
     ///
     /// # Errors
-    /// As [`apply`](Self::apply); an instance that is not there.
+    /// Those of [`apply`](Self::apply); an instance that does not exist.
     pub fn apply_to(
         &mut self,
         setting: &'static Setting,
@@ -118,7 +115,7 @@ impl Journal {
         if access.same(&old, value) {
             return Ok(change);
         }
-        // Only what can be put back is changed.
+        // Only values that can be restored are changed.
         for value in [&old, value] {
             check_kept(setting, &book.target(), instance, value)?;
         }
@@ -133,10 +130,10 @@ impl Journal {
         match book.set(setting, instance, value) {
             Ok(()) => Ok(change),
             Err(error) => {
-                // What these cannot do stays pending.
+                // If this fails, the change stays pending.
                 let _ = match access.has_vanished(&error) {
-                    // It went before it took the value: there is nothing to
-                    // undo, and nothing to undo it on.
+                    // The file disappeared before it accepted the value, so there is nothing to
+                    // undo.
                     true => book.write(Record::Undone { number }),
                     false => book.undo_last(),
                 };
@@ -145,37 +142,35 @@ impl Journal {
         }
     }
 
-    /// The machine, as the settings see it.
+    /// The machine, for access to settings.
     pub(crate) fn target(&self) -> Target<'_> {
         self.book.target()
     }
 
-    /// How many changes are not undone.
+    /// Returns the number of changes that are not undone.
     pub fn pending(&self) -> usize {
         self.book.state.pending.len()
     }
 
-    /// Lets the changes stay: nothing but a revert undoes them.
+    /// Keeps the changes until a revert undoes them.
     pub(crate) fn keep(mut self, kept: Kept) -> Result<(), TuneError> {
-        // Where this fails, being dropped undoes them.
+        // If this fails, dropping the journal undoes them.
         self.book.write(Record::Kept(kept))
     }
 
-    /// Undoes all changes, the last first. What could not be undone stays in the
-    /// journal, and is tried again by the next call, by dropping it, or by
-    /// [`recover`](crate::recover).
+    /// Undoes all changes, the last first. Changes that cannot be undone stay in the journal. The
+    /// next call tries them again, as does dropping the journal or [`recover`](crate::recover).
     ///
     /// # Errors
-    /// [`TuneError::NotRestored`], with what was undone and what was not.
+    /// [`TuneError::NotRestored`], with the settings that were restored and those that were not.
     pub fn revert_all(&mut self) -> Result<Vec<Restored>, TuneError> {
         self.revert_after(0)
     }
 
-    /// Undoes all changes but the first `stay` of those that are not undone, the last
-    /// first.
+    /// Undoes the pending changes except the first `stay`, the last first.
     ///
     /// # Errors
-    /// As [`revert_all`](Self::revert_all).
+    /// Those of [`revert_all`](Self::revert_all).
     pub fn revert_after(&mut self, stay: usize) -> Result<Vec<Restored>, TuneError> {
         undo_after(&mut self.book, stay)
     }
@@ -183,7 +178,7 @@ impl Journal {
 
 impl Drop for Journal {
     fn drop(&mut self) {
-        // Who wants to know calls revert_all(); what fails here stays on disk.
+        // Callers that need the result use revert_all(). Failures stay on disk.
         if !self.book.state.stays() {
             let _ = self.revert_all();
         }

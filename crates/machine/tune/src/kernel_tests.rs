@@ -1,5 +1,5 @@
-//! What a kernel changes beside what was written, and what it does not keep: restored,
-//! or reported.
+//! Side effects of a write in the kernel, and values that it does not keep: they are restored or
+//! reported.
 
 use crate::plan_tests::{applied, request, reverted, status};
 use crate::testing::Machine;
@@ -14,7 +14,7 @@ fn what_the_kernel_changes_beside_a_setting_is_put_back_too() {
             "governor@policy1=performance",
             "energy-preference@policy2=power",
         ],
-        // The lowest frequency is above that: the kernel lowers it meanwhile.
+        // The minimum frequency is above that, so the kernel lowers it meanwhile.
         &["freq-max=1000000"],
         &["freq-max=1000000", "freq-min=800000"],
         &["turbo=off"],
@@ -69,7 +69,7 @@ fn a_partition_that_the_kernel_calls_invalid_is_told_with_its_reason() {
     assert_eq!(machine.snapshot(), before);
     machine.remove("sys/fs/cgroup/other");
 
-    // One that turns invalid later: a CPU was taken offline.
+    // A partition that becomes invalid later: a CPU went offline.
     applied(&machine, &wish).unwrap();
     let invalid = "isolated invalid (No cpu available due to hotplug)";
     machine.put(

@@ -1,29 +1,26 @@
-//! Settings of the machine: changed with a journal, undone exactly.
+//! Changes settings of the machine with a journal, and undoes them exactly.
 //!
-//! **For:** changing settings so that they can be put back whatever happens.
-//! A [`Plan`] says what would be changed; [`apply`] carries it out, all or
-//! nothing, and keeps it until [`revert`]; [`Status`] says whether it still
-//! holds. A measurement that needs a setting changes it for its own time
-//! ([`Journal::apply`], [`Journal::revert_all`]). The old value is on disk
-//! before a change is made, the change is read back after it, and what a killed
-//! program left half done is undone by [`recover`]. The only crate that writes
-//! to /proc and /sys.
+//! **For:** changing settings so that they can always be restored. A [`Plan`] lists the changes;
+//! [`apply`] makes them, all or nothing, and keeps them until [`revert`]; [`Status`] reports
+//! whether they are still in force. A measurement that needs a setting changes it for the duration
+//! of the measurement ([`Journal::apply`], [`Journal::revert_all`]). The old value is on disk
+//! before a change is made, and the change is read back afterwards. Incomplete changes of a killed
+//! program are undone by [`recover`]. This is the only crate that writes to /proc and /sys.
 //!
-//! **Knows:** where each setting stands, what it takes and what it risks (one
-//! entry each in [`punctual_model::SETTINGS`]), profiles of settings ([`PROFILES`]), the host (its
-//! root path, its boot, its processes), scheduling policies.
+//! **Knows:** the path, the values and the risk of each setting (one entry each in
+//! [`punctual_model::SETTINGS`]), profiles of settings ([`PROFILES`]), the host (its root path, its
+//! boot, its processes), scheduling policies.
 //!
-//! **Must not know:** whether the machine as it is is good (that is for others
-//! to say), probes, recordings, terminals.
+//! **Must not know:** whether the machine is configured well (other crates judge that), probes,
+//! recordings, terminals.
 //!
-//! Why this order: a journal that is written first may hold a change that
-//! was never made, and then there is nothing to put back. The other way round,
-//! a change could be made that nobody knows of.
+//! Why the journal is written first: it may then contain a change that was never made, and there is
+//! nothing to restore. In the other order, a change could be made that is recorded nowhere.
 //!
-//! Two journals ([`Places`]): what a measurement has changed is undone by the
-//! next command if need be; what a user has applied stays, also across reboots
-//! where it is a file on disk. The end of an apply is a record of its own:
-//! without it, the changes before it are half of a plan and are undone too.
+//! There are two journals ([`Places`]). The changes of a measurement are undone by the next command
+//! if necessary. The changes that a user applied stay, even across reboots if they are in a file on
+//! disk. A record marks the end of an apply: without it, the changes before it are part of an
+//! incomplete plan and are undone as well.
 
 mod access;
 mod accessors;

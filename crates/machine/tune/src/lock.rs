@@ -1,4 +1,4 @@
-//! One program at a time.
+//! A lock that admits one program at a time.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -11,19 +11,19 @@ use rustix::fs::{FlockOperation, flock};
 
 use crate::TuneError;
 
-/// Held while settings are changed or put back. The kernel drops it with the
-/// process, however it ends (flock(2)).
+/// Held while settings are changed or restored. The kernel releases it when the process ends, in
+/// any way (flock(2)).
 #[derive(Debug)]
 pub(crate) struct Lock {
     _file: File,
 }
 
-/// How often one looks again.
+/// Interval between attempts.
 const TURN: Duration = Duration::from_millis(20);
 
 impl Lock {
-    /// Takes the lock of this journal, and waits for it at most `patience`.
-    /// The folder is made where there is none.
+    /// Takes the lock of this journal, and waits for it for at most `patience`. Creates the folder
+    /// if needed.
     pub(crate) fn take(journal: &Path, patience: Duration) -> Result<Self, TuneError> {
         let path = path_of(journal);
         let failed = |source| TuneError::Journal {
@@ -32,13 +32,13 @@ impl Lock {
             source,
         };
         if let Some(folder) = journal.parent() {
-            // For root the folder of the store as well.
+            // As root, this also creates the folder of the store.
             let made = punctual_files::folder::make(folder, 0o700);
             made.map_err(|error| failed(error.into()))?;
         }
-        // Beside the journal, and never removed: a lock on a file that has been
-        // removed excludes nobody. It is never written, so that one on a disk that
-        // became read-only serves as well.
+        // The file is next to the journal and is never removed, because a lock on a removed file
+        // excludes no other program. It is never written, so it also works on a disk that became
+        // read-only.
         let file = match trusted::open_or_create(&path, Access::ReadWrite) {
             Err(error) if error.kind() == ErrorKind::ReadOnlyFilesystem => {
                 trusted::open(&path, Access::Read)

@@ -1,17 +1,16 @@
-//! Paths with places for a CPU, a device, a queue.
+//! Paths with wildcards for a CPU, a device or a queue.
 
 use std::cmp::Ordering;
 use std::path::Path;
 
 use crate::target::Target;
 
-/// A path in which `#` stands for a number and `*` for a name; at most one of
-/// them in a segment. An instance is the filled segments, joined by `/`.
+/// A path with wildcards: `#` matches a number and `*` a name, with at most one of them per
+/// segment. An instance is the matched texts, joined by `/`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pattern(pub(crate) &'static str);
 
-/// A segment's text before and after its wildcard, and whether that is a
-/// number.
+/// Returns a segment's text before and after its wildcard, and whether the wildcard is a number.
 fn wildcard(segment: &str) -> Option<(&str, &str, bool)> {
     let place = segment.find(['#', '*'])?;
     let (before, after) = (&segment[..place], &segment[place + 1..]);
@@ -25,7 +24,7 @@ fn fits(segment: &str, name: &str) -> bool {
     let inner = name
         .strip_prefix(before)
         .and_then(|rest| rest.strip_suffix(after));
-    // `..` and hidden files are no devices, and a name is one segment.
+    // `..` and hidden files are not devices, and a name is one segment.
     inner.is_some_and(|text| {
         !text.is_empty()
             && !name.starts_with('.')
@@ -35,7 +34,7 @@ fn fits(segment: &str, name: &str) -> bool {
 }
 
 impl Pattern {
-    /// The path of an instance; `None` where it is not of this pattern.
+    /// Returns the path of an instance, or `None` if it does not match this pattern.
     pub(crate) fn path(self, instance: &str) -> Option<String> {
         let mut given = instance.split('/');
         let mut segments: Vec<&str> = Vec::new();
@@ -50,9 +49,9 @@ impl Pattern {
         given.next().is_none().then(|| segments.join("/"))
     }
 
-    /// Those there are, in the order of their numbers.
+    /// Returns the existing instances in ascending order.
     pub(crate) fn instances(self, target: &Target<'_>) -> Vec<String> {
-        // Pairs of a path so far and the instance so far.
+        // Pairs of the path and the instance so far.
         let mut found = vec![(String::new(), String::new())];
         for segment in self.0.split('/').filter(|segment| !segment.is_empty()) {
             found = found
@@ -90,7 +89,7 @@ fn step(target: &Target<'_>, path: &str, instance: &str, segment: &str) -> Vec<(
         .collect()
 }
 
-/// `cpu2` comes before `cpu10`.
+/// Orders names so that `cpu2` comes before `cpu10`.
 pub(crate) fn by_number(a: &str, b: &str) -> Ordering {
     fn parts(text: &str) -> Vec<(bool, u64, String)> {
         let mut parts: Vec<(bool, u64, String)> = Vec::new();
@@ -112,7 +111,7 @@ pub(crate) fn by_number(a: &str, b: &str) -> Ordering {
     parts(a).cmp(&parts(b))
 }
 
-/// Whether `text` is of the form `glob`, in which `*` stands for anything.
+/// Returns whether `text` matches `glob`. A `*` in `glob` matches anything.
 pub(crate) fn matches(glob: &str, text: &str) -> bool {
     let mut parts = glob.split('*');
     let first = parts.next().unwrap_or_default();

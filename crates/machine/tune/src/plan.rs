@@ -1,5 +1,5 @@
-//! What would be changed: each setting with what it is and what it is to be.
-//! Nothing is written here, and no right is needed.
+//! Plans changes: each setting with its current and its new value. Writes nothing and requires no
+//! permissions.
 
 use std::io;
 use std::path::Path;
@@ -22,23 +22,23 @@ use crate::throttle;
 use crate::validity::sound;
 use crate::{Profile, TuneError};
 
-/// What is asked for.
+/// A request for a plan.
 #[derive(Clone, Debug, Default)]
 pub struct Request {
     /// A profile.
     pub profile: Option<Profile>,
-    /// Single settings; they win over the profile's.
+    /// Single settings; they override those of the profile.
     pub sets: Vec<Wish>,
-    /// The CPUs that are to be measured or to run the application.
+    /// CPUs to measure or to run the application on.
     pub cpus: Option<CpuSet>,
 }
 
 impl Plan {
-    /// Makes a plan for a machine; `journal` is where it would be applied.
+    /// Makes a plan for a machine. It would be recorded in `journal`.
     ///
     /// # Errors
-    /// CPUs that are not there, values out of range (with line and column where
-    /// a profile says them), settings of `sets` that this machine does not have.
+    /// CPUs that do not exist, values out of range (with line and column if they are from a
+    /// profile), settings of `sets` that this machine does not have.
     pub fn make(request: &Request, host: &Host, journal: &Path) -> Result<Self, TuneError> {
         Self::make_on(&Files, request, host, journal)
     }
@@ -70,7 +70,7 @@ impl Plan {
             boot_instructions: Vec::new(),
             remarks: Vec::new(),
         };
-        // What names one of several comes after what names all, and wins.
+        // Wishes for a single instance come after those for all, and override them.
         for narrow in [false, true] {
             for wish in &wishes {
                 if wish.selector.is_some() == narrow {
@@ -151,7 +151,7 @@ impl Plan {
             }
         }
         match first {
-            // Who names a setting wants to hear that none of it can be had.
+            // A setting that was named explicitly is an error if no instance of it can be changed.
             Some(error) if explicit && refused == count => Err(error),
             _ => Ok(()),
         }
@@ -172,7 +172,7 @@ impl Plan {
         self.left_out.push(LeftOut { setting, reason });
     }
 
-    /// In the table's order, but for those that depend on each other.
+    /// Sorts the steps in the order of the table, except for those that depend on each other.
     fn order(&mut self) {
         let place = |step: &Step| SETTINGS.iter().position(|setting| setting == step.setting);
         self.steps.sort_by(|a, b| {
@@ -194,7 +194,7 @@ impl Plan {
                  with irqbalance-banned"
             ));
         }
-        // The names of processes are cut at 15 letters.
+        // The kernel truncates process names to 15 characters.
         for manager in ["tuned", "power-profiles-", "thermald"] {
             if let Some(pid) = target.running(manager) {
                 remarks.push(format!(
@@ -218,10 +218,10 @@ impl Plan {
     }
 }
 
-/// What lies behind an error that root gets too.
+/// Explains an error that even root gets.
 fn why_unread(source: &io::Error) -> &'static str {
     match source.raw_os_error() {
-        // kernel_lockdown(7); a file's mode answers EACCES.
+        // kernel_lockdown(7); a file's mode would give EACCES.
         Some(1) => ", as a locked-down kernel answers",
         _ => "",
     }
@@ -269,14 +269,14 @@ fn context(target: &Target<'_>, request: &Request, wishes: &[&Wish]) -> Result<C
     })
 }
 
-/// Whether a CPU is not the first thread of its core.
+/// Returns whether a CPU is not the first thread of its core.
 fn is_second(target: &Target<'_>, cpu: u32) -> bool {
     let file = format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
     let siblings: Option<CpuSet> = target.text(&file).and_then(|text| text.parse().ok());
     siblings.is_some_and(|siblings| siblings.first() != Some(cpu))
 }
 
-/// The instances that a wish is for.
+/// Returns the instances that a wish is for.
 fn selected(target: &Target<'_>, wish: &Wish, context: &Context) -> Result<Vec<String>, TuneError> {
     let setting = wish.setting;
     let access = access(setting);
@@ -331,7 +331,7 @@ fn selected(target: &Target<'_>, wish: &Wish, context: &Context) -> Result<Vec<S
     })
 }
 
-/// Whether the CPUs of the plan select an instance.
+/// Returns whether the plan's CPUs select an instance.
 fn concerns(target: &Target<'_>, setting: &Setting, instance: &str, context: &Context) -> bool {
     let cpus = match setting.scope {
         Scope::Machine => return true,
@@ -343,7 +343,7 @@ fn concerns(target: &Target<'_>, setting: &Setting, instance: &str, context: &Co
     stays && measured.is_none_or(|measured| !cpus.intersection(measured).is_empty())
 }
 
-/// The CPUs that a frequency policy serves.
+/// Returns the CPUs of a frequency policy.
 fn related(target: &Target<'_>, policy: &str) -> CpuSet {
     let text = Pattern(POLICY_CPUS)
         .path(policy)

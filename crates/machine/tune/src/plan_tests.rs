@@ -14,7 +14,7 @@ pub(crate) fn cpus(list: &str) -> CpuSet {
     list.parse().unwrap()
 }
 
-/// What is asked for: a profile, settings, CPUs.
+/// A request: a profile, settings, CPUs.
 pub(crate) fn request(profile: &str, sets: &[&str], on: &str) -> Request {
     Request {
         profile: (!profile.is_empty()).then(|| Profile::find(profile).unwrap()),
@@ -36,7 +36,7 @@ pub(crate) fn plan(machine: &Machine, request: &Request) -> Result<Plan, TuneErr
 pub(crate) const NEVER: usize = usize::MAX;
 const KILLS: [Fault; 3] = [Fault::EndsBefore, Fault::EndsWithin, Fault::EndsAfter];
 
-/// The setting's line of a plan: `now -> then`.
+/// Returns a setting's line of a plan: `now -> then`.
 pub(crate) fn line(plan: &Plan, setting: &str) -> String {
     let step = plan.steps.iter().find(|step| step.label == setting);
     step.map_or_else(
@@ -50,7 +50,7 @@ pub(crate) fn why_left_out(plan: &Plan, setting: &str) -> String {
     found.map_or_else(String::new, |one| one.reason.clone())
 }
 
-/// A plan that uses each kind of setting there is on this machine.
+/// Makes a plan that uses every kind of setting on this machine.
 pub(crate) fn everything() -> Request {
     request(
         "low-latency",
@@ -101,7 +101,7 @@ fn what_is_applied_stays_and_is_put_back_exactly() {
         let done = applied(&machine, &everything()).unwrap();
         assert!(done.changes.len() > 25, "{done:?}");
         assert_ne!(machine.snapshot(), before);
-        // The next commands, of other processes.
+        // The next commands, in other processes.
         machine.process_dies();
         assert_eq!(
             recover(&machine.places().applied, machine.host()).unwrap(),
@@ -129,12 +129,11 @@ fn what_is_applied_stays_and_is_put_back_exactly() {
     }
 }
 
-/// Whatever an apply did before it was killed at this step, the next command
-/// and a revert lead back to the start.
+/// If an apply is killed at any step, the next command and a revert restore the original state.
 fn kill_apply(machine: &Machine, request: &Request, fault: Fault, at: usize) {
     let before = machine.snapshot();
     let plan = match plan(machine, request) {
-        // The lowest frequency above the highest.
+        // The minimum frequency is above the maximum.
         Err(TuneError::Invalid { setting, .. }) if setting.starts_with("freq-min") => return,
         other => other.unwrap(),
     };
@@ -170,8 +169,8 @@ fn an_apply_that_is_killed_anywhere_is_put_back() {
     reverted(&machines[0]).unwrap();
     let steps = files.steps().len();
     assert!(steps > 200, "{steps}");
-    // Each step of one of the machines, the ways to end taking turns: a change
-    // takes six steps or more, so that each way meets each kind of step.
+    // Each step on one of the machines, with the ways to end taking turns. A change takes six steps
+    // or more, so each way meets each kind of step.
     for at in 0..steps {
         let machine = &machines[at / 4 % 2];
         kill_apply(machine, &everything(), FAULTS[at % 4], at);
@@ -237,7 +236,7 @@ fn a_revert_that_is_killed_anywhere_is_finished() {
         let _ = revert_on(killed, machine.host(), &machine.places(), false);
         machine.process_dies();
         let healthy = Box::new(Faulty::on(&machine, Fault::EndsBefore, NEVER));
-        // The next command finishes it, if it was begun; a second revert if not.
+        // If the revert was begun, the next command finishes it; otherwise a second revert does.
         let more = recover_on(healthy, &machine.places().applied, machine.host()).unwrap();
         unfinished += usize::from(!more.is_empty());
         machine.process_starts();
@@ -280,7 +279,7 @@ fn an_ignored_write_of_any_kind_is_found_out() {
             "rx-coalescing-us=5",
         ] {
             let all = plan(&machine, &request("", &[wish], "")).unwrap();
-            // Of several changes the first is enough.
+            // If there are several changes, the first is enough.
             let files = Box::new(Faulty::on(&machine, Fault::Ignored, NEVER));
             let options = Options::default();
             let error = apply_on(files, &all, machine.host(), &machine.places(), options);
@@ -329,7 +328,7 @@ fn a_value_that_vanishes_before_it_is_written_takes_nothing_with_it() {
     apply_on(boxed, &all, host, &places, Options::default()).unwrap();
     let steps = files.steps();
     let writes: Vec<usize> = (0..steps.len()).filter(|at| steps[*at] == "set").collect();
-    // With the governor of each of both policies goes its preference.
+    // For each of the two policies, the change of the governor includes the preference.
     assert_eq!(writes.len(), 8, "{steps:?}");
     for at in writes {
         let machine = Machine::controller(false);
@@ -359,7 +358,7 @@ fn on_a_read_only_file_system_a_plan_works_and_apply_says_what_it_lacks() {
     assert!(error.to_string().contains("mounted read-only"), "{error}");
     assert_eq!(machine.snapshot(), before);
 
-    // What is elsewhere can be changed, if that is what is wanted.
+    // Interrupts of other devices can be changed on request.
     let options = Options {
         refusals: Refusals::LeaveOutAll,
     };
@@ -378,18 +377,18 @@ fn on_a_read_only_file_system_a_plan_works_and_apply_says_what_it_lacks() {
 #[test]
 fn interrupts_that_the_kernel_manages_are_refused_with_the_reason() {
     let machine = Machine::controller(false);
-    // By its mode, on kernels that say so.
+    // Detected by the file's mode, on kernels that set it.
     let one = plan(&machine, &request("", &["irq-affinity=0"], "")).unwrap();
     assert_eq!(line(&one, "irq-affinity@24"), "0-3 -> 0");
     assert!(why_left_out(&one, "irq-affinity@30").contains("managed_irq"));
     let error = plan(&machine, &request("", &["irq-affinity@30=0"], "")).unwrap_err();
     assert!(matches!(error, TuneError::Refused { .. }), "{error}");
-    // By its answer, on those that do not.
+    // Detected by the kernel's error, on those that do not.
     machine.put("proc/irq/25/smp_affinity_list.refuses", "");
     let done = applied(&machine, &request("", &["irq-affinity=0"], "")).unwrap();
     assert_eq!(done.refused[0].setting, "irq-affinity@25");
     assert!(done.refused[0].reason.contains("manages it"), "{done:?}");
-    // The effective affinity is reported, not only the written one.
+    // The effective affinity is reported as well as the written one.
     assert!(
         done.remarks
             .iter()
@@ -470,7 +469,7 @@ fn a_measurement_and_a_tune_exclude_each_other() {
     assert!(matches!(error, TuneError::Locked { .. }), "{error}");
     drop(journal);
     applied(&machine, &request("", &["swappiness=5"], "")).unwrap();
-    // A measurement may change what it needs while a tune is in force.
+    // A measurement may change the settings that it needs while other changes are applied.
     let mut journal = crate::Journal::open(&runs, machine.host()).unwrap();
     journal
         .apply(crate::setting("clocksource").unwrap(), "hpet")

@@ -1,4 +1,4 @@
-//! What a plan holds: settings with what each is and is to be.
+//! The contents of a plan: settings with their current and new values.
 
 use punctual_model::{CpuSet, Risk, Setting};
 use serde::Serialize;
@@ -9,30 +9,30 @@ use crate::boot::BootArgument;
 /// One setting of a plan.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Step {
-    /// `name`, or `name@instance`, as a person names it.
+    /// `name`, or `name@instance`, as a user writes it.
     #[serde(rename = "setting")]
     pub label: String,
-    /// Its name.
+    /// Name of the setting.
     #[serde(rename = "knob", serialize_with = "name_of")]
     #[schemars(with = "String")]
     pub setting: &'static Setting,
-    /// Which of several; empty where there is one only.
+    /// Name of the instance; empty if there is only one.
     pub instance: String,
-    /// What it is, as the kernel words it.
+    /// Current value, as the kernel formats it.
     pub current: String,
-    /// What it is to be, as it is written.
+    /// New value, as it is written.
     pub target: String,
-    /// Whether that is something else.
+    /// Whether the two values differ.
     pub changes: bool,
-    /// How bad it can be.
+    /// Severity of the risk.
     pub risk: Risk,
-    /// What it can cost or break.
+    /// Possible cost or damage of the change.
     pub caution: &'static str,
-    /// Whether it was asked for as one of several, so that one which the kernel
-    /// refuses does not speak against the others.
+    /// Whether this is one of several instances of a request, so that the others still apply if the
+    /// kernel refuses it.
     #[serde(skip)]
     pub(crate) broad: bool,
-    /// Whether a profile asks for it, and not a setting named by itself.
+    /// Whether it is from a profile instead of named explicitly.
     #[serde(skip)]
     pub(crate) wish: bool,
 }
@@ -41,36 +41,36 @@ fn name_of<S: serde::Serializer>(setting: &Setting, to: S) -> Result<S::Ok, S::E
     to.serialize_str(setting.name)
 }
 
-/// Something that was asked for and will not be done.
+/// A requested setting that will not be changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct LeftOut {
     /// The setting.
     pub setting: String,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 
-/// What would be changed.
+/// A list of changes to make.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Plan {
-    /// The profile's name, or the settings.
+    /// Name of the profile, or the settings.
     pub label: String,
-    /// The CPUs that it is for.
+    /// CPUs that it is for.
     pub cpus: Option<CpuSet>,
-    /// The settings, in the order in which they are changed.
+    /// Settings, in the order of their changes.
     pub steps: Vec<Step>,
-    /// What is not on this machine, or cannot be changed on it.
+    /// Settings that this machine does not have or cannot change.
     pub left_out: Vec<LeftOut>,
-    /// What belongs on the kernel's command line.
+    /// Parameters for the kernel's command line.
     pub boot: Vec<BootArgument>,
-    /// How it gets there.
+    /// How to add them.
     pub boot_instructions: Vec<String>,
-    /// What the reader must know.
+    /// Notes for the reader.
     pub remarks: Vec<String>,
 }
 
 impl Plan {
-    /// The settings that are not as they are to be.
+    /// Returns the settings whose value would change.
     pub fn changes(&self) -> impl Iterator<Item = &Step> {
         self.steps.iter().filter(|step| step.changes)
     }

@@ -1,4 +1,4 @@
-//! Profiles: settings and boot arguments under a name, as TOML.
+//! Profiles: named sets of settings and boot parameters, in TOML.
 
 use std::ops::Range;
 use std::path::Path;
@@ -10,16 +10,16 @@ use toml::de::{DeTable, DeValue};
 use crate::setting::nearest;
 use crate::{TuneError, setting};
 
-/// One that comes with the program.
+/// A built-in profile.
 #[derive(Clone, Copy, Debug)]
 pub struct BuiltIn {
-    /// Its name.
+    /// Name.
     pub name: &'static str,
-    /// Its text, to be copied and edited.
+    /// Text, which users can copy and edit.
     pub text: &'static str,
 }
 
-/// Those that come with the program.
+/// The built-in profiles.
 pub const PROFILES: &[BuiltIn] = &[
     BuiltIn {
         name: "audio",
@@ -43,10 +43,10 @@ pub const PROFILES: &[BuiltIn] = &[
     },
 ];
 
-/// The largest profile that is read: a few settings are a few hundred bytes.
+/// Maximum size of a profile. A few settings take a few hundred bytes.
 const LARGEST: u64 = 1 << 20;
 
-/// Where in a file a wish stands.
+/// The position of a wish in a file.
 #[derive(Clone, Debug)]
 pub(crate) struct Spot {
     file: String,
@@ -78,7 +78,7 @@ impl Spot {
         }
     }
 
-    /// An error that points here.
+    /// Makes an error that points here.
     pub(crate) fn error(&self, message: impl Into<String>) -> TuneError {
         TuneError::Profile {
             file: self.file.clone(),
@@ -91,22 +91,22 @@ impl Spot {
     }
 }
 
-/// One thing that is asked for.
+/// A request for one setting.
 #[derive(Clone, Debug)]
 pub struct Wish {
     pub(crate) setting: &'static Setting,
-    /// Which of several; all where nothing is said.
+    /// Name of the instance; `None` for all.
     pub(crate) selector: Option<String>,
     pub(crate) value: String,
-    /// Where a profile says it; `None` for the command line.
+    /// Position in a profile; `None` for the command line.
     pub(crate) spot: Option<Spot>,
-    /// Whether it is left out, with the reason, where the machine does not have it or
-    /// its kernel refuses it.
+    /// Whether to leave it out, with a reason, if the machine does not have it or its kernel
+    /// refuses it.
     pub(crate) lenient: bool,
 }
 
 impl Wish {
-    /// `setting=value` or `setting@instance=value`.
+    /// Parses `setting=value` or `setting@instance=value`.
     ///
     /// # Errors
     /// [`TuneError::NoSuchSetting`]; [`TuneError::Invalid`] without `=`.
@@ -119,15 +119,15 @@ impl Wish {
         Self::new(name.trim(), value.trim().to_owned(), None)
     }
 
-    /// What a finding of the audit asks for: left out where it cannot be had.
+    /// Makes a wish for a finding of the audit, which is left out if it is not possible.
     ///
     /// # Errors
-    /// As [`parse`](Self::parse).
+    /// Those of [`parse`](Self::parse).
     pub fn of_remedy(remedy: &Remedy) -> Result<Self, TuneError> {
         Ok(Self::parse(&remedy.assignment())?.lenient())
     }
 
-    /// Left out, with the reason, where it cannot be had.
+    /// Allows leaving the wish out, with a reason, if it is not possible.
     #[must_use]
     pub fn lenient(self) -> Self {
         Self {
@@ -162,13 +162,13 @@ impl Wish {
         }
     }
 
-    /// Whether nothing that is wrong with it stops a plan: no text of the user's, whose
-    /// mistake should be shown.
+    /// Returns whether the wish never stops a plan. A user's text does, because its mistakes should
+    /// be shown.
     pub(crate) fn is_loose(&self) -> bool {
         self.lenient && self.spot.is_none()
     }
 
-    /// The same error, pointing at the profile's line.
+    /// Returns the error with a pointer to the profile's line.
     pub(crate) fn placed(&self, error: TuneError) -> TuneError {
         match &self.spot {
             Some(spot) => spot.error(error.to_string()),
@@ -177,28 +177,28 @@ impl Wish {
     }
 }
 
-/// An argument of the kernel's command line, with `{measured}` and
-/// `{housekeeping}` still in it.
+/// A parameter of the kernel's command line, before `{measured}` and `{housekeeping}` are
+/// substituted.
 #[derive(Clone, Debug)]
 pub(crate) struct BootWish {
     pub(crate) key: String,
-    /// `None`: the word alone.
+    /// `None` for a word without a value.
     pub(crate) value: Option<String>,
 }
 
-/// Settings and boot arguments under a name.
+/// A named set of settings and boot parameters.
 #[derive(Clone, Debug)]
 pub struct Profile {
-    /// Its name: that of a built-in one, or of the file.
+    /// Name of the built-in profile or of the file.
     pub name: String,
-    /// What it is for, in a sentence.
+    /// Purpose, in one sentence.
     pub summary: String,
     pub(crate) settings: Vec<Wish>,
     pub(crate) boot: Vec<BootWish>,
 }
 
 impl Profile {
-    /// The built-in profile of that name, or the one in that file.
+    /// Returns the built-in profile with that name, or else reads that file.
     ///
     /// # Errors
     /// [`TuneError::NoProfile`], [`TuneError::Profile`] with line and column.
@@ -216,7 +216,7 @@ impl Profile {
             known: names.join(", "),
         };
         let path = Path::new(name);
-        // What root applies, only root may have written.
+        // Root applies only profiles that root wrote.
         let read = match rustix::process::geteuid().is_root() {
             true => trusted::text(path, LARGEST),
             false => bounded::text(path, LARGEST),
@@ -231,7 +231,7 @@ impl Profile {
         }
     }
 
-    /// A profile's text.
+    /// Parses the text of a profile.
     ///
     /// # Errors
     /// [`TuneError::Profile`] with line and column.
@@ -249,7 +249,7 @@ impl Profile {
         for (key, value) in table.get_ref() {
             match (key.get_ref().as_ref(), value.get_ref()) {
                 ("summary", DeValue::String(summary)) => profile.summary = summary.to_string(),
-                // Read before the settings, wherever it stands.
+                // Read before the settings, wherever it is in the file.
                 ("role", _) => {}
                 ("settings", DeValue::Table(settings)) => {
                     profile.settings = read_settings(settings, role, &spot)?;
@@ -275,7 +275,7 @@ impl Profile {
         Ok(profile)
     }
 
-    /// Wishes under a name, such as those of an audit.
+    /// Makes a profile of wishes, such as those of an audit.
     pub fn of_wishes(name: &str, settings: Vec<Wish>) -> Self {
         Self {
             name: name.to_owned(),
@@ -285,18 +285,18 @@ impl Profile {
         }
     }
 
-    /// How many settings it names.
+    /// Returns the number of settings.
     pub fn len(&self) -> usize {
         self.settings.len()
     }
 
-    /// Whether it names no setting.
+    /// Returns whether it names no settings.
     pub fn is_empty(&self) -> bool {
         self.settings.is_empty()
     }
 }
 
-/// A plain value as text; `None` for tables, lists, dates and fractions.
+/// Converts a plain value to text. Returns `None` for tables, lists, dates and fractions.
 fn plain(value: &DeValue<'_>) -> Option<String> {
     match value {
         DeValue::String(text) => Some(text.to_string()),
@@ -308,7 +308,7 @@ fn plain(value: &DeValue<'_>) -> Option<String> {
     }
 }
 
-/// What the machine is for: it decides what `recommended` stands for.
+/// Reads the role of the machine, which determines the values for `recommended`.
 fn read_role(table: &DeTable<'_>, spot: &dyn Fn(Range<usize>) -> Spot) -> Result<Role, TuneError> {
     let Some(value) = table.get("role") else {
         return Ok(Role::default());
@@ -322,7 +322,7 @@ fn read_role(table: &DeTable<'_>, spot: &dyn Fn(Range<usize>) -> Spot) -> Result
     }
 }
 
-/// The value that stands for the table's own.
+/// The word for the recommended value of the table.
 const RECOMMENDED: &str = "recommended";
 
 fn read_settings(

@@ -1,4 +1,4 @@
-//! Why a setting was refused, in words that fit who asked.
+//! Explains why a setting was refused, depending on the caller's privileges.
 
 use std::io;
 use std::path::PathBuf;
@@ -6,12 +6,12 @@ use std::path::PathBuf;
 use crate::TuneError;
 use crate::target::Target;
 
-/// capabilities(7); what most settings take beside the user ID.
+/// capabilities(7). Most settings require it in addition to the user ID.
 const CAP_SYS_ADMIN: u32 = 21;
-/// user_namespaces(7): what the first namespace reads.
+/// user_namespaces(7): the contents of the ID map in the initial namespace.
 const ALL_IDS: [&str; 3] = ["0", "0", "4294967295"];
 
-/// Who asks the kernel.
+/// The privileges of the calling process.
 #[derive(Debug, PartialEq, Eq)]
 enum Caller {
     /// An ordinary user.
@@ -20,14 +20,14 @@ enum Caller {
     Namespace,
     /// Root without the capability, as in most containers.
     Stripped,
-    /// Root of a kernel that is locked down; how far.
+    /// Root on a locked-down kernel, with the lockdown level.
     LockedDown(String),
-    /// Root, and nothing is known that would stop it.
+    /// Root without a known restriction.
     Root,
 }
 
 impl Caller {
-    /// `None` without the fields in /proc.
+    /// Detects the privileges. Returns `None` without the fields in /proc.
     fn of(target: &Target<'_>) -> Option<Self> {
         let status = target.text("/proc/self/status")?;
         let field = |name: &str| {
@@ -60,8 +60,8 @@ impl Caller {
     }
 }
 
-/// What lies behind the kernel's answer, and what to do; begins with "; ".
-/// `known` is why this kernel refuses this setting to root, where that is known.
+/// Explains the kernel's error and what to do; begins with "; ". `known` is the reason why this
+/// kernel refuses this setting to root, if known.
 fn reason(target: &Target<'_>, source: &io::Error, known: &str) -> String {
     let text = match source.kind() {
         io::ErrorKind::PermissionDenied => match Caller::of(target) {
@@ -91,16 +91,16 @@ fn reason(target: &Target<'_>, source: &io::Error, known: &str) -> String {
     format!("; {text}")
 }
 
-/// `EIO` of errno(3), for which there is no kind.
+/// `EIO` of errno(3), which has no `ErrorKind`.
 const EIO: i32 = 5;
 
 impl Target<'_> {
-    /// A setting that could not be written, with the reason for this caller.
+    /// Makes the error for a setting that could not be written, with the reason for this caller.
     pub(crate) fn not_written(&self, path: PathBuf, source: io::Error) -> TuneError {
         self.refused(path, source, "")
     }
 
-    /// The same, where it is known why this kernel refuses it to root.
+    /// As [`not_written`](Self::not_written), with the reason why this kernel refuses it to root.
     pub(crate) fn refused(&self, path: PathBuf, source: io::Error, known: &str) -> TuneError {
         TuneError::Write {
             reason: reason(self, &source, known),

@@ -1,8 +1,8 @@
-//! What stands in the journal: one record a line, each with its checksum.
+//! The journal's format: one record per line, each with its checksum.
 //!
-//! A line is the CRC-32 of the JSON text in eight hexadecimal digits, a space,
-//! and the JSON object. Readable by eye, so that a person can put a setting back
-//! where this program cannot.
+//! A line is the CRC-32 of the JSON text in eight hexadecimal digits, a space, and the JSON object.
+//! It is readable by humans, so that a setting can be restored by hand if this program cannot do
+//! it.
 
 use punctual_host::Host;
 use serde::{Deserialize, Serialize};
@@ -10,43 +10,42 @@ use serde::{Deserialize, Serialize};
 use crate::TuneError;
 use crate::setting::{setting, shown};
 
-/// One line.
+/// One line of the journal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "record", rename_all = "snake_case")]
 pub(crate) enum Record {
-    /// Whose journal it is: the first line.
+    /// The owner of the journal; always the first line.
     Owner(Owner),
     /// A change that is about to be made.
     Change(Pending),
-    /// A change that has been undone, and with it all later ones of the same
-    /// setting.
+    /// A change that was undone, and with it all later ones of the same setting.
     Undone {
-        /// Which.
+        /// Number of the change.
         number: u64,
     },
     /// All changes are made, and stay until they are reverted.
     Kept(Kept),
-    /// They are being undone: whoever finds this finishes it.
+    /// The changes are being undone. If this was interrupted, any later command finishes it.
     Reverting,
 }
 
-/// What was applied to stay.
+/// Changes that were applied to stay.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Kept {
-    /// The profile's name, or the settings.
+    /// Name of the profile, or the settings.
     pub(crate) label: String,
-    /// The CPUs that it was for.
+    /// CPUs that they were for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) cpus: Option<String>,
-    /// When.
+    /// Time when they were applied.
     pub(crate) at: jiff::Timestamp,
 }
 
-/// A process, distinguished from all others of this machine and this boot.
+/// A process, identified uniquely on this machine and in this boot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Owner {
     pid: u32,
-    /// In clock ticks after boot.
+    /// In clock ticks since boot.
     process_start: u64,
     boot_id: String,
 }
@@ -54,17 +53,17 @@ pub(crate) struct Owner {
 /// A change that has not been undone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Pending {
-    /// Which change of this journal, from 1.
+    /// Number of the change in this journal, from 1.
     pub(crate) number: u64,
     /// The setting's name; never a path.
     #[serde(rename = "knob")]
     pub(crate) setting: String,
-    /// Which of several: a CPU, an interrupt, a thread.
+    /// Name of the instance: a CPU, an interrupt, a thread.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(crate) instance: String,
-    /// What it was before.
+    /// Old value.
     pub(crate) old: String,
-    /// What it was set to.
+    /// New value.
     pub(crate) new: String,
 }
 
@@ -79,26 +78,26 @@ impl Pending {
     }
 }
 
-/// What a journal's text comes to.
+/// The state that a journal's text describes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct State {
     pub(crate) owner: Option<Owner>,
-    /// In the order they were made.
+    /// Pending changes, the oldest first.
     pub(crate) pending: Vec<Pending>,
-    /// Set where the changes are to stay.
+    /// Set if the changes are to stay.
     pub(crate) kept: Option<Kept>,
-    /// Whether they are being undone.
+    /// Whether the changes are being undone.
     pub(crate) reverting: bool,
-    /// Changes so far.
+    /// Number of changes made so far.
     pub(crate) made: u64,
-    /// The length in bytes of the records; what follows was torn.
+    /// Length of the complete records in bytes; the rest was torn.
     pub(crate) sound_bytes: u64,
-    /// The first line that is not what was written.
+    /// The first line that was altered.
     pub(crate) damaged_line: Option<usize>,
 }
 
 impl Record {
-    /// The record as a line.
+    /// Formats the record as a line.
     pub(crate) fn line(&self) -> Result<String, serde_json::Error> {
         let json = serde_json::to_string(self)?;
         Ok(format!("{:08x} {json}\n", crc32fast::hash(json.as_bytes())))
@@ -112,7 +111,7 @@ impl Record {
 }
 
 impl Owner {
-    /// This process.
+    /// Returns the owner for this process.
     pub(crate) fn this(host: &Host) -> Result<Self, TuneError> {
         let pid = std::process::id();
         Ok(Self {
@@ -124,12 +123,12 @@ impl Owner {
         })
     }
 
-    /// Whether it belongs to the time since the last boot.
+    /// Returns whether the owner ran in the current boot.
     pub(crate) fn is_of_this_boot(&self, host: &Host) -> Result<bool, TuneError> {
         Ok(self.boot_id == boot_id(host)?)
     }
 
-    /// Whether it runs.
+    /// Returns whether the owner still runs.
     pub(crate) fn lives(&self, host: &Host) -> Result<bool, TuneError> {
         let runs = host.process_start(self.pid) == Some(self.process_start);
         Ok(runs && self.is_of_this_boot(host)?)
@@ -143,9 +142,8 @@ fn boot_id(host: &Host) -> Result<String, TuneError> {
 }
 
 impl State {
-    /// Reads a journal. Its last line may be torn, where the program ended while
-    /// it wrote: no newline. The change of such a line was not made,
-    /// as that comes after; and an undoing done twice does no harm.
+    /// Reads a journal. If the program ended while it wrote, the last line is torn and lacks its
+    /// newline. The change of such a line was not made yet, and undoing a change twice is harmless.
     pub(crate) fn read(text: &str) -> Self {
         let mut state = Self::default();
         for (place, line) in text.split_inclusive('\n').enumerate() {
@@ -161,7 +159,7 @@ impl State {
         state
     }
 
-    /// Adds a record; false where it does not belong here.
+    /// Adds a record. Returns false if it is invalid in this state.
     pub(crate) fn take(&mut self, record: Record) -> bool {
         match record {
             Record::Owner(owner) if self.owner.is_none() => self.owner = Some(owner),
@@ -173,9 +171,8 @@ impl State {
                 let Some(undone) = self.pending.iter().find(|c| c.number == number) else {
                     return false;
                 };
-                // Later changes of the same setting, which could not be undone
-                // before this one, are undone with it: it is as it was before
-                // all of them.
+                // Later changes of the same setting that could not be undone before this one are
+                // undone with it: the setting has the value from before all of them.
                 let (setting, instance) = (undone.setting.clone(), undone.instance.clone());
                 let same =
                     |change: &Pending| change.setting == setting && change.instance == instance;
@@ -191,12 +188,12 @@ impl State {
         true
     }
 
-    /// Whether its changes are to stay.
+    /// Returns whether the changes are to stay.
     pub(crate) fn stays(&self) -> bool {
         self.kept.is_some() && !self.reverting
     }
 
-    /// Whether there is nothing to undo.
+    /// Returns whether there is nothing to undo.
     pub(crate) fn is_settled(&self) -> bool {
         self.pending.is_empty() && self.damaged_line.is_none()
     }
@@ -289,8 +286,8 @@ mod tests {
             bytes[place] ^= 1_u8 << bit;
             let flipped = String::from_utf8(bytes).unwrap();
             let (was, is) = (text(&records()), State::read(&flipped));
-            // Only the end of the last line can be taken for a torn one: then
-            // its undoing is done once more.
+            // Only damage at the end of the last line looks like a torn line. Then the change is
+            // undone once more.
             let last = was[..was.len() - 1].rfind('\n').unwrap();
             prop_assert!(is.damaged_line.is_some() || place > last, "{place} {is:?}");
             prop_assert!(is.pending.iter().all(|change| was.contains(&change.old)));

@@ -1,4 +1,4 @@
-//! Undoing what a program left that was killed.
+//! Undoes the changes of a program that was killed.
 
 use std::path::Path;
 use std::time::Duration;
@@ -10,20 +10,19 @@ use crate::lock::Lock;
 use crate::undo::{Book, undo_all};
 use crate::{How, Restored, TuneError, setting};
 
-/// How long another program that does the same is waited for.
+/// How long to wait for another program that does the same.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Undoes the changes of a program that is gone, the last first, and says what
-/// was undone. To be called before anything else is done with settings; cheap
-/// where there is nothing to undo, and then it needs no right and makes no file.
+/// Undoes the changes of a program that ended, the last first, and returns them. Call this before
+/// any other access to settings. If there is nothing to undo, it is cheap, requires no permissions
+/// and creates no file.
 ///
-/// Nothing is done while the journal's owner lives: its process number, the
-/// time it was started and the boot are those of a running process. Changes made
-/// before the last boot are reported as undone by it.
+/// Does nothing while the journal's owner lives, that is, while a process with its PID, its start
+/// time and its boot is running. Changes from before the last boot are reported as undone by it.
 ///
 /// # Errors
-/// [`TuneError::NotRestored`], [`TuneError::Damaged`], [`TuneError::Locked`]
-/// where another program holds the lock for seconds, [`TuneError::Journal`].
+/// [`TuneError::NotRestored`], [`TuneError::Damaged`], [`TuneError::Locked`] if another
+/// program holds the lock for seconds, [`TuneError::Journal`].
 pub fn recover(path: &Path, host: &Host) -> Result<Vec<Restored>, TuneError> {
     recover_on(Box::new(Files), path, host)
 }
@@ -38,7 +37,7 @@ pub(crate) fn recover_on(
         return Ok(Vec::new());
     }
     let _lock = Lock::take(path, PATIENCE)?;
-    // Another program may have been quicker.
+    // Another program may have been faster.
     book.read_again()?;
     if nothing_to_do(&book)? {
         return Ok(Vec::new());
@@ -46,8 +45,8 @@ pub(crate) fn recover_on(
     undo_since_boot(&mut book)
 }
 
-/// Undoes all that is pending. What was changed before the last boot is undone
-/// by it, but for what stands in files on disk.
+/// Undoes all pending changes. The reboot has undone those from before it, except for files on
+/// disk.
 pub(crate) fn undo_since_boot(book: &mut Book) -> Result<Vec<Restored>, TuneError> {
     if book.is_of_this_boot()? {
         return match book.state.damaged_line {
@@ -59,8 +58,8 @@ pub(crate) fn undo_since_boot(book: &mut Book) -> Result<Vec<Restored>, TuneErro
         .into_iter()
         .partition(|change| setting(&change.setting).is_ok_and(|setting| setting.outlives_reboot));
     let mut restored: Vec<Restored> = volatile.into_iter().rev().map(by_reboot).collect();
-    // Damage of an earlier boot is no matter for what the boot has undone; what
-    // is known of the rest is put back.
+    // Damage from before the last boot does not matter for changes that the boot undid. The known
+    // rest is restored.
     book.state.damaged_line = None;
     book.state.pending = on_disk;
     restored.extend(undo_all(book)?);
@@ -73,7 +72,7 @@ fn nothing_to_do(book: &Book) -> Result<bool, TuneError> {
         return Ok(true);
     }
     match &book.state.owner {
-        // What stays is undone by another process than its owner: the lock shows it.
+        // Applied changes are undone by a process other than their owner, as the lock shows.
         Some(_) if book.state.reverting => Ok(false),
         Some(owner) => owner.lives(&book.host),
         None => Ok(false),

@@ -1,5 +1,5 @@
-//! Settings that the kernel refuses, journals that cannot be written, and journals
-//! that somebody else wrote.
+//! Settings that the kernel refuses, journals that cannot be written, and journals that another
+//! user wrote.
 
 use crate::apply::{apply_on, revert_on};
 use crate::plan_tests::{NEVER, applied, everything, plan, request, reverted, status};
@@ -37,7 +37,7 @@ fn a_wish_that_the_kernel_refuses_is_left_out_and_what_was_named_undoes_all() {
         assert_eq!(machine.snapshot(), with_marker);
         assert!(status(&machine).is_none());
     }
-    // A profile is a list of wishes; with --keep-going each setting is one.
+    // A profile is a list of wishes; with --keep-going every setting is one.
     for (request, refusals) in [
         (&everything(), Refusals::default()),
         (&one, Refusals::LeaveOutAll),
@@ -98,7 +98,7 @@ fn a_journal_that_cannot_be_written_keeps_no_setting_from_being_put_back() {
         );
         assert!(text.contains("Read-only file system"), "{text}");
         assert!(text.contains("once more"), "{text}");
-        // Once it can be, there is nothing left to undo.
+        // Once the journal can be written, there is nothing left to undo.
         let again = reverted(&machine).unwrap();
         assert!(
             again.iter().all(|one| one.how == How::WasThere),

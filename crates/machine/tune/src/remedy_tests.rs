@@ -1,4 +1,4 @@
-//! Plans of what an audit asks for.
+//! Plans for the findings of an audit.
 
 use punctual_model::Remedy;
 

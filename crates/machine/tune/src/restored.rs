@@ -1,41 +1,40 @@
-//! What became of a setting that was to be put back.
+//! The results of restoring settings.
 
 use serde::Serialize;
 
 use crate::JsonSchema;
 
-/// A setting that is as it was before.
+/// A setting that has its old value again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Restored {
     /// The setting, `name` or `name@instance`.
     #[serde(rename = "knob")]
     pub setting: String,
-    /// The value it has again.
+    /// The restored value.
     pub value: String,
-    /// How it came to have it.
+    /// How it was restored.
     pub how: How,
 }
 
-/// How a setting came to be as it was.
+/// How a setting was restored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum How {
     /// The old value was written and read back.
     Written {
-        /// The value found before.
+        /// Value found before.
         found: String,
-        /// Whether that was the journal's; if not, someone else had changed the
+        /// Whether that was the journal's new value. If not, another program or user changed the
         /// setting meanwhile.
         ours: bool,
     },
-    /// It was there already: the change was never made, or someone has undone
-    /// it.
+    /// The setting already had the old value: the change was never made, or it was undone by
+    /// others.
     WasThere,
-    /// The machine has been booted since; settings do not outlive that. What it
-    /// is now was not looked at.
+    /// The machine was rebooted since, which undoes settings. The current value was not read.
     Reboot,
-    /// What it belonged to no longer exists: a thread.
+    /// The object of the setting, such as a thread, no longer exists.
     Gone,
-    /// It could not be put back, and was given up on request.
+    /// It could not be restored and was given up on request.
     Forgotten,
 }

@@ -8,10 +8,10 @@ use crate::accessors::access;
 use crate::fs::Files;
 use crate::target::Target;
 
-/// The setting of that name.
+/// Returns the setting with that name.
 ///
 /// # Errors
-/// [`TuneError::NoSuchSetting`], with the nearest name there is.
+/// [`TuneError::NoSuchSetting`], with the nearest existing name.
 pub fn setting(name: &str) -> Result<&'static Setting, TuneError> {
     punctual_model::setting(name).ok_or_else(|| {
         let names: Vec<&str> = SETTINGS.iter().map(|setting| setting.name).collect();
@@ -25,7 +25,7 @@ pub fn setting(name: &str) -> Result<&'static Setting, TuneError> {
     })
 }
 
-/// The name that was probably meant.
+/// Returns the name that was probably meant.
 pub(crate) fn nearest<'a>(name: &str, names: &[&'a str]) -> Option<&'a str> {
     const ALIKE: f64 = 0.8;
     let alike = |known: &str| strsim::jaro_winkler(&name.replace('_', "-"), known);
@@ -36,7 +36,7 @@ pub(crate) fn nearest<'a>(name: &str, names: &[&'a str]) -> Option<&'a str> {
         .filter(|near| alike(near) > ALIKE)
 }
 
-/// The value of a setting that there is one of, as the kernel words it.
+/// Reads a setting that has a single instance, as the kernel formats it.
 ///
 /// # Errors
 /// [`TuneError::Read`].
@@ -44,8 +44,8 @@ pub fn value(setting: &Setting, host: &Host) -> Result<String, TuneError> {
     access(setting).read(&Target::plain(&Files, host), "")
 }
 
-/// The values that a setting takes, in the kernel's order; `None` where the
-/// kernel does not list them.
+/// Returns the values that a setting accepts, in the kernel's order, or `None` if the kernel does
+/// not list them.
 ///
 /// # Errors
 /// [`TuneError::Read`].
@@ -53,20 +53,20 @@ pub fn offered(setting: &Setting, host: &Host) -> Result<Option<Vec<String>>, Tu
     access(setting).offered(&Target::plain(&Files, host), "")
 }
 
-/// Whether this process may change a setting; nothing is changed.
+/// Returns an error if this process may not change a setting. Changes nothing.
 ///
 /// # Errors
-/// [`TuneError::Write`], which says how to get the right.
+/// [`TuneError::Write`], which explains how to get the permission.
 pub fn may_change(setting: &Setting, host: &Host) -> Result<(), TuneError> {
     access(setting).may_write(&Target::plain(&Files, host), "")
 }
 
-/// A value as a person reads it: CPUs instead of a mask.
+/// Formats a value for users: CPUs instead of a mask.
 pub fn readable(setting: &Setting, value: &str) -> String {
     access(setting).readable(value)
 }
 
-/// `name`, or `name@instance` as a person names it.
+/// Returns `name`, or `name@instance`, as a user writes it.
 pub(crate) fn shown(setting: &Setting, instance: &str) -> String {
     setting.named(&access(setting).shown(instance))
 }

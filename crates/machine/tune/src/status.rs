@@ -1,4 +1,4 @@
-//! What is applied, and whether it still holds.
+//! Reports which settings are applied and whether they are still in force.
 
 use std::path::{Path, PathBuf};
 
@@ -14,83 +14,82 @@ use crate::record::Pending;
 use crate::setting::{setting, shown};
 use crate::undo::Book;
 
-/// What a user has applied.
+/// Settings that a user has applied.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Status {
-    /// The profile's name, or the settings.
+    /// Name of the profile, or the settings.
     pub label: String,
-    /// The CPUs that it is for.
+    /// CPUs that they are for.
     pub cpus: Option<String>,
-    /// When it was applied; nothing where that is not finished.
+    /// Time when they were applied; none if that is not finished.
     pub applied: Option<Timestamp>,
-    /// How far it is.
+    /// Progress.
     pub phase: Phase,
-    /// Where the old values are.
+    /// Path of the journal with the old values.
     pub journal: PathBuf,
-    /// Each setting, in the order in which they were changed.
+    /// Each setting, in the order of the changes.
     pub settings: Vec<SettingStatus>,
 }
 
-/// How far a tune is.
+/// The progress of applying settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
-    /// Applied, to stay until it is reverted.
+    /// Applied, until it is reverted.
     Applied,
-    /// Applied before the machine was last booted, which has undone what is
-    /// not on disk.
+    /// Applied before the last boot, which undid all changes except files on disk.
     BeforeBoot,
-    /// A process is at it.
+    /// A process is applying or reverting them.
     InProgress,
-    /// It was begun, or is being undone, by a process that is gone.
+    /// A process began to apply or revert them and ended before it finished.
     Unfinished,
 }
 
-/// One setting that was changed.
+/// A setting that was changed.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct SettingStatus {
-    /// `name`, or `name@instance`, as a person names it.
+    /// `name`, or `name@instance`, as a user writes it.
     #[serde(rename = "setting")]
     pub label: String,
-    /// Its name.
+    /// Name of the setting.
     #[serde(rename = "knob")]
     pub setting: String,
-    /// Which of several; empty where there is one only.
+    /// Name of the instance; empty if there is only one.
     pub instance: String,
-    /// What it was, and will be again.
+    /// Old value, which a revert restores.
     pub old: String,
-    /// What it was set to.
+    /// Value that was set.
     pub target: String,
-    /// What it is.
+    /// Current value.
     pub now: Option<String>,
-    /// Whether that is what it was set to.
+    /// Whether the current value is the one that was set.
     pub state: Hold,
-    /// What the reader must know.
+    /// Note for the reader.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remark: Option<String>,
 }
 
-/// Whether a setting is what it was set to.
+/// Whether a setting has the value that was set.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(tag = "is", rename_all = "snake_case")]
 pub enum Hold {
-    /// It is.
+    /// The value is in force.
     InForce,
-    /// Someone else has changed it since.
+    /// It was changed since.
     Changed,
-    /// It is what it was before.
+    /// It has its old value again.
     Old,
     /// It belonged to a thread that has ended.
     Gone,
     /// It cannot be read.
     Unknown {
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }
 
 impl Status {
-    /// What a user has applied; nothing where nothing is.
+    /// Reads the settings that a user has applied. Returns `None` if there are none.
     ///
     /// # Errors
     /// [`TuneError::Journal`], [`TuneError::Damaged`],
@@ -142,7 +141,7 @@ impl Status {
         }))
     }
 
-    /// Whether all is as it was set.
+    /// Returns whether all settings have the values that were set.
     pub fn holds(&self) -> bool {
         let in_force = |one: &SettingStatus| one.state == Hold::InForce;
         self.phase == Phase::Applied && self.settings.iter().all(in_force)

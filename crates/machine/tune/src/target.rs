@@ -1,5 +1,4 @@
-//! Where settings are read and written: the machine, its files, and the journal
-//! on whose behalf.
+//! The target of reads and writes: a machine, its files, and a journal.
 
 use std::path::{Path, PathBuf};
 
@@ -7,17 +6,17 @@ use punctual_host::Host;
 
 use crate::fs::FileSystem;
 
-/// The machine, and how its files are reached.
+/// A machine, and access to its files.
 #[derive(Clone, Copy)]
 pub(crate) struct Target<'a> {
     pub(crate) files: &'a dyn FileSystem,
     pub(crate) host: &'a Host,
-    /// The journal; what a process that holds a setting writes is beside it.
+    /// The journal. A process that holds a setting writes its file next to it.
     pub(crate) journal: &'a Path,
 }
 
 impl<'a> Target<'a> {
-    /// Without a journal: for settings that need no process to hold them.
+    /// Makes a target without a journal, for settings that need no process to hold them.
     pub(crate) fn plain(files: &'a dyn FileSystem, host: &'a Host) -> Self {
         Self {
             files,
@@ -26,18 +25,18 @@ impl<'a> Target<'a> {
         }
     }
 
-    /// A file's place below the root path.
+    /// Returns a file's path below the root path.
     pub(crate) fn below(&self, file: &str) -> PathBuf {
         self.host.root().join(file.trim_start_matches('/'))
     }
 
-    /// The text of a file without space around it, where it can be read.
+    /// Returns the trimmed text of a file, if it can be read.
     pub(crate) fn text(&self, file: &str) -> Option<String> {
         let text = self.files.read(&self.below(file)).ok()?;
         Some(text.trim().to_owned())
     }
 
-    /// The processes there are, by number.
+    /// Returns the PIDs of the processes, in ascending order.
     pub(crate) fn processes(&self) -> Vec<u32> {
         let names = self.files.names(&self.below("/proc")).unwrap_or_default();
         let mut pids: Vec<u32> = names.iter().filter_map(|name| name.parse().ok()).collect();
@@ -45,7 +44,7 @@ impl<'a> Target<'a> {
         pids
     }
 
-    /// The process of that name, where one runs.
+    /// Returns a running process of that name, if there is one.
     pub(crate) fn running(&self, name: &str) -> Option<u32> {
         self.processes()
             .into_iter()

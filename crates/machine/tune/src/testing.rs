@@ -1,4 +1,4 @@
-//! A machine of files, and a file system that fails on request.
+//! A machine made of files, and a file system that fails on request.
 
 use std::ffi::OsString;
 use std::fs;
@@ -16,7 +16,7 @@ use crate::testing_kernel::Kernel;
 
 const CLOCK: &str = "sys/devices/system/clocksource/clocksource0";
 
-/// A tree with what this crate reads: the boot, this process, a clock source.
+/// A tree with the files that this crate reads: the boot, this process, a clock source.
 pub(crate) struct Machine {
     folder: tempfile::TempDir,
     host: Host,
@@ -24,7 +24,7 @@ pub(crate) struct Machine {
 
 impl Machine {
     pub(crate) fn new() -> Self {
-        // Thousands of small files: in memory where there is such a place.
+        // Thousands of small files: in memory, if possible.
         let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
         let folder = folder.unwrap();
         let host = Host::new(folder.path());
@@ -41,18 +41,18 @@ impl Machine {
         machine
     }
 
-    /// Where the journals are.
+    /// Paths of the journals.
     pub(crate) fn places(&self) -> Places {
         Places::beside(self.journal())
     }
 
-    /// A file's text without space around it.
+    /// Returns a file's trimmed text.
     pub(crate) fn get(&self, file: &str) -> String {
         let text = fs::read_to_string(self.folder.path().join(file));
         text.unwrap_or_default().trim().to_owned()
     }
 
-    /// All files but the journals, with their text: what must be as it was.
+    /// Returns all files except the journals, with their text, to compare before and after.
     pub(crate) fn snapshot(&self) -> Vec<(PathBuf, String)> {
         fn walk(folder: &Path, into: &mut Vec<(PathBuf, String)>) {
             for entry in fs::read_dir(folder).unwrap() {
@@ -78,7 +78,7 @@ impl Machine {
         all
     }
 
-    /// The mode of a file.
+    /// Sets the mode of a file.
     pub(crate) fn set_mode(&self, file: &str, mode: u32) {
         let path = self.folder.path().join(file);
         fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
@@ -115,13 +115,13 @@ impl Machine {
         self.put(&format!("{CLOCK}/current_clocksource"), source);
     }
 
-    /// From now on this process is none of the machine's.
+    /// From now on, this process does not exist on the machine.
     pub(crate) fn process_dies(&self) {
         let pid = std::process::id();
         let _ = fs::remove_dir_all(self.folder.path().join(format!("proc/{pid}")));
     }
 
-    /// This process is one of the machine's again: the next program.
+    /// This process exists on the machine again, as the next program.
     pub(crate) fn process_starts(&self) {
         let rest = "S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 5000 20";
         let pid = std::process::id();
@@ -135,26 +135,26 @@ impl Machine {
     }
 }
 
-/// What happens at the chosen step.
+/// The fault at the chosen step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// The program ends before it.
     EndsBefore,
-    /// The program ends in the middle: half of what was to be added is there.
+    /// The program ends in the middle: half of an append was written.
     EndsWithin,
     /// The program ends after it.
     EndsAfter,
     /// The step fails, and the program goes on.
     Fails,
-    /// The file system takes it and does nothing, as a kernel may.
+    /// The file system accepts it but does nothing, as a kernel may.
     Ignored,
-    /// The file goes before it is written, and all else goes on.
+    /// The file disappears before it is written, and everything else continues.
     Vanishes,
-    /// From this step on nothing is added to a journal, nor taken away.
+    /// From this step on, journals can be neither extended nor truncated.
     ReadOnlyJournal,
 }
 
-/// Works up to a step.
+/// A file system that works up to a step.
 #[derive(Clone)]
 pub(crate) struct Faulty {
     fault: Fault,
@@ -173,7 +173,7 @@ impl Faulty {
         }
     }
 
-    /// With the machine's own threads and processes.
+    /// Includes the machine's threads and processes.
     pub(crate) fn on(machine: &Machine, fault: Fault, at: usize) -> Self {
         Self {
             root: machine.host.root().to_owned(),
@@ -181,7 +181,7 @@ impl Faulty {
         }
     }
 
-    /// Fields 19, 40 and 41 of a thread's stat.
+    /// Sets fields 19, 40 and 41 of a thread's stat.
     fn threads(&self, thread: Tid, policy: &Policy) {
         let path = self.root.join(format!("proc/{thread}/stat"));
         let text = fs::read_to_string(&path).unwrap();
@@ -216,7 +216,7 @@ impl Faulty {
         let uid = rustix::process::geteuid().as_raw();
         let ids = format!("Uid:\t{uid}\t{uid}\t{uid}\t{uid}\n");
         fs::write(folder.join("status"), ids)?;
-        // Small, for all files are compared.
+        // Small, because all files are compared.
         std::os::unix::fs::symlink("/dev/null", folder.join("exe"))?;
         let beside = Path::new(&program[5]).with_extension("journal.holder");
         let line = format!("99999 6000 {} /dev/null\n", program[3].display());
@@ -235,7 +235,7 @@ impl Faulty {
         fs::write(device, 2_000_000_000_i32.to_ne_bytes())
     }
 
-    /// The steps that were asked for.
+    /// Returns the steps so far.
     pub(crate) fn steps(&self) -> Vec<&'static str> {
         self.done.lock().unwrap().clone()
     }
@@ -260,7 +260,7 @@ impl Faulty {
         match self.fault {
             Fault::Fails if now > self.at => return whole(),
             Fault::Fails => return Err(io::Error::from_raw_os_error(5)),
-            // For reads it would be a fault of another kind.
+            // A failed read would be another kind of fault.
             Fault::ReadOnlyJournal if ["append", "cut"].contains(&name) => {
                 return Err(io::Error::from_raw_os_error(30));
             }
@@ -309,7 +309,7 @@ impl FileSystem for Faulty {
     }
 
     fn sync(&self, path: &Path) -> io::Result<()> {
-        // Nothing is lost where only the program ends: the disk may take its time.
+        // If only the program ends, nothing is lost: the disk may take its time.
         let there = || path.metadata().map(drop);
         self.step("sync", there, || Ok(()))
     }

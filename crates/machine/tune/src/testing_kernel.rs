@@ -1,5 +1,4 @@
-//! What a kernel does with what is written to its files, as far as the settings'
-//! own machinery depends on it.
+//! The kernel's reactions to writes, as far as the settings code depends on them.
 
 use std::fs;
 use std::io;
@@ -20,7 +19,7 @@ fn refused<T>(number: i32) -> io::Result<T> {
     Err(io::Error::from_raw_os_error(number))
 }
 
-/// A file's text without space around it; empty where there is none.
+/// Returns a file's trimmed text; empty if it does not exist.
 fn text_of(path: &Path) -> String {
     fs::read_to_string(path)
         .unwrap_or_default()
@@ -28,14 +27,14 @@ fn text_of(path: &Path) -> String {
         .to_owned()
 }
 
-/// A kernel.
+/// A simulated kernel.
 pub(crate) struct Kernel;
 
 impl Kernel {
     pub(crate) fn set(self, path: &Path, text: &str) -> io::Result<()> {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let beside = |name: &str| path.with_file_name(name);
-        // A refusal that a mode cannot give to root.
+        // A refusal that root would not get from a file's mode.
         if path.with_extension("refuses").exists() {
             return refused(5);
         }
@@ -52,7 +51,7 @@ impl Kernel {
                 return Files.set(path, if on { "cpu cpuset" } else { "cpu" });
             }
             "scaling_min_freq" | "scaling_max_freq" => return set_limit(path, &name, text),
-            // The driver sets the preference; not each puts it back later.
+            // The driver sets the preference, and not every driver restores it later.
             "scaling_governor" if text == "performance" && is_coupled(path) => {
                 Files.set(&beside("energy_performance_preference"), text)?;
             }
@@ -114,7 +113,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// What the kernel would answer stands in a file of the tree.
+    /// A file of the tree contains the kernel's answer.
     pub(crate) fn coalescing(self, root: &Path, card: &str) -> io::Result<Coalescing> {
         let text = text_of(&root.join("ethtool").join(card));
         text.parse().or_else(|_| refused(EOPNOTSUPP))
@@ -145,7 +144,7 @@ impl Kernel {
     }
 }
 
-/// Out of all groups beside, above and below, into this one; kept in order.
+/// Moves a task out of all groups at this level, above and below, into this one. Keeps the order.
 fn move_task(path: &Path, name: &str, task: &str) -> io::Result<()> {
     let here = path.parent().unwrap();
     let above = here.parent().unwrap();
@@ -170,21 +169,21 @@ fn move_task(path: &Path, name: &str, task: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether the driver of a policy sets the preference with the governor.
+/// Returns whether the driver of a policy sets the preference with the governor.
 fn is_coupled(file: &Path) -> bool {
     text_of(&file.with_file_name("scaling_driver")) == "intel_pstate"
 }
 
-/// The frequency policies beside `boost`.
+/// Returns the frequency policies in the folder of `boost`.
 fn policies(boost: &Path) -> io::Result<Vec<std::path::PathBuf>> {
     let entries = fs::read_dir(boost.with_file_name(""))?;
     let all = entries.filter_map(|entry| Some(entry.ok()?.path()));
     Ok(all.filter(|path| path.is_dir()).collect())
 }
 
-/// What is asked of a limit is kept, and what is in force is read: the lowest
-/// frequency is never above the highest (cpufreq_verify_within_limits of
-/// include/linux/cpufreq.h). Kernels before 5.3 refuse limits that cross.
+/// Stores the requested limit, and sets the limit in force: the minimum frequency is never above
+/// the maximum (cpufreq_verify_within_limits of include/linux/cpufreq.h). Kernels before 5.3 refuse
+/// limits that cross.
 fn set_limit(path: &Path, name: &str, text: &str) -> io::Result<()> {
     let request = |name: &str| path.with_file_name(name.replace("scaling", "request"));
     let number = |text: &str| text.parse::<u64>().unwrap_or_default();
@@ -221,8 +220,8 @@ fn set_smt(path: &Path, text: &str) -> io::Result<()> {
     }
 }
 
-/// What is read of `cpuset.cpus.partition` after a write (`update_prstate` of
-/// kernel/cgroup/cpuset.c): a partition that cannot be is taken, and invalid.
+/// Returns the text of `cpuset.cpus.partition` after a write (`update_prstate` of
+/// kernel/cgroup/cpuset.c): an impossible partition is accepted, but invalid.
 fn partition(path: &Path, text: &str) -> String {
     let cpus = |file: &Path| text_of(file).parse::<CpuSet>().unwrap_or_default();
     if text == "member" {

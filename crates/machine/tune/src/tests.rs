@@ -1,5 +1,5 @@
-//! The journal as a whole, on a machine of files: ended at every step, failing
-//! at every step, in the wrong order, by two at once.
+//! Tests of the whole journal on a machine made of files: ended at every step, failing at every
+//! step, in the wrong order, by two programs at once.
 
 use std::fs;
 
@@ -24,7 +24,7 @@ fn restored(value: &str, found: &str) -> Restored {
     }
 }
 
-/// A program that changes a setting twice and undoes it.
+/// A program that changes a setting twice and undoes both changes.
 fn program(files: &Faulty, machine: &Machine) -> Result<(), TuneError> {
     let mut journal = Journal::open_on(files.boxed(), &machine.journal(), machine.host())?;
     journal.apply(clock(), "hpet")?;
@@ -65,7 +65,7 @@ fn the_old_value_is_on_disk_before_the_change_is_made() {
     let sets: Vec<usize> = (0..steps.len()).filter(|at| steps[*at] == "set").collect();
     assert_eq!(sets.len(), 4);
     for (place, at) in sets.iter().enumerate() {
-        // The two that undo have their record already.
+        // The two writes that undo changes have their records already.
         if place < 2 {
             assert_eq!(steps[at - 2..*at], ["append", "sync"], "{steps:?}");
         }
@@ -122,8 +122,8 @@ fn a_step_that_fails_leaves_the_old_value_or_its_record() {
     program(&whole, &Machine::new()).unwrap();
     for at in 0..whole.steps().len() {
         let machine = Machine::new();
-        // The journal is dropped at its end, which tries again. While it undoes,
-        // a failure is no matter where an earlier value could be put back.
+        // Dropping the journal at the end tries again. While it undoes, a failed step does not
+        // matter if an earlier value could be restored.
         let files = Faulty::new(Fault::Fails, at);
         let result = program(&files, &machine);
         let sets = files.steps()[..at].iter().filter(|s| **s == "set").count();
@@ -194,7 +194,7 @@ fn a_change_by_someone_else_is_undone_too_and_told() {
         }
     );
     assert_eq!(machine.source(), "tsc");
-    // What someone has put back already is left alone.
+    // A setting that was restored by others is left alone.
     journal.apply(clock(), "hpet").unwrap();
     machine.set_source("tsc\n");
     assert_eq!(journal.revert_all().unwrap()[0].how, How::WasThere);
@@ -227,7 +227,7 @@ fn two_at_once_are_refused_and_the_living_are_left_alone() {
     assert!(Journal::open(&path, host).is_ok());
 }
 
-/// A program that ended while `acpi_pm` was set.
+/// A machine whose program ended while `acpi_pm` was set.
 fn killed() -> Machine {
     let whole = Faulty::new(Fault::EndsBefore, NEVER);
     program(&whole, &Machine::new()).unwrap();

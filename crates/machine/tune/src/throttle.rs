@@ -1,6 +1,6 @@
-//! What stops a real-time thread that never sleeps: real-time throttling before Linux
-//! 6.12, the fair server from then on, whatever `sched_rt_runtime_us` says
-//! (`kernel/sched/deadline.c`). A profile that names both wants what counts here.
+//! The mechanism that stops a real-time thread that never sleeps: real-time throttling before Linux
+//! 6.12 and the fair server since, regardless of `sched_rt_runtime_us` (`kernel/sched/deadline.c`).
+//! If a profile names both, only the effective one is changed.
 
 use crate::planned::LeftOut;
 use crate::target::Target;
@@ -10,21 +10,21 @@ const THROTTLE: &str = "rt-runtime-us";
 const FAIR: &str = "fair-server-runtime-ns";
 /// The first version with a fair server.
 const SINCE: (u32, u32) = (6, 12);
-/// Kernels with CONFIG_RT_GROUP_SCHED have it, and throttle each group as before.
+/// These files exist with CONFIG_RT_GROUP_SCHED; such kernels still throttle each group.
 const GROUPS: [&str; 2] = [
     "/sys/fs/cgroup/cpu/cpu.rt_runtime_us",
     "/sys/fs/cgroup/cpu,cpuacct/cpu.rt_runtime_us",
 ];
 
-/// The kernel's version; nothing where it does not begin with two numbers.
+/// Returns the kernel's version, or `None` if it does not begin with two numbers.
 fn version(target: &Target<'_>) -> Option<(u32, u32)> {
     let release = target.text("/proc/sys/kernel/osrelease")?;
     let mut numbers = release.split(|c: char| !c.is_ascii_digit());
     Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
 }
 
-/// Leaves out the wish that does not count on this kernel, and says what remains in
-/// the way of a thread that spins.
+/// Leaves out the wish that has no effect on this kernel, and notes which mechanism still stops a
+/// spinning thread.
 pub(crate) fn decide(target: &Target<'_>, plan: &mut Plan) {
     let Some((major, minor)) = version(target) else {
         return;

@@ -1,4 +1,4 @@
-//! The trees of other machines, and what plans come to there.
+//! The trees of other machines, and the expected plans for them.
 
 use std::fmt::Write;
 
@@ -8,7 +8,7 @@ use crate::testing::Machine;
 const CPU: &str = "sys/devices/system/cpu";
 
 impl Machine {
-    /// What every machine has.
+    /// The files that every machine has.
     fn common(&self, online: &str) {
         for (file, text) in [
             ("proc/sys/vm/swappiness", "60\n"),
@@ -48,7 +48,7 @@ impl Machine {
             ),
             ("scaling_min_freq", "2500000"),
             ("scaling_max_freq", "3500000"),
-            // What the kernel keeps beside what is in force.
+            // The kernel stores the requested limits besides those in force.
             ("request_min_freq", "2500000"),
             ("request_max_freq", "3500000"),
             ("cpuinfo_min_freq", "800000"),
@@ -96,7 +96,7 @@ impl Machine {
             machine.put(&driver, "intel_pstate\n");
             machine.idle_states(cpu, &[0, 2, 33, 133]);
             let siblings = format!("{CPU}/cpu{cpu}/topology/thread_siblings_list");
-            // Each core's second thread has the next number but one.
+            // The sibling of thread N is thread N+2.
             machine.put(&siblings, &format!("{cpu}\n"));
             machine.put(&format!("{CPU}/cpu{cpu}/power/energy_perf_bias"), "6\n");
             machine.kernel_thread(20 + cpu, &format!("ksoftirqd/{cpu}"), &cpu.to_string());
@@ -156,7 +156,7 @@ impl Machine {
         machine
     }
 
-    /// A laptop: acpi-cpufreq, one policy for all, no real-time anything.
+    /// A laptop: acpi-cpufreq, one policy for all CPUs, no real-time features.
     fn laptop() -> Self {
         let machine = Self::new();
         machine.common("0-3");
@@ -205,7 +205,7 @@ fn a_controller_gets_all_of_the_profile() {
         ("default-irq-affinity", "f -> 3"),
         ("workqueue-cpus", "0000000f -> 3"),
         ("irqbalance-banned", "none -> 2-3"),
-        // Throttling protects the machine: it is only taken away on request.
+        // Throttling protects the machine, so it is only removed on request.
         ("rt-runtime-us", "no rt-runtime-us"),
         ("thp", "madvise -> never"),
         ("ksm", "0 -> 0"),
@@ -265,7 +265,7 @@ fn a_server_is_planned_cpu_by_cpu() {
     };
     assert_eq!(count("governor"), 24);
     assert_eq!(count("irq-affinity"), 128);
-    // The second threads of the cores go offline with the same plan.
+    // The plan also takes the cores' second threads offline.
     assert_eq!(line(&low, "irq-affinity@100"), "0-63 -> 0-7");
     assert_eq!(
         line(&low, "default-irq-affinity"),
@@ -370,7 +370,7 @@ fn a_lowest_frequency_above_the_highest_is_refused_before_anything_is_written() 
         let text = error.to_string();
         assert!(text.contains("freq-max, is 1000000"), "{text}");
     }
-    // A highest below the lowest is what the kernel resolves by itself.
+    // The kernel resolves a maximum below the minimum.
     assert!(plan(&machine, &request("", &["freq-max=1000000"], "")).is_ok());
 }
 
@@ -401,7 +401,7 @@ fn the_preference_goes_with_the_governor_and_is_seen() {
         names(&["governor=powersave", "energy-preference=power"]),
         ["governor powersave", "energy-preference power"]
     );
-    // Where the driver does not couple them, nothing is added.
+    // Nothing is added if the driver does not couple them.
     machine.put(&format!("{policy}/scaling_governor"), "powersave\n");
     machine.put(&format!("{policy}/scaling_driver"), "intel_cpufreq\n");
     assert_eq!(names(&["governor=performance"]), ["governor performance"]);
@@ -452,9 +452,9 @@ fn what_stops_a_spinning_thread_is_decided_by_the_kernels_version() {
     );
     assert!(!keeps(&new));
 
-    // Without debugfs its share cannot be taken away: that is said.
+    // Without debugfs the fair server's share cannot be removed; a remark says so.
     assert!(keeps(&of("7.0.1-arch1", false, false)));
-    // Both count where control groups have a share each.
+    // Both mechanisms are effective if each control group has its own share.
     let grouped = of("6.18.44", true, true);
     assert_eq!(line(&grouped, "rt-runtime-us"), throttle);
     assert_eq!(
@@ -462,7 +462,7 @@ fn what_stops_a_spinning_thread_is_decided_by_the_kernels_version() {
         "50000000 -> 0"
     );
     assert!(!keeps(&grouped));
-    // What is named by itself is done, with the same remark.
+    // A setting that is named explicitly is changed, with the same remark.
     let machine = Machine::controller(true);
     machine.put("proc/sys/kernel/osrelease", "6.12.8\n");
     let named = plan(&machine, &request("control", &["rt-runtime-us=-1"], "2-3")).unwrap();

@@ -15,19 +15,18 @@ use crate::target::Target;
 use crate::validity::check_kept;
 use crate::{Failure, TuneError};
 
-/// A journal's file, what it comes to, and its machine. The caller
-/// holds the lock.
+/// A journal's file, the state that it describes, and its machine. The caller holds the lock.
 pub(crate) struct Book {
     pub(crate) files: Box<dyn FileSystem>,
     pub(crate) path: PathBuf,
     pub(crate) host: Host,
     pub(crate) state: State,
-    /// What kept the journal from being written while changes were undone.
+    /// The error that kept the journal from being written while changes were undone.
     pub(crate) unwritten: Option<io::Error>,
 }
 
 impl Book {
-    /// Reads it; one that is not there is empty.
+    /// Reads the journal. A missing one is empty.
     pub(crate) fn read(
         files: Box<dyn FileSystem>,
         path: &Path,
@@ -53,8 +52,8 @@ impl Book {
         Ok(())
     }
 
-    /// Whether its changes could still be in force. A journal without
-    /// its boot is taken for one of this boot.
+    /// Returns whether its changes could still be in force. A journal without a boot ID is assumed
+    /// to be from this boot.
     pub(crate) fn is_of_this_boot(&self) -> Result<bool, TuneError> {
         match &self.state.owner {
             Some(owner) => owner.is_of_this_boot(&self.host),
@@ -70,14 +69,14 @@ impl Book {
         Ok(())
     }
 
-    /// Adds a record; returns when it is on disk.
+    /// Adds a record, and returns when it is on disk.
     pub(crate) fn write(&mut self, record: Record) -> Result<(), TuneError> {
         self.add(record)
             .map_err(|source| self.failed("write", source))
     }
 
-    /// Adds a record of an undoing. A journal that cannot be written does not keep
-    /// changes from being undone: [`undo_all`] says so at the end.
+    /// Adds a record while changes are undone. If the journal cannot be written, they are still
+    /// undone, and [`undo_all`] returns that error at the end.
     pub(crate) fn note(&mut self, record: Record) {
         if let Err(source) = self.add(record.clone()) {
             self.unwritten.get_or_insert(source);
@@ -88,8 +87,7 @@ impl Book {
     fn add(&mut self, record: Record) -> io::Result<()> {
         let length = self.state.sound_bytes;
         let written = record.line().map_err(io::Error::from).and_then(|line| {
-            // Takes away what an earlier record left that could not be written
-            // whole.
+            // Removes the rest of an earlier record that could not be written completely.
             self.files.cut(&self.path, length)?;
             self.files.append(&self.path, line.as_bytes())?;
             self.files.sync(&self.path)?;
@@ -100,7 +98,7 @@ impl Book {
         Ok(())
     }
 
-    /// The machine, as the settings see it.
+    /// The machine, for access to settings.
     pub(crate) fn target(&self) -> Target<'_> {
         Target {
             files: self.files.as_ref(),
@@ -132,7 +130,7 @@ impl Book {
         })
     }
 
-    /// Undoes the last change that is pending.
+    /// Undoes the last pending change.
     pub(crate) fn undo_last(&mut self) -> Result<(), TuneError> {
         let Some(change) = self.state.pending.last().cloned() else {
             return Ok(());
@@ -143,8 +141,7 @@ impl Book {
         })
     }
 
-    /// Puts back what one change has changed. What the journal says is looked at
-    /// as if somebody else had written it.
+    /// Restores the old value of one change. The journal's text is checked as if it were untrusted.
     fn undo(&self, change: &Pending) -> Result<How, TuneError> {
         let setting = setting(&change.setting)?;
         let access = access(setting);
@@ -182,16 +179,15 @@ impl Book {
     }
 }
 
-/// Undoes all that is pending, the last first. One that fails does not keep the
-/// others from being tried; if an earlier change of the same setting can be
-/// undone, all is well: the value between them may be one that the kernel no
-/// longer offers. What failed is tried once more at the end: it may have needed
-/// what was put back after it.
+/// Undoes all pending changes, the last first. If one fails, the others are still tried. Undoing an
+/// earlier change of the same setting is sufficient: the kernel may no longer offer the value in
+/// between. Failed changes are tried once more at the end, because they may depend on settings that
+/// were restored after them.
 pub(crate) fn undo_all(book: &mut Book) -> Result<Vec<Restored>, TuneError> {
     undo_after(book, 0)
 }
 
-/// All but the first `stay` changes.
+/// Undoes all changes except the first `stay`.
 pub(crate) fn undo_after(book: &mut Book, stay: usize) -> Result<Vec<Restored>, TuneError> {
     let mut restored = Vec::new();
     let mut failures = undo_round(book, stay, &mut restored);

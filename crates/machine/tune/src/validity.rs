@@ -1,5 +1,4 @@
-//! Whether a value may be written: asked before a change, and of what a journal
-//! keeps.
+//! Decides whether a value may be written, before a change and for values from a journal.
 
 use std::io::ErrorKind;
 
@@ -10,11 +9,10 @@ use crate::access::check_offered;
 use crate::accessors::access;
 use crate::target::Target;
 
-/// The longest value that is written: those of /proc and /sys are a word, a
-/// number or a CPU list.
+/// Maximum length of a value. Values in /proc and /sys are a word, a number or a CPU list.
 const LONGEST: usize = 1_024;
 
-/// One line of text without space around it.
+/// Checks that a value is one trimmed line of text.
 pub(crate) fn sound(setting: &Setting, value: &str) -> Result<(), TuneError> {
     let sound = !value.is_empty()
         && value.len() <= LONGEST
@@ -29,8 +27,7 @@ pub(crate) fn sound(setting: &Setting, value: &str) -> Result<(), TuneError> {
     })
 }
 
-/// Whether the kernel could take this value at all, checked once more before it
-/// is written.
+/// Checks that the kernel can accept this value, once more before it is written.
 pub(crate) fn check(
     setting: &Setting,
     target: &Target<'_>,
@@ -41,9 +38,8 @@ pub(crate) fn check(
     check_offered(access(setting), setting, target, instance, value)
 }
 
-/// Whether a text that was read is a value of this setting, so that it can be
-/// written back: asked before it goes to a journal, and again when it comes from
-/// one.
+/// Checks that a text can be written back as a value of this setting: before it goes to a journal,
+/// and again when it is read from one.
 pub(crate) fn check_kept(
     setting: &Setting,
     target: &Target<'_>,
@@ -53,11 +49,11 @@ pub(crate) fn check_kept(
     let access = access(setting);
     let sound = value.is_empty() || sound(setting, value).is_ok();
     let holds = sound && access.holds(instance, value);
-    // Some words of intel_pstate's preference are short for numbers.
+    // Some of intel_pstate's preferences are abbreviations of numbers.
     let listed = || match access.offered(target, instance) {
         Ok(None) => Ok(true),
         Ok(Some(words)) => Ok(words.iter().any(|word| word == value)),
-        // It went with what it belongs to: the write fails and says so.
+        // The file disappeared with its device; the write then reports that.
         Err(TuneError::Read { source, .. }) if source.kind() == ErrorKind::NotFound => Ok(true),
         Err(error) => Err(error),
     };

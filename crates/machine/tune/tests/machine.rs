@@ -1,4 +1,4 @@
-//! On real processes, and on the real clock source where it can be written.
+//! Tests with real processes, and with the real clock source if it can be written.
 #![allow(clippy::unwrap_used, clippy::print_stderr)] // helpers of tests are tests
 
 use std::io::{BufRead, BufReader};
@@ -22,7 +22,7 @@ fn clock() -> &'static Setting {
     setting("clocksource").unwrap()
 }
 
-/// Not a test of its own: what the killed child does.
+/// Not a test: the code of the killed child process.
 #[test]
 fn as_a_child_change_and_wait() {
     let (Some(root), Some(journal)) = (std::env::var_os(ROOT), std::env::var_os(JOURNAL)) else {
@@ -37,7 +37,7 @@ fn as_a_child_change_and_wait() {
 
 const TAP: &str = "PUNCTUAL_TEST_TAP";
 
-/// Why the kernel gives no device to try on.
+/// Returns an error with the reason why the kernel provides no device for the test.
 fn lacking() -> Result<(), String> {
     for words in [
         "mount -t sysfs none /sys",
@@ -65,8 +65,8 @@ fn lacking() -> Result<(), String> {
         .map_err(|error| error.to_string())
 }
 
-/// Not a test of its own: in network and mounts of its own, a device is made whose
-/// driver holds packets back, changed, and put back.
+/// Not a test: in its own network and mount namespaces, makes a device whose driver delays packets,
+/// changes it, and restores it.
 #[test]
 fn as_a_child_hold_no_packets_back() {
     if std::env::var_os(TAP).is_none() {
@@ -110,7 +110,7 @@ fn a_real_card_holds_no_packets_back_and_does_again() {
         }
     };
     let said = String::from_utf8_lossy(&child.stderr);
-    // Without the right to namespaces unshare(1) ends itself.
+    // Without the permission for namespaces, unshare(1) exits.
     let ran = String::from_utf8_lossy(&child.stdout).contains("running 1 test");
     if let Some(why) = said.lines().find(|line| line.starts_with("LACKING")) {
         punctual_testing::skip!("no device to try on: {why}");
@@ -124,7 +124,7 @@ fn a_real_card_holds_no_packets_back_and_does_again() {
     }
 }
 
-/// A process that has changed the clock source and lives.
+/// Starts a process that has changed the clock source and stays alive.
 fn child(root: &Path, journal: &Path, value: &str) -> Child {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "as_a_child_change_and_wait", "--nocapture"])
@@ -150,7 +150,7 @@ fn child(root: &Path, journal: &Path, value: &str) -> Child {
     panic!("the child did not change anything: {said}");
 }
 
-/// Kills a child that has set `value`, and has its change undone.
+/// Kills a child that has set `value`, and recovers its change.
 fn kill_and_recover(root: &Path, journal: &Path, value: &str) {
     let host = Host::new(root);
     let old = punctual_tune::value(clock(), &host).unwrap();
@@ -159,7 +159,7 @@ fn kill_and_recover(root: &Path, journal: &Path, value: &str) {
     assert_eq!(recover(journal, &host).unwrap(), [], "its owner lives");
     assert!(Journal::open(journal, &host).is_err());
     child.kill().unwrap();
-    // Dead, but not yet asked for its exit code: a zombie is no owner.
+    // The child is dead but not yet reaped: a zombie does not count as an owner.
     let restored = loop {
         let restored = recover(journal, &host).unwrap();
         if !restored.is_empty() {
@@ -182,12 +182,12 @@ fn a_killed_process_is_undone() {
     std::fs::create_dir_all(&sources).unwrap();
     std::fs::write(sources.join("current_clocksource"), "tsc\n").unwrap();
     std::fs::write(sources.join("available_clocksource"), "tsc hpet \n").unwrap();
-    // Real processes, on a false /sys.
+    // Real processes, with an invented /sys.
     symlink("/proc", root.join("proc")).unwrap();
     kill_and_recover(root, &root.join("state/tune.journal"), "hpet");
 }
 
-/// Whatever happens in the test, the clock source is put back.
+/// Restores the clock source when the test ends in any way.
 struct PutBack(String);
 
 impl Drop for PutBack {

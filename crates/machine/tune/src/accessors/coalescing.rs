@@ -1,6 +1,6 @@
-//! How long a network card holds packets back that came in, to save interrupts:
-//! what `ethtool -C` sets. No file has it; the family `ethtool` of generic netlink
-//! does (`Documentation/networking/ethtool-netlink.rst`, COALESCE_SET).
+//! How long a network card delays received packets to save interrupts, as set by `ethtool -C`.
+//! There is no file for it, so it is set with the family `ethtool` of generic netlink
+//! (`Documentation/networking/ethtool-netlink.rst`, COALESCE_SET).
 
 use std::io;
 use std::path::PathBuf;
@@ -14,9 +14,9 @@ use crate::access::{Access, Ask, invalid};
 use crate::target::Target;
 
 const CARDS: &str = "/sys/class/net";
-/// `ENODEV` of errno(3): there is no such device any more.
+/// `ENODEV` of errno(3): the device does not exist any more.
 const NO_DEVICE: i32 = 19;
-/// A second: no card holds packets for as long.
+/// One second: no card delays packets that long.
 const MOST_US: u32 = 1_000_000;
 
 pub(crate) struct RxCoalescing;
@@ -39,23 +39,23 @@ fn now(target: &Target<'_>, card: &str) -> Result<Coalescing, TuneError> {
     })
 }
 
-/// What is to be written so that a packet waits for `micros` at most; nothing
-/// where the driver has no such parameter.
+/// Returns the parameters that limit the delay of a packet to `micros`, or `None` if the driver has
+/// no such parameter.
 fn limited(mut card: Coalescing, micros: u32) -> Option<Coalescing> {
     card.adaptive = card.adaptive.map(|_| false);
     if micros > 0 {
         card.micros?;
     }
     card.micros = card.micros.map(|_| micros);
-    // Without a limit in time a driver may wait for as many packets.
+    // Without a time limit, a driver may wait until this many packets have arrived.
     if micros == 0 {
         card.frames = card.frames.map(|frames| frames.min(1));
     }
     Some(card)
 }
 
-/// What of `wanted` is not so: a driver refuses a message that names a parameter
-/// which it shows and cannot set.
+/// Returns the parameters of `wanted` that differ from `found`. Only these are sent, because a
+/// driver refuses a message that names a parameter which it reports but cannot set.
 fn difference(found: &Coalescing, wanted: &Coalescing) -> Coalescing {
     fn changed<T: PartialEq>(found: Option<T>, wanted: Option<T>) -> Option<T> {
         if found == wanted { None } else { wanted }
@@ -68,7 +68,7 @@ fn difference(found: &Coalescing, wanted: &Coalescing) -> Coalescing {
 }
 
 impl Access for RxCoalescing {
-    /// Devices whose driver reports it.
+    /// Devices whose driver reports coalescing parameters.
     fn instances(&self, target: &Target<'_>) -> Result<Vec<String>, TuneError> {
         let mut names = target.files.names(&target.below(CARDS)).unwrap_or_default();
         let none = Coalescing::default();
@@ -101,7 +101,7 @@ impl Access for RxCoalescing {
         name && value.parse::<Coalescing>().is_ok()
     }
 
-    /// By asking for no change: the kernel looks at the right first.
+    /// Requests no change: the kernel checks the permission first.
     fn may_write(&self, target: &Target<'_>, card: &str) -> Result<(), TuneError> {
         set(target, card, &Coalescing::default())
     }

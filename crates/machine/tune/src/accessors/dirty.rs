@@ -1,6 +1,6 @@
-//! How much written data may wait: per cent of memory or bytes. The kernel has
-//! a file for each and sets the other to 0 (`mm/page-writeback.c`); 0 cannot be
-//! written to the one of bytes. So they are one setting.
+//! Limit on dirty (written but not yet stored) memory, as a percentage or in bytes. The kernel has
+//! a file for each and sets the other one to 0 (`mm/page-writeback.c`); 0 cannot be written to the
+//! file in bytes. So both files are one setting.
 
 use punctual_model::path_of;
 
@@ -11,7 +11,7 @@ use crate::target::Target;
 pub(crate) struct Dirty {
     ratio: &'static str,
     bytes: &'static str,
-    /// The kernel's own lower limit, in bytes.
+    /// The kernel's lower limit in bytes.
     least_bytes: u64,
 }
 

@@ -1,10 +1,10 @@
-//! `/dev/cpu_dma_latency`: a request that stands for as long as a process holds
-//! the file open. A small process of this program does, until it is ended.
+//! `/dev/cpu_dma_latency`: the kernel applies a request only while a process keeps the file open. A
+//! small holder process of this program does so until it is ended.
 //!
-//! The process writes who it is beside the journal, where only its owner can write,
-//! before it opens the device: so it is found also where the program that started it
-//! was killed, and no other process can pass for it. It locks that file, too: in
-//! another PID namespace its number says nothing, and the lock that it lives.
+//! Before the holder opens the device, it writes its identity to a file next to the journal that
+//! only its owner can write. So it can be found even if the program that started it was killed, and
+//! no other process can pass for it. It also locks that file: in another PID namespace its PID
+//! means nothing, but the lock shows that it is alive.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -31,38 +31,38 @@ pub const HOLD_VERB: &str = "hold-latency";
 const DEVICE: &str = path_of(SETTING);
 const NONE: &str = "none";
 const SETTING: &str = "dma-latency-us";
-/// The kernel's own value for no limit.
+/// The kernel's value for no limit.
 const MOST_US: i32 = 2_000_000_000;
 
-/// How long the holder may take to start.
+/// Time limit for the holder to start.
 const START: Duration = Duration::from_millis(if cfg!(test) { 10 } else { 5_000 });
-/// How long it may take to end: it does nothing.
+/// Time limit for the holder to end; it has nothing to clean up.
 const END: Duration = Duration::from_millis(if cfg!(test) { 10 } else { 1_000 });
 const TURN: Duration = Duration::from_millis(2);
-/// What the kernel adds to the name of a program that was replaced since.
+/// The kernel appends this to the path of a program whose file was replaced.
 const DELETED: &str = " (deleted)";
 
 pub(crate) struct HeldLatency;
 
-/// The process that holds the request, as it has written it down itself.
+/// The process that holds the request, as it recorded itself.
 struct Holder {
     pid: u32,
-    /// In clock ticks after boot.
+    /// Start time in clock ticks since boot.
     start: u64,
     micros: i32,
-    /// Its program.
+    /// Path of its executable.
     exe: String,
 }
 
 impl Holder {
-    /// Beside the journal.
+    /// The holder's file, next to the journal.
     fn file(journal: &Path) -> PathBuf {
         let mut name = OsString::from(journal);
         name.push(".holder");
         name.into()
     }
 
-    /// This process.
+    /// Describes this process.
     fn this(micros: i32) -> Option<Self> {
         let pid = std::process::id();
         let host = Host::live();
@@ -95,21 +95,21 @@ impl Holder {
         })
     }
 
-    /// The one of this journal, if it still runs.
+    /// Returns the holder for this journal, if it still runs.
     fn of(target: &Target<'_>) -> Option<Self> {
         let line = target.files.read_own(&Self::file(target.journal)).ok()?;
         let holder = Self::parse(&line)?;
         holder.runs(target).then_some(holder)
     }
 
-    /// The same, where it must be known.
+    /// As [`of`](Self::of), but fails if it cannot tell.
     ///
     /// # Errors
-    /// It runs where this process cannot see it.
+    /// The holder runs where this process cannot see it.
     fn known(target: &Target<'_>) -> Result<Option<Self>, TuneError> {
         let holder = Self::of(target);
         let file = Self::file(target.journal);
-        // A process that ends has no program any more, and its lock for a moment yet.
+        // An exiting process no longer has an executable but keeps its lock for a moment.
         match holder.is_some() || soon(END, || !target.files.is_locked(&file)) {
             true => Ok(holder),
             false => Err(holder_failed(format!(
@@ -125,7 +125,7 @@ impl Holder {
     }
 }
 
-/// The program that a process runs; a newline in its name would end the line.
+/// Returns the executable of a process. A newline in its name would end the line early.
 fn program(target: &Target<'_>, pid: u32) -> Option<String> {
     let link = target
         .files
@@ -139,15 +139,14 @@ fn in_range(micros: &i32) -> bool {
     (0..=MOST_US).contains(micros)
 }
 
-/// What the verb [`HOLD_VERB`] does: says beside `journal` who it is, and holds the
-/// request until the process is ended. Its own session: no terminal's end takes it
-/// along.
+/// Implements the verb [`HOLD_VERB`]: writes its identity next to `journal` and holds the request
+/// until the process is ended. It starts a session, so that it outlives the terminal.
 ///
 /// # Errors
-/// [`TuneError::Holder`] where the device cannot be opened, or who holds it cannot
-/// be written down.
+/// [`TuneError::Holder`] if the device cannot be opened, or the identity cannot be
+/// written.
 pub fn hold_latency(micros: i32, journal: &Path) -> Result<(), TuneError> {
-    // Already the leader of one: as well.
+    // Fails if this process already leads a session, which is just as good.
     let _ = rustix::process::setsid();
     let this = Holder::this(micros);
     let this = this.ok_or_else(|| holder_failed("this process is not in /proc".to_owned()))?;
@@ -161,7 +160,7 @@ pub fn hold_latency(micros: i32, journal: &Path) -> Result<(), TuneError> {
     }
 }
 
-/// Writes the holder into its file, which stays locked while it is open.
+/// Writes the holder to its file and returns the file, which is locked while it is open.
 fn write_down(this: &Holder, path: &Path) -> io::Result<File> {
     let mut file = trusted::open_or_create(path, FileAccess::ReadWrite)?;
     flock(&file, FlockOperation::NonBlockingLockExclusive)?;
@@ -177,7 +176,7 @@ fn holder_failed(reason: String) -> TuneError {
     }
 }
 
-/// The words after the program's name.
+/// Returns the arguments of the holder process.
 fn arguments(target: &Target<'_>, micros: i32) -> [OsString; 5] {
     [
         HOLD_VERB.into(),
@@ -188,7 +187,7 @@ fn arguments(target: &Target<'_>, micros: i32) -> [OsString; 5] {
     ]
 }
 
-/// Waits until something is so, at most this long.
+/// Waits until a condition holds, for at most `patience`.
 fn soon(patience: Duration, mut so: impl FnMut() -> bool) -> bool {
     let until = Instant::now() + patience;
     loop {
@@ -202,13 +201,13 @@ fn soon(patience: Duration, mut so: impl FnMut() -> bool) -> bool {
     }
 }
 
-/// Ends the holder, if there is one. It is asked once and waited for once.
+/// Ends the holder, if there is one: sends one signal and waits once.
 fn end(target: &Target<'_>) -> Result<(), TuneError> {
     let Some(holder) = Holder::known(target)? else {
         return Ok(());
     };
     let pid = holder.pid;
-    // One that has just ended by itself is as well.
+    // If it has just ended by itself, that is fine.
     if let Err(source) = target.files.end(pid, holder.start)
         && holder.runs(target)
     {
@@ -218,7 +217,7 @@ fn end(target: &Target<'_>) -> Result<(), TuneError> {
     }
     match soon(END, || !holder.runs(target)) {
         true => {
-            // It says nothing without its process.
+            // The file is meaningless without its process.
             let _ = target.files.cut(&Holder::file(target.journal), 0);
             Ok(())
         }
@@ -237,7 +236,7 @@ fn start(target: &Target<'_>, micros: i32) -> Result<(), TuneError> {
         .files
         .start(&words)
         .map_err(|source| holder_failed(format!("its holder cannot be started: {source}")))?;
-    // The kernel shows the strictest of all requests.
+    // The kernel reports the strictest of all requests.
     let device = target.below(DEVICE);
     let in_force = || {
         Holder::of(target).is_some_and(|holder| holder.micros == micros)
@@ -257,8 +256,8 @@ impl Access for HeldLatency {
         Ok(there.then(String::new).into_iter().collect())
     }
 
-    /// What this program's own holder holds; other programs' requests are
-    /// theirs.
+    /// Returns the value that this program's holder requests. Requests of other programs do not
+    /// count.
     fn read(&self, target: &Target<'_>, _: &str) -> Result<String, TuneError> {
         let holder = Holder::known(target)?;
         Ok(holder.map_or_else(|| NONE.to_owned(), |holder| holder.micros.to_string()))

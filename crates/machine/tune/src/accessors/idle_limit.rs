@@ -1,5 +1,5 @@
-//! Idle states by how long it takes to leave them: the deeper ones are disabled
-//! (`cpuidle/stateN/disable`, of each CPU).
+//! Limits idle states by exit latency: deeper states are disabled (`cpuidle/stateN/disable` of each
+//! CPU).
 
 use punctual_host::Host;
 use punctual_model::{CpuSet, Setting, path_of, row_of};
@@ -13,17 +13,16 @@ use crate::target::Target;
 const STATES: &str = path_of(NAME);
 const LATENCY: Pattern = Pattern("/sys/devices/system/cpu/cpu#/cpuidle/state#/latency");
 
-/// A second: no state takes as long.
+/// One second: no state takes that long.
 const MOST_US: u64 = 1_000_000;
 
 pub(crate) struct IdleLimit;
 
-/// The name of this setting.
+/// Name of this setting.
 const NAME: &str = "idle-limit-us";
 
-/// The idle states of `cpus` that are deeper than state `deepest`, as instances of
-/// `idle-limit-us`; with -1 all of them. The second value says how many states these
-/// CPUs have.
+/// Returns the idle states of `cpus` that are deeper than state `deepest` (all of them for -1), as
+/// instances of `idle-limit-us`, and the number of states of these CPUs.
 pub fn deeper_idle_states(
     host: &Host,
     cpus: &CpuSet,
@@ -85,8 +84,7 @@ impl Access for IdleLimit {
         }
     }
 
-    /// A state that is left in time stays as it is: who has disabled it had a
-    /// reason.
+    /// States with a shorter exit latency stay as they are: if one is disabled, there was a reason.
     fn resolve(&self, ask: Ask<'_>) -> Result<Option<String>, TuneError> {
         let Ask {
             setting,

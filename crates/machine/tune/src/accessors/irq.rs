@@ -1,4 +1,4 @@
-//! The CPUs that an interrupt goes to.
+//! The affinity of an interrupt.
 
 use std::io;
 
@@ -11,7 +11,7 @@ use crate::target::Target;
 
 const FOLDER: &str = "/proc/irq";
 
-/// What stands in an interrupt's folder beside the folders of its devices.
+/// Entries of an interrupt's folder that are not folders of its devices.
 const OWN: &[&str] = &[
     "affinity_hint",
     "effective_affinity",
@@ -52,7 +52,7 @@ impl Access for IrqAffinity {
         Ok(numbers)
     }
 
-    /// The names of the devices that it belongs to.
+    /// Returns the names of the interrupt's devices.
     fn aliases(&self, target: &Target<'_>, instance: &str) -> Vec<String> {
         let folder = target.below(&format!("{FOLDER}/{instance}"));
         let mut names = target.files.names(&folder).unwrap_or_default();
@@ -68,8 +68,8 @@ impl Access for IrqAffinity {
     fn write(&self, target: &Target<'_>, instance: &str, value: &str) -> Result<(), TuneError> {
         let path = target.below(&file(instance, "smp_affinity_list")?);
         target.files.set(&path, value).map_err(|source| {
-            // EIO before Linux 5.17, EPERM since (write_irq_affinity); EACCES
-            // and EROFS are somebody's rights.
+            // The kernel refuses with EIO before Linux 5.17 and with EPERM since
+            // (write_irq_affinity). EACCES and EROFS mean missing permissions.
             let kernel = matches!(source.raw_os_error(), Some(1 | 5));
             match kernel && source.kind() != io::ErrorKind::NotFound {
                 true => TuneError::Refused {
@@ -85,8 +85,8 @@ impl Access for IrqAffinity {
         may_write(target, &file(instance, "smp_affinity_list")?)
     }
 
-    /// The kernel takes the right to write away from all where it cannot be
-    /// moved (irq_can_set_affinity_usr in kernel/irq/manage.c).
+    /// If an interrupt cannot be moved, the kernel removes the write permission for everyone
+    /// (irq_can_set_affinity_usr in kernel/irq/manage.c).
     fn refusal(&self, target: &Target<'_>, instance: &str) -> Option<String> {
         let path = target.below(&file(instance, "smp_affinity_list").ok()?);
         let writable = target.files.has_write_bit(&path).unwrap_or(true);
@@ -121,8 +121,8 @@ impl Access for IrqAffinity {
         }
     }
 
-    /// Some chips move an interrupt when it next comes; and some can only have
-    /// it on one CPU of those allowed.
+    /// Some chips move an interrupt only at its next occurrence, and some can deliver it only to
+    /// one of the allowed CPUs.
     fn remark(&self, target: &Target<'_>, instance: &str, value: &str) -> Option<String> {
         let file = file(instance, "effective_affinity_list").ok()?;
         let effective: CpuSet = target.text(&file)?.parse().ok()?;

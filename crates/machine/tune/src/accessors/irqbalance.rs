@@ -1,5 +1,5 @@
-//! The CPUs that irqbalance leaves alone: a line of its configuration, which it
-//! reads when it starts. This is a file on disk: a reboot does not undo it.
+//! The CPUs that irqbalance leaves alone: a line of its configuration, which it reads when it
+//! starts. The file is on disk, so a reboot does not undo the change.
 
 use punctual_model::CpuSet;
 
@@ -7,10 +7,10 @@ use crate::TuneError;
 use crate::access::{Access, Ask, may_write};
 use crate::target::Target;
 
-/// Debian and kin, RHEL and kin.
+/// Debian and derivatives; RHEL and derivatives.
 const FILES: [&str; 2] = ["/etc/default/irqbalance", "/etc/sysconfig/irqbalance"];
 const NAME: &str = "IRQBALANCE_BANNED_CPULIST=";
-/// What stands for no such line.
+/// The value if the line is missing.
 const NONE: &str = "none";
 
 pub(crate) struct IrqbalanceBan;
@@ -26,10 +26,9 @@ fn whole(target: &Target<'_>) -> Result<String, TuneError> {
     text.map_err(|source| TuneError::Read { path, source })
 }
 
-/// The text with this value; [`NONE`] takes the line away, just as it was
-/// added.
+/// Returns the text with this value. [`NONE`] removes the line, exactly as it was added.
 fn with(text: &str, value: &str) -> String {
-    // The last such line is the one that counts to a shell.
+    // For a shell, the last such line counts.
     let mut found = None;
     let mut place = 0;
     for line in text.split_inclusive('\n') {
@@ -42,7 +41,7 @@ fn with(text: &str, value: &str) -> String {
     match (found, value) {
         (None, NONE) => text.to_owned(),
         (None, _) if text.is_empty() || text.ends_with('\n') => format!("{text}{line}\n"),
-        // A file without a newline at its end has none afterwards.
+        // A file without a trailing newline stays without one.
         (None, _) => format!("{text}\n{line}"),
         (Some((place, old)), _) => {
             let (before, after) = (&text[..place], &text[place + old.len()..]);
@@ -87,7 +86,7 @@ impl Access for IrqbalanceBan {
         may_write(target, file(target))
     }
 
-    /// A shell reads the file: CPUs, quoted or not, and nothing else.
+    /// A shell reads the file, so only accept a CPU list, quoted or not.
     fn holds(&self, _: &str, value: &str) -> bool {
         let plain = |text: &str| {
             text.bytes()

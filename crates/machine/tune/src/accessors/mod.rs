@@ -1,4 +1,4 @@
-//! How each setting is reached: one file for most, code of its own for some.
+//! Access to each setting. Most settings are one file; some need their own code.
 
 mod coalescing;
 mod dirty;
@@ -20,7 +20,7 @@ pub use held_latency::{HOLD_VERB, hold_latency};
 pub use idle_limit::deeper_idle_states;
 use one_file::OneFile;
 
-/// Settings that are more than the writing of a file, by their names.
+/// Settings that are more than one file, by name.
 const SPECIAL: &[(&str, &dyn Access)] = &[
     ("turbo", &turbo::Turbo),
     ("idle-limit-us", &idle_limit::IdleLimit),
@@ -35,7 +35,7 @@ const SPECIAL: &[(&str, &dyn Access)] = &[
     ("smt", &smt::Smt),
 ];
 
-/// All others, in the order of the table.
+/// All other settings, in the order of the table.
 static FILES: [OneFile; SETTINGS.len()] = {
     let mut files = [OneFile(&SETTINGS[0]); SETTINGS.len()];
     let mut row = 0;
@@ -46,7 +46,7 @@ static FILES: [OneFile; SETTINGS.len()] = {
     files
 };
 
-/// How a setting is found, read and changed.
+/// Returns the access to a setting.
 pub(crate) fn access(setting: &Setting) -> &'static dyn Access {
     let special = SPECIAL.iter().find(|(name, _)| *name == setting.name);
     let file = || FILES.iter().find(|file| file.0 == setting);

@@ -1,5 +1,5 @@
-//! Settings that are one file: for the machine, for each CPU or device, or with a
-//! name each.
+//! Settings that are a single file, for the whole machine, for each CPU or device, or for each
+//! name.
 
 use std::io::ErrorKind;
 use std::path::PathBuf;
@@ -11,12 +11,12 @@ use crate::access::{Access, Ask, check_offered, invalid};
 use crate::pattern::Pattern;
 use crate::target::Target;
 
-/// The file of a setting, as its row says.
+/// The file of a setting, as given in its table row.
 #[derive(Clone, Copy)]
 pub(crate) struct OneFile(pub(crate) &'static Setting);
 
 impl OneFile {
-    /// `file` of an instance: its own, or one that stands beside it.
+    /// Returns the path of an instance's `file`: its own, or one next to it.
     fn path(self, target: &Target<'_>, file: &'static str, instance: &str) -> Option<PathBuf> {
         let path = match self.0.location {
             Location::Each(_) => Pattern(file).path(instance)?,
@@ -37,7 +37,7 @@ impl OneFile {
         }
     }
 
-    /// The number in a file beside an instance's own.
+    /// Reads the number in a file next to the instance's own.
     fn limit(
         self,
         target: &Target<'_>,
@@ -198,7 +198,7 @@ impl Access for OneFile {
         Ok(Some(value))
     }
 
-    /// sysfs answers ENODEV while it takes a file away (fs/kernfs/file.c).
+    /// sysfs returns ENODEV while it removes a file (fs/kernfs/file.c).
     fn has_vanished(&self, error: &TuneError) -> bool {
         const ENODEV: i32 = 19;
         let TuneError::Write { source, .. } = error else {

@@ -1,10 +1,9 @@
-//! CPUs that the scheduler balances nothing onto: a cpuset of their own.
+//! A cpuset for CPUs that the scheduler excludes from load balancing.
 //!
-//! With cgroup v2 it is a child of the root whose `cpuset.cpus.partition` is
-//! `isolated`; with v1 it is the classical shield: the root balances no load,
-//! one child holds the measured CPUs and does not either, another holds all
-//! other CPUs, and the tasks of the root are moved there. Each step may be the
-//! last one before the program ends: taking it down begins where it was left.
+//! With cgroup v2, it is a child of the root whose `cpuset.cpus.partition` is `isolated`. With v1
+//! it is the classical shield: load balancing is off in the root and in the child with the measured
+//! CPUs, another child has all other CPUs, and the tasks of the root are moved there. The program
+//! may be killed after any step; removal continues from that state.
 
 use std::io;
 
@@ -14,25 +13,25 @@ use crate::TuneError;
 use crate::access::{Access, Ask, invalid, may_write, read, write};
 use crate::target::Target;
 
-/// cgroup v2, also beside v1 controllers.
+/// cgroup v2, also if it is mounted next to v1 controllers.
 const V2: [&str; 2] = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
 const V1: &str = "/sys/fs/cgroup/cpuset";
 const OURS: &str = "punctual";
 const REST: &str = "punctual-housekeeping";
 const NONE: &str = "none";
-/// Begun and not finished.
+/// The partition was begun but not finished.
 const PART: &str = "unfinished";
-/// In what is read of a partition that the kernel has taken and that does not hold:
+/// Part of the state of a partition that the kernel has accepted but that is not in force:
 /// `isolated invalid (No cpu available due to hotplug)`.
 const INVALID: &str = " invalid";
-/// Tasks that fork while they are moved are met by the next round.
+/// Tasks that fork while they are moved are caught in the next round.
 const ROUNDS: usize = 5;
 
 pub(crate) struct Partition;
 
 #[derive(Clone, Copy)]
 enum Kind {
-    /// The root of the hierarchy.
+    /// Root of the hierarchy.
     V2(&'static str),
     V1,
 }
@@ -55,7 +54,7 @@ fn wanted(target: &Target<'_>) -> Result<Kind, TuneError> {
     })
 }
 
-/// The value and, behind it, what else of the root has to be put back.
+/// Splits a value into the CPUs and the state of the root to restore.
 fn split(value: &str) -> (&str, Option<&str>) {
     match value.split_once("; ") {
         Some((cpus, root)) => (cpus, Some(root)),
@@ -73,7 +72,7 @@ fn make(target: &Target<'_>, folder: &str) -> Result<(), TuneError> {
     }
 }
 
-/// Moves all tasks of one group to another. Those bound to a CPU refuse: they
+/// Moves all tasks of one group to another. Tasks that are bound to a CPU cannot be moved; they
 /// stay.
 fn move_tasks(target: &Target<'_>, from: &str, to: &str) -> Result<(), TuneError> {
     for _ in 0..ROUNDS {
@@ -89,7 +88,7 @@ fn move_tasks(target: &Target<'_>, from: &str, to: &str) -> Result<(), TuneError
     Ok(())
 }
 
-/// Takes a group away, its tasks back to the root.
+/// Removes a group after moving its tasks to the root.
 fn remove(
     target: &Target<'_>,
     folder: &str,
@@ -115,8 +114,8 @@ fn build_v2(target: &Target<'_>, root: &str, cpus: &str) -> Result<(), TuneError
     write(target, &format!("{ours}/cpuset.cpus"), cpus)?;
     let file = format!("{ours}/cpuset.cpus.partition");
     write(target, &file, "isolated")?;
-    // `isolated invalid (why)` where the kernel has taken it and it does not
-    // hold.
+    // The kernel reports `isolated invalid (why)` if it accepted the partition but it is not in
+    // force.
     let found = read(target, &file)?;
     match found.as_str() {
         "isolated" => Ok(()),
@@ -182,7 +181,7 @@ impl Access for Partition {
         let complete = match kind {
             Kind::V2(_) => {
                 let state = target.text(&format!("{folder}/cpuset.cpus.partition"));
-                // It turns invalid by itself where its CPUs go, and says why.
+                // A partition becomes invalid if its CPUs go offline; the kernel reports why.
                 if let Some(invalid) = state.as_deref().filter(|state| state.contains(INVALID)) {
                     return Ok(format!("{invalid}; {root}"));
                 }
@@ -231,7 +230,7 @@ impl Access for Partition {
         }
     }
 
-    /// What is unfinished or invalid leads back to nothing.
+    /// Rejects unfinished and invalid partitions, which cannot be restored.
     fn holds(&self, _: &str, value: &str) -> bool {
         let (cpus, root) = split(value);
         let root_known = matches!(
@@ -242,8 +241,8 @@ impl Access for Partition {
         root_known && (cpus == NONE || set())
     }
 
-    /// The root's own state counts where it is to be put back; half of a
-    /// partition is never the same as none.
+    /// The root's state is compared only if it has to be restored. An unfinished partition never
+    /// equals none.
     fn same(&self, found: &str, wanted: &str) -> bool {
         let (found_cpus, found_root) = split(found);
         let (wanted_cpus, wanted_root) = split(wanted);

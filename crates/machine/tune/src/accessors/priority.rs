@@ -1,7 +1,7 @@
-//! The scheduling of kernel threads, those that handle interrupts among them.
+//! The scheduling of kernel threads, including those that handle interrupts.
 //!
-//! A thread is named by its number, the time it was started and its name: a
-//! later thread of the same number is another one.
+//! An instance is a thread's number, start time and name, so that a later thread with the same
+//! number is not mistaken for it.
 
 use punctual_model::CpuSet;
 use punctual_rt::{Policy, Tid};
@@ -17,7 +17,7 @@ const KERNEL_THREAD: u64 = 0x0020_0000;
 
 pub(crate) struct ThreadPriority;
 
-/// What /proc/PID/stat says (proc_pid_stat(5)).
+/// The contents of /proc/PID/stat (proc_pid_stat(5)).
 struct Stat {
     name: String,
     started: u64,
@@ -32,7 +32,7 @@ impl Stat {
         Self::parse(&target.text(&format!("/proc/{tid}/stat"))?)
     }
 
-    /// The name can hold anything: fields are counted from its end.
+    /// The name can contain anything, so fields are counted from its end.
     fn parse(text: &str) -> Option<Self> {
         let (before, after) = text.rsplit_once(')')?;
         let (_, name) = before.split_once('(')?;
@@ -60,7 +60,7 @@ fn parts(instance: &str) -> Option<(u32, u64, &str)> {
     Some((tid, started, parts.next()?))
 }
 
-/// The thread, if it is still the one that was meant.
+/// Returns the thread, if it is still the same one.
 fn thread(target: &Target<'_>, instance: &str) -> Result<(Tid, Stat), TuneError> {
     let found = parts(instance).and_then(|(tid, started, _)| {
         let stat = Stat::read(target, tid).filter(|stat| stat.started == started)?;
@@ -181,14 +181,13 @@ impl Access for ThreadPriority {
         parts(instance).is_some() && policy(value).is_some()
     }
 
-    /// The policy that it has is set once more: what that needs is what any
-    /// other would.
+    /// Sets the thread's current policy again, which requires the same permission as any other.
     fn may_write(&self, target: &Target<'_>, instance: &str) -> Result<(), TuneError> {
         let now = self.read(target, instance)?;
         self.write(target, instance, &now)
     }
 
-    /// A kernel thread that is bound to one CPU concerns that CPU only.
+    /// A kernel thread that is bound to one CPU concerns only that CPU.
     fn resolve(&self, ask: Ask<'_>) -> Result<Option<String>, TuneError> {
         let Ask {
             setting,

@@ -1,4 +1,4 @@
-//! Whether each core runs several threads: `smt/control`.
+//! Simultaneous multithreading (SMT): `smt/control`.
 
 use punctual_model::{Setting, path_of};
 

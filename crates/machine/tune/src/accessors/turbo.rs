@@ -1,9 +1,9 @@
-//! Whether the processor may run above its nominal frequency: `no_turbo` of
-//! intel_pstate, or `boost` of cpufreq. The first is the other way round.
+//! Whether the processor may run above its nominal frequency: `no_turbo` of intel_pstate, or
+//! `boost` of cpufreq. `no_turbo` is inverted.
 //!
-//! Newer kernels have a `boost` for each frequency policy too, and writing the one
-//! for all writes them (`cpufreq_boost_trigger_state` of drivers/cpufreq/cpufreq.c):
-//! those that differ are part of the value, `on but policy2`.
+//! Newer kernels also have a `boost` for each frequency policy, and writing the global one sets
+//! them all (`cpufreq_boost_trigger_state` of drivers/cpufreq/cpufreq.c). Policies that differ are
+//! part of the value: `on but policy2`.
 
 use crate::TuneError;
 use crate::access::{Access, Ask, may_write, on_or_off, read, write};
@@ -13,12 +13,12 @@ use crate::target::Target;
 const NO_TURBO: &str = "/sys/devices/system/cpu/intel_pstate/no_turbo";
 const BOOST: &str = "/sys/devices/system/cpu/cpufreq/boost";
 const OF_POLICY: Pattern = Pattern("/sys/devices/system/cpu/cpufreq/policy#/boost");
-/// Before the policies that differ.
+/// Separates the policies that differ.
 const BUT: &str = " but ";
 
 pub(crate) struct Turbo;
 
-/// The file there is, and what is in it when turbo is on.
+/// Returns the file that exists, and its contents for turbo on and off.
 fn file(target: &Target<'_>) -> (&'static str, &'static str, &'static str) {
     match target.files.exists(&target.below(NO_TURBO)) {
         true => (NO_TURBO, "0", "1"),

@@ -1,6 +1,5 @@
-//! GRUB 2: entries in `custom.cfg`, which the generated configuration reads, and the
-//! choice for one boot in the environment block (GRUB manual, "Environment block",
-//! `grub-reboot`).
+//! GRUB 2: entries in `custom.cfg`, which the generated configuration includes, and the choice for
+//! one boot in the environment block (GRUB manual, "Environment block", `grub-reboot`).
 
 use std::path::PathBuf;
 
@@ -14,10 +13,10 @@ use crate::boot_files::{GRUB, GrubFolder};
 const HEADER: &str = "# GRUB Environment Block\n";
 const SIZE: usize = 1_024;
 
-/// The variable of the entry for one boot.
+/// The variable with the entry for one boot.
 const NEXT: &str = "next_entry";
 
-/// Why GRUB cannot boot an entry once.
+/// The reason why GRUB cannot boot an entry once.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum NoGrub {
     #[error("no {}", GRUB.each_ref().map(|grub| grub.config).join(" and no "))]
@@ -36,26 +35,26 @@ pub(super) enum NoGrub {
     NoEntry { folder: &'static str },
 }
 
-/// What is wrong with GRUB's environment block.
+/// A problem with GRUB's environment block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadBlock {
-    /// It is another file.
+    /// It is another kind of file.
     #[error("is no environment block")]
     NotABlock,
     /// Its variables fill it.
     #[error("has no room for {NEXT}")]
     Full,
-    /// It was there before.
+    /// It existed before.
     #[error("is not there any more")]
     Gone,
 }
 
-/// GRUB 2, as it boots the running kernel.
+/// GRUB 2, as it booted the running kernel.
 #[derive(Clone, Debug)]
 pub struct Grub {
     folder: &'static str,
-    /// The lines of the running kernel's entry, from `menuentry` to the brace.
+    /// The lines of the running kernel's entry, from `menuentry` to the closing brace.
     entry: Vec<String>,
 }
 
@@ -95,7 +94,7 @@ impl Grub {
         Ok(vec![custom])
     }
 
-    /// The running kernel's entry with another name and other words.
+    /// Returns the running kernel's entry with another name and other words.
     fn entry_of(&self, entry: &BootEntry) -> String {
         let open = match self.entry[0].contains("--unrestricted") {
             true => " --unrestricted",
@@ -125,7 +124,7 @@ impl Grub {
             why: BadBlock::NotABlock,
         })?;
         variables.retain(|(name, _)| name != NEXT);
-        // GRUB itself leaves it there, empty.
+        // GRUB itself leaves the variable in the block, empty.
         variables.push((NEXT.to_owned(), id.unwrap_or_default().to_owned()));
         let lines = variables.iter().map(|(name, value)| {
             let value = value.replace('\\', "\\\\").replace('\n', "\\\n");
@@ -164,14 +163,14 @@ impl Grub {
     }
 }
 
-/// The variables of an environment block; `None` where it is none.
+/// Parses the variables of an environment block. Returns `None` if it is not one.
 fn environment(block: &str) -> Option<Vec<(String, String)>> {
     let body = block.strip_prefix(HEADER)?;
     if block.len() != SIZE {
         return None;
     }
     let mut variables = Vec::new();
-    // A backslash before the end of a line or a backslash takes its meaning away.
+    // A backslash escapes a newline or another backslash.
     let mut lines = body.split('\n');
     while let Some(line) = lines.next() {
         if line.starts_with('#') || line.is_empty() {
@@ -189,21 +188,21 @@ fn environment(block: &str) -> Option<Vec<(String, String)>> {
     Some(variables)
 }
 
-/// Command, image and words of a line that loads a kernel.
+/// Splits a line that loads a kernel into command, image and words.
 fn kernel_of(line: &str) -> Option<(&str, &str, &str)> {
     let (command, rest) = line.trim_start().split_once(char::is_whitespace)?;
     let (image, rest) = rest.trim_start().split_once(char::is_whitespace)?;
     matches!(command, "linux" | "linux16" | "linuxefi").then_some((command, image, rest))
 }
 
-/// The lines of the entry that the running kernel was booted by: of those with its image
+/// Returns the lines of the entry that booted the running kernel: among the entries with its image,
 /// the one with the most equal words.
 fn running(config: &str, line: &str) -> Option<Vec<String>> {
     let here: Vec<&str> = line.split_whitespace().collect();
     let image = here
         .iter()
         .find_map(|word| word.strip_prefix("BOOT_IMAGE="))?;
-    // A disk before the path, as `(hd0,gpt2)`, is not written in the configuration.
+    // The configuration does not have the disk before the path, such as `(hd0,gpt2)`.
     let image = image.rsplit(')').next().unwrap_or(image);
     let mut best: Option<(usize, Vec<String>)> = None;
     let mut entry: Option<Vec<String>> = None;

@@ -1,8 +1,8 @@
-//! Boot entries for one boot each, with other words on the kernel's command line.
+//! Boot entries that add words to the kernel's command line for a single boot.
 //!
-//! An entry is a copy of the running kernel's, so that a kernel that does not come up is
-//! followed by the usual one. What is written is a [`WrittenFile`]: the caller stores it
-//! before [`write()`], and [`put_back`] restores what was there.
+//! An entry is a copy of the running kernel's and is chosen for one boot, so that the usual entry
+//! follows if the kernel does not come up. Each change is a [`WrittenFile`]: the caller stores it
+//! before [`write()`], and [`put_back`] restores the file.
 
 mod grub;
 mod systemd_boot;
@@ -20,41 +20,41 @@ pub use grub::BadBlock;
 pub use unit::{UnitRequest, unit};
 pub use words::{check_words, differs};
 
-/// The most that is read of a file of a boot loader.
+/// Maximum size that is read of a boot loader's file.
 const LIMIT: u64 = 1 << 22;
 
-/// An entry to be made.
+/// A boot entry to make.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BootEntry {
-    /// What it is chosen by: letters, digits and `-`.
+    /// Identifier of the entry: letters, digits and `-`.
     pub id: String,
-    /// Its name in the menu.
+    /// Name in the menu.
     pub title: String,
-    /// Words for the kernel's command line, beside those of the running kernel.
+    /// Words to add to the running kernel's command line.
     pub words: String,
 }
 
-/// Why an entry cannot be made, chosen or removed.
+/// The reason why an entry cannot be made, chosen or removed.
 #[derive(Debug, thiserror::Error)]
 pub enum BootError {
-    /// A file.
+    /// A file cannot be read or written.
     #[error("{path}: {source}")]
     File {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// Error of the system.
         source: io::Error,
     },
-    /// A file that cannot be written whole.
+    /// A file could not be written completely.
     #[error(transparent)]
     Output(#[from] punctual_files::FileError),
-    /// A file that somebody else changed.
+    /// Another program changed a file.
     #[error("{path} was changed by another program: remove the part of punctual by hand")]
     Changed {
         /// The file.
         path: PathBuf,
     },
-    /// Words that a boot loader would read in another way.
+    /// A boot loader would interpret the words differently.
     #[error("'{words}' cannot be passed to a boot loader: {why}")]
     Words {
         /// The words.
@@ -62,15 +62,15 @@ pub enum BootError {
         /// Why.
         why: &'static str,
     },
-    /// A file that is not as the boot loader writes it.
+    /// The file is not in the boot loader's format.
     #[error("{path}: {why}")]
     Unexpected {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The problem.
         why: BadBlock,
     },
-    /// A command.
+    /// A command failed.
     #[error("`{command}` failed: {why}")]
     Command {
         /// The command.
@@ -80,7 +80,7 @@ pub enum BootError {
     },
 }
 
-/// Runs a program with its arguments to its end.
+/// Runs a program with arguments until it ends.
 pub type RunProgram<'a> = &'a dyn Fn(&[&str]) -> io::Result<()>;
 
 /// The boot loader of a machine.
@@ -90,12 +90,12 @@ pub enum Loader {
     Grub(grub::Grub),
     /// systemd-boot.
     SystemdBoot(systemd_boot::SystemdBoot),
-    /// None that can be used, with the reason.
+    /// No usable boot loader, with the reason.
     ByHand(String),
 }
 
 impl Loader {
-    /// Finds the boot loader of a machine; changes nothing.
+    /// Detects the boot loader of a machine. Changes nothing.
     pub fn detect(host: &Host) -> Self {
         let mut reasons = Vec::new();
         match systemd_boot::SystemdBoot::detect(host) {
@@ -109,7 +109,7 @@ impl Loader {
         Self::ByHand(reasons.join("; "))
     }
 
-    /// Which one it is.
+    /// Returns the kind of boot loader.
     pub const fn kind(&self) -> BootLoader {
         match self {
             Self::Grub(_) => BootLoader::Grub,
@@ -118,7 +118,7 @@ impl Loader {
         }
     }
 
-    /// Why no boot loader can be used; `None` where one can.
+    /// Returns the reason why no boot loader can be used, or `None` if one can.
     pub fn by_hand(&self) -> Option<&str> {
         match self {
             Self::ByHand(reason) => Some(reason),
@@ -126,7 +126,8 @@ impl Loader {
         }
     }
 
-    /// The files that make these entries; nothing is written. None without a boot loader.
+    /// Returns the files to write for these entries, without writing any. There are none without a
+    /// boot loader.
     ///
     /// # Errors
     /// [`BootError::Words`], [`BootError::File`].
@@ -145,7 +146,7 @@ impl Loader {
         }
     }
 
-    /// Chooses an entry for the next boot alone.
+    /// Chooses an entry for the next boot only.
     ///
     /// # Errors
     /// [`BootError::File`], [`BootError::Unexpected`], [`BootError::Command`].
@@ -157,8 +158,8 @@ impl Loader {
         }
     }
 
-    /// Takes back the choice where it is an entry whose identity begins with `prefix`;
-    /// whether there was one: a boot loader that could not clear it would boot that entry
+    /// Withdraws the choice of an entry whose identifier begins with `prefix`, and returns whether
+    /// there was one. A boot loader that could not clear the choice itself would boot that entry
     /// for ever.
     ///
     /// # Errors
@@ -176,7 +177,7 @@ impl Loader {
         }
     }
 
-    /// The steps by which a user has the machine boot an entry once.
+    /// Returns the manual steps that make the machine boot an entry once.
     pub fn steps(&self, entry: &BootEntry) -> Vec<String> {
         let words = match entry.words.is_empty() {
             true => "without further words".to_owned(),
@@ -186,10 +187,10 @@ impl Loader {
     }
 }
 
-/// Writes a file, and its folder where there is none.
+/// Writes a file, and creates its folder if needed.
 ///
 /// # Errors
-/// What writing can fail with.
+/// Errors of writing.
 pub fn write(host: &Host, file: &WrittenFile) -> Result<(), BootError> {
     let path = below(host, &file.path);
     if file.made_folder
@@ -203,10 +204,10 @@ pub fn write(host: &Host, file: &WrittenFile) -> Result<(), BootError> {
     Ok(Output::open(&path)?.put(file.after.as_bytes())?)
 }
 
-/// Restores a file to its content before it was written; an unchanged one is left.
+/// Restores a file to its content before the write. Leaves it alone if it already has that.
 ///
 /// # Errors
-/// [`BootError::Changed`], and what writing can fail with.
+/// [`BootError::Changed`], and errors of writing.
 pub fn put_back(host: &Host, file: &WrittenFile) -> Result<(), BootError> {
     let path = below(host, &file.path);
     let now = text(&path)?;
@@ -225,18 +226,18 @@ pub fn put_back(host: &Host, file: &WrittenFile) -> Result<(), BootError> {
     if file.made_folder
         && let Some(folder) = path.parent()
     {
-        // Others may have put files into it: then it stays.
+        // This fails if other programs put files into the folder; then it stays.
         let _ = std::fs::remove_dir(folder);
     }
     Ok(())
 }
 
-/// A file's place below the root path.
+/// Returns the path of a file below the root path.
 pub(crate) fn below(host: &Host, path: &str) -> PathBuf {
     host.root().join(path.trim_start_matches('/'))
 }
 
-/// The text of a file; `None` where there is none.
+/// Reads a text file. Returns `None` if it does not exist.
 pub(crate) fn text(path: &Path) -> Result<Option<String>, BootError> {
     match punctual_files::bounded::text(path, LIMIT) {
         Ok(text) => Ok(Some(text)),
@@ -245,7 +246,7 @@ pub(crate) fn text(path: &Path) -> Result<Option<String>, BootError> {
     }
 }
 
-/// What is to be written to a file, beside what is there.
+/// Describes a write to a file, with its current content.
 pub(crate) fn file(
     host: &Host,
     path: &str,

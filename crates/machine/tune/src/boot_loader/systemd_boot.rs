@@ -11,7 +11,7 @@ use crate::boot_files::ENTRIES;
 const VARIABLES: &str = "/sys/firmware/efi/efivars";
 const VENDOR: &str = "4a67b082-0a4c-41cf-b6c7-440b29bb8c4f";
 
-/// Why systemd-boot cannot boot an entry once.
+/// The reason why systemd-boot cannot boot an entry once.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum NoSystemdBoot {
     #[error("it did not boot this machine")]
@@ -29,9 +29,9 @@ pub(super) enum NoSystemdBoot {
 /// systemd-boot, as it booted the running kernel.
 #[derive(Clone, Debug)]
 pub struct SystemdBoot {
-    /// The folder of entries.
+    /// Folder of the entries.
     folder: &'static str,
-    /// The text of the running kernel's entry.
+    /// Text of the running kernel's entry.
     entry: String,
 }
 
@@ -66,7 +66,7 @@ impl SystemdBoot {
         made.collect()
     }
 
-    /// The running kernel's entry with another name and other words.
+    /// Returns the running kernel's entry with another name and other words.
     fn entry_of(&self, entry: &BootEntry) -> String {
         let mut made = format!("title punctual: {}\n", entry.title);
         let mut options = Vec::new();
@@ -103,7 +103,7 @@ pub(super) fn forget(host: &Host, prefix: &str, run: RunProgram<'_>) -> Result<b
     Ok(ours)
 }
 
-/// A variable: four bytes of attributes, then UTF-16 to a zero.
+/// Reads a variable: four bytes of attributes, then UTF-16 up to a zero.
 fn variable(host: &Host, name: &str) -> Option<String> {
     let path = below(host, &format!("{VARIABLES}/{name}-{VENDOR}"));
     let bytes = punctual_files::bounded::bytes(&path, 1 << 16).ok()?;

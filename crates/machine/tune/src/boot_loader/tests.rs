@@ -1,4 +1,4 @@
-//! On the trees of machines that are made up.
+//! Tests on invented trees of machines.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -45,7 +45,7 @@ fn tree(files: &[(&str, &[u8])]) -> (tempfile::TempDir, Host) {
     (folder, host)
 }
 
-/// All files below a folder, with their text.
+/// Returns all files below a folder, with their contents.
 fn all(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
     for entry in std::fs::read_dir(folder).unwrap() {
@@ -159,12 +159,12 @@ fn grub_boots_an_entry_once_and_all_files_are_as_before() {
         assert!(!loader.forget(&host, "punctual-1-", &no_program).unwrap());
         for file in files.iter().rev() {
             put_back(&host, file).unwrap();
-            // Twice does no harm: a program may have been killed after the first.
+            // Doing it twice is harmless: a program may be killed after the first time.
             put_back(&host, file).unwrap();
         }
         let mut after = all(folder.path());
         let block = folder.path().join("boot/grub/grubenv");
-        // GRUB leaves an empty variable as well.
+        // GRUB also leaves an empty variable.
         assert!(
             after[&block].starts_with(b"# GRUB Environment Block\nsaved_entry=gnulinux-simple")
         );
@@ -235,7 +235,7 @@ fn a_grub_that_cannot_boot_once_is_not_used() {
         matches!(refused, Err(BootError::Words { .. })),
         "{refused:?}"
     );
-    // A disk before the image is not in the way.
+    // A disk before the image is ignored.
     let (_folder, host) = tree(&[
         ("boot/grub2/grub.cfg", GRUB.as_bytes()),
         ("boot/grub2/grubenv", block.as_bytes()),

@@ -1,4 +1,4 @@
-//! A systemd unit that goes on after each boot.
+//! A systemd unit that continues a program after each boot.
 
 use std::path::Path;
 
@@ -7,33 +7,33 @@ use punctual_model::WrittenFile;
 
 use super::{BootError, file};
 
-/// Where an administrator's units are.
+/// Folder of an administrator's units.
 const UNITS: &str = "/etc/systemd/system";
 
-/// What the unit starts.
+/// A unit to write.
 #[derive(Clone, Debug)]
 pub struct UnitRequest<'a> {
-    /// Its name, without extension.
+    /// Name, without extension.
     pub name: &'a str,
-    /// What it is for.
+    /// Description.
     pub description: &'a str,
-    /// The program with its arguments.
+    /// Program and arguments.
     pub command: &'a [String],
-    /// A folder that must be mounted.
+    /// Folder that must be mounted.
     pub needs: &'a Path,
 }
 
-/// The files of a unit that is started at the end of each boot: itself, and one that has
-/// multi-user.target want it. Nothing is written.
+/// Returns the files of a unit that starts at the end of each boot: the unit, and one that makes
+/// multi-user.target want it. Writes nothing.
 ///
 /// # Errors
-/// [`BootError::Words`] for a command that no unit can hold, [`BootError::File`].
+/// [`BootError::Words`] for a command that a unit cannot express, [`BootError::File`].
 pub fn unit(host: &Host, request: &UnitRequest<'_>) -> Result<Vec<WrittenFile>, BootError> {
     let command: Vec<String> = (request.command.iter())
         .map(|word| quoted(word))
         .collect::<Result<_, _>>()?;
     let needs = quoted(&request.needs.display().to_string())?;
-    // Idle: after all other jobs of the boot. 4: nothing is proven.
+    // `Type=idle` waits for all other jobs of the boot. Exit code 4 means that nothing is proven.
     let text = format!(
         "[Unit]\nDescription={}\nAfter=multi-user.target\nRequiresMountsFor={needs}\n\n\
          [Service]\nType=idle\nExecStart={}\n\
@@ -50,8 +50,8 @@ pub fn unit(host: &Host, request: &UnitRequest<'_>) -> Result<Vec<WrittenFile>, 
     ])
 }
 
-/// A word as systemd reads it (systemd.service(5), "Command lines"; `%` and `$` stand for
-/// more than themselves).
+/// Quotes a word for systemd, where `%` and `$` have special meanings (systemd.service(5), "Command
+/// lines").
 fn quoted(word: &str) -> Result<String, BootError> {
     if word.chars().any(char::is_control) {
         return Err(BootError::Words {

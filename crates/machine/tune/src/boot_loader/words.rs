@@ -2,10 +2,10 @@
 
 use super::BootError;
 
-/// A parameter that may stand there more than once: the one that is there stays.
+/// Parameters that may occur more than once, so an existing one stays.
 const MANY: [&str; 2] = ["console", "earlycon"];
 
-/// Refuses words that a boot loader or a shell would read in another way.
+/// Refuses words that a boot loader or a shell would interpret differently.
 ///
 /// # Errors
 /// [`BootError::Words`].
@@ -26,7 +26,7 @@ fn name(word: &str) -> &str {
     word.split_once('=').map_or(word, |(name, _)| name)
 }
 
-/// A command line with further words, in place of those of the same name.
+/// Adds words to a command line, replacing those of the same name.
 pub(super) fn with(line: &str, words: &str) -> String {
     let wanted: Vec<&str> = words.split_whitespace().collect();
     let replaced = |word: &&str| {
@@ -37,8 +37,8 @@ pub(super) fn with(line: &str, words: &str) -> String {
     all.join(" ")
 }
 
-/// What of the words of `arm` a command line lacks, or has of those of the `others`: the
-/// machine did not come up as asked for. `usual` is the command line without any of them.
+/// Returns a word of `arm` that the command line lacks, or a word of the `others` that it has: the
+/// machine did not boot as requested. `usual` is the command line without any of these words.
 pub fn differs(line: &str, arm: &str, others: &[&str], usual: &str) -> Option<String> {
     let there: Vec<&str> = line.split_whitespace().collect();
     let wanted: Vec<&str> = arm.split_whitespace().collect();
@@ -95,7 +95,7 @@ mod tests {
             differs(usual, "preempt=full", &others, usual).as_deref(),
             Some("without preempt=full")
         );
-        // The usual command line, of which the other arm has more.
+        // The usual command line; only the other arm adds words.
         assert_eq!(differs(usual, "", &others, usual), None);
         assert_eq!(
             differs("ro preempt=lazy", "", &others, usual).as_deref(),

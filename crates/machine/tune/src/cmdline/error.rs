@@ -1,4 +1,4 @@
-//! Why the kernel's command line was not changed.
+//! Errors of changing the kernel's command line.
 
 use std::path::PathBuf;
 
@@ -6,29 +6,29 @@ use punctual_files::FileError;
 
 use super::Unclear;
 
-/// Why the kernel's command line was not changed.
+/// The reason why the kernel's command line was not changed.
 #[derive(Debug, thiserror::Error)]
 pub enum CmdlineError {
-    /// Not a kernel parameter.
+    /// The text is not a kernel parameter.
     #[error("'{text}' is not a kernel parameter that can be written: {why}")]
     Parameter {
-        /// What was given, shortened.
+        /// The given text, shortened.
         text: String,
-        /// What is wrong with it.
+        /// The problem.
         why: &'static str,
     },
-    /// A parameter that is to be added and removed.
+    /// A parameter is both added and removed.
     #[error("{name} is both added and removed: give one")]
     Contradiction {
         /// Its name.
         name: String,
     },
-    /// No such boot loader.
+    /// The boot loader is unknown.
     #[error("unknown boot loader '{name}': choose one of {known}")]
     NoSuchLoader {
-        /// What was asked for.
+        /// The requested name.
         name: String,
-        /// The names that there are, with commas.
+        /// Known names, separated by commas.
         known: String,
     },
     /// No boot loader was found.
@@ -37,40 +37,40 @@ pub enum CmdlineError {
          parameters where this machine keeps them, such as U-Boot's variable bootargs"
     )]
     NoLoader {
-        /// The names that there are, with commas.
+        /// Known names, separated by commas.
         known: String,
     },
-    /// A system whose parameters are part of an image or a declaration.
+    /// The system's parameters are part of an image or a declaration.
     #[error("this system is built from an image, so no file is edited: {how}")]
     Image {
-        /// What to do.
+        /// Instructions for the user.
         how: String,
     },
-    /// A file that is not understood.
+    /// A file could not be parsed.
     #[error("{path} is not edited: {why}; edit it by hand")]
     Unclear {
         /// The file.
         path: String,
-        /// What was found.
+        /// The problem.
         why: Unclear,
     },
-    /// A file that changed while the user looked at the plan.
+    /// A file changed while the user read the plan.
     #[error("{path} changed in the meantime; nothing was written: try again")]
     Moved {
         /// The file.
         path: String,
     },
-    /// An edit that is not reverted yet.
+    /// An earlier edit is not reverted yet.
     #[error(
         "an earlier edit is not reverted yet (copies in {}): run `punctual tune cmdline revert` \
          first",
         folder.display()
     )]
     Pending {
-        /// Where its copies are.
+        /// Folder with its copies.
         folder: PathBuf,
     },
-    /// Files that somebody else has edited since.
+    /// Files were edited since.
     #[error(
         "nothing was restored, as {} edited since: remove the parameters by hand, or restore \
          the copies in {}; then run `punctual tune cmdline revert --forget`",
@@ -80,7 +80,7 @@ pub enum CmdlineError {
     Edited {
         /// The files.
         paths: Vec<String>,
-        /// Where the copies are.
+        /// Folder with the copies.
         folder: PathBuf,
     },
     /// A program of the boot loader failed.
@@ -94,17 +94,17 @@ pub enum CmdlineError {
     /// A write failed; all files are as before.
     #[error("{cause}; all files are as before")]
     Undone {
-        /// What failed.
+        /// The error.
         cause: Box<CmdlineError>,
     },
-    /// A write failed, and so did the restoring.
+    /// A write failed, and restoring the files failed as well.
     #[error("{cause}; restoring the files failed: {error} (copies in {})", folder.display())]
     NotUndone {
-        /// What failed first.
+        /// The first error.
         cause: Box<CmdlineError>,
-        /// What failed then.
+        /// The error of restoring.
         error: Box<CmdlineError>,
-        /// Where the copies are.
+        /// Folder with the copies.
         folder: PathBuf,
     },
     /// The record of an edit is damaged.
@@ -112,7 +112,7 @@ pub enum CmdlineError {
     Damaged {
         /// The record.
         path: PathBuf,
-        /// What was found.
+        /// The problem.
         why: String,
     },
     /// The record belongs to another root folder.
@@ -134,7 +134,7 @@ fn files(paths: &[String]) -> String {
 }
 
 impl CmdlineError {
-    /// Whether what was asked for is at fault, and not the machine.
+    /// Returns whether the request is at fault, not the machine.
     pub fn is_usage(&self) -> bool {
         matches!(
             self,

@@ -1,35 +1,35 @@
-//! Where the kernel's parameters are in a boot loader's file.
+//! Positions of kernel parameters in a boot loader's file.
 
 use std::ops::Range;
 
 use super::unclear::Unclear;
 use super::words::{self, Changes};
 
-/// How a file holds parameters.
+/// The format of the parameters in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Form {
-    /// The whole file is one line of them (cmdline.txt, /etc/kernel/cmdline).
+    /// The whole file is one line of parameters (cmdline.txt, /etc/kernel/cmdline).
     Line,
-    /// A variable of a shell (/etc/default/grub).
+    /// A shell variable (/etc/default/grub).
     Variable(&'static str),
     /// Lines that begin with this word (`options` of systemd-boot).
     Keyword(&'static str),
-    /// The lines `append` below the label that is booted (extlinux.conf).
+    /// The `append` lines below the label that is booted (extlinux.conf).
     Append,
 }
 
-/// A place of parameters in a text.
+/// A range of parameters in a text.
 struct Span {
     range: Range<usize>,
-    /// Whether it needs quotation marks around more than one word.
+    /// Whether more than one word requires quotation marks.
     bare: bool,
 }
 
 impl Form {
-    /// The parameters that are there.
+    /// Returns the parameters in a text.
     ///
     /// # Errors
-    /// Why the file is not understood.
+    /// The reason why the file cannot be parsed.
     pub(super) fn read(&self, text: &str) -> Result<Vec<String>, Unclear> {
         let spans = self.spans(text)?;
         let all = spans
@@ -38,10 +38,10 @@ impl Form {
         Ok(all.map(|(_, word)| word.to_owned()).collect())
     }
 
-    /// The text with the changes; all else is as it was.
+    /// Returns the text with the changes. Everything else stays as it was.
     ///
     /// # Errors
-    /// Why the file is not understood.
+    /// The reason why the file cannot be parsed.
     pub(super) fn edit(&self, text: &str, changes: &Changes) -> Result<String, Unclear> {
         let mut text = text.to_owned();
         if self.spans(&text)?.is_empty() && !changes.added().is_empty() {
@@ -54,7 +54,7 @@ impl Form {
             .filter(|word| !present.contains(word))
             .map(String::as_str)
             .collect();
-        // From the end, so that the places before stay valid.
+        // From the end, so that earlier positions stay valid.
         for (back, span) in self.spans(&text)?.into_iter().rev().enumerate() {
             let old = &text[span.range.clone()];
             let mut new = words::without(old, changes);
@@ -72,7 +72,7 @@ impl Form {
         Ok(text)
     }
 
-    /// The text with an empty place for parameters at its end.
+    /// Returns the text with an empty range for parameters at its end.
     fn with_a_place(&self, text: &str) -> Result<String, Unclear> {
         let line = match self {
             Self::Line => return Ok(text.to_owned()),
@@ -98,7 +98,7 @@ impl Form {
     }
 }
 
-/// The lines with their places, without their ends.
+/// Returns the lines, without their newlines, with their offsets.
 fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut place = 0;
     text.split_inclusive('\n').map(move |line| {
@@ -125,7 +125,7 @@ fn whole_line(text: &str) -> Result<Vec<Span>, Unclear> {
     }
 }
 
-/// The value of the last assignment, which is the one that counts.
+/// Returns the value of the last assignment, which is the effective one.
 fn variable(text: &str, name: &'static str) -> Result<Vec<Span>, Unclear> {
     let mut last = None;
     for (start, line) in lines(text) {
@@ -167,7 +167,7 @@ fn variable(text: &str, name: &'static str) -> Result<Vec<Span>, Unclear> {
     }])
 }
 
-/// Where the quotation mark is that ends a text.
+/// Returns the position of the closing quotation mark.
 fn closing(text: &str, mark: char) -> Option<usize> {
     let mut escaped = false;
     for (place, c) in text.char_indices() {
@@ -182,7 +182,7 @@ fn closing(text: &str, mark: char) -> Option<usize> {
     None
 }
 
-/// What follows a keyword on its line, whatever its case.
+/// Returns the text after a keyword on its line. Case is ignored.
 fn after_keyword(start: usize, line: &str, word: &str) -> Option<Span> {
     let body = line.trim_start();
     let head = body.get(..word.len())?;
@@ -204,8 +204,8 @@ fn keyword_lines(text: &str, word: &str) -> Vec<Span> {
         .collect()
 }
 
-/// The line `append` of the label that `default` names, or of the first one. The other
-/// labels stay as they are, to boot from when this one fails.
+/// Returns the `append` line of the label that `default` names, or of the first label. The other
+/// labels stay unchanged, so that the machine can boot from them if this one fails.
 fn append_lines(text: &str) -> Result<Vec<Span>, Unclear> {
     let value = |start, line, word| {
         after_keyword(start, line, word).map(|span| text[span.range].trim().to_owned())

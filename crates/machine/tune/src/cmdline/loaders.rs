@@ -1,4 +1,4 @@
-//! The boot loaders, and the files that hold their kernel parameters: one row each.
+//! The boot loaders and the files that hold their kernel parameters, one row each.
 
 use std::path::Path;
 
@@ -10,13 +10,13 @@ use crate::boot_files::{ENTRIES, GRUB};
 
 /// A boot loader.
 pub(super) struct Loader {
-    /// Its name, for `--loader`.
+    /// Name, for `--loader`.
     pub(super) name: &'static str,
-    /// Its files on the system; none where it is not used there.
+    /// Finds its files on the system; `None` if the system does not use it.
     find: fn(&Tree) -> Option<Found>,
 }
 
-/// All, the most specific first.
+/// All boot loaders, the most specific first.
 const LOADERS: &[Loader] = &[
     Loader {
         name: "raspberry-pi",
@@ -44,14 +44,14 @@ const LOADERS: &[Loader] = &[
     },
 ];
 
-/// The names, with commas.
+/// Returns the names, separated by commas.
 fn names() -> String {
     let names: Vec<&str> = LOADERS.iter().map(|loader| loader.name).collect();
     names.join(", ")
 }
 
-/// The loader of this name, or the first that is found; the names of others that are
-/// there as well.
+/// Returns the loader with this name, or else the first one that is found, and the names of other
+/// loaders that are present as well.
 pub(super) fn find(
     root: &Path,
     wanted: Option<&str>,
@@ -74,8 +74,8 @@ pub(super) fn find(
     Ok((loader, found, all.map(|(other, _)| other.name).collect()))
 }
 
-/// Systems whose parameters are part of an image or a declaration: no file is edited;
-/// the command that changes them.
+/// Returns the command that changes the parameters, for systems whose parameters are part of an
+/// image or a declaration. Their files are not edited.
 pub(super) fn of_image(root: &Path, add: &[String], remove: &[String]) -> Option<String> {
     let tree = Tree::at(root);
     if tree.has("/etc/NIXOS") {
@@ -121,7 +121,7 @@ fn u_boot_menu(tree: &Tree) -> Option<Found> {
     })
 }
 
-/// U-Boot's and syslinux' menu; NVIDIA Jetson's too.
+/// Menu of U-Boot and syslinux; NVIDIA Jetson also uses it.
 fn extlinux(tree: &Tree) -> Option<Found> {
     let file = tree.first(&[
         "/boot/extlinux/extlinux.conf",
@@ -137,8 +137,8 @@ fn extlinux(tree: &Tree) -> Option<Found> {
     })
 }
 
-/// Entries of the Boot Loader Specification (systemd-boot, and GRUB of Fedora and its
-/// kin), with the files that new entries are made from.
+/// Entries of the Boot Loader Specification (systemd-boot, and GRUB of Fedora and its derivatives),
+/// and the templates of new entries.
 fn boot_entries(tree: &Tree) -> Option<Found> {
     let all: Vec<String> = ENTRIES
         .iter()
@@ -177,12 +177,12 @@ fn boot_entries(tree: &Tree) -> Option<Found> {
     Some(found)
 }
 
-/// GRUB, where its configuration is made from /etc/default/grub. `..._DEFAULT` does not
-/// apply to the recovery entries (GRUB manual, Simple configuration).
+/// GRUB, if its configuration is generated from /etc/default/grub. `..._DEFAULT` does not apply to
+/// the recovery entries (GRUB manual, Simple configuration).
 fn grub(tree: &Tree) -> Option<Found> {
     let variable = "GRUB_CMDLINE_LINUX_DEFAULT";
     let main = tree.first(&["/etc/default/grub"])?;
-    // Debian's and Ubuntu's grub-mkconfig reads these after it: the last one counts.
+    // grub-mkconfig of Debian and Ubuntu reads these after it: the last one counts.
     let parts = tree.with_ending("/etc/default/grub.d", ".cfg");
     let file = parts
         .into_iter()
@@ -215,7 +215,7 @@ fn grub(tree: &Tree) -> Option<Found> {
     })
 }
 
-/// Unified kernel images, which hold the parameters of /etc/kernel/cmdline.
+/// Unified kernel images, which contain the parameters of /etc/kernel/cmdline.
 fn kernel_install(tree: &Tree) -> Option<Found> {
     let file = tree.first(&["/etc/kernel/cmdline"])?;
     let note = "unified kernel images are not rebuilt here: run `kernel-install add-all`, or \

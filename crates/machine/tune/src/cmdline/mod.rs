@@ -1,9 +1,9 @@
-//! The kernel's command line in the boot loader's files: shown, edited, restored byte for
-//! byte.
+//! The kernel's command line in the boot loader's files: shows it, edits it, and restores it byte
+//! for byte.
 //!
-//! An edit is a plan first ([`CmdlineEdit::plan`]), which is written with a copy of each
-//! file ([`CmdlineEdit::write`]) and undone by [`revert`]. What somebody else has edited
-//! since is never overwritten.
+//! An edit starts as a plan ([`CmdlineEdit::plan`]). It is written with a copy of each file
+//! ([`CmdlineEdit::write`]) and undone by [`revert`]. Later edits of other programs or users are
+//! never overwritten.
 
 mod error;
 mod form;
@@ -33,21 +33,21 @@ use tree::Found;
 
 use crate::JsonSchema;
 
-/// The most that is read of a boot loader's file.
+/// Maximum size that is read of a boot loader's file.
 const LIMIT: u64 = 1 << 20;
 
-/// A file of the boot loader, before and after an edit.
+/// A boot loader's file, before and after an edit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct FileEdit {
     /// Its path on the system.
     pub path: String,
-    /// The whole text now.
+    /// Whole text now.
     pub before: String,
-    /// The whole text after the edit.
+    /// Whole text after the edit.
     pub after: String,
 }
 
-/// What an edit of the kernel's command line changes.
+/// The changes that an edit makes to the kernel's command line.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct CmdlineEdit {
     /// The boot loader.
@@ -58,32 +58,32 @@ pub struct CmdlineEdit {
     pub remove: Vec<String>,
     /// Files that change; empty if the parameters are already as wanted.
     pub files: Vec<FileEdit>,
-    /// The program that makes the loader's own configuration from them; can be empty.
+    /// Program that generates the loader's configuration from the files; can be empty.
     pub command: Vec<String>,
-    /// What the user must know.
+    /// Notes for the user.
     pub notes: Vec<String>,
 }
 
-/// A file of the boot loader with the parameters it holds.
+/// A boot loader's file and the parameters in it.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct CmdlineFile {
     /// Its path on the system.
     pub path: String,
-    /// The parameters; `null` where the file is not understood.
+    /// Parameters; `null` if the file could not be parsed.
     pub parameters: Option<Vec<String>>,
-    /// Why it is not understood.
+    /// The reason why it could not be parsed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
 }
 
-/// Edits that wait for a reboot, or are in force.
+/// Edits that are written but not yet booted, or are in force.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct CmdlineWritten {
     /// Parameters that were added or replaced.
     pub add: Vec<String>,
     /// Names of parameters that were removed.
     pub remove: Vec<String>,
-    /// Whether the machine was booted since; `null` where that is not known.
+    /// Whether the machine was booted since; `null` if not known.
     pub booted_since: Option<bool>,
     /// Parameters of `add` that this boot does not have.
     pub missing_now: Vec<String>,
@@ -92,20 +92,20 @@ pub struct CmdlineWritten {
 /// The kernel's command line: of this boot, and of the next one.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct CmdlineState {
-    /// The command line of this boot; `null` for a system that does not run.
+    /// Command line of this boot; `null` for a system that is not running.
     pub current: Option<String>,
-    /// The boot loader; `null` where none is known.
+    /// Boot loader; `null` if none is known.
     pub loader: Option<&'static str>,
     /// Its files.
     pub files: Vec<CmdlineFile>,
-    /// Why no file can be edited; `null` where one can.
+    /// The reason why no file can be edited; `null` if one can.
     pub problem: Option<String>,
-    /// What `write` has changed and `revert` would restore.
+    /// Changes that `write` made and `revert` would restore.
     pub written: Option<CmdlineWritten>,
 }
 
-/// Reads the command line of this boot and the files for the next one. `state` is the
-/// folder where `write` keeps its copies.
+/// Reads the command line of this boot and the files for the next one. `state` is the folder for
+/// the copies of `write`.
 ///
 /// # Errors
 /// A record that cannot be read.
@@ -155,10 +155,10 @@ pub fn cmdline_state(host: &Host, state: &Path) -> Result<CmdlineState, CmdlineE
 }
 
 impl CmdlineEdit {
-    /// What these changes come to on a system, whose root folder is that of `host`.
+    /// Plans these changes for the system whose root folder is that of `host`.
     ///
     /// # Errors
-    /// No boot loader or another than the wanted one, a file that is not understood, a
+    /// No boot loader or a different one than requested; a file that cannot be parsed; a
     /// system that is built from an image.
     pub fn plan(
         host: &Host,
@@ -214,13 +214,12 @@ impl CmdlineEdit {
         })
     }
 
-    /// Writes the files, with a copy of each in the folder `state` first, and runs the
-    /// loader's program where the system is the one that runs. If anything fails, all
-    /// files are as before.
+    /// Copies each file to the folder `state`, writes the files, and runs the loader's program if
+    /// this is the running system. If anything fails, all files are restored.
     ///
     /// # Errors
-    /// An edit that is not reverted yet, a file that changed since the plan or cannot be
-    /// written, a program that fails.
+    /// An edit that is not reverted yet; a file that changed since the plan or cannot be
+    /// written; a program that fails.
     pub fn write(&self, host: &Host, state: &Path) -> Result<(), CmdlineError> {
         self.write_with(host, state, &run)
     }
@@ -272,8 +271,7 @@ impl CmdlineEdit {
 }
 
 impl FileEdit {
-    /// The lines that differ: the old one, and the new one. An edit changes lines or adds
-    /// some at the end.
+    /// Returns the lines that differ, old and new. An edit changes lines or appends some.
     pub fn changed_lines(&self) -> Vec<(Option<&str>, Option<&str>)> {
         let (mut old, mut new) = (self.before.lines(), self.after.lines());
         let mut changed = Vec::new();
@@ -287,7 +285,7 @@ impl FileEdit {
     }
 }
 
-/// What runs a program of the boot loader.
+/// Runs a program of the boot loader.
 type Runner<'a> = &'a dyn Fn(&[String]) -> Result<(), CmdlineError>;
 
 /// Runs a program without input; its messages are shown only if it fails.
@@ -321,7 +319,7 @@ fn below(root: &Path, path: &str) -> PathBuf {
     root.join(path.trim_start_matches('/'))
 }
 
-/// The text of a file; `None` where it is not there.
+/// Reads a text file. Returns `None` if it does not exist.
 fn read(root: &Path, path: &str) -> Result<Option<String>, CmdlineError> {
     let place = below(root, path);
     match punctual_files::bounded::text(&place, LIMIT) {
@@ -331,7 +329,7 @@ fn read(root: &Path, path: &str) -> Result<Option<String>, CmdlineError> {
     }
 }
 
-/// Replaces the text of a file, whole or not at all.
+/// Replaces the text of a file atomically.
 fn put(root: &Path, path: &str, text: &str) -> Result<(), CmdlineError> {
     Ok(punctual_files::Output::file(&below(root, path))?.put(text.as_bytes())?)
 }

@@ -1,27 +1,27 @@
-//! Which file Raspberry Pi's firmware reads the parameters from: `cmdline=` and `os_prefix=`
-//! of config.txt (raspberrypi.com, documentation of config.txt).
+//! Finds the file with the parameters that Raspberry Pi's firmware reads: `cmdline=` and
+//! `os_prefix=` of config.txt (raspberrypi.com, documentation of config.txt).
 
 use super::form::Form;
 use super::tree::{Found, Source, Tree};
 use super::unclear::Unclear;
 
-/// Where the first partition of the card is mounted.
+/// Mount points of the card's first partition.
 const FOLDERS: [&str; 2] = ["/boot/firmware", "/boot"];
 
-/// How deep `include` is followed.
+/// Maximum depth of nested `include`s.
 const DEPTH: u32 = 4;
 
-/// What a setting of config.txt comes to.
+/// The possible values of a setting in config.txt.
 #[derive(Debug, Default)]
 struct Values {
-    /// The last one that every board obeys.
+    /// The last value that applies to every board.
     always: Option<String>,
-    /// Those under a filter, as `[pi4]`: whether this board obeys them is not known.
+    /// Values below a filter such as `[pi4]`. Whether they apply to this board is not known.
     perhaps: Vec<String>,
 }
 
 impl Values {
-    /// The value that this board boots with.
+    /// Returns the value that this board boots with, if it is certain.
     fn certain(&self, default: &str) -> Option<String> {
         let value = self.always.as_deref().unwrap_or(default);
         let same = self.perhaps.iter().all(|other| other == value);
@@ -29,7 +29,7 @@ impl Values {
     }
 }
 
-/// The settings that decide it.
+/// The settings that determine the file.
 #[derive(Debug, Default)]
 struct Config {
     cmdline: Values,
@@ -37,7 +37,7 @@ struct Config {
     kernel: Values,
 }
 
-/// Who obeys the lines below a filter.
+/// Which boards apply the lines below a filter.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Obeyed {
     Always,
@@ -46,7 +46,7 @@ enum Obeyed {
 }
 
 impl Config {
-    /// Reads a file, and those that it includes. Later lines go before earlier ones.
+    /// Reads a file and the files that it includes. Later lines override earlier ones.
     fn read(&mut self, tree: &Tree, folder: &str, name: &str, outer: Obeyed, depth: u32) {
         let mut obeyed = outer;
         for line in tree.text(&format!("{folder}/{name}")).lines() {
@@ -57,7 +57,7 @@ impl Config {
             {
                 obeyed = match filter {
                     "all" => outer,
-                    // A trial boot is not the one that is set up here.
+                    // This edit is not for trial boots.
                     "none" | "tryboot" => Obeyed::Never,
                     _ if outer == Obeyed::Never => Obeyed::Never,
                     _ => Obeyed::Perhaps,
@@ -88,7 +88,7 @@ impl Config {
     }
 }
 
-/// The file that the firmware reads; `None` where this is no Raspberry Pi.
+/// Returns the file that the firmware reads, or `None` if this is not a Raspberry Pi.
 pub(super) fn find(tree: &Tree) -> Option<Found> {
     let has = |folder: &&str| tree.has(&format!("{folder}/config.txt"));
     let folder = FOLDERS.into_iter().find(has)?;
@@ -118,7 +118,7 @@ fn file(tree: &Tree, folder: &str, config: &Config) -> Result<String, Unclear> {
         |values: &Values, key, default| values.certain(default).ok_or(Unclear::Filter { key });
     let name = certain(&config.cmdline, "cmdline", "cmdline.txt")?;
     let prefix = certain(&config.os_prefix, "os_prefix", "")?;
-    // The firmware takes no notice of a prefix without kernel and device tree.
+    // The firmware ignores a prefix without a kernel and a device tree.
     if !prefix.is_empty() && !is_viable(tree, folder, &prefix, &config.kernel) {
         return Err(Unclear::Prefix { prefix });
     }
@@ -130,7 +130,7 @@ fn file(tree: &Tree, folder: &str, config: &Config) -> Result<String, Unclear> {
     }
 }
 
-/// Whether files that begin with this prefix are a kernel and a device tree.
+/// Returns whether the files with this prefix include a kernel and a device tree.
 fn is_viable(tree: &Tree, folder: &str, prefix: &str, kernel: &Values) -> bool {
     let (inner, start) = prefix.rsplit_once('/').unwrap_or(("", prefix));
     let inside = format!("{folder}/{inner}");

@@ -1,5 +1,4 @@
-//! What an edit has changed: a record and a copy of each file, on disk before the first
-//! file is written.
+//! The record of an edit and a copy of each file, both on disk before the first file is written.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -15,7 +14,7 @@ use super::{
 };
 use crate::JsonSchema;
 
-/// The record's name in its folder.
+/// Name of the record in its folder.
 const NAME: &str = "record.json";
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -36,18 +35,18 @@ struct Kept {
     after: String,
 }
 
-/// What `revert` did.
+/// The result of `revert`.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct CmdlineRevert {
-    /// Files that are as before the edit.
+    /// Files that were restored.
     pub restored: Vec<String>,
-    /// Files that are gone.
+    /// Files that no longer exist.
     pub gone: Vec<String>,
-    /// Files that are left as they are.
+    /// Files that were left as they are.
     pub left: Vec<String>,
-    /// Files that were made since and have the parameters, such as entries of a new kernel.
+    /// Newer files with the parameters, such as entries of a new kernel.
     pub still_there: Vec<String>,
-    /// The command to run by hand; `null` where none is needed.
+    /// Command to run by hand; `null` if none is needed.
     pub to_run: Option<String>,
 }
 
@@ -69,7 +68,7 @@ impl Record {
         }
     }
 
-    /// The record, where there is one. Nobody else can have written it.
+    /// Reads the record, if there is one. Refuses a file that another user can have written.
     pub(super) fn load(state: &Path) -> Result<Option<Self>, CmdlineError> {
         let path = state.join(NAME);
         let text = match trusted::text(&path, LIMIT * 16) {
@@ -110,7 +109,7 @@ impl Record {
                 }));
             }
         }
-        // Copies without a record harm nothing.
+        // Copies without a record do no harm.
         for entry in fs::read_dir(state).into_iter().flatten().flatten() {
             let name = entry.file_name();
             if name
@@ -123,7 +122,7 @@ impl Record {
         Ok(())
     }
 
-    /// Makes the loader's own configuration anew, if the system is the one that runs.
+    /// Regenerates the loader's configuration if this is the running system.
     pub(super) fn update(&self, host: &Host, run: Runner<'_>) -> Result<(), CmdlineError> {
         match host.root() == Path::new("/") {
             true => run(&self.command),
@@ -149,12 +148,12 @@ impl Record {
     }
 }
 
-/// Restores the files of the last edit byte for byte; `None` where there was none. With
-/// `forget`, files that were edited since are left as they are.
+/// Restores the files of the last edit byte for byte. Returns `None` if there was none. With
+/// `forget`, files that were edited since stay as they are.
 ///
 /// # Errors
-/// [`CmdlineError::Edited`], where nothing is restored; files that cannot be written; a
-/// program of the boot loader that fails (the files are restored then).
+/// [`CmdlineError::Edited`], without restoring anything; files that cannot be written; a
+/// program of the boot loader that fails (after the files are restored).
 pub fn revert(
     host: &Host,
     state: &Path,
@@ -206,7 +205,7 @@ pub(super) fn revert_with(
 }
 
 impl Record {
-    /// Files of the loader that this edit did not write and that have its parameters.
+    /// Returns other files of the loader that contain the parameters of this edit.
     fn others_with_it(&self, root: &Path) -> Vec<String> {
         let Ok((_, found, _)) = loaders::find(root, None) else {
             return Vec::new();

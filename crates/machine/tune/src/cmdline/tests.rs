@@ -1,4 +1,4 @@
-//! Edits of boot loaders' files below a root folder.
+//! Tests of edits of boot loaders' files below a root folder.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use punctual_host::Host;
 use super::record::revert_with;
 use super::{Changes, CmdlineEdit, CmdlineError, cmdline_state, revert};
 
-/// A system, its files, and what of them is edited.
+/// A system, its files, and the parameters to edit.
 struct System {
     folder: tempfile::TempDir,
     host: Host,
@@ -59,7 +59,7 @@ const GRUB: &str = "GRUB_DEFAULT=0\nGRUB_CMDLINE_LINUX_DEFAULT=\"quiet splash\"\
 /// Files and their texts.
 type Texts = &'static [(&'static str, &'static str)];
 
-/// Each kind of machine: its files, the loader, and the file that changes with its text.
+/// Each kind of machine: its files, the loader, and the changed file with its new text.
 const SYSTEMS: &[(Texts, &str, Texts)] = &[
     (
         &[("/etc/default/grub", GRUB), ("/usr/sbin/update-grub", "")],
@@ -98,7 +98,7 @@ const SYSTEMS: &[(Texts, &str, Texts)] = &[
             "console=tty1 root=PARTUUID=1 isolcpus=2-3\n",
         )],
     ),
-    // What config.txt names, and with Ubuntu's prefix.
+    // The file that config.txt names, and Ubuntu's prefix.
     (
         &[
             (
@@ -132,7 +132,7 @@ const SYSTEMS: &[(Texts, &str, Texts)] = &[
         "raspberry-pi",
         &[("/boot/firmware/current/cmdline.txt", "isolcpus=2-3\n")],
     ),
-    // NVIDIA's: the label that is booted, whose parameter is replaced.
+    // NVIDIA: the label that is booted, whose parameter is replaced.
     (
         &[(
             "/boot/extlinux/extlinux.conf",
@@ -227,7 +227,7 @@ fn each_boot_loader_is_edited_and_restored_byte_for_byte() {
     }
 }
 
-/// Which file the firmware reads is known, or nothing is edited.
+/// Nothing is edited unless the file that the firmware reads is certain.
 #[test]
 fn a_raspberry_pi_is_edited_where_its_firmware_reads() {
     let boot = |config: &str, others: &[&str]| {
@@ -243,7 +243,7 @@ fn a_raspberry_pi_is_edited_where_its_firmware_reads() {
         paths.join(" ")
     };
     for (config, others, file) in [
-        // The last one counts; comments, other boards' filters and trial boots do not.
+        // The last value counts; comments, filters for other boards and trial boots do not.
         ("cmdline=a\ncmdline=b\n", &["a", "b"][..], "/boot/b"),
         ("#cmdline=a\n", &["a", "cmdline.txt"], "/boot/cmdline.txt"),
         (
@@ -322,7 +322,7 @@ fn what_somebody_edited_since_is_not_overwritten() {
         .unwrap();
     assert_eq!(done.left, ["/etc/default/grub"]);
     assert_eq!(system.get("/etc/default/grub"), edited);
-    // What was left has the parameter: nothing more to write, and no record of it.
+    // The file that was left has the parameter: nothing more to write, and no record.
     assert!(system.plan().unwrap().files.is_empty());
 }
 
@@ -351,7 +351,7 @@ fn a_file_that_changed_since_the_plan_is_not_written() {
 fn a_write_that_was_killed_halfway_is_reverted() {
     let system = System::new(SYSTEMS[7].0);
     system.write();
-    // As if the second and third file had not been reached.
+    // As if the second and third file were not reached.
     for (path, text) in &SYSTEMS[7].0[2..] {
         system.put(path, text);
     }
@@ -425,7 +425,7 @@ fn a_write_that_fails_is_undone() {
     let fails = |words: &[String]| super::run(&[&["/bin/false".to_owned()], words].concat());
     let text = fails(&[]).unwrap_err().to_string();
     assert!(text.contains("`/bin/false` failed"), "{text}");
-    // Below another root folder no program runs.
+    // No program runs below another root folder.
     assert!(!system.state().join("record.json").exists());
     let other = System::new(SYSTEMS[0].0);
     other

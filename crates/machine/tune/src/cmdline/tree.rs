@@ -1,4 +1,4 @@
-//! The system's files, and what is found of a boot loader among them.
+//! The system's files, and those that belong to a boot loader.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,16 +7,16 @@ use super::LIMIT;
 use super::form::Form;
 use super::unclear::Unclear;
 
-/// What was found of a boot loader.
+/// The files found for a boot loader.
 #[derive(Debug, Default)]
 pub(super) struct Found {
     /// Files with the parameters.
     pub(super) sources: Vec<Source>,
-    /// A program that makes the loader's own configuration from them.
+    /// Program that generates the loader's configuration from the files.
     pub(super) command: Vec<String>,
-    /// What the user must know.
+    /// Notes for the user.
     pub(super) notes: Vec<String>,
-    /// The file that does not say where the parameters are, and why.
+    /// A file that does not determine where the parameters are, and why.
     pub(super) unclear: Option<(String, Unclear)>,
 }
 
@@ -53,12 +53,12 @@ impl Tree {
         self.path(file).symlink_metadata().is_ok()
     }
 
-    /// The first of these that is there.
+    /// Returns the first of these files that exists.
     pub(super) fn first(&self, files: &[&'static str]) -> Option<&'static str> {
         files.iter().copied().find(|file| self.has(file))
     }
 
-    /// The files of a folder with this ending, sorted, as paths on the system.
+    /// Returns the files of a folder with this suffix, sorted, as paths on the system.
     pub(super) fn with_ending(&self, folder: &str, ending: &str) -> Vec<String> {
         let entries = fs::read_dir(self.path(folder))
             .into_iter()
@@ -73,13 +73,13 @@ impl Tree {
         all
     }
 
-    /// The text of a file; empty where it cannot be read.
+    /// Returns the text of a file, or an empty one if it cannot be read.
     pub(super) fn text(&self, file: &str) -> String {
         let text = punctual_files::bounded::text(&self.path(file), LIMIT);
         text.unwrap_or_default()
     }
 
-    /// Whether a file assigns a variable of a shell.
+    /// Returns whether a file assigns a shell variable.
     pub(super) fn assigns(&self, file: &str, variable: &str) -> bool {
         let text = self.text(file);
         let starts = format!("{variable}=");

@@ -1,25 +1,25 @@
-//! What is not understood of a boot loader's file.
+//! Reasons why a boot loader's file cannot be parsed.
 
-/// Why the parameters in a file cannot be read or edited. The caller adds the path.
+/// The reason why the parameters in a file cannot be read or edited. The caller adds the path.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Unclear {
-    /// A file that is one line of parameters has several.
+    /// The file should be one line of parameters but has several.
     #[error("it has more than one line of parameters")]
     SeveralLines,
-    /// What a shell would make of the value cannot be known from it.
+    /// The value that a shell would read cannot be determined.
     #[error("the value of {name} is more than one quoted text on one line")]
     Value {
         /// The variable.
         name: &'static str,
     },
-    /// The label that is booted cannot be known.
+    /// The label that is booted cannot be determined.
     #[error("it has no label that `default` names")]
     NoLabel,
-    /// The label that is booted has no place for parameters.
+    /// The label that is booted has no `append` line.
     #[error("the label that is booted has no line `append`")]
     NoAppend,
-    /// Raspberry Pi's config.txt sets it for some boards only.
+    /// Raspberry Pi's config.txt has the setting only for some boards.
     #[error(
         "it sets {key}= below a filter such as [pi4], so which file this board reads is not known"
     )]
@@ -27,7 +27,7 @@ pub enum Unclear {
         /// The setting.
         key: &'static str,
     },
-    /// Raspberry Pi's firmware ignores such a prefix.
+    /// Raspberry Pi's firmware ignores this prefix.
     #[error(
         "os_prefix={prefix} names no kernel with a device tree, without which the firmware ignores it"
     )]
@@ -35,10 +35,10 @@ pub enum Unclear {
         /// The prefix.
         prefix: String,
     },
-    /// The file with the parameters is not there.
+    /// The file with the parameters does not exist.
     #[error("it names {file}, which is not there")]
     NotThere {
-        /// The file, relative to its own folder.
+        /// The file, relative to the folder of the file that names it.
         file: String,
     },
 }

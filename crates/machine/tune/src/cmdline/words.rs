@@ -1,24 +1,24 @@
-//! Kernel parameters as words: checked, added to and removed from a list of words whose
-//! other characters stay as they are.
+//! Kernel parameters as words: checks them, and adds and removes them in a text without touching
+//! its other characters.
 
 use super::CmdlineError;
 
-/// What changes on a command line.
+/// Changes to a command line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changes {
-    /// Parameters with their values; they replace those of the same name.
+    /// Parameters with values; each replaces those of the same name.
     add: Vec<String>,
-    /// Names of parameters that go, whatever their value.
+    /// Names of parameters to remove, with any value.
     remove: Vec<String>,
 }
 
 impl Changes {
-    /// Parameters to add (`isolcpus=2-3`), and names of others to remove. What is added
-    /// twice counts once.
+    /// Parameters to add (`isolcpus=2-3`), and names of others to remove. A parameter that is given
+    /// twice is added once.
     ///
     /// # Errors
-    /// [`CmdlineError::Parameter`] for what a boot loader or a shell could take for
-    /// something else; [`CmdlineError::Contradiction`] for a name that is in both.
+    /// [`CmdlineError::Parameter`] for a text that a boot loader or a shell could
+    /// misinterpret; [`CmdlineError::Contradiction`] for a name in both lists.
     pub fn new(add: &[String], remove: &[String]) -> Result<Self, CmdlineError> {
         let mut changes = Self::default();
         for parameter in add {
@@ -43,22 +43,22 @@ impl Changes {
         Ok(changes)
     }
 
-    /// Parameters that are added.
+    /// Returns the parameters to add.
     pub fn added(&self) -> &[String] {
         &self.add
     }
 
-    /// Names that are removed.
+    /// Returns the names to remove.
     pub fn removed(&self) -> &[String] {
         &self.remove
     }
 
-    /// Whether nothing was asked for.
+    /// Returns whether nothing changes.
     pub fn is_empty(&self) -> bool {
         self.add.is_empty() && self.remove.is_empty()
     }
 
-    /// Whether this word of a command line goes.
+    /// Returns whether this word of a command line is removed.
     pub(super) fn drops(&self, word: &str) -> bool {
         let replaced = || {
             let same = |added: &String| is_of(word, name_of(added));
@@ -68,7 +68,7 @@ impl Changes {
     }
 }
 
-/// Refuses what is more than a word to a boot loader or a shell.
+/// Refuses a text that a boot loader or a shell would not read as one word.
 fn check(parameter: &str) -> Result<(), CmdlineError> {
     let refuse = |why| {
         Err(CmdlineError::Parameter {
@@ -86,26 +86,26 @@ fn check(parameter: &str) -> Result<(), CmdlineError> {
     Ok(())
 }
 
-/// The name of a parameter.
+/// Returns the name of a parameter.
 fn name_of(word: &str) -> &str {
     word.split_once('=').map_or(word, |(name, _)| name)
 }
 
-/// Whether a word is the parameter of that name: the kernel takes `-` and `_` for the
-/// same (`parameqn` of kernel/params.c).
+/// Returns whether a word is the parameter with this name. The kernel treats `-` and `_` as equal
+/// (`parameqn` of kernel/params.c).
 pub(super) fn is_of(word: &str, name: &str) -> bool {
     let own = name_of(word).bytes();
     let plain = |byte: u8| if byte == b'-' { b'_' } else { byte };
     own.map(plain).eq(name.bytes().map(plain))
 }
 
-/// The kernel's parameters with their places. What follows `--` is for init.
+/// Returns the kernel's parameters with their offsets. Words after `--` are for init.
 pub(super) fn words(text: &str) -> Vec<(usize, &str)> {
     let all = all_words(text).into_iter();
     all.take_while(|(_, word)| *word != "--").collect()
 }
 
-/// All words with their places. Quotation marks keep a word together.
+/// Returns all words with their offsets. Quotation marks keep a word together.
 fn all_words(text: &str) -> Vec<(usize, &str)> {
     let mut found = Vec::new();
     let (mut start, mut quoted) = (None, false);
@@ -129,14 +129,14 @@ fn all_words(text: &str) -> Vec<(usize, &str)> {
     found
 }
 
-/// The text without the words that go.
+/// Returns the text without the words that are removed.
 pub(super) fn without(text: &str, changes: &Changes) -> String {
     let mut kept = text.to_owned();
     for (place, word) in words(text).into_iter().rev() {
         if !changes.drops(word) {
             continue;
         }
-        // The space before it goes as well; of the first word, that after it.
+        // Also remove the space before the word, or after it for the first word.
         let before = kept[..place].trim_end_matches([' ', '\t']).len();
         let mut end = place + word.len();
         if before == 0 {
@@ -148,7 +148,7 @@ pub(super) fn without(text: &str, changes: &Changes) -> String {
     kept
 }
 
-/// The text with the parameters that are not in it yet, after the others.
+/// Returns the text with the missing parameters added after the others.
 pub(super) fn with(text: &str, missing: &[&str]) -> String {
     let for_init = all_words(text).into_iter().find(|(_, word)| *word == "--");
     let head = for_init.map_or(text, |(place, _)| &text[..place]);

@@ -1,5 +1,5 @@
-//! Whether the last boot with the settings reached its target: a file that is written
-//! before they are applied, and marked when the target was reached.
+//! Tracks whether the last boot with the settings reached its target, in a file that is written
+//! before they are applied and marked when the target is reached.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -14,27 +14,27 @@ use crate::JsonSchema;
 use crate::apply::Places;
 use crate::{Applied, Hold, Options, Phase, Plan, Status, TuneError, apply, revert};
 
-/// The most that is read of the file.
+/// Maximum size that is read of the file.
 const LIMIT: u64 = 1 << 16;
 
-/// A boot that applied, or was to apply, the settings.
+/// A boot that applied the settings or was going to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Attempt {
     /// The boot (`/proc/sys/kernel/random/boot_id`).
     pub boot_id: String,
-    /// When they were applied.
+    /// Time when they were applied.
     #[schemars(with = "String")]
     pub time: Timestamp,
     /// Whether that boot reached its target.
     pub reached: bool,
-    /// How many settings were changed.
+    /// Number of settings that were changed.
     pub changed: usize,
-    /// Settings that the kernel refused: they are not expected to be in force.
+    /// Settings that the kernel refused. They are not expected to be in force.
     pub refused: Vec<String>,
 }
 
 impl Attempt {
-    /// The same, with what was applied.
+    /// Adds the result of applying the settings.
     fn with(self, applied: &Applied) -> Self {
         let refused = applied.refused.iter().map(|one| one.setting.clone());
         Self {
@@ -45,32 +45,32 @@ impl Attempt {
     }
 }
 
-/// What a boot did about the settings.
+/// The action taken at a boot.
 #[derive(Debug)]
 pub enum AtBoot {
-    /// They were applied and read back.
+    /// The settings were applied and read back.
     Applied(Box<Plan>, Box<Applied>),
-    /// They were left off: the last boot with them did not reach its target.
+    /// The settings were not applied, because the last boot with them did not reach its target.
     LeftOff(Attempt),
 }
 
-/// What a verification found.
+/// The result of a verification.
 #[derive(Debug)]
 pub enum Verified {
     /// Nothing was applied in this boot.
     NotApplied,
-    /// All is in force.
+    /// All settings are in force.
     Holds,
-    /// These were not, and all were applied again.
+    /// These settings were not in force, and all were applied again.
     Again(Vec<String>, Box<Plan>, Box<Applied>),
 }
 
-/// The file of the attempt, beside the journals.
+/// Path of the attempt's file, next to the journals.
 pub(super) fn file(places: &Places) -> PathBuf {
     places.runs.with_file_name("boot-attempt.json")
 }
 
-/// The last boot that applied the settings.
+/// Reads the last boot that applied the settings.
 pub(super) fn last(path: &Path) -> Result<Option<Attempt>, BootError> {
     let text = match trusted::text(path, LIMIT) {
         Ok(text) => text,
@@ -100,11 +100,11 @@ fn this_boot(host: &Host) -> Result<String, BootError> {
     host.boot_id().ok_or(BootError::Tune(unknown))
 }
 
-/// Applies the settings, unless the last boot with them did not reach its target. The
-/// plan is made after what the last boot left in the journal is cleared.
+/// Applies the settings, unless the last boot with them did not reach its target. First clears the
+/// changes of the last boot from the journal, then makes the plan.
 ///
 /// # Errors
-/// Those of [`apply()`] and of the file of the attempt.
+/// Those of [`apply()`] and of the attempt's file.
 pub fn apply_at_boot(
     host: &Host,
     places: &Places,
@@ -136,10 +136,10 @@ pub fn apply_at_boot(
     Ok(AtBoot::Applied(Box::new(plan), Box::new(applied)))
 }
 
-/// Notes that this boot reached its target; whether it had applied the settings.
+/// Records that this boot reached its target. Returns whether it had applied the settings.
 ///
 /// # Errors
-/// Those of the file of the attempt.
+/// Those of the attempt's file.
 pub fn boot_reached(host: &Host, places: &Places) -> Result<bool, BootError> {
     let boot_id = this_boot(host)?;
     let path = file(places);
@@ -156,8 +156,8 @@ pub fn boot_reached(host: &Host, places: &Places) -> Result<bool, BootError> {
     }
 }
 
-/// Verifies what this boot applied; if something is not in force, restores all and
-/// applies it again.
+/// Verifies the settings that this boot applied. If one is not in force, restores all and applies
+/// them again.
 ///
 /// # Errors
 /// Those of [`revert()`] and [`apply()`].
@@ -175,7 +175,7 @@ pub fn verify_at_boot(
     let status = Status::read(&places.applied, host)?;
     let expected = match &status {
         Some(status) => status.phase == Phase::Applied,
-        // Nothing had to be changed, or somebody reverted it.
+        // Nothing had to be changed, or a user reverted the changes.
         None => attempt.changed == 0,
     };
     if !expected {
@@ -186,7 +186,7 @@ pub fn verify_at_boot(
         .filter(|one| one.state != Hold::InForce)
         .map(|one| one.label.clone())
         .collect();
-    // A new device has settings that the journal does not know.
+    // A new device has settings that are missing from the journal.
     for step in plan()?.changes() {
         if !lost.contains(&step.label) && !attempt.refused.contains(&step.label) {
             lost.push(step.label.clone());
@@ -202,9 +202,9 @@ pub fn verify_at_boot(
     Ok(Verified::Again(lost, Box::new(fresh), Box::new(applied)))
 }
 
-/// Verifies what is enabled at every boot, and applies it again if something got lost:
-/// for the unit, and before each measurement of a series. Where nothing is enabled,
-/// [`Verified::NotApplied`].
+/// Verifies the settings that are enabled at every boot, and applies them again if one was lost.
+/// The unit uses this, as does a series before each measurement. Returns [`Verified::NotApplied`]
+/// if nothing is enabled.
 ///
 /// # Errors
 /// Those of [`verify_at_boot`], and a configuration that cannot be read.

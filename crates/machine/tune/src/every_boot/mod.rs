@@ -1,5 +1,5 @@
-//! A tune at every boot: units that apply it, verify it after resume and hotplug, and
-//! leave it off after a boot that did not reach its target.
+//! Applies settings at every boot: units apply them, verify them after resume and hotplug, and do
+//! not apply them after a boot that did not reach its target.
 
 mod attempt;
 #[cfg(test)]
@@ -22,24 +22,24 @@ use crate::JsonSchema;
 use crate::apply::Places;
 use crate::{CmdlineError, Plan, Profile, Request, TuneError, Wish};
 
-/// What is applied at every boot, below the root folder.
+/// The configuration for every boot, below the root folder.
 pub const BOOT_CONFIG: &str = "/etc/punctual/boot.toml";
-/// The copy of a profile that was given as a file.
+/// A copy of the profile, if it was given as a file.
 const BOOT_PROFILE: &str = "/etc/punctual/boot-profile.toml";
 
-/// The most that is read of a file.
+/// Maximum size that is read of a file.
 const LIMIT: u64 = 1 << 18;
 
-/// What is applied at every boot.
+/// The settings to apply at every boot.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BootTune {
-    /// The program that the units start.
+    /// Program that the units start.
     pub program: String,
     /// A built-in profile or a TOML file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub profile: Option<String>,
-    /// CPUs that are measured or run the application, such as `2-3`.
+    /// CPUs to measure or to run the application on, such as `2-3`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpus: Option<String>,
     /// Single settings, `SETTING=VALUE`.
@@ -53,30 +53,30 @@ pub struct BootTune {
 pub enum UnitState {
     /// As it was written.
     Ok,
-    /// Not there.
+    /// The file does not exist.
     Missing,
     /// Edited since.
     Edited,
 }
 
-/// Whether and what is applied at every boot.
+/// The settings that are applied at every boot, and their state.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct BootStatus {
-    /// What is applied; `null` where nothing is.
+    /// Settings to apply; `null` if nothing is enabled.
     pub enabled: Option<BootTune>,
-    /// The files that are not as they were written.
+    /// Files that were changed or removed since they were written.
     pub damaged: Vec<(String, UnitState)>,
-    /// The last boot that applied it; `null` where there was none.
+    /// Last boot that applied them; `null` if there was none.
     pub last: Option<Attempt>,
-    /// Whether it is left off, as that boot did not reach its target; `null` where this
-    /// boot is not known.
+    /// Whether they are not applied because that boot did not reach its target; `null` if this boot
+    /// is unknown.
     pub left_off: Option<bool>,
 }
 
-/// Why a tune is not applied at every boot.
+/// The reason why settings are not applied at every boot.
 #[derive(Debug, thiserror::Error)]
 pub enum BootError {
-    /// There is no systemd.
+    /// The system has no systemd.
     #[error(
         "no systemd was found in {}: let another init call `punctual tune apply` at boot",
         root.display()
@@ -88,7 +88,7 @@ pub enum BootError {
     /// Nothing is enabled.
     #[error("nothing is enabled: {} is missing; see `punctual tune enable`", path.display())]
     NotEnabled {
-        /// The configuration.
+        /// The configuration file.
         path: PathBuf,
     },
     /// A file was edited since.
@@ -102,10 +102,10 @@ pub enum BootError {
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What was found.
+        /// The problem.
         why: String,
     },
-    /// The program could be replaced by another user.
+    /// Another user could replace the program.
     #[error(
         "units of root do not start {}: {why}; install it in /usr/local/bin, or give --program",
         path.display()
@@ -113,22 +113,22 @@ pub enum BootError {
     Program {
         /// The program.
         path: PathBuf,
-        /// What was found.
+        /// The problem.
         why: String,
     },
     /// systemctl failed.
     #[error(transparent)]
     Systemctl(#[from] CmdlineError),
-    /// A setting.
+    /// A setting failed.
     #[error(transparent)]
     Tune(#[from] TuneError),
-    /// A file.
+    /// A file could not be read or written.
     #[error(transparent)]
     File(#[from] FileError),
 }
 
 impl BootTune {
-    /// Reads what is enabled on a system; only its root can have written it.
+    /// Reads the configuration of a system. Only its root can have written it.
     ///
     /// # Errors
     /// [`BootError::NotEnabled`], [`BootError::Damaged`].
@@ -147,10 +147,10 @@ impl BootTune {
         })
     }
 
-    /// The request for a plan.
+    /// Makes the request for a plan.
     ///
     /// # Errors
-    /// A profile, CPU list or setting that is not valid.
+    /// An invalid profile, CPU list or setting.
     pub fn request(&self) -> Result<Request, BootError> {
         let cpus = self.cpus.as_deref().map(str::parse).transpose();
         let sets = self.set.iter().map(|text| Wish::parse(text));
@@ -161,7 +161,7 @@ impl BootTune {
         })
     }
 
-    /// What it comes to on a machine now.
+    /// Makes the plan for the current state of a machine.
     ///
     /// # Errors
     /// Those of [`Plan::make`] and [`BootTune::request`].
@@ -178,11 +178,11 @@ impl BootTune {
     }
 }
 
-/// Writes the units that apply a tune at every boot of a system, and forgets a boot that
-/// did not reach its target. A profile that is a file is copied. Returns the files.
+/// Writes the units that apply settings at every boot of a system, and forgets a boot that did not
+/// reach its target. Copies a profile that is a file. Returns the files.
 ///
 /// # Errors
-/// A system without systemd, a file that was edited since, a profile that is not valid.
+/// A system without systemd, a file that was edited since, an invalid profile.
 pub fn enable(host: &Host, places: &Places, tune: &BootTune) -> Result<Vec<String>, BootError> {
     let root = host.root();
     let folders = ["/usr/lib/systemd", "/lib/systemd"];
@@ -202,7 +202,7 @@ pub fn enable(host: &Host, places: &Places, tune: &BootTune) -> Result<Vec<Strin
         files.push((BOOT_PROFILE.to_owned(), text));
         tune.profile = Some(BOOT_PROFILE.to_owned());
     }
-    // The units do nothing without it, so that it comes last.
+    // The units do nothing without it, so it is written last.
     files.push((BOOT_CONFIG.to_owned(), tune.text()?));
     for (path, text) in &files {
         let place = below(root, path);
@@ -224,11 +224,11 @@ pub fn enable(host: &Host, places: &Places, tune: &BootTune) -> Result<Vec<Strin
     Ok(files.into_iter().map(|(path, _)| path).collect())
 }
 
-/// Removes the units; what is applied now stays until a revert. Returns the files that
-/// were removed, none where nothing was enabled.
+/// Removes the units. Applied settings stay until a revert. Returns the removed files, or none if
+/// nothing was enabled.
 ///
 /// # Errors
-/// A unit that was edited since: nothing is removed then.
+/// A unit that was edited since; then nothing is removed.
 pub fn disable(host: &Host, places: &Places) -> Result<Vec<String>, BootError> {
     let root = host.root();
     let tune = match BootTune::read(root) {
@@ -242,14 +242,14 @@ pub fn disable(host: &Host, places: &Places) -> Result<Vec<String>, BootError> {
             removed.push(path.to_owned());
         }
     }
-    // Only if nobody keeps other files there.
+    // This fails if the folder contains other files.
     let _ = fs::remove_dir(below(root, "/etc/punctual"));
     remove(&attempt::file(places))?;
     reload(root)?;
     Ok(removed)
 }
 
-/// Whether and what is applied at every boot.
+/// Returns the settings that are applied at every boot, and their state.
 ///
 /// # Errors
 /// Files that cannot be read.
@@ -295,8 +295,8 @@ fn state_of(root: &Path, path: &str, text: &str) -> Result<UnitState, BootError>
     }
 }
 
-/// Removes units and links that are as they were written; with `links_stay` the files
-/// only, to be written anew.
+/// Removes units and links that are unchanged since they were written. With `links_stay`, removes
+/// only the files, so that they can be written again.
 fn disable_units(root: &Path, tune: &BootTune, links_stay: bool) -> Result<Vec<String>, BootError> {
     let files = units::files(root, &tune.program);
     for (path, text) in &files {
@@ -319,7 +319,7 @@ fn disable_units(root: &Path, tune: &BootTune, links_stay: bool) -> Result<Vec<S
     Ok(removed)
 }
 
-/// Has systemd read its units anew, if the system is the one that runs.
+/// Makes systemd reload its units if this is the running system.
 fn reload(root: &Path) -> Result<(), BootError> {
     if root != Path::new("/") || !Path::new("/run/systemd/system").is_dir() {
         return Ok(());
@@ -339,7 +339,7 @@ fn failed(path: &Path, source: io::Error) -> BootError {
     })
 }
 
-/// Makes the folder of a file, readable for all as those of /etc are.
+/// Creates the folder of a file, readable for all users like those of /etc.
 fn make_parent(path: &Path) -> Result<(), BootError> {
     let Some(parent) = path.parent() else {
         return Ok(());
@@ -347,7 +347,7 @@ fn make_parent(path: &Path) -> Result<(), BootError> {
     fs::create_dir_all(parent).map_err(|source| failed(parent, source))
 }
 
-/// Removes a file; whether it was there.
+/// Removes a file, and returns whether it existed.
 fn remove(path: &Path) -> Result<bool, BootError> {
     match fs::remove_file(path) {
         Ok(()) => Ok(true),

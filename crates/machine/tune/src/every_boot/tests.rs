@@ -1,4 +1,4 @@
-//! A tune at every boot, on a system of files.
+//! Tests of settings at every boot, on a system made of files.
 
 use std::fs;
 
@@ -25,7 +25,7 @@ fn system() -> Machine {
 
 fn boots(machine: &Machine, id: &str) {
     machine.put("proc/sys/kernel/random/boot_id", &format!("{id}\n"));
-    // A setting in memory is gone.
+    // A reboot loses settings in memory.
     machine.put("proc/sys/vm/swappiness", "60\n");
 }
 
@@ -61,7 +61,7 @@ fn what_is_enabled_is_removed_without_a_trace() {
     let status = boot_status(machine.host(), &machine.places()).unwrap();
     assert_eq!(status.enabled, Some(tune()));
     assert!(status.damaged.is_empty(), "{:?}", status.damaged);
-    // A second time, with another program.
+    // Enable again, with another program.
     let other = BootTune {
         program: "/opt/p".to_owned(),
         ..tune()

@@ -1,8 +1,8 @@
-//! The files that make systemd(1) and udev(7) apply a tune at every boot.
+//! The files that make systemd(1) and udev(7) apply settings at every boot.
 
 use std::path::Path;
 
-/// What each file begins with.
+/// The first line of each file.
 const HEADER: &str = "# Written by `punctual tune enable`; `punctual tune disable` removes it.\n";
 
 const FOLDER: &str = "/etc/systemd/system";
@@ -89,7 +89,7 @@ ACTION==\"online\", SUBSYSTEM==\"cpu\", RUN+=\"{systemctl} --no-block start punc
 ACTION==\"add\", SUBSYSTEM==\"net\", RUN+=\"{systemctl} --no-block start punctual-tune-verify.service\"
 ";
 
-/// The files with their texts.
+/// Returns the files with their texts.
 pub(super) fn files(root: &Path, program: &str) -> Vec<(String, String)> {
     let systemctl = ["/usr/bin/systemctl", "/bin/systemctl"];
     let there = |path: &&&str| root.join(path.trim_start_matches('/')).exists();
@@ -104,7 +104,7 @@ pub(super) fn files(root: &Path, program: &str) -> Vec<(String, String)> {
         .collect()
 }
 
-/// The links by which targets want the units: where each is, and where it leads.
+/// Returns the links that make targets want the units, as pairs of path and destination.
 pub(super) fn links() -> Vec<(String, String)> {
     let all = UNITS.iter().flat_map(|unit| {
         unit.wanted_by.iter().map(|target| {
