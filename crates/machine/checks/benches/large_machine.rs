@@ -1,10 +1,10 @@
-//! How long the audit of a machine with 64 CPUs takes, without what is counted on
-//! purpose: reading its facts, and judging them.
+//! Measures the audit of a machine with 64 CPUs: reading its facts and judging them, without the
+//! part that counts for a fixed time.
 //!
-//! `cargo bench -p punctual-checks --bench large_machine`. The whole command may
-//! take 150 ms on the machine it runs on; here the files are in memory.
+//! `cargo bench -p punctual-checks --bench large_machine`. The whole command may take 150 ms on the
+//! machine where it runs; here the files are in memory.
 
-// A bench stops at what is wrong.
+// A benchmark stops at the first error.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../tests/machines/mod.rs"]
@@ -18,15 +18,15 @@ use punctual_checks::{Request, audit, patterns};
 use punctual_host::Host;
 use tempfile::TempDir;
 
-/// Processes and threads of the kernel: about 17 for each CPU, and services.
+/// Processes and kernel threads: about 17 for each CPU, and services.
 const TASKS: u32 = 1_400;
 
 fn main() {
     divan::main();
 }
 
-/// The server of the tests, with what a real one has more of: idle states,
-/// caches, processes.
+/// The server of the tests, with the additional files of a real one: idle states, caches,
+/// processes.
 fn machine() -> (TempDir, Host) {
     let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
     let folder = folder.unwrap();

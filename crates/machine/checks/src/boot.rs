@@ -1,8 +1,7 @@
 //! The kernel's command line.
 
-/// Words of the kernel's command line. Double quotes protect spaces
-/// (Documentation/admin-guide/kernel-parameters.rst); what follows `--` is for
-/// init.
+/// Splits the kernel's command line into words. Double quotes protect spaces
+/// (Documentation/admin-guide/kernel-parameters.rst). Words after `--` are for init.
 pub(crate) fn boot_words(text: &str) -> impl Iterator<Item = &str> {
     let mut quoted = false;
     text.split(move |c: char| {
@@ -13,7 +12,7 @@ pub(crate) fn boot_words(text: &str) -> impl Iterator<Item = &str> {
     .take_while(|word| *word != "--")
 }
 
-/// In parameters, dashes and underscores are the same
+/// Compares parameter names. Dashes and underscores are equal
 /// (Documentation/admin-guide/kernel-parameters.rst).
 pub(crate) fn same_parameter(a: &str, b: &str) -> bool {
     let same = |(a, b): (u8, u8)| a == b || (b"-_".contains(&a) && b"-_".contains(&b));

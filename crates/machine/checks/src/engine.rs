@@ -1,4 +1,4 @@
-//! From checks and facts to findings. Knows no check.
+//! Applies the checks to the facts. Contains no knowledge of single checks.
 
 use punctual_model::{
     AUDIT_SCHEMA, Audit, AuditedHost, CpuSet, Expectation, Fact, FactSet, Finding, FindingState,
@@ -11,37 +11,36 @@ use crate::placeholders::fill;
 use crate::remedy::{self, For};
 use crate::{Check, Role, TOPICS, Topic};
 
-/// What is asked of an audit.
+/// The input of an audit besides the facts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Request {
-    /// What the machine is for.
+    /// Purpose of the machine.
     pub role: Role,
-    /// The CPUs that latency matters on; `None` to take the isolated ones, or
-    /// all.
+    /// CPUs whose latency matters. `None` selects the isolated ones, or all if there are none.
     pub cpus: Option<CpuSet>,
 }
 
-/// Why there can be no audit.
+/// The reason why an audit is not possible.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AuditError {
-    /// CPUs that are not online.
+    /// The request names CPUs that are offline.
     #[error("CPU {absent} is not online on that machine: {online} are")]
     NoSuchCpu {
-        /// Those that are not.
+        /// CPUs that are offline.
         absent: CpuSet,
-        /// Those that are.
+        /// CPUs that are online.
         online: CpuSet,
     },
-    /// None was named.
+    /// The request names no CPU.
     #[error("no CPU was named: give for example --cpus 2-3, or leave --cpus out")]
     NoCpu,
 }
 
-/// The clock cycles of the rule of thumb: the OSADL found the worst case of
-/// its tuned PREEMPT_RT machines near 10^5 cycles (40 to 50 µs at 2.4 GHz).
+/// Clock cycles of the rule of thumb: the OSADL found that the worst case of its tuned PREEMPT_RT
+/// machines is near 10^5 cycles (40 to 50 µs at 2.4 GHz).
 const WORST_CYCLES: u64 = 100_000;
 
-/// Judges the facts by every check. Nothing is read but the facts.
+/// Runs every check on the facts. Reads nothing else.
 ///
 /// # Errors
 /// CPUs that the machine does not have.
@@ -56,7 +55,7 @@ pub fn audit(facts: &FactSet, request: &Request) -> Result<Audit, AuditError> {
     let options = kernel::findings(&facts.kernel_config, request.role, Some(&facts.files));
     let new = |finding: &Finding| !kernel::is_seen_otherwise(finding);
     findings.extend(options.into_iter().filter(new));
-    // Stable: within what matters equally, the order of the tables stays.
+    // The sort is stable: findings of the same severity stay in the order of the tables.
     findings.sort_by_key(Finding::order);
     let host = &facts.host;
     Ok(Audit {
@@ -79,8 +78,8 @@ pub fn audit(facts: &FactSet, request: &Request) -> Result<Audit, AuditError> {
     })
 }
 
-/// The CPUs that an audit counts as measured: those of the request, or the
-/// isolated ones, or all.
+/// Returns the CPUs that an audit treats as measured: those of the request, or the isolated ones,
+/// or all.
 ///
 /// # Errors
 /// CPUs that the machine does not have.
@@ -88,7 +87,7 @@ pub fn measured_cpus(facts: &FactSet, request: &Request) -> Result<CpuSet, Audit
     measured(facts, request).map(|(cpus, _)| cpus)
 }
 
-/// The files that an audit wants to be captured, each pattern once.
+/// Returns the patterns of files to capture for an audit, each once.
 pub fn patterns() -> Vec<&'static str> {
     let checks = TOPICS.iter().flat_map(|topic| topic.checks);
     let mut all: Vec<&str> = checks
@@ -105,7 +104,7 @@ fn online(facts: &FactSet) -> Option<&CpuSet> {
     facts.host.processor.online.get()
 }
 
-/// The CPUs that latency matters on, and why these.
+/// Returns the CPUs whose latency matters, and the reason for this choice.
 fn measured(facts: &FactSet, request: &Request) -> Result<(CpuSet, &'static str), AuditError> {
     let online = online(facts).cloned().unwrap_or_default();
     if let Some(cpus) = &request.cpus {
@@ -193,8 +192,7 @@ fn outcome(judged: Judged) -> (FindingState, String) {
 const CPUINFO: &str = "/proc/cpuinfo";
 const MAX_FREQUENCY: &str = "/sys/devices/system/cpu/cpu#/cpufreq/cpuinfo_max_freq";
 
-/// The rule of thumb, at the lowest of the frequencies the measured CPUs can
-/// reach.
+/// Applies the rule of thumb, using the lowest of the measured CPUs' maximum frequencies.
 fn expectation(facts: &FactSet, cpus: &CpuSet) -> Expectation {
     let frequency = frequency(facts, cpus);
     Expectation {

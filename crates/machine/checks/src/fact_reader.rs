@@ -1,4 +1,4 @@
-//! How a check reads the facts: what it reads is kept as evidence.
+//! Gives checks access to the facts, and records what they read as evidence.
 
 mod booted;
 mod by_cpu;
@@ -15,10 +15,10 @@ use punctual_model::{
 
 use crate::Role;
 
-/// What a check makes of the facts. An `Err` is what keeps it from judging.
+/// The result of a check. `Err` means that it could not judge.
 pub(crate) type Judged = Result<Verdict, Missing>;
 
-/// A judgement, with what was found in a line.
+/// A judgement, with a line that describes the current state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Ok(String),
@@ -27,7 +27,7 @@ pub(crate) enum Verdict {
 }
 
 impl Verdict {
-    /// *Ok* or *fail*.
+    /// Returns *ok* or *fail*.
     pub(crate) fn of(good: bool, found: impl Into<String>) -> Self {
         match good {
             true => Self::Ok(found.into()),
@@ -35,7 +35,7 @@ impl Verdict {
         }
     }
 
-    /// *Ok* or *warn*.
+    /// Returns *ok* or *warn*.
     pub(crate) fn mild(good: bool, found: impl Into<String>) -> Self {
         match good {
             true => Self::Ok(found.into()),
@@ -44,12 +44,12 @@ impl Verdict {
     }
 }
 
-/// What keeps a check from judging.
+/// The reason why a check cannot judge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Missing {
-    /// The machine has nothing of the kind.
+    /// The machine has nothing of this kind.
     NotApplicable(String),
-    /// What is needed could not be read, or is not among the facts.
+    /// A required fact could not be read or was not captured.
     Unknown(String),
 }
 
@@ -63,18 +63,18 @@ impl Missing {
     }
 }
 
-/// The words that are shown of a file: evidence is a line, not a page.
+/// Maximum number of characters to show of a file: evidence is a line, not a page.
 const SHOWN: usize = 120;
 
-/// The facts of a machine, read by one check.
+/// Access to the facts of a machine for a single check.
 pub(crate) struct FactReader<'a> {
     pub(crate) facts: &'a FactSet,
     pub(crate) role: Role,
-    /// The CPUs that latency matters on.
+    /// CPUs whose latency matters.
     pub(crate) cpus: &'a CpuSet,
-    /// The other ones that are online: where everything else can go.
+    /// The other online CPUs, which can run everything else.
     pub(crate) others: &'a CpuSet,
-    /// The path of the check's setting; empty where it has none.
+    /// Path of the check's setting; empty if it has none.
     pub(crate) own: &'static str,
     evidence: RefCell<Vec<Fact<String>>>,
 }
@@ -96,13 +96,13 @@ impl<'a> FactReader<'a> {
         }
     }
 
-    /// For the check of this setting.
+    /// Makes a reader for the check of this setting.
     pub(crate) fn of(self, name: &str) -> Self {
         let own = setting(name).map_or("", Setting::path);
         Self { own, ..self }
     }
 
-    /// What was looked at.
+    /// Returns the facts that were read.
     pub(crate) fn into_evidence(self) -> Vec<Fact<String>> {
         self.evidence.into_inner()
     }
@@ -118,17 +118,17 @@ impl<'a> FactReader<'a> {
         }
     }
 
-    /// Keeps what was seen in `source`, cut to a line.
+    /// Records the value in `source` as evidence, truncated to a line.
     pub(crate) fn saw(&self, source: impl Into<String>, value: &str) {
         self.keep(Fact::known(line(value), source));
     }
 
-    /// Keeps why `source` could not be read.
+    /// Records the reason why `source` could not be read.
     pub(crate) fn could_not(&self, source: &str, reason: &str) {
         self.keep(Fact::unknown(shown(source), line(reason)));
     }
 
-    /// A file without keeping it as evidence.
+    /// Returns a file's text without recording it as evidence.
     fn peek(&self, file: &str) -> Result<&'a str, Missing> {
         match self.facts.files.get(file) {
             Some(Reading::Text(text)) => Ok(text),
@@ -146,7 +146,7 @@ impl<'a> FactReader<'a> {
         }
     }
 
-    /// A file's text.
+    /// Returns a file's text.
     pub(crate) fn text(&self, file: &str) -> Result<&'a str, Missing> {
         let text = self.peek(file);
         match (&text, self.facts.files.get(file)) {
@@ -158,26 +158,26 @@ impl<'a> FactReader<'a> {
         text
     }
 
-    /// A file's text as a value.
+    /// Parses a file's text.
     pub(crate) fn value<T: FromStr>(&self, file: &str) -> Result<T, Missing> {
         let text = self.text(file)?;
         let unreadable = |_| Missing::unknown(format!("{file} reads '{}'", line(text)));
         text.parse().map_err(unreadable)
     }
 
-    /// Whether a file's number is good.
+    /// Checks a file that contains a number.
     pub(crate) fn number(&self, file: &str, good: impl Fn(i64) -> bool) -> Judged {
         let number: i64 = self.value(file)?;
         Ok(Verdict::of(good(number), format!("is {number}")))
     }
 
-    /// As [`number`](Self::number), but what is not good is a *warn*.
+    /// As [`number`](Self::number), but returns *warn* instead of *fail*.
     pub(crate) fn mild_number(&self, file: &str, good: impl Fn(i64) -> bool) -> Judged {
         let number: i64 = self.value(file)?;
         Ok(Verdict::mild(good(number), format!("is {number}")))
     }
 
-    /// Whether a file's word is one of those that are good.
+    /// Checks that a file contains one of the good words.
     pub(crate) fn word(&self, file: &str, good: &[&str]) -> Judged {
         let word = self.text(file)?;
         if word.is_empty() {
@@ -189,8 +189,7 @@ impl<'a> FactReader<'a> {
         ))
     }
 
-    /// Whether the word in brackets, `always [madvise] never`, is one of those
-    /// that are good.
+    /// Checks that the word in brackets, `always [madvise] never`, is one of the good ones.
     pub(crate) fn choice(&self, file: &str, good: &[&str]) -> Judged {
         let text = self.text(file)?;
         let chosen = marked(text)
@@ -201,7 +200,7 @@ impl<'a> FactReader<'a> {
         ))
     }
 
-    /// A fact every recording has.
+    /// Returns a fact that every recording has.
     pub(crate) fn fact<T: std::fmt::Display>(&self, fact: &'a Fact<T>) -> Result<&'a T, Missing> {
         match (&fact.value, &fact.unknown) {
             (Some(value), _) => {
@@ -216,8 +215,8 @@ impl<'a> FactReader<'a> {
         }
     }
 
-    /// The files of a pattern, or why there are none. Not kept as evidence:
-    /// say what mattered with [`saw`](Self::saw).
+    /// Returns the files of a pattern, or the reason why there are none. They are not recorded as
+    /// evidence: record the relevant ones with [`saw`](Self::saw).
     pub(crate) fn files(&self, pattern: &str) -> Result<Vec<(&'a str, &'a str)>, Missing> {
         let start = pattern.find(['*', '#']).unwrap_or(pattern.len());
         let prefix = &pattern[..start];
@@ -242,7 +241,7 @@ impl<'a> FactReader<'a> {
                 self.could_not(pattern, &why);
                 Err(Missing::Unknown(why))
             }
-            // What stands under the pattern itself says why there are none.
+            // If nothing matched, the entry for the pattern itself has the reason.
             (true, None) => Err(match self.text(pattern) {
                 Ok(_) => Missing::unknown(format!("{pattern} is no file")),
                 Err(missing) => missing,
@@ -250,10 +249,10 @@ impl<'a> FactReader<'a> {
         }
     }
 
-    /// The CPUs for everything else.
+    /// Returns the CPUs for everything else.
     ///
     /// # Errors
-    /// *Not applicable* where every CPU is measured.
+    /// *Not applicable* if every CPU is measured.
     pub(crate) fn elsewhere(&self) -> Result<&'a CpuSet, Missing> {
         match self.others.is_empty() {
             true => Err(Missing::not_applicable(
@@ -263,7 +262,7 @@ impl<'a> FactReader<'a> {
         }
     }
 
-    /// Whether the CPUs of a hexadecimal mask leave the measured ones alone.
+    /// Checks that a hexadecimal CPU mask contains no measured CPU.
     pub(crate) fn mask_elsewhere(&self, file: &str) -> Judged {
         self.elsewhere()?;
         let text = self.text(file)?;
@@ -279,7 +278,7 @@ impl<'a> FactReader<'a> {
         Ok(self.leaves_alone(&cpus))
     }
 
-    /// *Ok* where `cpus` has none of the measured ones.
+    /// Returns *ok* if `cpus` contains no measured CPU.
     pub(crate) fn leaves_alone(&self, cpus: &CpuSet) -> Verdict {
         let common = cpus.intersection(self.cpus);
         match common.is_empty() {
@@ -288,7 +287,7 @@ impl<'a> FactReader<'a> {
         }
     }
 
-    /// The processes and threads of the kernel.
+    /// Returns the processes and kernel threads.
     pub(crate) fn tasks(&self) -> Result<&'a [TaskFact], Missing> {
         let tasks = &self.facts.tasks;
         match &tasks.value {
@@ -301,7 +300,7 @@ impl<'a> FactReader<'a> {
         }
     }
 
-    /// The processes with one of these names.
+    /// Returns the processes with one of these names.
     pub(crate) fn running(&self, names: &[&str]) -> Result<Vec<&'a TaskFact>, Missing> {
         let tasks = self.tasks()?;
         let found: Vec<&TaskFact> = tasks
@@ -320,11 +319,10 @@ impl<'a> FactReader<'a> {
         Ok(found)
     }
 
-    /// Whether a unit of systemd is to start with the machine: a pattern of the
-    /// links that `systemctl enable` makes. Where there is none, nothing is said:
-    /// the unit may be started otherwise.
+    /// Returns whether a systemd unit starts at boot. `links` is a pattern of the links that
+    /// `systemctl enable` makes. False does not exclude that the unit is started in another way.
     pub(crate) fn starts_at_boot(&self, links: &str) -> bool {
-        // What stands under the pattern itself says that nothing matched.
+        // An entry for the pattern itself means that nothing matched.
         if self.facts.files.contains_key(links) {
             return false;
         }
@@ -335,7 +333,7 @@ impl<'a> FactReader<'a> {
         !found.is_empty()
     }
 
-    /// What was counted on the measured CPUs, and for how long.
+    /// Returns the counts of the measured CPUs and the duration of counting.
     pub(crate) fn counted(&self) -> Result<(Vec<&'a CpuInterference>, Nanos), Missing> {
         let sample = self.facts.sample.as_ref().ok_or_else(|| {
             Missing::unknown("nothing was counted: sampling is off, or the facts hold no counts")
@@ -354,20 +352,20 @@ impl<'a> FactReader<'a> {
         }
     }
 
-    /// Why something was not counted, as the counters say it themselves.
+    /// Returns the reason why something was not counted, as recorded with the counts.
     pub(crate) fn not_counted(&self, what: &str) -> Missing {
         let reasons = self.facts.sample.iter().flat_map(|s| &s.unknown);
         let reason = reasons.into_iter().find(|line| line.starts_with(what));
         Missing::unknown(reason.map_or_else(|| format!("{what}: not counted"), Clone::clone))
     }
 
-    /// Whether it is a PREEMPT_RT kernel.
+    /// Returns whether this is a PREEMPT_RT kernel.
     pub(crate) fn is_rt(&self) -> Result<bool, Missing> {
         let fact = &self.host().kernel.preempt_rt;
         self.either(fact, "PREEMPT_RT", "not PREEMPT_RT")
     }
 
-    /// A fact of two values, with words for both.
+    /// Returns a boolean fact, and records it with a word for each value.
     fn either(&self, fact: &'a Fact<bool>, yes: &str, no: &str) -> Result<bool, Missing> {
         match fact.value {
             Some(value) => {
@@ -378,8 +376,7 @@ impl<'a> FactReader<'a> {
         }
     }
 
-    /// Of a file that every machine has: where it is not there, it was not
-    /// captured.
+    /// For a file that every machine has: if it is missing, it was not captured.
     pub(crate) fn always<T>(&self, judged: Result<T, Missing>) -> Result<T, Missing> {
         judged.map_err(|missing| match missing {
             Missing::NotApplicable(why) => Missing::Unknown(why),
@@ -387,8 +384,8 @@ impl<'a> FactReader<'a> {
         })
     }
 
-    /// A file of tracefs. Where it is not there, tracefs is not mounted, and
-    /// what a tracer does is not known.
+    /// For a file of tracefs: if it is missing, tracefs is not mounted, and the state of the tracer
+    /// is unknown.
     pub(crate) fn tracefs<T>(&self, judged: Result<T, Missing>) -> Result<T, Missing> {
         judged.map_err(|missing| match missing {
             Missing::NotApplicable(_) => {
@@ -398,8 +395,8 @@ impl<'a> FactReader<'a> {
         })
     }
 
-    /// A file of debugfs that every such kernel has. Where it is not there,
-    /// debugfs is not mounted or locked, and what it holds is not known.
+    /// For a file of debugfs that every such kernel has: if it is missing, debugfs is not mounted
+    /// or is locked down, and the value is unknown.
     pub(crate) fn debugfs<T>(&self, judged: Result<T, Missing>) -> Result<T, Missing> {
         judged.map_err(|missing| match missing {
             Missing::NotApplicable(_) => Missing::unknown(
@@ -409,7 +406,7 @@ impl<'a> FactReader<'a> {
         })
     }
 
-    /// The kernel's version as (major, minor).
+    /// Returns the kernel's version as (major, minor).
     pub(crate) fn version(&self) -> Result<(u32, u32), Missing> {
         let release = self.fact(&self.host().kernel.release)?;
         let mut numbers = release.split(|c: char| !c.is_ascii_digit());
@@ -423,15 +420,15 @@ impl<'a> FactReader<'a> {
         }
     }
 
-    /// Whether the machine is a virtual one.
+    /// Returns whether this is a virtual machine.
     pub(crate) fn is_virtual(&self) -> Result<bool, Missing> {
         let fact = &self.host().virtualisation.virtual_machine;
         self.either(fact, "a guest", "no guest")
     }
 }
 
-/// A path as people read it: `N` for a number, `/GROUP` for the control group
-/// of the process that was asked, `/GROUPS` for that and those above it.
+/// Formats a path for users: `N` for a number, `/GROUP` for the control group of the captured
+/// process, `/GROUPS` for that group and those above it.
 pub(crate) fn shown(path: &str) -> String {
     path.replace('#', "N")
         .replace("{cgroup}", "/GROUP")
@@ -442,7 +439,7 @@ pub(crate) fn shown(path: &str) -> String {
         .replace("{cgroups:cpuset}", "/GROUPS")
 }
 
-/// A text on one line, cut where it is long.
+/// Joins a text to one line and truncates it if it is long.
 pub(crate) fn line(text: &str) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
     let text = words.join(" ");

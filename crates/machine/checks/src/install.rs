@@ -1,23 +1,23 @@
-//! How a real-time kernel is installed, by distribution. Steps are printed,
-//! never taken.
+//! Instructions to install a real-time kernel, by distribution. The steps are only printed, never
+//! run.
 
-/// How one family of distributions does it.
+/// The instructions for one family of distributions.
 #[derive(Debug)]
 pub struct Distribution {
-    /// Its name on the command line.
+    /// Name on the command line.
     pub name: &'static str,
-    /// The values of `ID` in os-release(5) that are of the family.
+    /// Values of `ID` in os-release(5) that belong to the family.
     pub ids: &'static [&'static str],
-    /// Its name for people.
+    /// Name for users.
     pub title: &'static str,
-    /// Lines of a shell, or comments. `{arch}` is the processor as Debian
-    /// names it, `{machine}` as `uname -m` does.
+    /// Shell commands or comments. `{arch}` is the processor's name in Debian, `{machine}` that of
+    /// `uname -m`.
     pub steps: &'static [&'static str],
-    /// Where that is said, and what of it was looked up and when.
+    /// The source, and which part of it was looked up when.
     pub source: &'static str,
 }
 
-/// There are no steps for a distribution.
+/// There are no steps for this distribution.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "no steps are known for the distribution '{0}': give --distribution {names}, or build a kernel with punctual kernel fragment",
@@ -25,7 +25,7 @@ pub struct Distribution {
 )]
 pub struct InstallError(String);
 
-/// Every family.
+/// All families.
 pub const DISTRIBUTIONS: &[Distribution] = &[
     Distribution {
         name: "debian",
@@ -214,7 +214,7 @@ pub const DISTRIBUTIONS: &[Distribution] = &[
     },
 ];
 
-/// How to see, after the boot, that it runs.
+/// Steps to verify after the reboot that the kernel is running.
 const AFTER: &str = "\
 # After the boot:
 uname -v                      # has PREEMPT_RT in it
@@ -223,9 +223,9 @@ punctual doctor               # kernel-preempt-rt is ok; see the rest
 punctual measure timer -D 60s # and what it is worth
 ";
 
-/// The steps of a distribution: by its name on the command line, or by `ID` of
-/// os-release(5). Where that is not known, those of the first of `like` (its
-/// `ID_LIKE`) that is, with a word of it.
+/// Returns the steps of a distribution, given its name on the command line or its `ID` in
+/// os-release(5). If that is unknown, uses the first known name in `like` (its `ID_LIKE`) and adds
+/// a remark.
 ///
 /// # Errors
 /// None of the names is known.
@@ -267,7 +267,7 @@ pub fn steps(distribution: &str, like: &[String], machine: &str) -> Result<Strin
     Ok(text)
 }
 
-/// Lines of a shell's comment, none wider than a terminal.
+/// Formats a text as shell comments that fit a terminal.
 fn comment(text: &str) -> String {
     let mut lines = vec![String::from("#")];
     for word in text.split(' ') {
@@ -283,13 +283,14 @@ fn comment(text: &str) -> String {
     lines.join("\n") + "\n"
 }
 
-/// The names for the command line, with commas.
+/// Returns the names for the command line, separated by commas.
 pub fn names() -> String {
     let names: Vec<&str> = DISTRIBUTIONS.iter().map(|family| family.name).collect();
     names.join(", ")
 }
 
-/// A name that came from a file, without what a terminal would obey.
+/// Removes control characters that a terminal would interpret from a name that was read from a
+/// file.
 fn shown(name: &str) -> String {
     name.chars().filter(|c| !c.is_control()).take(40).collect()
 }

@@ -1,20 +1,17 @@
-//! The audit: what in a machine's state costs latency.
+//! The audit: finds what costs latency in a machine's state.
 //!
-//! **For:** judging a set of facts ([`audit`]): about a hundred checks, each
-//! with its evidence, why it matters and where that is said, and what to do.
-//! Also a kernel's configuration before it is built ([`kernel`]), and how a
-//! real-time kernel is installed ([`install`]).
+//! **For:** judging a set of facts ([`audit`]): about a hundred checks, each with its evidence, the
+//! reason why it matters, the source of that, and what to do. Also judges a kernel's configuration
+//! before it is built ([`kernel`]), and explains how to install a real-time kernel ([`install`]).
 //!
-//! **Knows:** what each setting means for latency, in tables: one file per
-//! topic in `topics`, the kernel's options in `kernel/options.rs`. The
-//! machinery (`engine`, `fact_reader`) knows none of them. What a machine is for (its
-//! [`Role`]) changes what is asked of it where guides disagree, and the finding
-//! says so.
+//! **Knows:** the effect of each setting on latency, in tables: one file per topic in `topics`, and
+//! the kernel's options in `kernel/options.rs`. The generic code (`engine`, `fact_reader`) does not
+//! know them. If guides disagree, the machine's [`Role`] decides what a check requires, and the
+//! finding mentions that.
 //!
-//! **Must not know:** files, Linux calls, terminals. It is a pure function
-//! from facts to findings: a path here is the name of a fact, and never
-//! opened. How a setting is changed is `tune`'s; a finding only says
-//! the command.
+//! **Must not know:** files, Linux calls, terminals. It is a pure function from facts to findings:
+//! a path here is the name of a fact and is never opened. The crate `tune` changes settings; a
+//! finding only names the command.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
@@ -40,53 +37,53 @@ pub use topics::{TOPICS, Topic};
 use fact_reader::{FactReader, Judged};
 use punctual_model::{Setting, Severity, boot_parameter, setting};
 
-/// One thing that is looked at. The machinery makes a
-/// [`Finding`](punctual_model::Finding) of it.
+/// A check. The engine makes a [`Finding`](punctual_model::Finding) of it.
 #[derive(Debug)]
 pub struct Check {
-    /// Its name within the topic: `rt-throttling`.
+    /// Name within the topic: `rt-throttling`.
     pub name: &'static str,
-    /// What is judged, as a noun: with what is found it makes the title of a finding,
+    /// The subject as a noun. Together with the current state it makes the title of a finding,
     /// "swappiness is 60".
     pub subject: &'static str,
-    /// How much it matters, where the role says nothing else.
+    /// Severity, unless the role's stance differs.
     pub severity: Severity,
-    /// The setting of the table that it judges: read, and set to what is recommended;
-    /// empty where that is not all.
+    /// Setting of the table that it reads, judges and sets to the recommended value; empty if it
+    /// needs more than that.
     pub setting: &'static str,
-    /// What it should be, in words.
+    /// Expected state, in words.
     pub expected: &'static str,
-    /// The files it reads beside those of its setting: paths, `#` for a number, `*` for any name; or
-    /// `ethtool -c *`, which is asked of the kernel. Facts
-    /// every recording has, the kernel's options and the tasks need no entry.
+    /// Files that it reads in addition to those of its setting: paths, with `#` for a number and
+    /// `*` for any name, or `ethtool -c *` for a query to the kernel. Facts that every recording
+    /// has, the kernel's options and the tasks are not listed.
     pub reads: &'static [&'static str],
-    /// What to make of the facts.
+    /// Judges the facts.
     pub(crate) judge: fn(&FactReader) -> Judged,
-    /// Why it costs latency.
+    /// The reason why it costs latency.
     pub why: &'static str,
-    /// Where that is documented; empty where its setting says it.
+    /// Source of that reason; empty if the setting has it.
     pub source: &'static str,
-    /// What a role changes.
+    /// Differences for some roles.
     pub stances: &'static [Stance],
-    /// What changes it now beside its setting. In commands `{cpus}` and `{others}` stand for the CPUs of the audit.
+    /// Changes that take effect now, in addition to its setting. In commands, `{cpus}` and
+    /// `{others}` stand for the CPUs of the audit.
     pub remedies: &'static [Remedy],
-    /// The parameters of the kernel's command line that change it permanently.
+    /// Kernel parameters that make the change permanent.
     pub boot: &'static [&'static str],
-    /// What changes it permanently, where neither the settings of `remedies` nor `boot` say
-    /// it; beside `boot` what follows that; else empty.
+    /// Instructions for a permanent change, if neither the settings in `remedies` nor `boot`
+    /// provide them. With `boot`, the steps after that. Otherwise empty.
     pub reboot: &'static str,
-    /// A better text than `reboot`, made from the facts of this machine; `None`: there is none.
+    /// A better text than `reboot` for this machine, made from its facts; `None` if there is none.
     pub(crate) here: fn(&FactReader) -> Option<String>,
 }
 
 impl Check {
-    /// All files it reads.
+    /// Returns all files that it reads.
     pub fn files(&self) -> Vec<&'static str> {
         let own = setting(self.setting).map_or_else(Vec::new, Setting::paths);
         own.into_iter().chain(self.reads.iter().copied()).collect()
     }
 
-    /// Where it is documented.
+    /// Returns the source of its reason.
     pub fn documented(&self) -> &'static str {
         match (self.source, setting(self.setting)) {
             ("", Some(setting)) => setting.source,
@@ -94,15 +91,15 @@ impl Check {
         }
     }
 
-    /// What changes it permanently where its settings do not say it, with `{cpus}` and
-    /// `{others}` for CPUs; else empty. Parameters that other architectures alone have
-    /// are left out.
+    /// Returns instructions for a permanent change if its settings do not provide them, else an
+    /// empty text. `{cpus}` and `{others}` stand for CPUs. Parameters that exist only on other
+    /// architectures are left out.
     pub fn permanent(&self, architecture: Option<&str>) -> String {
         let rows = self.boot.iter().filter_map(|name| boot_parameter(name));
         let rows = rows.filter(|row| row.fits(architecture));
         let arguments: Vec<String> = rows.map(|row| row.argument("{cpus}", "{others}")).collect();
         match arguments.as_slice() {
-            // What stands beside parameters is about them.
+            // With `boot`, the text of `reboot` is about those parameters.
             [] if !self.boot.is_empty() => String::new(),
             [] => self.reboot.to_owned(),
             all => format!(
@@ -113,7 +110,7 @@ impl Check {
         }
     }
 
-    /// All that changes it now.
+    /// Returns all changes that take effect now.
     pub fn all_remedies(&self) -> Vec<Remedy> {
         let own = (!self.setting.is_empty()).then(|| remedy::set(self.setting));
         own.into_iter()
@@ -122,18 +119,18 @@ impl Check {
     }
 }
 
-/// How some roles see a check.
+/// The differences of a check for some roles.
 #[derive(Debug)]
 pub struct Stance {
-    /// Which roles.
+    /// The roles.
     pub roles: &'static [Role],
-    /// How much it matters to them.
+    /// Severity for them.
     pub severity: Severity,
-    /// What is different, and which guides say otherwise.
+    /// The difference, and the guides that disagree.
     pub note: &'static str,
 }
 
-/// What a check has unless it says otherwise.
+/// Defaults for the fields of a check.
 pub(crate) const BASE: Check = Check {
     name: "",
     subject: "",

@@ -1,4 +1,4 @@
-//! What a machine can be set to: a remedy that it would refuse is not offered.
+//! Filters remedies: a change that the machine would refuse is not offered.
 
 use std::collections::BTreeMap;
 
@@ -6,8 +6,8 @@ use punctual_model::{Reading, Setting, Values, path_matches};
 
 type Files = BTreeMap<String, Reading>;
 
-/// The files of a setting, and the one that lists its values. What stands for a setting
-/// that is more than files is no path, and has a space or `PID` in it.
+/// Returns the files of a setting and the one that lists its values. For settings that are more
+/// than files, the entry is not a path and contains a space or `PID`.
 pub(crate) fn deciding(row: &'static Setting) -> Vec<&'static str> {
     let mut all = row.paths();
     if let Values::Offered(list) = row.values {
@@ -17,9 +17,9 @@ pub(crate) fn deciding(row: &'static Setting) -> Vec<&'static str> {
     all
 }
 
-/// Whether a setting can have this value now. What was not read may be.
+/// Returns whether a setting can have this value now. Files that were not read do not exclude it.
 pub(crate) fn can_be_set(row: &'static Setting, value: &str, files: &Files) -> bool {
-    // A locked-down kernel refuses its file to root as well; a mode does not.
+    // A locked-down kernel refuses its file even to root; a file's mode does not.
     let refuses = |reading: &Reading| match reading {
         Reading::Text(_) => false,
         Reading::Absent => true,
@@ -32,7 +32,7 @@ pub(crate) fn can_be_set(row: &'static Setting, value: &str, files: &Files) -> b
     !row.paths().into_iter().any(lacking) && is_offered(row, value, files)
 }
 
-/// Whether what sets it at each boot can have its effect.
+/// Returns whether the parameter or file that sets it at each boot can have an effect.
 pub(crate) fn can_be_booted(
     row: &'static Setting,
     value: &str,
@@ -45,7 +45,7 @@ pub(crate) fn can_be_booted(
     obeyed && is_offered(row, value, files)
 }
 
-/// Whether the value is among those that the machine lists.
+/// Returns whether the value is in the machine's list of values.
 fn is_offered(row: &'static Setting, value: &str, files: &Files) -> bool {
     let list = match row.values {
         Values::Offered(list) => list,
@@ -62,7 +62,7 @@ fn is_offered(row: &'static Setting, value: &str, files: &Files) -> bool {
     texts.peek().is_none() || texts.any(|text| text.split_whitespace().any(bare))
 }
 
-/// What came of reading a file, or the files of a pattern.
+/// Returns the readings of a file, or of the files of a pattern.
 fn readings<'a>(pattern: &'a str, files: &'a Files) -> impl Iterator<Item = &'a Reading> {
     let start = pattern.find(['*', '#']).unwrap_or(pattern.len());
     let prefix = &pattern[..start];

@@ -1,4 +1,4 @@
-//! The page about all checks, as Markdown: what `docs/checks.md` holds.
+//! Generates the Markdown page about all checks, `docs/checks.md`.
 
 use std::fmt::Write;
 
@@ -7,7 +7,7 @@ use crate::kernel::{OPTIONS, Wanted};
 use crate::remedy::described;
 use crate::{ROLES, Stance, TOPICS};
 
-/// Every check with what it reads, what it should be, why, and its source.
+/// Returns every check with its files, its expected state, its reason, and the source of that.
 pub fn page() -> String {
     let checks: usize = TOPICS.iter().map(|topic| topic.checks.len()).sum();
     let mut text = format!(
@@ -54,7 +54,7 @@ pub fn page() -> String {
     text
 }
 
-/// With a capital at its beginning.
+/// Capitalizes the first letter.
 fn capital(text: &str) -> String {
     let mut chars = text.chars();
     let first = chars.next().map(|c| c.to_uppercase().to_string());

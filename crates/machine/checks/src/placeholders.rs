@@ -1,14 +1,14 @@
-//! What is filled into commands: the CPUs of this audit.
+//! Placeholders in commands: the CPUs of this audit.
 
 use punctual_model::CpuSet;
 
-/// Replaces `{cpus}` (CPUS where every CPU counts, to be chosen) and `{others}` by
-/// lists. `None` where there are no other CPUs and the text needs them.
+/// Replaces `{cpus}` and `{others}` by CPU lists. If every CPU is measured, `{cpus}` becomes CPUS,
+/// for the user to choose. Returns `None` if the text needs other CPUs and there are none.
 pub(crate) fn fill(text: &str, cpus: &CpuSet, others: &CpuSet) -> Option<String> {
     if text.contains("{others") && others.is_empty() {
         return None;
     }
-    // Where all CPUs count there is a choice to be made first.
+    // If all CPUs are measured, the user must choose first.
     let list = match others.is_empty() {
         true => "CPUS".to_owned(),
         false => cpus.to_string(),

@@ -1,4 +1,4 @@
-//! What would change what a check found.
+//! Remedies for the findings of checks.
 
 use std::collections::BTreeMap;
 
@@ -8,36 +8,36 @@ use crate::Role;
 use crate::offered::{self, can_be_booted, can_be_set};
 use crate::placeholders::fill;
 
-/// What would change what a check found.
+/// A change that would resolve a finding.
 #[derive(Clone, Copy, Debug)]
 pub enum Remedy {
-    /// A setting of the table.
+    /// A setting of the table to change.
     Set(Set),
-    /// A command that no setting of the table stands for.
+    /// A command for a change that is not a setting of the table.
     Run(&'static str),
-    /// What a person has to decide or to fill in.
+    /// A decision or a value that the user must provide.
     Decide(&'static str),
 }
 
-/// A setting that is to have another value.
+/// A setting to change.
 #[derive(Clone, Copy, Debug)]
 pub struct Set {
-    /// Its name.
+    /// Name.
     pub setting: &'static str,
-    /// Which of several; empty for those that the CPUs select.
+    /// Name of the instance; empty if the CPUs select the instances.
     pub instance: &'static str,
-    /// Its value; empty for the one that the table recommends to the role.
+    /// Value; empty for the recommended value of the role.
     pub value: &'static str,
-    /// What is to be decided before; empty for nothing.
+    /// Decision to make before; empty for none.
     pub decide: &'static str,
 }
 
-/// The setting to its recommended value.
+/// Changes the setting to its recommended value.
 pub(crate) const fn set(setting: &'static str) -> Remedy {
     instance(setting, "")
 }
 
-/// One instance of the setting to its recommended value.
+/// Changes one instance of the setting to its recommended value.
 pub(crate) const fn instance(setting: &'static str, instance: &'static str) -> Remedy {
     Remedy::Set(Set {
         setting,
@@ -47,7 +47,7 @@ pub(crate) const fn instance(setting: &'static str, instance: &'static str) -> R
     })
 }
 
-/// The setting to its recommended value, where that is decided so.
+/// Changes the setting to its recommended value, after the user has decided so.
 pub(crate) const fn consider(setting: &'static str, decide: &'static str) -> Remedy {
     Remedy::Set(Set {
         setting,
@@ -57,7 +57,7 @@ pub(crate) const fn consider(setting: &'static str, decide: &'static str) -> Rem
     })
 }
 
-/// The setting to a value of this check's own, where that is decided so.
+/// Changes the setting to a value of this check, after the user has decided so.
 pub(crate) const fn to(setting: &'static str, value: &'static str, decide: &'static str) -> Remedy {
     Remedy::Set(Set {
         setting,
@@ -67,21 +67,21 @@ pub(crate) const fn to(setting: &'static str, value: &'static str, decide: &'sta
     })
 }
 
-/// For whom a remedy is.
+/// The role, CPUs and machine that a remedy is for.
 #[derive(Clone, Copy)]
 pub(crate) struct For<'a> {
     pub(crate) role: Role,
     pub(crate) cpus: &'a CpuSet,
     pub(crate) others: &'a CpuSet,
-    /// What was read of the machine: what it lacks is not offered.
+    /// Readings of the machine, to leave out remedies that it does not support.
     pub(crate) files: &'a BTreeMap<String, Reading>,
-    /// What `uname -v` says; `None` where that is not known.
+    /// Output of `uname -v`; `None` if not known.
     pub(crate) version: Option<&'a str>,
 }
 
 impl Set {
-    /// The setting, and the change of it that a finding asks for; `None` where
-    /// the role wants none, or no CPUs are left for the rest.
+    /// Returns the setting and the change to make. Returns `None` if the role needs no change, or
+    /// if no CPUs are left for the rest.
     fn wanted(&self, audience: For<'_>) -> Option<(&'static Setting, punctual_model::Remedy)> {
         let row = setting(self.setting)?;
         let value = match self.value {
@@ -110,14 +110,14 @@ fn needs_cpus(value: &str) -> bool {
 }
 
 impl For<'_> {
-    /// As [`Set::wanted`]; `None` also where this machine cannot be set so.
+    /// As [`Set::wanted`], but also returns `None` if this machine cannot be set so.
     fn now(&self, set: &Set) -> Option<(&'static Setting, punctual_model::Remedy)> {
         let (row, remedy) = set.wanted(*self)?;
         can_be_set(row, &remedy.value, self.files).then_some((row, remedy))
     }
 }
 
-/// The files that tell whether remedies can be applied.
+/// Returns the files that decide whether remedies can be applied.
 pub(crate) fn deciding(remedies: &[Remedy]) -> Vec<&'static str> {
     let rows = remedies.iter().filter_map(|remedy| match remedy {
         Remedy::Set(set) => setting(set.setting),
@@ -126,7 +126,7 @@ pub(crate) fn deciding(remedies: &[Remedy]) -> Vec<&'static str> {
     rows.flat_map(offered::deciding).collect()
 }
 
-/// The settings that remedies change.
+/// Returns the settings that remedies change.
 pub(crate) fn settings(remedies: &[Remedy], audience: For<'_>) -> Vec<punctual_model::Remedy> {
     let wanted = remedies.iter().filter_map(|remedy| match remedy {
         Remedy::Set(set) => audience.now(set).map(|(_, remedy)| remedy),
@@ -135,7 +135,7 @@ pub(crate) fn settings(remedies: &[Remedy], audience: For<'_>) -> Vec<punctual_m
     wanted.collect()
 }
 
-/// The commands of remedies; what a person has to decide begins with `#`.
+/// Returns the commands of remedies. Decisions for the user begin with `#`.
 pub(crate) fn commands(remedies: &[Remedy], audience: For<'_>) -> Vec<String> {
     let filled = |text: &str| fill(text, audience.cpus, audience.others);
     let command = |remedy: &Remedy| match remedy {
@@ -158,12 +158,12 @@ pub(crate) fn commands(remedies: &[Remedy], audience: For<'_>) -> Vec<String> {
     remedies.iter().filter_map(command).collect()
 }
 
-/// What makes the changes of remedies at each boot.
+/// Returns how to make the changes of remedies at each boot.
 pub(crate) fn permanently(remedies: &[Remedy], audience: For<'_>) -> Option<String> {
     let mut lines: Vec<String> = Vec::new();
     for remedy in remedies {
         if let Remedy::Set(set) = remedy
-            // The row's line is for all instances.
+            // The row's instructions apply to all instances.
             && set.instance.is_empty()
             && let Some((row, remedy)) = set.wanted(audience)
             && can_be_booted(row, &remedy.value, audience.files, audience.version)
@@ -176,7 +176,7 @@ pub(crate) fn permanently(remedies: &[Remedy], audience: For<'_>) -> Option<Stri
     (!lines.is_empty()).then(|| lines.join("; "))
 }
 
-/// The commands of remedies for documentation, with the CPUs left open.
+/// Returns the commands of remedies for documentation, with placeholders for the CPUs.
 pub(crate) fn described(remedies: &[Remedy]) -> Vec<String> {
     let one = |remedy: &Remedy| match remedy {
         Remedy::Set(set) => {

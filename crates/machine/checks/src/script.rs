@@ -1,9 +1,9 @@
-//! What an audit asks to be changed, as a shell script.
+//! Formats the changes that an audit recommends as a shell script.
 
 use punctual_model::{Audit, Finding};
 
-/// Runs a command of the script. A loop ends as its last turn does, whatever
-/// became of the others: its stderr shows a failure.
+/// Runs a command of the script. The status of a shell loop is that of its last iteration only, so
+/// output on stderr also counts as a failure.
 const TRY: &str = "\
 failed=0
 try() {
@@ -14,10 +14,10 @@ try() {
 }
 ";
 
-/// A script for sh(1) that makes the changes of all problems that can be made
-/// now: settings by one `punctual tune apply`, so that `punctual tune revert` undoes
-/// them, the rest by commands. What is permanent, and what a person must decide, stands
-/// in it as comments. Texts of the machine are in comments only, freed of line ends.
+/// Returns a script for sh(1) that makes all changes for problems that take effect now. It changes
+/// settings by one `punctual tune apply`, so that `punctual tune revert` can undo them, and the
+/// rest by commands. Comments contain permanent changes and decisions for the user. Texts from the
+/// machine only appear in comments, without line ends.
 pub fn fix_script(audit: &Audit) -> String {
     let mut text = format!(
         "#!/bin/sh\n\
@@ -28,7 +28,7 @@ pub fn fix_script(audit: &Audit) -> String {
         audit.role, audit.cpus
     );
     let mut by_command = String::new();
-    // What two findings ask for is done once.
+    // If two findings require the same change, it is made once.
     let mut done = std::collections::HashSet::new();
     let problems = || audit.findings.iter().filter(|finding| finding.is_problem());
     for finding in problems().filter(|finding| !finding.now.is_empty()) {
@@ -71,7 +71,7 @@ pub fn fix_script(audit: &Audit) -> String {
     text
 }
 
-/// How a command begins that `fix_script` makes of remedies.
+/// The beginning of the commands that `fix_script` combines.
 const APPLY: &str = "punctual tune apply";
 
 fn permanently<'a>(problems: impl Iterator<Item = &'a Finding>) -> String {
@@ -89,7 +89,7 @@ fn permanently<'a>(problems: impl Iterator<Item = &'a Finding>) -> String {
     text
 }
 
-/// For a shell.
+/// Quotes a text for a shell.
 fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
 }
@@ -103,7 +103,7 @@ fn heading(finding: &Finding) -> String {
     )
 }
 
-/// Without line ends and other characters that could begin a command.
+/// Replaces line ends and other characters that could begin a command.
 fn one_line(text: &str) -> String {
     text.chars()
         .map(|c| if c.is_control() { ' ' } else { c })

@@ -1,4 +1,4 @@
-//! Each check: what is ok, what is not, and what cannot be known.
+//! For each check, cases that are ok, not ok, and unknown.
 
 // Helpers of a test may fail like the test itself.
 #![allow(clippy::unwrap_used)]
@@ -12,7 +12,7 @@ use punctual_model::{
     IdleState, Interference, Nanos, POLICY_CPUS, Reading, TaskFact, path_matches, testing,
 };
 
-/// Four CPUs, two of them isolated, nothing read but what every recording has.
+/// Four CPUs, two of them isolated, with only the facts that every recording has.
 fn machine() -> FactSet {
     let mut host = testing::recording(4, 1).host;
     host.processor.isolated.value = Some("2-3".parse().unwrap());
@@ -32,8 +32,8 @@ fn machine() -> FactSet {
     }
 }
 
-/// A whole configuration with these lines: one that does not mention an option is of a
-/// kernel without it.
+/// A complete configuration with these lines: if it does not mention an option, the kernel does not
+/// have it.
 fn whole_config(lines: &str) -> String {
     let others: String = (0..300).map(|n| format!("CONFIG_X{n}=y\n")).collect();
     format!("# Linux/x86 6.12.0 Kernel Configuration\n{others}{lines}\n")
@@ -54,7 +54,7 @@ fn task(text: &str) -> TaskFact {
     }
 }
 
-/// A second of counting on CPU 2, empty so far.
+/// One second of counting on CPU 2, with no counts yet.
 fn sample(facts: &mut FactSet) -> &mut CpuInterference {
     let sample = facts.sample.get_or_insert_with(|| Interference {
         duration_ns: Nanos::from_secs(1),
@@ -79,7 +79,7 @@ fn counter(text: &str) -> CounterDelta {
     }
 }
 
-/// One `@name=value` of a case.
+/// Applies one `@name=value` of a case.
 fn change(facts: &mut FactSet, request: &mut Request, name: &str, value: &str) {
     let set = || -> CpuSet { value.parse().unwrap() };
     let host = &mut facts.host;
@@ -126,7 +126,7 @@ fn change(facts: &mut FactSet, request: &mut Request, name: &str, value: &str) {
             let lines = value.replace("\\n", "\n");
             facts.kernel_config.value = Some(whole_config(&lines));
         }
-        // None at all, or a part of one.
+        // No configuration, or a partial one.
         "configuration" if value == "unknown" => {
             facts.kernel_config = Fact::unknown("/boot/config", "not there");
         }
@@ -156,9 +156,8 @@ fn change(facts: &mut FactSet, request: &mut Request, name: &str, value: &str) {
     }
 }
 
-/// One file of a case: `path=text`, `path!` for one that is not there, `path~`
-/// for one that may not be read. A
-/// pattern that matched nothing is written with `%` for `#` in a file's place.
+/// Applies one file of a case: `path=text`, `path!` for a missing file, `path~` for one without
+/// permission to read. A pattern that matched nothing is written with `%` instead of `#`.
 fn file(facts: &mut FactSet, text: &str) {
     if let Some(path) = text.strip_suffix('!') {
         let path = path.replace('%', "#");
@@ -197,7 +196,7 @@ fn ids() -> BTreeSet<String> {
     all.collect()
 }
 
-/// Checks that only report, and call nothing wrong.
+/// Checks that only report and never find a problem.
 const REPORTS: [&str; 5] = [
     "memory-crash-kernel",
     "power-mitigations",
@@ -243,7 +242,7 @@ fn each_case_comes_out_as_written() {
             FindingState::Fail | FindingState::Warn => bad.insert(id.to_owned()),
             _ => false,
         };
-        // Evidence, wherever something was judged.
+        // Every judgement has evidence.
         let judged = matches!(
             finding.state,
             FindingState::Ok | FindingState::Fail | FindingState::Warn
@@ -262,7 +261,7 @@ fn each_case_comes_out_as_written() {
     assert!(never_bad.is_subset(&reports), "{never_bad:?}");
 }
 
-/// The same machine with every fact taken away.
+/// Removes every fact from the machine.
 fn without(reason: &str, reading: &Reading) -> FactSet {
     let mut facts = machine();
     facts.files = patterns()
@@ -277,7 +276,7 @@ fn without(reason: &str, reading: &Reading) -> FactSet {
     facts
 }
 
-/// Every fact in it without its value.
+/// Removes the value of every fact.
 fn unknown(json: serde_json::Value, reason: &str) -> serde_json::Value {
     match json {
         serde_json::Value::Object(mut map) if map.get("source").is_some_and(|s| s.is_string()) => {
@@ -307,7 +306,7 @@ fn what_may_not_be_read_is_unknown_with_the_reason() {
             cpus: Some("2-3".parse().unwrap()),
         };
         for finding in audit(&facts, &request).unwrap().findings {
-            // What is measured and chosen is known all the same.
+            // The measured CPUs and the choices of the machine are known nevertheless.
             if ["topology-boot-cpu", "isolation-skewed-ticks"].contains(&finding.id.as_str()) {
                 continue;
             }
@@ -355,7 +354,7 @@ fn each_check_is_described_in_full() {
             for text in [check.subject, check.expected, check.why, check.documented()] {
                 assert!(!text.is_empty(), "{id}");
             }
-            // A noun, not the wish.
+            // A noun, not the desired state.
             for wish in ["No ", "no ", "The ", " is ", " are ", " not "] {
                 assert!(!check.subject.contains(wish), "{id}: {}", check.subject);
             }
@@ -371,7 +370,7 @@ fn each_check_is_described_in_full() {
     assert!(seen.len() >= 90, "{} checks", seen.len());
 }
 
-/// A file that a check reads and does not declare would never be captured.
+/// A file that a check reads but does not declare would never be captured.
 #[test]
 fn what_is_read_is_declared() {
     let declared = patterns();
@@ -447,7 +446,7 @@ fn the_rule_of_thumb_is_a_hundred_thousand_cycles() {
     assert_eq!(at(&facts).worst_ns, None);
 }
 
-/// Facts of somebody else can say anything.
+/// Facts of another user can contain anything.
 mod hostile {
     use super::*;
     use proptest::prelude::*;
@@ -465,7 +464,7 @@ mod hostile {
             for (role, _, _) in punctual_checks::ROLES {
                 let audit = audit(&facts, &Request { role, cpus: None }).unwrap();
                 let script = punctual_checks::fix_script(&audit);
-                // What the machine says stays behind a comment sign.
+                // Texts from the machine stay in comments.
                 for line in script.lines().filter(|line| line.contains(&text) && text.len() > 12) {
                     prop_assert!(line.starts_with('#'), "{}", line);
                 }
@@ -474,8 +473,8 @@ mod hostile {
     }
 }
 
-/// A user without root is told what applies on this machine: a group that exists, a package
-/// of the distribution, a file.
+/// The advice for users without root depends on this machine: an existing group, a package of the
+/// distribution, or a file.
 #[test]
 fn real_time_priority_without_root_depends_on_the_machine() {
     let kit = "/usr/share/dbus-1/system-services/org.freedesktop.RealtimeKit1.service";

@@ -1,5 +1,4 @@
-//! Each setting that guides and tools know of is judged by a finding, or there
-//! is a reason why not.
+//! Every setting in guides and tools is judged by a finding, or there is a reason why not.
 
 // Helpers of a test may fail like the test itself.
 #![allow(clippy::unwrap_used)]
@@ -8,7 +7,7 @@ use std::collections::BTreeSet;
 
 use punctual_checks::{TOPICS, kernel};
 
-/// The names of all findings there can be.
+/// Returns the names of all possible findings.
 fn findings() -> BTreeSet<String> {
     let checks = TOPICS.iter().flat_map(|topic| {
         let checks = topic.checks.iter();

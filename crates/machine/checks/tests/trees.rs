@@ -1,4 +1,4 @@
-//! The whole audit of each kind of machine.
+//! Complete audits of each kind of machine.
 
 // Helpers of a test may fail like the test itself.
 #![allow(clippy::unwrap_used)]
@@ -19,7 +19,7 @@ fn tree(name: &str) -> FactSet {
     Host::new(trees.join(name)).capture(&patterns())
 }
 
-/// An audit as lines: what a change of a check shows up in.
+/// Formats an audit as lines, so that snapshots show changes of a check.
 fn lines(facts: &FactSet, role: &str, cpus: Option<&str>) -> String {
     let request = Request {
         role: role.parse().unwrap(),

@@ -1,4 +1,4 @@
-//! What the kernel was built with, and what it was booted with.
+//! The kernel's build configuration and command line.
 
 use punctual_model::CpuSet;
 
@@ -7,8 +7,8 @@ use crate::boot::{boot_words, same_parameter};
 use crate::kernel::{self, OptionState};
 
 impl<'a> FactReader<'a> {
-    /// What the kernel was booted with: all values of a parameter, the last
-    /// one counts. A bare word has the value "".
+    /// Returns all values of a parameter on the kernel's command line. The last one counts. A bare
+    /// word has the value "".
     pub(crate) fn boot_all(&self, name: &str) -> Result<Vec<&'a str>, Missing> {
         let command_line = &self.host().kernel.command_line;
         let Some(text) = command_line.get() else {
@@ -33,12 +33,12 @@ impl<'a> FactReader<'a> {
         Ok(values)
     }
 
-    /// As [`boot_all`](Self::boot_all), the last value.
+    /// As [`boot_all`](Self::boot_all), but returns the last value.
     pub(crate) fn boot(&self, name: &str) -> Result<Option<&'a str>, Missing> {
         Ok(self.boot_all(name)?.last().copied())
     }
 
-    /// The CPUs of a list of the kernel's command line, `parameter=list`.
+    /// Parses the CPU list of a parameter on the kernel's command line, `parameter=list`.
     pub(crate) fn boot_cpus(&self, parameter: &str, list: &str) -> Result<CpuSet, Missing> {
         let processor = &self.host().processor;
         let known = [&processor.present, &processor.online];
@@ -49,11 +49,10 @@ impl<'a> FactReader<'a> {
             .map_err(|_| Missing::unknown(format!("{parameter}={} is no list of CPUs", line(list))))
     }
 
-    /// The state of a kernel option, `CONFIG_…`.
+    /// Returns the state of a kernel option, `CONFIG_…`.
     ///
     /// # Errors
-    /// *Unknown* where there is no configuration, or only a part of one that does not
-    /// mention the option.
+    /// *Unknown* if the configuration is missing, or is partial and does not mention the option.
     pub(crate) fn option(&self, option: &str) -> Result<OptionState<'a>, Missing> {
         let config = &self.facts.kernel_config;
         let source = format!("{} {option}", config.source);
@@ -72,20 +71,20 @@ impl<'a> FactReader<'a> {
         Ok(state)
     }
 
-    /// Whether the kernel is built with an option; `None` where that is not known.
+    /// Returns whether the kernel is built with an option; `None` if not known.
     pub(crate) fn built_with(&self, option: &str) -> Option<bool> {
         self.option(option).ok().map(OptionState::is_on)
     }
 
-    /// What `uname -m` says; `None` where that is not known.
+    /// Returns the output of `uname -m`; `None` if not known.
     pub(crate) fn architecture(&self) -> Option<&'a str> {
         self.host().kernel.architecture.get().map(String::as_str)
     }
 
-    /// Whether a parameter is given that only kernels with `option` obey.
+    /// Returns whether a parameter is given and has an effect. It needs a kernel with `option`.
     ///
     /// # Errors
-    /// *Unknown* where it is given, and the option is not known.
+    /// *Unknown* if the parameter is given but the option is not known.
     pub(crate) fn obeys(&self, parameter: &str, option: &str) -> Result<Obeyed, Missing> {
         if self.boot(parameter)?.is_none() {
             return Ok(Obeyed::NotGiven);
@@ -100,13 +99,13 @@ impl<'a> FactReader<'a> {
     }
 }
 
-/// What becomes of a parameter of the command line.
+/// The effect of a parameter on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Obeyed {
-    /// It is not given.
+    /// The parameter is not given.
     NotGiven,
-    /// It is given to a kernel without the option that it needs.
+    /// The parameter is given, but the kernel lacks the option that it needs.
     No,
-    /// It has its effect.
+    /// The parameter has an effect.
     Yes,
 }

@@ -1,4 +1,4 @@
-//! Files of which each CPU has its own.
+//! Files that exist once for each CPU.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use punctual_model::{CpuSet, POLICY_CPUS};
 use super::{FactReader, Judged, Missing, Verdict, line, shown};
 
 impl<'a> FactReader<'a> {
-    /// The frequency policy that serves a CPU.
+    /// Returns the frequency policy of a CPU.
     fn policy_of(&self, cpu: u32) -> Option<u32> {
         let policies = self.files(POLICY_CPUS).unwrap_or_default();
         let served = |text: &str| text.split(' ').any(|served| served.parse() == Ok(cpu));
@@ -16,8 +16,8 @@ impl<'a> FactReader<'a> {
         file.strip_prefix(start)?.strip_suffix(end)?.parse().ok()
     }
 
-    /// A file of each measured CPU, `#` for its number, or for that of its frequency
-    /// policy. Those with the same text are one piece of evidence.
+    /// Returns a file of each measured CPU. `#` is replaced by the number of the CPU or of its
+    /// frequency policy. CPUs with the same text become one piece of evidence.
     pub(crate) fn each_cpu(&self, pattern: &str) -> Result<Vec<(u32, &'a str)>, Missing> {
         let mut by_text: BTreeMap<&str, CpuSet> = BTreeMap::new();
         let mut found = Vec::new();
@@ -52,7 +52,7 @@ impl<'a> FactReader<'a> {
             return Err(Missing::Unknown(why));
         }
         if found.is_empty() {
-            // The pattern itself says whether any CPU has it.
+            // The entry for the pattern itself has the reason why no CPU has the file.
             return Err(match self.text(pattern) {
                 Err(missing) => missing,
                 Ok(_) => Missing::unknown(format!("{pattern} is no file")),
@@ -67,7 +67,7 @@ impl<'a> FactReader<'a> {
         Ok(found)
     }
 
-    /// Whether a file of each measured CPU is good; says which are not.
+    /// Checks a file of each measured CPU, and names the CPUs where it is not good.
     pub(crate) fn every_cpu(&self, pattern: &str, good: impl Fn(&str) -> bool) -> Judged {
         let all = self.each_cpu(pattern)?;
         let bad: CpuSet = all
@@ -90,7 +90,7 @@ impl<'a> FactReader<'a> {
     }
 }
 
-/// `/sys/…/cpu2-3/…` of `/sys/…/cpu#/…`.
+/// Makes `/sys/…/cpu2-3/…` of `/sys/…/cpu#/…`.
 fn on(pattern: &str, cpus: &CpuSet) -> String {
     pattern.replacen('#', &cpus.to_string(), 1)
 }

@@ -1,4 +1,4 @@
-//! A kernel's configuration: judged, and as a fragment to build one from.
+//! Judges a kernel's configuration, and generates a configuration fragment to build one.
 
 mod option_state;
 mod options;
@@ -18,50 +18,49 @@ pub use options::OPTIONS;
 pub(crate) use options::WITHOUT_RT;
 use punctual_model::SPINNING;
 
-/// What an option should be.
+/// The desired state of an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted {
     /// Built in.
     On,
     /// Not set.
     Off,
-    /// Off where threads sleep until their time, on where they spin.
+    /// Off if threads sleep until their time, on if they spin.
     OnToSpin,
 }
 
-/// One option of the kernel's configuration.
+/// An option of the kernel's configuration.
 #[derive(Debug)]
 pub struct KernelOption {
-    /// Its name, `CONFIG_…`.
+    /// Name, `CONFIG_…`.
     pub option: &'static str,
-    /// What it should be.
+    /// Desired state.
     pub wanted: Wanted,
     /// How much it matters.
     pub severity: Severity,
-    /// Why it costs latency.
+    /// The reason why it costs latency.
     pub why: &'static str,
-    /// Where that is said.
+    /// Source of that reason.
     pub source: &'static str,
-    /// The settings that switch it off on a running kernel.
+    /// Settings that switch it off on a running kernel.
     pub switch: &'static [Remedy],
-    /// Its name in earlier kernels; empty where it always had this one.
+    /// Name in earlier kernels; empty if it did not change.
     pub formerly: &'static str,
-    /// The first version that has it, where it is younger than ten years; else (0, 0).
+    /// First version that has it, if that is less than ten years old; else (0, 0).
     pub since: (u32, u32),
-    /// Another option without which this one means nothing; empty for none.
+    /// Another option that this one requires to have any effect; empty for none.
     pub needs: &'static str,
-    /// Options that have to be on to be asked for this one; the fragment sets
-    /// them too.
+    /// Options that must be on to make this one available; the fragment sets them as well.
     pub with: &'static [&'static str],
-    /// Options that switch this one on whatever is asked for.
+    /// Options that select this one regardless of the configuration.
     pub selected_by: &'static [&'static str],
-    /// The check that sees the same on a running machine; empty for none.
+    /// Check that examines the same on a running machine; empty for none.
     pub seen_by: &'static str,
-    /// What a role changes.
+    /// Differences for some roles.
     pub stances: &'static [Stance],
 }
 
-/// The files by which options are switched off on a running kernel.
+/// Returns the files that switch options off on a running kernel.
 pub(crate) fn switches() -> impl Iterator<Item = &'static str> {
     OPTIONS.iter().flat_map(|option| files_of(option.switch))
 }
@@ -73,16 +72,15 @@ fn files_of(switch: &[Remedy]) -> impl Iterator<Item = &'static str> {
     })
 }
 
-/// Whether a finding about an option says what a check of the running machine
-/// says better.
+/// Returns whether a check of the running machine covers the option of this finding better.
 pub(crate) fn is_seen_otherwise(finding: &Finding) -> bool {
     OPTIONS
         .iter()
         .any(|option| !option.seen_by.is_empty() && id(option.option) == finding.id)
 }
 
-/// Judges a configuration: one finding for each option. `running` are the
-/// readings of the machine that runs it; `None` before it is built.
+/// Judges a configuration, with one finding for each option. `running` are the readings of the
+/// machine that runs it; `None` before it is built.
 pub fn findings(
     config: &Fact<String>,
     role: Role,
@@ -95,9 +93,8 @@ pub fn findings(
         .collect()
 }
 
-/// Judges a configuration alone, as an audit of a machine without CPUs:
-/// `machine` is the one that runs it, where there is one, else `name` stands
-/// for what was judged.
+/// Judges only a configuration, as an audit of a machine without CPUs. `machine` is the one that
+/// runs it, if there is one; otherwise `name` names the configuration.
 pub fn audit(config: &Fact<String>, role: Role, machine: Option<&FactSet>, name: &str) -> Audit {
     let mut findings = findings(config, role, machine.map(|facts| &facts.files));
     findings.sort_by_key(Finding::order);
@@ -123,13 +120,13 @@ pub fn audit(config: &Fact<String>, role: Role, machine: Option<&FactSet>, name:
     }
 }
 
-/// Found of an option that a part of the running kernel's configuration does not mention.
+/// Finding for an option that a partial configuration of the running kernel does not mention.
 const PART: &str = "is not in this configuration, which is a part of one";
-/// The same of one before it is built.
+/// As [`PART`], for a kernel that is not built yet.
 const DEFCONFIG: &str = "is not in this configuration, which is a defconfig or a part of one: \
                          run make olddefconfig first";
 
-/// What a role wants of an option: on or off.
+/// Returns whether a role wants an option to be on.
 fn wants_on(wanted: Wanted, role: Role) -> bool {
     match wanted {
         Wanted::On => true,
@@ -215,7 +212,7 @@ fn finding(
         false => &[],
     };
     let (none, nothing) = (CpuSet::new(), BTreeMap::new());
-    // Switching it off concerns no CPU.
+    // No CPU is relevant for switching it off.
     let audience = For {
         role,
         cpus: &none,
@@ -242,10 +239,10 @@ fn finding(
     }
 }
 
-/// What an option that a configuration does not mention comes to, where that is more
-/// than that the kernel does not offer it.
+/// Returns the finding for an option that is missing from a configuration, unless it is just that
+/// this kernel does not have it.
 fn unmentioned(option: &KernelOption, text: &str, runs: bool) -> Option<(FindingState, String)> {
-    // Its default may be either.
+    // Its default may be on or off.
     if !is_whole(text) {
         let found = if runs { PART } else { DEFCONFIG };
         return Some((FindingState::Unknown, found.to_owned()));
@@ -256,7 +253,7 @@ fn unmentioned(option: &KernelOption, text: &str, runs: bool) -> Option<(Finding
     before.then_some((FindingState::NotApplicable, found))
 }
 
-/// The version that a configuration is of, by its heading.
+/// Returns the kernel version in the heading of a configuration.
 fn version(text: &str) -> Option<(u32, u32)> {
     let mut numbers = built_as(text)?.split(' ').nth(1)?.split('.');
     let mut next = || numbers.next()?.parse().ok();
@@ -276,22 +273,21 @@ fn judge(
         (OptionState::Set("y"), true) => FindingState::Ok,
         (_, true) => FindingState::Fail,
         (OptionState::Off, false) => FindingState::Ok,
-        // The kernel does not know it: there is nothing to be off.
+        // The kernel does not have the option, so it cannot be off.
         (OptionState::Unmentioned, false) => FindingState::NotApplicable,
         (OptionState::Set(_), false) => FindingState::Fail,
     };
     (state, format!("is {state_now}"))
 }
 
-/// `kernel-config-prove-locking` of `CONFIG_PROVE_LOCKING`.
+/// Returns `kernel-config-prove-locking` for `CONFIG_PROVE_LOCKING`.
 fn id(option: &str) -> String {
     let name = option.trim_start_matches("CONFIG_");
     format!("kernel-config-{}", name.to_lowercase().replace('_', "-"))
 }
 
-/// The options as a fragment for the kernel's `scripts/kconfig/merge_config.sh`.
-/// Those that only matter for information are left to the builder, but for the
-/// tracers that explain a latency.
+/// Returns the options as a fragment for the kernel's `scripts/kconfig/merge_config.sh`. It omits
+/// options that are only informative, except the tracers that explain a latency.
 pub fn fragment(role: Role) -> String {
     let mut text = format!(
         "# Kernel options for low latency, for the role {role}: {}.\n\
@@ -305,7 +301,7 @@ pub fn fragment(role: Role) -> String {
     );
     for option in OPTIONS {
         let on = wants_on(option.wanted, role);
-        // An option that is wanted off for information only may have its use.
+        // An informative option that should be off may still be useful.
         if !on && option.severity == Severity::Info {
             continue;
         }
@@ -341,7 +337,7 @@ mod tests {
         Fact::known(text.to_owned(), "/boot/config-1")
     }
 
-    /// A whole configuration of this version with these lines.
+    /// Makes a complete configuration of this version with these lines.
     fn whole(version: &str, lines: &str) -> String {
         let others: String = (0..400).map(|n| format!("CONFIG_X{n}=y\n")).collect();
         format!("#\n# Linux/x86 {version} Kernel Configuration\n#\n{lines}{others}")
@@ -414,7 +410,7 @@ mod tests {
             let without = found(&without, name, Role::Control);
             assert_eq!(without.state, FindingState::NotApplicable);
         }
-        // A line for it in a defconfig says that it is offered.
+        // A line for it in a defconfig shows that the kernel has it.
         let part = found(&format!("# {name} is not set\n"), name, Role::Control);
         assert_eq!(part.state, FindingState::Fail);
     }
@@ -444,7 +440,7 @@ mod tests {
     #[test]
     fn a_part_of_a_configuration_is_no_proof() {
         let name = "CONFIG_CPU_FREQ";
-        // A long defconfig has no heading; a heading may stand over a few lines.
+        // A long defconfig has no heading, and a few lines can have one.
         let defconfig: String = (0..1_500).map(|n| format!("CONFIG_X{n}=y\n")).collect();
         let heading = "# Linux/arm64 6.1.0 Kernel Configuration\nCONFIG_X=y\n".to_owned();
         for part in ["CONFIG_X=y\n".to_owned(), defconfig, heading] {

@@ -12,13 +12,12 @@ pub enum OptionState<'a> {
     Set(&'a str),
     /// `# CONFIG_X is not set`.
     Off,
-    /// Not mentioned: this kernel has no such option, or something it needs
-    /// is off.
+    /// Not mentioned: this kernel does not have the option, or a dependency of it is off.
     Unmentioned,
 }
 
 impl OptionState<'_> {
-    /// Built in or a module.
+    /// Returns whether the option is built in or a module.
     pub fn is_on(self) -> bool {
         matches!(self, Self::Set("y" | "m"))
     }
@@ -34,8 +33,8 @@ impl fmt::Display for OptionState<'_> {
     }
 }
 
-/// The state of `option`, which starts with `CONFIG_`, in the text of a
-/// configuration. Of two lines the last counts, as for the kernel's make.
+/// Returns the state of `option`, which starts with `CONFIG_`, in the text of a configuration. If
+/// there are several lines, the last one counts, as in the kernel's build.
 pub fn option_state<'a>(text: &'a str, option: &str) -> OptionState<'a> {
     let of_line = |line: &'a str| {
         if let Some(rest) = line.strip_prefix(option) {
@@ -55,17 +54,17 @@ pub fn option_state<'a>(text: &'a str, option: &str) -> OptionState<'a> {
         .unwrap_or(OptionState::Unmentioned)
 }
 
-/// Whether a configuration is a whole one, as the kernel's own tools write it, so that
-/// an option it does not mention is one that this kernel does not offer. A defconfig has
-/// only what differs from the defaults, and no heading (scripts/kconfig/confdata.c,
-/// `conf_write_defconfig`). The smallest kernel's (`make tinyconfig`) has several hundred.
+/// Returns whether a configuration is complete, as the kernel's own tools write it, so that an
+/// option it does not mention does not exist in this kernel. A defconfig contains only differences
+/// from the defaults, and no heading (scripts/kconfig/confdata.c, `conf_write_defconfig`). The
+/// smallest kernel (`make tinyconfig`) has several hundred options.
 pub fn is_whole(text: &str) -> bool {
     const LEAST: usize = 300;
     let named = |line: &&str| line.trim_start_matches("# ").starts_with("CONFIG_");
     built_as(text).is_some() && text.lines().filter(named).nth(LEAST - 1).is_some()
 }
 
-/// `Linux/x86 6.1.0` of the heading of a configuration.
+/// Returns `Linux/x86 6.1.0` from the heading of a configuration.
 pub(super) fn built_as(text: &str) -> Option<&str> {
     let mut head = text.lines().take(10);
     head.find_map(|line| {
@@ -74,8 +73,8 @@ pub(super) fn built_as(text: &str) -> Option<&str> {
     })
 }
 
-/// All options that a configuration mentions, read once: it has 300 kB, and
-/// [`option_state`] goes through it for each option.
+/// All options of a configuration, parsed once: it has 300 kB, and [`option_state`] searches it for
+/// each option.
 pub(super) struct Configuration<'a> {
     options: HashMap<&'a str, OptionState<'a>>,
     whole: bool,
@@ -107,7 +106,7 @@ impl<'a> Configuration<'a> {
         found.unwrap_or(OptionState::Unmentioned)
     }
 
-    /// The state of an option, under whichever name.
+    /// Returns the state of an option under its current or its former name.
     pub(super) fn state_of(&self, option: &KernelOption) -> OptionState<'a> {
         match self.get(option.formerly) {
             OptionState::Set(value) => OptionState::Set(value),
@@ -115,7 +114,7 @@ impl<'a> Configuration<'a> {
         }
     }
 
-    /// Whether the kernel is built without an option.
+    /// Returns whether the kernel is built without an option.
     pub(super) fn lacks(&self, option: &str) -> bool {
         match self.get(option) {
             OptionState::Unmentioned => self.whole,

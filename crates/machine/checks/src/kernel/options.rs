@@ -1,4 +1,4 @@
-//! The options of the kernel that matter for latency.
+//! The kernel options that matter for latency.
 
 use punctual_model::Severity;
 
@@ -7,7 +7,7 @@ use crate::remedy::set;
 use crate::{Role, Stance};
 use punctual_model::{PERIODIC, SPINNING};
 
-/// What an option has unless it says otherwise.
+/// Defaults for the fields of an option.
 const BASE: KernelOption = KernelOption {
     option: "",
     wanted: Wanted::Off,
@@ -24,10 +24,10 @@ const BASE: KernelOption = KernelOption {
     stances: &[],
 };
 
-/// The kernel's own page on configuring it for real time.
+/// The kernel's documentation of its configuration for real time.
 const REAL_TIME: &str = "Documentation/core-api/real-time/kernel-configuration.rst";
 
-/// Who can do without PREEMPT_RT, and how far.
+/// Roles that can do without PREEMPT_RT, and how far.
 pub(crate) const WITHOUT_RT: &[Stance] = &[
     Stance {
         roles: &[Role::Trading, Role::Network],
@@ -41,11 +41,11 @@ pub(crate) const WITHOUT_RT: &[Stance] = &[
     },
 ];
 
-/// Every option that is judged.
+/// All options that are judged.
 pub const OPTIONS: &[KernelOption] = &[
     KernelOption {
         option: "CONFIG_PREEMPT_RT",
-        // Of the patches for Linux 5.2 and before.
+        // In the patches for Linux 5.2 and earlier.
         formerly: "CONFIG_PREEMPT_RT_FULL",
         wanted: Wanted::On,
         severity: Severity::Fatal,
@@ -85,7 +85,7 @@ pub const OPTIONS: &[KernelOption] = &[
     },
     KernelOption {
         option: "CONFIG_CPU_ISOLATION",
-        // Before, every kernel has what it switches on.
+        // Earlier kernels always have this feature.
         since: (4, 15),
         wanted: Wanted::On,
         why: "Without it isolcpus= and nohz_full= move less of the kernel's own work.",

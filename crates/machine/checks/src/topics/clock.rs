@@ -1,4 +1,4 @@
-//! The clock.
+//! Checks of the clock.
 
 use punctual_model::Severity;
 
@@ -20,8 +20,8 @@ const CPUINFO: &str = "/proc/cpuinfo";
 
 const AVAILABLE: &str = "/sys/devices/system/clocksource/clocksource0/available_clocksource";
 
-/// Clock sources that a program reads without entering the kernel, in tens of
-/// nanoseconds: of x86, Arm, RISC-V, PowerPC, s390, LoongArch, MIPS (two) and SPARC (two).
+/// Clock sources that a program reads without entering the kernel, in some tens of nanoseconds:
+/// those of x86, Arm, RISC-V, PowerPC, s390, LoongArch, MIPS (two) and SPARC (two).
 const FAST: [&str; 10] = [
     "tsc",
     "arch_sys_counter",
@@ -34,9 +34,9 @@ const FAST: [&str; 10] = [
     "stick",
     "tick",
 ];
-/// The same, through a page that a hypervisor keeps.
+/// Clock sources as fast, through a page that the hypervisor maintains.
 const GUEST: [&str; 3] = ["kvm-clock", "hyperv_clocksource_tsc_page", "xen"];
-/// Those that are slow wherever they are: on a bus, in a hypervisor, or the tick itself.
+/// Clock sources that are slow on every machine: on a bus, in a hypervisor, or the tick itself.
 const SLOW: [&str; 7] = [
     "hpet",
     "acpi_pm",
@@ -46,12 +46,11 @@ const SLOW: [&str; 7] = [
     "hyperv_clocksource_msr",
     "hyperv_clocksource",
 ];
-/// Those that count in steps of 30.5 µs (drivers/clocksource/timer-ti-32k.c).
+/// Clock sources that count in steps of 30.5 µs (drivers/clocksource/timer-ti-32k.c).
 const COARSE: [&str; 1] = ["32k_counter"];
-/// Timers of chips whose processors have no counter of their own: TI's AM335x (`dmtimer`;
-/// `gp_timer` and `timer2` in earlier kernels), Exynos 4, i.MX, Zynq and others with
-/// Cortex-A5, A8 or A9 (drivers/clocksource). A read is one of a register of the chip,
-/// by a system call.
+/// Timers of chips whose processors have no counter: TI's AM335x (`dmtimer`; `gp_timer` and
+/// `timer2` in earlier kernels), Exynos 4, i.MX, Zynq and others with Cortex-A5, A8 or A9
+/// (drivers/clocksource). Each access is a system call that reads a register of the chip.
 const OF_CHIP: [&str; 7] = [
     "dmtimer",
     "gp_timer",
@@ -61,7 +60,7 @@ const OF_CHIP: [&str; 7] = [
     "mxc_timer1",
     "arm_global_timer",
 ];
-/// Event devices that are shared, and not in the CPU.
+/// Event devices that the CPUs share because they are outside of the CPUs.
 const SHARED: [&str; 4] = ["hpet", "pit", "acpi_pm", "bc_hrtimer"];
 
 const CHECKS: &[Check] = &[
@@ -183,7 +182,7 @@ fn source(reader: &FactReader) -> Judged {
     if is(&SLOW) {
         return Ok(Verdict::Fail(format!("is {source}")));
     }
-    // The kernel lists the best first (kernel/time/clocksource.c).
+    // The kernel's list begins with the best (kernel/time/clocksource.c).
     let best = match reader.text(AVAILABLE) {
         Ok(text) => text.split_whitespace().next(),
         Err(_) => None,
@@ -202,7 +201,7 @@ fn source(reader: &FactReader) -> Judged {
 }
 
 fn tsc(reader: &FactReader) -> Judged {
-    // The text has a block for each CPU: only the flags of the first count.
+    // The text has a block for each CPU; the flags of the first are enough.
     let text = match reader.facts.files.get(CPUINFO) {
         Some(punctual_model::Reading::Text(text)) => text,
         _ => reader.text(CPUINFO)?,
@@ -226,7 +225,7 @@ fn tsc(reader: &FactReader) -> Judged {
     );
     Ok(match lacking.is_empty() {
         true => Verdict::Ok("is constant and nonstop".to_owned()),
-        // A host may hide the flags from a guest and still keep it even.
+        // A host may hide the flags from a guest even if its TSC is constant.
         false => match reader.is_virtual() {
             Ok(true) => Verdict::Warn(format!(
                 "is shown to the guest without {}",

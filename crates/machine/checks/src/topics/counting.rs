@@ -1,27 +1,27 @@
-//! What was counted on the measured CPUs, as rates.
+//! Rates of the events that were counted on the measured CPUs.
 
 use punctual_model::{CounterDelta, CpuInterference, Nanos};
 
 use crate::fact_reader::{FactReader, Judged, Missing, Verdict};
 
-/// What raises the interrupts of a row of /proc/interrupts.
+/// The source of the interrupts in a row of /proc/interrupts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Source {
     /// A device.
     Device,
-    /// The timer of the CPU, also where another CPU passes it on.
+    /// The CPU's timer, including when another CPU forwards it.
     Timer,
     /// Another CPU.
     OtherCpu,
     /// The counters of perf and the lockup detector; often not maskable.
     Counters,
-    /// Something else of the kernel's own.
+    /// Something else in the kernel.
     Other,
 }
 
-/// Names of timers, without a number at their end: of Arm (arch_timer, twd, gt; dmtimer of
-/// TI), RISC-V, LoongArch, MIPS and Xen (timer), as their drivers in drivers/clocksource
-/// and arch/*/kernel ask for them.
+/// Names of timers, without a trailing number: those of Arm (arch_timer, twd, gt; dmtimer of TI),
+/// RISC-V, LoongArch, MIPS and Xen (timer), as requested by their drivers in drivers/clocksource
+/// and arch/*/kernel.
 const TIMERS: [&str; 8] = [
     "arch_timer",
     "riscv-timer",
@@ -32,13 +32,14 @@ const TIMERS: [&str; 8] = [
     "percpu-dmtimer",
     "gp_timer",
 ];
-/// Names of the performance counters' interrupts outside x86.
+/// Names of the performance counters' interrupts on architectures other than x86.
 const COUNTERS: [&str; 4] = ["arm-pmu", "armv8-pmu", "armv8_pmuv3", "riscv-pmu"];
-/// Beginnings of what arch/{arm,arm64,riscv,loongarch}/kernel/smp.c call interrupts
-/// between CPUs: their numbers (IPI0, …) differ by architecture and version.
+/// Prefixes of interrupts between CPUs in arch/{arm,arm64,riscv,loongarch}/kernel/smp.c. Their
+/// numbers (IPI0, …) differ by architecture and version.
 const BETWEEN_CPUS: [&str; 4] = ["IPI", "RES", "CAL", "TLB"];
 
-/// What a row counts: by its name where it has a number, as these are arbitrary.
+/// Returns the source of a row. Numbers are arbitrary, so a row with a number is classified by its
+/// name.
 pub(super) fn source(row: &CounterDelta) -> Source {
     let words = || row.name.split([' ', ',']);
     if !row.id.is_empty() && row.id.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -49,26 +50,26 @@ pub(super) fn source(row: &CounterDelta) -> Source {
         return match () {
             () if is(&TIMERS) || words().any(|word| word.starts_with("mct_tick")) => Source::Timer,
             () if is(&COUNTERS) => Source::Counters,
-            // MIPS, PowerPC and Xen number those, too: `IPI resched`, `xen-percpu -ipi`.
+            // MIPS, PowerPC and Xen also number these: `IPI resched`, `xen-percpu -ipi`.
             () if words().any(|word| word.starts_with("IPI") || word == "-ipi") => Source::OtherCpu,
             () => Source::Device,
         };
     }
     match row.id.as_str() {
         "NMI" | "PMI" => Source::Counters,
-        // x86; Hyper-V's; PowerPC; s390.
+        // x86; Hyper-V; PowerPC; s390.
         "LOC" | "HVS" | "BCT" | "CLK" | "TMR" => Source::Timer,
         _ if row.name.contains("imer broadcast") => Source::Timer,
-        // x86: work of the CPU's own; PowerPC's doorbells; s390.
+        // x86: work that the CPU requested itself; PowerPC: doorbells; s390.
         "IWI" | "DBL" | "EXC" | "EMS" => Source::OtherCpu,
         id if BETWEEN_CPUS.iter().any(|start| id.starts_with(start)) => Source::OtherCpu,
-        // s390: the sums of what devices raise.
+        // s390: the totals of device interrupts.
         "I/O" | "AIO" => Source::Device,
         _ => Source::Other,
     }
 }
 
-/// The interrupts from one source.
+/// Returns the number of interrupts from one source.
 pub(super) fn from(cpu: &CpuInterference, wanted: Source) -> u64 {
     let rows = cpu.interrupts.iter();
     rows.filter(|row| source(row) == wanted)
@@ -76,7 +77,7 @@ pub(super) fn from(cpu: &CpuInterference, wanted: Source) -> u64 {
         .sum()
 }
 
-/// Whether what was counted on each measured CPU is at most so many a second.
+/// Checks that the rate on each measured CPU is at most the limit per second.
 pub(super) fn counted(
     reader: &FactReader,
     what: &str,
@@ -84,8 +85,8 @@ pub(super) fn counted(
     limit: impl Fn(&FactReader) -> f64,
 ) -> Judged {
     let (cpus, duration) = reader.counted()?;
-    // A table that could not be read, or a CPU that came or went meanwhile,
-    // counts nothing: that is no zero.
+    // A table that could not be read, or a CPU that went on- or offline meanwhile, gives no counts.
+    // That does not mean zero.
     let unreadable = format!("{what}: /proc/");
     let moved = format!("{what} of CPU ");
     let sample = reader.facts.sample.iter().flat_map(|s| &s.unknown);

@@ -1,4 +1,4 @@
-//! Firmware and virtualisation: what takes time without the kernel's knowing.
+//! Checks of firmware and virtualisation, which take time without the kernel's knowledge.
 
 use punctual_model::{Severity, path_of};
 
@@ -26,7 +26,7 @@ const BIOS_VENDOR: &str = "/sys/class/dmi/id/bios_vendor";
 const BIOS_VERSION: &str = "/sys/class/dmi/id/bios_version";
 const BIOS_DATE: &str = "/sys/class/dmi/id/bios_date";
 const DRM: &str = "/sys/class/drm/card#/device/uevent";
-/// Drivers of a frame buffer without an engine of its own, or of a guest's.
+/// Drivers of frame buffers without an engine, or for guests.
 const PLAIN: [&str; 9] = [
     "simple-framebuffer",
     "efi-framebuffer",
@@ -41,14 +41,14 @@ const PLAIN: [&str; 9] = [
 const TLP_AT_BOOT: &str = "/etc/systemd/system/*.wants/tlp.service";
 const CPUPOWER_AT_BOOT: &str = "/etc/systemd/system/*.wants/cpupower.service";
 const FWUPD_TIMER: &str = "/etc/systemd/system/*.wants/fwupd-refresh.timer";
-/// Units that set what they set when the machine boots, and end.
+/// Units that apply their settings at boot and then exit.
 const MANAGERS_AT_BOOT: [(&str, &str); 2] = [
     ("tlp (at boot)", TLP_AT_BOOT),
     ("cpupower (at boot)", CPUPOWER_AT_BOOT),
 ];
 const SCRUB: &str = "/sys/devices/system/edac/mc/mc#/sdram_scrub_rate";
 const BUSY_READ: &str = path_of("busy-read-us");
-/// What decides whether a network service polls.
+/// The trade-off that decides whether a network service should poll.
 const POLLING: &str = "it takes CPU time; with PREEMPT_RT it holds the CPU against others";
 const BUSY_POLL: &str = path_of("busy-poll-us");
 
@@ -214,7 +214,7 @@ const CHECKS: &[Check] = &[
         judge: |reader| {
             let all = reader.files(IOMMU)?;
             reader.saw(IOMMU, &format!("{} units", all.len()));
-            // iommu= is of x86 alone.
+            // iommu= exists only on x86.
             let x86 = reader.architecture().is_none_or(|name| name.contains("86"));
             let pass = x86 && reader.boot("iommu")? == Some("pt")
                 || reader.boot("iommu.passthrough")? == Some("1");
@@ -343,7 +343,8 @@ const CHECKS: &[Check] = &[
                 "auto-cpufreq",
             ])?;
             let mut names: Vec<&str> = all.iter().map(|task| task.name.as_str()).collect();
-            // What sets everything once at boot, and ends, is no process.
+            // A unit that applies everything once at boot and exits is not in the list of
+            // processes.
             let at_boot = MANAGERS_AT_BOOT
                 .into_iter()
                 .filter(|(_, unit)| reader.starts_at_boot(unit))
@@ -360,7 +361,7 @@ const CHECKS: &[Check] = &[
     },
 ];
 
-/// A module's parameter on a machine that is host to guests.
+/// Checks a module parameter on a machine that hosts guests.
 fn hosting(reader: &FactReader, file: &str, good: &str) -> Judged {
     let text = reader.text(file)?;
     Ok(Verdict::mild(text == good, format!("is {text}")))
@@ -372,7 +373,7 @@ fn bios(reader: &FactReader) -> Judged {
         .into_iter()
         .filter_map(|file| reader.text(file).ok())
         .collect();
-    // MM/DD/YYYY, SMBIOS 3, BIOS Release Date; two digits are of the last century.
+    // MM/DD/YYYY (SMBIOS 3, BIOS Release Date); two-digit years are of the last century.
     let year: i64 = date
         .rsplit('/')
         .next()
@@ -426,7 +427,7 @@ fn cache_partition(reader: &FactReader) -> Judged {
         Some(punctual_model::Reading::Text(text)) => text,
         _ => reader.text(CPUINFO)?,
     };
-    // Allocation by cache level, arch/x86/include/asm/cpufeatures.h.
+    // Cache allocation by level, arch/x86/include/asm/cpufeatures.h.
     let can = text
         .lines()
         .filter(|line| line.starts_with("flags"))

@@ -1,4 +1,4 @@
-//! The threads that handle interrupts: their priorities and their CPUs.
+//! Checks of the threads that handle interrupts: their priorities and CPUs.
 
 use punctual_model::{CpuSet, Reading, Severity, TaskFact};
 
@@ -37,7 +37,7 @@ pub(super) const AFFINITY: Check = Check {
     ..BASE
 };
 
-/// The threads, by what `irq_thread` is called: `irq/NUMBER-NAME`.
+/// Returns the threads, by the name that `irq_thread` gives them: `irq/NUMBER-NAME`.
 fn threads<'a>(reader: &FactReader<'a>) -> Result<Vec<&'a TaskFact>, Missing> {
     let tasks = reader.tasks()?;
     let handles = |task: &&TaskFact| task.kernel && task.name.starts_with("irq/");
@@ -75,7 +75,7 @@ fn affinity(reader: &FactReader) -> Judged {
             there.push((task, common));
         }
     }
-    // Those that can run nowhere else first.
+    // Threads that can run nowhere else come first.
     there.sort_by_key(|(task, common)| task.allowed.as_ref() != Some(common));
     let said: Vec<String> = there.iter().map(|(task, _)| told(reader, task)).collect();
     for ((task, _), said) in there.iter().zip(&said).take(4) {
@@ -100,7 +100,7 @@ fn affinity(reader: &FactReader) -> Judged {
     })
 }
 
-/// `irq/167-pps (fifo 50) on CPU 3, although interrupt 167 is routed to CPU 0`.
+/// Returns `irq/167-pps (fifo 50) on CPU 3, although interrupt 167 is routed to CPU 0`.
 fn told(reader: &FactReader, task: &TaskFact) -> String {
     let allowed = task.allowed.clone().unwrap_or_default();
     let policy = match task.policy {

@@ -1,4 +1,4 @@
-//! Idle states: which a CPU may enter, and what limits them.
+//! Checks of idle states: which ones a CPU may enter, and what limits them.
 
 use punctual_model::{CpuSet, Nanos, SPINNING, Severity, path_of};
 
@@ -9,14 +9,14 @@ use crate::{BASE, Check, Remedy, Stance};
 pub(super) const DMA_LATENCY: &str = path_of("dma-latency-us");
 const CPUIDLE: &str = "Documentation/admin-guide/pm/cpuidle.rst";
 const RESUME: &str = path_of("resume-latency-us");
-/// Lines of process and name, as fuser(1) would tell them.
+/// Lists processes by PID and name (fuser(1)).
 const HOLDERS: &str = "fuser /dev/cpu_dma_latency";
 
-/// Nobody asks for less: `PM_QOS_CPU_LATENCY_DEFAULT_VALUE`, µs.
+/// No process requests a limit: `PM_QOS_CPU_LATENCY_DEFAULT_VALUE`, µs.
 pub(super) const NO_REQUEST: i64 = 2_000_000_000;
 
-/// An idle state that is left faster than this is taken for harmless: C1
-/// takes 1 to 2 µs on x86, the first state of Arm cores a few.
+/// Idle states with a shorter exit latency are considered harmless: C1 takes 1 to 2 µs on x86, the
+/// first state of Arm cores a few.
 const SHALLOW: Nanos = Nanos::from_micros(10);
 
 pub(super) const CHECK: Check = Check {
@@ -77,16 +77,16 @@ fn judge(reader: &FactReader) -> Judged {
     Ok(Verdict::Ok("are shallow only".to_owned()))
 }
 
-/// Whether idle CPUs spin: `idle=poll` is of x86 alone (arch/x86/kernel/process.c).
+/// Returns whether idle CPUs spin: `idle=poll` exists only on x86 (arch/x86/kernel/process.c).
 pub(super) fn polls(reader: &FactReader) -> Result<bool, Missing> {
     let x86 = reader.architecture().is_none_or(|name| name.contains("86"));
     Ok(x86 && reader.boot("idle")? == Some("poll"))
 }
 
-/// Deep states that only an open /dev/cpu_dma_latency keeps out: they are back when the
-/// last that holds it ends.
+/// Judges deep states that are only disabled while a process keeps /dev/cpu_dma_latency open. They
+/// return when the last such process closes it.
 fn held_off(reader: &FactReader, us: i64, found: &str) -> Judged {
-    /// Services that hold it until somebody ends them or asks for another limit.
+    /// Services that hold it until a user ends them or requests another limit.
     const LASTING: [&str; 2] = ["tuned", "punctual hold-latency"];
     let limited = format!("are limited to {us} µs");
     let holders = reader.text(HOLDERS).map_err(|missing| {
@@ -113,8 +113,8 @@ fn held_off(reader: &FactReader, us: i64, found: &str) -> Judged {
     })
 }
 
-/// The deepest state that the measured CPUs may use with this limit in µs, in a sentence;
-/// `None` where all are shallow.
+/// Describes the deepest state that the measured CPUs may use with this limit in µs. Returns `None`
+/// if all are shallow.
 fn deepest(reader: &FactReader, asked: Option<i64>) -> Result<Option<String>, Missing> {
     let cpus: Vec<_> = reader
         .host()
@@ -153,8 +153,8 @@ fn deepest(reader: &FactReader, asked: Option<i64>) -> Result<Option<String>, Mi
     Ok((!deep.is_empty()).then_some(found))
 }
 
-/// The limit of one CPU, µs. "n/a" stands for none at all being accepted, and
-/// 0 for no limit (Documentation/ABI/testing/sysfs-devices-power).
+/// Returns the limit of one CPU in µs. "n/a" means that no latency at all is accepted, and 0 means
+/// no limit (Documentation/ABI/testing/sysfs-devices-power).
 fn resume_limit(reader: &FactReader, cpu: u32) -> Option<i64> {
     let file = RESUME.replacen('#', &cpu.to_string(), 1);
     match reader.facts.files.get(&file) {

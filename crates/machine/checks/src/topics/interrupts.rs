@@ -1,4 +1,4 @@
-//! Interrupts: where they may go, and where they went.
+//! Checks of interrupts: their affinities, and where they were handled.
 
 use punctual_model::{CpuSet, Severity, path_of, unmask};
 
@@ -251,7 +251,7 @@ const CHECKS: &[Check] = &[
     },
 ];
 
-/// The number of an interrupt, of a path below /proc/irq or /sys/kernel/irq.
+/// Returns the number of an interrupt from a path below /proc/irq or /sys/kernel/irq.
 fn number_of(file: &str) -> &str {
     file.rsplit('/').nth(1).unwrap_or_default()
 }
@@ -259,7 +259,7 @@ fn number_of(file: &str) -> &str {
 /// A file and its text.
 type FileText<'a> = (&'a str, &'a str);
 
-/// The interrupts whose list in `pattern` has measured CPUs in it.
+/// Returns the interrupts whose list in `pattern` includes measured CPUs.
 fn on_measured<'a>(
     reader: &FactReader<'a>,
     pattern: &str,
@@ -285,7 +285,7 @@ fn on_measured<'a>(
 
 fn devices(reader: &FactReader) -> Judged {
     let (found, count) = on_measured(reader, EFFECTIVE)?;
-    // An interrupt that nobody handles does not come.
+    // An interrupt without a handler does not occur.
     let handled: Vec<_> = found
         .into_iter()
         .filter_map(|(file, list)| {
@@ -318,8 +318,8 @@ fn devices(reader: &FactReader) -> Judged {
     })
 }
 
-/// Whether none of these came while the CPUs were watched: the queue of a CPU
-/// that does no input or output is silent, wherever its interrupt points.
+/// Returns whether none of these interrupts occurred while the CPUs were watched. The queue of a
+/// CPU without input or output is silent, regardless of its affinity.
 fn silent(reader: &FactReader, handled: &[(&str, &str, &str)]) -> bool {
     let Ok((cpus, duration)) = reader.counted() else {
         return false;

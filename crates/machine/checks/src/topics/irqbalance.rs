@@ -1,11 +1,11 @@
-//! irqbalance: which CPUs it leaves alone.
+//! The CPUs that irqbalance leaves alone.
 
 use punctual_model::{CpuSet, unmask};
 
 use crate::fact_reader::{FactReader, Judged, Missing, Verdict, line};
 use crate::{BASE, Check, Remedy};
 
-/// The files that units of distributions give it as its environment.
+/// Environment files of the distributions' units.
 const FILES: [&str; 3] = [
     "/etc/default/irqbalance",
     "/etc/sysconfig/irqbalance",
@@ -60,8 +60,8 @@ fn judge(reader: &FactReader) -> Judged {
     })
 }
 
-/// The ban that its environment gives, with the name of the variable: the list goes
-/// before the mask, and an empty one is none. `-`, which is no list, bans nothing.
+/// Returns the banned CPUs from its environment, with the name of the variable. The list takes
+/// precedence over the mask unless it is empty. `-` is not a list and bans nothing.
 fn given(reader: &FactReader) -> Result<Option<(CpuSet, &'static str)>, Missing> {
     const LIST: &str = "IRQBALANCE_BANNED_CPULIST";
     const MASK: &str = "IRQBALANCE_BANNED_CPUS";
@@ -72,7 +72,7 @@ fn given(reader: &FactReader) -> Result<Option<(CpuSet, &'static str)>, Missing>
             Err(Missing::NotApplicable(_)) => continue,
             Err(unknown) => return Err(unknown),
         };
-        // Of two assignments the last counts, systemd.exec(5), EnvironmentFile=.
+        // The last assignment counts: systemd.exec(5), EnvironmentFile=.
         for line in text.lines() {
             match line.trim().split_once('=') {
                 Some((LIST, value)) => list = Some(value),
@@ -99,7 +99,7 @@ fn given(reader: &FactReader) -> Result<Option<(CpuSet, &'static str)>, Missing>
     }
 }
 
-/// What it bans where nobody says.
+/// Returns the CPUs that it bans by default.
 fn by_default(reader: &FactReader) -> CpuSet {
     let processor = &reader.host().processor;
     let both = [&processor.isolated, &processor.nohz_full];

@@ -1,4 +1,4 @@
-//! What else may run on the measured CPUs.
+//! Checks of other work that may run on the measured CPUs.
 
 use std::collections::BTreeMap;
 
@@ -257,7 +257,7 @@ const CHECKS: &[Check] = &[
         judge: |reader| {
             reader.elsewhere()?;
             let foreign = |task: &&TaskFact| {
-                // Real-time threads there are the application, or found by
+                // Real-time threads there are the application or are reported by
                 // scheduler-other-rt.
                 let ordinary = ![1, 2, 6].contains(&task.policy);
                 !task.kernel && ordinary && task.pid != 1 && reader.cpus.contains(task.last_cpu)
@@ -340,7 +340,7 @@ fn nohz_full(reader: &FactReader) -> Judged {
     let fact = &reader.host().processor.nohz_full;
     let set = match reader.fact(fact) {
         Ok(set) => set.intersection(reader.cpus),
-        // The file is there only where the kernel can do it.
+        // The file exists only if the kernel supports this.
         Err(_) if fact.unknown.as_deref() == Some("not there") => {
             return match reader.role.spins() {
                 true => Ok(Verdict::Fail("is not supported by this kernel".to_owned())),
@@ -358,8 +358,8 @@ fn nohz_full(reader: &FactReader) -> Judged {
     })
 }
 
-/// `isolcpus=managed_irq,…` of Linux 5.6 on; an earlier kernel, and one without
-/// CONFIG_CPU_ISOLATION, does nothing with it (kernel/sched/isolation.c).
+/// Checks `isolcpus=managed_irq,…`, for Linux 5.6 and later. Earlier kernels, and those without
+/// CONFIG_CPU_ISOLATION, ignore it (kernel/sched/isolation.c).
 fn managed_interrupts(reader: &FactReader) -> Judged {
     const FLAGS: [&str; 3] = ["nohz", "domain", "managed_irq"];
     reader.elsewhere()?;
@@ -383,7 +383,7 @@ fn managed_interrupts(reader: &FactReader) -> Judged {
         let found = "is set, but only Linux 5.6 and later know managed_irq".to_owned();
         return Ok(Verdict::Fail(found));
     }
-    // CPUs are in this file only where the kernel has the option.
+    // This file contains CPUs only if the kernel has the option.
     let isolates = reader.host().processor.isolated.get();
     match reader.obeys("isolcpus", "CONFIG_CPU_ISOLATION") {
         Ok(Obeyed::No) => Ok(Verdict::Fail(
@@ -417,14 +417,14 @@ fn services(reader: &FactReader) -> Judged {
     Ok(reader.leaves_alone(&cpus))
 }
 
-/// *Fail* where there are tasks of a kind; names the commonest.
+/// Returns *fail* if there are tasks of a kind, and names the most common ones.
 fn crowd(reader: &FactReader, kind: impl Fn(&&TaskFact) -> bool, what: &str) -> Judged {
     let tasks = reader.tasks()?;
     let mut by_name: BTreeMap<&str, usize> = BTreeMap::new();
     let mut count = 0;
     for task in tasks.iter().filter(kind) {
         count += 1;
-        // kworker/1:2-events, kworker/u8:0: one kind.
+        // kworker/1:2-events and kworker/u8:0 are the same kind.
         let name = task.name.split(['/', ':']).next().unwrap_or_default();
         *by_name.entry(name).or_default() += 1;
     }

@@ -1,5 +1,4 @@
-//! The kernel that runs, and how it was booted. Its options are in
-//! `kernel/options.rs`.
+//! Checks of the running kernel and its command line. Its options are in `kernel/options.rs`.
 
 use punctual_model::Severity;
 
@@ -21,8 +20,7 @@ const EFI: &str = "/sys/firmware/efi/runtime";
 const EFI_WORK: &str = "/sys/devices/virtual/workqueue/efi_runtime/cpumask";
 const TAINTED: &str = "/proc/sys/kernel/tainted";
 
-/// Parameters that make the kernel check or record as it goes, and the values
-/// that switch them off.
+/// Parameters for checking and recording at run time, and the values that switch them off.
 const DEBUG_PARAMETERS: [(&str, &[&str]); 9] = [
     ("slub_debug", &["-"]),
     ("slab_debug", &["-"]),
@@ -67,8 +65,8 @@ const CHECKS: &[Check] = &[
             let model = reader.fact(&reader.host().kernel.preempt_model)?;
             Ok(match model.as_str() {
                 "full" | "rt" => Verdict::Ok(format!("is {model}")),
-                // It makes ordinary threads alone wait: resched_curr_lazy of
-                // kernel/sched/core.c is called by the fair class.
+                // It only delays ordinary threads: resched_curr_lazy of kernel/sched/core.c is
+                // called by the fair class.
                 "lazy" => Verdict::Ok(
                     "is lazy: real-time threads preempt at once, ordinary ones at the tick"
                         .to_owned(),
@@ -236,7 +234,7 @@ fn efi_runtime(reader: &FactReader) -> Judged {
         other => other?,
     };
     match reader.mask_elsewhere(EFI_WORK) {
-        // Before Linux 5.19 or so the work queue cannot be placed.
+        // Before Linux 5.19 or so, the affinity of this work queue cannot be set.
         Err(Missing::NotApplicable(_)) => Ok(Verdict::Warn("are allowed on any CPU".to_owned())),
         judged => judged,
     }

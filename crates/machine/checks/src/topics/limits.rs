@@ -1,24 +1,24 @@
-//! How a user gets real-time priority and locked memory without root, on this machine:
-//! groups that limits.conf(5) grants them to, or the package that makes one.
+//! How a user of this machine gets real-time priority and locked memory without root: groups with
+//! these rights in limits.conf(5), or the package that creates one.
 
 use crate::Role;
 use crate::fact_reader::FactReader;
 
 pub(super) const LIMIT_FILES: &str = "/etc/security/limits.d/*.conf";
 pub(super) const LIMIT_FILE: &str = "/etc/security/limits.conf";
-/// How D-Bus starts RealtimeKit: where it is installed.
+/// D-Bus starts RealtimeKit with this file if it is installed.
 pub(super) const REALTIME_KIT: &str =
     "/usr/share/dbus-1/system-services/org.freedesktop.RealtimeKit1.service";
 
-/// Distributions (ID of os-release(5)) with a package that makes a group with these rights,
-/// the command that installs it, and the group.
+/// Distributions (ID of os-release(5)) with a package that creates a group with these rights, the
+/// command to install it, and the group.
 const PACKAGES: [(&str, &str, &str); 3] = [
     ("arch", "sudo pacman -S realtime-privileges", "realtime"),
     ("manjaro", "sudo pacman -S realtime-privileges", "realtime"),
     ("fedora", "sudo dnf install realtime-setup", "realtime"),
 ];
 
-/// How a user of this machine gets `item` (`rtprio`, `memlock`).
+/// Returns how a user of this machine gets `item` (`rtprio`, `memlock`).
 pub(super) fn grant(reader: &FactReader, item: &str) -> String {
     let mut files = reader.files(LIMIT_FILES).unwrap_or_default();
     files.extend(reader.text(LIMIT_FILE).ok().map(|text| (LIMIT_FILE, text)));
@@ -26,7 +26,7 @@ pub(super) fn grant(reader: &FactReader, item: &str) -> String {
         let lines = text.lines().filter_map(|line| granted(line, item));
         lines.map(move |(whom, value)| (*file, whom, value))
     });
-    // A group that anybody may join is better than the name of one user.
+    // A group, which any user can join, is better than the name of one user.
     let best = granted.max_by_key(|(_, whom, value)| (whom.starts_with('@'), number(value)));
     let login = "then log out and in again";
     match best {
@@ -46,7 +46,7 @@ pub(super) fn grant(reader: &FactReader, item: &str) -> String {
     }
 }
 
-/// A remark if RealtimeKit is installed, which needs no root. Its defaults are in
+/// Returns a remark if RealtimeKit is installed, which needs no root. Its defaults are in
 /// rtkit-daemon(8), `--max-realtime-priority` and `--rttime-usec-max`.
 pub(super) fn kit(reader: &FactReader) -> &'static str {
     match reader.text(REALTIME_KIT) {
@@ -58,7 +58,7 @@ pub(super) fn kit(reader: &FactReader) -> &'static str {
     }
 }
 
-/// The group or user that a line of limits.conf(5) gives `item`, and the value.
+/// Returns the group or user that gets `item` by a line of limits.conf(5), and the value.
 fn granted<'a>(line: &'a str, item: &str) -> Option<(&'a str, &'a str)> {
     let line = line.split('#').next().unwrap_or_default();
     let mut words = line.split_whitespace();
@@ -80,7 +80,7 @@ fn package(reader: &FactReader) -> Option<(&'static str, &'static str)> {
     found.map(|(_, install, group)| (*install, *group))
 }
 
-/// Commands that write a limits file. Most systems have the group `audio`; the group
+/// Returns commands that write a limits file. Most systems have the group `audio`; the group
 /// `realtime` is created.
 fn by_hand(role: Role, login: &str) -> String {
     let (make, group) = match role {

@@ -1,4 +1,4 @@
-//! Memory.
+//! Checks of memory.
 
 use punctual_model::{Severity, path_of};
 
@@ -20,12 +20,12 @@ const THP: &str = path_of("thp");
 const SWAPS: &str = "/proc/swaps";
 const DIRTY_BYTES: &str = "/proc/sys/vm/dirty_background_bytes";
 const HUGE: &str = "/sys/kernel/mm/hugepages/*/nr_hugepages";
-/// Of the sizes in bytes below 1 KiB: what is freed most.
+/// A size below 1 KiB (in bytes): such objects are freed most often.
 const SLAB_PARTIAL: &str = "/sys/kernel/slab/kmalloc-#/cpu_partial";
 const CRASH: &str = "/sys/kernel/kexec_crash_size";
 const MOUNTS: &str = "/proc/mounts";
 
-/// File systems on which any access may wait for another machine or program.
+/// File systems on which any access may wait for another machine or process.
 const REMOTE: [&str; 7] = ["nfs", "nfs4", "cifs", "smb3", "ceph", "fuse", "9p"];
 
 const CHECKS: &[Check] = &[
@@ -45,7 +45,7 @@ const CHECKS: &[Check] = &[
         setting: "thp-defrag",
         reads: &[THP],
         judge: |reader| {
-            // Without huge pages there is nothing to compact for.
+            // Without huge pages, compaction has no purpose.
             if let Ok(Verdict::Ok(_)) = reader.choice(THP, &["never"]) {
                 return Ok(Verdict::Ok(
                     "is without effect: huge pages are off".to_owned(),
@@ -292,7 +292,7 @@ fn slab_partial(reader: &FactReader) -> Judged {
 }
 
 fn writeback(reader: &FactReader) -> Judged {
-    // Of both, the one that is not 0 counts.
+    // The one that is not 0 is in effect.
     if let Ok(bytes) = reader.value::<u64>(DIRTY_BYTES)
         && bytes > 0
     {

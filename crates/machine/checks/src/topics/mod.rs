@@ -1,4 +1,4 @@
-//! The topics of the audit, one file each: knowledge, and no machinery.
+//! The topics of the audit, one file each. They contain knowledge but no generic code.
 
 mod clock;
 mod counting;
@@ -26,9 +26,9 @@ use crate::Check;
 /// A topic and its checks.
 #[derive(Debug)]
 pub struct Topic {
-    /// Its name, the beginning of its findings' names.
+    /// Name: the prefix of its findings' names.
     pub name: &'static str,
-    /// Its heading.
+    /// Heading.
     pub title: &'static str,
     /// Its checks.
     pub checks: &'static [Check],

@@ -1,5 +1,5 @@
-//! The network: queues, packets that are held back, time stamps. Where packets
-//! go is among the interrupts.
+//! Checks of the network: queues, delayed packets, time stamps. The routing of packets to CPUs is
+//! among the interrupts.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,14 +17,14 @@ pub(super) const TOPIC: Topic = Topic {
     checks: CHECKS,
 };
 
-/// Cards have a device; loopback, bridges and tunnels have none.
+/// Cards have a device; loopback, bridges and tunnels do not.
 const CARD: &str = "/sys/class/net/*/device/uevent";
 const QUEUE: &str = path_of("rps-cpus");
 const FLUSH: &str = path_of("gro-flush-ns");
-/// No file, but what each card answers: `adaptive-rx off, rx-usecs 3, rx-frames 32`.
+/// Not a file but each card's answer: `adaptive-rx off, rx-usecs 3, rx-frames 32`.
 const COALESCING: &str = "ethtool -c *";
 
-/// Who waits for packets.
+/// Roles that wait for packets.
 const PACKETS: &[Role] = &[Role::Network, Role::Trading, Role::Telco];
 
 const CHECKS: &[Check] = &[
@@ -107,12 +107,12 @@ const CHECKS: &[Check] = &[
     },
 ];
 
-/// The device of a path below /sys/class/net.
+/// Returns the device of a path below /sys/class/net.
 fn device_of(file: &str) -> &str {
     file.split('/').nth(4).unwrap_or_default()
 }
 
-/// The names of the network cards.
+/// Returns the names of the network cards.
 fn cards<'a>(reader: &FactReader<'a>) -> Result<BTreeSet<&'a str>, Missing> {
     let files = reader.files(CARD).map_err(|missing| match missing {
         Missing::NotApplicable(_) => Missing::not_applicable("there is no network card"),
@@ -154,7 +154,7 @@ fn queues(reader: &FactReader) -> Judged {
     })
 }
 
-/// Whether packets matter at all.
+/// Checks that packets matter for this role.
 fn for_packets(reader: &FactReader) -> Result<(), Missing> {
     match PACKETS.contains(&reader.role) {
         true => Ok(()),
@@ -222,7 +222,7 @@ fn coalescing(reader: &FactReader) -> Judged {
     }
 }
 
-/// What each card was asked and what it answered.
+/// Returns each card and its answer.
 fn answers<'a>(reader: &FactReader<'a>) -> Result<Vec<(&'a str, &'a Reading)>, Missing> {
     let all = reader.facts.files.iter();
     let answers: Vec<(&str, &Reading)> = all
@@ -231,7 +231,7 @@ fn answers<'a>(reader: &FactReader<'a>) -> Result<Vec<(&'a str, &'a Reading)>, M
         .collect();
     match answers.is_empty() {
         false => Ok(answers),
-        // What stands under the pattern itself says why there are none.
+        // If nothing matched, the entry for the pattern itself has the reason.
         true => Err(match reader.text(COALESCING) {
             Err(Missing::NotApplicable(_)) => Missing::not_applicable("there is no network card"),
             Err(missing) => missing,
@@ -240,8 +240,8 @@ fn answers<'a>(reader: &FactReader<'a>) -> Result<Vec<(&'a str, &'a Reading)>, M
     }
 }
 
-/// How long a card waits, in words; `None` where an interrupt follows a packet
-/// at once. A parameter that its driver lacks is not named.
+/// Describes how long a card delays packets. Returns `None` if each packet raises an interrupt at
+/// once. Parameters that the driver lacks are left out.
 fn delay(text: &str) -> Result<Option<String>, Missing> {
     let wrong = || Missing::unknown(format!("a card answers '{}'", line(text)));
     let mut adaptive = false;
@@ -269,7 +269,7 @@ fn delay(text: &str) -> Result<Option<String>, Missing> {
 }
 
 fn time_stamps(reader: &FactReader) -> Judged {
-    // chronyd opens a socket for each question it asks of a server.
+    // chronyd opens a socket for each request to a server.
     if reader.running(&["chronyd"])?.is_empty() {
         return Ok(Verdict::Ok(
             "are constant: no program known to switch them runs".to_owned(),

@@ -1,4 +1,4 @@
-//! Power: clock frequency and idle states.
+//! Checks of power: clock frequency and idle states.
 
 use punctual_model::{CpuSet, POLICY_CPUS, Severity, path_of};
 
@@ -277,7 +277,7 @@ const CHECKS: &[Check] = &[
     },
 ];
 
-/// Without cpufreq the frequency is set by firmware or a host: not known.
+/// Without cpufreq, firmware or a host controls the frequency, so it is unknown.
 fn no_cpufreq(missing: Missing) -> Missing {
     match missing {
         Missing::NotApplicable(_) => Missing::unknown(

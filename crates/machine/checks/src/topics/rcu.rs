@@ -1,14 +1,13 @@
-//! Which CPUs RCU's callbacks are offloaded from: `rcu_init_nohz` of
-//! kernel/rcu/tree_nocb.h.
+//! The CPUs whose RCU callbacks are offloaded: `rcu_init_nohz` of kernel/rcu/tree_nocb.h.
 
 use punctual_model::CpuSet;
 
 use crate::fact_reader::{FactReader, Judged, Missing, Obeyed, Verdict};
 
-/// Without it no CPU is offloaded, whatever the command line says.
+/// Without this option no CPU is offloaded, regardless of the command line.
 pub(super) const OFFLOADING: &str = "CONFIG_RCU_NOCB_CPU";
-/// What offloads all CPUs where neither rcu_nocbs nor nohz_full is given: of Linux 5.19
-/// on, and of 4.12 and before.
+/// Options that offload all CPUs if neither rcu_nocbs nor nohz_full is given: since Linux 5.19, and
+/// up to 4.12.
 const BY_DEFAULT: [&str; 2] = ["CONFIG_RCU_NOCB_CPU_DEFAULT_ALL", "CONFIG_RCU_NOCB_CPU_ALL"];
 
 pub(super) fn callbacks(reader: &FactReader) -> Judged {
@@ -26,7 +25,7 @@ pub(super) fn callbacks(reader: &FactReader) -> Judged {
         )));
     }
     let listed = match nocbs {
-        // Without a list it only prepares them to be offloaded later.
+        // Without a list, it only prepares CPUs to be offloaded later.
         None | Some("") => CpuSet::new(),
         Some(list) => reader.boot_cpus("rcu_nocbs", list)?,
     };
@@ -44,7 +43,7 @@ pub(super) fn callbacks(reader: &FactReader) -> Judged {
         Some("") => format!("are run on CPU {open}: rcu_nocbs is given without a list"),
         _ => format!("are run on CPU {open}"),
     });
-    // Either of both replaces the default.
+    // Each of them replaces the default.
     if nocbs.is_some() || !full.is_empty() {
         return Ok(run);
     }
@@ -56,7 +55,7 @@ pub(super) fn callbacks(reader: &FactReader) -> Judged {
     if states.iter().all(|(_, state)| *state == Some(false)) {
         return Ok(run);
     }
-    // Asked for by nobody, the threads are there where they are the default.
+    // Without these parameters, the threads exist only if offloading is the default.
     let there = has_threads(reader).map_err(|missing| match missing {
         Missing::NotApplicable(why) | Missing::Unknown(why) => Missing::unknown(format!(
             "rcu_nocbs is not given, and whether {} is set is not known: {why}",
@@ -71,7 +70,7 @@ pub(super) fn callbacks(reader: &FactReader) -> Judged {
     }
 }
 
-/// What becomes of rcu_nocb_poll.
+/// Returns whether rcu_nocb_poll has an effect.
 pub(super) fn polls(reader: &FactReader) -> Result<Obeyed, Missing> {
     match reader.obeys("rcu_nocb_poll", OFFLOADING) {
         Err(_) if built(reader) == Some(true) => Ok(Obeyed::Yes),
@@ -79,18 +78,18 @@ pub(super) fn polls(reader: &FactReader) -> Result<Obeyed, Missing> {
     }
 }
 
-/// The CPUs in nohz_full as the kernel took them; none where it says nothing.
+/// Returns the CPUs in nohz_full as accepted by the kernel, or none if it reports none.
 fn nohz_full(reader: &FactReader) -> CpuSet {
     let fact = &reader.host().processor.nohz_full;
     reader.fact(fact).cloned().unwrap_or_default()
 }
 
-/// Whether the kernel can offload: by its configuration; else by a file, as
-/// CONFIG_NO_HZ_FULL selects the option; else by the threads that do it.
+/// Returns whether the kernel can offload, according to its configuration. Without that, according
+/// to a file (CONFIG_NO_HZ_FULL selects the option) or to the threads that do it.
 fn built(reader: &FactReader) -> Option<bool> {
     let fact = &reader.host().processor.nohz_full;
     let file = fact.get().is_some() && fact.source.ends_with("/nohz_full");
-    // CPUs in it are what runs, whichever configuration was found.
+    // CPUs in the file prove it, regardless of the configuration that was found.
     if fact.get().is_some_and(|cpus| !cpus.is_empty()) {
         return Some(true);
     }
@@ -101,8 +100,8 @@ fn built(reader: &FactReader) -> Option<bool> {
     }
 }
 
-/// Whether there are threads that run the callbacks of others: `rcuop/N`, `rcuos/N`,
-/// and `rcuob/N` of Linux 4.
+/// Returns whether threads exist that run the callbacks of other CPUs: `rcuop/N`, `rcuos/N`, and
+/// `rcuob/N` of Linux 4.
 fn has_threads(reader: &FactReader) -> Result<bool, Missing> {
     let tasks = reader.tasks()?;
     if !tasks.iter().any(|task| task.kernel) {

@@ -1,4 +1,4 @@
-//! What the application may do: asked of the process that captured the facts,
+//! Checks of the application's permissions. They are read from the process that captures the facts,
 //! so run the audit as the user that runs the application.
 
 use punctual_model::{CpuSet, Reading, Severity, path_of};
@@ -93,8 +93,8 @@ const CHECKS: &[Check] = &[
             let outside = reader.cpus.difference(&allowed);
             Ok(match outside.is_empty() {
                 true => Verdict::Ok(format!("CPU {allowed}")),
-                // Isolation takes them out of the default set: a program that
-                // asks for them gets them, unless a cpuset forbids it.
+                // Isolation removes them from the default affinity. A program that requests them
+                // gets them, unless a cpuset forbids it.
                 false => Verdict::Warn(format!(
                     "without CPU {outside}: the program must set its affinity, and its cpuset must allow it"
                 )),
@@ -112,7 +112,7 @@ const CHECKS: &[Check] = &[
         expected: "more than 0, or no such limit",
         reads: &[V1_RUNTIME],
         judge: |reader| {
-            // Only a kernel with RT_GROUP_SCHED has the file.
+            // The file exists only on kernels with RT_GROUP_SCHED.
             reader.number(V1_RUNTIME, |n| n != 0)
         },
         why: "With 0, sched_setscheduler(2) is refused in this group, also to root.",
@@ -262,7 +262,7 @@ const CHECKS: &[Check] = &[
     },
 ];
 
-/// Whether a file may be read: here a refusal is the answer.
+/// Checks whether a file may be read. Here a refusal is the answer.
 fn may(read: Result<&str, Missing>, yes: &str) -> Judged {
     match read {
         Ok(_) => Ok(Verdict::Ok(yes.to_owned())),
@@ -271,7 +271,7 @@ fn may(read: Result<&str, Missing>, yes: &str) -> Judged {
     }
 }
 
-/// The CPUs that are in force in the control group: those of the innermost cpuset.
+/// Returns the effective CPUs of the control group: those of the innermost cpuset.
 fn group_cpus(reader: &FactReader) -> Result<CpuSet, Missing> {
     let (file, text) = match reader.text(V2_CPUS) {
         Err(Missing::NotApplicable(_)) => (V1_CPUS, reader.text(V1_CPUS)?),
@@ -282,13 +282,13 @@ fn group_cpus(reader: &FactReader) -> Result<CpuSet, Missing> {
     first.parse().map_err(unreadable)
 }
 
-/// The groups of a file, the innermost first, with their texts.
+/// Returns the groups in a file, the innermost first, with their texts.
 fn groups(text: &str) -> impl Iterator<Item = (&str, &str)> {
     text.lines()
         .map(|line| line.split_once(' ').unwrap_or((line, "")))
 }
 
-/// The quotas of the group and those above it.
+/// Checks the quotas of the group and those above it.
 fn quota(file: &str, text: &str, is_none: impl Fn(&str) -> bool) -> Judged {
     if groups(text).any(|(_, quota)| quota.is_empty()) {
         let why = format!("{} reads '{}'", shown(file), line(text));
@@ -304,7 +304,7 @@ fn quota(file: &str, text: &str, is_none: impl Fn(&str) -> bool) -> Judged {
     })
 }
 
-/// Soft and hard limit of a row of /proc/self/limits.
+/// Returns the soft and hard limit in a row of /proc/self/limits.
 fn row<'a>(reader: &FactReader<'a>, name: &str) -> Result<(&'a str, &'a str), Missing> {
     let text = match reader.facts.files.get(LIMITS) {
         Some(Reading::Text(text)) => text,
@@ -326,7 +326,7 @@ fn row<'a>(reader: &FactReader<'a>, name: &str) -> Result<(&'a str, &'a str), Mi
     }
 }
 
-/// The value of a line of /proc/self/status.
+/// Returns the value in a line of /proc/self/status.
 fn status<'a>(reader: &FactReader<'a>, name: &str) -> Result<&'a str, Missing> {
     let text = match reader.facts.files.get(STATUS) {
         Some(Reading::Text(text)) => text,
@@ -341,7 +341,7 @@ fn status<'a>(reader: &FactReader<'a>, name: &str) -> Result<&'a str, Missing> {
     Ok(value)
 }
 
-/// Whether a limit is high enough, or a capability stands in for it.
+/// Checks that a limit is high enough, or that a capability replaces it.
 fn limit(reader: &FactReader, name: &str, capability: u32, least: u64) -> Judged {
     let capable = status(reader, "CapEff:")
         .ok()

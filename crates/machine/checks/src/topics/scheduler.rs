@@ -1,4 +1,4 @@
-//! The scheduler.
+//! Checks of the scheduler.
 
 use std::collections::BTreeSet;
 
@@ -21,8 +21,8 @@ const FAIR_SERVER: &str = path_of("fair-server-runtime-ns");
 const NR_MIGRATE_BEFORE: &str = "/proc/sys/kernel/sched_nr_migrate";
 const RESERVE: &str = "/proc/sys/kernel/sched_rt_period_us";
 
-/// Programs that start others, or work of their own, by the clock. Names of
-/// processes are cut at 15 letters (proc_pid_comm(5)).
+/// Programs that start other programs or work periodically. The kernel truncates process names to
+/// 15 characters (proc_pid_comm(5)).
 const BY_THE_CLOCK: [&str; 9] = [
     "cron",
     "crond",
@@ -35,7 +35,7 @@ const BY_THE_CLOCK: [&str; 9] = [
     "tracker-miner-f",
 ];
 
-/// Threads of the kernel that work off what others queued on a CPU.
+/// Kernel threads that process work which others queued on a CPU.
 const WORKING_OFF: [&str; 4] = ["ksoftirqd", "ktimers", "rcuc", "rcub"];
 
 /// The first version with a fair server.
@@ -340,7 +340,7 @@ fn fair_server(reader: &FactReader) -> Judged {
     };
     Ok(match reader.role.spins() {
         true => Verdict::of(reserved == 0, found),
-        // A thread that sleeps leaves the others their time.
+        // A thread that sleeps leaves CPU time to others.
         false => Verdict::Ok(found),
     })
 }
@@ -377,7 +377,7 @@ fn kernel_threads(reader: &FactReader) -> Judged {
     Ok(Verdict::mild(highest.priority < 50, found))
 }
 
-/// *Ok* where there is no such task; names them.
+/// Returns *ok* if there are no such tasks; otherwise names them.
 fn names(reader: &FactReader, kind: impl Fn(&&TaskFact) -> bool) -> Judged {
     let tasks = reader.tasks()?;
     let found: Vec<&TaskFact> = tasks.iter().filter(kind).collect();

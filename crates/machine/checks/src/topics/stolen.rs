@@ -1,11 +1,11 @@
-//! Time that the hypervisor gave to others.
+//! Checks of steal time: time that the hypervisor gave to others.
 
 use punctual_model::Severity;
 
 use crate::fact_reader::{FactReader, Judged, Missing, Verdict, line};
 use crate::{BASE, Check};
 
-/// Its lines of CPUs: `cpu`, and `cpu0` and on.
+/// The file with the lines `cpu`, `cpu0` and so on.
 const STAT: &str = "/proc/stat";
 
 pub(super) const CHECK: Check = Check {
@@ -42,8 +42,8 @@ fn judge(reader: &FactReader) -> Judged {
         let found = format!("{most} of {duration} on CPU {cpu}");
         return Ok(Verdict::Fail(found));
     }
-    // Hyper-V and others report none, whatever they take: only one that was counted once
-    // shows that it would be.
+    // Hyper-V and others never report any. Zero is only meaningful if steal time was reported at
+    // least once.
     match since_boot(reader)? {
         0 => Err(Missing::unknown(format!(
             "none since boot, which says nothing where the hypervisor{} does not report it",
@@ -58,7 +58,7 @@ fn judge(reader: &FactReader) -> Judged {
     }
 }
 
-/// Ticks of all CPUs that were stolen since boot: the eighth number of the first line.
+/// Returns the ticks of steal time of all CPUs since boot: the eighth number of the first line.
 fn since_boot(reader: &FactReader) -> Result<u64, Missing> {
     let text = reader.always(reader.text(STAT))?;
     let all = text.lines().find_map(|line| line.strip_prefix("cpu "));

@@ -1,17 +1,17 @@
-//! Whether the processor was slowed down because it was hot.
+//! Checks whether the processor was slowed down because it was hot.
 
 use punctual_model::{CpuSet, Severity};
 
 use crate::fact_reader::{FactReader, Judged, Missing, Verdict};
 use crate::{BASE, Check};
 
-/// Intel's alone (arch/x86/kernel/cpu/mce/therm_throt.c).
+/// Only on Intel (arch/x86/kernel/cpu/mce/therm_throt.c).
 const COUNT: &str = "/sys/devices/system/cpu/cpu#/thermal_throttle/core_throttle_count";
-/// The firmware of the Raspberry Pi, in its own kernels: bits 1 and 2 (frequency capped,
-/// throttled) and 3 (soft temperature limit) now; the same from bit 16 on since boot.
+/// The firmware of the Raspberry Pi, in its own kernels. Current state: bits 1 and 2 (frequency
+/// capped, throttled) and 3 (soft temperature limit). From bit 16 on: the same since boot.
 const RASPBERRY_PI: &str = "/sys/devices/platform/soc/soc:firmware/get_throttled";
 const KIND: &str = "/sys/class/thermal/cooling_device#/type";
-/// 0 where it does not slow anything down.
+/// 0 if it does not slow anything down.
 const STATE: &str = "/sys/class/thermal/cooling_device#/cur_state";
 
 pub(super) const CHECK: Check = Check {
@@ -65,7 +65,7 @@ fn raspberry_pi(text: &str) -> Judged {
     })
 }
 
-/// The cooling devices that slow processors down now: `cpufreq-cpu0` and
+/// Returns the cooling devices that currently slow down processors: `cpufreq-cpu0` and
 /// `thermal-cpufreq-0` of Arm, `Processor` of ACPI, `idle_inject`.
 fn slowed_now(reader: &FactReader) -> Option<String> {
     let kinds = reader.files(KIND).ok()?;

@@ -1,4 +1,4 @@
-//! Topology: what the measured CPUs share with others.
+//! Checks of topology: resources that the measured CPUs share with others.
 
 use std::collections::BTreeSet;
 
@@ -138,7 +138,7 @@ const CHECKS: &[Check] = &[
     },
 ];
 
-/// The other CPUs that share something with measured ones.
+/// Returns the other CPUs that share a resource with measured ones.
 fn sharing<'a>(
     reader: &FactReader<'a>,
     what: impl Fn(&'a CpuFacts) -> &'a Fact<CpuSet>,
@@ -163,7 +163,7 @@ fn whole_cores(reader: &FactReader) -> Judged {
     })
 }
 
-/// The nodes that have CPUs of the measured set.
+/// Returns the nodes of the measured CPUs.
 fn nodes(reader: &FactReader) -> Result<BTreeSet<String>, Missing> {
     let mut nodes = BTreeSet::new();
     for (file, list) in reader.files(NODE_CPUS)? {
@@ -195,7 +195,7 @@ fn one_node(reader: &FactReader) -> Judged {
     Ok(match list.as_slice() {
         [] => return Err(Missing::unknown("no node has the measured CPUs")),
         [one] => Verdict::Ok((*one).to_owned()),
-        // Who measures all CPUs of a machine measures all its nodes.
+        // If all CPUs of a machine are measured, so are all its nodes.
         more if reader.others.is_empty() => {
             Verdict::Warn(format!("{} (all CPUs)", more.join(", ")))
         }
@@ -218,7 +218,7 @@ fn network_node(reader: &FactReader) -> Judged {
     let mut far = Vec::new();
     for (file, node) in &cards {
         reader.saw(*file, node);
-        // -1: the firmware does not say.
+        // -1 means that the firmware does not provide the node.
         if *node != "-1" && !nodes.contains(*node) {
             far.push(file.split('/').nth(4).unwrap_or_default());
         }

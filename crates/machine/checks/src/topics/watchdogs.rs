@@ -1,4 +1,4 @@
-//! Watchdogs, tracing and what else watches.
+//! Checks of watchdogs, tracing and other monitoring.
 
 use punctual_model::{Severity, path_of};
 

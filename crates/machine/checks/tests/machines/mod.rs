@@ -1,10 +1,9 @@
-//! Machines that are made on the way, as they would be thousands of files.
+//! Machines that are generated, because they would be thousands of files.
 
 use std::fs;
 use std::path::Path;
 
-/// 64 CPUs, two nodes, two threads a core: most of node 1 is isolated, for
-/// threads that spin.
+/// 64 CPUs, two nodes, two threads per core. Most of node 1 is isolated for spinning threads.
 pub(crate) fn server(root: &Path) {
     let put = |file: String, text: &str| {
         let path = root.join(file.trim_start_matches('/'));
@@ -95,7 +94,7 @@ pub(crate) fn server(root: &Path) {
             format!("/sys/class/net/eth0/queues/rx-{n}/rps_cpus"),
             "00000000,00000000",
         );
-        // A queue of the card for each CPU; the kernel placed them.
+        // One queue of the card for each CPU; the kernel set their affinities.
         let irq = 100 + n;
         let place = if n == 20 { n } else { n % 17 };
         put(
