@@ -1,4 +1,4 @@
-//! An experiment: blocks of measuring under different conditions, in random order.
+//! //! An experiment: blocks of measurements under different conditions, in random order.
 
 use std::fmt;
 
@@ -11,75 +11,74 @@ use crate::{
     RecordingId,
 };
 
-/// The version of [`Experiment`] as JSON. It rises when a reader of the older form would
-/// misread the newer; fields that are added do not raise it.
+/// The version of [`Experiment`] as JSON. It rises only if a reader of the older form would misread
+/// the newer one. Adding a field does not raise it.
 pub const EXPERIMENT_SCHEMA: u32 = 1;
 
-/// An experiment with its plan, its blocks and what they show.
+/// An experiment with its plan, blocks and results.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Experiment {
     /// [`EXPERIMENT_SCHEMA`].
     pub schema: u32,
-    /// Its identity, a UUID of version 7 as that of a recording.
+    /// Its identity: a UUID of version 7, like that of a recording.
     pub id: RecordingId,
-    /// A name given by the user.
+    /// A name that the user chose.
     pub label: Option<String>,
-    /// The program that measured.
+    /// Version of the program that measured.
     pub program: String,
-    /// The command line, as the program got it.
+    /// The command line, as the program received it.
     pub command_line: Vec<String>,
-    /// The machine's name; null where it is not known.
+    /// Host name. Null if unknown.
     pub host: Option<String>,
-    /// When it began.
+    /// Start of the experiment.
     pub started: Timestamp,
-    /// Where and when its pilot was measured; null before it, and in experiments of older
-    /// programs.
+    /// Circumstances of its pilot run. Null before the pilot, and in experiments of older programs.
     #[serde(default)]
     pub measured_on: Option<MeasuredOn>,
-    /// Whether it came to its end.
+    /// State of the experiment.
     pub state: ExperimentState,
     /// What is compared, and how.
     pub plan: ExperimentPlan,
-    /// What was measured before the first block; null where it did not come to that.
+    /// Results of the pilot run before the first block. Null if there was none.
     pub pilot: Option<Pilot>,
-    /// Each block, in the order in which they were measured.
+    /// The blocks, in the order in which they were measured.
     pub blocks: Vec<ExperimentBlock>,
-    /// What is known of each arm but the first, compared with the first.
+    /// Results of each arm except the first, compared with the first.
     pub results: Vec<ArmResult>,
     /// The answer in one sentence.
     pub sentence: String,
-    /// What the reader must know.
+    /// Warnings for the reader.
     pub warnings: Vec<String>,
-    /// The boots of an experiment whose unit is the boot; absent in others.
+    /// The boots, if the unit is the boot. Absent otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub boots: Option<Boots>,
-    /// Of the first stage of a search for settings that help: how far it is; absent in
+    /// Progress of a search for helpful settings, in the experiment of its first stage. Absent in
     /// others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub improvement: Option<Box<ImprovementState>>,
 }
 
-/// Whether an experiment came to its end.
+/// State of an experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ExperimentState {
-    /// It runs.
+    /// Running.
     Running,
-    /// The machine has to boot before its next block.
+    /// Waiting for a boot before its next block.
     AwaitsBoot,
-    /// Its program was killed: it can be resumed. The store says so of one that was
-    /// running and that no process carries out.
+    /// Its program was killed, and it can be resumed. The store reports this for a running
+    /// experiment without a process.
     Interrupted,
-    /// All of the plan was measured, or it was decided before.
+    /// The whole plan was measured, or the answer was known before.
     Finished,
-    /// The user stopped it: it can be resumed.
+    /// The user stopped it, and it can be resumed.
     Stopped,
-    /// A command, a setting or a measurement failed: it can be resumed.
+    /// A command, a setting or a measurement failed. It can be resumed.
     Failed,
 }
 
 impl ExperimentState {
-    /// The word on screen and in JSON.
+    /// Returns the word for the screen and for JSON.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Running => "running",
@@ -98,80 +97,80 @@ impl fmt::Display for ExperimentState {
     }
 }
 
-/// What was measured of the baseline before the first block, and what follows from it.
+/// A measurement of the baseline before the first block, and the resulting parameters.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Pilot {
-    /// Its recording; null where none is kept.
+    /// Its recording. Null if none is stored.
     pub recording: Option<RecordingId>,
-    /// How long it was, without the warm-up.
+    /// Its length without the warm-up.
     pub measured_ns: Nanos,
     /// Late slots in that time ([`ExperimentBlock::late`]).
     pub late: u64,
-    /// A latency above this is late.
+    /// Latencies above this are late.
     pub threshold_ns: Nanos,
-    /// How long a block is measured.
+    /// Measuring time of a block.
     pub block_ns: Nanos,
-    /// The rounds that are planned; in each, every arm is measured once.
+    /// Number of planned rounds. Each measures every arm once.
     pub rounds: u32,
-    /// Variance to mean of the counts of tenths of the pilot, 1 at least.
+    /// Variance to mean of the counts in tenths of the pilot, at least 1.
     pub dispersion: f64,
-    /// The smallest ratio of rates that the plan finds in 80% of the cases; null: none
-    /// up to 10.
+    /// The smallest ratio of rates that the plan detects in 80% of the cases. Null if none up to
+    /// 10.
     pub detects: Option<f64>,
 }
 
 /// One block: one arm, measured once.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ExperimentBlock {
-    /// The round that it belongs to, from 0.
+    /// The round that it belongs to, starting at 0.
     pub round: u32,
-    /// The arm, as its place in [`ExperimentPlan::arms`].
+    /// The arm, as an index into [`ExperimentPlan::arms`].
     pub arm: u32,
-    /// Its recording; null where none is kept.
+    /// Its recording. Null if none is stored.
     pub recording: Option<RecordingId>,
-    /// How long it was measured, without wash-out.
+    /// Its measuring time, without wash-out.
     pub measured_ns: Nanos,
-    /// Slots of 10 ms in which a thread was late: more lateness is never a smaller count.
+    /// Number of 10 ms slots in which a thread was late. More lateness never reduces this count.
     pub late: u64,
-    /// The same in its first and its second half.
+    /// The late slots in its first and second half.
     pub halves: [u64; 2],
     /// Slots with a latency above twice the threshold.
     pub very_late: u64,
-    /// Half of the samples were not later; null without samples.
+    /// The median latency. Null without samples.
     pub median_ns: Option<Nanos>,
-    /// The largest latency; null without samples.
+    /// The largest latency. Null without samples.
     pub max_ns: Option<Nanos>,
-    /// What the loads did, all kinds added up; null where no load counts.
+    /// Work done by the loads, summed over all kinds. Null if no load counts its work.
     pub work: Option<u64>,
-    /// The temperature of the hottest sensor at its end, in 0.001 degrees Celsius; null where
-    /// none can be read.
+    /// Temperature of the hottest sensor at the end, in 0.001 degrees Celsius. Null if none can be
+    /// read.
     #[serde(default)]
     pub milli_celsius: Option<i64>,
-    /// The mean frequency of the CPUs at its end, in kHz; null where none can be read.
+    /// Mean frequency of the CPUs at the end, in kHz. Null if none can be read.
     #[serde(default)]
     pub khz: Option<u64>,
-    /// Whether it is worth less than it seems: lost samples, a load that ended.
+    /// Whether its results are doubtful: samples were lost, or a load ended.
     pub flawed: bool,
-    /// The end of what the arm's command wrote; null where it wrote nothing.
+    /// The end of the output of the arm's command. Null if there was none.
     pub output: Option<String>,
 }
 
-/// What an arm does to the rate of late slots.
+/// Effect of an arm on the rate of late slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Effect {
-    /// Fewer than the baseline: shown.
+    /// Proven to have fewer than the baseline.
     Fewer,
-    /// More than the baseline: shown.
+    /// Proven to have more than the baseline.
     More,
-    /// As many, within 0.8 to 1.25 times: shown.
+    /// Proven to be equivalent: within 0.8 to 1.25 times.
     Equivalent,
-    /// None of these is shown.
+    /// None of these is proven.
     NotProven,
 }
 
 impl Effect {
-    /// The words on screen.
+    /// Returns the words for the screen.
     pub const fn words(self) -> &'static str {
         match self {
             Self::Fewer => "fewer",
@@ -182,37 +181,37 @@ impl Effect {
     }
 }
 
-/// What is known of an arm, compared with the baseline.
+/// Results of an arm, compared with the baseline.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ArmResult {
-    /// The arm, as its place in [`ExperimentPlan::arms`].
+    /// The arm, as an index into [`ExperimentPlan::arms`].
     pub arm: u32,
     /// The answer in one word.
     pub effect: Effect,
-    /// Pairs of blocks.
+    /// Number of pairs of blocks.
     pub pairs: u32,
     /// Late slots of the baseline and of the arm.
     pub late: [u64; 2],
-    /// Rate of the arm to that of the baseline; null where a side has none.
+    /// Ratio of the arm's rate to that of the baseline. Null if one of them is unknown.
     pub ratio: Option<f64>,
-    /// It is at least this with 95% confidence; null where it is not known.
+    /// Lower end of its 95% confidence interval. Null if unknown.
     pub low: Option<f64>,
-    /// It is at most this with 95% confidence; null where it is not known.
+    /// Upper end of its 95% confidence interval. Null if unknown.
     pub high: Option<f64>,
-    /// The chance of a difference like this where there is none, for all arms together
-    /// (sign-flip randomisation test, Holm).
+    /// The chance of such a difference without an effect, adjusted for all arms (sign-flip
+    /// randomisation test, Holm).
     pub p: f64,
-    /// What a bet on a difference has made of 1.
+    /// Wealth of a bet on a difference, which starts at 1.
     pub wealth: f64,
-    /// Figures that must not become worse.
+    /// Figures that must not get worse.
     pub guards: Vec<Guard>,
-    /// Why no difference and no equivalence may be claimed.
+    /// Why neither a difference nor an equivalence may be claimed.
     pub refused: Vec<String>,
     /// The answer in one sentence.
     pub sentence: String,
 }
 
-/// A figure that must not become worse.
+/// A figure that must not get worse.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Guard {
     /// `median`, `over twice the threshold`, `work of the load`, `temperature`, `frequency`.
@@ -221,26 +220,26 @@ pub struct Guard {
     pub baseline: f64,
     /// Its mean over the arm's blocks.
     pub arm: f64,
-    /// The chance of a difference like this where there is none.
+    /// The chance of such a difference without an effect.
     pub p: f64,
-    /// Whether it is shown to be worse (p below 5%).
+    /// Whether it is proven to be worse (p below 5%).
     pub worse: bool,
 }
 
 impl Experiment {
-    /// The name of an arm; empty where there is none.
+    /// Returns the name of an arm. Empty if there is no such arm.
     pub fn arm_name(&self, arm: u32) -> &str {
         let arm = self.plan.arms.get(arm as usize);
         arm.map_or("", |arm| arm.name.as_str())
     }
 
-    /// The rounds in which every arm was measured.
+    /// Returns the number of rounds in which every arm was measured.
     pub fn complete_rounds(&self) -> u32 {
         let arms = self.plan.arms.len().max(1);
         (self.blocks.len() / arms) as u32
     }
 
-    /// The figures of the baseline and of `arm`, by rounds in which both were measured.
+    /// Returns a figure of the baseline and of `arm`, for each round in which both were measured.
     pub fn pairs_of<T>(&self, arm: u32, figure: impl Fn(&ExperimentBlock) -> T) -> Vec<(T, T)> {
         let of = |round: u32, arm: u32| {
             let mut blocks = self.blocks.iter();
@@ -256,8 +255,8 @@ impl Experiment {
             .collect()
     }
 
-    /// Its answer, as its recordings keep it: not proven unless each condition is shown to
-    /// differ or to be equivalent.
+    /// Returns the verdict for its recordings: not proven unless each condition is proven to differ
+    /// or to be equivalent.
     pub fn judgement(&self) -> Judgement {
         let open = |one: &ArmResult| one.effect == Effect::NotProven;
         let open = self.results.is_empty() || self.results.iter().any(open);
@@ -277,7 +276,7 @@ impl Experiment {
         }
     }
 
-    /// The recordings that it is made of, the pilot's first.
+    /// Returns its recordings, starting with the pilot.
     pub fn recordings(&self) -> Vec<RecordingId> {
         let pilot = self.pilot.iter().filter_map(|pilot| pilot.recording);
         let blocks = self.blocks.iter().filter_map(|block| block.recording);

@@ -1,4 +1,4 @@
-//! What an experiment compares, and how it measures.
+//! //! The plan of an experiment: conditions and method.
 
 use std::collections::BTreeMap;
 
@@ -7,38 +7,38 @@ use serde::{Deserialize, Serialize};
 use crate::schema::JsonSchema;
 use crate::{CpuSet, Nanos, Policy};
 
-/// What an experiment compares, and how it measures.
+/// The conditions that an experiment compares, and how it measures them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ExperimentPlan {
-    /// The conditions that are compared; the first is the baseline.
+    /// The conditions. The first is the baseline.
     pub arms: Vec<Arm>,
     /// The probe.
     pub probe: String,
-    /// Its parameters, as they were given.
+    /// Its parameters, as given.
     pub parameters: BTreeMap<String, String>,
-    /// The CPUs that are measured; null: all that the program may use.
+    /// The measured CPUs. Null: all that the program may use.
     pub cpus: Option<CpuSet>,
-    /// The policy of the measuring threads; null: fifo where permitted.
+    /// The policy of the measuring threads. Null: fifo if permitted.
     pub policy: Option<Policy>,
-    /// Their priority; null: the highest permitted, 95 at most.
+    /// Their priority. Null: the highest permitted, at most 95.
     pub priority: Option<u8>,
-    /// What disturbs during each block, as it was given.
+    /// Loads during each block, as given.
     pub loads: Vec<String>,
-    /// A latency above this is late; null: the pilot chooses.
+    /// Latencies above this are late. Null: the pilot chooses.
     pub threshold_ns: Option<Nanos>,
-    /// How long it may take in all.
+    /// Upper limit of the total time.
     pub time_ns: Nanos,
-    /// The number of rounds; null: as many as fit the time.
+    /// The number of rounds. Null: as many as fit the time.
     pub rounds: Option<u32>,
-    /// How long a block is measured; null: the pilot chooses.
+    /// Measuring time of a block. Null: the pilot chooses.
     pub block_ns: Option<Nanos>,
-    /// What is left out at the start of each block, for a change to have its effect.
+    /// Discarded at the start of each block, until a change has its effect.
     pub wash_out_ns: Nanos,
     /// The seed of the random order.
     pub seed: u64,
-    /// Whether it ends early where the answer is known, or cannot be had.
+    /// Whether it ends as soon as the answer is known, or cannot be reached.
     pub ends_early: bool,
-    /// Whether its arms are rows of a screening design, which are ranked and not tested.
+    /// Whether its arms are rows of a screening design, which are ranked but not tested.
     pub ranks_only: bool,
 }
 
@@ -47,29 +47,29 @@ pub struct ExperimentPlan {
 pub struct Arm {
     /// Its name in tables and plots.
     pub name: String,
-    /// How the machine is brought into it.
+    /// How to bring the machine into this condition.
     pub action: ArmAction,
 }
 
-/// How the machine is brought into a condition.
+/// How to bring the machine into a condition.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum ArmAction {
-    /// As it was before the experiment.
+    /// Leave it as it was before the experiment.
     Unchanged,
-    /// By a command that is run before each block.
+    /// Run a command before each block.
     Command {
-        /// As a shell takes it.
+        /// The command, for a shell.
         command: String,
     },
-    /// By settings of `punctual tune`.
+    /// Apply settings of `punctual tune`.
     Settings {
-        /// `name=value` or `name@instance=value`.
+        /// Each as `name=value` or `name@instance=value`.
         assignments: Vec<String>,
     },
-    /// By a boot of the machine.
+    /// Boot the machine.
     Boot {
-        /// Words for the kernel's command line, beside the usual ones; may be empty.
+        /// Arguments added to the usual kernel command line. May be empty.
         parameters: String,
     },
 }

@@ -1,5 +1,4 @@
-//! A machine's state as a set of readings: what an audit judges, also of a
-//! machine that is not here.
+//! //! The state of a machine as a set of readings, which an audit can judge on any machine.
 
 use std::collections::BTreeMap;
 
@@ -11,89 +10,88 @@ use crate::{CpuSet, Fact, HostFacts, Interference};
 /// The version of [`FactSet`] as JSON.
 pub const FACT_SET_SCHEMA: u32 = 1;
 
-/// What came of reading one file.
+/// The result of reading a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Reading {
-    /// Its text, without white space around it.
+    /// Its text, without surrounding white space.
     Text(String),
-    /// There is no such file.
+    /// The file does not exist.
     Absent,
-    /// It is there, and could not be read: why (permission, lockdown).
+    /// The file exists but could not be read, with the reason (permission, lockdown).
     Unreadable(String),
 }
 
-/// One thread of the machine, as far as an audit asks.
+/// The facts about one thread that an audit uses.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TaskFact {
     /// Its process ID.
     pub pid: u32,
-    /// Its name.
+    /// Its comm.
     pub name: String,
-    /// Whether it is a thread of the kernel.
+    /// Whether it is a kernel thread.
     pub kernel: bool,
     /// The kernel's number of its policy (sched(7)): 0 other, 1 fifo, 2 rr,
     /// 3 batch, 5 idle, 6 deadline.
     pub policy: u32,
-    /// Its real-time priority; 0 without one.
+    /// Its real-time priority. 0 if it has none.
     pub priority: u32,
-    /// The CPU it last ran on.
+    /// The CPU on which it last ran.
     pub last_cpu: u32,
-    /// The CPUs it may run on; `None` where that could not be read.
+    /// The CPUs on which it may run. `None` if that could not be read.
     pub allowed: Option<CpuSet>,
     /// Whether the kernel has bound it permanently (`PF_NO_SETAFFINITY`).
     pub bound: bool,
 }
 
-/// The state of a machine: everything that an audit reads.
+/// The state of a machine: all facts that an audit reads.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FactSet {
     /// [`FACT_SET_SCHEMA`].
     pub schema: u32,
-    /// The program that captured it.
+    /// Version of the program that captured it.
     pub program: String,
-    /// When.
+    /// Time of the capture.
     pub captured: jiff::Timestamp,
-    /// The facts a recording has too.
+    /// The facts that a recording also contains.
     pub host: HostFacts,
     /// The whole text of the kernel's configuration.
     pub kernel_config: Fact<String>,
-    /// Files by their path. A pattern that matched no file stands here itself,
-    /// with the reason. What no file contains stands under the command that shows
-    /// it: `ethtool -c eth0`.
+    /// Files by path. A pattern without a matching file is listed itself, with the reason. Facts
+    /// that no file contains are listed under the command that shows them: `ethtool -c eth0`.
     pub files: BTreeMap<String, Reading>,
-    /// The processes and the kernel's threads.
+    /// The processes and kernel threads.
     pub tasks: Fact<Vec<TaskFact>>,
-    /// What was counted over a while.
+    /// Counts of interference over some time.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub sample: Option<Interference>,
 }
 
-/// A set of facts that could not be read.
+/// Error while reading a set of facts.
 #[derive(Debug, thiserror::Error)]
 pub enum FactSetError {
-    /// It is no JSON of that form.
+    /// The text is not JSON of this form.
     #[error(
         "not a set of facts: {0}: make one with 'punctual facts capture -o FILE' on the machine"
     )]
     Json(#[from] serde_json::Error),
-    /// It is of a later program.
+    /// A later version of the program wrote it.
     #[error(
         "the facts are of version {found}, this program reads up to {FACT_SET_SCHEMA}: use a newer punctual"
     )]
     Newer {
-        /// The version it says.
+        /// Its schema version.
         found: u32,
     },
 }
 
 impl FactSet {
-    /// Reads what [`serde_json`] wrote of one.
+    /// Reads the JSON form.
     ///
     /// # Errors
-    /// Text that is not a whole set of facts; a version that is newer.
+    /// Fails if the text is not a complete set of facts, or the version is newer.
     pub fn from_json(text: &str) -> Result<Self, FactSetError> {
-        /// Only the version: the rest of a newer form may be anything.
+        /// Reads only the version: the rest of a newer form is unknown.
         #[derive(Deserialize)]
         struct Version {
             schema: u32,
@@ -106,8 +104,8 @@ impl FactSet {
     }
 }
 
-/// Whether `path` is of `pattern`: equal but for `*`, which stands for any
-/// run of characters but `/`, and `#`, which stands for a number.
+/// Returns whether `path` matches `pattern`. `*` matches any characters except `/`, and `#` matches
+/// a number.
 pub fn path_matches(pattern: &str, path: &str) -> bool {
     let (mut patterns, mut paths) = (pattern.split('/'), path.split('/'));
     loop {
@@ -119,8 +117,8 @@ pub fn path_matches(pattern: &str, path: &str) -> bool {
     }
 }
 
-/// One component of [`path_matches`]. Follows only the last wildcard back, so
-/// that it takes at most the product of both lengths.
+/// Matches one component of [`path_matches`]. Backtracks only to the last wildcard, so the cost is
+/// at most the product of both lengths.
 pub fn name_matches(pattern: &[u8], name: &[u8]) -> bool {
     let (mut p, mut n) = (0, 0);
     let mut retry: Option<(usize, usize)> = None;

@@ -1,4 +1,4 @@
-//! What is known about a machine, each fact with where it was read.
+//! //! Facts about a machine, each with its source.
 
 use std::collections::BTreeMap;
 
@@ -7,24 +7,24 @@ use serde::{Deserialize, Serialize};
 use crate::schema::JsonSchema;
 use crate::{CpuSet, Nanos};
 
-/// One fact: its value and its source, or why it is not known.
+/// One fact: its value and its source, or why it is unknown.
 ///
 /// In JSON `{"value": …, "source": "…"}` or `{"source": "…", "unknown": "…"}`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "FactOf_{T}")]
 pub struct Fact<T> {
-    /// The value; absent where it is not known.
+    /// The value. Absent if unknown.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub value: Option<T>,
     /// The file or instruction it was read from, without the root path.
     pub source: String,
-    /// Why there is no value: the file is absent, permission, lockdown.
+    /// Why there is no value: missing file, permission, lockdown.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub unknown: Option<String>,
 }
 
 impl<T> Fact<T> {
-    /// A fact that was read.
+    /// Creates a known fact.
     pub fn known(value: T, source: impl Into<String>) -> Self {
         Self {
             value: Some(value),
@@ -33,7 +33,7 @@ impl<T> Fact<T> {
         }
     }
 
-    /// A fact that could not be read, and why.
+    /// Creates an unknown fact with the reason.
     pub fn unknown(source: impl Into<String>, reason: impl Into<String>) -> Self {
         Self {
             value: None,
@@ -42,12 +42,12 @@ impl<T> Fact<T> {
         }
     }
 
-    /// The value, where there is one.
+    /// Returns the value, if known.
     pub fn get(&self) -> Option<&T> {
         self.value.as_ref()
     }
 
-    /// The same fact with its value turned into something else.
+    /// Applies a function to the value.
     pub fn map<U>(self, f: impl FnOnce(T) -> U) -> Fact<U> {
         Fact {
             value: self.value.map(f),
@@ -60,27 +60,26 @@ impl<T> Fact<T> {
 /// A machine at one moment, as far as it can be read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct HostFacts {
-    /// Sixteen hexadecimal digits over the facts that describe the machine and
-    /// its settings (hardware, kernel, boot line, governor, clock source,
-    /// isolation), not over what changes by itself. Equal fingerprints:
-    /// recordings can be compared as of one configuration. Empty where not
-    /// enough is known of the machine; then it equals no other.
+    /// A hash of 16 hexadecimal digits over the facts about the machine and its settings (hardware,
+    /// kernel, boot line, governor, clock source, isolation), without facts that change by
+    /// themselves. Recordings with equal fingerprints have the same configuration. Empty if too
+    /// little is known. An empty fingerprint equals no other.
     pub fingerprint: String,
-    /// The name of the machine.
+    /// Host name.
     pub hostname: Fact<String>,
     /// The distribution.
     pub distribution: DistributionFacts,
-    /// The kernel and how it was built and booted.
+    /// The kernel, its configuration and boot parameters.
     pub kernel: KernelFacts,
     /// The processor as a whole.
     pub processor: ProcessorFacts,
-    /// Each CPU, rising.
+    /// Each CPU, in ascending order.
     pub cpus: Vec<CpuFacts>,
     /// The clock.
     pub clock: ClockFacts,
     /// Memory.
     pub memory: MemoryFacts,
-    /// What the machine runs on.
+    /// Virtualisation and firmware.
     pub virtualisation: VirtualisationFacts,
 }
 
@@ -106,7 +105,7 @@ pub struct KernelFacts {
     pub architecture: Fact<String>,
     /// Whether it is a PREEMPT_RT kernel.
     pub preempt_rt: Fact<bool>,
-    /// none, voluntary, full, lazy or rt: the model in force.
+    /// none, voluntary, full, lazy or rt: the effective model.
     pub preempt_model: Fact<String>,
     /// The kernel command line.
     pub command_line: Fact<String>,
@@ -116,22 +115,21 @@ pub struct KernelFacts {
     pub high_resolution_timers: Fact<bool>,
     /// none, integrity or confidentiality: kernel_lockdown(7).
     pub lockdown: Fact<String>,
-    /// Share of time that real-time threads may take, per period:
-    /// `sched_rt_runtime_us`, -1 for all of it.
+    /// CPU time that real-time threads may use in each period: `sched_rt_runtime_us`, -1 for all of
+    /// it.
     pub rt_runtime_us: Fact<i64>,
-    /// The period to that share.
+    /// The period of that limit.
     pub rt_period_us: Fact<i64>,
-    /// Sixteen hexadecimal digits over all options that the configuration sets: equal
-    /// for equal configurations.
+    /// A hash of 16 hexadecimal digits over all options of the configuration.
     #[serde(default = "not_recorded")]
     pub configuration: Fact<String>,
-    /// Of these options those that matter for latency, without `CONFIG_`; one that is
-    /// absent is not set. Empty where the configuration is not known.
+    /// The options that affect latency, without `CONFIG_`. An absent option is not set. Empty if
+    /// the configuration is unknown.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub options: BTreeMap<String, String>,
 }
 
-/// What recordings of earlier versions lack.
+/// The value of facts that recordings of earlier versions lack.
 fn not_recorded() -> Fact<String> {
     Fact::unknown("kernel configuration", "recorded by an earlier version")
 }
@@ -139,15 +137,15 @@ fn not_recorded() -> Fact<String> {
 /// The processor as a whole.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ProcessorFacts {
-    /// The name the processor gives itself.
+    /// Its model name.
     pub model: Fact<String>,
-    /// Who makes it.
+    /// Its vendor.
     pub vendor: Fact<String>,
-    /// The revision of its microcode.
+    /// Its microcode revision.
     pub microcode: Fact<String>,
     /// CPUs that are online.
     pub online: Fact<CpuSet>,
-    /// CPUs that are there.
+    /// CPUs that are present.
     pub present: Fact<CpuSet>,
     /// `isolcpus`.
     pub isolated: Fact<CpuSet>,
@@ -155,7 +153,7 @@ pub struct ProcessorFacts {
     pub nohz_full: Fact<CpuSet>,
     /// on, off, forceoff, notsupported or notimplemented.
     pub smt: Fact<String>,
-    /// The driver of idle states (`none` where the kernel idles without one).
+    /// The driver of idle states (`none` if the kernel has none).
     pub idle_driver: Fact<String>,
     /// NUMA nodes that are online.
     pub numa_nodes: Fact<CpuSet>,
@@ -170,15 +168,15 @@ pub struct CpuFacts {
     pub package: Fact<u32>,
     /// The core within the package.
     pub core: Fact<u32>,
-    /// CPUs that share its core, itself included.
+    /// CPUs that share its core, including itself.
     pub siblings: Fact<CpuSet>,
-    /// CPUs that share its last-level cache, itself included.
+    /// CPUs that share its last-level cache, including itself.
     pub shares_cache_with: Fact<CpuSet>,
     /// Its frequency governor.
     pub governor: Fact<String>,
-    /// Lower end of the frequency range that is set, kHz.
+    /// Lower end of the configured frequency range, kHz.
     pub frequency_min_khz: Fact<u64>,
-    /// Upper end of the frequency range that is set, kHz.
+    /// Upper end of the configured frequency range, kHz.
     pub frequency_max_khz: Fact<u64>,
     /// Its idle states.
     pub idle_states: Fact<Vec<IdleState>>,
@@ -189,9 +187,9 @@ pub struct CpuFacts {
 pub struct IdleState {
     /// Its name.
     pub name: String,
-    /// How long leaving it takes at worst, as its driver says.
+    /// Its worst-case exit latency, as reported by its driver.
     pub exit_latency_ns: Nanos,
-    /// Whether it is switched off.
+    /// Whether it is disabled.
     pub disabled: bool,
 }
 
@@ -200,14 +198,14 @@ pub struct IdleState {
 pub struct ClockFacts {
     /// The clock source in use.
     pub source: Fact<String>,
-    /// Those that could be used.
+    /// The available clock sources.
     pub available: Fact<Vec<String>>,
 }
 
 /// Memory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MemoryFacts {
-    /// All of it, bytes.
+    /// Total size in bytes.
     pub total_bytes: Fact<u64>,
     /// Swap, bytes.
     pub swap_bytes: Fact<u64>,
@@ -215,22 +213,22 @@ pub struct MemoryFacts {
     pub transparent_huge_pages: Fact<String>,
 }
 
-/// What the machine runs on.
+/// Virtualisation and firmware.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct VirtualisationFacts {
-    /// Whether a hypervisor is underneath.
+    /// Whether the machine is virtual.
     pub virtual_machine: Fact<bool>,
-    /// Which one, as it names itself.
+    /// The hypervisor, as it identifies itself.
     pub hypervisor: Fact<String>,
-    /// Maker and model of the machine, as its firmware says.
+    /// Vendor and model of the machine, from its firmware.
     pub machine: Fact<String>,
     /// The firmware's version.
     pub firmware: Fact<String>,
 }
 
 impl HostFacts {
-    /// A machine of which nothing is known, for `reason`, by what `source`
-    /// says. Whoever knows more fills it in.
+    /// Creates the facts of an unknown machine, with this `reason` and `source`. Callers fill in
+    /// what they know.
     pub fn unknown(source: &str, reason: &str) -> Self {
         fn fact<T>((source, reason): (&str, &str)) -> Fact<T> {
             Fact::unknown(source, reason)

@@ -1,6 +1,6 @@
-//! How counts are shown.
+//! //! Formatting of counts.
 
-/// A number with its thousands apart: `1,234,567`.
+/// Formats a number with separators between thousands: `1,234,567`.
 pub fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();

@@ -1,98 +1,99 @@
-//! What was tried to make a machine better, and what helped.
+//! //! A search for settings that improve the latency of a machine.
 
 use serde::{Deserialize, Serialize};
 
 use crate::schema::JsonSchema;
 use crate::{ExperimentPlan, MeasuredOn, Nanos, RecordingId};
 
-/// The version of [`Improvement`] as JSON. It rises when a reader of the older form would
-/// misread the newer; fields that are added do not raise it.
+/// The version of [`Improvement`] as JSON. It rises only if a reader of the older form would
+/// misread the newer one. Adding a field does not raise it.
 pub const IMPROVEMENT_SCHEMA: u32 = 1;
 
-/// Settings that were tried, and what each does to the rate of late slots.
+/// Settings that were tried, and the effect of each on the rate of late slots.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Improvement {
     /// [`IMPROVEMENT_SCHEMA`].
     pub schema: u32,
     /// The answer in one sentence.
     pub sentence: String,
-    /// Whether the user stopped it.
+    /// Whether the user stopped the search.
     pub stopped: bool,
-    /// Where and when its first stage was measured; absent where nothing was.
+    /// Circumstances of the first stage. Absent if nothing was measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measured_on: Option<MeasuredOn>,
-    /// A latency above this is late; null where nothing was measured.
+    /// Latencies above this are late. Null if nothing was measured.
     pub threshold_ns: Option<Nanos>,
-    /// What is measured, stage by stage.
+    /// The stages of the search.
     pub stages: Vec<Stage>,
     /// Each setting that may be tried.
     pub tried: Vec<TriedSetting>,
     /// Findings that are not tried.
     pub left_out: Vec<NotTried>,
-    /// What the settings that are left do together; absent where it did not come to that.
+    /// The combined effect of the remaining settings. Absent if the search ended before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proof: Option<Proof>,
 }
 
-/// The effect of the settings that are left, all together, on fresh data.
+/// The combined effect of the remaining settings, on fresh data.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Proof {
-    /// `name=value` or `name@instance=value`, each.
+    /// Each setting as `name=value` or `name@instance=value`.
     pub settings: Vec<String>,
-    /// Rate of late slots with them to that without; null where a side has none.
+    /// Ratio of the rates of late slots, with the settings to without. Null if one of them is
+    /// unknown.
     pub ratio: Option<f64>,
-    /// It is at least this with 95% confidence.
+    /// Lower end of its 95% confidence interval.
     pub low: Option<f64>,
-    /// It is at most this with 95% confidence.
+    /// Upper end of its 95% confidence interval.
     pub high: Option<f64>,
-    /// Pairs of blocks.
+    /// Number of pairs of blocks.
     pub pairs: u32,
 }
 
-/// How far a search is, for going on after the program was stopped or killed.
+/// Progress of a search, for resuming after the program was stopped or killed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ImprovementState {
     /// How blocks are measured.
     pub plan: ExperimentPlan,
-    /// What is known so far.
+    /// Results so far.
     pub improvement: Improvement,
-    /// Whether it came to its end.
+    /// Whether the search has finished.
     pub ended: bool,
 }
 
-/// One stage: an experiment.
+/// One stage, which is an experiment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Stage {
     /// `A/A`, `screening`, `confirmation`, `group`, `leave one out`, `proof`.
     pub name: String,
-    /// The conditions that are compared.
+    /// Number of conditions that are compared.
     pub arms: u32,
-    /// How often each is measured.
+    /// Number of measurements of each condition.
     pub rounds: u32,
-    /// The smallest ratio of rates that it finds in 80% of the cases; null: none up to 10,
-    /// or not known.
+    /// The smallest ratio of rates that it detects in 80% of the cases. Null if none up to 10, or
+    /// unknown.
     pub detects: Option<f64>,
-    /// Its experiment; null where it was not carried out.
+    /// Its experiment. Null if it did not run.
     pub experiment: Option<RecordingId>,
 }
 
-/// One setting, and what became of it.
+/// One setting and its result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TriedSetting {
     /// `name=value` or `name@instance=value`.
     pub assignment: String,
-    /// The finding of the audit that asks for it.
+    /// The finding of the audit that recommends it.
     pub finding: String,
-    /// Rate of late slots with it to that without, of its confirmation alone, or of the proof
-    /// where no other is kept; null where it is not known.
+    /// Ratio of the rates of late slots, with the setting to without. It is from its confirmation
+    /// alone, or from the proof if no other setting is kept. Null if unknown.
     pub ratio: Option<f64>,
-    /// It is at least this with 95% confidence.
+    /// Lower end of its 95% confidence interval.
     pub low: Option<f64>,
-    /// It is at most this with 95% confidence.
+    /// Upper end of its 95% confidence interval.
     pub high: Option<f64>,
-    /// Whether it is proven to help, and belongs to the profile.
+    /// Whether it is proven to help and belongs to the profile.
     pub kept: bool,
-    /// Why.
+    /// The reason.
     pub why: String,
 }
 
@@ -101,8 +102,8 @@ pub struct TriedSetting {
 pub struct NotTried {
     /// The finding.
     pub finding: String,
-    /// Why it is not tried.
+    /// The reason.
     pub reason: String,
-    /// What a person may run instead; null where there is nothing.
+    /// A command that a person may run instead. Null if there is none.
     pub command: Option<String>,
 }

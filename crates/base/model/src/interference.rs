@@ -1,4 +1,4 @@
-//! What else happened on the CPUs while the measurement ran.
+//! //! Other activity on the CPUs during the measurement.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,86 +8,82 @@ use crate::{Nanos, Power};
 /// Differences of the kernel's counters between start and end of the run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Interference {
-    /// How long was counted: a little more than the measurement.
+    /// Time over which the counters were compared, slightly longer than the measurement.
     pub duration_ns: Nanos,
-    /// Each CPU, rising.
+    /// Each CPU, in ascending order.
     pub cpus: Vec<CpuInterference>,
-    /// Context switches of the whole machine (`ctxt` of /proc/stat; the kernel
-    /// does not count them by CPU).
+    /// Context switches of the whole machine (`ctxt` of /proc/stat, which the kernel does not count
+    /// by CPU).
     pub context_switches: Option<u64>,
-    /// Control groups above the measured threads whose CPU quota was in force:
-    /// the innermost first.
+    /// Control groups with an active CPU quota that contain the measured threads, the innermost
+    /// first.
     #[serde(default)]
     pub groups: Vec<GroupThrottle>,
-    /// What the machine did about power; absent in recordings of before, and where nobody
-    /// looked.
+    /// Power management. Absent in older recordings, and if it was not recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub power: Option<Power>,
-    /// What could not be read, and why.
+    /// Facts that could not be read, with the reason.
     pub unknown: Vec<String>,
 }
 
-/// What the CPU quota of a control group did (`cpu.stat`).
+/// Effect of a control group's CPU quota (`cpu.stat`).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GroupThrottle {
-    /// The control group, as in /proc/PID/cgroup.
+    /// The path of the control group, as in /proc/PID/cgroup.
     pub group: String,
-    /// Periods of the quota in which the group ran (`nr_periods`).
+    /// Quota periods in which the group ran (`nr_periods`).
     pub periods: u64,
-    /// Those in which it was throttled (`nr_throttled`).
+    /// Quota periods in which it was throttled (`nr_throttled`).
     pub throttled: u64,
-    /// For how long it was throttled, summed over CPUs (`throttled_usec`,
-    /// version 1: `throttled_time`).
+    /// Throttled time, summed over CPUs (`throttled_usec`, version 1: `throttled_time`).
     pub throttled_ns: Nanos,
 }
 
 impl Interference {
-    /// The groups that were throttled.
+    /// Returns the groups that were throttled.
     pub fn throttled(&self) -> impl Iterator<Item = &GroupThrottle> {
         self.groups.iter().filter(|group| group.throttled > 0)
     }
 }
 
-/// What happened on one CPU.
+/// Activity on one CPU.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CpuInterference {
     /// Its number.
     pub cpu: u32,
     /// Whether it was measured.
     pub measured: bool,
-    /// Interrupts that came, by rising number, then the named ones; those that
-    /// did not come are left out.
+    /// Counts of interrupts, in ascending order of number, then the named ones. Without those that
+    /// did not occur.
     pub interrupts: Vec<CounterDelta>,
-    /// Softirqs that ran; those that did not are left out.
+    /// Counts of softirqs, without those that did not occur.
     pub softirqs: Vec<CounterDelta>,
-    /// Time that the hypervisor gave to others (`steal` of /proc/stat, in
-    /// steps of a clock tick).
+    /// Time that the hypervisor gave to other guests (`steal` of /proc/stat, in clock ticks).
     pub steal_ns: Option<Nanos>,
-    /// How often the CPU was throttled for heat
-    /// (`thermal_throttle/core_throttle_count`).
+    /// Number of thermal throttling events (`thermal_throttle/core_throttle_count`).
     pub throttled: Option<u64>,
     /// System management interrupts (MSR 0x34 on Intel).
     pub smis: Option<u64>,
 }
 
-/// A counter that moved.
+/// A counter that changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CounterDelta {
     /// The kernel's name: `24`, `LOC`, `TIMER`.
     pub id: String,
-    /// What stands behind it: `virtio0-input.0`, `Local timer interrupts`.
+    /// Its source: `virtio0-input.0`, `Local timer interrupts`.
     pub name: String,
-    /// By how much it moved.
+    /// The difference.
     pub count: u64,
 }
 
 impl CpuInterference {
-    /// Interrupts in all.
+    /// Returns the total number of interrupts.
     pub fn interrupts_total(&self) -> u64 {
         self.interrupts.iter().map(|delta| delta.count).sum()
     }
 
-    /// Softirqs in all.
+    /// Returns the total number of softirqs.
     pub fn softirqs_total(&self) -> u64 {
         self.softirqs.iter().map(|delta| delta.count).sum()
     }

@@ -5,43 +5,43 @@ use serde::{Deserialize, Serialize};
 use crate::schema::JsonSchema;
 use crate::{CpuSet, Fact, Scheduling};
 
-/// One row of the kernel's table of interrupts.
+/// One row of the kernel's interrupt table.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct InterruptRecord {
-    /// Its number, or the name of one of the kernel's own: `24`, `LOC`.
+    /// Its number, or the name of an interrupt without one: `24`, `LOC`.
     pub id: String,
-    /// Chip, trigger and devices, as the kernel says them.
+    /// Chip, trigger and devices, in the words of the kernel.
     pub name: String,
-    /// How it comes.
+    /// How it is signalled.
     pub kind: InterruptKind,
-    /// The devices that it serves; several share a line.
+    /// The devices that it serves. Several may share a line.
     pub devices: Vec<String>,
-    /// How often it came to each CPU since the boot: [CPU, count], CPUs rising.
+    /// Number of occurrences on each CPU since boot: [CPU, count], CPUs in ascending order.
     pub counts: Vec<(u32, u64)>,
-    /// Where it may be served.
+    /// Its affinity.
     pub affinity: Fact<CpuSet>,
-    /// Where the hardware is set to send it.
+    /// Its effective affinity.
     pub effective: Fact<CpuSet>,
-    /// The threads that handle it, where it has any.
+    /// Its handler threads, if any.
     pub handlers: Vec<HandlerThread>,
 }
 
-/// How an interrupt comes.
+/// How an interrupt is signalled.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum InterruptKind {
-    /// By a message of the device.
+    /// By a message from the device (MSI).
     Msi,
-    /// By a line.
+    /// By an interrupt line.
     Line,
-    /// One of the kernel's own: timers, calls between CPUs, NMI.
+    /// An interrupt of the kernel itself: timers, IPIs, NMI.
     Kernel,
 }
 
 impl InterruptKind {
-    /// The word on screen.
+    /// Returns the word for the screen.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Msi => "MSI",
@@ -51,30 +51,30 @@ impl InterruptKind {
     }
 }
 
-/// A thread of the kernel that handles an interrupt.
+/// A kernel thread that handles an interrupt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct HandlerThread {
-    /// Its number.
+    /// Its thread ID.
     pub tid: u32,
-    /// Its name.
+    /// Its comm.
     pub comm: String,
     /// Policy and priority.
     pub scheduling: Scheduling,
 }
 
 impl InterruptRecord {
-    /// How often it came, on all CPUs.
+    /// Returns the number of occurrences on all CPUs.
     pub fn total(&self) -> u64 {
         self.counts.iter().map(|count| count.1).sum()
     }
 
-    /// Whether several devices share it.
+    /// Returns whether several devices share it.
     pub fn is_shared(&self) -> bool {
         self.devices.len() > 1
     }
 
-    /// How often it came to each CPU since `before`, a reading of the same
-    /// interrupt; a CPU that was not there then counts from 0.
+    /// Returns the number of occurrences on each CPU since `before`, a previous reading of the same
+    /// interrupt. A CPU that was absent in it counts from 0.
     pub fn since(&self, before: &Self) -> Vec<(u32, u64)> {
         let earlier = |cpu| {
             let found = before.counts.iter().find(|count| count.0 == cpu);

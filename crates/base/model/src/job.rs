@@ -1,102 +1,98 @@
-//! Jobs of an application's threads: from the release to the completion.
+//! //! Jobs of an application's threads, from release to completion.
 
 use serde::{Deserialize, Serialize};
 
 use crate::schema::JsonSchema;
 use crate::{Histogram, Nanos, Task};
 
-/// The jobs of the watched threads of a run. A job begins with the wake-up that ends a
-/// thread's release wait, and ends when the thread returns to that wait.
+/// The jobs of the watched threads of a run. A job begins with the wake-up that ends a thread's
+/// release wait, and ends when the thread returns to that wait.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Jobs {
     /// The response time above which a job is an outlier.
     pub budget_ns: Nanos,
-    /// Explained jobs whose largest share this program itself took: no fault of the
-    /// application or the machine.
+    /// Explained jobs whose largest share was this program, and not the application or the machine.
     pub caused_by_observer: u64,
-    /// The windows of time in which jobs were watched; null: the whole run.
+    /// The time windows in which jobs were watched. Null for the whole run.
     #[serde(default)]
     pub windows: Option<JobWindows>,
-    /// What each thread did, by its place in `threads`.
+    /// The jobs of each thread, indexed as `threads`.
     pub threads: Vec<ThreadJobs>,
 }
 
-/// The windows of time in which jobs were watched, where the cost of this was limited. All
-/// jobs that began within a window count, and no others.
+/// The time windows in which jobs were watched, if the overhead was limited. Only jobs that began
+/// within a window count.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct JobWindows {
-    /// The limit of the CPU time that watching takes, as a part of the run's time: 0.02 is 2%
-    /// of one CPU.
+    /// Limit of the CPU time for watching, relative to the run time: 0.02 is 2% of one CPU.
     pub limit: f64,
-    /// What it took: to record system calls, on all CPUs, and the CPU time of this program.
-    /// What the scheduler's events took is not part of it.
+    /// CPU time used: recording of system calls on all CPUs, and this program. Excludes the
+    /// scheduler's trace events.
     pub taken: f64,
-    /// How many.
+    /// Number of windows.
     pub count: u64,
-    /// Their time, all together.
+    /// Their total time.
     pub watched_ns: Nanos,
-    /// What it took to record a system call of a watched thread, measured at the start.
+    /// Cost of recording one system call of a watched thread, measured at the start.
     pub call_ns: Nanos,
-    /// What it took of any other thread.
+    /// Cost added to one system call of any other thread.
     pub other_call_ns: Nanos,
 }
 
 /// The jobs of one thread. Their response times are its `histogram` in the recording.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ThreadJobs {
-    /// Its place in `threads`.
+    /// Its index in `threads`.
     pub thread: u32,
-    /// The wait that ends each job; null: none was found, and no job is known.
+    /// The wait that ends each job. Null if none was found, so that no job is known.
     pub release: Option<ReleaseWait>,
-    /// Jobs from release to completion.
+    /// Number of complete jobs.
     pub jobs: u64,
-    /// Those above the budget.
+    /// Number of jobs above the budget.
     pub over_budget: u64,
-    /// Those whose release did not have to be waited for: the thread came back to its
-    /// wait too late. When they were really released is not known.
+    /// Jobs released without a wait, because the thread returned to its wait too late. Their real
+    /// release time is unknown.
     pub released_at_once: u64,
-    /// Jobs that were left out because trace events were lost, or because the thread or
-    /// the run ended before them.
+    /// Jobs left out because trace events were lost, or because the thread or the run ended before
+    /// their completion.
     pub incomplete: u64,
-    /// Waits of the thread that were seen, of any kind.
+    /// Number of observed waits of the thread, of any kind.
     pub waits: u64,
-    /// Where it waited, by falling time, as far as the system call is known; at most
-    /// eight.
+    /// The system calls in which it waited, by falling time. Known calls only, at most eight.
     pub places: Vec<WaitPlace>,
-    /// The time on a CPU of each job, in nanoseconds; interrupts on top of the thread
-    /// are part of it.
+    /// CPU time of each job in nanoseconds, including interrupts on top of the thread.
     pub execution: Histogram,
 }
 
-/// A place where a thread waits.
+/// A system call in which a thread waits.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WaitPlace {
     /// The system call.
     pub call: String,
-    /// What it waits for, as in [`ReleaseWait`].
+    /// The object that it waits for, as in [`ReleaseWait`].
     pub object: Option<String>,
-    /// How often.
+    /// Number of waits.
     pub count: u64,
-    /// How long, all together.
+    /// Total time.
     pub total_ns: Nanos,
-    /// The median interval between wake-ups, where they are regular.
+    /// The median interval between wake-ups, if they are regular.
     pub period_ns: Option<Nanos>,
 }
 
-/// The wait at which a thread is idle.
+/// The wait in which a thread is idle between jobs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ReleaseWait {
     /// The system call.
     pub call: String,
-    /// What it waits for: a file descriptor with its target, a futex address, a clock;
-    /// null where the call has no such argument.
+    /// The object that it waits for: a file descriptor with its target, a futex address, a clock.
+    /// Null if the call has no such argument.
     pub object: Option<String>,
-    /// Who chose it.
+    /// How it was chosen.
     pub choice: ReleaseChoice,
-    /// Waits of this kind that were seen when it was chosen.
+    /// Number of such waits observed when it was chosen.
     pub seen: u64,
-    /// The median interval between wake-ups, where they came at nearly equal intervals
-    /// (median deviation at most a quarter of it); null: irregular.
+    /// The median interval between wake-ups, if they were regular: median deviation at most a
+    /// quarter of it. Null otherwise.
     pub period_ns: Option<Nanos>,
 }
 
@@ -107,43 +103,43 @@ pub enum ReleaseChoice {
     /// The most regular wait of the thread.
     #[default]
     Found,
-    /// The user named its kind.
+    /// The user requested this kind of wait.
     Requested,
 }
 
-/// What one thread did while a job lasted.
+/// Activity of one thread during a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ThreadLane {
     /// The thread.
     pub task: Task,
-    /// What it did, without gaps.
+    /// Its activity, without gaps.
     pub spans: Vec<LaneSpan>,
 }
 
 /// A span of a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LaneSpan {
-    /// Where it begins, on CLOCK_MONOTONIC.
+    /// Start, on CLOCK_MONOTONIC.
     pub from: Nanos,
-    /// Where it ends.
+    /// End.
     pub to: Nanos,
-    /// Where it ran.
+    /// The CPU on which it ran.
     pub cpu: Option<u32>,
-    /// What it did.
+    /// State of the thread.
     pub state: LaneState,
 }
 
-/// What a thread does.
+/// State of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LaneState {
-    /// It has a CPU.
+    /// Running on a CPU.
     Running,
-    /// It is runnable, and another has its CPU.
+    /// Runnable, while another thread has its CPU.
     Ready,
-    /// It waits for something.
+    /// Waiting.
     Asleep,
-    /// A signal or a debugger stopped it.
+    /// Stopped by a signal or a debugger.
     Stopped,
-    /// No event shows it.
+    /// Unknown, because no event shows it.
     Unknown,
 }

@@ -1,28 +1,27 @@
-//! The verdict of several measurements together, as each of them keeps it.
+//! //! The verdict of several measurements together, as stored in each of them.
 
 use serde::{Deserialize, Serialize};
 
 use crate::schema::JsonSchema;
 use crate::{LoopRequirement, Outcome, RecordingId};
 
-/// The verdict of a check-up, an experiment or a search for settings that a recording is a
-/// part of.
+/// The verdict of the check-up, experiment or search that a recording belongs to.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Judgement {
-    /// What judged.
+    /// The verb that made the verdict.
     pub by: JudgedBy,
-    /// The experiment; null of a check-up.
+    /// The experiment. Null for a check-up.
     pub experiment: Option<RecordingId>,
-    /// The answer in one word; `no_requirement` where that of another recording of the same
-    /// check-up is the verdict, or of an effect that is shown.
+    /// The answer in one word. `no_requirement` if another recording of the same check-up has the
+    /// verdict, or if the answer is a proven effect.
     pub outcome: Outcome,
     /// The answer in one sentence.
     pub sentence: String,
-    /// What a check-up was asked; null of others.
+    /// The requirement of a check-up. Null for others.
     pub asked: Option<LoopRequirement>,
 }
 
-/// What judges several measurements together.
+/// The verb that judges several measurements together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum JudgedBy {
@@ -35,7 +34,7 @@ pub enum JudgedBy {
 }
 
 impl JudgedBy {
-    /// The verb.
+    /// Returns the verb.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Check => "check",
@@ -50,7 +49,7 @@ mod tests {
     use super::*;
     use crate::{MeasuredOn, Recording};
 
-    /// The verdict stays, also where a recording is judged anew.
+    /// A new judgement of the recording does not change the verdict.
     #[test]
     fn a_recording_keeps_the_verdict_of_what_it_is_a_part_of() {
         let mut one = crate::testing::recording(1, 2);

@@ -1,4 +1,4 @@
-//! An audit as a recording keeps it: what is wrong or unknown, in a line each.
+//! //! The summary of an audit in a recording: one line for each problem or unknown.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,44 +6,43 @@ use crate::finding::summary;
 use crate::schema::JsonSchema;
 use crate::{Audit, CpuSet, Finding, FindingState, Severity};
 
-/// Characters of a text that are kept: a list of interrupts can have thousands.
+/// Longest stored text in characters. A list of interrupts can have thousands.
 const TEXT: usize = 200;
 
-/// What an audit found, without evidence, reasons and remedies: `punctual doctor` has
-/// these.
+/// The result of an audit without evidence, reasons and remedies, which `punctual doctor` shows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct KeptAudit {
-    /// The role that the findings were judged by.
+    /// The role by which the findings were judged.
     pub role: String,
-    /// The CPUs that latency matters on.
+    /// The CPUs on which latency matters.
     pub cpus: CpuSet,
-    /// What fails, what needs attention and what is unknown, ordered by what matters.
+    /// Failures, warnings and unknown findings, ordered by importance.
     pub findings: Vec<KeptFinding>,
-    /// How many checks found what they expect.
+    /// Number of checks with the expected state.
     pub ok: usize,
-    /// How many checks do not apply to the machine.
+    /// Number of checks that do not apply to the machine.
     pub not_applicable: usize,
 }
 
-/// A finding in a line.
+/// A finding in one line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct KeptFinding {
-    /// Its name, the same on every machine: `scheduler-rt-throttling`.
+    /// ID of the finding, the same on every machine: `scheduler-rt-throttling`.
     pub id: String,
-    /// How it came out.
+    /// Result of the check.
     pub state: FindingState,
-    /// How much it matters, for the role of the audit.
+    /// Severity for the role of the audit.
     pub severity: Severity,
-    /// What is judged and its state: `swappiness is 60`; of what is unknown the subject
-    /// alone.
+    /// The thing that is judged and its state: `swappiness is 60`. Only the thing if the state is
+    /// unknown.
     pub title: String,
-    /// Why it is unknown.
+    /// Why the state is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 
 impl KeptAudit {
-    /// What is kept of an audit.
+    /// Returns the summary of an audit.
     pub fn of(audit: &Audit) -> Self {
         let kept = audit
             .findings
@@ -58,7 +57,7 @@ impl KeptAudit {
         }
     }
 
-    /// The audit in one line.
+    /// Returns the audit in one line.
     pub fn summary(&self) -> String {
         let failing = self.findings.iter();
         let failing = failing.filter(|one| one.state == FindingState::Fail);
@@ -86,12 +85,12 @@ impl KeptFinding {
         }
     }
 
-    /// Whether it was found wanting: *fail* or *warn*.
+    /// Returns whether the result is *fail* or *warn*.
     pub fn is_problem(&self) -> bool {
         matches!(self.state, FindingState::Fail | FindingState::Warn)
     }
 
-    /// Whether it fails with a severity of high or fatal.
+    /// Returns whether it fails with a severity of high or fatal.
     pub fn is_grave(&self) -> bool {
         self.state == FindingState::Fail && self.severity >= Severity::High
     }

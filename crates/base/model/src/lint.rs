@@ -1,29 +1,28 @@
-//! What a program's real-time threads do that costs latency: what was seen, and how it
-//! was judged.
+//! //! Acts of a program's real-time threads that cost latency: observations and rule results.
 
 use serde::{Deserialize, Serialize};
 
 use crate::schema::JsonSchema;
 use crate::{Nanos, Policy, Severity};
 
-/// The version of [`LintReport`] as JSON. It rises when a reader of the older form
-/// would misread the newer; fields that are added do not raise it.
+/// The version of [`LintReport`] as JSON. It rises only if a reader of the older form would misread
+/// the newer one. Adding a field does not raise it.
 pub const LINT_SCHEMA: u32 = 1;
 
-/// What a thread did.
+/// The kind of an act of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ActKind {
     /// A page fault.
     Fault,
-    /// It waited: in a system call, or without one for a page.
+    /// It waited in a system call, or for a page without one.
     Sleep,
     /// A thread of lower priority woke it.
     WokenByThread,
     /// A softirq woke it.
     WokenBySoftirq,
-    /// It waited for a lock of a thread of lower priority, which inherited its priority.
+    /// It waited for a lock held by a thread of lower priority, which inherited its priority.
     Inherit,
-    /// It waited for a lock of the kernel without priority inheritance.
+    /// It waited for a kernel lock without priority inheritance.
     KernelLock,
     /// It migrated to another CPU.
     Migrate,
@@ -31,12 +30,12 @@ pub enum ActKind {
     Signal,
     /// It changed its memory mappings.
     Memory,
-    /// It called what works on files; `other` of the act is the [`FileKind`] where it is known.
+    /// It made a system call on a file. `other` of the act is the [`FileKind`], if known.
     File,
 }
 
 impl ActKind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 10] = [
         Self::Fault,
         Self::Sleep,
@@ -51,10 +50,10 @@ impl ActKind {
     ];
 }
 
-/// What an open file is.
+/// The kind of an open file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileKind {
-    /// A file of a file system, in memory or not.
+    /// A file in a file system, on disk or in memory.
     Regular,
     /// A directory.
     Directory,
@@ -62,17 +61,17 @@ pub enum FileKind {
     Pipe,
     /// A socket.
     Socket,
-    /// A device that is read and written byte by byte: a bus, a terminal, a GPIO line.
+    /// A character device: a bus, a terminal, a GPIO line.
     Device,
-    /// A device that keeps blocks: a disk.
+    /// A block device: a disk.
     Disk,
-    /// None of a file system: a timer, an event counter, epoll.
+    /// Not in a file system: a timer, an event counter, epoll.
     Anonymous,
 }
 
 impl FileKind {
-    /// By the type of a file in its mode (inode(7)); 1 stands for a file that is none of a
-    /// file system. `None`: not known.
+    /// Returns the kind for the file type in a mode (inode(7)). 1 means a file outside any file
+    /// system. `None` if unknown.
     pub fn of_mode(mode: u32) -> Option<Self> {
         match mode {
             1 => Some(Self::Anonymous),
@@ -86,7 +85,7 @@ impl FileKind {
         }
     }
 
-    /// In words.
+    /// Returns the kind in words.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Regular => "regular file",
@@ -103,54 +102,54 @@ impl FileKind {
 /// The system call that a thread was in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum InCall {
-    /// None: a page fault or an interrupt.
+    /// None, as in a page fault or an interrupt.
     None,
     /// It could not be read.
     #[default]
     Unknown,
-    /// This number.
+    /// The call with this number.
     Number(i64),
 }
 
-/// Acts of one thread at one place, as they were counted.
+/// Acts of one thread at one place, counted together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Act {
-    /// What it did.
+    /// The kind of the acts.
     pub kind: ActKind,
     /// The thread.
     pub tid: u32,
-    /// Its name.
+    /// Its comm.
     pub comm: String,
     /// The system call it was in.
     pub call: InCall,
-    /// Its first two arguments, where they matter; else 0.
+    /// Its first two arguments if they matter, or else 0.
     pub arguments: [u64; 2],
     /// The waker, the holder of the lock, the signal, the softirq, or the type of the file.
     pub other: u32,
-    /// The name of that thread; empty for none.
+    /// The comm of that thread. Empty if none.
     pub other_comm: String,
-    /// Priorities on the kernel's scale (smaller is more urgent): its own, and the other's.
+    /// Priorities of this and the other thread on the kernel's scale (smaller is more urgent).
     pub priorities: (i32, i32),
     /// Return addresses on the user-space stack, the innermost first.
     pub stack: Vec<u64>,
     /// The top of the user-space stack.
     pub words: Vec<u64>,
-    /// How often.
+    /// Number of acts.
     pub count: u64,
-    /// The longest, where it has a length.
+    /// The longest duration, if the act has one.
     pub worst: Option<Nanos>,
     /// The address of the last page fault.
     pub address: u64,
 }
 
-/// All acts that were seen.
+/// All observed acts.
 #[derive(Clone, Debug, Default)]
 pub struct Acts {
-    /// By thread and place.
+    /// Acts by thread and place.
     pub acts: Vec<Act>,
     /// Number of times a watched thread left its CPU.
     pub switches: u64,
-    /// Acts that were not counted: tables were full, or events were overwritten.
+    /// Acts that were not counted, because tables were full or events were overwritten.
     pub lost: u64,
     /// Number of times a watched process was replaced by exec.
     pub execs: u64,
@@ -161,18 +160,18 @@ pub struct Acts {
 pub struct Frame {
     /// The address in the process.
     pub address: u64,
-    /// The mapped file; null where none is mapped there.
+    /// The mapped file. Null if no file is mapped there.
     pub object: Option<String>,
     /// The address within that file.
     pub offset: Option<u64>,
-    /// The function, and how far within it; null where the file has no symbol for it.
+    /// The function and the offset within it. Null if the file has no symbol for it.
     pub symbol: Option<String>,
     /// The build ID of the file, in hexadecimal.
     pub build_id: Option<String>,
 }
 
 impl Frame {
-    /// `function+0x10 (program)`, or what is known of it.
+    /// Returns `function+0x10 (program)`, or as much of it as is known.
     pub fn text(&self) -> String {
         let file = self
             .object
@@ -186,29 +185,29 @@ impl Frame {
     }
 }
 
-/// An act with what is known of its place.
+/// An act and its resolved place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlacedAct {
     /// The act.
     pub act: Act,
-    /// The name of the system call; `None`: none, or unknown.
+    /// The name of the system call. `None` without a call, or if unknown.
     pub call: Option<String>,
     /// The open file that the call waits for.
     pub file: Option<WaitedFile>,
-    /// Its place, the innermost first.
+    /// The stack frames of the call site, the innermost first.
     pub frames: Vec<Frame>,
-    /// Why there are no frames, or fewer.
+    /// Why frames are missing.
     pub frames_unknown: Option<String>,
 }
 
 /// An open file of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WaitedFile {
-    /// What it is: `socket:[123]`, `anon_inode:[timerfd]`, a path.
+    /// Target of its link in /proc: `socket:[123]`, `anon_inode:[timerfd]`, a path.
     pub target: String,
-    /// The clock of a timer.
+    /// The clock, if it is a timer.
     pub clock: Option<u32>,
-    /// What it is, by its mode.
+    /// Its kind, from its mode.
     pub kind: Option<FileKind>,
 }
 
@@ -217,55 +216,55 @@ pub struct WaitedFile {
 pub struct LintThread {
     /// Its process.
     pub pid: u32,
-    /// Its number.
+    /// Its thread ID.
     pub tid: u32,
-    /// Its name.
+    /// Its comm.
     pub comm: String,
     /// Its policy.
     pub policy: Policy,
-    /// Its priority; 0 for SCHED_DEADLINE.
+    /// Its priority. 0 for SCHED_DEADLINE.
     pub priority: u8,
-    /// CPU time that it used while it was watched.
+    /// CPU time that it used during the observation.
     pub cpu_time_ns: Option<Nanos>,
-    /// Number of times it gave up its CPU while it was watched.
+    /// Number of voluntary switches during the observation.
     pub switches_voluntary: Option<u64>,
-    /// Resident bytes below its stack pointer; null: unknown.
+    /// Resident bytes below its stack pointer. Null if unknown.
     pub stack_resident_bytes: Option<u64>,
 }
 
 /// A process of the target, from /proc.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LintProcess {
-    /// Its number.
+    /// Its process ID.
     pub pid: u32,
-    /// Its name.
+    /// Its comm.
     pub comm: String,
     /// Locked and resident bytes, or why they are unknown.
     pub locked: Result<(u64, u64), String>,
-    /// RLIMIT_RTTIME in microseconds; `None`: unlimited.
+    /// RLIMIT_RTTIME in microseconds. `None` if unlimited.
     pub runtime_limit: Result<Option<u64>, String>,
-    /// RLIMIT_MEMLOCK in bytes where it applies; `None`: unlimited, or CAP_IPC_LOCK.
+    /// RLIMIT_MEMLOCK in bytes, if it applies. `None` if unlimited, or with CAP_IPC_LOCK.
     pub memlock_limit: Result<Option<u64>, String>,
     /// The size of its address space in bytes.
     pub size: Result<u64, String>,
-    /// Why its stacks and open files are hidden; `None`: they are not.
+    /// Why its stacks and open files are inaccessible. `None` if they are accessible.
     pub hidden: Option<String>,
 }
 
-/// All that is known of a program that was watched.
+/// All facts about an observed program.
 #[derive(Clone, Debug, Default)]
 pub struct LintFacts {
     /// The target, as the user named it.
     pub target: String,
-    /// How long it was watched.
+    /// Length of the observation.
     pub duration: Nanos,
-    /// How long system calls were traced.
+    /// Time during which system calls were traced.
     pub calls_traced: Nanos,
     /// How acts were collected.
     pub source: Option<LintSource>,
     /// Acts that could not be seen, with the reason.
     pub unseen: Vec<(ActKind, String)>,
-    /// What was seen.
+    /// The observed acts.
     pub acts: Vec<PlacedAct>,
     /// Number of times a watched thread left its CPU.
     pub switches: u64,
@@ -275,7 +274,7 @@ pub struct LintFacts {
     pub threads: Vec<LintThread>,
     /// Its processes.
     pub processes: Vec<LintProcess>,
-    /// What else the reader has to know.
+    /// Other notes for the reader.
     pub notes: Vec<String>,
 }
 
@@ -283,9 +282,9 @@ pub struct LintFacts {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum LintSource {
-    /// Programs in the kernel.
+    /// By BPF programs in the kernel.
     Bpf,
-    /// The kernel's trace events, read and counted by the program.
+    /// By trace events, which the program reads and counts.
     Events,
 }
 
@@ -297,88 +296,88 @@ pub enum LintSource {
 pub enum RuleState {
     /// It was violated.
     Violated,
-    /// What is needed to judge it could not be seen.
+    /// The facts needed to judge it were not observed.
     Unknown,
-    /// No violation was seen.
+    /// No violation was observed.
     Clean,
 }
 
-/// Where a rule was violated.
+/// A place at which a rule was violated.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Violation {
     /// The process or thread.
     pub tid: u32,
-    /// Its name.
+    /// Its comm.
     pub comm: String,
-    /// What it did: `clock_nanosleep(CLOCK_REALTIME)`.
+    /// The act: `clock_nanosleep(CLOCK_REALTIME)`.
     pub what: String,
-    /// How often.
+    /// Number of violations.
     pub count: u64,
-    /// The longest, where it has a length.
+    /// The longest duration, if it has one.
     pub worst_ns: Option<Nanos>,
     /// The call site, the innermost first.
     pub frames: Vec<Frame>,
-    /// Why there are no frames, or fewer.
+    /// Why frames are missing.
     pub frames_unknown: Option<String>,
 }
 
-/// One rule and what was found.
+/// One rule and its result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RuleResult {
-    /// Its name: `page-fault`.
+    /// ID of the rule: `page-fault`.
     pub id: String,
-    /// What the rule is about.
+    /// Subject of the rule.
     pub title: String,
     /// Its state.
     pub state: RuleState,
-    /// How much a violation matters.
+    /// Severity of a violation.
     pub severity: Severity,
     /// Why it is unknown.
     pub unknown: Option<String>,
-    /// How often it was violated.
+    /// Number of violations.
     pub count: u64,
-    /// The longest violation, where they have a length.
+    /// The longest violation, if it has a duration.
     pub worst_ns: Option<Nanos>,
-    /// Where, the most frequent first.
+    /// The violations, the most frequent first.
     pub violations: Vec<Violation>,
     /// Why it costs latency.
     pub why: String,
-    /// Where that is said.
+    /// Documentation that supports the rule.
     pub source: String,
-    /// What to do instead.
+    /// Recommended alternative.
     pub remedy: String,
 }
 
-/// What `lint` found.
+/// The report of `lint`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LintReport {
     /// [`LINT_SCHEMA`].
     pub schema: u32,
-    /// The program that judged.
+    /// Version of the program that made the report.
     pub program: String,
     /// The target: `pid 1234`.
     pub target: String,
-    /// How long it was watched.
+    /// Length of the observation.
     pub duration_ns: Nanos,
-    /// How long system calls were traced.
+    /// Time during which system calls were traced.
     pub calls_traced_ns: Nanos,
-    /// How acts were collected; null: not at all.
+    /// How acts were collected. Null if they were not.
     pub source: Option<LintSource>,
     /// Its real-time threads.
     pub threads: Vec<LintThread>,
-    /// Each rule, what matters first.
+    /// The result of each rule, the most important first.
     pub rules: Vec<RuleResult>,
-    /// What else the reader has to know.
+    /// Other notes for the reader.
     pub notes: Vec<String>,
 }
 
 impl LintReport {
-    /// How many rules are in a state.
+    /// Returns the number of rules in a state.
     pub fn count(&self, state: RuleState) -> usize {
         self.rules.iter().filter(|rule| rule.state == state).count()
     }
 
-    /// Whether a rule of high severity is in a state.
+    /// Returns whether a rule of high severity is in a state.
     pub fn has_grave(&self, state: RuleState) -> bool {
         let mut rules = self.rules.iter();
         rules.any(|rule| rule.state == state && rule.severity >= Severity::High)

@@ -1,4 +1,4 @@
-//! A load, and what became of it.
+//! //! The record of a load.
 
 use std::collections::BTreeMap;
 
@@ -7,55 +7,53 @@ use serde::{Deserialize, Serialize};
 use crate::Nanos;
 use crate::schema::JsonSchema;
 
-/// A load, and what became of it.
+/// A load and how it went.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LoadRecord {
     /// Its name: `command`.
     pub name: String,
-    /// Its parameters, as they were asked for.
+    /// Its parameters, as requested.
     pub parameters: BTreeMap<String, serde_json::Value>,
-    /// CPU time that its processes used, as far as it can be known.
+    /// CPU time used by its processes, as far as known.
     pub cpu_time_ns: Option<Nanos>,
-    /// How it ended before it was stopped, where it did; from then on the
-    /// machine was measured without it.
+    /// How it ended before it was stopped. The rest of the measurement was without it.
     pub ended_early: Option<String>,
-    /// Whether that was a failure: an exit status other than 0, a signal. What was
-    /// measured beside it is void.
+    /// Whether that was a failure: an exit status other than 0, or a signal. Measurements during a
+    /// failed load are void.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub failed: bool,
-    /// The phase that it belonged to, where the run had several.
+    /// The phase that it belonged to, if the run had several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<String>,
     /// The last lines that a failed load wrote to stderr.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stderr: Option<String>,
-    /// What it did while it ran; empty: it cannot tell.
+    /// Work done while it ran. Empty if the load cannot report it.
     #[serde(default)]
     pub achieved: Vec<Achieved>,
 }
 
 impl LoadRecord {
-    /// Whether the load is known to have done nothing: the machine was then
-    /// measured without it, and the reader must know. One that cannot tell what
-    /// it did is not meant.
+    /// Returns whether the load is known to have done nothing, so that the machine was in fact
+    /// idle. False for a load that cannot report its work.
     pub fn did_nothing(&self) -> bool {
         !self.achieved.is_empty() && self.achieved.iter().all(|done| done.count == 0)
     }
 }
 
-/// How much of one kind a load did.
+/// Amount of one kind of work.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Achieved {
-    /// What is counted, in the plural: `bytes written`.
+    /// The unit that is counted, in the plural: `bytes written`.
     pub what: String,
-    /// How many.
+    /// The number.
     pub count: u64,
-    /// In which time.
+    /// The time it took.
     pub duration_ns: Nanos,
 }
 
 impl Achieved {
-    /// The mean rate; 0 where no time passed.
+    /// Returns the mean rate, or 0 if the time is zero.
     pub fn per_second(&self) -> f64 {
         match self.duration_ns.0 {
             0 => 0.0,

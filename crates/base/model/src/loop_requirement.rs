@@ -1,20 +1,20 @@
-//! What a periodic loop needs of the machine.
+//! //! The requirements of a periodic loop.
 
 use serde::{Deserialize, Serialize};
 
 use crate::schema::JsonSchema;
 use crate::{EPISODE_GAP, Nanos};
 
-/// What a periodic loop needs.
+/// The requirements of a periodic loop.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LoopRequirement {
     /// Its period.
     pub period_ns: Nanos,
-    /// A period that begins later than this is a miss.
+    /// A period that begins later than this after its due time is a miss.
     pub budget_ns: Nanos,
-    /// Episodes of misses a day that it survives.
+    /// Number of miss episodes a day that it tolerates.
     pub max_misses_per_day: f64,
-    /// Misses with no pause longer than this between them are one episode.
+    /// Misses without a longer pause between them are one episode.
     #[serde(default = "episode_gap")]
     pub episode_gap_ns: Nanos,
 }

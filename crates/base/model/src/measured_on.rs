@@ -1,4 +1,4 @@
-//! Where and when a result was measured.
+//! //! The circumstances of a measurement.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -6,25 +6,25 @@ use serde::{Deserialize, Serialize};
 use crate::schema::JsonSchema;
 use crate::{CpuSet, Recording};
 
-/// Where and when a result was measured: without it a report is no evidence.
+/// The machine and time of a measurement. A report needs them to be evidence.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MeasuredOn {
-    /// The machine's name; null where it is not known.
+    /// Host name. Null if unknown.
     pub hostname: Option<String>,
-    /// Its kernel's release.
+    /// Kernel release.
     pub kernel: Option<String>,
-    /// Its processor.
+    /// Processor model.
     pub processor: Option<String>,
-    /// As in the recordings made on it.
+    /// Fingerprint, the same as in recordings made on this machine.
     pub fingerprint: String,
-    /// The CPUs that were measured.
+    /// The measured CPUs.
     pub cpus: CpuSet,
-    /// When the first measurement began.
+    /// Start of the first measurement.
     pub started: Timestamp,
 }
 
 impl MeasuredOn {
-    /// Of a recording.
+    /// Returns the circumstances of a recording.
     pub fn of(recording: &Recording) -> Self {
         let host = &recording.host;
         let cpus = recording.threads.iter().filter_map(|thread| thread.cpu);
@@ -38,7 +38,7 @@ impl MeasuredOn {
         }
     }
 
-    /// `box1, kernel 6.12.8-rt, Intel Core i7, CPUs 2-3`.
+    /// Returns `box1, kernel 6.12.8-rt, Intel Core i7, CPUs 2-3`.
     pub fn line(&self) -> String {
         let kernel = match &self.kernel {
             Some(kernel) => format!("kernel {kernel}"),
@@ -55,7 +55,7 @@ impl MeasuredOn {
         parts.join(", ")
     }
 
-    /// `2026-11-25 20:01 UTC`.
+    /// Returns `2026-11-25 20:01 UTC`.
     pub fn date(&self) -> String {
         self.started.strftime("%F %H:%M UTC").to_string()
     }

@@ -1,4 +1,4 @@
-//! Time in nanoseconds: no bare integer in an interface stands for time.
+//! //! Time in nanoseconds. Interfaces never use a bare integer for time.
 
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub};
@@ -11,7 +11,7 @@ use crate::schema::JsonSchema;
 
 /// A duration or an instant of a monotonic clock, in nanoseconds.
 ///
-/// Serialised as an integer; the key that holds it ends in `_ns`.
+/// Serialised as an integer, under a key that ends in `_ns`.
 #[derive(
     Clone,
     Copy,
@@ -29,8 +29,8 @@ use crate::schema::JsonSchema;
 #[serde(transparent)]
 pub struct Nanos(pub u64);
 
-/// A difference of two instants, in nanoseconds: a latency can be negative
-/// when a sleeper wakes before its time.
+/// A difference of two instants, in nanoseconds. A latency is negative if a thread wakes before its
+/// time.
 #[derive(
     Clone,
     Copy,
@@ -49,30 +49,30 @@ pub struct Nanos(pub u64);
 pub struct SignedNanos(pub i64);
 
 impl Nanos {
-    /// No time at all.
+    /// Zero.
     pub const ZERO: Self = Self(0);
 
-    /// `n` microseconds.
+    /// Converts microseconds.
     pub const fn from_micros(n: u64) -> Self {
         Self(n * 1_000)
     }
 
-    /// `n` milliseconds.
+    /// Converts milliseconds.
     pub const fn from_millis(n: u64) -> Self {
         Self(n * 1_000_000)
     }
 
-    /// `n` seconds.
+    /// Converts seconds.
     pub const fn from_secs(n: u64) -> Self {
         Self(n * 1_000_000_000)
     }
 
-    /// Seconds as a floating-point number, for pictures and rates.
+    /// Returns seconds as a floating-point number, for plots and rates.
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1e9
     }
 
-    /// All digits, with the unit that fits: `100.001 µs`.
+    /// Returns all digits with a suitable unit: `100.001 µs`.
     pub fn exactly(self) -> String {
         const UNITS: [(u64, &str); 3] = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs")];
         let Some((scale, unit)) = UNITS.iter().find(|(scale, _)| self.0 >= *scale) else {
@@ -87,18 +87,17 @@ impl Nanos {
         }
     }
 
-    /// Whole microseconds, rounded down: the unit of most older tools.
+    /// Returns whole microseconds, rounded down. Most older tools use this unit.
     pub const fn whole_micros(self) -> u64 {
         self.0 / 1_000
     }
 
-    /// `self - other`, or zero where that would be negative.
+    /// Returns `self - other`, or zero if that would be negative.
     pub const fn saturating_sub(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
     }
 
-    /// `self - other` with its sign; saturates at the ends of `i64`
-    /// (292 years).
+    /// Returns `self - other` with its sign. Saturates at the limits of `i64` (292 years).
     pub fn signed_sub(self, other: Self) -> SignedNanos {
         let difference = i128::from(self.0) - i128::from(other.0);
         SignedNanos(difference.clamp(i64::MIN.into(), i64::MAX.into()) as i64)
@@ -106,9 +105,8 @@ impl Nanos {
 }
 
 impl SignedNanos {
-    /// The largest multiple of `step` that is not above it (a step of zero
-    /// changes nothing). Where `step` divides a microsecond, no sample changes
-    /// its microsecond.
+    /// Rounds down to a multiple of `step`. A step of zero changes nothing. If `step` divides a
+    /// microsecond, samples stay within their microsecond.
     pub fn rounded_down(self, step: Nanos) -> Self {
         match i64::try_from(step.0) {
             Ok(step @ 2..) => Self(self.0.saturating_sub(self.0.rem_euclid(step))),
@@ -116,7 +114,7 @@ impl SignedNanos {
         }
     }
 
-    /// The value without its sign when it is zero or positive.
+    /// Returns the value if it is zero or positive.
     pub const fn non_negative(self) -> Option<Nanos> {
         if self.0 >= 0 {
             Some(Nanos(self.0 as u64))
@@ -139,7 +137,7 @@ impl AddAssign for Nanos {
     }
 }
 
-/// Saturates at zero: a span of time has no sign (see [`Nanos::signed_sub`]).
+/// Saturates at zero, because a time span has no sign (see [`Nanos::signed_sub`]).
 impl Sub for Nanos {
     type Output = Self;
     fn sub(self, other: Self) -> Self {
@@ -159,8 +157,8 @@ impl From<Nanos> for Duration {
     }
 }
 
-/// Three significant digits and the unit that fits: `812 ns`, `4.52 µs`,
-/// `1.00 s`, `5.56 h`. The form for people; machines get integers.
+/// Prints three significant digits and a suitable unit: `812 ns`, `4.52 µs`, `1.00 s`, `5.56 h`.
+/// This form is for people. Machines get integers.
 impl fmt::Display for Nanos {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const UNITS: [(f64, &str); 5] = [
@@ -171,8 +169,8 @@ impl fmt::Display for Nanos {
             (3.6e12, "h"),
         ];
         let value = self.0 as f64;
-        // 999.6 of a unit would print as 1000 of it: step up before that.
-        // Hours start late, because 90 min reads better as 5400 s than as 1.50 h.
+        // // Use the next unit from 999.6 on, which would print as 1000. Hours start later: people
+        // read 90 min more easily as 5400 s than as 1.50 h.
         let (scale, unit) = UNITS
             .iter()
             .rev()
@@ -203,14 +201,13 @@ impl fmt::Display for SignedNanos {
     }
 }
 
-/// A duration that could not be read.
+/// Error while reading a duration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DurationError {
-    /// A number stands alone; cyclictest's mixed units (µs here, s there) are
-    /// not guessed.
+    /// A number without a unit. The mixed units of cyclictest (µs here, s there) are not guessed.
     #[error("'{0}' has no unit: write {0}us, {0}ms, {0}s, {0}m or {0}h")]
     NoUnit(String),
-    /// Anything else that is not a duration.
+    /// Other text that is not a duration.
     #[error("'{0}' is not a duration: write for example 200us, 1.5ms, 10s or 5h33m")]
     NotADuration(String),
 }
@@ -236,7 +233,7 @@ impl FromStr for Nanos {
     }
 }
 
-/// `1.5ms`: a fraction with one unit, which humantime does not read.
+/// Reads `1.5ms`: a fraction with one unit, which humantime does not accept.
 fn decimal_with_unit(text: &str) -> Option<Nanos> {
     let split = text.find(|c: char| !c.is_ascii_digit() && c != '.')?;
     let (number, unit) = text.split_at(split);

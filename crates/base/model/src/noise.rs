@@ -1,22 +1,22 @@
-//! What the kernel's tracers timerlat and osnoise tell.
+//! //! Results of the kernel tracers timerlat and osnoise.
 
 use std::collections::BTreeMap;
 
 use crate::{Nanos, SignedNanos, TimerlatContext};
 
-/// What they have told since the last time, by CPU and then by time.
+/// Results since the last reading, by CPU and then by time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NoiseReports {
-    /// Of timerlat.
+    /// Samples of timerlat.
     pub timerlat: Vec<TimerlatSample>,
-    /// Of timerlat: where in the kernel its interrupt came upon the CPU.
+    /// Kernel stacks of timerlat, at the arrival of its interrupt.
     pub stacks: Vec<TimerlatStack>,
-    /// Of osnoise: one for each turn of a spinning thread.
+    /// Samples of osnoise: one for each loop of a spinning thread.
     pub osnoise: Vec<OsnoiseSample>,
-    /// Of osnoise: one for each gap above its threshold.
+    /// Gaps of osnoise above its threshold.
     pub gaps: Vec<NoiseGap>,
-    /// Records that were overwritten before they were read, by CPU; at least so
-    /// many. Which they were is not known.
+    /// Minimum number of records that were overwritten before they were read, by CPU. Their content
+    /// is unknown.
     pub lost: BTreeMap<u32, u64>,
 }
 
@@ -25,28 +25,26 @@ pub struct NoiseReports {
 pub struct TimerlatSample {
     /// The CPU.
     pub cpu: u32,
-    /// When it was written, just after it was measured, on CLOCK_MONOTONIC.
+    /// When it was written, right after the measurement, on CLOCK_MONOTONIC.
     pub time: Nanos,
-    /// The thread that was current: of a [`TimerlatContext::Thread`] the one
-    /// that was woken.
+    /// The current thread. For [`TimerlatContext::Thread`] it is the thread that was woken.
     pub pid: u32,
-    /// Which expiry of the timer, from 1 since its thread began. An expiry that
-    /// the kernel skipped, because the thread was late by more than a period,
-    /// has no number.
+    /// Number of the timer expiry, starting at 1 with its thread. An expiry has no number if the
+    /// kernel skipped it, because the thread was late by more than a period.
     pub seqnum: u32,
     /// Where it was measured.
     pub context: TimerlatContext,
-    /// How long after the timer was due.
+    /// Latency since the timer was due.
     pub latency: SignedNanos,
 }
 
-/// The kernel stack of timerlat's interrupt, which the kernel writes when the thread that
-/// it woke is late (`osnoise/print_stack`).
+/// The kernel stack of timerlat's interrupt. The kernel writes it if the woken thread is late
+/// (`osnoise/print_stack`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TimerlatStack {
     /// The CPU.
     pub cpu: u32,
-    /// When it was written, just after the sample of the thread, on CLOCK_MONOTONIC.
+    /// When it was written, right after the sample of the thread, on CLOCK_MONOTONIC.
     pub time: Nanos,
     /// The thread that was woken.
     pub pid: u32,
@@ -54,32 +52,30 @@ pub struct TimerlatStack {
     pub frames: Vec<u64>,
 }
 
-/// One turn of a spinning thread (`ftrace:osnoise`); the kernel counts times in
-/// whole microseconds.
+/// One loop of a spinning thread (`ftrace:osnoise`). The kernel counts times in whole microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OsnoiseSample {
     /// The CPU.
     pub cpu: u32,
-    /// When it was written, at the end of the turn, on CLOCK_MONOTONIC.
+    /// When it was written, at the end of the loop, on CLOCK_MONOTONIC.
     pub time: Nanos,
     /// The thread that spun.
     pub pid: u32,
     /// How long it spun.
     pub runtime: Nanos,
-    /// The time that was taken from it.
+    /// Time taken from it.
     pub noise: Nanos,
-    /// The longest gap; 0 where none was above the threshold.
+    /// The longest gap. 0 if none was above the threshold.
     pub longest: Nanos,
-    /// Gaps in which the kernel saw nothing come: firmware, a hypervisor or the
-    /// hardware itself.
+    /// Gaps without any interruption by software: hardware, firmware or a hypervisor.
     pub hardware: u64,
-    /// Non-maskable interrupts that came.
+    /// Number of non-maskable interrupts.
     pub nmis: u64,
-    /// Interrupts that came.
+    /// Number of interrupts.
     pub irqs: u64,
-    /// Softirqs that ran; on PREEMPT_RT they are threads.
+    /// Number of softirqs. On PREEMPT_RT they are threads.
     pub softirqs: u64,
-    /// Times that another thread ran.
+    /// Number of times that another thread ran.
     pub threads: u64,
 }
 
@@ -88,11 +84,11 @@ pub struct OsnoiseSample {
 pub struct NoiseGap {
     /// The CPU.
     pub cpu: u32,
-    /// When it began, on the kernel's own clock of the CPU
-    /// (`trace_clock_local`), which is not CLOCK_MONOTONIC.
+    /// Start of the gap on the kernel's per-CPU clock (`trace_clock_local`), which is not
+    /// CLOCK_MONOTONIC.
     pub start_local: Nanos,
-    /// How long it was.
+    /// Its length.
     pub duration: Nanos,
-    /// What the kernel saw come in it; 0: nothing.
+    /// Interruptions that the kernel saw in it. 0 if none.
     pub interruptions: u64,
 }

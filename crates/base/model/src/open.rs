@@ -1,26 +1,25 @@
-//! Periods that were still open when a run ended.
+//! //! Periods that were still open when a run ended.
 
 use serde::{Deserialize, Serialize};
 
 use crate::schema::JsonSchema;
 use crate::{Histogram, Nanos};
 
-/// Periods of one thread that were due and had no wake-up when the run ended: each
-/// is late by at least the time from then to the end. They are among the missed
-/// ones.
+/// Periods of one thread that were due but had no wake-up when the run ended. Each is late by at
+/// least the time from its due time to the end. They also count as missed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct OpenPeriods {
-    /// How many.
+    /// Number of periods.
     pub periods: u64,
-    /// How late the first of them is at least.
+    /// Minimum lateness of the first one.
     pub late_ns: Nanos,
-    /// Each further one was due so much later.
+    /// Time between the due times of successive ones.
     pub period_ns: Nanos,
 }
 
 impl OpenPeriods {
-    /// Those of a grid that are open at `now`: due from `first` on, one each
-    /// `period`, the last before `end`. `None` where none is.
+    /// Returns the periods that are open at `now`, of those due at `first` and every `period` after
+    /// it, before `end`. `None` if there are none.
     pub fn at(now: Nanos, first: Nanos, period: Nanos, end: Nanos) -> Option<Self> {
         let late = now.0.checked_sub(first.0).filter(|late| *late > 0)?;
         let due = late.div_ceil(period.0.max(1));
@@ -33,7 +32,7 @@ impl OpenPeriods {
         })
     }
 
-    /// How late each is at least, of the first `most`.
+    /// Returns the minimum lateness of each of the first `most`.
     pub(crate) fn at_least(&self, most: u64) -> Histogram {
         let mut late = Histogram::new();
         late.record_run(self.late_ns, self.period_ns, self.periods.min(most));
@@ -51,12 +50,12 @@ mod tests {
             let open = OpenPeriods::at(Nanos(now), Nanos(1_000), Nanos(100), Nanos(end));
             open.map(|open| (open.periods, open.late_ns.0))
         };
-        // One that is due right now is not late.
+        // // A period that is due right now is not late.
         assert_eq!(at(1_000, 5_000), None);
         assert_eq!(at(1_001, 5_000), Some((1, 1)));
         assert_eq!(at(1_100, 5_000), Some((1, 100)));
         assert_eq!(at(1_101, 5_000), Some((2, 101)));
-        // Later ones than the end are no part of the run; these are as late.
+        // // Periods due after the end do not belong to the run. The lateness stays the same.
         assert_eq!(at(9_000, 1_250), Some((3, 8_000)));
         assert_eq!(at(9_000, 1_000), None);
         let none = OpenPeriods::at(Nanos(9), Nanos(0), Nanos(0), Nanos(9));

@@ -1,4 +1,4 @@
-//! Where a recording comes from that punctual did not measure itself.
+//! //! The origin of a recording that punctual did not measure.
 
 use std::collections::BTreeSet;
 
@@ -6,53 +6,51 @@ use serde::{Deserialize, Serialize};
 
 use crate::schema::JsonSchema;
 
-/// Where a recording comes from that punctual did not measure itself, and what
-/// its source could not tell.
+/// The origin of an imported recording, and what its source does not contain.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Origin {
-    /// The format it was read from: `cyclictest-hist`.
+    /// The file format: `cyclictest-hist`.
     pub format: String,
-    /// The program that measured, with its version as far as the file names it:
+    /// The program that measured, with its version if the file contains it:
     /// `cyclictest of rt-tests 2.10`.
     pub tool: String,
-    /// The file, as it was named; `-` for the standard input.
+    /// The file, as the user named it. `-` for standard input.
     pub file: String,
-    /// What the source cannot tell. The recording's own fields for these hold
-    /// nothing (zero, empty), and that is not to be taken for a figure.
+    /// Facts that the source does not contain. The fields of the recording for these are zero or
+    /// empty, which must not be mistaken for a value.
     pub unknown: BTreeSet<Unknown>,
 }
 
-/// What a source may be unable to tell.
+/// A fact that a source may not contain.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Unknown {
-    /// When it was measured: `started` is the time of the import.
+    /// Start of the measurement. `started` is the time of the import.
     Started,
-    /// How long it lasted.
+    /// Length of the measurement.
     Duration,
-    /// How many wake-ups were due, and how many of them passed without a
-    /// sample.
+    /// Number of due wake-ups, and how many of them have no sample.
     Missed,
     /// Whether samples were discarded at the start.
     WarmUp,
-    /// When each sample was due: `expected` of kept samples only numbers them.
+    /// Due time of each sample. `expected` of stored samples only numbers them.
     Times,
     /// The policy and priority of the measuring threads.
     Scheduling,
-    /// The CPUs on which was measured.
+    /// The measured CPUs.
     Cpus,
-    /// What disturbed the machine on purpose.
+    /// Loads during the measurement.
     Load,
-    /// What else happened on the CPUs.
+    /// Other activity on the CPUs.
     Interference,
-    /// What the measurement itself cost.
+    /// Overhead of the measurement.
     Observer,
 }
 
 impl Unknown {
-    /// Each with its words on screen.
+    /// Each fact with its words for the screen.
     pub const ALL: [(Self, &'static str); 10] = [
         (Self::Started, "when it was measured"),
         (Self::Duration, "how long it lasted"),
@@ -66,7 +64,7 @@ impl Unknown {
         (Self::Observer, "the measurement's own cost"),
     ];
 
-    /// Its words on screen.
+    /// Returns its words for the screen.
     pub fn words(self) -> &'static str {
         let known = Self::ALL.iter().find(|(unknown, _)| *unknown == self);
         known.map_or("", |(_, words)| words)

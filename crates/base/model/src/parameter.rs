@@ -1,10 +1,9 @@
-//! What can be asked of a probe or a load: knowledge as data.
+//! //! Parameters of probes and loads, described by tables.
 //!
-//! A table of [`Parameter`] is the one place that says which parameters there
-//! are. The command line, its help, the documentation pages and the checks
-//! derive from it; [`Arguments`] holds the values once they are checked. The
-//! macro [`parameters!`](crate::parameters) makes the table and, for each
-//! parameter, a constant that its value is read with.
+//! //! A table of [`Parameter`] is the only definition of the parameters. The command line, its
+//! help, the documentation pages and the checks use it. [`Arguments`] holds the checked values. The
+//! macro [`parameters!`](crate::parameters) creates the table and a constant for each parameter,
+//! with which its value is read.
 
 mod typed;
 
@@ -19,57 +18,56 @@ use crate::Nanos;
 /// One parameter of a probe or a load.
 #[derive(Clone, Copy, Debug)]
 pub struct Parameter {
-    /// Its name as typed after `--`, and in JSON (with `_` for `-`, and `_ns`
-    /// after a duration).
+    /// Its name after `--` and in JSON (with `_` for `-`, and `_ns` after a duration).
     pub name: &'static str,
-    /// A letter that does the same, where there is one.
+    /// Its short option, if it has one.
     pub short: Option<char>,
-    /// What may be given.
+    /// The values it accepts.
     pub kind: ParameterKind,
-    /// The value where none is given; `None`: it may stay away.
+    /// The default. `None` if it is optional without a default.
     pub default: Option<&'static str>,
     /// One sentence for the help.
     pub help: &'static str,
 }
 
 impl Parameter {
-    /// The name of the time from one period to the next, wherever a probe has one: a run
-    /// reads its length and the density of its events from it.
+    /// Name of the time from one period to the next, in every probe that has one. A run derives its
+    /// length and the density of its events from it.
     pub const INTERVAL: &'static str = "interval";
 
-    /// The name of the number of periods that a probe may end after.
+    /// Name of the number of periods after which a probe ends.
     pub const PERIODS: &'static str = "loops";
 
-    /// The name of the number of wake-ups that a probe may end after.
+    /// Name of the number of wake-ups after which a probe ends.
     pub const WAKEUPS: &'static str = "wakeups";
 }
 
-/// What values a parameter takes.
+/// The values that a parameter accepts.
 #[derive(Clone, Copy, Debug)]
 pub enum ParameterKind {
-    /// A duration within these limits (both included), in ns.
+    /// A duration between these limits (inclusive), in ns.
     Duration {
         /// The shortest.
         min: Nanos,
         /// The longest.
         max: Nanos,
     },
-    /// A whole number within these limits (both included).
+    /// A whole number between these limits (inclusive).
     Count {
         /// The smallest.
         min: u64,
         /// The largest.
         max: u64,
     },
-    /// One of these words; each with what it means.
+    /// One of these words, each with its meaning.
     Choice(&'static [(&'static str, &'static str)]),
-    /// There or not.
+    /// A flag without a value.
     Flag,
     /// Any text that is not empty.
     Text,
 }
 
-/// The values of all parameters of one probe or load, checked.
+/// The checked values of all parameters of one probe or load.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Arguments(BTreeMap<&'static str, Argument>);
 
@@ -82,10 +80,10 @@ enum Argument {
     Text(String),
 }
 
-/// A value that a parameter does not take.
+/// An invalid value of a parameter.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ArgumentError {
-    /// It does not read as such a value.
+    /// The text is not a value of this kind.
     #[error("{name}: {reason}")]
     Unreadable {
         /// The parameter.
@@ -93,7 +91,7 @@ pub enum ArgumentError {
         /// What is wrong, with the value.
         reason: String,
     },
-    /// It lies outside the limits.
+    /// The value is outside the limits.
     #[error("{name}: {value} is outside {min} to {max}")]
     OutOfRange {
         /// The parameter.
@@ -108,23 +106,23 @@ pub enum ArgumentError {
     /// No such parameter.
     #[error("there is no parameter '{name}': one of {known}")]
     NoSuchParameter {
-        /// What was given.
+        /// The name that was given.
         name: String,
-        /// Those there are.
+        /// The existing parameters.
         known: String,
     },
-    /// It must be given.
+    /// A required parameter is missing.
     #[error("{name} must be given: {help}")]
     Required {
         /// The parameter.
         name: &'static str,
-        /// What it is.
+        /// Its help text.
         help: &'static str,
     },
 }
 
 impl Parameter {
-    /// The key in a recording: `interval_ns`, `wait`.
+    /// Returns the key in a recording: `interval_ns`, `wait`.
     pub fn key(&self) -> String {
         let name = self.name.replace('-', "_");
         match self.kind {
@@ -188,12 +186,10 @@ fn in_range<T: PartialOrd + ToString>(
 }
 
 impl Arguments {
-    /// Checks what was `given` (name and text) against the table and fills in
-    /// the defaults.
+    /// Checks the `given` pairs of name and text against the table and fills in the defaults.
     ///
     /// # Errors
-    /// A name that is not in the table, a value that its parameter does not
-    /// take.
+    /// Fails for an unknown name, or a value that the parameter does not accept.
     pub fn check<'a>(
         parameters: &'static [Parameter],
         given: impl IntoIterator<Item = (&'a str, &'a str)>,
@@ -222,7 +218,7 @@ impl Arguments {
         Ok(Self(values))
     }
 
-    /// The value of a parameter of kind duration.
+    /// Returns the value of a duration.
     pub fn duration(&self, name: &str) -> Option<Nanos> {
         match self.0.get(name)? {
             Argument::Duration(value) => Some(*value),
@@ -230,7 +226,7 @@ impl Arguments {
         }
     }
 
-    /// The value of a parameter of kind count.
+    /// Returns the value of a count.
     pub fn count(&self, name: &str) -> Option<u64> {
         match self.0.get(name)? {
             Argument::Count(value) => Some(*value),
@@ -238,17 +234,17 @@ impl Arguments {
         }
     }
 
-    /// The time from one period to the next, of a probe that has one.
+    /// Returns the time from one period to the next, if the probe has one.
     pub fn interval(&self) -> Option<Nanos> {
         self.duration(Parameter::INTERVAL)
     }
 
-    /// After how many periods or wake-ups the run ends, where that was asked for.
+    /// Returns the number of periods or wake-ups after which the run ends, if requested.
     pub fn periods(&self) -> Option<u64> {
         (self.count(Parameter::PERIODS)).or_else(|| self.count(Parameter::WAKEUPS))
     }
 
-    /// The value of a parameter of kind choice.
+    /// Returns the value of a choice.
     pub fn choice(&self, name: &str) -> Option<&'static str> {
         match self.0.get(name)? {
             Argument::Choice(word) => Some(word),
@@ -256,12 +252,12 @@ impl Arguments {
         }
     }
 
-    /// Whether a flag is set.
+    /// Returns whether a flag is set.
     pub fn flag(&self, name: &str) -> bool {
         matches!(self.0.get(name), Some(Argument::Flag(true)))
     }
 
-    /// The value of a parameter of kind text.
+    /// Returns the value of a text.
     pub fn text(&self, name: &str) -> Option<&str> {
         match self.0.get(name)? {
             Argument::Text(text) => Some(text),
@@ -269,8 +265,8 @@ impl Arguments {
         }
     }
 
-    /// All values as a recording keeps them: durations as integers under keys
-    /// that end in `_ns`.
+    /// Returns all values as stored in a recording: durations are integers under keys that end in
+    /// `_ns`.
     pub fn to_json(&self, parameters: &[Parameter]) -> BTreeMap<String, Value> {
         parameters
             .iter()

@@ -1,12 +1,12 @@
-//! What the machine did about power while the measurement ran.
+//! //! Power management of the machine during the measurement.
 
 use serde::{Deserialize, Serialize};
 
 use crate::Nanos;
 use crate::schema::JsonSchema;
 
-/// Idle states, frequencies, temperatures and energy: differences between start and end of
-/// the run, or both values.
+/// Idle states, frequencies, temperatures and energy: differences between start and end of the run,
+/// or both values.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Power {
     /// Each idle state of each CPU.
@@ -15,30 +15,30 @@ pub struct Power {
     pub frequency: Vec<FrequencyUse>,
     /// Each sensor.
     pub temperature: Vec<TemperatureUse>,
-    /// Each domain that counts energy.
+    /// Each energy domain.
     pub energy: Vec<EnergyUse>,
     /// Residency counters of the hardware (cstate PMUs of perf).
     pub residency: Vec<ResidencyUse>,
-    /// What could not be read, and why.
+    /// Facts that could not be read, with the reason.
     pub unknown: Vec<String>,
 }
 
-/// How a CPU used an idle state (`/sys/devices/system/cpu/cpu*/cpuidle/state*`).
+/// Use of an idle state by a CPU (`/sys/devices/system/cpu/cpu*/cpuidle/state*`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct IdleUse {
     /// The CPU.
     pub cpu: u32,
-    /// The number of the state, the deepest last.
+    /// Number of the state. The highest is the deepest.
     pub state: u32,
     /// Its name: `C6`.
     pub name: String,
-    /// How often it was entered.
+    /// Number of entries.
     pub entered: u64,
-    /// How long the CPU was in it.
+    /// Time in the state.
     pub time_ns: Nanos,
-    /// How often it was entered although a shallower one was right; null: not counted.
+    /// Entries for which a shallower state would have been right. Null if not counted.
     pub above: Option<u64>,
-    /// How often it was entered although a deeper one was right; null: not counted.
+    /// Entries for which a deeper state would have been right. Null if not counted.
     pub below: Option<u64>,
 }
 
@@ -64,7 +64,7 @@ pub struct TemperatureUse {
     pub end_milli_celsius: i64,
 }
 
-/// The energy that a domain used (powercap, hwmon, power PMU of perf).
+/// The energy used in a domain (powercap, hwmon, power PMU of perf).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct EnergyUse {
     /// The domain: `package-0`, `power/energy-pkg`.
@@ -73,12 +73,12 @@ pub struct EnergyUse {
     pub micro_joules: u64,
 }
 
-/// How long the hardware was in an idle state, as it counts itself.
+/// Time in an idle state, counted by the hardware.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ResidencyUse {
     /// `cstate_core/c6-residency`.
     pub event: String,
-    /// The CPU that it was read on.
+    /// The CPU on which it was read.
     pub cpu: u32,
     /// In ticks of the time stamp counter.
     pub ticks: u64,

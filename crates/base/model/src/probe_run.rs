@@ -1,4 +1,4 @@
-//! What was measured, and how.
+//! //! The probe of a run and its parameters.
 
 use std::collections::BTreeMap;
 
@@ -6,37 +6,36 @@ use serde::{Deserialize, Serialize};
 
 use crate::schema::JsonSchema;
 
-/// The picture that shows a probe's figures best.
+/// The type of plot that suits a probe's figures.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Chart {
-    /// Samples by latency, a curve for each thread.
+    /// Samples by latency, with a curve for each thread.
     #[default]
     Latency,
-    /// From each CPU to each CPU: a heat map.
+    /// A heat map of CPU pairs.
     Matrix,
-    /// A bar for each way or kind.
+    /// A bar for each mechanism or kind.
     Bars,
 }
 
-/// What was measured, and how.
+/// The probe of a run and its parameters.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ProbeRun {
     /// The probe's name: `timer`.
     pub name: String,
-    /// The picture that shows its figures best.
+    /// The type of plot that suits its figures.
     #[serde(default)]
     pub chart: Chart,
-    /// Whether all threads measure the same, so that their figures may be taken
-    /// together.
+    /// Whether all threads measure the same, so that their figures may be combined.
     #[serde(default = "alike")]
     pub alike: bool,
-    /// Each parameter with the value in force. Durations are integers under
-    /// keys that end in `_ns`.
+    /// Each parameter with its effective value. Durations are integers under keys that end in
+    /// `_ns`.
     pub parameters: BTreeMap<String, serde_json::Value>,
     /// The version of punctual that measured.
     pub program: String,
-    /// The command line, as the program got it.
+    /// The command line, as the program received it.
     pub command_line: Vec<String>,
 }
 
@@ -45,29 +44,29 @@ const fn alike() -> bool {
 }
 
 impl ProbeRun {
-    /// The name under which waits of a running application's threads are recorded:
-    /// nothing of ours measures them, and they have no period.
+    /// Probe name for waits of a running application's threads. They are not measured by a thread
+    /// of punctual and have no period.
     pub const OBSERVED: &str = "threads";
 
-    /// The name under which jobs of a running application's threads are recorded.
+    /// Probe name for jobs of a running application's threads.
     pub const JOBS: &str = "jobs";
 
-    /// The name under which the figures of an application are recorded, which it measured
-    /// itself.
+    /// Probe name for figures that an application measured itself.
     pub const IN_APP: &str = "app";
 
-    /// The parameter that names what was watched: `motion (pid 1234)`.
+    /// The parameter with the name of the watched application: `motion (pid 1234)`.
     pub const WATCHED: &str = "watched";
 
-    /// Whose threads were watched; `None`: ours measured.
+    /// Returns the application whose threads were watched. `None` if punctual's own threads
+    /// measured.
     pub fn watched(&self) -> Option<&str> {
         let named = |name| self.parameters.get(name).and_then(|value| value.as_str());
         let watched = named(Self::WATCHED).or_else(|| named("targets"));
         self.is_observed().then(|| watched.unwrap_or("unknown"))
     }
 
-    /// The application that measured itself: `motion (pid 1234)`. `None`: ours
-    /// measured, or threads were watched.
+    /// Returns the application that measured itself: `motion (pid 1234)`. `None` if punctual
+    /// measured, or watched threads.
     pub fn application(&self) -> Option<&str> {
         let name = self
             .parameters
@@ -76,7 +75,7 @@ impl ProbeRun {
         (self.name == Self::IN_APP).then(|| name.unwrap_or("unknown"))
     }
 
-    /// Whether threads were watched that are not ours.
+    /// Returns whether threads of another program were watched.
     pub fn is_observed(&self) -> bool {
         self.name == Self::OBSERVED || self.name == Self::JOBS
     }

@@ -1,10 +1,10 @@
-//! Which process: its number and when it was started.
+//! //! Identity of a process: its PID and start time.
 
-/// A process, distinguished from a later one of the same number in the same boot.
+/// A process, distinguished from a later one with the same PID in the same boot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProcessId {
-    /// Its number.
+    /// Its process ID.
     pub pid: u32,
-    /// When it was started, in clock ticks since the boot (proc_pid_stat(5)).
+    /// Its start time in clock ticks since boot (proc_pid_stat(5)).
     pub start: u64,
 }

@@ -7,8 +7,7 @@ use uuid::Uuid;
 
 use crate::schema::JsonSchema;
 
-/// The identity of a recording: a UUID of version 7, so that they sort by the
-/// time they were made.
+/// The identity of a recording: a UUID of version 7, so that identities sort by time.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
@@ -16,13 +15,13 @@ use crate::schema::JsonSchema;
 pub struct RecordingId(pub Uuid);
 
 impl RecordingId {
-    /// A new one, of now.
+    /// Creates a new ID with the current time.
     pub fn new() -> Self {
         Self(Uuid::now_v7())
     }
 
-    /// The last eight digits: the random end of a UUIDv7, short enough to type
-    /// (its beginning is the time, equal for recordings of one day).
+    /// Returns the last eight digits, which are random and short enough to type. The first digits
+    /// of a UUIDv7 are the time, and are equal for all recordings of a day.
     pub fn short(&self) -> String {
         let text = self.0.simple().to_string();
         text[text.len() - 8..].to_owned()

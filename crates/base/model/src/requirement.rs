@@ -1,4 +1,4 @@
-//! What a machine must hold, and whether it did.
+//! //! Requirements on the latency of a machine.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,20 +8,20 @@ use serde::{Deserialize, Serialize};
 use crate::Nanos;
 use crate::schema::JsonSchema;
 
-/// Limits on a measurement; without any, a run is only a measurement. Each is on
-/// the periods that came due, missed ones included ([`crate::Due`]).
+/// Limits on a measurement. Without any, a run is only a measurement. Each applies to the due
+/// periods, including missed ones ([`crate::Due`]).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Requirement {
-    /// Each must hold on each thread.
+    /// The limits, each of which applies to each thread.
     pub limits: Vec<Limit>,
-    /// How sure a statement about the machine must be, 0 to 1; absent where only what was
-    /// measured is judged.
+    /// Required confidence of a statement about the machine, 0 to 1. Absent if only the measurement
+    /// is judged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confidence: Option<f64>,
 }
 
 impl Requirement {
-    /// The latencies that limits are put on, each once.
+    /// Returns the latencies in the limits, without duplicates.
     pub fn latencies(&self) -> Vec<Nanos> {
         let mut list: Vec<Nanos> = (self.limits.iter())
             .filter(|limit| matches!(limit.metric, Metric::Max | Metric::Percentile(_)))
@@ -36,14 +36,13 @@ impl Requirement {
 /// One limit.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Limit {
-    /// What is limited.
+    /// The figure that is limited.
     pub metric: Metric,
-    /// It may be this much and no more: nanoseconds for latencies, a number
-    /// for counts.
+    /// The largest allowed value: nanoseconds for latencies, a number for counts.
     pub at_most: u64,
 }
 
-/// What a limit can be put on.
+/// A figure that can be limited.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
 #[schemars(with = "String")]
@@ -54,13 +53,12 @@ pub enum Metric {
     Percentile(f64),
     /// Periods without a sample: `missed`.
     Missed,
-    /// The latency that ends the run: `break`. It comes from the run's own break
-    /// value.
+    /// The latency that ends the run: `break`. It is set by the run's break threshold.
     Break,
 }
 
 impl Metric {
-    /// A value of this metric as people read it.
+    /// Formats a value of this metric for people.
     pub fn show(self, value: u64) -> String {
         match self {
             Self::Max | Self::Percentile(_) | Self::Break => Nanos(value).to_string(),
@@ -68,7 +66,7 @@ impl Metric {
         }
     }
 
-    /// A value and the limit on it, each with as many digits as tell them apart.
+    /// Formats a value and its limit with enough digits to distinguish them.
     pub fn show_apart(self, value: Option<u64>, limit: u64) -> (String, String) {
         let Some(value) = value else {
             return (String::new(), self.show(limit));
@@ -92,7 +90,7 @@ impl fmt::Display for Metric {
     }
 }
 
-/// A metric nobody knows.
+/// An unknown metric.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("'{0}' cannot be limited: one of max, missed, break, or a percentile such as p99.9")]
 pub struct MetricError(String);

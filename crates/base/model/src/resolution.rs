@@ -1,4 +1,4 @@
-//! What a histogram that another tool counted says less of than our own.
+//! //! Limited resolution of histograms from other tools.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,41 +6,37 @@ use crate::Nanos;
 use crate::schema::JsonSchema;
 use crate::varint::{push_varint, take_varint};
 
-/// How coarse the figures of a histogram are that another tool counted, and
-/// which of its samples are in no row.
+/// The resolution of an imported histogram, and its samples that are in no row.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Grain")]
 pub struct Resolution {
-    /// The unit of minimum, maximum and rows, which are rounded down to it:
-    /// 1 µs for most tools.
+    /// The unit to which minimum, maximum and rows are rounded down: 1 µs for most tools.
     pub unit_ns: Nanos,
-    /// How wide the tool's rows are; a multiple of the unit.
+    /// The width of the tool's rows, a multiple of the unit.
     pub row_ns: Nanos,
-    /// Samples that the tool counted without saying how late they were: its
-    /// overflows, or all of them where it keeps no histogram. They take part
-    /// in count, sum, minimum and maximum.
+    /// Samples whose latency the tool did not report: its overflows, or all of them if it has no
+    /// histogram. They are part of count, sum, minimum and maximum.
     #[serde(default)]
     pub unplaced: u64,
-    /// None of these was less late than this.
+    /// The smallest possible latency of these samples.
     #[serde(default)]
     pub unplaced_from_ns: Nanos,
-    /// Whether the mean is not known, where samples are in no row and the tool
-    /// does not say it.
+    /// Whether the mean is unknown, because samples are in no row and the tool does not report it.
     #[serde(default)]
     pub mean_unknown: bool,
-    /// Whether the maximum is not known: samples are in no row, and the tool
-    /// does not say how late the latest was.
+    /// Whether the maximum is unknown, because samples are in no row and the tool does not report
+    /// it.
     #[serde(default)]
     pub max_unknown: bool,
-    /// The tool's rows from 1 ms on, as [lower edge in ns, count], rising:
-    /// there our own buckets are wider than a microsecond.
+    /// The tool's rows from 1 ms on, as [lower edge in ns, count] in ascending order. Punctual's
+    /// own buckets are wider than a microsecond there.
     #[serde(default)]
     pub rows: Vec<(u64, u64)>,
 }
 
 impl Resolution {
-    /// Figures in steps of `unit`, counted in rows of `row`; nothing is counted
-    /// yet. What is smaller than 1 ns, or a row than its unit, is made that.
+    /// Creates a resolution without counts, for figures in steps of `unit`, counted in rows of
+    /// `row`. The unit is at least 1 ns, and a row at least one unit.
     pub fn new(unit: Nanos, row: Nanos) -> Self {
         let unit = unit.max(Nanos(1));
         Self {
@@ -54,12 +50,12 @@ impl Resolution {
         }
     }
 
-    /// The width of a row, at least 1 ns (a file may say anything).
+    /// Returns the width of a row, at least 1 ns, because a file may contain any value.
     pub(crate) fn row(&self) -> u64 {
         self.row_ns.0.max(1)
     }
 
-    /// The last value of the row that holds `ns`, in whole units.
+    /// Returns the last value of the row with `ns`, in whole units.
     pub(crate) fn upper(&self, ns: u64) -> u64 {
         let row = self.row();
         let end = (ns / row).saturating_add(1).saturating_mul(row) - 1;
@@ -83,7 +79,7 @@ impl Resolution {
         }
     }
 
-    /// What is as coarse as the coarser of both.
+    /// Combines both into the coarser resolution.
     pub(crate) fn merge(&mut self, other: &Self) {
         self.unit_ns = self.unit_ns.max(other.unit_ns);
         self.row_ns = self.row_ns.max(other.row_ns);
@@ -126,7 +122,7 @@ impl Resolution {
         }
     }
 
-    /// Takes what [`encode`](Self::encode) wrote from the front.
+    /// Takes the result of [`encode`](Self::encode) from the front of the bytes.
     pub(crate) fn decode(bytes: &mut &[u8]) -> Option<Self> {
         let mut next = || take_varint(bytes);
         let mut resolution = Self::new(Nanos(next()?), Nanos(next()?));

@@ -1,27 +1,27 @@
-//! What a machine is for.
+//! //! The roles of a machine.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// What a machine is for. It decides where guides contradict each other.
+/// The role of a machine. It decides between guides that contradict each other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Role {
     /// A periodic control loop that must never be late.
     #[default]
     Control,
-    /// Sound: periodic, in a desktop.
+    /// Audio: periodic, on a desktop.
     Audio,
-    /// Packets that interrupts announce.
+    /// Network packets, with interrupts.
     Network,
     /// A thread that spins on its input and owns its CPU.
     Trading,
     /// Packet and radio processing that spins on isolated CPUs.
     Telco,
-    /// Kernels and boards compared; tracing is wanted.
+    /// Comparison of kernels and boards, in which tracing is acceptable.
     Lab,
 }
 
-/// Every role with its name and what it stands for.
+/// Every role with its name and meaning.
 pub const ROLES: [(Role, &str, &str); 6] = [
     (
         Role::Control,
@@ -51,23 +51,23 @@ pub const ROLES: [(Role, &str, &str); 6] = [
     ),
 ];
 
-/// Roles whose threads sleep until their time or their event comes.
+/// Roles whose threads sleep until a time or an event.
 pub const PERIODIC: &[Role] = &[Role::Control, Role::Audio, Role::Network, Role::Lab];
 /// Roles whose threads never sleep.
 pub const SPINNING: &[Role] = &[Role::Trading, Role::Telco];
 
 impl Role {
-    /// Its name.
+    /// Returns its name.
     pub fn name(self) -> &'static str {
         ROLES[self as usize].1
     }
 
-    /// What it stands for.
+    /// Returns its meaning.
     pub fn meaning(self) -> &'static str {
         ROLES[self as usize].2
     }
 
-    /// Whether its threads spin and never sleep.
+    /// Returns whether its threads spin and never sleep.
     pub fn spins(self) -> bool {
         SPINNING.contains(&self)
     }
@@ -79,7 +79,7 @@ impl fmt::Display for Role {
     }
 }
 
-/// There is no such role.
+/// An unknown role.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no role '{0}': control, audio, network, trading, telco or lab")]
 pub struct RoleError(String);

@@ -1,18 +1,16 @@
-//! Text from elsewhere made safe to show: thread names, labels, file names and
-//! messages that quote them.
+//! //! Makes untrusted text safe to show: thread names, labels, file names and messages that quote
+//! them.
 
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// Stands for a character that is not shown.
+/// Replaces a character that must not be shown.
 const REPLACEMENT: char = '\u{fffd}';
 
-/// One line of text without anything that misleads a terminal, an XML reader or
-/// the eye.
+/// Returns one line of text that cannot mislead a terminal, an XML reader or the eye.
 ///
-/// Line ends and tabs become spaces. Control characters (terminals obey them),
-/// bidirectional marks (they change the order of what is shown) and what XML 1.0
-/// does not allow become U+FFFD.
+/// Line ends and tabs become spaces. Control characters (terminals obey them), bidirectional marks
+/// (they reorder the text) and characters that XML 1.0 forbids become U+FFFD.
 pub fn sanitize(text: &str) -> Cow<'_, str> {
     replace(text, |c| match c {
         '\t' | '\n' | '\r' | '\u{2028}' | '\u{2029}' => ' ',
@@ -21,8 +19,8 @@ pub fn sanitize(text: &str) -> Cow<'_, str> {
     })
 }
 
-/// Text of several lines for a terminal: as [`sanitize`], but line ends and tabs
-/// stay. With `colour`, sequences that only set colours (SGR) stay as well.
+/// Sanitizes text of several lines for a terminal. Like [`sanitize`], but keeps line ends and tabs.
+/// With `colour`, also keeps sequences that only set colours (SGR).
 pub fn sanitize_lines(text: &str, colour: bool) -> Cow<'_, str> {
     let keep = |c: char| match c {
         '\n' | '\t' => c,
@@ -48,16 +46,15 @@ pub fn sanitize_lines(text: &str, colour: bool) -> Cow<'_, str> {
     Cow::Owned(safe)
 }
 
-/// The length of the colour sequence (`ESC [ 1;31 m`) that `text` begins with.
+/// Returns the length of the colour sequence (`ESC [ 1;31 m`) at the start of `text`.
 fn colour_sequence(text: &str) -> Option<usize> {
     let parameters = text.strip_prefix("\u{1b}[")?;
     let end = parameters.find(|c: char| !c.is_ascii_digit() && c != ';')?;
     parameters[end..].starts_with('m').then_some(2 + end + 1)
 }
 
-/// JSON text in which no character acts on a terminal: control characters and
-/// bidirectional marks, which occur inside strings only, become `\uXXXX`. Readers
-/// get the same values.
+/// Returns JSON text that is safe on a terminal. Control characters and bidirectional marks occur
+/// only inside strings and become `\uXXXX`. Readers get the same values.
 pub fn escape_json(json: &str) -> Cow<'_, str> {
     let acts = |c: char| is_unsafe(c) && c != '\n' && c != '\t' && c != '\r';
     if !json.chars().any(acts) {
@@ -74,8 +71,8 @@ pub fn escape_json(json: &str) -> Cow<'_, str> {
     Cow::Owned(escaped)
 }
 
-/// Control characters (C0, DEL, C1), separators of lines, bidirectional marks,
-/// and the two that are no characters in XML.
+/// Returns whether a character is unsafe: control characters (C0, DEL, C1), line separators,
+/// bidirectional marks, and the two noncharacters that XML forbids.
 fn is_unsafe(c: char) -> bool {
     c.is_control()
         || matches!(

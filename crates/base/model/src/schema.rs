@@ -1,4 +1,4 @@
-//! JSON Schemas of what is written, made from the types.
+//! //! JSON Schemas, generated from the types.
 
 mod described;
 

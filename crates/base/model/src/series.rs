@@ -5,34 +5,34 @@ use serde::{Deserialize, Serialize};
 use crate::schema::JsonSchema;
 use crate::{Buckets, Nanos};
 
-/// The run cut into intervals, each thread for itself.
+/// The run divided into intervals, separately for each thread.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Series {
-    /// How long an interval is.
+    /// Length of an interval.
     pub interval_ns: Nanos,
-    /// Samples that are in the histograms but in no interval, because the
-    /// hand-over from the measuring thread was full.
+    /// Samples that are in the histograms but in no interval, because the buffer between the
+    /// measuring thread and the writer was full.
     pub dropped: u64,
     /// The rows, by start and then by thread.
     pub rows: Vec<IntervalRow>,
 }
 
-/// What one thread measured in one interval.
+/// The samples of one thread in one interval.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct IntervalRow {
-    /// The thread, as its place in `threads`.
+    /// The thread, as an index into `threads`.
     pub thread: u32,
-    /// When the interval began, from the start of the measurement.
+    /// Start of the interval, relative to the start of the measurement.
     pub start_ns: Nanos,
-    /// Samples (early ones included).
+    /// Number of samples, including early ones.
     pub count: u64,
-    /// Of these, early ones; they take no part in what follows.
+    /// Number of early samples. The figures below exclude them.
     pub early: u64,
     /// Periods that passed without a sample.
     pub missed: u64,
-    /// The smallest latency; null where there is none.
+    /// The smallest latency. Null without samples.
     pub min_ns: Option<Nanos>,
-    /// The largest latency; null where there is none.
+    /// The largest latency. Null without samples.
     pub max_ns: Option<Nanos>,
     /// The sum of the latencies.
     pub sum_ns: Nanos,
@@ -41,7 +41,7 @@ pub struct IntervalRow {
 }
 
 impl IntervalRow {
-    /// The mean latency of the interval.
+    /// Returns the mean latency of the interval.
     pub fn mean(&self) -> Option<Nanos> {
         self.sum_ns
             .0
@@ -49,8 +49,7 @@ impl IntervalRow {
             .map(Nanos)
     }
 
-    /// The latency that the share `quantile` of the samples does not exceed;
-    /// never above the maximum.
+    /// Returns the given quantile of the samples, limited by the maximum.
     pub fn quantile(&self, quantile: f64) -> Option<Nanos> {
         let max = self.max_ns?;
         Some(

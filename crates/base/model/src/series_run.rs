@@ -1,4 +1,4 @@
-//! What a trend needs of one run: small, and read by the thousand.
+//! //! The data of one run for a trend: small, because a trend reads thousands.
 
 use std::collections::BTreeMap;
 
@@ -17,64 +17,63 @@ pub struct SeriesRun {
     pub recording: RecordingId,
     /// The epoch of its series.
     pub epoch: u32,
-    /// The machine's name; `None` where it is not known.
+    /// Host name. `None` if unknown.
     pub host: Option<String>,
-    /// When it began.
+    /// Start of the run.
     pub started: Timestamp,
-    /// How long it lasted.
+    /// Length of the run.
     pub duration_ns: Nanos,
-    /// Whether it came to its end.
+    /// How the run ended.
     pub completion: Completion,
     /// Whether its requirement was met.
     pub outcome: Outcome,
-    /// The hash of the machine's facts (`Store::facts`); `None` where they lie in the
-    /// recording only.
+    /// The hash of the machine's facts (`Store::facts`). `None` if only the recording contains
+    /// them.
     pub facts: Option<String>,
     /// The version of the program that measured.
     pub program: String,
-    /// What was measured, by phase and class of CPUs.
+    /// The results by phase and class of CPUs.
     pub groups: Vec<RunGroup>,
 }
 
 /// The due periods of threads that belong together.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RunGroup {
-    /// The phase; `None` where the run had only one.
+    /// The phase. `None` if the run had only one.
     pub phase: Option<String>,
-    /// Their CPUs; `None` only in an empty group.
+    /// Class of their CPUs. `None` only in an empty group.
     pub class: Option<CpuClass>,
-    /// How many threads.
+    /// Number of threads.
     pub threads: u32,
-    /// Periods that came due: samples and missed ones.
+    /// Due periods: samples and missed ones.
     pub due: u64,
-    /// Of these, missed.
+    /// Missed periods among them.
     pub missed: u64,
-    /// Of these, of unknown latency; they are in no bucket.
+    /// Periods of unknown latency among them, which are in no bucket.
     pub unknown: u64,
-    /// Of these, early; they are in no bucket and below all others.
+    /// Early periods among them, which are in no bucket and rank below all others.
     pub early: u64,
-    /// The largest latency that is known.
+    /// The largest known latency.
     pub max_ns: Option<Nanos>,
-    /// The latencies that are known, of open periods what they are at the least.
+    /// The known latencies, with open periods at their lower bound.
     #[serde(skip)]
     pub latencies: Buckets,
 }
 
 impl RunGroup {
-    /// Periods above `limit`, as far as they are known. A bucket counts where all of it
-    /// is above.
+    /// Returns how many periods are known to exceed `limit`. A bucket counts if all of it is above.
     pub fn above(&self, limit: Nanos) -> u64 {
         let buckets = self.latencies.iter();
         let above = buckets.filter(|(lower, ..)| *lower > limit.0);
         let in_buckets: u64 = above.map(|(.., count)| count).fold(0, u64::saturating_add);
-        // Beyond the last bucket there are latencies, too.
+        // // Latencies beyond the last bucket also exceed it.
         let placed = self.latencies.total().saturating_add(self.unknown);
         let beyond = self.due.saturating_sub(placed.saturating_add(self.early));
         in_buckets.saturating_add(beyond)
     }
 
-    /// The latency that the share `quantile` (0 to 1) of the periods does not exceed;
-    /// `None` without periods, or where unknown latencies decide.
+    /// Returns the given quantile (0 to 1) of the periods. `None` without periods, or if it depends
+    /// on unknown latencies.
     pub fn quantile(&self, quantile: f64) -> Option<Nanos> {
         let rank = crate::bucket_counts::rank_of(quantile, self.due)?;
         let Some(rank) = rank.checked_sub(self.early).filter(|rank| *rank > 0) else {
@@ -83,7 +82,7 @@ impl RunGroup {
         let mut seen = 0u64;
         for (lower, width, count) in self.latencies.iter() {
             seen = seen.saturating_add(count);
-            // Each unknown one may lie below.
+            // // Unknown latencies may be lower.
             if seen >= rank {
                 let upper = Nanos(lower + width - 1);
                 return Some(self.max_ns.map_or(upper, |max| upper.min(max)));
@@ -96,7 +95,7 @@ impl RunGroup {
     }
 }
 
-/// The groups of a recording, by phase in the order of the run, then class.
+/// Returns the groups of a recording, by phase in the order of the run, then by class.
 pub fn run_groups(recording: &Recording) -> Vec<RunGroup> {
     let isolated = recording.host.processor.isolated.get().cloned();
     let phases = phases(recording);
@@ -129,7 +128,7 @@ fn phases(recording: &Recording) -> Vec<String> {
     names.map(str::to_owned).collect()
 }
 
-/// The place of the thread's phase; beyond the last where it has none.
+/// Returns the index of the thread's phase, or one beyond the last if it has none.
 fn phase_of(thread: &ThreadRecord, phases: &[String]) -> usize {
     let label = thread.label.as_deref().unwrap_or_default();
     let of = |phase: &String| {

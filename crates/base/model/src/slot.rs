@@ -1,5 +1,4 @@
-//! A plan of measurements over years: its series, their slots, and what people say of
-//! the results.
+//! //! Measurements over years: series, slots, and decisions about results.
 
 use std::fmt;
 
@@ -9,21 +8,21 @@ use serde::{Deserialize, Serialize};
 use crate::schema::JsonSchema;
 use crate::{LateWakeup, Nanos, RecordingId, WaitHistogram};
 
-/// An entry of a plan as it was from one moment on. An entry that changes is a new
-/// epoch of its series: its runs are not compared with those of before unmarked.
+/// An entry of a plan at one time. A changed entry starts a new epoch of its series, and
+/// comparisons across epochs are marked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SeriesEpoch {
     /// The machine: a hash of its machine-id(5), or its name.
     pub machine: String,
-    /// The machine's name; null where it is not known.
+    /// Host name. Null if unknown.
     pub host: Option<String>,
     /// The name of the series.
     pub name: String,
-    /// Counts from 1.
+    /// Number of the epoch, starting at 1.
     pub epoch: u32,
-    /// What is measured, as JSON: probe, parameters, phases, limit of explanations.
+    /// The measurement as JSON: probe, parameters, phases, limit of explanations.
     pub definition: String,
-    /// When the epoch began.
+    /// Start of the epoch.
     pub begun: Timestamp,
 }
 
@@ -31,48 +30,47 @@ pub struct SeriesEpoch {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SlotCause {
-    /// A time of day of the plan.
+    /// A time of day in the plan.
     At,
-    /// An interval of the plan.
+    /// An interval in the plan.
     Every,
     /// The machine booted.
     Boot,
-    /// The kernel is another one than in the last run.
+    /// The kernel differs from the last run.
     KernelChange,
-    /// A user asked for one run.
+    /// A user requested one run.
     Once,
     /// Another tool's file was imported.
     Import,
-    /// A window of watching all wake-ups.
+    /// A time window in which all wake-ups are watched.
     Watch,
 }
 
-/// What became of a slot.
+/// State of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SlotState {
     /// It is being measured.
     Running,
-    /// It gave a recording that came to its end.
+    /// Its recording is complete.
     Recorded,
-    /// It was stopped, or its program was killed; the recording holds what was
-    /// measured until then.
+    /// It was stopped, or its program was killed. The recording contains everything until then.
     Interrupted,
     /// The measurement failed.
     Failed,
-    /// It was not begun: rights, another measurement on a CPU, no space.
+    /// It did not start: missing rights, another measurement on a CPU, no disk space.
     Refused,
-    /// Nothing ran when it was due: machine off, suspended, service stopped.
+    /// Nothing ran at its due time: machine off, machine suspended, or service stopped.
     Missed,
 }
 
 macro_rules! words {
     ($type:ident, $($variant:ident => $word:literal),+ $(,)?) => {
         impl $type {
-            /// All of them.
+            /// All values.
             pub const ALL: &[Self] = &[$(Self::$variant),+];
 
-            /// The word on screen, in JSON and in the store.
+            /// Returns the word for the screen, JSON and the store.
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Self::$variant => $word),+
@@ -97,7 +95,7 @@ words!(SlotState,
     Failed => "failed", Refused => "refused", Missed => "missed",
 );
 
-/// One due time of a series, and what became of it.
+/// One due time of a series, and its result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Slot {
     /// The machine of the series.
@@ -106,106 +104,105 @@ pub struct Slot {
     pub series: String,
     /// The epoch of the series.
     pub epoch: u32,
-    /// When it was due; with series and epoch its identity.
+    /// Its due time. Together with series and epoch it identifies the slot.
     pub due: Timestamp,
     /// Why it was due.
     pub cause: SlotCause,
-    /// What became of it.
+    /// Its state.
     pub state: SlotState,
-    /// Why it did not come to its end; null for one that did.
+    /// Why it is not complete. Null if it is.
     pub reason: Option<String>,
-    /// The recording, which may have been deleted since.
+    /// The recording, which may since have been deleted.
     pub recording: Option<RecordingId>,
 }
 
-/// The CPUs that figures of a run are taken together of.
+/// A class of CPUs whose figures are combined in a run.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum CpuClass {
-    /// CPUs that the scheduler balances.
+    /// CPUs on which the scheduler balances load.
     General,
     /// CPUs of `isolcpus`.
     Isolated,
-    /// Threads that are bound to no CPU.
+    /// Threads that are not bound to a CPU.
     Unbound,
 }
 
 words!(CpuClass, General => "general", Isolated => "isolated", Unbound => "unbound");
 
-/// All wake-ups of a machine in one window of a continuous watch.
+/// All wake-ups of a machine in one time window of a continuous watch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WakeWindow {
     /// The machine, as in [`SeriesEpoch::machine`].
     pub machine: String,
-    /// When it began.
+    /// Start of the window.
     pub start: Timestamp,
-    /// How long it lasted.
+    /// Length of the window.
     pub length_ns: Nanos,
     /// Waits of deadline and real-time threads.
     pub real_time: WaitHistogram,
     /// Waits of all other threads.
     pub ordinary: WaitHistogram,
-    /// The longest waits, the longest first, with the thread that waited and the one
-    /// that had the CPU.
+    /// The longest waits in descending order, with the thread that waited and the one that had the
+    /// CPU.
     pub worst: Vec<LateWakeup>,
-    /// Wake-ups that are in no histogram.
+    /// Wake-ups that no histogram includes.
     pub lost: u64,
 }
 
-/// What a user wrote of a recording or of a moment.
+/// A note by a user about a recording or a time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Note {
     /// Its identity.
     pub id: RecordingId,
-    /// The recording, where it is about one.
+    /// The recording, if the note is about one.
     pub recording: Option<RecordingId>,
-    /// The series, where it is about one.
+    /// The series, if the note is about one.
     pub series: Option<String>,
-    /// In a collector the machine, by the name under which it delivers, where it is about
-    /// one.
+    /// In a collector: the machine that the note is about, by the name under which it delivers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine: Option<String>,
-    /// The moment it is about.
+    /// The time that the note is about.
     pub at: Timestamp,
-    /// What was written.
+    /// The text.
     pub text: String,
-    /// Who wrote it.
+    /// The author.
     pub author: String,
     /// When it was written.
     pub written: Timestamp,
 }
 
-/// What was decided of a change point.
+/// A decision about a change point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ChangeDecision {
-    /// It is known and accepted.
+    /// The change is known and accepted.
     Acknowledged,
-    /// It counts again.
+    /// The change counts again.
     Reopened,
 }
 
 words!(ChangeDecision, Acknowledged => "acknowledged", Reopened => "reopened");
 
-/// A decision on a change point; the latest of a change counts, earlier ones stay.
+/// A decision about a change point. The latest one of a change counts, earlier ones are kept.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ChangeMark {
     /// Its identity.
     pub id: RecordingId,
     /// The series.
     pub series: String,
-    /// What is followed, in the words of the trend: phase, class of CPUs, figure.
+    /// The figure with the change, as the trend names it: phase, class of CPUs, figure.
     pub figure: String,
     /// The first run after the change.
     pub recording: RecordingId,
-    /// What was decided.
+    /// The decision.
     pub decision: ChangeDecision,
-    /// Who decided.
+    /// Who made the decision.
     pub who: String,
-    /// Why.
+    /// The reason.
     pub why: String,
-    /// When.
+    /// Time of the decision.
     pub at: Timestamp,
 }

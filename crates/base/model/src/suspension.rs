@@ -1,4 +1,4 @@
-//! Times in which the process or the whole machine did not run.
+//! //! Times during which the process or the whole machine was suspended.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -6,28 +6,27 @@ use serde::{Deserialize, Serialize};
 use crate::schema::JsonSchema;
 use crate::{Nanos, WorstSample};
 
-/// A time in which nothing could be measured, because the user stopped it. Samples
-/// of that time measure the stop, not the latency of the machine.
+/// A time during which the user suspended the measurement. Samples in it measure the suspension,
+/// not the latency of the machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Suspension {
-    /// What was suspended, and by what.
+    /// Kind of the suspension.
     pub kind: SuspensionKind,
-    /// When this program last ran before, on the wall clock; the suspension began up
-    /// to a tenth of a second later. Of a stop of less than 0.3 s: when the last wait was
-    /// due that it made late.
+    /// When this program last ran before it, on the wall clock. The suspension began up to 0.1 s
+    /// later. For a stop of less than 0.3 s: the due time of the last wait that it delayed.
     pub started: Timestamp,
-    /// The same on CLOCK_MONOTONIC.
+    /// Start of the suspension on CLOCK_MONOTONIC.
     pub from_monotonic_ns: Nanos,
-    /// When this program ran again, on CLOCK_MONOTONIC, which stands still while the
-    /// machine is suspended.
+    /// When this program ran again, on CLOCK_MONOTONIC. That clock stops while the machine is
+    /// suspended.
     pub until_monotonic_ns: Nanos,
-    /// How long it was: of a stop, up to a tenth of a second too long, of one of less
-    /// than 0.3 s up to a period too short; of a machine's
-    /// suspension, by how much more CLOCK_BOOTTIME advanced than CLOCK_MONOTONIC.
+    /// Its length. For a stop it is up to 0.1 s too long, or up to a period too short if the stop
+    /// took less than 0.3 s. For a suspended machine: how much further CLOCK_BOOTTIME advanced than
+    /// CLOCK_MONOTONIC.
     pub length_ns: Nanos,
 }
 
-/// What was suspended, and by what.
+/// Kind of a suspension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SuspensionKind {
@@ -38,8 +37,8 @@ pub enum SuspensionKind {
 }
 
 impl Suspension {
-    /// Whether a wait that was due at `expected` (CLOCK_MONOTONIC) and ended `latency`
-    /// later measures this: at least half of the latency lies in it.
+    /// Returns whether a wait that was due at `expected` (CLOCK_MONOTONIC) and ended `latency`
+    /// later measures this suspension: at least half of the latency is in it.
     pub fn covers(&self, expected: Nanos, latency: Nanos) -> bool {
         let actual = expected.0.saturating_add(latency.0);
         let from = expected.0.max(self.from_monotonic_ns.0);
@@ -48,7 +47,7 @@ impl Suspension {
         from <= until && inside.saturating_mul(2) >= latency.0
     }
 
-    /// Why a limit is not proven, and what to do.
+    /// Returns why a limit is not proven, and what to do.
     pub fn lacking(&self) -> String {
         let length = self.length_ns;
         match self.kind {
@@ -64,7 +63,7 @@ impl Suspension {
 }
 
 impl WorstSample {
-    /// Whether it measures one of these suspensions.
+    /// Returns whether it measures one of these suspensions.
     pub fn is_suspended(&self, suspensions: &[Suspension]) -> bool {
         let covers = |one: &Suspension| one.covers(self.monotonic_ns, self.latency_ns);
         suspensions.iter().any(covers)
@@ -89,7 +88,7 @@ mod tests {
             (1_200, 10, true),
             (100, 10, false),
             (2_100, 10, false),
-            // A second of which the stop took a tenth is the machine's.
+            // // The stop is a tenth of this second, so the latency is the machine's.
             (1_000, 10_000, false),
             (0, 2_000, true),
             (0, 3_000, false),

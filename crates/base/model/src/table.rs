@@ -1,21 +1,21 @@
-//! What a probe found beside latencies.
+//! //! Results of a probe other than latencies.
 
 use serde::{Deserialize, Serialize};
 
 use crate::Nanos;
 use crate::schema::JsonSchema;
 
-/// A table of a probe's own findings: the resolution of each clock, page faults
-/// by way of allocation, violations of a rule.
+/// A table of a probe's own results: the resolution of each clock, page faults by allocation
+/// method, violations of a rule.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Table {
     /// Its name for scripts: `clocks`.
     pub name: String,
-    /// What stands above it.
+    /// Its heading.
     pub title: String,
-    /// Its columns; those of latencies and times have keys that end in `_ns`.
+    /// Its columns. Keys of latencies and times end in `_ns`.
     pub columns: Vec<Column>,
-    /// Its rows; each has a cell for each column.
+    /// Its rows, with one cell for each column.
     pub rows: Vec<Vec<Cell>>,
 }
 
@@ -24,20 +24,20 @@ pub struct Table {
 pub struct Column {
     /// Its name for scripts: `resolution_ns`.
     pub key: String,
-    /// What stands above it.
+    /// Its heading.
     pub title: String,
 }
 
-/// One cell of a [`Table`]. In JSON: null, true or false, a number, a text;
-/// which times are, says the column's key (`_ns`).
+/// One cell of a [`Table`]. In JSON: null, true or false, a number, or a text. If the column's key
+/// ends in `_ns`, numbers are nanoseconds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Cell {
-    /// Not known, or without meaning in this row.
+    /// Unknown, or meaningless in this row.
     Unknown,
     /// Yes or no.
     Bool(bool),
-    /// A count; nanoseconds where the column's key ends in `_ns`.
+    /// A count, or nanoseconds if the column's key ends in `_ns`.
     Count(u64),
     /// A rate or a share.
     Number(f64),
@@ -46,7 +46,7 @@ pub enum Cell {
 }
 
 impl Table {
-    /// An empty one with these columns, given as (key, title).
+    /// Creates an empty table with these columns, given as (key, title).
     pub fn new(name: &str, title: &str, columns: &[(&str, &str)]) -> Self {
         Self {
             name: name.to_owned(),
@@ -62,8 +62,7 @@ impl Table {
         }
     }
 
-    /// Adds a row. Cells that are missing at its end are unknown, those that
-    /// are too many are left away.
+    /// Adds a row. Missing cells at its end are unknown, and surplus cells are dropped.
     pub fn push(&mut self, cells: impl IntoIterator<Item = Cell>) {
         let mut row: Vec<Cell> = cells.into_iter().take(self.columns.len()).collect();
         row.resize(self.columns.len(), Cell::Unknown);
@@ -72,14 +71,14 @@ impl Table {
 }
 
 impl Column {
-    /// Whether its counts are nanoseconds.
+    /// Returns whether its counts are nanoseconds.
     pub fn is_time(&self) -> bool {
         self.key.ends_with("_ns")
     }
 }
 
 impl Cell {
-    /// The cell as people read it, in `column`.
+    /// Formats the cell in `column` for people.
     pub fn show(&self, column: &Column) -> String {
         match self {
             Self::Unknown => "-".to_owned(),

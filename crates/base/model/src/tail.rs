@@ -1,32 +1,33 @@
-//! What the tail of a measurement would reach in a longer one.
+//! //! Extrapolation of the tail of a measurement to a longer time.
 
 use serde::{Deserialize, Serialize};
 
 use crate::Nanos;
 use crate::schema::JsonSchema;
 
-/// A return level, if the tail goes on as seen. Never part of a verdict: what did not occur
-/// cannot be seen.
+/// A return level, assuming that the tail continues as observed. It is never part of a verdict,
+/// because rarer causes remain unseen.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TailRemark {
-    /// A generalised Pareto distribution is fitted to the latencies above this.
+    /// The threshold of the tail: a generalised Pareto distribution is fitted to the latencies
+    /// above it.
     pub threshold_ns: Nanos,
-    /// So many there were.
+    /// Number of latencies above it.
     pub above: u64,
-    /// Its shape.
+    /// Shape of the distribution.
     pub shape: f64,
-    /// How many times longer than the measurement is looked ahead.
+    /// Length of the extrapolated time, in multiples of the measurement.
     pub times: u64,
-    /// In that time one wake-up is expected above this.
+    /// In that time, one wake-up is expected above this level.
     pub level_ns: Nanos,
-    /// The level is at least this with 95% confidence.
+    /// Lower end of the level's 95% confidence interval.
     pub low_ns: Nanos,
-    /// The level is at most this with 95% confidence.
+    /// Upper end of the level's 95% confidence interval.
     pub high_ns: Nanos,
 }
 
 impl TailRemark {
-    /// The remark in one sentence.
+    /// Returns the remark in one sentence.
     pub fn sentence(&self) -> String {
         format!(
             "if the tail goes on as seen, {} times as long has one wake-up above {} (95%: {} to \

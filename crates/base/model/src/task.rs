@@ -1,72 +1,72 @@
-//! A thread of the machine, as the kernel shows it at one moment.
+//! //! A thread of the machine, as the kernel shows it at one moment.
 
 use serde::{Deserialize, Serialize};
 
 use crate::schema::JsonSchema;
 use crate::{CpuSet, Nanos, Scheduling};
 
-/// A thread, and what it has used since it was started.
+/// A thread, and the resources it has used since its start.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TaskRecord {
-    /// Its process.
+    /// Its process ID.
     pub pid: u32,
-    /// Its own number.
+    /// Its thread ID.
     pub tid: u32,
-    /// Its name.
+    /// Its comm.
     pub comm: String,
-    /// What kind of thread it is.
+    /// Kind of thread.
     pub kind: TaskKind,
-    /// The kernel's letter for what it does: R runs, S sleeps, D waits for a
-    /// device, T is stopped.
+    /// The kernel's letter for its state: R running, S sleeping, D in uninterruptible sleep, T
+    /// stopped.
     pub state: char,
     /// Policy and priority.
     pub scheduling: Scheduling,
-    /// -20 (served most) to 19.
+    /// Its nice value, -20 (largest share of the CPU) to 19.
     pub nice: i8,
-    /// Where it may run; null where that cannot be read.
+    /// Its affinity. Null if it cannot be read.
     pub affinity: Option<CpuSet>,
-    /// Where it ran last.
+    /// The CPU on which it ran last.
     pub last_cpu: u32,
-    /// When it was started, in clock ticks after boot: with the number it identifies
-    /// the thread, also where numbers are reused.
+    /// Start time in clock ticks after boot. With the thread ID it identifies the thread, even if
+    /// IDs are reused.
     pub started_ticks: u64,
-    /// What it has used.
+    /// Resources it has used.
     pub used: TaskUsage,
-    /// Memory of its process that is locked; null for the kernel's threads.
+    /// Locked memory of its process. Null for kernel threads.
     pub locked_bytes: Option<u64>,
 }
 
-/// Counters of a thread that only rise.
+/// Counters of a thread that only increase.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TaskUsage {
     /// CPU time, in steps of a clock tick.
     pub cpu_time_ns: Nanos,
-    /// Times that it gave the CPU away itself; null where that cannot be read.
+    /// Voluntary switches. Null if that cannot be read.
     pub switches_voluntary: Option<u64>,
-    /// Times that the CPU was taken from it.
+    /// Involuntary switches.
     pub switches_involuntary: Option<u64>,
-    /// Page faults that needed no reading.
+    /// Page faults without I/O.
     pub faults_minor: u64,
-    /// Page faults that did.
+    /// Page faults with I/O.
     pub faults_major: u64,
 }
 
-/// What kind of thread it is.
+/// Kind of thread.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum TaskKind {
-    /// Of a program.
+    /// A thread of a program.
     User,
-    /// Of the kernel.
+    /// A kernel thread.
     Kernel,
-    /// Of the kernel, handling one interrupt.
+    /// A kernel thread that handles one interrupt.
     Interrupt,
 }
 
 impl TaskKind {
-    /// The word on screen.
+    /// Returns the word for the screen.
     pub const fn name(self) -> &'static str {
         match self {
             Self::User => "user",
@@ -77,7 +77,7 @@ impl TaskKind {
 }
 
 impl TaskRecord {
-    /// Policy and priority, or niceness: `fifo 80`, `nice 0`, `idle`.
+    /// Returns policy and priority, or nice value: `fifo 80`, `nice 0`, `idle`.
     pub fn scheduling_text(&self) -> String {
         match self.scheduling.policy {
             crate::Policy::Other => format!("nice {}", self.nice),
@@ -88,7 +88,7 @@ impl TaskRecord {
 }
 
 impl TaskUsage {
-    /// What was used since `before`; a counter that did not rise is 0.
+    /// Returns the resources used since `before`. A counter that did not increase is 0.
     pub fn since(&self, before: &Self) -> Self {
         let rise = |now: Option<u64>, before: Option<u64>| Some(now?.saturating_sub(before?));
         Self {

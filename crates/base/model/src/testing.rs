@@ -1,5 +1,5 @@
-//! A complete recording with plausible figures, the same at each call: the
-//! input of other crates' tests. Not in the program (feature `testing`).
+//! //! A complete recording with plausible figures, the same at each call, for tests of other
+//! crates. Not part of the program (feature `testing`).
 
 use std::collections::BTreeMap;
 
@@ -8,8 +8,8 @@ use uuid::Uuid;
 
 use crate::*;
 
-/// A finished run of the timer probe on `cpus` CPUs with `seconds` rows of
-/// 1000 samples each. CPU 0 is quiet, the last CPU has a long tail.
+/// Returns a finished run of the timer probe on `cpus` CPUs, with `seconds` rows of 1000 samples
+/// each. CPU 0 is quiet, and the last CPU has a long tail.
 pub fn recording(cpus: u32, seconds: u64) -> Recording {
     let started: Timestamp = "2026-11-03T08:15:30.25Z"
         .parse()
@@ -81,7 +81,7 @@ fn thread(
     rows: &mut Vec<IntervalRow>,
     worst: &mut Vec<WorstSample>,
 ) -> ThreadRecord {
-    // A small linear congruential generator: the same figures on each machine.
+    // // A small linear congruential generator, for the same figures on each machine.
     let mut state = 0x9e37_79b9_7f4a_7c15_u64 ^ u64::from(cpu);
     let mut random = move || {
         state = state
@@ -143,7 +143,7 @@ fn thread(
             overflow: 0,
         },
         histogram,
-        // Less late than the worst sample, as they always are.
+        // // Missed periods are always less late than the largest sample.
         missed_histogram: (missed > 0).then(|| {
             let mut late = Histogram::new();
             late.record_run(Nanos(60_000), Nanos(20_000), missed);

@@ -1,14 +1,14 @@
-//! How long texts from elsewhere may be: what a store, a page and a picture show of them.
+//! //! Length limits of texts from other sources in a store, on a page and in a plot.
 
 use crate::{Note, Recording};
 
 /// The longest label of a recording, in characters.
 pub const LONGEST_LABEL: usize = 256;
-/// The longest name of a machine, in characters: the longest of the DNS (RFC 1035, 2.3.4).
+/// The longest name of a machine, in characters: the longest name in the DNS (RFC 1035, 2.3.4).
 pub const LONGEST_HOST_NAME: usize = 253;
 /// The longest note, in bytes.
 pub const LONGEST_NOTE: usize = 4_096;
-/// The most notes that a store keeps about one machine.
+/// The largest number of notes in a store about one machine.
 pub const MOST_NOTES: usize = 1_000;
 
 /// A text that is longer than its limit.
@@ -22,10 +22,10 @@ pub struct TooLongText {
 }
 
 impl Recording {
-    /// Whether its label and the name of its machine are within the limits.
+    /// Checks that its label and the name of its machine are within the limits.
     ///
     /// # Errors
-    /// The first that is too long.
+    /// Returns the first text that is too long.
     pub fn check_texts(&self) -> Result<(), TooLongText> {
         check_label(self.label.as_deref().unwrap_or_default())?;
         check_host_name(self.host.hostname.get().map_or("", String::as_str))
@@ -33,10 +33,10 @@ impl Recording {
 }
 
 impl Note {
-    /// Whether its texts are within the limits.
+    /// Checks that its texts are within the limits.
     ///
     /// # Errors
-    /// The first that is too long.
+    /// Returns the first text that is too long.
     pub fn check_texts(&self) -> Result<(), TooLongText> {
         check_host_name(self.machine.as_deref().unwrap_or_default())?;
         characters(
@@ -57,18 +57,18 @@ impl Note {
     }
 }
 
-/// Whether a label is within its limit.
+/// Checks that a label is within its limit.
 ///
 /// # Errors
-/// One that is too long.
+/// Fails if it is too long.
 pub fn check_label(label: &str) -> Result<(), TooLongText> {
     characters("label", label, LONGEST_LABEL)
 }
 
-/// Whether the name of a machine is within its limit.
+/// Checks that the name of a machine is within its limit.
 ///
 /// # Errors
-/// One that is too long.
+/// Fails if it is too long.
 pub fn check_host_name(name: &str) -> Result<(), TooLongText> {
     characters("name of the machine", name, LONGEST_HOST_NAME)
 }

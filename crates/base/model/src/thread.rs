@@ -1,4 +1,4 @@
-//! One measuring thread and what it measured.
+//! //! One measuring thread and its results.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,7 +12,7 @@ use crate::{AboveLimit, Accounting, Due, Histogram, Nanos, OpenPeriods};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Policy {
-    /// SCHED_OTHER, the usual one.
+    /// SCHED_OTHER, the default policy.
     Other,
     /// SCHED_BATCH.
     Batch,
@@ -25,12 +25,12 @@ pub enum Policy {
     RoundRobin,
     /// SCHED_DEADLINE.
     Deadline,
-    /// Not known: the recording was made elsewhere, and its file does not say.
+    /// Unknown: the recording is imported, and its file does not contain the policy.
     Unknown,
 }
 
 impl Policy {
-    /// Each that a thread can be given, with the name that is typed and printed.
+    /// Every policy that a thread can be given, with its name for input and output.
     pub const ALL: [(Self, &'static str); 6] = [
         (Self::Other, "other"),
         (Self::Batch, "batch"),
@@ -40,7 +40,7 @@ impl Policy {
         (Self::Deadline, "deadline"),
     ];
 
-    /// Its name.
+    /// Returns its name.
     pub fn name(self) -> &'static str {
         Self::ALL
             .iter()
@@ -48,7 +48,7 @@ impl Policy {
             .map_or("unknown", |(_, name)| name)
     }
 
-    /// Whether it is served before all usual threads.
+    /// Returns whether its threads run before all ordinary threads.
     pub const fn is_real_time(self) -> bool {
         matches!(self, Self::Fifo | Self::RoundRobin | Self::Deadline)
     }
@@ -60,12 +60,12 @@ impl fmt::Display for Policy {
     }
 }
 
-/// A policy name nobody knows.
+/// An unknown policy name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("'{0}' is not a scheduling policy: one of other, batch, idle, fifo, rr, deadline")]
 pub struct PolicyError(String);
 
-/// Reads `fifo` and the like, also as `SCHED_FIFO`.
+/// Reads `fifo` and similar, also as `SCHED_FIFO`.
 impl FromStr for Policy {
     type Err = PolicyError;
 
@@ -90,14 +90,14 @@ pub struct Scheduling {
 }
 
 impl Scheduling {
-    /// Neither is known.
+    /// Both unknown.
     pub const UNKNOWN: Self = Self {
         policy: Policy::Unknown,
         priority: 0,
     };
 }
 
-/// `fifo 95`, `other`; `priority 95` where only that is known.
+/// Prints `fifo 95` or `other`, or `priority 95` if only that is known.
 impl fmt::Display for Scheduling {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.policy, self.priority) {
@@ -109,59 +109,56 @@ impl fmt::Display for Scheduling {
     }
 }
 
-/// What a measuring thread used during the run, after its warm-up
-/// (getrusage(2) with RUSAGE_THREAD).
+/// Resources used by a measuring thread during the run, after its warm-up (getrusage(2) with
+/// RUSAGE_THREAD).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ThreadUsage {
-    /// Page faults that needed no I/O. Each is a latency of our own making.
+    /// Page faults without I/O. Each adds latency that the measurement itself causes.
     pub page_faults_minor: u64,
     /// Page faults that waited for I/O.
     pub page_faults_major: u64,
-    /// Switches because the thread went to sleep.
+    /// Voluntary context switches.
     pub switches_voluntary: u64,
-    /// Switches because something else was to run.
+    /// Involuntary context switches.
     pub switches_involuntary: u64,
     /// CPU time, user and system.
     pub cpu_time_ns: Nanos,
 }
 
-/// One measuring thread and what it measured.
+/// One measuring thread and its results.
 ///
-/// In JSON the counts of [`Accounting`] and [`ThreadUsage`] stand flat beside
-/// the others, and what follows from the histogram (`min_ns`, `mean_ns`,
-/// `max_ns`, `p50_ns`, `p90_ns`, `p99_ns`, `p999_ns`, `p9999_ns`) is written
-/// out for scripts; it is ignored when read.
+/// In JSON the counts of [`Accounting`] and [`ThreadUsage`] are at the top level of the thread.
+/// Figures that follow from the histogram are also written for scripts, and ignored when reading:
+/// `min_ns`, `mean_ns`, `max_ns`, `p50_ns`, `p90_ns`, `p99_ns`, `p999_ns`, `p9999_ns`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(from = "ThreadJson", into = "ThreadJson")]
 #[schemars(with = "ThreadJson")]
 pub struct ThreadRecord {
-    /// What distinguishes it where the CPU does not: a pair, a way, a
-    /// phase.
+    /// A distinguishing label if the CPU is not enough: a pair, a mechanism, a phase.
     pub label: Option<String>,
-    /// The CPU it was bound to; `None` where it could move.
+    /// The CPU it was bound to. `None` if it could migrate.
     pub cpu: Option<u32>,
-    /// The CPU of the other end, where something went from one to the other.
+    /// The source CPU, if the probe measures between two CPUs.
     pub from_cpu: Option<u32>,
-    /// Policy and priority it ran at.
+    /// Its policy and priority.
     pub scheduling: Scheduling,
-    /// Where each expected wake-up went.
+    /// Sample accounting.
     pub accounting: Accounting,
     /// The latencies of the samples.
     pub histogram: Histogram,
-    /// How late the missed periods were, of those where it is known: the wake-up
-    /// that came at last minus the period's own due time. `None`: of none.
+    /// Known lateness of missed periods: the time of the delayed wake-up minus the period's own due
+    /// time. `None` if no lateness is known.
     pub missed_histogram: Option<Box<Histogram>>,
-    /// Of the missed ones: those that had no wake-up when the run ended.
+    /// Missed periods that had no wake-up when the run ended.
     pub open: Option<OpenPeriods>,
-    /// How many periods exceeded each limit of the requirement, where they were counted
-    /// one by one.
+    /// How many periods exceeded each limit of the requirement, if they were counted one by one.
     pub above: Vec<AboveLimit>,
-    /// What the thread itself used.
+    /// Resources used by the thread itself.
     pub usage: ThreadUsage,
 }
 
 impl ThreadRecord {
-    /// One that has measured nothing yet.
+    /// Creates a thread without any measurements.
     pub fn new(cpu: Option<u32>, scheduling: Scheduling) -> Self {
         Self {
             label: None,
@@ -177,20 +174,20 @@ impl ThreadRecord {
         }
     }
 
-    /// Its periods that came due after the warm-up.
+    /// Returns its due periods after the warm-up.
     pub fn due(&self) -> Due {
         let late = self.missed_histogram.as_deref();
         let missed = self.accounting.missed;
         Due::of(&self.histogram, missed, late, self.open, &self.above)
     }
 
-    /// How the thread is named on screen: `CPU 3`, or its label.
+    /// Returns its name for the screen: `CPU 3`, or its label.
     pub fn title(&self) -> String {
         thread_title(self.label.as_deref(), self.from_cpu, self.cpu)
     }
 }
 
-/// How a measuring thread is named on screen.
+/// Returns the name of a measuring thread for the screen.
 pub fn thread_title(label: Option<&str>, from_cpu: Option<u32>, cpu: Option<u32>) -> String {
     match (label, from_cpu, cpu) {
         (Some(label), ..) => label.to_owned(),
@@ -203,70 +200,68 @@ pub fn thread_title(label: Option<&str>, from_cpu: Option<u32>, cpu: Option<u32>
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Thread")]
 struct ThreadJson {
-    /// What distinguishes it where the CPU does not.
+    /// A distinguishing label if the CPU is not enough.
     #[serde(default)]
     label: Option<String>,
-    /// The CPU it was bound to; null where it could move.
+    /// The CPU it was bound to. Null if it could migrate.
     cpu: Option<u32>,
-    /// The CPU of the other end, where something went from one to the other.
+    /// The source CPU, if the probe measures between two CPUs.
     #[serde(default)]
     from_cpu: Option<u32>,
-    /// The scheduling policy it ran under.
+    /// Its scheduling policy.
     policy: Policy,
-    /// Its priority: 1 to 99 for fifo and rr, else 0.
+    /// Its priority: 1 to 99 for fifo and rr, otherwise 0.
     priority: u8,
     #[serde(flatten)]
     accounting: Accounting,
-    /// The exact smallest latency.
+    /// The exact minimum.
     #[serde(skip_deserializing)]
     min_ns: Option<Nanos>,
     /// The mean, rounded.
     #[serde(skip_deserializing)]
     mean_ns: Option<Nanos>,
-    /// The exact largest latency.
+    /// The exact maximum.
     #[serde(skip_deserializing)]
     max_ns: Option<Nanos>,
-    /// Half of the samples were not later than this (at most 1% too large,
-    /// never too small; so for all percentiles). Null, as each percentile, where no
-    /// sample is expected above it.
+    /// p50 of the samples. Percentiles are at most 1% too large, and never too small. A percentile
+    /// is null if no sample is expected above it.
     #[serde(skip_deserializing)]
     p50_ns: Option<Nanos>,
-    /// 90% were not later than this.
+    /// p90 of the samples.
     #[serde(skip_deserializing)]
     p90_ns: Option<Nanos>,
-    /// 99% were not later than this.
+    /// p99 of the samples.
     #[serde(skip_deserializing)]
     p99_ns: Option<Nanos>,
-    /// 99.9% were not later than this.
+    /// p99.9 of the samples.
     #[serde(skip_deserializing)]
     p999_ns: Option<Nanos>,
-    /// 99.99% were not later than this.
+    /// p99.99 of the samples.
     #[serde(skip_deserializing)]
     p9999_ns: Option<Nanos>,
     /// The latencies of the samples.
     histogram: Histogram,
-    /// How late the missed periods were: the wake-up that came at last minus the
-    /// period's own due time. Absent where none was missed, or none is known.
+    /// Known lateness of missed periods: the time of the delayed wake-up minus the period's own due
+    /// time. Absent if no period was missed, or no lateness is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     missed_histogram: Option<Box<Histogram>>,
-    /// Of the missed periods, those that had no wake-up when the run ended. Absent
-    /// where there was none.
+    /// Missed periods that had no wake-up when the run ended. Absent if there were none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     open: Option<OpenPeriods>,
-    /// How many periods exceeded each limit of the requirement, counted one by one.
-    /// Absent where they were not.
+    /// How many periods exceeded each limit of the requirement, counted one by one. Absent if they
+    /// were not counted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     above: Vec<AboveLimit>,
-    /// The periods that came due, samples and missed ones: what requirements are
-    /// judged on. Absent where none was missed.
+    /// The due periods, samples and missed ones, by which requirements are judged. Absent if none
+    /// was missed.
     #[serde(skip_deserializing, skip_serializing_if = "Option::is_none")]
     due: Option<DueJson>,
     #[serde(flatten)]
     usage: ThreadUsage,
 }
 
-/// Percentiles of due periods: null where missed periods of unknown latency
-/// decide, and where no period is expected above.
+/// Percentiles of due periods. A percentile is null if it depends on missed periods of unknown
+/// latency, or if no period is expected above it.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "DuePeriods")]
 struct DueJson {
@@ -274,18 +269,17 @@ struct DueJson {
     periods: u64,
     /// Missed periods of unknown latency.
     unknown: u64,
-    /// Missed periods without a wake-up at the end: late by at least the time until
-    /// then.
+    /// Missed periods that had no wake-up by the end. Each is late by at least the time until then.
     open: u64,
-    /// Half of the periods were not later than this.
+    /// p50 of the periods.
     p50_ns: Option<Nanos>,
-    /// 90% were not later than this.
+    /// p90 of the periods.
     p90_ns: Option<Nanos>,
-    /// 99% were not later than this.
+    /// p99 of the periods.
     p99_ns: Option<Nanos>,
-    /// 99.9% were not later than this.
+    /// p99.9 of the periods.
     p999_ns: Option<Nanos>,
-    /// 99.99% were not later than this.
+    /// p99.99 of the periods.
     p9999_ns: Option<Nanos>,
 }
 

@@ -1,4 +1,4 @@
-//! How the CPUs of a machine lie to each other, and where to place what.
+//! //! CPU topology of a machine, and placement of threads.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,19 +8,19 @@ use crate::{CpuSet, Fact};
 /// CPUs, caches and memory nodes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Topology {
-    /// Each CPU, rising.
+    /// Each CPU, in ascending order.
     pub cpus: Vec<CpuPlace>,
     /// Each cache once, by level, then by its first CPU.
     pub caches: Vec<Cache>,
-    /// Each memory node, rising; none where the kernel knows of none.
+    /// Each memory node, in ascending order. Empty if the kernel does not report any.
     pub nodes: Vec<MemoryNode>,
-    /// CPUs that the scheduler leaves alone (`isolcpus`).
+    /// CPUs isolated from the scheduler (`isolcpus`).
     pub isolated: Fact<CpuSet>,
     /// CPUs without a timer tick while one thread runs (`nohz_full`).
     pub nohz_full: Fact<CpuSet>,
 }
 
-/// Where a CPU is.
+/// The position of a CPU in the topology.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CpuPlace {
     /// Its number.
@@ -31,7 +31,7 @@ pub struct CpuPlace {
     pub package: Option<u32>,
     /// Its core in the socket.
     pub core: Option<u32>,
-    /// Who shares the core, itself included.
+    /// CPUs that share its core, including itself.
     pub siblings: CpuSet,
     /// Its memory node.
     pub node: Option<u32>,
@@ -40,13 +40,13 @@ pub struct CpuPlace {
 /// A cache.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Cache {
-    /// 1 is the nearest.
+    /// Its level. 1 is the nearest.
     pub level: u32,
     /// Data, Instruction or Unified.
     pub kind: String,
-    /// How much it holds.
+    /// Its size.
     pub size_bytes: Option<u64>,
-    /// Who shares it.
+    /// CPUs that share it.
     pub cpus: CpuSet,
 }
 
@@ -55,48 +55,47 @@ pub struct Cache {
 pub struct MemoryNode {
     /// Its number.
     pub node: u32,
-    /// The CPUs it is near to.
+    /// CPUs close to it.
     pub cpus: CpuSet,
-    /// How much there is.
+    /// Size of its memory.
     pub memory_bytes: Option<u64>,
-    /// How far each node is, by rising number of node: 10 is itself.
+    /// Distance to each node, in ascending order of nodes. 10 is the distance to itself.
     pub distances: Vec<u32>,
 }
 
-/// Where to run something, and why there.
+/// A recommended place for something, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Placement {
-    /// What runs there: `system`, `real-time`, `thread`, `producer`, `consumer`.
+    /// What to place: `system`, `real-time`, `thread`, `producer`, `consumer`.
     pub role: String,
     /// The CPUs.
     pub cpus: CpuSet,
-    /// Why these.
+    /// The reason for these CPUs.
     pub reason: String,
 }
 
-/// Why there is no good place.
+/// Why no placement is possible.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlacementError {
-    /// All is one core.
+    /// The machine has only one core.
     #[error("there is one core only: nothing is left when it is reserved for the system")]
     OneCore,
     /// No two CPUs share a cache.
     #[error("no two CPUs of different cores share a cache, as far as the kernel knows")]
     NoSharedCache,
-    /// A CPU that is not there.
+    /// The CPU is not online.
     #[error("CPU {0} is not online")]
     NotOnline(u32),
 }
 
 impl Topology {
-    /// CPUs that are online.
+    /// Returns the CPUs that are online.
     pub fn online(&self) -> CpuSet {
         let online = self.cpus.iter().filter(|cpu| cpu.online);
         online.map(|cpu| cpu.cpu).collect()
     }
 
-    /// CPUs that are neither isolated nor without a tick: where the system
-    /// runs.
+    /// Returns the CPUs that are neither isolated nor tickless, which run the system.
     pub fn housekeeping(&self) -> CpuSet {
         let mut cpus = self.online();
         for apart in [&self.isolated, &self.nohz_full] {
@@ -107,7 +106,7 @@ impl Topology {
         cpus
     }
 
-    /// Who shares the core of `cpu`, itself included.
+    /// Returns the CPUs that share the core of `cpu`, including itself.
     fn core_of(&self, cpu: u32) -> CpuSet {
         let place = self.cpus.iter().find(|place| place.cpu == cpu);
         place.map_or_else(
@@ -116,7 +115,7 @@ impl Topology {
         )
     }
 
-    /// The caches that `cpu` shares with other cores, the nearest first.
+    /// Returns the caches that `cpu` shares with other cores, the nearest first.
     fn shared_by(&self, cpu: u32) -> impl Iterator<Item = (&Cache, CpuSet)> {
         let own = self.core_of(cpu);
         let online = self.online();
@@ -129,11 +128,11 @@ impl Topology {
         caches.into_iter()
     }
 
-    /// One core for the system, all others for real-time work: the core of the
-    /// first CPU, which serves what cannot be moved.
+    /// Reserves one core for the system, and all others for real-time work. The system gets the
+    /// core of the first CPU, because some kernel work cannot move away from it.
     ///
     /// # Errors
-    /// There is one core only.
+    /// Fails if there is only one core.
     pub fn reserve_core(&self) -> Result<[Placement; 2], PlacementError> {
         let online = self.online();
         let first = online.iter().next().ok_or(PlacementError::OneCore)?;
@@ -162,13 +161,12 @@ impl Topology {
         ])
     }
 
-    /// Where a thread runs well that works on what is handled on `cpu`: an
-    /// interrupt, a softirq. On a core of its own that shares the nearest
-    /// cache, so that data are warm and the handler does not run in its way;
-    /// on `cpu` itself where there is none.
+    /// Returns a good place for a thread that processes the work of an interrupt or softirq on
+    /// `cpu`. Prefers another core on the nearest shared cache, where data are warm and the handler
+    /// does not interrupt the thread. Returns `cpu` itself if there is none.
     ///
     /// # Errors
-    /// The CPU is not online.
+    /// Fails if the CPU is not online.
     pub fn beside(&self, cpu: u32) -> Result<Placement, PlacementError> {
         if !self.online().contains(cpu) {
             return Err(PlacementError::NotOnline(cpu));
@@ -197,17 +195,16 @@ impl Topology {
         })
     }
 
-    /// Two CPUs for a producer and its consumer: of different cores, on the
-    /// nearest cache that two share, among the isolated CPUs where there are
-    /// two.
+    /// Returns two CPUs for a producer and its consumer: on different cores that share the nearest
+    /// possible cache. Prefers isolated CPUs if there are two.
     ///
     /// # Errors
-    /// No two CPUs share a cache.
+    /// Fails if no two CPUs share a cache.
     pub fn pair(&self) -> Result<[Placement; 2], PlacementError> {
         let online = self.online();
         let isolated = self.isolated.get().map(|cpus| cpus.intersection(&online));
         let isolated = isolated.filter(|cpus| cpus.len() > 1);
-        // The last CPUs: the first ones serve the system.
+        // // Prefer the last CPUs, because the first ones serve the system.
         let pools = isolated.into_iter().chain(std::iter::once(online));
         for pool in pools {
             let mut cpus: Vec<u32> = pool.iter().collect();
@@ -248,8 +245,8 @@ mod tests {
         text.parse().unwrap()
     }
 
-    /// Two sockets of two cores with two CPUs each (0 and 4 are one core), a
-    /// last-level cache for each socket.
+    /// Two sockets with two cores of two CPUs each (0 and 4 are one core), and a last-level cache
+    /// for each socket.
     fn server(isolated: &str) -> Topology {
         let place = |cpu: u32| CpuPlace {
             cpu,

@@ -1,4 +1,4 @@
-//! Numbers in the compact binary form that the store keeps: unsigned LEB128.
+//! //! Numbers in the compact binary form of the store: unsigned LEB128.
 
 /// Appends a number, seven bits a byte, the lowest first.
 pub fn push_varint(bytes: &mut Vec<u8>, mut number: u64) {
@@ -9,8 +9,7 @@ pub fn push_varint(bytes: &mut Vec<u8>, mut number: u64) {
     bytes.push(number as u8);
 }
 
-/// Takes a number from the front; `None` where the bytes end inside it, or it
-/// is longer than any `u64`.
+/// Takes a number from the front. `None` if the bytes end inside it, or it does not fit a `u64`.
 pub fn take_varint(bytes: &mut &[u8]) -> Option<u64> {
     let mut number = 0;
     for shift in (0..64).step_by(7) {

@@ -1,8 +1,8 @@
-//! Whether a requirement was met, and what the figures are worth.
+//! //! Verdicts on requirements, and the confidence of the figures.
 //!
-//! Two questions that are not mixed. *Was the requirement met in this run?* is a fact about
-//! what was measured, without statistics. *Will the machine keep it?* is a statement about
-//! the machine with its confidence, if the day is like the time measured.
+//! //! There are two separate questions. *Was the requirement met in this run?* is a fact about the
+//! measurement, without statistics. *Will the machine meet it?* is a statement about the machine
+//! with a confidence, if the day is like the time measured.
 
 mod grounds;
 mod judge;
@@ -16,46 +16,45 @@ use crate::rate::{ERROR, Rate};
 use crate::schema::JsonSchema;
 use crate::{Limit, Metric, Nanos, ThreadRecord, grouped};
 
-/// Whether the requirement was met, and what the figures are worth.
+/// Whether the requirement was met, and the confidence of the figures.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Verdict {
     /// The answer in one word.
     pub outcome: Outcome,
     /// The answer in one sentence.
     pub sentence: String,
-    /// Each limit, judged on the thread where it came out worst.
+    /// Each limit, judged on the thread with the worst result.
     pub limits: Vec<LimitResult>,
-    /// How often the largest latency may be exceeded; null where the time that
-    /// was measured or the largest latency is not known.
+    /// How often the largest latency may be exceeded. Null if the measuring time or the largest
+    /// latency is unknown.
     #[serde(default)]
     pub bound: Option<Bound>,
 }
 
-/// The answer in one word: of the run, or of the machine.
+/// The answer in one word, about the run or about the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// In this run each limit was met on each thread.
+    /// In this run, each limit was met on each thread.
     Met,
-    /// In this run at least one was exceeded.
+    /// In this run, at least one limit was exceeded.
     Exceeded,
-    /// In this run none is known to be exceeded, and what was measured does not decide
-    /// each.
+    /// In this run, no limit is known to be exceeded, but not every limit can be decided.
     NotDecidable,
     /// The machine holds each limit.
     Held,
     /// The machine breaks at least one. `missed` in schema 1.
     #[serde(alias = "missed")]
     Broken,
-    /// Neither is proven of the machine. `unknown` in schema 1.
+    /// Neither is proven for the machine. `unknown` in schema 1.
     #[serde(alias = "unknown")]
     NotProven,
-    /// There was no limit to hold.
+    /// There was no limit to check.
     NoRequirement,
 }
 
 impl Outcome {
-    /// Each, with the word on screen.
+    /// All outcomes, with the words for the screen.
     pub const ALL: [(Self, &'static str); 7] = [
         (Self::Met, "met"),
         (Self::Exceeded, "exceeded"),
@@ -66,33 +65,33 @@ impl Outcome {
         (Self::NoRequirement, "no requirement"),
     ];
 
-    /// The word on screen.
+    /// Returns the word for the screen.
     pub fn word(self) -> &'static str {
         let found = Self::ALL.iter().find(|(outcome, _)| *outcome == self);
         found.map_or("", |(_, word)| word)
     }
 
-    /// Whether it is good: met or held.
+    /// Returns whether it is good: met or held.
     pub const fn is_good(self) -> bool {
         matches!(self, Self::Met | Self::Held)
     }
 
-    /// Whether it is bad: exceeded or broken.
+    /// Returns whether it is bad: exceeded or broken.
     pub const fn is_bad(self) -> bool {
         matches!(self, Self::Exceeded | Self::Broken)
     }
 
-    /// Whether it is open: not decidable or not proven.
+    /// Returns whether it is open: not decidable or not proven.
     pub const fn is_open(self) -> bool {
         matches!(self, Self::NotDecidable | Self::NotProven)
     }
 
-    /// The outcome of limits of which each was met or held, or was not, or is open.
+    /// Combines the results of all limits to one outcome.
     fn of(limits: &[LimitResult], is_of_machine: bool) -> Self {
         let any = |held: Option<bool>| limits.iter().any(|result| result.held == held);
         match (limits.is_empty(), is_of_machine) {
             (true, _) => Self::NoRequirement,
-            // A limit known to be exceeded stays so, whatever else is unknown.
+            // // A limit known to be exceeded stays so, even if other facts are unknown.
             (_, false) if any(Some(false)) => Self::Exceeded,
             (_, false) if any(None) => Self::NotDecidable,
             (_, false) => Self::Met,
@@ -108,17 +107,17 @@ impl Outcome {
 pub struct LimitResult {
     /// The limit.
     pub limit: Limit,
-    /// The worst value of any thread; null where a thread measured nothing.
+    /// The worst value of any thread. Null if a thread measured nothing.
     pub measured: Option<u64>,
-    /// That thread, as its place in `threads`.
+    /// That thread, as an index into `threads`.
     pub thread: Option<u32>,
-    /// Whether it was met in this run, or is held by the machine, as was asked; null where
-    /// that is not known.
+    /// Whether it was met in this run, or is held by the machine, depending on the requirement.
+    /// Null if unknown.
     pub held: Option<bool>,
-    /// The periods of that thread that came due: samples and missed ones.
+    /// The due periods of that thread: samples and missed ones.
     #[serde(default)]
     pub periods: Option<u64>,
-    /// Why it is open, and what would decide it; null where it is decided.
+    /// Why it is open, and what would decide it. Null if it is decided.
     #[serde(default)]
     pub lacking: Option<String>,
     /// Periods of that thread that are known to exceed a limit on latencies.
@@ -126,33 +125,32 @@ pub struct LimitResult {
     pub above: Option<u64>,
 }
 
-/// How often a latency is exceeded at most. Late periods come in episodes that
-/// share a cause, so episodes are counted and not samples; in the time measured
-/// there was none.
+/// Upper bound of how often a latency is exceeded. Late periods come in episodes with a common
+/// cause, so episodes are counted instead of samples. There was none in the time measured.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Bound {
-    /// The largest latency that was seen.
+    /// The largest observed latency.
     pub exceeded_ns: Nanos,
-    /// At most so many episodes a day exceed it.
+    /// Upper bound of the episodes a day that exceed it.
     pub episodes_per_day: f64,
-    /// How sure that is, 0 to 1.
+    /// Its confidence, 0 to 1.
     pub confidence: f64,
-    /// The time in which none did, or none that is known.
+    /// The time in which no episode exceeded it, as far as known.
     pub measured_ns: Nanos,
-    /// The one thread it is about, where the threads are not alike.
+    /// The thread that it describes, if the threads measure different things.
     #[serde(default)]
     pub thread: Option<String>,
-    /// The phase of the run that it is about, where there are several.
+    /// The phase that it describes, if there are several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<String>,
 }
 
-/// Of less than this a bound a day says nothing to a reader: millions.
+/// For a shorter time, the bound for a day would be millions, which is useless to a reader.
 const SHORTEST: Nanos = Nanos::from_secs(1);
 
 impl Bound {
-    /// The bound for a largest latency, measured for so long, with `unknown`
-    /// periods of which nobody knows whether they exceeded it.
+    /// Returns the bound for a largest latency over a measuring time, with `unknown` periods that
+    /// may have exceeded it.
     fn of(exceeded: Nanos, measured: Nanos, unknown: u64, thread: Option<String>) -> Option<Self> {
         let rate = Rate::plain(unknown, measured);
         Some(Self {
@@ -165,8 +163,9 @@ impl Bound {
         })
     }
 
-    /// `at most 4,314 episodes a day exceed 41.2 µs (95%, if the day is like these
-    /// 60.0 s)`; of less than a second, that it is too short.
+    /// Returns
+    /// `at most 4,314 episodes a day exceed 41.2 µs (95%, if the day is like these 60.0 s)`. For
+    /// less than a second it says that the run is too short.
     pub fn sentence(&self) -> String {
         if self.measured_ns < SHORTEST {
             return format!(
@@ -192,12 +191,12 @@ impl Bound {
     }
 }
 
-/// Few digits, so that JSON holds exactly the same number.
+/// Rounds up to few digits, so that JSON contains exactly the same number.
 fn rounded_up(rate: f64) -> f64 {
     (rate * 1e4).ceil() / 1e4
 }
 
-/// `4,314 episodes a day`, `0.5 episodes a day`; rounded up.
+/// Returns `4,314 episodes a day` or `0.5 episodes a day`, rounded up.
 fn episodes(per_day: f64) -> String {
     let number = match per_day {
         rate if rate >= 10.0 => grouped(rate.ceil() as u64),
@@ -208,7 +207,7 @@ fn episodes(per_day: f64) -> String {
 }
 
 impl LimitResult {
-    /// What was found, in words: `max is 100 µs on CPU 1, limit 99 µs`.
+    /// Returns the result in words: `max is 100 µs on CPU 1, limit 99 µs`.
     pub fn sentence(&self, threads: &[ThreadRecord]) -> String {
         let Self {
             limit,
@@ -244,7 +243,8 @@ impl LimitResult {
     }
 }
 
-/// Whether a value is that of periods that had no wake-up at the end: it is larger.
+/// Returns whether a value is only a lower bound, because it comes from periods that had no wake-up
+/// by the end.
 fn is_at_least(metric: Metric, value: u64, thread: &ThreadRecord) -> bool {
     if thread.open.is_none() {
         return false;
@@ -259,7 +259,7 @@ fn is_at_least(metric: Metric, value: u64, thread: &ThreadRecord) -> bool {
 }
 
 impl Verdict {
-    /// Takes back what was met or held, for this reason.
+    /// Withdraws a positive result, for this reason.
     pub(crate) fn make_void(&mut self, void: String) {
         for limit in &mut self.limits {
             if limit.held == Some(true) {
@@ -277,7 +277,7 @@ impl Verdict {
         };
     }
 
-    /// What the maximum is worth, in words; nothing where that is not known.
+    /// Returns the confidence of the maximum in words, or `None` if it is unknown.
     pub fn confidence(&self) -> Option<String> {
         self.bound.as_ref().map(Bound::sentence)
     }

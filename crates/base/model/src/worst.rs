@@ -1,4 +1,4 @@
-//! The worst samples of a run.
+//! //! The largest samples of a run.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -6,31 +6,31 @@ use serde::{Deserialize, Serialize};
 use crate::schema::JsonSchema;
 use crate::{Blame, Nanos};
 
-/// One of the worst samples.
+/// One of the largest samples.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WorstSample {
     /// When the thread should have woken, on the wall clock.
     pub time: Timestamp,
-    /// The same on CLOCK_MONOTONIC.
+    /// The same time on CLOCK_MONOTONIC.
     pub monotonic_ns: Nanos,
-    /// The CPU it was measured on; null where the thread was not bound to one.
+    /// The CPU it was measured on. Null if the thread was not bound to one.
     pub cpu: Option<u32>,
-    /// The thread, as its place in `threads`.
+    /// The thread, as an index into `threads`.
     pub thread: u32,
-    /// How late it was.
+    /// The latency.
     pub latency_ns: Nanos,
-    /// Who took the time; null where it was not explained.
+    /// Explanation of the latency. Null if it was not explained.
     pub blame: Option<Blame>,
 }
 
-/// The `N` largest latencies seen so far, with a time each; fixed memory, made
-/// for the hot path: a sample that is not among them costs one comparison.
+/// The `N` largest latencies so far, each with its time. Uses fixed memory and is made for the hot
+/// path: a smaller sample costs one comparison.
 #[derive(Clone, Debug)]
 pub struct WorstList<const N: usize> {
-    /// Unordered while it fills, then with `floor` as its smallest.
+    /// Unordered while it fills up. Afterwards `floor` is the smallest.
     entries: [(Nanos, Nanos); N],
     len: usize,
-    /// A latency must exceed this to get in.
+    /// A latency must exceed this to be added.
     floor: Option<Nanos>,
 }
 
@@ -45,8 +45,8 @@ impl<const N: usize> Default for WorstList<N> {
 }
 
 impl<const N: usize> WorstList<N> {
-    /// Offers a latency that happened at `time`. Of equal latencies the
-    /// earlier one stays.
+    /// Adds a latency at `time` if it is among the largest. Of equal latencies the earlier one
+    /// stays.
     #[inline]
     pub fn offer(&mut self, latency: Nanos, time: Nanos) {
         if self.floor.is_none_or(|floor| latency > floor) {
@@ -61,7 +61,7 @@ impl<const N: usize> WorstList<N> {
             self.entries[self.len] = (latency, time);
             self.len += 1;
         } else if let Some(smallest) = self.entries.iter_mut().min_by(|a, b| {
-            // Of equal latencies the later one goes.
+            // // Of equal latencies, the later one is removed.
             a.0.cmp(&b.0).then(b.1.cmp(&a.1))
         }) {
             *smallest = (latency, time);
@@ -71,7 +71,7 @@ impl<const N: usize> WorstList<N> {
         }
     }
 
-    /// The entries as (latency, time), the worst first.
+    /// Returns the entries as (latency, time), the largest first.
     pub fn sorted(&self) -> Vec<(Nanos, Nanos)> {
         let mut entries = self.entries[..self.len].to_vec();
         entries.sort_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(&b.1)));

@@ -1,21 +1,19 @@
-//! A histogram from counters that were read: of an application that counts in the same
-//! grid.
+//! //! A histogram from counters of an application that uses the same bucket grid.
 
 use super::Histogram;
 use crate::Nanos;
 use crate::bucket_counts::{BUCKETS, MAX_TRACKABLE_NS, bounds_of};
 
-/// What is known of counted samples beside their buckets.
+/// What is known about counted samples in addition to their buckets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CountedBeside {
     /// The sum of those that were not early.
     pub sum: Nanos,
-    /// An upper limit of the largest.
+    /// An upper bound of the largest.
     pub max: Nanos,
-    /// The largest that was seen singly. It is the maximum if the last filled bucket
-    /// holds it.
+    /// The largest one observed individually. It is the maximum if it is in the last filled bucket.
     pub seen_max: Option<Nanos>,
-    /// A lower limit of the smallest that was not early.
+    /// A lower bound of the smallest that was not early.
     pub min: Nanos,
     /// Negative samples.
     pub early: u64,
@@ -24,9 +22,9 @@ pub struct CountedBeside {
 }
 
 impl Histogram {
-    /// Samples that were counted in the buckets of the grid; counts beyond its last
-    /// bucket are left out. Minimum and maximum are as exact as the buckets and what is
-    /// known beside them: never above the smallest sample, nor below the largest.
+    /// Creates a histogram from counts in the buckets of the grid, and ignores counts beyond its
+    /// last bucket. Minimum and maximum are as exact as the available data: the minimum is never
+    /// above the smallest sample, and the maximum never below the largest.
     pub fn of_counts(counts: &[u64], beside: CountedBeside) -> Self {
         let mut histogram = Self::new();
         let mut filled: Option<(usize, usize)> = None;
@@ -54,7 +52,7 @@ impl Histogram {
             .map(|seen| seen.0)
             .filter(|seen| *seen >= last);
         histogram.max = match beside.overflow {
-            // What was counted elsewhere may say anything.
+            // // Counters from another process can hold any values.
             0 => seen.unwrap_or(beside.max.0).min(high).max(last),
             _ => beside.max.0.max(MAX_TRACKABLE_NS),
         };
@@ -70,7 +68,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// With all that is known it is the histogram of the samples.
+        /// With complete data, the result equals the histogram of the samples.
         #[test]
         fn counted_is_recorded(values in prop::collection::vec(-5i64..5_000_000, 0..60)) {
             let mut recorded = Histogram::new();
@@ -90,12 +88,12 @@ mod tests {
                 overflow: 0,
             };
             prop_assert_eq!(&Histogram::of_counts(&counts, beside), &recorded);
-            // With nothing known beside, the buckets are the limits.
+            // // Without other data, the buckets are the bounds.
             let loose = CountedBeside { min: Nanos::ZERO, max: Nanos(u64::MAX), ..beside };
             let loose = Histogram::of_counts(&counts, loose);
             prop_assert!(loose.max() >= recorded.max());
             prop_assert!(loose.min() <= recorded.min());
-            // The largest was seen: it is exact, one below the last bucket is not taken.
+            // // The observed maximum is exact. A value below the last bucket is ignored.
             let seen = CountedBeside { max: Nanos(u64::MAX), seen_max: recorded.max(), ..beside };
             prop_assert_eq!(Histogram::of_counts(&counts, seen).max(), recorded.max());
             let other = CountedBeside { seen_max: Some(Nanos(0)), ..beside };

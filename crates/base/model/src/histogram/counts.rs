@@ -7,15 +7,16 @@ use crate::bucket_counts::BUCKETS;
 pub(super) struct Counts(Box<[u64]>);
 
 impl Counts {
-    /// All counts are zero. The memory is written, so that counting does not fault.
+    /// Creates counters with all counts zero. The memory is written, so that counting does not
+    /// fault.
     pub(super) fn new() -> Self {
         let mut counts = vec![0; BUCKETS];
-        // Memory that is only promised to be zero has no page before it is written.
+        // // Zeroed memory from the allocator has no pages until it is written.
         std::hint::black_box(counts.as_mut_slice()).fill(0);
         Self(counts.into_boxed_slice())
     }
 
-    /// The count of a bucket.
+    /// Returns the count of a bucket.
     pub(super) fn get(&self, index: usize) -> u64 {
         self.0[index]
     }
@@ -26,24 +27,24 @@ impl Counts {
         self.add(index, 1);
     }
 
-    /// Adds to the count of a bucket; it stays at its largest value rather than begin anew.
+    /// Adds to the count of a bucket. It saturates instead of wrapping around.
     #[inline]
     pub(super) fn add(&mut self, index: usize, count: u64) {
         self.0[index] = self.0[index].saturating_add(count);
     }
 
-    /// Takes from the count of a bucket, which does not fall below zero.
+    /// Subtracts from the count of a bucket, down to zero at most.
     pub(super) fn take(&mut self, index: usize, count: u64) {
         self.0[index] = self.0[index].saturating_sub(count);
     }
 
-    /// The filled buckets with their counts, rising.
+    /// Returns the filled buckets with their counts, in ascending order.
     pub(super) fn filled(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
         let counts = self.0.iter().copied().enumerate();
         counts.filter(|(_, count)| *count > 0)
     }
 
-    /// Adds all counts of `other`; each stays at its largest value rather than begin anew.
+    /// Adds all counts of `other`. They saturate instead of wrapping around.
     pub(super) fn merge(&mut self, other: &Self) {
         for (index, count) in other.filled() {
             self.add(index, count);

@@ -1,13 +1,13 @@
-//! What another tool counted: its rows, and samples that it put into none.
+//! //! Counts imported from another tool: its rows, and samples that are in no row.
 
 use super::Histogram;
 use crate::bucket_counts::{BUCKETS, MAX_TRACKABLE_NS, bounds_of, index_of};
 use crate::{Nanos, Resolution};
 
-/// From here on buckets are wider than a microsecond.
+/// From here on, buckets are wider than a microsecond.
 const FINE: Nanos = Nanos(1_000_000);
 
-/// What is as fine as our own figures.
+/// The resolution of figures that punctual counts itself.
 const OWN: Resolution = Resolution {
     unit_ns: Nanos(1),
     row_ns: Nanos(1),
@@ -19,8 +19,8 @@ const OWN: Resolution = Resolution {
 };
 
 impl Histogram {
-    /// An empty histogram for what another tool counted, whose figures are rounded
-    /// down to `unit` and whose rows are `row` wide.
+    /// Creates an empty histogram for counts of another tool. Its figures are rounded down to
+    /// `unit`, and its rows have the width `row`.
     pub fn imported(unit: Nanos, row: Nanos) -> Self {
         Self {
             resolution: Some(Box::new(Resolution::new(unit, row))),
@@ -28,14 +28,13 @@ impl Histogram {
         }
     }
 
-    /// How coarse it is; `None` for one that punctual counted.
+    /// Returns the resolution, or `None` if punctual counted the samples.
     pub fn resolution(&self) -> Option<&Resolution> {
         self.resolution.as_deref()
     }
 
-    /// Counts `count` samples of another tool's row that begins at `lower`.
-    /// Sum, minimum and maximum take them as of that value, until
-    /// [`set_figures`](Self::set_figures) says better.
+    /// Counts `count` samples of a row that begins at `lower`. Sum, minimum and maximum assume that
+    /// value until [`set_figures`](Self::set_figures) gives better ones.
     pub fn add_row(&mut self, lower: Nanos, count: u64) {
         if count == 0 {
             return;
@@ -58,16 +57,16 @@ impl Histogram {
         }
     }
 
-    /// Whether another tool left open how late the latest sample was.
+    /// Returns whether the maximum is unknown, because the other tool did not report it.
     pub(super) fn max_is_unknown(&self) -> bool {
         self.resolution
             .as_ref()
             .is_some_and(|resolution| resolution.max_unknown)
     }
 
-    /// Counts `count` samples that another tool counted without saying how late
-    /// they were; none of them was less late than `from`. Minimum, maximum and
-    /// mean are then for [`set_figures`](Self::set_figures) to say.
+    /// Counts `count` samples whose latency the other tool did not report. None of them is less
+    /// late than `from`. [`set_figures`](Self::set_figures) can then give minimum, maximum and
+    /// mean.
     pub fn add_unplaced(&mut self, count: u64, from: Nanos) {
         if count == 0 {
             return;
@@ -80,14 +79,13 @@ impl Histogram {
         self.count = self.count.saturating_add(count);
     }
 
-    /// Counts early samples, as many as another tool says.
+    /// Counts early samples reported by the other tool.
     pub fn add_early(&mut self, count: u64) {
         self.early = self.early.saturating_add(count);
     }
 
-    /// Takes `count` samples out of the row that begins at `lower`, which holds
-    /// later ones too, as another tool's last row may: they are then among those
-    /// of which is only known that they were not less late.
+    /// Moves `count` samples out of the row that begins at `lower`, because the last row of a tool
+    /// may also contain later samples. Only a lower bound of their latency is known afterwards.
     pub fn unplace_row(&mut self, lower: Nanos, count: u64) {
         let Some(index) = index_of(lower.0) else {
             return;
@@ -101,15 +99,15 @@ impl Histogram {
         self.add_unplaced(count, lower);
     }
 
-    /// Says from where on samples are missing in the rows.
+    /// Sets the latency from which samples may be missing in the rows.
     pub fn unplaced_begin(&mut self, from: Nanos) {
         if let Some(resolution) = &mut self.resolution {
             resolution.unplaced_from_ns = from;
         }
     }
 
-    /// Takes over what another tool says of minimum, maximum and the sum of all
-    /// latencies, which is better than what follows from its rows.
+    /// Sets minimum, maximum and sum as reported by the other tool. They are more accurate than
+    /// those derived from its rows.
     pub fn set_figures(&mut self, min: Option<Nanos>, max: Option<Nanos>, sum: Option<Nanos>) {
         if let Some(Nanos(min)) = min {
             self.min = min;
@@ -128,15 +126,15 @@ impl Histogram {
         }
     }
 
-    /// Samples that another tool counted without saying how late they were.
+    /// Returns the number of samples whose latency the other tool did not report.
     pub fn unplaced(&self) -> u64 {
         self.resolution
             .as_ref()
             .map_or(0, |resolution| resolution.unplaced)
     }
 
-    /// From where on samples are missing in the rows: all that were less late
-    /// are there. `None` where none is missing.
+    /// Returns the latency from which samples may be missing in the rows. All samples below it are
+    /// in rows. `None` if no sample is missing.
     pub fn unplaced_from(&self) -> Option<Nanos> {
         let resolution = self
             .resolution
@@ -145,9 +143,8 @@ impl Histogram {
         resolution.map(|resolution| resolution.unplaced_from_ns)
     }
 
-    /// The filled rows at the finest that is known, as (lower edge, width,
-    /// count), in ns and rising: our own buckets, or the rows of the tool that
-    /// counted.
+    /// Returns the filled rows at the finest known resolution as (lower edge, width, count), in ns
+    /// and ascending order. These are punctual's own buckets, or the rows of the other tool.
     pub fn rows(&self) -> impl Iterator<Item = (u64, u64, u64)> + '_ {
         let resolution = self.resolution.as_deref();
         let row = resolution.map_or(1, Resolution::row);
@@ -155,7 +152,7 @@ impl Histogram {
         let total = |counts: &mut dyn Iterator<Item = u64>| counts.fold(0, u64::saturating_add);
         let first = index_of(FINE.0).unwrap_or(BUCKETS);
         let coarse = self.counts.filled().skip_while(|(index, _)| *index < first);
-        // Merged with what has no such rows, they are not all there.
+        // // After a merge with a histogram without such rows, they are incomplete.
         let complete =
             total(&mut fine.iter().map(|row| row.1)) == total(&mut coarse.map(|(_, count)| count));
         let (end, fine) = match complete {

@@ -1,11 +1,11 @@
-//! A histogram as an interval of the time series, and intervals added to a histogram.
+//! //! Conversion of a histogram to an interval of the time series, and back.
 
 use super::Histogram;
 use crate::{IntervalRow, Nanos};
 
 impl IntervalRow {
-    /// The interval of `thread` from `start_ns` on with these latencies, in which
-    /// `missed` periods passed without one.
+    /// Creates the interval of `thread` that begins at `start_ns`, with these latencies and
+    /// `missed` periods without a sample.
     pub fn of(thread: u32, start_ns: Nanos, missed: u64, latencies: &Histogram) -> Self {
         Self {
             thread,
@@ -22,7 +22,7 @@ impl IntervalRow {
 }
 
 impl Histogram {
-    /// Adds what one interval of the time series holds.
+    /// Adds the samples of one interval of the time series.
     pub fn add_interval(&mut self, row: &IntervalRow) {
         let in_buckets = row.histogram.total();
         let count = row.count.saturating_sub(row.early);

@@ -1,5 +1,5 @@
-//! The latency histogram of one thread: counting and its figures. What another
-//! tool counted is in `imported`, the forms it is written in in `written`.
+//! //! The latency histogram of one thread: counting and figures. `imported` handles counts of
+//! other tools, and `written` handles the stored forms.
 
 mod counted;
 mod counts;
@@ -17,12 +17,13 @@ use crate::bucket_counts::{Buckets, MAX_TRACKABLE_NS, bounds_of, index_of, rank_
 use crate::schema::JsonSchema;
 use crate::{Above, Nanos, Resolution, SignedNanos};
 
-/// Latencies counted in decimal log-linear buckets with three significant
-/// digits, from 0 to 1000 s; the grid is described at [`Buckets`].
+/// Latencies counted in decimal log-linear buckets with three significant digits, from 0 to 1000 s.
+/// [`Buckets`] describes the grid.
 ///
-/// Takes 73 kB; never rescales, merges by addition. Beside the buckets it keeps the exact count, sum, minimum and maximum. Two kinds of
-/// sample have no bucket and are counted apart: early ones (negative latency)
-/// and those beyond the range (they still take part in count, sum and maximum).
+/// Takes 73 kB, never rescales, and merges by addition. In addition to the buckets it stores the
+/// exact count, sum, minimum and maximum. Two kinds of samples have no bucket and are counted
+/// separately: early ones (negative latency), and those beyond the range. The latter are part of
+/// count, sum and maximum.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "Written", into = "Written")]
 #[schemars(with = "Written")]
@@ -34,12 +35,11 @@ pub struct Histogram {
     max: u64,
     early: u64,
     overflow: u64,
-    /// Where another tool counted.
+    /// Present if another tool counted the samples.
     resolution: Option<Box<Resolution>>,
 }
 
-/// Whether so many samples support a quantile: at least one of them must be expected above
-/// it.
+/// Returns whether `count` samples support a quantile: at least one sample is expected above it.
 pub fn is_supported(quantile: f64, count: u64) -> bool {
     // 10000 * (1 - 0.9999) is 0.99999... in floating point and means 1.
     count as f64 * (1.0 - quantile) > 1.0 - 1e-6
@@ -52,7 +52,8 @@ impl Default for Histogram {
 }
 
 impl Histogram {
-    /// An empty histogram, whose memory is there: recording neither allocates nor faults.
+    /// Creates an empty histogram with its memory touched, so that recording neither allocates nor
+    /// faults.
     pub fn new() -> Self {
         Self {
             counts: Counts::new(),
@@ -66,8 +67,8 @@ impl Histogram {
         }
     }
 
-    /// Counts one latency. This is the hot path: no lock, no floating point, no system
-    /// call, and no allocation.
+    /// Counts one latency. This is the hot path: no lock, no floating point, no system call, and no
+    /// allocation.
     #[inline]
     pub fn record(&mut self, latency: SignedNanos) {
         let Some(Nanos(ns)) = latency.non_negative() else {
@@ -88,9 +89,9 @@ impl Histogram {
         }
     }
 
-    /// Counts `count` latencies, the first of them `largest` and each `step`
-    /// less than the one before, none below zero: how late periods were that
-    /// passed during one wait. Takes as long as there are buckets between them.
+    /// Counts `count` latencies, starting with `largest` and decreasing by `step`, but not below
+    /// zero: the lateness of periods that passed during one wait. The cost is proportional to the
+    /// number of buckets in between.
     pub fn record_run(&mut self, largest: Nanos, step: Nanos, count: u64) {
         let (mut value, mut left) = (largest.0, count);
         while left > 0 {
@@ -117,35 +118,33 @@ impl Histogram {
         }
     }
 
-    /// All samples: those in buckets, the overflow and the early ones.
+    /// Returns the number of all samples: in buckets, beyond the range, and early.
     pub fn recorded(&self) -> u64 {
         self.count.saturating_add(self.early)
     }
 
-    /// Samples that were not early: those that sum, minimum, maximum and
-    /// quantiles are about.
+    /// Returns the number of samples that were not early. Sum, minimum, maximum and quantiles
+    /// describe these.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// Early samples (negative latency).
+    /// Returns the number of early samples (negative latency).
     pub fn early(&self) -> u64 {
         self.early
     }
 
-    /// Samples beyond the range.
+    /// Returns the number of samples beyond the range.
     pub fn overflow(&self) -> u64 {
         self.overflow
     }
 
-    /// The exact smallest latency; `None` without samples, and where another
-    /// tool does not tell.
+    /// Returns the exact minimum. `None` without samples, or if another tool did not report it.
     pub fn min(&self) -> Option<Nanos> {
         (self.count > 0 && self.min != u64::MAX).then_some(Nanos(self.min))
     }
 
-    /// The exact largest latency; `None` without samples, and where another
-    /// tool does not tell.
+    /// Returns the exact maximum. `None` without samples, or if another tool did not report it.
     pub fn max(&self) -> Option<Nanos> {
         if self.max_is_unknown() {
             return None;
@@ -153,13 +152,13 @@ impl Histogram {
         (self.count > 0 && (self.max > 0 || self.min != u64::MAX)).then_some(Nanos(self.max))
     }
 
-    /// The exact sum of all latencies that were not early.
+    /// Returns the exact sum of all latencies that were not early.
     pub fn sum(&self) -> Nanos {
         Nanos(self.sum)
     }
 
-    /// The mean, rounded to the nearest nanosecond; `None` without samples, and
-    /// where another tool does not tell.
+    /// Returns the mean, rounded to the nearest nanosecond. `None` without samples, or if another
+    /// tool did not report it.
     pub fn mean(&self) -> Option<Nanos> {
         if self
             .resolution
@@ -174,25 +173,23 @@ impl Histogram {
             .map(Nanos)
     }
 
-    /// The latency that the share `quantile` (0 to 1) of the samples does not
-    /// exceed, by nearest rank.
+    /// Returns the given quantile (0 to 1) of the samples by nearest rank.
     ///
-    /// The answer is the upper end of the bucket, so it never understates, and
-    /// by at most 1% overstates, the exact value; it stays within the exact
-    /// minimum and maximum. Where another tool counted it is the upper end of
-    /// its row, and `None` where the samples in no row decide.
+    /// The result is the upper end of a bucket, limited by the exact minimum and maximum. It never
+    /// understates the exact value and overstates it by at most 1%. For imported counts it is the
+    /// upper end of the tool's row, or `None` if it depends on samples that are in no row.
     pub fn quantile(&self, quantile: f64) -> Option<Nanos> {
         self.at_rank(rank_of(quantile, self.count)?)
     }
 
-    /// The same, where the samples [support](is_supported) it.
+    /// Returns the same quantile if the samples [support](is_supported) it.
     pub fn supported_quantile(&self, quantile: f64) -> Option<Nanos> {
         is_supported(quantile, self.count).then(|| self.quantile(quantile))?
     }
 
-    /// The latency of the sample at this place from below, 1 the smallest that
-    /// was not early; rounded as [`quantile`](Self::quantile) says. `None`
-    /// beyond the last.
+    /// Returns the latency of the sample with this rank, rounded as in
+    /// [`quantile`](Self::quantile). Rank 1 is the smallest that was not early. `None` beyond the
+    /// last.
     pub(crate) fn at_rank(&self, rank: u64) -> Option<Nanos> {
         if rank > self.count {
             return None;
@@ -211,21 +208,21 @@ impl Histogram {
                     upper = resolution.upper(upper);
                 }
                 let (min, max) = (self.min().unwrap_or_default(), self.max());
-                // Not `clamp`, which fails where a recording from elsewhere
-                // has its minimum above its maximum.
+                // // `clamp` would panic on an imported recording whose minimum is above its
+                // maximum.
                 let upper = Nanos(upper).max(min);
                 return Some(max.map_or(upper, |max| upper.min(max)));
             }
         }
-        // The last of all is the maximum, whatever is known of the others.
+        // // The last sample is the maximum, which may be known although others are not.
         match self.unplaced() {
             0 => self.max(),
             _ => self.max().filter(|_| rank == self.count),
         }
     }
 
-    /// How many samples are known to exceed `limit`; those in its own bucket are
-    /// not.
+    /// Returns how many samples are known to exceed `limit`, without those in the bucket of
+    /// `limit`.
     pub(crate) fn above(&self, limit: Nanos) -> u64 {
         let buckets = self.counts.filled();
         buckets
@@ -234,8 +231,8 @@ impl Histogram {
             .fold(self.overflow, u64::saturating_add)
     }
 
-    /// How many samples exceed `limit`, at the least and at the most: those in a bucket, or
-    /// in another tool's row, that the limit divides may.
+    /// Returns how many samples exceed `limit`, as a lower and an upper bound. They differ by the
+    /// samples in the bucket or row that contains the limit.
     pub(crate) fn above_limit(&self, limit: Nanos) -> Above {
         let (mut at_least, mut at_most) = (self.overflow, self.overflow);
         for (lower, width, count) in self.rows() {
@@ -259,8 +256,7 @@ impl Histogram {
         Above { at_least, at_most }
     }
 
-    /// Adds all samples of `other`; each count stays at its largest value
-    /// rather than begin anew.
+    /// Adds all samples of `other`. Counts saturate instead of wrapping around.
     pub fn merge(&mut self, other: &Self) {
         self.counts.merge(&other.counts);
         self.count = self.count.saturating_add(other.count);
@@ -279,17 +275,16 @@ impl Histogram {
         }
     }
 
-    /// The filled buckets.
+    /// Returns the filled buckets.
     pub fn buckets(&self) -> Buckets {
         let filled = self.counts.filled();
         Buckets::from_sorted(filled.map(|(index, count)| (index as u16, count)))
     }
 
-    /// The samples below `bins` µs in bins of 1 µs, and how many lie at or
-    /// above. Exact up to 1 ms, because no bucket below it crosses a
-    /// microsecond. From 1 ms on a bucket is 10 µs wide or more, and all of it
-    /// is counted at its lower edge; what another tool counted is exact there
-    /// too. Samples that are in no row count as above.
+    /// Returns the samples below `bins` µs in bins of 1 µs, and the number of the others. Exact up
+    /// to 1 ms, because no bucket below crosses a microsecond. From 1 ms on, buckets are at least
+    /// 10 µs wide and count at their lower edge. Imported counts are exact there as well. Samples
+    /// in no row count among the others.
     pub fn micros(&self, bins: usize) -> (Vec<u64>, u64) {
         let mut rows = vec![0; bins];
         let mut beyond = self.overflow.saturating_add(self.unplaced());
@@ -302,7 +297,7 @@ impl Histogram {
         (rows, beyond)
     }
 
-    /// Empties it; keeps its memory.
+    /// Resets all counts and keeps the memory.
     pub fn clear(&mut self) {
         self.counts.clear();
         (self.count, self.sum, self.min, self.max) = (0, 0, u64::MAX, 0);

@@ -1,4 +1,4 @@
-//! The forms a histogram is written in: bytes for the store, JSON for the rest.
+//! //! The stored forms of a histogram: bytes in the store, JSON elsewhere.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,10 +9,9 @@ use crate::varint::{push_varint, take_varint};
 use crate::{Nanos, Resolution};
 
 impl Histogram {
-    /// The compact binary form that the store keeps: unsigned LEB128 numbers —
-    /// count, sum, min, max, early, overflow, then for each filled bucket the
-    /// distance from the one before and its count. The bucket behind the last
-    /// stands for the [`Resolution`], which follows it.
+    /// Returns the compact binary form for the store, as unsigned LEB128 numbers: count, sum, min,
+    /// max, early, overflow, then for each filled bucket the distance from the previous one and its
+    /// count. A bucket number beyond the last announces the [`Resolution`], which follows.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(64);
         for number in [
@@ -38,11 +37,10 @@ impl Histogram {
         bytes
     }
 
-    /// Reads what [`encode`](Self::encode) wrote.
+    /// Decodes the result of [`encode`](Self::encode).
     ///
     /// # Errors
-    /// Bytes that end early, a bucket beyond the grid, counts that do not add
-    /// up.
+    /// Fails if the bytes end early, a bucket is beyond the grid, or the counts do not add up.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut rest = bytes;
         let truncated = || DecodeError::Truncated(bytes.len());
@@ -94,7 +92,7 @@ impl Histogram {
     }
 }
 
-/// How a histogram is written as JSON.
+/// The JSON form of a histogram.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Histogram")]
 pub(super) struct Written {
@@ -112,7 +110,7 @@ pub(super) struct Written {
     overflow: u64,
     /// The filled buckets.
     buckets: Buckets,
-    /// How coarse it is, where another tool counted.
+    /// The resolution, if another tool counted the samples.
     #[serde(rename = "grain", default, skip_serializing_if = "Option::is_none")]
     resolution: Option<Box<Resolution>>,
 }

@@ -1,5 +1,5 @@
-//! Parameters whose values have a type: name, limits, default and help are
-//! written once, and the value is read by the same constant.
+//! //! Typed parameters. A constant defines name, limits, default and help, and also reads the
+//! value.
 
 use std::marker::PhantomData;
 use std::ops::RangeInclusive;
@@ -7,10 +7,10 @@ use std::ops::RangeInclusive;
 use super::{Arguments, Parameter, ParameterKind};
 use crate::Nanos;
 
-/// The words of a choice, each with what it means.
+/// The words of a choice, each with its meaning.
 type Words = &'static [(&'static str, &'static str)];
 
-/// A parameter with values of type `T`; an `Option` where it has no default.
+/// A parameter with values of type `T`, which is an `Option` if there is no default.
 #[derive(Clone, Copy, Debug)]
 pub struct Typed<T> {
     /// Its row in the table.
@@ -20,7 +20,7 @@ pub struct Typed<T> {
 
 /// A type of values.
 pub trait Value: Default {
-    /// The value of the parameter of that name, if it has one of this type.
+    /// Returns the value of the parameter with this name, if it is of this type.
     fn find(arguments: &Arguments, name: &str) -> Option<Self>;
 }
 
@@ -79,7 +79,7 @@ impl<T> Typed<T> {
         }
     }
 
-    /// With a letter that does the same.
+    /// Adds a short option.
     #[must_use]
     pub const fn short(mut self, letter: char) -> Self {
         self.parameter.short = Some(letter);
@@ -88,15 +88,15 @@ impl<T> Typed<T> {
 }
 
 impl<T: Value> Typed<T> {
-    /// Its value: what was given, or the default. `arguments` were checked against the
-    /// table that it is in.
+    /// Returns its value: the given one, or the default. `arguments` must have been checked against
+    /// the table of this parameter.
     pub fn of(&self, arguments: &Arguments) -> T {
         T::find(arguments, self.parameter.name).unwrap_or_default()
     }
 }
 
 impl<T> Typed<Option<T>> {
-    /// With a default, which must be a value that the parameter takes.
+    /// Sets the default, which must be a valid value.
     #[must_use]
     pub const fn or(self, default: &'static str) -> Typed<T> {
         let Parameter {
@@ -113,7 +113,7 @@ impl<T> Typed<Option<T>> {
 }
 
 impl Typed<Option<Nanos>> {
-    /// A duration within these limits.
+    /// A duration between these limits.
     pub const fn duration(
         name: &'static str,
         help: &'static str,
@@ -125,7 +125,7 @@ impl Typed<Option<Nanos>> {
 }
 
 impl Typed<Option<u64>> {
-    /// A whole number within these limits.
+    /// A whole number between these limits.
     pub const fn count(
         name: &'static str,
         help: &'static str,
@@ -144,7 +144,7 @@ impl Typed<Option<&'static str>> {
 }
 
 impl Typed<bool> {
-    /// There or not.
+    /// A flag without a value.
     pub const fn flag(name: &'static str, help: &'static str) -> Self {
         Self::new(name, ParameterKind::Flag, Some("no"), help)
     }
@@ -157,8 +157,8 @@ impl Typed<Option<String>> {
     }
 }
 
-/// Makes a constant of type [`Typed`] for each parameter, and `PARAMETERS`, the table
-/// of all of them in this order; for the module above.
+/// Creates a constant of type [`Typed`] for each parameter, and `PARAMETERS`, the table of all of
+/// them in this order. The enclosing module uses both.
 #[macro_export]
 macro_rules! parameters {
     ($($name:ident: $value:ty = $parameter:expr;)*) => {

@@ -1,18 +1,18 @@
-//! What a recording contributes to its verdict.
+//! //! The data of a recording that its verdict uses.
 
 use super::{Completion, Recording};
 use crate::verdict::Grounds;
 use crate::{Accounting, Judgement, Nanos, Unknown, Verdict};
 
-/// Before a verdict that is not ours.
+/// Prefix of a verdict that the sender of a recording made.
 const OF_SENDER: &str = "its sender says: ";
 
-/// The probe whose samples are as far apart as its interval says.
+/// The probe that takes a sample in each interval.
 const TIMER: &str = "timer";
 
 impl Recording {
-    /// Judges what was measured by its requirement and its break value; of a part of a
-    /// check-up, an experiment or a search, the answer is theirs.
+    /// Judges the measurement by its requirement and break threshold. A part of a check-up, an
+    /// experiment or a search gets the answer of the whole.
     pub fn judge(&self) -> Verdict {
         let own = self.judge_alone();
         match &self.judgement {
@@ -25,15 +25,14 @@ impl Recording {
         }
     }
 
-    /// Makes the verdict of what it is a part of its own.
+    /// Applies the verdict of the check-up, experiment or search that it belongs to.
     pub fn be_judged(&mut self, judgement: Judgement) {
         self.judgement = Some(judgement);
         self.verdict = self.judge();
     }
 
-    /// Judges a recording from elsewhere by what it holds: what its sender made of that is
-    /// not believed. A statement about the machine may rest on more than is in the
-    /// recording; it is marked as the sender's.
+    /// Judges a received recording by its data, and ignores the verdict of its sender. A statement
+    /// about the machine may be based on more than the recording. It is marked as the sender's.
     pub fn judge_anew(&mut self) {
         use crate::Outcome::{Broken, Held, NotProven};
         let is_of_machine = matches!(self.verdict.outcome, Held | Broken | NotProven);
@@ -49,7 +48,7 @@ impl Recording {
         }
     }
 
-    /// What was measured beside a load that failed is no answer: it meets nothing.
+    /// Judges this recording alone. A measurement during a failed load meets no requirement.
     fn judge_alone(&self) -> Verdict {
         let mut verdict = self.judge_measured();
         let failed = self.load.iter().filter(|load| load.failed);
@@ -81,8 +80,7 @@ impl Recording {
         })
     }
 
-    /// For how long a thread measured, warm-up not included; `None` where that
-    /// is not known.
+    /// Returns the measuring time of a thread without warm-up. `None` if unknown.
     fn measured_for(&self, place: usize) -> Option<Nanos> {
         let Accounting {
             expected,
@@ -101,11 +99,11 @@ impl Recording {
         }
         let length = match self.phases().len() {
             0 | 1 => self.duration_ns,
-            // Phases may be of any length.
+            // // The lengths of phases may differ.
             _ => self.rows_of(place)?,
         };
         let mut share = due as f64 / expected.max(due).max(1) as f64;
-        // One that spins does so for a part of each window.
+        // // A spinning probe spins for a part of each window only.
         if let (Some(width), Some(window)) = (
             self.duration_parameter("width_ns"),
             self.duration_parameter("window_ns"),
@@ -115,7 +113,7 @@ impl Recording {
         Some(Nanos((length.0 as f64 * share) as u64))
     }
 
-    /// The names of its phases.
+    /// Returns the names of its phases.
     fn phases(&self) -> Vec<&str> {
         let list = self.probe.parameters.get("phases");
         let list = list.and_then(|list| list.as_array());
@@ -124,7 +122,7 @@ impl Recording {
         })
     }
 
-    /// From the first row of a thread in the time series to its last.
+    /// Returns the time from the first row of a thread in the time series to its last.
     fn rows_of(&self, place: usize) -> Option<Nanos> {
         let rows = self
             .series
@@ -137,7 +135,7 @@ impl Recording {
     }
 }
 
-/// Says once that a sentence is not ours.
+/// Marks a sentence as the sender's, once.
 fn mark_as_senders(sentence: &mut String) {
     if !sentence.starts_with(OF_SENDER) {
         sentence.insert_str(0, OF_SENDER);

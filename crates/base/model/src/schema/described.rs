@@ -1,4 +1,4 @@
-//! How a schema is made, and the types whose schema does not come from their fields.
+//! //! Generation of schemas, and types whose schema does not follow from their fields.
 
 use std::borrow::Cow;
 
@@ -7,10 +7,10 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
 use crate::bucket_counts::{Buckets, MAX_TRACKABLE_NS};
 
-/// The JSON Schema of a type as it is written.
+/// Returns the JSON Schema of a type as it is serialised.
 pub fn schema_of<T: JsonSchema>() -> Schema {
     SchemaSettings::draft2020_12()
-        // With what is only written, for scripts: percentiles and the like.
+        // // Includes fields that are only written, for scripts, such as percentiles.
         .for_serialize()
         .into_generator()
         .into_root_schema_for::<T>()

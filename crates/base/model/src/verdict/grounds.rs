@@ -1,38 +1,38 @@
-//! What a requirement is judged by, and the answer for one thread.
+//! //! The data for judging a requirement, and the answer for one thread.
 
 use super::{Bound, LimitResult};
 use crate::{Due, Metric, Nanos, Series, Suspension, ThreadRecord, WorstSample};
 
-/// What a requirement is judged by.
+/// The data for judging a requirement.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Grounds<'a> {
     pub(crate) threads: &'a [ThreadRecord],
-    /// How long each was measured; empty where that is not known.
+    /// Measuring time of each thread. Empty if unknown.
     pub(crate) measured: Vec<Option<Nanos>>,
     pub(crate) series: Option<&'a Series>,
     /// Whether missed periods are not counted.
     pub(crate) missed_unknown: bool,
     /// Whether the threads measure the same.
     pub(crate) alike: bool,
-    /// The break value, and whether it ended the run.
+    /// The break threshold, and whether it ended the run.
     pub(crate) break_value: Option<(Nanos, bool)>,
-    /// When nothing could be measured.
+    /// Times during which measuring was suspended.
     pub(crate) suspensions: &'a [Suspension],
     pub(crate) worst: &'a [WorstSample],
-    /// The phases of the run, where it has several.
+    /// The phases of the run, if it has several.
     pub(crate) phases: Vec<&'a str>,
 }
 
 impl Grounds<'_> {
-    /// The largest latency above `limit` outside all suspensions.
+    /// Returns the largest latency above `limit` outside all suspensions.
     fn above_outside(&self, limit: Nanos) -> Option<&WorstSample> {
         let above = self.worst.iter().filter(|sample| sample.latency_ns > limit);
         let outside = above.filter(|sample| !sample.is_suspended(self.suspensions));
         outside.max_by_key(|sample| sample.latency_ns)
     }
 
-    /// Takes back what a suspension leaves open: what was stopped held nothing, and
-    /// only the largest latencies tell whether they are of that time.
+    /// Withdraws results that a suspension leaves open. A stopped process proves nothing, and only
+    /// the largest latencies show whether they belong to that time.
     pub(super) fn suspend(&self, due: &[Due], result: &mut LimitResult) {
         let Some(longest) = self.suspensions.iter().max_by_key(|one| one.length_ns) else {
             return;
@@ -56,9 +56,9 @@ impl Grounds<'_> {
         self.measured.get(place).copied().flatten()
     }
 
-    /// How often the largest latency of all threads is exceeded at most; of the
-    /// thread with the largest, where they are not alike, and of its phase, where there
-    /// are several: the time of another says nothing of it.
+    /// Returns how often the largest latency of all threads can be exceeded. Only the thread with
+    /// the maximum counts if the threads measure different things, and only its phase if there are
+    /// several: the time of others is no evidence for it.
     pub(super) fn bound(&self, due: &[Due]) -> Option<Bound> {
         let worst = (0..due.len()).max_by_key(|place| due[*place].max())?;
         let max = due[worst].max()?;
@@ -90,7 +90,7 @@ impl Grounds<'_> {
         })
     }
 
-    /// The phase of a thread.
+    /// Returns the phase of a thread.
     fn phase(&self, place: usize) -> Option<&str> {
         let label = self.threads[place].label.as_deref()?;
         let of = |phase: &&&str| {
@@ -102,12 +102,12 @@ impl Grounds<'_> {
     }
 }
 
-/// A limit on one thread.
+/// The result of a limit on one thread.
 pub(super) struct Single {
     pub(super) measured: Option<u64>,
     pub(super) held: Option<bool>,
     pub(super) lacking: Option<String>,
-    /// Periods that are known to exceed it.
+    /// Number of periods that are known to exceed it.
     pub(super) above: Option<u64>,
 }
 
@@ -129,7 +129,7 @@ impl Single {
         .with(held, lacking)
     }
 
-    /// The same value, judged in another way.
+    /// Returns this value with another result.
     pub(super) fn with(self, held: Option<bool>, lacking: impl FnOnce() -> String) -> Self {
         Self {
             held,
@@ -138,7 +138,7 @@ impl Single {
         }
     }
 
-    /// Open, where it is met.
+    /// Marks the result as open if it was met.
     pub(super) fn open_if_held(self, lacking: impl FnOnce() -> String) -> Self {
         match self.held {
             Some(true) => self.with(None, lacking),
@@ -146,7 +146,7 @@ impl Single {
         }
     }
 
-    /// Exceeded comes before open, and that before met; then the larger.
+    /// Returns the sort key: exceeded, then open, then met; then the larger value.
     pub(super) fn order(&self) -> (u8, Option<u64>) {
         let class = match self.held {
             Some(false) => 2,
@@ -161,7 +161,7 @@ pub(super) fn missed_unknown() -> String {
     "how many periods were missed is not known".to_owned()
 }
 
-/// How many may be later than all that is known.
+/// Returns how many periods may be later than all known latencies.
 pub(super) fn undecided(due: &Due) -> u64 {
     due.unknown().saturating_add(due.open())
 }

@@ -1,4 +1,4 @@
-//! From what was measured to the verdict.
+//! //! Judges a measurement by its limits.
 
 use super::grounds::{Grounds, Single, missed_unknown, undecided};
 use super::machine::Claim;
@@ -6,12 +6,11 @@ use super::{LimitResult, Outcome, Verdict};
 use crate::bucket_counts::rank_of;
 use crate::{Due, Limit, Metric, Nanos, Requirement, ThreadRecord, grouped};
 
-/// A percentile is judged where at least so many periods are expected above it.
+/// A percentile is judged only if at least this many periods are expected above it.
 const LEAST_ABOVE: f64 = 10.0;
 
 impl Requirement {
-    /// Judges threads of which nothing else is known: not for how long they
-    /// measured, nor when.
+    /// Judges threads without other data, such as their measuring time.
     pub fn judge(&self, threads: &[ThreadRecord]) -> Verdict {
         self.judge_by(&Grounds {
             threads,
@@ -19,7 +18,7 @@ impl Requirement {
         })
     }
 
-    /// Judges what was measured.
+    /// Judges a measurement.
     pub(crate) fn judge_by(&self, grounds: &Grounds<'_>) -> Verdict {
         let due: Vec<Due> = grounds.threads.iter().map(ThreadRecord::due).collect();
         let claim = self.confidence.map(|confidence| Claim {
@@ -51,7 +50,7 @@ impl Limit {
         };
         let singles: Vec<Single> = (0..due.len()).map(judge).collect();
         let worst = (0..singles.len()).max_by_key(|place| {
-            // The first of several that are equal.
+            // // Of several equal threads, take the first.
             (singles[*place].order(), std::cmp::Reverse(*place))
         });
         let nothing = Single::nothing();
@@ -67,7 +66,7 @@ impl Limit {
         }
     }
 
-    /// Whether one thread met it in this run: a fact, without statistics.
+    /// Judges whether one thread met the limit in this run: a fact, without statistics.
     fn judge_run(self, grounds: &Grounds<'_>, place: usize, due: &Due) -> Single {
         if due.periods() == 0 {
             return Single::nothing();
@@ -107,8 +106,9 @@ impl Limit {
         }
     }
 
-    /// By the count above the limit's own value, never by the end of a bucket: at most so
-    /// many periods may exceed it that the one of the percentile's rank does not.
+    /// Judges by the count above the exact limit, never by the end of a bucket. The percentile
+    /// meets the limit if at most as many periods exceed the limit as the rank of the percentile
+    /// allows.
     fn judge_percentile(
         self,
         percent: f64,
@@ -128,7 +128,7 @@ impl Limit {
         let may_exceed = due.periods() - rank;
         let expected = due.periods() as f64 * share_above;
         let is_long_enough = expected >= LEAST_ABOVE * (1.0 - 1e-9);
-        // More above than a run that is long enough may have.
+        // // More periods above the limit than a run of sufficient length may have.
         let are_many = above.at_least as f64 > LEAST_ABOVE;
         let held = match above.at_least > may_exceed {
             true => (is_long_enough || are_many).then_some(false),
@@ -137,7 +137,7 @@ impl Limit {
                 (possible && !grounds.missed_unknown).then_some(true)
             }
         };
-        // The percentile itself is known to 1%: not beyond the limit where it was met.
+        // // The percentile itself has an error of 1%. Do not show it above a limit that was met.
         let measured = match held {
             Some(true) => bounds.at_least.min(limit),
             _ => bounds.at_least,
@@ -155,7 +155,7 @@ impl Limit {
     }
 }
 
-/// The break value is a requirement of its own.
+/// Returns the result of the break threshold, which is a separate requirement.
 fn break_result(claim: Option<Claim>, grounds: &Grounds<'_>, due: &[Due]) -> Option<LimitResult> {
     let (value, crossed) = grounds.break_value?;
     let limit = Limit {
@@ -190,7 +190,7 @@ fn latency_unknown(due: &Due) -> String {
     all.join(", ")
 }
 
-/// `10,000,000 due periods needed, 2,700 measured: measure 2 h 47 min`.
+/// Returns `10,000,000 due periods needed, 2,700 measured: measure 2 h 47 min`.
 fn too_few(periods: u64, share_above: f64, measured: Option<Nanos>) -> String {
     let exact = LEAST_ABOVE / share_above;
     // 10 / 0.001 is 10000.000000000001 in floating point.
@@ -207,9 +207,9 @@ fn too_few(periods: u64, share_above: f64, measured: Option<Nanos>) -> String {
     text
 }
 
-/// `43 min`, `2 h 47 min`; rounded up, for it is advice on how long to measure.
+/// Returns `43 min` or `2 h 47 min`, rounded up, as advice on how long to measure.
 fn length(seconds: f64) -> String {
-    // A run is never exactly as long as it was to be.
+    // // A run is never exactly as long as requested.
     let seconds = (seconds * (1.0 - 1e-3)).ceil() as u64;
     let minutes = seconds.div_ceil(60);
     let hours = minutes.div_ceil(60);

@@ -1,18 +1,17 @@
-//! What a run proves of the machine: limits with a confidence.
+//! //! Statements about the machine: limits with a confidence.
 
 use super::grounds::{Grounds, Single, missed_unknown};
 use crate::rate::{EPISODE_GAP, Rate};
 use crate::{Due, Limit, Metric, Nanos, grouped};
 
-/// What is said of the machine.
+/// A statement about the machine.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Claim {
-    /// A bound may be wrong with this chance.
+    /// Chance that a bound is wrong.
     pub(super) error: f64,
-    /// Threads that are judged. A limit is broken where any thread breaks it, so that the
-    /// error of *broken* is divided over them: the first step of Holm (1979), by which
-    /// alone it is decided whether there is any. It is held where all hold it, for which
-    /// each may have the whole error.
+    /// Number of judged threads. A limit is broken if any thread breaks it, so the error of
+    /// *broken* is divided over them: the first step of Holm (1979), which suffices for whether
+    /// there is any. It is held if all threads hold it, for which each may use the whole error.
     pub(super) threads: usize,
 }
 
@@ -27,7 +26,7 @@ impl Claim {
         due: &Due,
     ) -> Single {
         let Metric::Percentile(percent) = limit.metric else {
-            // What happened once is broken; that it never does cannot be proven.
+            // // One occurrence proves *broken*. That something never happens cannot be proven.
             return fact.open_if_held(|| {
                 "no time proves that it never happens: require a percentile, or a rate with \
                  punctual check"
@@ -41,12 +40,12 @@ impl Claim {
         }
     }
 
-    /// Whether no more than this share of the periods is later than `limit`; else why that
-    /// is open.
+    /// Returns whether at most this share of the periods is later than `limit`, or why that is
+    /// open.
     ///
-    /// Late periods come together, so their counts in blocks of time tell how much they are
-    /// worth. What was never seen may come as well: an episode, as rare as none in the time
-    /// measured says, in which all periods of one gap are late.
+    /// Late periods cluster, and their counts in blocks of time show by how much they count less.
+    /// Unseen events are possible as well: an episode in which all periods within one gap are late,
+    /// as rare as its absence in the time measured implies.
     fn late_share(
         self,
         limit: Nanos,
@@ -87,8 +86,8 @@ impl Claim {
     }
 }
 
-/// Late periods of a thread in blocks of two gaps or one row of the time series, whichever
-/// is longer: those that are surely late, and those that may be.
+/// Counts the late periods of a thread in blocks of two gaps or one row of the time series,
+/// whichever is longer: certainly late ones, and possibly late ones.
 fn late_in_blocks(
     grounds: &Grounds<'_>,
     place: usize,

@@ -1,4 +1,4 @@
-//! Tests of the two questions: facts of the run, and what is proven of the machine.
+//! //! Tests of the two questions: facts of the run, and proofs about the machine.
 
 use super::tests::{outcome, require, thread};
 use super::*;
@@ -17,7 +17,7 @@ fn counted(latencies_ns: &[i64], limit: u64) -> ThreadRecord {
 
 #[test]
 fn the_boundary_is_the_value_of_the_requirement() {
-    // 1,000 due periods of which p99 is exactly 100.000 µs.
+    // // 1,000 due periods with a p99 of exactly 100.000 µs.
     let mut latencies = vec![50_000; 980];
     latencies.extend([100_000; 10]);
     latencies.extend([200_000; 10]);
@@ -27,11 +27,11 @@ fn the_boundary_is_the_value_of_the_requirement() {
     assert_eq!(met.outcome, Outcome::Met, "{}", met.sentence);
     assert_eq!(met.limits[0].above, Some(10));
     assert_eq!(met.limits[0].measured, Some(limit));
-    // One of them a ns later, in the same bucket.
+    // // One of them is 1 ns later, in the same bucket.
     latencies[985] += 1;
     let exceeded = judged(counted(&latencies, limit));
     assert_eq!(exceeded.outcome, Outcome::Exceeded, "{}", exceeded.sentence);
-    // Where nobody counted, the bucket does not say.
+    // // Without a count, the bucket does not decide.
     let open = judged(thread(&latencies, 0));
     assert_eq!(open.outcome, Outcome::NotDecidable, "{}", open.sentence);
     assert!(
@@ -39,7 +39,7 @@ fn the_boundary_is_the_value_of_the_requirement() {
         "{}",
         open.sentence
     );
-    // Where the largest of all is the limit, it does.
+    // // If the maximum equals the limit, it does.
     assert_eq!(
         outcome("p50", 100_000, &[thread(&[100_000; 100], 0)]),
         Outcome::Met
@@ -60,7 +60,7 @@ fn enough_digits_tell_a_value_from_its_limit() {
     );
 }
 
-/// Another tool says 100 µs of all from 100 to 100.999 µs.
+/// Another tool reports 100 µs for everything from 100 to 100.999 µs.
 #[test]
 fn figures_of_a_microsecond_do_not_decide_a_limit_within_it() {
     let mut imported = Histogram::imported(Nanos(1_000), Nanos(1_000));
@@ -86,7 +86,8 @@ fn figures_of_a_microsecond_do_not_decide_a_limit_within_it() {
     assert_eq!(outcome("p50", 100_000, &threads), Outcome::Met);
 }
 
-/// A minute at 1 kHz of so many threads, with late periods (200 µs) at these ms.
+/// A recording of `minutes` minutes at 1 kHz, with a thread for each list of late periods (200 µs)
+/// at these ms.
 fn minutes(minutes: u64, late: &[Vec<u64>]) -> Recording {
     let mut recording = testing::recording(late.len() as u32, 1);
     let periods = minutes * 60_000;
@@ -135,7 +136,7 @@ fn of_machine(recording: &mut Recording, metric: &str) -> Verdict {
 
 #[test]
 fn with_a_confidence_the_machine_is_judged() {
-    // Ten minutes with one late period of 1,000: of 1% it is held, of 0.01% broken.
+    // // Ten minutes with one late period in 1,000: 1% is held, 0.01% is broken.
     let each_second: Vec<u64> = (0..600)
         .map(|second| second * 1_000 + second * 37 % 1_000)
         .collect();
@@ -154,7 +155,7 @@ fn with_a_confidence_the_machine_is_judged() {
         "{}",
         open.sentence
     );
-    // No time proves a maximum; one that was exceeded is broken.
+    // // No time proves a maximum. If it was exceeded, it is broken.
     assert_eq!(of_machine(&mut recording, "max").outcome, Outcome::Broken);
     let mut clean = minutes(10, &[Vec::new()]);
     let open = of_machine(&mut clean, "max");
@@ -171,8 +172,8 @@ fn with_a_confidence_the_machine_is_judged() {
     assert_eq!(of_machine(&mut clean, "p99").outcome, Outcome::NotProven);
 }
 
-/// 64 CPUs at half of the allowed rate: 33 of 40 were called broken at 5% a thread. Bursts
-/// at twice the allowed share: 60% were called held.
+/// 64 CPUs at half of the allowed rate: with 5% a thread, 33 of 40 were called broken. Bursts at
+/// twice the allowed share: 60% were called held.
 #[test]
 fn many_threads_and_bursts_do_not_fool_it() {
     let mut random = fastrand::Rng::with_seed(7);
@@ -185,7 +186,7 @@ fn many_threads_and_bursts_do_not_fool_it() {
     assert_eq!(broken, 0);
     let mut held = 0;
     for _ in 0..40 {
-        // Bursts of 240 late periods, two a minute: 0.8% where 0.4% are allowed.
+        // // Bursts of 240 late periods, two a minute: 0.8%, where 0.4% is allowed.
         let mut late = Vec::new();
         for start in 0..600_000u64 {
             if random.u64(..30_000) == 0 {
@@ -232,7 +233,7 @@ fn the_verdict_of_a_sender_is_not_believed() {
     recording.verdict.sentence = "requirement met".to_owned();
     recording.judge_anew();
     assert_eq!(recording.verdict, own);
-    // What rests on more than the recording is marked, once.
+    // // A sentence based on more than the recording is marked, once.
     recording.verdict.outcome = Outcome::Held;
     recording.verdict.sentence = "held: at most 3".to_owned();
     recording.judge_anew();
