@@ -34,7 +34,7 @@ pub struct Share {
     /// The number of occurrences.
     #[serde(default)]
     pub count: u32,
-    /// More about the largest part: a system call, the thread in which a softirq ran, a priority.
+    /// More about the largest part: a system call, the thread that ran a softirq, a priority.
     #[serde(default)]
     pub detail: Option<String>,
     /// The usual length of a handler that took far longer here. Absent if it did not, or
@@ -102,7 +102,7 @@ pub enum ShareKind {
     Blocking,
     /// A thread of higher priority.
     HigherPriority,
-    /// A thread of equal rank, with which the CPU was shared.
+    /// A thread of equal rank that shared the CPU.
     Competing,
     /// The holder of a lock that the thread waited for.
     LockHolder,

@@ -8,17 +8,17 @@ use crate::schema::JsonSchema;
 /// How an experiment controls the boots of the machine, and the boots so far.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Boots {
-    /// What selects the kernel command line.
+    /// Method of selecting the kernel command line.
     pub loader: BootLoader,
     /// Why no boot loader selects it. Null if one does.
     pub by_hand: Option<String>,
-    /// The kernel command line of the boot in which the experiment began.
+    /// The kernel command line at the start of the experiment.
     pub usual: String,
     /// Each requested boot, in order.
     pub attempts: Vec<BootAttempt>,
 }
 
-/// What selects the kernel command line for one boot.
+/// A method of selecting the kernel command line for one boot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum BootLoader {

@@ -100,8 +100,8 @@ impl Buckets {
     }
 
     /// Returns the compact binary form for the store: one count for each bucket from the first, as
-    /// unsigned LEB128 numbers. A zero stands for a run of empty buckets, and the next number is
-    /// its length. Latencies are close together, so most buckets take one byte.
+    /// unsigned LEB128 numbers. A zero marks a run of empty buckets, and the next number is its
+    /// length. Most buckets take one byte, because latencies are close together.
     pub fn encoded(&self) -> &[u8] {
         &self.0
     }

@@ -111,7 +111,7 @@ pub struct RemediedCause {
     pub kind: ShareKind,
     /// The cause.
     pub who: String,
-    /// Number of late periods in which it had a share.
+    /// Number of late periods it contributed to.
     pub count: u64,
     /// Sum of its shares.
     pub total_ns: Nanos,

@@ -51,9 +51,9 @@ impl CpuSet {
     /// typing error must not exhaust memory.
     pub const MAX_CPU: u32 = 8_191;
 
-    /// Reads a list of the kernel command line, in which `N` is the last CPU and `all` means all:
-    /// `2-N`, `all:1/2` (Documentation/admin-guide/kernel-parameters.rst, cpu lists). Ignores CPUs
-    /// beyond `last`, because the machine has none.
+    /// Reads a list of the kernel command line, such as `2-N` or `all:1/2`: `N` is the last CPU,
+    /// and `all` means all CPUs (Documentation/admin-guide/kernel-parameters.rst, cpu lists).
+    /// Ignores CPUs beyond `last`, because the machine has none.
     ///
     /// # Errors
     /// As [`from_str`](str::parse).

@@ -122,7 +122,8 @@ impl Due {
     pub fn max(&self) -> Option<Nanos> {
         let known = match self.known.count() {
             0 if self.known.early() > 0 => Some(Nanos::ZERO),
-            // // The maximum of another tool is unknown, so the maximum of the rest is no answer.
+            // // The maximum of another tool is unknown, and the maximum of the rest could be too
+            // small.
             1.. => Some(self.known.max()?),
             _ => None,
         };

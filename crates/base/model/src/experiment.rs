@@ -41,7 +41,7 @@ pub struct Experiment {
     pub plan: ExperimentPlan,
     /// Results of the pilot run before the first block. Null if there was none.
     pub pilot: Option<Pilot>,
-    /// The blocks, in the order in which they were measured.
+    /// The blocks, in the order of measurement.
     pub blocks: Vec<ExperimentBlock>,
     /// Results of each arm except the first, compared with the first.
     pub results: Vec<ArmResult>,
@@ -130,7 +130,7 @@ pub struct ExperimentBlock {
     pub recording: Option<RecordingId>,
     /// Its measuring time, without wash-out.
     pub measured_ns: Nanos,
-    /// Number of 10 ms slots in which a thread was late. More lateness never reduces this count.
+    /// Number of 10 ms slots with a late thread. More lateness never reduces this count.
     pub late: u64,
     /// The late slots in its first and second half.
     pub halves: [u64; 2],
@@ -233,13 +233,13 @@ impl Experiment {
         arm.map_or("", |arm| arm.name.as_str())
     }
 
-    /// Returns the number of rounds in which every arm was measured.
+    /// Returns the number of rounds that measured every arm.
     pub fn complete_rounds(&self) -> u32 {
         let arms = self.plan.arms.len().max(1);
         (self.blocks.len() / arms) as u32
     }
 
-    /// Returns a figure of the baseline and of `arm`, for each round in which both were measured.
+    /// Returns a figure of the baseline and of `arm`, for each round that measured both.
     pub fn pairs_of<T>(&self, arm: u32, figure: impl Fn(&ExperimentBlock) -> T) -> Vec<(T, T)> {
         let of = |round: u32, arm: u32| {
             let mut blocks = self.blocks.iter();

@@ -77,7 +77,7 @@ pub struct Outlier {
     pub blame: Blame,
 }
 
-/// The contribution of one source to all outliers. Threads are combined by comm, whatever their ID.
+/// The contribution of one source to all outliers. Threads with the same comm are combined.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Cause {
     /// Kind of the cause.
@@ -86,7 +86,7 @@ pub struct Cause {
     pub who: String,
     /// Number of outliers it contributed to.
     pub count: u64,
-    /// Number of outliers in which it was the main cause.
+    /// Number of outliers with this main cause.
     pub culprit_in: u64,
     /// Sum of its shares.
     pub total_ns: Nanos,

@@ -18,7 +18,7 @@ pub struct Fact<T> {
     pub value: Option<T>,
     /// The file or instruction it was read from, without the root path.
     pub source: String,
-    /// Why there is no value: missing file, permission, lockdown.
+    /// Why the value is missing: no such file, no permission, lockdown.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub unknown: Option<String>,
 }
@@ -227,8 +227,8 @@ pub struct VirtualisationFacts {
 }
 
 impl HostFacts {
-    /// Creates the facts of an unknown machine, with this `reason` and `source`. Callers fill in
-    /// what they know.
+    /// Creates the facts of an unknown machine, with this `reason` and `source`. Callers then add
+    /// the known facts.
     pub fn unknown(source: &str, reason: &str) -> Self {
         fn fact<T>((source, reason): (&str, &str)) -> Fact<T> {
             Fact::unknown(source, reason)

@@ -80,7 +80,7 @@ pub struct Remedy {
     pub instance: Option<String>,
     /// The value, in the syntax of `--set`.
     pub value: String,
-    /// What a person must weigh before the change. Absent if nothing speaks against it.
+    /// Risks that a person must weigh before the change. Absent if nothing speaks against it.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub decide: Option<String>,
 }
@@ -239,7 +239,7 @@ pub struct Audit {
     pub schema: u32,
     /// Version of the program that made the audit.
     pub program: String,
-    /// The role of the machine, by which the findings were judged.
+    /// The role of the machine, which affects the findings.
     pub role: String,
     /// Meaning of that role.
     pub role_meaning: String,

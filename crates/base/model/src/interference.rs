@@ -31,9 +31,9 @@ pub struct Interference {
 pub struct GroupThrottle {
     /// The path of the control group, as in /proc/PID/cgroup.
     pub group: String,
-    /// Quota periods in which the group ran (`nr_periods`).
+    /// Quota periods with activity of the group (`nr_periods`).
     pub periods: u64,
-    /// Quota periods in which it was throttled (`nr_throttled`).
+    /// Quota periods with throttling (`nr_throttled`).
     pub throttled: u64,
     /// Throttled time, summed over CPUs (`throttled_usec`, version 1: `throttled_time`).
     pub throttled_ns: Nanos,

@@ -13,15 +13,15 @@ pub struct Jobs {
     pub budget_ns: Nanos,
     /// Explained jobs whose largest share was this program, and not the application or the machine.
     pub caused_by_observer: u64,
-    /// The time windows in which jobs were watched. Null for the whole run.
+    /// The time windows with watched jobs. Null for the whole run.
     #[serde(default)]
     pub windows: Option<JobWindows>,
     /// The jobs of each thread, indexed as `threads`.
     pub threads: Vec<ThreadJobs>,
 }
 
-/// The time windows in which jobs were watched, if the overhead was limited. Only jobs that began
-/// within a window count.
+/// The time windows with watched jobs, if the overhead was limited. Only jobs that began within a
+/// window count.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct JobWindows {
     /// Limit of the CPU time for watching, relative to the run time: 0.02 is 2% of one CPU.
@@ -58,13 +58,13 @@ pub struct ThreadJobs {
     pub incomplete: u64,
     /// Number of observed waits of the thread, of any kind.
     pub waits: u64,
-    /// The system calls in which it waited, by falling time. Known calls only, at most eight.
+    /// System calls with waits of the thread, by falling time. Known calls only, at most eight.
     pub places: Vec<WaitPlace>,
     /// CPU time of each job in nanoseconds, including interrupts on top of the thread.
     pub execution: Histogram,
 }
 
-/// A system call in which a thread waits.
+/// A system call that a thread waits in.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WaitPlace {
     /// The system call.
@@ -79,7 +79,7 @@ pub struct WaitPlace {
     pub period_ns: Option<Nanos>,
 }
 
-/// The wait in which a thread is idle between jobs.
+/// The wait of an idle thread between jobs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ReleaseWait {
     /// The system call.

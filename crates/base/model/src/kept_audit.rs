@@ -12,7 +12,7 @@ const TEXT: usize = 200;
 /// The result of an audit without evidence, reasons and remedies, which `punctual doctor` shows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct KeptAudit {
-    /// The role by which the findings were judged.
+    /// The role that the audit assumed.
     pub role: String,
     /// The CPUs on which latency matters.
     pub cpus: CpuSet,

@@ -2,8 +2,8 @@
 //!
 //! //! A table of [`Parameter`] is the only definition of the parameters. The command line, its
 //! help, the documentation pages and the checks use it. [`Arguments`] holds the checked values. The
-//! macro [`parameters!`](crate::parameters) creates the table and a constant for each parameter,
-//! with which its value is read.
+//! macro [`parameters!`](crate::parameters) creates the table, and a constant for each parameter
+//! that reads its value.
 
 mod typed;
 
@@ -59,7 +59,7 @@ pub enum ParameterKind {
         /// The largest.
         max: u64,
     },
-    /// One of these words, each with its meaning.
+    /// A word from this list, each with its meaning.
     Choice(&'static [(&'static str, &'static str)]),
     /// A flag without a value.
     Flag,

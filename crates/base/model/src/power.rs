@@ -36,9 +36,9 @@ pub struct IdleUse {
     pub entered: u64,
     /// Time in the state.
     pub time_ns: Nanos,
-    /// Entries for which a shallower state would have been right. Null if not counted.
+    /// Entries that should have used a shallower state. Null if not counted.
     pub above: Option<u64>,
-    /// Entries for which a deeper state would have been right. Null if not counted.
+    /// Entries that should have used a deeper state. Null if not counted.
     pub below: Option<u64>,
 }
 

@@ -47,7 +47,7 @@ pub struct Rate {
 /// Why a run proves nothing about a rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Doubt {
-    /// The rate changes more slowly than the run can show, so there is no bound.
+    /// The rate changes more slowly than the run can show. It has no bound.
     Slow,
     /// The halves differ by more than chance explains: events in the first half, and in total.
     Halves(u64, u64),

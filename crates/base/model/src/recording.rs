@@ -48,7 +48,7 @@ pub struct Recording {
     /// [`Recording::NO_TUNE`]. Null if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tune: Option<String>,
-    /// Result of an audit before the run. Absent if there was no audit.
+    /// Result of an audit before the run. Absent without an audit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub audit: Option<KeptAudit>,
     /// Loads that ran during the measurement. Empty if there were none.

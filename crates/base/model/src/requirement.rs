@@ -12,7 +12,7 @@ use crate::schema::JsonSchema;
 /// periods, including missed ones ([`crate::Due`]).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Requirement {
-    /// The limits, each of which applies to each thread.
+    /// The limits. Each applies to each thread.
     pub limits: Vec<Limit>,
     /// Required confidence of a statement about the machine, 0 to 1. Absent if only the measurement
     /// is judged.

@@ -17,7 +17,7 @@ pub enum Role {
     Trading,
     /// Packet and radio processing that spins on isolated CPUs.
     Telco,
-    /// Comparison of kernels and boards, in which tracing is acceptable.
+    /// Comparison of kernels and boards. Tracing is acceptable.
     Lab,
 }
 

@@ -42,7 +42,7 @@ pub enum SlotCause {
     Once,
     /// Another tool's file was imported.
     Import,
-    /// A time window in which all wake-ups are watched.
+    /// A time window that includes all wake-ups.
     Watch,
 }
 

@@ -252,8 +252,8 @@ struct ThreadJson {
     /// were not counted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     above: Vec<AboveLimit>,
-    /// The due periods, samples and missed ones, by which requirements are judged. Absent if none
-    /// was missed.
+    /// The due periods, samples and missed ones, which requirements refer to. Absent if none was
+    /// missed.
     #[serde(skip_deserializing, skip_serializing_if = "Option::is_none")]
     due: Option<DueJson>,
     #[serde(flatten)]

@@ -66,7 +66,7 @@ pub struct MemoryNode {
 /// A recommended place for something, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Placement {
-    /// What to place: `system`, `real-time`, `thread`, `producer`, `consumer`.
+    /// The thing to place: `system`, `real-time`, `thread`, `producer`, `consumer`.
     pub role: String,
     /// The CPUs.
     pub cpus: CpuSet,

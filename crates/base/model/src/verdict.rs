@@ -125,8 +125,9 @@ pub struct LimitResult {
     pub above: Option<u64>,
 }
 
-/// Upper bound of how often a latency is exceeded. Late periods come in episodes with a common
-/// cause, so episodes are counted instead of samples. There was none in the time measured.
+/// Upper bound of how often a latency is exceeded. It counts episodes instead of samples, because
+/// late periods that follow each other closely have a common cause. The time measured had no
+/// episode.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Bound {
     /// The largest observed latency.
@@ -135,7 +136,7 @@ pub struct Bound {
     pub episodes_per_day: f64,
     /// Its confidence, 0 to 1.
     pub confidence: f64,
-    /// The time in which no episode exceeded it, as far as known.
+    /// The time without an episode, as far as known.
     pub measured_ns: Nanos,
     /// The thread that it describes, if the threads measure different things.
     #[serde(default)]
@@ -164,8 +165,8 @@ impl Bound {
     }
 
     /// Returns
-    /// `at most 4,314 episodes a day exceed 41.2 µs (95%, if the day is like these 60.0 s)`. For
-    /// less than a second it says that the run is too short.
+    /// `at most 4,314 episodes a day exceed 41.2 µs (95%, if the day is like these 60.0 s)`, or for
+    /// less than a second, that the run is too short.
     pub fn sentence(&self) -> String {
         if self.measured_ns < SHORTEST {
             return format!(

@@ -75,7 +75,7 @@ pub struct GroupSeen {
 }
 
 impl GroupSeen {
-    /// Creates a group of which only the number is known.
+    /// Creates a group with only its number.
     pub const fn of(id: u64) -> Self {
         Self {
             path: None,
@@ -147,7 +147,7 @@ impl PriorityClass {
     }
 }
 
-/// An axis by which rows are grouped.
+/// An axis for grouping rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WakeupAxis {
     /// By CPU.

@@ -153,8 +153,8 @@ macro_rules! event_kinds {
             /// The field with the ID of a watched thread, if any. The kernel then discards the
             /// events of other threads.
             pub watched: Option<&'static str>,
-            /// The same kind of field, but used only at the level of jobs. The full level records
-            /// all threads.
+            /// Like `watched`, but used only at the level of jobs. The full level records all
+            /// threads.
             pub watched_for_jobs: Option<&'static str>,
             /// Whether to warn if the kernel lacks the event. Not for events of one architecture,
             /// later kernels or a tracer, because another event has the same information or none is

@@ -151,7 +151,7 @@ impl fmt::Display for Task {
     }
 }
 
-/// The state in which a thread left its CPU (`prev_state` of sched_switch).
+/// The state of a thread at its switch-out (`prev_state` of sched_switch).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct TaskState(pub u32);

@@ -34,7 +34,7 @@ pub struct Window {
     #[serde(default)]
     pub left_out: u64,
     /// Names ([`crate::event_names`]) of events that were not recorded, because the kernel lacks
-    /// them or nobody requested them. What they would show is unknown.
+    /// them or the user did not request them. The information they provide is unknown.
     pub missing_events: Vec<String>,
     /// Largest possible difference between the clocks of events and of the probe.
     #[serde(rename = "clock_error_ns")]
@@ -133,7 +133,7 @@ pub struct Evidence {
 pub struct StealCount {
     /// The CPU.
     pub cpu: u32,
-    /// Start of the time in which all increments are known, on CLOCK_MONOTONIC.
+    /// Start of the time span that has all increments, on CLOCK_MONOTONIC.
     #[serde(rename = "from_ns")]
     pub from: Nanos,
     /// End of that time.

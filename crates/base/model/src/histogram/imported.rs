@@ -99,7 +99,7 @@ impl Histogram {
         self.add_unplaced(count, lower);
     }
 
-    /// Sets the latency from which samples may be missing in the rows.
+    /// Sets the smallest latency of samples that may be missing in the rows.
     pub fn unplaced_begin(&mut self, from: Nanos) {
         if let Some(resolution) = &mut self.resolution {
             resolution.unplaced_from_ns = from;
@@ -133,8 +133,8 @@ impl Histogram {
             .map_or(0, |resolution| resolution.unplaced)
     }
 
-    /// Returns the latency from which samples may be missing in the rows. All samples below it are
-    /// in rows. `None` if no sample is missing.
+    /// Returns the smallest latency of samples that may be missing in the rows. `None` if no sample
+    /// is missing.
     pub fn unplaced_from(&self) -> Option<Nanos> {
         let resolution = self
             .resolution

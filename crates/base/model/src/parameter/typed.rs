@@ -10,7 +10,7 @@ use crate::Nanos;
 /// The words of a choice, each with its meaning.
 type Words = &'static [(&'static str, &'static str)];
 
-/// A parameter with values of type `T`, which is an `Option` if there is no default.
+/// A parameter with values of type `T`. Without a default, `T` is an `Option`.
 #[derive(Clone, Copy, Debug)]
 pub struct Typed<T> {
     /// Its row in the table.
@@ -137,7 +137,7 @@ impl Typed<Option<u64>> {
 }
 
 impl Typed<Option<&'static str>> {
-    /// One of these words.
+    /// A word from this list.
     pub const fn choice(name: &'static str, help: &'static str, words: Words) -> Self {
         Self::new(name, ParameterKind::Choice(words), None, help)
     }

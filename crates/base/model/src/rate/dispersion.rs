@@ -67,9 +67,9 @@ fn variance_by_mean(counts: &[u64]) -> f64 {
     squares.sum::<f64>() / (number - 1.0) / mean
 }
 
-/// Returns whether the longest blocks spread more than blocks a quarter as long. Also tries the
-/// lengths beyond, of which there are too few blocks for an estimate. The spread rises with the
-/// length while a rate keeps its direction. The ratio of two equal spreads has an F distribution.
+/// Returns whether the longest blocks spread more than blocks a quarter as long. Also tries longer
+/// blocks, which are too few for an estimate. The spread rises with the length while a rate keeps
+/// its direction. The ratio of two equal spreads has an F distribution.
 fn still_rises(scales: &[Scale], beyond: &[Scale]) -> bool {
     let Some((last, before)) = scales.split_last() else {
         return false;

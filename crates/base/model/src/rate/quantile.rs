@@ -12,8 +12,8 @@ pub(super) fn upper(count: u64, dispersion: f64, error: f64) -> f64 {
     dispersion * gamma_quantile(1.0 - error, count as f64 / dispersion + 1.0)
 }
 
-/// Returns the lower bound of the expected number, chi2(error; 2k)/2 in the same units. 0 if there
-/// were no events.
+/// Returns the lower bound of the expected number, chi2(error; 2k)/2 in the same units. 0 without
+/// events.
 pub(super) fn lower(count: u64, dispersion: f64, error: f64) -> f64 {
     match count {
         0 => 0.0,

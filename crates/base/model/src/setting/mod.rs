@@ -103,9 +103,9 @@ impl WashOut {
 pub struct Setting {
     /// Its name. The journal stores only this, so a journal cannot name a file outside this table.
     pub name: &'static str,
-    /// What it sets, as a short phrase.
+    /// Description of the setting, as a short phrase.
     pub summary: &'static str,
-    /// What a change can cost or break.
+    /// Possible cost or damage of a change.
     pub caution: &'static str,
     /// Severity of that risk.
     pub risk: Risk,

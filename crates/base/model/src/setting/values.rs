@@ -7,7 +7,7 @@ use crate::CpuSet;
 pub enum Values {
     /// A word that the kernel lists in another file, which has the same instances.
     Offered(&'static str),
-    /// One of the words in its own file, with the current one in brackets (parentheses in debugfs).
+    /// A word from its own file, which has the current one in brackets (parentheses in debugfs).
     Marked,
     /// A number.
     Number {

@@ -43,9 +43,9 @@ impl Claim {
     /// Returns whether at most this share of the periods is later than `limit`, or why that is
     /// open.
     ///
-    /// Late periods cluster, and their counts in blocks of time show by how much they count less.
-    /// Unseen events are possible as well: an episode in which all periods within one gap are late,
-    /// as rare as its absence in the time measured implies.
+    /// Late periods cluster, so each counts less than an independent one. Their counts in blocks of
+    /// time show how much less. Unseen events are possible as well: an episode that makes all
+    /// periods within one gap late, as rare as its absence in the time measured implies.
     fn late_share(
         self,
         limit: Nanos,

@@ -222,7 +222,7 @@ fn many_above_break_a_limit_that_few_periods_cannot_hold() {
         Outcome::Exceeded
     );
     latencies.truncate(503);
-    // // As far as known they came in one burst, and five are allowed.
+    // // As far as known they are one burst, and five are allowed.
     assert_eq!(
         outcome("p99", 999, &[thread(&latencies, 0)]),
         Outcome::NotDecidable

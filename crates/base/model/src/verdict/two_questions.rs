@@ -166,7 +166,7 @@ fn with_a_confidence_the_machine_is_judged() {
         open.sentence
     );
     assert_eq!(of_machine(&mut clean, "p99").outcome, Outcome::Held);
-    // What was never seen may be an episode as long as the gap.
+    // An unseen episode may be as long as the gap.
     assert_eq!(of_machine(&mut clean, "p99.9").outcome, Outcome::NotProven);
     clean.series.dropped = 1;
     assert_eq!(of_machine(&mut clean, "p99").outcome, Outcome::NotProven);

@@ -1,4 +1,4 @@
-//! //! All settings, in the order in which they are changed. Reverting uses the opposite order.
+//! //! All settings, in the order of their changes. Reverting uses the opposite order.
 //!
 //! //! The ranges are those that the kernel checks (`kernel/sysctl.c`, `mm/page-writeback.c`,
 //! `kernel/sched/rt.c`), or else those of the type. The kernel makes the final decision: if it
@@ -166,7 +166,7 @@ const COUNT: usize = {
     count
 };
 
-/// All settings, in the order in which they are changed.
+/// All settings, in the order of their changes.
 pub const SETTINGS: &[Setting] = &joined();
 
 const fn joined() -> [Setting; COUNT] {
