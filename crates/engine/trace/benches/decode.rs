@@ -1,7 +1,6 @@
-//! How fast records become typed events, beside `trace-cmd report` on the same
-//! pages.
+//! Compares the speed of decoding records with `trace-cmd report` on the same pages.
 //!
-//! `cargo bench -p punctual-trace --bench decode`, as root; with `trace-cmd`.
+//! Run `cargo bench -p punctual-trace --bench decode` as root, with `trace-cmd` installed.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, missing_docs)]
 
@@ -16,10 +15,10 @@ use std::time::{Duration, Instant};
 use punctual_model::Nanos;
 use punctual_trace::{Decoder, Description, Level, Owner, Page, Plan, RawPage, Tracefs, trace_dat};
 
-/// How often each side reads all of it; the median counts.
+/// Number of complete reads by each side; the median counts.
 const ROUNDS: usize = 5;
 
-/// Events to be recorded.
+/// Number of events to record.
 const ENOUGH: usize = 300_000;
 
 fn main() {
@@ -49,7 +48,7 @@ fn main() {
     println!("ratio            {:.1}", own / theirs);
 }
 
-/// Two threads that wake each other, which is nothing but events.
+/// Records two threads that wake each other and do nothing else.
 fn record() -> (Description, Vec<RawPage>) {
     let tracefs = Tracefs::find(Path::new("/")).unwrap();
     let plan = Plan {

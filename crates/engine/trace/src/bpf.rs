@@ -1,7 +1,6 @@
-//! BPF programs of this crate, loaded and attached to their tracepoints.
+//! Loads the BPF programs of this crate and attaches them to their tracepoints.
 //!
-//! Nothing stays behind: file descriptors hold programs and maps, and end with the
-//! process.
+//! Nothing stays behind: programs and maps belong to file descriptors, and end with the process.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,24 +16,24 @@ mod types;
 
 pub(crate) use mapped::Mapped;
 
-/// A name that a program wrote: up to its NUL, whatever bytes it holds.
+/// Returns a name that a program wrote: the bytes up to its NUL, with invalid UTF-8 replaced.
 pub(crate) fn text(name: &[u8]) -> String {
     let end = name.iter().position(|byte| *byte == 0);
     String::from_utf8_lossy(&name[..end.unwrap_or(name.len())]).into_owned()
 }
 
-/// What programs read that differs between processors.
+/// Processor-dependent data that the programs read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Reads {
-    /// The kernel's types alone.
+    /// Only the kernel's types.
     Types,
-    /// Also the registers of threads in system calls: without them a call has no arguments,
-    /// and its end no number.
+    /// Also the registers of threads in system calls: without them a call has no arguments, and its
+    /// exit no number.
     Registers,
 }
 
 impl Reads {
-    /// No 32-bit kernel was tried; registers are those of `pt_regs___x86` and
+    /// 32-bit kernels are untested; the known registers are those of `pt_regs___x86` and
     /// `pt_regs___arm64`.
     fn is_known_on(self, processor: &str) -> bool {
         match self {
@@ -47,9 +46,9 @@ impl Reads {
 /// Loaded programs and their maps, until this is dropped.
 pub(crate) struct Programs {
     programs: Ebpf,
-    /// Of those that run.
+    /// Of the programs that run.
     links: BTreeMap<String, BtfTracePointLinkId>,
-    /// The kernel's types of tracepoints, while programs are attached.
+    /// The kernel's types of tracepoints, kept while programs are being attached.
     types: Option<Btf>,
 }
 
@@ -60,12 +59,11 @@ impl std::fmt::Debug for Programs {
 }
 
 impl Programs {
-    /// Loads an object, and creates its maps. `settings`: its constants and the sizes of
-    /// its maps.
+    /// Loads an object, and creates its maps. `settings` sets its constants and map sizes.
     ///
     /// # Errors
-    /// A kernel without BTF, or one that refuses: rights, lockdown, age. A processor that the
-    /// programs do not know.
+    /// If the kernel has no BTF or rejects the object (privileges, lockdown, version), or if the
+    /// programs do not support the processor.
     pub(crate) fn load<'a>(
         object: &[u8],
         reads: Reads,
@@ -74,8 +72,8 @@ impl Programs {
         if !reads.is_known_on(std::env::consts::ARCH) {
             return Err(WatchError::Processor(std::env::consts::ARCH));
         }
-        // The loader parses all types of the kernel, 20 MB of them, once more for each
-        // object: it has no other way to be made.
+        // The loader parses all types of the kernel (20 MB) again for each object: there is no
+        // other way to create it.
         let mut loader = EbpfLoader::new();
         settings(&mut loader);
         let programs = loader.load(object).map_err(|error| match types::read() {
@@ -89,10 +87,10 @@ impl Programs {
         })
     }
 
-    /// Starts a program at a tracepoint.
+    /// Attaches a program to a tracepoint.
     ///
     /// # Errors
-    /// The kernel has no such tracepoint, or refuses.
+    /// If the kernel has no such tracepoint, or rejects it.
     pub(crate) fn attach(&mut self, name: &str, tracepoint: &str) -> Result<(), WatchError> {
         let types = match &mut self.types {
             Some(types) => types,
@@ -104,10 +102,10 @@ impl Programs {
         self.resume(name)
     }
 
-    /// Stops a program that stays loaded: [`resume`](Self::resume) is quick.
+    /// Detaches a program but keeps it loaded, so that [`resume`](Self::resume) is fast.
     ///
     /// # Errors
-    /// The object has none of this name.
+    /// If the object has no program of this name.
     pub(crate) fn pause(&mut self, name: &str) -> Result<(), WatchError> {
         let Some(link) = self.links.remove(name) else {
             return Ok(());
@@ -116,10 +114,10 @@ impl Programs {
         stopped.map_err(|error| WatchError::refused(&error))
     }
 
-    /// Starts a program that is loaded, unless it runs.
+    /// Attaches a loaded program, unless it is attached.
     ///
     /// # Errors
-    /// The kernel refuses.
+    /// If the kernel rejects it.
     pub(crate) fn resume(&mut self, name: &str) -> Result<(), WatchError> {
         if self.links.contains_key(name) {
             return Ok(());
@@ -131,45 +129,45 @@ impl Programs {
         Ok(())
     }
 
-    /// Gives the memory back that the types take: nothing more is attached for now.
+    /// Frees the memory of the types: nothing more is attached for now.
     pub(crate) fn forget_types(&mut self) {
         self.types = None;
-        // They were small pieces below others that stay, which the allocator would keep.
+        // They were small pieces below others that stay, so the allocator would keep their memory.
         // Nothing is measured yet.
         punctual_rt::release_heap();
     }
 
-    /// Stops a program; it can be attached again.
+    /// Detaches a program; it can be attached again.
     pub(crate) fn detach(&mut self, name: &str) {
         self.links.remove(name);
-        // It is detached with the last descriptor of the program.
+        // The kernel detaches it when the program's last descriptor is closed.
         if let Ok(program) = program(&mut self.programs, name) {
             let _ = program.unload();
         }
     }
 
-    /// A map to read.
+    /// Returns a map for reading.
     ///
     /// # Errors
-    /// The object has none of this name.
+    /// If the object has no map of this name.
     pub(crate) fn map(&self, name: &str) -> Result<&Map, WatchError> {
         let map = self.programs.map(name);
         map.ok_or_else(|| missing("map", name))
     }
 
-    /// A map to change.
+    /// Returns a map for writing.
     ///
     /// # Errors
-    /// The object has none of this name.
+    /// If the object has no map of this name.
     pub(crate) fn map_mut(&mut self, name: &str) -> Result<&mut Map, WatchError> {
         let map = self.programs.map_mut(name);
         map.ok_or_else(|| missing("map", name))
     }
 
-    /// An array, to be mapped into memory.
+    /// Returns an array that can be mapped into memory.
     ///
     /// # Errors
-    /// The object has none of this name.
+    /// If the object has no map of this name.
     pub(crate) fn array(&self, name: &str) -> Result<&MapData, WatchError> {
         match self.map(name)? {
             Map::Array(data) => Ok(data),
@@ -177,10 +175,10 @@ impl Programs {
         }
     }
 
-    /// Replaces the threads of a set, an array of words with a bit for each number.
+    /// Replaces the threads of a set, an array of words with a bit for each thread ID.
     ///
     /// # Errors
-    /// The kernel refuses to change the map.
+    /// If the kernel refuses to change the map.
     pub(crate) fn replace_threads(
         &mut self,
         set: &str,

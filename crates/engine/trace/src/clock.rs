@@ -1,4 +1,4 @@
-//! Times of the trace on CLOCK_MONOTONIC, and their accuracy.
+//! Converts trace times to CLOCK_MONOTONIC, with their accuracy.
 
 use punctual_model::Nanos;
 use rustix::time::{ClockId, clock_gettime};
@@ -12,7 +12,7 @@ pub struct ClockMap {
     pub error: Nanos,
 }
 
-/// A mark written into the trace: its time on the trace clock, and the readings of
+/// A marker written into the trace: its time on the trace clock, and the readings of
 /// CLOCK_MONOTONIC before and after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Mark {
@@ -21,7 +21,7 @@ pub(crate) struct Mark {
     pub(crate) traced: u64,
 }
 
-/// CLOCK_MONOTONIC, now.
+/// Reads CLOCK_MONOTONIC.
 pub(crate) fn monotonic() -> Nanos {
     let now = clock_gettime(ClockId::Monotonic);
     let seconds = (now.tv_sec as u64).wrapping_mul(1_000_000_000);
@@ -29,15 +29,15 @@ pub(crate) fn monotonic() -> Nanos {
 }
 
 impl ClockMap {
-    /// A time of the trace on CLOCK_MONOTONIC.
+    /// Converts a trace time to CLOCK_MONOTONIC.
     #[inline]
     pub const fn monotonic(self, traced: u64) -> Nanos {
         Nanos(traced.wrapping_add_signed(self.offset_ns))
     }
 
-    /// From marks. Each allows the offsets that place it between its two readings.
-    /// The result is within the intersection, 0 if that contains 0: then it is the
-    /// same clock. `None`: there is no mark.
+    /// Computes the conversion from marks. Each mark allows the offsets that place it between its
+    /// two readings. The result is in the intersection; it is 0 if that contains 0, because both
+    /// are then the same clock. `None` without marks.
     pub(crate) fn measure(marks: &[Mark]) -> Option<Self> {
         let allowed = |mark: &Mark| {
             let offset = |read: u64| read.wrapping_sub(mark.traced) as i64;
@@ -45,7 +45,7 @@ impl ClockMap {
         };
         let lowest = marks.iter().map(|mark| allowed(mark).0).max()?;
         let highest = marks.iter().map(|mark| allowed(mark).1).min()?;
-        // The clocks drift, or one was adjusted: then the bounds cross.
+        // If the clocks drift, or one was adjusted, the bounds cross.
         let (low, high) = (lowest.min(highest), lowest.max(highest));
         let offset_ns = match low <= 0 && 0 <= high {
             true => 0,
@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn another_clock_has_one() {
-        // 1000 behind.
+        // 1000 ns behind.
         let map = ClockMap::measure(&[mark(1_100, 110, 1_120), mark(1_300, 315, 1_320)]).unwrap();
         assert_eq!((map.offset_ns, map.error), (997, Nanos(8)));
         assert_eq!(ClockMap::measure(&[]), None);

@@ -16,18 +16,17 @@ pub enum TraceError {
     NotMounted {
         /// The searched folders.
         looked: String,
-        /// Why it could not be mounted for this process alone, as a clause;
-        /// empty if not tried.
+        /// Why it could not be mounted for this process only, as a clause; empty if not tried.
         mount: String,
     },
-    /// The kernel is locked down: it has no tracing for anybody.
+    /// The kernel is locked down and denies tracing to all users.
     #[error(
         "the kernel is locked down (confidentiality, in {}), which forbids tracing: see \
          kernel_lockdown(7)",
         shown(path)
     )]
     LockedDown {
-        /// The file that says so.
+        /// The file with the lockdown state.
         path: PathBuf,
     },
     /// The kernel was built without the tracer.
@@ -53,7 +52,7 @@ pub enum TraceError {
         /// The instance; the tracefs itself if unknown.
         path: PathBuf,
     },
-    /// The kernel's timerlat does not support threads of user space.
+    /// The kernel's timerlat does not support user-space threads.
     #[error(
         "timerlat of this kernel does not wake threads of user space: there is no {} (since Linux \
          6.5)",
@@ -63,7 +62,7 @@ pub enum TraceError {
         /// The missing part.
         path: PathBuf,
     },
-    /// The list in osnoise/cpus does not fit into the name of an instance.
+    /// The list in osnoise/cpus is too long for the name of an instance.
     #[error(
         "osnoise/cpus has a list too long to restore: {cpus}. Write all CPUs into it, its \
          state after a boot"
@@ -80,7 +79,7 @@ pub enum TraceError {
         /// Its content.
         found: String,
     },
-    /// Another program has the tracer.
+    /// Another program uses the tracer.
     #[error(
         "the tracer hwlat is in use by another program: it runs once in the whole kernel. Look for \
          it in current_tracer of {} and of its instances",
@@ -120,21 +119,21 @@ pub enum TraceError {
         /// The kernel's error.
         source: io::Error,
     },
-    /// The instance could not be made or removed.
+    /// The instance could not be created or removed.
     #[error(
         "cannot {what} the trace instance {}: {source}{}",
         shown(path),
         advice(source)
     )]
     Instance {
-        /// make, remove, list
+        /// `make`, `remove` or `list`.
         what: &'static str,
         /// The folder.
         path: PathBuf,
         /// The kernel's error.
         source: io::Error,
     },
-    /// The kernel accepted the value and set another.
+    /// The kernel accepted the write but set a different value.
     #[error(
         "{} was set to '{value}' without an error, but contains '{found}'",
         shown(path)
@@ -155,10 +154,10 @@ pub enum TraceError {
     HeaderPage {
         /// The missing part.
         what: &'static str,
-        /// The file.
+        /// The content of the file.
         text: String,
     },
-    /// Kept pages that are invalid.
+    /// Stored pages that are invalid.
     #[error("the kept trace pages are invalid: {what}")]
     Pages {
         /// The reason, with the value.
@@ -181,7 +180,7 @@ pub enum TraceError {
         /// The field.
         field: &'static str,
     },
-    /// The kernel does not have an event of the user's choice.
+    /// The kernel does not have an event that the user requested.
     #[error(
         "this kernel has no event '{name}'{}; all: available_events of tracefs",
         offered(near)
@@ -189,13 +188,13 @@ pub enum TraceError {
     NoEvent {
         /// `system:event`.
         name: String,
-        /// Names that are like it.
+        /// Similar names.
         near: Vec<String>,
     },
     /// An event that only tracers write.
     #[error("'{0}' cannot be enabled: the kernel's tracers write it themselves")]
     NotAnEvent(String),
-    /// The kernel refuses a filter.
+    /// The kernel rejects a filter.
     #[error("the kernel refuses the filter '{filter}' of {name}: {why}")]
     Filter {
         /// `system:event`.
@@ -219,15 +218,15 @@ pub enum TraceError {
          1 us or more: asked for were {width_us} us in {window_us} us above {threshold_us} us"
     )]
     Ask {
-        /// One of these values.
+        /// The requested width in microseconds.
         width_us: u64,
-        /// One of these values.
+        /// The requested window in microseconds.
         window_us: u64,
-        /// One of these values.
+        /// The requested threshold in microseconds.
         threshold_us: u64,
     },
-    /// Settings that could not be restored. The instance with the old values in its
-    /// name stays, its tracer stopped; the next command tries again.
+    /// Settings that could not be restored. The instance with the old values in its name stays,
+    /// with its tracer stopped; the next command tries again.
     #[error(
         "not all of the tracer's settings could be restored; the name of {} has their values: {}",
         shown(path),
@@ -242,7 +241,7 @@ pub enum TraceError {
 }
 
 impl TraceError {
-    /// Whether an event of the user's choice is to blame.
+    /// Returns whether an event requested by the user caused the error.
     pub const fn is_of_choice(&self) -> bool {
         matches!(
             self,
@@ -251,19 +250,19 @@ impl TraceError {
     }
 }
 
-/// Why threads cannot be watched, by BPF programs or from trace events.
+/// Why threads cannot be watched, neither by BPF programs nor with trace events.
 #[derive(Debug, thiserror::Error)]
 pub enum WatchError {
-    /// The kernel does not describe its own types.
+    /// The kernel has no BTF.
     #[error("this kernel has no BTF in /sys/kernel/btf (CONFIG_DEBUG_INFO_BTF): {0}")]
     NoBtf(#[source] aya::BtfError),
-    /// The programs do not know the processor.
+    /// The programs do not support the processor.
     #[error(
         "the BPF programs are for 64-bit processors, and those that read system calls for x86_64 \
          and aarch64: this one is {0}"
     )]
     Processor(&'static str),
-    /// The programs were refused.
+    /// The kernel rejected the programs.
     #[error("the kernel refused the BPF programs (root, or CAP_BPF and CAP_PERFMON?): {0}")]
     Refused(String),
     /// Their counts could not be read.
@@ -278,13 +277,13 @@ pub enum WatchError {
         #[source]
         events: TraceError,
     },
-    /// The trace.
+    /// A trace error.
     #[error("wake-ups cannot be counted from trace events: {0}")]
     Events(#[from] TraceError),
 }
 
 impl WatchError {
-    /// An error with all its causes, which the loader's own messages omit.
+    /// Formats an error with all its causes, which the loader's own messages omit.
     pub(crate) fn refused(error: &dyn std::error::Error) -> Self {
         let mut text = error.to_string();
         let mut cause = error.source();
@@ -292,8 +291,8 @@ impl WatchError {
             text = format!("{text}: {error}");
             cause = error.source();
         }
-        // Only the start and the final count of the verifier's log: the
-        // rest is for authors of programs.
+        // Only the first line and the final count of the verifier's log: the rest is for authors of
+        // programs.
         let mut lines = text.lines();
         let first = lines.next().unwrap_or_default().to_owned();
         let count = lines.find(|line| line.starts_with("processed "));
@@ -304,7 +303,7 @@ impl WatchError {
     }
 }
 
-/// Advice on a missing privilege.
+/// Returns advice on a missing privilege.
 fn advice(source: &io::Error) -> &'static str {
     match source.raw_os_error() {
         Some(libc::EACCES) => "; tracefs belongs to root: use sudo",
@@ -318,7 +317,7 @@ fn advice(source: &io::Error) -> &'static str {
     }
 }
 
-/// ` (did you mean irq:a or irq:b?)`
+/// Formats suggestions: ` (did you mean irq:a or irq:b?)`
 fn offered(near: &[String]) -> String {
     match near {
         [] => String::new(),

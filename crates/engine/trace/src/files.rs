@@ -1,4 +1,4 @@
-//! File operations, which a test can replace.
+//! File operations that a test can replace.
 
 use std::fmt::Debug;
 use std::fs::{self, OpenOptions, Permissions};
@@ -12,50 +12,49 @@ use rustix::io::Errno;
 
 use crate::mount::Mount;
 
-/// Size limit of one file: the largest, descriptions of events, have some
-/// thousands of bytes.
+/// The most bytes read from one file; the largest ones, descriptions of events, have a few
+/// thousand.
 const READ_LIMIT: usize = 1 << 16;
 
-/// Operations on the files of tracefs. [`RealFiles`] does them; a test simulates
-/// a kernel.
+/// Operations on the files of tracefs. [`RealFiles`] performs them; a test simulates a kernel.
 pub trait Files: Debug + Send + Sync {
-    /// The text of a small file.
+    /// Reads a small text file.
     ///
     /// # Errors
-    /// Those of open(2) and read(2).
+    /// The errors of open(2) and read(2).
     fn read(&self, path: &Path) -> io::Result<String>;
 
-    /// Writes an existing file, in one write(2): tracefs takes each write
-    /// as a whole value.
+    /// Writes an existing file with one write(2), because tracefs takes each write as a whole
+    /// value.
     ///
     /// # Errors
-    /// Those of open(2) and write(2).
+    /// The errors of open(2) and write(2).
     fn write(&self, path: &Path, value: &str) -> io::Result<()>;
 
-    /// The names in a folder.
+    /// Returns the names in a folder.
     ///
     /// # Errors
-    /// Those of opendir(3).
+    /// The errors of opendir(3).
     fn names(&self, folder: &Path) -> io::Result<Vec<String>>;
 
     /// Creates a folder; in `instances` the kernel fills it.
     ///
     /// # Errors
-    /// Those of mkdir(2).
+    /// The errors of mkdir(2).
     fn make_folder(&self, folder: &Path) -> io::Result<()>;
 
-    /// Removes a folder; in `instances` with the files of the kernel.
+    /// Removes a folder; in `instances` together with the kernel's files in it.
     ///
     /// # Errors
-    /// Those of rmdir(2).
+    /// The errors of rmdir(2).
     fn remove_folder(&self, folder: &Path) -> io::Result<()>;
 
-    /// Holds a folder for as long as the returned descriptor is open, by a lock that
-    /// processes of all pid namespaces see and that ends with this process. `None`:
-    /// another process holds it. The files of tests hold nothing.
+    /// Locks a folder for as long as the returned descriptor is open. Processes in all pid
+    /// namespaces see the lock, and it ends with this process. `None`: another process holds it.
+    /// The files of tests lock nothing.
     ///
     /// # Errors
-    /// Those of open(2) and flock(2).
+    /// The errors of open(2) and flock(2).
     fn hold(&self, folder: &Path) -> io::Result<Option<OwnedFd>> {
         Err(io::Error::new(
             io::ErrorKind::Unsupported,
@@ -63,37 +62,35 @@ pub trait Files: Debug + Send + Sync {
         ))
     }
 
-    /// Opens a non-blocking stream: without data a read fails with `WouldBlock`
-    /// or returns 0.
+    /// Opens a non-blocking stream: without data, a read fails with `WouldBlock` or returns 0.
     ///
     /// # Errors
-    /// Those of open(2).
+    /// The errors of open(2).
     fn stream(&self, path: &Path) -> io::Result<Box<dyn Read + Send>>;
 
-    /// Opens a file for writes of one item each.
+    /// Opens a file that takes one item per write.
     ///
     /// # Errors
-    /// Those of open(2).
+    /// The errors of open(2).
     fn sink(&self, path: &Path) -> io::Result<Box<dyn Write + Send>>;
 
-    /// Mounts a tracefs for this process only, until it ends. A test has
-    /// none.
+    /// Mounts a tracefs for this process only, until it ends. A test has none.
     ///
     /// # Errors
-    /// Those of fsopen(2) and fsmount(2).
+    /// The errors of fsopen(2) and fsmount(2).
     fn mount(&self) -> io::Result<Mount> {
         Err(io::ErrorKind::Unsupported.into())
     }
 }
 
-/// The files themselves.
+/// The real files.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RealFiles;
 
 impl Files for RealFiles {
     fn read(&self, path: &Path) -> io::Result<String> {
-        // In large pieces: some files (events/header_page) return only the
-        // size of the first read.
+        // In large pieces: some files (events/header_page) return only as much as the first read
+        // asks for.
         let mut bytes = vec![0; READ_LIMIT];
         let mut file = fs::File::open(path)?;
         let mut filled = 0;
@@ -109,8 +106,8 @@ impl Files for RealFiles {
     }
 
     fn write(&self, path: &Path, value: &str) -> io::Result<()> {
-        // Truncated, as the shell's `>` does: tracefs ignores it, and a
-        // plain file must not keep the end of a longer value.
+        // Truncated, like the shell's `>`: tracefs ignores it, and a plain file must not keep the
+        // end of a longer value.
         let mut file = OpenOptions::new().write(true).truncate(true).open(path)?;
         file.write_all(value.as_bytes())
     }
@@ -135,8 +132,8 @@ impl Files for RealFiles {
             .read(true)
             .custom_flags(libc::O_DIRECTORY)
             .open(folder)?;
-        // A user who can open the folder could hold it as well. If the kernel refuses, the
-        // mode stays as the administrator set it.
+        // A user who can open the folder could also lock it. If the kernel refuses, the
+        // administrator's mode stays in force.
         let _ = file.set_permissions(Permissions::from_mode(0o700));
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(Some(file.into())),

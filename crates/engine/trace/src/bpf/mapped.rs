@@ -1,4 +1,4 @@
-//! The memory of a map, mapped: reading it is no system call.
+//! Maps the memory of a BPF map, so that reading it needs no system call.
 
 #![allow(unsafe_code)]
 
@@ -8,7 +8,7 @@ use std::ptr::NonNull;
 
 use aya::maps::MapData;
 
-/// Memory of an array with BPF_F_MMAPABLE, read-only, until this is dropped.
+/// The memory of an array with BPF_F_MMAPABLE, read-only, until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Mapped {
     first: NonNull<u64>,
@@ -21,7 +21,7 @@ unsafe impl Send for Mapped {}
 
 impl Mapped {
     /// # Errors
-    /// Those of mmap(2).
+    /// The errors of mmap(2).
     pub(crate) fn new(map: &MapData, words: usize) -> io::Result<Self> {
         // SAFETY: a new mapping at a place of the kernel's choice.
         let at = unsafe {
@@ -41,7 +41,7 @@ impl Mapped {
         Ok(Self { first, words })
     }
 
-    /// A word; 0 beyond the end.
+    /// Returns a word; 0 beyond the end.
     pub(crate) fn word(&self, place: usize) -> u64 {
         if place >= self.words {
             return 0;

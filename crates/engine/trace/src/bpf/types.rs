@@ -1,46 +1,46 @@
-//! The kernel's types of tracepoints, without its other types.
+//! The BTF types of the kernel's tracepoints, without its other types.
 //!
-//! To attach a program, its loader asks for the number of one type. All of them take some
-//! 20 MB and 15 ms; only names and numbers are taken here (Documentation/bpf/btf.rst).
+//! To attach a program, its loader needs the number of a single type. Parsing all types takes some
+//! 20 MB and 15 ms, so this module reads only names and numbers (Documentation/bpf/btf.rst).
 
 use std::path::Path;
 
 use aya::{Btf, BtfError, Endianness};
 
-/// Where the running kernel describes its types: programs are loaded into no other.
+/// The BTF of the running kernel; programs are never loaded into another one.
 const FILE: &str = "sys/kernel/btf/vmlinux";
 
-/// Types that tracepoints have begin with this.
+/// Prefix of the types of tracepoints.
 const TRACEPOINT: &[u8] = b"btf_trace_";
 
 const MAGIC: u16 = 0xeb9f;
 const HEADER: usize = 24;
-/// Words of a type, before what depends on its kind.
+/// Words of a type, before the part that depends on its kind.
 const WORDS: usize = 3;
 
 const FORWARD: u32 = 7;
 const TYPEDEF: u32 = 8;
 
-/// The file.
+/// Reads the file.
 ///
 /// # Errors
-/// It is missing or not readable.
+/// If it is missing or not readable.
 pub(super) fn read() -> Result<Vec<u8>, BtfError> {
     let path = Path::new("/").join(FILE);
     std::fs::read(&path).map_err(|error| BtfError::FileError { path, error })
 }
 
-/// The types of this kernel's tracepoints, with their numbers.
+/// Returns the types of this kernel's tracepoints, with their numbers.
 ///
 /// # Errors
-/// The kernel does not describe them, or in an unknown way.
+/// If the kernel has no BTF, or in an unknown format.
 pub(super) fn of_tracepoints() -> Result<Btf, BtfError> {
     let reduced = reduce(&read()?).ok_or(BtfError::InvalidHeader)?;
     Btf::parse(&reduced, Endianness::default())
 }
 
-/// The same description with those types alone; what stands in place of the others has no
-/// name. `None`: of an unknown form.
+/// Returns the description with only those types; the other types become unnamed placeholders.
+/// `None` if the format is unknown.
 fn reduce(all: &[u8]) -> Option<Vec<u8>> {
     let word = |at: usize| Some(u32::from_ne_bytes(*all.get(at..)?.first_chunk()?));
     if u16::from_ne_bytes(*all.first_chunk()?) != MAGIC {
@@ -76,7 +76,7 @@ fn reduce(all: &[u8]) -> Option<Vec<u8>> {
         }
     }
     let mut file = Vec::with_capacity(HEADER + kept.len() + strings.len());
-    // Magic, version and flags as they are.
+    // Magic, version and flags stay unchanged.
     file.extend_from_slice(all.get(..4)?);
     let (types, names) = (kept.len() as u32, strings.len() as u32);
     for word in [HEADER as u32, 0, types, types, names] {
@@ -87,17 +87,17 @@ fn reduce(all: &[u8]) -> Option<Vec<u8>> {
     Some(file)
 }
 
-/// Bytes after a type's words, by its kind and number of members.
+/// Returns the bytes after a type's words, by its kind and number of members.
 const fn more_bytes(kind: u32, members: u32) -> Option<usize> {
     let members = members as usize;
     Some(match kind {
-        // Integer, variable, tag of a declaration.
+        // Integer, variable, declaration tag.
         1 | 14 | 17 => 4,
         // Array.
         3 => 12,
-        // Structure, union, section, enumeration of 64 bits.
+        // Structure, union, section, 64-bit enumeration.
         4 | 5 | 15 | 19 => 12 * members,
-        // Enumeration, prototype of a function.
+        // Enumeration, function prototype.
         6 | 13 => 8 * members,
         2 | 7..=12 | 16 | 18 => 0,
         _ => return None,
@@ -110,7 +110,7 @@ mod tests {
 
     use super::*;
 
-    /// Three types: a structure of one member, a typedef, and that of a tracepoint.
+    /// Builds three types: a structure of one member, a typedef, and the type of a tracepoint.
     fn small() -> Vec<u8> {
         let names = b"\0other\0btf_trace_sched_switch\0";
         let types = [0, 4 << 24 | 1, 8, 0, 0, 0, 1, 8 << 24, 1, 7, 8 << 24, 1];
@@ -128,7 +128,7 @@ mod tests {
         file
     }
 
-    /// The number of a tracepoint's type in a reduced description.
+    /// Returns the number of a tracepoint's type in a reduced description.
     fn number(reduced: &[u8], tracepoint: &str) -> Option<usize> {
         let word = |at: usize| u32::from_ne_bytes(*reduced[at..].first_chunk().unwrap());
         let (types, names) = reduced[HEADER..].split_at(word(12) as usize);
@@ -137,7 +137,7 @@ mod tests {
             let place = u32::from_ne_bytes(*one.first_chunk().unwrap()) as usize;
             names[place..].starts_with(name.as_bytes())
         };
-        // Numbers begin with 1.
+        // Numbers start at 1.
         types.chunks(WORDS * 4).position(is_wanted).map(|at| at + 1)
     }
 

@@ -1,4 +1,4 @@
-//! From records to typed events.
+//! Decodes records to typed events.
 
 use punctual_model::{EventKind, EventSpec, KernelEvent, Nanos, TraceEvent, Vector};
 
@@ -11,28 +11,28 @@ use crate::ring::{Layout, Page, Record};
 /// The decoder of one event's records.
 #[derive(Clone, Debug)]
 enum Known {
-    /// Of the table.
+    /// An event of the table.
     Typed {
         places: Vec<Place>,
         vector: Vector,
         event: KernelEvent,
     },
-    /// Any other.
+    /// Any other event.
     Requested(Requested),
 }
 
-/// Decodes records to typed events. Unregistered events are skipped.
+/// Decodes records to typed events. Skips unregistered events.
 #[derive(Clone, Debug)]
 pub struct Decoder {
     layout: Layout,
-    /// By `common_type`.
+    /// Indexed by `common_type`.
     known: Vec<Option<Known>>,
     texts: Texts,
     text_begin: u64,
 }
 
-/// The common fields of all records (`struct trace_entry` in
-/// `include/linux/trace_events.h`), the same since Linux 2.6.31.
+/// The common fields of all records (`struct trace_entry` in `include/linux/trace_events.h`),
+/// unchanged since Linux 2.6.31.
 const COMMON: [(&str, usize, usize); 4] = [
     ("common_type", 0, 2),
     ("common_flags", 2, 1),
@@ -41,7 +41,7 @@ const COMMON: [(&str, usize, usize); 4] = [
 ];
 const COMMON_BYTES: usize = 8;
 
-/// `Err`: the field that is elsewhere than in all other records.
+/// Checks the common fields. `Err`: the field that has a different position.
 fn begins_as_all(format: &Format) -> Result<(), &'static str> {
     for (name, offset, size) in COMMON {
         let place = format.place(name).ok_or(name)?;
@@ -53,8 +53,7 @@ fn begins_as_all(format: &Format) -> Result<(), &'static str> {
 }
 
 impl Decoder {
-    /// A decoder without events. `text_begin`: the kernel's `_stext`, if
-    /// known.
+    /// Creates a decoder without events. `text_begin`: the kernel's `_stext`, if known.
     pub fn new(layout: Layout, text_begin: Option<u64>) -> Self {
         Self {
             layout,
@@ -64,7 +63,7 @@ impl Decoder {
         }
     }
 
-    /// The layout of its pages.
+    /// Returns its page layout.
     pub const fn layout(&self) -> Layout {
         self.layout
     }
@@ -108,7 +107,7 @@ impl Decoder {
         self.known[id] = Some(known);
     }
 
-    /// One record; `None`: unknown or truncated.
+    /// Decodes one record; `None` if unknown or truncated.
     #[inline]
     fn kind(&mut self, data: &[u8]) -> Option<EventKind> {
         let id = self.layout.unsigned(data.get(..2)?) as usize;
@@ -131,7 +130,7 @@ impl Decoder {
         }
     }
 
-    /// One record as an event of `cpu`, at `time` on CLOCK_MONOTONIC.
+    /// Decodes one record as an event of `cpu`, at `time` on CLOCK_MONOTONIC.
     #[inline]
     fn event(&mut self, cpu: u32, time: Nanos, data: &[u8]) -> Option<TraceEvent> {
         let head: &[u8; COMMON_BYTES] = data.first_chunk()?;
@@ -147,9 +146,8 @@ impl Decoder {
         })
     }
 
-    /// The events of a page. `take` is given each with its time on
-    /// CLOCK_MONOTONIC; records at times that `wanted` rejects are not
-    /// decoded.
+    /// Decodes the events of a page. `take` receives each with its time on CLOCK_MONOTONIC; records
+    /// at times that `wanted` rejects are not decoded.
     pub fn page(
         &mut self,
         page: &Page<'_>,

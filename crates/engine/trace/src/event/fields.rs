@@ -7,8 +7,7 @@ use punctual_model::{Comm, EventFields, Text};
 use super::format::Place;
 use crate::ring::Layout;
 
-/// A record whose fields are read by number, in the order of the event's row of the
-/// table.
+/// A record with fields that are read by number, in the order of the event's row in the table.
 pub(crate) struct Fields<'a> {
     pub(crate) layout: &'a Layout,
     pub(crate) record: &'a [u8],
@@ -73,12 +72,12 @@ impl EventFields for Fields<'_> {
     }
 }
 
-/// Names seen before: some ten interrupts on most machines.
+/// Names seen before: about ten interrupts on most machines.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Texts(Vec<Arc<str>>);
 
 impl Texts {
-    /// Limit of remembered names: more are not names of interrupts.
+    /// The most names remembered: a longer list cannot be interrupt names.
     const MOST: usize = 1_024;
 
     fn shared(&mut self, bytes: &[u8]) -> Text {

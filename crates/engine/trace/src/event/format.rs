@@ -1,8 +1,8 @@
 //! The `format` file of an event: the positions of its fields.
 //!
-//! The crate tracepoint_decode reads such files too. It is not used: it lacks
-//! relative locations of four bytes, adds numbers of the file without checking
-//! for overflow, and has a hundred times the code needed here.
+//! The crate tracepoint_decode can also read such files. It is not used because it lacks 4-byte
+//! relative locations, adds numbers of the file without checking for overflow, and is a hundred
+//! times the size of the code needed here.
 
 use crate::ring::Layout;
 
@@ -23,27 +23,27 @@ struct Field {
     shape: Shape,
 }
 
-/// How the value of a field is written as text.
+/// How a field's value is formatted as text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
     /// Characters up to the first NUL.
     Text,
     Signed,
     Unsigned,
-    /// In hexadecimal digits.
+    /// A hexadecimal number.
     Address,
-    /// Of so many bytes each.
+    /// Elements of this many bytes each.
     Elements(u32),
 }
 
-/// What every record begins with; not part of what it says.
+/// Prefix of the fields that every record starts with; they are not part of an event's text.
 const COMMON: &str = "common_";
 
 /// The position of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     offset: u32,
-    /// 0: up to the end of the record.
+    /// Size in bytes; 0 means up to the end of the record.
     size: u32,
     kind: PlaceKind,
 }
@@ -52,14 +52,14 @@ pub(crate) struct Place {
 enum PlaceKind {
     /// The value itself.
     Plain,
-    /// `__data_loc`: length and offset from the record's begin, 16 bits each.
+    /// `__data_loc`: length and offset from the start of the record, 16 bits each.
     DataLoc,
-    /// `__rel_loc`: the same, from the field's end.
+    /// `__rel_loc`: length and offset from the end of the field.
     RelLoc,
 }
 
 impl Format {
-    /// Reads the text of a `format` file; `None` if it is not one.
+    /// Parses the text of a `format` file; `None` if it is not one.
     pub fn parse(text: &str) -> Option<Self> {
         let after = |key: &str| {
             let value = text.lines().find_map(|line| line.strip_prefix(key))?;
@@ -79,7 +79,7 @@ impl Format {
         Some(field.place)
     }
 
-    /// The names of the event's own fields, with their places and shapes.
+    /// Returns the names of the event's own fields, with their positions and shapes.
     pub(crate) fn own_fields(&self) -> impl Iterator<Item = (&str, Place, Shape)> {
         let own = |field: &&Field| !field.name.starts_with(COMMON);
         let fields = self.fields.iter().filter(own);
@@ -87,7 +87,7 @@ impl Format {
     }
 }
 
-/// `\tfield:char prev_comm[16];\toffset:8;\tsize:16;\tsigned:0;`
+/// Parses a line such as `\tfield:char prev_comm[16];\toffset:8;\tsize:16;\tsigned:0;`
 fn field(line: &str) -> Option<Field> {
     let mut parts = line.trim().strip_prefix("field:")?.split(';');
     let declared = parts.next()?.trim();
@@ -108,7 +108,8 @@ fn field(line: &str) -> Option<Field> {
     })
 }
 
-/// Of `unsigned long args[6]`, `__data_loc char[] name`, `const char * file`.
+/// Returns the shape of a declaration such as `unsigned long args[6]`, `__data_loc char[] name` or
+/// `const char * file`.
 fn shape(declared: &str, size: u32, signed: bool) -> Shape {
     let array = declared.split_once('[').map(|(_, rest)| rest);
     let is_text = declared.split_whitespace().any(|word| {
@@ -133,12 +134,12 @@ impl Place {
         (self.offset as usize, self.size as usize) == (offset, size)
     }
 
-    /// The record from the field on, whatever its declared size.
+    /// Returns the record from the field's offset, regardless of its declared size.
     pub(crate) fn rest<'a>(&self, record: &'a [u8]) -> Option<&'a [u8]> {
         record.get(self.offset as usize..)
     }
 
-    /// The bytes of the field in a record; `None`: the record is too short.
+    /// Returns the bytes of the field in a record; `None` if the record is too short.
     #[inline]
     pub(crate) fn bytes<'a>(&self, layout: &Layout, record: &'a [u8]) -> Option<&'a [u8]> {
         let begin = self.offset as usize;

@@ -1,4 +1,4 @@
-//! From the records of events to typed events, by the table of the model.
+//! Converts the records of events to typed events, using the table of the model.
 
 mod decode;
 mod fields;

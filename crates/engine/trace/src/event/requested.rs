@@ -1,4 +1,4 @@
-//! Events that the table does not know, as text: `irq=24 name=eth0`.
+//! Formats events that are not in the table as text: `irq=24 name=eth0`.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use punctual_model::{EventKind, Text};
 use super::format::{Format, Place, Shape};
 use crate::ring::Layout;
 
-/// Length limits of the text of an event, and the elements of an array in it.
+/// The most characters of an event's text, and the most elements of an array in it.
 const LONGEST: usize = 400;
 const MOST_ELEMENTS: usize = 8;
 
@@ -29,7 +29,7 @@ impl Requested {
         }
     }
 
-    /// A field beyond the end of the record is written as `?`.
+    /// Formats the event. A field beyond the end of the record becomes `?`.
     pub(crate) fn decode(&self, layout: &Layout, record: &[u8]) -> EventKind {
         let mut text = String::new();
         for (name, place, shape) in &self.fields {
@@ -68,7 +68,7 @@ fn value(layout: &Layout, bytes: &[u8], shape: Shape) -> String {
         }
         Shape::Signed => signed(layout, bytes).to_string(),
         Shape::Unsigned => match layout.unsigned(bytes) {
-            // Beyond that a number is an address, or a bit mask.
+            // A larger number is an address or a bit mask.
             large if large >> 48 != 0 => format!("{large:#x}"),
             number => number.to_string(),
         },
@@ -139,7 +139,7 @@ mod tests {
             text(&record),
             "my:mine comm=dsp pid=-1 args=[0x1, 0x10] file=0xffff0000 name=eth0 flags=7"
         );
-        // A record that ends early.
+        // A truncated record.
         assert_eq!(
             text(&record[..24]),
             "my:mine comm=dsp pid=-1 args=[0x1, 0x10] file=? name=? flags=?"

@@ -1,10 +1,9 @@
-//! The file that trace-cmd and KernelShark read: `trace.dat`, version 6.
-//! Perfetto reads the output of `trace-cmd report -N`: text that begins with
-//! `cpus=` (its docs/getting-started/other-formats.md and
-//! src/trace_processor/util/trace_type.cc).
+//! Writes the file that trace-cmd and KernelShark read: `trace.dat`, version 6. Perfetto reads the
+//! output of `trace-cmd report -N`: text that starts with `cpus=` (its
+//! docs/getting-started/other-formats.md and src/trace_processor/util/trace_type.cc).
 //!
-//! Source: trace-cmd.dat.v6(5), and for the clock's option the order in which
-//! `trace-cmd report` reads it.
+//! Source: trace-cmd.dat.v6(5); for the clock's option, the order in which `trace-cmd report` reads
+//! it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -20,19 +19,19 @@ use crate::ring::{Layout, MISSED, Page};
 /// The magic number, and the version.
 const MAGIC: &[u8] = b"\x17\x08\x44tracing6\0";
 
-/// Options: 4 says that the trace clock follows the table of CPUs.
+/// Option 4 means that the trace clock follows the table of CPUs.
 const OPTION_TRACECLOCK: u16 = 4;
 
-/// Limit of the pages of one file, in bytes: it is built in memory.
+/// The most bytes of pages in one file, because it is built in memory.
 pub const LARGEST_TRACE: u64 = 256 << 20;
 
-/// Pages of time intervals as a `trace.dat`. The file marks the missing events
-/// between two intervals. `requested`: pages of events that the user asked for, from a
-/// buffer of their own; the file has one for all. `symbols`: names of kernel addresses.
+/// Builds a `trace.dat` from the pages of time intervals. It marks the missing events between two
+/// intervals. `requested`: pages of events that the user asked for, from a separate buffer; the
+/// file merges both. `symbols`: names of kernel addresses.
 ///
 /// # Errors
-/// The pages have an unknown layout, an impossible CPU number, are longer than
-/// their layout allows, or exceed [`LARGEST_TRACE`].
+/// If the pages have an unknown layout or an impossible CPU number, are longer than their layout
+/// allows, or exceed [`LARGEST_TRACE`].
 pub fn trace_dat(
     description: &Description,
     stretches: &[Vec<RawPage>],
@@ -67,8 +66,8 @@ pub fn trace_dat(
     Ok(file.bytes)
 }
 
-/// Refuses pages that would make a file of any size: the file has a row for each
-/// CPU up to the last, and each page is padded.
+/// Rejects pages that would make the file arbitrarily large: it has a row for each CPU up to the
+/// last, and each page is padded.
 fn check(
     description: &Description,
     layout: Layout,
@@ -106,8 +105,8 @@ fn check(
     }
 }
 
-/// The pages of each CPU by increasing time, each once, padded to a whole page. A
-/// page after a gap has a mark.
+/// Returns the pages of each CPU by increasing time, without duplicates, padded to a whole page. A
+/// page after a gap is marked.
 fn by_cpu(layout: Layout, stretches: &[Vec<RawPage>]) -> BTreeMap<u32, Vec<Vec<u8>>> {
     // By time: the page, and whether the previous one is present.
     let mut cpus: BTreeMap<u32, BTreeMap<u64, (&RawPage, bool)>> = BTreeMap::new();
@@ -143,7 +142,7 @@ fn by_cpu(layout: Layout, stretches: &[Vec<RawPage>]) -> BTreeMap<u32, Vec<Vec<u
         .collect()
 }
 
-/// The low half of the word `commit`.
+/// Returns the position of the low half of the word `commit`.
 fn commit_low(layout: Layout) -> std::ops::Range<usize> {
     let begin = match (layout.big_endian, layout.long_bytes) {
         (true, 8) => Layout::COMMIT_AT + 4,
@@ -152,7 +151,7 @@ fn commit_low(layout: Layout) -> std::ops::Range<usize> {
     begin..begin + 4
 }
 
-/// As /proc/kallsyms has them.
+/// Formats the symbols like /proc/kallsyms.
 fn kallsyms(symbols: &BTreeMap<u64, String>) -> String {
     symbols.iter().fold(String::new(), |mut text, symbol| {
         // Writing to a String does not fail.
@@ -161,7 +160,7 @@ fn kallsyms(symbols: &BTreeMap<u64, String>) -> String {
     })
 }
 
-/// As saved_cmdlines has them: a number and a name in each line.
+/// Formats the names like saved_cmdlines: a thread ID and a name in each line.
 fn cmdlines(
     description: &Description,
     layout: Layout,
@@ -189,7 +188,7 @@ fn cmdlines(
     }))
 }
 
-/// The file while it is built.
+/// The file under construction.
 struct File {
     bytes: Vec<u8>,
     big_endian: bool,
@@ -217,7 +216,7 @@ impl File {
         });
     }
 
-    /// A text with its length before it.
+    /// Writes a text preceded by its length.
     fn sized32(&mut self, text: &str) {
         self.u32(text.len() as u32);
         self.bytes.extend(text.as_bytes());
@@ -275,8 +274,7 @@ impl File {
         self.u16(0);
     }
 
-    /// The table of the CPUs' data, the clock, and the data, from a whole page
-    /// on.
+    /// Writes the table of the CPUs' data, the clock, and the data, aligned to a page.
     fn data(
         &mut self,
         layout: Layout,

@@ -10,7 +10,7 @@ use crate::flight::Flight;
 use crate::ring::Layout;
 use crate::{Decoder, TraceError};
 
-/// The kernel's description of its pages and events, as text of its own.
+/// The kernel's description of its pages and events, independent of the running kernel.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Description {
     /// `events/header_page`.
@@ -19,16 +19,16 @@ pub struct Description {
     pub header_event: String,
     /// Bytes of a page of the ring buffer.
     pub page_bytes: u64,
-    /// Whether numbers begin with their high end.
+    /// Whether numbers are big-endian.
     pub big_endian: bool,
-    /// `trace_clock`: the one in force is in brackets.
+    /// `trace_clock`: the active one is in brackets.
     pub trace_clock: String,
-    /// Offset of CLOCK_MONOTONIC to times of the trace.
+    /// The offset from trace time to CLOCK_MONOTONIC.
     pub clock_offset_ns: i64,
-    /// The CPUs that were recorded, counted from 0 to the last.
+    /// The number of CPUs, up to the last one recorded.
     pub cpus: u32,
-    /// The `format` files of the events that were recorded, and of those that
-    /// the tracers themselves write (system `ftrace`).
+    /// The `format` files of the recorded events, and of those that the tracers themselves write
+    /// (system `ftrace`).
     pub formats: Vec<FormatText>,
 }
 
@@ -45,10 +45,10 @@ pub struct FormatText {
 pub(crate) const FTRACE: &str = "ftrace";
 
 impl Flight {
-    /// The kernel's description of this recorder's pages.
+    /// Returns the kernel's description of this recorder's pages.
     ///
     /// # Errors
-    /// A file cannot be read.
+    /// If a file cannot be read.
     pub fn describe(&self) -> Result<Description, TraceError> {
         let tracefs = self.tracefs();
         let read = |name: &str| tracefs.text(&tracefs.file(name));
@@ -60,8 +60,8 @@ impl Flight {
             })
         };
         let own = tracefs.files().names(&tracefs.file("events/ftrace"));
-        // `print` has the marks; the others are never written here, but
-        // readers require their formats.
+        // `print` is the event of the marks. The others are never written here, but readers require
+        // their formats.
         let own = own.unwrap_or_default().into_iter();
         let own = own.map(|name| format!("{FTRACE}/{name}"));
         let own = own.filter_map(|folder| format(&folder).ok());
@@ -80,8 +80,8 @@ impl Flight {
 }
 
 impl Description {
-    /// Adds the events of another recorder of the same kernel, whose pages are to be in
-    /// one file with those described here.
+    /// Adds the events of another recorder of the same kernel, to describe the pages of both in one
+    /// file.
     pub fn add_events_of(&mut self, other: Self) {
         for format in other.formats {
             if !self.formats.contains(&format) {
@@ -91,10 +91,10 @@ impl Description {
         self.cpus = self.cpus.max(other.cpus);
     }
 
-    /// A decoder of the described pages.
+    /// Creates a decoder of the described pages.
     ///
     /// # Errors
-    /// The layout is unknown.
+    /// If the layout is unknown.
     pub fn decoder(&self) -> Result<Decoder, TraceError> {
         let mut decoder = Decoder::new(self.layout()?, None);
         for FormatText { system, text } in &self.formats {
@@ -109,17 +109,17 @@ impl Description {
                 .iter()
                 .find(|spec| spec.system == system && fits(spec.name));
             if let Some(spec) = spec {
-                // Events that cannot be decoded could not be when recorded, either.
+                // An event that cannot be decoded now could not be decoded when recorded.
                 let _ = decoder.learn(spec, &format);
             }
         }
         Ok(decoder)
     }
 
-    /// The layout of the pages.
+    /// Returns the layout of the pages.
     ///
     /// # Errors
-    /// It is unknown.
+    /// If it is unknown.
     pub fn layout(&self) -> Result<Layout, TraceError> {
         let layout = Layout::parse(&self.header_page)?;
         let page_bytes = usize::try_from(self.page_bytes).unwrap_or(0);
@@ -129,7 +129,7 @@ impl Description {
         })
     }
 
-    /// The conversion from trace times to CLOCK_MONOTONIC.
+    /// Returns the conversion from trace times to CLOCK_MONOTONIC.
     pub fn clock(&self) -> ClockMap {
         ClockMap {
             offset_ns: self.clock_offset_ns,

@@ -1,4 +1,4 @@
-//! Pages of two buffers of one CPU as pages of one, for readers that know one alone.
+//! Merges the pages of two buffers of one CPU, for readers that support only one buffer.
 
 use crate::ring::{DELTA_BITS, LONG, Layout, MISSED, Page, SHORT, TIME_EXTEND};
 
@@ -10,7 +10,7 @@ struct Entry<'a> {
     gap: bool,
 }
 
-/// The records of both, by increasing time, in new pages. Pages after a gap keep its mark.
+/// Merges the records of both, by increasing time, into new pages. Pages after a gap keep its mark.
 pub(super) fn merge(layout: Layout, first: &[Vec<u8>], second: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let mut all = Vec::new();
     for pages in [first, second] {
@@ -29,7 +29,7 @@ pub(super) fn merge(layout: Layout, first: &[Vec<u8>], second: &[Vec<u8>]) -> Ve
             }
         }
     }
-    // Stable: records of one buffer at one time stay in their order.
+    // Stable: records of one buffer with equal times keep their order.
     all.sort_by_key(|entry| entry.time);
     let mut pages: Vec<NewPage> = Vec::new();
     for entry in &all {
@@ -46,7 +46,7 @@ pub(super) fn merge(layout: Layout, first: &[Vec<u8>], second: &[Vec<u8>]) -> Ve
     pages.into_iter().map(NewPage::finish).collect()
 }
 
-/// A page while it is written (`kernel/trace/ring_buffer.c`).
+/// A page under construction (`kernel/trace/ring_buffer.c`).
 struct NewPage {
     layout: Layout,
     begin: u64,
@@ -80,7 +80,7 @@ impl NewPage {
         });
     }
 
-    /// Adds a record; `false`: there is no room.
+    /// Adds a record; returns `false` if it does not fit.
     fn add(&mut self, entry: &Entry<'_>) -> bool {
         let delta = entry.time - self.time;
         let (low, high) = (delta & ((1 << DELTA_BITS) - 1), delta >> DELTA_BITS);
@@ -89,7 +89,7 @@ impl NewPage {
         let heads = if high > 0 { 12 } else { 4 } + if is_short { 0 } else { 4 };
         let padded = length.next_multiple_of(4);
         let room = self.layout.page_bytes - self.layout.data_at;
-        // A record that filled a page has one of its own here, too.
+        // A record that filled a whole page gets a separate page here as well.
         if !self.data.is_empty() && self.data.len() + heads + padded > room {
             return false;
         }
@@ -108,7 +108,7 @@ impl NewPage {
         }
         self.data.extend(entry.data);
         let full = self.data.len() + padded - length;
-        // The last one of a page need not be filled up.
+        // The last record of a page may be shorter.
         self.data.resize(full.min(room.max(self.data.len())), 0);
         self.time = entry.time;
         true
@@ -140,7 +140,7 @@ mod tests {
     use super::*;
     use crate::testing::{PageBuilder, Piece, layout};
 
-    /// Time and bytes of all records, and the places of those after a gap.
+    /// Reads the time and bytes of all records, and the indexes of those after a gap.
     fn read(layout: Layout, pages: &[Vec<u8>]) -> (Vec<(u64, Vec<u8>)>, Vec<usize>) {
         let (mut all, mut gaps) = (Vec::new(), Vec::new());
         for page in pages {
@@ -158,19 +158,19 @@ mod tests {
         (all, gaps)
     }
 
-    /// A buffer: pages at a time, after a gap or not, of records after each other.
+    /// A buffer: a list of pages, each with a time, whether it follows a gap, and its records.
     type Buffer = Vec<(u32, bool, Vec<(u64, u8)>)>;
 
-    /// A record as it was written: no other has its bytes.
+    /// A written record, with unique bytes.
     #[derive(Clone)]
     struct Written {
         time: u64,
         data: Vec<u8>,
-        /// A page after a gap began between the record before and this one.
+        /// A page after a gap began between the previous record and this one.
         gap: bool,
     }
 
-    /// The pages of a buffer, and its records, which are numbered from `first` on.
+    /// Builds the pages of a buffer, and its records, which are numbered from `first`.
     fn written(layout: Layout, buffer: &Buffer, first: u32) -> (Vec<Vec<u8>>, Vec<Written>) {
         let (mut begin, mut is_after_gap) = (0, false);
         let (mut pages, mut all) = (Vec::new(), Vec::new());
@@ -209,7 +209,7 @@ mod tests {
             let (first, one) = written(layout, &first, 0);
             let (second, two) = written(layout, &second, one.len() as u32);
             let (merged, gaps) = read(layout, &merge(layout, &first, &second));
-            // Each once, by time; of one time in the order in which they were written.
+            // Each once, by time; records with equal times in the order in which they were written.
             let mut all = [one, two].concat();
             all.sort_by_key(|record| record.time);
             let places = all.iter().enumerate().filter(|(_, record)| record.gap);

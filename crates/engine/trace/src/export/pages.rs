@@ -1,14 +1,13 @@
-//! Pages of one time interval as bytes, and back.
+//! Converts the pages of one time interval to bytes, and back.
 
 use std::sync::Arc;
 
 use crate::flight::RawPage;
 
-/// For each page: the CPU and the length, 32 bits each, the low end first; then
-/// the page.
+/// For each page: the CPU and the length, 32 bits each, little-endian; then the page.
 const HEAD: usize = 8;
 
-/// Pages as bytes, for storage.
+/// Packs pages into bytes for storage.
 pub fn pack_pages(pages: &[RawPage]) -> Vec<u8> {
     let length: usize = pages.iter().map(|page| HEAD + page.bytes.len()).sum();
     let mut packed = Vec::with_capacity(length);
@@ -24,7 +23,7 @@ pub fn pack_pages(pages: &[RawPage]) -> Vec<u8> {
     packed
 }
 
-/// Pages from bytes; `None` if truncated.
+/// Unpacks pages; `None` if truncated.
 pub fn unpack_pages(mut packed: &[u8]) -> Option<Vec<RawPage>> {
     let mut pages = Vec::new();
     while !packed.is_empty() {
@@ -56,8 +55,8 @@ mod tests {
     use crate::testing::{FakeTracefs, PageBuilder, Piece, Value, layout, record};
     use proptest::prelude::*;
 
-    /// Pages with a switch and a wakeup on two CPUs, with their description before
-    /// them, as `sound::pages` reads it.
+    /// Returns pages with a switch and a wake-up on two CPUs, preceded by their description, as
+    /// `sound::pages` reads them.
     fn kept() -> Vec<u8> {
         let folder = tempfile::tempdir().unwrap();
         FakeTracefs::new(folder.path(), "nop")
@@ -97,7 +96,7 @@ mod tests {
                 7,
                 record("sched/sched_switch", 1, 9, &switch),
             ));
-            // The empty rest of a page is not kept here: seeds are short.
+            // Without the empty rest of a page, to keep the seeds short.
             let mut bytes = page.page(1_000 + u64::from(cpu), None);
             bytes.truncate(400);
             RawPage {
@@ -109,7 +108,7 @@ mod tests {
         [json, vec![0], pack_pages(&[page(0), page(1), page(1)])].concat()
     }
 
-    /// `PUNCTUAL_UPDATE_SEEDS=1` writes it anew.
+    /// Set `PUNCTUAL_UPDATE_SEEDS=1` to rewrite it.
     #[test]
     fn the_seed_of_the_fuzz_target_is_kept_pages() {
         let path =

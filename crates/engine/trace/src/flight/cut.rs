@@ -12,9 +12,9 @@ use crate::ring::Page;
 /// The events of a time interval.
 #[derive(Clone, Debug, Default)]
 pub struct Cut {
-    /// By increasing time: all events of the CPUs where the victim ran or was woken,
-    /// and those of other CPUs that name it, its waker or a holder of its lock.
-    /// Before them the last event of each of these CPUs before the interval.
+    /// In ascending order of time: all events of the CPUs where the victim ran or was woken, and
+    /// events of other CPUs that name it, its waker or a holder of its lock. Before them, the last
+    /// event of each of these CPUs before the interval.
     pub events: Vec<TraceEvent>,
     /// Events lost in the interval, on these CPUs.
     pub lost: u64,
@@ -27,26 +27,26 @@ pub struct Cut {
 pub struct RawPage {
     /// The CPU.
     pub cpu: u32,
-    /// Its filled bytes.
+    /// The filled part of the page.
     pub bytes: Arc<[u8]>,
 }
 
-/// All that a recorder held.
+/// All data that a recorder held.
 #[derive(Clone, Debug, Default)]
 pub struct Drained {
     /// The pages of all CPUs.
     pub pages: Vec<RawPage>,
-    /// Before this time, on CLOCK_MONOTONIC, events of a CPU were overwritten; `None`:
-    /// none were.
+    /// Some CPU's events before this time, on CLOCK_MONOTONIC, were overwritten; `None` if none
+    /// were.
     pub whole_from: Option<Nanos>,
 }
 
 impl Flight {
-    /// Takes everything out that holds events from `from` on, whatever memory it needs. The
-    /// recorder continues without it.
+    /// Takes all pages with events from `from` on, without a memory limit. The recorder continues
+    /// without them.
     ///
     /// # Errors
-    /// A pipe cannot be read.
+    /// If a pipe cannot be read.
     pub fn drain(&mut self, from: Nanos) -> Result<Drained, TraceError> {
         self.history_bytes = usize::MAX;
         let taken = self.take_out();
@@ -71,14 +71,14 @@ impl Flight {
         Ok(drained)
     }
 
-    /// From `from` to `to`, for the thread `victim`, out of what was
+    /// Returns the events from `from` to `to` for the thread `victim`, from the data that was
     /// [taken out](Self::take_out). `cpu`: where it should have run.
     pub fn cut(&mut self, victim: u32, cpu: Option<u32>, from: Nanos, to: Nanos) -> Cut {
         self.cut_for(from, to, |events| Story::of(events, victim, cpu))
     }
 
-    /// All events of all CPUs in the interval, and the last of each before it: whom a
-    /// thread waited for is known only after they were read.
+    /// Returns all events of all CPUs in the interval, and the last of each before it. A thread's
+    /// blockers are known only after the events were read.
     pub fn cut_all(&mut self, from: Nanos, to: Nanos) -> Cut {
         let cpus: BTreeSet<u32> = self.cpus.iter().map(|pipe| pipe.cpu).collect();
         self.cut_for(from, to, |_| Story {
@@ -120,7 +120,7 @@ impl Flight {
             }
             events.extend(before);
         }
-        // Stable: events of one CPU at one time stay in their order.
+        // Stable: events of one CPU with equal times keep their order.
         events.sort_by_key(|event| event.time);
         let story = story(&events);
         events.retain(|event| story.concerns(event));
@@ -147,11 +147,11 @@ impl Flight {
 }
 
 impl Cut {
-    /// Up to so many CPUs the pages of all are kept for export.
+    /// Up to this number of CPUs, the pages of all are kept for export.
     const ALL_CPUS: usize = 8;
 }
 
-/// Which events belong to the victim's story.
+/// Selects the events that belong to the victim's story.
 struct Story {
     cpus: BTreeSet<u32>,
     threads: BTreeSet<u32>,
@@ -171,7 +171,7 @@ impl Story {
                     story.cpus.insert(event.cpu);
                     story.threads.insert(event.pid);
                 }
-                // A thread that it lends its priority to holds its lock.
+                // A thread that gets its priority holds its lock.
                 EventKind::PiSetprio { task, .. } if event.pid == victim => {
                     story.threads.insert(task.pid);
                 }

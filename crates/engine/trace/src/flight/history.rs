@@ -1,11 +1,11 @@
-//! The latest pages of one CPU that were read from the ring buffer.
+//! The latest pages read from one CPU's ring buffer.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::ring::{BadPage, Layout, Lost, Page};
 
-/// A page that was read.
+/// A page read from the ring buffer.
 #[derive(Clone, Debug)]
 pub(crate) struct Taken {
     /// Its filled part, followed by the number of lost events.
@@ -15,7 +15,7 @@ pub(crate) struct Taken {
     pub(crate) last: u64,
     pub(crate) records: u64,
     pub(crate) lost: Option<Lost>,
-    /// Its end is not a valid record.
+    /// Whether its end is not a valid record.
     pub(crate) broken: bool,
 }
 
@@ -44,9 +44,9 @@ impl Taken {
 pub(crate) struct History {
     pages: VecDeque<Taken>,
     bytes: usize,
-    /// Events in dropped pages.
+    /// The number of events in dropped pages.
     let_go: u64,
-    /// Invalid pages.
+    /// The number of invalid pages.
     pub(crate) bad: u64,
 }
 
@@ -55,7 +55,7 @@ impl History {
     pub(crate) fn push(&mut self, layout: Layout, bytes: &[u8]) {
         match Taken::read(layout, bytes) {
             Ok(Some(mut page)) => {
-                // The events of an invalid page are lost before this one.
+                // The events of an invalid page count as lost before this one.
                 if std::mem::take(&mut self.bad) > 0 {
                     page.lost.get_or_insert(Lost::Some);
                 }
@@ -67,12 +67,12 @@ impl History {
         }
     }
 
-    /// Whether the last page begins after `time`, of the trace clock.
+    /// Returns whether the last page begins after `time`, on the trace clock.
     pub(crate) fn begins_after(&self, time: u64) -> bool {
         self.pages.back().is_some_and(|page| page.first > time)
     }
 
-    /// Drops the oldest, down to `bytes`.
+    /// Drops the oldest pages until at most `bytes` remain.
     pub(crate) fn keep(&mut self, bytes: usize) {
         while self.bytes > bytes
             && let Some(page) = self.pages.pop_front()
@@ -82,7 +82,7 @@ impl History {
         }
     }
 
-    /// The last pages, which can have new records.
+    /// Returns the last pages, which may have new records.
     pub(crate) fn latest(&self) -> impl Iterator<Item = &Taken> {
         const FEW: usize = 8;
         self.pages.range(self.pages.len().saturating_sub(FEW)..)
@@ -97,22 +97,22 @@ impl History {
         *self = Self::default();
     }
 
-    /// The pages that may hold events from `from` to `to`, times of the trace
-    /// clock; the first may begin before.
+    /// Returns the pages that may contain events from `from` to `to`, on the trace clock; the first
+    /// page may begin earlier.
     pub(crate) fn between(&self, from: u64, to: u64) -> impl Iterator<Item = &Taken> {
         let next = |place: usize| self.pages.get(place + 1);
         self.pages
             .iter()
             .enumerate()
             .filter(move |(place, page)| {
-                // The page with the last event before `from` shows what ran then.
+                // The page with the last event before `from` shows what ran at that time.
                 let before = page.last < from && next(*place).is_none_or(|next| next.first >= from);
                 before || (page.last >= from && page.first <= to)
             })
             .map(|(_, page)| page)
     }
 
-    /// How many events at least were lost between `from` and `to`.
+    /// Returns a lower bound of the events lost between `from` and `to`.
     pub(crate) fn lost(&self, from: u64, to: u64) -> u64 {
         let mut lost = 0;
         let mut end_before = None;

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::testing::{PageBuilder, Piece, layout};
 
-/// A page of one record at each of these times, the first of them its own.
+/// Builds a page with one record at each of these times; the first is also the page's time.
 fn page(times: &[u64], lost: Option<Lost>) -> Vec<u8> {
     let mut page = PageBuilder::new(layout(false));
     let mut before = times[0];
@@ -50,7 +50,7 @@ fn what_was_lost_counts_where_it_was_lost() {
         (&[50, 60], Some(Lost::Count(7))),
         (&[70, 80], Some(Lost::Some)),
     ]);
-    // Overwritten long before: that is what the buffer is for.
+    // Overwritten long before, as intended for this buffer.
     assert_eq!(history.lost(10, 15), 1_000);
     assert_eq!(history.lost(11, 15), 0);
     assert_eq!(history.lost(11, 19), 0);
@@ -84,7 +84,7 @@ fn a_page_that_is_none_is_a_loss() {
     history.push(layout(false), &page(&[50], None));
     assert_eq!(history.lost(20, 100), 1);
     assert_eq!(history.lost(60, 100), 0);
-    // One in which nothing was written is no page to keep.
+    // An empty page is not kept.
     let empty = PageBuilder::new(layout(false)).page(90, None);
     history.push(layout(false), &empty);
     assert_eq!(firsts(&history, 90, 100), [50]);

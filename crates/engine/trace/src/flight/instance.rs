@@ -1,4 +1,4 @@
-//! A trace instance of our own: made, set, removed.
+//! A private trace instance: created, configured, removed.
 
 use std::io;
 use std::iter::repeat_n;
@@ -18,10 +18,10 @@ use crate::{Decoder, TraceError, Tracefs};
 pub(super) const ON: &str = "tracing_on";
 pub(super) const CLOCK: &str = "trace_clock";
 
-/// Limit of instances of one process.
+/// The most instances of one process.
 const MOST_NUMBERS: u32 = 64;
 
-/// Length limit of a filter: the kernel's is a page.
+/// The most characters of a filter: the kernel's limit is a page.
 const LONGEST_FILTER: usize = 3_500;
 
 /// An event that is not recorded, and the missing information.
@@ -52,7 +52,7 @@ pub(crate) struct Armed {
     /// Its folder below `events`.
     folder: String,
     watched: Option<&'static str>,
-    /// A trigger writes it.
+    /// Written by a trigger.
     triggered: bool,
 }
 
@@ -62,15 +62,15 @@ impl Armed {
     }
 }
 
-/// An instance with its selected events. A drop or [`remove`](Self::remove) removes
-/// it and disables its events.
+/// An instance with its selected events. Dropping it, or [`remove`](Self::remove), removes it and
+/// disables its events.
 #[derive(Debug)]
 pub(crate) struct Instance {
     tracefs: Tracefs,
     pub(crate) folder: PathBuf,
     pub(crate) armed: Vec<Armed>,
     removed: bool,
-    /// Says to others that this process lives.
+    /// Shows other processes that this one is alive.
     _held: Option<OwnedFd>,
 }
 
@@ -115,7 +115,7 @@ impl Instance {
         self.tracefs.write(&self.file(name), value)
     }
 
-    /// Has an event enabled with the others, by its folder below `events`.
+    /// Adds an event to those that are enabled together, by its folder below `events`.
     pub(crate) fn arm(&mut self, folder: String) {
         self.armed.push(Armed {
             folder,
@@ -138,7 +138,7 @@ impl Instance {
                 why,
                 matters: spec.warns && spec.level <= level,
             };
-            // At the full level threads are watched that measure: no stacks of these.
+            // At the full level the watched threads are those that measure: no stacks of these.
             let other = spec.triggered && level != spec.level;
             if spec.level > level || other {
                 not.push(refuse("not requested".to_owned()));
@@ -166,7 +166,7 @@ impl Instance {
         Ok(not)
     }
 
-    /// The folders of an event of the table.
+    /// Returns the folders of an event of the table.
     fn folders(&self, spec: &EventSpec) -> Result<Vec<String>, TraceError> {
         let system = self.tracefs.file("events").join(spec.system);
         let names = match self.tracefs.files().names(&system) {
@@ -210,7 +210,7 @@ impl Instance {
         for armed in all {
             let file = self.file("events").join(&armed.folder).join("enable");
             if let Err(error) = self.tracefs.write(&file, if on { "1" } else { "0" }) {
-                // Lockdown refuses all events; other reasons single ones.
+                // Lockdown blocks all events; other reasons affect single ones.
                 if !on || armed.folder == "sched/sched_switch" {
                     return Err(error);
                 }
@@ -220,8 +220,7 @@ impl Instance {
         Ok(refused)
     }
 
-    /// Enables the events that are recorded for watched threads
-    /// only.
+    /// Enables the events that are recorded for watched threads only.
     pub(crate) fn watch(&self, tids: &[u32]) -> Result<(), TraceError> {
         if self.armed.iter().any(|armed| armed.triggered) {
             self.stacks_of(tids)?;
@@ -242,11 +241,11 @@ impl Instance {
         Ok(())
     }
 
-    /// Records where in the kernel these threads block, and no longer of others. Of very
-    /// many threads it would be recorded of others, too: then of none.
+    /// Records where these threads block in the kernel, and stops recording it for others. If there
+    /// are too many threads for an exact filter, it is recorded for none.
     fn stacks_of(&self, tids: &[u32]) -> Result<(), TraceError> {
         let file = self.file("events/sched/sched_switch/trigger");
-        // Without one there is nothing to remove.
+        // Without an old trigger there is nothing to remove.
         let _ = self.tracefs.write(&file, "!stacktrace");
         let blocks = format!(
             "prev_state > 0 && prev_state < 256 && ({})",
@@ -260,13 +259,13 @@ impl Instance {
         }
     }
 
-    /// The page layout of this instance.
+    /// Returns the page layout of this instance.
     pub(crate) fn layout(&self) -> Result<Layout, TraceError> {
         instance_layout(&self.tracefs, &self.folder)
     }
 
-    /// A warning if another program has stopped or reset it. `clock` is the clock that was
-    /// chosen for it, if one was.
+    /// Returns a warning if another program has stopped or reset it. `clock`: the clock that was
+    /// set for it, if any.
     pub(crate) fn reset_by_others(&self, clock: Option<&str>) -> Option<String> {
         let read = |name: &str| self.tracefs.text(&self.file(name)).ok();
         let on = read(ON).filter(|on| on.trim() != "1");
@@ -287,8 +286,8 @@ impl Instance {
         })
     }
 
-    /// Removes it; after success, further calls do nothing. Its files must be
-    /// closed. Another program that reads it, as trace-cmd reset -a does, is waited for.
+    /// Removes it; after success, further calls do nothing. Its files must be closed. If another
+    /// program reads it, as trace-cmd reset -a does, waits for that.
     pub(crate) fn remove(&mut self) -> Result<(), TraceError> {
         self.remove_after(long_pauses())
     }
@@ -309,7 +308,7 @@ impl Drop for Instance {
     }
 }
 
-/// The page layout of an instance.
+/// Returns the page layout of an instance.
 pub(crate) fn instance_layout(tracefs: &Tracefs, folder: &Path) -> Result<Layout, TraceError> {
     let layout = Layout::parse(&tracefs.text(&tracefs.file("events/header_page"))?)?;
     let kib = tracefs.text_if_there(&folder.join("buffer_subbuf_size_kb"))?;
@@ -320,9 +319,9 @@ pub(crate) fn instance_layout(tracefs: &Tracefs, folder: &Path) -> Result<Layout
     })
 }
 
-/// A file of an instance that is open keeps it (EBUSY): a program that reads it, or one that
-/// another thread of this process starts, which has all files until its exec. So long it is
-/// tried again: for a tenth of a second, and at the end of a run for ten seconds more.
+/// An open file keeps an instance alive (EBUSY): opened by another program, or inherited by a
+/// program that another thread of this process starts, until its exec. Retry for a tenth of a
+/// second, and at the end of a run for ten more seconds.
 fn pauses() -> impl Iterator<Item = Duration> {
     repeat_n(Duration::from_millis(5), 20)
 }
@@ -344,7 +343,7 @@ fn unless_busy(
     act()
 }
 
-/// Removes an instance: the kernel then disables its events.
+/// Removes an instance; the kernel then disables its events.
 pub(crate) fn remove(tracefs: &Tracefs, folder: &Path) -> Result<(), TraceError> {
     remove_after(tracefs, folder, pauses())
 }
@@ -364,7 +363,7 @@ fn remove_after(
     }
 }
 
-/// `pid == 1 || pid == 2`; for very many threads the range of their numbers.
+/// Formats `pid == 1 || pid == 2`; for very many threads, the range of their IDs.
 fn filter(field: &str, tids: &[u32]) -> String {
     let each: Vec<String> = tids.iter().map(|tid| format!("{field} == {tid}")).collect();
     let each = each.join(" || ");

@@ -1,5 +1,5 @@
-//! The flight recorder: a separate trace instance that overwrites its oldest events,
-//! read only after an outlier.
+//! The flight recorder: a separate trace instance that overwrites its oldest events, and is read
+//! only after an outlier.
 
 mod cut;
 mod history;

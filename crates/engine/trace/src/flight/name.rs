@@ -1,11 +1,11 @@
-//! The name of a recorder's instance: its owner.
+//! The name of a recorder's instance, which identifies its owner.
 
 const PREFIX: &str = "punctual-flight-";
 
 /// The process that owns an instance.
 pub use punctual_model::ProcessId as Owner;
 
-/// `punctual-flight-PID.START.NUMBER`.
+/// Formatted as `punctual-flight-PID.START.NUMBER`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FlightName {
     pub(crate) owner: Owner,

@@ -1,14 +1,14 @@
-//! Events of several CPUs in the order of their time.
+//! Sorts the events of several CPUs by time.
 
 use std::time::Duration;
 
 use punctual_model::Nanos;
 
-/// CPUs are read one after the other, and an event may be written for a moment: what is
-/// newer than this when the first CPU is read waits for what another CPU has of that time.
+/// CPUs are read one after the other, and writing an event takes a moment. Events newer than this
+/// when the first CPU is read are held back until the other CPUs have been read up to that time.
 pub const HELD_BACK: Duration = Duration::from_millis(2);
 
-/// What was read and is too new to be handed on.
+/// Events that were read but are too new to pass on.
 #[derive(Debug)]
 pub(crate) struct Ordered<T>(Vec<T>);
 
@@ -19,8 +19,8 @@ impl<T> Default for Ordered<T> {
 }
 
 impl<T> Ordered<T> {
-    /// Adds what was read from `now` on, that of each CPU in its order; what is old enough,
-    /// by its key. The first part of a key is a time.
+    /// Adds the events read since `now`, with each CPU's events in order, and returns those that
+    /// are old enough, sorted by key. The first part of a key is a time.
     pub(crate) fn add<K: Ord>(
         &mut self,
         read: Vec<T>,
@@ -30,7 +30,7 @@ impl<T> Ordered<T> {
         let until = now.saturating_sub(Nanos::from(HELD_BACK));
         let mut all = std::mem::take(&mut self.0);
         all.extend(read);
-        // Stable: what a CPU has of one time stays in its order.
+        // Stable: events of one CPU with equal times keep their order.
         all.sort_by_key(&key);
         let old = all.partition_point(|one| key(one).0 <= until);
         self.0 = all.split_off(old);
@@ -49,7 +49,7 @@ mod tests {
         let now = Nanos::from_millis(12);
         let first = ordered.add(vec![(9, 'a'), (11, 'b'), (3, 'c')], now, key);
         assert_eq!(first, [(3, 'c'), (9, 'a')]);
-        // The other CPU was read before it had written this.
+        // The other CPU was read before this event was written.
         let second = ordered.add(vec![(11, 'd'), (10, 'e')], Nanos::from_millis(32), key);
         assert_eq!(second, [(10, 'e'), (11, 'b'), (11, 'd')]);
         assert!(ordered.add(Vec::new(), now, key).is_empty());

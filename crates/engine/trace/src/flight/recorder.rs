@@ -1,5 +1,5 @@
-//! The flight recorder: it overwrites its oldest events, and returns those of a
-//! time interval on request.
+//! The flight recorder: it overwrites its oldest events, and returns the events of a time interval
+//! on request.
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -28,18 +28,17 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Default for a number of CPUs: at least half a second of the default events at
-    /// a thousand wake-ups a second; at most 64 MiB in total for fewer than 256
-    /// CPUs.
+    /// Returns the default for a number of CPUs: at least half a second of the default events at a
+    /// thousand wake-ups a second; at most 64 MiB in total for fewer than 256 CPUs.
     pub fn default_bytes(cpus: usize) -> usize {
         const ALL: usize = 64 << 20;
         (ALL / cpus.max(1)).clamp(256 << 10, 2 << 20)
     }
 }
 
-/// Memory limit of pages that were read, all CPUs together: a second of some ten
-/// thousand events on two CPUs. Decoded for one outlier they take four times that;
-/// with the names of functions (5 MB) the total is below 16 MB.
+/// Memory limit of the pages read, for all CPUs together: a second of some ten thousand events on
+/// two CPUs. Decoded for one outlier they take four times that; with the names of functions (5 MB)
+/// the total is below 16 MB.
 pub(super) const HISTORY_BYTES: usize = 2 << 20;
 
 /// Number of clock comparisons: the narrowest pair counts.
@@ -57,10 +56,10 @@ pub(crate) struct CpuPipe {
     pub(crate) history: History,
 }
 
-/// The running recorder. A drop or [`stop`](Self::stop) removes its instance and
-/// disables its events.
+/// The running recorder. Dropping it, or [`stop`](Self::stop), removes its instance and disables
+/// its events.
 pub struct Flight {
-    // Before the instance: open files hold it.
+    // Before the instance, because open files keep it alive.
     pub(crate) cpus: Vec<CpuPipe>,
     marker: Option<Box<dyn Write + Send>>,
     stop_handle: Held,
@@ -74,7 +73,7 @@ pub struct Flight {
     warnings: Vec<String>,
     page: Vec<u8>,
     bytes_per_cpu: usize,
-    /// Memory limit of pages that were read.
+    /// Memory limit of the pages read.
     pub(super) history_bytes: usize,
 }
 
@@ -88,23 +87,21 @@ impl Drop for Held {
 }
 
 impl Tracefs {
-    /// Checks whether a recorder can be armed, without changing
-    /// anything.
+    /// Checks whether a recorder can be armed, without changing anything.
     ///
     /// # Errors
-    /// The kernel has no scheduler events, or they cannot be read.
+    /// If the kernel has no scheduler events, or they cannot be read.
     pub fn may_arm(&self) -> Result<(), TraceError> {
         self.text(&self.file("events/sched/sched_switch/format"))?;
         Layout::parse(&self.text(&self.file("events/header_page"))?).map(drop)
     }
 
-    /// Arms a recorder in an instance of its own; its events are still off
-    /// ([`Flight::switch`]). `owner` is this process: with it the next program
-    /// decides whether the instance is still in use. `text_begin`: the kernel's
-    /// `_stext`, if known.
+    /// Arms a recorder in a separate instance; its events are still off ([`Flight::switch`]).
+    /// `owner` is this process; from it, later programs can tell whether the instance is still in
+    /// use. `text_begin`: the kernel's `_stext`, if known.
     ///
     /// # Errors
-    /// The kernel refuses a step; then nothing is left behind.
+    /// If the kernel rejects a step; then nothing is left behind.
     pub fn arm(
         &self,
         plan: Plan,
@@ -164,7 +161,7 @@ impl Tracefs {
     }
 }
 
-/// Whether the trace runs on CLOCK_MONOTONIC from now on.
+/// Sets the trace clock to CLOCK_MONOTONIC; returns whether it is in force then.
 pub(super) fn choose_clock(tracefs: &Tracefs, instance: &Instance) -> bool {
     let path = instance.file(CLOCK);
     let chosen = |text: &str| crate::name::in_force(text).as_deref() == Some(MONO);
@@ -200,8 +197,8 @@ impl Flight {
     /// Enables or disables the events of all threads.
     ///
     /// # Errors
-    /// The kernel refuses the scheduler's. [`warnings`](Self::warnings) lists other
-    /// refused events.
+    /// If the kernel rejects the scheduler's. [`warnings`](Self::warnings) lists other rejected
+    /// events.
     pub fn switch(&mut self, on: bool) -> Result<(), TraceError> {
         let refused = self.instance.switch(on)?;
         for what in refused {
@@ -213,28 +210,27 @@ impl Flight {
         Ok(())
     }
 
-    /// Also records these threads' events that are recorded for watched threads
-    /// only: page faults, signals.
+    /// Also records events that are limited to watched threads (page faults, signals) for these
+    /// threads.
     ///
     /// # Errors
-    /// The kernel refuses the filter.
+    /// If the kernel rejects the filter.
     pub fn watch(&mut self, tids: &[u32]) -> Result<(), TraceError> {
         self.instance.watch(tids)
     }
 
-    /// Events that are not recorded, with the reason.
+    /// Returns the events that are not recorded, with the reason.
     pub fn not_recorded(&self) -> &[NotRecorded] {
         &self.not_recorded
     }
 
-    /// The events that are recorded, by the model's names
-    /// ([`event_names`]).
+    /// Returns the recorded events by the model's names ([`event_names`]).
     pub fn recorded(&self) -> Vec<String> {
         let named = event_names().filter(|name| self.records(name));
         named.map(str::to_owned).collect()
     }
 
-    /// The other events, whose information is missing.
+    /// Returns the other events, whose information is missing.
     pub fn missing(&self) -> Vec<String> {
         let missing = event_names().filter(|name| !self.records(name));
         missing.map(str::to_owned).collect()
@@ -249,12 +245,12 @@ impl Flight {
         self.folders().any(fits)
     }
 
-    /// Errors that did not end it.
+    /// Returns the errors that did not end it.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
 
-    /// A warning if another program has stopped or reset it.
+    /// Returns a warning if another program has stopped or reset it.
     pub fn reset_by_others(&self) -> Option<String> {
         let stopped = self.stop_handle.0.stopped_at().is_some();
         let clock = self.same_clock.then_some(MONO);
@@ -263,27 +259,27 @@ impl Flight {
             .flatten()
     }
 
-    /// The conversion to CLOCK_MONOTONIC, with its accuracy.
+    /// Returns the conversion to CLOCK_MONOTONIC, with its accuracy.
     pub const fn clock(&self) -> ClockMap {
         self.clock
     }
 
-    /// Whether the trace itself runs on CLOCK_MONOTONIC.
+    /// Returns whether the trace itself runs on CLOCK_MONOTONIC.
     pub const fn has_same_clock(&self) -> bool {
         self.same_clock
     }
 
-    /// Its page layout.
+    /// Returns its page layout.
     pub const fn layout(&self) -> Layout {
         self.decoder.layout()
     }
 
-    /// The CPUs it records.
+    /// Returns the CPUs it records.
     pub fn cpus(&self) -> impl Iterator<Item = u32> {
         self.cpus.iter().map(|cpu| cpu.cpu)
     }
 
-    /// Its tracefs, for the descriptions of its events.
+    /// Returns its tracefs, for the descriptions of its events.
     pub(crate) const fn tracefs(&self) -> &Tracefs {
         &self.tracefs
     }
@@ -292,28 +288,27 @@ impl Flight {
         self.instance.file(name)
     }
 
-    /// The events that its pages can contain: folders below `events`.
+    /// Returns the events that its pages can contain, as folders below `events`.
     pub(crate) fn folders(&self) -> impl Iterator<Item = &str> {
         self.instance.armed.iter().map(|armed| armed.folder())
     }
 
-    /// Reads the kernel's buffer; the recorder continues. Call it soon after an
-    /// outlier, before later events overwrite it.
+    /// Reads the kernel's buffer; the recorder continues. Call it soon after an outlier, before
+    /// later events overwrite it.
     ///
     /// # Errors
-    /// A pipe cannot be read.
+    /// If a pipe cannot be read.
     pub fn take_out(&mut self) -> Result<(), TraceError> {
         self.take_out_until(Nanos(u64::MAX))
     }
 
-    /// Reads the kernel's buffer up to a time on CLOCK_MONOTONIC. Later events stay
-    /// in the kernel, so that they do not displace the requested ones after a late
-    /// call.
+    /// Reads the kernel's buffer up to a time on CLOCK_MONOTONIC. Later events stay in the kernel,
+    /// so that they do not displace the requested ones after a late call.
     ///
     /// # Errors
-    /// A pipe cannot be read.
+    /// If a pipe cannot be read.
     pub fn take_out_until(&mut self, until: Nanos) -> Result<(), TraceError> {
-        // A recorder that was stopped takes no marks.
+        // A stopped recorder records no marks.
         if !self.same_clock && self.stop_handle.0.stopped_at().is_none() {
             return self.compare_clocks();
         }
@@ -321,7 +316,7 @@ impl Flight {
         self.read_pages(until.0.saturating_add_signed(offset))
     }
 
-    /// The handle that stops it from another thread.
+    /// Returns the handle that stops it from another thread.
     pub fn stop_handle(&self) -> Arc<StopHandle> {
         Arc::clone(&self.stop_handle.0)
     }
@@ -329,12 +324,12 @@ impl Flight {
     /// Removes the instance.
     ///
     /// # Errors
-    /// The kernel does not remove it; the next program tries again.
+    /// If the kernel does not remove it; the next program tries again.
     pub fn stop(mut self) -> Result<(), TraceError> {
         self.cpus.clear();
         self.marker = None;
         self.stop_handle.0.close();
-        // First, so that no event is enabled even if it cannot be removed.
+        // First, so that no event stays enabled even if it cannot be removed.
         let off = self.instance.switch(false);
         self.instance.remove()?;
         off.map(drop)
@@ -352,7 +347,7 @@ impl Flight {
         } = self;
         let layout = decoder.layout();
         let keep = (*history_bytes / cpus.len().max(1)).max(32 * layout.page_bytes);
-        // The kernel writes while we read: at most twice the buffer.
+        // The kernel keeps writing meanwhile: at most twice the buffer.
         let most = 2 * *bytes_per_cpu / layout.page_bytes + 16;
         for cpu in cpus {
             for _ in 0..most {
@@ -382,8 +377,8 @@ impl Flight {
         Ok(())
     }
 
-    /// Writes marks into the trace between readings of the clock, reads the buffer,
-    /// and computes the clock offset from the marks.
+    /// Writes marks into the trace between readings of the clock, reads the buffer, and computes
+    /// the clock offset from the marks.
     fn compare_clocks(&mut self) -> Result<(), TraceError> {
         let mut readings = Vec::with_capacity(MARKS);
         if let Some(marker) = &mut self.marker {
@@ -448,7 +443,7 @@ impl Flight {
     }
 }
 
-/// Of `punctual 7\n`.
+/// Parses a mark such as `punctual 7\n`.
 fn number(text: &[u8]) -> Option<usize> {
     let until = text.iter().position(|byte| *byte == 0);
     let text = std::str::from_utf8(&text[..until.unwrap_or(text.len())]).ok()?;
