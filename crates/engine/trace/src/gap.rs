@@ -2,27 +2,27 @@
 
 use punctual_model::Nanos;
 
-/// One report of the hardware latency detector: a spin in which a gap was above
-/// the threshold (`trace_hwlat_print` in `kernel/trace/trace_output.c`).
+/// One report of the hardware latency detector: a spin with a gap above the threshold
+/// (`trace_hwlat_print` in `kernel/trace/trace_output.c`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Gap {
-    /// Number of the report since the start of the tracer, from 1: missing numbers
-    /// were lost.
+    /// Number of the report since the start of the tracer, from 1; missing numbers mean lost
+    /// reports.
     pub sequence: u64,
     /// The CPU.
     pub cpu: Option<u32>,
     /// Time of the report, at the end of the spin, on the trace clock.
     pub at: Option<Nanos>,
-    /// The longest gap between the two readings of one turn; whole microseconds.
+    /// The longest gap between the two readings of one iteration, in whole microseconds.
     pub inner: Nanos,
-    /// The longest between two turns; whole microseconds.
+    /// The longest gap between two iterations, in whole microseconds.
     pub outer: Nanos,
     /// Time of the gap, on CLOCK_REALTIME; up to Linux 5.6 the end of the
     /// spin.
     pub wall: Option<Nanos>,
     /// Number of gaps of this spin above the threshold; since Linux 5.7.
     pub count: Option<u64>,
-    /// Time in NMIs during the spin, where the architecture measures it.
+    /// Time in NMIs during the spin, if the architecture measures it.
     pub nmi_total: Option<Nanos>,
     /// NMIs during the spin.
     pub nmi_count: u64,
@@ -31,8 +31,8 @@ pub struct Gap {
 impl Gap {
     const FIGURES: &str = "inner/outer(us):";
 
-    /// Reads a line of a trace; `None` if it is not a gap. Fields that this kernel
-    /// does not print stay empty, unknown ones are skipped.
+    /// Parses a line of a trace; `None` if it is not a gap. Fields that this kernel does not print
+    /// stay empty, unknown ones are skipped.
     pub fn parse(line: &str) -> Option<Self> {
         let (head, tail) = line.split_once(Self::FIGURES)?;
         let (head, sequence) = head.rsplit_once('#')?;
@@ -58,13 +58,14 @@ impl Gap {
         Some(gap)
     }
 
-    /// The longest gap of the spin.
+    /// Returns the longest gap of the spin.
     pub fn longest(&self) -> Nanos {
         self.inner.max(self.outer)
     }
 }
 
-/// `hwlatd-1234 [001] d..1.`: the last brackets, as a task's name may contain some.
+/// Parses the CPU of `hwlatd-1234 [001] d..1.`: the last brackets, because a task's name may
+/// contain some.
 fn cpu(head: &str) -> Option<u32> {
     let (_, rest) = head.rsplit_once('[')?;
     rest.split_once(']')?.0.trim().parse().ok()
@@ -79,7 +80,7 @@ fn micros(text: &str) -> Option<Nanos> {
     micros.checked_mul(1_000).map(Nanos)
 }
 
-/// Seconds with up to nine decimals.
+/// Parses seconds with up to nine decimals.
 fn seconds(text: &str) -> Option<Nanos> {
     let (whole, part) = text.split_once('.')?;
     let digits = part.len();

@@ -1,4 +1,4 @@
-//! A session of the kernel's detector of hardware latency.
+//! A session of the kernel's hardware latency detector.
 
 mod settings;
 
@@ -20,26 +20,26 @@ use settings::{put_duty, put_mode};
 const CPUS: &str = "tracing_cpumask";
 const PIPE: &str = "trace_pipe";
 
-/// One thread that goes from CPU to CPU, one each window.
+/// One thread that moves to the next CPU in each window.
 const ROUND_ROBIN: &str = "round-robin";
 
-/// Limit of one call, as the pipe could fill as fast as it is read.
+/// The most bytes read in one call, because the pipe could fill as fast as it is read.
 const MOST_AT_ONCE: usize = 1 << 20;
 
-/// Length limit of a line; they have some 150 bytes.
+/// The most bytes of a line; typical lines have about 150.
 const LONGEST_LINE: usize = 4_096;
 
 /// The settings of the detector, in whole microseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ask {
-    /// From the start of one spin to the next; the kernel's pause is in steps
-    /// of a millisecond, and one at least.
+    /// From the start of one spin to the next. The kernel pauses in steps of a millisecond, and for
+    /// at least one.
     pub window: Nanos,
     /// How long it spins in each window, with interrupts off.
     pub width: Nanos,
     /// Gaps above this are reported.
     pub threshold: Nanos,
-    /// The CPUs that it visits, one after the other.
+    /// The CPUs that it visits in turn.
     pub cpus: CpuSet,
 }
 
@@ -60,8 +60,8 @@ impl Ask {
     }
 }
 
-/// The running detector, in a trace instance of its own. [`stop`](Self::stop) or
-/// a drop restores all settings.
+/// The running detector, in a separate trace instance. [`stop`](Self::stop), or dropping it,
+/// restores all settings.
 pub struct Hwlat {
     tracefs: Tracefs,
     folder: PathBuf,
@@ -72,28 +72,28 @@ pub struct Hwlat {
     /// The start of an incomplete line.
     rest: Vec<u8>,
     over: bool,
-    /// Says to others that this process lives.
+    /// Shows other processes that this one is alive.
     _held: Option<OwnedFd>,
 }
 
 impl Tracefs {
-    /// Checks that the kernel has the detector and that its settings can be read;
-    /// changes nothing. Only [`start_hwlat`](Self::start_hwlat) shows whether they
-    /// can be written and no other program uses it.
+    /// Checks that the kernel has the detector and that its settings can be read; changes nothing.
+    /// Only [`start_hwlat`](Self::start_hwlat) shows whether they can be written and no other
+    /// program uses it.
     ///
     /// # Errors
-    /// It does not, or they cannot.
+    /// If the kernel does not have it, or a setting cannot be read.
     pub fn may_start_hwlat(&self) -> Result<(), TraceError> {
         self.require(HWLAT)?;
         HwlatSettings::read(self).map(drop)
     }
 
-    /// Starts the detector. `owner` is this process: with it the next program
-    /// decides whether the instance is still in use.
+    /// Starts the detector. `owner` is this process; from it, later programs can tell whether the
+    /// instance is still in use.
     ///
     /// # Errors
-    /// The kernel does not have it, another program uses it, or a write was
-    /// refused; then all is as it was before.
+    /// If the kernel does not have it, another program uses it, or a write was rejected; then all
+    /// settings are restored.
     pub fn start_hwlat(&self, ask: &Ask, owner: Owner) -> Result<Hwlat, TraceError> {
         let micros = ask.check()?;
         self.require(HWLAT)?;
@@ -123,9 +123,9 @@ impl Tracefs {
 }
 
 impl Hwlat {
-    /// The order follows `kernel/trace/trace_hwlat.c`: a tracer that is
-    /// selected while the instance is off does not spin yet, and no other program
-    /// can select it. Only then the kernel-wide settings are changed.
+    /// The order follows `kernel/trace/trace_hwlat.c`: a tracer selected while the instance is off
+    /// does not spin yet, and no other program can select it. Only then are the kernel-wide
+    /// settings changed.
     fn begin(
         &mut self,
         (window_us, width_us, threshold_us): (u64, u64, u64),
@@ -142,7 +142,7 @@ impl Hwlat {
         let now = HwlatSettings::read(&tracefs)?;
         let threshold_us_before = self.before.threshold_us;
         let expected = HwlatSettings {
-            // Without one, the tracer sets its own.
+            // If 0, the tracer uses its own.
             threshold_us: match threshold_us_before {
                 0 => now.threshold_us,
                 threshold => threshold,
@@ -150,8 +150,8 @@ impl Hwlat {
             ..self.before.clone()
         };
         if now != expected {
-            // Another program just restored its settings: our name has other
-            // values than those in force. Nothing is changed yet.
+            // Another program has just restored its settings, so the instance's name does not have
+            // the values in force. Nothing is changed yet.
             tracefs.write(&own(CURRENT), "nop")?;
             return Err(busy());
         }
@@ -162,19 +162,17 @@ impl Hwlat {
         if self.before.mode.is_some() {
             put_mode(&tracefs, Some(ROUND_ROBIN))?;
         }
-        // Not before: an open pipe prevents changing the tracer of the
-        // instance.
+        // Not earlier, because an open pipe prevents changing the tracer of the instance.
         let path = own(PIPE);
         let pipe = tracefs.files().stream(&path);
         self.pipe = Some(pipe.map_err(|source| TraceError::Read { path, source })?);
         tracefs.write(&self.folder.join(ON), "1")
     }
 
-    /// The reports since the last call, without waiting; in the order
-    /// of their sequence.
+    /// Returns the reports since the last call, without waiting, ordered by sequence number.
     ///
     /// # Errors
-    /// The pipe cannot be read.
+    /// If the pipe cannot be read.
     pub fn take(&mut self) -> Result<Vec<Gap>, TraceError> {
         let Some(pipe) = &mut self.pipe else {
             return Ok(Vec::new());
@@ -210,13 +208,13 @@ impl Hwlat {
     /// success, further calls do nothing.
     ///
     /// # Errors
-    /// A setting could not be restored; the instance stays, and the next program
-    /// tries again ([`Tracefs::clear_left_behind`]).
+    /// If a setting could not be restored. The instance stays, and the next program tries again
+    /// ([`Tracefs::clear_left_behind`]).
     pub fn stop(&mut self) -> Result<(), TraceError> {
         if self.over {
             return Ok(());
         }
-        // An open pipe holds the tracer and the instance.
+        // An open pipe keeps the tracer and the instance in use.
         self.pipe = None;
         restore(&self.tracefs, &self.folder, &self.before, self.used_us)?;
         self.over = true;
@@ -240,7 +238,7 @@ impl fmt::Debug for Hwlat {
     }
 }
 
-/// Takes whole lines from the front.
+/// Removes whole lines from the front, and parses them.
 fn cut_lines(bytes: &mut Vec<u8>, gaps: &mut Vec<Gap>) {
     let whole = bytes.iter().rposition(|&byte| byte == b'\n');
     if let Some(end) = whole {
@@ -253,8 +251,8 @@ fn cut_lines(bytes: &mut Vec<u8>, gaps: &mut Vec<Gap>) {
     }
 }
 
-/// CPUs as the kernel reads a mask: words of 32 bits in hexadecimal, the
-/// highest first (`bitmap_parse` in `lib/bitmap-str.c`).
+/// Formats CPUs as a kernel mask: 32-bit words in hexadecimal, highest first (`bitmap_parse` in
+/// `lib/bitmap-str.c`).
 fn mask(cpus: &CpuSet) -> String {
     let words = cpus.iter().next_back().map_or(1, |last| last / 32 + 1);
     let mut bits = vec![0_u32; words as usize];

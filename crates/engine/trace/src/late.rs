@@ -1,5 +1,5 @@
-//! Where the kernel was when a timer or a watched thread was late at last: stacks that
-//! BPF programs take then (`bpf/late.bpf.c`). Nothing is written unless something is late.
+//! Kernel stacks for late timers and late watched threads, captured by BPF programs at the end of
+//! the delay (`bpf/late.bpf.c`). Nothing is written unless something is late.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{Ordering, fence};
@@ -11,23 +11,23 @@ use punctual_model::{Comm, EventKind, KernelPriority, Nanos, Task, TraceEvent};
 use crate::WatchError;
 use crate::bpf::{Mapped, Programs, Reads};
 
-/// The programs; `bpf/build.sh` makes them.
+/// The programs, built by `bpf/build.sh`.
 pub(crate) static OBJECT: &[u8] = include_bytes_aligned!("../bpf/late.bpf.o");
 
-/// Each with its tracepoint.
+/// The programs, each with its tracepoint.
 const PROGRAMS: [(&str, &str); 3] = [
     ("expiring", "hrtimer_expire_entry"),
     ("waking", "sched_waking"),
     ("switching", "sched_switch"),
 ];
 
-/// As in the programs.
+/// The same as in the programs.
 const FRAMES: usize = 24;
 const RECORDS: usize = 2 * 512;
 const TIMER: u32 = 1;
 const BLOCKER: u32 = 2;
 
-/// Words of `struct record`.
+/// Number of words of `struct record`.
 const WORDS: usize = 8 + FRAMES;
 
 /// `struct record`, as words.
@@ -39,7 +39,7 @@ impl Record {
         Nanos(self.0[0])
     }
 
-    /// The lower and the upper half of a word: members of 32 bits.
+    /// Returns the lower and the upper half of a word: members of 32 bits.
     fn halves(&self, word: usize) -> [u32; 2] {
         let [a, b, c, d, e, f, g, h] = self.0[word].to_ne_bytes();
         [[a, b, c, d], [e, f, g, h]].map(u32::from_ne_bytes)
@@ -97,11 +97,11 @@ impl std::fmt::Debug for LateStacks {
 }
 
 impl LateStacks {
-    /// Loads and starts the programs. `late`: what is later than that is recorded;
-    /// `pid_max`: the largest number of a thread (kernel.pid_max).
+    /// Loads and starts the programs. `late`: delays longer than this are recorded; `pid_max`: the
+    /// largest thread ID (kernel.pid_max).
     ///
     /// # Errors
-    /// A kernel without BTF, or one that refuses: rights, lockdown, age.
+    /// If the kernel has no BTF, or rejects the programs (privileges, lockdown, version).
     pub fn start(pid_max: u32, late: Nanos) -> Result<Self, WatchError> {
         let pid_limit = pid_max.saturating_add(1);
         let words = pid_limit.div_ceil(64);
@@ -124,19 +124,19 @@ impl LateStacks {
         })
     }
 
-    /// The number of watched threads.
+    /// Returns the number of watched threads.
     pub fn watched(&self) -> usize {
         self.watched.len()
     }
 
-    /// Replaces the watched threads. While there are none the programs do not run.
+    /// Replaces the watched threads. Without any, the programs do not run.
     ///
     /// # Errors
-    /// The kernel refuses to change a map, or to start a program again.
+    /// If the kernel refuses to change a map, or to start a program again.
     pub fn watch(&mut self, tids: impl Iterator<Item = u32>) -> Result<(), WatchError> {
         let limit = self.pid_limit;
         let tids: BTreeSet<u32> = tids.filter(|tid| *tid < limit).collect();
-        // When one of them was woken that was watched before says nothing now.
+        // The wake-up time of a thread that was watched earlier is outdated.
         let waiting = self.programs.map_mut("waiting")?;
         let mut waiting: HashMap<&mut MapData, u32, u64> = waiting.try_into()?;
         for tid in tids.difference(&self.watched) {
@@ -154,7 +154,7 @@ impl LateStacks {
         Ok(())
     }
 
-    /// What was recorded last of a time and after it, by increasing time.
+    /// Returns the records from `time` on, by increasing time.
     pub fn since(&self, time: Nanos) -> Vec<TraceEvent> {
         let records = (0..RECORDS).filter_map(|place| self.record(place, time));
         let mut found: Vec<TraceEvent> = records.filter_map(|record| record.event()).collect();
@@ -162,7 +162,7 @@ impl LateStacks {
         found
     }
 
-    /// A record of `since` or later that is not being written.
+    /// Returns a record from `since` on that is not being written.
     fn record(&self, place: usize, since: Nanos) -> Option<Record> {
         let first = place * WORDS;
         if self.records.word(first) < since.0 {

@@ -6,18 +6,16 @@ use crate::osnoise::NoiseName;
 use crate::{TraceError, Tracefs};
 
 impl Tracefs {
-    /// Removes the instances that killed programs left behind, stops their tracers
-    /// and restores their settings. `alive` returns whether the process of this
-    /// number and start time, if known, still runs. An instance that a living process
-    /// holds stays in any case: a number is meaningless in another pid namespace.
-    /// Returns the names of the removed instances.
+    /// Removes the instances that killed programs left behind, stops their tracers and restores
+    /// their settings. `alive` returns whether the process with this ID and start time, if known,
+    /// still runs. An instance held by a living process always stays, because process IDs are
+    /// meaningless in another pid namespace. Returns the names of the removed instances.
     ///
-    /// If `tracing_thresh` was 0 in a killed session, the threshold of the tracer's
-    /// run before is unknown. It gets the kernel's default,
-    /// 10 us.
+    /// If `tracing_thresh` was 0 in a killed session, the threshold of the tracer's previous run is
+    /// unknown. It is set to the kernel's default, 10 us.
     ///
     /// # Errors
-    /// Instances that could not be restored or removed; the others are.
+    /// If some instances could not be restored or removed; the others are.
     pub fn clear_left_behind(
         &self,
         alive: impl Fn(u32, Option<u64>) -> bool,

@@ -1,24 +1,22 @@
 //! The kernel's tracers: causes of latency.
 //!
-//! **For:** finding tracefs ([`Tracefs`]); the flight recorder ([`Flight`]): an
-//! separate trace instance that overwrites its oldest events, read only after
-//! an outlier, with our own decoder of its pages ([`Page`], [`Decoder`]) and
-//! export for other tools ([`trace_dat`]); a session of
-//! the kernel's own detector of hardware latency ([`Hwlat`], the tracer
-//! `hwlat`), and of its tracers of noise ([`Osnoise`]: `timerlat`, `osnoise`):
-//! started in an instance of its own, read, stopped, and its settings
-//! restored exactly. The only crate that writes to tracefs.
+//! **For:** finding tracefs ([`Tracefs`]); the flight recorder ([`Flight`]): a separate trace
+//! instance that overwrites its oldest events and is read only after an outlier, with a decoder of
+//! its pages ([`Page`], [`Decoder`]) and export for other tools ([`trace_dat`]); sessions of the
+//! kernel's hardware latency detector ([`Hwlat`], the tracer `hwlat`) and of its noise tracers
+//! ([`Osnoise`]: `timerlat`, `osnoise`): started in a separate instance, read and stopped, with all
+//! settings restored exactly. The only crate that writes to tracefs.
 //!
-//! **Knows:** the files of tracefs, the order in which they must be
-//! written, the pages of its ring buffer, the fields of its events.
+//! **Knows:** the files of tracefs and their order of writing, the pages of its ring buffer, the
+//! fields of its events.
 //!
-//! **Must not know:** probes, recordings, terminals, the meaning of an event or a
-//! gap for latency. Other users' traces: only a [`Marker`], on request of the user,
-//! writes to the top-level buffer.
+//! **Must not know:** probes, recordings, terminals, the meaning of an event or a gap for latency.
+//! It never changes other users' traces: only a [`Marker`], on the user's request, writes to the
+//! top-level buffer.
 //!
-//! Kernel-wide settings, which are not part of an instance, are stored in the
-//! instance's *name* before they are changed; [`Tracefs::clear_left_behind`] restores
-//! them from it after a program was killed.
+//! Kernel-wide settings, which are not part of an instance, are stored in the instance's *name*
+//! before they are changed; [`Tracefs::clear_left_behind`] restores them from it after a program
+//! was killed.
 
 mod bpf;
 mod clock;
@@ -38,7 +36,7 @@ mod mount;
 mod name;
 mod osnoise;
 mod ring;
-// Other crates' tests use parts of the test support, which names this crate.
+// Other crates' tests use parts of the test support, which refers to this crate by name.
 #[cfg(test)]
 extern crate self as punctual_trace;
 

@@ -1,16 +1,15 @@
-//! A mark in the machine's trace, and its stop.
+//! Writes a mark into the machine's trace, and stops it.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 
 use crate::{TraceError, Tracefs};
 
-/// Writes into the shared top-level trace buffer and stops it, at a break of a
-/// measurement, for a user who has set up a trace. The files are opened before, so
-/// that the writes take two system calls.
+/// Writes into the shared top-level trace buffer and stops it, when a measurement breaks off, for a
+/// user who has set up a trace. The files are opened in advance, so that the writes take two system
+/// calls.
 ///
-/// The trace stays stopped on purpose, so that the events before the mark are not
-/// overwritten.
+/// The trace stays stopped on purpose, so that the events before the mark are not overwritten.
 #[derive(Debug)]
 pub struct Marker {
     mark: File,
@@ -18,10 +17,10 @@ pub struct Marker {
 }
 
 impl Tracefs {
-    /// Opens `trace_marker` and `tracing_on`; nothing is written.
+    /// Opens `trace_marker` and `tracing_on` without writing.
     ///
     /// # Errors
-    /// One of them does not exist or is not writable.
+    /// If one of them does not exist or is not writable.
     pub fn marker(&self) -> Result<Marker, TraceError> {
         let open = |name: &str| {
             let path = self.file(name);
@@ -38,11 +37,10 @@ impl Tracefs {
 }
 
 impl Marker {
-    /// Writes the mark and stops the trace, at once; the trace is stopped also
-    /// if the mark is refused.
+    /// Writes the mark and stops the trace immediately, even if the mark is rejected.
     ///
     /// # Errors
-    /// Those of write(2).
+    /// The errors of write(2).
     pub fn mark_and_stop(&self, text: &str) -> io::Result<()> {
         let marked = (&self.mark).write_all(text.as_bytes());
         let stopped = (&self.on).write_all(b"0");

@@ -1,4 +1,4 @@
-//! Where tracefs is mounted: for all, or for this process alone.
+//! Mount points of tracefs: for the whole machine, or for this process only.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -7,23 +7,23 @@ use std::path::{Path, PathBuf};
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags};
 use rustix::mount::{fsconfig_create, fsmount, fsopen};
 
-/// Where tracefs is mounted, below the root path: since Linux 4.1 on its own,
-/// before and beside it within debugfs (`Documentation/trace/ftrace.rst`).
+/// Mount points of tracefs below the root path: a separate one since Linux 4.1, and the one in
+/// debugfs, which is older and still exists (`Documentation/trace/ftrace.rst`).
 pub(crate) const PLACES: [&str; 2] = ["sys/kernel/tracing", "sys/kernel/debug/tracing"];
 
 /// Open files of this process, by number.
 const OWN_FILES: &str = "/proc/self/fd/";
 
-/// A mount of this process alone.
+/// A mount that only this process can access.
 #[derive(Debug)]
 pub struct Mount(OwnedFd);
 
 impl Mount {
-    /// Since Linux 5.2; with CAP_SYS_ADMIN. It is attached nowhere: no other program sees it,
-    /// and it ends when its last file is closed.
+    /// Creates the mount; requires Linux 5.2 and CAP_SYS_ADMIN. It is attached nowhere: no other
+    /// program sees it, and it ends when its last file is closed.
     ///
     /// # Errors
-    /// Those of fsopen(2) and fsmount(2).
+    /// The errors of fsopen(2) and fsmount(2).
     pub(crate) fn new() -> io::Result<Self> {
         let context = fsopen("tracefs", FsOpenFlags::FSOPEN_CLOEXEC)?;
         fsconfig_create(context.as_fd())?;
@@ -34,14 +34,14 @@ impl Mount {
         Ok(Self(mount))
     }
 
-    /// A path of its root for this process.
+    /// Returns a path of its root for this process.
     pub(crate) fn path(&self) -> PathBuf {
         PathBuf::from(format!("{OWN_FILES}{}", self.0.as_raw_fd()))
     }
 }
 
-/// A path as a reader finds it: in place of a mount of this process alone, which others
-/// cannot open, that of the usual mount point.
+/// Formats a path for messages: in a mount of this process only, which other programs cannot open,
+/// it is replaced with the usual mount point.
 pub(crate) fn shown(path: &Path) -> String {
     let text = path.display().to_string();
     let within = text.strip_prefix(OWN_FILES).and_then(|rest| {

@@ -1,4 +1,4 @@
-//! The name of an instance: its owner, and the settings before.
+//! The name of an instance: its owner, and the previous settings.
 
 use crate::TraceError;
 use crate::tracefs::Tracefs;
@@ -10,9 +10,9 @@ const PREFIX: &str = "punctual-hwlat-";
 pub(crate) struct HwlatSettings {
     pub(crate) window_us: u64,
     pub(crate) width_us: u64,
-    /// 0: the threshold of the tracer's last run, initially 10.
+    /// 0 for the threshold of the tracer's last run, initially 10.
     pub(crate) threshold_us: u64,
-    /// `None`: a kernel with one mode (before Linux 5.14).
+    /// `None` on a kernel with only one mode (before Linux 5.14).
     pub(crate) mode: Option<String>,
 }
 
@@ -28,7 +28,7 @@ impl HwlatSettings {
     }
 }
 
-/// The one in brackets: `none [round-robin] per-cpu`.
+/// Returns the mode in brackets: `none [round-robin] per-cpu`.
 pub(crate) fn in_force(modes: &str) -> Option<String> {
     let (_, rest) = modes.split_once('[')?;
     let mode = rest.split_once(']')?.0;
@@ -37,13 +37,12 @@ pub(crate) fn in_force(modes: &str) -> Option<String> {
     (!mode.is_empty() && mode.chars().all(fits)).then(|| mode.to_owned())
 }
 
-/// `punctual-hwlat-PID-START.WINDOW.WIDTH.THRESHOLD[.MODE]`; in names of the first
-/// versions there is no `-START`.
+/// Formatted as `punctual-hwlat-PID-START.WINDOW.WIDTH.THRESHOLD[.MODE]`; names of the first
+/// versions have no `-START`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Name {
     pub(crate) pid: u32,
-    /// Start time of that process, in clock ticks since the boot: numbers of
-    /// processes are reused.
+    /// Start time of that process, in clock ticks since boot, because process IDs are reused.
     pub(crate) start: Option<u64>,
     pub(crate) before: HwlatSettings,
 }

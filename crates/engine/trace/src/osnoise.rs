@@ -28,12 +28,12 @@ pub const OSNOISE: &str = "osnoise";
 /// The ring buffer of each CPU: some ten seconds at a period of 1 ms.
 const KIB_PER_CPU: usize = 1_024;
 
-/// Where user space waits for a timer of timerlat, by CPU (since Linux 6.5).
+/// Returns the file in which user space waits for a timer of timerlat, by CPU (since Linux 6.5).
 fn user_file(tracefs: &Tracefs, cpu: u32) -> PathBuf {
     tracefs.file(&format!("osnoise/per_cpu/cpu{cpu}/timerlat_fd"))
 }
 
-/// What is asked of them; they count in whole microseconds.
+/// The settings of a session; the tracers count in whole microseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NoiseAsk {
     /// A timer on each CPU, and the thread that it wakes.
@@ -42,11 +42,11 @@ pub enum NoiseAsk {
         cpus: CpuSet,
         /// From one expiry to the next; 100 us to 1 s.
         period: Nanos,
-        /// Whether threads of user space wait for the timer
-        /// ([`Osnoise::user_wait`]) instead of the kernel's.
+        /// Whether user-space threads wait for the timer ([`Osnoise::user_wait`]) instead of the
+        /// kernel's.
         user: bool,
-        /// The kernel stack of the interrupt is recorded if its thread is later than
-        /// this; `None`: never. Not all kernels can, and none for threads of user space.
+        /// Records the interrupt's kernel stack if its thread is later than this; `None` for never.
+        /// Not all kernels support it, and none does for user-space threads.
         stacks_above: Option<Nanos>,
     },
     /// A thread on each CPU that spins and looks for gaps.
@@ -57,9 +57,9 @@ pub enum NoiseAsk {
         period: Nanos,
         /// How long it spins in each.
         runtime: Nanos,
-        /// Gaps from this on are noise; 0 means the kernel's default, about 1 us.
+        /// Gaps of at least this length are noise; 0 means the kernel's default, about 1 us.
         threshold: Nanos,
-        /// Gaps above this are reported one by one.
+        /// Gaps above this are reported individually.
         told_above: Nanos,
     },
 }
@@ -72,8 +72,7 @@ impl NoiseAsk {
         }
     }
 
-    /// The settings for it. Options that would end the trace, or panic, are
-    /// off.
+    /// Returns the settings for it. Options that would end the trace, or panic, are off.
     fn settings(&self, before: &OsnoiseSettings) -> OsnoiseSettings {
         let mut wanted = OsnoiseSettings {
             stop_us: 0,
@@ -98,7 +97,7 @@ impl NoiseAsk {
             } => {
                 wanted.timerlat_period_us =
                     wanted.timerlat_period_us.map(|_| period.whole_micros());
-                // 0 is off.
+                // 0 means off.
                 let above = stacks_above.map_or(0, |above| above.whole_micros().max(1));
                 wanted.print_stack_us = wanted.print_stack_us.map(|_| above);
                 (cpus, !user)
@@ -122,10 +121,10 @@ impl NoiseAsk {
     }
 }
 
-/// A running tracer, in a trace instance of its own. [`stop`](Self::stop) or a drop
-/// restores all settings.
+/// A running tracer, in a separate trace instance. [`stop`](Self::stop), or dropping it, restores
+/// all settings.
 pub struct Osnoise {
-    // Before the rest: open files hold the instance.
+    // Before the rest, because open files keep the instance alive.
     cpus: Vec<CpuPipe>,
     tracefs: Tracefs,
     folder: PathBuf,
@@ -133,7 +132,7 @@ pub struct Osnoise {
     reader: Option<Reader>,
     page: Vec<u8>,
     over: bool,
-    /// Says to others that this process lives.
+    /// Shows other processes that this one is alive.
     _held: Option<OwnedFd>,
 }
 
@@ -142,7 +141,7 @@ impl Tracefs {
     /// changes nothing.
     ///
     /// # Errors
-    /// It does not, they cannot, or another program uses it.
+    /// If the kernel does not have it, a setting cannot be read, or another program uses it.
     pub fn may_start_osnoise(&self, ask: &NoiseAsk) -> Result<(), TraceError> {
         self.require(ask.tracer())?;
         OsnoiseSettings::read(self)?;
@@ -158,9 +157,9 @@ impl Tracefs {
         self.nobody_uses_osnoise(None)
     }
 
-    /// Whether threads of user space can wait for the timers of timerlat.
+    /// Returns whether user-space threads can wait for the timers of timerlat.
     pub fn has_user_timerlat(&self, cpus: &CpuSet) -> bool {
-        // The file exists but cannot be opened yet: its folder lists it.
+        // The file exists but cannot be opened yet, so look for it in its folder.
         let there = |cpu: u32| {
             let file = user_file(self, cpu);
             let folder = file.parent().unwrap_or(Path::new("/"));
@@ -170,8 +169,8 @@ impl Tracefs {
         cpus.iter().all(there)
     }
 
-    /// Both tracers share one set of threads and settings in the whole kernel.
-    /// `but`: an instance of our own.
+    /// Fails if another instance uses them: both tracers share one set of threads and settings in
+    /// the whole kernel. `but`: the session's own instance.
     fn nobody_uses_osnoise(&self, but: Option<&Path>) -> Result<(), TraceError> {
         let path = self.instances();
         let names = match self.files().names(&path) {
@@ -198,12 +197,12 @@ impl Tracefs {
         Ok(())
     }
 
-    /// Starts the tracer. `owner` is this process: with it the next program
-    /// decides whether the instance is still in use.
+    /// Starts the tracer. `owner` is this process; from it, later programs can tell whether the
+    /// instance is still in use.
     ///
     /// # Errors
-    /// The kernel does not have it, another program uses it, or a write was
-    /// refused; then all is as it was before.
+    /// If the kernel does not have it, another program uses it, or a write was rejected; then all
+    /// settings are restored.
     pub fn start_osnoise(&self, ask: &NoiseAsk, owner: Owner) -> Result<Osnoise, TraceError> {
         self.may_start_osnoise(ask)?;
         let before = OsnoiseSettings::read(self)?;
@@ -228,9 +227,9 @@ impl Tracefs {
 }
 
 impl Osnoise {
-    /// Changes the kernel-wide settings before the tracer is selected: an active one
-    /// restarts its threads at each change. Two programs that start at
-    /// the same time see each other's instance, and both stop.
+    /// Changes the kernel-wide settings before the tracer is selected, because an active one
+    /// restarts its threads at each change. Two programs that start at the same time see each
+    /// other's instance, and both stop.
     fn begin(&mut self, ask: &NoiseAsk) -> Result<(), TraceError> {
         let tracefs = self.tracefs.clone();
         let own = |name: &str| self.folder.join(name);
@@ -260,24 +259,23 @@ impl Osnoise {
             path: tracefs.path().to_owned(),
         };
         tracefs.take_tracer(&self.folder, ask.tracer(), busy)?;
-        // Not before: open pipes prevent changing the tracer of the
-        // instance.
+        // Not earlier, because open pipes prevent changing the tracer of the instance.
         self.cpus = pipes(&tracefs, &self.folder)?;
         let (NoiseAsk::Timerlat { cpus, .. } | NoiseAsk::Osnoise { cpus, .. }) = ask;
         self.cpus.retain(|pipe| cpus.contains(pipe.cpu));
         Ok(())
     }
 
-    /// The reports since the last call, without waiting.
+    /// Returns the reports since the last call, without waiting.
     ///
     /// # Errors
-    /// A pipe cannot be read.
+    /// If a pipe cannot be read.
     pub fn take(&mut self) -> Result<NoiseReports, TraceError> {
         let mut reports = NoiseReports::default();
         let Some(reader) = &self.reader else {
             return Ok(reports);
         };
-        // The kernel writes while we read: at most twice the buffer.
+        // The kernel keeps writing meanwhile: at most twice the buffer.
         let most = 2 * KIB_PER_CPU * 1_024 / self.page.len().max(1) + 16;
         for pipe in &mut self.cpus {
             for _ in 0..most {
@@ -309,14 +307,12 @@ impl Osnoise {
         Ok(reports)
     }
 
-    /// Opens the file in which a thread of user space waits for the timer of
-    /// timerlat; to be called on that thread, which must be bound to this CPU
-    /// alone, and only if user space was selected. It must be closed before
-    /// the tracer is stopped: else the kernel kills the program.
+    /// Opens the file in which a user-space thread waits for the timer of timerlat. Call it on that
+    /// thread, pinned to this CPU only, and only if user space was selected. Close it before the
+    /// tracer stops; otherwise the kernel kills the program.
     ///
     /// # Errors
-    /// The kernel refuses it: the thread is not pinned, or another thread has
-    /// the file.
+    /// If the kernel rejects it: the thread is not pinned, or another thread has the file open.
     pub fn user_wait(&self, cpu: u32) -> Result<UserWait, TraceError> {
         open_user_wait(&self.tracefs, cpu)
     }
@@ -325,13 +321,13 @@ impl Osnoise {
     /// success, further calls do nothing.
     ///
     /// # Errors
-    /// A setting could not be restored; the instance stays, and the next program
-    /// tries again ([`Tracefs::clear_left_behind`]).
+    /// If a setting could not be restored. The instance stays, and the next program tries again
+    /// ([`Tracefs::clear_left_behind`]).
     pub fn stop(&mut self) -> Result<(), TraceError> {
         if self.over {
             return Ok(());
         }
-        // Open pipes hold the tracer and the instance.
+        // Open pipes keep the tracer and the instance in use.
         self.cpus.clear();
         restore(&self.tracefs, &self.folder, &self.before)?;
         self.over = true;
@@ -363,19 +359,17 @@ impl fmt::Debug for Osnoise {
     }
 }
 
-/// A thread of user space waiting for timers of timerlat
-/// (`osnoise/per_cpu/cpuN/timerlat_fd`).
+/// A user-space thread that waits for timers of timerlat (`osnoise/per_cpu/cpuN/timerlat_fd`).
 pub struct UserWait {
     file: Box<dyn Read + Send>,
     path: PathBuf,
 }
 
 impl UserWait {
-    /// Ends the work of the last period and sleeps until the next timer or a
-    /// signal.
+    /// Ends the work of the last period and sleeps until the next timer or a signal.
     ///
     /// # Errors
-    /// The tracer was stopped, or the thread was moved to another CPU.
+    /// If the tracer was stopped, or the thread was moved to another CPU.
     pub fn wait(&mut self) -> Result<(), TraceError> {
         match self.file.read(&mut [0]) {
             // The read returns no data.
@@ -397,9 +391,8 @@ impl fmt::Debug for UserWait {
     }
 }
 
-/// Ends the tracer of the instance `folder`, restores the settings `before` and
-/// removes it. Unchanged settings are not written, so that it can be called
-/// again.
+/// Ends the tracer of the instance `folder`, restores the settings `before` and removes it. Writes
+/// only changed settings, so that it can be called again.
 pub(crate) fn restore(
     tracefs: &Tracefs,
     folder: &Path,
@@ -415,7 +408,7 @@ pub(crate) fn restore(
             .write(&current, "nop")
             .map_err(|error| kept(vec![error]))?;
     }
-    // Only then: a change under the tracer starts its threads again.
+    // Only then, because a change while the tracer runs restarts its threads.
     let clocks = tracefs.text(&folder.join(CLOCK))?;
     if crate::name::in_force(&clocks).as_deref() == Some(MONO) {
         let errors = before.put(tracefs);

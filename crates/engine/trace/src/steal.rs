@@ -1,5 +1,5 @@
-//! The time that a hypervisor took from each CPU, to the nanosecond, and how long handlers
-//! of interrupts take: counted in the kernel by BPF programs (`bpf/steal.bpf.c`).
+//! The time that a hypervisor took from each CPU, to the nanosecond, and the duration of interrupt
+//! handlers, both counted in the kernel by BPF programs (`bpf/steal.bpf.c`).
 
 use std::sync::atomic::{Ordering, fence};
 
@@ -9,10 +9,10 @@ use punctual_model::{HandlerOf, Nanos, StealCount, StealRise, Usual, UsualLength
 use crate::WatchError;
 use crate::bpf::{Mapped, Programs, Reads};
 
-/// The programs; `bpf/build.sh` makes them.
+/// The programs, built by `bpf/build.sh`.
 pub(crate) static OBJECT: &[u8] = include_bytes_aligned!("../bpf/steal.bpf.o");
 
-/// Each with its tracepoint.
+/// The programs, each with its tracepoint.
 const PROGRAMS: [(&str, &str); 7] = [
     ("sched_switch", "sched_switch"),
     ("sched_waking", "sched_waking"),
@@ -23,7 +23,7 @@ const PROGRAMS: [(&str, &str); 7] = [
     ("softirq_exit", "softirq_exit"),
 ];
 
-/// Programs at tracepoints that only x86 has.
+/// Programs for tracepoints that only x86 has.
 const OF_X86: [(&str, &str); 2] = [
     ("timer_entry", "local_timer_entry"),
     ("timer_exit", "local_timer_exit"),
@@ -38,14 +38,14 @@ fn all() -> impl Iterator<Item = (&'static str, &'static str)> {
     PROGRAMS.iter().chain(more).copied()
 }
 
-/// As in the programs.
+/// The same as in the programs.
 const RECORDS: usize = 1024;
 const HANDLERS: usize = 256;
 const SOFTIRQS: u32 = 240;
 const TIMER: u32 = 250;
 const BUCKETS: usize = 8 * 34;
 
-/// Words of `struct cpu`, `struct record` and `struct lengths`.
+/// Number of words of `struct cpu`, `struct record` and `struct lengths`.
 const CPU_WORDS: usize = 16;
 const RECORD_WORDS: usize = 4;
 const ROW_WORDS: usize = 1 + BUCKETS / 2;
@@ -65,10 +65,10 @@ impl std::fmt::Debug for StealRecorder {
 }
 
 impl StealRecorder {
-    /// Loads and starts the programs; `cpus`: one more than the largest number of a CPU.
+    /// Loads and starts the programs. `cpus`: the largest CPU number plus one.
     ///
     /// # Errors
-    /// A kernel without BTF, or one that refuses: rights, lockdown, age.
+    /// If the kernel has no BTF, or rejects the programs (privileges, lockdown, version).
     pub fn start(cpus: u32) -> Result<Self, WatchError> {
         let mut programs = Programs::load(OBJECT, Reads::Types, |loader| {
             loader
@@ -91,10 +91,11 @@ impl StealRecorder {
         })
     }
 
-    /// Has the programs run, or not: what is stolen meanwhile is one rise.
+    /// Attaches or detaches the programs. Steal time while they are detached appears as a single
+    /// rise.
     ///
     /// # Errors
-    /// The kernel refuses to start one again.
+    /// If the kernel refuses to start one again.
     pub fn switch(&mut self, on: bool) -> Result<(), WatchError> {
         for (name, _) in all() {
             match on {
@@ -105,12 +106,12 @@ impl StealRecorder {
         Ok(())
     }
 
-    /// The steal time of a CPU around a time. `None`: the kernel does not keep it (or
+    /// Returns the steal time of a CPU around a time. `None` if the kernel does not count it (or if
     /// nothing was ever stolen from that CPU, which looks the same).
     pub fn around(&self, cpu: u32, (from, to): (Nanos, Nanos)) -> Option<StealCount> {
         let first = cpu as usize * CPU_WORDS;
         let word = |place: usize| self.cpus.word(first + place);
-        // The end first: rises until then are in the records by now.
+        // Read the end first: the records contain all rises up to it.
         let until = Nanos(word(1));
         fence(Ordering::Acquire);
         let (since, stolen) = (Nanos(word(0)), word(2));
@@ -129,7 +130,7 @@ impl StealRecorder {
             }
         }
         rises.sort_by_key(|rise| rise.from);
-        // All are full: older ones were overwritten.
+        // If all are full, older ones were overwritten.
         let full = kept + 8 >= RECORDS;
         Some(StealCount {
             cpu,
@@ -140,7 +141,7 @@ impl StealRecorder {
         })
     }
 
-    /// A record that is not being written.
+    /// Returns a record that is not being written.
     fn record(&self, place: usize) -> Option<(u32, StealRise)> {
         let first = place * RECORD_WORDS;
         let word = |place: usize| self.records.word(first + place);
@@ -156,7 +157,7 @@ impl StealRecorder {
         (sequence != 0 && word(3) == before).then_some((cpu, rise))
     }
 
-    /// How long the runs of a handler were so far; `None`: none was seen.
+    /// Returns the duration of a handler's runs so far; `None` if none was seen.
     pub fn usual(&self, handler: HandlerOf) -> Option<UsualLength> {
         let (place, number) = match &handler {
             HandlerOf::Irq(irq) => (irq % SOFTIRQS, *irq),
@@ -182,7 +183,7 @@ fn halves(word: u64) -> [u32; 2] {
     [[a, b, c, d], [e, f, g, h]].map(u32::from_ne_bytes)
 }
 
-/// The 99.9th percentile of counts by bucket: the end of its bucket.
+/// Returns the 99.9th percentile of counts by bucket: the end of its bucket.
 fn percentile(counts: &[u64]) -> Option<Usual> {
     let count: u64 = counts.iter().sum();
     let rank = count - count / 1_000;
@@ -197,7 +198,8 @@ fn percentile(counts: &[u64]) -> Option<Usual> {
     })
 }
 
-/// The first length beyond a bucket: below 16 ns one each, then eight for each power of two.
+/// Returns the first length beyond a bucket: below 16 ns one bucket each, then eight for each power
+/// of two.
 const fn end_of(bucket: u64) -> u64 {
     match bucket {
         0..16 => bucket + 1,
@@ -209,7 +211,7 @@ const fn end_of(bucket: u64) -> u64 {
 mod tests {
     use super::*;
 
-    /// As `bucket_of` of the programs.
+    /// The same as `bucket_of` in the programs.
     fn bucket_of(ns: u64) -> u64 {
         if ns < 16 {
             return ns;

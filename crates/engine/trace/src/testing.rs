@@ -1,11 +1,11 @@
-//! A tracefs of plain files that behaves as the kernel's.
+//! A tracefs of plain files that behaves like the kernel's.
 //!
-//! It does what matters here of `kernel/trace/trace_hwlat.c`: an instance is
-//! filled as it is made; the tracer can be taken once; it brings a threshold
-//! where there is none and puts the old one back; a width must be smaller than
-//! its window. Of `kernel/trace/trace_osnoise.c` it has the settings with their
-//! limits, and that one of its tracers keeps the other away. And it can refuse a write. With [events](FakeTracefs::with_events)
-//! it has a ring buffer of one CPU, into which a test writes pages.
+//! It simulates the relevant parts of `kernel/trace/trace_hwlat.c`: a new instance gets its files;
+//! only one instance can select the tracer; the tracer sets a threshold if there is none and
+//! restores the old one; a width must be smaller than its window. From
+//! `kernel/trace/trace_osnoise.c` it has the settings with their limits, and the rule that only one
+//! of the two tracers can run. It can also reject writes. With [events](FakeTracefs::with_events)
+//! it has a ring buffer of one CPU, to which a test adds pages.
 
 mod events;
 mod page_builder;
@@ -20,7 +20,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::{Files, RealFiles};
 
-/// Such a tracefs below a root path.
+/// A simulated tracefs below a root path.
 #[derive(Debug)]
 pub struct FakeTracefs {
     tracing: PathBuf,
@@ -31,20 +31,20 @@ pub struct FakeTracefs {
 struct State {
     written: usize,
     refuse: Option<(usize, usize)>,
-    /// The threshold when the tracer was taken, and the one it was left with.
+    /// The threshold when the tracer was selected, and the one at its last end.
     saved: String,
     last: String,
-    /// A window that another program sets just before the tracer is taken.
+    /// A window that another program sets just before the tracer is selected.
     meanwhile: Option<u64>,
-    /// How far the trace clock is behind, where CLOCK_MONOTONIC is not offered.
+    /// How far the trace clock is behind CLOCK_MONOTONIC, if that is not offered.
     behind: Option<u64>,
 }
 
 impl FakeTracefs {
-    /// Makes one below `root`, with these tracers.
+    /// Creates one below `root`, with these tracers.
     ///
     /// # Errors
-    /// Those of the files.
+    /// The errors of file operations.
     pub fn new(root: &Path, tracers: &str) -> io::Result<Self> {
         let tracing = root.join("sys/kernel/tracing");
         fs::create_dir_all(tracing.join("instances"))?;
@@ -71,24 +71,23 @@ impl FakeTracefs {
         })
     }
 
-    /// Gives it the events that are known here, but these (`system:event`).
+    /// Adds all known events except these (`system:event`).
     ///
     /// # Errors
-    /// Those of the files.
+    /// The errors of file operations.
     pub fn with_events(&self, but: &[&str]) -> io::Result<()> {
         events::write_formats(&self.tracing.join("events"), but)
     }
 
-    /// Offers no clock `mono`: the trace clock is so many ns behind it.
+    /// Removes the clock `mono`: the trace clock is then `behind_ns` behind it.
     pub fn without_mono(&self, behind_ns: u64) {
         self.state().behind = Some(behind_ns);
     }
 
-    /// Puts a page into the ring buffer of each instance that records, and says
-    /// in how many.
+    /// Puts a page into the ring buffer of each recording instance, and returns their number.
     ///
     /// # Errors
-    /// Those of the files.
+    /// The errors of file operations.
     pub fn put_page(&self, page: &[u8]) -> io::Result<usize> {
         let mut count = 0;
         for name in self.instances()? {
@@ -101,10 +100,10 @@ impl FakeTracefs {
         Ok(count)
     }
 
-    /// The events that are on in an instance, with their filters.
+    /// Returns the events that are enabled in an instance, with their filters.
     ///
     /// # Errors
-    /// Those of the files.
+    /// The errors of file operations.
     pub fn switched_on(&self) -> io::Result<Vec<String>> {
         let mut on = Vec::new();
         for name in self.instances()? {
@@ -123,28 +122,28 @@ impl FakeTracefs {
         Ok(on)
     }
 
-    /// Refuses the writes from the `first` (from 0) on, so many of them.
+    /// Rejects `count` writes, starting with number `first` (from 0).
     pub fn refuse(&self, first: usize, count: usize) {
         let mut state = self.state();
         state.written = 0;
         state.refuse = Some((first, count));
     }
 
-    /// The writes since the last [`refuse`](Self::refuse).
+    /// Returns the number of writes since the last [`refuse`](Self::refuse).
     pub fn written(&self) -> usize {
         self.state().written
     }
 
-    /// Has another program set this window, in us, just before the tracer is
-    /// taken next.
+    /// Simulates another program that sets this window, in us, just before the tracer is next
+    /// selected.
     pub fn meanwhile(&self, window_us: u64) {
         self.state().meanwhile = Some(window_us);
     }
 
-    /// All that a later program could find changed.
+    /// Returns all state that a later program could find changed.
     ///
     /// # Errors
-    /// Those of the files.
+    /// The errors of file operations.
     pub fn in_force(&self) -> io::Result<Vec<String>> {
         let mut all = vec![format!("last {}", self.state().last)];
         for name in [
@@ -163,18 +162,18 @@ impl FakeTracefs {
         Ok(all)
     }
 
-    /// The names of the instances.
+    /// Returns the names of the instances.
     ///
     /// # Errors
-    /// Those of the files.
+    /// The errors of file operations.
     pub fn instances(&self) -> io::Result<Vec<String>> {
         RealFiles.names(&self.tracing.join("instances"))
     }
 
-    /// Prints a line in each instance that traces; says in how many.
+    /// Prints a line in each tracing instance, and returns their number.
     ///
     /// # Errors
-    /// Those of the files.
+    /// The errors of file operations.
     pub fn print(&self, text: &str) -> io::Result<usize> {
         let mut count = 0;
         for name in self.instances()? {
@@ -204,7 +203,7 @@ impl FakeTracefs {
         text.parse().map_err(|_| invalid())
     }
 
-    /// Of timerlat and osnoise only one runs at a time; it may do so for several.
+    /// Only one of timerlat and osnoise runs at a time, but in several instances if requested.
     fn noise_tracer(&self, value: &str) -> io::Result<()> {
         for name in self.instances()? {
             let folder = self.tracing.join("instances").join(name);
@@ -216,7 +215,7 @@ impl FakeTracefs {
         Ok(())
     }
 
-    /// `NAME` or `NO_NAME`, of those there are.
+    /// Sets a known option: `NAME` or `NO_NAME`.
     fn option(&self, path: &Path, value: &str) -> io::Result<()> {
         let value = value.trim();
         let (name, on) = match value.strip_prefix("NO_") {
@@ -242,7 +241,7 @@ impl FakeTracefs {
         }
     }
 
-    /// A filter whose first field the event does not have is refused, and kept with the
+    /// A filter is rejected if the event does not have its first field, and is stored with the
     /// reason (`append_filter_err` in `kernel/trace/trace_events_filter.c`).
     fn filter(&self, path: &Path, value: &str) -> io::Result<()> {
         let folder = path.parent().unwrap_or(path);
@@ -303,7 +302,7 @@ impl FakeTracefs {
 
 const NOISE_TRACERS: [&str; 2] = ["timerlat", "osnoise"];
 
-/// What they are set to after a boot.
+/// Their values after boot.
 const OSNOISE_FILES: [(&str, &str); 8] = [
     ("cpus", "0-3"),
     ("period_us", "1000000"),
@@ -345,7 +344,7 @@ fn append(path: &Path, bytes: &[u8]) -> io::Result<()> {
         .write_all(bytes)
 }
 
-/// Shows what there is, with the chosen in brackets.
+/// Writes the list with the selected value in brackets.
 fn choose(path: &Path, all: &[&str], value: &str) -> io::Result<()> {
     let shown = all.iter().map(|&one| match one == value {
         true => format!("[{one}]"),

@@ -9,8 +9,8 @@ use crate::{Files, RealFiles, TraceError};
 
 const TRACERS: &str = "available_tracers";
 
-/// What says that the kernel is locked down, and how: the second where securityfs is not
-/// mounted.
+/// Files that show the lockdown state, with the word to look for; the second is used if securityfs
+/// is not mounted.
 const LOCKDOWN: [(&str, &str); 2] = [
     ("sys/kernel/security/lockdown", "[confidentiality]"),
     ("proc/cmdline", "lockdown=confidentiality"),
@@ -21,28 +21,28 @@ const LOCKDOWN: [(&str, &str); 2] = [
 pub struct Tracefs {
     path: PathBuf,
     files: Arc<dyn Files>,
-    /// Held if it is mounted for this process alone.
+    /// Present if it is mounted for this process only.
     _mount: Option<Arc<Mount>>,
 }
 
 impl Tracefs {
-    /// The tracefs of the machine whose /sys is found below `root`. If that is
-    /// this machine (`/`) and tracefs is not mounted, it is mounted for this
-    /// process alone.
+    /// Finds the tracefs of the machine with its /sys below `root`. On this machine (`/`), it is
+    /// mounted for this process only if it is not mounted.
     ///
     /// # Errors
-    /// It is not mounted and cannot be, or is not readable; the kernel is locked down.
+    /// If it is not mounted and cannot be mounted, or is not readable, or the kernel is locked
+    /// down.
     pub fn find(root: &Path) -> Result<Self, TraceError> {
         Self::find_with(root, Arc::new(RealFiles))
     }
 
-    /// The same, with other file operations.
+    /// Like [`find`](Self::find), with other file operations.
     ///
     /// # Errors
-    /// As [`find`](Self::find).
+    /// The errors of [`find`](Self::find).
     pub fn find_with(root: &Path, files: Arc<dyn Files>) -> Result<Self, TraceError> {
-        // A kernel that is locked down has an empty tracefs, and Linux 6.12 crashes when the
-        // last mount of an empty one ends.
+        // A locked-down kernel has an empty tracefs, and Linux 6.12 crashes when the last mount of
+        // an empty one ends.
         for (file, word) in LOCKDOWN {
             let path = root.join(file);
             let text = files.read(&path).unwrap_or_default();
@@ -87,24 +87,24 @@ impl Tracefs {
         Err(TraceError::NotMounted { looked, mount })
     }
 
-    /// Its mount point.
+    /// Returns its mount point.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The tracers that this kernel was built with.
+    /// Returns the tracers that this kernel was built with.
     ///
     /// # Errors
-    /// The list cannot be read.
+    /// If the list cannot be read.
     pub fn available_tracers(&self) -> Result<Vec<String>, TraceError> {
         let text = self.text(&self.file(TRACERS))?;
         Ok(text.split_whitespace().map(str::to_owned).collect())
     }
 
-    /// Whether the kernel has this tracer.
+    /// Checks that the kernel has this tracer.
     ///
     /// # Errors
-    /// It does not, or the list cannot be read.
+    /// If it does not, or the list cannot be read.
     pub fn require(&self, tracer: &'static str) -> Result<(), TraceError> {
         let available = self.available_tracers()?;
         if available.iter().any(|name| name == tracer) {
@@ -129,7 +129,7 @@ impl Tracefs {
         self.path.join("instances")
     }
 
-    /// A file's text without surrounding white space.
+    /// Returns a file's text without surrounding white space.
     pub(crate) fn text(&self, path: &Path) -> Result<String, TraceError> {
         match self.files.read(path) {
             Ok(text) => Ok(text.trim().to_owned()),
@@ -140,7 +140,7 @@ impl Tracefs {
         }
     }
 
-    /// A file's text, or `None` if this kernel does not have the file.
+    /// Returns a file's text, or `None` if this kernel does not have the file.
     pub(crate) fn text_if_there(&self, path: &Path) -> Result<Option<String>, TraceError> {
         match self.text(path) {
             Ok(text) => Ok(Some(text)),
@@ -169,7 +169,7 @@ impl Tracefs {
             })
     }
 
-    /// Writes a number if the file contains another, and reads it back.
+    /// Writes a number if the file contains a different one, and reads it back.
     pub(crate) fn put_number(&self, path: &Path, value: u64) -> Result<(), TraceError> {
         if self.number(path)? == value {
             return Ok(());

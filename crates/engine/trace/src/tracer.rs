@@ -1,5 +1,5 @@
-//! Shared by the sessions of the kernel's tracers: names of files, and creation and
-//! removal of an instance's folder.
+//! Code shared by the sessions of the kernel's tracers: file names, and creation and removal of an
+//! instance's folder.
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -31,13 +31,13 @@ impl Tracefs {
         Ok(self.hold(folder))
     }
 
-    /// Holds the folder of an instance; otherwise only its process identifies it.
+    /// Locks the folder of an instance; without the lock, only its process identifies it.
     pub(crate) fn hold(&self, folder: &Path) -> Option<OwnedFd> {
         self.files().hold(folder).ok().flatten()
     }
 
-    /// Whether a living process holds an instance. A process number is meaningless in
-    /// another pid namespace.
+    /// Returns whether a living process holds an instance. Process IDs are meaningless in another
+    /// pid namespace.
     pub(crate) fn is_held(&self, folder: &Path) -> bool {
         matches!(self.files().hold(folder), Ok(None))
     }
@@ -70,8 +70,7 @@ impl Tracefs {
     }
 }
 
-/// The error of a start that failed with `error`, after a clean-up with the
-/// result `ended`.
+/// Combines the error `error` of a failed start with the result `ended` of its clean-up.
 pub(crate) fn not_started(
     error: TraceError,
     ended: Result<(), TraceError>,

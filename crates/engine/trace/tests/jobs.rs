@@ -1,4 +1,4 @@
-//! The recorder of jobs on this machine's kernel, where its programs may be loaded.
+//! Tests the job recorder on this machine's kernel, if its programs can be loaded.
 
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
@@ -15,8 +15,8 @@ fn recorder() -> Option<JobRecorder> {
     match JobRecorder::start(JobAsk { pid_max: 4 << 20 }) {
         Ok(recorder) => Some(recorder),
         Err(error) => {
-            // The kernel's verifier writes how much it has examined: then the
-            // program is wrong, and no right is missing.
+            // If the error contains the verifier's statistics, the program is wrong, and no
+            // privilege is missing.
             assert!(!error.to_string().contains("processed"), "{error}");
             punctual_testing::skip!("{error}");
             None
@@ -33,7 +33,7 @@ fn now() -> Nanos {
     Nanos(now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64)
 }
 
-/// All system calls of a thread.
+/// Follows all system calls of a thread.
 fn learning(tid: u32) -> Followed {
     Followed {
         tids: vec![tid],
@@ -85,7 +85,7 @@ fn waits_of_a_watched_thread_are_reported_with_their_stack() {
         seen.iter()
             .all(|event| event.pid == tid || event.kind.is_about(tid))
     );
-    // The other thread of this process makes calls: they are not recorded.
+    // The other thread of this process makes calls that must not be recorded.
     let cut = recorder.cut(from, to);
     assert_eq!(cut.lost, 0);
     let stacks = cut.events.iter().filter(|event| event.pid == tid);
@@ -133,7 +133,7 @@ fn at_a_release_wait_no_stack_is_taken_and_other_calls_are_left_out() {
     let other = |event: &&TraceEvent| matches!(event.kind, EventKind::SysEnter { id, .. } if id != libc_nanosleep());
     assert_eq!(seen.iter().find(other), None);
     let cut = recorder.cut(from, to);
-    // The split of a job names them all the same.
+    // The analysis of a job names them nevertheless.
     assert!(cut.events.iter().any(|event| other(&event)));
     let stack = |event: &&TraceEvent| matches!(event.kind, EventKind::KernelStack { .. });
     assert_eq!(cut.events.iter().find(stack), None);
@@ -144,8 +144,8 @@ fn between_windows_nothing_is_recorded_but_forks_and_ends() {
     let Some(mut recorder) = recorder() else {
         return;
     };
-    // Where another recorder, of a test beside this one, has the tracepoints switched on
-    // already, this one's take nothing more: that ends.
+    // If another recorder, of a parallel test, already uses the tracepoints, this one adds no cost.
+    // That is temporary, so try again.
     let is_whole = |cost: &CallCost| cost.watched > cost.other && cost.other > Nanos::ZERO;
     let mut costs = (0..1_000).map(|_| recorder.measure_cost().unwrap());
     let cost = costs.find(is_whole).expect("the cost of calls is found");
@@ -175,7 +175,7 @@ fn between_windows_nothing_is_recorded_but_forks_and_ends() {
     let again = events(&mut recorder);
     let returns = |event: &&TraceEvent| matches!(event.kind, EventKind::SysExit { .. });
     assert!(again.iter().filter(returns).count() >= SLEEPS, "{again:?}");
-    // Nothing from before is taken for what a CPU did meanwhile.
+    // No earlier event may be used for the state of a CPU in the meantime.
     let cut = recorder.cut(shut, now());
     assert_eq!(cut.lost, 0);
     assert_eq!(cut.events.iter().find(|event| event.time < opened), None);
@@ -198,8 +198,8 @@ fn forked_processes_and_changed_programs_are_reported() {
     assert!(forked, "{:?}", recorder.descents());
 }
 
-/// A thread that spins on the CPU of a sleeper is switched out for it, and the sleeper's
-/// timer comes upon it: both are recorded with their stacks.
+/// A thread that spins on a sleeper's CPU is switched out for it after the sleeper's timer
+/// interrupts it: both are recorded with their stacks.
 #[test]
 fn stacks_of_late_timers_and_switches_are_recorded() {
     let mut stacks = match LateStacks::start(4 << 20, Nanos::ZERO) {
@@ -240,7 +240,7 @@ fn stacks_of_late_timers_and_switches_are_recorded() {
     let switched = |event: &&TraceEvent| matches!(&event.kind, EventKind::SwitchedOut { task, .. } if task.pid != tid);
     let switched = found.iter().find(switched).unwrap();
     assert!(switched.kind.frames().len() > 1, "{switched:?}");
-    // Of others nothing is recorded when they are switched to.
+    // Switches to other threads are not recorded.
     stacks.watch([].into_iter()).unwrap();
     let from = now();
     std::thread::sleep(Duration::from_millis(20));
@@ -256,8 +256,8 @@ fn switched_out(event: &TraceEvent) -> bool {
     matches!(event.kind, EventKind::SwitchedOut { .. })
 }
 
-/// A thread that sleeps on one CPU, and a watched one on another: what the first does is
-/// recorded only while it can matter to the watched one.
+/// A thread sleeps on one CPU, and a watched one on another: the first one's events are recorded
+/// only while they can affect the watched one.
 #[test]
 fn cpus_that_do_not_matter_are_not_recorded() {
     let all = sched_getaffinity(None).unwrap();
@@ -287,7 +287,7 @@ fn cpus_that_do_not_matter_are_not_recorded() {
     };
     let (quiet, last) = std::thread::scope(|scope| {
         scope.spawn(|| {
-            // The timers that wake the watched thread stop this one: it wakes nobody.
+            // The watched thread's timer interrupts stop this thread, but it wakes no other.
             while !moves.load(std::sync::atomic::Ordering::Relaxed) {
                 std::hint::spin_loop();
             }
@@ -300,7 +300,7 @@ fn cpus_that_do_not_matter_are_not_recorded() {
             std::thread::sleep(Duration::from_millis(1));
         }
         moves.store(true, std::sync::atomic::Ordering::Relaxed);
-        // Until what mattered when the sleeper was made here does no more.
+        // Wait until the effect of creating the sleeper here has expired.
         std::thread::sleep(Duration::from_millis(1_300));
         let from = now();
         for _ in 0..100 {
@@ -308,7 +308,7 @@ fn cpus_that_do_not_matter_are_not_recorded() {
         }
         let cut = recorder.cut(from, now()).events;
         let quiet = (count(&cut, own), count(&cut, other));
-        // Now the watched thread runs there: the switches are recorded again.
+        // The watched thread now runs there: the switches are recorded again.
         on(other);
         let from = now();
         for _ in 0..100 {
@@ -321,7 +321,7 @@ fn cpus_that_do_not_matter_are_not_recorded() {
     assert!(quiet.0 >= 100 && last >= 100, "{quiet:?} {last}");
     match punctual_testing::crowded() {
         _ if quiet.1 == 0 => {}
-        // Whoever wakes the watched thread makes its CPU matter.
+        // Any thread that wakes the watched thread makes its CPU relevant.
         Some(crowd) => punctual_testing::skip!("{crowd}: CPUs that do not matter: {quiet:?}"),
         None => panic!("{quiet:?}"),
     }

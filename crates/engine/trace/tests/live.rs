@@ -1,4 +1,4 @@
-//! The flight recorder on this machine's kernel, where it may be had.
+//! Tests the flight recorder on this machine's kernel, if it is available.
 
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
@@ -42,7 +42,7 @@ fn what_a_thread_did_is_reported_on_the_probes_clock() {
     flight.switch(true).unwrap();
     let tid = rustix::thread::gettid().as_raw_nonzero().get() as u32;
     flight.watch(&[tid]).unwrap();
-    // On one CPU: of others, only what the thread did itself is cut out.
+    // On one CPU, because of other CPUs only the thread's own events are selected.
     let cpu = rustix::thread::sched_getcpu();
     let mut one = rustix::thread::CpuSet::new();
     one.set(cpu);
@@ -82,8 +82,8 @@ fn what_a_thread_did_is_reported_on_the_probes_clock() {
     };
     let (into, out) = (switched(true), switched(false));
     assert!(out >= sleeps, "{into} in, {out} out");
-    // A kernel can lose all events of one CPU's idle thread outside interrupts,
-    // in every trace instance, until the next boot.
+    // A kernel can lose all events of one CPU's idle thread outside interrupts, in every trace
+    // instance, until the next boot.
     let from_idle = |event: &punctual_model::TraceEvent| {
         event.cpu == cpu as u32
             && matches!(&event.kind, EventKind::Switch { prev, .. } if prev.pid == 0)
@@ -100,7 +100,7 @@ fn what_a_thread_did_is_reported_on_the_probes_clock() {
     flight.stop().unwrap();
 }
 
-/// What `trace-cmd report` says of a file, where there is such a program.
+/// Returns the output of `trace-cmd report` for a file, if the program is installed.
 fn reported(file: &Path) -> Option<String> {
     let output = std::process::Command::new("trace-cmd")
         .args(["report", "-i"])

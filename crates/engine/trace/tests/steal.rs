@@ -1,4 +1,4 @@
-//! The steal time of this machine and the lengths of its handlers, where they may be had.
+//! Tests steal time and handler durations on this machine, if available.
 
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
@@ -7,7 +7,7 @@ use std::time::Duration;
 use punctual_model::{HandlerOf, Nanos};
 use punctual_trace::StealRecorder;
 
-/// The sum of `steal` of /proc/stat and the softirqs of a kind so far.
+/// Returns the sum of `steal` in /proc/stat, and the number of softirqs of a kind so far.
 fn counted(kind: &str) -> (u64, u64) {
     let stat = std::fs::read_to_string("/proc/stat").unwrap();
     let steal = stat.lines().next().unwrap().split_whitespace().nth(8);
@@ -29,7 +29,7 @@ fn what_it_knows_agrees_with_the_kernels_own_figures() {
     let recorder = match StealRecorder::start(cpus) {
         Ok(recorder) => recorder,
         Err(error) => {
-            // The verifier writes how much it has examined: then the program is wrong.
+            // If the error contains the verifier's statistics, the program is wrong.
             assert!(!error.to_string().contains("processed"), "{error}");
             return punctual_testing::skip!("{error}");
         }

@@ -1,4 +1,4 @@
-//! Wake-ups of this machine, counted by both sources, where they may be had.
+//! Tests wake-ups of this machine, counted by both sources, if available.
 
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
@@ -26,8 +26,8 @@ fn by_programs(ask: WatchAsk) -> Option<WakeupWatch> {
     match WakeupWatch::by_programs(ask) {
         Ok(watch) => Some(watch),
         Err(error) => {
-            // The kernel's verifier writes how much it has examined: then the
-            // program is wrong, and no right is missing.
+            // If the error contains the verifier's statistics, the program is wrong, and no
+            // privilege is missing.
             assert!(!error.to_string().contains("processed"), "{error}");
             punctual_testing::skip!("{error}");
             None
@@ -47,15 +47,15 @@ fn by_events(ask: WatchAsk) -> Option<WakeupWatch> {
     }
 }
 
-/// Two threads that wake each other `times` times, under a name of their own, on
-/// one CPU: the switches are then from one to the other, which every kernel
-/// records, and seldom from the idle thread.
+/// Runs two threads that wake each other `times` times, under a unique name, on one CPU. The
+/// switches are then directly between them, which every kernel records, and rarely from the idle
+/// thread.
 fn ping_pong(name: &str, times: u32) {
     let before = sched_getaffinity(None).unwrap();
     let mut one = CpuSet::new();
     one.set(rustix::thread::sched_getcpu());
     sched_setaffinity(None, &one).unwrap();
-    // Sockets, as a channel spins before it sleeps: each turn is a wake-up of both.
+    // Sockets, because a channel spins before it sleeps: each iteration wakes both threads.
     let (mut here, mut there) = UnixStream::pair().unwrap();
     let other = std::thread::Builder::new().name(name.to_owned());
     let other = other.spawn(move || {
@@ -74,7 +74,7 @@ fn ping_pong(name: &str, times: u32) {
     sched_setaffinity(None, &before).unwrap();
 }
 
-/// The waits of the threads of a name.
+/// Returns the waits of the threads with a name.
 fn of(seen: &Wakeups, name: &str) -> WaitHistogram {
     let mut waits = WaitHistogram::new();
     for row in seen
@@ -88,7 +88,7 @@ fn of(seen: &Wakeups, name: &str) -> WaitHistogram {
     waits
 }
 
-/// What holds whoever counts.
+/// Checks invariants of both sources.
 fn assert_sound(seen: &Wakeups) {
     for row in &seen.rows {
         let buckets = row.waits.buckets.iter().map(|bucket| bucket.1);
@@ -120,13 +120,13 @@ fn wake_ups_are_counted_by_name_and_class() {
     }
 }
 
-/// The same wake-ups, seen by both at the same time.
+/// Both sources see the same wake-ups at the same time.
 #[test]
 fn both_sources_count_the_same() {
     let (Some(mut programs), Some(mut events)) = (by_programs(ASK), by_events(ASK)) else {
         return;
     };
-    // Both are there before it begins, and after it has ended.
+    // Both exist before the program starts, and after it has ended.
     let name = "watch-test-same";
     ping_pong(name, 300);
     std::thread::sleep(Duration::from_millis(5));
@@ -161,7 +161,7 @@ fn only_real_time_threads_are_counted_where_that_is_asked_for() {
     }
 }
 
-/// What waits while the programs are loaded waits for this program.
+/// A thread that waits while the programs are being loaded waits because of this program.
 #[test]
 fn what_was_woken_before_the_start_is_not_counted() {
     let busy = std::thread::spawn(|| ping_pong("early", 20_000));

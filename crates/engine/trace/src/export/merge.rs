@@ -209,7 +209,7 @@ mod tests {
             let (first, one) = written(layout, &first, 0);
             let (second, two) = written(layout, &second, one.len() as u32);
             let (merged, gaps) = read(layout, &merge(layout, &first, &second));
-            // Each once, by time; records with equal times in the order in which they were written.
+            // Each once, by time; records with equal times keep the order of writing.
             let mut all = [one, two].concat();
             all.sort_by_key(|record| record.time);
             let places = all.iter().enumerate().filter(|(_, record)| record.gap);

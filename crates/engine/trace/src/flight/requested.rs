@@ -1,5 +1,5 @@
-//! Events that the user asked for: in an instance of their own, so that their filters
-//! concern nothing else.
+//! Events that the user requested: in a separate instance, so that their filters affect nothing
+//! else.
 
 use std::fmt;
 use std::io;
@@ -12,17 +12,17 @@ use super::recorder::Flight;
 use crate::event::Format;
 use crate::{Decoder, TraceError, Tracefs};
 
-/// The ring buffer of each CPU.
+/// Size of each CPU's ring buffer.
 const BYTES_PER_CPU: usize = 512 << 10;
 
-/// So many names are offered in place of one that is not there.
+/// Number of names suggested for a missing one.
 const NEAR: usize = 4;
 
-/// Names below this likeness are not offered (Jaro-Winkler, 0 to 1).
+/// Names less similar than this are not suggested (Jaro-Winkler, 0 to 1).
 const ALIKE: f64 = 0.75;
 
-/// An event of the user's choice: `irq:irq_handler_entry`, or with a filter of the
-/// kernel (Documentation/trace/events.rst) `sched:sched_switch/prev_pid == 12/`.
+/// A requested event: `irq:irq_handler_entry`, or with a kernel filter
+/// (Documentation/trace/events.rst) `sched:sched_switch/prev_pid == 12/`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct EventChoice {
     system: String,
@@ -31,7 +31,7 @@ pub struct EventChoice {
 }
 
 impl EventChoice {
-    /// `system:event`.
+    /// Formats it as `system:event`.
     pub fn name(&self) -> String {
         format!("{}:{}", self.system, self.event)
     }
@@ -51,14 +51,14 @@ impl fmt::Display for EventChoice {
     }
 }
 
-/// A text that chooses no event.
+/// A text that does not name an event.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "'{text}' is not an event: write SYSTEM:EVENT, or SYSTEM:EVENT/FILTER/, such as \
      irq:irq_handler_entry/irq == 24/"
 )]
 pub struct NotAChoice {
-    /// What was given.
+    /// The text.
     pub text: String,
 }
 
@@ -95,12 +95,12 @@ impl FromStr for EventChoice {
 }
 
 impl Tracefs {
-    /// Arms a recorder of these events alone, in an instance of its own; they are still
-    /// off ([`Flight::switch`]).
+    /// Arms a recorder of only these events, in a separate instance; they are still off
+    /// ([`Flight::switch`]).
     ///
     /// # Errors
-    /// An event that this kernel does not have, with the names that are near; a filter
-    /// that the kernel refuses, with its reason. Then nothing is left behind.
+    /// If this kernel does not have an event (with similar names), or rejects a filter (with its
+    /// reason). Then nothing is left behind.
     pub fn arm_requested(
         &self,
         choices: &[EventChoice],
@@ -144,7 +144,7 @@ impl Tracefs {
         Ok(())
     }
 
-    /// The kernel keeps a filter that it refused, with the reason, where it is read.
+    /// Sets a filter. The kernel stores a rejected filter with the reason, which can be read back.
     fn filter(&self, file: &Path, choice: &EventChoice, filter: &str) -> Result<(), TraceError> {
         match self.write(file, filter) {
             Err(TraceError::Write { source, .. })
@@ -161,7 +161,7 @@ impl Tracefs {
         }
     }
 
-    /// The names of events that are most like one that is not there.
+    /// Returns the event names most similar to a missing one.
     fn near(&self, choice: &EventChoice) -> Vec<String> {
         let events = self.file("events");
         let systems = self.files().names(&events).unwrap_or_default();
@@ -169,7 +169,7 @@ impl Tracefs {
         for system in systems {
             let names = self.files().names(&events.join(&system));
             let names = names.unwrap_or_default().into_iter();
-            // Files beside the folders of events.
+            // Skips the files next to the folders of events.
             let names = names.filter(|name| !["enable", "filter"].contains(&name.as_str()));
             all.extend(names.map(|event| (system.clone(), event)));
         }
@@ -180,7 +180,7 @@ impl Tracefs {
 fn nearest(choice: &EventChoice, all: Vec<(String, String)>) -> Vec<String> {
     let alike = |(system, event): &(String, String)| {
         let of_event = strsim::jaro_winkler(&choice.event, event);
-        // The right event of another system is nearer than any of the right one.
+        // An exact event name in another system counts more than a similar name in the right one.
         let of_system = strsim::jaro_winkler(&choice.system, system);
         of_event * 0.8 + of_system * 0.2
     };
@@ -194,7 +194,8 @@ fn nearest(choice: &EventChoice, all: Vec<(String, String)>) -> Vec<String> {
     names.take(NEAR).collect()
 }
 
-/// `parse_error: Field not found`, with the place that a caret below the filter marks.
+/// Returns a reason such as `parse_error: Field not found`, with the position of the caret below
+/// the filter.
 fn refusal(text: &str) -> Option<String> {
     let error = text.lines().rev().find(|line| line.contains("error: "))?;
     let error = error.split_once("error: ")?.1.trim();

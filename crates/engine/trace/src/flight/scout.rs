@@ -1,5 +1,5 @@
-//! The scout: wake-ups and switches of a few threads, read continuously. The kernel
-//! discards those of all others.
+//! The scout: wake-ups and switches of a few threads, read continuously. The kernel discards the
+//! events of all other threads.
 
 use punctual_model::{Nanos, TraceEvent};
 
@@ -9,15 +9,15 @@ use super::stream::{Stream, Streamed};
 use crate::clock::{ClockMap, monotonic};
 use crate::{TraceError, Tracefs};
 
-/// Its events, with the fields that contain a thread's number.
+/// Its events, with the fields that contain a thread ID.
 const WATCHED: [(&str, &[&str]); 3] = [
     ("sched_switch", &["prev_pid", "next_pid"]),
     ("sched_waking", &["pid"]),
     ("sched_process_exit", &["pid"]),
 ];
 
-/// What it records beside these where jobs are followed. A kernel without them shows
-/// waits, and not in which system call.
+/// The additional events for following jobs. A kernel without them shows waits, but not their
+/// system calls.
 const OF_JOBS: [(&str, &[&str]); 2] = [
     ("sys_enter", &["common_pid"]),
     ("sys_exit", &["common_pid"]),
@@ -26,14 +26,14 @@ const OF_JOBS: [(&str, &[&str]); 2] = [
 /// The ring buffer of each CPU: a second of some thousand switches.
 const KIB_PER_CPU: usize = 256;
 
-/// The same with system calls: a second of some ten thousand.
+/// The ring buffer of each CPU with system calls: a second of some ten thousand.
 const KIB_PER_CPU_OF_JOBS: usize = 1_024;
 
-/// Length limit of a filter: the kernel's is a page.
+/// The most characters of a filter: the kernel's limit is a page.
 const LONGEST_FILTER: usize = 3_500;
 
-/// A trace instance with the scheduler's events of a few threads. A drop or
-/// [`stop`](Self::stop) removes it.
+/// A trace instance with the scheduler's events of a few threads. Dropping it, or
+/// [`stop`](Self::stop), removes it.
 #[derive(Debug)]
 pub struct Scout {
     stream: Stream,
@@ -42,14 +42,14 @@ pub struct Scout {
     lost: u64,
 }
 
-/// The threads whose events are followed, and which of their system calls.
+/// The threads to follow, and which of their system calls.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Followed {
     /// The threads.
     pub tids: Vec<u32>,
     /// The system calls that release their jobs.
     pub calls: Vec<i64>,
-    /// Those whose release wait is not known: all their system calls are followed.
+    /// Threads with an unknown release wait: all their system calls are followed.
     pub learning: Vec<u32>,
 }
 
@@ -58,8 +58,8 @@ pub struct Followed {
 pub enum ScoutEvent {
     /// An event.
     Event(TraceEvent),
-    /// Events of a CPU were overwritten before they were read: what threads did meanwhile is
-    /// known in part.
+    /// Events of a CPU were overwritten before they were read; activity in this interval is only
+    /// partly known.
     Gap {
         /// The last event before them, or an earlier time.
         from: Nanos,
@@ -69,20 +69,19 @@ pub enum ScoutEvent {
 }
 
 impl Tracefs {
-    /// Creates a scout without watched threads. `clock` is that of a recorder in
-    /// this tracefs.
+    /// Creates a scout without watched threads. `clock` is the clock of a recorder in this tracefs.
     ///
     /// # Errors
-    /// The kernel refuses a step; then nothing is left behind.
+    /// If the kernel rejects a step; then nothing is left behind.
     pub fn scout(&self, owner: Owner, clock: ClockMap) -> Result<Scout, TraceError> {
         self.scout_of(owner, clock, KIB_PER_CPU, WATCHED.to_vec())
     }
 
-    /// The same with the system calls of the watched threads, where the kernel has their
+    /// Like `scout`, also with the system calls of the watched threads, if the kernel has their
     /// events ([`Scout::has_calls`]).
     ///
     /// # Errors
-    /// The kernel refuses a step; then nothing is left behind.
+    /// If the kernel rejects a step; then nothing is left behind.
     pub fn scout_of_jobs(&self, owner: Owner, clock: ClockMap) -> Result<Scout, TraceError> {
         let mut events = WATCHED.to_vec();
         let format = self.file("events/raw_syscalls/sys_enter/format");
@@ -110,10 +109,10 @@ impl Tracefs {
 }
 
 impl Scout {
-    /// Replaces what is followed.
+    /// Replaces the threads and system calls to follow.
     ///
     /// # Errors
-    /// The kernel refuses a filter.
+    /// If the kernel rejects a filter.
     pub fn follow(&self, followed: &Followed) -> Result<(), TraceError> {
         let tids = followed.tids.as_slice();
         for (name, fields) in &self.events {
@@ -129,16 +128,16 @@ impl Scout {
         Ok(())
     }
 
-    /// Whether it records system calls.
+    /// Returns whether it records system calls.
     pub fn has_calls(&self) -> bool {
         self.events.len() > WATCHED.len()
     }
 
-    /// The events by increasing time; what is newer than [`HELD_BACK`](super::HELD_BACK)
-    /// comes with a later call.
+    /// Returns the new events by increasing time; events newer than [`HELD_BACK`](super::HELD_BACK)
+    /// are returned by a later call.
     ///
     /// # Errors
-    /// A pipe cannot be read.
+    /// If a pipe cannot be read.
     pub fn read(&mut self) -> Result<Vec<ScoutEvent>, TraceError> {
         let now = monotonic();
         let read = self.stream.read()?.into_iter();
@@ -153,12 +152,12 @@ impl Scout {
         Ok(self.ordered.add(read.collect(), now, key))
     }
 
-    /// A warning if another program has stopped or reset it.
+    /// Returns a warning if another program has stopped or reset it.
     pub fn reset_by_others(&self) -> Option<String> {
         self.stream.reset_by_others()
     }
 
-    /// Lower bound of the events overwritten before they were read.
+    /// Returns a lower bound of the events overwritten before they were read.
     pub const fn lost(&self) -> u64 {
         self.lost
     }
@@ -166,7 +165,7 @@ impl Scout {
     /// Removes the instance.
     ///
     /// # Errors
-    /// The kernel does not remove it; the next program tries again.
+    /// If the kernel does not remove it; the next program tries again.
     pub fn stop(self) -> Result<(), TraceError> {
         self.stream.stop()
     }
@@ -181,7 +180,7 @@ impl ScoutEvent {
     }
 }
 
-/// The system calls that are followed of each thread.
+/// Builds the filter of the system calls to follow, by thread.
 fn filter_of_calls(fields: &[&str], followed: &Followed) -> String {
     let Followed {
         tids,
@@ -198,8 +197,8 @@ fn filter_of_calls(fields: &[&str], followed: &Followed) -> String {
     }
 }
 
-/// `prev_pid == 1 || next_pid == 1`; for very many threads the range of their
-/// numbers: the reader filters them.
+/// Formats `prev_pid == 1 || next_pid == 1`. For very many threads it is the range of their IDs,
+/// and the reader filters them.
 fn filter(fields: &[&str], tids: &[u32]) -> String {
     let all: Vec<String> = fields
         .iter()

@@ -1,5 +1,5 @@
-//! A stream of scheduler events: a separate trace instance that is read
-//! periodically, with the kernel's filters.
+//! A stream of scheduler events: a separate trace instance with the kernel's filters, read
+//! periodically.
 
 use std::io;
 use std::path::PathBuf;
@@ -14,10 +14,9 @@ use crate::event::Format;
 use crate::ring::Page;
 use crate::{Decoder, TraceError, Tracefs};
 
-/// An instance with some events of the scheduler. A drop or
-/// [`stop`](Self::stop) removes it.
+/// An instance with some events of the scheduler. Dropping it, or [`stop`](Self::stop), removes it.
 pub(crate) struct Stream {
-    // Before the instance: open files hold it.
+    // Before the instance, because open files keep it alive.
     cpus: Vec<CpuPipe>,
     instance: Instance,
     tracefs: Tracefs,
@@ -33,7 +32,7 @@ pub(crate) struct Stream {
 pub(crate) enum Streamed {
     /// An event.
     Event(TraceEvent),
-    /// Events that were lost on one CPU.
+    /// Events lost on one CPU.
     Gap {
         /// Start: the previous event on this CPU, or earlier.
         from: Nanos,
@@ -47,7 +46,7 @@ pub(crate) enum Streamed {
 }
 
 impl Streamed {
-    /// The time; of a gap its start.
+    /// Returns the time; for a gap, its start.
     pub(crate) const fn time(&self) -> Nanos {
         match self {
             Self::Event(event) => event.time,
@@ -57,8 +56,8 @@ impl Streamed {
 }
 
 impl Stream {
-    /// Creates one for these events of the table, all disabled. `clock`: the
-    /// conversion from the trace clock to CLOCK_MONOTONIC.
+    /// Creates a stream of these events of the table, all disabled. `clock`: the conversion from
+    /// the trace clock to CLOCK_MONOTONIC.
     pub(crate) fn open(
         tracefs: &Tracefs,
         owner: Owner,
@@ -97,17 +96,17 @@ impl Stream {
         })
     }
 
-    /// Whether the trace itself runs on CLOCK_MONOTONIC.
+    /// Returns whether the trace itself runs on CLOCK_MONOTONIC.
     pub(crate) const fn has_same_clock(&self) -> bool {
         self.same_clock
     }
 
-    /// The CPUs it records.
+    /// Returns the CPUs it records.
     pub(crate) fn cpus(&self) -> impl Iterator<Item = u32> {
         self.cpus.iter().map(|cpu| cpu.cpu)
     }
 
-    /// Whether this kernel has an event of the table.
+    /// Returns whether this kernel has an event of the table.
     pub(crate) fn has(tracefs: &Tracefs, event: &str) -> bool {
         let folder = tracefs.path().join("events").join(system_of(event));
         folder.join(event).join("format").exists()
@@ -133,11 +132,11 @@ impl Stream {
         self.tracefs.write(&folder.join("enable"), "0")
     }
 
-    /// The items since the last call, by increasing time; a gap at its start.
+    /// Returns the items since the last call, by increasing time; a gap counts at its start.
     pub(crate) fn read(&mut self) -> Result<Vec<Streamed>, TraceError> {
         let mut all = Vec::new();
         let layout = self.decoder.layout();
-        // The kernel writes while we read: at most twice the buffer.
+        // The kernel keeps writing meanwhile: at most twice the buffer.
         let most = 2 * self.kib_per_cpu * 1_024 / layout.page_bytes + 16;
         for cpu in &mut self.cpus {
             let gap = |from, to, lost| Streamed::Gap {
@@ -173,13 +172,12 @@ impl Stream {
                     .page(&page, cpu.cpu, self.clock, |_| true, take);
             }
         }
-        // Stable: events of one CPU at one time stay in their order.
+        // Stable: events of one CPU with equal times keep their order.
         all.sort_by_key(Streamed::time);
         Ok(all)
     }
 
-    /// Removes the instance.
-    /// A warning if another program has stopped or reset it.
+    /// Returns a warning if another program has stopped or reset it.
     pub(crate) fn reset_by_others(&self) -> Option<String> {
         self.instance
             .reset_by_others(self.same_clock.then_some(MONO))
@@ -191,7 +189,7 @@ impl Stream {
     }
 }
 
-/// The folder of an event of the table, by its name.
+/// Returns the folder of an event of the table, by its name.
 fn system_of(name: &str) -> &'static str {
     let spec = EVENTS.iter().find(|spec| spec.name == name);
     spec.map_or("sched", |spec| spec.system)

@@ -1,4 +1,4 @@
-//! The recorder against a false kernel, which can refuse and lack things.
+//! Tests the recorder with a simulated kernel, which can reject writes and lack features.
 
 use std::fs;
 use std::sync::Arc;
@@ -42,7 +42,7 @@ impl Machine {
     }
 }
 
-/// A page that begins at a time, with records so much after it.
+/// Builds a page that starts at `time`, with records at these offsets from it.
 fn page(time: u64, records: &[(u32, Vec<u8>)]) -> Vec<u8> {
     let mut page = PageBuilder::new(layout(cfg!(target_endian = "big")));
     let mut before = 0;
@@ -87,14 +87,14 @@ fn what_the_kernel_wrote_is_cut_out() {
         .iter()
         .map(|event| (event.time.0, event.pid))
         .collect();
-    // With the last one before.
+    // Includes the last one before the interval.
     assert_eq!(found, [(1_010, 7), (1_020, 4), (2_000, 6)]);
     assert_eq!((cut.lost, cut.pages.len()), (0, 2));
     let EventKind::VectorEntry { vector } = &cut.events[1].kind else {
         panic!("{:?}", cut.events[1]);
     };
     assert_eq!(*vector, Vector::LocalTimer);
-    // What was taken out serves a second one that overlaps.
+    // A second, overlapping interval can use the same pages.
     let again = flight.cut(5, Some(0), Nanos(2_400), Nanos(2_600));
     assert_eq!(again.events.len(), 2);
     assert_eq!(flight.cut(5, Some(0), Nanos(0), Nanos(10)).events, []);
@@ -134,12 +134,12 @@ fn a_brake_stops_it_at_once_and_lets_it_go() {
     handle.stop().unwrap();
     assert!(!is_on());
     let at = handle.stopped_at().unwrap();
-    // The first time counts.
+    // The first stop counts.
     handle.stop().unwrap();
     assert_eq!(handle.stopped_at(), Some(at));
     flight.stop().unwrap();
     assert_eq!(machine.fake.instances().unwrap(), [""; 0]);
-    // After its end it is nothing's.
+    // After the recorder's end the handle has no effect.
     let flight = machine.arm(Level::Default).unwrap();
     let handle = flight.stop_handle();
     drop(flight);
@@ -213,7 +213,7 @@ fn what_a_kernel_lacks_is_reported() {
         assert!(flight.missing().contains(&name.to_owned()), "{name}");
     }
     drop(flight);
-    // Without the scheduler's there is no point.
+    // Without the scheduler's events, recording is useless.
     let blind = machine(&["sched:sched_switch"]);
     let error = blind.arm(Level::Default).unwrap_err();
     assert!(error.to_string().contains("sched_switch"), "{error}");
@@ -292,7 +292,7 @@ fn wherever_the_kernel_refuses_nothing_is_left_behind() {
             assert!(text.contains("lockdown"), "{text}");
         }
     }
-    // Some are no reason to give up: a clock, one event of many.
+    // Some failures are tolerated: a clock, one event of many.
     assert!(refused > 4 && refused < writes, "{refused} of {writes}");
 }
 
@@ -332,7 +332,7 @@ fn what_a_killed_program_left_is_cleared_and_what_lives_is_not() {
     machine.fake.make_folder(&own).unwrap();
     let lives = |pid, start| (pid, start) == (4_711, Some(99));
     assert_eq!(machine.tracefs.clear_left_behind(lives).unwrap(), [""; 0]);
-    // The number is another process's by now.
+    // The process ID has been reused meanwhile.
     let other = |pid, start| (pid, start) == (4_711, Some(100));
     let cleared = machine.tracefs.clear_left_behind(other).unwrap();
     assert_eq!(cleared, ["punctual-flight-4711.99.0"]);
@@ -424,7 +424,7 @@ fn a_requested_event_that_cannot_be_recorded_leaves_nothing_behind() {
     }
 }
 
-/// As `trace-cmd stop -a` and `trace-cmd reset -a` do.
+/// Like `trace-cmd stop -a` and `trace-cmd reset -a`.
 #[test]
 fn a_reset_by_somebody_else_is_said() {
     let machine = machine(&[]);
@@ -440,7 +440,7 @@ fn a_reset_by_somebody_else_is_said() {
     std::fs::write(flight.file("tracing_on"), "0\n").unwrap();
     let said = flight.reset_by_others().unwrap();
     assert!(said.contains("tracing_on is 0"), "{said}");
-    // A stop of our own is no reset.
+    // The recorder's own stop is not a reset.
     flight.stop_handle().stop().unwrap();
     assert_eq!(flight.reset_by_others(), None);
     flight.stop().unwrap();

@@ -1,5 +1,4 @@
-//! The settings of hwlat: set, and restored at the end of a session or after one that
-//! was killed.
+//! The settings of hwlat: set for a session, and restored at its end or after it was killed.
 
 use std::path::Path;
 
@@ -19,21 +18,20 @@ const WIDTH: &str = "hwlat_detector/width";
 /// (`DEFAULT_LAT_THRESHOLD` in `kernel/trace/trace_hwlat.c`).
 const USUAL_THRESHOLD_US: u64 = 10;
 
-/// Restores the settings `before`, ends the tracer of the instance `folder` and
-/// removes it. Unchanged settings are not written, so that it can be called again.
-/// `used_us`: the tracer's own threshold.
+/// Restores the settings `before`, ends the tracer of the instance `folder` and removes it. Writes
+/// only changed settings, so that it can be called again. `used_us`: the tracer's own threshold.
 pub(crate) fn restore(
     tracefs: &Tracefs,
     folder: &Path,
     before: &HwlatSettings,
     used_us: Option<u64>,
 ) -> Result<(), TraceError> {
-    // Without the tracer nothing was changed: it is selected first.
+    // If the tracer is not selected, nothing was changed: it is selected first.
     if tracefs.text(&folder.join(CURRENT))? == HWLAT {
         end_tracer(tracefs, folder, before, used_us).map_err(|errors| kept(folder, errors))?;
     }
-    // Only now: a change of the mode of an active tracer starts it
-    // again, with interrupts off on every CPU if the mode is per-cpu.
+    // Only now: changing the mode of an active tracer restarts it, with interrupts off on every CPU
+    // if the mode is per-cpu.
     if changed(tracefs, folder)? {
         let threshold = tracefs.file(THRESHOLD);
         let steps = [
@@ -48,15 +46,15 @@ pub(crate) fn restore(
     tracefs.remove_instance(folder)
 }
 
-/// Ends the spinning, restores window, width and the tracer's own threshold, and
-/// deselects the tracer, the latter only if all else is restored.
+/// Stops the spinning, restores window, width and the tracer's own threshold, and deselects the
+/// tracer if all of that succeeded.
 fn end_tracer(
     tracefs: &Tracefs,
     folder: &Path,
     before: &HwlatSettings,
     used_us: Option<u64>,
 ) -> Result<(), Vec<TraceError>> {
-    // If that fails, deselecting it ends it.
+    // If that fails, deselecting it ends the spinning.
     let _ = tracefs.write(&folder.join(ON), "0");
     let used = used_us.unwrap_or(match before.threshold_us {
         0 => USUAL_THRESHOLD_US,
@@ -64,8 +62,8 @@ fn end_tracer(
     });
     let steps = [
         put_duty(tracefs, before.window_us, before.width_us),
-        // The tracer remembers the threshold it is left with for its next run,
-        // and puts back what was there when it came.
+        // The tracer keeps the threshold in force at its end for its next run, and restores the one
+        // from its start.
         tracefs.put_number(&tracefs.file(THRESHOLD), used),
     ];
     let errors: Vec<_> = steps.into_iter().filter_map(Result::err).collect();
@@ -77,8 +75,8 @@ fn end_tracer(
         .map_err(|error| vec![error])
 }
 
-/// Whether the instance has the mark that is set before the first change of a
-/// kernel-wide setting: its clock.
+/// Returns whether the instance has the mark that is set before the first change of a kernel-wide
+/// setting: its clock.
 fn changed(tracefs: &Tracefs, folder: &Path) -> Result<bool, TraceError> {
     let clocks = tracefs.text(&folder.join(CLOCK))?;
     Ok(crate::name::in_force(&clocks).as_deref() == Some(MONO))
@@ -91,7 +89,7 @@ fn kept(folder: &Path, errors: Vec<TraceError>) -> TraceError {
     }
 }
 
-/// Sets the mode, if the kernel has several and another is in force.
+/// Sets the mode, if the kernel has several and a different one is in force.
 pub(super) fn put_mode(tracefs: &Tracefs, mode: Option<&str>) -> Result<(), TraceError> {
     let Some(mode) = mode else { return Ok(()) };
     let path = tracefs.file(MODE);
@@ -110,8 +108,7 @@ pub(super) fn put_mode(tracefs: &Tracefs, mode: Option<&str>) -> Result<(), Trac
     }
 }
 
-/// Sets window and width in an order that keeps the width the smaller: the kernel
-/// refuses others.
+/// Sets window and width in an order that always keeps the width smaller, as the kernel requires.
 pub(super) fn put_duty(tracefs: &Tracefs, window_us: u64, width_us: u64) -> Result<(), TraceError> {
     let window = tracefs.file(WINDOW);
     let width = tracefs.file(WIDTH);

@@ -135,7 +135,7 @@ fn a_number_that_another_process_has_now_does_not_keep_it() {
     assert_eq!(removed, ["punctual-hwlat-4711-88.1000000.500000.0.per-cpu"]);
     assert_eq!(fake.in_force().unwrap(), before);
 
-    // One that an earlier version left is known by its number only.
+    // An instance of an earlier version is identified only by its process ID.
     let mut hwlat = tracefs.start_hwlat(&ask(), OWNER).unwrap();
     let instances = root.path().join("sys/kernel/tracing/instances");
     let old = "punctual-hwlat-4711.1000000.500000.0.per-cpu";
@@ -179,7 +179,7 @@ fn a_killed_session_is_undone_wherever_it_ended() {
     let (_root, fake, tracefs) = machine("hwlat nop");
     let before = fake.in_force().unwrap();
     for ended in 0..10 {
-        // Nothing is written any more from there on, as by a process that is gone.
+        // From here on nothing is written, as if the process were gone.
         fake.refuse(ended, usize::MAX / 2);
         match tracefs.start_hwlat(&ask(), OWNER) {
             Ok(hwlat) => std::mem::forget(hwlat),

@@ -1,4 +1,4 @@
-//! The programs of the recorder of jobs, and their maps.
+//! The programs of the job recorder, and their maps.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,21 +10,21 @@ use super::{Followed, JobAsk};
 use crate::WatchError;
 use crate::bpf;
 
-/// The programs; `bpf/build.sh` makes them.
+/// The programs, built by `bpf/build.sh`.
 pub(crate) static OBJECT: &[u8] = include_bytes_aligned!("../../bpf/jobs.bpf.o");
 
-/// Memory of all rings, and of that of one CPU: 64 bytes a record.
+/// Memory of all rings, and of one CPU's ring: 64 bytes per record.
 const ALL_BYTES: usize = 64 << 20;
 const RING_BYTES: std::ops::RangeInclusive<usize> = (256 << 10)..=(4 << 20);
 const RECORD_BYTES: usize = 64;
 
-/// A program, its tracepoint, and the name of the model's event that it stands for.
+/// A program, its tracepoint, and the name of the corresponding event of the model.
 type Program = (&'static str, &'static str, &'static str);
 
-/// As in the program: stands among the system calls.
+/// As in the program: an entry among the system calls.
 const SHUT: u32 = 1023;
 
-/// Without these no job is found.
+/// No job can be found without these.
 const NEEDED: [&str; 4] = ["switching", "waking", "calling", "returning"];
 
 /// Programs in the order of attachment.
@@ -84,7 +84,7 @@ const PROGRAMS: &[Program] = &[
 const VECTORS: &str = "irq_vectors:*_entry";
 const VECTORS_END: &str = "irq_vectors:*_exit";
 
-/// What `switching` writes beside the switch.
+/// The additional output of `switching`.
 const STACKS: &str = "ftrace:kernel_stack";
 
 /// Running programs, until this is dropped.
@@ -96,7 +96,7 @@ pub(super) struct Programs {
     pid_limit: u32,
 }
 
-/// Records of one CPU's ring: a power of two.
+/// Returns the number of records of one CPU's ring: a power of two.
 fn ring_length(cpus: usize) -> u32 {
     let bytes = (ALL_BYTES / cpus.max(1)).clamp(*RING_BYTES.start(), *RING_BYTES.end());
     let records = (bytes / RECORD_BYTES) as u32;
@@ -104,7 +104,7 @@ fn ring_length(cpus: usize) -> u32 {
 }
 
 impl Programs {
-    /// Loads and starts the programs; their rings, and the number of these.
+    /// Loads and starts the programs; returns also their rings and the number of CPUs.
     pub(super) fn start(ask: JobAsk) -> Result<(Self, Rings, u32), WatchError> {
         let cpus = aya::util::nr_cpus().unwrap_or(1).max(1);
         let length = ring_length(cpus);
@@ -150,7 +150,7 @@ impl Programs {
         Ok((all, rings, count))
     }
 
-    /// Whether an event is recorded, by the model's name.
+    /// Returns whether an event is recorded, by the model's name.
     pub(super) fn records(&self, event: &str) -> bool {
         self.attached.contains(event)
     }
@@ -159,14 +159,14 @@ impl Programs {
         &self.unseen
     }
 
-    /// Replaces what is followed.
+    /// Replaces the threads and system calls to follow.
     pub(super) fn follow(&mut self, before: &Followed, now: &Followed) -> Result<(), WatchError> {
         self.release_calls(&before.calls, &now.calls)?;
         let limit = self.pid_limit;
         let threads = |tids: &[u32]| -> BTreeSet<u32> {
             tids.iter().copied().filter(|tid| *tid < limit).collect()
         };
-        // Watched at last: before, no record of a thread is listed.
+        // Watch threads last: before, no record of a thread is listed.
         for (set, before, now) in [
             ("learning", &before.learning, &now.learning),
             ("watched", &before.tids, &now.tids),
@@ -190,14 +190,14 @@ impl Programs {
         Ok(())
     }
 
-    /// Nothing but forks, execs and ends is recorded from now on, or all again.
+    /// Restricts recording to forks, execs and exits, or lifts the restriction.
     pub(super) fn shut(&mut self, shut: bool) -> Result<(), WatchError> {
         let map = self.programs.map_mut("release_calls")?;
         let mut map: Array<&mut MapData, u32> = map.try_into()?;
         Ok(map.set(SHUT, u32::from(shut), 0)?)
     }
 
-    /// Stops what sees system calls, or starts it again.
+    /// Detaches the programs for system calls, or attaches them again.
     pub(super) fn see_calls(&mut self, see: bool) -> Result<(), WatchError> {
         for name in ["calling", "returning"] {
             match see {

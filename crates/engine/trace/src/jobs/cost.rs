@@ -1,20 +1,20 @@
-//! What it takes to record system calls.
+//! Measures the cost of recording system calls.
 
 use std::time::{Duration, Instant};
 
 use punctual_model::Nanos;
 
-/// What the recording of a system call takes, its return included.
+/// The cost of recording a system call, including its return.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CallCost {
-    /// Of a thread that is not watched: the kernel's tracepoints concern all.
+    /// Of a thread that is not watched: the kernel's tracepoints affect all threads.
     pub other: Nanos,
     /// Of a watched thread.
     pub watched: Nanos,
 }
 
 impl CallCost {
-    /// Of so many calls of all threads, and of watched ones among them.
+    /// Returns the cost of `all` calls, of which `watched` are by watched threads.
     pub(super) const fn of(self, [all, watched]: [u64; 2]) -> Nanos {
         let other = all.saturating_sub(watched);
         Nanos(
@@ -28,8 +28,8 @@ impl CallCost {
 const CALLS: u32 = 500;
 const BATCHES: u32 = 9;
 
-/// The time of a short system call of the calling thread: that of the quickest batch, the
-/// one that was disturbed least.
+/// Returns the time of a short system call of the calling thread, from the fastest and so least
+/// disturbed batch.
 pub(super) fn of_a_call() -> Nanos {
     let batch = || {
         let begun = Instant::now();

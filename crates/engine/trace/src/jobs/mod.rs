@@ -1,9 +1,9 @@
-//! The recorder of jobs: BPF programs (`bpf/jobs.bpf.c`) that write what explains the
-//! jobs of watched threads into rings of memory, which overwrite their oldest records.
+//! The job recorder: BPF programs (`bpf/jobs.bpf.c`) that write the events relevant to jobs of
+//! watched threads into memory rings, which overwrite their oldest records.
 //!
-//! It takes the place of a scout and a flight recorder, and costs less: a system call of
-//! another thread is no event, and of the watched threads only what begins and ends jobs is
-//! read; the rest is copied and decoded where a job took too long.
+//! It replaces a scout and a flight recorder at a lower cost: system calls of other threads produce
+//! no events, and of the watched threads only the start and end of jobs are read. The rest is
+//! copied and decoded only if a job took too long.
 
 mod bpf;
 mod cost;
@@ -26,28 +26,28 @@ use record::{EXEC, FORK, Record, Translator};
 use rings::Rings;
 use tail::Tail;
 
-/// What a recorder of jobs needs to know.
+/// The settings of a job recorder.
 #[derive(Clone, Copy, Debug)]
 pub struct JobAsk {
-    /// The largest number that a thread can have (kernel.pid_max).
+    /// The largest thread ID (kernel.pid_max).
     pub pid_max: u32,
 }
 
-/// A process that a watched thread made, or the program that one changed to.
+/// A process created by a watched thread, or a program that one executed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Descent {
     /// `child` was forked by `parent`; it is not watched.
     Fork {
         /// The forking thread.
         parent: u32,
-        /// The new process, under the name that it began with.
+        /// The new process, with its initial name.
         child: Task,
     },
-    /// A watched thread changed to another program: its new name.
+    /// A watched thread executed another program: its new name.
     Exec(Task),
 }
 
-/// So many are kept.
+/// The most kept.
 const DESCENTS: usize = 64;
 
 /// Running programs and their rings, until this is dropped.
@@ -59,7 +59,7 @@ pub struct JobRecorder {
     translator: Translator,
     followed: Followed,
     ordered: Ordered<ScoutEvent>,
-    /// What is older was recorded in part.
+    /// Earlier events were only partly recorded.
     opened: Nanos,
     lost: u64,
     descents: Vec<Descent>,
@@ -69,7 +69,7 @@ impl JobRecorder {
     /// Loads and starts the programs; nothing is watched yet.
     ///
     /// # Errors
-    /// A kernel without BTF, or one that refuses: rights, lockdown, age.
+    /// If the kernel has no BTF, or rejects the programs (privileges, lockdown, version).
     pub fn start(ask: JobAsk) -> Result<Self, WatchError> {
         let (programs, rings, cpus) = Programs::start(ask)?;
         Ok(Self {
@@ -85,23 +85,23 @@ impl JobRecorder {
         })
     }
 
-    /// Replaces what is followed.
+    /// Replaces the threads and system calls to follow.
     ///
     /// # Errors
-    /// The kernel refuses to change a map.
+    /// If the kernel refuses to change a map.
     pub fn follow(&mut self, followed: &Followed) -> Result<(), WatchError> {
         self.programs.follow(&self.followed, followed)?;
         self.followed.clone_from(followed);
         Ok(())
     }
 
-    /// Whether system calls are seen from now on, and what watched threads do is read. Forks
-    /// and ends are, in any case.
+    /// Sets whether to record system calls, and to read the activity of watched threads. Forks and
+    /// exits are always recorded.
     ///
     /// # Errors
-    /// The kernel refuses to start a program again, or to change a map.
+    /// If the kernel refuses to start a program again, or to change a map.
     pub fn open(&mut self, open: bool) -> Result<(), WatchError> {
-        // A job of which only the calls or only the switches are listed would be a wrong one.
+        // A job with only its calls or only its switches would be wrong.
         if open {
             self.programs.see_calls(true)?;
             self.opened = monotonic();
@@ -113,11 +113,11 @@ impl JobRecorder {
         Ok(())
     }
 
-    /// Measures what it takes to record a system call, with some thousand calls of the
-    /// calling thread. Nothing is watched after it.
+    /// Measures the cost of recording a system call, with some thousand calls of the calling
+    /// thread. Afterwards no thread is watched.
     ///
     /// # Errors
-    /// The kernel refuses to start a program again, or to change a map.
+    /// If the kernel refuses to start a program again, or to change a map.
     pub fn measure_cost(&mut self) -> Result<CallCost, WatchError> {
         self.open(false)?;
         let alone = cost::of_a_call();
@@ -129,7 +129,7 @@ impl JobRecorder {
         })?;
         let watched = cost::of_a_call();
         self.follow(&Followed::default())?;
-        // What was recorded is of no job.
+        // The records of this measurement belong to no job.
         self.read();
         Ok(CallCost {
             other: other.saturating_sub(alone),
@@ -137,14 +137,14 @@ impl JobRecorder {
         })
     }
 
-    /// What it took so far to record system calls, on all CPUs.
+    /// Returns the total cost of recording system calls so far, on all CPUs.
     pub fn taken(&self, cost: CallCost) -> Nanos {
         let calls = self.cpus.iter().map(|tail| self.rings.calls(tail.cpu));
         calls.fold(Nanos::ZERO, |sum, calls| sum + cost.of(calls))
     }
 
-    /// The scheduler's events and system calls of the watched threads, by increasing time;
-    /// what is newer than [`HELD_BACK`](crate::HELD_BACK) comes with a later call.
+    /// Returns the scheduler events and system calls of the watched threads, by increasing time;
+    /// events newer than [`HELD_BACK`](crate::HELD_BACK) are returned by a later call.
     pub fn read(&mut self) -> Vec<ScoutEvent> {
         let now = monotonic();
         let mut all = Vec::new();
@@ -158,7 +158,7 @@ impl JobRecorder {
             });
             if let Some(gap) = gap {
                 self.lost += gap.lost;
-                // What has been read is older than now.
+                // All records read so far are older than now.
                 let until = gap.until.unwrap_or(now);
                 let from = gap.from;
                 all.push(ScoutEvent::Gap { from, until });
@@ -169,14 +169,14 @@ impl JobRecorder {
         self.ordered.add(all, now, key)
     }
 
-    /// All events of all CPUs in an interval, and the last of each before it.
+    /// Returns all events of all CPUs in an interval, and the last of each before it.
     pub fn cut(&mut self, from: Nanos, to: Nanos) -> Cut {
         let mut cut = Cut::default();
         for tail in &self.cpus {
             let (records, whole) = tail.between(&self.rings, from, to);
             cut.lost += u64::from(!whole);
             let mut last_pid = 0;
-            // Of what was before it is not known how long it lasted.
+            // The duration of earlier states is unknown.
             for record in records.iter().filter(|one| one.time() >= self.opened) {
                 if let Some(event) = self.translator.event(record, tail.cpu) {
                     last_pid = event.pid;
@@ -186,34 +186,34 @@ impl JobRecorder {
                 }
             }
         }
-        // Stable: events of one CPU at one time stay in their order.
+        // Stable: events of one CPU with equal times keep their order.
         cut.events.sort_by_key(|event| event.time);
         cut
     }
 
-    /// Lower bound of the records that were overwritten before they were read.
+    /// Returns a lower bound of the records overwritten before they were read.
     pub const fn lost(&self) -> u64 {
         self.lost
     }
 
-    /// Processes that watched threads made, and programs that they changed to.
+    /// Returns the processes that watched threads created, and the programs that they executed.
     pub fn descents(&self) -> &[Descent] {
         &self.descents
     }
 
-    /// The events that are recorded, by the model's names ([`event_names`]).
+    /// Returns the recorded events, by the model's names ([`event_names`]).
     pub fn recorded(&self) -> Vec<String> {
         let named = event_names().filter(|name| self.programs.records(name));
         named.map(str::to_owned).collect()
     }
 
-    /// The other events, whose information is missing.
+    /// Returns the other events, whose information is missing.
     pub fn missing(&self) -> Vec<String> {
         let missing = event_names().filter(|name| !self.programs.records(name));
         missing.map(str::to_owned).collect()
     }
 
-    /// What this kernel does not let the programs see: the event, and why.
+    /// Returns the events that this kernel does not let the programs see, with the reason.
     pub const fn unseen(&self) -> &BTreeMap<String, String> {
         self.programs.unseen()
     }
@@ -235,7 +235,7 @@ fn note_descent(descents: &mut Vec<Descent>, record: &Record) {
     }
 }
 
-/// Frames of a stack: its first record makes an event, the others go on with it.
+/// Adds the frames of a stack: its first record creates an event, the others extend it.
 fn add_frames(events: &mut Vec<TraceEvent>, record: &Record, cpu: u32, pid: u32) {
     let (part, frames) = record.frames();
     if part == 0 {

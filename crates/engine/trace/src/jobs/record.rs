@@ -1,4 +1,4 @@
-//! The records of `bpf/jobs.bpf.c`, member by member, and the events that they are.
+//! The records of `bpf/jobs.bpf.c`, member by member, and the corresponding events.
 
 use std::collections::HashMap;
 
@@ -28,10 +28,10 @@ pub(super) const STACK: u8 = 19;
 pub(super) const FORK: u8 = 20;
 pub(super) const EXEC: u8 = 21;
 
-/// Words of a record.
+/// Number of words of a record.
 pub(super) const WORDS: usize = 8;
 
-/// The frames of one record.
+/// Number of frames in one record.
 const FRAMES: usize = 6;
 
 /// `struct record`, as words.
@@ -81,7 +81,7 @@ impl Record {
         Comm::new(&bytes)
     }
 
-    /// The thread that was current; of a stack it is that of the record before.
+    /// Returns the current thread; for a stack it is the thread of the record before.
     pub(super) fn pid(&self) -> u32 {
         match self.kind() {
             SWITCH => self.u32(48),
@@ -94,7 +94,7 @@ impl Record {
         self.u32(20)
     }
 
-    /// The thread of a record about one.
+    /// Returns the thread that a record is about.
     pub(super) fn task(&self) -> Task {
         Task {
             pid: self.u32(24),
@@ -119,29 +119,29 @@ impl Record {
         }
     }
 
-    /// The frames in it, and its place among the records of one stack.
+    /// Returns its index among the records of one stack, and the frames in it.
     pub(super) fn frames(&self) -> (u8, &[u64]) {
         let count = usize::from(self.byte(14)).min(FRAMES);
         (self.byte(15), &self.0[2..2 + count])
     }
 }
 
-/// A priority of the kernel fits into 16 bits.
+/// A kernel priority fits into 16 bits.
 fn priority(word: u32) -> KernelPriority {
     KernelPriority(word as i32 as i16)
 }
 
-/// Makes events of records.
+/// Converts records to events.
 #[derive(Debug, Default)]
 pub(super) struct Translator {
     names: HashMap<[u64; 3], Text>,
 }
 
-/// Names of interrupts that are remembered.
+/// The most interrupt names remembered.
 const NAMES: usize = 4_096;
 
 impl Translator {
-    /// The event of a record; `None`: it is none of its own.
+    /// Converts a record to an event; `None` if the record has no event.
     pub(super) fn event(&mut self, record: &Record, cpu: u32) -> Option<TraceEvent> {
         let kind = self.kind(record)?;
         Some(TraceEvent {
@@ -242,7 +242,7 @@ impl Translator {
     }
 }
 
-/// A vector by its number in the programs.
+/// Returns a vector by its number in the programs.
 fn vector(number: u32) -> Vector {
     match Vector::NAMED.get(number as usize) {
         Some((vector, _)) => vector.clone(),

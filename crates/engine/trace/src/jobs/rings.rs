@@ -1,4 +1,4 @@
-//! The rings that the programs write, mapped: reading them is no system call.
+//! Maps the rings that the programs write, so that reading them needs no system call.
 
 #![allow(unsafe_code)]
 
@@ -19,11 +19,11 @@ pub(super) struct Rings {
     heads: Mapped,
     records: Mapped,
     listed: Mapped,
-    /// Records of one CPU, and entries of those that are listed: a power of two.
+    /// The number of records of one CPU, and of entries for listed records: a power of two.
     length: u64,
 }
 
-/// An entry of the ring of what is listed.
+/// An entry of the ring of listed records.
 pub(super) enum Listed {
     /// The number of a record.
     Record(u64),
@@ -35,7 +35,7 @@ pub(super) enum Listed {
 
 impl Rings {
     /// # Errors
-    /// Those of mmap(2).
+    /// The errors of mmap(2).
     pub(super) fn map(
         (heads, records, listed): (&MapData, &MapData, &MapData),
         cpus: usize,
@@ -49,27 +49,27 @@ impl Rings {
         })
     }
 
-    /// How many records a CPU began.
+    /// Returns the number of records that a CPU began.
     pub(super) fn begun(&self, cpu: u32) -> u64 {
         self.heads.word(cpu as usize * HEAD_WORDS)
     }
 
-    /// How many of them it listed.
+    /// Returns how many of them it listed.
     pub(super) fn listed(&self, cpu: u32) -> u64 {
         self.heads.word(cpu as usize * HEAD_WORDS + 1)
     }
 
-    /// How many system calls all threads began on a CPU, and of these the watched ones.
+    /// Returns how many system calls all threads and watched threads began on a CPU.
     pub(super) fn calls(&self, cpu: u32) -> [u64; 2] {
         [2, 3].map(|word| self.heads.word(cpu as usize * HEAD_WORDS + word))
     }
 
-    /// The first record, or entry, that may still be there.
+    /// Returns the first record, or entry, that may still exist.
     pub(super) const fn oldest(&self, begun: u64) -> u64 {
         begun.saturating_sub(self.length)
     }
 
-    /// An entry by its number.
+    /// Returns an entry by its number.
     pub(super) fn entry(&self, cpu: u32, number: u64) -> Listed {
         let place = u64::from(cpu) * self.length + (number & (self.length - 1));
         let entry = self.listed.word(place as usize);
@@ -82,7 +82,7 @@ impl Rings {
             };
         }
         fence(Ordering::Acquire);
-        // Records have 64 bits in all; the newest is the nearest.
+        // Record numbers have 64 bits, entries the lower half: the nearest number is the right one.
         let begun = self.begun(cpu);
         let back = (begun as u32).wrapping_sub(sequence);
         match begun.checked_sub(u64::from(back) + 1) {
@@ -91,7 +91,7 @@ impl Rings {
         }
     }
 
-    /// A record by its number; `None`: it is being written, or overwritten.
+    /// Returns a record by its number; `None` if it is being written or was overwritten.
     pub(super) fn at(&self, cpu: u32, number: u64) -> Option<Record> {
         let place = u64::from(cpu) * self.length + (number & (self.length - 1));
         let first = place as usize * WORDS;

@@ -1,4 +1,4 @@
-//! How far was read what one CPU listed, and its records of an interval.
+//! One CPU's read position in its listed records, and its records of an interval.
 
 use std::collections::VecDeque;
 
@@ -11,19 +11,19 @@ use super::rings::{Listed, Rings};
 #[derive(Debug)]
 pub(super) struct Tail {
     pub(super) cpu: u32,
-    /// The next entry to read of what is listed.
+    /// The next entry to read.
     next: u64,
-    /// The time of the last record that was handed over.
+    /// The time of the last record passed on.
     latest: Nanos,
-    /// Whether the last look stopped at an entry that was being written.
+    /// Whether the last read stopped at an entry that was being written.
     waits: bool,
 }
 
 /// Records that were overwritten before they were read.
 pub(super) struct Missed {
-    /// The time of the last before them.
+    /// The time of the last record before them.
     pub(super) from: Nanos,
-    /// The time of the first that was not; `None`: there is none yet.
+    /// The time of the first record after them; `None` if there is none yet.
     pub(super) until: Option<Nanos>,
     pub(super) lost: u64,
 }
@@ -38,7 +38,7 @@ impl Tail {
         }
     }
 
-    /// Hands over the records that were listed since the last call.
+    /// Passes on the records listed since the last call.
     pub(super) fn follow(
         &mut self,
         rings: &Rings,
@@ -55,7 +55,7 @@ impl Tail {
             let record = match rings.entry(self.cpu, self.next) {
                 Listed::Record(number) => rings.at(self.cpu, number),
                 Listed::Gone => None,
-                // Written for longer than a look takes: given up.
+                // Still being written after a whole polling interval: give up on it.
                 Listed::NotYet if self.waits => {
                     self.waits = false;
                     None
@@ -71,7 +71,7 @@ impl Tail {
                 until.get_or_insert(self.latest);
                 take(&record);
             } else {
-                // What lies between two gaps is of no use, either.
+                // Records between two gaps are useless as well.
                 from.get_or_insert(self.latest);
                 until = None;
                 lost += 1;
@@ -81,8 +81,8 @@ impl Tail {
         from.map(|from| Missed { from, until, lost })
     }
 
-    /// The records of an interval and the last before it, oldest first, and whether
-    /// none between them was overwritten.
+    /// Returns the records of an interval and the last one before it, oldest first, and whether the
+    /// range is complete.
     pub(super) fn between(&self, rings: &Rings, from: Nanos, to: Nanos) -> (Vec<Record>, bool) {
         let begun = rings.begun(self.cpu);
         let mut found = VecDeque::new();
@@ -90,7 +90,7 @@ impl Tail {
         while number > rings.oldest(begun) {
             number -= 1;
             let Some(record) = rings.at(self.cpu, number) else {
-                // The newest may be in the making; older ones are overwritten.
+                // The newest may be incomplete; older ones are overwritten.
                 match found.is_empty() && begun - number < IN_THE_MAKING {
                     true => continue,
                     false => return (found.into(), false),
@@ -107,5 +107,5 @@ impl Tail {
     }
 }
 
-/// So many records at most are written at once on a CPU: handlers on top of each other.
+/// The most records being written at once on a CPU, by nested handlers.
 const IN_THE_MAKING: u64 = 8;

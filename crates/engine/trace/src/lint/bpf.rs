@@ -1,4 +1,4 @@
-//! Acts counted in the kernel by BPF programs (see `bpf/lint.bpf.c`).
+//! Counts acts in the kernel with BPF programs (see `bpf/lint.bpf.c`).
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use super::{LintAsk, LintTarget};
 use crate::WatchError;
 use crate::bpf::{Programs, Reads};
 
-/// The programs; `bpf/build.sh` makes them.
+/// The programs, built by `bpf/build.sh`.
 pub(super) static OBJECT: &[u8] = include_bytes_aligned!("../../bpf/lint.bpf.o");
 
 /// A program, its tracepoint, and the acts that cannot be seen without it.
@@ -21,10 +21,10 @@ type Program = (&'static str, &'static str, &'static [ActKind]);
 
 const WOKEN: &[ActKind] = &[ActKind::WokenByThread, ActKind::WokenBySoftirq];
 
-/// The program without which there is nothing to count.
+/// The program that is always required.
 const SWITCHING: &str = "switching";
 
-/// The program of system calls: attached for a part of the time.
+/// The program of system calls: attached only part of the time.
 const CALLING: (&str, &str) = ("calling", "sys_enter");
 
 /// Programs in the order of attachment.
@@ -35,7 +35,7 @@ const PROGRAMS: &[Program] = &[
     ("timer_ends", "hrtimer_expire_exit", WOKEN),
     ("softirq_begins", "softirq_entry", WOKEN),
     ("softirq_ends", "softirq_exit", WOKEN),
-    // Which of these a kernel has depends on its architecture.
+    // The architecture determines which of these a kernel has.
     ("local_timer_begins", "local_timer_entry", &[]),
     ("local_timer_ends", "local_timer_exit", &[]),
     ("irq_work_begins", "irq_work_entry", &[]),
@@ -85,7 +85,7 @@ impl BpfLint {
     /// Loads and starts the programs.
     ///
     /// # Errors
-    /// A kernel without BTF, or one that refuses: rights, lockdown, age.
+    /// If the kernel has no BTF, or rejects the programs (privileges, lockdown, version).
     pub(super) fn start(ask: &LintAsk) -> Result<Self, WatchError> {
         let programs = Programs::load(OBJECT, Reads::Registers, |loader| {
             loader
@@ -123,7 +123,7 @@ impl BpfLint {
         Ok(())
     }
 
-    /// Begins to trace system calls.
+    /// Starts tracing system calls.
     pub(super) fn trace_calls(&mut self) {
         let (name, tracepoint) = CALLING;
         if let Err(error) = self.programs.attach(name, tracepoint) {
@@ -133,12 +133,12 @@ impl BpfLint {
         }
     }
 
-    /// Ends tracing of system calls.
+    /// Stops tracing system calls.
     pub(super) fn stop_calls(&mut self) {
         self.programs.detach(CALLING.0);
     }
 
-    /// Watches these targets beside those of before, and no longer others.
+    /// Watches these targets in addition to the current ones, and stops watching others.
     pub(super) fn watch(
         &mut self,
         targets: &[LintTarget],
@@ -150,7 +150,7 @@ impl BpfLint {
             map.insert(target.key(), 1, 0)?;
         }
         for target in no_longer {
-            // It may be missing: one that was never watched.
+            // It may be missing if it was never watched.
             let _ = map.remove(&target.key());
         }
         Ok(())
@@ -161,7 +161,7 @@ impl BpfLint {
         all.map(|(act, why)| (*act, why.clone())).collect()
     }
 
-    /// What was counted so far.
+    /// Returns the counts so far.
     pub(super) fn read(&self) -> Result<Acts, WatchError> {
         let mut acts = Acts::default();
         let cpus: PerCpuArray<&MapData, Cpu> = self.programs.map("cpus")?.try_into()?;

@@ -1,9 +1,8 @@
-//! System calls that `lint` looks at more closely, by their numbers on this machine.
+//! The system calls that `lint` examines in detail, by their numbers on this machine.
 
 use punctual_model::ActKind;
 
-/// Which arguments belong to a call site, and what a call is: `calls` of
-/// `bpf/lint.bpf.c`.
+/// The arguments that belong to a call site, and the type of the call: `calls` of `bpf/lint.bpf.c`.
 const FIRST: u32 = 1;
 const SECOND: u32 = 2;
 const MEMORY: u32 = 4;
@@ -12,7 +11,7 @@ const FILE: u32 = 16;
 /// It works on an open file, its first argument.
 const OPEN: u32 = FILE | 32 | FIRST;
 
-/// What a call does, beside waiting.
+/// Returns the effect of a call besides waiting.
 pub(super) fn act(number: i64) -> Option<ActKind> {
     let (_, flags) = calls().into_iter().find(|(known, _)| *known == number)?;
     match () {
@@ -22,13 +21,13 @@ pub(super) fn act(number: i64) -> Option<ActKind> {
     }
 }
 
-/// The calls with their flags. Of the others no argument is kept: addresses would make
-/// a site of each call.
+/// Returns the calls with their flags. Arguments of other calls are dropped: addresses would make a
+/// site of each call.
 pub(super) fn calls() -> Vec<(i64, u32)> {
     let everywhere = [
         (libc::SYS_clock_nanosleep, FIRST | SECOND),
         (libc::SYS_futex, SECOND | FUTEX),
-        // The descriptor that is waited for.
+        // The descriptor to wait for.
         (libc::SYS_read, OPEN),
         (libc::SYS_write, OPEN),
         (libc::SYS_pread64, OPEN),
@@ -73,7 +72,7 @@ pub(super) fn calls() -> Vec<(i64, u32)> {
         .collect()
 }
 
-/// Those that differ between architectures.
+/// Calls that differ between architectures.
 #[cfg(target_arch = "x86_64")]
 const HERE: &[(libc::c_long, u32)] = &[
     (libc::SYS_epoll_wait, FIRST),
@@ -89,7 +88,7 @@ const HERE: &[(libc::c_long, u32)] = &[
     (libc::SYS_mkdir, FILE),
 ];
 
-/// The last ones take times of 64 bits; their numbers are the same on all 32-bit machines
+/// The last ones take 64-bit times; their numbers are the same on all 32-bit machines
 /// (`include/uapi/asm-generic/unistd.h`).
 #[cfg(target_arch = "arm")]
 const HERE: &[(libc::c_long, u32)] = &[

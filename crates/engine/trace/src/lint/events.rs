@@ -1,5 +1,5 @@
-//! Acts counted from the kernel's trace, where it takes no programs. Events contain
-//! neither stacks nor the arguments of system calls: what needs them is not seen.
+//! Counts acts from the kernel's trace if it does not accept programs. Events contain neither
+//! stacks nor arguments of system calls, so acts that need them are not seen.
 
 use std::collections::BTreeMap;
 
@@ -23,20 +23,20 @@ const EVENTS: [(&str, &str, Option<ActKind>); 7] = [
     (CALLS, "common_pid", Some(ActKind::Memory)),
 ];
 
-/// What no event shows.
+/// Acts without an event.
 const NEVER: [ActKind; 5] = [
     ActKind::Sleep,
     ActKind::WokenByThread,
     ActKind::WokenBySoftirq,
     ActKind::KernelLock,
-    // Calls are seen, but not which file they work on.
+    // Calls are seen, but not their files.
     ActKind::File,
 ];
 
 /// The ring buffer of each CPU: a tenth of a second of many page faults.
 const KIB_PER_CPU: usize = 512;
 
-/// Length limit of a filter: the kernel's is a page.
+/// The most characters of a filter: the kernel's limit is a page.
 const LONGEST_FILTER: usize = 3_500;
 
 /// A trace instance with the events of the watched threads.
@@ -56,14 +56,14 @@ pub(super) struct EventLint {
 }
 
 impl EventLint {
-    /// Starts without threads. `why`: the reason why no programs count.
+    /// Starts without threads. `why`: the reason why programs are not used.
     pub(super) fn start(
         tracefs: &Tracefs,
         owner: Owner,
         first: Nanos,
         why: &str,
     ) -> Result<Self, TraceError> {
-        // Measures how the clock of the trace differs from CLOCK_MONOTONIC.
+        // Measures the offset of the trace clock to CLOCK_MONOTONIC.
         let small = Plan {
             level: Level::Default,
             bytes_per_cpu: 64 << 10,
@@ -115,7 +115,7 @@ impl EventLint {
         Ok(())
     }
 
-    /// `pid == 1 || pid == 2`; for very many threads the range of their numbers.
+    /// Formats `pid == 1 || pid == 2`; for very many threads, the range of their IDs.
     fn filter(&self, field: &str) -> String {
         let each = self.threads.keys().map(|tid| format!("{field} == {tid}"));
         let all = each.collect::<Vec<_>>().join(" || ");
@@ -128,7 +128,7 @@ impl EventLint {
         }
     }
 
-    /// Begins or ends tracing of system calls.
+    /// Starts or stops tracing system calls.
     pub(super) fn trace_calls(&mut self, on: bool) {
         if !self.events.contains(&CALLS) || self.threads.is_empty() {
             return;
@@ -149,7 +149,7 @@ impl EventLint {
         self.unseen.clone()
     }
 
-    /// The acts so far.
+    /// Returns the acts so far.
     pub(super) fn read(&mut self) -> Result<Acts, TraceError> {
         for item in self.stream.read()? {
             match item {

@@ -59,7 +59,7 @@ unsafe impl Pod for Tally {}
 unsafe impl Pod for Cpu {}
 
 impl Site {
-    /// `None`: a kind that this program does not know.
+    /// Converts it to an act; `None` if this program does not know its kind.
     pub(super) fn act(&self, tally: &Tally) -> Option<Act> {
         Some(Act {
             kind: *ActKind::ALL.get(self.kind as usize)?,

@@ -1,7 +1,7 @@
-//! What real-time threads of some processes do that costs latency, by call site.
+//! Finds acts of real-time threads that cost latency, by call site.
 //!
-//! Two sources: BPF programs that count in the kernel, with stacks; or, if they are not
-//! available, a trace instance with filters for the watched threads, without stacks.
+//! Two sources: BPF programs that count in the kernel, with stacks; or, if these are not available,
+//! a trace instance with filters for the watched threads, without stacks.
 
 mod bpf;
 mod calls;
@@ -15,17 +15,17 @@ use crate::{TraceError, Tracefs, WatchError};
 use bpf::BpfLint;
 use events::EventLint;
 
-/// Who is watched.
+/// A watch target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LintTarget {
-    /// All threads of a process, also later ones.
+    /// All threads of a process, including later ones.
     Process(u32),
     /// One thread.
     Thread(u32),
 }
 
 impl LintTarget {
-    /// The key in the map `targets`.
+    /// Returns the key in the map `targets`.
     fn key(self) -> u64 {
         match self {
             Self::Process(pid) => u64::from(pid) << 32,
@@ -34,14 +34,14 @@ impl LintTarget {
     }
 }
 
-/// What to watch.
+/// The settings of a watch.
 #[derive(Clone, Debug)]
 pub struct LintAsk {
-    /// Who.
+    /// The targets.
     pub targets: Vec<LintTarget>,
-    /// Number of waits of each thread before it is judged.
+    /// The number of waits of each thread before its acts count.
     pub first_sleeps: u32,
-    /// Time after which a thread is judged, however few waits it had.
+    /// Time after which a thread's acts count, even with fewer waits.
     pub first: Nanos,
 }
 
@@ -56,21 +56,20 @@ enum Source {
 }
 
 impl LintWatch {
-    /// Starts counting by programs in the kernel.
+    /// Starts counting with programs in the kernel.
     ///
     /// # Errors
-    /// A kernel without BTF, or one that refuses: rights, lockdown, age.
+    /// If the kernel has no BTF, or rejects the programs (privileges, lockdown, version).
     pub fn by_programs(ask: &LintAsk) -> Result<Self, WatchError> {
         let lint = BpfLint::start(ask)?;
         Ok(Self(Source::Bpf(Box::new(lint))))
     }
 
-    /// Starts counting from events, which the kernel writes into an instance of this
-    /// process (`owner`); see [`threads`](Self::threads). `why`: the reason why no
-    /// programs count.
+    /// Starts counting from events, which the kernel writes into an instance of this process
+    /// (`owner`); see [`threads`](Self::threads). `why`: the reason why programs are not used.
     ///
     /// # Errors
-    /// The kernel refuses a step; then nothing is left behind.
+    /// If the kernel rejects a step; then nothing is left behind.
     pub fn by_events(
         tracefs: &Tracefs,
         owner: Owner,
@@ -81,7 +80,7 @@ impl LintWatch {
         Ok(Self(Source::Events(Box::new(lint))))
     }
 
-    /// How acts are collected.
+    /// Returns how acts are collected.
     pub const fn source(&self) -> LintSource {
         match self.0 {
             Source::Bpf(_) => LintSource::Bpf,
@@ -89,8 +88,7 @@ impl LintWatch {
         }
     }
 
-    /// Begins to trace system calls: from here on each system call of the machine takes
-    /// longer.
+    /// Starts tracing system calls, which slows down every system call on the machine.
     pub fn trace_calls(&mut self) {
         match &mut self.0 {
             Source::Bpf(lint) => lint.trace_calls(),
@@ -98,7 +96,7 @@ impl LintWatch {
         }
     }
 
-    /// Ends tracing of system calls.
+    /// Stops tracing system calls.
     pub fn stop_calls(&mut self) {
         match &mut self.0 {
             Source::Bpf(lint) => lint.stop_calls(),
@@ -106,10 +104,10 @@ impl LintWatch {
         }
     }
 
-    /// Watches more targets, and some no longer.
+    /// Adds and removes targets.
     ///
     /// # Errors
-    /// A table of the programs is full.
+    /// If a table of the programs is full.
     pub fn watch(
         &mut self,
         targets: &[LintTarget],
@@ -121,11 +119,11 @@ impl LintWatch {
         }
     }
 
-    /// The real-time threads of the targets, with their names: events are filtered by
-    /// them. Programs find them themselves.
+    /// Sets the real-time threads of the targets, with their names, for the filters of events.
+    /// Programs find them without help.
     ///
     /// # Errors
-    /// The kernel refuses a filter.
+    /// If the kernel rejects a filter.
     pub fn threads(&mut self, threads: &[(u32, String)]) -> Result<(), WatchError> {
         match &mut self.0 {
             Source::Bpf(_) => Ok(()),
@@ -133,7 +131,7 @@ impl LintWatch {
         }
     }
 
-    /// Acts that are not seen, with the reason.
+    /// Returns the acts that are not seen, with the reason.
     pub fn unseen(&self) -> Vec<(ActKind, String)> {
         match &self.0 {
             Source::Bpf(lint) => lint.unseen(),
@@ -141,10 +139,10 @@ impl LintWatch {
         }
     }
 
-    /// The acts so far.
+    /// Returns the acts so far.
     ///
     /// # Errors
-    /// Data could not be read.
+    /// If the data could not be read.
     pub fn read(&mut self) -> Result<Acts, WatchError> {
         match &mut self.0 {
             Source::Bpf(lint) => lint.read(),
@@ -152,10 +150,10 @@ impl LintWatch {
         }
     }
 
-    /// Ends it. A drop does the same, without errors.
+    /// Ends the watch. Dropping it does the same, but ignores errors.
     ///
     /// # Errors
-    /// The trace instance cannot be removed; the next command tries again.
+    /// If the trace instance cannot be removed; the next command tries again.
     pub fn stop(self) -> Result<(), WatchError> {
         match self.0 {
             Source::Bpf(_) => Ok(()),

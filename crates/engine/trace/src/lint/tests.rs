@@ -2,7 +2,7 @@ use std::process::Command;
 
 use super::bpf::OBJECT;
 
-/// The compiler that makes the object, and its strip: another version makes other
+/// Returns the compiler that builds the object, and its strip; other versions generate different
 /// instructions.
 fn clang_14() -> Option<[&'static str; 2]> {
     [["clang-14", "llvm-strip-14"], ["clang", "llvm-strip"]]

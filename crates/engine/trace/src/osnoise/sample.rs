@@ -66,7 +66,7 @@ impl Kind {
     }
 }
 
-/// One record, with its fields by their index in the list.
+/// A record, with its fields by their index in the list.
 struct Fields<'a> {
     layout: &'a Layout,
     kind: &'a Kind,
@@ -79,7 +79,7 @@ impl Fields<'_> {
         Some(self.layout.unsigned(bytes))
     }
 
-    /// The numbers of a machine word from a field to the end of the record.
+    /// Returns the machine words from a field to the end of the record.
     fn words(&self, place: usize, count: usize) -> Option<Vec<u64>> {
         let rest = self.kind.fields.get(place)?.rest(self.data)?;
         let words = rest.chunks_exact(usize::from(self.layout.long_bytes).max(1));
@@ -87,7 +87,7 @@ impl Fields<'_> {
         Some(words.take(count).collect())
     }
 
-    /// Of whole microseconds.
+    /// Reads a number of whole microseconds.
     fn micros(&self, place: usize) -> Option<Nanos> {
         Some(Nanos(self.number(place)?.saturating_mul(1_000)))
     }
@@ -109,7 +109,7 @@ pub(crate) struct Reader {
 }
 
 impl Reader {
-    /// For timerlat, with the stacks that it prints.
+    /// Creates a reader for timerlat, with the stacks that it prints.
     pub(crate) fn timerlat(
         tracefs: &Tracefs,
         layout: Layout,
@@ -119,7 +119,7 @@ impl Reader {
             layout,
             timerlat: Some(Kind::learn(tracefs, TIMERLAT)?),
             stack: match stacks {
-                // Samples are read without them, too.
+                // Samples are read even without stacks.
                 true => Kind::learn(tracefs, STACK).ok(),
                 false => None,
             },
@@ -128,7 +128,7 @@ impl Reader {
         })
     }
 
-    /// For osnoise.
+    /// Creates a reader for osnoise.
     pub(crate) fn osnoise(tracefs: &Tracefs, layout: Layout) -> Result<Self, TraceError> {
         Ok(Self {
             layout,
@@ -202,7 +202,7 @@ fn timerlat(fields: &Fields<'_>, cpu: u32, time: Nanos) -> Option<TimerlatSample
             2 => TimerlatContext::User,
             _ => return None,
         },
-        // A difference of two times, written as a number without a sign.
+        // A difference of two times, written as an unsigned number.
         latency: SignedNanos(fields.number(2)?.cast_signed()),
     })
 }

@@ -6,8 +6,8 @@ use crate::flight::Owner;
 use crate::tracer::THRESHOLD;
 use crate::{TraceError, Tracefs};
 
-/// The files in `osnoise/`, each with its field here. The stops and the stack
-/// would end the trace, or write into it.
+/// The files in `osnoise/`, each with its field here. The stop settings would end the trace; the
+/// stack setting would write into it.
 const CPUS: &str = "osnoise/cpus";
 const TIMERLAT_PERIOD: &str = "osnoise/timerlat_period_us";
 const PERIOD: &str = "osnoise/period_us";
@@ -32,13 +32,13 @@ const LETTERS: [(&str, char); 5] = [
 pub(crate) struct OsnoiseSettings {
     /// The CPUs in the kernel's list format.
     pub(crate) cpus: CpuSet,
-    /// `None`: a kernel without timerlat.
+    /// `None` on a kernel without timerlat.
     pub(crate) timerlat_period_us: Option<u64>,
     pub(crate) period_us: u64,
     pub(crate) runtime_us: u64,
     pub(crate) stop_us: u64,
     pub(crate) stop_total_us: u64,
-    /// `None`: not in this kernel.
+    /// `None` if this kernel does not have it.
     pub(crate) print_stack_us: Option<u64>,
     /// `tracing_thresh`, which other tracers use as well.
     pub(crate) threshold_us: u64,
@@ -69,14 +69,14 @@ impl Options {
         text.chars().all(known).then(|| Self(text.to_owned()))
     }
 
-    /// Whether it is on; `None`: the kernel does not have it.
+    /// Returns whether it is on; `None` if the kernel does not have it.
     pub(crate) fn get(&self, name: &str) -> Option<bool> {
         let (_, letter) = LETTERS.iter().find(|(known, _)| *known == name)?;
         let found = self.0.chars().find(|c| c.to_ascii_lowercase() == *letter)?;
         Some(found.is_ascii_uppercase())
     }
 
-    /// The same with this option on or off, if the kernel has it.
+    /// Returns a copy with this option on or off, if the kernel has it.
     pub(crate) fn with(&self, name: &str, on: bool) -> Self {
         let letter = LETTERS.iter().find(|(known, _)| *known == name);
         let set = |c: char| match letter {
@@ -114,8 +114,7 @@ impl OsnoiseSettings {
         })
     }
 
-    /// Sets all that differ; a failure does not stop the
-    /// others.
+    /// Sets all settings that differ; continues after a failure.
     pub(crate) fn put(&self, tracefs: &Tracefs) -> Vec<TraceError> {
         let number = |name: &str, value: u64| tracefs.put_number(&tracefs.file(name), value);
         let mut results = vec![
@@ -162,7 +161,8 @@ fn put_cpus(tracefs: &Tracefs, wanted: &CpuSet) -> Result<(), TraceError> {
     })
 }
 
-/// The kernel refuses a runtime above the period.
+/// Writes period and runtime in the order that the kernel accepts: it rejects a runtime above the
+/// period.
 fn put_turns(tracefs: &Tracefs, period_us: u64, runtime_us: u64) -> Result<(), TraceError> {
     let (period, runtime) = (tracefs.file(PERIOD), tracefs.file(RUNTIME));
     if period_us >= tracefs.number(&runtime)? {
@@ -203,12 +203,12 @@ fn put_options(tracefs: &Tracefs, wanted: &Options) -> Result<(), TraceError> {
 
 const PREFIX: &str = "punctual-osnoise-";
 
-/// Length limit of a file name in Linux (NAME_MAX in `include/uapi/linux/limits.h`).
+/// The most characters of a file name in Linux (NAME_MAX in `include/uapi/linux/limits.h`).
 const LONGEST: usize = 255;
 
-/// The name of an instance, with its owner and the settings before:
+/// The name of an instance, with its owner and the previous settings:
 /// `punctual-osnoise-PID.START.CPUS.TIMERLAT.PERIOD.RUNTIME.STOP.TOTAL.STACK.THRESHOLD.OPTIONS`;
-/// `-` for a setting that the kernel does not have, and for no CPU.
+/// `-` for a setting that the kernel does not have, and for an empty CPU list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NoiseName {
     pub(crate) owner: Owner,
@@ -216,15 +216,15 @@ pub(crate) struct NoiseName {
 }
 
 impl NoiseName {
-    /// Whether this is an instance of such a session, of any owner.
+    /// Returns whether this is an instance of such a session, of any owner.
     pub(crate) fn fits(text: &str) -> bool {
         text.starts_with(PREFIX)
     }
 
-    /// As text.
+    /// Formats the name.
     ///
     /// # Errors
-    /// The list of CPUs in force is too long for a name.
+    /// If the list of CPUs in force is too long for a name.
     pub(crate) fn text(&self) -> Result<String, TraceError> {
         let Self { owner, before } = self;
         let none = || "-".to_owned();

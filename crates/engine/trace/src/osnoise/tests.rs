@@ -73,7 +73,7 @@ impl Machine {
 #[test]
 fn timerlat_is_set_read_and_leaves_all_as_it_was() {
     let machine = machine(BOTH);
-    // What would end the trace, or worse, is put off and then put back.
+    // Settings that would end the trace, or worse, are turned off and then restored.
     machine.set("osnoise/stop_tracing_us", "30");
     machine.set(
         "osnoise/options",
@@ -188,7 +188,7 @@ fn timerlat_writes_stacks_of_late_threads() {
         stacks_above: Some(above),
     };
     let start = |above| machine.tracefs.start_osnoise(&ask(above), OWNER).unwrap();
-    // Less than a microsecond is not off.
+    // Less than a microsecond does not mean off.
     let session = start(Nanos(300));
     assert_eq!(machine.read("osnoise/print_stack"), "1");
     drop(session);
@@ -201,7 +201,7 @@ fn timerlat_writes_stacks_of_late_threads() {
     let records = [
         (0, timerlat_record(77, 1, 1, 41_000)),
         (9, stack(&[2, 0x30, 0x20])),
-        // One that says more than it has.
+        // A stack that claims more frames than it has.
         (9, stack(&[9, 0x30])),
     ];
     machine.put(1_000, &records, None);
@@ -215,7 +215,7 @@ fn timerlat_writes_stacks_of_late_threads() {
     assert_eq!(machine.fake.in_force().unwrap(), before);
 }
 
-/// A page that Linux 6.12 with PREEMPT_RT wrote on x86-64, and its formats.
+/// A page written by Linux 6.12 with PREEMPT_RT on x86-64, and its formats.
 #[test]
 fn stacks_of_a_real_kernel_are_read() {
     if cfg!(target_endian = "big") {
@@ -252,7 +252,7 @@ fn stacks_of_a_real_kernel_are_read() {
             stack.time - sample.time < Nanos::from_millis(1),
             "{stack:?}"
         );
-        // timerlat_irq, and where it began: the entry of this kernel.
+        // timerlat_irq, and the outermost frame: the entry point of this kernel.
         let (first, last) = (stack.frames[0], *stack.frames.last().unwrap());
         assert_eq!(
             (first, last),
@@ -336,7 +336,7 @@ fn a_killed_session_is_undone_wherever_it_ended() {
         let machine = machine(BOTH);
         let before = machine.fake.in_force().unwrap();
         for ended in 0..12 {
-            // Nothing is written any more from there on, as by a process that is gone.
+            // From here on nothing is written, as if the process were gone.
             machine.fake.refuse(ended, usize::MAX / 2);
             if let Ok(session) = machine.tracefs.start_osnoise(&ask, OWNER) {
                 std::mem::forget(session);
@@ -399,7 +399,7 @@ fn others_are_left_alone() {
     let session = (machine.tracefs)
         .start_osnoise(&timerlat(false), OWNER)
         .unwrap();
-    // The second of two of ours gives way.
+    // The second of two punctual processes gives up.
     let second = Owner { pid: 5, start: 1 };
     let error = machine.tracefs.start_osnoise(&osnoise(), second);
     assert!(matches!(error, Err(TraceError::NoiseBusy { .. })));
@@ -428,7 +428,7 @@ fn pages_that_are_none_are_counted_and_nothing_worse() {
     let mut page = PageBuilder::new(layout(cfg!(target_endian = "big"))).page(5, None);
     page[8..16].copy_from_slice(&0x3fff_u64.to_ne_bytes());
     machine.fake.put_page(&page).unwrap();
-    // One whose context is none that is known, one that is cut short.
+    // A record with an unknown context, and a truncated one.
     let short = timerlat_record(1, 2, 1, 5)[..14].to_vec();
     machine.put(9, &[(0, timerlat_record(1, 2, 9, 5)), (0, short)], None);
     let reports = session.take().unwrap();

@@ -10,13 +10,12 @@ use crate::TraceError;
 pub struct Layout {
     /// Bytes of the kernel's long: 4 or 8.
     pub long_bytes: u8,
-    /// Whether numbers begin with their high end.
+    /// Whether numbers are big-endian.
     pub big_endian: bool,
     /// Offset of the data.
     pub data_at: usize,
-    /// Bytes of a page with its header: what one read gives. More than the
-    /// machine's page if the buffer was configured so (`buffer_subbuf_size_kb`,
-    /// since Linux 6.8).
+    /// Bytes of a page with its header, as returned by one read. Can be larger than the machine's
+    /// page (`buffer_subbuf_size_kb`, since Linux 6.8).
     pub page_bytes: usize,
 }
 
@@ -25,13 +24,13 @@ pub struct Layout {
 const LARGEST_PAGE: usize = 8 << 20;
 
 impl Layout {
-    /// Where the word `commit` is, after the time stamp.
+    /// Offset of the word `commit`, after the time stamp.
     pub(crate) const COMMIT_AT: usize = 8;
 
-    /// Reads the text of `events/header_page`.
+    /// Parses the text of `events/header_page`.
     ///
     /// # Errors
-    /// It does not describe such a page.
+    /// If it does not describe such a page.
     pub fn parse(header_page: &str) -> Result<Self, TraceError> {
         let refuse = |what| TraceError::HeaderPage {
             what,
@@ -58,7 +57,7 @@ impl Layout {
         })
     }
 
-    /// The same for a buffer with sub-buffers of another size.
+    /// Returns the layout of a buffer with sub-buffers of another size.
     pub(crate) fn with_page_bytes(self, page_bytes: usize) -> Self {
         let fits = page_bytes > self.data_at + 64 && page_bytes <= LARGEST_PAGE;
         match fits {
@@ -83,7 +82,7 @@ impl Layout {
         }
     }
 
-    /// A number of 1, 2, 4 or 8 bytes; 0 for other sizes.
+    /// Reads a number of 1, 2, 4 or 8 bytes; 0 for other sizes.
     #[inline]
     pub(crate) fn unsigned(&self, bytes: &[u8]) -> u64 {
         let mut wide = [0; 8];
@@ -101,7 +100,7 @@ impl Layout {
     }
 }
 
-/// Offset and size in the line of a field.
+/// Parses offset and size from the line of a field.
 fn numbers(text: &str, name: &str) -> Option<(usize, usize)> {
     let line = text.lines().find(|line| {
         let declared = line.split(';').next().unwrap_or_default();

@@ -5,28 +5,28 @@
 
 use super::Layout;
 
-/// Of the word `commit`: events before this page were lost, and how many
-/// stands behind the data (`RB_MISSED_EVENTS`, `RB_MISSED_STORED`).
+/// Flags in the word `commit`: events before this page were lost, and their number follows the data
+/// (`RB_MISSED_EVENTS`, `RB_MISSED_STORED`).
 pub(crate) const MISSED: u64 = 1 << 31;
 const MISSED_STORED: u64 = 1 << 30;
-/// Of the same: the bytes of data, without these flags.
+/// The bytes of data in the same word, without these flags.
 const COMMITTED: u64 = MISSED_STORED - 1;
 
-/// What `type_len` means beyond the length of a record in words: that it is in the next word.
+/// Special values of `type_len`, which is otherwise the length of a record in words. 0: the length
+/// is in the next word.
 pub(crate) const LONG: u32 = 0;
 const PADDING: u32 = 29;
 pub(crate) const TIME_EXTEND: u32 = 30;
 const TIME_STAMP: u32 = 31;
-/// The longest record whose length is in its first word, in bytes.
+/// The longest record, in bytes, that has its length in the first word.
 pub(crate) const SHORT: usize = 28 * 4;
 
 /// Bits of a time difference in a record's first word.
 pub(crate) const DELTA_BITS: u32 = 27;
-/// Bits of an absolute time stamp: the others are those of the time before
-/// (`TS_MSB`).
+/// Bits of an absolute time stamp; the upper ones come from the previous time (`TS_MSB`).
 const STAMP_BITS: u32 = 59;
 
-/// Events that were lost just before a page.
+/// Events lost just before a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lost {
     /// This number.
@@ -36,7 +36,7 @@ pub enum Lost {
 }
 
 impl Lost {
-    /// Lower bound of their number.
+    /// Returns a lower bound of their number.
     pub const fn at_least(self) -> u64 {
         match self {
             Self::Count(count) => count,
@@ -54,12 +54,12 @@ pub struct Page<'a> {
     data: &'a [u8],
 }
 
-/// A record: when, and what was written.
+/// A record: its time and data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record<'a> {
     /// On the trace clock.
     pub time: u64,
-    /// The event, from its `common_type` on.
+    /// The event, starting with its `common_type`.
     pub data: &'a [u8],
 }
 
@@ -74,10 +74,10 @@ pub struct BadPage {
 }
 
 impl<'a> Page<'a> {
-    /// Reads the header.
+    /// Parses the header.
     ///
     /// # Errors
-    /// It is shorter than its header claims.
+    /// If it is shorter than its header claims.
     pub fn parse(layout: Layout, bytes: &'a [u8]) -> Result<Self, BadPage> {
         let bad = |committed| BadPage {
             bytes: bytes.len(),
@@ -107,22 +107,22 @@ impl<'a> Page<'a> {
         })
     }
 
-    /// The time stamp of the page: no record is before it.
+    /// Returns the time stamp of the page: no record is earlier.
     pub const fn time(&self) -> u64 {
         self.time
     }
 
-    /// Events lost between the previous page and this one.
+    /// Returns the events lost between the previous page and this one.
     pub const fn lost(&self) -> Option<Lost> {
         self.lost
     }
 
-    /// Bytes of its records.
+    /// Returns the bytes of its records.
     pub const fn committed(&self) -> usize {
         self.data.len()
     }
 
-    /// Its records, in the order in which they were written.
+    /// Returns its records, in the order of writing.
     pub const fn records(&self) -> Records<'a> {
         Records {
             layout: self.layout,
@@ -143,13 +143,12 @@ pub struct Records<'a> {
 }
 
 impl<'a> Records<'a> {
-    /// Whether the page ended in an invalid record; its rest is
-    /// unknown.
+    /// Returns whether the page ended in an invalid record; its rest is then unknown.
     pub const fn is_broken(&self) -> bool {
         self.broken
     }
 
-    /// The time of the last record, or of the page without records.
+    /// Returns the time of the last record, or of the page if it has none.
     pub const fn time(&self) -> u64 {
         self.time
     }
@@ -169,8 +168,8 @@ impl<'a> Records<'a> {
         Some(self.layout.u32(*word))
     }
 
-    /// The first word: a type or length, and a difference in time. On machines
-    /// that begin with the high end, bit fields do so too.
+    /// Splits the first word into a type or length, and a time difference. On big-endian machines,
+    /// bit fields also start at the high end.
     #[inline]
     fn head(&mut self) -> Option<(u32, u64)> {
         let word = self.word()?;
@@ -183,26 +182,26 @@ impl<'a> Records<'a> {
         })
     }
 
-    /// Length of a record by its second word, that word included.
+    /// Returns the length of a record from its second word, including that word.
     #[inline]
     fn long(&mut self) -> Option<&'a [u8]> {
         let length = (self.word()? as usize).checked_sub(4)?;
-        // The next record begins at a word.
+        // The next record starts at a word boundary.
         let padded = length.checked_next_multiple_of(4)?;
         match self.data.len() < padded {
-            // The last one of a page need not be filled up.
+            // The last record of a page may be shorter.
             true => self.cut(length),
             false => self.cut(padded).map(|bytes| &bytes[..length]),
         }
     }
 
-    /// The next record; `Ok(None)`: the end. `Err`: not a valid record.
+    /// Returns the next record; `Ok(None)` at the end, `Err` for an invalid record.
     #[inline]
     fn step(&mut self) -> Result<Option<Record<'a>>, ()> {
         while !self.data.is_empty() {
             let (kind, delta) = self.head().ok_or(())?;
             match kind {
-                // Discarded data; without a time difference, the rest.
+                // Discarded data; without a time difference, the rest of the page.
                 PADDING if delta == 0 => return Ok(None),
                 PADDING => {
                     self.time = self.time.wrapping_add(delta);
@@ -249,8 +248,8 @@ impl<'a> Iterator for Records<'a> {
     }
 }
 
-/// An absolute time of 59 bits; those above are of the time before, which is
-/// the smaller (`rb_fix_abs_ts`).
+/// Completes an absolute time of 59 bits: the upper bits come from `before`, the smaller time
+/// (`rb_fix_abs_ts`).
 fn stamp(low: u64, before: u64) -> u64 {
     const LOW: u64 = (1 << STAMP_BITS) - 1;
     let low = low & LOW;

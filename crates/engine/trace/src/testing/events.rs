@@ -1,4 +1,4 @@
-//! Events of a false kernel: their formats, and records of them.
+//! Events of a simulated kernel: their formats and records.
 
 use std::fs;
 use std::io::{self, Write};
@@ -12,13 +12,12 @@ use punctual_model::EVENTS;
 /// `common_type` of `ftrace:print`, as in Linux.
 const PRINT: u16 = 5;
 
-/// Of the records of tracers, as in Linux 6.12 (`enum trace_type` in
+/// The types of the tracers' records, as in Linux 6.12 (`enum trace_type` in
 /// `kernel/trace/trace.h`).
 const OSNOISE: u16 = 18;
 const TIMERLAT: u16 = 19;
 
-/// Their fields, with the sizes that the kernel gives them
-/// (`kernel/trace/trace_entries.h`).
+/// Their fields, with the kernel's sizes (`kernel/trace/trace_entries.h`).
 const OSNOISE_FIELDS: [(&str, usize); 8] = [
     ("u64 noise", 8),
     ("u64 runtime", 8),
@@ -35,23 +34,22 @@ const TIMERLAT_FIELDS: [(&str, usize); 3] = [
     ("u64 timer_latency", 8),
 ];
 
-/// The first of the others.
+/// The first type of the other events.
 const FIRST: u16 = 100;
 
-/// What a field of a record holds.
+/// The value of a record's field.
 #[derive(Clone, Copy, Debug)]
 pub enum Value {
-    /// A number, of 8 bytes.
+    /// A number of 8 bytes.
     Number(i64),
-    /// A name, of 16 bytes.
+    /// A name of 16 bytes.
     Name(&'static str),
 }
 
-/// The vectors that the false kernel has.
+/// The vectors of the simulated kernel.
 const VECTORS: [&str; 2] = ["local_timer", "reschedule"];
 
-/// The events by their folders, with the fields that a kernel of its own would
-/// write: of 8 bytes each, names of 16.
+/// Returns the events by their folders, with simplified fields: 8 bytes each, names 16.
 fn folders() -> Vec<(String, &'static [&'static str])> {
     let mut all = Vec::new();
     for spec in EVENTS {
@@ -115,20 +113,19 @@ fn record_of_tracer(id: u16, pid: u32, fields: &[(&str, usize)], values: &[u64])
     bytes
 }
 
-/// A record of timerlat: contexts are 0 in the interrupt, 1 in the thread, 2 in
-/// user space.
+/// Builds a record of timerlat. Contexts: 0 is the interrupt, 1 the thread, 2 user space.
 pub fn timerlat_record(pid: u32, seqnum: u32, context: u32, latency_ns: u64) -> Vec<u8> {
     let values = [seqnum.into(), context.into(), latency_ns];
     record_of_tracer(TIMERLAT, pid, &TIMERLAT_FIELDS, &values)
 }
 
-/// A record of osnoise: noise, runtime and longest gap in us; then what came, of
-/// hardware, NMIs, interrupts, softirqs and threads.
+/// Builds a record of osnoise: noise, runtime and longest gap in us, then the counts of hardware,
+/// NMIs, interrupts, softirqs and threads.
 pub fn osnoise_record(pid: u32, values: [u64; 8]) -> Vec<u8> {
     record_of_tracer(OSNOISE, pid, &OSNOISE_FIELDS, &values)
 }
 
-/// Describes all events but some.
+/// Describes all events except `but`.
 pub(super) fn write_formats(events: &Path, but: &[&str]) -> io::Result<()> {
     fs::create_dir_all(events.join("ftrace/print"))?;
     let layout = layout(cfg!(target_endian = "big"));
@@ -170,7 +167,7 @@ pub(super) fn write_formats(events: &Path, but: &[&str]) -> io::Result<()> {
     Ok(())
 }
 
-/// Gives an instance the switches of all events there are.
+/// Creates the enable files of all events in an instance.
 pub(super) fn write_switches(events: &Path, own: &Path) -> io::Result<()> {
     for (folder, _) in folders() {
         if events.join(&folder).exists() {
@@ -183,8 +180,8 @@ pub(super) fn write_switches(events: &Path, own: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// A record of an event (`system/event`), written by this thread; its fields in
-/// the order of the table.
+/// Builds a record of an event (`system/event`), written by this thread, with its fields in the
+/// order of the table.
 pub fn record(folder: &str, flags: u8, pid: u32, fields: &[Value]) -> Vec<u8> {
     let place = folders().iter().position(|(known, _)| known == folder);
     let id = place.map_or(0, |place| FIRST + place as u16);
@@ -205,7 +202,7 @@ pub fn record(folder: &str, flags: u8, pid: u32, fields: &[Value]) -> Vec<u8> {
     bytes
 }
 
-/// `trace_marker`: what is written becomes a page of one record.
+/// `trace_marker`: each write becomes a page of one record.
 pub(super) struct Marker {
     pub(super) pipe: PathBuf,
     pub(super) behind: u64,

@@ -1,8 +1,8 @@
-//! Pages of the ring buffer, made by hand.
+//! Builds pages of the ring buffer.
 
 use crate::{Layout, Lost};
 
-/// The usual layout: 64 bits, 4 KiB.
+/// Returns the usual layout: 64 bits, 4 KiB.
 pub fn layout(big_endian: bool) -> Layout {
     Layout {
         long_bytes: 8,
@@ -12,20 +12,20 @@ pub fn layout(big_endian: bool) -> Layout {
     }
 }
 
-/// What the kernel writes into a page.
+/// An item that the kernel writes into a page.
 #[derive(Clone, Debug)]
 pub enum Piece {
-    /// An event: the time since the last, its bytes.
+    /// An event: the time since the last, and its bytes.
     Event(u32, Vec<u8>),
-    /// An event that was discarded.
+    /// A discarded event.
     Discarded(u32, usize),
-    /// A difference in time that fits no event.
+    /// A time difference that is too large for an event.
     Extend(u64),
     /// An absolute time.
     Stamp(u64),
 }
 
-/// Writes pages as `kernel/trace/ring_buffer.c` does.
+/// Writes pages like `kernel/trace/ring_buffer.c`.
 #[derive(Clone, Debug)]
 pub struct PageBuilder {
     layout: Layout,
@@ -33,7 +33,7 @@ pub struct PageBuilder {
 }
 
 impl PageBuilder {
-    /// An empty one.
+    /// Creates an empty page.
     pub fn new(layout: Layout) -> Self {
         Self {
             layout,
@@ -56,7 +56,7 @@ impl PageBuilder {
         });
     }
 
-    /// Writes one after the others.
+    /// Appends an item.
     pub fn write(&mut self, piece: &Piece) {
         match piece {
             Piece::Event(delta, bytes) => {
@@ -88,18 +88,18 @@ impl PageBuilder {
         }
     }
 
-    /// What says that the rest of the page is empty.
+    /// Marks the rest of the page as empty.
     pub fn end(&mut self) {
         self.head(29, 0);
         self.word(77);
     }
 
-    /// The first word of an event whose rest is not there.
+    /// Writes the first word of an event without its rest.
     pub fn cut_off(&mut self) {
         self.head(20, 1);
     }
 
-    /// The page as it is read: `lost` as in [`Lost`].
+    /// Returns the page as it is read; `lost` as in [`Lost`].
     pub fn page(self, time: u64, lost: Option<Lost>) -> Vec<u8> {
         let flags = match lost {
             None => 0,

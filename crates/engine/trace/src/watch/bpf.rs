@@ -1,5 +1,4 @@
-//! Wake-ups counted in the kernel by BPF programs (see
-//! `bpf/watch.bpf.c`).
+//! Counts wake-ups in the kernel with BPF programs (see `bpf/watch.bpf.c`).
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -17,7 +16,7 @@ use crate::WatchError;
 use crate::bpf::{Programs, Reads, text};
 use crate::clock::monotonic;
 
-/// The programs; `bpf/build.sh` makes them.
+/// The programs, built by `bpf/build.sh`.
 pub(crate) static OBJECT: &[u8] = include_bytes_aligned!("../../bpf/watch.bpf.o");
 
 /// The programs by name, each with its tracepoint.
@@ -27,11 +26,11 @@ const PROGRAMS: [(&str, &str); 3] = [
     ("switching", "sched_switch"),
 ];
 
-/// Limit of notes of woken threads, 16 bytes each; beyond it threads share a note,
-/// and losses are counted.
+/// The most notes of woken threads, 16 bytes each; with more threads, some share a note, and losses
+/// are counted.
 const MOST_NOTES: u32 = 1 << 17;
 
-/// Memory for the rows of comms, all CPUs together.
+/// Memory for the rows of comms, for all CPUs together.
 pub(super) const ROWS_BYTES: usize = 8 << 20;
 
 /// Running programs, until this is dropped.
@@ -56,7 +55,7 @@ impl BpfWatch {
     /// Loads and starts the programs.
     ///
     /// # Errors
-    /// A kernel without BTF, or one that refuses: rights, lockdown, age.
+    /// If the kernel has no BTF, or rejects the programs (privileges, lockdown, version).
     pub(super) fn start(ask: WatchAsk) -> Result<Self, WatchError> {
         let cpus = aya::util::nr_cpus().unwrap_or(1).max(1);
         let notes = ask.pid_max.saturating_add(1).clamp(1024, MOST_NOTES);
@@ -105,7 +104,7 @@ impl BpfWatch {
         })
     }
 
-    /// All programs are attached. Maps the notes, and enables writing to them.
+    /// Called when all programs are attached: maps the notes, and enables writing to them.
     fn count_from_now(programs: &mut Programs, notes: usize) -> Result<Notes, WatchError> {
         let open = Notes::map(programs.array("notes")?, notes)
             .map_err(|error| WatchError::Refused(format!("its notes cannot be mapped: {error}")))?;
@@ -114,10 +113,10 @@ impl BpfWatch {
         Ok(open)
     }
 
-    /// The threads that are waiting.
+    /// Returns the waiting threads.
     ///
     /// # Errors
-    /// A map that cannot be read.
+    /// If a map cannot be read.
     pub(super) fn waiting(&self) -> Result<Waiting, WatchError> {
         let notes = self.open.waiting();
         let at = monotonic();
@@ -134,7 +133,7 @@ impl BpfWatch {
     /// Replaces the control groups whose threads are counted.
     ///
     /// # Errors
-    /// A map that cannot be changed.
+    /// If a map cannot be changed.
     pub(super) fn count_only(&mut self, ids: &BTreeSet<u64>) -> Result<(), WatchError> {
         let map = self.programs.map_mut("wanted")?;
         let mut map: HashMap<&mut MapData, u64, u32> = map.try_into()?;
@@ -148,15 +147,15 @@ impl BpfWatch {
         Ok(())
     }
 
-    /// Time since the start.
+    /// Returns the time since the start.
     fn elapsed(&self) -> Duration {
         self.began.elapsed()
     }
 
-    /// The counts so far.
+    /// Returns the counts so far.
     ///
     /// # Errors
-    /// A map that cannot be read.
+    /// If a map cannot be read.
     pub(super) fn read(&self) -> Result<Wakeups, WatchError> {
         let mut all = Wakeups {
             source: WakeupSource::Bpf,
@@ -189,12 +188,12 @@ impl BpfWatch {
         Ok(all)
     }
 
-    /// The data of each CPU: its longest waits and its losses.
+    /// Reads the data of each CPU: its longest waits and its losses.
     fn read_cpus(&self, all: &mut Wakeups) -> Result<(), WatchError> {
         let cpus: PerCpuArray<&MapData, Cpu> = self.programs.map("cpus")?.try_into()?;
-        // A CPU may write while its copy is made: then `writes` is odd, or
-        // another the next time. One that keeps changing is read as it is;
-        // its figures are of single waits, and each is written within 1 us.
+        // A CPU may write during the copy: then `writes` is odd, or differs in the next copy. If it
+        // keeps changing, the last copy is used: its figures are of single waits, and each write
+        // takes less than 1 us.
         let mut values = cpus.get(&0, 0)?;
         for _ in 0..8 {
             let again = cpus.get(&0, 0)?;
@@ -225,7 +224,7 @@ impl BpfWatch {
         Ok(())
     }
 
-    /// The rows in use, with what they count.
+    /// Returns the rows in use, with their meaning.
     fn row_names(&self) -> Result<Vec<Named>, WatchError> {
         let of_class = |(place, class)| Named {
             place,
@@ -253,7 +252,7 @@ impl BpfWatch {
     }
 }
 
-/// What a row counts.
+/// The meaning of a row.
 struct Named {
     place: u32,
     class: PriorityClass,
@@ -261,7 +260,7 @@ struct Named {
     group: Option<u64>,
 }
 
-/// Limit of comms with a row, for a number of CPUs.
+/// Returns the most comms with a row, for a number of CPUs.
 pub(super) fn comm_rows(cpus: usize) -> u32 {
     let fit = ROWS_BYTES / (cpus * size_of::<Row>());
     fit.clamp(16, MOST_COMMS) as u32

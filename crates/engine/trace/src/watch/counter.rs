@@ -1,5 +1,5 @@
-//! Wake-ups counted from the scheduler's events, like `bpf/watch.bpf.c` in the
-//! kernel, with checks for missing events.
+//! Counts wake-ups from the scheduler's events, like `bpf/watch.bpf.c` in the kernel, with checks
+//! for missing events.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -12,13 +12,13 @@ use punctual_model::{
 use super::{GroupFinder, MOST_COMMS, WaitNote, Waiting, WatchAsk};
 use crate::flight::Streamed;
 
-/// A thread that was woken and does not run yet.
+/// A woken thread that does not run yet.
 #[derive(Clone, Copy, Debug)]
 struct Note {
     woken: Nanos,
     waker: u32,
-    /// Its control group then: a thread that runs for a moment only may have ended
-    /// before its switch is read.
+    /// Its control group at that time: a thread that runs only briefly may have ended before its
+    /// switch is read.
     group: Option<u64>,
 }
 
@@ -31,7 +31,7 @@ struct Cpu {
     since: Nanos,
 }
 
-/// The counts of each.
+/// The key of a row.
 type Row = (u32, PriorityClass, Option<Comm>, Option<u64>);
 
 /// The control groups of threads.
@@ -57,11 +57,11 @@ pub(super) struct Counter {
     running: HashSet<u32>,
     cpus: BTreeMap<u32, Cpu>,
     rows: HashMap<Row, WaitHistogram>,
-    /// What the threads of a row ran while others waited for their CPU.
+    /// The time that the threads of a row ran while others waited for their CPU.
     held: HashMap<Row, Nanos>,
     named: HashSet<(Comm, PriorityClass, Option<u64>)>,
     groups: Option<Groups>,
-    /// The longest waits, the longest first.
+    /// The longest waits, longest first.
     worst: Vec<LateWakeup>,
     lost: u64,
     unnamed: u64,
@@ -97,7 +97,7 @@ impl Counter {
         Self { from, ..self }
     }
 
-    /// Finds control groups so.
+    /// Uses this function to find control groups.
     pub(super) fn with_groups(self, find: Option<GroupFinder>) -> Self {
         let groups = find.map(|find| Groups {
             find,
@@ -113,19 +113,19 @@ impl Counter {
         }
     }
 
-    /// The control group of a thread; `None`: not known, or of no interest.
+    /// Returns the control group of a thread; `None` if unknown or irrelevant.
     fn group_of(&mut self, tid: u32) -> Option<u64> {
         (self.groups.as_mut()?.find)(tid)
     }
 
-    /// Whether the threads of a group are counted.
+    /// Returns whether the threads of a group are counted.
     fn counts(&self, group: Option<u64>) -> bool {
         let only = self.ask.groups.is_some_and(|groups| groups.only);
         let is_one = |id| (self.groups.as_ref()).is_some_and(|groups| groups.only.contains(&id));
         !only || group.is_some_and(is_one)
     }
 
-    /// The waits that are open at `at`, until which all events were taken.
+    /// Returns the waits open at `at`, the time up to which all events were processed.
     pub(super) fn waiting(&self, at: Nanos) -> Waiting {
         let known = self.notes.iter().filter(|(_, note)| !self.is_blind(**note));
         let notes = known.map(|(tid, note)| WaitNote {
@@ -160,7 +160,7 @@ impl Counter {
         }
     }
 
-    /// A thread that was woken before the end of a gap may have run in it: its next
+    /// Handles lost events. A thread woken before the end of a gap may have run in it, so its next
     /// event may not be the end of that wait.
     fn gap(&mut self, to: Nanos, cpu: u32, lost: u64) {
         self.events_lost += lost;
@@ -173,7 +173,7 @@ impl Counter {
 
     fn woken(&mut self, event: &TraceEvent, task: &Task) {
         let wanted = !self.ask.real_time_only || task.prio.is_real_time();
-        // One that runs was about to sleep, and does not wait.
+        // A running thread was about to sleep, and does not wait.
         let before = event.time < self.from;
         if before || !wanted || task.is_idle() || self.running.contains(&task.pid) {
             return;
@@ -190,8 +190,8 @@ impl Counter {
         let Some(before) = self.notes.insert(task.pid, note) else {
             return;
         };
-        // It ran meanwhile: no thread is woken twice. Unless it had run since
-        // before all this began.
+        // It ran meanwhile, because no thread is woken twice, unless it had been running since
+        // before the start.
         let all_known = || self.cpus.values().all(|cpu| cpu.current.is_some());
         if self.is_blind(before) || all_known() {
             self.lost += 1;
@@ -227,12 +227,12 @@ impl Counter {
         }
     }
 
-    /// Whether the events after a wake-up are unknown.
+    /// Returns whether events after a wake-up may be missing.
     fn is_blind(&self, note: Note) -> bool {
         note.woken < self.blind_until
     }
 
-    /// Ends a wait. `began`: the time when `prev` got the CPU, if known.
+    /// Ends a wait. `began`: when `prev` got the CPU, if known.
     fn count(
         &mut self,
         event: &TraceEvent,
@@ -271,11 +271,11 @@ impl Counter {
         self.worst.truncate(self.ask.worst);
     }
 
-    /// `group`: where it is known already.
+    /// `group`: the control group, if already known.
     fn row_of(&mut self, cpu: u32, task: &Task, group: Option<u64>) -> Row {
         let class = PriorityClass::of(task.prio.0.into(), None);
         let by_group = self.ask.groups.is_some_and(|groups| groups.rows);
-        // Not known: a group of its own, which has no name.
+        // Threads with an unknown group share one row without a group name.
         let group = by_group.then(|| group.or_else(|| self.group_of(task.pid)).unwrap_or(0));
         let comm = self.ask.by_comm.then_some(task.comm);
         if comm.is_none() && group.is_none() {
@@ -292,7 +292,7 @@ impl Counter {
         (cpu, class, comm, group)
     }
 
-    /// The counts so far.
+    /// Returns the counts so far.
     pub(super) fn seen(&self, elapsed: Nanos, why: &str) -> Wakeups {
         let all: HashSet<&Row> = self.rows.keys().chain(self.held.keys()).collect();
         let rows = all.into_iter().map(|row| {
@@ -324,7 +324,7 @@ impl Counter {
     }
 }
 
-/// A thread of an event; events do not contain its policy.
+/// Describes a thread of an event; events do not contain its policy.
 fn seen(task: &Task) -> ThreadSeen {
     ThreadSeen {
         tid: task.pid,

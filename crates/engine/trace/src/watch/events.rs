@@ -1,5 +1,5 @@
-//! Wake-ups counted from the kernel's trace: a separate instance with three events of
-//! the scheduler, read several times a second.
+//! Counts wake-ups from the kernel's trace: a separate instance with three scheduler events, read
+//! several times a second.
 
 use std::collections::BTreeSet;
 use std::time::Instant;
@@ -13,19 +13,19 @@ use crate::clock::monotonic;
 use crate::flight::{Owner, Plan, Stream, Streamed};
 use crate::{TraceError, Tracefs};
 
-/// The events, with the filter for those of real-time threads: of the others
-/// the kernel then writes nothing.
+/// The events, with the filter for real-time threads, so that the kernel discards the others'
+/// events.
 const EVENTS: [(&str, &str); 3] = [
     ("sched_switch", "prev_prio < 100 || next_prio < 100"),
     ("sched_waking", "prio < 100"),
     ("sched_wakeup_new", "prio < 100"),
 ];
 
-/// The ring buffers of all CPUs together; a tenth of a second of a hundred
-/// thousand wake-ups a second takes one.
+/// The ring buffers of all CPUs together; a tenth of a second takes 1 MiB at a hundred thousand
+/// wake-ups a second.
 const BUFFER_KIB: usize = 8 << 10;
 
-/// Those of one CPU.
+/// Limits of one CPU's buffer.
 const KIB_PER_CPU: std::ops::RangeInclusive<usize> = 256..=2_048;
 
 /// Counts the kernel's events.
@@ -53,8 +53,8 @@ impl EventWatch {
         let cpus = aya::util::nr_cpus().unwrap_or(1).max(1);
         let kib = (BUFFER_KIB / cpus).clamp(*KIB_PER_CPU.start(), *KIB_PER_CPU.end());
         let names = EVENTS.map(|(name, _)| name);
-        // Also this process's CLOCK_MONOTONIC may be another than the kernel's
-        // (time_namespaces(7)): a recorder measures that.
+        // Also, this process's CLOCK_MONOTONIC may differ from the kernel's (time_namespaces(7)); a
+        // recorder measures that.
         let small = Plan {
             level: Level::Default,
             bytes_per_cpu: 64 << 10,
@@ -69,13 +69,13 @@ impl EventWatch {
         }
         for (name, filter) in EVENTS {
             let filter = ask.real_time_only.then_some(filter);
-            // A kernel that refuses the filter writes all: the counter filters.
+            // A kernel that rejects the filter writes all events: the counter filters them.
             match stream.on(name, filter) {
                 Err(_) if filter.is_some() => stream.on(name, None)?,
                 on => on?,
             }
         }
-        // Before this, waits may have begun before the events were enabled.
+        // Earlier waits may have begun before the events were enabled.
         let began = Instant::now();
         let counter = Counter::new(ask, stream.cpus());
         let counter = counter.from(monotonic()).with_groups(groups);
@@ -95,8 +95,8 @@ impl EventWatch {
 
     /// Counts the events since the last call.
     pub(super) fn keep_up(&mut self) -> Result<(), TraceError> {
-        // CPUs are read one after the other: only events before the first
-        // read are known to be complete.
+        // CPUs are read one after the other: only events before the first read are known to be
+        // complete.
         let until = monotonic();
         let events = self.stream.read()?;
         self.early.extend(events);
@@ -118,7 +118,7 @@ impl EventWatch {
         self.counter.seen(elapsed, &self.why)
     }
 
-    /// The waits that were open when the trace was last read.
+    /// Returns the waits that were open when the trace was last read.
     pub(super) fn waiting(&self) -> Waiting {
         self.counter.waiting(self.read_until)
     }

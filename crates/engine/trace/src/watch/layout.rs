@@ -87,7 +87,7 @@ unsafe impl Pod for Name {}
 unsafe impl Pod for Cpu {}
 
 impl Row {
-    /// The waits that it counted.
+    /// Returns the waits that it counted.
     pub(super) fn histogram(&self) -> WaitHistogram {
         let buckets = (0..).zip(self.buckets);
         WaitHistogram {

@@ -1,8 +1,8 @@
-//! All wake-ups of the machine: how long each woken thread waited for its CPU.
+//! Watches all wake-ups of the machine: how long each woken thread waited for its CPU.
 //!
-//! Two sources give the same figures: BPF programs that count in the kernel, or, if
-//! they are not available, a trace instance of the scheduler's events that is read
-//! and counted here. The first costs less: only sums leave the kernel.
+//! Two sources give the same figures: BPF programs that count in the kernel, or, if these are not
+//! available, a trace instance of the scheduler's events that is read and counted here. The first
+//! costs less, because only sums leave the kernel.
 
 mod bpf;
 mod counter;
@@ -22,69 +22,69 @@ use bpf::BpfWatch;
 pub(crate) use bpf::OBJECT;
 use events::EventWatch;
 
-/// Limit of comms with rows of their own.
+/// The most comms with separate rows.
 const MOST_COMMS: usize = 512;
 
-/// What to watch.
+/// The settings of a watch.
 #[derive(Clone, Copy, Debug)]
 pub struct WatchAsk {
-    /// Rows by comm, beside those by class.
+    /// Rows by comm, in addition to those by class.
     pub by_comm: bool,
-    /// Only threads of deadline and real-time classes.
+    /// Count only threads of the deadline and real-time classes.
     pub real_time_only: bool,
-    /// The largest number that a thread can have (kernel.pid_max).
+    /// The largest thread ID (kernel.pid_max).
     pub pid_max: u32,
     /// Number of longest waits to keep.
     pub worst: usize,
-    /// What is asked of control groups; `None`: nothing.
+    /// Use of control groups; `None` to ignore them.
     pub groups: Option<GroupAsk>,
 }
 
-/// What is asked of control groups.
+/// Use of control groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GroupAsk {
-    /// Which groups.
+    /// The hierarchy.
     pub of: GroupsOf,
-    /// Rows by group.
+    /// Whether to make rows by group.
     pub rows: bool,
-    /// Only threads in the groups of [`WakeupWatch::count_only`].
+    /// Count only threads in the groups of [`WakeupWatch::count_only`].
     pub only: bool,
 }
 
-/// Which hierarchy of control groups counts.
+/// The hierarchy of control groups to use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GroupsOf {
-    /// That of version 2.
+    /// The hierarchy of version 2.
     Unified,
-    /// That of the controller `cpu`, of version 1.
+    /// The hierarchy of the controller `cpu`, of version 1.
     Scheduler,
 }
 
-/// Finds the number of a thread's control group: the inode of its folder. `None`: not
-/// known, as of a thread that has ended.
+/// Finds the number of a thread's control group: the inode of its folder. `None` if unknown, for
+/// example because the thread has ended.
 pub type GroupFinder = Box<dyn FnMut(u32) -> Option<u64> + Send>;
 
-/// A thread that was woken, without an event that it runs.
+/// A woken thread without an event that shows it running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WaitNote {
-    /// Its number.
+    /// Its thread ID.
     pub tid: u32,
     /// Time of the wake-up, on CLOCK_MONOTONIC.
     pub woken: Nanos,
-    /// The thread that was running then; 0: an idle CPU.
+    /// The thread that was running then; 0 for an idle CPU.
     pub waker: u32,
 }
 
-/// Waits that are open at a moment. A thread that was woken while it ran has a note
-/// but does not wait: `running` and /proc show whether it runs.
+/// Waits open at one time. A thread that was woken while it ran has a note but does not wait:
+/// `running` and /proc show whether it runs.
 #[derive(Clone, Debug, Default)]
 pub struct Waiting {
-    /// The moment, on CLOCK_MONOTONIC.
+    /// The time, on CLOCK_MONOTONIC.
     pub at: Nanos,
     /// The threads that may wait.
     pub notes: Vec<WaitNote>,
-    /// The running thread of each CPU; 0: none. CPUs that have not switched yet are
-    /// given with 0 or left out.
+    /// The running thread of each CPU; 0 for none. CPUs that have not switched yet have 0 or are
+    /// left out.
     pub running: BTreeMap<u32, u32>,
 }
 
@@ -102,20 +102,20 @@ impl WakeupWatch {
     /// Longest interval between calls of [`keep_up`](Self::keep_up).
     pub const KEEP_UP: Duration = Duration::from_millis(100);
 
-    /// Starts counting by programs in the kernel.
+    /// Starts counting with programs in the kernel.
     ///
     /// # Errors
-    /// A kernel without BTF, or one that refuses: rights, lockdown, age.
+    /// If the kernel has no BTF, or rejects the programs (privileges, lockdown, version).
     pub fn by_programs(ask: WatchAsk) -> Result<Self, WatchError> {
         Ok(Self(Source::Bpf(Box::new(BpfWatch::start(ask)?))))
     }
 
-    /// Starts counting from events, which the kernel writes into an instance of this
-    /// process (`owner`). `why`: the reason why no programs count; `groups`: asked for
-    /// each thread where control groups matter.
+    /// Starts counting from events, which the kernel writes into an instance of this process
+    /// (`owner`). `why`: the reason why programs are not used; `groups`: finds the control group of
+    /// a thread if groups matter.
     ///
     /// # Errors
-    /// The kernel refuses a step; then nothing is left behind.
+    /// If the kernel rejects a step; then nothing is left behind.
     pub fn by_events(
         tracefs: &Tracefs,
         owner: Owner,
@@ -127,7 +127,7 @@ impl WakeupWatch {
         Ok(Self(Source::Events(Box::new(watch))))
     }
 
-    /// The reason why no programs count; `None` if they do.
+    /// Returns the reason why programs are not used; `None` if they are.
     pub fn why_not_programs(&self) -> Option<&str> {
         match &self.0 {
             Source::Bpf(_) => None,
@@ -139,7 +139,7 @@ impl WakeupWatch {
     /// overwritten. Does nothing if programs count.
     ///
     /// # Errors
-    /// A pipe that cannot be read.
+    /// If a pipe cannot be read.
     pub fn keep_up(&mut self) -> Result<(), WatchError> {
         match &mut self.0 {
             Source::Bpf(_) => Ok(()),
@@ -151,7 +151,7 @@ impl WakeupWatch {
     /// folders.
     ///
     /// # Errors
-    /// A map that cannot be changed.
+    /// If a map cannot be changed.
     pub fn count_only(&mut self, ids: &BTreeSet<u64>) -> Result<(), WatchError> {
         match &mut self.0 {
             Source::Bpf(watch) => watch.count_only(ids),
@@ -162,10 +162,10 @@ impl WakeupWatch {
         }
     }
 
-    /// The counts so far.
+    /// Returns the counts so far.
     ///
     /// # Errors
-    /// Data could not be read.
+    /// If the data could not be read.
     pub fn read(&mut self) -> Result<Wakeups, WatchError> {
         match &mut self.0 {
             Source::Bpf(watch) => watch.read(),
@@ -176,10 +176,10 @@ impl WakeupWatch {
         }
     }
 
-    /// The waits that are open now.
+    /// Returns the waits that are open now.
     ///
     /// # Errors
-    /// Data could not be read.
+    /// If the data could not be read.
     pub fn waiting(&mut self) -> Result<Waiting, WatchError> {
         match &mut self.0 {
             Source::Bpf(watch) => watch.waiting(),
@@ -190,10 +190,10 @@ impl WakeupWatch {
         }
     }
 
-    /// Ends it. A drop does the same, without errors.
+    /// Ends the watch. Dropping it does the same, but ignores errors.
     ///
     /// # Errors
-    /// The trace instance cannot be removed; the next command tries again.
+    /// If the trace instance cannot be removed; the next command tries again.
     pub fn stop(self) -> Result<(), WatchError> {
         match self.0 {
             Source::Bpf(_) => Ok(()),

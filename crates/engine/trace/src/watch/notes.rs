@@ -1,5 +1,5 @@
-//! The notes of threads that were woken and do not run yet, as the programs in the
-//! kernel write them: mapped, so that reading all of them copies nothing.
+//! The notes of woken threads that do not run yet, as written by the programs in the kernel;
+//! mapped, so that reading all of them copies nothing.
 
 #![allow(unsafe_code)]
 
@@ -28,7 +28,7 @@ impl Notes {
     /// Maps `count` notes.
     ///
     /// # Errors
-    /// Those of mmap(2).
+    /// The errors of mmap(2).
     pub(super) fn map(map: &MapData, count: usize) -> io::Result<Self> {
         // SAFETY: a new mapping at a place of the kernel's choice.
         let at = unsafe {
@@ -48,7 +48,7 @@ impl Notes {
         Ok(Self { first, count })
     }
 
-    /// The threads that are waiting.
+    /// Returns the waiting threads.
     pub(super) fn waiting(&self) -> Vec<WaitNote> {
         (0..self.count).filter_map(|place| self.at(place)).collect()
     }

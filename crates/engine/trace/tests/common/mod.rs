@@ -1,10 +1,10 @@
-//! What the tests of this machine's kernel share.
+//! Code shared by the tests that use this machine's kernel.
 #![allow(unreachable_pub, clippy::unwrap_used)]
 
 use punctual_trace::Owner;
 
-/// This process: the next command of a punctual that runs beside this test must
-/// not take its instance for one that was left behind.
+/// Returns this process as the owner, so that another punctual running at the same time does not
+/// take its instance for a leftover.
 pub fn owner() -> Owner {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
     let after_name = stat.rsplit(')').next().unwrap();

@@ -1,5 +1,5 @@
-//! What must hold of whatever is made of kept trace pages, however hostile: shared
-//! by the tests and by the fuzz targets (`fuzz/`).
+//! Invariants of all output made from stored trace pages, however hostile: shared by the tests and
+//! by the fuzz targets (`fuzz/`).
 
 #![allow(unreachable_pub)]
 
@@ -7,12 +7,11 @@ use std::collections::BTreeMap;
 
 use punctual_trace::{Description, LARGEST_TRACE, pack_pages, trace_dat, unpack_pages};
 
-/// Makes a `trace.dat` of a description as JSON, a zero byte, and packed pages. The
-/// pages come twice, as those of two outliers may, and once as requested ones.
+/// Builds a `trace.dat` from a description as JSON, a zero byte, and packed pages. The pages are
+/// passed twice, as two outliers may share them, and once as requested ones.
 ///
 /// # Panics
-/// Where the pages do not pack again to the same bytes, or the file is larger than
-/// it may be.
+/// If the pages do not pack to the same bytes again, or the file exceeds its limit.
 pub fn pages(bytes: &[u8]) -> Option<Vec<u8>> {
     let zero = bytes.iter().position(|byte| *byte == 0)?;
     let (json, packed) = (&bytes[..zero], &bytes[zero + 1..]);
@@ -27,7 +26,7 @@ pub fn pages(bytes: &[u8]) -> Option<Vec<u8>> {
     )
     .ok()?;
     assert!(file.starts_with(b"\x17\x08\x44tracing6\0"));
-    // Beside the pages: the texts, names of tasks, and a row for each CPU.
+    // In addition to the pages: the texts, names of tasks, and a row for each CPU.
     let most = LARGEST_TRACE + 64 * bytes.len() as u64 + (1 << 20);
     assert!(file.len() as u64 <= most, "{} bytes", file.len());
     Some(file)

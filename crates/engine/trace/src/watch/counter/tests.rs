@@ -94,7 +94,7 @@ fn a_wait_goes_from_the_waking_to_the_switch() {
         (Nanos(5_000), Nanos(4_000))
     );
     assert_eq!((late.victim.tid, late.culprit.tid, late.waker), (7, 8, 9));
-    // It ran before the wake-up, too: that was nobody's wait.
+    // It was running before the wake-up as well; no thread waited then.
     assert_eq!(late.culprit_ran_ns, Some(Nanos(4_000)));
     assert_eq!(late.victim.policy, None);
     assert_eq!(late.victim.scheduling(), "real-time 80");
@@ -108,7 +108,7 @@ fn a_wait_that_has_not_ended_is_open() {
     let events = [
         switch(1_000, 1, IDLE, hog),
         waking(5_000, 0, 9, control),
-        // It runs: no wait.
+        // It runs, so it does not wait.
         waking(6_000, 0, 9, hog),
     ];
     events.iter().for_each(|events| counter.take(events));
@@ -127,7 +127,7 @@ fn a_wait_that_has_not_ended_is_open() {
     assert_eq!(counter.waiting(Nanos(1_000_000_001)).notes, []);
 }
 
-/// What waits while the events are switched on waits for this program.
+/// A thread that waits while the events are being enabled waits because of this program.
 #[test]
 fn what_was_woken_before_the_start_is_not_counted() {
     let (early, later) = (task(7, 120), task(8, 120));
@@ -152,13 +152,13 @@ fn who_is_woken_while_it_runs_does_not_wait() {
         &[
             switch(1_000, 0, IDLE, own),
             waking(2_000, 1, 0, own),
-            // Preempted, and back much later: no wake-up's wait.
+            // Preempted and resumed much later: not the wait of a wake-up.
             switch(3_000, 0, own, other),
             switch(900_000, 0, other, own),
         ],
     );
     assert_eq!((count(&seen), seen.lost), (0, 0));
-    // The same where nothing is known of the CPU yet.
+    // The same result if the CPU's state is still unknown.
     let seen = counted(
         ASK,
         &[
@@ -182,8 +182,7 @@ fn a_new_thread_waits_too() {
     assert_eq!((count(&seen), seen.worst[0].waker), (1, 3));
 }
 
-/// A kernel can lose the events of a CPU's idle thread: then switches from it have
-/// no event.
+/// A kernel can lose the events of a CPU's idle thread; switches from it then have no event.
 #[test]
 fn a_switch_in_without_an_event_is_a_lost_wake_up() {
     let own = task(7, 120);
@@ -219,7 +218,7 @@ fn what_was_lost_makes_no_long_waits() {
         ],
     );
     assert_eq!((count(&seen), seen.lost, seen.events_lost), (0, 1, 12));
-    // What came after it counts again.
+    // Later wake-ups count again.
     let seen = counted(
         ASK,
         &[
@@ -274,7 +273,7 @@ fn names_beyond_the_most_are_counted_without() {
     assert_eq!(seen.worst.len(), ASK.worst);
 }
 
-/// A machine that schedules by chance: what really happened, and its events.
+/// A machine that schedules randomly: the true history, and its events.
 #[derive(Clone, Debug)]
 struct Machine {
     time: u64,
@@ -304,7 +303,7 @@ impl Machine {
         let asleep = !self.running.contains(&pid) && !self.queued.contains_key(&pid);
         match what {
             0 => {
-                // Also those that run, or wait already, may be woken.
+                // A thread may be woken even if it runs or already waits.
                 let events = waking(self.time, cpu as u32, self.running[cpu], thread(pid));
                 if asleep {
                     self.queued.insert(pid, (self.time, true));
@@ -351,7 +350,7 @@ proptest! {
         prop_assert_eq!(seen.worst.first().map(|late| late.latency_ns.0), longest);
     }
 
-    /// Whatever is lost, nothing is counted twice and no wait is too long.
+    /// Whichever events are lost, nothing is counted twice and no wait is too long.
     #[test]
     fn of_events_that_are_missing_no_wait_is_made_up(
         steps in proptest::collection::vec((0u8..3, 0usize..2, 1u32..=THREADS, 1u64..5_000, proptest::bool::weighted(0.97)), 0..200),
@@ -399,7 +398,7 @@ proptest! {
     }
 }
 
-/// A false kernel with an instance to write into.
+/// A simulated kernel with an instance to write into.
 struct Kernel {
     _folder: tempfile::TempDir,
     fake: Arc<FakeTracefs>,
@@ -506,7 +505,7 @@ fn a_kernel_that_refuses_is_reported_and_left_as_it_was() {
     let kernel = self::kernel();
     for first in 0..6 {
         kernel.fake.refuse(first, 100);
-        // The clock may be refused: then it is another one's.
+        // The kernel may reject the clock; the trace then uses a different one.
         assert!(kernel.watch(ASK).is_err(), "{first}");
         assert_eq!(kernel.fake.instances().unwrap(), [""; 0], "{first}");
     }

@@ -1,7 +1,7 @@
 use super::*;
 use crate::watch::{GroupAsk, GroupsOf};
 
-/// It has the group that it had when it was woken: it has ended when its switch is read.
+/// A thread keeps the group from its wake-up, because it may have ended when its switch is read.
 #[test]
 fn who_ends_at_once_is_counted_in_its_group() {
     let ask = WatchAsk {
