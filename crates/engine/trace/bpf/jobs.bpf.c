@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0
 /*
- * What explains the jobs of watched threads, written into one ring of records per CPU
- * that overwrites its oldest. User space maps the rings: reading them is no system call.
- * The few records that begin and end jobs are listed: their numbers stand in a second ring,
- * so that nobody reads the others unless a job took too long.
+ * Writes the events that explain the jobs of watched threads into one ring of records per
+ * CPU, which overwrites its oldest. User space maps the rings and reads them without system
+ * calls. The few records at the start and end of jobs are also listed by number in a second
+ * ring, so that the others are read only if a job took too long.
  *
- * The scheduler's events and handlers are those of the CPUs that watched threads, their
- * wakers and the wakers of these ran on, waited for or were woken from in the last second:
- * of other CPUs only the last switch is kept, and written when the CPU comes to matter.
- * System calls, page faults, signals and kernel stacks are those of watched threads alone.
+ * Scheduler events and handlers are recorded on CPUs that matter: those that watched threads,
+ * their wakers and the wakers of these ran on, waited for or were woken from in the last
+ * second. Of other CPUs only the last switch is kept; it is written once the CPU matters.
+ * System calls, page faults, signals and kernel stacks are only those of watched threads.
  */
 #include "jobs.h"
 
-/* The same numbers in src/jobs/record.rs. */
+/* The numbers must match src/jobs/record.rs. */
 enum {
 	SWITCH = 1,
 	WAKING,
@@ -37,20 +37,20 @@ enum {
 	EXEC,
 };
 
-/* Places in Vector::NAMED; beyond them `ipi`. */
+/* Indexes in Vector::NAMED; larger ones are `ipi`. */
 enum { LOCAL_TIMER, RESCHEDULE, CALL_FUNCTION, CALL_FUNCTION_SINGLE, IRQ_WORK, IPI = 100 };
 
-/* TraceEvent's */
+/* The flags of TraceEvent. */
 enum { FLAG_HARDIRQ = 0x08, FLAG_SOFTIRQ = 0x10 };
 
-/* Set by the loader: records of one CPU - 1, a power of two - 1; the first thread
- * number that has no bit. */
+/* Set by the loader: the number of records of one CPU (a power of two) - 1; the first
+ * thread ID without a bit. */
 const volatile u32 ring_mask = 0;
 const volatile u32 pid_limit = 0;
 
 enum { FRAMES = 24, FRAMES_OF_RECORD = 6, CALLS = 1024 };
-/* In the place of a system call that there is not: set while nothing but forks, execs and
- * ends is of use. */
+/* An entry for a system call that does not exist: set while only forks, execs and exits
+ * are recorded. */
 enum { SHUT = CALLS - 1 };
 
 struct task {
@@ -95,8 +95,8 @@ struct {
 	MAP_TYPE(value, struct record);
 } records SEC(".maps");
 
-/* Of each CPU: the records that it began, those that it listed, the system calls of all
- * threads, and of these those of watched ones. */
+/* Per CPU: the number of records begun and listed, and of system calls by all threads and
+ * by watched threads. */
 struct head {
 	u64 begun;
 	u64 listed;
@@ -113,7 +113,7 @@ struct {
 	MAP_TYPE(value, struct head);
 } heads SEC(".maps");
 
-/* The number of a record + 1 (lower half), and that of this entry + 1. */
+/* The number of a record + 1 (lower half), and of this entry + 1. */
 struct {
 	MAP_NUMBER(type, BPF_MAP_TYPE_ARRAY);
 	MAP_NUMBER(map_flags, BPF_F_MMAPABLE);
@@ -130,7 +130,7 @@ struct {
 	MAP_TYPE(value, u64);
 } watched SEC(".maps");
 
-/* Those whose release wait is not known: all their system calls are listed. */
+/* Threads with an unknown release wait: all their system calls are listed. */
 struct {
 	MAP_NUMBER(type, BPF_MAP_TYPE_ARRAY);
 	MAP_NUMBER(max_entries, 1);	/* set by the loader */
@@ -138,7 +138,7 @@ struct {
 	MAP_TYPE(value, u64);
 } learning SEC(".maps");
 
-/* System calls that are release waits, at which no stack is taken; and SHUT. */
+/* System calls that are release waits, at which no stack is recorded; and SHUT. */
 struct {
 	MAP_NUMBER(type, BPF_MAP_TYPE_ARRAY);
 	MAP_NUMBER(max_entries, CALLS);
@@ -146,7 +146,7 @@ struct {
 	MAP_TYPE(value, u32);
 } release_calls SEC(".maps");
 
-/* Bits for threads that woke a watched one, and for those that woke these. */
+/* Bits for threads that woke a watched one, and for threads that woke these. */
 struct {
 	MAP_NUMBER(type, BPF_MAP_TYPE_ARRAY);
 	MAP_NUMBER(max_entries, 1);	/* set by the loader */
@@ -161,7 +161,7 @@ struct {
 	MAP_TYPE(value, u64);
 } their_wakers SEC(".maps");
 
-/* Whether a CPU matters: written by any CPU. */
+/* Whether a CPU matters; written by any CPU. */
 struct place {
 	u64 until;		/* events are recorded until then */
 	u64 kept;		/* `last` is not written yet */
@@ -175,7 +175,7 @@ struct {
 	MAP_TYPE(value, struct place);
 } places SEC(".maps");
 
-/* So long the events of a CPU are recorded after it mattered. */
+/* Time for which the events of a CPU are recorded after it mattered. */
 const volatile u64 matters_ns = 1000000000;
 
 struct cpu {
@@ -216,12 +216,12 @@ INLINE void set_bit(void *map, u32 pid)
 	u32 place = pid / 64;
 	u64 *bits = bpf_map_lookup_elem(map, &place);
 
-	/* Mostly it is set. */
+	/* Usually it is set. */
 	if (bits && pid < pid_limit && !(*bits >> (pid % 64) & 1))
 		__sync_fetch_and_or(bits, 1ULL << (pid % 64));
 }
 
-/* Whether what a thread does can be part of a job. The idle thread is of no one. */
+/* Returns whether a thread can be part of a job. The idle thread cannot. */
 INLINE int is_concerned(u32 pid)
 {
 	return pid && (has_bit(&watched, pid) || has_bit(&wakers, pid) ||
@@ -232,8 +232,8 @@ INLINE void note_waker(u32 woken, u32 by)
 {
 	struct cpu *cpu = this_cpu();
 
-	/* The thread that an interrupt stopped wakes nobody. One in a softirq may: it serves
-	 * what it sent to this machine itself. */
+	/* A thread stopped by an interrupt wakes no other. In a softirq it may: it then handles
+	 * its own packets to this machine. */
 	if (cpu && cpu->interrupts)
 		return;
 	if (is_watched(woken))
@@ -246,7 +246,7 @@ INLINE void touch(u32 cpu, u64 now)
 {
 	struct place *place = bpf_map_lookup_elem(&places, &cpu);
 
-	/* Seldom: other CPUs read it. */
+	/* Write rarely, because other CPUs read it. */
 	if (place && place->until < now + matters_ns / 2)
 		place->until = now + matters_ns;
 }
@@ -259,7 +259,7 @@ INLINE int matters(void)
 	return place && place->until > bpf_ktime_get_ns();
 }
 
-/* Begins a record; an interrupt may write others meanwhile. */
+/* Begins a record. Interrupts may write others meanwhile. */
 INLINE struct record *reserve(u32 kind, u32 *sequence)
 {
 	u32 cpu = bpf_get_smp_processor_id();
@@ -290,7 +290,7 @@ INLINE void end(struct record *record, u32 sequence)
 	*(volatile u32 *)&record->sequence = sequence;
 }
 
-/* Of a record that has ended; 0: of none. */
+/* Lists a finished record; 0 for none. */
 INLINE void list(u32 sequence)
 {
 	u32 cpu = bpf_get_smp_processor_id();
@@ -336,7 +336,7 @@ static __attribute__((noinline)) int write_kept(struct place *place)
 	record->time = place->last.time;
 	record->of_switch = place->last.of_switch;
 	end(record, sequence);
-	/* The thread is watched only since then. */
+	/* The thread has been watched only since then. */
 	if (is_watched(place->last.of_switch.prev_pid) ||
 	    is_watched(place->last.of_switch.next_pid))
 		list(sequence);
@@ -365,7 +365,7 @@ INLINE void note_flags(struct record *record, u32 pid)
 		record->flags |= FLAG_SOFTIRQ;
 }
 
-/* For `list`; 0: it was not written. */
+/* Returns the number for `list`; 0 if the record was not written. */
 INLINE u32 put(u32 kind, u32 number, u64 one, u64 two)
 {
 	u32 sequence, pid = bpf_get_current_pid_tgid();
@@ -382,7 +382,7 @@ INLINE u32 put(u32 kind, u32 number, u64 one, u64 two)
 	return sequence;
 }
 
-/* About another thread: its name is `text`, its number and priority are `one`. */
+/* A record about another thread: `text` is its name, `one` its ID and priority. */
 INLINE u32 put_task(u32 kind, const struct task_struct *task, u32 number, u64 two)
 {
 	u32 sequence, pid = bpf_get_current_pid_tgid();
@@ -409,7 +409,7 @@ INLINE u32 cpu_of(const struct task_struct *task)
 	return ~0;
 }
 
-/* As the tracepoint shows it (__trace_sched_switch_state). */
+/* As shown by the tracepoint (__trace_sched_switch_state). */
 INLINE u32 state_of(const struct task_struct *task, u64 preempted)
 {
 	u32 state, shown;
@@ -428,7 +428,7 @@ INLINE u32 state_of(const struct task_struct *task, u64 preempted)
 	return shown ? shown : 2;
 }
 
-/* The system call that a thread is in; ~0: not known. */
+/* The system call that a thread is in; ~0 if unknown. */
 INLINE u32 call_of(struct task_struct *task)
 {
 	void *regs = bpf_task_pt_regs(task);
@@ -440,7 +440,7 @@ INLINE u32 call_of(struct task_struct *task)
 	return ~0;
 }
 
-/* Where in the kernel a watched thread blocks, in several records. */
+/* Writes where a watched thread blocks in the kernel, in several records. */
 static __attribute__((noinline)) int put_stack(u64 *arguments, u32 pid)
 {
 	struct cpu *cpu = this_cpu();
@@ -483,11 +483,11 @@ int switching(u64 *arguments)
 	u64 now = bpf_ktime_get_ns();
 	int kept = 0;
 
-	/* No interrupt is under way here, whatever was not seen. */
+	/* No interrupt is active here, even if its end was not seen. */
 	if (cpu)
 		cpu->interrupts = 0;
 	if (shut()) {
-		/* What is known of the CPU ends here. */
+		/* The state of the CPU is unknown from here on. */
 		if (cpu)
 			cpu->softirq_task = 0;
 		if (place && place->until)
@@ -557,7 +557,7 @@ int waking(u64 *arguments)
 	return 0;
 }
 
-/* A new thread is not woken: its first event. */
+/* A new thread is not woken; this is its first event. */
 SEC("tp_btf/sched_process_fork")
 int forking(u64 *arguments)
 {
@@ -622,7 +622,7 @@ int inheriting(u64 *arguments)
 	return 0;
 }
 
-/* Lists a record of a system call, where it may begin or end a job. */
+/* Lists a record of a system call if it may begin or end a job. */
 INLINE void list_call(u32 pid, u32 number, u32 sequence)
 {
 	if (!shut() && (is_release(number) || has_bit(&learning, pid)))
@@ -760,7 +760,7 @@ int softirq_ends(u64 *arguments)
 		return 0;
 	if (matters())
 		put(SOFTIRQ_EXIT, arguments[0], 0, 0);
-	/* On PREEMPT_RT another thread's may have begun meanwhile. */
+	/* On PREEMPT_RT another thread's softirq may have begun meanwhile. */
 	if (cpu && cpu->softirq_task == (u32)bpf_get_current_pid_tgid() + 1)
 		cpu->softirq_task = 0;
 	return 0;
@@ -807,7 +807,7 @@ INLINE void put_request(u32 kind, const struct request *request)
 	struct request_queue *queue = request->q;
 	struct gendisk *disk = queue ? queue->disk : 0;
 
-	/* The kernel's own form of a device's number. */
+	/* A device number in the kernel's own format. */
 	put(kind, disk ? disk->major << 20 | disk->first_minor : 0, request->__sector, 0);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0 */
-/* What jobs.bpf.c needs of the kernel beside kernel.h and lint.h. */
+/* Kernel types that jobs.bpf.c needs in addition to kernel.h and lint.h. */
 #ifndef PUNCTUAL_JOBS_H
 #define PUNCTUAL_JOBS_H
 

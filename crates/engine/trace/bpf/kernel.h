@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0 */
 /*
- * What the programs need of the kernel, in place of a vmlinux.h of 150,000
- * lines. Members are found by name in the BTF of the kernel that loads the
- * program (preserve_access_index), wherever they stand there.
+ * Kernel types that the programs need, instead of a vmlinux.h of 150,000 lines.
+ * Members are found by name in the BTF of the kernel that loads the program
+ * (preserve_access_index), at any offset.
  */
 #ifndef PUNCTUAL_KERNEL_H
 #define PUNCTUAL_KERNEL_H

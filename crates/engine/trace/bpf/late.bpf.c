@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0
 /*
- * Where the kernel was when something was late at last: the stack that a late timer's
- * interrupt came upon, and that of a thread which is switched out for a watched one that
- * waited for long. Rare events, written into a small ring for each kind.
+ * Records where the kernel was at the end of a delay: the stack that a late timer's
+ * interrupt stopped, and the stack of a thread that is switched out for a watched one
+ * after a long wait. These events are rare; each kind has a small ring.
  */
 #include "jobs.h"
 
@@ -52,7 +52,7 @@ struct {
 	MAP_TYPE(value, u64);
 } waiting SEC(".maps");
 
-/* When this CPU was last given to a watched thread. */
+/* When this CPU last switched to a watched thread. */
 struct {
 	MAP_NUMBER(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	MAP_NUMBER(max_entries, 1);
@@ -60,7 +60,7 @@ struct {
 	MAP_TYPE(value, u64);
 } given SEC(".maps");
 
-/* A timer of none of their sleeps matters for so long after that. */
+/* For this long after that, timers of other sleeps matter as well. */
 enum { MATTERS_NS = 100000000 };
 
 u64 begun[2];
@@ -124,7 +124,7 @@ INLINE int concerns(const struct hrtimer___late *timer, u64 late)
 	u32 pid = 0, zero = 0;
 	u64 *at;
 
-	/* Of other timers these bytes are something else, and no address of a thread. */
+	/* In other timers these bytes have another meaning, and are not the address of a thread. */
 	bpf_probe_read_kernel(&task, sizeof(task), &sleeper->task);
 	if (task && !bpf_probe_read_kernel(&pid, sizeof(pid), &task->pid) && is_watched(pid))
 		return 1;

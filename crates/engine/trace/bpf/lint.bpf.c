@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0
 /*
- * What real-time threads of some processes do that costs latency, counted by
+ * Counts acts that cost latency in the real-time threads of some processes, by
  * call site.
  *
- * Each program looks at one tracepoint, drops what concerns other threads, and
- * adds to `sites`: the kind, the system call, the user-space stack. What is a
- * violation is judged in user space (crate lint).
+ * Each program handles one tracepoint, drops events of other threads, and
+ * adds to `sites`: the kind, the system call, the user-space stack. User space
+ * decides what counts as a violation (crate lint).
  */
 #include "lint.h"
 
 enum { POLICY_FIFO = 1, POLICY_RR = 2, POLICY_DEADLINE = 6 };
 enum { STATE_INTERRUPTIBLE = 1, STATE_UNINTERRUPTIBLE = 2 };
-/* include/trace/events/lock.h: no sleep, or with priority inheritance. */
+/* include/trace/events/lock.h: without sleeping, or with priority inheritance. */
 enum { LOCK_SPINS = 1, LOCK_INHERITS = 8 };
 
-/* `kind` of a site; the same numbers in src/lint/layout.rs. */
+/* `kind` of a site; the numbers must match src/lint/layout.rs. */
 enum {
 	FAULT,
 	SLEEP,
@@ -28,16 +28,16 @@ enum {
 	FILE_CALL,
 };
 
-/* Flags of `calls`: which arguments belong to a site, and what a call is. */
+/* Flags of `calls`: which arguments belong to a site, and the type of the call. */
 enum { KEEP_FIRST = 1, KEEP_SECOND = 2, IS_MEMORY = 4, IS_FUTEX = 8, IS_FILE = 16, OF_FILE = 32 };
 enum { CALLS = 512 };
 
 enum { FRAMES = 12 };
-/* Of the user-space stack: its callers are found there, where a library has no frame pointers. */
+/* Words of the user-space stack, to find callers in libraries without frame pointers. */
 enum { WORDS = 64 };
 enum { NO_CALL = -1, UNKNOWN_CALL = -2 };
 
-/* Not judged: the first waits of a thread, or so many ns, whichever ends first. */
+/* The first waits of a thread, or this many ns, whichever ends first, are not judged. */
 const volatile u32 first_sleeps = 5;
 const volatile u64 first_ns = 500000000;
 
@@ -83,7 +83,7 @@ struct cpu {
 	u32 padding;
 };
 
-/* Processes (number << 32) and single threads (number). */
+/* Processes (ID << 32) and single threads (ID). */
 struct {
 	MAP_NUMBER(type, BPF_MAP_TYPE_HASH);
 	MAP_NUMBER(max_entries, 4096);
@@ -119,7 +119,7 @@ struct {
 	MAP_TYPE(value, struct cpu);
 } cpus SEC(".maps");
 
-/* For a new thread: too large for the stack. */
+/* A new thread's initial value: too large for the stack. */
 struct {
 	MAP_NUMBER(type, BPF_MAP_TYPE_ARRAY);
 	MAP_NUMBER(max_entries, 1);
@@ -238,7 +238,7 @@ INLINE void user_stack(void *context, struct site *site)
 	observing(0);
 }
 
-/* What is on the stack of the current thread, once for a site. */
+/* Reads the stack of the current thread, once per site. */
 INLINE void stack_words(struct tally *tally)
 {
 	void *regs = bpf_task_pt_regs(bpf_get_current_task_btf());
@@ -255,7 +255,7 @@ INLINE void stack_words(struct tally *tally)
 	}
 }
 
-/* What a new site begins with: too large for the stack. */
+/* A new site's initial value: too large for the stack. */
 struct {
 	MAP_NUMBER(type, BPF_MAP_TYPE_ARRAY);
 	MAP_NUMBER(max_entries, 1);
@@ -278,7 +278,7 @@ INLINE void add(const struct site *site, const struct task_struct *task,
 	fresh = bpf_map_lookup_elem(&blank_tally, &zero);
 	if (!fresh)
 		return;
-	/* Where it is there by now, another CPU was quicker. */
+	/* If it exists by now, another CPU was faster. */
 	bpf_map_update_elem(&sites, site, fresh, BPF_NOEXIST);
 	known = bpf_map_lookup_elem(&sites, site);
 	if (!known) {
@@ -293,7 +293,7 @@ INLINE void add(const struct site *site, const struct task_struct *task,
 		known->other_priority = other->prio;
 		bpf_probe_read_kernel(known->other_comm, sizeof(known->other_comm), other->comm);
 	}
-	/* In a softirq the current thread is another. */
+	/* In a softirq the current thread is a different one. */
 	if (site->stack[0] && site->kind != WOKEN_BY_SOFTIRQ) {
 		observing(1);
 		stack_words(known);
@@ -327,7 +327,7 @@ int switching(u64 *arguments)
 
 	if (!cpu)
 		return 0;
-	/* No interrupt is under way here, whatever was not seen. */
+	/* No interrupt is active here, even if its end was not seen. */
 	cpu->interrupts = 0;
 	cpu->timer = 0;
 	if (!is_watched(prev))
@@ -392,14 +392,14 @@ int waking(u64 *arguments)
 		site.other = cpu->softirq;
 		__builtin_memcpy(site.stack, thread->asleep.stack, sizeof(site.stack));
 		add(&site, task, 0, 0);
-		/* The stack is that of the wait. */
+		/* The stack of the wait. */
 		slept = bpf_map_lookup_elem(&sites, &thread->asleep);
 		woken = bpf_map_lookup_elem(&sites, &site);
 		if (slept && woken)
 			__builtin_memcpy(woken->words, slept->words, sizeof(woken->words));
 		return 0;
 	}
-	/* An idle CPU wakes nobody: an interrupt that has no event of its own. */
+	/* An idle CPU cannot wake a thread: this is an interrupt without an event. */
 	if (!waker->pid || waker->pid == task->pid || waker->prio <= task->prio ||
 	    waits_with_inheritance(task, thread))
 		return 0;
@@ -468,8 +468,8 @@ int signalled(u64 *arguments)
 	return 0;
 }
 
-/* What the open file of a call is: its type as in i_mode, or ANONYMOUS; 0 where that is
- * not known. */
+/* Returns the type of a call's open file, as in i_mode, or ANONYMOUS; 0 if it is
+ * unknown. */
 INLINE u32 type_of_file(const void *regs)
 {
 	struct task_struct___files *task =
@@ -592,7 +592,7 @@ int exiting(u64 *arguments)
 	return 0;
 }
 
-/* Who wakes a thread: an interrupt that is under way on this CPU, or a softirq. */
+/* The source of a wake-up: an active interrupt on this CPU, or a softirq. */
 
 #define INTERRUPT(name)                                                                      \
 	SEC("tp_btf/" #name "_entry")                                                        \
@@ -660,7 +660,7 @@ int softirq_ends(u64 *arguments)
 {
 	struct cpu *cpu = this_cpu();
 
-	/* On PREEMPT_RT another thread's may have begun meanwhile. */
+	/* On PREEMPT_RT another thread's softirq may have begun meanwhile. */
 	if (cpu && cpu->softirq_task == (u32)bpf_get_current_pid_tgid() + 1)
 		cpu->softirq_task = 0;
 	return 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0 */
-/* What lint.bpf.c needs of the kernel beside kernel.h. */
+/* Kernel types that lint.bpf.c needs in addition to kernel.h. */
 #ifndef PUNCTUAL_LINT_H
 #define PUNCTUAL_LINT_H
 
@@ -56,7 +56,7 @@ struct task_struct___files {
 	struct files_struct *files;
 } __attribute__((preserve_access_index));
 
-/* include/uapi/linux/stat.h, magic.h; the last is no type of the kernel's. */
+/* include/uapi/linux/stat.h, magic.h; the last is not a kernel type. */
 enum { S_IFMT = 0170000, ANON_INODE_FS_MAGIC = 0x09041934, ANONYMOUS = 1 };
 
 /* include/linux/hrtimer_types.h */

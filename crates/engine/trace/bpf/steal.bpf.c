@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0
 /*
- * The time that a hypervisor took from each CPU, to the nanosecond, and between which
- * events; and how long handlers of interrupts take.
+ * Measures the time that a hypervisor took from each CPU, to the nanosecond, with the
+ * surrounding events; and the duration of interrupt handlers.
  *
- * The scheduler reads the counter of stolen time whenever it brings the clock of its queue
- * up to date, and keeps the value (update_rq_clock_task() in kernel/sched/core.c, with
- * CONFIG_PARAVIRT_TIME_ACCOUNTING). Here that value is looked at in events; a record is
- * written only where it rose, with the two events between which that was.
+ * The scheduler reads the steal counter whenever it updates the clock of its run queue,
+ * and keeps the value (update_rq_clock_task() in kernel/sched/core.c, with
+ * CONFIG_PARAVIRT_TIME_ACCOUNTING). These programs check that value at events; they write
+ * a record only if it rose, with the two events between which it rose.
  */
 #include "jobs.h"
 
-/* Set by the loader: CPUs, as many as have a place. */
+/* Set by the loader: the number of CPUs with an entry. */
 const volatile u32 cpus_max = 0;
 
 enum { RECORDS = 1024, HANDLERS = 256, SOFTIRQS = 240, TIMER = 250 };
@@ -36,7 +36,7 @@ struct task_struct___se {
 	struct sched_entity se;
 } __attribute__((preserve_access_index));
 
-/* What one CPU keeps; nobody else writes it. */
+/* The data of one CPU, which only that CPU writes. */
 struct cpu {
 	u64 since;	/* from when on all rises are known */
 	u64 until;	/* until when */
@@ -75,7 +75,7 @@ struct {
 	MAP_TYPE(value, struct record);
 } records SEC(".maps");
 
-/* Which handler has a place, plus one, and how often its runs took how long. */
+/* The handler that uses this entry, plus one, and a histogram of its durations. */
 struct lengths {
 	u64 handler;
 	u32 buckets[BUCKETS];
@@ -110,8 +110,8 @@ INLINE void put(u64 from, u64 to, u64 stolen, u32 cpu)
 }
 
 /*
- * The clock was brought up to date after the last event, so the value is of a time between
- * that and now. The value before was of a time after `until`.
+ * The clock was updated after the last event, so the value dates from between that event
+ * and now. The value before dates from after `until`.
  */
 INLINE void look(struct cpu *own, u32 cpu, u64 now)
 {
@@ -164,7 +164,7 @@ INLINE u32 bucket_of(u64 ns)
 	return 8 * (power - 2) + ((ns >> (power - 3)) & 7);
 }
 
-/* A run of a handler ended. */
+/* Counts a completed run of a handler. */
 static __attribute__((noinline)) int count(u32 place, u32 handler, u64 ns)
 {
 	struct lengths *row;
@@ -176,7 +176,7 @@ static __attribute__((noinline)) int count(u32 place, u32 handler, u64 ns)
 		return 0;
 	if (!row->handler)
 		row->handler = named;
-	/* Of two handlers in one place the second has no row. */
+	/* If two handlers share an index, the second has no row. */
 	if (row->handler != named)
 		return 0;
 	asm volatile("" : "+r"(bucket));

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0
 /*
- * How long woken threads wait for their CPU, summed up in the kernel.
+ * Sums up in the kernel how long woken threads wait for their CPU.
  *
- * sched_waking (of a new thread sched_wakeup_new) notes when a thread was woken;
- * sched_switch, which gives it the CPU, counts how long ago that was. User space reads the sums once a second.
+ * sched_waking (sched_wakeup_new for a new thread) notes when a thread was woken;
+ * sched_switch, when the thread gets the CPU, counts the time since. User space reads the sums once a second.
  *
- * What makes it cheap: a thread's note stands in an array at its pid, modulo
- * the array's size, so that finding it is one addition (no hash, no call); each
- * CPU has sums of its own, so that nothing is shared between CPUs but the notes.
+ * This is cheap because a thread's note is in an array, indexed by its pid modulo
+ * the array's size, so that finding it is one addition (no hash, no call), and each
+ * CPU has separate sums, so that CPUs share only the notes.
  *
  * Kernel: include/trace/events/sched.h.
  */
@@ -22,22 +22,22 @@ const volatile u32 only_groups = 0;	/* only threads in groups of `wanted` */
 const volatile u32 of_scheduler = 0;	/* groups of the scheduler, else of version 2 */
 
 /*
- * 0 until all programs are attached: what waits while they are loaded waits for
- * the loader.
+ * 0 until all programs are attached, because a thread that waits while they are
+ * loaded waits for the loader.
  */
 u64 counting;
 
-/* Rows of sums: first one for each class, then one for each comm met. */
+/* Rows of sums: first one for each class, then one for each comm seen. */
 enum { CLASS_DEADLINE, CLASS_REAL_TIME, CLASS_FAIR, CLASS_IDLE, CLASSES };
 enum { SCHED_IDLE = 5 };
 
 /*
  * Buckets: 1 ns wide below 100 ns, then 90 for each decade (10 % to 1 % of the
- * value), and one for all beyond 1000 s.
+ * value), and one for everything beyond 1000 s.
  */
 enum { BUCKETS = 100 + 90 * 10 + 1 };
 
-/* A thread that was woken and does not run yet. */
+/* A woken thread that does not run yet. */
 struct note {
 	u64 woken;
 	u32 pid;
@@ -52,7 +52,7 @@ struct {
 	MAP_TYPE(value, struct note);
 } notes SEC(".maps");
 
-/* What one row counts; one for each CPU. */
+/* The counts of one row, per CPU. */
 struct row {
 	u64 count;
 	u64 sum;
@@ -75,7 +75,7 @@ struct name {
 	u64 group;
 };
 
-/* Which row a comm has. */
+/* The row of each comm. */
 struct {
 	MAP_NUMBER(type, BPF_MAP_TYPE_HASH);
 	MAP_NUMBER(max_entries, 1);	/* set by the loader */
@@ -109,7 +109,7 @@ struct late {
 
 enum { WORST = 16 };
 
-/* What one CPU keeps. */
+/* The data of one CPU. */
 struct cpu {
 	u64 switched_at;	/* when the running thread got the CPU */
 	u64 replaced;		/* notes of other threads that a wake-up overwrote */
@@ -140,7 +140,7 @@ INLINE u32 class_of(const struct task_struct *task)
 	return priority < 0 ? CLASS_DEADLINE : CLASS_REAL_TIME;
 }
 
-/* The number of a thread's control group, which is the inode of its folder; 0: none. */
+/* The number of a thread's control group, which is the inode of its folder; 0 for none. */
 INLINE u64 group_of(const struct task_struct *task)
 {
 	if (of_scheduler) {
@@ -183,7 +183,7 @@ INLINE void describe(struct who *who, const struct task_struct *task)
 	bpf_probe_read_kernel(who->comm, sizeof(who->comm), task->comm);
 }
 
-/* Rare: for n wake-ups about WORST * ln(n) times. */
+/* Rare: about WORST * ln(n) times for n wake-ups. */
 static __attribute__((noinline)) int keep(struct cpu *cpu, const struct task_struct *prev,
 					  const struct task_struct *next,
 					  struct note *note, u64 now)
@@ -213,7 +213,7 @@ static __attribute__((noinline)) int keep(struct cpu *cpu, const struct task_str
 	late->woken = note->woken;
 	late->latency = now - note->woken;
 	late->waker = note->waker;
-	/* Of the time that prev ran, what lies after the wake-up. */
+	/* The part of prev's run after the wake-up. */
 	late->culprit_ran = now - (cpu->switched_at > note->woken ? cpu->switched_at : note->woken);
 	describe(&late->victim, next);
 	describe(&late->culprit, prev);
@@ -222,7 +222,7 @@ static __attribute__((noinline)) int keep(struct cpu *cpu, const struct task_str
 	return 0;
 }
 
-/* The row of a comm and a group; the class's where there is none left. */
+/* The row of a comm and a group; the row of its class if none is left. */
 INLINE u32 row_of(const struct task_struct *task, u32 class, struct cpu *cpu)
 {
 	struct name name = {};
@@ -241,7 +241,7 @@ INLINE u32 row_of(const struct task_struct *task, u32 class, struct cpu *cpu)
 		return *known;
 	if (next_row < CLASSES + comm_rows) {
 		fresh = __sync_fetch_and_add(&next_row, 1);
-		/* Two CPUs may meet a comm at once: one of the rows stays empty. */
+		/* Two CPUs may see a new comm at once; one of the rows then stays empty. */
 		if (fresh < CLASSES + comm_rows &&
 		    !bpf_map_update_elem(&names, &name, &fresh, BPF_NOEXIST))
 			return fresh;
@@ -291,7 +291,7 @@ int waking(u64 *arguments)
 	return 0;
 }
 
-/* A new thread is not woken: it is put into the queue as it is. */
+/* A new thread is not woken: it enters the run queue as it is. */
 SEC("tp_btf/sched_wakeup_new")
 int waking_new(u64 *arguments)
 {
@@ -315,7 +315,7 @@ int switching(u64 *arguments)
 		return 0;
 	/*
 	 * A thread that was woken while it still ran (it was about to sleep)
-	 * did not wait: its note would be taken for a wait when it comes back
+	 * did not wait. Its note would count as a wait when it resumes
 	 * after a preemption.
 	 */
 	pid = prev->pid;
@@ -340,7 +340,7 @@ int switching(u64 *arguments)
 		if (latency > row->max)
 			row->max = latency;
 		place = bucket_of(latency);
-		/* The compiler knows that it is in range; the kernel wants to see it. */
+		/* The compiler knows that it is in range; the kernel must see a check. */
 		asm volatile("" : "+r"(place));
 		if (place < BUCKETS)
 			row->buckets[place]++;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0 */
-/* What watch.bpf.c needs of the kernel beside kernel.h. */
+/* Kernel types that watch.bpf.c needs in addition to kernel.h. */
 #ifndef PUNCTUAL_WATCH_H
 #define PUNCTUAL_WATCH_H
 

@@ -28,7 +28,8 @@ pub const OSNOISE: &str = "osnoise";
 /// The ring buffer of each CPU: some ten seconds at a period of 1 ms.
 const KIB_PER_CPU: usize = 1_024;
 
-/// Returns the file in which user space waits for a timer of timerlat, by CPU (since Linux 6.5).
+/// Returns the file that a user-space thread reads to wait for a timer of timerlat, by CPU (since
+/// Linux 6.5).
 fn user_file(tracefs: &Tracefs, cpu: u32) -> PathBuf {
     tracefs.file(&format!("osnoise/per_cpu/cpu{cpu}/timerlat_fd"))
 }
@@ -307,9 +308,9 @@ impl Osnoise {
         Ok(reports)
     }
 
-    /// Opens the file in which a user-space thread waits for the timer of timerlat. Call it on that
-    /// thread, pinned to this CPU only, and only if user space was selected. Close it before the
-    /// tracer stops; otherwise the kernel kills the program.
+    /// Opens the file that a user-space thread reads to wait for the timer of timerlat. Call it on
+    /// that thread, pinned to this CPU only, and only if user space was selected. Close it before
+    /// the tracer stops; otherwise the kernel kills the program.
     ///
     /// # Errors
     /// If the kernel rejects it: the thread is not pinned, or another thread has the file open.

@@ -5,7 +5,7 @@
 //! restores the old one; a width must be smaller than its window. From
 //! `kernel/trace/trace_osnoise.c` it has the settings with their limits, and the rule that only one
 //! of the two tracers can run. It can also reject writes. With [events](FakeTracefs::with_events)
-//! it has a ring buffer of one CPU, to which a test adds pages.
+//! it has the ring buffer of one CPU, and a test adds pages to it.
 
 mod events;
 mod page_builder;

@@ -2,8 +2,8 @@
 //! output of `trace-cmd report -N`: text that starts with `cpus=` (its
 //! docs/getting-started/other-formats.md and src/trace_processor/util/trace_type.cc).
 //!
-//! Source: trace-cmd.dat.v6(5); for the clock's option, the order in which `trace-cmd report` reads
-//! it.
+//! Source: trace-cmd.dat.v6(5), and the code of `trace-cmd report` for the order of the clock's
+//! option.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;

@@ -125,7 +125,7 @@ impl Counter {
         !only || group.is_some_and(is_one)
     }
 
-    /// Returns the waits open at `at`, the time up to which all events were processed.
+    /// Returns the waits open at `at`. All events before that time must have been processed.
     pub(super) fn waiting(&self, at: Nanos) -> Waiting {
         let known = self.notes.iter().filter(|(_, note)| !self.is_blind(**note));
         let notes = known.map(|(tid, note)| WaitNote {

@@ -158,7 +158,7 @@ fn who_is_woken_while_it_runs_does_not_wait() {
         ],
     );
     assert_eq!((count(&seen), seen.lost), (0, 0));
-    // The same result if the CPU's state is still unknown.
+    // The result is equal if the CPU's state is still unknown.
     let seen = counted(
         ASK,
         &[
