@@ -1,6 +1,6 @@
-//! Removes parts of recordings that are too old, by evidence that a jump of the clock does not
-//! change. They are marked first, and removed after the service has run for a day. A jump
-//! suspends this.
+//! Removes old parts of recordings. The decision does not depend on the wall clock alone, so a
+//! clock jump cannot delete data: parts are marked first and removed after the service has run for
+//! a day, and a jump suspends this.
 
 use jiff::{SignedDuration, Timestamp};
 use punctual_model::Nanos;
@@ -10,33 +10,33 @@ use serde::{Deserialize, Serialize};
 use crate::clock::Clock;
 use crate::plan::Keep;
 
-/// The name of [`Ageing`] in the state of a plan.
+/// Name of [`Ageing`] in the state of a plan.
 const STATE: &str = "ageing";
 
-/// The wall clock and the time since boot may disagree by this between two looks.
+/// Allowed difference between the wall clock and the time since boot between two checks.
 const TOLERANCE: SignedDuration = SignedDuration::from_hours(1);
 
-/// So long a machine may have been off; what is longer may be a jump of its clock.
+/// Maximum time a machine is assumed to have been off. A longer gap may be a clock jump.
 const OFF: SignedDuration = SignedDuration::from_hours(30 * 24);
 
-/// So long the service runs between marking and removing.
+/// Running time of the service between marking and removing.
 const MARKED: Nanos = Nanos::from_secs(86_400);
 
-/// So long a clock runs without a jump until it is believed.
+/// Time without a jump after which the clock is trusted again.
 const STEADY: Nanos = Nanos::from_secs(30 * 86_400);
 
-/// How far ageing is on a machine; in its store from one service to the next.
+/// State of ageing on a machine, saved in its store for the next start of the service.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ageing {
-    /// The clocks at the last look.
+    /// The clocks at the last check.
     seen: Option<Seen>,
     marked: Option<Marked>,
     suspended: Option<Suspended>,
-    /// The latest marks whose recordings were removed.
+    /// The latest mark whose recordings were removed.
     removed: Option<Before>,
 }
 
-/// The clocks at a look.
+/// The clocks at a check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Seen {
     wall: Timestamp,
@@ -44,7 +44,7 @@ struct Seen {
     boot_id: String,
 }
 
-/// Parts of recordings that began before these times are too old; `None`: no part is.
+/// Parts of recordings that began before these times are too old; `None` if no part is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Before {
     samples: Option<Timestamp>,
@@ -52,32 +52,32 @@ struct Before {
     rows: Option<Timestamp>,
 }
 
-/// What is removed next.
+/// The parts to remove next.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Marked {
     before: Before,
-    /// The last recording that was in the store.
+    /// The last recording in the store at that time.
     last: Option<Entered>,
-    /// How long the service has run since.
+    /// Running time of the service since then.
     ran: Nanos,
 }
 
-/// Why nothing ages out.
+/// Reason why nothing is removed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Suspended {
     why: String,
-    /// By how much the clock jumped in all.
+    /// Total clock jump.
     by: SignedDuration,
-    /// How long the clock has run since.
+    /// Running time without a jump since then.
     ran: Nanos,
 }
 
-/// What is known at a look.
+/// Input of a check.
 #[derive(Clone, Debug)]
 struct Look {
     clocks: Seen,
     synchronized: bool,
-    /// The recording that came last, and when it began by its clock.
+    /// The recording stored last, and its start time by its own clock.
     last: Option<(Entered, Timestamp)>,
 }
 
@@ -100,7 +100,7 @@ impl Before {
         }
     }
 
-    /// What is too old by both.
+    /// Returns the limits that keep a part if either input keeps it.
     fn and(self, other: Self) -> Self {
         let both = |a: Option<Timestamp>, b: Option<Timestamp>| Some(a?.min(b?));
         Self {
@@ -112,22 +112,22 @@ impl Before {
 }
 
 impl Ageing {
-    /// How far it is on a machine.
+    /// Reads the state of a machine.
     ///
     /// # Errors
-    /// What reading can fail with.
+    /// Returns an error if the store cannot be read.
     pub fn read(store: &Store, machine: &str) -> Result<Self, StoreError> {
         let state = store.plan_state(machine, STATE)?;
-        // The state of another version is ignored: the next look begins a new one.
+        // State of another version is ignored; the next check starts afresh.
         let known = state.and_then(|text| serde_json::from_str(&text).ok());
         Ok(known.unwrap_or_default())
     }
 
-    /// Looks at the clocks, and keeps what was found. Returns what is removed now, and a
-    /// line for the log.
+    /// Checks the clocks and saves the result. Returns the limits for removal now, and a line for
+    /// the log.
     ///
     /// # Errors
-    /// What the store refuses.
+    /// Returns the errors of the store.
     pub(crate) fn turn(
         store: &Store,
         (machine, boot_id): (&str, &str),
@@ -145,7 +145,7 @@ impl Ageing {
             last: store.last_entered()?,
         };
         let (removed, said) = this.look(&look, keep);
-        // Before the removal: if that fails, the next mark covers the same recordings.
+        // Save before removing: if the removal fails, the next mark covers the same recordings.
         let text = serde_json::to_string(&this).unwrap_or_default();
         store.set_plan_state(machine, STATE, &text)?;
         let (before, last) = removed.unwrap_or_default();
@@ -160,7 +160,7 @@ impl Ageing {
         Ok((limits, said))
     }
 
-    /// How far it is, in words; `None`: nothing is marked.
+    /// Describes the state in words; `None` if nothing is marked.
     pub fn told(&self) -> Option<String> {
         if let Some(Suspended { why, .. }) = &self.suspended {
             return Some(format!("suspended: {why}"));
@@ -184,7 +184,7 @@ impl Ageing {
         })
     }
 
-    /// Files of trace events that were written before have aged out.
+    /// Returns the time before which trace files have been removed.
     pub fn traces_before(&self) -> Option<Timestamp> {
         match self.suspended {
             Some(_) => None,
@@ -212,7 +212,8 @@ impl Ageing {
         }
         let now = Before::of(keep, look.clocks.wall);
         let due = self.marked.take_if(|marked| marked.ran >= MARKED);
-        // The clock or the plan may have been wrong when the mark was made.
+        // Check again with the current clock and plan: they may have been wrong when the mark was
+        // made.
         let removed = due.map(|marked| (marked.before.and(now), marked.last));
         if let Some((before, _)) = removed {
             self.removed = Some(before);
@@ -225,7 +226,7 @@ impl Ageing {
         (removed, said)
     }
 
-    /// For how long the machine certainly ran since the last look.
+    /// Returns how long the machine certainly ran since the last check.
     fn ran(&self, now: &Seen) -> Nanos {
         match &self.seen {
             Some(seen) if seen.boot_id == now.boot_id => {
@@ -236,7 +237,7 @@ impl Ageing {
         }
     }
 
-    /// A jump since the last look, or since the last recording where this is the first.
+    /// Detects a jump since the last check or, at the first check, since the last recording.
     fn jump(&self, look: &Look) -> Option<Jump> {
         let now = &look.clocks;
         let (from, most, what) = match (&self.seen, look.last) {
@@ -295,7 +296,7 @@ mod tests {
     const HOUR: u64 = 3_600_000_000_000;
     const DAY: i64 = 24;
 
-    /// A machine whose clocks a test sets, looked at each hour.
+    /// A machine whose clocks the test sets, checked every hour.
     struct Machine {
         ageing: Ageing,
         wall: Timestamp,
@@ -345,7 +346,7 @@ mod tests {
             self.boot += hours as u64 * HOUR;
         }
 
-        /// The removals and the lines of the log in this number of hours.
+        /// Returns the removals and log lines of this number of hours.
         fn hours(&mut self, hours: i64) -> (Vec<Timestamp>, Vec<String>) {
             let looks = (0..hours).map(|_| {
                 self.pass(1);
@@ -371,14 +372,14 @@ mod tests {
         );
         let marked = begun - SignedDuration::from_hours(100 * DAY);
         assert_eq!(machine.hours(1), (vec![marked], vec![]));
-        // Once a day from then on, also over a boot; time off does not count.
+        // Once a day from then on, also across a reboot. Time off does not count.
         assert_eq!(machine.hours(10), (vec![], vec![]));
         (machine.boot, machine.boot_id) = (0, "b");
         machine.set(20 * DAY);
         assert_eq!(machine.hours(13), (vec![], vec![]));
         let marked = begun + SignedDuration::from_hours(DAY - 100 * DAY);
         assert_eq!(machine.hours(1), (vec![marked], vec![]));
-        // A shorter age of the plan waits for its day as well.
+        // A shorter age in the plan also waits for a day.
         machine.keep.rows = Some(Nanos(24 * HOUR));
         let (removed, _) = machine.hours(24);
         assert!(removed[0] < machine.wall - SignedDuration::from_hours(100 * DAY));
@@ -396,7 +397,7 @@ mod tests {
             assert_eq!(said.len(), 1, "{said:?}");
             assert!(said[0].starts_with("nothing ages out: the clock jumped from 2026-11-26"));
             assert!(machine.ageing.told().unwrap().starts_with("suspended: "));
-            // Back, by the time that passed.
+            // Back by the time that passed.
             machine.set(-years * 365 * DAY);
             let (removed, said) = machine.hours(1);
             assert!(said[0].ends_with("the clock is back"), "{said:?}");
@@ -415,14 +416,14 @@ mod tests {
         ));
         let (_, said) = machine.look();
         assert!(said.unwrap().contains("nothing was recorded for long"));
-        // What is recorded now has the clock's own time, which proves nothing.
+        // New recordings use the same clock, so they prove nothing.
         machine.last = Some((entered, machine.wall));
         assert_eq!(machine.hours(48), (vec![], vec![]));
         machine.synchronized = true;
         let (removed, said) = machine.hours(1);
         assert_eq!((removed.len(), said.len()), (0, 1));
         assert!(said[0].ends_with("agrees with NTP"));
-        // Marked first, from here on.
+        // From here on, parts are marked first.
         assert!(machine.hours(23).0.is_empty());
         assert_eq!(machine.hours(1).0.len(), 1);
     }

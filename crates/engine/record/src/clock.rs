@@ -1,4 +1,4 @@
-//! The clocks that a service goes by.
+//! The clocks that a service uses.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -9,36 +9,36 @@ use punctual_model::Nanos;
 use rustix::thread::nanosleep;
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
-/// The longest wait: then the clock may have been set.
+/// Maximum wait, because the clock may be set meanwhile.
 const LONGEST: Duration = Duration::from_secs(10);
 
-/// How soon a stop is seen at the latest; a signal ends a nap.
+/// Maximum delay until a stop request is seen; a signal interrupts a nap.
 const NAP: Duration = Duration::from_secs(1);
 
-/// The clocks that a service goes by; a test has its own.
+/// The clocks that a service uses. Tests implement their own.
 pub trait Clock {
-    /// The wall clock.
+    /// Returns the time of the wall clock.
     fn now(&self) -> Timestamp;
-    /// Time since the machine booted, with that in which it was suspended.
+    /// Returns the time since boot, including suspend.
     fn since_boot(&self) -> Nanos;
-    /// Time since the machine booted in which it was not suspended.
+    /// Returns the time since boot, excluding suspend.
     fn awake(&self) -> Nanos;
-    /// Whether the wall clock is known to agree with NTP or PTP.
+    /// Returns whether the wall clock is known to agree with NTP or PTP.
     fn is_synchronized(&self) -> bool;
-    /// The time zone of times of day.
+    /// Returns the time zone for times of day.
     fn zone(&self) -> TimeZone;
-    /// Waits, not longer than this and until `stop` is set. It may return earlier: others
-    /// set the clock meanwhile.
+    /// Waits for at most this time, or until `stop` is set. It may return earlier, because the
+    /// clock may be set meanwhile.
     fn wait(&self, at_most: Duration, stop: &AtomicBool);
 }
 
-/// Those of this machine.
+/// The system clocks.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock;
 
 fn read(clock: ClockId) -> Nanos {
     let time = clock_gettime(clock);
-    // Both count from boot on and are not negative.
+    // Both clocks count from boot and are not negative.
     let seconds = u64::try_from(time.tv_sec).unwrap_or_default();
     let nanos = u64::try_from(time.tv_nsec).unwrap_or_default();
     Nanos(seconds.saturating_mul(1_000_000_000).saturating_add(nanos))
@@ -77,8 +77,8 @@ impl Clock for SystemClock {
     }
 }
 
-/// Sleeps, but not on after a signal: `std::thread::sleep` does. Each nap more is a wake-up
-/// on a machine that is measured.
+/// Sleeps until a signal arrives, unlike `std::thread::sleep`, which continues after one. Short
+/// repeated naps would add wake-ups on the machine being measured.
 fn nap(time: Duration) {
     let _ = nanosleep(&Timespec {
         tv_sec: time.as_secs().try_into().unwrap_or(1),

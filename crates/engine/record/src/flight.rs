@@ -1,5 +1,5 @@
-//! A flight recorder between the runs of a plan: trace events that overwrite their oldest,
-//! kept when a user saw an incident.
+//! A flight recorder between the runs of a plan: a ring buffer of trace events, saved when a user
+//! reports an incident.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,10 +11,10 @@ use punctual_trace::{Drained, Flight, Level, Plan, TraceError, Tracefs, trace_da
 use crate::clock::{Clock, SystemClock};
 use crate::plan::FlightPlan;
 
-/// The smallest buffer of a CPU, in bytes.
+/// Minimum buffer size per CPU, in bytes.
 const LEAST: usize = 64 << 10;
 
-/// A running recorder. It ends with its owner.
+/// A running recorder. Dropping it ends the recording.
 pub struct FlightRecorder {
     last: Nanos,
     state: Mutex<State>,
@@ -22,23 +22,23 @@ pub struct FlightRecorder {
 
 struct State {
     flight: Flight,
-    /// Since when it has recorded without a pause, on CLOCK_MONOTONIC.
+    /// Start of uninterrupted recording, on CLOCK_MONOTONIC.
     since: Nanos,
 }
 
-/// What a recorder held.
+/// A snapshot of a recorder.
 pub struct FlightTrace {
-    /// As a `trace.dat` file.
+    /// The events as a `trace.dat` file.
     pub file: Vec<u8>,
-    /// The time before the snapshot of which no event is missing.
+    /// Time span before the snapshot with complete events.
     pub covers: Nanos,
 }
 
 impl FlightRecorder {
-    /// Arms a recorder in a trace instance of its own.
+    /// Starts a recorder in a separate trace instance.
     ///
     /// # Errors
-    /// No tracefs, or the kernel refuses a step.
+    /// Returns an error if tracefs is missing or the kernel rejects a step.
     pub fn arm(host: &Host, plan: FlightPlan) -> Result<Self, TraceError> {
         let tracefs = Tracefs::find(host.root())?;
         let cpus = host.present().map_or(1, |cpus| cpus.len()).max(1);
@@ -62,18 +62,18 @@ impl FlightRecorder {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records no events from here on: they would be part of a measurement.
+    /// Stops recording, because tracing would disturb a measurement.
     ///
     /// # Errors
-    /// The kernel refuses.
+    /// Returns an error if the kernel rejects the change.
     pub fn pause(&self) -> Result<(), TraceError> {
         self.state().flight.switch(false)
     }
 
-    /// Records again.
+    /// Resumes recording.
     ///
     /// # Errors
-    /// The kernel refuses.
+    /// Returns an error if the kernel rejects the change.
     pub fn resume(&self) -> Result<(), TraceError> {
         let mut state = self.state();
         state.flight.switch(true)?;
@@ -81,10 +81,10 @@ impl FlightRecorder {
         Ok(())
     }
 
-    /// Takes the latest events out. The recorder continues without them.
+    /// Takes the latest events out of the buffer. The recorder then continues without them.
     ///
     /// # Errors
-    /// They cannot be read.
+    /// Returns an error if the events cannot be read.
     pub fn take(&self) -> Result<FlightTrace, TraceError> {
         let mut state = self.state();
         let now = SystemClock.awake();

@@ -1,12 +1,12 @@
-//! Measurements by a plan, over years.
+//! Scheduled measurements by a plan, over years.
 //!
-//! **For:** the plan of a machine ([`read_plan`]), when its series are due, the service
-//! that measures them ([`Service`]), windows of watching all wake-ups, and the unit file.
-//! Each slot ends as a recording, or as a row that says why not.
+//! **For:** the plan of a machine ([`read_plan`]), the schedule of its series, the service that
+//! measures them ([`Service`]), windows that count all wake-ups, and the unit file. Each slot ends
+//! as a recording, or as a row with the reason why it was not measured.
 //!
 //! **Knows:** sessions, the store, calendars and clocks.
 //!
-//! **Must not know:** the terminal, how a report looks, what a trend is.
+//! **Must not know:** the terminal, the format of reports, trends.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 

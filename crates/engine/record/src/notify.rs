@@ -1,4 +1,4 @@
-//! Notifications to systemd: sd_notify(3), by a datagram.
+//! Notifications to systemd: datagrams of sd_notify(3).
 
 use std::ffi::OsString;
 use std::os::linux::net::SocketAddrExt;
@@ -6,17 +6,17 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::time::{Duration, Instant};
 
-/// The way to the service manager; where there is none, nothing is sent.
+/// Connection to the service manager. Without one, nothing is sent.
 #[derive(Debug, Default)]
 pub struct Notify {
     socket: Option<UnixDatagram>,
-    /// How often it wants to hear that the service lives.
+    /// Interval at which systemd expects a watchdog message.
     every: Option<Duration>,
     said: Option<Instant>,
 }
 
 impl Notify {
-    /// By the variables `NOTIFY_SOCKET` and `WATCHDOG_USEC` of `env`.
+    /// Connects using the variables `NOTIFY_SOCKET` and `WATCHDOG_USEC` of `env`.
     pub fn of(env: &dyn Fn(&str) -> Option<OsString>) -> Self {
         let socket = env("NOTIFY_SOCKET").and_then(|path| {
             let address = match path.as_bytes().strip_prefix(b"@") {
@@ -37,27 +37,27 @@ impl Notify {
 
     fn send(&self, text: &str) {
         if let Some(socket) = &self.socket {
-            // A manager that is gone needs no answer.
+            // Errors are ignored: the manager may be gone.
             let _ = socket.send(text.as_bytes());
         }
     }
 
-    /// The service is ready, and does this.
+    /// Reports that the service is ready, with its status.
     pub fn ready(&self, status: &str) {
         self.send(&format!("READY=1\nSTATUS={}", one_line(status)));
     }
 
-    /// What it does now.
+    /// Reports the current status.
     pub fn status(&self, status: &str) {
         self.send(&format!("STATUS={}", one_line(status)));
     }
 
-    /// It ends.
+    /// Reports that the service is stopping.
     pub fn stopping(&self) {
         self.send("STOPPING=1");
     }
 
-    /// It lives; to be called often.
+    /// Sends a watchdog message if one is due. Call this often.
     pub fn alive(&mut self) {
         let Some(every) = self.every else { return };
         if self.said.is_none_or(|said| said.elapsed() >= every) {
@@ -97,7 +97,7 @@ mod tests {
         notify.stopping();
         assert_eq!(received(), "WATCHDOG=1");
         assert_eq!(received(), "STOPPING=1");
-        // Without a manager nothing happens.
+        // Without a manager, nothing is sent.
         let mut none = Notify::of(&|_| None);
         none.ready("");
         none.alive();

@@ -1,4 +1,4 @@
-//! A plan: what is measured when, and how long it is kept.
+//! A plan: which series to measure, when, and how long to keep the recordings.
 
 use std::path::PathBuf;
 
@@ -8,25 +8,25 @@ use punctual_probes::ProbeEntry;
 use punctual_session::{ExplainRequest, Level, PhaseError, PhaseRequest, Request, RunLength};
 use serde_json::json;
 
-/// A plan of a machine.
+/// The plan of a machine.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
-    /// What is measured again and again.
+    /// The series to measure repeatedly.
     pub series: Vec<SeriesPlan>,
-    /// How long a window of watching all wake-ups is; `None`: they are not watched.
+    /// Length of a window in which all wake-ups are counted; `None` to disable.
     pub window: Option<Nanos>,
-    /// A flight recorder between the runs; `None`: none.
+    /// Flight recorder between the runs; `None` to disable.
     pub flight: Option<FlightPlan>,
-    /// What ages out.
+    /// How long parts of recordings are kept.
     pub keep: Keep,
-    /// Where recordings are delivered; `None`: nowhere.
+    /// Where recordings are pushed to; `None` to disable.
     pub deliver: Option<Deliver>,
 }
 
 /// A flight recorder of trace events, for snapshots after an incident.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlightPlan {
-    /// How far back a snapshot goes, where the memory is enough.
+    /// Time span of a snapshot, if the memory is sufficient.
     pub last: Nanos,
     /// Memory for the events of all CPUs, in bytes.
     pub memory: u64,
@@ -41,7 +41,7 @@ impl Default for FlightPlan {
     }
 }
 
-/// Where the recordings of a plan are delivered.
+/// Destination for the recordings of a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deliver {
     /// The URL of the collector.
@@ -50,17 +50,17 @@ pub struct Deliver {
     pub token_file: Option<PathBuf>,
     /// Certificates to trust instead of the system's, as a PEM file.
     pub ca: Option<PathBuf>,
-    /// How often what is due is looked for.
+    /// Interval between checks for recordings to push.
     pub every: Nanos,
 }
 
 impl Deliver {
-    /// How often, where the plan does not say.
+    /// Default interval.
     pub const EVERY: Nanos = Nanos::from_secs(60);
 }
 
-/// How long parts of recordings are kept; `None`: for ever. Histograms and facts always
-/// are.
+/// How long parts of recordings are kept; `None` means forever. Histograms and facts are always
+/// kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Keep {
     /// Samples.
@@ -69,8 +69,8 @@ pub struct Keep {
     pub traces: Option<Nanos>,
     /// Rows of the time series.
     pub rows: Option<Nanos>,
-    /// The size of the store in bytes: above it, the oldest go first, in the order of the
-    /// fields above.
+    /// Size limit of the store in bytes. Above it, the oldest parts are removed first, in the order
+    /// of the fields above.
     pub size: Option<u64>,
 }
 
@@ -79,40 +79,40 @@ pub struct Keep {
 pub struct SeriesPlan {
     /// Its name.
     pub name: String,
-    /// What is measured.
+    /// The probe to measure with.
     pub probe: &'static ProbeEntry,
-    /// The probe's parameters.
+    /// Parameters of the probe.
     pub arguments: Arguments,
-    /// The conditions as they stand in the plan; `None`: one without load.
+    /// The conditions as written in the plan; `None` for a single one without load.
     pub phases: Option<String>,
-    /// How long, without phases; `None`: as the probe says, else 10 s.
+    /// Duration without phases; `None` for the default of the probe, or else 10 s.
     pub duration: Option<Nanos>,
-    /// The CPUs to measure; `None`: all that the service may use.
+    /// CPUs to measure; `None` for all that the service may use.
     pub cpus: Option<CpuSet>,
-    /// Times of day.
+    /// Times of day to run at.
     pub at: Vec<Time>,
-    /// The interval, counted from 1970 on.
+    /// Interval, counted from 1970.
     pub every: Option<Nanos>,
-    /// Whether it runs after each boot.
+    /// Whether the series runs after each boot.
     pub after_boot: bool,
-    /// Whether it runs after a change of the kernel.
+    /// Whether the series runs after a kernel change.
     pub after_kernel_change: bool,
-    /// Latencies above this are explained.
+    /// Threshold: latencies above it are explained.
     pub explain: Option<Nanos>,
-    /// The largest latency allowed.
+    /// Maximum allowed latency.
     pub max_latency: Option<Nanos>,
-    /// Whether each sample is kept.
+    /// Whether individual samples are kept.
     pub samples: bool,
     /// How long a slot waits for another run of the plan.
     pub wait: Nanos,
 }
 
 impl SeriesPlan {
-    /// How long a slot waits for another run of the plan, where the plan does not say.
+    /// Default wait of a slot for another run of the plan.
     pub const WAIT: Nanos = Nanos::from_secs(600);
 
-    /// What is measured, without when, as JSON: a series whose definition changes begins
-    /// a new epoch.
+    /// Returns what is measured, without the schedule, as JSON. A series whose definition changes
+    /// starts a new epoch.
     pub fn definition(&self) -> String {
         json!({
             "probe": self.probe.name,
@@ -127,10 +127,10 @@ impl SeriesPlan {
         .to_string()
     }
 
-    /// Its conditions.
+    /// Returns the conditions.
     ///
     /// # Errors
-    /// Phases that do not read.
+    /// Returns an error if the phases cannot be parsed.
     pub fn phase_requests(&self) -> Result<Vec<PhaseRequest>, PhaseError> {
         match &self.phases {
             Some(phases) => PhaseRequest::read_all(phases),
@@ -141,7 +141,7 @@ impl SeriesPlan {
         }
     }
 
-    /// How long a run takes, about.
+    /// Returns the approximate duration of a run.
     pub fn length(&self) -> Nanos {
         let phases = self.phase_requests().unwrap_or_default();
         phases.iter().fold(Nanos::ZERO, |sum, phase| {
@@ -152,10 +152,10 @@ impl SeriesPlan {
         })
     }
 
-    /// What is asked of a measurement.
+    /// Returns the request for a measurement.
     ///
     /// # Errors
-    /// Phases that do not read.
+    /// Returns an error if the phases cannot be parsed.
     pub fn request(&self) -> Result<Request, PhaseError> {
         let max = self.max_latency.map(|latency| Limit {
             metric: Metric::Max,
@@ -179,7 +179,7 @@ impl SeriesPlan {
         })
     }
 
-    /// When it is due, in words.
+    /// Describes the schedule in words.
     pub fn times(&self) -> String {
         let mut parts = Vec::new();
         if !self.at.is_empty() {

@@ -1,4 +1,4 @@
-//! Reads a plan; an error has line and column.
+//! Reads a plan. Errors have line and column.
 
 use std::ops::Range;
 
@@ -11,28 +11,28 @@ use toml::de::{DeArray, DeTable, DeValue};
 
 use crate::plan::{Deliver, FlightPlan, Keep, Plan, SeriesPlan};
 
-/// A plan that does not read.
+/// Error in a plan.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{file}:{line}:{column}: {message}\n  {text}\n  {marker}")]
 pub struct PlanError {
-    /// The file as the caller named it.
+    /// The path that the caller passed.
     pub file: String,
-    /// The line, from 1.
+    /// Line number, from 1.
     pub line: usize,
-    /// The column in characters, from 1.
+    /// Column in characters, from 1.
     pub column: usize,
-    /// What is wrong, and what to write.
+    /// The problem, and what to write instead.
     pub message: String,
-    /// The line's text.
+    /// Text of the line.
     pub text: String,
-    /// A mark below the place.
+    /// Marker below the column.
     pub marker: String,
 }
 
-/// The shortest interval and window: more often the service would measure itself.
+/// Shortest interval and window. With shorter ones, the service would measure itself.
 const SHORTEST: Nanos = Nanos::from_secs(1);
 
-/// The longest name of a series, in bytes.
+/// Longest name of a series, in bytes.
 const LONGEST_NAME: usize = 100;
 
 type Value<'a> = Spanned<DeValue<'a>>;
@@ -42,10 +42,10 @@ struct Reader<'a> {
     text: &'a str,
 }
 
-/// Reads a plan from the text of a file.
+/// Parses a plan from the text of a file.
 ///
 /// # Errors
-/// The first thing that is wrong, with its place.
+/// Returns the first problem, with its line and column.
 pub fn read_plan(file: &str, text: &str) -> Result<Plan, PlanError> {
     Reader { file, text }.plan()
 }
@@ -274,7 +274,7 @@ impl Reader<'_> {
                         return Err(self.error(value.span(), message));
                     }
                 };
-                // Each for itself, so that the error has its place.
+                // Checked one by one, so that the error has its position.
                 let name = key.get_ref().as_ref();
                 let place = match parameters.iter().any(|parameter| parameter.name == name) {
                     true => value.span(),
@@ -445,7 +445,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A duration; years have 365 days, weeks seven.
+    /// Parses a duration. A year has 365 days, a week seven.
     fn duration(&self, value: &Value<'_>) -> Result<Nanos, PlanError> {
         const DAY: u64 = 24 * 3600;
         let text = self.word(value)?;

@@ -1,4 +1,4 @@
-//! Measures a slot: a session whose recording belongs to the slot from its start on.
+//! Measures a slot: a session whose recording is linked to the slot from its start.
 
 use std::cell::RefCell;
 use std::ffi::OsString;
@@ -17,23 +17,23 @@ use crate::service::{Runner, STOPPED, SlotEnd};
 
 /// Measures slots on this machine.
 pub struct SessionRunner<'a> {
-    /// Where recordings go.
+    /// The store for recordings.
     pub store: &'a Store,
     /// The machine.
     pub host: &'a Host,
-    /// The journal of settings; `None`: no setting can be changed.
+    /// The journal of settings; `None` if settings cannot be changed.
     pub journal: Option<PathBuf>,
-    /// As in [`punctual_session::Request::partner`].
+    /// See [`punctual_session::Request::partner`].
     pub partner: Option<Vec<OsString>>,
-    /// Makes a load run in a process of its own.
+    /// Makes a load run in a separate process.
     pub place: &'a dyn Fn(LoadRequest) -> LoadRequest,
-    /// Where CPUs are locked, so that two measurements do not share one.
+    /// Folders for CPU locks, so that two measurements never share a CPU.
     pub locks: Vec<PathBuf>,
-    /// The command line of the program.
+    /// Command line of the program.
     pub command_line: Vec<String>,
-    /// Called before each run: what its slot says of the machine's settings.
+    /// Called before each run. Returns the note on machine settings for the slot.
     pub settings: &'a dyn Fn() -> Option<String>,
-    /// Set to end a run.
+    /// Set to `true` to end a run.
     pub stop: &'a AtomicBool,
     /// The service manager.
     pub notify: Notify,
@@ -60,7 +60,7 @@ impl Runner for SessionRunner<'_> {
             Ok(session) => session,
             Err(error) => return ended(SlotState::Refused, error.to_string(), None),
         };
-        // A run without them would look like a change of the machine.
+        // Without the settings, a run would look like a change of the machine.
         let settings = (self.settings)();
         let cpus = match session.hold_cpus(&self.locks) {
             Ok(held) => held,
@@ -113,13 +113,13 @@ impl Runner for SessionRunner<'_> {
     }
 }
 
-/// What is void of a recording that came to its end.
+/// Returns the reason if a load failed in a completed recording.
 fn failed_load(recording: &Recording) -> Option<String> {
     let failed = recording.load.iter().find(|load| load.failed)?;
     Some(format!("load {} failed", failed.name))
 }
 
-/// Both reasons, where there are two.
+/// Joins the reasons if there are two.
 fn joined(one: Option<String>, other: Option<String>) -> Option<String> {
     match (one, other) {
         (Some(one), Some(other)) => Some(format!("{one}; {other}")),
@@ -135,8 +135,8 @@ fn ended(state: SlotState, reason: String, recording: Option<RecordingId>) -> Sl
     }
 }
 
-/// Notes the recording in the slot before it begins: whoever is killed afterwards leaves
-/// a slot that names it.
+/// Stores the recording ID in the slot before recording starts, so that the slot of a killed
+/// process names its recording.
 struct SlotSink<'a> {
     store: &'a Store,
     epoch: &'a SeriesEpoch,
@@ -167,7 +167,7 @@ impl RecordingSink for SlotSink<'_> {
     }
 }
 
-/// Tells the service manager that a run goes on.
+/// Sends watchdog messages during a run.
 struct Alive<'a>(&'a mut Notify);
 
 impl Watcher for Alive<'_> {

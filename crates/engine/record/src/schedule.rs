@@ -1,4 +1,4 @@
-//! When a series is due.
+//! Computes when a series is due.
 
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
@@ -7,15 +7,15 @@ use punctual_model::SlotCause;
 
 use crate::plan::SeriesPlan;
 
-/// The most due times of a series that are listed at once: a clock that was wrong by
-/// decades must not make millions of rows.
+/// Maximum number of due times of a series listed at once, so that a clock that was wrong by
+/// decades does not create millions of rows.
 pub(crate) const MOST: usize = 10_000;
 
-/// The due times after `from` up to `to`, with it, rising; each time once. Of more than
-/// ten thousand the latest, and whether some are left out.
+/// Returns the due times after `from` up to and including `to`, in ascending order, without
+/// duplicates. Of more than ten thousand, returns the latest, and `true`.
 ///
-/// A time of day that summer time leaves out is due when the clock has gone forward; one
-/// that comes twice is due the first time.
+/// A time of day skipped by daylight saving time is due right after the change. A time of day that
+/// occurs twice is due the first time.
 pub fn due_between(
     series: &SeriesPlan,
     from: Timestamp,
@@ -46,7 +46,7 @@ fn at_times(
         return false;
     }
     let date_of = |time: Timestamp| time.to_zoned(zone.clone()).date();
-    // A day more on both sides: zones move dates.
+    // One extra day on both sides, because time zones shift dates.
     let (mut day, mut left) = (next(date_of(to)), MOST + 2);
     let first = date_of(from).yesterday().unwrap_or(Date::MIN);
     while day >= first && left > 0 {
@@ -93,15 +93,15 @@ fn at_intervals(
     kept > first
 }
 
-/// The next due time after `from`; `None` where it has no times, or none within four
-/// hundred days.
+/// Returns the next due time after `from`; `None` if the series has no schedule, or no due time
+/// within four hundred days.
 pub fn next_due(series: &SeriesPlan, from: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
     let every = series.every.map(|every| {
         let every = i128::from(every.0.max(1));
         (from.as_nanosecond().div_euclid(every) + 1) * every
     });
     let every = every.and_then(|ns| Timestamp::from_nanosecond(ns).ok());
-    // A time of day comes within two days, also where a date is left out.
+    // A time of day occurs within two days, even if a date is skipped.
     let ahead = from.checked_add(72.hours()).ok()?;
     let mut times = Vec::new();
     at_times(series, from, ahead, zone, &mut times);

@@ -1,4 +1,4 @@
-//! Carries a plan out: decides at each turn which slots are due, and what becomes of them.
+//! Executes a plan: each poll decides which slots are due and how they end.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,69 +13,69 @@ use crate::clock::Clock;
 use crate::plan::{Plan, SeriesPlan};
 use crate::schedule::{due_between, next_due};
 
-/// How a slot ended.
+/// Result of a slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlotEnd {
-    /// What became of it.
+    /// How the slot ended.
     pub state: SlotState,
-    /// Why it did not come to its end.
+    /// Reason why the run did not complete.
     pub reason: Option<String>,
     /// Its recording.
     pub recording: Option<RecordingId>,
 }
 
-/// Measures a slot.
+/// Measures slots.
 pub trait Runner {
-    /// Measures; `slot` is in the store as running. A recording that begins is noted there
-    /// at once.
+    /// Measures a slot, which is in the store as running. Stores the ID of its recording in the
+    /// slot as soon as the recording begins.
     fn run(&mut self, series: &SeriesPlan, epoch: &SeriesEpoch, slot: &Slot) -> SlotEnd;
 
-    /// What the service says: a line for its log.
+    /// Writes a line to the log of the service.
     fn say(&mut self, text: &str);
 
-    /// Called at each turn.
+    /// Called on every poll.
     fn turn(&mut self) {}
 
-    /// Called when there is nothing to do for a while, after the work that was done.
+    /// Called when the service becomes idle after some work.
     fn rest(&mut self) {}
 }
 
-/// What a service knows of the machine that it runs on.
+/// Identity of the machine that the service runs on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Machine {
-    /// As in [`SeriesEpoch::machine`].
+    /// See [`SeriesEpoch::machine`].
     pub id: String,
     /// Its name.
     pub host: Option<String>,
-    /// The boot.
+    /// The boot ID.
     pub boot_id: String,
     /// Release and version of the kernel.
     pub kernel: String,
 }
 
-/// A jump of a clock that is more than its rate and our delay can make.
+/// Clock jumps above this exceed what clock drift and our own delay can explain.
 const JUMP: Nanos = Nanos::from_secs(2);
 
-/// How long after an error of the store it is tried again.
+/// Delay before retrying after an error of the store.
 const TRY_AGAIN: Duration = Duration::from_secs(10);
 
-/// How often is looked for what is too old.
+/// Interval between checks for old parts of recordings.
 const AGE_EVERY: Nanos = Nanos::from_secs(3_600);
 
-/// The longest wait between two turns without anything due.
+/// Maximum wait between two polls if nothing is due.
 const IDLE: Duration = Duration::from_secs(3_600);
 
-/// A slot that is due and not decided.
+/// A due slot that is not decided yet.
 #[derive(Clone, Debug)]
 struct Pending {
     series: usize,
     due: Timestamp,
     cause: SlotCause,
-    /// What kept it from running so far.
+    /// Reason why it has not run so far.
     why: Option<String>,
 }
 
-/// The clocks as they were at a turn.
+/// The clocks at a poll.
 #[derive(Clone, Copy)]
 struct Look {
     wall: Timestamp,
@@ -83,35 +83,35 @@ struct Look {
     awake: Nanos,
 }
 
-/// A service that carries a plan out.
+/// A service that executes a plan.
 pub struct Service<'a> {
     plan: &'a Plan,
     store: &'a Store,
     clock: &'a dyn Clock,
     machine: Machine,
     epochs: Vec<SeriesEpoch>,
-    /// Up to when the due times of each series are known.
+    /// Time up to which the due times of each series are known.
     looked: Vec<Timestamp>,
-    /// Whether the time until the first look was without a service.
+    /// Whether no poll has happened yet, so that no service ran before.
     first: bool,
     last: Look,
     pending: VecDeque<Pending>,
-    /// When parts of recordings aged out last, since boot.
+    /// Time since boot when old parts of recordings were last removed.
     aged: Option<Nanos>,
-    /// The last run, for the reason of those that it kept from running.
+    /// Series of the last run, used as the reason for slots that it delayed.
     busy: Option<String>,
-    /// What the store refused in the last turn, for the same.
+    /// Error of the store in the last poll, used likewise.
     refused: Option<String>,
-    /// A slot that ended, where the store refused to keep how.
+    /// A slot that ended, but whose result the store could not save.
     unkept: Option<(usize, Slot)>,
 }
 
 impl<'a> Service<'a> {
-    /// Begins to serve: slots of a program that was killed end, series that changed get a
-    /// new epoch, and runs after a boot or a change of the kernel are due.
+    /// Starts the service: ends the slots of a killed service, starts a new epoch for each changed
+    /// series, and schedules the runs after a boot or a kernel change.
     ///
     /// # Errors
-    /// What the store refuses.
+    /// Returns the errors of the store.
     pub fn begin(
         plan: &'a Plan,
         store: &'a Store,
@@ -137,7 +137,7 @@ impl<'a> Service<'a> {
         };
         for series in &plan.series {
             let epoch = epoch_of(store, &service.machine, series, now)?;
-            // Later than now: the clock was wrong, or is.
+            // Ignore due times in the future: the clock was or is wrong.
             let last = store.last_due(&epoch)?.filter(|last| *last <= now);
             service.looked.push(last.unwrap_or(epoch.begun).min(now));
             service.epochs.push(epoch);
@@ -148,7 +148,7 @@ impl<'a> Service<'a> {
         Ok(service)
     }
 
-    /// What is due because the machine booted, or has another kernel.
+    /// Schedules the runs after a boot or a kernel change.
     fn after_events(&mut self, place: usize, now: Timestamp) -> Result<(), StoreError> {
         let series = &self.plan.series[place];
         let events = [
@@ -170,7 +170,7 @@ impl<'a> Service<'a> {
             let name = format!("{word} {}", series.name);
             let id = &self.machine.id;
             let known = self.store.plan_state(id, &name)?;
-            // A series that is new has nothing to be compared with.
+            // A new series has no previous state to compare with.
             let changed = known.as_ref().is_some_and(|known| *known != value);
             let slot = self.slot(place, due, cause, SlotState::Running);
             let wanted = wanted && changed && self.pending_extra(place).is_none();
@@ -232,8 +232,8 @@ impl<'a> Service<'a> {
         }
     }
 
-    /// Lets age out what the plan does not keep, see [`Ageing`]: after each run, and every
-    /// hour. Where it keeps all, this only keeps room on the disk for deletes.
+    /// Removes the parts of recordings that the plan does not keep, after each run and every hour;
+    /// see [`Ageing`]. If the plan keeps everything, this only reserves disk space for deletes.
     pub fn age(&mut self, runner: &mut dyn Runner) {
         let now = self.clock.since_boot();
         let keep = self.plan.keep;
@@ -258,11 +258,11 @@ impl<'a> Service<'a> {
         }
     }
 
-    /// Looks what is due, and carries one slot out at most. Returns how long nothing is
-    /// due; zero: there is more to do.
+    /// Checks the schedule and runs at most one slot. Returns the time until the next slot is due,
+    /// or zero if there is more to do now.
     ///
     /// # Errors
-    /// What the store refuses; the slot is still to be decided then.
+    /// Returns the errors of the store; the slot is then decided in a later poll.
     pub fn turn(
         &mut self,
         runner: &mut dyn Runner,
@@ -280,7 +280,7 @@ impl<'a> Service<'a> {
         runner: &mut dyn Runner,
         stop: &AtomicBool,
     ) -> Result<Duration, StoreError> {
-        // A slot that is over must not stay there as running.
+        // Otherwise a finished slot would stay in the store as running.
         if let Some((place, slot)) = &self.unkept {
             self.store.set_slot(&self.epochs[*place], slot)?;
             self.unkept = None;
@@ -295,7 +295,7 @@ impl<'a> Service<'a> {
                 Ok(Duration::ZERO)
             }
             Err(error) => {
-                // Those behind it wait for the same.
+                // The slots behind it are delayed for the same reason.
                 for slot in &mut self.pending {
                     slot.why = Some(error.to_string());
                 }
@@ -304,7 +304,7 @@ impl<'a> Service<'a> {
         }
     }
 
-    /// Finds what came due since the last look.
+    /// Finds the slots that came due since the last poll.
     fn look(&mut self) -> Result<(), StoreError> {
         let now = look(self.clock);
         let why = self.why_late(now);
@@ -322,8 +322,8 @@ impl<'a> Service<'a> {
                 self.leave_out(place, *first)?;
             }
             self.take_in(place, due, now.wall, &why)?;
-            // Set back: what came due then is in the store already. Not before it is kept:
-            // where the store refuses, it is looked for again.
+            // If the clock was set back, slots up to then are already in the store. Updated only
+            // after a successful write, so that a failed one is repeated.
             self.looked[place] = now.wall;
         }
         self.pending
@@ -334,8 +334,7 @@ impl<'a> Service<'a> {
         Ok(())
     }
 
-    /// Those that are too late are missed at once, in one transaction; the rest is
-    /// pending.
+    /// Records slots that are too late as missed, in one transaction. The others become pending.
     fn take_in(
         &mut self,
         place: usize,
@@ -367,7 +366,7 @@ impl<'a> Service<'a> {
         Ok(())
     }
 
-    /// One row for all that are too many to be listed.
+    /// Adds a single row for all slots that are too many to list.
     fn leave_out(&mut self, place: usize, first: Timestamp) -> Result<(), StoreError> {
         let before = first - Duration::from_nanos(1);
         let slot = Slot {
@@ -377,7 +376,7 @@ impl<'a> Service<'a> {
         self.store.add_slot(&self.epochs[place], &slot).map(drop)
     }
 
-    /// Why what is due now was not seen earlier.
+    /// Returns the reason why due slots were not seen earlier.
     fn why_late(&self, now: Look) -> String {
         if self.first {
             return "the service was not running".to_owned();
@@ -405,11 +404,11 @@ impl<'a> Service<'a> {
             .zip(&self.looked)
             .filter_map(|(series, looked)| next_due(series, *looked, &zone));
         let wait = next.min().map(|next| Duration::from(late(now, next)));
-        // A moment at least: the last due time is not later than now.
+        // At least 1 ms: the last due time is not later than now.
         wait.unwrap_or(IDLE).clamp(Duration::from_millis(1), IDLE)
     }
 
-    /// Runs a slot, or says why not.
+    /// Runs a slot, or records why it does not run.
     fn decide(
         &mut self,
         pending: &Pending,
@@ -432,7 +431,7 @@ impl<'a> Service<'a> {
             self.store.add_slot(epoch, &slot)?;
             return Ok(());
         }
-        // One that is there was decided before the clock was set back.
+        // A slot that already exists was decided before the clock was set back.
         if !extra && !self.store.add_slot(epoch, &slot)? {
             return Ok(());
         }
@@ -456,8 +455,8 @@ impl<'a> Service<'a> {
         runner.say(&format!("{}: {}{reason}", series.name, end.state));
         (slot.state, slot.reason, slot.recording) = (end.state, end.reason, end.recording);
         self.busy = Some(series.name.clone());
-        // Where this fails it is kept before anything else is done; or at the next start of
-        // the service, by its recording.
+        // If this fails, the next poll saves it first. After a restart, the service recovers it
+        // from its recording.
         if let Err(error) = self.store.set_slot(epoch, &slot) {
             runner.say(&format!("{}: {error}", epoch.name));
             self.unkept = Some((pending.series, slot));
@@ -466,16 +465,16 @@ impl<'a> Service<'a> {
     }
 }
 
-/// The reason of a slot that was late without a known reason.
+/// Reason for a late slot without a known cause.
 const NOT_RUN: &str = "the service did not get to run";
 
-/// The reason of a run that the end of the service ended.
+/// Reason for a run that ended because the service ended.
 pub(crate) const STOPPED: &str = "the service was stopped";
 
-/// The current epoch of a series of this machine.
+/// Returns the current epoch of a series of this machine.
 ///
 /// # Errors
-/// What the store refuses.
+/// Returns the errors of the store.
 pub fn epoch_of(
     store: &Store,
     machine: &Machine,
@@ -494,7 +493,7 @@ fn look(clock: &dyn Clock) -> Look {
     }
 }
 
-/// How long after `due` it is; zero before.
+/// Returns the time from `due` to `now`; zero before `due`.
 fn late(due: Timestamp, now: Timestamp) -> Nanos {
     let ns = now.as_nanosecond() - due.as_nanosecond();
     Nanos(u64::try_from(ns.max(0)).unwrap_or(u64::MAX))

@@ -1,32 +1,32 @@
-//! The unit file of the service.
+//! The systemd unit file of the service.
 
 use punctual_model::CpuSet;
 
-/// Where a unit file of an administrator belongs: systemd.unit(5).
+/// Location of unit files of the administrator: systemd.unit(5).
 pub const UNIT_PATH: &str = "/etc/systemd/system/punctual-record.service";
 
-/// What stands in it.
+/// Content of the unit file.
 #[derive(Clone, Debug)]
 pub struct Unit<'a> {
-    /// The program, from the root on.
+    /// Absolute path of the program.
     pub program: &'a str,
-    /// The plan, from the root on.
+    /// Absolute path of the plan.
     pub plan: &'a str,
-    /// The store, from the root on.
+    /// Absolute path of the store.
     pub store: &'a str,
     /// The folder of the store.
     pub folder: &'a str,
-    /// CPUs that are measured by no series: the service itself runs there. `None`: all
-    /// are.
+    /// Housekeeping CPUs, which no series measures: the service itself runs there. `None` if all
+    /// CPUs are measured.
     pub housekeeping: Option<&'a CpuSet>,
 }
 
-/// A path that no line of a unit can hold.
+/// A path that cannot be written to a unit file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the path {0} has control characters, which a systemd unit cannot hold: use another path")]
 pub struct UnitError(String);
 
-/// systemd reads `%` as a specifier, and words apart at spaces.
+/// Quotes text for systemd, which expands `%` and splits at spaces.
 fn quoted(text: &str) -> Result<String, UnitError> {
     if text.chars().any(char::is_control) {
         return Err(UnitError(text.escape_debug().to_string()));
@@ -36,10 +36,10 @@ fn quoted(text: &str) -> Result<String, UnitError> {
     Ok(format!("\"{escaped}\""))
 }
 
-/// The unit file.
+/// Returns the text of the unit file.
 ///
 /// # Errors
-/// A path with control characters: systemd ends a line at `\r`, too.
+/// Returns an error for a path with control characters: systemd also ends a line at `\r`.
 pub fn unit_file(unit: &Unit<'_>) -> Result<String, UnitError> {
     let affinity = match unit.housekeeping {
         Some(cpus) => format!(

@@ -1,5 +1,5 @@
-//! Windows of watching all wake-ups, one after the other: counted by programs in the
-//! kernel, never from trace events, which would cost each wake-up more.
+//! Watches all wake-ups in consecutive windows. BPF programs count them in the kernel, because
+//! trace events would cost more for each wake-up.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -16,39 +16,38 @@ use serde_json::json;
 use crate::clock::Clock;
 use crate::service::Machine;
 
-/// Longest waits that are kept of each window.
+/// Number of longest waits kept for each window.
 const WORST: usize = 8;
 
-/// How soon the end of a window is seen, where a user asks for it.
+/// Interval between checks for a user's request to end the window.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// The name of the series of windows.
+/// Name of the series of windows.
 pub const WATCH_SERIES: &str = "watch";
 
-/// What watches.
+/// Configuration of the watch.
 pub struct Watching<'a> {
-    /// Where windows go.
+    /// The store for windows.
     pub store: &'a Store,
     /// The machine.
     pub machine: &'a Machine,
-    /// How long a window is; they begin at multiples of it.
+    /// Length of a window. Windows begin at multiples of it.
     pub window: Nanos,
-    /// The largest number that a thread can have.
+    /// The largest possible thread ID.
     pub pid_max: u32,
     /// The clocks.
     pub clock: &'a dyn Clock,
-    /// Set to end.
+    /// Set to `true` to end the watch.
     pub stop: &'a AtomicBool,
-    /// Set to end the current window at once; cleared then.
+    /// Set to `true` to end the current window at once; then cleared.
     pub close: &'a AtomicBool,
-    /// Called when a window has begun: to load its programs takes memory, to wait for its
-    /// end none.
+    /// Called when a window has begun: loading the programs uses memory, waiting uses none.
     pub rest: &'a dyn Fn(),
 }
 
 impl Watching<'_> {
-    /// Watches until `stop` is set. A window that cannot be watched is a slot with the
-    /// reason. What changes goes to `log`.
+    /// Watches until `stop` is set. A window that cannot be watched is stored as a slot with the
+    /// reason. Changes of state go to `log`.
     pub fn watch(&self, log: &mut dyn FnMut(&str)) {
         let mut said = String::new();
         while !self.stop.load(Ordering::Relaxed) {
@@ -72,7 +71,7 @@ impl Watching<'_> {
         }
     }
 
-    /// One window; the reason where it cannot be watched.
+    /// Watches one window. Returns the reason if it cannot be watched.
     fn one(&self, start: Timestamp) -> Result<Option<String>, StoreError> {
         let began = self.clock.since_boot();
         let watch = WakeupWatch::by_programs(WatchAsk {
@@ -102,13 +101,13 @@ impl Watching<'_> {
         }
     }
 
-    /// Waits for the end of the window that `start` is in.
+    /// Waits for the end of the window that contains `start`.
     fn wait_for_end(&self, start: Timestamp) {
         let window = i128::from(self.window.0.max(1));
         let end = (start.as_nanosecond().div_euclid(window) + 1) * window;
         while !self.stop.load(Ordering::Relaxed) && !self.close.swap(false, Ordering::Relaxed) {
             let now = self.clock.now().as_nanosecond();
-            // A clock that was set back must not make a window of hours.
+            // If the clock is set back, the window must not last for hours.
             if now >= end || now < start.as_nanosecond() {
                 return;
             }
@@ -140,7 +139,7 @@ impl Watching<'_> {
     }
 }
 
-/// The window that `seen` is of.
+/// Converts `seen` to a window.
 fn window_of(machine: &str, start: Timestamp, length: Nanos, seen: &Wakeups) -> WakeWindow {
     let (mut real_time, mut ordinary) = (WaitHistogram::new(), WaitHistogram::new());
     for row in &seen.rows {

@@ -1,4 +1,4 @@
-//! Plans that read, and those that do not.
+//! Valid and invalid plans.
 #![allow(clippy::unwrap_used, reason = "a panic in a test is the report")]
 
 use punctual_model::Nanos;

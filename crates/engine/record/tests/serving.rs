@@ -1,4 +1,4 @@
-//! The service, by a clock of the test's own.
+//! The service, with simulated clocks.
 #![allow(clippy::unwrap_used, reason = "a panic in a test is the report")]
 
 use std::cell::Cell;
@@ -12,7 +12,7 @@ use punctual_model::{Completion, Nanos, SeriesEpoch, Slot, SlotCause, SlotState}
 use punctual_record::{Clock, Machine, Plan, Runner, SeriesPlan, Service, SlotEnd, read_plan};
 use punctual_store::{Batch, Lease, SlotFilter, Store};
 
-/// Clocks that a test sets: waiting takes no time.
+/// Clocks that the test sets. Waiting takes no time.
 struct TestClock {
     wall: Cell<Timestamp>,
     boot: Cell<u64>,
@@ -76,7 +76,7 @@ impl Clock for TestClock {
     }
 }
 
-/// Runs that take the length of their series, by the test's clock.
+/// Runs that take the duration of their series on the simulated clock.
 struct TestRunner<'a> {
     clock: &'a TestClock,
     ran: Vec<(String, Timestamp, SlotCause)>,
@@ -131,7 +131,7 @@ impl Bench {
         Service::begin(&self.plan, &self.store, &self.clock, machine).unwrap()
     }
 
-    /// Serves for this long by the test's clock, and lists what ran.
+    /// Serves for this long on the simulated clock, and lists what ran.
     fn serve(&self, service: &mut Service<'_>, time: Duration) -> Vec<String> {
         let mut runner = TestRunner {
             clock: &self.clock,
@@ -149,7 +149,7 @@ impl Bench {
             .collect()
     }
 
-    /// All slots, the oldest first: due time, state, reason.
+    /// Returns all slots, oldest first, with due time, state and reason.
     fn slots(&self) -> Vec<String> {
         let mut slots = self.store.slots(&SlotFilter::default()).unwrap();
         slots.reverse();
@@ -187,7 +187,7 @@ fn summer_time_leaves_no_slot_out_and_doubles_none() {
             "a 03-30 02:30 CEST at"
         ]
     );
-    // 02:30 comes twice, as CEST and as CET.
+    // 02:30 occurs twice, as CEST and as CET.
     let autumn = Bench::new(&plan, "2026-10-24T20:00", "Europe/Berlin");
     let ran = autumn.serve(&mut autumn.service(), 32 * HOUR);
     assert_eq!(
@@ -210,7 +210,7 @@ fn a_clock_that_is_set_back_or_repeats_a_second_runs_no_slot_twice() {
     bench.clock.wall.set(bench.clock.wall.get() - HOUR);
     assert!(bench.serve(&mut service, HOUR + HOUR / 4).is_empty());
     assert_eq!(bench.serve(&mut service, HOUR), ["a 05-01 11:00 UTC at"]);
-    // A leap second: POSIX time says 23:59:59 twice.
+    // A leap second: POSIX time has 23:59:59 twice.
     let plan = series("b", "duration = \"1s\"\nat = [\"23:59:59\"]");
     let leap = Bench::new(&plan, "2026-12-31T23:59", "UTC");
     let mut service = leap.service();
@@ -229,17 +229,17 @@ fn slots_that_passed_say_why() {
     let bench = Bench::new(&plan, "2026-05-01T00:30", "UTC");
     let mut service = bench.service();
     bench.serve(&mut service, HOUR);
-    // Suspended over two slots, and awake within the wait of the third.
+    // Suspended during two slots, and awake before the wait of the third ends.
     bench.clock.suspend(3 * HOUR - Duration::from_secs(1_500));
     bench.serve(&mut service, Duration::from_secs(60));
-    // Set forward over two.
+    // Set forward past two slots.
     bench
         .clock
         .wall
         .set(bench.clock.wall.get() + 2 * HOUR + HOUR / 2);
     bench.serve(&mut service, Duration::from_secs(60));
     drop(service);
-    // Off over one.
+    // Off during one slot.
     bench.clock.pass(HOUR + HOUR / 3);
     bench.serve(&mut bench.service(), Duration::from_secs(60));
     let slots = bench.slots();
@@ -285,7 +285,8 @@ fn slots_that_overlap_wait_or_say_what_was_in_the_way() {
     let slots = bench.slots();
     let in_the_way = |slot: &&String| slot.contains("series 'long' was being measured");
     let missed: Vec<&String> = slots.iter().filter(in_the_way).collect();
-    // "short" at 01:10; "often" at 01:00, and at 01:20, whose next came before it could run.
+    // "short" at 01:10; "often" at 01:00, and at 01:20, because the next one came before it could
+    // run.
     assert_eq!(missed.len(), 3, "{slots:#?}");
     assert_eq!(slots.len(), 7, "{slots:#?}");
 }
@@ -316,13 +317,13 @@ fn a_boot_and_a_change_of_the_kernel_are_due_once() {
         let mut service = bench.service_on(machine(boot, kernel));
         bench.serve(&mut service, HOUR)
     };
-    // Nothing is known of before.
+    // There is no earlier state.
     assert!(start("1", "6.12").is_empty());
     assert!(start("1", "6.12").is_empty());
     let boot = start("2", "6.12");
     assert_eq!(boot, ["a 05-01 05:00 UTC boot"]);
     assert!(start("2", "6.12").is_empty());
-    // One run for both.
+    // One run for both changes.
     let kernel = start("3", "6.13");
     assert_eq!(kernel, ["a 05-01 09:00 UTC kernel_change"]);
     assert!(start("3", "6.13").is_empty());
@@ -368,7 +369,7 @@ fn a_clock_that_was_wrong_by_decades_makes_no_millions_of_rows() {
     );
 }
 
-/// The store's table of slots under another name: no slot can be kept.
+/// Renames the table of slots, so that no slot can be stored.
 fn rename_slots(bench: &Bench, from: &str, to: &str) {
     let raw = rusqlite::Connection::open(bench.store.path()).unwrap();
     let sql = format!("ALTER TABLE {from} RENAME TO {to}");
@@ -388,7 +389,7 @@ fn a_store_that_refuses_loses_no_slot() {
     let never = AtomicBool::new(false);
     rename_slots(&bench, "slot", "gone");
     let mut said = String::new();
-    // 02:00 and 03:00 come and go.
+    // 02:00 and 03:00 pass.
     for _ in 0..26 {
         bench.clock.pass(HOUR / 12);
         if let Err(error) = service.turn(&mut runner, &never) {
@@ -410,7 +411,7 @@ fn a_store_that_refuses_loses_no_slot() {
     );
 }
 
-/// A run at whose end the store refuses to keep how it ended.
+/// A runner that makes the store fail at the end of a run.
 struct Refusing<'a>(&'a Bench);
 
 impl Runner for Refusing<'_> {
@@ -452,7 +453,7 @@ fn a_stop_ends_the_service() {
     assert!(stop.load(Ordering::Relaxed) && runner.ran.is_empty());
 }
 
-/// What a service says; nothing is measured.
+/// Collects the log lines of a service. Nothing is measured.
 struct Said(Vec<String>);
 
 impl Runner for Said {
@@ -513,13 +514,13 @@ fn a_jump_of_the_clock_removes_no_rows() {
         said[0].starts_with("nothing ages out: the clock jumped from"),
         "{said:?}"
     );
-    // Another service knows it from the store.
+    // Another service reads the state from the store.
     let mut service = bench.service();
     assert_eq!(hours(&mut service, 30), (true, vec![]));
     bench.clock.wall.set(bench.clock.wall.get() - years);
     let (kept, said) = hours(&mut service, 30);
     assert!(kept && said[0].ends_with("the clock is back"), "{said:?}");
-    // Years that pass by all clocks are years.
+    // Years that pass on all clocks are real years.
     bench.clock.pass(years);
     assert_eq!(hours(&mut service, 20), (true, vec![]));
     assert_eq!(hours(&mut service, 30), (false, vec![]));
