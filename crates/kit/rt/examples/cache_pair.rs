@@ -1,13 +1,14 @@
-//! Producer and consumer on CPUs that share a cache: each bound to one, handing values
-//! over by a monitor, so that neither spins, allocates, or misses a cache of another
-//! socket. `cache_pair [CPU CPU]`; which CPUs share one: `punctual place beside --cpu 0`.
+//! Producer and consumer on two CPUs that share a cache. Each is pinned to one CPU, and a monitor
+//! passes the values, so that neither thread spins, allocates, or misses into the cache of another
+//! socket. Usage: `cache_pair [CPU CPU]`. To find CPUs that share a cache, run
+//! `punctual place beside --cpu 0`.
 #![allow(clippy::print_stdout)] // an example's output is what it is for
 
 use punctual_rt::{Error, Monitor, Policy, ThreadBuilder, max_permitted_priority};
 
 const VALUES: u64 = 1_000;
 
-/// Runs it.
+/// Runs the example.
 pub(crate) fn main() -> Result<(), Error> {
     let cpus: Vec<u32> = (std::env::args().skip(1))
         .filter_map(|text| text.parse().ok())
@@ -18,9 +19,9 @@ pub(crate) fn main() -> Result<(), Error> {
     run(from, to)
 }
 
-/// With a producer on one CPU and a consumer on another.
+/// Runs a producer on one CPU and a consumer on another.
 pub(crate) fn run(from: u32, to: u32) -> Result<(), Error> {
-    // The value that is under way.
+    // The value in transit.
     let monitor = Monitor::new(None)?;
     let policy = match max_permitted_priority() {
         0 => Policy::Other { nice: 0 },
@@ -52,7 +53,8 @@ pub(crate) fn run(from: u32, to: u32) -> Result<(), Error> {
                     guard.wait()?;
                 }
                 *guard = Some(value);
-                // With the lock held: the waiter is moved to it, by its priority.
+                // Notify with the lock held: the kernel then moves the waiter to the lock, in
+                // priority order.
                 guard.notify_one()?;
             }
             Ok::<(), Error>(())

@@ -1,18 +1,17 @@
-//! A deadline task: 1 ms of work in each 10 ms, and a count of the times that its runtime
-//! was used up.
+//! A deadline task: 1 ms of work in every 10 ms, with a count of runtime overruns.
 #![allow(clippy::print_stdout)] // an example's output is what it is for
 
 use std::time::Duration;
 
 use punctual_rt::{DeadlineThread, Error, spin_for};
 
-/// Runs it.
+/// Runs the example.
 pub(crate) fn main() -> Result<(), Error> {
     let ms = Duration::from_millis;
     let task = match DeadlineThread::new(ms(2), ms(10), ms(10)) {
         Ok(task) => task,
         Err(error) => {
-            // No right, or no bandwidth left: it says which.
+            // The error names the reason: a missing privilege, or no bandwidth left.
             println!("without a deadline: {error}");
             return Ok(());
         }

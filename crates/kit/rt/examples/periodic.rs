@@ -1,5 +1,5 @@
-//! A 1 kHz loop for one second: as real-time as this process may be, with
-//! what it lacks told on the first lines.
+//! A 1 kHz loop for one second. Uses the real-time settings that this process may have, and prints
+//! first which ones are missing.
 #![allow(clippy::print_stdout)] // an example's output is what it is for
 
 use std::time::Duration;
@@ -9,7 +9,7 @@ use punctual_rt::{
     max_permitted_priority, thread_usage,
 };
 
-/// Runs it.
+/// Runs the example.
 pub(crate) fn main() -> Result<(), Error> {
     let _locked = lock_process_memory(LockMode::OnFault)
         .inspect_err(|error| println!("memory not locked: {error}"))
@@ -35,11 +35,11 @@ fn run() -> Result<(), Error> {
     let mut worst = 0;
     let before = thread_usage();
     while periodic.account().run < 1_000 {
-        // None: a signal handler ran; here a stop flag would be looked at.
+        // `None`: a signal handler ran. A real program would check its stop flag here.
         let Some(job) = periodic.wait()? else {
             continue;
         };
-        // The work would be here.
+        // The work goes here.
         worst = worst.max(job.latency_ns());
     }
     let after = thread_usage();

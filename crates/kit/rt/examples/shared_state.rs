@@ -1,5 +1,6 @@
-//! State that a control thread and an ordinary one share: the lock lends the priority of
-//! who waits to who holds it, so that no thread between them can keep the state back.
+//! State shared by a control thread and an ordinary thread. The lock has priority inheritance: its
+//! owner gets the priority of a waiter, so that no thread of middle priority can delay the control
+//! thread.
 #![allow(clippy::print_stdout)] // an example's output is what it is for
 
 use std::time::Duration;
@@ -17,7 +18,7 @@ struct State {
 
 const JOBS: u32 = 200;
 
-/// Runs it.
+/// Runs the example.
 pub(crate) fn main() -> Result<(), Error> {
     let state = Monitor::new(State::default())?;
     let policy = match max_permitted_priority() {

@@ -1,4 +1,5 @@
-//! A TCP sender: small messages at once, and a message of several pieces as one segment.
+//! A TCP sender: small messages are sent at once, and a message of several pieces is sent as one
+//! segment.
 #![allow(clippy::print_stdout)] // an example's output is what it is for
 
 use std::error::Error;
@@ -7,7 +8,7 @@ use std::net::{TcpListener, TcpStream};
 
 use punctual_rt::{TcpCork, send_at_once};
 
-/// Runs it.
+/// Runs the example.
 pub(crate) fn main() -> Result<(), Box<dyn Error>> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let sender = TcpStream::connect(listener.local_addr()?)?;

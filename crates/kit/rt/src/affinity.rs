@@ -1,7 +1,7 @@
-//! Which CPUs a thread may run on (`sched_setaffinity(2)`).
+//! CPU affinity of a thread (`sched_setaffinity(2)`).
 //!
-//! Called directly with a mask of its own size, because the C library's
-//! `cpu_set_t` ends at 1024 CPUs.
+//! Calls the kernel directly with a mask of the required size, because `cpu_set_t` of the C library
+//! is limited to 1024 CPUs.
 #![allow(unsafe_code)]
 
 use std::fs;
@@ -13,26 +13,26 @@ use crate::{Error, ThreadRef};
 
 const BITS: usize = c_ulong::BITS as usize;
 
-/// Beyond every kernel's NR_CPUS (8192 at most on x86-64 so far): where sysfs
-/// is not readable, a typing error must not fill the memory.
+/// Above NR_CPUS of any kernel (at most 8192 on x86-64 so far). If sysfs is not readable, this
+/// limit keeps a mistyped number from allocating a huge mask.
 const CEILING: u32 = 65_536;
 
-/// The CPUs that the calling thread may run on and that are online, rising.
+/// Returns the online CPUs that the calling thread may run on, in ascending order.
 ///
 /// # Errors
-/// [`Error::Os`] only.
+/// Returns only [`Error::Os`].
 pub fn current() -> Result<Vec<u32>, Error> {
     of(ThreadRef::Current)
 }
 
-/// The CPUs that `thread` may run on and that are online, rising.
+/// Returns the online CPUs that `thread` may run on, in ascending order.
 ///
 /// # Errors
-/// [`Error::NoSuchThread`].
+/// Returns [`Error::NoSuchThread`] if the thread has ended.
 pub fn of(thread: impl Into<ThreadRef>) -> Result<Vec<u32>, Error> {
     let thread = thread.into();
-    // The kernel wants a mask for at least its nr_cpu_ids, which no call
-    // tells: grow until it is content.
+    // The kernel requires a mask of at least nr_cpu_ids bits. No call returns that number, so grow
+    // the mask until the kernel accepts it.
     let mut mask: Vec<c_ulong> = vec![0; 1024 / BITS];
     loop {
         let bytes = size_of_val(mask.as_slice());
@@ -60,14 +60,13 @@ pub fn of(thread: impl Into<ThreadRef>) -> Result<Vec<u32>, Error> {
     }
 }
 
-/// Lets `thread` run on these CPUs only, in any order, and reads it back:
-/// either it has all of them afterwards, or what it had before.
+/// Restricts `thread` to these CPUs, given in any order, and verifies the result: the thread then
+/// has either all of them or its previous affinity.
 ///
 /// # Errors
-/// [`Error::NoCpus`], [`Error::CpuNotThere`], [`Error::CpuOffline`],
-/// [`Error::CpuOutsideCpuset`] name the CPU in the way;
-/// [`Error::AffinityRefused`], [`Error::AffinityOfDeadlineThread`] and
-/// [`Error::NoSuchThread`] the thread.
+/// [`Error::NoCpus`], [`Error::CpuNotThere`], [`Error::CpuOffline`] and [`Error::CpuOutsideCpuset`]
+/// name the CPU that was refused; [`Error::AffinityRefused`], [`Error::AffinityOfDeadlineThread`]
+/// and [`Error::NoSuchThread`] name the thread.
 pub fn set(thread: impl Into<ThreadRef>, cpus: &[u32]) -> Result<(), Error> {
     let thread = thread.into();
     check(cpus)?;
@@ -86,7 +85,7 @@ pub fn set(thread: impl Into<ThreadRef>, cpus: &[u32]) -> Result<(), Error> {
             _ => Error::os("sched_setaffinity", thread.to_string(), source),
         });
     }
-    // A CPU outside the cpuset is left out in silence as long as one is inside.
+    // The kernel silently drops CPUs outside the cpuset if at least one is inside.
     let granted = of(thread)?;
     let Some(&cpu) = cpus.iter().find(|cpu| !granted.contains(cpu)) else {
         return Ok(());
@@ -100,12 +99,12 @@ pub fn set(thread: impl Into<ThreadRef>, cpus: &[u32]) -> Result<(), Error> {
     })
 }
 
-/// Whether all of these CPUs are there and online. [`set`] checks this itself;
-/// a command line can ask earlier. Where sysfs is not readable, nothing is
-/// known and nothing refused.
+/// Checks that all of these CPUs exist and are online. [`set`] does this itself; a command line can
+/// use it to fail early. If sysfs is not readable, only CPU numbers that no kernel supports are
+/// refused.
 ///
 /// # Errors
-/// [`Error::NoCpus`], [`Error::CpuNotThere`], [`Error::CpuOffline`].
+/// Returns [`Error::NoCpus`], [`Error::CpuNotThere`] or [`Error::CpuOffline`].
 pub fn check(cpus: &[u32]) -> Result<(), Error> {
     if cpus.is_empty() {
         return Err(Error::NoCpus);
@@ -143,7 +142,7 @@ fn check_against(cpus: &[u32], possible: Option<&str>, online: Option<&str>) -> 
     Ok(())
 }
 
-/// Whether the kernel's list (`0-3,8`) contains `cpu`.
+/// Returns whether the kernel's list (`0-3,8`) contains `cpu`.
 fn list_contains(list: &str, cpu: u32) -> bool {
     list.trim().split(',').any(|part| {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
@@ -154,7 +153,7 @@ fn list_contains(list: &str, cpu: u32) -> bool {
     })
 }
 
-/// The kernel's list format of rising CPU numbers.
+/// Formats ascending CPU numbers as a kernel list.
 fn to_list(cpus: &[u32]) -> String {
     let mut parts: Vec<(u32, u32)> = Vec::new();
     for &cpu in cpus {
@@ -193,8 +192,8 @@ fn from_mask(mask: &[c_ulong]) -> Vec<u32> {
 }
 
 fn write_mask(thread: ThreadRef, mask: &[c_ulong]) -> io::Result<()> {
-    // SAFETY: the kernel reads at most the given number of bytes, the size of
-    // `mask`; what it does not read counts as zero.
+    // SAFETY: the kernel reads at most the given number of bytes, the size of `mask`. Bits beyond
+    // that count as zero.
     let result = unsafe {
         libc::syscall(
             libc::SYS_sched_setaffinity as libc::c_long,
@@ -217,7 +216,7 @@ mod tests {
 
     #[test]
     fn one_cpu_is_set_and_read_back() {
-        // In a thread of its own, so that the test harness stays unpinned.
+        // In a separate thread, so that the test harness stays unpinned.
         std::thread::spawn(|| {
             let all = current().unwrap();
             for &cpu in &all {

@@ -1,40 +1,38 @@
-//! Clocks, and instants read from them.
+//! Clocks and their instants.
 #![allow(unsafe_code)]
 
 use std::fmt;
 use std::ops::{Add, AddAssign};
 use std::time::Duration;
 
-/// An instant on one of the [`Clock`]s, in nanoseconds since that clock's own
-/// origin.
+/// An instant on one of the [`Clock`]s, in nanoseconds since the origin of that clock.
 ///
-/// It does not remember its clock: instants of different clocks must not be
-/// compared. 64 bits of nanoseconds last for 584 years; arithmetic saturates
-/// there.
+/// It does not store its clock: do not compare instants of different clocks. 64 bits of nanoseconds
+/// last for 584 years, and arithmetic saturates there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Instant(u64);
 
 impl Instant {
-    /// The instant `nanos` nanoseconds after the clock's origin.
+    /// Creates the instant `nanos` nanoseconds after the origin of the clock.
     #[inline]
     pub const fn from_nanos(nanos: u64) -> Self {
         Self(nanos)
     }
 
-    /// Nanoseconds since the clock's origin.
+    /// Returns the nanoseconds since the origin of the clock.
     #[inline]
     pub const fn as_nanos(self) -> u64 {
         self.0
     }
 
-    /// The time from `earlier` to this instant; zero if `earlier` is later.
+    /// Returns the time from `earlier` to this instant, or zero if `earlier` is later.
     #[inline]
     pub const fn saturating_duration_since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 
-    /// The instant `duration` before this one, at the earliest the clock's
-    /// origin.
+    /// Returns the instant `duration` before this one, or the origin of the clock if that would be
+    /// earlier.
     #[inline]
     pub const fn saturating_sub(self, duration: Duration) -> Self {
         Self(self.0.saturating_sub(nanos(duration)))
@@ -48,7 +46,7 @@ impl Instant {
 impl Add<Duration> for Instant {
     type Output = Self;
 
-    /// Saturates at the end of the clock's range.
+    /// Saturates at the end of the range.
     #[inline]
     fn add(self, duration: Duration) -> Self {
         Self(self.0.saturating_add(nanos(duration)))
@@ -62,8 +60,7 @@ impl AddAssign<Duration> for Instant {
     }
 }
 
-/// A duration in nanoseconds; the largest there is if it does not fit (584
-/// years).
+/// Converts a duration to nanoseconds. Saturates if it does not fit (584 years).
 #[inline]
 pub(crate) const fn nanos(duration: Duration) -> u64 {
     duration
@@ -72,45 +69,46 @@ pub(crate) const fn nanos(duration: Duration) -> u64 {
         .saturating_add(duration.subsec_nanos() as u64)
 }
 
-/// Nanoseconds as the kernel takes them.
+/// Converts nanoseconds to the kernel's format.
 pub(crate) fn timespec(nanos: u64) -> rustix::time::Timespec {
     rustix::time::Timespec {
-        // At most 1.8e10 seconds, and below a second of nanoseconds.
+        // At most 1.8e10 seconds; the nanoseconds are below one second.
         tv_sec: (nanos / 1_000_000_000).cast_signed(),
         tv_nsec: (nanos % 1_000_000_000) as _,
     }
 }
 
-/// Whether the kernel holds its wall clock to be kept by NTP or PTP (adjtimex(2)): a program
-/// disciplines it, and has since it was last set. `false` as well where the kernel does not
-/// say.
+/// Returns whether the kernel considers its wall clock synchronized by NTP or PTP (adjtimex(2)): a
+/// program has disciplined it since it was last set. Also returns `false` if the kernel does not
+/// report it.
 pub fn clock_is_synchronized() -> bool {
-    // SAFETY: all zeroes is a valid timex: numbers. Without a mode the call only reads.
+    // SAFETY: all zeroes is a valid timex, which consists of numbers. With no mode set, the call
+    // only reads.
     let mut state = unsafe { std::mem::MaybeUninit::<libc::timex>::zeroed().assume_init() };
     // SAFETY: `state` is a valid timex for the call to write to.
     let said = unsafe { libc::adjtimex(&raw mut state) };
     said >= 0 && said != libc::TIME_ERROR && state.status & libc::STA_UNSYNC == 0
 }
 
-/// The clocks of Linux that a real-time program reads (`clock_gettime(2)`).
+/// The Linux clocks for real-time programs (`clock_gettime(2)`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Clock {
-    /// `CLOCK_MONOTONIC`: never set, slewed by NTP, stands still in suspend.
-    /// The clock for periodic work.
+    /// `CLOCK_MONOTONIC`: cannot be set, is slewed by NTP, and stops during suspend. The clock for
+    /// periodic work.
     Monotonic,
-    /// `CLOCK_REALTIME`: time on the wall; can be set, also backwards.
+    /// `CLOCK_REALTIME`: the wall clock; can be set, even backwards.
     Realtime,
-    /// `CLOCK_MONOTONIC_RAW`: the hardware's own rate, not slewed. It can be
-    /// read but not waited on.
+    /// `CLOCK_MONOTONIC_RAW`: the rate of the hardware, not slewed. It can be read, but not waited
+    /// on.
     MonotonicRaw,
-    /// `CLOCK_BOOTTIME`: as monotonic, and goes on in suspend.
+    /// `CLOCK_BOOTTIME`: like monotonic, but includes suspend.
     Boottime,
-    /// `CLOCK_TAI`: as realtime, without leap seconds.
+    /// `CLOCK_TAI`: like realtime, without leap seconds.
     Tai,
 }
 
 impl Clock {
-    /// Every clock.
+    /// All clocks.
     pub const ALL: [Self; 5] = [
         Self::Monotonic,
         Self::Realtime,
@@ -119,29 +117,27 @@ impl Clock {
         Self::Tai,
     ];
 
-    /// Reads the clock. Through the vDSO on the common clock sources: some
-    /// tens of nanoseconds and no system call. A realtime clock set to before
-    /// 1970 reads as zero.
+    /// Reads the clock. With the common clock sources this uses the vDSO: some tens of nanoseconds,
+    /// and no system call. A realtime clock that is set to before 1970 reads as zero.
     #[inline]
     pub fn now(self) -> Instant {
         Instant(read(self.id()))
     }
 
-    /// The clock's resolution (`clock_getres(2)`): 1 ns with high-resolution
-    /// timers, else one tick.
+    /// Returns the resolution of the clock (`clock_getres(2)`): 1 ns with high-resolution timers,
+    /// otherwise one tick.
     pub fn resolution(self) -> Duration {
         let mut time = libc::timespec {
             tv_sec: 0,
             tv_nsec: 0,
         };
-        // SAFETY: `time` is a valid timespec for the call to write to. On
-        // failure (not possible for these clocks since Linux 3.10) it stays
-        // zero.
+        // SAFETY: `time` is a valid timespec for the call to write to. On failure (impossible for
+        // these clocks since Linux 3.10) it stays zero.
         unsafe { libc::clock_getres(self.id(), &raw mut time) };
         Duration::from_nanos(to_nanos(&time))
     }
 
-    /// The kernel's name of it, as in the manual pages.
+    /// Returns the name of the clock, as in the manual pages.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Monotonic => "CLOCK_MONOTONIC",
@@ -181,15 +177,15 @@ impl fmt::Display for Clock {
     }
 }
 
-/// Reads any clock of the kernel, also the CPU-time ones.
+/// Reads any clock of the kernel, including the CPU-time clocks.
 #[inline]
 pub(crate) fn read(id: libc::clockid_t) -> u64 {
     let mut time = libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    // SAFETY: `time` is a valid timespec for the call to write to. On failure
-    // (not possible for the ids used in this crate) it stays zero.
+    // SAFETY: `time` is a valid timespec for the call to write to. On failure (impossible for the
+    // IDs used in this crate) it stays zero.
     unsafe { libc::clock_gettime(id, &raw mut time) };
     to_nanos(&time)
 }

@@ -1,4 +1,4 @@
-//! A deadline thread that learns when its runtime is used up.
+//! A deadline thread that is notified of runtime overruns.
 #![allow(unsafe_code)]
 
 use std::cell::Cell;
@@ -16,12 +16,12 @@ thread_local! {
     static OVERRUNS: Cell<u64> = const { Cell::new(0) };
 }
 
-/// SCHED_DEADLINE for the calling thread, with the kernel's signal for each time that it
-/// used its runtime up (SCHED_FLAG_DL_OVERRUN of sched_setattr(2), Linux 4.16). Dropped,
-/// the thread has its former policy again.
+/// Gives the calling thread SCHED_DEADLINE, with a signal from the kernel for each runtime overrun
+/// (SCHED_FLAG_DL_OVERRUN of sched_setattr(2), Linux 4.16). Dropping it restores the previous
+/// policy.
 ///
-/// The signal is SIGXCPU, and ends a wait that the thread is in (EINTR). It is noticed at
-/// the next tick, so that overruns in quick succession count as one.
+/// The signal is SIGXCPU. It interrupts a blocking system call of the thread (EINTR). The kernel
+/// detects overruns at the next tick, so several overruns in quick succession count as one.
 ///
 /// ```no_run
 /// use std::time::Duration;
@@ -39,17 +39,17 @@ thread_local! {
 #[derive(Debug)]
 pub struct DeadlineThread {
     before: Option<Policy>,
-    /// The signal goes to the thread that made it.
+    /// The signal is delivered to the thread that created it, so this type is not `Send`.
     _stays: PhantomData<*mut ()>,
 }
 
 impl DeadlineThread {
-    /// Makes the calling thread one with `runtime` of CPU time before `deadline` in every
-    /// `period`. SIGXCPU is then handled here, in all threads.
+    /// Gives the calling thread `runtime` of CPU time before `deadline` in every `period`. Installs
+    /// a handler for SIGXCPU in the whole process.
     ///
     /// # Errors
-    /// As [`set_policy`]; [`Error::SignalTaken`] if another part of the program handles
-    /// SIGXCPU; [`Error::NotSupported`] before Linux 4.16.
+    /// See [`set_policy`]. Also returns [`Error::SignalTaken`] if another part of the program
+    /// handles SIGXCPU, and [`Error::NotSupported`] before Linux 4.16.
     pub fn new(runtime: Duration, deadline: Duration, period: Duration) -> Result<Self, Error> {
         install()?;
         change_mask(libc::SIG_UNBLOCK, libc::SIGXCPU)?;
@@ -67,14 +67,14 @@ impl DeadlineThread {
         })
     }
 
-    /// Gives the rest of the runtime back until the next period begins
-    /// (`sched_yield(2)` of a deadline thread, sched(7)).
+    /// Gives up the remaining runtime until the next period (`sched_yield(2)` in a deadline thread,
+    /// see sched(7)).
     #[inline]
     pub fn end_job(&self) {
         rustix::thread::sched_yield();
     }
 
-    /// How often the runtime was used up.
+    /// Returns the number of runtime overruns.
     pub fn overruns(&self) -> u64 {
         OVERRUNS.get()
     }
@@ -84,19 +84,19 @@ impl Drop for DeadlineThread {
     fn drop(&mut self) {
         let usual = Policy::Other { nice: 0 };
         let before = self.before.unwrap_or(usual);
-        // To an ordinary policy nobody is refused.
+        // Any thread may switch to an ordinary policy.
         if set_policy(ThreadRef::Current, &before).is_err() {
             let _ = set_policy(ThreadRef::Current, &usual);
         }
     }
 }
 
-/// A store to a thread-local without a destructor is allowed in a handler.
+/// A store to a thread-local without a destructor is allowed in a signal handler.
 extern "C" fn handler(_: libc::c_int) {
     OVERRUNS.set(OVERRUNS.get().saturating_add(1));
 }
 
-/// Installs the handler for the whole process; again does nothing new.
+/// Installs the handler for the whole process. Further calls have no effect.
 fn install() -> Result<(), Error> {
     let failed = || Error::os("sigaction", "SIGXCPU", io::Error::last_os_error());
     let ours = handler as extern "C" fn(libc::c_int) as libc::sighandler_t;
@@ -107,7 +107,7 @@ fn install() -> Result<(), Error> {
             MaybeUninit::<libc::sigaction>::zeroed().assume_init(),
         )
     };
-    // SAFETY: a null new action only asks; `old` is there to write to.
+    // SAFETY: a null new action only queries; the call writes to `old`.
     if unsafe { libc::sigaction(libc::SIGXCPU, ptr::null(), &raw mut old) } != 0 {
         return Err(failed());
     }
@@ -149,7 +149,7 @@ mod tests {
             for _ in 0..3 {
                 thread.end_job();
             }
-            // It gets 1 ms of each 10, so this uses its runtime up again and again.
+            // The runtime is 1 ms in each 10 ms, so this loop overruns repeatedly.
             let start = std::time::Instant::now();
             while thread.overruns() == 0 && start.elapsed() < Duration::from_secs(20) {
                 std::hint::spin_loop();

@@ -1,4 +1,4 @@
-//! Holding the processors out of deep idle states.
+//! Keeps the CPUs out of deep idle states.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -6,30 +6,27 @@ use std::path::{Path, PathBuf};
 
 use crate::Error;
 
-/// A request to the kernel's PM QoS: no CPU may enter an idle state that takes
-/// longer than this to leave. It holds for the whole machine as long as this
-/// value lives (`Documentation/power/pm_qos_interface.rst`,
-/// `kernel/power/qos.c`); the kernel takes it back when the process ends,
-/// however it ends.
+/// A PM QoS request to the kernel: no CPU may enter an idle state with a longer exit latency. It
+/// applies to the whole machine while this value lives (`Documentation/power/pm_qos_interface.rst`,
+/// `kernel/power/qos.c`). The kernel drops the request when the process ends for any reason.
 #[derive(Debug)]
 pub struct DmaLatency {
-    // The request stands as long as the file is open.
+    // The request is valid while the file is open.
     file: File,
     path: PathBuf,
     micros: i32,
 }
 
 impl DmaLatency {
-    /// Where the kernel takes the request.
+    /// The file that accepts the request.
     pub const DEFAULT_PATH: &'static str = "/dev/cpu_dma_latency";
 
-    /// Asks for an idle exit latency of at most `micros` microseconds; 0 keeps
-    /// the CPUs polling or in the shallowest state, and warm. `path` is
-    /// [`Self::DEFAULT_PATH`] except in tests.
+    /// Requests an idle exit latency of at most `micros` microseconds. 0 makes the CPUs poll or use
+    /// the shallowest state, and keeps them warm. `path` is [`Self::DEFAULT_PATH`] except in tests.
     ///
     /// # Errors
-    /// [`Error::DmaLatencyNegative`], [`Error::DmaLatencyAbsent`], and
-    /// [`Error::DmaLatencyRefused`] without the right to write the file.
+    /// Returns [`Error::DmaLatencyNegative`], [`Error::DmaLatencyAbsent`], or
+    /// [`Error::DmaLatencyRefused`] if the file may not be written.
     pub fn hold(path: &Path, micros: i32) -> Result<Self, Error> {
         if micros < 0 {
             return Err(Error::DmaLatencyNegative { micros });
@@ -38,8 +35,8 @@ impl DmaLatency {
             .write(true)
             .open(path)
             .map_err(|source| explain(path, "open", source))?;
-        // A binary 32-bit number in the machine's order; ten hexadecimal
-        // digits as text are the other form that the kernel takes.
+        // A binary 32-bit number in native byte order. The kernel also accepts ten hexadecimal
+        // digits as text.
         file.write_all(&micros.to_ne_bytes())
             .map_err(|source| explain(path, "write", source))?;
         Ok(Self {
@@ -49,22 +46,22 @@ impl DmaLatency {
         })
     }
 
-    /// The limit asked for, in microseconds.
+    /// Returns the requested limit in microseconds.
     pub fn micros(&self) -> i32 {
         self.micros
     }
 
-    /// Lets the request stand for the command that this process becomes by
-    /// execve(2), and for the processes that it starts.
+    /// Keeps the request in force for the command that this process executes with execve(2), and
+    /// for its child processes.
     ///
     /// # Errors
-    /// The kernel's answer.
+    /// Returns the error of the kernel.
     pub fn keep_for_command(&self) -> Result<(), Error> {
         rustix::io::fcntl_setfd(&self.file, rustix::io::FdFlags::empty())
             .map_err(|source| Error::os("fcntl", self.path.display().to_string(), source.into()))
     }
 
-    /// The file held open.
+    /// Returns the path of the open file.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -121,8 +118,8 @@ mod tests {
             punctual_testing::skip!("{} is not readable here", path.display());
             return;
         };
-        // Less strict than any real wish, so that this test disturbs none;
-        // but the kernel reports the strictest, so only a larger one shows.
+        // Weaker than any real request, so that this test disturbs no other. The kernel reports the
+        // strictest request, so this one is visible only if it is the strictest.
         let wish = 1_999_999_999;
         if before <= wish {
             punctual_testing::skip!("another request of {before} us is stricter than this test's");

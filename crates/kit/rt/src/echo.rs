@@ -1,4 +1,4 @@
-//! Another process on the other end of a pipe, with the shortest of loops.
+//! A process with a minimal loop at the other end of a pipe.
 #![allow(unsafe_code)]
 
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
@@ -8,18 +8,15 @@ use std::os::fd::{AsRawFd, RawFd};
 use crate::clock::read as read_clock;
 use crate::{Error, Instant, Policy, Tid};
 
-/// A child process that answers every message with the time at which it got it
-/// (CLOCK_MONOTONIC). It has an address space of its own, and policy,
-/// priority and CPUs of the thread that started it.
+/// A child process that answers each message with the time when it arrived (CLOCK_MONOTONIC). It
+/// has a separate address space, and the policy, priority and CPUs of the thread that started it.
 ///
-/// It ends with this handle, and with the thread that started it, however that
-/// ends (`PR_SET_PDEATHSIG` of `prctl(2)`): keep the handle in that thread. A
-/// thread with the reset-on-fork flag or a deadline policy cannot start it with
-/// its own policy.
+/// It ends with this handle, and also when the thread that started it ends for any reason
+/// (`PR_SET_PDEATHSIG` of `prctl(2)`), so keep the handle in that thread. A deadline thread, or one
+/// with the reset-on-fork flag, cannot pass its policy on to the child.
 ///
-/// The start costs each page of the calling process that is there already and is
-/// written later one page fault, as every fork(2) does: start it before the memory
-/// of the measurement is made.
+/// As after any fork(2), each existing page of the calling process faults once when it is next
+/// written. Start the child before allocating memory for the measurement.
 #[derive(Debug)]
 pub struct EchoProcess {
     pid: libc::pid_t,
@@ -27,32 +24,32 @@ pub struct EchoProcess {
     from: PipeReader,
 }
 
-/// A message: eight bytes, the time in the machine's own order.
+/// A message: a time in eight bytes, in native byte order.
 const MESSAGE: usize = size_of::<u64>();
 
 impl EchoProcess {
-    /// Starts it, and returns once it has answered a first message.
+    /// Starts the process, and returns after its first answer.
     ///
     /// # Errors
-    /// [`Error::Os`]: pipe(2) or fork(2) failed (too many files or processes),
-    /// or it ended at once.
+    /// Returns [`Error::Os`] if pipe(2) or fork(2) fails (too many files or processes), or if the
+    /// child ends at once.
     pub fn start() -> Result<Self, Error> {
         let failed = |call| move |source| Error::os(call, "an echo process", source);
         let (theirs_in, to) = io::pipe().map_err(failed("pipe2"))?;
         let (from, theirs_out) = io::pipe().map_err(failed("pipe2"))?;
-        // SAFETY: takes nothing.
+        // SAFETY: takes no arguments.
         let parent = unsafe { libc::getpid() };
-        // No handler of ours may run in the child, where what it refers to is
-        // only a copy: all signals stay blocked there.
+        // Block all signals in the child: our handlers must not run there, because they would use
+        // copies of our data.
         let mask = block_all().map_err(failed("pthread_sigmask"))?;
-        // SAFETY: the child calls `serve` only, which keeps to what is allowed
-        // after a fork in a process of many threads: system calls, no memory
-        // from the heap, no lock, no panic; and it never returns.
+        // SAFETY: the child only calls `serve`, which never returns and does only what is allowed
+        // after a fork of a multithreaded process: system calls, but no allocation, no lock and no
+        // panic.
         let pid = unsafe { libc::fork() };
         if pid == 0 {
             serve(theirs_in.as_raw_fd(), theirs_out.as_raw_fd(), parent);
         }
-        // Before the mask is set again, which is a call of its own.
+        // Read errno before restoring the mask, which is another system call.
         let forked = match pid {
             -1 => Err(io::Error::last_os_error()),
             pid => Ok(pid),
@@ -66,36 +63,35 @@ impl EchoProcess {
         Ok(echo)
     }
 
-    /// Sends a message; it does not block, as an answer is taken before the
-    /// next is sent.
+    /// Sends a message. This does not block, because the previous answer is received first.
     ///
     /// # Errors
-    /// The process is gone.
+    /// Returns an error if the process has ended.
     pub fn send(&mut self) -> io::Result<()> {
         self.to.write_all(&[0; MESSAGE])
     }
 
-    /// Waits for the answer: the time at which the process got the message.
-    /// `None` when a signal interrupted the wait.
+    /// Waits for the answer: the time when the message arrived. Returns `None` if a signal
+    /// interrupted the wait.
     ///
     /// # Errors
-    /// The process is gone.
+    /// Returns an error if the process has ended.
     pub fn receive(&mut self) -> io::Result<Option<Instant>> {
         let mut time = [0; MESSAGE];
         match self.from.read(&mut time) {
             Ok(MESSAGE) => Ok(Some(Instant::from_nanos(u64::from_ne_bytes(time)))),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(None),
-            // A write of eight bytes to a pipe is never split (pipe(7)).
+            // A write of eight bytes to a pipe is atomic (pipe(7)).
             Ok(_) => Err(io::ErrorKind::UnexpectedEof.into()),
             Err(error) => Err(error),
         }
     }
 
-    /// Gives it these CPUs and this policy, in place of those of the thread that
-    /// started it.
+    /// Sets the CPUs and the policy of the process, which it inherited from the thread that started
+    /// it.
     ///
     /// # Errors
-    /// As [`crate::affinity::set`] and [`crate::set_policy`].
+    /// See [`crate::affinity::set`] and [`crate::set_policy`].
     pub fn place(&self, cpus: &[u32], policy: &Policy) -> Result<(), Error> {
         let thread = Tid::from_raw(self.pid)
             .ok_or_else(|| Error::os("fork", "an echo process", io::ErrorKind::NotFound.into()))?;
@@ -103,7 +99,7 @@ impl EchoProcess {
         crate::set_policy(thread, policy)
     }
 
-    /// Its number.
+    /// Returns the process ID.
     pub fn pid(&self) -> i32 {
         self.pid
     }
@@ -111,8 +107,7 @@ impl EchoProcess {
 
 impl Drop for EchoProcess {
     fn drop(&mut self) {
-        // SAFETY: numbers only. The child has not been waited for, so its
-        // number is still its own.
+        // SAFETY: takes numbers only. The child has not been waited for, so its PID is not reused.
         unsafe { libc::kill(self.pid, libc::SIGKILL) };
         loop {
             // SAFETY: a null status is allowed.
@@ -125,20 +120,18 @@ impl Drop for EchoProcess {
     }
 }
 
-/// The child's whole life. Allowed here: system calls and its own stack
-/// (`signal-safety(7)`, fork(2)).
+/// Body of the child. Only system calls and its own stack are allowed here (`signal-safety(7)`,
+/// fork(2)).
 fn serve(from: RawFd, to: RawFd, parent: libc::pid_t) -> ! {
-    // SAFETY: each call takes numbers, or a buffer on this stack with its
-    // length. `close_range` closes files of this process only, and no
-    // destructor runs that would close one of them again: this function never
-    // returns.
+    // SAFETY: each call takes numbers, or a buffer on this stack with its length. `close_range`
+    // closes files of this process only. This function never returns, so no destructor closes one
+    // of them again.
     unsafe {
-        // What the others have open is none of its business: a pipe that it
-        // keeps open would never end for its reader. Its own two files are
-        // moved to the front first.
+        // Close all inherited files except these two: a pipe kept open here would never signal its
+        // end to the reader. Move the two files to 0 and 1 first.
         const IN: RawFd = 0;
         const OUT: RawFd = 1;
-        // Neither may sit where the other is to go.
+        // Keeps each descriptor off the target number of the other.
         let (from, to) = (
             libc::fcntl(from, libc::F_DUPFD, 2),
             libc::fcntl(to, libc::F_DUPFD, 2),
@@ -152,7 +145,7 @@ fn serve(from: RawFd, to: RawFd, parent: libc::pid_t) -> ! {
             0_u32,
         );
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong);
-        // The parent may have ended before that.
+        // The parent may have ended before the prctl call.
         if libc::getppid() != parent {
             libc::_exit(1);
         }
@@ -169,11 +162,11 @@ fn serve(from: RawFd, to: RawFd, parent: libc::pid_t) -> ! {
     }
 }
 
-/// Blocks all signals in the calling thread; returns which were blocked.
+/// Blocks all signals in the calling thread. Returns the previous mask.
 fn block_all() -> io::Result<libc::sigset_t> {
     let mut all = MaybeUninit::<libc::sigset_t>::zeroed();
     let mut old = MaybeUninit::<libc::sigset_t>::zeroed();
-    // SAFETY: both are sets to write to; all zeroes is a valid one.
+    // SAFETY: the calls write to both sets; all zeroes is a valid set.
     unsafe {
         libc::sigfillset(all.as_mut_ptr());
         match libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), old.as_mut_ptr()) {
@@ -184,7 +177,7 @@ fn block_all() -> io::Result<libc::sigset_t> {
 }
 
 fn restore(mask: &libc::sigset_t) {
-    // SAFETY: a set that was read before; a null old one is allowed.
+    // SAFETY: the mask was read before; the old mask may be null.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, mask, std::ptr::null_mut()) };
 }
 
@@ -193,7 +186,7 @@ mod tests {
     use super::*;
     use crate::Clock;
 
-    /// In a thread of its own: it is what the child's life hangs on.
+    /// In a separate thread, because the child dies with the thread that started it.
     fn in_a_thread<T: Send + 'static>(test: impl FnOnce() -> T + Send + 'static) -> T {
         std::thread::spawn(test).join().unwrap()
     }
@@ -233,8 +226,7 @@ mod tests {
     #[test]
     fn it_is_gone_with_its_handle_and_with_its_thread() {
         let gone = |pid| {
-            // A child of this process that was not waited for is still there,
-            // as a zombie at least.
+            // A child that was not waited for still exists, at least as a zombie.
             for _ in 0..500 {
                 let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"));
                 match stat {
@@ -254,7 +246,7 @@ mod tests {
             pid
         });
         assert!(gone(pid));
-        // SAFETY: numbers and a null status; the child is this process's own.
+        // SAFETY: numbers and a null status; it is a child of this process.
         unsafe { libc::waitpid(pid, std::ptr::null_mut(), 0) };
     }
 }

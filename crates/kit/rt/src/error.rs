@@ -1,4 +1,4 @@
-//! What Linux refused, why, and how to get it.
+//! Errors: what Linux refused, why, and how to get the permission.
 
 use std::io;
 use std::path::PathBuf;
@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use crate::{Clock, Limit, PolicyKind, ThreadRef};
 
-/// What a call of this crate can fail with. [`Error::is_privilege`] tells the
-/// refusals that a right would cure from the rest.
+/// Errors of this crate. Use [`Error::is_privilege`] to tell missing permissions from other errors.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -17,20 +16,19 @@ pub enum Error {
         real_time_advice(*priority, *limit, *capable)
     )]
     RealTimeRefused {
-        /// The policy asked for.
+        /// The requested policy.
         policy: PolicyKind,
-        /// The priority asked for.
+        /// The requested priority.
         priority: u8,
-        /// RLIMIT_RTPRIO now: the highest priority allowed without the
-        /// capability.
+        /// Current RLIMIT_RTPRIO: the highest priority allowed without the capability.
         limit: Limit,
-        /// Whether the caller has CAP_SYS_NICE in effect.
+        /// Whether CAP_SYS_NICE is effective for the caller.
         capable: bool,
     },
     /// `sched_setattr(2)`: EPERM for SCHED_DEADLINE.
     #[error("SCHED_DEADLINE was refused (EPERM): {}", deadline_advice(*capable))]
     DeadlineRefused {
-        /// Whether the caller has CAP_SYS_NICE in effect.
+        /// Whether CAP_SYS_NICE is effective for the caller.
         capable: bool,
     },
     /// `sched_setattr(2)`: EPERM for SCHED_OTHER, SCHED_BATCH or SCHED_IDLE.
@@ -39,17 +37,17 @@ pub enum Error {
         nice_advice(*nice, *limit, *capable)
     )]
     NiceRefused {
-        /// The policy asked for.
+        /// The requested policy.
         policy: PolicyKind,
-        /// The nice value asked for.
+        /// The requested nice value.
         nice: i32,
-        /// RLIMIT_NICE now: the lowest nice value allowed without the
-        /// capability is 20 minus this.
+        /// Current RLIMIT_NICE: the lowest nice value allowed without the capability is 20 minus
+        /// this.
         limit: Limit,
-        /// Whether the caller has CAP_SYS_NICE in effect.
+        /// Whether CAP_SYS_NICE is effective for the caller.
         capable: bool,
     },
-    /// `sched_setattr(2)`: EBUSY. The kernel's admission test found no room.
+    /// `sched_setattr(2)`: EBUSY. The bandwidth did not pass the kernel's admission test.
     #[error(
         "SCHED_DEADLINE with runtime {runtime:?}, deadline {deadline:?}, period {period:?} was \
          refused (EBUSY): the CPUs' bandwidth for deadline threads is taken. Ask for a smaller \
@@ -57,15 +55,15 @@ pub enum Error {
          /proc/sys/kernel/sched_rt_runtime_us"
     )]
     DeadlineOverbooked {
-        /// CPU time asked for in each period.
+        /// CPU time requested per period.
         runtime: Duration,
         /// Deadline within the period.
         deadline: Duration,
         /// The period.
         period: Duration,
     },
-    /// Deadline parameters that contradict each other or are outside what the
-    /// kernel takes (`sched(7)`).
+    /// Deadline parameters that contradict each other or are outside the accepted range
+    /// (`sched(7)`).
     #[error(
         "SCHED_DEADLINE does not take runtime {runtime:?}, deadline {deadline:?}, period \
          {period:?}: it must be 1024 ns <= runtime <= deadline <= period, and the period within \
@@ -73,85 +71,84 @@ pub enum Error {
          unless changed)"
     )]
     DeadlineInvalid {
-        /// CPU time asked for in each period.
+        /// CPU time requested per period.
         runtime: Duration,
         /// Deadline within the period.
         deadline: Duration,
         /// The period.
         period: Duration,
     },
-    /// A priority that the policy does not have.
+    /// A priority outside the range of the policy.
     #[error("{policy} has priorities {min} to {max}, not {priority}")]
     PriorityOutOfRange {
-        /// The policy asked for.
+        /// The requested policy.
         policy: PolicyKind,
-        /// The priority asked for.
+        /// The requested priority.
         priority: u8,
-        /// Its lowest, from `sched_get_priority_min(2)`.
+        /// Lowest priority, from `sched_get_priority_min(2)`.
         min: u8,
-        /// Its highest, from `sched_get_priority_max(2)`.
+        /// Highest priority, from `sched_get_priority_max(2)`.
         max: u8,
     },
     /// A nice value outside -20 to 19.
     #[error("nice values go from -20 (first served) to 19, not to {nice}")]
     NiceOutOfRange {
-        /// The value asked for.
+        /// The requested value.
         nice: i32,
     },
-    /// A thread has a policy that this crate has no name for, such as
-    /// SCHED_EXT.
+    /// A thread has a policy that this crate does not support, such as SCHED_EXT.
     #[error("{thread} has scheduling policy number {number}, which this program does not know")]
     PolicyUnknown {
-        /// The thread that was asked about.
+        /// The thread.
         thread: ThreadRef,
-        /// The kernel's number (`include/uapi/linux/sched.h`).
+        /// The policy number (`include/uapi/linux/sched.h`).
         number: u32,
     },
-    /// ESRCH: the thread has ended, or never was.
+    /// ESRCH: the thread has ended or never existed.
     #[error("{thread} does not exist (any more)")]
     NoSuchThread {
         /// The thread.
         thread: ThreadRef,
     },
 
-    /// An affinity of no CPUs.
+    /// An empty CPU list.
     #[error("a thread needs at least one CPU to run on, the list is empty")]
     NoCpus,
     /// A CPU that this machine does not have.
     #[error("CPU {cpu} is not there: this machine has CPUs {possible}")]
     CpuNotThere {
-        /// The CPU asked for.
+        /// The requested CPU.
         cpu: u32,
-        /// The machine's CPUs, as the kernel lists them.
+        /// The CPUs of the machine, in the kernel's list format.
         possible: String,
     },
-    /// A CPU that is switched off.
+    /// An offline CPU.
     #[error(
         "CPU {cpu} is offline (online are {online}): write 1 to \
          /sys/devices/system/cpu/cpu{cpu}/online, or choose another"
     )]
     CpuOffline {
-        /// The CPU asked for.
+        /// The requested CPU.
         cpu: u32,
-        /// The CPUs online, as the kernel lists them.
+        /// The online CPUs, in the kernel's list format.
         online: String,
     },
-    /// A CPU that the control group withholds.
+    /// A CPU outside the cpuset of the control group.
     #[error(
         "CPU {cpu} is outside the cpuset of {thread} (of the CPUs asked for it grants {granted}): \
          change cpuset.cpus of its control group, AllowedCPUs= of its systemd unit, or --cpuset-cpus \
          of its container"
     )]
     CpuOutsideCpuset {
-        /// The CPU asked for.
+        /// The requested CPU.
         cpu: u32,
         /// The thread it was asked for.
         thread: ThreadRef,
-        /// Those of the CPUs asked for that it has, as the kernel lists them;
-        /// "none" if it has none.
+        /// The requested CPUs that it was granted, in the kernel's list format; "none" if there are
+        /// none.
         granted: String,
     },
-    /// EPERM: another user's thread.
+    /// EPERM: the thread belongs to another user.
     #[error(
         "the affinity of {thread} may not be changed (EPERM): it belongs to another user, which \
          needs CAP_SYS_NICE: sudo, or AmbientCapabilities=CAP_SYS_NICE in the systemd unit"
@@ -179,17 +176,17 @@ pub enum Error {
          setcap cap_ipc_lock+ep BINARY"
     )]
     MemoryLockRefused {
-        /// What was to be locked.
+        /// The memory to lock.
         what: String,
-        /// RLIMIT_MEMLOCK now, in bytes.
+        /// Current RLIMIT_MEMLOCK, in bytes.
         limit: Limit,
-        /// What the kernel said.
+        /// The system error.
         source: io::Error,
     },
-    /// A buffer of no bytes, or of more than the address space has.
+    /// A buffer that is empty or larger than the address space.
     #[error("a locked buffer of {bytes} bytes cannot be made")]
     BufferSize {
-        /// The size asked for.
+        /// The requested size.
         bytes: usize,
     },
     /// More stack to prefault than the thread has left.
@@ -198,9 +195,9 @@ pub enum Error {
          larger stack (ThreadBuilder::stack_size; ulimit -s for the main thread)"
     )]
     StackTooSmall {
-        /// Bytes to prefault.
+        /// Requested bytes.
         asked: usize,
-        /// Bytes that can be.
+        /// Available bytes.
         available: usize,
     },
 
@@ -216,24 +213,24 @@ pub enum Error {
         spawn_advice(source)
     )]
     SpawnFailed {
-        /// Its name.
+        /// Name of the thread.
         name: String,
-        /// What the kernel said.
+        /// The system error.
         source: io::Error,
     },
     /// The thread's function panicked.
     #[error("thread '{name}' panicked: {message}")]
     ThreadPanicked {
-        /// Its name.
+        /// Name of the thread.
         name: String,
-        /// The panic's message.
+        /// The panic message.
         message: String,
     },
 
-    /// A clock that this kind of wait has not.
+    /// A clock that this kind of wait does not support.
     #[error("{wait} cannot wait on {clock}: use CLOCK_MONOTONIC")]
     ClockUnsupported {
-        /// The clock asked for.
+        /// The requested clock.
         clock: Clock,
         /// The system call.
         wait: &'static str,
@@ -244,17 +241,17 @@ pub enum Error {
     /// A second [`crate::SignalTimer`] in one thread.
     #[error("this thread has a SignalTimer already, and one thread can wait for one only")]
     SignalTimerInUse,
-    /// The signal for interrupts has another handler.
+    /// Another part of the program handles the signal for interrupts.
     #[error(
         "signal {signal} has a handler of another part of this program, so it cannot serve to \
          interrupt threads"
     )]
     SignalTaken {
-        /// The signal's number.
+        /// The signal number.
         signal: i32,
     },
-    /// [`crate::interrupt::interrupt`] before the handler was installed: the
-    /// signal would end the process.
+    /// [`crate::interrupt::interrupt`] was called before the handler was installed: the signal
+    /// would kill the process.
     #[error("install_interrupt_handler() has to be called before a thread can be interrupted")]
     NoInterruptHandler,
 
@@ -267,7 +264,7 @@ pub enum Error {
     DmaLatencyRefused {
         /// The file.
         path: PathBuf,
-        /// What the kernel said.
+        /// The system error.
         source: io::Error,
     },
     /// Opening the PM QoS file: ENOENT.
@@ -280,37 +277,36 @@ pub enum Error {
         /// The file.
         path: PathBuf,
     },
-    /// A negative number of microseconds: the kernel would take it for "no
-    /// wish".
+    /// A negative number of microseconds, which the kernel treats as "no request".
     #[error("a CPU latency limit is 0 microseconds or more, not {micros}")]
     DmaLatencyNegative {
-        /// The limit asked for.
+        /// The requested limit.
         micros: i32,
     },
 
-    /// Something that this kernel, architecture or program does not have.
+    /// This kernel, architecture or program does not support it.
     #[error("{what} is not supported here: {why}")]
     NotSupported {
-        /// What was asked for.
+        /// The requested feature.
         what: &'static str,
         /// What is missing.
         why: &'static str,
     },
-    /// Anything else that a system call failed with.
+    /// Any other system call error.
     #[error("{call} failed for {what}: {source}")]
     Os {
         /// The system call.
         call: &'static str,
-        /// What it was asked to do.
+        /// The target of the call.
         what: String,
-        /// What the kernel said.
+        /// The system error.
         source: io::Error,
     },
 }
 
 impl Error {
-    /// Whether a capability, a resource limit or a file's permission would
-    /// cure it. The message then says which, and how to get it.
+    /// Returns whether a capability, a resource limit or a file permission would solve the problem.
+    /// The message then names it and how to get it.
     pub fn is_privilege(&self) -> bool {
         matches!(
             self,
@@ -332,7 +328,7 @@ impl Error {
     }
 }
 
-/// Where CAP_SYS_NICE is there and the kernel refused all the same.
+/// Used if CAP_SYS_NICE is effective and the kernel still refuses.
 const NICE_ALL_THE_SAME: &str = "this thread has CAP_SYS_NICE, so the cause is its surroundings: a \
      user namespace (a rootless container: the capability must be held outside), or a seccomp filter";
 

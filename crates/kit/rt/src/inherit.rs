@@ -1,4 +1,4 @@
-//! File descriptors that a program started by this one has, too.
+//! File descriptors inherited by a child program.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -10,16 +10,14 @@ use rustix::io::{FdFlags, fcntl_setfd};
 
 use crate::Error;
 
-/// Starts a program that has these descriptors, too, under the numbers they have
-/// here.
+/// Starts a program that inherits these descriptors under their current numbers.
 ///
-/// It is started without a fork(2) of this process where the standard library does
-/// (posix_spawn(3)), so that the memory of this process is not shared, and none of
-/// its pages faults again when it is written. A program that another thread starts
-/// in the same moment, other than by this function, may get the descriptors as well.
+/// Uses posix_spawn(3) instead of fork(2) if the standard library does, so that the memory of this
+/// process is not shared and its pages do not fault again on write. A program that another thread
+/// starts at the same moment without this function may also inherit the descriptors.
 ///
 /// # Errors
-/// Why it cannot be started.
+/// Returns the reason if the program cannot be started.
 pub fn spawn_with(command: &mut Command, descriptors: &[BorrowedFd<'_>]) -> io::Result<Child> {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _one = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
@@ -30,17 +28,17 @@ pub fn spawn_with(command: &mut Command, descriptors: &[BorrowedFd<'_>]) -> io::
     let child = set(FdFlags::empty())
         .map_err(io::Error::from)
         .and_then(|()| command.spawn());
-    // Of a descriptor that is open it does not fail.
+    // Cannot fail for an open descriptor.
     let _ = set(FdFlags::CLOEXEC);
     child
 }
 
-/// Takes a descriptor that this program was started with ([`spawn_with`]); from
-/// here on no program that this one starts gets it.
+/// Takes a descriptor that this program inherited ([`spawn_with`]). Programs started from now on do
+/// not inherit it.
 ///
 /// # Errors
-/// [`Error::Os`]: EBADF if there is no such descriptor; an invalid input if it
-/// was not inherited, was taken already, or is one of the first three.
+/// Returns [`Error::Os`]: EBADF if the descriptor does not exist, or an invalid input if it was not
+/// inherited, was taken before, or is one of the first three.
 pub fn inherited(number: RawFd) -> Result<OwnedFd, Error> {
     static TAKING: Mutex<()> = Mutex::new(());
     let what = || format!("the inherited file descriptor {number}");
@@ -58,8 +56,8 @@ pub fn inherited(number: RawFd) -> Result<OwnedFd, Error> {
     if unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) } != 0 {
         return Err(Error::os("fcntl", what(), io::Error::last_os_error()));
     }
-    // SAFETY: it is open, and nobody's: what this program opens itself has the
-    // flag (the standard library sees to it), as has what was taken before.
+    // SAFETY: the descriptor is open and has no owner. Descriptors opened by this program have the
+    // flag (the standard library sets it), and so do those taken before.
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
 

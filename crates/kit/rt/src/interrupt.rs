@@ -1,14 +1,12 @@
-//! Getting a thread out of a blocking system call.
+//! Interrupts a thread in a blocking system call.
 //!
-//! A stopper sets its own flag, then calls [`interrupt`]: the signal's handler
-//! does nothing, but the system call that the thread is in returns EINTR (a
-//! [`PeriodicWait`](crate::PeriodicWait) says
-//! [`Wake::Interrupted`](crate::Wake::Interrupted)), and the thread looks at
-//! the flag. A signal that arrives just before the thread blocks interrupts
-//! nothing: repeat it until the thread has ended.
+//! To stop a thread, set a flag and call [`interrupt`]. The signal handler does nothing, but the
+//! system call of the thread returns EINTR (a [`PeriodicWait`](crate::PeriodicWait) returns
+//! [`Wake::Interrupted`](crate::Wake::Interrupted)), and the thread checks the flag. A signal that
+//! arrives just before the thread blocks has no effect, so repeat it until the thread has ended.
 //!
-//! The signal is SIGRTMAX-2; [`SignalTimer`](crate::SignalTimer) uses
-//! SIGRTMAX-3. A program with other plans for them should not use these parts.
+//! The signal is SIGRTMAX-2; [`SignalTimer`](crate::SignalTimer) uses SIGRTMAX-3. Do not use these
+//! parts in a program that uses the signals for other purposes.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -20,27 +18,27 @@ use crate::{Error, Tid};
 
 static INSTALLED: AtomicBool = AtomicBool::new(false);
 
-/// The signal that [`interrupt`] sends.
+/// Returns the signal that [`interrupt`] sends.
 pub fn signal() -> i32 {
     libc::SIGRTMAX() - 2
 }
 
-/// Does nothing: that it runs is what ends the system call.
+/// Does nothing: running it is enough to end the system call.
 extern "C" fn handler(_signal: libc::c_int) {}
 
-/// Installs the handler for the whole process, without SA_RESTART, so that
-/// system calls end. May be called again, which does nothing.
+/// Installs the handler for the whole process, without SA_RESTART, so that system calls end.
+/// Further calls have no effect.
 ///
 /// # Errors
-/// [`Error::SignalTaken`] if another part of the program handles the signal.
+/// Returns [`Error::SignalTaken`] if another part of the program handles the signal.
 pub fn install_interrupt_handler() -> Result<(), Error> {
     if INSTALLED.load(Ordering::Acquire) {
         return Ok(());
     }
     let failed = |source| Error::os("sigaction", format!("signal {}", signal()), source);
     let mut old = MaybeUninit::<libc::sigaction>::zeroed();
-    // SAFETY: a null new action only asks; `old` is a sigaction to write to,
-    // and all zeroes is a valid one if the call fails.
+    // SAFETY: a null new action only queries. The call writes to `old`, and all zeroes is a valid
+    // sigaction if it fails.
     let (result, old) = unsafe {
         (
             libc::sigaction(signal(), ptr::null(), old.as_mut_ptr()),
@@ -59,8 +57,8 @@ pub fn install_interrupt_handler() -> Result<(), Error> {
     new.sa_sigaction = ours;
     // Threads of other languages may have small stacks.
     new.sa_flags = libc::SA_ONSTACK;
-    // SAFETY: `new` is complete, its handler is async-signal-safe as it does
-    // nothing and lives as long as the program.
+    // SAFETY: `new` is complete. Its handler does nothing, so it is async-signal-safe, and it lives
+    // as long as the program.
     if unsafe { libc::sigaction(signal(), &raw const new, ptr::null_mut()) } != 0 {
         return Err(failed(io::Error::last_os_error()));
     }
@@ -68,20 +66,20 @@ pub fn install_interrupt_handler() -> Result<(), Error> {
     Ok(())
 }
 
-/// Interrupts the system call that a thread of this process is in, if any.
+/// Interrupts the current system call of a thread of this process, if any.
 ///
-/// The thread must not block the signal; those that
-/// [`ThreadBuilder`](crate::ThreadBuilder) starts do not.
+/// The thread must not block the signal. Threads started by [`ThreadBuilder`](crate::ThreadBuilder)
+/// do not block it.
 ///
 /// # Errors
-/// [`Error::NoSuchThread`] once the thread has ended;
-/// [`Error::NoInterruptHandler`] before [`install_interrupt_handler`].
+/// Returns [`Error::NoSuchThread`] if the thread has ended, and [`Error::NoInterruptHandler`]
+/// before [`install_interrupt_handler`].
 pub fn interrupt(thread: Tid) -> Result<(), Error> {
     if !INSTALLED.load(Ordering::Acquire) {
         return Err(Error::NoInterruptHandler);
     }
-    // SAFETY: takes numbers only. The process id keeps the signal inside this
-    // process, also if the thread's number has been given away.
+    // SAFETY: takes numbers only. The process ID keeps the signal inside this process even if the
+    // TID has been reused.
     let result = unsafe {
         libc::syscall(
             libc::SYS_tgkill as libc::c_long,
@@ -102,14 +100,12 @@ pub fn interrupt(thread: Tid) -> Result<(), Error> {
     })
 }
 
-/// Lets the signal through to the calling thread, which may have inherited a
-/// mask that blocks it.
+/// Unblocks the signal in the calling thread, which may have inherited a mask that blocks it.
 pub(crate) fn unblock() -> Result<(), Error> {
     change_mask(libc::SIG_UNBLOCK, signal()).map(|_| ())
 }
 
-/// Blocks or unblocks one signal in the calling thread, and tells whether it
-/// was blocked before.
+/// Blocks or unblocks one signal in the calling thread. Returns whether it was blocked before.
 pub(crate) fn change_mask(how: libc::c_int, signal: libc::c_int) -> Result<bool, Error> {
     let set = set_of(signal);
     let mut old = set_of(signal);
@@ -126,10 +122,10 @@ pub(crate) fn change_mask(how: libc::c_int, signal: libc::c_int) -> Result<bool,
     Ok(unsafe { libc::sigismember(&raw const old, signal) } == 1)
 }
 
-/// The set of this one signal.
+/// Returns the set with only this signal.
 pub(crate) fn set_of(signal: libc::c_int) -> libc::sigset_t {
-    // SAFETY: all zeroes is a valid sigset_t, and sigemptyset writes to it;
-    // sigaddset changes nothing if the number is no signal's.
+    // SAFETY: all zeroes is a valid sigset_t, and sigemptyset writes to it. sigaddset changes
+    // nothing if the signal number is invalid.
     unsafe {
         let mut set = MaybeUninit::<libc::sigset_t>::zeroed().assume_init();
         libc::sigemptyset(&raw mut set);

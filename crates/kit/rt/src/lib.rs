@@ -1,21 +1,18 @@
-//! What a real-time thread asks of Linux.
+//! Linux real-time facilities for threads.
 //!
-//! **For:** starting a thread with its scheduling policy, CPUs and stack in
-//! order before its first instruction runs; keeping memory in RAM; reading
-//! clocks; waking up periodically at absolute times; getting a blocked thread
-//! to stop; and counting what a thread cost.
+//! **For:** starting a thread whose scheduling policy, CPUs and stack are set before its first
+//! instruction; locking memory; reading clocks; periodic wake-ups at absolute times; interrupting a
+//! blocked thread; and measuring the resource usage of a thread.
 //!
-//! **Knows:** Linux system calls, on glibc and musl alike, and the privileges
-//! they need: each refusal is an [`Error`] of its own that names the
-//! capability or resource limit and how to get it.
+//! **Knows:** Linux system calls, on both glibc and musl, and the privileges they need. Each
+//! refusal has a separate [`Error`] that names the capability or resource limit and how to get it.
 //!
-//! **Must not know:** anything else of punctual: neither its histograms nor
-//! its recordings. Nothing here decides what a latency is. Apart from the lists
-//! of CPUs, the peak of the process's memory, and the file that the caller
-//! names for [`DmaLatency`], it reads and writes no files.
+//! **Must not know:** other parts of punctual, such as its histograms and recordings, or the
+//! definition of a latency. It reads and writes no files except the CPU lists, the peak memory of
+//! the process, and the file that the caller names for [`DmaLatency`].
 //!
-//! The paths that run in a loop ([`Clock::now`], [`PeriodicWait::wait_until`])
-//! make no allocation and take no lock.
+//! The functions for use in a loop ([`Clock::now`], [`PeriodicWait::wait_until`]) do not allocate
+//! or lock.
 #![doc = "\n\n"]
 #![doc = include_str!("../README.md")]
 #![deny(unsafe_op_in_unsafe_fn)]

@@ -1,4 +1,4 @@
-//! What this thread may do: its capabilities and resource limits.
+//! Capabilities and resource limits of this thread.
 
 #![allow(unsafe_code)]
 
@@ -7,8 +7,7 @@ use std::fmt;
 use rustix::process::{Resource, getrlimit, getuid};
 use rustix::thread::{CapabilitySet, capabilities, capability_is_in_ambient_set};
 
-/// A soft resource limit (`getrlimit(2)`), in the unit of the resource; none
-/// is "unlimited".
+/// A soft resource limit (`getrlimit(2)`), in the unit of the resource; `None` is "unlimited".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limit(pub Option<u64>);
 
@@ -21,28 +20,28 @@ impl fmt::Display for Limit {
     }
 }
 
-/// The soft limit of a resource (`getrlimit(2)`).
+/// Returns the soft limit of a resource (`getrlimit(2)`).
 pub(crate) fn soft(resource: Resource) -> Limit {
     Limit(getrlimit(resource).current)
 }
 
-/// Whether the calling thread has CAP_SYS_NICE in effect.
+/// Returns whether CAP_SYS_NICE is effective for the calling thread.
 pub(crate) fn may_set_nice() -> bool {
     has(CapabilitySet::SYS_NICE)
 }
 
-/// Whether the calling thread has CAP_IPC_LOCK in effect: it may then lock
-/// memory beyond RLIMIT_MEMLOCK.
+/// Returns whether CAP_IPC_LOCK is effective for the calling thread. It may then lock memory beyond
+/// RLIMIT_MEMLOCK.
 pub fn may_lock_memory() -> bool {
     has(CapabilitySet::IPC_LOCK)
 }
 
-/// Whether this program's file gives rights to whoever runs it: capabilities by
-/// setcap(8), or a set-user-ID bit. Such rights are not the caller's own; those of
-/// root, or that a service manager passes on as ambient capabilities, are.
+/// Returns whether the program file grants rights to the user who runs it: capabilities by
+/// setcap(8), or a set-user-ID bit. The caller does not hold such rights itself, unlike those of
+/// root or the ambient capabilities passed on by a service manager.
 pub fn has_rights_of_its_file() -> bool {
-    // SAFETY: getauxval(3) reads what the kernel handed over at execve(2); it takes a
-    // number and returns one.
+    // SAFETY: getauxval(3) reads a value that the kernel passed at execve(2). It takes and returns
+    // a number.
     let secure = unsafe { libc::getauxval(libc::AT_SECURE) } != 0;
     let lent = |capability| !capability_is_in_ambient_set(capability).unwrap_or(false);
     secure
@@ -51,7 +50,7 @@ pub fn has_rights_of_its_file() -> bool {
 }
 
 fn has(capability: CapabilitySet) -> bool {
-    // Reading one's own capabilities fails only where a sandbox forbids the
-    // call; then it forbids more than that, and "no" is the honest answer.
+    // Reading our capabilities fails only if a sandbox forbids the call. It then forbids more than
+    // that, so `false` is the right answer.
     capabilities(None).is_ok_and(|sets| sets.effective.contains(capability))
 }

@@ -1,70 +1,70 @@
-//! A periodic loop whose account balances.
+//! A periodic loop with complete accounting.
 
 use std::time::Duration;
 
 use crate::clock::nanos;
 use crate::{Clock, Error, Instant, Nanosleep, PeriodicWait, Wake};
 
-/// What becomes of releases that passed while the job before them ran.
+/// How to handle releases that passed while the previous job ran.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OverrunPolicy {
-    /// They are missed; the next job is run at the next release. Each job begins at a
-    /// release, and the phase never changes.
+    /// They are missed; the next job runs at the next release. Each job begins at a release, and
+    /// the phase never changes.
     Skip,
-    /// Up to so many are run at once, one after the other, the oldest first; older ones
-    /// are missed. The phase never changes. For work that has to be done once for each
-    /// period, such as a sample of an input that is buffered.
+    /// Up to this many run immediately one after another, oldest first; older ones are missed. The
+    /// phase never changes. For work that must be done once per period, such as sampling a buffered
+    /// input.
     CatchUp(u32),
-    /// One job is run at once, and periods count from that moment on; releases between
-    /// are missed. For work that needs a distance in time, not a phase.
+    /// One job runs immediately, and periods count from that moment on; other passed releases are
+    /// missed. For work that needs a minimum distance in time, not a phase.
     Rephase,
 }
 
-/// The account of a [`Periodic`]: `due = run + missed` after each wait.
+/// Accounting of a [`Periodic`]: `due = run + missed` after each wait.
 ///
-/// `due` follows from the releases' times, the others are counted one by one, so that
-/// the balance is a check and not a definition.
+/// `due` is computed from release times and the others are counted one by one, so the balance is a
+/// real check.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PeriodicAccount {
     /// Periods that came due.
     pub due: u64,
-    /// Periods whose job was run.
+    /// Periods whose job ran.
     pub run: u64,
     /// Periods without a job.
     pub missed: u64,
-    /// Of those run: jobs that began when their release had passed already as the wait
-    /// began, or when the next one was due.
+    /// Late jobs among those run: their release had already passed when the wait began, or they
+    /// began after the next release was due.
     pub late: u64,
 }
 
 impl PeriodicAccount {
-    /// Whether `due = run + missed`.
+    /// Returns whether `due = run + missed`.
     pub fn balances(&self) -> bool {
         self.due == self.run.saturating_add(self.missed)
     }
 }
 
-/// One job that is to be run now.
+/// A job to run now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Job {
-    /// When it was due.
+    /// Release time of the job.
     pub release: Instant,
-    /// When the thread was awake for it: read from the clock after the wait.
+    /// Time when the thread was awake: read from the clock after the wait.
     pub start: Instant,
-    /// Periods missed between the job before and this one.
+    /// Periods missed between the previous job and this one.
     pub missed: u64,
 }
 
 impl Job {
-    /// How late it started: `start - release` in nanoseconds, never negative.
+    /// Returns the latency: `start - release` in nanoseconds, never negative.
     #[inline]
     pub fn latency_ns(&self) -> u64 {
         (self.start.as_nanos()).saturating_sub(self.release.as_nanos())
     }
 }
 
-/// A loop with a period: absolute times, an [`OverrunPolicy`], an account that
-/// balances, and a phase that an external clock can steer.
+/// A loop with a period: absolute release times, an [`OverrunPolicy`], complete accounting, and a
+/// phase that can follow an external clock.
 ///
 /// ```
 /// use std::time::Duration;
@@ -83,43 +83,43 @@ impl Job {
 /// # Ok::<(), punctual_rt::Error>(())
 /// ```
 ///
-/// A turn costs two readings of the clock and the wait's system call. It makes no
-/// allocation, takes no lock and uses no floating point.
+/// An iteration costs two clock reads and the system call of the wait. It does not allocate, lock,
+/// or use floating point.
 #[derive(Debug)]
 pub struct Periodic<W = Nanosleep> {
     wait: W,
     clock: Clock,
     period: u64,
     policy: OverrunPolicy,
-    /// The release that has not been handed out yet.
+    /// The next release, not yet returned.
     next: u64,
-    /// Releases are at `base + n * period`, and `before` were due ahead of `base`.
+    /// Releases are at `base + n * period`; `before` releases were due before `base`.
     base: u64,
     before: u64,
     run: u64,
     missed: u64,
     late: u64,
-    /// Missed since the last job; the release of the wait had passed when it began.
+    /// Releases missed since the last job, and whether the release had passed when the wait began.
     skipped: u64,
     overran: bool,
 }
 
 impl Periodic {
-    /// A loop on CLOCK_MONOTONIC that waits by `clock_nanosleep(2)`, and whose first
-    /// release is one period from now.
+    /// Creates a loop on CLOCK_MONOTONIC that waits with `clock_nanosleep(2)`. The first release is
+    /// one period from now.
     ///
     /// # Errors
-    /// [`Error::IntervalZero`].
+    /// Returns [`Error::IntervalZero`] for an empty period.
     pub fn new(period: Duration, policy: OverrunPolicy) -> Result<Self, Error> {
         let first = Clock::Monotonic.now() + period;
         Self::starting_at(Clock::Monotonic, first, period, policy)
     }
 
-    /// A loop whose first release is at `first` on `clock`: loops that are given the
-    /// same start and multiples of one period stay in phase.
+    /// Creates a loop whose first release is at `first` on `clock`. Loops with the same start and
+    /// multiples of one period stay in phase.
     ///
     /// # Errors
-    /// [`Error::IntervalZero`]; [`Error::ClockUnsupported`] for
+    /// Returns [`Error::IntervalZero`] for an empty period, and [`Error::ClockUnsupported`] for
     /// [`Clock::MonotonicRaw`].
     pub fn starting_at(
         clock: Clock,
@@ -132,13 +132,13 @@ impl Periodic {
 }
 
 impl<W: PeriodicWait> Periodic<W> {
-    /// A loop that waits in another way, on the `clock` that the wait was made with. A
-    /// [`TimerFd`](crate::TimerFd) or [`SignalTimer`](crate::SignalTimer) knows the
-    /// releases `first + n * period` only: the phase must then not be changed, nor the
-    /// policy be [`OverrunPolicy::Rephase`].
+    /// Creates a loop that uses another kind of wait, created with `clock`. A
+    /// [`TimerFd`](crate::TimerFd) or [`SignalTimer`](crate::SignalTimer) only supports the
+    /// releases `first + n * period`: do not change the phase or use [`OverrunPolicy::Rephase`]
+    /// with them.
     ///
     /// # Errors
-    /// [`Error::IntervalZero`].
+    /// Returns [`Error::IntervalZero`] for an empty period.
     pub fn with_wait(
         wait: W,
         clock: Clock,
@@ -165,19 +165,19 @@ impl<W: PeriodicWait> Periodic<W> {
         })
     }
 
-    /// Waits for the next job. `None`: a signal handler ran first; waiting again goes
-    /// on.
+    /// Waits for the next job. Returns `None` if a signal handler ran first; call it again to
+    /// continue.
     ///
     /// # Errors
-    /// [`Error::Os`], for reasons a correct program does not meet.
+    /// Returns [`Error::Os`] only on a programming error.
     #[inline]
     pub fn wait(&mut self) -> Result<Option<Job>, Error> {
         let now = self.clock.now().as_nanos();
         if now >= self.next {
             self.overrun(now);
         }
-        // A release that has passed ends the wait at once (clock_nanosleep(2)), but a
-        // loop that never sleeps would not see a signal: so it waits in any case.
+        // A passed release ends the wait at once (clock_nanosleep(2)). Wait anyway, because a loop
+        // that never sleeps would not notice a signal.
         let release = Instant::from_nanos(self.next);
         if self.wait.wait_until(release)? == Wake::Interrupted {
             return Ok(None);
@@ -196,11 +196,10 @@ impl<W: PeriodicWait> Periodic<W> {
         }))
     }
 
-    /// Releases have passed: what becomes of them. Called again after an interrupted
-    /// wait, it goes on where it was.
+    /// Handles passed releases. Called again after an interrupted wait, it continues.
     #[cold]
     fn overrun(&mut self, now: u64) {
-        // With the one at `next`.
+        // Including the one at `next`.
         let passed = (now - self.next) / self.period + 1;
         let missed = match self.policy {
             OverrunPolicy::Skip => passed,
@@ -223,12 +222,12 @@ impl<W: PeriodicWait> Periodic<W> {
         self.next = next;
     }
 
-    /// Periods that came due, by the releases' times.
+    /// Returns the number of due periods, computed from the release times.
     fn due(&self) -> u64 {
         self.before + (self.next - self.base) / self.period
     }
 
-    /// What became of the periods so far.
+    /// Returns the accounting so far.
     #[inline]
     pub fn account(&self) -> PeriodicAccount {
         PeriodicAccount {
@@ -239,33 +238,33 @@ impl<W: PeriodicWait> Periodic<W> {
         }
     }
 
-    /// The release that the next wait is for.
+    /// Returns the release of the next wait.
     pub fn next_release(&self) -> Instant {
         Instant::from_nanos(self.next)
     }
 
-    /// The period.
+    /// Returns the period.
     pub fn period(&self) -> Duration {
         Duration::from_nanos(self.period)
     }
 
-    /// Moves the next release and all later ones by so many nanoseconds: later where
-    /// positive. No period is due or missed by it.
+    /// Moves the next release and all later ones by `ns` nanoseconds; a positive value moves them
+    /// later. This makes no period due or missed.
     pub fn shift_phase(&mut self, ns: i64) {
         self.set_next(self.next.saturating_add_signed(ns));
     }
 
-    /// Follows an external phase: an edge of it was at `edge`, as a fieldbus or a PTP
-    /// hardware clock says. The releases are moved towards the phase `edge + offset +
-    /// n * period`, by at most `step` at a time. Returns the error that was seen, in
-    /// nanoseconds: negative where the releases are ahead of that phase.
+    /// Follows an external phase, with an edge at `edge` as reported by a fieldbus or a PTP
+    /// hardware clock. Moves the releases towards the phase `edge + offset + n * period` by at most
+    /// `step`. Returns the error in nanoseconds; it is negative if the releases are ahead of that
+    /// phase.
     ///
-    /// Called once for each period it is a clock recovery without jumps: with a step of
-    /// 1 us in 1 ms, drifts of up to 1000 ppm are followed.
+    /// Called once per period, this is a clock recovery without jumps: a step of 1 us per 1 ms
+    /// follows drifts of up to 1000 ppm.
     pub fn follow(&mut self, edge: Instant, offset: Duration, step: Duration) -> i64 {
         let wanted = edge.as_nanos().saturating_add(nanos(offset)) % self.period;
         let ahead = (self.next % self.period + self.period - wanted) % self.period;
-        // Into the half period on each side.
+        // Map to half a period on each side.
         let ahead = match ahead > self.period / 2 {
             true => -((self.period - ahead) as i64),
             false => ahead as i64,

@@ -1,8 +1,7 @@
-//! Scheduling policies: set, read, and what this process may set.
+//! Sets and reads scheduling policies, and finds out which ones this process may set.
 //!
-//! All through `sched_setattr(2)` and `sched_getattr(2)`, called directly:
-//! musl's `sched_setscheduler()` returns ENOSYS, and only these calls know
-//! SCHED_DEADLINE.
+//! Calls `sched_setattr(2)` and `sched_getattr(2)` directly: musl's `sched_setscheduler()` returns
+//! ENOSYS, and only these calls support SCHED_DEADLINE.
 #![allow(unsafe_code)]
 
 use std::fmt;
@@ -18,35 +17,34 @@ use crate::{Error, PolicyKind, ThreadRef, limits};
 /// A scheduling policy with its parameters (`sched(7)`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Policy {
-    /// SCHED_OTHER, the normal one.
+    /// SCHED_OTHER, the default.
     Other {
-        /// -20 (first served) to 19.
+        /// -20 (highest priority) to 19.
         nice: i32,
     },
-    /// SCHED_BATCH: as normal, does not preempt on waking up.
+    /// SCHED_BATCH: like SCHED_OTHER, but does not preempt on wake-up.
     Batch {
-        /// -20 (first served) to 19.
+        /// -20 (highest priority) to 19.
         nice: i32,
     },
-    /// SCHED_IDLE: runs when hardly anything else wants to.
+    /// SCHED_IDLE: runs only when the CPU is nearly idle.
     Idle,
-    /// SCHED_FIFO: runs until it blocks or a higher priority comes.
+    /// SCHED_FIFO: runs until it blocks or a thread of higher priority preempts it.
     Fifo {
         /// 1 (lowest) to 99; see [`priority_range`].
         priority: u8,
     },
-    /// SCHED_RR: as FIFO, taking turns with its equals.
+    /// SCHED_RR: like SCHED_FIFO, with time slices among threads of equal priority.
     RoundRobin {
         /// 1 (lowest) to 99; see [`priority_range`].
         priority: u8,
     },
-    /// SCHED_DEADLINE: `runtime` of CPU time before `deadline` in every
-    /// `period`. Such a thread cannot start threads or processes (EAGAIN) and
-    /// cannot be pinned.
+    /// SCHED_DEADLINE: `runtime` of CPU time before `deadline` in every `period`. Such a thread
+    /// cannot start threads or processes (EAGAIN) and cannot be pinned.
     Deadline {
         /// CPU time in each period, at least 1024 ns.
         runtime: Duration,
-        /// When it must be done, from the start of the period.
+        /// Time by which it must be done, relative to the start of the period.
         deadline: Duration,
         /// The period.
         period: Duration,
@@ -54,7 +52,7 @@ pub enum Policy {
 }
 
 impl Policy {
-    /// Which policy it is.
+    /// Returns the kind of policy.
     pub const fn kind(&self) -> PolicyKind {
         match self {
             Self::Other { .. } => PolicyKind::Other,
@@ -66,11 +64,11 @@ impl Policy {
         }
     }
 
-    /// Whether its parameters are ones the kernel takes. [`set_policy`] checks
-    /// this itself; a command line can ask earlier.
+    /// Checks whether the kernel accepts the parameters. [`set_policy`] does this itself; a command
+    /// line can use it to fail early.
     ///
     /// # Errors
-    /// [`Error::PriorityOutOfRange`], [`Error::NiceOutOfRange`],
+    /// Returns [`Error::PriorityOutOfRange`], [`Error::NiceOutOfRange`] or
     /// [`Error::DeadlineInvalid`].
     pub fn check(&self) -> Result<(), Error> {
         match *self {
@@ -164,8 +162,8 @@ impl fmt::Display for Policy {
     }
 }
 
-/// `struct sched_attr` in its first published size, which every kernel since
-/// 3.14 takes (`sched_setattr(2)`).
+/// `struct sched_attr` in its first published size, which every kernel since 3.14 accepts
+/// (`sched_setattr(2)`).
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 struct Attributes {
@@ -179,24 +177,23 @@ struct Attributes {
     period: u64,
 }
 
-/// `SCHED_FLAG_RESET_ON_FORK` of `include/uapi/linux/sched.h`. A deadline thread
-/// without it can start no thread and no process (sched(7), SCHED_DEADLINE):
-/// fork(2) answers EAGAIN. With it, what it starts is an ordinary thread.
+/// `SCHED_FLAG_RESET_ON_FORK` of `include/uapi/linux/sched.h`. A deadline thread without it cannot
+/// start threads or processes (sched(7), SCHED_DEADLINE): fork(2) returns EAGAIN. With it, its
+/// children are ordinary threads.
 const RESET_ON_FORK: u64 = 0x01;
 
 /// `SCHED_FLAG_DL_OVERRUN` of `include/uapi/linux/sched.h`.
 const OVERRUN_SIGNAL: u64 = 0x04;
 
-/// What `SCHED_ATTR_SIZE_VER0` is.
+/// Equals `SCHED_ATTR_SIZE_VER0`.
 const ATTRIBUTES_SIZE: u32 = size_of::<Attributes>() as u32;
 const _: () = assert!(ATTRIBUTES_SIZE == 48);
 
-/// The priorities that a policy has: 1 to 99 for SCHED_FIFO and SCHED_RR on
-/// every Linux so far, 0 to 0 for those without
-/// (`sched_get_priority_min(2)`).
+/// Returns the priority range of a policy: 1 to 99 for SCHED_FIFO and SCHED_RR on every Linux so
+/// far, 0 to 0 for policies without priorities (`sched_get_priority_min(2)`).
 pub fn priority_range(kind: PolicyKind) -> RangeInclusive<u8> {
-    // SAFETY: both calls take a number and touch no memory. An unknown policy
-    // gives -1, which becomes 0.
+    // SAFETY: both calls take a number and access no memory. An unknown policy returns -1, which
+    // becomes 0.
     let (min, max) = unsafe {
         (
             libc::sched_get_priority_min(kind.number()),
@@ -207,25 +204,25 @@ pub fn priority_range(kind: PolicyKind) -> RangeInclusive<u8> {
     narrow(min)..=narrow(max)
 }
 
-/// Gives a thread a scheduling policy.
+/// Sets the scheduling policy of a thread.
 ///
 /// # Errors
-/// Parameters out of range ([`Policy::check`]); a missing right
-/// ([`Error::RealTimeRefused`], [`Error::DeadlineRefused`],
-/// [`Error::NiceRefused`]); no bandwidth left ([`Error::DeadlineOverbooked`]);
-/// a thread that is not there ([`Error::NoSuchThread`]).
+/// Returns an error for parameters out of range ([`Policy::check`]), a missing privilege
+/// ([`Error::RealTimeRefused`], [`Error::DeadlineRefused`], [`Error::NiceRefused`]), insufficient
+/// bandwidth ([`Error::DeadlineOverbooked`]), or a thread that does not exist
+/// ([`Error::NoSuchThread`]).
 pub fn set_policy(thread: impl Into<ThreadRef>, policy: &Policy) -> Result<(), Error> {
     set(thread.into(), policy, policy.attributes())
 }
 
-/// Gives the calling thread a deadline policy with the signal of an overrun.
+/// Gives the calling thread a deadline policy with an overrun signal.
 pub(crate) fn set_deadline_with_signal(policy: &Policy) -> Result<(), Error> {
     let mut attributes = policy.attributes();
     attributes.flags |= OVERRUN_SIGNAL;
     match set(ThreadRef::Current, policy, attributes) {
-        // The kernel's answer to a flag that it does not know is that to wrong times.
+        // The kernel reports an unknown flag with the same error as invalid times.
         Err(Error::DeadlineInvalid { .. }) if set_policy(ThreadRef::Current, policy).is_ok() => {
-            // It has the policy now: undone, as nothing was promised.
+            // Undo: the thread has the policy now, although this call fails.
             let _ = set_policy(ThreadRef::Current, &Policy::Other { nice: 0 });
             Err(Error::NotSupported {
                 what: "the signal of a deadline overrun",
@@ -239,8 +236,8 @@ pub(crate) fn set_deadline_with_signal(policy: &Policy) -> Result<(), Error> {
 fn set(thread: ThreadRef, policy: &Policy, mut attributes: Attributes) -> Result<(), Error> {
     policy.check()?;
     attributes.size = ATTRIBUTES_SIZE;
-    // SAFETY: `attributes` is a sched_attr that says its own size; the kernel
-    // reads that many bytes of it. The last argument is flags, none exist.
+    // SAFETY: `attributes` is a sched_attr that states its size; the kernel reads that many bytes.
+    // The last argument is for flags, which do not exist.
     let result = unsafe {
         libc::syscall(
             libc::SYS_sched_setattr as libc::c_long,
@@ -255,7 +252,7 @@ fn set(thread: ThreadRef, policy: &Policy, mut attributes: Attributes) -> Result
     Err(explain(policy, thread, io::Error::last_os_error()))
 }
 
-/// Turns the kernel's answer into what it means for this policy.
+/// Translates the error code into the error for this policy.
 fn explain(policy: &Policy, thread: ThreadRef, source: io::Error) -> Error {
     let kind = policy.kind();
     let capable = limits::may_set_nice();
@@ -297,24 +294,23 @@ fn explain(policy: &Policy, thread: ThreadRef, source: io::Error) -> Error {
     }
 }
 
-/// The calling thread's policy.
+/// Returns the policy of the calling thread.
 ///
 /// # Errors
-/// [`Error::PolicyUnknown`] for a policy newer than this crate.
+/// Returns [`Error::PolicyUnknown`] for a policy newer than this crate.
 pub fn current_policy() -> Result<Policy, Error> {
     policy_of(ThreadRef::Current)
 }
 
-/// A thread's policy (`sched_getattr(2)`).
+/// Returns the policy of a thread (`sched_getattr(2)`).
 ///
 /// # Errors
-/// [`Error::NoSuchThread`], and [`Error::PolicyUnknown`] for a policy newer
-/// than this crate.
+/// Returns [`Error::NoSuchThread`], or [`Error::PolicyUnknown`] for a policy newer than this crate.
 pub fn policy_of(thread: impl Into<ThreadRef>) -> Result<Policy, Error> {
     let thread = thread.into();
     let mut attributes = Attributes::default();
-    // SAFETY: the kernel writes at most the given size, which is that of
-    // `attributes`. The last argument is flags, none exist.
+    // SAFETY: the kernel writes at most the given size, which is that of `attributes`. The last
+    // argument is for flags, which do not exist.
     let result = unsafe {
         libc::syscall(
             libc::SYS_sched_getattr as libc::c_long,
@@ -344,7 +340,7 @@ fn from_attributes(thread: ThreadRef, attributes: &Attributes) -> Result<Policy,
         .find(|kind| kind.number().cast_unsigned() == attributes.policy)
         .ok_or(unknown)?;
     let nice = attributes.nice;
-    // Never above 99 from the kernel.
+    // The kernel never returns more than 99.
     let priority = u8::try_from(attributes.priority).unwrap_or(u8::MAX);
     Ok(match kind {
         PolicyKind::Other => Policy::Other { nice },
@@ -360,13 +356,12 @@ fn from_attributes(thread: ThreadRef, attributes: &Attributes) -> Result<Policy,
     })
 }
 
-/// The highest SCHED_FIFO priority that this process may set: 99 with
-/// CAP_SYS_NICE, else RLIMIT_RTPRIO; 0 for none.
+/// Returns the highest SCHED_FIFO priority that this process may set: 99 with CAP_SYS_NICE,
+/// otherwise RLIMIT_RTPRIO; 0 for none.
 ///
-/// The right alone proves little: a capability of a user namespace, a control
-/// group without real-time runtime or a sandbox still refuse. So the priority
-/// is tried, for some microseconds, in a thread of its own; what the kernel
-/// refuses there is not counted.
+/// The privilege alone proves little: with a capability of a user namespace, a control group
+/// without real-time runtime, or a sandbox, the kernel can still refuse. So a separate thread tries
+/// the priority for some microseconds, and priorities refused there do not count.
 pub fn max_permitted_priority() -> u8 {
     let highest = *priority_range(PolicyKind::Fifo).end();
     let by_limit = limits::soft(Resource::Rtprio).0.map_or(highest, |limit| {
@@ -383,7 +378,7 @@ pub fn max_permitted_priority() -> u8 {
         .unwrap_or(0)
 }
 
-/// Whether a scratch thread gets this priority.
+/// Returns whether a temporary thread gets this priority.
 fn granted(priority: u8) -> bool {
     std::thread::Builder::new()
         .name("priority-trial".to_owned())

@@ -20,7 +20,7 @@ pub enum PolicyKind {
 }
 
 impl PolicyKind {
-    /// Every policy.
+    /// All policies.
     pub const ALL: [Self; 6] = [
         Self::Other,
         Self::Batch,
@@ -30,7 +30,7 @@ impl PolicyKind {
         Self::Deadline,
     ];
 
-    /// The kernel's name of it.
+    /// Returns the kernel's name of the policy.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Other => "SCHED_OTHER",
@@ -42,7 +42,7 @@ impl PolicyKind {
         }
     }
 
-    /// The kernel's number of it (`include/uapi/linux/sched.h`).
+    /// Returns the kernel's number of the policy (`include/uapi/linux/sched.h`).
     pub(crate) const fn number(self) -> libc::c_int {
         match self {
             Self::Other => libc::SCHED_OTHER,

@@ -1,5 +1,4 @@
-//! Every POSIX clock, read in both ways: as the C library does, and by a system
-//! call.
+//! All POSIX clocks, read in two ways: through the C library, and by a system call.
 #![allow(unsafe_code)]
 
 use std::fmt;
@@ -8,9 +7,8 @@ use std::time::Duration;
 
 use crate::clock;
 
-/// The clocks of `clock_gettime(2)`, also those that measure CPU time and those
-/// that are cheap and coarse. For waiting and for periodic work there is
-/// [`Clock`](crate::Clock).
+/// The clocks of `clock_gettime(2)`, including those for CPU time and the cheap coarse ones. For
+/// waiting and periodic work, use [`Clock`](crate::Clock).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PosixClock {
     /// `CLOCK_REALTIME`.
@@ -33,8 +31,8 @@ pub enum PosixClock {
     ThreadCpuTime,
 }
 
-/// What the kernel fills in (`struct __kernel_timespec`), 64 bits wide on every
-/// machine.
+/// The structure that the kernel fills in (`struct __kernel_timespec`), 64 bits wide on all
+/// machines.
 #[repr(C)]
 #[derive(Default)]
 struct KernelTime {
@@ -45,13 +43,13 @@ struct KernelTime {
 /// The system call with a 64-bit time.
 #[cfg(target_pointer_width = "64")]
 const CLOCK_GETTIME: libc::c_long = libc::SYS_clock_gettime;
-// One number on all architectures but MIPS, from Linux 5.1 on (kernel,
-// scripts/syscall.tbl); `libc` does not name it on all of them.
+// The same number on all architectures except MIPS, since Linux 5.1 (kernel, scripts/syscall.tbl).
+// `libc` does not define it on all of them.
 #[cfg(not(target_pointer_width = "64"))]
 const CLOCK_GETTIME: libc::c_long = 403;
 
 impl PosixClock {
-    /// Every clock, in the order of the manual page.
+    /// All clocks, in the order of the manual page.
     pub const ALL: [Self; 9] = [
         Self::Realtime,
         Self::RealtimeCoarse,
@@ -64,7 +62,7 @@ impl PosixClock {
         Self::ThreadCpuTime,
     ];
 
-    /// The kernel's name of it without `CLOCK_`.
+    /// Returns the kernel's name of the clock without `CLOCK_`.
     pub const fn short_name(self) -> &'static str {
         match self {
             Self::Realtime => "REALTIME",
@@ -94,15 +92,15 @@ impl PosixClock {
         }
     }
 
-    /// Reads the clock as every program does, with the C library's
-    /// clock_gettime(): through the vDSO where that serves it. Nanoseconds since
-    /// the clock's origin; zero for a clock this kernel does not have.
+    /// Reads the clock with clock_gettime() of the C library, like any program. Uses the vDSO if it
+    /// supports the clock. Returns the nanoseconds since the origin of the clock, or zero for a
+    /// clock that this kernel does not have.
     #[inline]
     pub fn read(self) -> u64 {
         clock::read(self.id())
     }
 
-    /// Reads the clock by a system call, whether or not the vDSO serves it.
+    /// Reads the clock by a system call, even if the vDSO supports it.
     #[inline]
     pub fn read_by_system_call(self) -> u64 {
         self.by_system_call().unwrap_or(0)
@@ -111,8 +109,8 @@ impl PosixClock {
     #[inline]
     fn by_system_call(self) -> Option<u64> {
         let mut time = KernelTime::default();
-        // SAFETY: clock_gettime(2) writes a 64-bit timespec to the address of
-        // its second argument, which is one.
+        // SAFETY: clock_gettime(2) writes a 64-bit timespec to its second argument, which points to
+        // one.
         let result = unsafe { libc::syscall(CLOCK_GETTIME, self.id(), &raw mut time) };
         let (secs, nanos) = (u64::try_from(time.secs), u64::try_from(time.nanos));
         match (result, secs, nanos) {
@@ -123,10 +121,9 @@ impl PosixClock {
         }
     }
 
-    /// The resolution that the kernel states (`clock_getres(2)`): 1 ns with
-    /// high-resolution timers, a tick for the coarse clocks. It says nothing of
-    /// how finely the clock really steps. `None` for a clock this kernel does
-    /// not have.
+    /// Returns the resolution that the kernel states (`clock_getres(2)`): 1 ns with high-resolution
+    /// timers, a tick for the coarse clocks. The real step of the clock may differ. Returns `None`
+    /// for a clock that this kernel does not have.
     pub fn resolution(self) -> Option<Duration> {
         let mut time = libc::timespec {
             tv_sec: 0,
@@ -139,15 +136,14 @@ impl PosixClock {
         (result == 0).then(|| Duration::new(secs, nanos))
     }
 
-    /// Which of these clocks the C library reads without entering the kernel.
+    /// Finds out which of these clocks the C library reads without a system call.
     ///
-    /// Found out for certain, and without any right: a thread of its own forbids
-    /// itself the system call clock_gettime by a seccomp(2) filter; what it can
-    /// still read needed none. `None` where the kernel has no seccomp filters or
-    /// does not allow this one.
+    /// The result is reliable and needs no privilege: a separate thread forbids itself the system
+    /// call clock_gettime with a seccomp(2) filter, and the clocks that it can still read need no
+    /// system call. Returns `None` if the kernel has no seccomp filters or does not allow this one.
     ///
-    /// The answer depends on the clock source in force, and on nothing else that
-    /// changes while the kernel runs.
+    /// The answer depends on the current clock source, and on nothing else that changes while the
+    /// kernel runs.
     pub fn served_without_kernel(clocks: &[Self]) -> Option<Vec<bool>> {
         thread::scope(|scope| {
             let reader = thread::Builder::new()
@@ -177,8 +173,8 @@ impl fmt::Display for PosixClock {
     }
 }
 
-/// From here on the calling thread gets EPERM from the system call
-/// clock_gettime. There is no way back: the thread must end soon.
+/// Makes the system call clock_gettime fail with EPERM in the calling thread. This cannot be
+/// undone: the thread must end soon.
 fn forbid_clock_gettime() -> bool {
     const fn instruction(code: u32, yes: u8, no: u8, k: u32) -> libc::sock_filter {
         libc::sock_filter {
@@ -188,9 +184,8 @@ fn forbid_clock_gettime() -> bool {
             k,
         }
     }
-    // Classic BPF on struct seccomp_data, whose first word is the number of the
-    // call (seccomp(2)). EPERM and not ENOSYS: upon that a C library may try
-    // another call.
+    // Classic BPF on struct seccomp_data, whose first word is the system call number (seccomp(2)).
+    // EPERM and not ENOSYS, because a C library may try another call on ENOSYS.
     let mut filter = [
         instruction(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
         instruction(
@@ -217,9 +212,9 @@ fn forbid_clock_gettime() -> bool {
         len: filter.len() as u16,
         filter: filter.as_mut_ptr(),
     };
-    // SAFETY: both calls change the calling thread only. `program` and the
-    // instructions it points to live until the kernel has copied them. A filter
-    // without a right needs no_new_privs (seccomp(2)).
+    // SAFETY: both calls only change the calling thread. `program` and the instructions it points
+    // to live until the kernel has copied them. An unprivileged filter needs no_new_privs
+    // (seccomp(2)).
     unsafe {
         libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
             && libc::prctl(
@@ -245,7 +240,7 @@ mod tests {
                 "{clock}"
             );
             assert!(between > 0, "{clock}");
-            // CLOCK_REALTIME can be set by someone meanwhile.
+            // Another program may set CLOCK_REALTIME during the test.
             let settable = matches!(
                 clock,
                 PosixClock::Realtime | PosixClock::RealtimeCoarse | PosixClock::Tai
@@ -276,14 +271,14 @@ mod tests {
             let place = PosixClock::ALL.iter().position(|c| *c == clock).unwrap();
             served[place]
         };
-        // No vDSO has them: only the scheduler knows.
+        // No vDSO supports them: only the scheduler has the data.
         assert!(!of(PosixClock::ProcessCpuTime));
         assert!(!of(PosixClock::ThreadCpuTime));
         // They need no more than monotonic time does.
         if of(PosixClock::Monotonic) {
             assert!(of(PosixClock::MonotonicCoarse));
         }
-        // The filter went with its thread.
+        // The filter ended with its thread.
         assert!(PosixClock::Monotonic.read_by_system_call() > 0);
     }
 }

@@ -1,8 +1,7 @@
-//! One thread tells another by a signal, which that one takes in one of three
-//! ways.
+//! Signals from one thread to another, which receives them in one of three ways.
 //!
-//! The signal is SIGRTMAX-4. It is sent to a thread of this process with
-//! `tgkill(2)`; [`SignalPort`] is the end that takes it.
+//! The signal is SIGRTMAX-4, sent to a thread of this process with `tgkill(2)`. [`SignalPort`] is
+//! the receiving end.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -17,30 +16,30 @@ use rustix::io::Errno;
 use crate::interrupt::{change_mask, set_of};
 use crate::{Clock, Error, Instant, Tid, Waited};
 
-/// The kernel's own `sigset_t`, not the C library's (`_NSIG / 8`).
+/// Size of the kernel's `sigset_t`, which differs from that of the C library (`_NSIG / 8`).
 const KERNEL_SIGNAL_SET: usize = if cfg!(any(target_arch = "mips", target_arch = "mips64")) {
     16
 } else {
     8
 };
 
-/// What is read from a signalfd at once (`struct signalfd_siginfo`).
+/// Size of one read from a signalfd (`struct signalfd_siginfo`).
 const SIGNALFD_INFO: usize = size_of::<libc::signalfd_siginfo>();
 
-/// How a thread takes its signal.
+/// How a thread receives its signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SignalWay {
-    /// It waits in `rt_sigtimedwait(2)`, as `sigwait(3)` does.
+    /// It waits in `rt_sigtimedwait(2)`, like `sigwait(3)`.
     Wait,
-    /// A handler runs, while the thread is in `sigsuspend(2)`.
+    /// A handler runs while the thread is in `sigsuspend(2)`.
     Handler,
     /// It reads from a `signalfd(2)`.
     Descriptor,
 }
 
 thread_local! {
-    /// When the handler last ran in this thread; zero: not since it was looked
-    /// at. Without a destructor, so that a handler may use it at any time.
+    /// When the handler last ran in this thread; zero if it has not run since the last check.
+    /// Without a destructor, so that a handler may use it at any time.
     static HANDLED: AtomicU64 = const { AtomicU64::new(0) };
 }
 
@@ -48,39 +47,37 @@ fn signal() -> libc::c_int {
     libc::SIGRTMAX() - 4
 }
 
-/// Reading the clock is allowed in a handler (`signal-safety(7)`), and so is a
-/// store to an atomic number.
+/// A handler may read the clock (`signal-safety(7)`) and store to an atomic number.
 extern "C" fn handler(_signal: libc::c_int) {
     let now = Clock::Monotonic.now().as_nanos();
     HANDLED.with(|handled| handled.store(now, Ordering::Relaxed));
 }
 
-/// The end at which a thread takes the signal. As long as it lives the signal
-/// is blocked in that thread, which it does not leave.
+/// The receiving end of a thread. The signal is blocked in that thread while this value lives, and
+/// the value stays in the thread.
 #[derive(Debug)]
 pub struct SignalPort {
     way: SignalWay,
     signals: libc::sigset_t,
-    /// The thread's mask without the signal, for the time of the wait.
+    /// The signal mask of the thread without this signal, for use during the wait.
     open_mask: libc::sigset_t,
     descriptor: Option<OwnedFd>,
     was_blocked: bool,
-    /// The signal goes to the thread that made it: not Send.
+    /// The signal is delivered to the thread that created it: not Send.
     _stays: PhantomData<*mut ()>,
 }
 
 impl SignalPort {
-    /// A port for the calling thread. A handler is installed for the whole
-    /// process whatever the way is, so that a signal to a thread that has no
-    /// port any more does no harm.
+    /// Creates a port for the calling thread. Always installs a handler for the whole process, so
+    /// that a signal to a thread that no longer has a port does no harm.
     ///
     /// # Errors
-    /// [`Error::SignalTaken`] if another part of the program handles the
-    /// signal; [`Error::Os`] without a free file descriptor.
+    /// Returns [`Error::SignalTaken`] if another part of the program handles the signal, and
+    /// [`Error::Os`] if no file descriptor is available.
     pub fn new(way: SignalWay) -> Result<Self, Error> {
         install()?;
         let was_blocked = change_mask(libc::SIG_BLOCK, signal())?;
-        // From here on the drop undoes it.
+        // From here on, the drop undoes it.
         let mut this = Self {
             way,
             signals: set_of(signal()),
@@ -89,8 +86,8 @@ impl SignalPort {
             was_blocked,
             _stays: PhantomData,
         };
-        // SAFETY: a null new mask only asks, and `open_mask` is written to;
-        // then one signal is taken out of it.
+        // SAFETY: a null new mask only queries, and the call writes to `open_mask`; then one signal
+        // is removed from it.
         let code = unsafe {
             let code = libc::pthread_sigmask(libc::SIG_BLOCK, ptr::null(), &raw mut this.open_mask);
             libc::sigdelset(&raw mut this.open_mask, signal());
@@ -107,18 +104,18 @@ impl SignalPort {
                 let source = io::Error::last_os_error();
                 return Err(Error::os("signalfd", "a new one", source));
             }
-            // SAFETY: new, and nobody else's.
+            // SAFETY: the descriptor is new and has no other owner.
             this.descriptor = Some(unsafe { OwnedFd::from_raw_fd(fd) });
         }
         Ok(this)
     }
 
-    /// Waits for one signal, and says when it was handled: on
-    /// CLOCK_MONOTONIC, right after the system call returned, or first thing
-    /// in the handler. `None` if another signal ended the wait.
+    /// Waits for one signal. Returns when it was handled, on CLOCK_MONOTONIC: right after the
+    /// system call returned, or at the start of the handler. Returns `None` if another signal ended
+    /// the wait.
     ///
     /// # Errors
-    /// [`Error::Os`], for reasons a correct program does not meet.
+    /// Returns [`Error::Os`] only on a programming error.
     #[inline]
     pub fn wait(&self) -> Result<Option<Instant>, Error> {
         let waited = match (self.way, &self.descriptor) {
@@ -129,20 +126,20 @@ impl SignalPort {
         Ok((waited == Waited::Woken).then(|| Clock::Monotonic.now()))
     }
 
-    /// The handler's own time. More than one signal may have been handled in
-    /// one wait: then it is the last one's.
+    /// Returns the time that the handler stored. If several signals were handled in one wait, it is
+    /// the time of the last.
     fn suspend(&self) -> Option<Instant> {
-        // SAFETY: an initialised mask. It always returns, with EINTR.
+        // SAFETY: an initialised mask. The call always returns with EINTR.
         unsafe { libc::sigsuspend(&raw const self.open_mask) };
         let handled = HANDLED.with(|handled| handled.swap(0, Ordering::Relaxed));
         (handled != 0).then(|| Instant::from_nanos(handled))
     }
 
-    /// The C library's function is no use: musl's goes on after EINTR.
+    /// Does not use the C library's function, because musl's continues after EINTR.
     #[inline]
     fn take(&self, timeout: *const libc::timespec) -> Result<Waited, Error> {
-        // SAFETY: `signals` is a set at least as large as the kernel's, no
-        // information is asked for, and `timeout` is null or valid.
+        // SAFETY: `signals` is a set at least as large as the kernel's, no information is
+        // requested, and `timeout` is null or valid.
         let result = unsafe {
             libc::syscall(
                 libc::SYS_rt_sigtimedwait as libc::c_long,
@@ -170,9 +167,9 @@ impl Drop for SignalPort {
             tv_nsec: 0,
         };
         if !self.was_blocked {
-            // None is left for the handler.
+            // Leave no pending signal for the handler.
             while matches!(self.take(&raw const at_once), Ok(Waited::Woken)) {}
-            // Changing the own mask does not fail for a signal that exists.
+            // Changing the thread's own mask does not fail for a valid signal.
             let _ = change_mask(libc::SIG_UNBLOCK, signal());
         }
     }
@@ -188,26 +185,26 @@ fn read(descriptor: &OwnedFd) -> Result<Waited, Error> {
     }
 }
 
-/// Sends the signal to a thread of this process, which has a [`SignalPort`].
+/// Sends the signal to a thread of this process that has a [`SignalPort`].
 ///
 /// # Errors
-/// [`Error::NoSuchThread`] once it has ended.
+/// Returns [`Error::NoSuchThread`] if the thread has ended.
 #[inline]
 pub fn send_signal(thread: Tid) -> Result<(), Error> {
-    // SAFETY: takes nothing.
+    // SAFETY: takes no arguments.
     send_signal_to(unsafe { libc::getpid() }, thread)
 }
 
-/// Sends it to a thread of the process with that number, which has a
-/// [`SignalPort`]. It ends a process that never had one.
+/// Sends the signal to a thread with a [`SignalPort`] in the process with this ID. A process that
+/// never had a port is killed by it.
 ///
 /// # Errors
-/// [`Error::NoSuchThread`] once it has ended; [`Error::Os`] (EPERM) if the
-/// process is another user's.
+/// Returns [`Error::NoSuchThread`] if the thread has ended, and [`Error::Os`] (EPERM) if the
+/// process belongs to another user.
 #[inline]
 pub fn send_signal_to(process: i32, thread: Tid) -> Result<(), Error> {
-    // SAFETY: takes numbers only. The process id keeps the signal inside that
-    // process, and there is a handler for it if somebody has a port.
+    // SAFETY: takes numbers only. The process ID keeps the signal inside that process, which has a
+    // handler for it if any thread has a port.
     let result = unsafe {
         libc::syscall(
             libc::SYS_tgkill as libc::c_long,
@@ -234,7 +231,7 @@ fn refused(thread: Tid) -> Error {
     }
 }
 
-/// Installs the handler for the whole process; again does nothing new.
+/// Installs the handler for the whole process. Further calls have no effect.
 fn install() -> Result<(), Error> {
     let failed = |source| Error::os("sigaction", format!("signal {}", signal()), source);
     let ours = handler as extern "C" fn(libc::c_int) as libc::sighandler_t;
@@ -245,7 +242,7 @@ fn install() -> Result<(), Error> {
             MaybeUninit::<libc::sigaction>::zeroed().assume_init(),
         )
     };
-    // SAFETY: a null new action only asks; `old` is there to write to.
+    // SAFETY: a null new action only queries; the call writes to `old`.
     if unsafe { libc::sigaction(signal(), ptr::null(), &raw mut old) } != 0 {
         return Err(failed(io::Error::last_os_error()));
     }
@@ -332,9 +329,9 @@ mod tests {
                     send_signal(current_tid()).unwrap();
                 }
                 drop(port);
-                // Nor does one without a port, once there was one.
+                // Nor does a signal to a thread that no longer has a port.
                 send_signal(current_tid()).unwrap();
-                // The time of that one is not left for the next.
+                // Discard its time, so that the next wait does not see it.
                 HANDLED.with(|handled| handled.store(0, Ordering::Relaxed));
             }
         })
@@ -345,8 +342,8 @@ mod tests {
     #[test]
     fn an_ended_thread_is_named() {
         drop(SignalPort::new(SignalWay::Wait).unwrap());
-        // The kernel ends a thread a moment after it can be joined, and a thread of another
-        // test may get its number.
+        // The kernel releases a thread a moment after the join, and a thread of another test may
+        // reuse its ID.
         let is_named = |_| {
             let ended = std::thread::spawn(current_tid).join().unwrap();
             std::thread::sleep(std::time::Duration::from_millis(1));

@@ -1,13 +1,12 @@
-//! Work of a given length.
+//! Busy work of a given duration.
 
 use std::time::Duration;
 
 use crate::clock::{self, Clock, Instant, nanos};
 
-/// Keeps the calling thread busy until it has used this much CPU time
-/// (CLOCK_THREAD_CPUTIME_ID): time in which it does not run does not count, as
-/// with real work. Under a real-time policy it starves what has lower
-/// priority on this CPU.
+/// Keeps the calling thread busy until it has used this much CPU time (CLOCK_THREAD_CPUTIME_ID). As
+/// with real work, time during which it does not run is not counted. Under a real-time policy it
+/// starves threads of lower priority on this CPU.
 pub fn spin_for(cpu_time: Duration) {
     let used = || clock::read(libc::CLOCK_THREAD_CPUTIME_ID);
     let until = used().saturating_add(nanos(cpu_time));
@@ -16,8 +15,8 @@ pub fn spin_for(cpu_time: Duration) {
     }
 }
 
-/// Keeps the calling thread busy until `end` on CLOCK_MONOTONIC, whether it
-/// runs all the time or not.
+/// Keeps the calling thread busy until `end` on CLOCK_MONOTONIC, even if it is preempted in
+/// between.
 pub fn spin_until(end: Instant) {
     while Clock::Monotonic.now() < end {
         std::hint::spin_loop();
@@ -46,7 +45,7 @@ mod tests {
         let end = Clock::Monotonic.now() + Duration::from_millis(2);
         spin_until(end);
         assert!(Clock::Monotonic.now() >= end);
-        // One that is past is no work at all.
+        // A past end means no work at all.
         spin_until(Instant::from_nanos(0));
     }
 }

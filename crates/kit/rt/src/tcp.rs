@@ -1,4 +1,4 @@
-//! Small messages over TCP without delay.
+//! Sends small messages over TCP without delay.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -8,21 +8,21 @@ use rustix::net::sockopt::{set_tcp_cork, set_tcp_nodelay, tcp_nodelay};
 
 use crate::Error;
 
-/// Sends what is written at once (TCP_NODELAY of tcp(7)). Without it Nagle's algorithm
-/// holds a small segment back until the one before is acknowledged, which a delayed
-/// acknowledgement makes 40 ms.
+/// Sends written data immediately (TCP_NODELAY of tcp(7)). Otherwise Nagle's algorithm holds back a
+/// small segment until the previous one is acknowledged, which takes 40 ms with delayed
+/// acknowledgements.
 ///
 /// # Errors
-/// [`Error::Os`] where it is no TCP socket.
+/// Returns [`Error::Os`] if it is not a TCP socket.
 pub fn send_at_once(socket: impl AsFd) -> Result<(), Error> {
     set_tcp_nodelay(socket, true).map_err(|errno| failed("TCP_NODELAY", errno))
 }
 
-/// Holds a TCP socket's segments back while several pieces of one message are written
-/// (TCP_CORK of tcp(7)), and sends them as one when it is dropped: two system calls a
-/// message, and no segment for each piece.
+/// Holds back the segments of a TCP socket while several pieces of one message are written
+/// (TCP_CORK of tcp(7)), and sends them as one on drop. Costs two system calls per message, and
+/// avoids one segment per piece.
 ///
-/// The kernel holds them back for 200 ms at most: keep it for one message.
+/// The kernel holds the segments back for at most 200 ms, so use it for a single message.
 #[derive(Debug)]
 #[must_use = "the segments are sent as soon as this is dropped"]
 pub struct TcpCork<S: AsFd> {
@@ -30,11 +30,11 @@ pub struct TcpCork<S: AsFd> {
 }
 
 impl<S: AsFd> TcpCork<S> {
-    /// From here on what is written is held back. The socket must send at once otherwise
-    /// ([`send_at_once`]): else the end of this would be another delay.
+    /// Starts to hold back written data. The socket must have [`send_at_once`] set; otherwise
+    /// sending on drop would be delayed again.
     ///
     /// # Errors
-    /// [`Error::Os`] where it is no TCP socket, or has Nagle's algorithm in force.
+    /// Returns [`Error::Os`] if it is not a TCP socket, or uses Nagle's algorithm.
     pub fn new(socket: S) -> Result<Self, Error> {
         match tcp_nodelay(&socket) {
             Ok(true) => {}
@@ -53,7 +53,7 @@ impl<S: AsFd> TcpCork<S> {
 
 impl<S: AsFd> Drop for TcpCork<S> {
     fn drop(&mut self) {
-        // It was accepted a moment ago.
+        // The same option was accepted before.
         let _ = set_tcp_cork(&self.socket, false);
     }
 }

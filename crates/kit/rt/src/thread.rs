@@ -1,4 +1,4 @@
-//! A thread that is in order before its first instruction runs.
+//! Starts threads that are fully set up before their first instruction.
 
 use std::any::Any;
 use std::fmt;
@@ -10,11 +10,10 @@ use crate::{
     Error, Policy, ThreadRef, Tid, affinity, current_tid, interrupt, prefault_stack, set_policy,
 };
 
-/// Starts a thread with its name, CPUs, stack and policy in order.
+/// Starts a thread with its name, CPUs, stack and policy already set.
 ///
-/// What is not asked for is as in any other thread: CPUs, policy and signal
-/// mask are those of the spawning thread, except that the signal of
-/// [`interrupt::interrupt`] is let through.
+/// Everything else is as in any other thread: it inherits CPUs, policy and signal mask from the
+/// spawning thread, except that the signal of [`interrupt::interrupt`] is unblocked.
 #[derive(Clone, Debug)]
 #[must_use = "nothing is started before spawn()"]
 pub struct ThreadBuilder {
@@ -26,7 +25,7 @@ pub struct ThreadBuilder {
 }
 
 impl ThreadBuilder {
-    /// A thread of this name. Of a longer one the kernel shows 15 bytes.
+    /// Creates a builder for a thread with this name. The kernel shows at most 15 bytes of it.
     pub fn new(name: &str) -> Self {
         Self {
             name: name.to_owned(),
@@ -37,38 +36,36 @@ impl ThreadBuilder {
         }
     }
 
-    /// The scheduling policy.
+    /// Sets the scheduling policy.
     pub fn policy(mut self, policy: Policy) -> Self {
         self.policy = Some(policy);
         self
     }
 
-    /// The CPUs it may run on.
+    /// Sets the CPUs it may run on.
     pub fn cpus(mut self, cpus: &[u32]) -> Self {
         self.cpus = Some(cpus.to_vec());
         self
     }
 
-    /// The size of its stack in bytes; 2 MiB by default, as the standard
-    /// library's.
+    /// Sets the stack size in bytes. The default is 2 MiB, as in the standard library.
     pub fn stack_size(mut self, bytes: usize) -> Self {
         self.stack_bytes = Some(bytes);
         self
     }
 
-    /// How many bytes of its stack to touch before it begins
-    /// ([`prefault_stack`]).
+    /// Sets how many bytes of the stack to touch before `f` runs ([`prefault_stack`]).
     pub fn prefault_stack(mut self, bytes: usize) -> Self {
         self.prefault_bytes = bytes;
         self
     }
 
-    /// Starts the thread and waits until it is in order. If something of it is
-    /// refused, `f` does not run and the thread is gone when this returns.
+    /// Starts the thread and waits until it is set up. If any setting is refused, `f` does not run,
+    /// and the thread has ended when this returns.
     ///
     /// # Errors
-    /// Those of [`affinity::set`], [`prefault_stack`] and [`set_policy`];
-    /// [`Error::ThreadName`], [`Error::SpawnFailed`].
+    /// Returns the errors of [`affinity::set`], [`prefault_stack`] and [`set_policy`], and
+    /// [`Error::ThreadName`] or [`Error::SpawnFailed`].
     pub fn spawn<F, T>(self, f: F) -> Result<JoinHandle<T>, Error>
     where
         F: FnOnce() -> T + Send + 'static,
@@ -83,19 +80,18 @@ impl ThreadBuilder {
         match answer_of(&answer, &name) {
             Ok(tid) => Ok(JoinHandle { inner, name, tid }),
             Err(error) => {
-                // It returns right after its report; a panic of the setup is
-                // what `error` tells.
+                // The thread returns right after its report. `error` already describes a panic
+                // during setup.
                 let _ = inner.join();
                 Err(error)
             }
         }
     }
 
-    /// As [`Self::spawn`], for a function that borrows
-    /// ([`std::thread::scope`]).
+    /// Like [`Self::spawn`], for a function that borrows ([`std::thread::scope`]).
     ///
     /// # Errors
-    /// As [`Self::spawn`].
+    /// See [`Self::spawn`].
     pub fn spawn_scoped<'scope, F, T>(
         self,
         scope: &'scope Scope<'scope, '_>,
@@ -121,7 +117,7 @@ impl ThreadBuilder {
     }
 
     fn prepare(&self) -> Result<thread::Builder, Error> {
-        // The standard library panics at a zero byte.
+        // The standard library panics on a zero byte.
         if self.name.contains('\0') {
             return Err(Error::ThreadName {
                 name: self.name.clone(),
@@ -134,18 +130,17 @@ impl ThreadBuilder {
         })
     }
 
-    /// The thread's whole life. None if `f` did not run.
+    /// Body of the thread. Returns `None` if `f` did not run.
     fn run<T>(self, report: &SyncSender<Result<Tid, Error>>, f: impl FnOnce() -> T) -> Option<T> {
         let ready = self.set_up();
         let go = ready.is_ok();
-        // The spawner waits for it; there is room for this one message.
+        // The spawning thread waits for it; the channel has room for this one message.
         let told = report.send(ready).is_ok();
         (go && told).then(f)
     }
 
-    /// In the new thread. The CPUs come first, so that the stack's pages are
-    /// taken near them, and the policy last, so that its CPU time is not spent
-    /// on the rest.
+    /// Runs in the new thread. Sets the CPUs first, so that the pages of the stack are allocated
+    /// near them, and the policy last, so that the setup does not consume its CPU time.
     fn set_up(&self) -> Result<Tid, Error> {
         interrupt::unblock()?;
         if let Some(cpus) = &self.cpus {
@@ -166,7 +161,7 @@ fn spawn_failed(name: &str, source: io::Error) -> Error {
     }
 }
 
-/// What the new thread reports of its setup.
+/// Returns the setup result reported by the new thread.
 fn answer_of(answer: &Receiver<Result<Tid, Error>>, name: &str) -> Result<Tid, Error> {
     answer.recv().unwrap_or_else(|_| {
         Err(Error::ThreadPanicked {
@@ -176,11 +171,11 @@ fn answer_of(answer: &Receiver<Result<Tid, Error>>, name: &str) -> Result<Tid, E
     })
 }
 
-/// What came of a thread that has been joined.
+/// Returns the result of a joined thread.
 fn outcome<T>(name: String, result: thread::Result<Option<T>>) -> Result<T, Error> {
     let message = match result {
         Ok(Some(value)) => return Ok(value),
-        // A handle exists only if `f` ran.
+        // Cannot happen: a handle exists only if `f` ran.
         Ok(None) => "it did not run".to_owned(),
         Err(payload) => message_of(payload.as_ref()),
     };
@@ -197,14 +192,14 @@ fn message_of(payload: &(dyn Any + Send)) -> String {
     }
 }
 
-/// A thread that runs, until it is joined. Dropping the handle lets it run on.
+/// A running thread, until it is joined. Dropping the handle lets it continue.
 pub struct JoinHandle<T> {
     inner: thread::JoinHandle<Option<T>>,
     name: String,
     tid: Tid,
 }
 
-/// A thread that runs within a scope, until it is joined or the scope ends.
+/// A running thread within a scope, until it is joined or the scope ends.
 pub struct ScopedJoinHandle<'scope, T> {
     inner: thread::ScopedJoinHandle<'scope, Option<T>>,
     name: String,
@@ -212,47 +207,46 @@ pub struct ScopedJoinHandle<'scope, T> {
 }
 
 impl<T> JoinHandle<T> {
-    /// Waits until the thread ends, for what its function returns.
+    /// Waits until the thread ends, and returns the result of its function.
     ///
     /// # Errors
-    /// [`Error::ThreadPanicked`] with the panic's message.
+    /// Returns [`Error::ThreadPanicked`] with the panic message.
     pub fn join(self) -> Result<T, Error> {
         outcome(self.name, self.inner.join())
     }
 
-    /// The thread's number in the kernel; free for another thread once this
-    /// one has ended.
+    /// Returns the kernel's thread ID, which may be reused once the thread has ended.
     pub fn tid(&self) -> Tid {
         self.tid
     }
 
-    /// Whether its function has returned.
+    /// Returns whether its function has returned.
     pub fn is_finished(&self) -> bool {
         self.inner.is_finished()
     }
 }
 
 impl<T> ScopedJoinHandle<'_, T> {
-    /// As [`JoinHandle::join`].
+    /// See [`JoinHandle::join`].
     ///
     /// # Errors
-    /// [`Error::ThreadPanicked`] with the panic's message.
+    /// Returns [`Error::ThreadPanicked`] with the panic message.
     pub fn join(self) -> Result<T, Error> {
         outcome(self.name, self.inner.join())
     }
 
-    /// As [`JoinHandle::tid`].
+    /// See [`JoinHandle::tid`].
     pub fn tid(&self) -> Tid {
         self.tid
     }
 
-    /// Whether its function has returned.
+    /// Returns whether its function has returned.
     pub fn is_finished(&self) -> bool {
         self.inner.is_finished()
     }
 }
 
-// Not derived: what a thread returns need not be Debug.
+// Not derived: the result of a thread need not implement Debug.
 impl<T> fmt::Debug for JoinHandle<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         debug("JoinHandle", &self.name, self.tid, f)

@@ -1,22 +1,21 @@
-//! Which thread: the kernel's own thread numbers.
+//! Thread IDs of the kernel.
 
 use std::fmt;
 
-/// A thread's number in the kernel (`gettid(2)`), as `ps -L` shows it.
+/// The kernel's thread ID (`gettid(2)`), as shown by `ps -L`.
 ///
-/// The kernel gives a number to another thread once its thread has ended and
-/// been joined.
+/// The kernel may reuse it once the thread has ended and been joined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Tid(i32);
 
 impl Tid {
-    /// The thread with this number; none if the number cannot be a thread's
-    /// (zero or negative).
+    /// Returns the thread with this ID, or `None` if the number is not a valid thread ID (zero or
+    /// negative).
     pub const fn from_raw(raw: i32) -> Option<Self> {
         if raw > 0 { Some(Self(raw)) } else { None }
     }
 
-    /// The number.
+    /// Returns the number.
     pub const fn as_raw(self) -> i32 {
         self.0
     }
@@ -28,22 +27,22 @@ impl fmt::Display for Tid {
     }
 }
 
-/// The calling thread's number.
+/// Returns the thread ID of the calling thread.
 pub fn current_tid() -> Tid {
     Tid(rustix::thread::gettid().as_raw_nonzero().get())
 }
 
-/// The thread that a setting is for.
+/// The thread that a setting applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ThreadRef {
     /// The calling thread.
     Current,
-    /// The thread with this number, also of another process.
+    /// The thread with this ID, which may belong to another process.
     Tid(Tid),
 }
 
 impl ThreadRef {
-    /// As the system calls take it: 0 is the calling thread.
+    /// Returns the form that system calls take: 0 is the calling thread.
     pub(crate) const fn as_raw(self) -> i32 {
         match self {
             Self::Current => 0,

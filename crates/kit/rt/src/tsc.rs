@@ -1,35 +1,32 @@
-//! The processor's own counter, the cheapest clock there is: the time stamp counter of
-//! x86-64, the virtual counter of arm64, the timer of riscv64.
+//! The processor's counter, the cheapest clock: the time stamp counter of x86-64, the virtual
+//! counter of arm64, the timer of riscv64.
 #![allow(unsafe_code)]
 
 use std::time::Duration;
 
 use crate::Clock;
 
-/// The time stamp counter, where it counts at one rate whatever the processor
-/// does; `cntvct_el0` of arm64 and `time` of riscv64, whose ticks are longer (10 to
-/// 100 ns on many boards).
+/// The time stamp counter, if its rate is constant in all processor states; `cntvct_el0` of arm64
+/// and `time` of riscv64, whose ticks are longer (10 to 100 ns on many boards).
 ///
-/// A read costs some nanoseconds, enters no kernel and no vDSO, and cannot be
-/// slewed by NTP. The counters of different CPUs start together on most
-/// machines, but nothing here promises it: compare reads of one CPU only, or
-/// check first.
+/// A read costs a few nanoseconds, uses neither kernel nor vDSO, and cannot be slewed by NTP. The
+/// counters of different CPUs are synchronized on most machines, but this is not guaranteed:
+/// compare only reads on the same CPU, or check first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tsc {
-    // Only `available` makes one: to hold it is to know that it may be read.
+    // Only `available` creates one, so holding it proves that the counter may be read.
     _known: (),
 }
 
-/// How long a tick of the [`Tsc`] is, as a fixed-point number; made by
-/// [`Tsc::calibrate`].
+/// Length of a tick of the [`Tsc`] as a fixed-point number, created by [`Tsc::calibrate`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TscRate {
-    /// Nanoseconds a tick, times 2^32.
+    /// Nanoseconds per tick, times 2^32.
     multiplier: u64,
 }
 
 impl Tsc {
-    /// What the counter is called on this architecture.
+    /// Name of the counter on this architecture.
     pub const NAME: &str = if cfg!(target_arch = "aarch64") {
         "cntvct_el0"
     } else if cfg!(target_arch = "riscv64") {
@@ -38,32 +35,31 @@ impl Tsc {
         "TSC"
     };
 
-    /// The counter, if this processor has one that neither changes its rate
-    /// nor stops (CPUID 0x80000007, EDX bit 8: "invariant TSC", Intel SDM
-    /// volume 3, 19.17.1; AMD APM volume 3, E.4.8) and this process may read
-    /// it (`PR_SET_TSC` of prctl(2)). The counters of arm64 and riscv64 are so by
-    /// their architecture (Arm ARM, The Generic Timer; RISC-V unprivileged
-    /// specification, Zicntr). `None` on other architectures.
+    /// Returns the counter if it has a constant rate, never stops (CPUID 0x80000007, EDX bit 8:
+    /// "invariant TSC", Intel SDM volume 3, 19.17.1; AMD APM volume 3, E.4.8), and may be read by
+    /// this process (`PR_SET_TSC` of prctl(2)). On arm64 and riscv64 the architecture guarantees
+    /// this (Arm ARM, The Generic Timer; RISC-V unprivileged specification, Zicntr). Returns `None`
+    /// on other architectures.
     ///
     /// A hypervisor can hide the bit; then the counter is not used.
     pub fn available() -> Option<Self> {
         (is_invariant() && may_read()).then_some(Self { _known: () })
     }
 
-    /// Whether a tick takes 2 ns at most, so that a single read of a clock can be timed
-    /// with it. False where the counter does not say how fast it goes (riscv64).
+    /// Returns whether a tick takes at most 2 ns, so that it can time a single clock read. Returns
+    /// `false` if the counter does not report its frequency (riscv64).
     pub fn is_fine(self) -> bool {
         cfg!(target_arch = "x86_64") || frequency().is_some_and(|hertz| hertz >= 500_000_000)
     }
 
-    /// Ticks since the counter was reset, read after all instructions before
-    /// it have completed.
+    /// Returns the ticks since the counter was reset, read after all earlier instructions have
+    /// completed.
     #[inline(always)]
     pub fn read(self) -> u64 {
         #[cfg(target_arch = "x86_64")]
-        // SAFETY: `self` exists, so the counter may be read; LFENCE is part of
-        // SSE2, which every x86_64 processor has. Without the fence the read
-        // may be taken before earlier loads (Intel SDM, RDTSC).
+        // SAFETY: `self` exists, so the counter may be read; LFENCE is part of SSE2, which every
+        // x86_64 processor has. Without the fence, the read may be executed before earlier loads
+        // (Intel SDM, RDTSC).
         unsafe {
             std::arch::x86_64::_mm_lfence();
             std::arch::x86_64::_rdtsc()
@@ -78,8 +74,8 @@ impl Tsc {
             ticks
         }
         #[cfg(target_arch = "riscv64")]
-        // SAFETY: reads a register that the kernel lets processes read (`rdtime` is what
-        // its own vDSO uses); the fence orders the read.
+        // SAFETY: reads a register that the kernel lets processes read (its own vDSO uses
+        // `rdtime`); the fence orders the read.
         unsafe {
             let ticks: u64;
             std::arch::asm!("fence", "rdtime {}", out(reg) ticks, options(nostack));
@@ -93,11 +89,11 @@ impl Tsc {
         0
     }
 
-    /// Measures the counter's rate against CLOCK_MONOTONIC_RAW over about this
-    /// time, which the calling thread sleeps through.
+    /// Measures the rate of the counter against CLOCK_MONOTONIC_RAW over about this time, during
+    /// which the calling thread sleeps.
     ///
-    /// Over 20 ms the rate is exact to a few millionths: each end is placed to
-    /// within the cost of one clock read. Under 1 ms is taken as 1 ms.
+    /// Over 20 ms the rate is accurate to a few parts per million: each end is known to within the
+    /// cost of one clock read. Times under 1 ms are raised to 1 ms.
     pub fn calibrate(self, over: Duration) -> TscRate {
         let (first_ticks, first_nanos) = self.both();
         std::thread::sleep(over.max(Duration::from_millis(1)));
@@ -108,8 +104,8 @@ impl Tsc {
         )
     }
 
-    /// Both clocks at one moment: of several tries the one with the least time
-    /// around the clock's read.
+    /// Reads both clocks at the same moment: of several attempts, uses the one with the shortest
+    /// time around the clock read.
     fn both(self) -> (u64, u64) {
         let mut best = (u64::MAX, 0, 0);
         for _ in 0..16 {
@@ -125,7 +121,7 @@ impl Tsc {
 }
 
 impl TscRate {
-    /// The rate of a counter that went `ticks` on in `nanos`.
+    /// Returns the rate of a counter that advanced by `ticks` in `nanos`.
     fn between(ticks: u64, nanos: u64) -> Self {
         let multiplier = (u128::from(nanos) << 32) / u128::from(ticks.max(1));
         Self {
@@ -133,7 +129,7 @@ impl TscRate {
         }
     }
 
-    /// These ticks as nanoseconds, rounded down; integer arithmetic only.
+    /// Converts ticks to nanoseconds, rounded down. Uses only integer arithmetic.
     #[inline]
     pub fn to_nanos(self, ticks: u64) -> u64 {
         let nanos = (u128::from(ticks) * u128::from(self.multiplier)) >> 32;
@@ -144,13 +140,13 @@ impl TscRate {
         }
     }
 
-    /// The fewest ticks that take at least these nanoseconds.
+    /// Returns the fewest ticks that take at least this many nanoseconds.
     pub fn to_ticks(self, nanos: u64) -> u64 {
         let ticks = (u128::from(nanos) << 32).div_ceil(u128::from(self.multiplier));
         u64::try_from(ticks).unwrap_or(u64::MAX)
     }
 
-    /// Ticks a second, rounded.
+    /// Returns the ticks per second, rounded.
     pub fn hertz(self) -> u64 {
         let multiplier = u128::from(self.multiplier);
         let ticks = ((1_000_000_000_u128 << 32) + multiplier / 2) / multiplier;
@@ -158,7 +154,7 @@ impl TscRate {
     }
 }
 
-/// Whether the counter has one rate in all power states.
+/// Returns whether the counter has one rate in all power states.
 #[cfg(target_arch = "x86_64")]
 fn is_invariant() -> bool {
     use std::arch::x86_64::__cpuid;
@@ -166,8 +162,8 @@ fn is_invariant() -> bool {
     const POWER: u32 = 0x8000_0007;
     const INVARIANT: u32 = 1 << 8;
     #[allow(unused_unsafe)] // safe to call in newer releases of Rust
-    // SAFETY: every x86_64 processor has CPUID; a leaf is read only after the
-    // processor has said that it knows it.
+    // SAFETY: every x86_64 processor has CPUID; a leaf is read only after the processor has
+    // reported that it supports it.
     unsafe {
         __cpuid(EXTENDED).eax >= POWER && __cpuid(POWER).edx & INVARIANT != 0
     }
@@ -178,10 +174,10 @@ fn is_invariant() -> bool {
     cfg!(any(target_arch = "aarch64", target_arch = "riscv64"))
 }
 
-/// Ticks a second, where the processor says so.
+/// Returns the ticks per second, if the processor reports them.
 fn frequency() -> Option<u64> {
     #[cfg(target_arch = "aarch64")]
-    // SAFETY: reads a register that processes may read wherever they may read the counter.
+    // SAFETY: reads a register that processes may read if they may read the counter.
     let hertz = unsafe {
         let hertz: u64;
         std::arch::asm!("mrs {}, cntfrq_el0", out(reg) hertz,
@@ -193,12 +189,12 @@ fn frequency() -> Option<u64> {
     hertz
 }
 
-/// Whether reading it is not made to fail with SIGSEGV in this process.
+/// Returns whether this process may read the counter without SIGSEGV.
 fn may_read() -> bool {
     let mut mode: libc::c_int = 0;
     // SAFETY: PR_GET_TSC writes an int to the address it is given.
     let result = unsafe { libc::prctl(libc::PR_GET_TSC, &raw mut mode) };
-    // A kernel that does not know the question does not forbid it either.
+    // A kernel that does not support the query does not forbid it either.
     result != 0 || mode == libc::PR_TSC_ENABLE
 }
 
@@ -219,8 +215,8 @@ mod tests {
         std::thread::sleep(Duration::from_millis(20));
         let (later_ticks, later_nanos) = tsc.both();
         let ours = rate.to_nanos(later_ticks - ticks);
-        // One part in a hundred: a clock of another rate is far off, a try that
-        // was preempted at both ends is not.
+        // Within 1%: a clock of another rate is far off, while an attempt that was preempted at
+        // both ends is not.
         let theirs = later_nanos - nanos;
         assert!(ours.abs_diff(theirs) < theirs / 100, "{ours} {theirs}");
     }
@@ -254,7 +250,7 @@ mod tests {
         assert_eq!(two.to_nanos(7), 3);
         assert_eq!(two.to_ticks(3), 6);
         assert_eq!(two.hertz(), 2_000_000_000);
-        // No time or no ticks: nothing to divide by, and still a number.
+        // Zero time or zero ticks must not divide by zero.
         assert!(TscRate::between(0, 5).to_nanos(1) >= 5);
         assert!(TscRate::between(5, 0).to_ticks(1) > 0);
         assert_eq!(TscRate::between(0, u64::MAX).to_nanos(u64::MAX), u64::MAX);

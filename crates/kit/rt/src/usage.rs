@@ -1,4 +1,4 @@
-//! What a thread or the process has cost so far.
+//! Resource usage of a thread or the process.
 #![allow(unsafe_code)]
 
 use std::fs;
@@ -18,9 +18,8 @@ pub struct ThreadUsage {
     pub voluntary_switches: u64,
     /// Context switches because it was preempted or its slice ended.
     pub involuntary_switches: u64,
-    /// CPU time, user and system, exact to the nanosecond
-    /// (`CLOCK_THREAD_CPUTIME_ID`; the times of `getrusage` can be rounded to
-    /// ticks).
+    /// CPU time, user and system, with nanosecond precision (`CLOCK_THREAD_CPUTIME_ID`; the times
+    /// of `getrusage` may be rounded to ticks).
     pub cpu_time: Duration,
 }
 
@@ -35,16 +34,15 @@ pub struct ProcessUsage {
     pub voluntary_switches: u64,
     /// Context switches because a thread was preempted or its slice ended.
     pub involuntary_switches: u64,
-    /// CPU time of all threads, user and system, exact
+    /// CPU time of all threads, user and system, with nanosecond precision
     /// (`CLOCK_PROCESS_CPUTIME_ID`).
     pub cpu_time: Duration,
-    /// The most memory that was resident at a time, in bytes: `VmHWM` of
-    /// `/proc/self/status`, or `ru_maxrss` where that is not readable. The
-    /// latter also counts the process that called `exec`, if it was larger.
+    /// Peak resident memory in bytes: `VmHWM` of `/proc/self/status`, or `ru_maxrss` if that is not
+    /// readable. The latter includes the process that called `exec`, if it was larger.
     pub peak_memory_bytes: u64,
 }
 
-/// What the calling thread has cost so far. Two system calls.
+/// Returns the usage of the calling thread so far. Makes two system calls.
 pub fn thread_usage() -> ThreadUsage {
     let usage = usage_of(libc::RUSAGE_THREAD);
     ThreadUsage {
@@ -56,7 +54,7 @@ pub fn thread_usage() -> ThreadUsage {
     }
 }
 
-/// What this process has cost so far. Reads a file: not for a loop in time.
+/// Returns the usage of this process so far. Reads a file, so do not call it in a real-time loop.
 pub fn process_usage() -> ProcessUsage {
     let usage = usage_of(libc::RUSAGE_SELF);
     let peak_of_status = fs::read_to_string("/proc/self/status")
@@ -83,8 +81,8 @@ fn peak_kib(status: &str) -> Option<u64> {
 
 fn usage_of(who: libc::c_int) -> libc::rusage {
     let mut usage = MaybeUninit::<libc::rusage>::zeroed();
-    // SAFETY: `usage` is an rusage to write to; all zeroes is a valid one,
-    // should the call fail (it does not for these two).
+    // SAFETY: the call writes to `usage`; all zeroes is a valid rusage if the call fails (it does
+    // not for these two).
     unsafe {
         libc::getrusage(who as _, usage.as_mut_ptr());
         usage.assume_init()

@@ -1,4 +1,4 @@
-//! The examples are built and run.
+//! Runs the examples.
 #![allow(clippy::unwrap_used, dead_code)] // a test runs a part of an example
 
 #[path = "../examples/cache_pair.rs"]
@@ -12,7 +12,7 @@ mod shared_state;
 #[path = "../examples/tcp_sender.rs"]
 mod tcp_sender;
 
-/// In a thread of its own: a policy that it leaves behind ends with it.
+/// In a separate thread, so that the scheduling policy it sets ends with the thread.
 fn runs<E: std::fmt::Debug + 'static>(example: fn() -> Result<(), E>) {
     std::thread::spawn(move || example().unwrap())
         .join()

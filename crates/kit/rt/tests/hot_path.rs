@@ -1,4 +1,4 @@
-//! Nothing on the way from one wake-up to the next allocates.
+//! Nothing between one wake-up and the next allocates.
 #![allow(clippy::unwrap_used)] // helpers of tests are tests
 
 use std::time::Duration;
@@ -14,7 +14,7 @@ static COUNTING: CountingAllocator = CountingAllocator::system();
 const INTERVAL: Duration = Duration::from_micros(500);
 const CLOCK: Clock = Clock::Monotonic;
 
-/// Waits 50 times, and says how often memory was allocated or freed.
+/// Waits 50 times, and returns the number of allocations and deallocations.
 fn allocations_of<W: PeriodicWait>(make: impl FnOnce(Instant) -> W) -> u64 {
     let mut deadline = CLOCK.now() + INTERVAL;
     let mut wait = make(deadline);
@@ -44,7 +44,7 @@ fn waiting_does_not_allocate() {
     assert_eq!(allocations_of(signal_timer), 0);
 }
 
-/// A wait that is over at once: what is left of a turn is the loop's own.
+/// A wait that returns immediately: the rest of the iteration is the loop's own cost.
 struct NoWait;
 
 impl PeriodicWait for NoWait {
@@ -53,7 +53,7 @@ impl PeriodicWait for NoWait {
     }
 }
 
-/// The guard itself shows it: a turn makes no system call but its wait.
+/// As the guard shows, an iteration makes no system call except its wait.
 #[test]
 fn a_turn_allocates_nothing_and_makes_no_system_call_but_its_wait() {
     let first = CLOCK.now();

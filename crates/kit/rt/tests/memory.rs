@@ -1,5 +1,4 @@
-//! Locked memory. In one test, because locking is a setting of the whole
-//! process.
+//! Tests of locked memory. A single test, because locking affects the whole process.
 #![allow(clippy::unwrap_used)] // helpers of tests are tests
 
 use std::fs;
@@ -10,7 +9,7 @@ use punctual_rt::{
     NewMappings, lock_process_memory, thread_usage,
 };
 
-/// A line of `/proc/self/status`, in bytes.
+/// Returns a line of `/proc/self/status`, in bytes.
 fn status_bytes(key: &str) -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find(|line| line.starts_with(key)).unwrap();
@@ -18,7 +17,7 @@ fn status_bytes(key: &str) -> u64 {
     kib * 1024
 }
 
-/// Touches each page, and says how many faults that took.
+/// Touches each page, and returns the number of faults.
 fn faults_of_touching(bytes: &mut [u8]) -> u64 {
     let before = thread_usage();
     for page in bytes.chunks_mut(512) {
@@ -42,7 +41,7 @@ fn locked_memory_stays_and_is_released() {
     threads_share_one_heap();
 }
 
-/// A heap of a thread's own would be a mapping of 64 MiB.
+/// A separate heap of a thread would be a mapping of 64 MiB.
 fn threads_share_one_heap() {
     punctual_rt::share_heap();
     let mapped = || status_bytes("VmSize:");
@@ -91,7 +90,7 @@ fn sizes_that_cannot_be_are_refused() {
         let error = LockedBuffer::new(bytes).unwrap_err();
         assert!(matches!(error, Error::BufferSize { .. }), "{error}");
     }
-    // Fits the address space's arithmetic, not the address space.
+    // Valid as a number, but larger than the address space.
     let error = LockedBuffer::new(1 << 60).unwrap_err();
     assert!(!matches!(error, Error::BufferSize { .. }), "{error}");
 }
@@ -143,7 +142,7 @@ fn try_lock(mode: LockMode) -> Option<punctual_rt::MemoryLock> {
     }
 }
 
-/// Faults of the first touch of each page.
+/// Returns the number of faults on the first touch of each page.
 fn faults_of_first_touch(mapping: &mut Mapping) -> u64 {
     let before = thread_usage();
     for page in 0..mapping.pages() {
@@ -221,7 +220,7 @@ fn new_mappings_are_treated_as_asked_and_then_as_before() {
         ..request(Backing::Anonymous)
     };
     let faults = |request: &MappingRequest| {
-        // What the guards do is for the whole process.
+        // The guards affect the whole process.
         faults_of_first_touch(&mut Mapping::new(request).unwrap())
     };
     let plain = request(Backing::Anonymous);
@@ -263,7 +262,7 @@ fn huge_pages_are_whole_or_told_apart() {
         }
     };
     assert_eq!(faults_of_first_touch(&mut mapping), 2);
-    // Each is one or the other: what it is depends on the machine's memory.
+    // Either result is valid: it depends on the memory of the machine.
     for page in 0..2 {
         mapping.is_whole(page).unwrap();
     }
@@ -286,9 +285,8 @@ fn mappings_that_cannot_be_are_refused() {
     assert!(Mapping::new(&request(Backing::File(&file))).is_err());
 }
 
-/// Minor and major faults of the calling thread: fields 10 and 12 of
-/// `/proc/PID/stat` (`proc_pid_stat(5)`), counted behind the name, which may
-/// hold anything.
+/// Returns the minor and major faults of the calling thread: fields 10 and 12 of `/proc/PID/stat`
+/// (`proc_pid_stat(5)`), counted after the name, which may contain anything.
 fn faults_of_stat() -> (u64, u64) {
     let stat = fs::read_to_string("/proc/thread-self/stat").unwrap();
     let fields: Vec<&str> = stat
@@ -310,8 +308,8 @@ fn the_counts_are_those_of_getrusage_and_proc() {
         })
         .unwrap();
         faults_of_stat();
-        // Reading the file can fault as well: what getrusage says lies between
-        // two readings, before and after.
+        // Reading the file can fault as well, so the getrusage value is between two readings, one
+        // before and one after.
         let mut both = [(0, 0); 2];
         for (round, seen) in both.iter_mut().enumerate() {
             let before = faults_of_stat();

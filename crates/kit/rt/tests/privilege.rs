@@ -1,4 +1,4 @@
-//! What is refused without rights: the same binary, run again as nobody.
+//! Refusals without privileges: runs the same binary again as an unprivileged user.
 #![allow(clippy::unwrap_used)] // helpers of tests are tests
 
 use std::path::Path;
@@ -41,7 +41,7 @@ fn rerun_as_nobody(test: &str) {
         String::from_utf8_lossy(&output.stderr),
     );
     assert!(output.status.success(), "{told}\n{warned}");
-    // It did run, and what it skipped is seen here too.
+    // Check that it did run, and print the tests that it skipped.
     assert!(told.contains("1 passed"), "{told}");
     for why in warned.lines().filter_map(|line| line.strip_prefix("SKIP ")) {
         punctual_testing::skip!("{why}");
@@ -143,7 +143,7 @@ fn memory() {
     ] {
         assert!(text.contains(part), "{text}");
     }
-    // More mapped than may be locked, so the whole process cannot be.
+    // More memory is mapped than may be locked, so locking the whole process fails.
     let untouched = std::hint::black_box(Vec::<u8>::with_capacity(bytes));
     let error = lock_process_memory(LockMode::OnFault).unwrap_err();
     assert!(

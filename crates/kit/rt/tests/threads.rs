@@ -21,18 +21,16 @@ fn deadline(millis: [u64; 3]) -> Policy {
     }
 }
 
-/// Deadline threads share the machine's bandwidth, so tests with them take
-/// turns.
+/// Deadline threads share the bandwidth of the machine, so tests with them run one at a time.
 static BANDWIDTH: Mutex<()> = Mutex::new(());
 
-/// A thread with this policy, or none after a visible line, where the process
-/// may not set it.
+/// Returns a thread with this policy. Prints a skip and returns `None` if the process may not set
+/// it.
 fn with_policy<T: Send + 'static>(
     policy: Policy,
     f: impl FnOnce() -> T + Send + Clone + 'static,
 ) -> Option<JoinHandle<T>> {
-    // The kernel takes bandwidth back only at the end of a deadline thread's
-    // last period.
+    // The kernel reclaims bandwidth only at the end of a deadline thread's last period.
     for attempt in 1.. {
         match ThreadBuilder::new("policy").policy(policy).spawn(f.clone()) {
             Ok(thread) => return Some(thread),
@@ -53,7 +51,7 @@ fn with_policy<T: Send + 'static>(
     None
 }
 
-/// Keeps a thread of a test until it is set true.
+/// Blocks a thread of a test until the flag is set.
 fn gate() -> (Arc<AtomicBool>, impl FnOnce() + Send + Clone + 'static) {
     let open = Arc::new(AtomicBool::new(false));
     let watched = Arc::clone(&open);
@@ -109,8 +107,8 @@ fn another_threads_policy_is_changed() {
     let tid = thread.tid();
     end.send(()).unwrap();
     thread.join().unwrap();
-    // The join ends when the thread has let go of its stack, a moment before the kernel
-    // forgets the thread.
+    // The join ends when the thread has released its stack, a moment before the kernel forgets the
+    // thread.
     let gone = (0..1_000).any(|_| {
         std::thread::sleep(Duration::from_millis(10));
         matches!(policy_of(tid), Err(Error::NoSuchThread { .. }))
@@ -158,7 +156,7 @@ fn contradictory_deadlines_are_refused() {
         let error = check(millis);
         assert!(matches!(error, Error::DeadlineInvalid { .. }), "{error}");
     }
-    // A century is consistent in itself, so the kernel has to refuse it.
+    // A century is consistent, so the kernel has to refuse it.
     let error = check([1, 1, 3_200_000_000_000]);
     assert!(
         matches!(error, Error::DeadlineInvalid { .. }) || error.is_privilege(),
@@ -169,7 +167,7 @@ fn contradictory_deadlines_are_refused() {
 #[test]
 fn deadline_bandwidth_ends_and_says_so() {
     let _turn = BANDWIDTH.lock().unwrap_or_else(PoisonError::into_inner);
-    // Each wants nearly a whole CPU, and only sleeps.
+    // Each requests nearly a whole CPU, and only sleeps.
     let greedy = deadline([9, 10, 10]);
     let mut running = Vec::new();
     let cpus = std::thread::available_parallelism().unwrap().get();
@@ -257,7 +255,7 @@ fn a_thread_is_in_order_before_it_begins() {
                 assert_eq!(affinity::current().unwrap(), [cpu]);
                 let comm = format!("/proc/self/task/{}/comm", current_tid());
                 let name = std::fs::read_to_string(PathBuf::from(comm)).unwrap();
-                // Half a megabyte of stack, and none of it faults.
+                // Half a megabyte of stack, without any fault.
                 let before = thread_usage().minor_faults;
                 let mut frame = [1_u8; 256 << 10];
                 std::hint::black_box(&mut frame);
@@ -296,7 +294,7 @@ fn what_is_refused_never_runs() {
     let error = try_with(ThreadBuilder::new("zero\0byte"));
     assert!(matches!(error, Error::ThreadName { .. }));
     assert!(!ran.load(Ordering::SeqCst));
-    // They are gone, not waiting somewhere.
+    // They have ended and do not wait anywhere.
     let names = std::fs::read_dir("/proc/self/task").unwrap().flatten();
     for task in names {
         let name = std::fs::read_to_string(task.path().join("comm")).unwrap_or_default();

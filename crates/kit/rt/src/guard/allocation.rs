@@ -1,4 +1,4 @@
-//! Allocations in a region, by an allocator that counts.
+//! Counts allocations in a region, using a counting allocator.
 #![allow(unsafe_code)]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -14,11 +14,11 @@ thread_local! {
     static COUNT: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Whether a [`CountingAllocator`] is the program's.
+/// Whether the program uses a [`CountingAllocator`].
 static INSTALLED: AtomicBool = AtomicBool::new(false);
 
-/// An allocator that counts what a thread asks for in regions of an
-/// [`AllocationGuard`]; to be made the program's:
+/// An allocator that counts the allocations of a thread in regions of an [`AllocationGuard`].
+/// Install it as the global allocator:
 ///
 /// ```
 /// use punctual_rt::CountingAllocator;
@@ -28,19 +28,19 @@ static INSTALLED: AtomicBool = AtomicBool::new(false);
 /// # fn main() {}
 /// ```
 ///
-/// Outside of regions it costs the reading of a byte.
+/// Outside regions, it costs one read of a byte per call.
 #[derive(Debug, Default)]
 pub struct CountingAllocator<A = System>(A);
 
 impl CountingAllocator {
-    /// One that takes memory from the system's allocator.
+    /// Creates one that uses the system allocator.
     pub const fn system() -> Self {
         Self(System)
     }
 }
 
 impl<A> CountingAllocator<A> {
-    /// One that takes memory from another allocator.
+    /// Creates one that uses another allocator.
     pub const fn over(allocator: A) -> Self {
         Self(allocator)
     }
@@ -53,8 +53,8 @@ fn seen() {
     }
 }
 
-// SAFETY: the other allocator's, with a count beside it; thread-locals without a
-// destructor can be used at any time.
+// SAFETY: forwards to the wrapped allocator and counts. Thread-locals without a destructor are
+// usable at any time.
 unsafe impl<A: GlobalAlloc> GlobalAlloc for CountingAllocator<A> {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if !INSTALLED.load(Ordering::Relaxed) {
@@ -84,17 +84,17 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for CountingAllocator<A> {
     }
 }
 
-/// Counts allocations and releases of memory by the calling thread in its regions.
+/// Counts allocations and deallocations of the calling thread in its regions.
 #[derive(Debug)]
 pub struct AllocationGuard {
     _stays: PhantomData<*mut ()>,
 }
 
 impl AllocationGuard {
-    /// A guard of the calling thread. One at a time counts.
+    /// Creates a guard for the calling thread. Only one at a time counts.
     ///
     /// # Errors
-    /// [`Error::NotSupported`] where no [`CountingAllocator`] is the program's.
+    /// Returns [`Error::NotSupported`] if the global allocator is not a [`CountingAllocator`].
     pub fn new() -> Result<Self, Error> {
         drop(std::hint::black_box(Box::new(0_u8)));
         if !INSTALLED.load(Ordering::Relaxed) {
@@ -123,8 +123,8 @@ impl AllocationGuard {
         work()
     }
 
-    /// What was seen so far. Allocations have no place: a debugger that stops in
-    /// `CountingAllocator::alloc` shows it.
+    /// Returns the violations so far. Allocations have no address; to find them, set a breakpoint
+    /// on `CountingAllocator::alloc` in a debugger.
     pub fn violations(&self) -> Violations {
         let mut all = Violations::default();
         let count = COUNT.get();

@@ -1,8 +1,8 @@
-//! What a real-time region should not do, seen while it does it.
+//! Detects operations that a real-time region should avoid.
 //!
-//! Each guard is of one thread, which it does not leave. It watches *regions*: the part
-//! of a loop between two waits. Entering and leaving one is a store of a byte. A
-//! violation is counted and kept with its place; the program goes on.
+//! Each guard belongs to one thread and stays there. It watches *regions*: the part of a loop
+//! between two waits. Entering or leaving a region costs one byte store. A violation is counted and
+//! stored with its location, and the program continues.
 
 mod allocation;
 mod page_fault;
@@ -15,7 +15,7 @@ pub use allocation::{AllocationGuard, CountingAllocator};
 pub use page_fault::PageFaultGuard;
 pub use system_call::SystemCallGuard;
 
-/// Runs `work` between `enter` and `leave`, also where it panics.
+/// Runs `work` between `enter` and `leave`. Also calls `leave` if it panics.
 #[inline]
 fn within<G, T>(
     guard: &mut G,
@@ -34,37 +34,37 @@ fn within<G, T>(
     work()
 }
 
-/// Violations that are kept with their place; all are counted.
+/// Violations stored with their location. All are counted.
 pub const KEPT_VIOLATIONS: usize = 16;
 
-/// What happened in a region, and where.
+/// A violation in a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// The number of the system call; of a page fault or an allocation 0.
+    /// The system call number; 0 for a page fault or an allocation.
     pub number: u64,
-    /// The address: of the instruction behind the system call, of the memory that was
-    /// not there; 0 of an allocation.
+    /// The address: the instruction after the system call, or the faulting address; 0 for an
+    /// allocation.
     pub address: u64,
 }
 
-/// What a guard has seen in its regions so far.
+/// Violations in the regions of a guard so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Violations {
-    /// How many there were.
+    /// Total number of violations.
     pub count: u64,
-    /// Regions whose rest was not watched: after a system call that cannot be made on
-    /// behalf of the region (fork, exec, exit, signal masks, the return of a handler).
+    /// Regions that were not watched to the end, because a system call cannot be made on behalf of
+    /// the region (fork, exec, exit, signal masks, the return from a handler).
     pub cut_short: u64,
     kept: [Option<Violation>; KEPT_VIOLATIONS],
 }
 
 impl Violations {
-    /// The first ones, with their places.
+    /// Returns the first violations, with their locations.
     pub fn kept(&self) -> impl Iterator<Item = Violation> + '_ {
         self.kept.iter().flatten().copied()
     }
 
-    /// Called in signal handlers: no allocation, no panic.
+    /// Called in signal handlers: must not allocate or panic.
     fn add(&mut self, violation: Violation) {
         let place = usize::try_from(self.count).unwrap_or(usize::MAX);
         if let Some(free) = self.kept.get_mut(place) {
@@ -74,7 +74,7 @@ impl Violations {
     }
 }
 
-/// `3 (first: 35 at 0x7f12)`; `none`.
+/// Formats as `3 (first: 35 at 0x7f12)` or `none`.
 impl fmt::Display for Violations {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.kept().next() {

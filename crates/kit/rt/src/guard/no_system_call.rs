@@ -1,18 +1,18 @@
-//! The guard of system calls, where the kernel has none.
+//! Replacement for the system call guard on architectures without kernel support.
 
 use super::Violations;
 use crate::Error;
 
 /// Counts the system calls of the calling thread in its regions. Only on x86-64: other
-/// architectures have no `PR_SET_SYSCALL_USER_DISPATCH`.
+/// architectures do not support `PR_SET_SYSCALL_USER_DISPATCH`.
 #[derive(Debug)]
 pub struct SystemCallGuard(());
 
 impl SystemCallGuard {
-    /// Refused.
+    /// Always fails.
     ///
     /// # Errors
-    /// [`Error::NotSupported`].
+    /// Returns [`Error::NotSupported`].
     pub fn new() -> Result<Self, Error> {
         Err(Error::NotSupported {
             what: "a guard of system calls",
@@ -34,7 +34,7 @@ impl SystemCallGuard {
     #[inline]
     pub fn leave(&mut self) {}
 
-    /// None.
+    /// Returns no violations.
     pub fn violations(&self) -> Violations {
         Violations::default()
     }

@@ -1,7 +1,7 @@
-//! Page faults in a region, with the address that was not there.
+//! Detects page faults in a region, with the faulting address.
 //!
-//! A software event of perf counts them and sends SIGTRAP to the thread, synchronously
-//! (`sigtrap` of perf_event_open(2), Linux 5.13). Nothing runs unless a fault happens.
+//! A perf software event counts them and sends SIGTRAP to the thread synchronously (`sigtrap` of
+//! perf_event_open(2), Linux 5.13). It costs nothing without a fault.
 #![allow(unsafe_code)]
 
 use std::cell::Cell;
@@ -55,7 +55,7 @@ const EXCLUDE_HV: u64 = 1 << 6;
 const REMOVE_ON_EXEC: u64 = 1 << 36;
 const SIGTRAP: u64 = 1 << 37;
 const PERF_FLAG_FD_CLOEXEC: libc::c_ulong = 1 << 3;
-/// `si_code` of a SIGTRAP of this kind.
+/// `si_code` of a SIGTRAP from perf.
 const TRAP_PERF: libc::c_int = 6;
 
 thread_local! {
@@ -67,9 +67,9 @@ thread_local! {
     }) };
 }
 
-/// Counts the page faults of the calling thread in its regions, with their addresses. It
-/// works without privilege up to perf_event_paranoid 2. Faults inside of system calls
-/// are not seen, and those outside of regions cost a signal each.
+/// Counts the page faults of the calling thread in its regions, with their addresses. Works without
+/// privileges up to perf_event_paranoid 2. It does not see faults inside system calls, and each
+/// fault outside a region costs a signal.
 #[derive(Debug)]
 pub struct PageFaultGuard {
     _event: OwnedFd,
@@ -77,12 +77,12 @@ pub struct PageFaultGuard {
 }
 
 impl PageFaultGuard {
-    /// A guard of the calling thread. SIGTRAP is then handled here, in all threads.
+    /// Creates a guard for the calling thread. Installs a handler for SIGTRAP in the whole process.
     ///
     /// # Errors
-    /// [`Error::NotSupported`] before Linux 5.13, without CONFIG_PERF_EVENTS, or where
-    /// perf_event_paranoid or a sandbox forbids it; [`Error::SignalTaken`] if another
-    /// part of the program (a debugger inside of it) handles SIGTRAP.
+    /// Returns [`Error::NotSupported`] before Linux 5.13, without CONFIG_PERF_EVENTS, or if
+    /// perf_event_paranoid or a sandbox forbids it, and [`Error::SignalTaken`] if another part of
+    /// the program (such as a built-in debugger) handles SIGTRAP.
     pub fn new() -> Result<Self, Error> {
         install()?;
         SEEN.set(Violations::default());
@@ -95,8 +95,8 @@ impl PageFaultGuard {
             flags: EXCLUDE_KERNEL | EXCLUDE_HV | REMOVE_ON_EXEC | SIGTRAP,
             ..Attributes::default()
         };
-        // SAFETY: the kernel reads as many bytes as the structure says. 0 and -1: this
-        // thread, on any CPU, in no group.
+        // SAFETY: the kernel reads as many bytes as the structure states. 0 and -1 mean this thread
+        // on any CPU, in no group.
         let fd = unsafe {
             libc::syscall(
                 libc::SYS_perf_event_open as libc::c_long,
@@ -125,7 +125,7 @@ impl PageFaultGuard {
             });
         };
         Ok(Self {
-            // SAFETY: new, and nobody else's.
+            // SAFETY: the descriptor is new and has no other owner.
             _event: unsafe { OwnedFd::from_raw_fd(fd) },
             _stays: PhantomData,
         })
@@ -137,7 +137,7 @@ impl PageFaultGuard {
         within(self, Self::enter, Self::leave, work)
     }
 
-    /// Begins a region, for those who cannot pass a function.
+    /// Begins a region, if passing a closure is not possible.
     #[inline]
     pub fn enter(&mut self) {
         IN_REGION.set(true);
@@ -151,21 +151,20 @@ impl PageFaultGuard {
         IN_REGION.set(false);
     }
 
-    /// What was seen so far.
+    /// Returns the violations so far.
     pub fn violations(&self) -> Violations {
         SEEN.get()
     }
 }
 
-/// Runs in the thread that faulted. Allowed here: signal-safety(7).
+/// Runs in the thread that faulted, so only async-signal-safe calls are allowed (signal-safety(7)).
 extern "C" fn handler(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
-    // SAFETY: the kernel passes it.
+    // SAFETY: the kernel passes this pointer.
     let Some(info) = (unsafe { info.as_ref() }) else {
         return;
     };
     if info.si_code != TRAP_PERF {
-        // A breakpoint: as without this handler.
-        // SAFETY: both calls take numbers.
+        // A breakpoint: restore the default action. SAFETY: both calls take numbers.
         unsafe {
             libc::signal(libc::SIGTRAP, libc::SIG_DFL);
             libc::raise(libc::SIGTRAP);
@@ -175,14 +174,14 @@ extern "C" fn handler(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::
     if !IN_REGION.get() {
         return;
     }
-    // SAFETY: a SIGTRAP of perf has the event's address there.
+    // SAFETY: in a SIGTRAP from perf, this field holds the event's address.
     let address = unsafe { info.si_addr() } as u64;
     let mut seen = SEEN.get();
     seen.add(Violation { number: 0, address });
     SEEN.set(seen);
 }
 
-/// Installs the handler for the whole process; again does nothing new.
+/// Installs the handler for the whole process. Further calls have no effect.
 fn install() -> Result<(), Error> {
     let failed = || Error::os("sigaction", "SIGTRAP", io::Error::last_os_error());
     let ours = handler as *const () as libc::sighandler_t;
@@ -193,7 +192,7 @@ fn install() -> Result<(), Error> {
             MaybeUninit::<libc::sigaction>::zeroed().assume_init(),
         )
     };
-    // SAFETY: a null new action only asks; `old` is there to write to.
+    // SAFETY: a null new action only queries; the call writes to `old`.
     if unsafe { libc::sigaction(libc::SIGTRAP, ptr::null(), &raw mut old) } != 0 {
         return Err(failed());
     }

@@ -1,9 +1,9 @@
-//! System calls in a region, also those that no library knows of.
+//! Detects system calls in a region, including those made without a library.
 //!
-//! The kernel asks a byte of the thread at each system call
-//! (PR_SET_SYSCALL_USER_DISPATCH, Linux 5.11): in a region it sends SIGSYS instead. The
-//! handler counts, makes the call on behalf of the region, and puts the result where
-//! the kernel would. Source: Documentation/admin-guide/syscall-user-dispatch.rst.
+//! At each system call the kernel checks a byte of the thread (PR_SET_SYSCALL_USER_DISPATCH, Linux
+//! 5.11) and, in a region, sends SIGSYS instead. The handler counts, makes the call on behalf of
+//! the region, and stores the result where the kernel would. Source:
+//! Documentation/admin-guide/syscall-user-dispatch.rst.
 #![allow(unsafe_code)]
 
 use std::arch::{asm, global_asm};
@@ -16,21 +16,21 @@ use std::sync::atomic::{AtomicU8, Ordering, compiler_fence};
 use super::{Violation, Violations, within};
 use crate::Error;
 
-/// Not in the libc crate (`include/uapi/linux/prctl.h`).
+/// Missing in the libc crate (`include/uapi/linux/prctl.h`).
 const PR_SET_SYSCALL_USER_DISPATCH: libc::c_int = 59;
 const DISPATCH_OFF: libc::c_ulong = 0;
 const DISPATCH_ON: libc::c_ulong = 1;
 const ALLOW: u8 = 0;
 const BLOCK: u8 = 1;
-/// `si_code` of a SIGSYS of this kind (`include/uapi/asm-generic/siginfo.h`).
+/// `si_code` of a SIGSYS from user dispatch (`include/uapi/asm-generic/siginfo.h`).
 const SYS_USER_DISPATCH: libc::c_int = 2;
-/// `SA_RESTORER` of the kernel on x86.
+/// The kernel's `SA_RESTORER` on x86.
 const SA_RESTORER: libc::c_ulong = 0x0400_0000;
-/// Bytes of the `syscall` instruction.
+/// Length of the `syscall` instruction in bytes.
 const INSTRUCTION: i64 = 2;
 
-// The return from the handler is a system call, too: it is made here, and this piece of
-// code alone may make calls in a region.
+// The return from the handler is also a system call. It is made here: only this code range may make
+// system calls in a region.
 global_asm!(
     ".text",
     ".balign 16",
@@ -39,14 +39,14 @@ global_asm!(
     "punctual_rt_restorer:",
     "mov eax, 15", // rt_sigreturn
     "syscall",
-    // The kernel looks where the call returns to: that is in the piece, too.
+    // The kernel checks the return address of the call, which must also be in this range.
     "ud2",
     ".local punctual_rt_restorer_end",
     "punctual_rt_restorer_end:",
     ".size punctual_rt_restorer, . - punctual_rt_restorer",
 );
 
-/// `struct sigaction` of the kernel, which is not the C library's.
+/// The kernel's `struct sigaction`, which differs from that of the C library.
 #[repr(C)]
 struct KernelAction {
     handler: usize,
@@ -55,34 +55,34 @@ struct KernelAction {
     mask: u64,
 }
 
-/// What the handler and the guard share; both run in one thread.
+/// State shared by the handler and the guard. Both run in the same thread.
 struct State {
     selector: AtomicU8,
     violations: Cell<Violations>,
 }
 
 thread_local! {
-    /// That of this thread's guard.
+    /// State of this thread's guard.
     static STATE: Cell<*const State> = const { Cell::new(ptr::null()) };
 }
 
-/// Counts the system calls of the calling thread in its regions, and lets them be made.
-/// Reading a clock through the vDSO is none. A violation costs about 2 us more than the
-/// call. It needs no privilege.
+/// Counts the system calls of the calling thread in its regions, and still executes them. Clock
+/// reads through the vDSO do not count. A violation adds about 2 us to the call. No privilege is
+/// needed.
 ///
-/// A wait belongs outside of the region. Threads that the region starts are not watched.
+/// Put waits outside the region. Threads started by the region are not watched.
 pub struct SystemCallGuard {
-    /// In a box that stays if the guard is forgotten: the kernel reads the byte.
+    /// Heap memory that is leaked if the guard is forgotten, because the kernel reads the byte.
     state: *mut State,
     _stays: PhantomData<*mut ()>,
 }
 
 impl SystemCallGuard {
-    /// A guard of the calling thread. SIGSYS is then handled here, in all threads.
+    /// Creates a guard for the calling thread. Installs a handler for SIGSYS in the whole process.
     ///
     /// # Errors
-    /// [`Error::NotSupported`] before Linux 5.11, or where a sandbox forbids it, or this
-    /// thread has a guard already; [`Error::SignalTaken`] if another part of the program
+    /// Returns [`Error::NotSupported`] before Linux 5.11, if a sandbox forbids it, or if this
+    /// thread already has a guard, and [`Error::SignalTaken`] if another part of the program
     /// handles SIGSYS.
     pub fn new() -> Result<Self, Error> {
         if !STATE.get().is_null() {
@@ -102,7 +102,7 @@ impl SystemCallGuard {
         };
         STATE.set(state);
         let (start, end) = restorer();
-        // SAFETY: the state was made above and is not freed before dispatch is off.
+        // SAFETY: the state was created above and is not freed before dispatch is off.
         let selector = unsafe { (*state).selector.as_ptr() };
         // SAFETY: numbers, and a byte that lives until dispatch is off.
         let result = unsafe {
@@ -130,7 +130,7 @@ impl SystemCallGuard {
         within(self, Self::enter, Self::leave, work)
     }
 
-    /// Begins a region, for those who cannot pass a function.
+    /// Begins a region, if passing a closure is not possible.
     #[inline]
     pub fn enter(&mut self) {
         // SAFETY: the state lives as long as the guard.
@@ -148,7 +148,7 @@ impl SystemCallGuard {
         selector.store(ALLOW, Ordering::Relaxed);
     }
 
-    /// What was seen so far.
+    /// Returns the violations so far.
     pub fn violations(&self) -> Violations {
         // SAFETY: the state lives as long as the guard.
         unsafe { (*self.state).violations.get() }
@@ -157,10 +157,10 @@ impl SystemCallGuard {
 
 impl Drop for SystemCallGuard {
     fn drop(&mut self) {
-        // SAFETY: numbers only; it is not refused to a thread that has it on.
+        // SAFETY: takes numbers only. The kernel does not refuse it to a thread with dispatch on.
         unsafe { libc::prctl(PR_SET_SYSCALL_USER_DISPATCH, DISPATCH_OFF, 0, 0, 0) };
         STATE.set(ptr::null());
-        // SAFETY: made by `new`, and nobody reads it any more.
+        // SAFETY: created by `new`; the kernel no longer reads it.
         drop(unsafe { Box::from_raw(self.state) });
     }
 }
@@ -171,10 +171,10 @@ impl std::fmt::Debug for SystemCallGuard {
     }
 }
 
-/// Where the code that returns from the handler begins and ends.
+/// Returns the start and end of the code that returns from the handler.
 fn restorer() -> (usize, usize) {
     let (start, end): (usize, usize);
-    // SAFETY: two addresses of this program are put into registers.
+    // SAFETY: loads two addresses of this program into registers.
     unsafe {
         asm!(
             "lea {0}, [rip + punctual_rt_restorer]",
@@ -186,7 +186,7 @@ fn restorer() -> (usize, usize) {
     (start, end)
 }
 
-/// Installs the handler for the whole process; again does nothing new.
+/// Installs the handler for the whole process. Further calls have no effect.
 fn install() -> Result<(), Error> {
     let failed = || Error::os("rt_sigaction", "SIGSYS", io::Error::last_os_error());
     let ours = handler as *const () as usize;
@@ -203,7 +203,7 @@ fn install() -> Result<(), Error> {
         mask: 0,
     };
     let action = |new: *const KernelAction, old: *mut KernelAction| {
-        // SAFETY: the kernel's own structures, or null; its set of signals has 8 bytes.
+        // SAFETY: the kernel's own structures, or null; its signal set has 8 bytes.
         unsafe { libc::syscall(libc::SYS_rt_sigaction, libc::SIGSYS, new, old, 8_usize) }
     };
     if action(ptr::null(), &raw mut old) != 0 {
@@ -223,8 +223,8 @@ fn install() -> Result<(), Error> {
     }
 }
 
-/// Calls that change what the return from the handler puts back, or that do not return
-/// here: they are made by the region itself, once dispatch is off for its rest.
+/// Returns whether the region must make the call itself, with dispatch off until the region ends:
+/// such calls change the state that the return from the handler restores, or do not return here.
 fn is_left_to_the_region(number: i64) -> bool {
     [
         libc::SYS_rt_sigreturn,
@@ -245,11 +245,11 @@ fn is_left_to_the_region(number: i64) -> bool {
     .contains(&number)
 }
 
-/// Runs in the thread that made the call. Allowed here: what signal-safety(7) allows; the
-/// selector is set before any call is made.
+/// Runs in the thread that made the call, so only async-signal-safe calls are allowed
+/// (signal-safety(7)). The selector is set before any system call.
 extern "C" fn handler(_: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     let state = STATE.get();
-    // SAFETY: the kernel passes both; the state is null or this thread's own.
+    // SAFETY: the kernel passes both pointers; the state is null or belongs to this thread.
     let (Some(info), Some(context), Some(state)) = (unsafe {
         (
             info.as_ref(),
@@ -260,8 +260,8 @@ extern "C" fn handler(_: libc::c_int, info: *mut libc::siginfo_t, context: *mut 
         return;
     };
     if info.si_code != SYS_USER_DISPATCH {
-        // Of a sandbox (seccomp): as without this handler, which ends the process.
-        // SAFETY: both calls take numbers.
+        // From a sandbox (seccomp): restore the default action, which ends the process. SAFETY:
+        // both calls take numbers.
         unsafe {
             libc::signal(libc::SIGSYS, libc::SIG_DFL);
             libc::raise(libc::SIGSYS);
@@ -277,7 +277,7 @@ extern "C" fn handler(_: libc::c_int, info: *mut libc::siginfo_t, context: *mut 
         address: registers[libc::REG_RIP as usize].cast_unsigned(),
     });
     if is_left_to_the_region(number) {
-        // The instruction is run again, and its number is in its register still.
+        // Repeat the instruction; the call number is still in its register.
         registers[libc::REG_RIP as usize] -= INSTRUCTION;
         violations.cut_short = violations.cut_short.saturating_add(1);
         state.violations.set(violations);
@@ -285,7 +285,7 @@ extern "C" fn handler(_: libc::c_int, info: *mut libc::siginfo_t, context: *mut 
     }
     state.violations.set(violations);
     let argument = |register: libc::c_int| registers[register as usize];
-    // SAFETY: the call that the region makes, with its arguments.
+    // SAFETY: the call that the region made, with its arguments.
     let result = unsafe {
         raw(
             number,
@@ -303,13 +303,12 @@ extern "C" fn handler(_: libc::c_int, info: *mut libc::siginfo_t, context: *mut 
     state.selector.store(BLOCK, Ordering::Relaxed);
 }
 
-/// A system call whose result is the kernel's own, not that of the C library.
+/// Makes a system call and returns the kernel's result, not that of the C library.
 ///
-/// # Safety
-/// As for the call.
+/// # Safety The requirements of the system call apply.
 unsafe fn raw(number: i64, arguments: [i64; 6]) -> i64 {
     let result;
-    // SAFETY: as the caller promises; the kernel changes rcx and r11 beside the result.
+    // SAFETY: guaranteed by the caller. Besides the result, the kernel only changes rcx and r11.
     unsafe {
         asm!(
             "syscall",

@@ -1,7 +1,7 @@
 use super::*;
 use crate::{Clock, Error, LockedBuffer, MappingRequest};
 
-/// In a thread of its own: a guard is of its thread.
+/// In a separate thread, because a guard belongs to its thread.
 fn in_a_thread<T: Send>(test: impl FnOnce() -> T + Send) -> T {
     std::thread::scope(|scope| scope.spawn(test).join().unwrap())
 }
@@ -17,25 +17,26 @@ fn system_calls_in_a_region_are_counted_and_made() {
             }
             Err(error) => panic!("{error}"),
         };
-        // Outside nothing counts, nor does the clock inside.
+        // Nothing counts outside a region, and clock reads inside do not count either.
         let pid = std::process::id();
         let times = guard.region(|| [Clock::Monotonic.now(), Clock::Monotonic.now()]);
         assert!(times[0] <= times[1]);
         assert_eq!(guard.violations(), Violations::default());
         let seen = guard.region(|| (std::process::id(), std::process::id()));
-        // They were made, with the kernel's own results.
+        // The calls were made, with the kernel's results.
         assert_eq!(seen, (pid, pid));
         let violations = guard.violations();
         assert_eq!((violations.count, violations.cut_short), (2, 0));
         let first = violations.kept().next().unwrap();
         assert_eq!(first.number, libc::SYS_getpid as u64);
         assert_ne!(first.address, 0);
-        // One that fails fails in the same way.
+        // A failing call fails with the same error.
         let missing = guard.region(|| std::fs::metadata("/no/such/file"));
         assert_eq!(missing.unwrap_err().kind(), std::io::ErrorKind::NotFound);
         let before = guard.violations().count;
         assert!(before > 2);
-        // After the region none is counted, and what cannot be made for it cuts it short.
+        // Nothing is counted after the region. A call that cannot be made on its behalf ends the
+        // watch of the region.
         assert_eq!(std::process::id(), pid);
         assert_eq!(guard.violations().count, before);
         guard.region(|| {
@@ -86,13 +87,13 @@ fn page_faults_in_a_region_are_counted_with_their_address() {
             let of = |violation: Violation| violation.address / page == address / page;
             guard.violations().kept().any(of)
         };
-        // The program's own code may fault as well when it is run first.
+        // The code of the program may also fault on its first run.
         guard.region(|| mapping.touch_with(3, 1));
         assert!(seen(&guard, start + 3 * page), "{}", guard.violations());
-        // Outside of a region it is not counted.
+        // Outside a region, it is not counted.
         mapping.touch_with(5, 1);
         assert!(!seen(&guard, start + 5 * page));
-        // What is locked does not fault.
+        // Locked memory does not fault.
         if let Some(locked) = &mut locked {
             let before = guard.violations().count;
             guard.region(|| locked.fill(1));
@@ -106,7 +107,7 @@ fn page_faults_in_a_region_are_counted_with_their_address() {
 
 #[test]
 fn an_allocator_that_does_not_count_is_said() {
-    // The tests of this crate have none; `tests/hot_path.rs` has.
+    // The tests of this crate use no counting allocator; `tests/hot_path.rs` does.
     let refused = AllocationGuard::new();
     assert!(matches!(refused, Err(Error::NotSupported { .. })));
 }

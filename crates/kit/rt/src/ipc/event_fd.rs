@@ -8,15 +8,15 @@ use rustix::io::Errno;
 
 use crate::{Error, Waited};
 
-/// An `eventfd(2)`, read blockingly.
+/// A blocking `eventfd(2)`.
 #[derive(Debug)]
 pub struct EventFd(OwnedFd);
 
 impl EventFd {
-    /// One whose counter is zero.
+    /// Creates one with a counter of zero.
     ///
     /// # Errors
-    /// [`Error::Os`] without a free file descriptor.
+    /// Returns [`Error::Os`] if no file descriptor is available.
     pub fn new() -> Result<Self, Error> {
         // SAFETY: takes numbers only.
         let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC) };
@@ -27,27 +27,27 @@ impl EventFd {
                 io::Error::last_os_error(),
             ));
         }
-        // SAFETY: new, and nobody else's.
+        // SAFETY: the descriptor is new and has no other owner.
         Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 
-    /// Adds one.
+    /// Adds one to the counter.
     ///
     /// # Errors
-    /// [`Error::Os`], for reasons a correct program does not meet.
+    /// Returns [`Error::Os`] only on a programming error.
     #[inline]
     pub fn post(&self) -> Result<(), Error> {
         match rustix::io::write(&self.0, &1_u64.to_ne_bytes()) {
             Ok(_) => Ok(()),
-            // It blocks, and so can be interrupted, only beyond 2^64 - 2.
+            // It blocks, and so can be interrupted, only above 2^64 - 2.
             Err(errno) => Err(failed("write", errno)),
         }
     }
 
-    /// Waits until the counter is not zero and takes all of it.
+    /// Waits until the counter is not zero, and resets it.
     ///
     /// # Errors
-    /// [`Error::Os`], for reasons a correct program does not meet.
+    /// Returns [`Error::Os`] only on a programming error.
     #[inline]
     pub fn wait(&self) -> Result<Waited, Error> {
         let mut count = [0_u8; 8];
@@ -59,7 +59,7 @@ impl EventFd {
     }
 }
 
-/// One that another process has made, and this one inherited.
+/// Uses an eventfd that another process created and this one inherited.
 impl From<OwnedFd> for EventFd {
     fn from(descriptor: OwnedFd) -> Self {
         Self(descriptor)

@@ -1,4 +1,4 @@
-//! POSIX's message queue.
+//! A POSIX message queue.
 #![allow(unsafe_code)]
 
 use std::ffi::CString;
@@ -11,40 +11,39 @@ use std::time::Duration;
 
 use crate::{Clock, Error, Waited};
 
-/// A longer patience is one of this: a time of 32 bits has no more to add.
+/// Upper limit of a timeout, so that a 32-bit time does not overflow.
 const LONGEST: Duration = Duration::from_secs(10 * 365 * 86_400);
 
-/// A queue of messages of up to eight bytes (`mq_overview(7)`), for this
-/// process alone: its name is removed as soon as it is open, so that the
-/// kernel frees it with the process, however that ends.
+/// A queue of messages of up to eight bytes (`mq_overview(7)`), private to this process: its name
+/// is removed as soon as it is open, so that the kernel frees it when the process ends for any
+/// reason.
 #[derive(Debug)]
 pub struct MessageQueue(libc::mqd_t);
 
 impl MessageQueue {
-    /// The length of a message in bytes.
+    /// Length of a message in bytes.
     pub const MESSAGE: usize = 8;
 
-    /// An empty queue with room for `messages` of them.
+    /// Creates an empty queue with room for `messages` messages.
     ///
     /// # Errors
-    /// [`Error::Os`]: EMFILE beyond RLIMIT_MSGQUEUE (bytes of all queues of a
-    /// user), ENOSPC beyond `/proc/sys/fs/mqueue/queues_max`, EINVAL for more
-    /// messages than `/proc/sys/fs/mqueue/msg_max`, ENOSYS where the kernel
-    /// has none.
+    /// Returns [`Error::Os`]: EMFILE above RLIMIT_MSGQUEUE (bytes of all queues of a user), ENOSPC
+    /// above `/proc/sys/fs/mqueue/queues_max`, EINVAL for more messages than
+    /// `/proc/sys/fs/mqueue/msg_max`, ENOSYS if the kernel does not support message queues.
     pub fn new(messages: u32) -> Result<Self, Error> {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("/punctual-{}-{number}", process::id());
         let failed = |call, name: &str| Error::os(call, name, io::Error::last_os_error());
-        // No zero byte is in it.
+        // The name contains no zero byte.
         let path = CString::new(name.clone()).unwrap_or_default();
-        // SAFETY: all zeroes is a valid mq_attr: numbers.
+        // SAFETY: all zeroes is a valid mq_attr, which consists of numbers.
         let mut attributes = unsafe { MaybeUninit::<libc::mq_attr>::zeroed().assume_init() };
         attributes.mq_maxmsg = messages as _;
         attributes.mq_msgsize = Self::MESSAGE as _;
         let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_CLOEXEC;
-        // SAFETY: a path that ends in zero; with O_CREAT the call takes a mode
-        // and attributes, which are complete.
+        // SAFETY: a path that ends in zero. With O_CREAT the call takes a mode and attributes,
+        // which are complete.
         let queue = unsafe {
             libc::mq_open(
                 path.as_ptr(),
@@ -64,13 +63,13 @@ impl MessageQueue {
         Ok(queue)
     }
 
-    /// Sends a message; waits while the queue is full.
+    /// Sends a message. Waits while the queue is full.
     ///
     /// # Errors
-    /// [`Error::Os`], for reasons a correct program does not meet.
+    /// Returns [`Error::Os`] only on a programming error.
     #[inline]
     pub fn send(&self, message: [u8; Self::MESSAGE]) -> Result<Waited, Error> {
-        // SAFETY: an open queue, and a message of the length given.
+        // SAFETY: an open queue, and a message of the given length.
         let result = unsafe { libc::mq_send(self.0, message.as_ptr().cast(), message.len(), 0) };
         match result {
             0 => Ok(Waited::Woken),
@@ -78,14 +77,14 @@ impl MessageQueue {
         }
     }
 
-    /// Receives a message into `message`, and waits for it if there is none.
+    /// Receives a message into `message`. Waits while the queue is empty.
     ///
     /// # Errors
-    /// [`Error::Os`], for reasons a correct program does not meet.
+    /// Returns [`Error::Os`] only on a programming error.
     #[inline]
     pub fn receive(&self, message: &mut [u8; Self::MESSAGE]) -> Result<Waited, Error> {
         let length = message.len();
-        // SAFETY: an open queue, and room for the longest message it has.
+        // SAFETY: an open queue, and room for its longest message.
         let result = unsafe {
             libc::mq_receive(
                 self.0,
@@ -100,12 +99,12 @@ impl MessageQueue {
         }
     }
 
-    /// As [`receive`](Self::receive), but gives up after `patience`: `None`. The
-    /// call knows the time only by CLOCK_REALTIME; where that is set meanwhile,
-    /// the wait is as much shorter or longer.
+    /// Like [`receive`](Self::receive), but returns `None` after `patience`. The call only supports
+    /// CLOCK_REALTIME: if that clock is set during the wait, the timeout changes by the same
+    /// amount.
     ///
     /// # Errors
-    /// [`Error::Os`], for reasons a correct program does not meet.
+    /// Returns [`Error::Os`] only on a programming error.
     #[inline]
     pub fn receive_within(
         &self,
@@ -115,13 +114,13 @@ impl MessageQueue {
         let now = Duration::from_nanos(Clock::Realtime.now().as_nanos());
         let until = now + patience.min(LONGEST);
         let until = libc::timespec {
-            // The type of seconds has no name that is current with every C library.
+            // The type of seconds has no single current name in all C libraries.
             tv_sec: until.as_secs().try_into().unwrap_or(i32::MAX.into()),
             tv_nsec: until.subsec_nanos() as _,
         };
         let length = message.len();
-        // SAFETY: an open queue, room for the longest message it has, and a
-        // time that lives until the call returns.
+        // SAFETY: an open queue, room for its longest message, and a time that lives until the call
+        // returns.
         let result = unsafe {
             libc::mq_timedreceive(
                 self.0,
@@ -139,10 +138,10 @@ impl MessageQueue {
     }
 }
 
-/// One that another process has made, and this one inherited.
+/// Uses a queue that another process created and this one inherited.
 impl From<OwnedFd> for MessageQueue {
     fn from(descriptor: OwnedFd) -> Self {
-        // On Linux it is a file descriptor (mq_overview(7)).
+        // On Linux, a queue is a file descriptor (mq_overview(7)).
         Self(descriptor.into_raw_fd())
     }
 }

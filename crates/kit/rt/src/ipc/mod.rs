@@ -1,5 +1,5 @@
-//! What one thread or process tells another through the kernel, where the
-//! standard library has nothing for it (it has pipes and Unix sockets).
+//! Kernel communication between threads or processes that the standard library lacks (it has pipes
+//! and Unix sockets).
 
 mod event_fd;
 mod message_queue;

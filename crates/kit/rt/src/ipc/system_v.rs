@@ -1,15 +1,14 @@
-//! System V's semaphore.
+//! A System V semaphore.
 #![allow(unsafe_code)]
 
 use std::io;
 
 use crate::{Error, Waited};
 
-/// A set of one semaphore without a key (`semget(2)` with IPC_PRIVATE),
-/// removed when this is dropped.
+/// A set of one semaphore without a key (`semget(2)` with IPC_PRIVATE), removed on drop.
 ///
-/// The kernel keeps such a set until it is removed: after a kill -9 it stays,
-/// listed by `ipcs -s`, until `ipcrm -s ID` or the next start.
+/// The kernel keeps such a set until it is removed. After a kill -9 it remains, listed by
+/// `ipcs -s`, until `ipcrm -s ID` or the next boot.
 #[derive(Debug)]
 pub struct SystemVSemaphore {
     id: libc::c_int,
@@ -17,11 +16,11 @@ pub struct SystemVSemaphore {
 }
 
 impl SystemVSemaphore {
-    /// One that cannot be taken before it is posted.
+    /// Creates a semaphore with the value zero.
     ///
     /// # Errors
-    /// [`Error::Os`]: ENOSPC beyond the limits in `/proc/sys/kernel/sem`,
-    /// ENOSYS where the kernel has none.
+    /// Returns [`Error::Os`]: ENOSPC above the limits in `/proc/sys/kernel/sem`, ENOSYS if the
+    /// kernel does not support System V semaphores.
     pub fn new() -> Result<Self, Error> {
         // SAFETY: takes numbers only.
         let id = unsafe { libc::semget(libc::IPC_PRIVATE, 1, 0o600) };
@@ -29,42 +28,39 @@ impl SystemVSemaphore {
             let source = io::Error::last_os_error();
             return Err(Error::os("semget", "a set of one semaphore", source));
         }
-        // Linux makes it with the value zero (semget(2), "Semaphore
-        // initialization").
+        // On Linux its initial value is zero (semget(2), "Semaphore initialization").
         Ok(Self { id, ours: true })
     }
 
-    /// That of another process, by its number there. It is not removed when this
-    /// is dropped.
+    /// Uses the semaphore of another process, by its ID. It is not removed on drop.
     pub fn of_other(id: i32) -> Self {
         Self { id, ours: false }
     }
 
-    /// Its number, by which another process can use it.
+    /// Returns the ID. Another process can use the semaphore by it.
     pub fn id(&self) -> i32 {
         self.id
     }
 
-    /// Removes it; for who outlives the one that made it. Whoever waits for it
-    /// gets an error.
+    /// Removes the semaphore, for a process that outlives its creator. Waiters get an error.
     pub fn remove(&self) {
         // SAFETY: takes numbers only; IPC_RMID takes no fourth argument.
         unsafe { libc::semctl(self.id, 0, libc::IPC_RMID) };
     }
 
-    /// Adds one, and so wakes a thread that waits.
+    /// Adds one, and so wakes a waiting thread.
     ///
     /// # Errors
-    /// [`Error::Os`] when the counter is at its end (32767).
+    /// Returns [`Error::Os`] if the counter is at its maximum (32767).
     #[inline]
     pub fn post(&self) -> Result<(), Error> {
         self.change(1).map(|_| ())
     }
 
-    /// Takes one, and waits for it if there is none.
+    /// Takes one. Waits while the counter is zero.
     ///
     /// # Errors
-    /// [`Error::Os`] if somebody else has removed the set.
+    /// Returns [`Error::Os`] if the set has been removed.
     #[inline]
     pub fn wait(&self) -> Result<Waited, Error> {
         self.change(-1)

@@ -1,4 +1,4 @@
-//! What the ways from thread to thread promise.
+//! Guarantees of the communication between threads.
 
 use std::thread;
 use std::time::Duration;

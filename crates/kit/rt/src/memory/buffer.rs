@@ -8,14 +8,13 @@ use std::slice;
 use super::{Mapping, MappingRequest};
 use crate::Error;
 
-/// Zeroed bytes on pages of their own, locked in RAM and touched, so that
-/// neither the first nor any later access takes a page fault.
+/// Zeroed bytes on separate pages, locked in RAM and touched, so that no access causes a page
+/// fault.
 ///
-/// Its size is what was asked for; whole pages are locked, and count against
-/// RLIMIT_MEMLOCK. They are of the usual size: the kernel does not put them
-/// together to huge ones later, which would fault. A forked child does not have
-/// it (`MADV_DONTFORK`): otherwise each page would fault once after a
-/// `fork(2)`, to be copied.
+/// The size is exactly as requested. Whole pages are locked and count against RLIMIT_MEMLOCK. They
+/// are regular pages: the kernel does not merge them into huge pages later, which would fault. A
+/// forked child does not get them (`MADV_DONTFORK`). Otherwise each page would fault once after a
+/// `fork(2)` to be copied.
 pub struct LockedBuffer {
     mapping: Mapping,
     bytes: usize,
@@ -25,11 +24,11 @@ pub struct LockedBuffer {
 unsafe impl Sync for LockedBuffer {}
 
 impl LockedBuffer {
-    /// A zeroed buffer of `bytes` bytes.
+    /// Creates a zeroed buffer of `bytes` bytes.
     ///
     /// # Errors
-    /// [`Error::BufferSize`] for none or too many; [`Error::MemoryLockRefused`]
-    /// with the limit and how to raise it; [`Error::Os`] if there is no memory.
+    /// Returns [`Error::BufferSize`] for an invalid size, [`Error::MemoryLockRefused`] with the
+    /// limit and how to raise it, and [`Error::Os`] if there is not enough memory.
     pub fn new(bytes: usize) -> Result<Self, Error> {
         let page = rustix::param::page_size();
         let most = isize::MAX.cast_unsigned() / page * page;
@@ -38,8 +37,8 @@ impl LockedBuffer {
         }
         let mut mapping = Mapping::new(&MappingRequest::untouched(bytes))?;
         mapping.lock()?;
-        // mlock has read the pages in for writing, except that a kernel may
-        // stop early in silence; a touch that finds them there costs nothing.
+        // mlock has already faulted the pages in for writing, but the kernel may stop early without
+        // an error. Touching a present page costs nothing.
         for page in 0..mapping.pages() {
             mapping.touch_with(page, 0);
         }
@@ -51,8 +50,7 @@ impl Deref for LockedBuffer {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: `bytes` initialised bytes, at most isize::MAX, mapped as
-        // long as self lives.
+        // SAFETY: `bytes` initialised bytes, at most isize::MAX, mapped as long as `self` lives.
         unsafe { slice::from_raw_parts(self.mapping.start().as_ptr(), self.bytes) }
     }
 }

@@ -1,12 +1,12 @@
-//! The heap that threads share.
+//! Settings of the heap shared by all threads.
 #![allow(unsafe_code)]
 
-/// Lets the process keep up to `bytes` of memory that it freed, for what it
-/// allocates next, instead of giving it back to the kernel at once.
+/// Lets the process keep up to `bytes` of freed memory for later allocations, instead of returning
+/// it to the kernel at once.
 ///
-/// For a process that allocates and frees large pieces in turns: each time they
-/// come back from the kernel, every page of them is a fault. Where another C
-/// library decides that by itself, this does nothing.
+/// For a process that repeatedly allocates and frees large blocks: memory that was returned to the
+/// kernel faults on every page when it is allocated again. Does nothing with other C libraries,
+/// which decide this themselves.
 ///
 /// Source: mallopt(3), M_TRIM_THRESHOLD, M_MMAP_THRESHOLD.
 pub fn keep_heap(bytes: usize) {
@@ -22,21 +22,20 @@ pub fn keep_heap(bytes: usize) {
     let _ = bytes;
 }
 
-/// Lets all threads of the process allocate from one heap. The GNU C library
-/// gives each thread one of its own instead, which keeps what was freed: with
-/// locked memory that stays in RAM for good, for each thread anew.
+/// Makes all threads of the process allocate from one heap. By default, the GNU C library gives
+/// each thread a separate heap that keeps freed memory. With locked memory, each of these heaps
+/// stays in RAM permanently.
 ///
-/// For a process whose threads allocate little once they run: they then wait
-/// for one another. To be called before the first thread is started, as those
-/// that have a heap keep it. Other C libraries have one heap anyhow, and there
-/// this does nothing.
+/// For a process whose threads allocate little once they run, because they then contend for the
+/// heap. Call it before starting the first thread: threads that already have a heap keep it. Does
+/// nothing with other C libraries, which have one heap anyway.
 ///
 /// Source: mallopt(3), M_ARENA_MAX.
 pub fn share_heap() {
     #[cfg(target_env = "gnu")]
     // SAFETY: sets a number inside the allocator, which takes its own lock.
     unsafe {
-        // It refuses only what it does not know, and then all is as it was.
+        // Fails only for an unknown parameter, and then changes nothing.
         let _ = libc::mallopt(libc::M_ARENA_MAX, 1);
     }
 }

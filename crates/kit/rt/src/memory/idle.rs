@@ -1,10 +1,10 @@
-//! Memory of a process that waits for long.
+//! Memory of a process that is idle for a long time.
 #![allow(unsafe_code)]
 
-/// Gives freed memory of the heap back to the kernel, also what lies below pieces that are in
-/// use. The C library of glibc alone can do that; with another one nothing happens.
+/// Returns freed heap memory to the kernel, including memory below blocks in use. Only glibc
+/// supports this; it does nothing with other C libraries.
 ///
-/// Not for a process that measures: it takes the allocator's locks, and the memory faults when
+/// Do not call it while measuring: it takes the locks of the allocator, and the memory faults when
 /// it is used again.
 ///
 /// Source: malloc_trim(3).
@@ -28,7 +28,7 @@ mod tests {
         number.unwrap().parse().unwrap()
     }
 
-    /// Private memory that is in use, in kB.
+    /// Returns the private memory in use, in kB.
     #[cfg(target_env = "gnu")]
     fn of_the_heap() -> u64 {
         in_use("RssAnon:")
@@ -37,7 +37,7 @@ mod tests {
     #[cfg(target_env = "gnu")]
     #[test]
     fn freed_memory_below_pieces_that_stay_is_given_back() {
-        // Pieces too small for mappings of their own; each hundredth stays.
+        // Blocks too small for separate mappings; one in a hundred is kept.
         let mut all: Vec<Option<Vec<u8>>> = (0..20_000).map(|_| Some(vec![1; 1_000])).collect();
         for (place, piece) in all.iter_mut().enumerate() {
             if place % 100 != 0 {

@@ -1,4 +1,4 @@
-//! All of a process's memory kept in RAM.
+//! Locks all memory of the process in RAM.
 #![allow(unsafe_code)]
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -8,18 +8,17 @@ use rustix::mm::{MlockAllFlags, mlockall, munlockall};
 use super::explain;
 use crate::Error;
 
-/// Which pages of a process are kept in RAM (`mlockall(2)`).
+/// Which pages of a process are locked in RAM (`mlockall(2)`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LockMode {
-    /// All that are mapped now, read in at once.
+    /// All current mappings, faulted in at once.
     Current,
-    /// All that are mapped now or later, each read in when it is mapped. The
-    /// whole stack of every new thread then takes RAM.
+    /// All current and future mappings, faulted in when they are mapped. The whole stack of every
+    /// new thread then uses RAM.
     CurrentAndFuture,
-    /// All that are mapped now or later, each from its first touch on, so that
-    /// memory use stays what is used. The first touch still faults: touch what
-    /// matters beforehand ([`crate::LockedBuffer`],
-    /// [`crate::prefault_stack`]). Linux 4.4.
+    /// All current and future mappings, locked page by page on first touch, so that memory use does
+    /// not grow. The first touch still faults: touch important memory in advance
+    /// ([`crate::LockedBuffer`], [`crate::prefault_stack`]). Linux 4.4.
     OnFault,
 }
 
@@ -34,49 +33,46 @@ impl LockMode {
     }
 }
 
-/// Keeps the process's memory locked until dropped. Where several live, the
-/// mode of the newest holds, and dropping the last one unlocks; locked buffers
-/// stay locked.
+/// Keeps the memory of the process locked until dropped. If several exist, the mode of the newest
+/// applies, and dropping the last one unlocks. Locked buffers stay locked.
 #[derive(Debug)]
 #[must_use = "the memory is unlocked again as soon as this is dropped"]
 pub struct MemoryLock {
     mode: LockMode,
 }
 
-/// How memory that is mapped from now on is treated; see [`NewMappings`].
+/// How future mappings are treated; see [`NewMappings`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum NewMappingMode {
-    /// As in a process that never called `mlockall(2)`: not locked, and
-    /// MAP_POPULATE and MAP_LOCKED do what they say. What is locked already
-    /// stays locked.
+    /// As in a process that never called `mlockall(2)`: not locked, and MAP_POPULATE and MAP_LOCKED
+    /// have their usual effect. Locked memory stays locked.
     Usual,
-    /// Locked and read in when it is mapped (`mlockall(2)`, MCL_FUTURE). What
-    /// is mapped already stays as it is.
+    /// Locked and faulted in when mapped (`mlockall(2)`, MCL_FUTURE). Existing mappings do not
+    /// change.
     Locked,
 }
 
-/// Treats new mappings of the process otherwise than the [`MemoryLock`] in
-/// force, until dropped; for those who measure or compare ways to allocate. It
-/// holds for all threads. Of two that live at a time the newer holds, and the
-/// first that is dropped ends both.
+/// Overrides how the current [`MemoryLock`] treats new mappings, until dropped. For measuring and
+/// comparing ways to allocate. It applies to all threads. If two exist at a time, the newer
+/// applies, and dropping either one ends both.
 ///
-/// It is needed because with [`LockMode::OnFault`] the kernel leaves all new
-/// mappings to their first touch, also those with MAP_POPULATE or MAP_LOCKED
-/// (`populate_vma_page_range` in Linux' `mm/gup.c`).
+/// This is needed because with [`LockMode::OnFault`] the kernel populates new mappings only on
+/// first touch, even with MAP_POPULATE or MAP_LOCKED (`populate_vma_page_range` in Linux'
+/// `mm/gup.c`).
 #[derive(Debug)]
 #[must_use = "new mappings are treated as before as soon as this is dropped"]
 pub struct NewMappings {
-    /// Whether anything was changed that is to be put back.
+    /// Whether a change must be undone.
     changed: bool,
 }
 
-/// `munlockall(2)` unlocks also what `mlock(2)` locked. So the guards are
-/// counted, and the buffers remembered, to lock them again.
+/// `munlockall(2)` also unlocks the memory that `mlock(2)` locked. So the guards are counted, and
+/// the buffers are remembered in order to lock them again.
 struct Registry {
     guards: usize,
-    /// That of the newest guard, as long as there are any.
+    /// Mode of the newest guard, if there are any.
     mode: Option<LockMode>,
-    /// Address and size of each live locked buffer.
+    /// Address and size of each existing locked buffer.
     buffers: Vec<(usize, usize)>,
 }
 
@@ -87,16 +83,16 @@ static REGISTRY: Mutex<Registry> = Mutex::new(Registry {
 });
 
 impl Registry {
-    /// Makes the kernel's setting that of the newest guard, or of none.
+    /// Applies the mode of the newest guard, or unlocks.
     fn apply(&self) -> Result<(), Error> {
         if let Some(mode) = self.mode {
             return lock_all(mode.flags());
         }
-        // Fails only where the call does not exist, and then nothing is locked.
+        // Fails only if the call does not exist, and then nothing is locked.
         let _ = munlockall();
         for &(address, bytes) in &self.buffers {
-            // SAFETY: the buffer is mapped: it leaves the registry, under the
-            // same mutex, before it is unmapped.
+            // SAFETY: the buffer is mapped: it leaves the registry, under the same mutex, before it
+            // is unmapped.
             let _ = unsafe { rustix::mm::mlock(address as *mut _, bytes) };
         }
         Ok(())
@@ -109,17 +105,16 @@ fn lock_all(flags: MlockAllFlags) -> Result<(), Error> {
 }
 
 fn registry() -> MutexGuard<'static, Registry> {
-    // Nothing panics with it held, and the counts are right even so.
+    // Nothing panics while holding it, and the counts would be correct even then.
     REGISTRY.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Locks the memory of the whole process, until the guard is dropped.
+/// Locks the memory of the whole process until the guard is dropped.
 ///
 /// # Errors
-/// [`Error::MemoryLockRefused`] with the limit and how to raise it. The kernel
-/// counts what is *mapped* against the limit, not what is used, also with
-/// [`LockMode::OnFault`]: with a limit, later allocations and new threads can
-/// fail.
+/// Returns [`Error::MemoryLockRefused`] with the limit and how to raise it. The kernel counts
+/// *mapped* memory against the limit, not used memory, even with [`LockMode::OnFault`]. With a
+/// limit, later allocations and new threads can therefore fail.
 pub fn lock_process_memory(mode: LockMode) -> Result<MemoryLock, Error> {
     let mut registry = registry();
     lock_all(mode.flags())?;
@@ -129,7 +124,7 @@ pub fn lock_process_memory(mode: LockMode) -> Result<MemoryLock, Error> {
 }
 
 impl MemoryLock {
-    /// Which pages are locked.
+    /// Returns which pages are locked.
     pub fn mode(&self) -> LockMode {
         self.mode
     }
@@ -147,19 +142,19 @@ impl Drop for MemoryLock {
 }
 
 impl NewMappings {
-    /// Treats them as `mode` says from here on.
+    /// Treats new mappings according to `mode` from now on.
     ///
     /// # Errors
-    /// [`Error::MemoryLockRefused`] for [`NewMappingMode::Locked`] without the
-    /// right to lock memory.
+    /// Returns [`Error::MemoryLockRefused`] for [`NewMappingMode::Locked`] if the process may not
+    /// lock memory.
     pub fn treat(mode: NewMappingMode) -> Result<Self, Error> {
         let registry = registry();
         let changed = match (mode, registry.mode) {
-            // New mappings are as usual already.
+            // New mappings are already treated as usual.
             (NewMappingMode::Usual, None | Some(LockMode::Current)) => false,
             (NewMappingMode::Usual, Some(_)) => {
-                // Without MCL_FUTURE the next mappings are as usual; the
-                // present ones stay locked, and nothing is read in for it.
+                // Clears MCL_FUTURE, so that new mappings are treated as usual. Existing mappings
+                // stay locked, and ONFAULT avoids faulting them in.
                 lock_all(MlockAllFlags::CURRENT | MlockAllFlags::ONFAULT)?;
                 true
             }
@@ -171,11 +166,11 @@ impl NewMappings {
         Ok(Self { changed })
     }
 
-    /// Ends it, and says if the former state could not be had again.
+    /// Restores the previous treatment, and reports a failure to do so.
     ///
     /// # Errors
-    /// [`Error::MemoryLockRefused`] if the process has mapped more meanwhile
-    /// than it may lock.
+    /// Returns [`Error::MemoryLockRefused`] if the process has meanwhile mapped more than it may
+    /// lock.
     pub fn restore(mut self) -> Result<(), Error> {
         self.put_back()
     }
@@ -195,12 +190,12 @@ impl Drop for NewMappings {
     }
 }
 
-/// Remembers a locked buffer.
+/// Registers a locked buffer.
 pub(super) fn enter(address: usize, bytes: usize) {
     registry().buffers.push((address, bytes));
 }
 
-/// Forgets it. To be called before it is unmapped.
+/// Unregisters a buffer. Call this before unmapping it.
 pub(super) fn leave(address: usize) {
     registry().buffers.retain(|&(entry, _)| entry != address);
 }

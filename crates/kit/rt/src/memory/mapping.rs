@@ -1,4 +1,4 @@
-//! Mappings of each kind, to be touched page by page.
+//! Mappings of each kind, for touching page by page.
 #![allow(unsafe_code)]
 
 use std::fs::File;
@@ -14,42 +14,39 @@ use rustix::mm::{
 use super::{explain, lock};
 use crate::Error;
 
-/// The size of huge pages that [`Backing`] speaks of: that of x86-64 and of
-/// aarch64 with pages of 4 KiB.
+/// Size of huge pages for [`Backing`]: that of x86-64, and of aarch64 with 4 KiB pages.
 const HUGE: usize = 2 << 20;
 
-/// What stands behind the pages of a [`Mapping`].
+/// Backing of the pages of a [`Mapping`].
 #[derive(Clone, Copy, Debug)]
 pub enum Backing<'a> {
-    /// Zeroed pages of the usual size, private to the process.
+    /// Zeroed pages of the regular size, private to the process.
     Anonymous,
-    /// Pages of 2 MiB from the pool that the administrator has set aside
-    /// (MAP_HUGETLB; `vm.nr_hugepages`).
+    /// Pages of 2 MiB from the pool reserved by the administrator (MAP_HUGETLB; `vm.nr_hugepages`).
     HugePool,
-    /// Pages of 2 MiB that the kernel puts together where it can
-    /// (MADV_HUGEPAGE). Where it cannot, pages of the usual size stand in
-    /// without a word: [`Mapping::is_whole`] tells.
+    /// Transparent huge pages of 2 MiB (MADV_HUGEPAGE). If the kernel cannot allocate one, it
+    /// silently uses regular pages; check with [`Mapping::is_whole`].
     HugeAdvised,
-    /// A file's pages, shared with it.
+    /// Shared pages of a file.
     File(&'a MemoryFile),
 }
 
-/// What a [`Mapping`] shall be.
+/// Properties of a new [`Mapping`].
 #[derive(Clone, Copy, Debug)]
 pub struct MappingRequest<'a> {
-    /// What stands behind its pages.
+    /// Backing of its pages.
     pub backing: Backing<'a>,
-    /// How many pages.
+    /// Number of pages.
     pub pages: usize,
-    /// MAP_POPULATE: all pages are there when the call returns.
+    /// MAP_POPULATE: all pages are present when the call returns.
     pub populate: bool,
-    /// MAP_LOCKED: they are, and stay.
+    /// MAP_LOCKED: all pages are present and locked.
     pub locked: bool,
 }
 
 impl MappingRequest<'_> {
-    /// Room for `bytes` bytes, in pages of the usual size that nobody has
-    /// touched: the first touch of each faults.
+    /// Requests room for `bytes` bytes in untouched pages of the regular size: the first touch of
+    /// each page faults.
     pub fn untouched(bytes: usize) -> Self {
         Self {
             backing: Backing::Anonymous,
@@ -60,8 +57,7 @@ impl MappingRequest<'_> {
     }
 }
 
-/// A file in memory without a name (`memfd_create(2)`), all of whose pages are
-/// in the page cache.
+/// An unnamed file in memory (`memfd_create(2)`) whose pages are all in the page cache.
 #[derive(Debug)]
 pub struct MemoryFile {
     file: File,
@@ -69,10 +65,10 @@ pub struct MemoryFile {
 }
 
 impl MemoryFile {
-    /// A file of that many pages.
+    /// Creates a file of `pages` pages.
     ///
     /// # Errors
-    /// [`Error::Os`] without memory or file descriptors for it.
+    /// Returns [`Error::Os`] if memory or file descriptors are not available.
     pub fn new(pages: usize) -> Result<Self, Error> {
         let failed = |call, source| Error::os(call, format!("a file of {pages} pages"), source);
         // SAFETY: the name is a string that ends in a zero byte.
@@ -80,7 +76,7 @@ impl MemoryFile {
         if fd < 0 {
             return Err(failed("memfd_create", io::Error::last_os_error()));
         }
-        // SAFETY: the descriptor is new and owned by nobody else.
+        // SAFETY: the descriptor is new and has no other owner.
         let file = unsafe { File::from_raw_fd(fd) };
         let page = vec![0; rustix::param::page_size()];
         for place in 0..pages {
@@ -90,38 +86,37 @@ impl MemoryFile {
         Ok(Self { file, pages })
     }
 
-    /// How many pages it has.
+    /// Returns the number of pages.
     pub fn pages(&self) -> usize {
         self.pages
     }
 }
 
-/// Pages that are mapped, readable and writable, until dropped. A forked child
-/// does not have them (`MADV_DONTFORK`): otherwise each would fault once more
-/// after a `fork(2)`, to be copied.
+/// Mapped pages, readable and writable until dropped. A forked child does not get them
+/// (`MADV_DONTFORK`). Otherwise each would fault once more after a `fork(2)` to be copied.
 #[derive(Debug)]
 pub struct Mapping {
     /// The whole mapping.
     address: NonNull<u8>,
     bytes: usize,
-    /// The first page within it, its size, and how many there are.
+    /// The first page within it, the page size, and the number of pages.
     first: NonNull<u8>,
     page: usize,
     pages: usize,
-    /// Whether `lock` remembers it.
+    /// Whether `lock` has registered it.
     remembered: bool,
 }
 
-// SAFETY: it owns its mapping; nothing of it is bound to a thread.
+// SAFETY: it owns its mapping, and no part is bound to a thread.
 unsafe impl Send for Mapping {}
 
 impl Mapping {
     /// Maps pages as requested.
     ///
     /// # Errors
-    /// [`Error::MemoryLockRefused`] where more would be locked than is allowed;
-    /// [`Error::Os`] with the kernel's reason: no memory, no pages in the pool
-    /// of huge pages, none at all, more than the file has.
+    /// Returns [`Error::MemoryLockRefused`] if this would exceed the lock limit, and [`Error::Os`]
+    /// with the kernel's reason: no memory, no free pages in the pool of huge pages, no pages
+    /// requested, or more pages than the file has.
     pub fn new(request: &MappingRequest) -> Result<Self, Error> {
         let huge = matches!(request.backing, Backing::HugePool | Backing::HugeAdvised);
         let page = if huge {
@@ -131,7 +126,7 @@ impl Mapping {
         };
         let what = || format!("a mapping of {} pages of {page} bytes", request.pages);
         let unfit = || Error::os("mmap", what(), io::ErrorKind::InvalidInput.into());
-        // Advised pages are aligned here, so one more is mapped.
+        // Transparent huge pages are aligned here, so one extra page is mapped.
         let spare = usize::from(matches!(request.backing, Backing::HugeAdvised));
         let bytes = request
             .pages
@@ -142,7 +137,7 @@ impl Mapping {
         if let Backing::File(file) = request.backing
             && file.pages < request.pages
         {
-            // Beyond its end a touch would be a SIGBUS.
+            // Touching a page beyond the end of the file would raise SIGBUS.
             return Err(unfit());
         }
         let address = map(request, bytes).map_err(|errno| {
@@ -155,8 +150,7 @@ impl Mapping {
         let address = NonNull::new(address).ok_or_else(unfit)?;
         let first = if huge {
             let offset = address.as_ptr().align_offset(HUGE);
-            // SAFETY: one page more is mapped where the start is not aligned;
-            // pool pages are.
+            // SAFETY: an unaligned start has one extra page mapped; pool pages are always aligned.
             unsafe { address.add(offset) }
         } else {
             address
@@ -176,7 +170,7 @@ impl Mapping {
         Ok(mapping)
     }
 
-    /// Advice to the kernel on it. On failure the drop unmaps it.
+    /// Advises the kernel. On failure, the drop unmaps the memory.
     fn advise(&self, backing: Backing) -> Result<(), Error> {
         let pages = match backing {
             Backing::Anonymous => Some(Advice::LinuxNoHugepage),
@@ -184,11 +178,11 @@ impl Mapping {
             Backing::HugePool | Backing::File(_) => None,
         };
         for advice in [Some(Advice::LinuxDontFork), pages].into_iter().flatten() {
-            // SAFETY: this mapping only, and its content stays. A child that
-            // lacks it has no handle on it in safe code, as forking is unsafe.
+            // SAFETY: affects this mapping only, and keeps its content. A child without it has no
+            // handle on it in safe code, because forking is unsafe.
             match unsafe { madvise(self.address.as_ptr().cast(), self.bytes, advice) } {
                 Ok(()) => {}
-                // A kernel without huge pages has none to keep away.
+                // A kernel without huge pages cannot use them anyway.
                 Err(_) if advice == Advice::LinuxNoHugepage => {}
                 Err(errno) => {
                     let what = format!("{advice:?} on a mapping of {} bytes", self.bytes);
@@ -199,16 +193,15 @@ impl Mapping {
         Ok(())
     }
 
-    /// Makes all pages be there, as MAP_POPULATE does, but says if that is not
-    /// possible (MADV_POPULATE_WRITE, Linux 5.14; on an older kernel it does
-    /// nothing). A pool of huge pages with less than it has promised, in a
-    /// control group with a limit, is a SIGBUS at the first touch: this is how
-    /// to know beforehand.
+    /// Makes all pages present, like MAP_POPULATE, but reports a failure (MADV_POPULATE_WRITE,
+    /// Linux 5.14; does nothing on an older kernel). In a control group with a limit, a pool of
+    /// huge pages may have fewer pages than promised, and the first touch raises SIGBUS. This
+    /// detects it beforehand.
     ///
     /// # Errors
-    /// [`Error::Os`] with the kernel's reason.
+    /// Returns [`Error::Os`] with the kernel's reason.
     pub fn populate(&mut self) -> Result<(), Error> {
-        // SAFETY: this mapping only; the content of its pages stays.
+        // SAFETY: affects this mapping only, and keeps the content of its pages.
         let done = unsafe {
             madvise(
                 self.first.as_ptr().cast(),
@@ -226,14 +219,13 @@ impl Mapping {
         }
     }
 
-    /// Locks its pages in RAM (`mlock(2)`); all of them are there when this
-    /// returns.
+    /// Locks its pages in RAM (`mlock(2)`). All of them are present when this returns.
     ///
     /// # Errors
-    /// [`Error::MemoryLockRefused`] with the limit and how to raise it.
+    /// Returns [`Error::MemoryLockRefused`] with the limit and how to raise it.
     pub fn lock(&mut self) -> Result<(), Error> {
         let bytes = self.pages * self.page;
-        // SAFETY: this mapping only.
+        // SAFETY: affects this mapping only.
         unsafe { mlock(self.first.as_ptr().cast(), bytes) }
             .map_err(|errno| explain("mlock", format!("a mapping of {bytes} bytes"), errno))?;
         self.remember();
@@ -247,40 +239,40 @@ impl Mapping {
         }
     }
 
-    /// How many pages it has.
+    /// Returns the number of pages.
     pub fn pages(&self) -> usize {
         self.pages
     }
 
-    /// Writes one byte to the page of that number.
+    /// Writes one byte to the page with this index.
     ///
     /// # Panics
-    /// If it has no such page, as an index does.
+    /// If there is no such page.
     #[inline]
     pub fn touch(&mut self, page: usize) {
         self.touch_with(page, 1);
     }
 
-    /// The same, with that byte.
+    /// Writes `byte` to the page with this index.
     #[inline]
     pub(crate) fn touch_with(&mut self, page: usize, byte: u8) {
         assert!(page < self.pages, "the mapping has no page {page}");
-        // SAFETY: within the mapping, which is writable and has no references
-        // to it. Volatile, so that it is not left out.
+        // SAFETY: within the mapping, which is writable and has no references to it. Volatile, so
+        // that the compiler keeps the write.
         unsafe { self.first.add(page * self.page).write_volatile(byte) };
     }
 
-    /// Where its first page begins.
+    /// Returns the address of its first page.
     pub(crate) fn start(&self) -> NonNull<u8> {
         self.first
     }
 
-    /// Whether the page of that number, touched at its first byte only, is in
-    /// memory up to its last byte (`mincore(2)`): of a huge page the kernel
-    /// could not put together, only the touched part is.
+    /// Returns whether the page with this index is present up to its last byte (`mincore(2)`) after
+    /// a touch of its first byte. If the kernel could not allocate a huge page, only the touched
+    /// part is present.
     ///
     /// # Errors
-    /// [`Error::Os`]: EINVAL if there is no such page.
+    /// Returns [`Error::Os`]: EINVAL if there is no such page.
     pub fn is_whole(&self, page: usize) -> Result<bool, Error> {
         let failed = |source| Error::os("mincore", format!("page {page} of a mapping"), source);
         if page >= self.pages {
@@ -288,7 +280,7 @@ impl Mapping {
         }
         let small = rustix::param::page_size();
         let mut state = 0_u8;
-        // SAFETY: the last small page of one of ours, and a byte for its state.
+        // SAFETY: the last small page of a page of this mapping, and a byte for its state.
         let result = unsafe {
             let last = self.first.add((page + 1) * self.page - small);
             libc::mincore(last.as_ptr().cast(), small, &raw mut state)
@@ -300,7 +292,7 @@ impl Mapping {
     }
 }
 
-/// The call itself.
+/// Makes the mmap call.
 fn map(request: &MappingRequest, bytes: usize) -> rustix::io::Result<*mut u8> {
     let access = ProtFlags::READ | ProtFlags::WRITE;
     let mut flags = MapFlags::empty();
@@ -308,8 +300,8 @@ fn map(request: &MappingRequest, bytes: usize) -> rustix::io::Result<*mut u8> {
     flags.set(MapFlags::LOCKED, request.locked);
     let address = match request.backing {
         Backing::File(file) => {
-            // SAFETY: a new mapping where the kernel chooses; no existing
-            // memory is concerned. The file is ours alone and never shrinks.
+            // SAFETY: a new mapping at an address that the kernel chooses; existing memory is not
+            // affected. Only this process has the file, and it never shrinks.
             unsafe {
                 mmap(
                     ptr::null_mut(),
@@ -339,9 +331,8 @@ impl Drop for Mapping {
         if self.remembered {
             lock::leave(self.first.as_ptr() as usize);
         }
-        // SAFETY: the mapping is ours, and there are no references to it. It
-        // can fail only for want of kernel memory to split a neighbouring
-        // mapping; then the memory leaks, unlocked.
+        // SAFETY: this owns the mapping, and there are no references to it. It can fail only if the
+        // kernel lacks memory to split a neighbouring mapping; then the memory leaks, unlocked.
         unsafe {
             if munmap(self.address.as_ptr().cast(), self.bytes).is_err() {
                 let _ = munlock(self.address.as_ptr().cast(), self.bytes);

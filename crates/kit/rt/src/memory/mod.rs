@@ -1,5 +1,5 @@
-//! Memory that does not fault: locked pages, locked buffers, a touched stack;
-//! and mappings of each kind, to compare what their first touch costs.
+//! Memory that does not fault: locked pages, locked buffers, a prefaulted stack; and mappings of
+//! each kind, to compare the cost of their first touch.
 
 mod buffer;
 mod heap;
@@ -25,8 +25,8 @@ use rustix::process::Resource;
 
 use crate::{Error, limits};
 
-/// What a failed `mlock(2)` or `mlockall(2)` means: without CAP_IPC_LOCK all
-/// three of these come from RLIMIT_MEMLOCK.
+/// Explains a failed `mlock(2)` or `mlockall(2)`: without CAP_IPC_LOCK, all three error codes are
+/// due to RLIMIT_MEMLOCK.
 fn explain(call: &'static str, what: String, errno: rustix::io::Errno) -> Error {
     use rustix::io::Errno;
     let source = io::Error::from(errno);

@@ -1,4 +1,4 @@
-//! Numbers that two processes have in common.
+//! Numbers shared by two processes.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -10,42 +10,41 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 use crate::{Error, SharedFutex};
 
-/// Numbers in memory that more than one process has mapped, all zero at first,
-/// and a [`SharedFutex`]. Their file has no name (`memfd_create(2)`): another
-/// process gets it by inheriting the descriptor
-/// ([`spawn_with`](crate::spawn_with)). The pages are there when this is made.
+/// Numbers in memory that several processes have mapped, all zero at first, and a [`SharedFutex`].
+/// The file has no name (`memfd_create(2)`): another process gets it by inheriting the descriptor
+/// ([`spawn_with`](crate::spawn_with)). The pages are present after creation.
 #[derive(Debug)]
 pub struct SharedNumbers {
     memory: NonNull<Layout>,
     file: OwnedFd,
 }
 
-/// What both sides map. Every pattern of bits is valid in it.
+/// Layout of the mapping. Every bit pattern is valid in it.
 #[repr(C)]
 struct Layout {
     numbers: [AtomicU64; SharedNumbers::COUNT],
-    /// On a cache line of its own, as long as the numbers fill whole ones.
+    /// On a separate cache line, as long as the numbers fill whole lines.
     futex: AtomicU32,
 }
 
-// SAFETY: it owns its mapping, in which there are only atomic numbers.
+// SAFETY: it owns its mapping, which contains only atomic numbers.
 unsafe impl Send for SharedNumbers {}
 // SAFETY: as above.
 unsafe impl Sync for SharedNumbers {}
 
-/// The file keeps its length, whoever has it: no page of the mapping goes.
+/// No process can change the length of the file, so no page of the mapping disappears.
 const SEALS: libc::c_int = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
 
 impl SharedNumbers {
-    /// How many numbers there are.
+    /// Number of numbers.
     pub const COUNT: usize = 32;
 
     const BYTES: usize = size_of::<Layout>();
 
-    /// New ones.
+    /// Creates the numbers.
     ///
     /// # Errors
-    /// [`Error::Os`] without memory or file descriptors for them.
+    /// Returns [`Error::Os`] if memory or file descriptors are not available.
     pub fn new() -> Result<Self, Error> {
         // SAFETY: the name is a string that ends in a zero byte.
         let fd = unsafe {
@@ -57,7 +56,7 @@ impl SharedNumbers {
         if fd < 0 {
             return Err(failed("memfd_create"));
         }
-        // SAFETY: the descriptor is new and owned by nobody else.
+        // SAFETY: the descriptor is new and has no other owner.
         let file = unsafe { OwnedFd::from_raw_fd(fd) };
         // SAFETY: takes numbers only.
         if unsafe { libc::ftruncate(fd, Self::BYTES as _) } != 0 {
@@ -70,10 +69,10 @@ impl SharedNumbers {
         Self::map(file)
     }
 
-    /// Those of another process, by the descriptor that was inherited from it.
+    /// Maps the numbers of another process, using an inherited descriptor.
     ///
     /// # Errors
-    /// [`Error::Os`]: EINVAL if there are none behind the descriptor.
+    /// Returns [`Error::Os`]: EINVAL if the descriptor does not refer to such numbers.
     pub fn attach(file: OwnedFd) -> Result<Self, Error> {
         // SAFETY: takes numbers only.
         let seals = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GET_SEALS) };
@@ -86,8 +85,8 @@ impl SharedNumbers {
     }
 
     fn map(file: OwnedFd) -> Result<Self, Error> {
-        // SAFETY: a new mapping where the kernel chooses. The file is at least
-        // as long and, being sealed, stays so.
+        // SAFETY: a new mapping at an address that the kernel chooses. The file is at least as long
+        // and, being sealed, stays so.
         let memory = unsafe {
             mmap(
                 ptr::null_mut(),
@@ -106,18 +105,18 @@ impl SharedNumbers {
     }
 
     fn layout(&self) -> &Layout {
-        // SAFETY: mapped as long as `self` lives, at the start of a page and so
-        // aligned; the file is long enough; others change it as atomic numbers.
+        // SAFETY: mapped as long as `self` lives, page-aligned, and the file is long enough. Other
+        // processes access it as atomic numbers.
         unsafe { self.memory.as_ref() }
     }
 
-    /// The numbers.
+    /// Returns the numbers.
     #[inline]
     pub fn numbers(&self) -> &[AtomicU64; Self::COUNT] {
         &self.layout().numbers
     }
 
-    /// The futex.
+    /// Returns the futex.
     #[inline]
     pub fn futex(&self) -> SharedFutex<'_> {
         SharedFutex::new(&self.layout().futex)
@@ -132,7 +131,7 @@ impl AsFd for SharedNumbers {
 
 impl Drop for SharedNumbers {
     fn drop(&mut self) {
-        // SAFETY: the mapping is ours, and nobody borrows from it any more.
+        // SAFETY: this owns the mapping, and no reference into it remains.
         let _ = unsafe { munmap(self.memory.as_ptr().cast(), Self::BYTES) };
     }
 }
@@ -162,7 +161,7 @@ mod tests {
         let seen = one.futex().value();
         other.futex().post().unwrap();
         assert_ne!(one.futex().value(), seen);
-        // It is another number already.
+        // The value has already changed.
         one.futex().wait_while(seen).unwrap();
     }
 
@@ -173,7 +172,7 @@ mod tests {
         assert!(error.to_string().contains("processes share"), "{error}");
         // SAFETY: the name is a string that ends in a zero byte.
         let fd = unsafe { libc::memfd_create(c"short".as_ptr(), libc::MFD_CLOEXEC) };
-        // SAFETY: new, and nobody else's.
+        // SAFETY: the descriptor is new and has no other owner.
         let file = unsafe { OwnedFd::from_raw_fd(fd) };
         assert!(SharedNumbers::attach(file).is_err());
     }

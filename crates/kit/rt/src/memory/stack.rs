@@ -1,4 +1,4 @@
-//! A stack that is in RAM before it is needed.
+//! Brings a stack into RAM before it is needed.
 #![allow(unsafe_code)]
 
 use std::hint::black_box;
@@ -9,23 +9,23 @@ use rustix::process::{Resource, getrlimit};
 
 use crate::Error;
 
-/// How much one step touches: more than its own frame costs by far, and less
-/// than any thread's stack.
+/// Bytes touched per step: far more than the frame itself needs, and less than the stack of any
+/// thread.
 const STEP: usize = 16 << 10;
 
-/// Touches the next `bytes` bytes of the calling thread's stack, so that later
-/// calls find them in RAM. With locked memory they stay there.
+/// Touches the next `bytes` bytes of the calling thread's stack, so that later calls find them in
+/// RAM. With locked memory they stay there.
 ///
 /// # Errors
-/// [`Error::StackTooSmall`] if the thread has not that much left, with some to
-/// spare for its work.
+/// Returns [`Error::StackTooSmall`] if the thread has less stack left, including a reserve for its
+/// work.
 pub fn prefault_stack(bytes: usize) -> Result<(), Error> {
     if bytes == 0 {
         return Ok(());
     }
     let left = left()?;
-    // Each step also has a frame, larger in a debug build; and whoever calls
-    // wants to go on.
+    // Each step also has a frame, larger in a debug build, and the caller needs some stack
+    // afterwards.
     let available = left.saturating_sub(2 * STEP) / 9 * 8;
     if bytes > available {
         return Err(Error::StackTooSmall {
@@ -37,12 +37,12 @@ pub fn prefault_stack(bytes: usize) -> Result<(), Error> {
     Ok(())
 }
 
-/// Goes down the stack by recursion, which touches nothing but its own frames.
+/// Goes down the stack by recursion, touching only its own frames.
 #[inline(never)]
 fn touch(bytes: usize) {
     let mut frame = [0_u8; STEP];
-    // Neither the frame nor its filling may be optimised away, nor the call
-    // below made a jump that reuses it.
+    // Keeps the compiler from removing the frame or its initialisation, and from turning the call
+    // below into a jump that reuses the frame.
     black_box(&mut frame);
     if bytes > STEP {
         touch(bytes - STEP);
@@ -50,7 +50,7 @@ fn touch(bytes: usize) {
     black_box(&mut frame);
 }
 
-/// Bytes between here and the end of this thread's stack.
+/// Returns the number of bytes between here and the end of this thread's stack.
 fn left() -> Result<usize, Error> {
     let failed = |call, code| {
         Error::os(
@@ -80,8 +80,8 @@ fn left() -> Result<usize, Error> {
     if rustix::process::getpid() == rustix::thread::gettid()
         && let Some(limit) = getrlimit(Resource::Stack).current
     {
-        // The main thread's stack grows as it is used, up to the limit; musl
-        // tells only how far it has grown.
+        // The stack of the main thread grows on use up to the limit. musl only reports its current
+        // size.
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);
         lowest = lowest.min((lowest + size).saturating_sub(limit));
     }
@@ -125,7 +125,7 @@ mod tests {
                     panic!("{bytes} bytes must be refused");
                 };
                 assert_eq!(asked, bytes);
-                // And what it says is available, is.
+                // The reported size is really available.
                 prefault_stack(available).unwrap();
             }
             prefault_stack(0).unwrap();

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// Waits whose end the test sets.
+/// Waits that end as the test says.
 struct Fake {
     wakes: Rc<Cell<Wake>>,
 }
@@ -16,17 +16,17 @@ impl PeriodicWait for Fake {
 
 const MS: u64 = 1_000_000;
 
-/// Its readings are large soon after a boot, too, so that a release may be an hour ago.
+/// Its values are large even soon after boot, so that a release can be an hour ago.
 const CLOCK: Clock = Clock::Realtime;
 
-/// A loop whose first release is `behind` ago, on the real clock.
+/// Creates a loop on the real clock whose first release was `behind` ago.
 fn behind(behind: Duration, period: Duration, policy: OverrunPolicy) -> Periodic<Fake> {
     let wakes = Rc::new(Cell::new(Wake::Due));
     let first = CLOCK.now().saturating_sub(behind);
     Periodic::with_wait(Fake { wakes }, CLOCK, first, period, policy).unwrap()
 }
 
-/// Long enough that no second release passes while a test runs.
+/// Long enough that no second release passes during a test.
 const LONG: Duration = Duration::from_secs(1_000);
 
 #[test]
@@ -120,14 +120,14 @@ fn an_external_phase_is_followed_in_steps_and_no_period_is_lost() {
     )
     .unwrap();
     let step = Duration::from_micros(10);
-    // The edge is 25 us after a release: three steps, and then in phase.
+    // The edge is 25 us after a release: three steps, then in phase.
     let edge = Instant::from_nanos(7 * MS + 25_000);
     let errors: Vec<i64> = (0..4)
         .map(|_| periodic.follow(edge, Duration::ZERO, step))
         .collect();
     assert_eq!(errors, [25_000, 15_000, 5_000, 0]);
     assert_eq!(periodic.next_release(), first + Duration::from_micros(25));
-    // An edge just before a release is ahead by little, not behind by nearly a period.
+    // A phase slightly before a release is an error of -5 us, not of nearly a period.
     let edge = Instant::from_nanos(9 * MS + 20_000);
     assert_eq!(periodic.follow(edge, Duration::ZERO, step), -5_000);
     assert_eq!(periodic.follow(edge, Duration::from_micros(5), step), 5_000);
@@ -153,7 +153,7 @@ fn a_real_loop_balances() {
 }
 
 proptest! {
-    /// Whatever passes, and however the phase is moved, the account balances.
+    /// The accounting balances after any passed time and any phase shift.
     #[test]
     fn it_balances(
         policy in prop_oneof![
@@ -165,7 +165,7 @@ proptest! {
     ) {
         let mut periodic = behind(Duration::ZERO, LONG, policy);
         for (back_s, shift, interrupted) in turns {
-            // Time passes: the releases are moved back instead of the clock forward.
+            // To let time pass, move the releases back instead of the clock forward.
             let back = i64::try_from(back_s * 1_000_000_000).unwrap();
             periodic.shift_phase(shift - back);
             let wake = if interrupted { Wake::Interrupted } else { Wake::Due };

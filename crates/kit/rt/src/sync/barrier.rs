@@ -1,4 +1,4 @@
-//! Where threads wait for one another.
+//! A barrier at which threads wait for each other.
 #![allow(unsafe_code)]
 
 use std::cell::UnsafeCell;
@@ -9,23 +9,22 @@ use std::num::NonZeroU32;
 
 use crate::Error;
 
-/// A `pthread_barrier_t`: each thread that comes waits until all have come.
+/// A `pthread_barrier_t`: each arriving thread waits until all have arrived.
 pub struct Barrier(Box<UnsafeCell<MaybeUninit<libc::pthread_barrier_t>>>);
 
-// SAFETY: made to be shared between threads.
+// SAFETY: designed for sharing between threads.
 unsafe impl Send for Barrier {}
 // SAFETY: as above.
 unsafe impl Sync for Barrier {}
 
 impl Barrier {
-    /// A barrier of so many threads.
+    /// Creates a barrier for `threads` threads.
     ///
     /// # Errors
-    /// [`Error::Os`] for a number that the C library does not take.
+    /// Returns [`Error::Os`] for a number that the C library does not accept.
     pub fn new(threads: NonZeroU32) -> Result<Self, Error> {
         let barrier = Box::new(UnsafeCell::new(MaybeUninit::uninit()));
-        // SAFETY: new memory for the call to make a barrier of; null stands
-        // for the default attributes.
+        // SAFETY: new memory for the call to initialise; null means the default attributes.
         let code = unsafe {
             libc::pthread_barrier_init(barrier.get().cast(), std::ptr::null(), threads.get())
         };
@@ -39,12 +38,11 @@ impl Barrier {
         }
     }
 
-    /// Waits until all have come; true for one of them. No signal ends the
-    /// wait.
+    /// Waits until all threads have arrived. Returns `true` in exactly one of them. Signals do not
+    /// end the wait.
     #[inline]
     pub fn wait(&self) -> bool {
-        // SAFETY: an initialised barrier that stays where it is; then the call
-        // does not fail.
+        // SAFETY: an initialised barrier that does not move; then the call does not fail.
         let code = unsafe { libc::pthread_barrier_wait(self.0.get().cast()) };
         code == libc::PTHREAD_BARRIER_SERIAL_THREAD
     }
@@ -52,7 +50,7 @@ impl Barrier {
 
 impl Drop for Barrier {
     fn drop(&mut self) {
-        // SAFETY: nobody borrows it any more, so nobody waits.
+        // SAFETY: no borrow remains, so no thread waits.
         unsafe { libc::pthread_barrier_destroy(self.0.get().cast()) };
     }
 }

@@ -1,4 +1,4 @@
-//! The kernel's own wait, which all the others are made of.
+//! The futex, the kernel's wait operation that all other locks build on.
 
 use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -9,42 +9,40 @@ use rustix::thread::futex;
 use super::Waited;
 use crate::Error;
 
-/// A number that threads wait for to change (`futex(2)`, FUTEX_WAIT and
-/// FUTEX_WAKE, private to this process).
+/// A number whose change threads can wait for (`futex(2)`, FUTEX_WAIT and FUTEX_WAKE, private to
+/// this process).
 #[derive(Debug, Default)]
 pub struct Futex(AtomicU32);
 
 impl Futex {
-    /// The number now.
+    /// Returns the current number.
     #[inline]
     pub fn value(&self) -> u32 {
         self.0.load(Ordering::Acquire)
     }
 
-    /// Adds one to the number (it starts again at zero) and wakes one thread
-    /// that waits.
+    /// Adds one to the number (it wraps to zero) and wakes one waiting thread.
     ///
     /// # Errors
-    /// [`Error::Os`], for reasons a correct program does not meet.
+    /// Returns [`Error::Os`] only on a programming error.
     #[inline]
     pub fn post(&self) -> Result<(), Error> {
         post(&self.0, futex::Flags::PRIVATE)
     }
 
-    /// Waits while the number is `value`. It may also return without a reason:
-    /// look at the number.
+    /// Waits while the number is `value`. Spurious wake-ups are possible, so check the number
+    /// afterwards.
     ///
     /// # Errors
-    /// [`Error::Os`], for reasons a correct program does not meet.
+    /// Returns [`Error::Os`] only on a programming error.
     #[inline]
     pub fn wait_while(&self, value: u32) -> Result<Waited, Error> {
         wait_while(&self.0, futex::Flags::PRIVATE, value)
     }
 }
 
-/// The same for a number that processes share
-/// ([`SharedNumbers`](crate::SharedNumbers)): not private, so that the kernel
-/// knows it by its page and not by its address.
+/// A futex on a number shared by processes ([`SharedNumbers`](crate::SharedNumbers)). It is not
+/// private, so the kernel identifies it by its page instead of its address.
 #[derive(Clone, Copy, Debug)]
 pub struct SharedFutex<'a>(&'a AtomicU32);
 
@@ -62,7 +60,7 @@ impl<'a> SharedFutex<'a> {
     /// See [`Futex::post`].
     ///
     /// # Errors
-    /// [`Error::Os`], for reasons a correct program does not meet.
+    /// Returns [`Error::Os`] only on a programming error.
     #[inline]
     pub fn post(self) -> Result<(), Error> {
         post(self.0, futex::Flags::empty())
@@ -71,7 +69,7 @@ impl<'a> SharedFutex<'a> {
     /// See [`Futex::wait_while`].
     ///
     /// # Errors
-    /// [`Error::Os`], for reasons a correct program does not meet.
+    /// Returns [`Error::Os`] only on a programming error.
     #[inline]
     pub fn wait_while(self, value: u32) -> Result<Waited, Error> {
         wait_while(self.0, futex::Flags::empty(), value)
@@ -90,7 +88,7 @@ fn post(number: &AtomicU32, flags: futex::Flags) -> Result<(), Error> {
 #[inline]
 fn wait_while(number: &AtomicU32, flags: futex::Flags, value: u32) -> Result<Waited, Error> {
     match futex::wait(number, flags, value, None) {
-        // Again: it was another number when the kernel looked.
+        // EAGAIN: the number had already changed when the kernel checked it.
         Ok(()) | Err(Errno::AGAIN) => Ok(Waited::Woken),
         Err(Errno::INTR) => Ok(Waited::Interrupted),
         Err(errno) => Err(failed("FUTEX_WAIT", errno)),

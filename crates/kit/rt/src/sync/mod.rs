@@ -1,8 +1,7 @@
-//! Locks and the like, as POSIX and the kernel have them.
+//! Locks and other synchronisation primitives of POSIX and the kernel.
 //!
-//! The standard library's own are built on the futex directly: they know no
-//! priority inheritance, and a thread that waits for one cannot be told apart
-//! from one that waits for another. These are those of `pthreads(7)`.
+//! Those of the standard library use the futex directly: they do not support priority inheritance,
+//! and different kinds of waits look alike. The ones here are those of `pthreads(7)`.
 
 mod barrier;
 mod futex;
@@ -20,13 +19,12 @@ pub use mutex::{Mutex, MutexGuard, Protocol};
 pub use pthread_monitor::{PthreadMonitor, PthreadMonitorGuard};
 pub use semaphore::Semaphore;
 
-/// What a wait that a signal may end came to.
+/// Result of a wait that a signal may end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Waited {
-    /// It was woken, or had no need to wait.
+    /// It was woken, or did not need to wait.
     Woken,
-    /// A signal handler ran first (EINTR). Nothing was taken; waiting again
-    /// goes on.
+    /// A signal handler ran first (EINTR). Nothing was taken; wait again to continue.
     Interrupted,
 }
 

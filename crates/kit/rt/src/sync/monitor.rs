@@ -1,10 +1,10 @@
-//! A value, its lock, and a condition variable that keeps priorities.
+//! A value with its lock, and a condition variable that respects priorities.
 //!
-//! The C library's condition variable has a lock of its own without priority
-//! inheritance (glibc bug 11588), so that a thread of middle priority can keep a
-//! notification back. Here the kernel moves waiters from the condition to the lock, by
-//! their priority (`futex(2)`: FUTEX_WAIT_REQUEUE_PI, FUTEX_CMP_REQUEUE_PI), and the rule
-//! of librtpi is kept by the types: who notifies holds the lock.
+//! The condition variable of the C library has an internal lock without priority inheritance (glibc
+//! bug 11588), so a thread of middle priority can delay a notification. Here the kernel moves
+//! waiters from the condition to the lock in priority order (`futex(2)`: FUTEX_WAIT_REQUEUE_PI,
+//! FUTEX_CMP_REQUEUE_PI). As in librtpi, the notifying thread must hold the lock; the types enforce
+//! this.
 #![allow(unsafe_code)]
 
 use std::cell::UnsafeCell;
@@ -18,41 +18,39 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use super::pi_lock::{PiLock, syscall};
 use crate::{Error, Instant};
 
-/// A value behind a lock with priority inheritance, and the one condition that belongs
-/// to it.
+/// A value behind a lock with priority inheritance, and a single condition that belongs to it.
 ///
-/// While a thread of higher priority waits for the lock, its owner runs with that
-/// priority; of several that wait for the condition, the one with the highest priority
-/// is notified first. There is no poison: a thread that panics lets go of the lock, and
-/// the next one finds the value as it was left. Taken and released without contention it
-/// makes no system call.
+/// While a thread of higher priority waits for the lock, the owner runs with that priority. Of
+/// several threads that wait for the condition, the one with the highest priority is notified
+/// first. There is no poisoning: a thread that panics releases the lock, and the next one finds the
+/// value as it was left. Locking and unlocking without contention makes no system call.
 pub struct Monitor<T> {
     lock: PiLock,
-    /// Counts notifications; changed only by who holds the lock.
+    /// Counts notifications; changed only with the lock held.
     notified: AtomicU32,
     value: UnsafeCell<T>,
 }
 
-// SAFETY: the value goes from thread to thread with the lock, and only one holds it at a
+// SAFETY: the value moves between threads together with the lock, and only one thread holds it at a
 // time.
 unsafe impl<T: Send> Send for Monitor<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send> Sync for Monitor<T> {}
 
-/// How a wait with a deadline ended.
+/// Result of a wait with a deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Notified {
-    /// It was notified, or returned without a reason: look at the value.
+    /// Notified, or a spurious wake-up: check the value.
     Perhaps,
     /// The deadline has passed.
     TimedOut,
 }
 
 impl<T> Monitor<T> {
-    /// An unlocked one.
+    /// Creates an unlocked monitor.
     ///
     /// # Errors
-    /// [`Error::Os`] where the kernel has no priority inheritance (ENOSYS).
+    /// Returns [`Error::Os`] if the kernel does not support priority inheritance (ENOSYS).
     pub fn new(value: T) -> Result<Self, Error> {
         Ok(Self {
             lock: PiLock::new()?,
@@ -61,10 +59,10 @@ impl<T> Monitor<T> {
         })
     }
 
-    /// Waits until the lock is free and takes it. No signal ends the wait.
+    /// Waits until the lock is free and takes it. Signals do not end the wait.
     ///
     /// # Errors
-    /// [`Error::Os`]: EDEADLK where this thread has it already.
+    /// Returns [`Error::Os`]: EDEADLK if this thread already holds the lock.
     #[inline]
     pub fn lock(&self) -> Result<MonitorGuard<'_, T>, Error> {
         self.lock.lock()?;
@@ -74,12 +72,11 @@ impl<T> Monitor<T> {
         })
     }
 
-    /// The guard of a lock that this thread holds, where the guard itself was forgotten
-    /// ([`std::mem::forget`]); `None` where it does not hold it. For interfaces that
-    /// cannot keep a guard, such as C's.
+    /// Returns the guard of a lock that this thread holds after its guard was forgotten
+    /// ([`std::mem::forget`]), or `None` if the thread does not hold it. For interfaces that cannot
+    /// store a guard, such as C.
     ///
-    /// # Safety
-    /// No other guard of this monitor is in use by this thread.
+    /// # Safety This thread must not use another guard of this monitor.
     pub unsafe fn held_by_this_thread(&self) -> Option<MonitorGuard<'_, T>> {
         self.lock.is_own().then_some(MonitorGuard {
             monitor: self,
@@ -87,13 +84,13 @@ impl<T> Monitor<T> {
         })
     }
 
-    /// The value, of a monitor that nobody else has.
+    /// Returns the value and consumes the monitor.
     pub fn into_inner(self) -> T {
         self.value.into_inner()
     }
 
-    /// Wakes the first waiter, and puts `others` of the rest in the lock's queue. The
-    /// lock is held.
+    /// Wakes the first waiter, and moves up to `others` of the rest to the queue of the lock. The
+    /// lock must be held.
     fn notify(&self, others: i32) -> Result<(), Error> {
         let number = self
             .notified
@@ -113,7 +110,7 @@ impl<T> Monitor<T> {
             };
             match result {
                 Ok(()) => return Ok(()),
-                // A waiter's end was in progress.
+                // A waiter was just ending its wait.
                 Err(libc::EAGAIN | libc::EINTR) => {}
                 Err(code) => return Err(failed("FUTEX_CMP_REQUEUE_PI", code)),
             }
@@ -124,8 +121,8 @@ impl<T> Monitor<T> {
         let seen = self.notified.load(Ordering::Relaxed);
         let time = deadline.map(Instant::to_timespec);
         self.lock.unlock();
-        // SAFETY: both words and the time live as long as the call; the deadline is
-        // absolute on CLOCK_MONOTONIC, the default of this operation.
+        // SAFETY: both words and the time live as long as the call. The deadline is absolute on
+        // CLOCK_MONOTONIC, the default of this operation.
         let result = unsafe {
             syscall(
                 &self.notified,
@@ -138,13 +135,13 @@ impl<T> Monitor<T> {
             )
         };
         match result {
-            // The kernel gave this thread the lock.
+            // The kernel has given the lock to this thread.
             Ok(()) => Ok(Notified::Perhaps),
             Err(code) => {
                 self.lock.lock()?;
                 match code {
                     libc::ETIMEDOUT => Ok(Notified::TimedOut),
-                    // Notified before it slept, or a signal.
+                    // Notified before it slept, or interrupted by a signal.
                     libc::EAGAIN | libc::EINTR => Ok(Notified::Perhaps),
                     code => Err(failed("FUTEX_WAIT_REQUEUE_PI", code)),
                 }
@@ -164,47 +161,47 @@ impl<T> fmt::Debug for Monitor<T> {
     }
 }
 
-/// The lock of a [`Monitor`], held until this is dropped.
+/// Holds the lock of a [`Monitor`] until dropped.
 pub struct MonitorGuard<'a, T> {
     monitor: &'a Monitor<T>,
     _stays: PhantomData<*mut ()>,
 }
 
 impl<T> MonitorGuard<'_, T> {
-    /// Lets go of the lock, waits to be notified, and takes the lock again. It may also
-    /// return without a reason, and when a signal handler ran: look at the value.
+    /// Releases the lock, waits for a notification, and takes the lock again. Spurious wake-ups are
+    /// possible, also when a signal handler ran: check the value afterwards.
     ///
     /// # Errors
-    /// [`Error::Os`], for reasons a correct program does not meet. Then the lock may not
-    /// be held any more, and the program should end.
+    /// Returns [`Error::Os`] only on a programming error. The lock may then no longer be held, and
+    /// the program should end.
     #[inline]
     pub fn wait(&mut self) -> Result<(), Error> {
         self.monitor.wait(None).map(drop)
     }
 
-    /// As [`wait`](Self::wait), until `deadline` on CLOCK_MONOTONIC at the latest.
+    /// Like [`wait`](Self::wait), but only until `deadline` on CLOCK_MONOTONIC.
     ///
     /// # Errors
-    /// As for [`wait`](Self::wait).
+    /// See [`wait`](Self::wait).
     #[inline]
     pub fn wait_until(&mut self, deadline: Instant) -> Result<Notified, Error> {
         self.monitor.wait(Some(deadline))
     }
 
-    /// Wakes the waiter with the highest priority, if there is one. It runs once this
-    /// guard is dropped; until then it lends its priority to this thread.
+    /// Wakes the waiter with the highest priority, if there is one. It runs once this guard is
+    /// dropped. Until then this thread inherits its priority.
     ///
     /// # Errors
-    /// [`Error::Os`], for reasons a correct program does not meet.
+    /// Returns [`Error::Os`] only on a programming error.
     #[inline]
     pub fn notify_one(&mut self) -> Result<(), Error> {
         self.monitor.notify(0)
     }
 
-    /// Wakes all waiters: they get the lock one after the other, by their priority.
+    /// Wakes all waiters. They get the lock one after another, in priority order.
     ///
     /// # Errors
-    /// [`Error::Os`], for reasons a correct program does not meet.
+    /// Returns [`Error::Os`] only on a programming error.
     #[inline]
     pub fn notify_all(&mut self) -> Result<(), Error> {
         self.monitor.notify(i32::MAX)
@@ -215,14 +212,14 @@ impl<T> Deref for MonitorGuard<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        // SAFETY: the lock is held, so nobody else has the value.
+        // SAFETY: the lock is held, so no other thread accesses the value.
         unsafe { &*self.monitor.value.get() }
     }
 }
 
 impl<T> DerefMut for MonitorGuard<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: the lock is held, so nobody else has the value.
+        // SAFETY: the lock is held, so no other thread accesses the value.
         unsafe { &mut *self.monitor.value.get() }
     }
 }

@@ -1,4 +1,4 @@
-//! A mutex that may lend its owner the priority of who waits.
+//! A mutex with optional priority inheritance.
 #![allow(unsafe_code)]
 
 use std::cell::UnsafeCell;
@@ -11,41 +11,38 @@ use std::ptr;
 
 use crate::Error;
 
-/// What a mutex does for the priority of its owner
-/// (`pthread_mutexattr_setprotocol(3)`).
+/// Effect of a mutex on the priority of its owner (`pthread_mutexattr_setprotocol(3)`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Protocol {
-    /// Nothing (PTHREAD_PRIO_NONE): a thread of middle priority can keep the
-    /// owner from running, and with it the thread that waits, for as long as
-    /// it likes.
+    /// None (PTHREAD_PRIO_NONE): a thread of middle priority can preempt the owner indefinitely,
+    /// and so delay the waiting thread (priority inversion).
     Plain,
-    /// Priority inheritance (PTHREAD_PRIO_INHERIT): while a thread of higher
-    /// priority waits, the owner runs with that priority. The kernel does it
+    /// Priority inheritance (PTHREAD_PRIO_INHERIT): while a thread of higher priority waits, the
+    /// owner runs with that priority. The kernel implements it
     /// (`Documentation/locking/rt-mutex-design.rst`).
     Inherit,
 }
 
 /// A value behind a `pthread_mutex_t` with a [`Protocol`].
 ///
-/// There is no poison: a thread that panics while it holds the lock lets go of
-/// it, and the next one finds the value as it was left. A thread that locks it
-/// twice waits for itself.
+/// There is no poisoning: a thread that panics while holding the lock releases it, and the next one
+/// finds the value as it was left. A thread that locks it twice deadlocks.
 pub struct Mutex<T> {
     raw: RawMutex,
     value: UnsafeCell<T>,
 }
 
-// SAFETY: the value goes from thread to thread with the lock, and only one
-// holds it at a time.
+// SAFETY: the value moves between threads together with the lock, and only one thread holds it at a
+// time.
 unsafe impl<T: Send> Send for Mutex<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send> Sync for Mutex<T> {}
 
 impl<T> Mutex<T> {
-    /// An unlocked mutex.
+    /// Creates an unlocked mutex.
     ///
     /// # Errors
-    /// [`Error::Os`] where the system has no priority inheritance (ENOTSUP).
+    /// Returns [`Error::Os`] if the system does not support priority inheritance (ENOTSUP).
     pub fn new(value: T, protocol: Protocol) -> Result<Self, Error> {
         Ok(Self {
             raw: RawMutex::new(protocol)?,
@@ -53,11 +50,11 @@ impl<T> Mutex<T> {
         })
     }
 
-    /// Waits until the lock is free and takes it. No signal ends the wait.
+    /// Waits until the lock is free and takes it. Signals do not end the wait.
     ///
     /// # Errors
-    /// [`Error::Os`] with EAGAIN or EDEADLK from the kernel's side of a mutex
-    /// with priority inheritance.
+    /// Returns [`Error::Os`] with EAGAIN or EDEADLK from the kernel, for a mutex with priority
+    /// inheritance.
     #[inline]
     pub fn lock(&self) -> Result<MutexGuard<'_, T>, Error> {
         self.raw.lock()?;
@@ -74,8 +71,8 @@ impl<T> fmt::Debug for Mutex<T> {
     }
 }
 
-/// The lock of a [`Mutex`], held until this is dropped; in the thread that
-/// took it, for only the owner may unlock.
+/// Holds the lock of a [`Mutex`] until dropped. It stays in the thread that took the lock, because
+/// only the owner may unlock it.
 pub struct MutexGuard<'a, T> {
     mutex: &'a Mutex<T>,
     _stays: PhantomData<*mut ()>,
@@ -85,14 +82,14 @@ impl<T> Deref for MutexGuard<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        // SAFETY: the lock is held, so nobody else has the value.
+        // SAFETY: the lock is held, so no other thread accesses the value.
         unsafe { &*self.mutex.value.get() }
     }
 }
 
 impl<T> DerefMut for MutexGuard<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: the lock is held, so nobody else has the value.
+        // SAFETY: the lock is held, so no other thread accesses the value.
         unsafe { &mut *self.mutex.value.get() }
     }
 }
@@ -100,8 +97,8 @@ impl<T> DerefMut for MutexGuard<'_, T> {
 impl<T> Drop for MutexGuard<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: a guard exists only where this thread holds the lock, and it
-        // does not leave the thread.
+        // SAFETY: a guard exists only if this thread holds the lock, and it does not leave the
+        // thread.
         unsafe { self.mutex.raw.unlock() };
     }
 }
@@ -112,15 +109,14 @@ impl<T> fmt::Debug for MutexGuard<'_, T> {
     }
 }
 
-/// The mutex without a value. It must not move while it is in use, hence the
-/// box.
+/// The mutex without a value. It is boxed because it must not move while in use.
 pub(super) struct RawMutex(Option<Box<UnsafeCell<libc::pthread_mutex_t>>>);
 
 impl RawMutex {
     pub(super) fn new(protocol: Protocol) -> Result<Self, Error> {
         let failed = |call, code| Error::os(call, "a mutex", io::Error::from_raw_os_error(code));
         let mut attributes = MaybeUninit::<libc::pthread_mutexattr_t>::uninit();
-        // SAFETY: written to by the call, and only used if that succeeded.
+        // SAFETY: the call writes to it, and it is used only if the call succeeded.
         let code = unsafe { libc::pthread_mutexattr_init(attributes.as_mut_ptr()) };
         if code != 0 {
             return Err(failed("pthread_mutexattr_init", code));
@@ -129,10 +125,10 @@ impl RawMutex {
             Protocol::Plain => libc::PTHREAD_PRIO_NONE,
             Protocol::Inherit => libc::PTHREAD_PRIO_INHERIT,
         };
-        // All zeroes only to have memory; the call below makes it a mutex.
+        // The initial value only provides memory; the call below initialises the mutex.
         let mutex = Box::new(UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER));
-        // SAFETY: the attributes are initialised and destroyed once, after
-        // their use; the mutex is new memory that nobody else knows.
+        // SAFETY: the attributes are initialised, used, and destroyed once; the mutex is new memory
+        // without other references.
         unsafe {
             let protocol = libc::pthread_mutexattr_setprotocol(attributes.as_mut_ptr(), number);
             let made = match protocol {
@@ -148,7 +144,7 @@ impl RawMutex {
         }
     }
 
-    /// The C library's structure; null only while it is dropped.
+    /// Returns the structure of the C library; null only during the drop.
     #[inline]
     pub(super) fn as_ptr(&self) -> *mut libc::pthread_mutex_t {
         self.0.as_ref().map_or(ptr::null_mut(), |mutex| mutex.get())
@@ -156,19 +152,18 @@ impl RawMutex {
 
     #[inline]
     pub(super) fn lock(&self) -> Result<(), Error> {
-        // SAFETY: an initialised mutex that stays where it is.
+        // SAFETY: an initialised mutex that does not move.
         match unsafe { libc::pthread_mutex_lock(self.as_ptr()) } {
             0 => Ok(()),
             code => Err(refused(code)),
         }
     }
 
-    /// # Safety
-    /// The calling thread holds the lock.
+    /// # Safety The calling thread must hold the lock.
     #[inline]
     pub(super) unsafe fn unlock(&self) {
-        // SAFETY: an initialised mutex, held by this thread as the caller
-        // promises; then the call does not fail.
+        // SAFETY: an initialised mutex, held by this thread as the caller promises; then the call
+        // does not fail.
         unsafe { libc::pthread_mutex_unlock(self.as_ptr()) };
     }
 }
@@ -176,8 +171,8 @@ impl RawMutex {
 impl Drop for RawMutex {
     fn drop(&mut self) {
         let Some(mutex) = self.0.take() else { return };
-        // SAFETY: nobody borrows it any more. It is locked only if a guard was
-        // forgotten; to destroy it then is undefined, so it is left in memory.
+        // SAFETY: no borrow remains. The mutex is locked only if a guard was forgotten; destroying
+        // it would then be undefined behaviour, so it is leaked.
         unsafe {
             if libc::pthread_mutex_trylock(mutex.get()) == 0 {
                 libc::pthread_mutex_unlock(mutex.get());

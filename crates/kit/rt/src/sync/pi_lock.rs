@@ -1,5 +1,6 @@
-//! A lock with priority inheritance in one word (`futex(2)`: FUTEX_LOCK_PI), which a
-//! condition can be moved to; the C library's mutex keeps its word to itself.
+//! A lock with priority inheritance in one word (`futex(2)`: FUTEX_LOCK_PI). Waiters of a condition
+//! can be moved to it, which is not possible with the C library's mutex, because its word is
+//! private.
 #![allow(unsafe_code)]
 
 use std::cell::Cell;
@@ -10,16 +11,16 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::Error;
 
-/// The word: 0, or the owner's thread number, with a bit where others wait.
+/// The word: 0, or the thread ID of the owner, with a flag bit if threads wait.
 #[derive(Debug)]
 pub(super) struct PiLock(AtomicU32);
 
 impl PiLock {
-    /// An unlocked one.
+    /// Creates an unlocked lock.
     pub(super) fn new() -> Result<Self, Error> {
         let lock = Self(AtomicU32::new(0));
-        // Of a lock that is free it is refused with EPERM, where the kernel knows it.
-        // SAFETY: the word lives as long as the call.
+        // Unlocking a free lock fails with EPERM if the kernel supports the operation. SAFETY: the
+        // word lives as long as the call.
         let answer = unsafe {
             syscall(
                 &lock.0,
@@ -52,26 +53,26 @@ impl PiLock {
                 unsafe { syscall(&self.0, libc::FUTEX_LOCK_PI, 0, ptr::null(), ptr::null(), 0) };
             match result {
                 Ok(()) => return Ok(()),
-                // The owner is about to end.
+                // The owner is just exiting.
                 Err(libc::EAGAIN | libc::EINTR) => {}
                 Err(code) => return Err(failed("FUTEX_LOCK_PI", code)),
             }
         }
     }
 
-    /// Whether the calling thread is the owner.
+    /// Returns whether the calling thread is the owner.
     pub(super) fn is_own(&self) -> bool {
         self.0.load(Ordering::Relaxed) & libc::FUTEX_TID_MASK == own_number()
     }
 
-    /// To be called by the owner.
+    /// Unlocks. Only the owner may call this.
     #[inline]
     pub(super) fn unlock(&self) {
         let alone =
             (self.0).compare_exchange(own_number(), 0, Ordering::Release, Ordering::Relaxed);
         if alone.is_err() {
-            // Others wait. It is refused only to threads that do not own it.
-            // SAFETY: the word lives as long as the call.
+            // Other threads wait. The call fails only for a thread that is not the owner. SAFETY:
+            // the word lives as long as the call.
             let _ = unsafe {
                 syscall(
                     &self.0,
@@ -86,11 +87,10 @@ impl PiLock {
     }
 }
 
-/// `futex(2)`, private to this process; the error number where it fails.
+/// Calls `futex(2)`, private to this process. Returns the error number if it fails.
 ///
-/// # Safety
-/// `time` is null, a number that the operation takes in its place, or a valid timespec;
-/// `second` is null or a word that lives as long as the call.
+/// # Safety `time` must be null, a number that the operation takes in its place, or a valid
+/// timespec; `second` must be null or a word that lives as long as the call.
 pub(super) unsafe fn syscall(
     word: &AtomicU32,
     operation: libc::c_int,
@@ -99,7 +99,7 @@ pub(super) unsafe fn syscall(
     second: *const AtomicU32,
     third: u32,
 ) -> Result<(), i32> {
-    // SAFETY: as the caller promises; the word is borrowed.
+    // SAFETY: guaranteed by the caller; the word is borrowed.
     let result = unsafe {
         libc::syscall(
             libc::SYS_futex as libc::c_long,
@@ -120,12 +120,12 @@ pub(super) unsafe fn syscall(
 }
 
 thread_local! {
-    /// This thread's number; 0: not asked yet.
+    /// Thread ID of this thread; 0 if not read yet.
     static NUMBER: Cell<u32> = const { Cell::new(0) };
 }
 
-/// The calling thread's number, without a system call after the first time. The one
-/// thread of a forked child has another number than the one that forked.
+/// Returns the thread ID of the calling thread, without a system call after the first time. It is
+/// reset on fork, because the thread of a child process has another ID.
 #[inline]
 fn own_number() -> u32 {
     match NUMBER.get() {
@@ -140,7 +140,7 @@ fn ask() -> u32 {
         NUMBER.set(0);
     }
     static AT_FORK: Once = Once::new();
-    // SAFETY: the handler writes to a thread-local without a destructor; it fails only
+    // SAFETY: the handler writes to a thread-local without a destructor. The call fails only
     // without memory.
     AT_FORK.call_once(|| unsafe {
         libc::pthread_atfork(None, None, Some(forget));

@@ -1,5 +1,5 @@
-//! The condition variable of the C library, as a probe measures it. It has a lock of its
-//! own without priority inheritance (glibc bug 11588): [`crate::Monitor`] has not.
+//! The condition variable of the C library, for use by a probe. Its internal lock has no priority
+//! inheritance (glibc bug 11588), unlike [`crate::Monitor`].
 #![allow(unsafe_code)]
 
 use std::cell::UnsafeCell;
@@ -12,30 +12,29 @@ use super::Protocol;
 use super::mutex::RawMutex;
 use crate::Error;
 
-/// A mutex with the one condition variable that belongs to it
-/// (`pthread_cond_wait(3)`). That they are one thing keeps the rule that all
-/// who wait for a condition hold the same mutex.
+/// A mutex with a single condition variable that belongs to it (`pthread_cond_wait(3)`). Combining
+/// them ensures that all waiters of the condition use the same mutex.
 pub struct PthreadMonitor<T> {
     mutex: RawMutex,
     condition: Box<UnsafeCell<libc::pthread_cond_t>>,
     value: UnsafeCell<T>,
 }
 
-// SAFETY: the value goes from thread to thread with the lock, and only one
-// holds it at a time.
+// SAFETY: the value moves between threads together with the lock, and only one thread holds it at a
+// time.
 unsafe impl<T: Send> Send for PthreadMonitor<T> {}
-// SAFETY: as above; the condition variable is made to be shared.
+// SAFETY: as above; the condition variable is designed for sharing.
 unsafe impl<T: Send> Sync for PthreadMonitor<T> {}
 
 impl<T> PthreadMonitor<T> {
-    /// An unlocked one.
+    /// Creates an unlocked monitor.
     ///
     /// # Errors
-    /// As [`super::Mutex::new`].
+    /// See [`super::Mutex::new`].
     pub fn new(value: T, protocol: Protocol) -> Result<Self, Error> {
         Ok(Self {
             mutex: RawMutex::new(protocol)?,
-            // Complete as it is: default attributes.
+            // Already complete, with default attributes.
             condition: Box::new(UnsafeCell::new(libc::PTHREAD_COND_INITIALIZER)),
             value: UnsafeCell::new(value),
         })
@@ -44,7 +43,7 @@ impl<T> PthreadMonitor<T> {
     /// Waits until the lock is free and takes it.
     ///
     /// # Errors
-    /// As [`super::Mutex::lock`].
+    /// See [`super::Mutex::lock`].
     #[inline]
     pub fn lock(&self) -> Result<PthreadMonitorGuard<'_, T>, Error> {
         self.mutex.lock()?;
@@ -54,12 +53,11 @@ impl<T> PthreadMonitor<T> {
         })
     }
 
-    /// Wakes one thread that waits for the condition, if any does. The lock
-    /// may be held or not.
+    /// Wakes one thread that waits for the condition, if there is one. The caller need not hold the
+    /// lock.
     #[inline]
     pub fn notify_one(&self) {
-        // SAFETY: an initialised condition variable that stays where it is;
-        // the call does not fail.
+        // SAFETY: an initialised condition variable that does not move; the call does not fail.
         unsafe { libc::pthread_cond_signal(self.condition.get()) };
     }
 
@@ -73,7 +71,7 @@ impl<T> PthreadMonitor<T> {
 
 impl<T> Drop for PthreadMonitor<T> {
     fn drop(&mut self) {
-        // SAFETY: nobody borrows it any more, so nobody waits.
+        // SAFETY: no borrow remains, so no thread waits.
         unsafe { libc::pthread_cond_destroy(self.condition.get()) };
     }
 }
@@ -84,25 +82,24 @@ impl<T> fmt::Debug for PthreadMonitor<T> {
     }
 }
 
-/// The lock of a [`PthreadMonitor`], held until this is dropped.
+/// Holds the lock of a [`PthreadMonitor`] until dropped.
 pub struct PthreadMonitorGuard<'a, T> {
     monitor: &'a PthreadMonitor<T>,
     _stays: PhantomData<*mut ()>,
 }
 
 impl<T> PthreadMonitorGuard<'_, T> {
-    /// Lets go of the lock, waits to be notified, and takes the lock again. It
-    /// may also return without a reason: look at the value. A signal handler
-    /// does not end the wait.
+    /// Releases the lock, waits for a notification, and takes the lock again. Spurious wake-ups are
+    /// possible, so check the value. A signal handler does not end the wait.
     ///
     /// # Errors
-    /// [`Error::Os`], for reasons a correct program does not meet.
+    /// Returns [`Error::Os`] only on a programming error.
     #[inline]
     pub fn wait(&mut self) -> Result<(), Error> {
         let monitor = self.monitor;
-        // SAFETY: both are initialised and stay where they are; this thread
-        // holds the mutex, and all waits on this condition use this mutex. No
-        // reference to the value lives on, as `self` is borrowed exclusively.
+        // SAFETY: both are initialised and do not move. This thread holds the mutex, and all waits
+        // on this condition use it. No reference to the value remains, because `self` is borrowed
+        // exclusively.
         let code =
             unsafe { libc::pthread_cond_wait(monitor.condition.get(), monitor.mutex.as_ptr()) };
         match code {
@@ -116,14 +113,14 @@ impl<T> Deref for PthreadMonitorGuard<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        // SAFETY: the lock is held, so nobody else has the value.
+        // SAFETY: the lock is held, so no other thread accesses the value.
         unsafe { &*self.monitor.value.get() }
     }
 }
 
 impl<T> DerefMut for PthreadMonitorGuard<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: the lock is held, so nobody else has the value.
+        // SAFETY: the lock is held, so no other thread accesses the value.
         unsafe { &mut *self.monitor.value.get() }
     }
 }
@@ -131,8 +128,8 @@ impl<T> DerefMut for PthreadMonitorGuard<'_, T> {
 impl<T> Drop for PthreadMonitorGuard<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: a guard exists only where this thread holds the lock, and it
-        // does not leave the thread.
+        // SAFETY: a guard exists only if this thread holds the lock, and it does not leave the
+        // thread.
         unsafe { self.monitor.mutex.unlock() };
     }
 }

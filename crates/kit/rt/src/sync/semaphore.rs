@@ -1,4 +1,4 @@
-//! POSIX's semaphore.
+//! A POSIX semaphore.
 #![allow(unsafe_code)]
 
 use std::cell::UnsafeCell;
@@ -9,23 +9,22 @@ use std::mem::MaybeUninit;
 use super::Waited;
 use crate::Error;
 
-/// A counter that threads take from and wait for (`sem_overview(7)`), within
-/// this process.
+/// A counter that threads decrement and wait for (`sem_overview(7)`), within this process.
 pub struct Semaphore(Box<UnsafeCell<MaybeUninit<libc::sem_t>>>);
 
-// SAFETY: made to be shared between threads.
+// SAFETY: designed for sharing between threads.
 unsafe impl Send for Semaphore {}
 // SAFETY: as above.
 unsafe impl Sync for Semaphore {}
 
 impl Semaphore {
-    /// A semaphore that can be taken `count` times.
+    /// Creates a semaphore with the value `count`.
     ///
     /// # Errors
-    /// [`Error::Os`] for a count beyond SEM_VALUE_MAX (2^31 - 1).
+    /// Returns [`Error::Os`] for a count above SEM_VALUE_MAX (2^31 - 1).
     pub fn new(count: u32) -> Result<Self, Error> {
         let semaphore = Box::new(UnsafeCell::new(MaybeUninit::uninit()));
-        // SAFETY: new memory for the call to make a semaphore of.
+        // SAFETY: new memory for the call to initialise.
         if unsafe { libc::sem_init(semaphore.get().cast(), 0, count) } != 0 {
             let what = format!("a count of {count}");
             return Err(Error::os("sem_init", what, io::Error::last_os_error()));
@@ -33,26 +32,26 @@ impl Semaphore {
         Ok(Self(semaphore))
     }
 
-    /// Adds one, and so wakes a thread that waits.
+    /// Adds one, and so wakes a waiting thread.
     ///
     /// # Errors
-    /// [`Error::Os`] when the counter is at its end.
+    /// Returns [`Error::Os`] if the counter is at its maximum.
     #[inline]
     pub fn post(&self) -> Result<(), Error> {
-        // SAFETY: an initialised semaphore that stays where it is.
+        // SAFETY: an initialised semaphore that does not move.
         match unsafe { libc::sem_post(self.0.get().cast()) } {
             0 => Ok(()),
             _ => Err(failed("sem_post")),
         }
     }
 
-    /// Takes one, and waits for it if there is none.
+    /// Takes one. Waits while the counter is zero.
     ///
     /// # Errors
-    /// [`Error::Os`], for reasons a correct program does not meet.
+    /// Returns [`Error::Os`] only on a programming error.
     #[inline]
     pub fn wait(&self) -> Result<Waited, Error> {
-        // SAFETY: an initialised semaphore that stays where it is.
+        // SAFETY: an initialised semaphore that does not move.
         if unsafe { libc::sem_wait(self.0.get().cast()) } == 0 {
             return Ok(Waited::Woken);
         }
@@ -67,7 +66,7 @@ impl Semaphore {
 
 impl Drop for Semaphore {
     fn drop(&mut self) {
-        // SAFETY: nobody borrows it any more, so nobody waits.
+        // SAFETY: no borrow remains, so no thread waits.
         unsafe { libc::sem_destroy(self.0.get().cast()) };
     }
 }

@@ -1,4 +1,4 @@
-//! What the locks promise, on real threads.
+//! Guarantees of the locks, on real threads.
 
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -19,7 +19,7 @@ fn one_thread_at_a_time_has_the_value() {
                 scope.spawn(|| {
                     for _ in 0..2_000 {
                         let mut value = mutex.lock().unwrap();
-                        // Read and written apart: two at a time would lose some.
+                        // Read and write separately: two threads at a time would lose updates.
                         let read = *value;
                         std::hint::black_box(&mut value);
                         *value = read + 1;
@@ -40,9 +40,9 @@ fn a_forgotten_guard_does_no_harm() {
     }
 }
 
-/// A condition with its lock, as both kinds of monitor are.
+/// A condition with its lock: both kinds of monitor.
 trait Condition: Sync {
-    /// Waits until `ready` has a value.
+    /// Waits until `ready` returns a value.
     fn take<T>(&self, ready: impl FnMut(&mut Option<u32>) -> Option<T>) -> T;
 }
 
@@ -73,7 +73,7 @@ impl Condition for Monitor<Option<u32>> {
     }
 }
 
-/// The sum of a hundred values that one thread hands to another, one at a time.
+/// Sums a hundred values that one thread passes to another, one at a time.
 fn handed_over(condition: &impl Condition) -> u32 {
     thread::scope(|scope| {
         let taker = scope.spawn(|| {
@@ -120,7 +120,7 @@ fn a_monitor_excludes_and_wakes_all() {
             scope.spawn(|| {
                 let mut guard = monitor.lock().unwrap();
                 guard.0 += 1;
-                // All come, and are let go at once.
+                // All arrive and are released at once.
                 while guard.0 <= THREADS {
                     guard.wait().unwrap();
                 }
@@ -155,7 +155,7 @@ fn a_wait_ends_at_its_deadline_with_the_lock_held() {
     while guard.wait_until(deadline).unwrap() != Notified::TimedOut {}
     assert!(crate::Clock::Monotonic.now() >= deadline);
     *guard += 1;
-    // It is held: another thread gets it only after this.
+    // The lock is held: another thread gets it only after this.
     thread::scope(|scope| {
         let other = scope.spawn(|| *monitor.lock().unwrap());
         *guard += 1;
@@ -167,7 +167,7 @@ fn a_wait_ends_at_its_deadline_with_the_lock_held() {
     drop(again);
 }
 
-/// The waiter with the highest priority is notified first, whoever came first.
+/// The waiter with the highest priority is notified first, regardless of the order of arrival.
 #[test]
 fn the_highest_priority_is_notified_first() {
     if crate::max_permitted_priority() < 30 {
@@ -191,7 +191,7 @@ fn the_highest_priority_is_notified_first() {
             })
             .collect();
         for count in 0..3 {
-            // Those notified before have let go of the lock; the others sleep by now.
+            // Waiters notified earlier have released the lock; the others sleep by now.
             loop {
                 thread::sleep(std::time::Duration::from_millis(5));
                 let mut guard = monitor.lock().unwrap();
@@ -264,7 +264,7 @@ fn a_futex_is_left_once_it_has_changed() {
         }
     });
     assert_eq!(futex.value(), 500);
-    // It is another number: no wait at all.
+    // The number has changed, so this does not wait.
     assert_eq!(futex.wait_while(499).unwrap(), Waited::Woken);
 }
 

@@ -1,31 +1,30 @@
-//! The account of a periodic timer's expirations.
+//! Accounting of the expirations of a periodic timer.
 
 use std::time::Duration;
 
 use crate::clock::nanos;
 use crate::{Error, Instant};
 
-/// Which expirations of a periodic timer have been read. The timer expires at
-/// `first`, `first + interval`, and so on.
+/// Tracks which expirations of a periodic timer have been read. The timer expires at `first`,
+/// `first + interval`, and so on.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Account {
     first: u64,
     interval: u64,
-    /// When the last expiration that has been read was due; none before the
-    /// first.
+    /// Due time of the last expiration that was read; `None` before the first.
     last: Option<u64>,
     expirations: u64,
 }
 
 impl Account {
     /// # Errors
-    /// [`Error::IntervalZero`].
+    /// Returns [`Error::IntervalZero`] for an empty interval.
     pub(super) fn new(first: Instant, interval: Duration) -> Result<Self, Error> {
         if interval.is_zero() {
             return Err(Error::IntervalZero);
         }
         Ok(Self {
-            // The kernel takes a time of zero for "disarm".
+            // The kernel interprets a time of zero as "disarm".
             first: first.as_nanos().max(1),
             interval: nanos(interval),
             last: None,
@@ -33,28 +32,28 @@ impl Account {
         })
     }
 
-    /// As the kernel takes it.
+    /// Returns the first expiration in the kernel's format.
     pub(super) fn first(&self) -> Instant {
         Instant::from_nanos(self.first)
     }
 
-    /// In nanoseconds.
+    /// Returns the interval in nanoseconds.
     pub(super) fn interval(&self) -> Instant {
         Instant::from_nanos(self.interval)
     }
 
-    /// Expirations read so far.
+    /// Returns the number of expirations read so far.
     pub(super) fn expirations(&self) -> u64 {
         self.expirations
     }
 
-    /// Whether an expiration at or after `deadline` has been read.
+    /// Returns whether an expiration at or after `deadline` has been read.
     #[inline]
     pub(super) fn covers(&self, deadline: Instant) -> bool {
         self.last.is_some_and(|last| last >= deadline.as_nanos())
     }
 
-    /// Enters `count` expirations more.
+    /// Adds `count` expirations.
     #[inline]
     pub(super) fn add(&mut self, count: u64) {
         if count == 0 {
@@ -68,8 +67,7 @@ impl Account {
         self.last = Some(base.saturating_add(steps.saturating_mul(self.interval)));
     }
 
-    /// Enters all expirations up to `now`, where the kernel's own count has
-    /// run over.
+    /// Adds all expirations up to `now`. Used if the kernel's counter has overflowed.
     pub(super) fn catch_up(&mut self, now: Instant) {
         let elapsed = now.as_nanos().saturating_sub(self.first);
         let due = elapsed / self.interval + 1;
@@ -105,8 +103,8 @@ mod tests {
     }
 
     proptest! {
-        /// However the expirations are bundled, `n` of them cover exactly the
-        /// deadlines up to `first + (n - 1) * interval`.
+        /// However the expirations are grouped, `n` of them cover exactly the deadlines up to
+        /// `first + (n - 1) * interval`.
         #[test]
         fn bundles_add_up(
             first in 1..u64::MAX / 4,
@@ -128,8 +126,7 @@ mod tests {
             }
         }
 
-        /// Catching up covers the last expiration at or before now, and not
-        /// the one after.
+        /// Catching up covers the last expiration at or before now, and not the next one.
         #[test]
         fn catching_up_is_never_early(
             first in 1..u64::MAX / 4,

@@ -1,4 +1,4 @@
-//! Waking up at absolute times, in three ways.
+//! Three ways to wake up at absolute times.
 
 mod account;
 mod nanosleep;
@@ -11,29 +11,28 @@ pub use timer_fd::TimerFd;
 
 use crate::{Error, Instant};
 
-/// How a wait ended.
+/// Result of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Wake {
-    /// The deadline has come.
+    /// The deadline was reached.
     Due,
-    /// A signal came first. Waiting again for the same deadline goes on.
+    /// A signal came first. Wait again for the same deadline to continue.
     Interrupted,
 }
 
-/// Waits for a deadline, again and again.
+/// Waits for one deadline after another.
 ///
-/// Each kind is made in the thread that waits with it. A wait that is on time
-/// makes exactly one system call; none allocates. [`Wake::Due`] never comes
-/// before the deadline. A deadline already past returns at once.
+/// Create each kind in the thread that waits with it. A wait that is on time makes exactly one
+/// system call, and no wait allocates. [`Wake::Due`] never comes before the deadline. A deadline in
+/// the past returns at once.
 ///
-/// A stop and continuation (SIGSTOP, SIGCONT) can end a wait as interrupted
-/// even though no handler ran (`signal(7)`).
+/// SIGSTOP and SIGCONT can end a wait as interrupted even though no handler ran (`signal(7)`).
 pub trait PeriodicWait {
-    /// Waits until `deadline`, an instant of the clock that the wait was made
-    /// with, or until a signal handler has run.
+    /// Waits until `deadline`, an instant of the clock that the wait was created with, or until a
+    /// signal handler has run.
     ///
     /// # Errors
-    /// [`Error::Os`], for reasons a correct program does not meet.
+    /// Returns [`Error::Os`] only on a programming error.
     fn wait_until(&mut self, deadline: Instant) -> Result<Wake, Error>;
 }
 

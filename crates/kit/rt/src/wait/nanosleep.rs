@@ -1,4 +1,4 @@
-//! Sleeping until an absolute time.
+//! Sleeps until an absolute time.
 
 use std::io;
 use std::time::Duration;
@@ -9,23 +9,23 @@ use rustix::thread::{NanosleepRelativeResult, clock_nanosleep_absolute, clock_na
 use super::{PeriodicWait, Wake};
 use crate::{Clock, Error, Instant};
 
-/// `clock_nanosleep(2)` with TIMER_ABSTIME: the plainest way, and on most
-/// machines the one with the least latency. Any deadline, in any order.
+/// `clock_nanosleep(2)` with TIMER_ABSTIME: the simplest way, and on most machines the one with the
+/// lowest latency. Accepts any deadlines in any order.
 ///
-/// In a thread of a normal policy the kernel adds its timer slack, 50 us
-/// unless changed (`PR_SET_TIMERSLACK`, `prctl(2)`); not in a real-time one.
+/// In a thread with a normal policy, the kernel adds the timer slack, 50 us by default
+/// (`PR_SET_TIMERSLACK`, `prctl(2)`); not in a real-time thread.
 #[derive(Debug)]
 pub struct Nanosleep {
     clock: Clock,
 }
 
 impl Nanosleep {
-    /// A wait on `clock`.
+    /// Creates a wait on `clock`.
     ///
     /// # Errors
-    /// [`Error::ClockUnsupported`] for [`Clock::MonotonicRaw`].
+    /// Returns [`Error::ClockUnsupported`] for [`Clock::MonotonicRaw`].
     pub fn new(clock: Clock) -> Result<Self, Error> {
-        // The kernel tells by refusing a sleep into the past.
+        // A sleep into the past finds out whether the kernel supports the clock.
         match clock_nanosleep_absolute(clock.rustix_id(), &Instant::from_nanos(0).to_timespec()) {
             Ok(()) | Err(Errno::INTR) => Ok(Self { clock }),
             Err(Errno::INVAL | Errno::OPNOTSUPP) => Err(Error::ClockUnsupported {
@@ -36,12 +36,11 @@ impl Nanosleep {
         }
     }
 
-    /// Sleeps for `duration` from now on, or until a signal handler has run: a
-    /// sleep without TIMER_ABSTIME. A loop of these drifts by what each of its
-    /// turns takes.
+    /// Sleeps for `duration` from now, or until a signal handler has run: a sleep without
+    /// TIMER_ABSTIME. A loop of such sleeps drifts by the duration of each iteration.
     ///
     /// # Errors
-    /// [`Error::Os`], for reasons a correct program does not meet.
+    /// Returns [`Error::Os`] only on a programming error.
     #[inline]
     pub fn sleep_for(&mut self, duration: Duration) -> Result<Wake, Error> {
         let duration = Instant::from_nanos(crate::clock::nanos(duration)).to_timespec();

@@ -15,14 +15,13 @@ use super::{PeriodicWait, Wake};
 use crate::interrupt::{change_mask, set_of};
 use crate::{Clock, Error, Instant, current_tid};
 
-/// A `timer_create(2)` timer that expires at `first` and every `interval`
-/// after it, and signals the thread that made it, which waits for the signal
-/// with `rt_sigtimedwait(2)`.
+/// A `timer_create(2)` timer that expires at `first` and every `interval` after it. It signals the
+/// thread that created it, which waits for the signal with `rt_sigtimedwait(2)`.
 ///
-/// The signal is SIGRTMAX-3, blocked in this thread as long as the timer
-/// lives. A thread has one such timer at a time, and it stays in its thread.
+/// The signal is SIGRTMAX-3, blocked in this thread while the timer lives. A thread has at most one
+/// such timer, which stays in the thread.
 ///
-/// Deadlines are the timer's own expirations, as with [`crate::TimerFd`].
+/// Deadlines are the expirations of the timer, as with [`crate::TimerFd`].
 ///
 /// ```compile_fail
 /// fn sent_to_another_thread<T: Send>() {}
@@ -33,27 +32,27 @@ pub struct SignalTimer {
     clock: Clock,
     timer: libc::timer_t,
     signals: libc::sigset_t,
-    /// Comes back with each signal of this timer.
+    /// Returned with each signal of this timer.
     identity: usize,
     account: Account,
     was_blocked: bool,
-    /// The signal goes to the thread that made it: not Send.
+    /// The signal is delivered to the thread that created it: not Send.
     _stays: PhantomData<*mut ()>,
 }
 
-/// What the kernel tells about a timer's signal: `siginfo_t` as laid out in
-/// `include/uapi/asm-generic/siginfo.h`, to its full size.
+/// The kernel's data for a timer signal: `siginfo_t` as laid out in
+/// `include/uapi/asm-generic/siginfo.h`, in full size.
 #[repr(C)]
 struct TimerSignal {
     signo: libc::c_int,
-    // MIPS has these two the other way round.
+    // MIPS has these two in reverse order.
     #[cfg(not(any(target_arch = "mips", target_arch = "mips64")))]
     errno: libc::c_int,
     code: libc::c_int,
     #[cfg(any(target_arch = "mips", target_arch = "mips64"))]
     errno: libc::c_int,
     fields: TimerFields,
-    /// Up to the 128 bytes that the kernel writes, and more.
+    /// Pads to at least the 128 bytes that the kernel writes.
     rest: [libc::c_int; 28],
 }
 
@@ -66,7 +65,7 @@ struct TimerFields {
 
 const _: () = assert!(size_of::<TimerSignal>() >= 128);
 
-/// The kernel's own `sigset_t`, not the C library's (`_NSIG / 8`).
+/// Size of the kernel's `sigset_t`, which differs from that of the C library (`_NSIG / 8`).
 const KERNEL_SIGNAL_SET: usize = if cfg!(any(target_arch = "mips", target_arch = "mips64")) {
     16
 } else {
@@ -82,13 +81,12 @@ fn signal() -> libc::c_int {
 }
 
 impl SignalTimer {
-    /// An armed timer on `clock`, for the calling thread.
+    /// Creates an armed timer on `clock` for the calling thread.
     ///
     /// # Errors
-    /// [`Error::SignalTimerInUse`] if the thread has one;
-    /// [`Error::ClockUnsupported`] for [`Clock::MonotonicRaw`];
-    /// [`Error::IntervalZero`]; [`Error::Os`] if the kernel has no timer left
-    /// (RLIMIT_SIGPENDING).
+    /// Returns [`Error::SignalTimerInUse`] if the thread already has one,
+    /// [`Error::ClockUnsupported`] for [`Clock::MonotonicRaw`], [`Error::IntervalZero`], and
+    /// [`Error::Os`] if no timer is available (RLIMIT_SIGPENDING).
     pub fn new(clock: Clock, first: Instant, interval: Duration) -> Result<Self, Error> {
         static IDENTITIES: AtomicUsize = AtomicUsize::new(1);
         let account = Account::new(first, interval)?;
@@ -99,7 +97,7 @@ impl SignalTimer {
         let identity = IDENTITIES.fetch_add(1, Ordering::Relaxed);
         let timer = create(clock, identity).inspect_err(|_| unblock(was_blocked))?;
         IN_USE.set(true);
-        // From here on the drop undoes it all.
+        // From here on, the drop undoes everything.
         let this = Self {
             clock,
             timer,
@@ -113,7 +111,7 @@ impl SignalTimer {
         Ok(this)
     }
 
-    /// Expirations received so far, those of skipped deadlines included.
+    /// Returns the number of expirations received so far, including those of skipped deadlines.
     pub fn expirations(&self) -> u64 {
         self.account.expirations()
     }
@@ -127,8 +125,7 @@ impl SignalTimer {
             it_interval: timespec(self.account.interval()),
             it_value: timespec(self.account.first()),
         };
-        // SAFETY: the timer exists, `times` is complete, and the old times are
-        // not asked for.
+        // SAFETY: the timer exists, `times` is complete, and the old times are not requested.
         let result = unsafe {
             libc::timer_settime(
                 self.timer,
@@ -144,13 +141,13 @@ impl SignalTimer {
         Err(Error::os("timer_settime", what, io::Error::last_os_error()))
     }
 
-    /// Takes one of the signals. The C library's function is no use: musl's
-    /// goes on after EINTR.
+    /// Receives one signal. Does not use the C library's function, because musl's continues after
+    /// EINTR.
     #[inline]
     fn receive(&self, timeout: *const libc::timespec) -> io::Result<TimerSignal> {
         let mut info = MaybeUninit::<TimerSignal>::zeroed();
-        // SAFETY: `signals` is a set at least as large as the kernel's, `info`
-        // at least as large as what it writes, and `timeout` null or valid.
+        // SAFETY: `signals` is a set at least as large as the kernel's, `info` is at least as large
+        // as what it writes, and `timeout` is null or valid.
         let result = unsafe {
             libc::syscall(
                 libc::SYS_rt_sigtimedwait as libc::c_long,
@@ -163,13 +160,13 @@ impl SignalTimer {
         if result < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: numbers and a pointer that is never followed; any bits, also
-        // zeroes, are valid.
+        // SAFETY: numbers and a pointer that is never dereferenced; any bits, including zeroes, are
+        // valid.
         Ok(unsafe { info.assume_init() })
     }
 }
 
-/// Creates the timer, which signals the calling thread and no other.
+/// Creates the timer, which signals only the calling thread.
 fn create(clock: Clock, identity: usize) -> Result<libc::timer_t, Error> {
     // SAFETY: all zeroes is a valid sigevent.
     let mut event = unsafe { MaybeUninit::<libc::sigevent>::zeroed().assume_init() };
@@ -180,8 +177,8 @@ fn create(clock: Clock, identity: usize) -> Result<libc::timer_t, Error> {
         sival_ptr: ptr::without_provenance_mut(identity),
     };
     let mut timer = MaybeUninit::<libc::timer_t>::uninit();
-    // SAFETY: `event` is complete; `timer` is written to if the call succeeds,
-    // and read only then.
+    // SAFETY: `event` is complete. The call writes to `timer` if it succeeds, and only then is it
+    // read.
     let result = unsafe { libc::timer_create(clock.id(), &raw mut event, timer.as_mut_ptr()) };
     if result == 0 {
         // SAFETY: initialised by the call.
@@ -199,7 +196,7 @@ fn create(clock: Clock, identity: usize) -> Result<libc::timer_t, Error> {
 
 fn unblock(was_blocked: bool) {
     if !was_blocked {
-        // Changing the own mask does not fail for a signal that exists.
+        // Changing the thread's own mask does not fail for a valid signal.
         let _ = change_mask(libc::SIG_UNBLOCK, signal());
     }
 }
@@ -216,11 +213,11 @@ impl PeriodicWait for SignalTimer {
                 Err(error) => return Err(Error::os("rt_sigtimedwait", self.clock.name(), error)),
             };
             if info.code != libc::SI_TIMER || info.fields.value.addr() != self.identity {
-                // Somebody else sent this signal.
+                // The signal came from another sender.
                 return Ok(Wake::Interrupted);
             }
             match u64::try_from(info.fields.overrun) {
-                // The kernel counts no further (DELAYTIMER_MAX).
+                // The kernel's counter is at its maximum (DELAYTIMER_MAX).
                 Ok(overrun) if overrun >= i32::MAX as u64 => {
                     self.account.catch_up(self.clock.now());
                 }
@@ -240,7 +237,7 @@ impl Drop for SignalTimer {
             tv_sec: 0,
             tv_nsec: 0,
         };
-        // A signal still pending would end the process once it is unblocked.
+        // A pending signal would kill the process once it is unblocked.
         while !self.was_blocked && self.receive(&raw const at_once).is_ok() {}
         unblock(self.was_blocked);
         IN_USE.set(false);

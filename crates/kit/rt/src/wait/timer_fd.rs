@@ -13,13 +13,11 @@ use super::account::Account;
 use super::{PeriodicWait, Wake};
 use crate::{Clock, Error, Instant};
 
-/// A `timerfd_create(2)` timer that expires at `first` and every `interval`
-/// after it, read blockingly.
+/// A blocking `timerfd_create(2)` timer that expires at `first` and every `interval` after it.
 ///
-/// Deadlines are the timer's own expirations, in rising order, `first + n *
-/// interval`; one between two of them is rounded up to the later. Expirations
-/// of deadlines that the caller has skipped are read and counted, never taken
-/// for the one that it waits for.
+/// Deadlines are the expirations of the timer, `first + n * interval`, in ascending order; a
+/// deadline between two of them is rounded up. Expirations of deadlines that the caller skipped are
+/// read and counted, but never end a wait for a later deadline.
 #[derive(Debug)]
 pub struct TimerFd {
     fd: OwnedFd,
@@ -27,12 +25,11 @@ pub struct TimerFd {
 }
 
 impl TimerFd {
-    /// An armed timer on `clock`.
+    /// Creates an armed timer on `clock`.
     ///
     /// # Errors
-    /// [`Error::ClockUnsupported`] for [`Clock::MonotonicRaw`] and
-    /// [`Clock::Tai`]; [`Error::IntervalZero`]; [`Error::Os`] without a free
-    /// file descriptor.
+    /// Returns [`Error::ClockUnsupported`] for [`Clock::MonotonicRaw`] and [`Clock::Tai`],
+    /// [`Error::IntervalZero`], and [`Error::Os`] if no file descriptor is available.
     pub fn new(clock: Clock, first: Instant, interval: Duration) -> Result<Self, Error> {
         let account = Account::new(first, interval)?;
         let id = match clock {
@@ -59,7 +56,7 @@ impl TimerFd {
         Ok(Self { fd, account })
     }
 
-    /// Expirations read so far, those of skipped deadlines included.
+    /// Returns the number of expirations read so far, including those of skipped deadlines.
     pub fn expirations(&self) -> u64 {
         self.account.expirations()
     }
