@@ -3,25 +3,25 @@
 use crate::facts;
 use crate::root::{Root, number};
 
-/// Bytes available without swapping: `MemAvailable` of proc_meminfo(5), an
-/// estimate of the kernel.
+/// Returns the bytes available without swapping: `MemAvailable` of proc_meminfo(5), an estimate of
+/// the kernel.
 pub(crate) fn memory_available(root: &Root) -> Option<u64> {
     let meminfo = root.raw_text("/proc/meminfo").ok()?;
     let line = meminfo
         .lines()
         .find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    // Its kB are KiB.
+    // A kB in this file is a KiB.
     let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     kib.checked_mul(1024)
 }
 
-/// The largest number that a thread can have: `kernel.pid_max`.
+/// Returns the largest possible thread ID: `kernel.pid_max`.
 pub(crate) fn pid_max(root: &Root) -> Option<u32> {
     root.text("/proc/sys/kernel/pid_max").ok()?.parse().ok()
 }
 
-/// The largest last-level cache of an online CPU, in bytes. The kernel numbers
-/// caches from the nearest on; virtual machines often have none in sysfs.
+/// Returns the size in bytes of the largest last-level cache of an online CPU. The kernel numbers
+/// caches from the nearest. Virtual machines often have none in sysfs.
 pub(crate) fn last_level_cache(root: &Root) -> Option<u64> {
     root.require_cpu_list(facts::ONLINE)
         .ok()?
@@ -34,19 +34,19 @@ pub(crate) fn last_level_cache(root: &Root) -> Option<u64> {
         .max()
 }
 
-/// The load averages as /proc/loadavg has them (proc_loadavg(5)).
+/// Returns the load averages in the format of /proc/loadavg (proc_loadavg(5)).
 pub(crate) fn load_averages(root: &Root) -> Option<String> {
     let text = root.raw_text("/proc/loadavg").ok()?;
     Some(text.trim_end().to_owned())
 }
 
-/// The memory node that a CPU belongs to: the `node*` in its folder.
+/// Returns the memory node of a CPU: the `node*` in its folder.
 pub(crate) fn node_of(root: &Root, cpu: u32) -> Option<u32> {
     let folder = format!("/sys/devices/system/cpu/cpu{cpu}");
     root.numbered(&folder, "node").ok()?.first().copied()
 }
 
-/// `32768K`, as `drivers/base/cacheinfo.c` prints it.
+/// Parses `32768K`, as printed by `drivers/base/cacheinfo.c`.
 pub(crate) fn size(text: &str) -> Option<u64> {
     let kib: u64 = number(text.strip_suffix('K')?).ok()?;
     kib.checked_mul(1024)

@@ -1,5 +1,4 @@
-//! The state of a machine as a set of readings, for an audit here or
-//! elsewhere.
+//! Captures the state of a machine as a set of readings, for an audit here or on another machine.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -12,21 +11,21 @@ use crate::facts::{self, NotAConfig};
 use crate::root::Root;
 use crate::{Coalescing, Host, Unread, latency_holders};
 
-/// The current limit on the exit latency of idle states, a number of 32 bits
-/// instead of a text (`kernel/power/qos.c`).
+/// The current limit on the exit latency of idle states, a 32-bit number instead of a text
+/// (`kernel/power/qos.c`).
 const DMA_LATENCY: &str = latency_holders::DEVICE;
 
-/// Limit of processes and threads: 4 million is the largest `pid_max`.
+/// Maximum number of processes and threads; the largest `pid_max` is 4 million.
 const TASKS_LIMIT: usize = 65_536;
 
-/// Not a file, but the output of that command: the interrupt coalescing of received
-/// packets, queried from the kernel.
+/// Not a file but the output of that command: the interrupt coalescing of received packets, queried
+/// from the kernel.
 const COALESCING: &str = "ethtool -c *";
-/// Not a file, but who has [`DMA_LATENCY`] open.
+/// Not a file but the processes that have [`DMA_LATENCY`] open.
 const HOLDERS: &str = "fuser /dev/cpu_dma_latency";
-/// Of it the lines of CPUs alone are kept: the rest counts all interrupts of a machine.
+/// Only the lines of CPUs are stored: the rest counts all interrupts of a machine.
 const STAT: &str = "/proc/stat";
-/// Network cards; virtual interfaces, as the loopback, have no device.
+/// Network cards. Virtual interfaces such as the loopback have no device.
 const CARDS: &str = "/sys/class/net";
 /// `ENODEV` of errno(3).
 const NO_DEVICE: i32 = 19;
@@ -40,18 +39,17 @@ const NO_SETAFFINITY: u64 = 0x0400_0000;
 const KERNEL_THREAD: u64 = 0x0020_0000;
 
 impl Host {
-    /// Reads the files of `patterns` (`#` stands for a number, `*` for any
-    /// run of characters within a name, `{cgroup}` and `{cgroup:cpu}` for the
-    /// control group of this process, `{cgroups}` and `{cgroups:cpu}` for that and all
-    /// above it, in lines of a group and its text, the innermost first; `ethtool -c *` is not a file but the answer
-    /// of each network card, see [`Coalescing`]; `fuser /dev/cpu_dma_latency` who holds that
-    /// open, where it limits anything), the facts, the processes and the
-    /// kernel's configuration. What cannot be read is kept with its reason;
-    /// this never fails as a whole. Nothing is measured: `sample` is `None`.
+    /// Reads the files of `patterns`, the facts, the processes and the kernel's configuration. A
+    /// file that cannot be read is stored with the reason, so this never fails as a whole. It
+    /// measures nothing: `sample` is `None`. In a pattern, `#` matches a number and `*` any
+    /// characters within a name. `{cgroup}` and `{cgroup:cpu}` are the control group of this
+    /// process; `{cgroups}` and `{cgroups:cpu}` are that group and all above it, as lines with a
+    /// group and its text, the innermost first. Two patterns are not files: `ethtool -c *` is the
+    /// answer of each network card (see [`Coalescing`]), and `fuser /dev/cpu_dma_latency` the
+    /// processes that have that device open, if it limits anything.
     pub fn capture(&self, patterns: &[&str]) -> FactSet {
         let mut files = BTreeMap::new();
-        // The processes are half of the work on a large machine, and wait for
-        // the kernel rather than for this program.
+        // On a large machine, the processes are half of the work and mostly wait for the kernel.
         let (host, tasks) = std::thread::scope(|scope| {
             let tasks = scope.spawn(|| tasks(&self.root));
             for pattern in patterns {
@@ -72,17 +70,18 @@ impl Host {
         }
     }
 
-    /// A kernel configuration in a separate file, compressed by gzip, xz, zstd or not.
+    /// Reads a kernel configuration in a separate file, uncompressed or compressed with gzip, xz or
+    /// zstd.
     ///
     /// # Errors
-    /// A file that cannot be read, is damaged, or has no option.
+    /// A file that cannot be read, is damaged, or contains no option.
     pub fn kernel_config(&self, file: &str) -> Result<String, NotAConfig> {
         facts::read_config(&self.root, file)
     }
 }
 
-/// Reads each file of a pattern. Where there is none, the pattern itself is
-/// kept with the reason.
+/// Reads each file that matches a pattern. If there is none, stores the pattern itself with the
+/// reason.
 fn read_pattern(root: &Root, pattern: &str, files: &mut BTreeMap<String, Reading>) {
     if pattern == COALESCING {
         read_coalescing(root, files);
@@ -127,7 +126,7 @@ fn read_pattern(root: &Root, pattern: &str, files: &mut BTreeMap<String, Reading
     }
     let before = files.len();
     for path in paths {
-        // A folder that matches a pattern may lack the file: not an error.
+        // A folder that matches a pattern may lack the file; this is not an error.
         match reading(read(root, &path)) {
             Reading::Absent => {}
             reading => {
@@ -141,8 +140,8 @@ fn read_pattern(root: &Root, pattern: &str, files: &mut BTreeMap<String, Reading
     }
 }
 
-/// The interrupt coalescing of each network card. A card whose driver does not
-/// support the query is *absent*.
+/// Reads the interrupt coalescing of each network card. It is *absent* for a card whose driver does
+/// not support the query.
 fn read_coalescing(root: &Root, files: &mut BTreeMap<String, Reading>) {
     let put = |why: Reading| (COALESCING.to_owned(), why);
     if !root.is_live() {
@@ -168,7 +167,7 @@ fn read_coalescing(root: &Root, files: &mut BTreeMap<String, Reading>) {
     }
     for card in cards {
         let reading = match Coalescing::of(card) {
-            // It answers, without parameters of received packets.
+            // The card answers, but without parameters for received packets.
             Ok(found) if found == Coalescing::default() => Reading::Absent,
             Ok(found) => Reading::Text(found.to_string()),
             Err(error) if error.kind() == io::ErrorKind::Unsupported => Reading::Absent,
@@ -181,9 +180,8 @@ fn read_coalescing(root: &Root, files: &mut BTreeMap<String, Reading>) {
     }
 }
 
-/// The path with the control group of this process in place of `{cgroup}`
-/// (version 2) or `{cgroup:NAME}` (the controller of version 1), from
-/// /proc/self/cgroup (cgroups(7)).
+/// Replaces `{cgroup}` (version 2) or `{cgroup:NAME}` (a controller of version 1) in a path by the
+/// control group of this process, from /proc/self/cgroup (cgroups(7)).
 fn with_group(root: &Root, pattern: &str) -> Result<String, Unread> {
     let Some((before, rest)) = pattern.split_once('{') else {
         return Ok(pattern.to_owned());
@@ -197,11 +195,11 @@ fn with_group(root: &Root, pattern: &str) -> Result<String, Unread> {
     }
 }
 
-/// Begins what stands for a control group and all above it.
+/// Prefix of the placeholder for a control group and all above it.
 const GROUPS: &str = "{cgroups";
 
-/// The file of each control group of this process that has one, from its own to the root:
-/// lines of the group's name and the text.
+/// Reads a file of this process's control group and of each group above it, up to the root. Returns
+/// lines with the group's name and the text, for the groups that have the file.
 fn of_groups(root: &Root, pattern: &str) -> Result<String, Unread> {
     let (before, rest) = pattern.split_once(GROUPS).unwrap_or((pattern, "}"));
     let (mark, after) = rest.split_once('}').unwrap_or((rest, ""));
@@ -225,7 +223,7 @@ fn of_groups(root: &Root, pattern: &str) -> Result<String, Unread> {
     }
 }
 
-/// Why a file has no text.
+/// The reason why a file has no text.
 #[derive(Debug, thiserror::Error)]
 enum NoText {
     #[error(transparent)]
@@ -261,8 +259,8 @@ fn reading(text: Result<String, NoText>) -> Reading {
     }
 }
 
-/// The processes and the kernel's threads, rising. Further threads of a
-/// process are not read: that would take a second on a large machine.
+/// Returns the processes and kernel threads in ascending order. It does not read the other threads
+/// of a process, which would take a second on a large machine.
 fn tasks(root: &Root) -> Fact<Vec<TaskFact>> {
     let pids = match root.numbered("/proc", "") {
         Ok(pids) if !pids.is_empty() => pids,
@@ -270,7 +268,7 @@ fn tasks(root: &Root) -> Fact<Vec<TaskFact>> {
         Err(reason) => return Fact::unknown(TASKS, reason.to_string()),
     };
     let tasks = pids.into_iter().take(TASKS_LIMIT).filter_map(|pid| {
-        // It may have ended since.
+        // The process may have ended since.
         let stat = root.text(&format!("/proc/{pid}/stat")).ok()?;
         let status = root.text(&format!("/proc/{pid}/status"));
         task(pid, &stat, status.as_deref().unwrap_or_default())
@@ -278,8 +276,8 @@ fn tasks(root: &Root) -> Fact<Vec<TaskFact>> {
     Fact::known(tasks.collect(), TASKS)
 }
 
-/// From proc_pid_stat(5) and proc_pid_status(5). The name is between the
-/// first and the last parenthesis, and can contain any character.
+/// Parses proc_pid_stat(5) and proc_pid_status(5). The name is between the first and the last
+/// parenthesis and can contain any character.
 fn task(pid: u32, stat: &str, status: &str) -> Option<TaskFact> {
     let (before, after) = stat.rsplit_once(')')?;
     let (_, name) = before.split_once('(')?;
@@ -435,7 +433,7 @@ mod tests {
         let facts = host.capture(&["/proc/cmdline"]);
         let json = serde_json::to_string(&facts).unwrap();
         assert_eq!(FactSet::from_json(&json).unwrap(), facts);
-        // However much of it is missing.
+        // JSON that was truncated anywhere.
         for end in (0..json.len()).step_by(97) {
             assert!(FactSet::from_json(json.get(..end).unwrap_or("{")).is_err());
         }

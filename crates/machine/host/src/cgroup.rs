@@ -1,5 +1,5 @@
-//! Control groups of a thread, and counters of their CPU quotas
-//! (cgroups(7); kernel: Documentation/scheduler/sched-bwc.rst, cgroup-v2.rst).
+//! The control groups of a thread, and counters of their CPU quotas (cgroups(7); kernel:
+//! Documentation/scheduler/sched-bwc.rst, cgroup-v2.rst).
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -8,8 +8,8 @@ use punctual_model::{GroupThrottle, Nanos};
 
 use crate::root::Root;
 
-/// Where the hierarchies are mounted: the controller's name in version 1 (`None`:
-/// version 2), and the usual mount points.
+/// The controller's name in version 1 (`None` for version 2) and the usual mount point of each
+/// hierarchy.
 const HIERARCHIES: [(Option<&str>, &str); 4] = [
     (Some("cpu"), "/sys/fs/cgroup/cpu"),
     (Some("cpu"), "/sys/fs/cgroup/cpu,cpuacct"),
@@ -17,11 +17,11 @@ const HIERARCHIES: [(Option<&str>, &str); 4] = [
     (None, "/sys/fs/cgroup/unified"),
 ];
 
-/// `cpu.stat` has a few lines.
+/// `cpu.stat` has only a few lines.
 const STAT_BYTES: usize = 4_096;
 
-/// The group in a text as of /proc/PID/cgroup: of a controller of version 1, or
-/// of version 2.
+/// Finds the group in the text of /proc/PID/cgroup: that of a controller of version 1, or that of
+/// version 2.
 pub(crate) fn group_in<'a>(text: &'a str, controller: Option<&str>) -> Option<&'a str> {
     let group = text.lines().find_map(|line| {
         let mut fields = line.splitn(3, ':').skip(1);
@@ -32,11 +32,11 @@ pub(crate) fn group_in<'a>(text: &'a str, controller: Option<&str>) -> Option<&'
         };
         whether.then_some(group)
     })?;
-    // A name of a control group must not leave its file system.
+    // The name of a control group must not lead outside its file system.
     (!group.split('/').any(|part| part == "..")).then_some(group.trim_end_matches('/'))
 }
 
-/// Whether a thread is in `group` or below it.
+/// Returns whether a thread is in `group` or below it.
 pub(crate) fn is_in(root: &Root, tid: u32, group: &str) -> bool {
     let Ok(text) = root.raw_text(&format!("/proc/{tid}/cgroup")) else {
         return false;
@@ -48,9 +48,9 @@ pub(crate) fn is_in(root: &Root, tid: u32, group: &str) -> bool {
     })
 }
 
-/// The file that keeps a thread (`self`, or a number) from real-time priority: its
-/// control group has no real-time runtime (`cpu.rt_runtime_us` of 0; only version 1
-/// with CONFIG_RT_GROUP_SCHED has the file). `None`: no such file, or not 0.
+/// Returns the file that keeps a thread (`self`, or a number) from real-time priority: its control
+/// group has no real-time runtime (`cpu.rt_runtime_us` is 0). The file exists only in version 1
+/// with CONFIG_RT_GROUP_SCHED. Returns `None` if there is no such file or it is not 0.
 pub(crate) fn without_real_time(root: &Root, tid: &str) -> Option<String> {
     let text = root.raw_text(&format!("/proc/{tid}/cgroup")).ok()?;
     let group = group_in(&text, Some("cpu"))?;
@@ -62,9 +62,9 @@ pub(crate) fn without_real_time(root: &Root, tid: &str) -> Option<String> {
 /// The counters of one group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QuotaCounts {
-    /// Quota periods in which it ran.
+    /// Quota periods while the group ran.
     pub periods: u64,
-    /// Quota periods in which it was throttled.
+    /// Quota periods with throttling.
     pub throttled: u64,
     /// Throttled time, summed over CPUs.
     pub throttled_time: Nanos,
@@ -79,17 +79,16 @@ struct Group {
     counts: QuotaCounts,
 }
 
-/// The control groups above some threads whose CPU quotas are counted. Their files
-/// stay open, so that they can be read often.
+/// The control groups above some threads, with counters of their CPU quotas. Their files stay open,
+/// for frequent reads.
 #[derive(Debug, Default)]
 pub struct Quotas {
     groups: Vec<Group>,
 }
 
 impl Quotas {
-    /// All groups above these processes or threads (`self`, or a number), the
-    /// innermost first. What cannot be read is left out: most groups keep no such
-    /// counters.
+    /// Opens all groups above these processes or threads (`self`, or a number), the innermost
+    /// first. Groups that cannot be read are left out: most have no such counters.
     pub(crate) fn above(root: &Root, pids: impl Iterator<Item = String>) -> Self {
         let mut quotas = Self::default();
         for pid in pids {
@@ -109,7 +108,7 @@ impl Quotas {
         quotas
     }
 
-    /// A group and those above it.
+    /// Adds a group and those above it.
     fn add_all(&mut self, root: &Root, mount: &str, group: &str) {
         let mut name = group;
         loop {
@@ -145,19 +144,19 @@ impl Quotas {
         });
     }
 
-    /// Only the groups that have a quota now.
+    /// Keeps only the groups that currently have a quota.
     pub fn limited(mut self) -> Self {
         self.groups.retain(|group| group.limited);
         self
     }
 
-    /// Whether there is no group.
+    /// Returns whether the list is empty.
     pub fn is_empty(&self) -> bool {
         self.groups.is_empty()
     }
 
-    /// Reads the counters again, and calls `rose` for each group throttled since the
-    /// last call, with the increase.
+    /// Reads the counters again, and calls `rose` for each group that was throttled since the last
+    /// call, with the increase.
     pub fn read(&mut self, mut rose: impl FnMut(&str, QuotaCounts)) {
         for group in &mut self.groups {
             let Some(now) = read(&group.stat) else {
@@ -171,7 +170,7 @@ impl Quotas {
         }
     }
 
-    /// Effect of the quotas since this was opened.
+    /// Returns the effect of the quotas since the groups were opened.
     pub fn finish(self) -> Vec<GroupThrottle> {
         let moved = |group: Group| {
             let by = read(&group.stat)?.since(group.counts);
@@ -202,8 +201,8 @@ fn read(stat: &File) -> Option<QuotaCounts> {
     counts(&String::from_utf8_lossy(&bytes[..length]))
 }
 
-/// `None` where the group has no such counters: version 2 without the controller,
-/// the root of version 2.
+/// Parses the counters. Returns `None` if the group has none: in version 2 without the controller,
+/// and in the root of version 2.
 fn counts(text: &str) -> Option<QuotaCounts> {
     let value = |key: &str| {
         text.lines().find_map(|line| {

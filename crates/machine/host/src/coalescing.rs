@@ -1,5 +1,6 @@
-//! Interrupt coalescing of a network card, as `ethtool -c` shows it. No file has
-//! it; the family `ethtool` of generic netlink does (`Documentation/networking/ethtool-netlink.rst`, COALESCE_GET).
+//! Interrupt coalescing of a network card, as shown by `ethtool -c`. There is no file for it, so it
+//! is read with the family `ethtool` of generic netlink
+//! (`Documentation/networking/ethtool-netlink.rst`, COALESCE_GET).
 
 use std::fmt;
 use std::io;
@@ -11,14 +12,14 @@ use crate::netlink::{Attributes, Netlink, put, put_nest, text};
 pub const ETHTOOL: &str = "ethtool";
 /// `ETHTOOL_MSG_COALESCE_GET`.
 const GET: u8 = 19;
-/// `ETHTOOL_A_COALESCE_HEADER`: which device.
+/// `ETHTOOL_A_COALESCE_HEADER`: identifies the device.
 const HEADER: u16 = 1;
 /// `ETHTOOL_A_HEADER_DEV_NAME`.
 const DEVICE: u16 = 2;
 /// Longer than the name of any device (`IFNAMSIZ`).
 const NAME: usize = 16;
 
-/// How a parameter is kept in a message.
+/// The size of a parameter in a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Width {
     /// One byte, 0 or 1.
@@ -27,25 +28,24 @@ enum Width {
     Number,
 }
 
-/// The parameters for received packets, by ethtool(8)'s names:
-/// `ETHTOOL_A_COALESCE_…` of `include/uapi/linux/ethtool_netlink.h`.
+/// The parameters for received packets, with their names in ethtool(8): `ETHTOOL_A_COALESCE_…` of
+/// `include/uapi/linux/ethtool_netlink.h`.
 const PARAMETERS: [(&str, u16, Width); 3] = [
     ("adaptive-rx", 11, Width::Switch),
     ("rx-usecs", 2, Width::Number),
     ("rx-frames", 3, Width::Number),
 ];
 
-/// The coalescing of received packets. A parameter that the driver does not have
-/// is `None`.
+/// The coalescing of received packets. A parameter that the driver lacks is `None`.
 ///
-/// As text `adaptive-rx off, rx-usecs 3, rx-frames 32`.
+/// Its text is `adaptive-rx off, rx-usecs 3, rx-frames 32`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Coalescing {
     /// Whether the driver adapts the parameters to the traffic.
     pub adaptive: Option<bool>,
     /// Longest delay of an interrupt after a packet, in microseconds.
     pub micros: Option<u32>,
-    /// Number of packets that ends the delay.
+    /// Number of packets that end the delay.
     pub frames: Option<u32>,
 }
 
@@ -61,10 +61,10 @@ impl Coalescing {
         Ok(Self::read(&answer))
     }
 
-    /// The attributes that name `device` and set what is not `None`.
+    /// Returns the attributes that name `device` and set the parameters that are not `None`.
     ///
     /// # Errors
-    /// A name that no device can have.
+    /// A name that is not valid for a device.
     pub fn request(&self, device: &str) -> io::Result<Vec<u8>> {
         let mut bytes = header(device)?;
         for ((_, number, width), value) in PARAMETERS.into_iter().zip(self.values()) {
@@ -77,7 +77,7 @@ impl Coalescing {
         Ok(bytes)
     }
 
-    /// In the order of [`PARAMETERS`].
+    /// Returns the values in the order of [`PARAMETERS`].
     fn values(&self) -> [Option<u32>; 3] {
         [self.adaptive.map(u32::from), self.micros, self.frames]
     }
@@ -102,7 +102,7 @@ impl Coalescing {
     }
 }
 
-/// The attribute that names the device.
+/// Returns the attribute that names the device.
 fn header(device: &str) -> io::Result<Vec<u8>> {
     if device.is_empty() || device.len() >= NAME || device.contains('\0') {
         return Err(io::ErrorKind::InvalidInput.into());
@@ -173,7 +173,7 @@ mod tests {
         };
         let request = all.request("eth0").unwrap();
         assert_eq!(Coalescing::read(&request), all);
-        // The device's name stands first, in a nest.
+        // The device's name is first, in a nested attribute.
         let (number, nest) = Attributes(&request).next().unwrap();
         assert_eq!(number, HEADER);
         assert_eq!(Attributes(nest).next(), Some((DEVICE, &b"eth0\0"[..])));
@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn the_kernel_lists_its_devices() {
-        // The loopback has no such thing, and is in every network namespace.
+        // The loopback supports no coalescing and exists in every network namespace.
         let error = Coalescing::of("lo").unwrap_err();
         if error.kind() != io::ErrorKind::Unsupported {
             punctual_testing::skip!("the family ethtool is not to be had: {error}");

@@ -1,16 +1,16 @@
-//! Control groups that a user names: their members, and the container or unit that one
-//! belongs to (cgroups(7), Documentation/admin-guide/cgroup-v2.rst).
+//! Control groups by name: their members, and the container or unit that they belong to
+//! (cgroups(7), Documentation/admin-guide/cgroup-v2.rst).
 
 use std::collections::BTreeSet;
 use std::fmt;
 
 use crate::root::Root;
 
-/// Where hierarchies are mounted.
+/// Mount point of the hierarchies.
 pub(crate) const MOUNT: &str = "/sys/fs/cgroup";
 
-/// Folders of version 1 and of the hybrid layout below it, with the members of a group;
-/// the first that has a group counts.
+/// Folders below it for version 1 and the hybrid layout, with the members of a group. The first one
+/// that contains a group counts.
 const HIERARCHIES: [&str; 9] = [
     "",
     "unified",
@@ -23,20 +23,20 @@ const HIERARCHIES: [&str; 9] = [
     "freezer",
 ];
 
-/// Groups below each other beyond this are not followed.
+/// Maximum depth of nested groups.
 const DEEPEST: usize = 16;
 
 /// A control group that exists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ControlGroup {
-    /// As in /proc/PID/cgroup: `/system.slice/redis.service`.
+    /// Name as in /proc/PID/cgroup: `/system.slice/redis.service`.
     pub name: String,
-    /// Its folder.
+    /// Folder of the group.
     folder: String,
 }
 
 impl ControlGroup {
-    /// By its name, or the path of its folder. `None`: there is no such group.
+    /// Finds a group by its name or the path of its folder. Returns `None` if it does not exist.
     pub(crate) fn find(root: &Root, path: &str) -> Option<Self> {
         let path = path.trim_end_matches('/');
         if path.split('/').any(|part| part == "..") {
@@ -58,13 +58,13 @@ impl ControlGroup {
             "" => format!("{MOUNT}{name}"),
             hierarchy => format!("{MOUNT}/{hierarchy}{name}"),
         });
-        // A name of a hierarchy of version 1 is no group.
+        // The name of a version 1 hierarchy is not a group.
         let is_group = |folder: &String| root.raw_text(&format!("{folder}/cgroup.procs")).is_ok();
         let folder = folders.into_iter().find(is_group)?;
         Some(Self { name, folder })
     }
 
-    /// The processes in it and below it; threads where it is a threaded group.
+    /// Returns the processes in it and below it, or the threads if it is a threaded group.
     pub(crate) fn members(&self, root: &Root) -> BTreeSet<u32> {
         let mut members = BTreeSet::new();
         collect(root, &self.folder, 0, &mut members);
@@ -87,24 +87,24 @@ fn collect(root: &Root, folder: &str, depth: usize, members: &mut BTreeSet<u32>)
     }
     for name in root.names(folder).unwrap_or_default() {
         let below = format!("{folder}/{name}");
-        // Files of a group are no folders.
+        // The files of a group are not folders.
         if !name.contains("cgroup.") && root.names(&below).is_ok() {
             collect(root, &below, depth + 1, members);
         }
     }
 }
 
-/// What runs in a control group, by the name that its manager gave it.
+/// The container or unit that a control group belongs to, with the name that its manager gave it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Container {
     /// `docker`, `podman`, `containerd`, `cri-o`, `kubernetes`, `systemd-nspawn`, `lxc`,
     /// `systemd`.
     pub runtime: &'static str,
-    /// The container's short ID, the pod, the machine or the unit.
+    /// Short ID of the container, or the pod, machine or unit.
     pub name: String,
 }
 
-/// `docker container 1f2e3d4c5b6a`, `systemd unit redis.service`.
+/// Formats `docker container 1f2e3d4c5b6a`, `systemd unit redis.service`.
 impl fmt::Display for Container {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let what = match self.runtime {
@@ -117,8 +117,8 @@ impl fmt::Display for Container {
     }
 }
 
-/// How a part of a group's name begins and ends, and the runtime that names it so. The
-/// rest between them is a container's ID, of 64 hexadecimal digits.
+/// Prefix and suffix of a part of a group's name, and the runtime that uses them. Between them is a
+/// container's ID of 64 hexadecimal digits.
 const BY_ID: [(&str, &str, &str); 7] = [
     ("docker-", ".scope", "docker"),
     ("libpod-", ".scope", "podman"),
@@ -129,7 +129,7 @@ const BY_ID: [(&str, &str, &str); 7] = [
     ("containerd-", ".scope", "containerd"),
 ];
 
-/// The same where the rest is a name.
+/// As [`BY_ID`], for runtimes with a name instead of an ID.
 const BY_NAME: [(&str, &str, &str); 5] = [
     ("systemd-nspawn@", ".service", "systemd-nspawn"),
     ("machine-", ".scope", "systemd-nspawn"),
@@ -138,11 +138,11 @@ const BY_NAME: [(&str, &str, &str); 5] = [
     ("lxc.monitor.", "", "lxc"),
 ];
 
-/// Digits of an ID that are shown, as the runtimes do.
+/// Digits to show of an ID, as the runtimes do.
 const SHORT: usize = 12;
 
 impl Container {
-    /// By the name of a control group; the innermost part that is known counts.
+    /// Identifies the container by the name of a control group. The innermost known part counts.
     pub fn of(group: &str) -> Option<Self> {
         let parts: Vec<&str> = group.split('/').filter(|part| !part.is_empty()).collect();
         let known = |place: usize| Self::of_part(&parts, place);
@@ -172,7 +172,8 @@ impl Container {
             let runtime = match above {
                 "docker" => "docker",
                 "libpod_parent" => "podman",
-                // Kubernetes with cgroupfs names no runtime; most use this one.
+                // Kubernetes with cgroupfs does not name the runtime; most installations use this
+                // one.
                 above if above.starts_with("pod") => "containerd",
                 _ => return None,
             };
@@ -184,7 +185,7 @@ impl Container {
         if let Some(pod) = pod(part) {
             return make("kubernetes", &pod);
         }
-        // Slices group units; they are none themselves.
+        // Slices group units and are not units themselves.
         let is_unit = part.ends_with(".service") || part.ends_with(".scope");
         is_unit.then(|| make("systemd", part))?
     }
@@ -198,7 +199,7 @@ fn is_id(text: &str) -> bool {
     text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// The UID of a pod: `kubepods-burstable-pod1_2.slice`, or `pod1-2` (cgroupfs).
+/// Returns the UID of a pod: `kubepods-burstable-pod1_2.slice`, or `pod1-2` (cgroupfs).
 fn pod(part: &str) -> Option<String> {
     let of_slice = part
         .strip_suffix(".slice")

@@ -4,13 +4,13 @@ use std::io;
 
 use punctual_model::CpuSetError;
 
-/// Why a required fact could not be read.
+/// The reason why a required fact could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum HostError {
     /// The file could not be read.
     #[error("cannot read {path}: {source}: is {} mounted here?", mount_of(path))]
     Read {
-        /// The file, without the root path.
+        /// Path of the file, without the root path.
         path: String,
         /// The kernel's error.
         source: io::Error,
@@ -18,7 +18,7 @@ pub enum HostError {
     /// The file does not contain a CPU list.
     #[error("{path} does not contain a CPU list: {source}")]
     CpuList {
-        /// The file, without the root path.
+        /// Path of the file, without the root path.
         path: String,
         /// The reason.
         source: CpuSetError,
@@ -26,7 +26,7 @@ pub enum HostError {
     /// The file is not a table.
     #[error("{path} {reason}")]
     Unexpected {
-        /// The file, without the root path.
+        /// Path of the file, without the root path.
         path: String,
         /// The reason.
         reason: NoHeader,
@@ -34,19 +34,19 @@ pub enum HostError {
     /// The file has no such field.
     #[error("{path} has no line '{field}'")]
     NoField {
-        /// The file, without the root path.
+        /// Path of the file, without the root path.
         path: String,
         /// The missing field.
         field: &'static str,
     },
 }
 
-/// A table of counters whose first line names no CPU.
+/// The header of a table of counters names no CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("has no header of CPUs")]
 pub struct NoHeader;
 
-/// `/proc` of `/proc/self/status`.
+/// Returns `/proc` for `/proc/self/status`.
 fn mount_of(path: &str) -> &str {
     match path.get(1..).and_then(|rest| rest.find('/')) {
         Some(end) => &path[..=end],

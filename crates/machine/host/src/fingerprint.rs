@@ -7,24 +7,22 @@ use sha2::{Digest, Sha256};
 
 use crate::root::Root;
 
-/// Bytes of the hash that are kept: sixteen hexadecimal digits.
+/// Number of bytes of the hash to use: sixteen hexadecimal digits.
 const KEPT: usize = 8;
 
-/// Words of the boot line that name where the boot loader found its files:
-/// they differ from boot to boot on the same machine and set nothing.
+/// Words of the kernel's command line that name the boot loader's files. They differ between boots
+/// on the same machine and have no effect.
 const BOOT_LOADER_WORDS: [&str; 3] = ["BOOT_IMAGE=", "initrd=", "kexec_jump_back_entry="];
 
-/// Sixteen hexadecimal digits that are equal for equal machines with equal
-/// settings: the start of SHA-256 over the facts that describe hardware,
-/// kernel, boot line, firmware, clock source, frequency and idle settings,
-/// isolation, real-time limits, and whether there is swap.
+/// Returns sixteen hexadecimal digits that are equal for equal machines with equal settings: the
+/// start of SHA-256 over the facts that describe hardware, kernel, command line, firmware, clock
+/// source, frequency and idle settings, isolation, real-time limits, and whether there is swap.
 ///
-/// Left out: the host's name and distribution; what changes by itself or with
-/// each boot (the exact amount of memory, the list of available clock
-/// sources); whether high-resolution timers are active, which only
-/// root can see and which follows from kernel and boot line; and the
-/// source of a fact or the reason of its absence. An unknown fact is part of the
-/// fingerprint, so it can differ where fewer files are readable.
+/// It leaves out the host's name and distribution, and facts that change by themselves or with each
+/// boot (the exact amount of memory, the list of available clock sources). It also leaves out
+/// whether high-resolution timers are active, which only root can see and which follows from kernel
+/// and command line, and the source of a fact or the reason of its absence. An unknown fact is part
+/// of the fingerprint, so it can differ if fewer files are readable.
 pub fn fingerprint(facts: &HostFacts) -> String {
     digits(&canonical_text(facts))
 }
@@ -40,8 +38,8 @@ pub(crate) fn digits(text: &str) -> String {
         })
 }
 
-/// Sixteen hexadecimal digits of a hash that no other program makes of machine-id(5);
-/// without that file the machine's name, `unknown` without both.
+/// Returns sixteen hexadecimal digits of a hash of machine-id(5) that no other program makes.
+/// Without that file, returns the machine's name, or `unknown` without both.
 pub(crate) fn machine(root: &Root) -> String {
     match root.word("/etc/machine-id").value {
         Some(id) => digits(&format!("punctual recordings of {id}")),
@@ -49,9 +47,8 @@ pub(crate) fn machine(root: &Root) -> String {
     }
 }
 
-/// One line for each fact. The order and the words are part of the
-/// fingerprint: changing them makes every kept recording look like one of
-/// another machine.
+/// Formats one line for each fact. The order and the words are part of the fingerprint: if they
+/// change, every stored recording appears to be from another machine.
 fn canonical_text(facts: &HostFacts) -> String {
     let mut lines = Lines::default();
     kernel(&mut lines, &facts.kernel);
@@ -124,7 +121,7 @@ fn cpu(lines: &mut Lines, cpu: &CpuFacts) {
     lines.value(&key("idle_states"), states);
 }
 
-/// The boot line without the words of the boot loader.
+/// Returns the kernel's command line without the boot loader's words.
 fn settings_of(command_line: &str) -> String {
     let words: Vec<&str> = command_line
         .split_whitespace()
@@ -137,7 +134,7 @@ fn settings_of(command_line: &str) -> String {
     words.join(" ")
 }
 
-/// `key=value`, or `key?` if the value is unknown.
+/// Lines of `key=value`, or `key?` if the value is unknown.
 #[derive(Default)]
 struct Lines(String);
 
@@ -282,8 +279,7 @@ mod tests {
         }
     }
 
-    /// Recordings are kept for years: a change of the canonical text must be
-    /// meant.
+    /// Recordings are stored for years: a change of the canonical text must be deliberate.
     #[test]
     fn it_stays_what_it_is() {
         let tree = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/trees/controller");

@@ -1,5 +1,5 @@
-//! What a control group allows its threads: effective CPUs and quota, in both versions,
-//! and where a process joins it.
+//! The limits of a control group: effective CPUs and quota, in both versions, and the
+//! `cgroup.procs` files to join it.
 
 use std::path::PathBuf;
 
@@ -10,8 +10,8 @@ use crate::container::{Container, ControlGroup, MOUNT};
 use crate::root::Root;
 use crate::topology;
 
-/// The hierarchies that say what threads get: mount point, controller in
-/// /proc/PID/cgroup (`None`: version 2), a file of its root.
+/// Hierarchies that limit threads: mount point, controller in /proc/PID/cgroup (`None` for version
+/// 2), and a file that only the root has.
 const HIERARCHIES: [(&str, Option<&str>, &str); 5] = [
     ("", None, "cgroup.controllers"),
     ("/unified", None, "cgroup.controllers"),
@@ -20,16 +20,16 @@ const HIERARCHIES: [(&str, Option<&str>, &str); 5] = [
     ("/cpuset", Some("cpuset"), "cpuset.cpus"),
 ];
 
-/// Where a process joins a group, and where it is now: files that take its number.
+/// The files to move a process into a group and back to its current one. Both take a PID.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupPlace {
-    /// Of the group.
+    /// File of the group to join.
     pub group: PathBuf,
-    /// Of the group that this process is in.
+    /// File of the group that this process is in.
     pub home: PathBuf,
 }
 
-/// The folder of the group in each hierarchy that has it, with the controller.
+/// Returns the folder of the group in each hierarchy that has it, with the controller.
 fn folders(root: &Root, name: &str) -> Vec<(String, &'static str, Option<&'static str>)> {
     let mut found: Vec<(String, &str, Option<&str>)> = Vec::new();
     for (place, controller, marker) in HIERARCHIES {
@@ -46,7 +46,7 @@ fn folders(root: &Root, name: &str) -> Vec<(String, &'static str, Option<&'stati
     found
 }
 
-/// Where this process joins a group; empty: in no hierarchy that gives it anything.
+/// Returns the files to join a group. Empty if no hierarchy that limits anything has it.
 pub(crate) fn places(root: &Root, group: &ControlGroup) -> Vec<GroupPlace> {
     let own = root.raw_text("/proc/self/cgroup").unwrap_or_default();
     let folders = folders(root, &group.name).into_iter();
@@ -83,7 +83,7 @@ pub(crate) fn facts(root: &Root, group: &ControlGroup) -> GroupFacts {
     facts
 }
 
-/// The effective CPUs, and whether they are exclusive.
+/// Returns the effective CPUs, and whether they are exclusive.
 fn cpuset(root: &Root, folders: &[(String, &str, Option<&str>)]) -> (Option<CpuSet>, Option<bool>) {
     for folder in folders
         .iter()
@@ -103,7 +103,7 @@ fn cpuset(root: &Root, folders: &[(String, &str, Option<&str>)]) -> (Option<CpuS
         let partition = root.text(&format!("{folder}/cpuset.cpus.partition"));
         let flag = root.text(&format!("{folder}/cpuset.cpu_exclusive"));
         let exclusive = match (partition, flag) {
-            // `root invalid (...)` has lost its CPUs.
+            // `root invalid (...)` means that it has lost its CPUs.
             (Ok(text), _) => Some(matches!(text.as_str(), "root" | "isolated")),
             (Err(_), Ok(text)) => Some(text == "1"),
             _ => None,
@@ -113,8 +113,8 @@ fn cpuset(root: &Root, folders: &[(String, &str, Option<&str>)]) -> (Option<CpuS
     (None, None)
 }
 
-/// A folder of a group and those above it, up to the hierarchy's root: in version 2 a group
-/// without a cpuset of its own has that of the group above.
+/// Returns a group's folder and those above it, up to the hierarchy's root. In version 2, a group
+/// without its own cpuset uses that of the group above.
 fn up_from<'a>(folder: &'a str, place: &str) -> impl Iterator<Item = &'a str> {
     let root = MOUNT.len() + place.len();
     let above = move |folder: &&'a str| {
@@ -124,7 +124,7 @@ fn up_from<'a>(folder: &'a str, place: &str) -> impl Iterator<Item = &'a str> {
     std::iter::successors(Some(folder.trim_end_matches('/')), above)
 }
 
-/// The tightest quota of the group and those above it, and whether any could be read.
+/// Returns the tightest quota of the group and those above it, and whether any could be read.
 fn quota(
     root: &Root,
     name: &str,
@@ -162,7 +162,7 @@ fn quota(
     (tightest, known)
 }
 
-/// Quota and period of one group; inner `None`: unlimited, outer: not known.
+/// Returns quota and period of one group. The inner `None` means unlimited, the outer one unknown.
 fn limit(root: &Root, folder: &str) -> Option<Option<(Nanos, Nanos)>> {
     let us = |text: &str| text.parse::<u64>().ok().map(Nanos::from_micros);
     if let Ok(text) = root.text(&format!("{folder}/cpu.max")) {

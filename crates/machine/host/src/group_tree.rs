@@ -1,5 +1,5 @@
-//! The control groups of the machine by the numbers that the kernel gives them: the
-//! inodes of their folders (`kernfs_node.id`, cgroups(7)).
+//! The control groups of the machine by the kernel's IDs: the inode numbers of their folders
+//! (`kernfs_node.id`, cgroups(7)).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -7,23 +7,23 @@ use crate::cgroup::group_in;
 use crate::container::{ControlGroup, MOUNT};
 use crate::root::Root;
 
-/// Groups beyond this are not named.
+/// Maximum number of groups.
 const MOST: usize = 16_384;
 
-/// Groups below each other beyond this are not followed.
+/// Maximum depth of nested groups.
 const DEEPEST: usize = 16;
 
-/// A hierarchy by which threads are distinguished in the kernel.
+/// A hierarchy whose groups are used to tell threads apart in the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GroupHierarchy {
-    /// Version 2, also beside version 1.
+    /// Version 2, also if it is mounted next to version 1.
     Unified,
     /// The controller `cpu` of version 1.
     Scheduler,
 }
 
 impl GroupHierarchy {
-    /// Its line in /proc/PID/cgroup.
+    /// Returns its controller in /proc/PID/cgroup.
     const fn controller(self) -> Option<&'static str> {
         match self {
             Self::Unified => None,
@@ -32,7 +32,7 @@ impl GroupHierarchy {
     }
 }
 
-/// Where each is mounted; the file that only its root has.
+/// Mount points of each hierarchy, and the file that only its root has.
 const PLACES: [(GroupHierarchy, &str, &str); 4] = [
     (GroupHierarchy::Unified, "", "cgroup.controllers"),
     (GroupHierarchy::Unified, "/unified", "cgroup.controllers"),
@@ -51,8 +51,8 @@ pub struct GroupTree {
 }
 
 impl GroupTree {
-    /// The hierarchy with most groups that have members; with `path` the one that
-    /// has this group. `None`: there is none.
+    /// Finds the hierarchy with most groups that have members, or, with `path`, the one that has
+    /// this group. Returns `None` if there is none.
     pub(crate) fn find(root: &Root, path: Option<&str>) -> Option<Self> {
         let wanted = match path {
             Some(path) => Some(ControlGroup::find(root, path)?.name),
@@ -76,18 +76,18 @@ impl GroupTree {
             Some(name) => tree.members(name),
             None => tree.used(),
         };
-        // Of equals the first.
+        // Of equal hierarchies, the first counts.
         let mut trees: Vec<Self> = trees.collect();
         trees.reverse();
         trees.into_iter().max_by_key(used)
     }
 
-    /// Which hierarchy it is of.
+    /// Returns the kind of hierarchy.
     pub const fn hierarchy(&self) -> GroupHierarchy {
         self.hierarchy
     }
 
-    /// Reads which groups there are now. Those that are gone keep their names.
+    /// Reads the current groups again. Removed groups keep their names.
     pub fn look_again(&mut self) {
         let mut found = Vec::new();
         collect(&self.root, &self.mount, "", 0, &mut found);
@@ -97,15 +97,15 @@ impl GroupTree {
         }
     }
 
-    /// The name of a group by its number.
+    /// Returns the name of a group by its ID.
     pub fn path(&self, id: u64) -> Option<&str> {
-        // Inodes of 32 bits have the lower half.
+        // 32-bit inode numbers are the lower half.
         let found = self.paths.get(&id);
         let found = found.or_else(|| self.paths.get(&(id & u64::from(u32::MAX))));
         found.map(String::as_str)
     }
 
-    /// The numbers of a group and those below it.
+    /// Returns the IDs of a group and those below it.
     pub fn below(&self, group: &str) -> BTreeSet<u64> {
         let group = group.trim_end_matches('/');
         let is_below = |name: &str| {
@@ -118,7 +118,7 @@ impl GroupTree {
             .collect()
     }
 
-    /// The number of a thread's group; `None`: it has ended.
+    /// Returns the ID of a thread's group, or `None` if the thread has ended.
     pub fn of_thread(&mut self, tid: u32) -> Option<u64> {
         let text = self.root.raw_text(&format!("/proc/{tid}/cgroup")).ok()?;
         let group = match group_in(&text, self.hierarchy.controller())? {
@@ -131,7 +131,7 @@ impl GroupTree {
         self.ids.get(group).copied()
     }
 
-    /// How many groups have members.
+    /// Returns the number of groups that have members.
     fn used(&self) -> usize {
         self.ids
             .keys()
@@ -176,7 +176,7 @@ mod tests {
         fs::write(path, text).unwrap();
     }
 
-    /// The hierarchy that counts, and the group of thread 7 in it.
+    /// Returns the hierarchy that is used, and the group of thread 7 in it.
     fn found(files: &[(&str, &str)], path: Option<&str>) -> Option<(GroupHierarchy, String)> {
         let folder = tempfile::tempdir().unwrap();
         for (file, text) in files {

@@ -11,8 +11,8 @@ use crate::tasks;
 
 const INTERRUPTS: &str = "/proc/interrupts";
 
-/// All rows of /proc/interrupts that count by CPU, by rising number, then the
-/// kernel's own.
+/// Returns all rows of /proc/interrupts with counts per CPU: the numbered ones in ascending order,
+/// then the kernel's own.
 pub(crate) fn interrupts(root: &Root) -> Result<Vec<InterruptRecord>, HostError> {
     let text = root.require(INTERRUPTS)?;
     let table = Table::parse(&text).map_err(|reason| HostError::Unexpected {
@@ -42,7 +42,7 @@ pub(crate) fn interrupts(root: &Root) -> Result<Vec<InterruptRecord>, HostError>
         .collect())
 }
 
-/// The threads that handle interrupts, by number.
+/// Returns the threads that handle interrupts, by interrupt number.
 fn handlers(root: &Root) -> BTreeMap<u32, Vec<HandlerThread>> {
     let mut all = BTreeMap::<u32, Vec<HandlerThread>>::new();
     for task in tasks::tasks(root) {
@@ -57,7 +57,7 @@ fn handlers(root: &Root) -> BTreeMap<u32, Vec<HandlerThread>> {
     all
 }
 
-/// Chips with message-signalled interrupts have MSI in their name.
+/// Chips with message-signalled interrupts have MSI in their names.
 fn kind(root: &Root, number: Option<u32>, name: &str) -> InterruptKind {
     let Some(number) = number else {
         return InterruptKind::Kernel;
@@ -69,7 +69,7 @@ fn kind(root: &Root, number: Option<u32>, name: &str) -> InterruptKind {
     }
 }
 
-/// The names that drivers gave: /sys/kernel/irq/N/actions
+/// Returns the names that drivers set: /sys/kernel/irq/N/actions
 /// (Documentation/ABI/testing/sysfs-kernel-irq).
 fn devices(root: &Root, number: u32) -> Vec<String> {
     let actions = root.text(&format!("/sys/kernel/irq/{number}/actions"));

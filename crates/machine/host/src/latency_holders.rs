@@ -1,23 +1,24 @@
-//! Who holds /dev/cpu_dma_latency open: the limit on idle states ends with the last of them.
+//! The processes that hold /dev/cpu_dma_latency open. Its limit on idle states ends when the last
+//! one closes it.
 
 use punctual_model::Reading;
 
 use crate::Unread;
 use crate::root::Root;
 
-/// The current limit on the exit latency of idle states, a number of 32 bits
-/// instead of a text (`kernel/power/qos.c`).
+/// The current limit on the exit latency of idle states, a 32-bit number instead of a text
+/// (`kernel/power/qos.c`).
 pub(crate) const DEVICE: &str = "/dev/cpu_dma_latency";
 
-/// The kernel's own value for no limit (`PM_QOS_CPU_LATENCY_DEFAULT_VALUE`).
+/// The kernel's value for no limit (`PM_QOS_CPU_LATENCY_DEFAULT_VALUE`).
 const NO_LIMIT: i32 = 2_000_000_000;
 
-/// This program, which is named with its verb: one of them holds the file until it is
+/// The name of this program, which is shown with its verb: one verb holds the file until it is
 /// ended, others while they measure.
 const OWN: &str = "punctual";
 
-/// Lines of a process and its name, `812 tuned`; *absent* where nothing is limited, so
-/// that nobody can hold it.
+/// Returns lines of PID and name, `812 tuned`, or *absent* if there is no limit and therefore no
+/// holder.
 pub(crate) fn read(root: &Root) -> Reading {
     let limited = match root.bytes(DEVICE) {
         Ok(bytes) => bytes != NO_LIMIT.to_ne_bytes(),
@@ -32,7 +33,7 @@ pub(crate) fn read(root: &Root) -> Reading {
     for pid in crate::tasks::processes(root) {
         match holds(root, pid) {
             Ok(true) => holders.push(format!("{pid} {}", name(root, pid))),
-            // It has ended since.
+            // The process has ended since.
             Ok(false) | Err(Unread::NotThere) => {}
             Err(_) => hidden += 1,
         }
@@ -58,7 +59,7 @@ fn holds(root: &Root, pid: u32) -> Result<bool, Unread> {
     }))
 }
 
-/// The name of a process; of this program with its verb.
+/// Returns the name of a process, with the verb if it is this program.
 fn name(root: &Root, pid: u32) -> String {
     let comm = root.text(&format!("/proc/{pid}/comm")).unwrap_or_default();
     if comm != OWN {
@@ -108,7 +109,7 @@ mod tests {
         assert_eq!(read(&root), Reading::Text(both));
     }
 
-    /// A real process that holds the real device, where that is allowed.
+    /// A real process that holds the real device, if that is allowed.
     #[test]
     fn this_process_is_found() {
         let Ok(device) = fs::File::options().write(true).open(DEVICE) else {

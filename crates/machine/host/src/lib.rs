@@ -1,17 +1,15 @@
 //! Facts about the machine.
 //!
-//! **For:** what a machine is and how it is set ([`Host::facts`]), which CPUs
-//! there are and may be used, and what its kernel has counted
-//! ([`Host::counters`]). The only crate that reads /proc, /sys and the kernel
-//! configuration.
+//! **For:** the machine's hardware and settings ([`Host::facts`]), its CPUs and which of them may
+//! be used, and the kernel's counters ([`Host::counters`]). This is the only crate that reads
+//! /proc, /sys and the kernel configuration.
 //!
-//! **Knows:** where each fact stands on kernels of the last ten years, and
-//! how a fact can be missing. Every path is taken below a root, so that tests
-//! run on the recorded tree of another machine.
+//! **Knows:** the source of each fact on kernels of the last ten years, and the reasons why a fact
+//! can be missing. Every path is relative to a root, so that tests run on the recorded tree of
+//! another machine.
 //!
-//! **Must not know:** what a fact means for latency (that is `checks`), how
-//! to change it (that is `tune`), probes, recordings, terminals. Nothing here
-//! is written, and nothing is measured.
+//! **Must not know:** the effect of a fact on latency (that is `checks`), how to change it (that is
+//! `tune`), probes, recordings, terminals. This crate writes nothing and measures nothing.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
@@ -69,19 +67,17 @@ pub use unread::Unread;
 
 use root::Root;
 
-/// One machine: the one this runs on, or the recorded tree of another.
+/// A machine: the one on which this runs, or the recorded tree of another.
 #[derive(Clone, Debug)]
 pub struct Host {
     root: Root,
-    /// Read once: on some kernels each read of /proc/cpuinfo interrupts every
-    /// CPU to ask for its frequency, and counters are read around a
-    /// measurement.
+    /// Read once: on some kernels each read of /proc/cpuinfo interrupts every CPU to get its
+    /// frequency, and counters are read right before and after a measurement.
     vendor: OnceLock<Option<String>>,
 }
 
 impl Host {
-    /// The machine whose /proc, /sys, /dev, /etc and /boot are found below
-    /// `root`.
+    /// Makes a host whose /proc, /sys, /dev, /etc and /boot are below `root`.
     pub fn new(root: impl Into<PathBuf>) -> Self {
         Self {
             root: Root::new(root.into()),
@@ -89,96 +85,92 @@ impl Host {
         }
     }
 
-    /// The machine that the program runs on.
+    /// Returns the machine on which the program runs.
     pub fn live() -> Self {
         Self::new("/")
     }
 
-    /// The root path all files are read below.
+    /// Returns the root path of all files.
     pub fn root(&self) -> &Path {
         self.root.path()
     }
 
-    /// All facts about the machine now. A fact that cannot be read is
-    /// unknown with its reason; this never fails as a whole.
+    /// Reads all facts about the machine. A fact that cannot be read is unknown with its reason, so
+    /// this never fails as a whole.
     ///
-    /// Takes a few thousand small reads on a machine with 64 CPUs: not for
-    /// use during a measurement.
+    /// It makes a few thousand small reads on a machine with 64 CPUs, so do not call it during a
+    /// measurement.
     pub fn facts(&self) -> HostFacts {
         facts::facts(&self.root)
     }
 
-    /// The distributions that this one derives from, nearest first: `ID_LIKE`
-    /// of os-release(5).
+    /// Returns the distributions that this one derives from, the nearest first: `ID_LIKE` of
+    /// os-release(5).
     pub fn distribution_like(&self) -> Vec<String> {
         facts::distribution_like(&self.root)
     }
 
-    /// Begins to watch idle states, frequencies, temperatures and energy of these CPUs.
+    /// Starts to watch idle states, frequencies, temperatures and energy of these CPUs.
     pub fn watch_power(&self, cpus: CpuSet) -> PowerWatch {
         PowerWatch::begin(&self.root, cpus)
     }
 
-    /// The thermal zones whose temperature can be read.
+    /// Returns the thermal zones whose temperature can be read.
     pub fn thermal_zones(&self) -> Vec<ThermalZone> {
         thermal::zones(&self.root)
     }
 
-    /// The kernel's command line (`/proc/cmdline`).
+    /// Returns the kernel's command line (`/proc/cmdline`).
     ///
     /// # Errors
-    /// When the file cannot be read.
+    /// The file cannot be read.
     pub fn command_line(&self) -> Result<String, HostError> {
         Ok(self.root.require("/proc/cmdline")?.trim().to_owned())
     }
 
-    /// The CPUs that are online (`/sys/devices/system/cpu/online`).
+    /// Returns the online CPUs (`/sys/devices/system/cpu/online`).
     ///
     /// # Errors
-    /// When the file cannot be read or does not hold a CPU list.
+    /// The file cannot be read or does not contain a CPU list.
     pub fn online(&self) -> Result<CpuSet, HostError> {
         self.root.require_cpu_list(facts::ONLINE)
     }
 
-    /// The CPUs that are present, online or not
-    /// (`/sys/devices/system/cpu/present`).
+    /// Returns the CPUs that are present, online or not (`/sys/devices/system/cpu/present`).
     ///
     /// # Errors
-    /// When the file cannot be read or does not hold a CPU list.
+    /// The file cannot be read or does not contain a CPU list.
     pub fn present(&self) -> Result<CpuSet, HostError> {
         self.root.require_cpu_list(facts::PRESENT)
     }
 
-    /// The CPUs this process may run on (`Cpus_allowed_list` of
-    /// `/proc/self/status`): its affinity within its cpuset cgroup. An
-    /// offline CPU can be among them.
+    /// Returns the CPUs on which this process may run (`Cpus_allowed_list` of `/proc/self/status`):
+    /// its affinity within its cpuset cgroup. They can include offline CPUs.
     ///
     /// # Errors
-    /// When the file cannot be read or holds no such list.
+    /// The file cannot be read or contains no such list.
     pub fn allowed(&self) -> Result<CpuSet, HostError> {
         process::allowed(&self.root)
     }
 
-    /// The kernel's counters: read them before and after, and get the
-    /// difference with [`Counters::since`].
+    /// Reads the kernel's counters. Read them before and after, and get the difference with
+    /// [`Counters::since`].
     ///
-    /// Reading the SMI count interrupts each CPU for a moment: not during a
-    /// measurement.
+    /// Reading the SMI count interrupts each CPU briefly, so do not call it during a measurement.
     pub fn counters(&self) -> Counters {
         let vendor = self.vendor.get_or_init(|| facts::vendor(&self.root));
         Counters::read(&self.root, vendor.as_deref())
     }
 
-    /// The vendor of the processor: `GenuineIntel`
-    /// (`/proc/cpuinfo`).
+    /// Returns the vendor of the processor: `GenuineIntel` (`/proc/cpuinfo`).
     pub fn vendor(&self) -> Option<&str> {
         let vendor = self.vendor.get_or_init(|| facts::vendor(&self.root));
         vendor.as_deref()
     }
 
-    /// The control groups above these processes or threads, with what their CPU
-    /// quotas have counted so far (`cpu.stat`, both versions of control groups);
-    /// of this process where none is given.
+    /// Returns the control groups above these processes or threads, with the counts of their CPU
+    /// quotas so far (`cpu.stat`, both versions of control groups). An empty list means this
+    /// process.
     pub fn quotas(&self, pids: &[u32]) -> Quotas {
         match pids {
             [] => Quotas::above(&self.root, ["self".to_owned()].into_iter()),
@@ -186,55 +178,56 @@ impl Host {
         }
     }
 
-    /// A control group, by its name (`/system.slice/redis.service`) or the path of its
-    /// folder; `None`: there is none.
+    /// Finds a control group by its name (`/system.slice/redis.service`) or the path of its folder.
+    /// Returns `None` if it does not exist.
     pub fn control_group(&self, path: &str) -> Option<ControlGroup> {
         ControlGroup::find(&self.root, path)
     }
 
-    /// The control groups by the kernel's numbers: of the hierarchy with most
-    /// groups that have members, or with `path` of one that has this group. `None`: there is none.
+    /// Returns the control groups by the kernel's IDs, of the hierarchy with most groups that have
+    /// members, or, with `path`, of one that has this group. Returns `None` if there is none.
     pub fn group_tree(&self, path: Option<&str>) -> Option<GroupTree> {
         GroupTree::find(&self.root, path)
     }
 
-    /// What the threads of a control group get.
+    /// Returns the CPUs and quota of a control group's threads.
     pub fn group_facts(&self, group: &ControlGroup) -> punctual_model::GroupFacts {
         group_facts::facts(&self.root, group)
     }
 
-    /// Where this process joins a control group, in each hierarchy that limits CPUs or
-    /// their time and has the group, and where it is now.
+    /// Returns the `cgroup.procs` files to move this process into a control group and back to its
+    /// current one, in each hierarchy that limits CPUs or their time and has the group.
     pub fn group_places(&self, group: &ControlGroup) -> Vec<GroupPlace> {
         group_facts::places(&self.root, group)
     }
 
-    /// The processes in a control group and below it; threads where it is a threaded one.
+    /// Returns the processes in a control group and below it, or the threads if it is a threaded
+    /// one.
     pub fn members(&self, group: &ControlGroup) -> std::collections::BTreeSet<u32> {
         group.members(&self.root)
     }
 
-    /// Whether a thread is in a control group, as [`Quotas`] names it, or below it
+    /// Returns whether a thread is in a control group, as named by [`Quotas`], or below it
     /// (`/proc/TID/cgroup`).
     pub fn is_in_group(&self, tid: u32, group: &str) -> bool {
         cgroup::is_in(&self.root, tid, group)
     }
 
-    /// The file of the control group that keeps a thread from any real-time
-    /// priority: `cpu.rt_runtime_us` with 0. `None`: none does. Without a number,
-    /// of this process.
+    /// Returns the control group's file that keeps a thread from any real-time priority:
+    /// `cpu.rt_runtime_us` with 0. Returns `None` if there is none. Without `tid`, checks this
+    /// process.
     pub fn group_without_real_time(&self, tid: Option<u32>) -> Option<String> {
         let tid = tid.map_or("self".to_owned(), |tid| tid.to_string());
         cgroup::without_real_time(&self.root, &tid)
     }
 
-    /// A few counters of one CPU, to be read often and cheaply.
+    /// Opens a few counters of one CPU, for frequent and cheap reads.
     pub fn watch(&self, cpu: u32) -> CpuWatch {
         let vendor = self.vendor.get_or_init(|| facts::vendor(&self.root));
         CpuWatch::open(&self.root, vendor.as_deref(), cpu)
     }
 
-    /// The steal time of all CPUs, to be read often.
+    /// Opens the steal time of all CPUs, for frequent reads.
     ///
     /// # Errors
     /// `/proc/stat` cannot be opened.
@@ -242,44 +235,43 @@ impl Host {
         StealWatch::open(&self.root)
     }
 
-    /// The system management interrupts of a CPU; `None`: they cannot be read.
+    /// Opens the count of system management interrupts of a CPU. Returns `None` if it cannot be
+    /// read.
     pub fn watch_smis(&self, cpu: u32) -> Option<SmiWatch> {
         let vendor = self.vendor.get_or_init(|| facts::vendor(&self.root));
         SmiWatch::open(&self.root, vendor.as_deref(), cpu)
     }
 
-    /// The kernel's functions by their addresses; read again on each call.
+    /// Returns the kernel's functions by address. Each call reads them again.
     pub fn symbols(&self) -> Symbols {
         Symbols::read(&self.root)
     }
 
-    /// Identifier of the current boot
-    /// (`/proc/sys/kernel/random/boot_id`).
+    /// Returns the identifier of the current boot (`/proc/sys/kernel/random/boot_id`).
     pub fn boot_id(&self) -> Option<String> {
         process::boot_id(&self.root)
     }
 
-    /// Identifier of this installation for recordings: a hash of machine-id(5), which
-    /// itself is not to be shown to others; the machine's name where there is none.
+    /// Returns an identifier of this installation for recordings: a hash of machine-id(5), which
+    /// must not be shown to others itself. Without that file, returns the machine's name.
     pub fn machine(&self) -> String {
         fingerprint::machine(&self.root)
     }
 
-    /// Names of the namespaces that numbers and start times of processes belong to
-    /// (`/proc/self/ns`): in another one they mean other processes, or none.
+    /// Returns the names of the namespaces of this process for PIDs and start times
+    /// (`/proc/self/ns`). In another namespace they refer to other processes, or none.
     pub fn namespaces(&self) -> Option<String> {
         process::namespaces(&self.root)
     }
 
-    /// When process `pid` was started, in clock ticks (1/100 s) after boot:
-    /// with the boot ID it distinguishes a process from a later one of the
-    /// same number. `None` where there is no such process, where it has ended and
-    /// only waits for its parent (a zombie), or is hidden.
+    /// Returns the start time of process `pid` in clock ticks (1/100 s) since boot. With the boot
+    /// ID, it distinguishes a process from a later one with the same PID. Returns `None` if the
+    /// process does not exist, is a zombie, or is hidden.
     pub fn process_start(&self, pid: u32) -> Option<u64> {
         process::start(&self.root, pid)
     }
 
-    /// This process. A start time that cannot be read is 0.
+    /// Identifies this process. A start time that cannot be read is 0.
     pub fn own_process(&self) -> ProcessId {
         let pid = std::process::id();
         ProcessId {
@@ -288,161 +280,153 @@ impl Host {
         }
     }
 
-    /// Whether that process is there, and its number not another's.
+    /// Returns whether that process exists and its PID was not reused.
     pub fn has_process(&self, process: ProcessId) -> bool {
         self.process_start(process.pid) == Some(process.start)
     }
 
-    /// The file of the program that a process runs, also where that was replaced since.
-    /// `None`: there is no such process, or the kernel hides it (proc_pid_exe(5)).
+    /// Returns the executable of a process, even if the file was replaced since. Returns `None` if
+    /// there is no such process, or the kernel hides it (proc_pid_exe(5)).
     pub fn program_of(&self, pid: u32) -> Option<String> {
         process::program_of(&self.root, pid)
     }
 
-    /// The user of process or thread `tid`, where its real, effective, saved and file
-    /// system user ID are the same (proc_pid_status(5)). `None` where they differ, as
-    /// while a set-user-ID program runs, and if it is unknown.
+    /// Returns the user of process or thread `tid` if its real, effective, saved and file system
+    /// user IDs are the same (proc_pid_status(5)). Returns `None` if they differ, as while a
+    /// set-user-ID program runs, or are unknown.
     pub fn sole_user(&self, tid: u32) -> Option<u32> {
         process::sole_user(&self.root, tid)
     }
 
-    /// The threads of a process, with their names, by rising number; empty
-    /// where there is no such process.
+    /// Returns the threads of a process with their names, in ascending order, or none if there is
+    /// no such process.
     pub fn threads_of(&self, pid: u32) -> Vec<(u32, String)> {
         tasks::threads(&self.root, pid)
     }
 
-    /// What a file descriptor of a thread is open on: `anon_inode:[timerfd]`, a path;
-    /// `None` where there is none, or it may not be read.
+    /// Returns the target of a thread's file descriptor: `anon_inode:[timerfd]`, or a path. Returns
+    /// `None` if it is not open or may not be read.
     pub fn descriptor(&self, tid: u32, fd: u64) -> Option<String> {
         self.root.link(&format!("/proc/{tid}/fd/{fd}")).ok()
     }
 
-    /// The processes, by rising number.
+    /// Returns the processes in ascending order.
     pub fn processes(&self) -> Vec<u32> {
         tasks::processes(&self.root)
     }
 
-    /// The files of a support request: kernel configuration, command line,
-    /// interrupts, the kernel's log and others, each with its text or the reason
-    /// why it could not be read.
+    /// Returns the files for a support request: kernel configuration, command line, interrupts, the
+    /// kernel's log and others, each with its contents or the reason why it could not be read.
     pub fn support_files(&self) -> Vec<SupportFile> {
         support_files::all(&self.root)
     }
 
-    /// CPU time that the processes of `group` have used so far, those included
-    /// that they have waited for, in steps of a clock tick. `None` where there
-    /// is no such group.
+    /// Returns the CPU time that the processes of `group` have used so far, including children that
+    /// they have waited for, in steps of a clock tick. Returns `None` if there is no such group.
     pub fn group_cpu_time(&self, group: u32) -> Option<Nanos> {
         process::group_cpu_time(&self.root, group)
     }
 
-    /// Whether a process of `group` still runs; one that has ended and was not
-    /// waited for does not.
+    /// Returns whether a process of `group` still runs. Zombies do not count.
     pub fn group_runs(&self, group: u32) -> bool {
         process::group_runs(&self.root, group)
     }
 
-    /// Bytes of memory that can be used now without swapping (`MemAvailable`
-    /// of `/proc/meminfo`).
+    /// Returns the bytes of memory available without swapping (`MemAvailable` of `/proc/meminfo`).
     pub fn memory_available(&self) -> Option<u64> {
         capacity::memory_available(&self.root)
     }
 
-    /// The threads of this process, each with its name and the CPU it ran on last
+    /// Returns the threads of this process, each with its name and the last CPU it ran on
     /// (`/proc/self/task`).
     pub fn own_threads(&self) -> Vec<OwnThread> {
         process::own_threads(&self.root)
     }
 
-    /// A thread of any process, by its number (`/proc/TID/stat`); `None` once it
-    /// has ended.
+    /// Returns a thread of any process by its ID (`/proc/TID/stat`), or `None` once it has ended.
     pub fn thread(&self, tid: i32) -> Option<OwnThread> {
         process::thread(&self.root, tid)
     }
 
-    /// The load averages in the kernel's format: `0.20 0.18 0.12 1/80
-    /// 11206` (`/proc/loadavg`).
+    /// Returns the load averages in the kernel's format: `0.20 0.18 0.12 1/80 11206`
+    /// (`/proc/loadavg`).
     pub fn load_averages(&self) -> Option<String> {
         capacity::load_averages(&self.root)
     }
 
-    /// The memory node that a CPU belongs to
-    /// (`/sys/devices/system/cpu/cpu*/node*`); `None` where the kernel knows no
-    /// nodes.
+    /// Returns the memory node of a CPU (`/sys/devices/system/cpu/cpu*/node*`), or `None` if the
+    /// kernel has no nodes.
     pub fn node_of(&self, cpu: u32) -> Option<u32> {
         capacity::node_of(&self.root, cpu)
     }
 
-    /// All interrupts, by rising number, then the kernel's own
+    /// Returns all interrupts: the numbered ones in ascending order, then the kernel's own
     /// (`/proc/interrupts`, `/proc/irq`, `/sys/kernel/irq`).
     ///
     /// # Errors
-    /// When /proc/interrupts cannot be read.
+    /// /proc/interrupts cannot be read.
     pub fn interrupts(&self) -> Result<Vec<InterruptRecord>, HostError> {
         interrupts::interrupts(&self.root)
     }
 
-    /// The topology of CPUs, caches and memory nodes.
+    /// Returns the topology of CPUs, caches and memory nodes.
     ///
     /// # Errors
-    /// When the list of CPUs cannot be read.
+    /// The list of CPUs cannot be read.
     pub fn topology(&self) -> Result<Topology, HostError> {
         topology::topology(&self.root)
     }
 
-    /// All threads of the machine, by process and then by number
-    /// (`/proc/PID/task/TID/stat` and `status`). Those that end while they are
-    /// read are left out.
+    /// Returns all threads of the machine, sorted by process and then by thread ID
+    /// (`/proc/PID/task/TID/stat` and `status`). Threads that end meanwhile are left out.
     pub fn tasks(&self) -> Vec<TaskRecord> {
         tasks::tasks(&self.root)
     }
 
-    /// The threads of one process; none where there is no such process.
+    /// Returns the threads of one process, or none if there is no such process.
     pub fn tasks_of(&self, pid: u32) -> Vec<TaskRecord> {
         tasks::of_process(&self.root, pid)
     }
 
-    /// The code of a process, to name the functions at its addresses.
+    /// Reads the code mappings of a process, to name the functions at its addresses.
     pub fn code_of(&self, pid: u32) -> ProgramCode {
         ProgramCode::read(&self.root, pid)
     }
 
-    /// The state of a process that matters to its real-time threads.
+    /// Reads the state of a process that matters to its real-time threads.
     pub fn lint_process(&self, pid: u32) -> LintProcess {
         lint::process(&self.root, pid)
     }
 
-    /// Resident bytes below the stack pointers of threads of a process; those that run
-    /// now, or may not be traced, are missing.
+    /// Returns the resident bytes below the stack pointers of a process's threads. Threads that are
+    /// running or may not be traced are left out.
     pub fn resident_stacks(&self, pid: u32, tids: &[u32]) -> BTreeMap<u32, u64> {
         lint::resident_stacks(&self.root, pid, tids)
     }
 
-    /// The running processes that a process has forked; none where the kernel does not
-    /// list them (CONFIG_PROC_CHILDREN).
+    /// Returns the running child processes of a process, or none if the kernel does not list them
+    /// (CONFIG_PROC_CHILDREN).
     pub fn children_of(&self, pid: u32) -> Vec<u32> {
         lint::children_of(&self.root, pid)
     }
 
-    /// An open file of a process; `None` where it is not open, or hidden.
+    /// Returns an open file of a process, or `None` if it is not open or is hidden.
     pub fn open_file(&self, pid: u32, descriptor: u64) -> Option<WaitedFile> {
         lint::open_file(&self.root, pid, descriptor)
     }
 
-    /// The process that a thread belongs to (`Tgid` of /proc/TID/status).
+    /// Returns the process of a thread (`Tgid` of /proc/TID/status).
     pub fn process_of(&self, tid: u32) -> Option<u32> {
         lint::process_of(&self.root, tid)
     }
 
-    /// The largest number that a thread can have
-    /// (`/proc/sys/kernel/pid_max`).
+    /// Returns the largest possible thread ID (`/proc/sys/kernel/pid_max`).
     pub fn pid_max(&self) -> Option<u32> {
         capacity::pid_max(&self.root)
     }
 
-    /// The size in bytes of the largest last-level cache
-    /// (`/sys/devices/system/cpu/cpu*/cache`); `None` where the kernel does not report it.
+    /// Returns the size in bytes of the largest last-level cache
+    /// (`/sys/devices/system/cpu/cpu*/cache`), or `None` if the kernel does not report it.
     pub fn last_level_cache(&self) -> Option<u64> {
         capacity::last_level_cache(&self.root)
     }

@@ -9,7 +9,7 @@ use punctual_model::{FileKind, LintProcess, WaitedFile};
 use crate::Unread;
 use crate::root::Root;
 
-/// `CAP_IPC_LOCK` of capabilities(7): its bit in CapEff.
+/// Bit of `CAP_IPC_LOCK` in CapEff: capabilities(7).
 const CAP_IPC_LOCK: u32 = 14;
 
 /// `S_IFMT` of inode(7).
@@ -51,7 +51,7 @@ pub(crate) fn process(root: &Root, pid: u32) -> LintProcess {
     }
 }
 
-/// Why a part of the state of a process is unknown.
+/// The reason why a part of a process's state is unknown.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 enum NoState {
     #[error(transparent)]
@@ -70,7 +70,7 @@ enum NoState {
     EmptyLimit(&'static str),
 }
 
-/// As what was seen of a program keeps it.
+/// Converts the reason to text, as recordings of a program store it.
 fn in_words<T>(state: Result<T, NoState>) -> Result<T, String> {
     state.map_err(|why| why.to_string())
 }
@@ -79,14 +79,15 @@ fn number(text: &str) -> Option<u64> {
     text.parse().ok()
 }
 
-/// `VmLck: 0 kB`
+/// Returns the value of a line such as `VmLck: 0 kB`.
 fn field<'a>(status: &'a Result<String, Unread>, key: &'static str) -> Result<&'a str, NoState> {
     let text = status.as_ref().map_err(Clone::clone)?;
     let line = text.lines().find_map(|line| line.strip_prefix(key));
     line.map(str::trim).ok_or(NoState::NoField(key))
 }
 
-/// `Max realtime timeout      unlimited            unlimited            us`: the soft one.
+/// Returns the soft limit of `Max realtime timeout      unlimited            unlimited
+/// us`.
 fn limit(limits: &Result<String, Unread>, name: &'static str) -> Result<Option<u64>, NoState> {
     let soft = field(limits, name)?.split_whitespace().next();
     match soft {
@@ -102,9 +103,9 @@ fn limit(limits: &Result<String, Unread>, name: &'static str) -> Result<Option<u
     }
 }
 
-/// Resident bytes below the stack pointer of each thread that waits in a system call;
-/// one that runs, or may not be traced, is missing. The mappings are read once: of
-/// thousands of threads they are megabytes.
+/// Returns the resident bytes below the stack pointer of each thread that waits in a system call.
+/// Threads that are running or may not be traced are left out. Reads the mappings only once,
+/// because those of thousands of threads are megabytes.
 pub(crate) fn resident_stacks(root: &Root, pid: u32, tids: &[u32]) -> BTreeMap<u32, u64> {
     let pointers: Vec<(u32, u64)> = (tids.iter())
         .filter_map(|tid| Some((*tid, stack_pointer(root, pid, *tid)?)))
@@ -117,7 +118,7 @@ pub(crate) fn resident_stacks(root: &Root, pid: u32, tids: &[u32]) -> BTreeMap<u
     let resident = |pointer: u64| {
         let after = mappings.partition_point(|(start, _, _)| *start <= pointer);
         let (_, end, bytes) = *mappings.get(after.checked_sub(1)?)?;
-        // The pages in use are the upper ones.
+        // The used pages of a stack are the upper ones.
         let above = end.checked_sub(pointer).filter(|above| *above > 0)?;
         Some(bytes.saturating_sub(above))
     };
@@ -126,14 +127,14 @@ pub(crate) fn resident_stacks(root: &Root, pid: u32, tids: &[u32]) -> BTreeMap<u
         .collect()
 }
 
-/// `7 0x0 ... 0x7ffd1230 0x7f01`: the stack pointer is the last but one.
+/// Parses `7 0x0 ... 0x7ffd1230 0x7f01`: the stack pointer is the last but one.
 fn stack_pointer(root: &Root, pid: u32, tid: u32) -> Option<u64> {
     let call = root.text(&format!("/proc/{pid}/task/{tid}/syscall")).ok()?;
     let pointer = call.split_whitespace().rev().nth(1)?;
     u64::from_str_radix(pointer.strip_prefix("0x")?, 16).ok()
 }
 
-/// Start, end and resident bytes of each mapping, in the order of the kernel: rising.
+/// Returns start, end and resident bytes of each mapping in ascending order.
 fn mappings(smaps: &str) -> Vec<(u64, u64, u64)> {
     let hex = |text| u64::from_str_radix(text, 16).ok();
     let mut all = Vec::new();
@@ -154,8 +155,8 @@ fn mappings(smaps: &str) -> Vec<(u64, u64, u64)> {
     all
 }
 
-/// Why stacks and open files of a process are hidden from this program (ptrace(2),
-/// proc(5)); `None`: they are not.
+/// Returns the reason why stacks and open files of a process are hidden from this program
+/// (ptrace(2), proc(5)), or `None` if they are not.
 pub(crate) fn hidden(root: &Root, pid: u32) -> Option<String> {
     let refused = |result: io::Result<()>| {
         let kind = result.err().map(|error| error.kind());
@@ -173,8 +174,8 @@ pub(crate) fn hidden(root: &Root, pid: u32) -> Option<String> {
     why_hidden(pid, (refused(read), refused(traced)), user, own, yama)
 }
 
-/// `refused`: reading (PTRACE_MODE_READ), tracing (PTRACE_MODE_ATTACH). `user`: of the
-/// process; `own`: of this program.
+/// `refused`: whether reading (PTRACE_MODE_READ) and tracing (PTRACE_MODE_ATTACH) are. `user` is
+/// that of the process, `own` that of this program.
 fn why_hidden(
     pid: u32,
     refused: (bool, bool),
@@ -202,7 +203,7 @@ fn why_hidden(
     Some(format!("process {pid} may not be traced: {why}"))
 }
 
-/// The processes that a process has forked and that run (CONFIG_PROC_CHILDREN).
+/// Returns the running child processes of a process (CONFIG_PROC_CHILDREN).
 pub(crate) fn children_of(root: &Root, pid: u32) -> Vec<u32> {
     let tasks = root.names(&format!("/proc/{pid}/task")).unwrap_or_default();
     let lists = tasks
@@ -219,13 +220,13 @@ pub(crate) fn children_of(root: &Root, pid: u32) -> Vec<u32> {
         .collect()
 }
 
-/// The process that a thread belongs to.
+/// Returns the process of a thread.
 pub(crate) fn process_of(root: &Root, tid: u32) -> Option<u32> {
     let status = root.text(&format!("/proc/{tid}/status"));
     field(&status, "Tgid:").ok()?.parse().ok()
 }
 
-/// An open file of a process.
+/// Returns an open file of a process.
 pub(crate) fn open_file(root: &Root, pid: u32, descriptor: u64) -> Option<WaitedFile> {
     let target = root.link(&format!("/proc/{pid}/fd/{descriptor}")).ok()?;
     let info = root.raw_text(&format!("/proc/{pid}/fdinfo/{descriptor}"));

@@ -1,6 +1,5 @@
-//! A query to a family of generic netlink, and its answer: netlink(7) and
-//! `Documentation/userspace-api/netlink/intro.rst` of the kernel. For
-//! values without a file.
+//! Queries a family of generic netlink, for values that are not in a file: netlink(7) and
+//! `Documentation/userspace-api/netlink/intro.rst` of the kernel.
 
 use std::io;
 use std::time::Duration;
@@ -15,10 +14,9 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 const ERROR: u16 = 2;
 /// `NLM_F_REQUEST`.
 const REQUEST: u16 = 1;
-/// `NLM_F_ACK`: the kernel acknowledges success, too.
+/// `NLM_F_ACK`: the kernel also acknowledges success.
 const ACK: u16 = 4;
-/// `GENL_ID_CTRL` of `include/uapi/linux/genetlink.h`: has the numbers of the
-/// families.
+/// `GENL_ID_CTRL` of `include/uapi/linux/genetlink.h`: provides the numbers of the families.
 const CONTROLLER: u16 = 0x10;
 /// `CTRL_CMD_GETFAMILY`.
 const GET_FAMILY: u8 = 3;
@@ -26,7 +24,7 @@ const GET_FAMILY: u8 = 3;
 const FAMILY_ID: u16 = 1;
 /// `CTRL_ATTR_FAMILY_NAME`.
 const FAMILY_NAME: u16 = 2;
-/// `NLA_F_NESTED`: the attribute holds attributes.
+/// `NLA_F_NESTED`: the attribute contains attributes.
 const NESTED: u16 = 0x8000;
 /// `NLA_TYPE_MASK`.
 const NUMBER: u16 = 0x3fff;
@@ -34,9 +32,9 @@ const NUMBER: u16 = 0x3fff;
 /// `struct nlmsghdr`, then `struct genlmsghdr`, then the attributes.
 const HEAD: usize = 16;
 const BODY: usize = HEAD + 4;
-/// The longest message of the kernel.
+/// Maximum length of the kernel's messages.
 const LARGEST: usize = 32 << 10;
-/// The kernel answers within the sending call; the time-out is a safeguard.
+/// The kernel answers before the sending call returns; the time-out is a safeguard.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// A socket to one family.
@@ -48,7 +46,7 @@ pub struct Netlink {
 }
 
 impl Netlink {
-    /// The family of that name, as version 1: `ethtool`.
+    /// Opens the family of that name, such as `ethtool`, as version 1.
     ///
     /// # Errors
     /// The kernel's error: `NotFound` if it has no such family.
@@ -71,7 +69,7 @@ impl Netlink {
         Ok(link)
     }
 
-    /// Sends a command of the family; returns the attributes of the answer.
+    /// Sends a command to the family and returns the attributes of the answer.
     ///
     /// # Errors
     /// The kernel's error, as errno(3).
@@ -83,7 +81,7 @@ impl Netlink {
         }
     }
 
-    /// Sends a command of the family that has no answer.
+    /// Sends a command to the family that has no answer.
     ///
     /// # Errors
     /// The kernel's error, as errno(3).
@@ -129,7 +127,7 @@ fn cut_short() -> io::Error {
     )
 }
 
-/// One message. The kernel fills in the sender; with one message at a time the
+/// Makes a message. The kernel fills in the sender. Only one message is sent at a time, so the
 /// sequence number can be 0.
 fn message(family: u16, flags: u16, command: u8, version: u8, attributes: &[u8]) -> Vec<u8> {
     let length = u32::try_from(BODY + attributes.len()).unwrap_or(u32::MAX);
@@ -143,7 +141,7 @@ fn message(family: u16, flags: u16, command: u8, version: u8, attributes: &[u8])
     message
 }
 
-/// The first message of an answer.
+/// Parses the first message of an answer.
 fn read(bytes: &[u8]) -> io::Result<Answer> {
     let number = |at: usize| {
         let four = bytes.get(at..at + 4)?.try_into().ok()?;
@@ -161,14 +159,14 @@ fn read(bytes: &[u8]) -> io::Result<Answer> {
     }
     match number(HEAD).map(u32::cast_signed) {
         Some(0) => Ok(Answer::Done),
-        // The number of the error is negative.
+        // The kernel sends a negative error number.
         Some(error) => Err(io::Error::from_raw_os_error(error.saturating_neg())),
         None => Err(cut_short()),
     }
 }
 
-/// Adds an attribute (`struct nlattr`): length, number and content, padded to a
-/// multiple of four bytes.
+/// Adds an attribute (`struct nlattr`): length, number and content, padded to a multiple of four
+/// bytes.
 pub fn put(attributes: &mut Vec<u8>, number: u16, content: &[u8]) {
     let length = u16::try_from(4 + content.len()).unwrap_or(u16::MAX);
     attributes.extend(length.to_ne_bytes());
@@ -178,20 +176,19 @@ pub fn put(attributes: &mut Vec<u8>, number: u16, content: &[u8]) {
     attributes.resize(odd, 0);
 }
 
-/// As [`put`], an attribute that holds attributes.
+/// As [`put`], for an attribute that contains attributes.
 pub fn put_nest(attributes: &mut Vec<u8>, number: u16, content: &[u8]) {
     put(attributes, number | NESTED, content);
 }
 
-/// A name in the kernel's form: with a NUL at its end.
+/// Returns a name in the kernel's form, with a trailing NUL.
 pub fn text(name: &str) -> Vec<u8> {
     let mut bytes = name.as_bytes().to_vec();
     bytes.push(0);
     bytes
 }
 
-/// The attributes in an answer, each with its number; ends at an
-/// incomplete one.
+/// The attributes in an answer, each with its number. Stops at an incomplete one.
 #[derive(Debug)]
 pub struct Attributes<'a>(pub &'a [u8]);
 

@@ -9,7 +9,7 @@ use crate::root::Root;
 const STATUS: &str = "/proc/self/status";
 const ALLOWED: &str = "Cpus_allowed_list:";
 
-/// The CPUs in the affinity of this process.
+/// Returns the CPUs in the affinity of this process.
 pub(crate) fn allowed(root: &Root) -> Result<CpuSet, HostError> {
     let status = root.require(STATUS)?;
     let list = status
@@ -25,59 +25,58 @@ pub(crate) fn allowed(root: &Root) -> Result<CpuSet, HostError> {
     })
 }
 
-/// The identity of the time since the last boot.
+/// Returns the identifier of the current boot.
 pub(crate) fn boot_id(root: &Root) -> Option<String> {
     root.word("/proc/sys/kernel/random/boot_id").value
 }
 
-/// The namespaces that numbers and start times of processes belong to, as the kernel
-/// names them: `pid:[4026531836] time:[4026531834]`.
+/// Returns the namespaces for PIDs and start times as the kernel names them: `pid:[4026531836]
+/// time:[4026531834]`.
 pub(crate) fn namespaces(root: &Root) -> Option<String> {
     let pid = root.link("/proc/self/ns/pid").ok()?;
-    // Before Linux 5.6 there are no time namespaces.
+    // There are no time namespaces before Linux 5.6.
     Some(match root.link("/proc/self/ns/time") {
         Ok(time) => format!("{pid} {time}"),
         Err(_) => pid,
     })
 }
 
-/// The file of a process's program, without what the kernel adds to the name of one that
-/// was replaced since.
+/// Returns the executable of a process, without the suffix that the kernel appends if the file was
+/// replaced.
 pub(crate) fn program_of(root: &Root, pid: u32) -> Option<String> {
     let link = root.link(&format!("/proc/{pid}/exe")).ok()?;
     let kept = link.strip_suffix(" (deleted)").map(str::to_owned);
     Some(kept.unwrap_or(link))
 }
 
-/// When the process was started, in ticks after boot.
+/// Returns the start time of a process in clock ticks since boot.
 pub(crate) fn start(root: &Root, pid: u32) -> Option<u64> {
     start_time(&own_stat(root, pid)?)
 }
 
-/// The `stat` of one thread, or of the first thread of a process. The file
-/// `/proc/TID/stat` sums the times of all threads of the process, so that reading it for
-/// each would take a time that grows with the square of their number
-/// (kernel: fs/proc/array.c, `do_task_stat`).
+/// Reads the `stat` of a single thread, or of a process's first thread. The file `/proc/TID/stat`
+/// sums the times of all threads of the process, so reading it for each thread would take a time
+/// quadratic in their number (kernel: fs/proc/array.c, `do_task_stat`).
 fn own_stat(root: &Root, tid: u32) -> Option<String> {
     let read = |file: String| root.raw_text(&file).ok();
     read(format!("/proc/{tid}/task/{tid}/stat")).or_else(|| read(format!("/proc/{tid}/stat")))
 }
 
-/// Field 22 of `/proc/PID/stat`, proc_pid_stat(5). Field 2, the command's
-/// name, can contain any character, spaces and parentheses too: count from the last
-/// parenthesis, after which field 3 comes.
+/// Parses field 22 of `/proc/PID/stat`, proc_pid_stat(5). Field 2, the command's name, can contain
+/// any character, including spaces and parentheses, so count from the last parenthesis; field 3
+/// follows it.
 fn start_time(stat: &str) -> Option<u64> {
     let (_, after_name) = stat.rsplit_once(')')?;
     let mut fields = after_name.split_whitespace();
-    // Field 3: a zombie or a dead process only waits for its parent to read
-    // its exit code; it no longer runs.
+    // Field 3: a zombie or a dead process no longer runs; its parent has not read its exit code
+    // yet.
     if matches!(fields.next()?, "Z" | "X" | "x") {
         return None;
     }
     fields.nth(22 - 4)?.parse().ok()
 }
 
-/// The user of a process or thread, where its four user IDs are one and the same.
+/// Returns the user of a process or thread if its four user IDs are the same.
 pub(crate) fn sole_user(root: &Root, tid: u32) -> Option<u32> {
     let status = root.raw_text(&format!("/proc/{tid}/status")).ok()?;
     let ids = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
@@ -91,9 +90,8 @@ pub(crate) fn sole_user(root: &Root, tid: u32) -> Option<u32> {
     (count == 4).then_some(first)
 }
 
-/// CPU time of a process group so far: that of its present processes and of the
-/// children they have waited for. Processes that ended without being waited for
-/// are not included.
+/// Returns the CPU time of a process group so far: that of its current processes and of children
+/// that they have waited for. Processes that ended without being waited for are not included.
 pub(crate) fn group_cpu_time(root: &Root, group: u32) -> Option<Nanos> {
     let ticks = root
         .names("/proc")
@@ -105,8 +103,8 @@ pub(crate) fn group_cpu_time(root: &Root, group: u32) -> Option<Nanos> {
     Some(Nanos(ticks.saturating_mul(TICK_NS)))
 }
 
-/// Ticks of a process that is in `group`: fields 14 to 17 of `/proc/PID/stat`
-/// (utime, stime, cutime, cstime), of one whose field 5 is the group.
+/// Returns the ticks of a process if it is in `group`: the sum of fields 14 to 17 of
+/// `/proc/PID/stat` (utime, stime, cutime, cstime), if field 5 is the group.
 fn group_ticks(stat: &str, group: u32) -> Option<u64> {
     let (_, after_name) = stat.rsplit_once(')')?;
     let fields: Vec<&str> = after_name.split_whitespace().take(17 - 2).collect();
@@ -121,15 +119,15 @@ fn group_ticks(stat: &str, group: u32) -> Option<u64> {
 /// A thread of this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnThread {
-    /// Its number, as of gettid(2).
+    /// Thread ID, as returned by gettid(2).
     pub tid: i32,
-    /// Its name, at most 15 bytes of it.
+    /// Name, at most 15 bytes.
     pub name: String,
-    /// The CPU it runs on, or ran on last.
+    /// CPU on which it runs or last ran.
     pub cpu: u32,
 }
 
-/// All threads of this process; those that end meanwhile are left out.
+/// Returns all threads of this process. Threads that end meanwhile are left out.
 pub(crate) fn own_threads(root: &Root) -> Vec<OwnThread> {
     let names = root.names("/proc/self/task").unwrap_or_default();
     let stat = |tid: &String| root.raw_text(&format!("/proc/self/task/{tid}/stat")).ok();
@@ -139,12 +137,12 @@ pub(crate) fn own_threads(root: &Root) -> Vec<OwnThread> {
         .collect()
 }
 
-/// A thread of any process.
+/// Returns a thread of any process.
 pub(crate) fn thread(root: &Root, tid: i32) -> Option<OwnThread> {
     own_thread(&own_stat(root, u32::try_from(tid).ok()?)?)
 }
 
-/// Fields 1, 2 and 39 of `/proc/PID/task/TID/stat`, proc_pid_stat(5).
+/// Parses fields 1, 2 and 39 of `/proc/PID/task/TID/stat`, proc_pid_stat(5).
 fn own_thread(stat: &str) -> Option<OwnThread> {
     let (before, after_name) = stat.rsplit_once(')')?;
     let (tid, name) = before.split_once(" (")?;
@@ -155,9 +153,8 @@ fn own_thread(stat: &str) -> Option<OwnThread> {
     })
 }
 
-/// Whether a process group has a process that still runs. One that has ended
-/// but was not yet waited for is no longer running, and may stay so for
-/// long: the first process of a container often does not wait for its children.
+/// Returns whether a process group has a process that still runs. Zombies do not count, and they
+/// may persist: the first process of a container often does not wait for its children.
 pub(crate) fn group_runs(root: &Root, group: u32) -> bool {
     let Ok(names) = root.names("/proc") else {
         return false;
@@ -169,7 +166,7 @@ pub(crate) fn group_runs(root: &Root, group: u32) -> bool {
         .any(|stat| is_running_in(&stat, group))
 }
 
-/// Fields 3 (state) and 5 (group) of `/proc/PID/stat`.
+/// Parses fields 3 (state) and 5 (group) of `/proc/PID/stat`.
 fn is_running_in(stat: &str, group: u32) -> bool {
     let Some((_, after_name)) = stat.rsplit_once(')') else {
         return false;
@@ -208,7 +205,7 @@ mod tests {
             assert_eq!(start_time(&format!("9 ({name}) {rest}")), Some(4711));
         }
         assert_eq!(start_time("9 (cat) S 1 2"), None);
-        // It has ended, but its parent has not asked.
+        // It has ended, but its parent has not waited for it.
         let zombie = rest.replacen('S', "Z", 1);
         assert_eq!(start_time(&format!("9 (cat) {zombie}")), None);
         assert_eq!(start_time(""), None);

@@ -1,8 +1,8 @@
-//! The code of a running program: its mappings, and the functions of its ELF files.
+//! The code of a running program: its mappings, and the functions in its ELF files.
 //!
-//! All of it belongs to a foreign process, and is hostile: what is read of all its files
-//! and what is kept of them is limited in all (`Allowance`), and a file is read only if it
-//! is the one that is mapped.
+//! All input is from another process and is untrusted. The total number of bytes that are read of
+//! all its files and stored of them is limited (`Allowance`), and a file is read only if it is the
+//! mapped one.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -16,30 +16,30 @@ use punctual_model::Frame;
 
 use crate::root::Root;
 
-/// Limit of the symbols of one file.
+/// Maximum number of symbols of one file.
 const MOST_SYMBOLS: usize = 1 << 20;
 
-/// Limit of files whose symbols are read for one program.
+/// Maximum number of files whose symbols are read for one program.
 const MOST_FILES: usize = 256;
 
-/// Length limit of a name: those of C++ templates can be long.
+/// Maximum length of a name; those of C++ templates can be long.
 const LONGEST_NAME: usize = 200;
 
-/// How many bytes of all files of a program are read.
+/// Maximum number of bytes to read of all files of a program.
 const MOST_READ: u64 = 64 << 20;
 
-/// How many bytes of addresses and names of functions are kept of a program.
+/// Maximum number of bytes to store for addresses and names of a program's functions.
 const MOST_KEPT: u64 = 64 << 20;
 
-/// How much of the files of a program may still be read and kept, in bytes.
+/// Bytes of a program's files that may still be read and stored.
 #[derive(Clone, Debug)]
 struct Allowance {
     read: u64,
     kept: u64,
 }
 
-/// A file of which no more than the allowance is read: what is larger fails before there
-/// is memory for it, which the cache would fill with zeros.
+/// A file that is read only within the allowance. A read beyond it fails before memory is allocated
+/// for it, which the cache would fill with zeros.
 #[derive(Clone, Copy)]
 struct Bounded<'a> {
     cache: &'a ReadCache<File>,
@@ -64,14 +64,14 @@ impl<'a> ReadRef<'a> for Bounded<'a> {
     }
 
     fn read_bytes_at_until(self, range: Range<u64>, delimiter: u8) -> Result<&'a [u8], ()> {
-        // The cache looks at 4096 bytes at most.
+        // The cache searches at most 4096 bytes.
         let found = self.cache.read_bytes_at_until(range, delimiter);
         self.take(found.map_or(4096, |bytes| bytes.len() as u64 + 1))?;
         found
     }
 }
 
-/// A mapping with code.
+/// An executable mapping.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Region {
     start: u64,
@@ -98,7 +98,7 @@ pub struct ProgramCode {
     root: Root,
     pid: u32,
     regions: Vec<Region>,
-    /// The path of the program, as its mappings have it.
+    /// Path of the program, as in its mappings.
     executable: Option<String>,
     files: HashMap<((u32, u32), u64), Functions>,
     allowance: Allowance,
@@ -121,8 +121,8 @@ impl ProgramCode {
         code
     }
 
-    /// Reads the mappings again: after exec, or where a library was loaded. Keeps
-    /// the old ones if they cannot be read.
+    /// Reads the mappings again, after an exec or when a library was loaded. Keeps the old ones if
+    /// they cannot be read.
     pub fn refresh(&mut self) {
         let maps = self.root.raw_text(&format!("/proc/{}/maps", self.pid));
         let regions: Vec<Region> = match maps {
@@ -138,12 +138,12 @@ impl ProgramCode {
         }
     }
 
-    /// Whether any mapping is known.
+    /// Returns whether any mapping is known.
     pub fn is_known(&self) -> bool {
         !self.regions.is_empty()
     }
 
-    /// Whether an address is in code.
+    /// Returns whether an address is in code.
     pub fn is_code(&self, address: u64) -> bool {
         self.region(address).is_some()
     }
@@ -153,12 +153,13 @@ impl ProgramCode {
         self.regions.iter().find(fits)
     }
 
-    /// Whether an address is in the program itself, not in a library.
+    /// Returns whether an address is in the program itself, not in a library.
     pub fn is_in_program(&self, address: u64) -> bool {
         let region = self.region(address);
         region.is_some_and(|region| match &self.executable {
             Some(executable) => region.path == *executable,
-            // Where it cannot be read: what is mapped first, as the kernel does by default.
+            // If the executable is unknown, use the first mapping, which is the kernel's default
+            // for it.
             None => self
                 .regions
                 .first()
@@ -166,8 +167,8 @@ impl ProgramCode {
         })
     }
 
-    /// Whether a call instruction is before an address, so that it can be a return
-    /// address. Where the code cannot be read, it is not.
+    /// Returns whether there is a call instruction before an address, so that it can be a return
+    /// address. Returns false if the code cannot be read.
     pub fn follows_a_call(&self, address: u64) -> bool {
         let Some(region) = self.region(address) else {
             return false;
@@ -183,7 +184,8 @@ impl ProgramCode {
         file.read_exact_at(&mut before, place).is_ok() && ends_with_call(&before)
     }
 
-    /// The place of an address. `within_call`: a return address, whose call is before it.
+    /// Describes the location of an address. `is_return` means a return address, whose call is
+    /// before it.
     pub fn frame(&mut self, address: u64, is_return: bool) -> Frame {
         let unknown = Frame {
             address,
@@ -204,7 +206,7 @@ impl ProgramCode {
         }
         let functions = self.files.get(&key);
         let address_in_file = functions.and_then(|all| all.address(place));
-        // The call is before the return address, which can be another function's.
+        // The call is before the return address, which can be in another function.
         let back = u64::from(is_return);
         let symbol = functions
             .zip(address_in_file)
@@ -218,7 +220,7 @@ impl ProgramCode {
         }
     }
 
-    /// The mapped file, as its process sees it.
+    /// Opens the mapped file as its process sees it.
     fn open(&self, region: &Region) -> Option<File> {
         if !region.path.starts_with('/') {
             return None;
@@ -226,7 +228,7 @@ impl ProgramCode {
         let path = format!("/proc/{}/root{}", self.pid, region.path);
         let range = format!("{:x}-{:x}", region.start, region.end);
         let mapped = format!("/proc/{}/map_files/{range}", self.pid);
-        // A link in the path may lead out of the root of the process: the inode shows it.
+        // A link in the path may lead outside the root of the process; the inode shows it.
         [mapped, path].iter().find_map(|path| {
             let file = self.root.open(path).ok()?;
             let data = file.metadata().ok()?;
@@ -235,7 +237,7 @@ impl ProgramCode {
     }
 }
 
-/// `55d0-55e0 r-xp 00001000 08:01 1234 /usr/bin/cat`: code alone.
+/// Parses `55d0-55e0 r-xp 00001000 08:01 1234 /usr/bin/cat`. Accepts only code.
 fn region(line: &str) -> Option<Region> {
     let mut fields = line.splitn(6, ' ');
     let (start, end) = fields.next()?.split_once('-')?;
@@ -256,22 +258,22 @@ fn region(line: &str) -> Option<Region> {
     })
 }
 
-/// The path without the mark of a file that was deleted (proc_pid_exe(5)).
+/// Returns the path without the suffix for a deleted file (proc_pid_exe(5)).
 fn without_deletion(path: &str) -> &str {
     path.trim_end_matches(" (deleted)")
 }
 
-/// Whether the last of these bytes are a call instruction.
+/// Returns whether these bytes end with a call instruction.
 fn ends_with_call(bytes: &[u8; 8]) -> bool {
     match std::env::consts::ARCH {
-        // bl, blr: the last four bytes, the lowest first.
+        // bl, blr: the last four bytes, in little-endian order.
         "aarch64" => bytes[7] & 0xfc == 0x94 || (bytes[7] == 0xd6 && bytes[6] == 0x3f),
         // call rel32; call through a register or memory (ff /2), of 2 to 7 bytes.
         "x86_64" => {
             let indirect = |at: usize| bytes[at] == 0xff && (bytes[at + 1] >> 3) & 7 == 2;
             bytes[3] == 0xe8 || (1..=6).any(indirect)
         }
-        // No stack is read there (`punctual_trace`).
+        // `punctual_trace` reads no stacks on these architectures.
         _ => false,
     }
 }
@@ -303,7 +305,7 @@ impl Functions {
             }
             if let Ok(name) = symbol.name() {
                 let entry = (symbol.address(), symbol.size(), readable(name));
-                // Many symbols can have one long name.
+                // Many symbols can share one long name.
                 let bytes = (size_of_val(&entry) + entry.2.len()) as u64;
                 let Some(left) = kept.checked_sub(bytes) else {
                     break;
@@ -321,7 +323,7 @@ impl Functions {
         Some(functions)
     }
 
-    /// The address that a place of the file is linked for.
+    /// Converts a file offset to its address at link time.
     fn address(&self, place: u64) -> Option<u64> {
         let fits =
             |(offset, size, _): &&(u64, u64, u64)| place >= *offset && place - offset < *size;
@@ -329,12 +331,12 @@ impl Functions {
         address.checked_add(place - offset)
     }
 
-    /// The function at an address; `add` is added to the shown distance.
+    /// Returns the function at an address. `add` is added to the displayed offset.
     fn name(&self, address: u64, add: u64) -> Option<String> {
         let after = self.functions.partition_point(|entry| entry.0 <= address);
         let (start, size, name) = self.functions.get(after.checked_sub(1)?)?;
         let within = address - start;
-        // A size of 0: a function in assembly.
+        // A size of 0 means a function in assembly.
         if *size > 0 && within >= *size {
             return None;
         }
@@ -342,7 +344,7 @@ impl Functions {
     }
 }
 
-/// A name as it was written, for Rust; limited in length.
+/// Demangles a Rust name and limits the length.
 fn readable(name: &str) -> String {
     let name: String = name.chars().take(4 * LONGEST_NAME).collect();
     let text = format!("{:#}", rustc_demangle::demangle(&name));
@@ -405,7 +407,7 @@ mod tests {
         kept: MOST_KEPT,
     };
 
-    /// An ELF file of one symbol table, with `symbols` symbols of the name `name`.
+    /// Makes an ELF file with a symbol table of `symbols` symbols named `name`.
     fn with_symbols(symbols: u64, name: &str, written: bool) -> File {
         let (table, entry) = (64 + 3 * 64 + 4096, 24);
         let mut head = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0".to_vec();
@@ -462,7 +464,7 @@ mod tests {
         let functions = Functions::read(file, &mut allowance).unwrap_or_default();
         assert!(functions.functions.is_empty());
         assert!(allowance.read > MOST_READ / 2, "{allowance:?}");
-        // Other tests run beside it.
+        // Other tests run at the same time.
         let taken = peak_kib() - before;
         assert!(taken < 1 << 20, "{taken} KiB");
     }
@@ -473,7 +475,7 @@ mod tests {
             let functions = Functions::read(with_symbols(symbols, name, true), allowance);
             functions.map_or(0, |all| all.functions.len())
         };
-        // A table that fits is read, with all its names.
+        // A table within the limits is read with all its names.
         assert_eq!(read(1_000, "function", &mut ALLOWANCE.clone()), 999);
         let long = "x".repeat(200);
         let mut allowance = Allowance {

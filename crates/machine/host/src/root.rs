@@ -1,4 +1,4 @@
-//! Small files below a root path, and the reason if one cannot be read.
+//! Reads small files below a root path, or returns the reason why one cannot be read.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
@@ -11,19 +11,19 @@ use punctual_model::{CpuSet, Fact};
 use crate::HostError;
 use crate::unread::{NoValue, Unparsed, Unread};
 
-/// Size limit of one file: /proc/interrupts of 512 CPUs is 2 MB. An unexpected
-/// file must not fill the memory.
+/// Size limit of one file: /proc/interrupts of 512 CPUs is 2 MB. An unexpected file must not fill
+/// the memory.
 const READ_LIMIT: u64 = 16 << 20;
 
 /// The file with the kernel's lockdown mode.
 pub(crate) const LOCKDOWN: &str = "/sys/kernel/security/lockdown";
 
-/// `EPERM` of errno(3): not allowed whatever the file's mode says. `EACCES`
-/// is what a mode gives.
+/// `EPERM` of errno(3): forbidden regardless of the file's mode. A missing permission in the mode
+/// gives `EACCES`.
 const EPERM: i32 = 1;
 
-/// A root path. All files are named by their path on the machine itself,
-/// `/proc/…`, which is also the source of a fact.
+/// A root path. Files are named by their path on the machine itself, `/proc/…`, which is also the
+/// source of a fact.
 #[derive(Clone, Debug)]
 pub(crate) struct Root(PathBuf);
 
@@ -36,8 +36,8 @@ impl Root {
         &self.0
     }
 
-    /// Whether this is the machine that the program runs on: only then do
-    /// instructions and system calls describe it.
+    /// Returns whether this is the machine that the program runs on. Only then do instructions and
+    /// system calls describe it.
     pub(crate) fn is_live(&self) -> bool {
         self.0 == Path::new("/")
     }
@@ -46,7 +46,7 @@ impl Root {
         self.0.join(file.trim_start_matches('/'))
     }
 
-    /// The file, to be read more than once.
+    /// Opens a file, to read it more than once.
     pub(crate) fn open(&self, file: &str) -> io::Result<File> {
         // A recorded tree may contain a named pipe without a writer.
         OpenOptions::new()
@@ -55,35 +55,35 @@ impl Root {
             .open(self.join(file))
     }
 
-    /// The text of a link.
+    /// Returns the target of a link.
     pub(crate) fn link(&self, file: &str) -> io::Result<String> {
         let text = fs::read_link(self.join(file))?;
         Ok(text.to_string_lossy().into_owned())
     }
 
-    /// The file's bytes.
+    /// Returns the file's bytes.
     pub(crate) fn bytes(&self, file: &str) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
         self.open(file)?.take(READ_LIMIT).read_to_end(&mut bytes)?;
         Ok(bytes)
     }
 
-    /// The file's text, unchanged; bytes that are not UTF-8 are replaced.
+    /// Returns the file's text unchanged, except that invalid UTF-8 is replaced.
     pub(crate) fn raw_text(&self, file: &str) -> io::Result<String> {
         self.bytes(file)
             .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    /// The file's text without surrounding white space, or why there is none.
-    /// NULs are removed as well: texts of the device tree end with one.
+    /// Returns the file's text without surrounding white space, or the reason why there is none.
+    /// Also removes NULs, because texts of the device tree end with one.
     pub(crate) fn text(&self, file: &str) -> Result<String, Unread> {
         let text = self.raw_text(file).map_err(|error| self.reason(&error))?;
         let ends = |c: char| c.is_whitespace() || c == '\0';
         Ok(text.trim_matches(ends).to_owned())
     }
 
-    /// Eight bytes at `offset`, as a number, the lowest byte first: the order
-    /// of x86, the only machines with such a file.
+    /// Reads eight bytes at `offset` as a little-endian number: the order of x86, the only
+    /// architecture with such a file.
     pub(crate) fn u64_at(&self, file: &str, offset: u64) -> Result<u64, Unread> {
         let mut bytes = [0; 8];
         self.open(file)
@@ -92,7 +92,7 @@ impl Root {
         Ok(u64::from_le_bytes(bytes))
     }
 
-    /// The names in a folder, unordered.
+    /// Returns the names in a folder, unordered.
     pub(crate) fn names(&self, folder: &str) -> Result<Vec<String>, Unread> {
         let entries = fs::read_dir(self.join(folder)).map_err(|error| self.reason(&error))?;
         Ok(entries
@@ -101,19 +101,19 @@ impl Root {
             .collect())
     }
 
-    /// The inode of a file or folder.
+    /// Returns the inode number of a file or folder.
     pub(crate) fn inode(&self, path: &str) -> Option<u64> {
         use std::os::unix::fs::MetadataExt;
         fs::metadata(self.join(path)).ok().map(|found| found.ino())
     }
 
-    /// The mode of a file, its type included.
+    /// Returns the mode of a file, including its type.
     pub(crate) fn mode(&self, path: &str) -> Option<u32> {
         use std::os::unix::fs::MetadataExt;
         fs::metadata(self.join(path)).ok().map(|found| found.mode())
     }
 
-    /// The names of the folders in a folder, sorted; not those of links.
+    /// Returns the names of the folders in a folder, sorted, without links.
     pub(crate) fn folders(&self, folder: &str) -> Vec<String> {
         let entries = fs::read_dir(self.join(folder)).into_iter().flatten();
         let is_folder = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
@@ -126,7 +126,7 @@ impl Root {
         names
     }
 
-    /// The number N of each `prefixN` in a folder, rising.
+    /// Returns the number N of each `prefixN` in a folder, in ascending order.
     pub(crate) fn numbered(&self, folder: &str, prefix: &str) -> Result<Vec<u32>, Unread> {
         let mut numbers: Vec<u32> = self
             .names(folder)?
@@ -137,18 +137,18 @@ impl Root {
         Ok(numbers)
     }
 
-    /// The file's text as a fact; an empty file is unknown.
+    /// Returns the file's text as a fact; an empty file is unknown.
     pub(crate) fn word(&self, file: &str) -> Fact<String> {
         self.fact(file, word)
     }
 
-    /// The file's number as a fact.
+    /// Returns the file's number as a fact.
     pub(crate) fn number<T: FromStr>(&self, file: &str) -> Fact<T> {
         self.fact(file, number)
     }
 
-    /// The file's CPU list as a fact. An empty file is the empty set; so is
-    /// `(null)`, which some kernels print in `nohz_full` when there is none.
+    /// Returns the file's CPU list as a fact. An empty file is the empty set, as is `(null)`, which
+    /// some kernels print in `nohz_full` if there is none.
     pub(crate) fn cpu_list(&self, file: &str) -> Fact<CpuSet> {
         self.fact(file, |text| match text {
             "(null)" => Ok(CpuSet::new()),
@@ -156,15 +156,14 @@ impl Root {
         })
     }
 
-    /// The choice in brackets, `always [madvise] never`, as a
-    /// fact.
+    /// Returns the choice in brackets, `always [madvise] never`, as a fact.
     pub(crate) fn choice(&self, file: &str) -> Fact<String> {
         self.fact(file, |text| {
             marked(text).ok_or_else(|| Unparsed::other("a choice in brackets", text))
         })
     }
 
-    /// The fact that `read` parses from the file's text.
+    /// Returns the fact that `read` parses from the file's text.
     pub(crate) fn fact<T>(
         &self,
         file: &str,
@@ -176,7 +175,7 @@ impl Root {
         }
     }
 
-    /// What `read` parses from the file's text.
+    /// Returns the value that `read` parses from the file's text.
     pub(crate) fn value<T>(
         &self,
         file: &str,
@@ -185,7 +184,7 @@ impl Root {
         Ok(read(&self.text(file)?)?)
     }
 
-    /// The CPU list of a required file.
+    /// Returns the CPU list of a required file.
     pub(crate) fn require_cpu_list(&self, file: &str) -> Result<CpuSet, HostError> {
         let text = self.require(file)?;
         text.trim().parse().map_err(|source| HostError::CpuList {
@@ -194,7 +193,7 @@ impl Root {
         })
     }
 
-    /// The text of a required file.
+    /// Returns the text of a required file.
     pub(crate) fn require(&self, file: &str) -> Result<String, HostError> {
         self.raw_text(file).map_err(|source| HostError::Read {
             path: file.to_owned(),
@@ -202,16 +201,15 @@ impl Root {
         })
     }
 
-    /// An error of the file system as the reason of a fact.
+    /// Converts an error of the file system to the reason of a fact.
     pub(crate) fn reason(&self, error: &io::Error) -> Unread {
         match error.kind() {
             io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Unread::NotThere,
             io::ErrorKind::PermissionDenied => match self.lockdown() {
-                // A locked-down kernel answers EPERM even to root:
-                // kernel_lockdown(7).
+                // A locked-down kernel returns EPERM even to root: kernel_lockdown(7).
                 Some(mode) if error.raw_os_error() == Some(EPERM) => Unread::Lockdown(mode),
-                // securityfs is often not mounted, in containers above all: then
-                // lockdown cannot be confirmed.
+                // securityfs is often not mounted, especially in containers; then lockdown cannot
+                // be confirmed.
                 None if error.raw_os_error() == Some(EPERM) && self.bytes(LOCKDOWN).is_err() => {
                     Unread::NotPermitted
                 }
@@ -221,13 +219,13 @@ impl Root {
         }
     }
 
-    /// The lockdown in force, if there is one.
+    /// Returns the lockdown mode in force, if there is one.
     fn lockdown(&self) -> Option<String> {
         marked(&self.raw_text(LOCKDOWN).ok()?).filter(|mode| mode != "none")
     }
 }
 
-/// `text` itself, unless it is empty.
+/// Returns `text` unless it is empty.
 pub(crate) fn word(text: &str) -> Result<String, Unparsed> {
     match text {
         "" => Err(Unparsed::Empty),
@@ -235,7 +233,7 @@ pub(crate) fn word(text: &str) -> Result<String, Unparsed> {
     }
 }
 
-/// `text` as a number, or why it is not one.
+/// Parses `text` as a number, or returns the reason why it is not one.
 pub(crate) fn number<T: FromStr>(text: &str) -> Result<T, Unparsed> {
     match text {
         "" => Err(Unparsed::Empty),
@@ -243,8 +241,7 @@ pub(crate) fn number<T: FromStr>(text: &str) -> Result<T, Unparsed> {
     }
 }
 
-/// The word that is marked among several: in brackets, or in parentheses as
-/// `/sys/kernel/debug/sched/preempt` does it.
+/// Returns the marked word: in brackets, or in parentheses as in `/sys/kernel/debug/sched/preempt`.
 fn marked(text: &str) -> Option<String> {
     text.split_whitespace().find_map(|word| {
         let inner = word

@@ -12,20 +12,20 @@ use crate::unread::Unread;
 pub struct SupportFile {
     /// Name in a bundle: `interrupts.txt`.
     pub name: &'static str,
-    /// The path.
+    /// Path on the machine.
     pub source: String,
-    /// The bytes, or the reason why they are unknown.
+    /// Contents, or the reason why they are unknown.
     pub content: Result<Vec<u8>, NoSupportFile>,
 }
 
-/// Why a file for a support request is lacking.
+/// The reason why a file for a support request is missing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NoSupportFile {
-    /// It was not read.
+    /// It could not be read.
     #[error(transparent)]
     Unread(#[from] Unread),
-    /// It would be the configuration of the kernel.
+    /// It would be the kernel's configuration.
     #[error(transparent)]
     NoConfig(#[from] NoConfig),
 }
@@ -43,11 +43,10 @@ const FILES: [(&str, &str); 9] = [
     ("os-release.txt", "/etc/os-release"),
 ];
 
-/// Length limit of a record of the kernel's log
-/// (`PRINTKRB_RECORD_MAX`).
+/// Maximum length of a record of the kernel's log (`PRINTKRB_RECORD_MAX`).
 const RECORD: usize = 8_192;
 
-/// Size limit of the log.
+/// Maximum size of the log.
 const LOG_BYTES: usize = 16 << 20;
 
 pub(crate) fn all(root: &Root) -> Vec<SupportFile> {
@@ -74,8 +73,8 @@ fn read(root: &Root, name: &'static str, file: &str) -> SupportFile {
     }
 }
 
-/// The kernel's log (`Documentation/ABI/testing/dev-kmsg`): a
-/// record a read, and an error where there is no further one.
+/// Reads the kernel's log (`Documentation/ABI/testing/dev-kmsg`): one record per read, and an error
+/// if there are no more.
 fn log(root: &Root) -> std::io::Result<Vec<u8>> {
     let mut file = std::fs::OpenOptions::new()
         .read(true)
@@ -89,7 +88,7 @@ fn log(root: &Root) -> std::io::Result<Vec<u8>> {
             Ok(count) => log.extend_from_slice(&record[..count]),
             Err(error) => match error.kind() {
                 std::io::ErrorKind::WouldBlock => break,
-                // Overwritten before it was read: continue with the next one.
+                // The record was overwritten before it was read: continue with the next one.
                 std::io::ErrorKind::BrokenPipe => {}
                 _ => return Err(error),
             },

@@ -1,4 +1,4 @@
-//! Names of the kernel's own addresses and system calls.
+//! Names of the kernel's addresses and system calls.
 
 use std::io::{BufRead, BufReader};
 
@@ -6,7 +6,7 @@ use crate::root::Root;
 
 const KALLSYMS: &str = "/proc/kallsyms";
 
-/// Limit of the table: kernels have some 200,000 symbols.
+/// Maximum number of symbols; kernels have some 200,000.
 const MOST: usize = 4 << 20;
 
 /// The functions of the kernel and its modules, from /proc/kallsyms; some 5 MB.
@@ -14,13 +14,13 @@ const MOST: usize = 4 << 20;
 pub struct Symbols {
     /// Sorted addresses, with the offset of the name.
     places: Vec<(u64, u32)>,
-    /// The names, each with its length before it.
+    /// Names, each preceded by its length.
     names: Vec<u8>,
 }
 
 impl Symbols {
-    /// Reads the table. If it does not exist, or hides its addresses
-    /// (`kernel.kptr_restrict`), it is empty.
+    /// Reads the table. It is empty if the file does not exist or hides the addresses
+    /// (`kernel.kptr_restrict`).
     pub(crate) fn read(root: &Root) -> Self {
         let mut symbols = Self::default();
         let Ok(file) = root.open(KALLSYMS) else {
@@ -35,7 +35,7 @@ impl Symbols {
                 _ => break,
             }
         }
-        // In place; of several names for one address the first is kept.
+        // Sort in place; the first of several names for one address stays.
         symbols.places.sort_unstable();
         symbols.places.dedup_by_key(|place| place.0);
         symbols.places.shrink_to_fit();
@@ -43,7 +43,7 @@ impl Symbols {
         symbols
     }
 
-    /// `ffffffff81000000 T _stext`, with the module after it, if any.
+    /// Parses `ffffffff81000000 T _stext`, with the module after it, if any.
     fn add(&mut self, line: &[u8]) {
         let mut words = line.split(|byte| byte.is_ascii_whitespace());
         let (Some(address), Some(kind), Some(name)) = (words.next(), words.next(), words.next())
@@ -63,13 +63,13 @@ impl Symbols {
         }
     }
 
-    /// Whether there are no symbols.
+    /// Returns whether the table is empty.
     pub fn is_empty(&self) -> bool {
         self.places.is_empty()
     }
 
-    /// The function that an address is in: its name, and for an address within
-    /// it how far: `schedule+0x1c`.
+    /// Returns the name of the function that contains an address, with the offset if it is not 0:
+    /// `schedule+0x1c`.
     pub fn name(&self, address: u64) -> Option<String> {
         let after = self.places.partition_point(|place| place.0 <= address);
         let (begin, name) = *self.places.get(after.checked_sub(1)?)?;
@@ -85,7 +85,7 @@ impl Symbols {
         }
     }
 
-    /// Start of the kernel's code (`_stext`).
+    /// Returns the start of the kernel's code (`_stext`).
     pub fn text_begin(&self) -> Option<u64> {
         let name = b"_stext";
         let is_it = |place: &&(u64, u32)| {
@@ -97,15 +97,16 @@ impl Symbols {
     }
 }
 
-/// The name of a system call of this machine's architecture. Where 32-bit machines have two
-/// that differ by the size of what they take, both have the name that 64-bit machines use.
+/// Returns the name of a system call on this machine's architecture. If 32-bit machines have two
+/// variants that differ by the size of their arguments, both get the name of the call on 64-bit
+/// machines.
 pub fn system_call_name(id: i64) -> Option<&'static str> {
     let number = usize::try_from(id).ok()?;
     syscalls::Sysno::new(number).map(|call| common_name(call.name()))
 }
 
-/// The numbers of a system call on this architecture, by its own name or that which
-/// [`system_call_name`] gives; none: it has none of this name.
+/// Returns the numbers of a system call on this architecture, by its own name or the name from
+/// [`system_call_name`]. Empty if there is no such call.
 pub fn system_call_numbers(name: &str) -> Vec<i64> {
     let has_name = |call: &syscalls::Sysno| {
         let own = call.name();
@@ -116,8 +117,8 @@ pub fn system_call_numbers(name: &str) -> Vec<i64> {
     calls.map(|call| i64::from(call.id())).collect()
 }
 
-/// The name of a call on 64-bit machines (`arch/arm/tools/syscall.tbl`: those with times of
-/// 64 bits, with offsets in pages, with a list of arguments in place of a structure).
+/// Returns the name of a call on 64-bit machines (`arch/arm/tools/syscall.tbl`: calls with 64-bit
+/// times, with offsets in pages, or with a list of arguments instead of a structure).
 fn common_name(name: &'static str) -> &'static str {
     match name {
         "mmap2" => "mmap",

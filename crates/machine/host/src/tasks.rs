@@ -8,8 +8,8 @@ use crate::root::Root;
 /// `PF_KTHREAD` of include/linux/sched.h: field 9 (flags) of a kernel thread.
 const KERNEL_THREAD: u64 = 0x0020_0000;
 
-/// All threads, by process and then by number. Those that end while they are
-/// read are left out.
+/// Returns all threads, sorted by process and then by thread ID. Threads that end meanwhile are
+/// left out.
 pub(crate) fn tasks(root: &Root) -> Vec<TaskRecord> {
     let Ok(pids) = root.numbered("/proc", "") else {
         return Vec::new();
@@ -19,7 +19,7 @@ pub(crate) fn tasks(root: &Root) -> Vec<TaskRecord> {
         .collect()
 }
 
-/// The threads of one process.
+/// Returns the threads of one process.
 pub(crate) fn of_process(root: &Root, pid: u32) -> Vec<TaskRecord> {
     let folder = format!("/proc/{pid}/task");
     let Ok(tids) = root.numbered(&folder, "") else {
@@ -35,9 +35,9 @@ pub(crate) fn of_process(root: &Root, pid: u32) -> Vec<TaskRecord> {
     tids.into_iter().filter_map(read).collect()
 }
 
-/// A thread from its `stat` and `status`: proc_pid_stat(5), proc_pid_status(5).
+/// Parses a thread's `stat` and `status`: proc_pid_stat(5), proc_pid_status(5).
 fn task(pid: u32, tid: u32, stat: &str, status: &str) -> Option<TaskRecord> {
-    // The name can contain any character, parentheses too.
+    // The name can contain any character, including parentheses.
     let (before, after) = stat.rsplit_once(')')?;
     let comm = before.split_once('(')?.1.to_owned();
     let fields: Vec<&str> = after.split_whitespace().collect();
@@ -79,7 +79,8 @@ fn task(pid: u32, tid: u32, stat: &str, status: &str) -> Option<TaskRecord> {
     })
 }
 
-/// A threaded handler is called `irq/NUMBER-NAME` (kernel: kernel/irq/manage.c).
+/// Classifies a thread. A threaded interrupt handler is called `irq/NUMBER-NAME` (kernel:
+/// kernel/irq/manage.c).
 fn kind_of(kernel: bool, comm: &str) -> TaskKind {
     let number = comm
         .strip_prefix("irq/")
@@ -92,7 +93,7 @@ fn kind_of(kernel: bool, comm: &str) -> TaskKind {
     }
 }
 
-/// The interrupt that a threaded handler serves.
+/// Returns the interrupt of a threaded handler.
 pub(crate) fn handled_interrupt(task: &TaskRecord) -> Option<u32> {
     if task.kind != TaskKind::Interrupt {
         return None;
@@ -105,7 +106,7 @@ pub(crate) fn handled_interrupt(task: &TaskRecord) -> Option<u32> {
         .ok()
 }
 
-/// Numbers of include/uapi/linux/sched.h.
+/// Converts the numbers of include/uapi/linux/sched.h.
 fn scheduling(policy: u64, priority: u64) -> Scheduling {
     let policy = match policy {
         0 => Policy::Other,
@@ -122,12 +123,12 @@ fn scheduling(policy: u64, priority: u64) -> Scheduling {
     }
 }
 
-/// The threads of a process, with their names, by rising number; empty where
-/// there is no such process.
+/// Returns the threads of a process with their names, in ascending order, or none if there is no
+/// such process.
 pub(crate) fn threads(root: &Root, pid: u32) -> Vec<(u32, String)> {
     let folder = format!("/proc/{pid}/task");
     let named = |tid: u32| {
-        // One that ended meanwhile has none.
+        // A thread that ended meanwhile has no name.
         let comm = root.raw_text(&format!("{folder}/{tid}/comm")).ok()?;
         Some((tid, comm.trim_end_matches('\n').to_owned()))
     };
@@ -137,7 +138,7 @@ pub(crate) fn threads(root: &Root, pid: u32) -> Vec<(u32, String)> {
         .collect()
 }
 
-/// The processes, by rising number.
+/// Returns the processes in ascending order.
 pub(crate) fn processes(root: &Root) -> Vec<u32> {
     numbers(root, "/proc")
 }

@@ -1,4 +1,4 @@
-//! Temperatures of the thermal zones, and where the kernel begins to act on them.
+//! Temperatures of the thermal zones, and the trip points of the kernel.
 
 use crate::root::Root;
 
@@ -7,24 +7,24 @@ const ZONES: &str = "/sys/class/thermal";
 /// A thermal zone (kernel: Documentation/driver-api/thermal/sysfs-api.rst).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ThermalZone {
-    /// Its type, as `x86_pkg_temp`, with its number: `x86_pkg_temp (0)`.
+    /// Type and number: `x86_pkg_temp (0)`.
     pub name: String,
-    /// Its temperature in 0.001 degrees Celsius.
+    /// Temperature in 0.001 degrees Celsius.
     pub milli_celsius: i64,
-    /// The lowest temperature in 0.001 degrees Celsius at which the kernel slows the
-    /// machine down or switches it off; `None`: it does not say.
+    /// Lowest temperature in 0.001 degrees Celsius at which the kernel slows the machine down or
+    /// switches it off; `None` if unknown.
     pub trip_milli_celsius: Option<i64>,
 }
 
 impl ThermalZone {
-    /// Whether the kernel slows the machine down.
+    /// Returns whether the temperature is high enough for the kernel to slow the machine down.
     pub fn is_hot(&self) -> bool {
         let trip = self.trip_milli_celsius;
         trip.is_some_and(|trip| self.milli_celsius >= trip)
     }
 }
 
-/// Each zone whose temperature can be read.
+/// Returns each zone whose temperature can be read.
 pub(crate) fn zones(root: &Root) -> Vec<ThermalZone> {
     let numbers = root.numbered(ZONES, "thermal_zone").unwrap_or_default();
     numbers
@@ -51,7 +51,7 @@ fn zone(root: &Root, number: u32) -> Option<ThermalZone> {
     });
     let lowest = trips
         .filter(|(kind, _)| matches!(kind.trim(), "passive" | "hot" | "critical"))
-        // Firmware says 0 or less where there is no such point.
+        // Firmware reports 0 or less if there is no such trip point.
         .filter_map(|(_, at)| at.filter(|at| *at > 0))
         .min();
     Some(ThermalZone {
@@ -88,7 +88,7 @@ mod tests {
         put("thermal_zone2/temp", "27800\n");
         let root = Root::new(folder.path().to_owned());
         let cool = zones(&root);
-        // One has no temperature, one no trip.
+        // One zone has no temperature, another no trip point.
         assert_eq!(cool.len(), 2, "{cool:?}");
         assert_eq!(cool[0].trip_milli_celsius, Some(85_000));
         assert!(!cool[0].is_hot() && !cool[1].is_hot());

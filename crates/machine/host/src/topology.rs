@@ -11,7 +11,7 @@ use crate::root::Root;
 const CPUS: &str = "/sys/devices/system/cpu";
 const NODES: &str = "/sys/devices/system/node";
 
-/// The topology; values that the kernel does not report are omitted.
+/// Reads the topology. Values that the kernel does not report are omitted.
 pub(crate) fn topology(root: &Root) -> Result<Topology, HostError> {
     let online = root.require_cpu_list(ONLINE)?;
     let present = root
@@ -28,14 +28,14 @@ pub(crate) fn topology(root: &Root) -> Result<Topology, HostError> {
     })
 }
 
-/// CPUs beside these on their cores.
+/// Returns the SMT siblings of these CPUs that are not among them.
 pub(crate) fn siblings_outside(root: &Root, cpus: &CpuSet) -> CpuSet {
     let of = |cpu| root.cpu_list(&format!("{CPUS}/cpu{cpu}/topology/thread_siblings_list"));
     let all = cpus.iter().filter_map(|cpu| of(cpu).value);
     outside(all, cpus)
 }
 
-/// CPUs beside these that share the last cache with one of them.
+/// Returns the CPUs that share the last-level cache with these but are not among them.
 pub(crate) fn cache_sharers_outside(root: &Root, cpus: &CpuSet) -> CpuSet {
     let all = caches(root, cpus);
     let last = all.iter().map(|cache| cache.level).max();
@@ -63,7 +63,7 @@ fn place(root: &Root, cpu: u32, online: &CpuSet, nodes: &[MemoryNode]) -> CpuPla
     }
 }
 
-/// Each cache once: CPUs that share one have the same files.
+/// Returns each cache once. CPUs that share one have the same files.
 fn caches(root: &Root, online: &CpuSet) -> Vec<Cache> {
     let mut all = Vec::<Cache>::new();
     for cpu in online.iter() {

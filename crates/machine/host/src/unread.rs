@@ -1,28 +1,28 @@
-//! Why a file of the machine was not read, and why its text is not a value. These become
-//! the reasons of unknown facts.
+//! Reasons why a file of the machine was not read, or why its text is not a value. They become the
+//! reasons of unknown facts.
 
-/// Why a file or folder was not read.
+/// The reason why a file or folder was not read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Unread {
-    /// There is none.
+    /// It does not exist.
     #[error("not there")]
     NotThere,
-    /// Its mode, or a security module.
+    /// Its mode or a security module forbids it.
     #[error("permission denied")]
     PermissionDenied,
     /// A locked-down kernel refuses it even to root.
     #[error("lockdown ({0})")]
     Lockdown(String),
-    /// Refused even to root, where lockdown cannot be confirmed.
+    /// Refused even to root, but lockdown cannot be confirmed.
     #[error("not permitted, whatever its mode: a missing capability, or kernel lockdown")]
     NotPermitted,
-    /// Another error, in the words of the system.
+    /// Another error, with the system's message.
     #[error("{0}")]
     System(String),
 }
 
-/// Why a text is not the expected value.
+/// The reason why a text is not the expected value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Unparsed {
     #[error("empty")]
@@ -30,7 +30,7 @@ pub(crate) enum Unparsed {
     #[error("not readable as {expected}: '{shown}'")]
     Other {
         expected: &'static str,
-        /// The text, as far as it is shown.
+        /// The text, truncated for display.
         shown: String,
     },
     #[error("has no line '{0}'")]
@@ -38,7 +38,8 @@ pub(crate) enum Unparsed {
 }
 
 impl Unparsed {
-    /// The reason for an unexpected text. A long text is cut: a reason is one line.
+    /// Makes the reason for an unexpected text. A long text is truncated, because a reason is one
+    /// line.
     pub(crate) fn other(expected: &'static str, text: &str) -> Self {
         const SHOWN: usize = 40;
         let mut shown: String = text
@@ -53,7 +54,7 @@ impl Unparsed {
     }
 }
 
-/// Why a file has no value.
+/// The reason why a file has no value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum NoValue {
     #[error(transparent)]

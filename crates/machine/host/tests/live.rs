@@ -1,4 +1,4 @@
-//! The machine the tests run on.
+//! Tests on the machine that runs them.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -76,7 +76,7 @@ fn interrupts_come() {
         punctual_testing::skip!("interrupts come: {line}");
         return;
     }
-    // Ticks stop on idle CPUs; this thread's own wake-ups are interrupts.
+    // Idle CPUs stop their ticks, but the wake-ups of this thread are interrupts.
     let started = Instant::now();
     for _ in 0..100 {
         std::thread::sleep(Duration::from_millis(2));
@@ -86,7 +86,7 @@ fn interrupts_come() {
     let moved = host.counters().since(&before, &online, duration);
     let interrupts: u64 = moved.cpus.iter().map(|cpu| cpu.interrupts_total()).sum();
     assert!(interrupts > 0, "{moved:?}");
-    // No CPU takes 10 million interrupts a second.
+    // No CPU handles 10 million interrupts per second.
     assert!(interrupts < 10_000_000 * (online.len() as u64) * (1 + duration.0 / 1_000_000_000));
     assert!(moved.context_switches.is_none_or(|switches| switches > 0));
     assert!(

@@ -1,4 +1,4 @@
-//! A program's file is hostile: whatever is in it, functions are named or unknown.
+//! A program's file is untrusted: with any contents, functions are either named or unknown.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)] // helpers of tests are tests
 
 mod sound;
@@ -20,7 +20,7 @@ fn a_whole_program_is_read() {
 }
 
 proptest! {
-    /// Some bytes of a real file are others, and its end may be missing.
+    /// Some bytes of a real file are altered, and its end may be missing.
     #[test]
     fn a_damaged_program_is_survived(
         patches in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..40),

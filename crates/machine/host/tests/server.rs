@@ -1,5 +1,5 @@
-//! A server with two nodes and 64 CPUs, most of them isolated: its tree is
-//! generated, as it would be thousands of files.
+//! A server with two nodes and 64 CPUs, most of them isolated. Its tree is generated, because it
+//! would be thousands of files.
 
 // Helpers of a test may fail like the test itself.
 #![allow(clippy::unwrap_used)]
@@ -64,7 +64,7 @@ fn write_machine(root: &Path) {
         for (index, list) in [
             (0, format!("{core},{}", core + CORES)),
             (2, format!("{core},{}", core + CORES)),
-            // Above nine: the order is by number, not by letter.
+            // Above nine: the order is numerical, not alphabetical.
             (
                 10,
                 format!("{first}-{last},{}-{}", first + CORES, last + CORES),
@@ -98,8 +98,8 @@ fn write_machine(root: &Path) {
     }
 }
 
-/// Counters after `seconds`: isolated CPUs take one tick a second, the others
-/// a thousand.
+/// Writes the counters after `seconds`: isolated CPUs have one tick per second, the others a
+/// thousand.
 fn write_counters(root: &Path, seconds: u64, rt_cpus: &CpuSet) {
     let columns: Vec<u64> = (0..CPUS)
         .map(|cpu| seconds * if rt_cpus.contains(cpu) { 1 } else { 1_000 })
@@ -233,7 +233,7 @@ fn interference_is_counted_by_cpu() {
         assert_eq!((cpu.steal_ns, cpu.throttled), (Some(Nanos::ZERO), Some(0)));
         assert_eq!(cpu.smis, Some(if cpu.cpu == 9 { 60 } else { 0 }));
     }
-    // One CPU whose register cannot be read is one line, and unknown.
+    // One CPU whose register cannot be read gives one line and is unknown.
     fs::remove_file(folder.path().join("dev/cpu/5/msr")).unwrap();
     let after = host.counters();
     assert_eq!(

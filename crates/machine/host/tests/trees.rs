@@ -23,13 +23,13 @@ fn controller() {
     insta::assert_json_snapshot!(tree("controller").facts());
 }
 
-/// As a distribution installs it: powersave, SMT, dynamic preemption.
+/// A distribution's default: powersave, SMT, dynamic preemption.
 #[test]
 fn laptop() {
     insta::assert_json_snapshot!(tree("laptop").facts());
 }
 
-/// No frequency, no idle driver, no firmware to be seen.
+/// No cpufreq, no idle driver, no visible firmware.
 #[test]
 fn cloud() {
     insta::assert_json_snapshot!(tree("cloud").facts());
@@ -48,7 +48,7 @@ fn nothing_there_is_all_unknown() {
     let facts = host.facts();
     assert!(facts.cpus.is_empty());
     assert_eq!(facts.fingerprint.len(), 16);
-    // Each fact that is not known says why.
+    // Each unknown fact has a reason.
     let json = serde_json::to_value(&facts).unwrap();
     assert_eq!(count_unknown(&json), (35, 0));
     assert!(host.online().is_err() && host.boot_id().is_none());
@@ -64,7 +64,7 @@ fn nothing_there_is_all_unknown() {
     assert_eq!(none.unknown, counters.unknown());
 }
 
-/// How many facts are unknown with a reason, and how many have a value.
+/// Returns how many facts are unknown with a reason, and how many have a value.
 fn count_unknown(json: &serde_json::Value) -> (usize, usize) {
     let serde_json::Value::Object(object) = json else {
         return (0, 0);

@@ -1,4 +1,4 @@
-//! Differences of the counters between two moments.
+//! Differences of counters between two times.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -8,29 +8,25 @@ use super::Counters;
 use super::stat::Stat;
 use super::table::{Row, Table};
 
-/// A tick of /proc/stat: `USER_HZ` is 100 on every architecture that Rust
-/// supports well (`include/uapi/asm-generic/param.h`; Alpha is not one).
+/// A clock tick of /proc/stat: `USER_HZ` is 100 on every architecture that Rust supports well
+/// (`include/uapi/asm-generic/param.h`; Alpha is not one of them).
 pub(crate) const TICK_NS: u64 = 10_000_000;
 
-/// Most counters of interrupts have 32 bits (`kstat_irqs`,
-/// `irq_cpustat_t`).
+/// Most interrupt counters have 32 bits (`kstat_irqs`, `irq_cpustat_t`).
 const WRAP: u64 = 1 << 32;
 
 impl Counters {
-    /// The counts from `before` to `self`, over `duration`.
-    /// Counters that did not move are left out, the CPUs of `measured` are
-    /// marked.
+    /// Returns the counts from `before` to `self`, over `duration`. Leaves out counters that did
+    /// not change, and marks the CPUs of `measured`.
     ///
-    /// A counter can also go backwards. Those of 32 bits wrap: if the old
-    /// value was in the upper and the new one in the lower half, it is
-    /// treated as a wrap. Otherwise it was reset (an interrupt released and
-    /// requested again), and the new value is the lower bound of the count.
-    /// Steal time, throttling and context switches have 64 bits; where these
-    /// go backwards, as steal time did on some kernels, the result is
-    /// zero.
+    /// A counter can also decrease. A 32-bit counter is assumed to have wrapped if the old value
+    /// was in the upper half and the new one is in the lower half. Otherwise it was reset (an
+    /// interrupt was released and requested again), and the new value is the lower bound of the
+    /// count. Steal time, throttling and context switches have 64 bits. If they decrease, as steal
+    /// time did on some kernels, the result is zero.
     ///
-    /// The interrupts of a CPU that came online or went offline in between are
-    /// unknown, as the kernel shows online CPUs only; `unknown` lists it.
+    /// The interrupts of a CPU that came online or went offline in between are unknown, because the
+    /// kernel shows only online CPUs; `unknown` lists them.
     pub fn since(&self, before: &Self, measured: &CpuSet, duration: Nanos) -> Interference {
         let mut unknown = before.unknown.clone();
         unknown.extend(self.unknown.iter().cloned());
@@ -77,7 +73,7 @@ impl Counters {
     }
 }
 
-/// How far a 32-bit counter moved: see [`Counters::since`].
+/// Returns the increase of a 32-bit counter: see [`Counters::since`].
 fn moved(new: u64, old: u64) -> u64 {
     const HALF: u64 = WRAP / 2;
     if new >= old {
@@ -95,7 +91,7 @@ fn tables<'a>(new: &'a Option<Table>, old: &'a Option<Table>) -> Pair<'a> {
     Some((new.as_ref()?, old.as_ref()?))
 }
 
-/// The CPUs that came online and those that went offline.
+/// Returns the CPUs that came online and those that went offline.
 fn hotplugged(tables: Pair) -> (CpuSet, CpuSet) {
     let Some((new, old)) = tables else {
         return Default::default();
@@ -104,7 +100,7 @@ fn hotplugged(tables: Pair) -> (CpuSet, CpuSet) {
     (new.difference(&old), old.difference(&new))
 }
 
-/// Two tables, the older one by ID.
+/// Two tables, with the older one indexed by ID.
 struct ById<'a> {
     new: &'a Table,
     old: &'a Table,
@@ -122,8 +118,8 @@ fn by_id(tables: Pair) -> Option<ById> {
 }
 
 impl ById<'_> {
-    /// The counters of one CPU that moved; none for a CPU that is in one of
-    /// the tables only. A row that was not there before counted from zero.
+    /// Returns the counters of one CPU that changed, or none for a CPU that is in only one of the
+    /// tables. A new row counted from zero.
     fn of(&self, cpu: u32) -> Vec<CounterDelta> {
         let (Some(new), Some(old)) = (self.new.column(cpu), self.old.column(cpu)) else {
             return Vec::new();
@@ -145,8 +141,8 @@ impl ById<'_> {
     }
 }
 
-/// A line for each counter of the whole machine that moved: errors of the
-/// interrupt controller, which belong to no CPU.
+/// Returns a line for each changed counter of the whole machine: errors of the interrupt
+/// controller, which belong to no CPU.
 fn moved_machine_wide(tables: Pair) -> Vec<String> {
     let Some((new, old)) = tables else {
         return Vec::new();
@@ -169,7 +165,7 @@ fn moved_machine_wide(tables: Pair) -> Vec<String> {
         .collect()
 }
 
-/// Both values of a CPU.
+/// Returns both values of a CPU.
 fn moved_of(new: &BTreeMap<u32, u64>, old: &BTreeMap<u32, u64>, cpu: u32) -> Option<(u64, u64)> {
     Some((*new.get(&cpu)?, *old.get(&cpu)?))
 }
@@ -202,7 +198,7 @@ mod tests {
         interrupts(new).since(&interrupts(old), &[0].into_iter().collect(), Nanos(5))
     }
 
-    /// (cpu, id, count) of each that moved.
+    /// Lists the changed counters as (cpu, id, count).
     fn flat(interference: &Interference) -> Vec<(u32, &str, u64)> {
         let rows = |cpu: &CpuInterference| cpu.cpu;
         interference
@@ -282,8 +278,7 @@ mod tests {
     }
 
     proptest! {
-        /// No delta is larger than the newer value, or than what a 32-bit
-        /// counter can count.
+        /// No delta exceeds the newer value or the range of a 32-bit counter.
         #[test]
         fn deltas_are_never_absurd(new: u64, old: u64) {
             let delta = moved(new, old);

@@ -1,4 +1,4 @@
-//! The kernel's counters of each CPU, at one moment and between two.
+//! The kernel's counters of each CPU: their values, and their changes between two times.
 
 mod delta;
 pub(crate) use delta::TICK_NS;
@@ -19,31 +19,30 @@ use crate::root::{Root, number};
 use stat::Stat;
 pub(crate) use table::Table;
 
-/// Counted by 64-bit Intel processors since Nehalem (`MSR_SMI_COUNT`, Intel's
+/// The register of the SMI count on 64-bit Intel processors since Nehalem (`MSR_SMI_COUNT`, Intel's
 /// Software Developer's Manual, volume 4).
 const SMI_COUNT: u64 = 0x34;
 
-/// The kernel's counters at one moment. Two of them give an interference:
-/// [`Counters::since`].
+/// The kernel's counters at one time. Two of them give an interference: [`Counters::since`].
 #[derive(Clone, Debug, Default)]
 pub struct Counters {
-    /// /proc/interrupts: a column for each CPU that is online.
+    /// /proc/interrupts: a column for each online CPU.
     interrupts: Option<Table>,
-    /// /proc/softirqs: a column for each CPU that could be there.
+    /// /proc/softirqs: a column for each possible CPU.
     softirqs: Option<Table>,
     /// /proc/stat.
     stat: Option<Stat>,
-    /// How often each CPU was throttled for heat.
+    /// Thermal throttling events of each CPU.
     throttled: BTreeMap<u32, u64>,
     /// System management interrupts of each CPU.
     smis: BTreeMap<u32, u64>,
-    /// Values that could not be read, with the reason, once each.
+    /// Values that could not be read, with the reason, each once.
     unknown: Vec<String>,
 }
 
 impl Counters {
-    /// Reads all counters. `vendor` is the processor's vendor: on other
-    /// vendors' processors the register has another meaning.
+    /// Reads all counters. `vendor` is the processor's vendor: for other vendors, the register has
+    /// another meaning.
     pub(crate) fn read(root: &Root, vendor: Option<&str>) -> Self {
         let mut counters = Self::default();
         counters.interrupts = counters.note_table(root, "interrupts", "/proc/interrupts");
@@ -78,25 +77,25 @@ impl Counters {
         counters
     }
 
-    /// Values that could not be read, with the reason.
+    /// Returns the values that could not be read, with the reason.
     pub fn unknown(&self) -> &[String] {
         &self.unknown
     }
 
-    /// The online CPUs, from the first file that has them.
+    /// Returns the online CPUs, from the first file that has them.
     fn cpus(&self, root: &Root) -> CpuSet {
         root.cpu_list(ONLINE)
             .value
             .unwrap_or_else(|| self.seen().collect())
     }
 
-    /// The CPUs that have counters of their own.
+    /// Returns the CPUs that have per-CPU counters.
     fn seen(&self) -> impl Iterator<Item = u32> + '_ {
         let interrupts = self.interrupts.iter().flat_map(Table::cpus);
         interrupts.chain(self.stat.iter().flat_map(Stat::cpus))
     }
 
-    /// Records the reason of a value that could not be read.
+    /// Records the reason why a value could not be read.
     fn note<T>(&mut self, what: &str, file: &str, read: Result<T, impl Display>) -> Option<T> {
         read.map_err(|reason| self.unknown.push(format!("{what}: {file}: {reason}")))
             .ok()
@@ -108,8 +107,8 @@ impl Counters {
         self.note(what, file, Table::parse(&text))
     }
 
-    /// Reads one number for each CPU from `pattern` with the CPU for its `*`.
-    /// CPUs that fail for the same reason share one line.
+    /// Reads one number for each CPU, from `pattern` with `*` replaced by the CPU. CPUs that fail
+    /// for the same reason share one line.
     fn note_by_cpu<E: Display>(
         &mut self,
         what: &str,

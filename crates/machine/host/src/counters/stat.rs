@@ -7,19 +7,18 @@ use punctual_model::CpuSet;
 /// Counters of /proc/stat.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Stat {
-    /// Each CPU that is online, with the ticks a hypervisor gave to others;
-    /// `None` where the kernel does not count them.
+    /// Steal time of each online CPU, in ticks; `None` if the kernel does not count it.
     steal: BTreeMap<u32, Option<u64>>,
     /// Context switches since boot.
     pub(super) context_switches: Option<u64>,
 }
 
-/// The place of `steal` among the numbers of a `cpuN` line: user nice system
-/// idle iowait irq softirq steal (proc_stat(5)).
+/// Index of `steal` among the numbers of a `cpuN` line: user nice system idle iowait irq softirq
+/// steal (proc_stat(5)).
 const STEAL: usize = 7;
 
 impl Stat {
-    /// Reads what is there; other lines are skipped.
+    /// Parses the known lines and skips others.
     pub(super) fn parse(text: &str) -> Self {
         let mut stat = Self::default();
         for line in text.lines() {
@@ -37,12 +36,12 @@ impl Stat {
         stat
     }
 
-    /// The CPUs that have a line.
+    /// Returns the CPUs that have a line.
     pub(super) fn cpus(&self) -> impl Iterator<Item = u32> + '_ {
         self.steal.keys().copied()
     }
 
-    /// Ticks stolen from a CPU.
+    /// Returns the steal time of a CPU in ticks.
     pub(super) fn steal_ticks(&self, cpu: u32) -> Option<u64> {
         *self.steal.get(&cpu)?
     }

@@ -1,15 +1,14 @@
-//! The tables of /proc/interrupts and /proc/softirqs: a header of CPUs, then
-//! a row for each counter with a column for each CPU.
+//! The tables of /proc/interrupts and /proc/softirqs: a header with CPUs, then a row for each
+//! counter with a column for each CPU.
 
 use crate::NoHeader;
 
 /// One table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Table {
-    /// The CPU of each column. /proc/interrupts leaves out those that are
-    /// offline: `CPU0 CPU2`.
+    /// CPU of each column. /proc/interrupts leaves out offline CPUs: `CPU0 CPU2`.
     cpus: Vec<u32>,
-    /// By rising number, then the named ones in the kernel's order.
+    /// Numbered rows in ascending order, then the named ones in the kernel's order.
     rows: Vec<Row>,
     /// Counters that are not per CPU: `ERR`, `MIS`.
     machine_wide: Vec<(String, u64)>,
@@ -20,20 +19,20 @@ pub(crate) struct Table {
 pub(crate) struct Row {
     /// `24`, `LOC`, `TIMER`.
     pub(crate) id: String,
-    /// Chip, trigger and device: `IO-APIC 4-edge ttyS0`; the ID if the
-    /// kernel shows no more.
+    /// Chip, trigger and device, such as `IO-APIC 4-edge ttyS0`, or the ID if the kernel shows no
+    /// more.
     pub(crate) name: String,
-    /// One for each CPU of the table.
+    /// Counts of the CPUs, in the order of the table's columns.
     counts: Vec<u64>,
 }
 
-/// Rows that x86 and Arm print with a single count for the whole machine; on
-/// a machine with one CPU they look like the others.
+/// Rows that x86 and Arm print with a single count for the whole machine. On a machine with one CPU
+/// they look like the others.
 const MACHINE_WIDE: [&str; 3] = ["ERR", "MIS", "Err"];
 
 impl Table {
-    /// Reads a table; fails only where there is no header. Other lines
-    /// are skipped; of two rows with the same ID the first counts.
+    /// Parses a table. Fails only if the header is missing. Skips other lines; the first of two
+    /// rows with the same ID counts.
     pub(crate) fn parse(text: &str) -> Result<Self, NoHeader> {
         let mut lines = text.lines();
         let cpus: Vec<u32> = lines
@@ -57,7 +56,7 @@ impl Table {
                 table.add(id, rest);
             }
         }
-        // Stable: the named ones stay in order.
+        // The sort is stable: the named rows stay in order.
         table
             .rows
             .sort_by_key(|row| row.id.parse::<u64>().unwrap_or(u64::MAX));
@@ -87,29 +86,29 @@ impl Table {
         }
     }
 
-    /// The CPUs that have a column.
+    /// Returns the CPUs that have a column.
     pub(crate) fn cpus(&self) -> impl Iterator<Item = u32> + '_ {
         self.cpus.iter().copied()
     }
 
-    /// The place of a CPU's column.
+    /// Returns the index of a CPU's column.
     pub(crate) fn column(&self, cpu: u32) -> Option<usize> {
         self.cpus.iter().position(|column| *column == cpu)
     }
 
-    /// All rows with a count for each CPU.
+    /// Returns all rows that have a count for each CPU.
     pub(crate) fn rows(&self) -> &[Row] {
         &self.rows
     }
 
-    /// The counters of the whole machine.
+    /// Returns the counters of the whole machine.
     pub(crate) fn machine_wide(&self) -> &[(String, u64)] {
         &self.machine_wide
     }
 }
 
 impl Row {
-    /// The count in a column.
+    /// Returns the count in a column.
     pub(crate) fn count(&self, column: usize) -> u64 {
         self.counts.get(column).copied().unwrap_or(0)
     }

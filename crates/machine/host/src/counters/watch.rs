@@ -1,5 +1,4 @@
-//! Few counters of one CPU, read often: the causes of gaps in a spinning
-//! thread.
+//! A few counters of one CPU for frequent reads: the causes of gaps in a spinning thread.
 
 use std::fs::File;
 use std::io;
@@ -13,22 +12,20 @@ use crate::root::Root;
 /// The counters of one CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CpuCounts {
-    /// Interrupts of all kinds, NMIs included (`/proc/interrupts`); `None`
-    /// if the file or the CPU's column is missing.
+    /// Interrupts of all kinds, including NMIs (`/proc/interrupts`). `None` if the file or the
+    /// CPU's column is missing.
     pub interrupts: Option<u64>,
-    /// Steal time, in steps of a clock tick
-    /// (`/proc/stat`).
+    /// Steal time, in steps of a clock tick (`/proc/stat`).
     pub steal: Option<Nanos>,
-    /// System management interrupts (MSR 0x34 of Intel processors, through
-    /// `/dev/cpu/N/msr`, readable by root only).
+    /// System management interrupts (MSR 0x34 of Intel processors, through `/dev/cpu/N/msr`, which
+    /// only root can read).
     pub smis: Option<u64>,
 }
 
-/// Reads the counters of one CPU repeatedly: its files stay open, and
-/// after the first read it allocates no memory.
+/// Reads the counters of one CPU repeatedly. Its files stay open, and it allocates no memory after
+/// the first read.
 ///
-/// Read it on that CPU: the register of another CPU is read by interrupting
-/// it.
+/// Read it on that CPU: reading the register of another CPU interrupts that CPU.
 #[derive(Debug)]
 pub struct CpuWatch {
     cpu: u32,
@@ -51,7 +48,7 @@ impl CpuWatch {
         }
     }
 
-    /// The counters now; `None` for those that cannot be read.
+    /// Reads the counters; `None` for those that cannot be read.
     pub fn read(&mut self) -> CpuCounts {
         let Self {
             cpu,
@@ -61,7 +58,7 @@ impl CpuWatch {
             buffer,
         } = self;
         let cpu = *cpu;
-        // The register first: the other two files cost more.
+        // The register comes first, because reading the other two files takes longer.
         let smis = msr.as_ref().and_then(smi_count);
         let steal = stat
             .as_ref()
@@ -77,8 +74,8 @@ impl CpuWatch {
     }
 }
 
-/// The steal time of all CPUs, read repeatedly: its file stays open, and after the first
-/// read it allocates no memory.
+/// Reads the steal time of all CPUs repeatedly. Its file stays open, and it allocates no memory
+/// after the first read.
 #[derive(Debug)]
 pub struct StealWatch {
     stat: File,
@@ -86,7 +83,7 @@ pub struct StealWatch {
 }
 
 impl StealWatch {
-    /// In which steps the steal time is counted.
+    /// Resolution of the steal time.
     pub const STEP: Nanos = Nanos(TICK_NS);
 
     /// # Errors
@@ -98,7 +95,7 @@ impl StealWatch {
         })
     }
 
-    /// Calls `take` with each CPU that is online and its steal time since boot.
+    /// Calls `take` with each online CPU and its steal time since boot.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -118,12 +115,12 @@ impl StealWatch {
     }
 }
 
-/// The count of system management interrupts of one CPU, by its register.
+/// Reads the count of system management interrupts of one CPU from its register.
 #[derive(Debug)]
 pub struct SmiWatch(File);
 
 impl SmiWatch {
-    /// `None`: the CPU has no such register, or it cannot be read.
+    /// Returns `None` if the CPU has no such register or it cannot be read.
     pub(crate) fn open(root: &Root, vendor: Option<&str>, cpu: u32) -> Option<Self> {
         let intel = vendor == Some("GenuineIntel");
         let file = root.open(&format!("/dev/cpu/{cpu}/msr"));
@@ -131,8 +128,8 @@ impl SmiWatch {
         watch.read().is_some().then_some(watch)
     }
 
-    /// The count, of 32 bits. Another CPU than the one that runs this is interrupted for
-    /// it. `None`: it can be read no more.
+    /// Returns the count, which has 32 bits, or `None` if it can no longer be read. Interrupts that
+    /// CPU, unless it is the one that runs this.
     pub fn read(&self) -> Option<u64> {
         smi_count(&self.0)
     }
@@ -145,10 +142,10 @@ fn smi_count(file: &File) -> Option<u64> {
     Some(u64::from_le_bytes(bytes) & u64::from(u32::MAX))
 }
 
-/// The place of the steal time among the words of a line, proc_stat(5).
+/// Index of the steal time among the words of a line, proc_stat(5).
 const STEAL: usize = 8;
 
-/// The whole file, from its beginning.
+/// Reads the whole file from its beginning.
 fn whole<'a>(file: &File, buffer: &'a mut Vec<u8>) -> io::Result<&'a [u8]> {
     const FIRST: usize = 16 * 1024;
     const LIMIT: usize = 16 << 20;
@@ -177,7 +174,7 @@ fn words(line: &[u8]) -> impl Iterator<Item = &[u8]> {
         .filter(|word| !word.is_empty())
 }
 
-/// A number, if the word is nothing else.
+/// Parses a number. Returns `None` if the word contains anything else.
 fn number(word: &[u8]) -> Option<u64> {
     if word.is_empty() {
         return None;
@@ -188,8 +185,8 @@ fn number(word: &[u8]) -> Option<u64> {
     })
 }
 
-/// The sum of the CPU's column. Rows that are not per CPU (`ERR`, `MIS`)
-/// have only the first column, and do not belong to this CPU.
+/// Returns the sum of the CPU's column. Rows that are not per CPU (`ERR`, `MIS`) have only the
+/// first column and do not belong to this CPU.
 fn interrupts_of(text: &[u8], cpu: u32) -> Option<u64> {
     let mut lines = text.split(|&byte| byte == b'\n');
     let header = lines.next()?;
@@ -213,14 +210,14 @@ fn interrupts_of(text: &[u8], cpu: u32) -> Option<u64> {
     Some(sum)
 }
 
-/// The eighth number of the `cpuN` line, proc_stat(5).
+/// Returns the eighth number of the `cpuN` line, proc_stat(5).
 fn steal_of(text: &[u8], cpu: u32) -> Option<Nanos> {
     let ticks = text
         .split(|&byte| byte == b'\n')
         .map_while(|line| Some((line.strip_prefix(b"cpu")?, line)))
         .find(|(rest, _)| {
             words(rest).next().and_then(number) == Some(cpu.into())
-            // "cpu  402 …" is the sum of all; its first word is not a CPU number.
+            // "cpu  402 …" is the sum of all CPUs; its first word is not a CPU number.
             && rest.first().is_some_and(u8::is_ascii_digit)
         })
         .and_then(|(_, line)| words(line).nth(STEAL).and_then(number))?;
@@ -282,8 +279,8 @@ mod tests {
         let cpu = host.allowed().unwrap().first().unwrap();
         let mut watch = host.watch(cpu);
         let first = watch.read();
-        // A timer interrupt comes at least at the end of a sleep, here or on
-        // another CPU: no counter goes back.
+        // A timer interrupt occurs at the end of a sleep at the latest, here or on another CPU. No
+        // counter decreases.
         std::thread::sleep(std::time::Duration::from_millis(20));
         let second = watch.read();
         assert!(second.interrupts >= first.interrupts);

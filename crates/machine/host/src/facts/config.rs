@@ -1,4 +1,4 @@
-//! The configuration the kernel was built with.
+//! The kernel's build configuration.
 
 use std::collections::BTreeMap;
 
@@ -10,8 +10,8 @@ use crate::Unread;
 use crate::fingerprint::digits;
 use crate::root::Root;
 
-/// Words that options which matter for latency begin with, behind `CONFIG_`; the rest
-/// begins with `_`.
+/// First words, after `CONFIG_`, of the options that matter for latency. The rest of the option's
+/// name begins with `_`.
 const KEPT: &[&str] = &[
     "BPF",
     "BUG",
@@ -81,13 +81,13 @@ const KEPT: &[&str] = &[
     "ZSWAP",
 ];
 
-/// Of these the option alone: there are hundreds of drivers.
+/// Only the option itself, because there are hundreds of drivers with this prefix.
 const ALONE: &[&str] = &["DRM"];
 
-/// Characters of a value that are kept: names of files and versions are longer.
+/// Maximum number of characters of a value; names of files and versions are longer.
 const VALUE: usize = 80;
 
-/// The kernel's configuration, or why none was found.
+/// The kernel's configuration, or the reason why none was found.
 pub(super) struct KernelConfig(Result<Found, NoConfig>);
 
 struct Found {
@@ -100,20 +100,20 @@ struct Found {
 pub(super) enum Setting<'a> {
     /// `CONFIG_X=…`, without quotes around the value.
     Set(&'a str),
-    /// Not in it, or `# CONFIG_X is not set`.
+    /// Missing, or `# CONFIG_X is not set`.
     NotSet,
 }
 
 impl KernelConfig {
-    /// Looks where kernels and distributions keep it: in the kernel itself
-    /// (`CONFIG_IKCONFIG_PROC`), in /boot (Debian, Fedora, SUSE), beside the
-    /// modules (Fedora, Arch).
+    /// Searches where kernels and distributions store it: in the kernel itself
+    /// (`CONFIG_IKCONFIG_PROC`), in /boot (Debian, Fedora, SUSE), and next to the modules (Fedora,
+    /// Arch).
     pub(super) fn find(root: &Root, release: Option<&str>) -> Self {
         let mut reasons = Vec::new();
         for file in places(release) {
             match read(root, &file) {
                 Ok(text) => return Self(Ok(Found { source: file, text })),
-                // Most of the paths do not exist: not an error.
+                // Most of the paths do not exist; this is not an error.
                 Err(NotAConfig::Unread(Unread::NotThere)) => {}
                 Err(reason) => reasons.push((file, reason)),
             }
@@ -124,19 +124,19 @@ impl KernelConfig {
         }))
     }
 
-    /// The file it was found in, or its usual path.
+    /// Returns the path of the file that was found, or else the usual path.
     pub(super) fn source(&self) -> &str {
         self.0
             .as_ref()
             .map_or("/proc/config.gz", |found| &found.source)
     }
 
-    /// The whole text, or why there is none.
+    /// Returns the whole text, or the reason why there is none.
     pub(super) fn into_text(self) -> Result<String, NoConfig> {
         self.0.map(|found| found.text)
     }
 
-    /// A hash of all options that are set, whatever else the text says.
+    /// Returns a hash of all options that are set. It ignores the rest of the text.
     pub(super) fn digest(&self) -> Fact<String> {
         match &self.0 {
             Ok(found) => {
@@ -148,7 +148,7 @@ impl KernelConfig {
         }
     }
 
-    /// The options that are set and matter for latency, without `CONFIG_`.
+    /// Returns the options that are set and matter for latency, without `CONFIG_`.
     pub(super) fn options(&self) -> BTreeMap<String, String> {
         let found = self.0.iter().flat_map(Found::set);
         let options = found.filter_map(|line| line.strip_prefix("CONFIG_")?.split_once('='));
@@ -160,8 +160,8 @@ impl KernelConfig {
         .collect()
     }
 
-    /// The state of `option`, which starts with `CONFIG_`; or why there is no
-    /// configuration.
+    /// Returns the state of `option`, which starts with `CONFIG_`, or why no configuration was
+    /// found.
     pub(super) fn get(&self, option: &str) -> Result<Setting<'_>, &NoConfig> {
         let found = self.0.as_ref()?;
         Ok(found
@@ -173,21 +173,21 @@ impl KernelConfig {
             }))
     }
 
-    /// Whether `option` is built in.
+    /// Returns whether `option` is built in.
     pub(super) fn is_on(&self, option: &str) -> Result<bool, &NoConfig> {
         Ok(self.get(option)? == Setting::Set("y"))
     }
 }
 
 impl Found {
-    /// The lines that set an option.
+    /// Returns the lines that set an option.
     fn set(&self) -> impl Iterator<Item = &str> {
         let lines = self.text.lines().map(str::trim_end);
         lines.filter(|line| line.starts_with("CONFIG_") && !line.ends_with("=n"))
     }
 }
 
-/// Whether recordings keep an option, named without `CONFIG_`.
+/// Returns whether recordings store an option, named without `CONFIG_`.
 pub(crate) fn matters(option: &str) -> bool {
     ALONE.contains(&option)
         || KEPT.iter().any(|word| {
@@ -196,7 +196,7 @@ pub(crate) fn matters(option: &str) -> bool {
         })
 }
 
-/// The text of a configuration, compressed or not; or why it is not one.
+/// Returns the text of a configuration, compressed or not, or the reason why it is not one.
 pub(super) fn read(root: &Root, file: &str) -> Result<String, NotAConfig> {
     let bytes = root.bytes(file).map_err(|error| root.reason(&error))?;
     let bytes = unpacked(&bytes)?;
@@ -209,7 +209,7 @@ pub(super) fn read(root: &Root, file: &str) -> Result<String, NotAConfig> {
 
 fn places(release: Option<&str>) -> Vec<String> {
     let mut places = vec!["/proc/config.gz".to_owned()];
-    // The release becomes a part of a path.
+    // The release becomes part of a path.
     if let Some(release) = release.filter(|release| !release.contains('/')) {
         places.extend([
             format!("/boot/config-{release}"),

@@ -7,7 +7,7 @@ use crate::Unread;
 use crate::root::{Root, number, word};
 use crate::unread::{NoValue, Unparsed};
 
-/// The facts of each present CPU, in increasing order.
+/// Returns the facts of each present CPU in ascending order.
 pub(super) fn facts(root: &Root, processor: &ProcessorFacts, info: &CpuInfo) -> Vec<CpuFacts> {
     let online = processor.online.get();
     let mut cpus: CpuSet = info
@@ -20,7 +20,7 @@ pub(super) fn facts(root: &Root, processor: &ProcessorFacts, info: &CpuInfo) -> 
     }
     cpus.iter()
         .map(|cpu| match online {
-            // Its files do not exist; "not there" would be misleading.
+            // The files of an offline CPU do not exist; "not there" would be misleading.
             Some(online) if !online.contains(cpu) => offline(cpu),
             _ => one(root, cpu),
         })
@@ -63,8 +63,8 @@ fn offline(cpu: u32) -> CpuFacts {
     }
 }
 
-/// The CPUs at the last level of cache: the kernel numbers caches from the
-/// nearest on, the last one has the highest index.
+/// Returns the CPUs that share the last-level cache. The kernel numbers caches from the nearest, so
+/// the last one has the highest index.
 fn shared_cache(root: &Root, folder: &str) -> Fact<CpuSet> {
     match root
         .numbered(folder, "index")
@@ -76,7 +76,7 @@ fn shared_cache(root: &Root, folder: &str) -> Fact<CpuSet> {
     }
 }
 
-/// Why the idle states of a CPU are unknown.
+/// The reason why the idle states of a CPU are unknown.
 #[derive(Debug, thiserror::Error)]
 enum NoIdleStates {
     #[error(transparent)]
@@ -87,8 +87,7 @@ enum NoIdleStates {
     File { file: String, why: NoValue },
 }
 
-/// The idle states by increasing number, all or none: a list with a gap would
-/// look complete.
+/// Returns the idle states in ascending order, all or none: a list with a gap would look complete.
 fn idle_states(root: &Root, folder: &str) -> Fact<Vec<IdleState>> {
     let states = || {
         let numbers = root.numbered(folder, "state")?;
@@ -106,8 +105,8 @@ fn idle_states(root: &Root, folder: &str) -> Fact<Vec<IdleState>> {
     }
 }
 
-/// One idle state (`Documentation/admin-guide/pm/cpuidle.rst`: `latency` in
-/// microseconds, `disable` set by the administrator).
+/// Reads one idle state (`Documentation/admin-guide/pm/cpuidle.rst`: `latency` in microseconds,
+/// `disable` set by the administrator).
 fn idle_state(root: &Root, folder: &str) -> Result<IdleState, NoIdleStates> {
     fn value<T>(
         root: &Root,

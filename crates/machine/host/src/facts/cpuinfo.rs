@@ -1,12 +1,12 @@
-//! /proc/cpuinfo: `key : value` lines in blocks, other keys on every
-//! architecture (`arch/*/kernel/cpu/proc.c` and the like).
+//! /proc/cpuinfo: blocks of `key : value` lines, whose keys differ by architecture
+//! (`arch/*/kernel/cpu/proc.c` and similar files).
 
 use crate::Unread;
 use crate::root::Root;
 
 pub(super) const CPUINFO: &str = "/proc/cpuinfo";
 
-/// The text of /proc/cpuinfo, or why there is none.
+/// The text of /proc/cpuinfo, or the reason why there is none.
 pub(super) struct CpuInfo(Result<String, Unread>);
 
 impl CpuInfo {
@@ -14,13 +14,13 @@ impl CpuInfo {
         Self(root.text(CPUINFO))
     }
 
-    /// Why it could not be read.
+    /// Returns the reason why it could not be read.
     pub(super) fn unreadable(&self) -> Option<&Unread> {
         self.0.as_ref().err()
     }
 
-    /// The values of `key`, one for each block that has one. A line that has
-    /// nothing after its colon has no value.
+    /// Returns the values of `key`, one for each block that has one. A line with nothing after its
+    /// colon has no value.
     pub(super) fn values<'a>(&'a self, key: &'a str) -> impl Iterator<Item = &'a str> {
         self.0
             .as_deref()
@@ -33,18 +33,18 @@ impl CpuInfo {
             })
     }
 
-    /// The first value of `key`.
+    /// Returns the first value of `key`.
     pub(super) fn first<'a>(&'a self, key: &'a str) -> Option<&'a str> {
         self.values(key).next()
     }
 
-    /// Whether the processor has `flag`; `None` if it lists no flags, that
-    /// is, if it is not an x86.
+    /// Returns whether the processor has `flag`, or `None` if it lists no flags, that is, if it is
+    /// not x86.
     pub(super) fn flag(&self, flag: &str) -> Option<bool> {
         Some(self.first("flags")?.split_whitespace().any(|f| f == flag))
     }
 
-    /// The Arm cores, each kind once: implementer and part.
+    /// Returns the implementer and part of the Arm cores, each kind once.
     pub(super) fn arm_cores(&self) -> Vec<(u32, u32)> {
         let mut cores = Vec::new();
         let parts = self.values("CPU part").filter_map(hexadecimal);
@@ -65,8 +65,7 @@ fn hexadecimal(text: &str) -> Option<u32> {
     u32::from_str_radix(text.strip_prefix("0x")?, 16).ok()
 }
 
-/// The makers of Arm cores by their `CPU implementer`
-/// (`arch/arm64/include/asm/cputype.h`).
+/// Makers of Arm cores by `CPU implementer` (`arch/arm64/include/asm/cputype.h`).
 const ARM_IMPLEMENTERS: &[(u32, &str)] = &[
     (0x41, "Arm"),
     (0x42, "Broadcom"),
@@ -84,8 +83,8 @@ const ARM_IMPLEMENTERS: &[(u32, &str)] = &[
     (0xc0, "Ampere"),
 ];
 
-/// Cores designed by Arm by their `CPU part`
-/// (`arch/arm64/include/asm/cputype.h`, `arch/arm/include/asm/cputype.h`).
+/// Cores designed by Arm by `CPU part` (`arch/arm64/include/asm/cputype.h`,
+/// `arch/arm/include/asm/cputype.h`).
 const ARM_PARTS: &[(u32, &str)] = &[
     (0xc05, "Cortex-A5"),
     (0xc07, "Cortex-A7"),
@@ -122,13 +121,12 @@ const ARM_PARTS: &[(u32, &str)] = &[
     (0xd82, "Cortex-X4"),
 ];
 
-/// The maker of an Arm core.
+/// Returns the maker of an Arm core.
 pub(super) fn arm_implementer(implementer: u32) -> Option<&'static str> {
     lookup(ARM_IMPLEMENTERS, implementer)
 }
 
-/// An Arm core by name: `Cortex-A72`, or its numbers where it is not in the
-/// table.
+/// Returns the name of an Arm core, such as `Cortex-A72`, or its numbers if it is not in the table.
 pub(super) fn arm_core(implementer: u32, part: u32) -> String {
     match (implementer, lookup(ARM_PARTS, part)) {
         (0x41, Some(name)) => name.to_owned(),

@@ -13,7 +13,7 @@ const ARCHITECTURE: &str = "/proc/sys/kernel/arch";
 
 pub(super) fn facts(root: &Root, release: Fact<String>, config: &KernelConfig) -> KernelFacts {
     let version = root.word(preempt::VERSION);
-    // An empty command line is one too: many boards are booted without.
+    // An empty command line is valid: many boards boot without one.
     let command_line = root.fact(COMMAND_LINE, |text| Ok(text.to_owned()));
     let preempt_rt = preempt::preempt_rt(root, &version);
     KernelFacts {
@@ -33,7 +33,7 @@ pub(super) fn facts(root: &Root, release: Fact<String>, config: &KernelConfig) -
     }
 }
 
-/// `uname -m`: a file since Linux 6.1, before that a system call.
+/// Returns `uname -m`: a file since Linux 6.1, before that a system call.
 fn architecture(root: &Root) -> Fact<String> {
     let file = root.word(ARCHITECTURE);
     if file.value.is_none() && root.is_live() {
@@ -58,9 +58,8 @@ fn hz(config: &KernelConfig) -> Fact<u32> {
     }
 }
 
-/// /proc/timer_list shows active ones, readable by root only. Without it, the
-/// clock resolution decides on this machine; on another one, only their absence
-/// can be certain.
+/// /proc/timer_list shows whether they are active, but only root can read it. Without it, the clock
+/// resolution decides on this machine. On another machine, only their absence can be certain.
 fn high_resolution_timers(
     root: &Root,
     command_line: &Fact<String>,
@@ -89,15 +88,15 @@ fn high_resolution_timers(
 /// Source of [`is_fine`].
 const RESOLUTION: &str = "clock_getres(CLOCK_MONOTONIC)";
 
-/// Whether the clock resolution is a nanosecond, as it is once timers are of high
-/// resolution; before, it is a tick (`hrtimer_resolution` of kernel/time/hrtimer.c).
+/// Returns whether the clock resolution is a nanosecond. It is with high-resolution timers; without
+/// them, it is a tick (`hrtimer_resolution` of kernel/time/hrtimer.c).
 fn is_fine() -> bool {
     let resolution = rustix::time::clock_getres(rustix::time::ClockId::Monotonic);
     resolution.tv_sec == 0 && resolution.tv_nsec == 1
 }
 
-/// Whether each CPU's timers are of high resolution: one that is not
-/// falsifies measurements on it.
+/// Returns whether all CPUs have high-resolution timers. A single CPU without them falsifies
+/// measurements on it.
 fn hres_active(timer_list: &str) -> Option<bool> {
     let mut states = timer_list
         .lines()
@@ -120,7 +119,7 @@ mod tests {
         assert_eq!(hres_active("Timer List Version: v0.10"), None);
     }
 
-    /// Tells (active, source or reason) of a tree with these files.
+    /// Returns (active, source or reason) for a tree with these files.
     fn high_resolution(files: &[(&str, &str)]) -> (Option<bool>, String) {
         let folder = tempfile::tempdir().unwrap();
         for (name, text) in files {

@@ -20,11 +20,11 @@ use cpuinfo::CpuInfo;
 pub use no_config::{NoConfig, NotAConfig};
 pub(crate) use system::distribution_like;
 
-/// CPUs that are online.
+/// List of online CPUs.
 pub(crate) const ONLINE: &str = "/sys/devices/system/cpu/online";
-/// CPUs that are present.
+/// List of present CPUs.
 pub(crate) const PRESENT: &str = "/sys/devices/system/cpu/present";
-/// The command line the kernel was booted with.
+/// The kernel's command line.
 const COMMAND_LINE: &str = "/proc/cmdline";
 
 /// Reads every fact.
@@ -48,12 +48,12 @@ pub(crate) fn facts(root: &Root) -> HostFacts {
     facts
 }
 
-/// The vendor of the processor: `GenuineIntel`.
+/// Returns the vendor of the processor: `GenuineIntel`.
 pub(crate) fn vendor(root: &Root) -> Option<String> {
     processor::vendor(root, &CpuInfo::read(root)).value
 }
 
-/// The text of the kernel's configuration, with its file.
+/// Returns the text of the kernel's configuration and its file.
 pub(crate) fn kernel_config(root: &Root) -> Fact<String> {
     match find_config(root) {
         (file, Ok(text)) => Fact::known(text, file),
@@ -61,20 +61,20 @@ pub(crate) fn kernel_config(root: &Root) -> Fact<String> {
     }
 }
 
-/// The file with the kernel's configuration, or its usual path; its text, or why there is
-/// none.
+/// Returns the file with the kernel's configuration, or its usual path, and the text, or the reason
+/// why there is none.
 pub(crate) fn find_config(root: &Root) -> (String, Result<String, NoConfig>) {
     let release = root.word("/proc/sys/kernel/osrelease");
     let config = KernelConfig::find(root, release.get().map(String::as_str));
     (config.source().to_owned(), config.into_text())
 }
 
-/// Whether facts hold an option of the kernel's configuration: `PREEMPT_RT`.
+/// Returns whether facts include an option of the kernel's configuration: `PREEMPT_RT`.
 pub fn keeps_option(name: &str) -> bool {
     config::matters(name)
 }
 
-/// The text of a configuration in a given file.
+/// Reads a configuration from the given file.
 pub(crate) fn read_config(root: &Root, file: &str) -> Result<String, NotAConfig> {
     config::read(root, file)
 }

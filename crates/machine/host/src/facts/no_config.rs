@@ -1,36 +1,36 @@
-//! Why there is no configuration of the kernel.
+//! Reasons why the kernel's configuration is unknown.
 
 use crate::Unread;
 
-/// Why a file is not the configuration of a kernel.
+/// The reason why a file is not a kernel configuration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NotAConfig {
-    /// It was not read.
+    /// It could not be read.
     #[error(transparent)]
     Unread(#[from] Unread),
-    /// It is compressed and damaged, in the words of the decoder.
+    /// It is compressed and damaged, with the decoder's message.
     #[error("damaged {0}: {1}")]
     Damaged(&'static str, String),
-    /// It is compressed by a program that is not read.
+    /// Its compression format is not supported.
     #[error("is packed by {0}: unpack it first")]
     Packed(&'static str),
-    /// It is larger, once unpacked, than any configuration.
+    /// Uncompressed, it is larger than any configuration.
     #[error("is larger than 8 MiB when unpacked, and so no configuration")]
     TooLong,
-    /// It is another text.
+    /// It is another kind of text.
     #[error("has no options")]
     NoOptions,
 }
 
-/// Why no configuration of the running kernel was found.
+/// The reason why no configuration of the running kernel was found.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NoConfig {
-    /// None of the usual files is there.
+    /// None of the usual files exists.
     #[error("no kernel configuration found")]
     NoFile,
-    /// The files that are there, and why they cannot be used.
+    /// Files that exist, and why they cannot be used.
     #[error("{}", each(.0))]
     NoneUsable(Vec<(String, NotAConfig)>),
 }

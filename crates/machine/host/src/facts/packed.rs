@@ -1,5 +1,5 @@
-//! Configurations that are packed: in the kernel by gzip, in packages of distributions by
-//! xz (Debian's linux-config-*), zstd or others.
+//! Compressed configurations: gzip in the kernel; xz (Debian's linux-config-*), zstd or others in
+//! packages of distributions.
 
 use std::borrow::Cow;
 use std::io::{self, Read};
@@ -9,20 +9,19 @@ use lzma_rust2::XzReader;
 
 use super::no_config::NotAConfig;
 
-/// Size limit when unpacked: a configuration has 300 kB, and a few bytes can expand
-/// without limit.
+/// Size limit after decompression: a configuration has 300 kB, and a few bytes can expand without
+/// limit.
 const UNPACKED_LIMIT: u64 = 8 << 20;
 
-/// Memory limits of the decoders: what `xz -9` and `zstd -19` need to unpack, and some
-/// more.
+/// Memory limits of the decoders: a little more than `xz -9` and `zstd -19` require.
 const XZ_KIB: u32 = 96 << 10;
 const ZSTD_WINDOW_LOG: u32 = 26;
 
-/// How packed files begin.
+/// First bytes of compressed files.
 const GZIP: &[u8] = &[0x1f, 0x8b];
 const XZ: &[u8] = b"\xfd7zXZ\0";
 const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
-/// Those that are named and not read.
+/// Formats that are recognized but not supported.
 const OTHERS: [(&[u8], &str); 5] = [
     (b"BZh", "bzip2"),
     (&[0x04, 0x22, 0x4d, 0x18], "lz4"),
@@ -31,7 +30,7 @@ const OTHERS: [(&[u8], &str); 5] = [
     (b"PK\x03\x04", "zip"),
 ];
 
-/// The bytes, unpacked where they are packed.
+/// Decompresses the bytes if they are compressed.
 pub(super) fn unpacked(bytes: &[u8]) -> Result<Cow<'_, [u8]>, NotAConfig> {
     if bytes.starts_with(GZIP) {
         return read("gzip", Ok(MultiGzDecoder::new(bytes)));
@@ -57,7 +56,7 @@ fn read<'a>(
     decoder: io::Result<impl Read>,
 ) -> Result<Cow<'a, [u8]>, NotAConfig> {
     let mut all = Vec::new();
-    // One byte more tells a text of just this size from a longer one.
+    // One more byte distinguishes a text of exactly this size from a longer one.
     decoder
         .and_then(|decoder| decoder.take(UNPACKED_LIMIT + 1).read_to_end(&mut all))
         .map_err(|error| NotAConfig::Damaged(packer, error.to_string()))?;

@@ -6,18 +6,17 @@ use super::config::KernelConfig;
 use crate::root::Root;
 use crate::unread::Unparsed;
 
-/// `uname -v`, as a file.
+/// The output of `uname -v`, as a file.
 pub(super) const VERSION: &str = "/proc/sys/kernel/version";
 const REALTIME: &str = "/sys/kernel/realtime";
-/// The model in force of a kernel with PREEMPT_DYNAMIC, since Linux 5.12.
+/// The effective model of a kernel with PREEMPT_DYNAMIC, since Linux 5.12.
 const DYNAMIC: &str = "/sys/kernel/debug/sched/preempt";
 
 /// Values of `preempt=` and of the file above (`kernel/sched/core.c`,
 /// `sched_dynamic_mode`).
 const MODELS: [&str; 4] = ["none", "voluntary", "full", "lazy"];
 
-/// The options that choose the model, or the default of a dynamic kernel
-/// (`kernel/Kconfig.preempt`).
+/// Options that select the model, or the default of a dynamic kernel (`kernel/Kconfig.preempt`).
 const OPTIONS: [(&str, &str); 4] = [
     ("CONFIG_PREEMPT_NONE", "none"),
     ("CONFIG_PREEMPT_VOLUNTARY", "voluntary"),
@@ -25,8 +24,7 @@ const OPTIONS: [(&str, &str); 4] = [
     ("CONFIG_PREEMPT_LAZY", "lazy"),
 ];
 
-/// Whether it is a PREEMPT_RT kernel, by a file of its own or by its
-/// version.
+/// Returns whether this is a PREEMPT_RT kernel, according to its file or its version.
 pub(super) fn preempt_rt(root: &Root, version: &Fact<String>) -> Fact<bool> {
     let file = root.fact(REALTIME, |text| match text {
         "1" => Ok(true),
@@ -39,13 +37,13 @@ pub(super) fn preempt_rt(root: &Root, version: &Fact<String>) -> Fact<bool> {
     version.clone().map(|version| says_rt(&version))
 }
 
-/// `PREEMPT_RT`, or `PREEMPT RT` as kernels before 5.4 put it.
+/// Finds `PREEMPT_RT`, or `PREEMPT RT` as in kernels before 5.4.
 fn says_rt(version: &str) -> bool {
     let words: Vec<&str> = version.split_whitespace().collect();
     words.contains(&"PREEMPT_RT") || words.windows(2).any(|pair| pair == ["PREEMPT", "RT"])
 }
 
-/// The model in force. Sources by priority: the running kernel's file, boot line,
+/// Returns the effective model. Sources by priority: the running kernel's file, command line,
 /// configuration, version.
 pub(super) fn model(
     root: &Root,
@@ -67,7 +65,7 @@ pub(super) fn model(
     let words: Vec<&str> = text.split_whitespace().collect();
     let dynamic = words.contains(&"PREEMPT_DYNAMIC");
     let says = ["PREEMPT", "PREEMPT_LAZY"].map(|word| words.contains(&word));
-    // Other kernels ignore the word.
+    // Other kernels ignore the parameter.
     if let Some(chosen) = command_line.get().and_then(|line| boot_choice(line))
         && dynamic
     {
@@ -91,23 +89,23 @@ pub(super) fn model(
     match (dynamic, says) {
         (true, _) => unknown("PREEMPT_DYNAMIC: the model in force is unknown"),
         (_, [_, true]) => Fact::known("lazy".to_owned(), VERSION),
-        // A lazy kernel is preemptible too, with the same version text.
+        // A lazy kernel is also preemptible, with the same version text.
         (_, [true, _]) if may_be_lazy(root) => unknown("PREEMPT can be full or lazy"),
         (_, [true, _]) => Fact::known("full".to_owned(), VERSION),
         _ => unknown("without PREEMPT it is none or voluntary"),
     }
 }
 
-/// The last valid `preempt=` of a command line: the kernel reads them in
-/// order and ignores unknown values.
+/// Returns the last valid `preempt=` on a command line: the kernel reads them in order and ignores
+/// unknown values.
 fn boot_choice(line: &str) -> Option<&str> {
     line.split_whitespace()
         .filter_map(|word| word.strip_prefix("preempt="))
         .rfind(|choice| MODELS.contains(choice))
 }
 
-/// Lazy preemption came with Linux 6.13. A release that cannot be parsed may be
-/// later.
+/// Returns whether the kernel may have lazy preemption, which Linux 6.13 added. A release that
+/// cannot be parsed may be later.
 fn may_be_lazy(root: &Root) -> bool {
     let release = root.word("/proc/sys/kernel/osrelease").value;
     let version = release.as_deref().and_then(|release| {
@@ -124,7 +122,7 @@ mod tests {
     use super::*;
     use std::fs;
 
-    /// (model, source or reason) of a tree with these files.
+    /// Returns (model, source or reason) for a tree with these files.
     fn model_of(files: &[(&str, &str)]) -> (Option<String>, String) {
         let folder = tempfile::tempdir().unwrap();
         for (name, text) in files {

@@ -1,4 +1,4 @@
-//! The processor as a whole.
+//! Facts of the processor as a whole.
 
 use punctual_model::{CpuSet, Fact, ProcessorFacts};
 
@@ -25,8 +25,8 @@ pub(super) fn facts(root: &Root, info: &CpuInfo, config: &KernelConfig) -> Proce
     }
 }
 
-/// The model by the processor's own name, or its cores by name on Arm, where
-/// `model name` has only the instruction set, or is missing.
+/// Returns the processor's own name for its model. On Arm, returns the names of its cores, because
+/// `model name` is missing or has only the instruction set.
 fn model(info: &CpuInfo) -> Fact<String> {
     let cores = info.arm_cores();
     if !cores.is_empty() {
@@ -36,8 +36,7 @@ fn model(info: &CpuInfo) -> Fact<String> {
             .collect();
         return Fact::known(names.join(" + "), CPUINFO);
     }
-    // x86 and LoongArch, MIPS, PowerPC, RISC-V, 32-bit Arm before part
-    // numbers.
+    // x86 and LoongArch, MIPS, PowerPC, RISC-V, 32-bit Arm before part numbers.
     first_of(
         info,
         &[
@@ -51,7 +50,7 @@ fn model(info: &CpuInfo) -> Fact<String> {
     )
 }
 
-/// The vendor ID (`GenuineIntel`), or the name on Arm.
+/// Returns the vendor ID (`GenuineIntel`), or the maker's name on Arm.
 pub(super) fn vendor(root: &Root, info: &CpuInfo) -> Fact<String> {
     let cores = info.arm_cores();
     if let Some(maker) = cores.first().and_then(|(id, _)| arm_implementer(*id)) {
@@ -75,7 +74,7 @@ fn cpuid_vendor() -> Option<Fact<String>> {
     None
 }
 
-/// In /proc/cpuinfo on x86; elsewhere in a file of its own.
+/// Returns the microcode version: from /proc/cpuinfo on x86, from a separate file otherwise.
 fn microcode(root: &Root, info: &CpuInfo) -> Fact<String> {
     let named = first_of(info, &["microcode"]);
     match named.value {
@@ -87,7 +86,7 @@ fn microcode(root: &Root, info: &CpuInfo) -> Fact<String> {
     }
 }
 
-/// Without `CONFIG_NO_HZ_FULL` there is no file and there can be no such CPU.
+/// Without `CONFIG_NO_HZ_FULL`, the file does not exist, and no CPU can be in the set.
 fn nohz_full(root: &Root, config: &KernelConfig) -> Fact<CpuSet> {
     let file = root.cpu_list(NOHZ_FULL);
     match (&file.value, config.is_on("CONFIG_NO_HZ_FULL")) {
@@ -96,7 +95,7 @@ fn nohz_full(root: &Root, config: &KernelConfig) -> Fact<CpuSet> {
     }
 }
 
-/// The first of these keys that /proc/cpuinfo has.
+/// Returns the first of these keys that is in /proc/cpuinfo.
 fn first_of(info: &CpuInfo, keys: &[&str]) -> Fact<String> {
     match keys.iter().find_map(|key| info.first(key)) {
         Some(value) => Fact::known(value.to_owned(), CPUINFO),

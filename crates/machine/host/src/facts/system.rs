@@ -6,12 +6,12 @@ use crate::Unread;
 use crate::root::{Root, number};
 use crate::unread::{NoValue, Unparsed};
 
-/// os-release(5): the second is read only if the first does not exist.
+/// os-release(5): the second file is read only if the first does not exist.
 const OS_RELEASE: [&str; 2] = ["/etc/os-release", "/usr/lib/os-release"];
 const MEMINFO: &str = "/proc/meminfo";
 const CLOCK: &str = "/sys/devices/system/clocksource/clocksource0";
 
-/// Its path, and its text or why there is none.
+/// Returns the path, and the text or the reason why there is none.
 fn os_release(root: &Root) -> (&'static str, Result<String, Unread>) {
     match (root.text(OS_RELEASE[0]), root.text(OS_RELEASE[1])) {
         (Err(_), Ok(text)) => (OS_RELEASE[1], Ok(text)),
@@ -19,7 +19,7 @@ fn os_release(root: &Root) -> (&'static str, Result<String, Unread>) {
     }
 }
 
-/// The distributions that this one derives from, nearest first.
+/// Returns the distributions that this one derives from, the nearest first.
 pub(crate) fn distribution_like(root: &Root) -> Vec<String> {
     let text = os_release(root).1.unwrap_or_default();
     let like = os_release_value(&text, "ID_LIKE").unwrap_or_default();
@@ -42,8 +42,8 @@ pub(super) fn distribution(root: &Root) -> DistributionFacts {
     }
 }
 
-/// The value of `key`, which a shell would read the same way: quoted or not,
-/// with backslashes. The last line of that key counts.
+/// Parses the value of `key` as a shell would: quoted or not, with backslashes. The last line with
+/// that key counts.
 fn os_release_value(text: &str, key: &str) -> Option<String> {
     let raw = text
         .lines()
@@ -101,7 +101,7 @@ pub(super) fn memory(root: &Root) -> MemoryFacts {
     }
 }
 
-/// `MemTotal:  24684096 kB`, where kB is 1024 bytes: proc_meminfo(5).
+/// Parses `MemTotal:  24684096 kB`. A kB is 1024 bytes: proc_meminfo(5).
 fn meminfo_bytes(text: &str, key: &str) -> Result<u64, Unparsed> {
     let value = text
         .lines()

@@ -1,4 +1,4 @@
-//! Bare metal or hypervisor, and which.
+//! Detects whether the machine is virtual, and its hypervisor.
 
 use punctual_model::{Fact, VirtualisationFacts};
 
@@ -6,16 +6,16 @@ use super::cpuinfo::{CPUINFO, CpuInfo};
 use crate::root::Root;
 
 const DMI: &str = "/sys/class/dmi/id";
-/// The same place under two names; the first is missing without procfs.
+/// Two paths of the same file; the first is missing without procfs.
 const DEVICE_TREE: [&str; 2] = [
     "/proc/device-tree/model",
     "/sys/firmware/devicetree/base/model",
 ];
-/// Xen and IBM hypervisors have their name here.
+/// Xen and IBM hypervisors provide their name here.
 const HYPERVISOR_TYPE: &str = "/sys/hypervisor/type";
 
-/// Vendors and models of virtual machines in DMI or the device tree: the start of
-/// the name, in lower case, and the hypervisor.
+/// Vendors and models of virtual machines in DMI or the device tree: the beginning of the name in
+/// lower case, and the hypervisor.
 const VIRTUAL_MACHINES: &[(&str, &str)] = &[
     ("kvm", "KVM"),
     ("qemu", "QEMU"),
@@ -49,7 +49,7 @@ pub(super) fn facts(root: &Root, info: &CpuInfo) -> VirtualisationFacts {
     }
 }
 
-/// Maker and model from DMI, else the board's name from the device tree.
+/// Returns maker and model from DMI, or else the board's name from the device tree.
 fn machine(root: &Root) -> Fact<String> {
     let product = root.word(&format!("{DMI}/product_name"));
     let vendor = root.word(&format!("{DMI}/sys_vendor"));
@@ -71,10 +71,10 @@ fn machine(root: &Root) -> Fact<String> {
     }
 }
 
-/// The hypervisor by the firmware's names.
+/// Detects the hypervisor by the firmware's names.
 fn firmware_hypervisor(root: &Root, machine: &Fact<String>) -> Option<Fact<String>> {
     let product = root.word(&format!("{DMI}/product_name"));
-    // Bare-metal machines of Amazon and others have the vendor's name too.
+    // Bare-metal machines of Amazon and others also have the vendor's name.
     let metal = product.get().is_some_and(|name| name.ends_with(".metal"));
     if metal {
         return None;
@@ -91,9 +91,9 @@ fn firmware_hypervisor(root: &Root, machine: &Fact<String>) -> Option<Fact<Strin
         })
 }
 
-/// An x86 processor has a flag for a hypervisor; some hypervisors hide it but not
-/// their firmware. Elsewhere the firmware's names decide: a board with a name that
-/// is not a known virtual machine is bare metal.
+/// x86 processors have a flag for a hypervisor; some hypervisors hide it but not their firmware. On
+/// other architectures the firmware's names decide: a board is bare metal unless its name is that
+/// of a known virtual machine.
 fn virtual_machine(
     root: &Root,
     info: &CpuInfo,
@@ -133,8 +133,8 @@ fn hypervisor(
     cpuid.or(firmware).unwrap_or(named)
 }
 
-/// The twelve letters of a hypervisor in CPUID leaf 0x40000000, or its common name
-/// if known.
+/// Returns the twelve-letter signature of the hypervisor in CPUID leaf 0x40000000, or its common
+/// name if known.
 #[cfg(any(target_arch = "x86", target_arch = "x86_64"))]
 fn cpuid_hypervisor() -> Option<Fact<String>> {
     use raw_cpuid::{CpuId, Hypervisor};
@@ -157,7 +157,7 @@ fn cpuid_hypervisor() -> Option<Fact<String>> {
     None
 }
 
-/// The printable characters of a signature.
+/// Returns the printable characters of a signature.
 #[cfg(any(target_arch = "x86", target_arch = "x86_64"))]
 fn signature(registers: [u32; 3]) -> Option<String> {
     let letters: String = registers

@@ -1,4 +1,4 @@
-//! Energy as the kernel counts it in files.
+//! Energy counters that the kernel provides as files.
 
 use punctual_model::EnergyUse;
 
@@ -10,16 +10,16 @@ const POWERCAP: &str = "/sys/class/powercap";
 /// kernel: Documentation/hwmon/sysfs-interface.rst.
 const HWMON: &str = "/sys/class/hwmon";
 
-/// A counter of energy at one moment.
+/// The value of an energy counter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Energy {
     domain: String,
     micro_joules: u64,
-    /// The counter begins anew after this.
+    /// Maximum value, after which the counter wraps.
     range: Option<u64>,
 }
 
-/// All domains, those of powercap first.
+/// Reads all domains, those of powercap first.
 pub(super) fn read(root: &Root) -> Vec<Energy> {
     let read = |path: String| -> Option<u64> { number(&root.text(&path).ok()?).ok() };
     let word = |path: String| root.text(&path).map(|text| text.trim().to_owned());
@@ -57,7 +57,7 @@ pub(super) fn read(root: &Root) -> Vec<Energy> {
     all
 }
 
-/// What each domain used. A counter of less than its start has begun anew once; where its
+/// Returns the energy used by each domain. A counter below its start value has wrapped once. If its
 /// range is not known, the domain is left out.
 pub(super) fn since(end: &[Energy], start: &[Energy]) -> Vec<EnergyUse> {
     let of = |end: &Energy| {

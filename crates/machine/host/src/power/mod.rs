@@ -1,4 +1,4 @@
-//! What the machine does about power: read at the start and at the end of a run.
+//! Power and energy of the machine, read at the start and at the end of a run.
 
 mod energy;
 mod perf;
@@ -15,7 +15,7 @@ use perf::Perf;
 const CPUS: &str = "/sys/devices/system/cpu";
 const HWMON: &str = "/sys/class/hwmon";
 
-/// What was read at the start of a run, and the counters that go on.
+/// The values read at the start of a run, and the running counters.
 pub struct PowerWatch {
     root: Root,
     cpus: CpuSet,
@@ -23,7 +23,7 @@ pub struct PowerWatch {
     perf: Perf,
 }
 
-/// Values at one moment.
+/// Values at one time.
 #[derive(Debug, Default)]
 struct Reading {
     idle: BTreeMap<(u32, u32), Idle>,
@@ -46,7 +46,7 @@ struct Idle {
 impl PowerWatch {
     pub(crate) fn begin(root: &Root, cpus: CpuSet) -> Self {
         let start = Reading::read(root, &cpus);
-        // The counters of perf are those of the running machine.
+        // The counters of perf belong to the running machine.
         let perf = match root.is_live() {
             true => Perf::open(root, &cpus, start.energy.is_empty()),
             false => Perf::default(),
@@ -59,8 +59,8 @@ impl PowerWatch {
         }
     }
 
-    /// The differences until now. Fills in the interrupts of system management where the
-    /// processor's register could not be read.
+    /// Returns the differences until now. Fills in the counts of system management interrupts if
+    /// the processor's register could not be read.
     pub fn finish(&mut self, interference: &mut Interference) {
         let end = Reading::read(&self.root, &self.cpus);
         let mut power = end.since(&self.start);
@@ -140,7 +140,7 @@ impl Reading {
         }
     }
 
-    /// The temperatures of hwmon (kernel: Documentation/hwmon/sysfs-interface.rst).
+    /// Reads the temperatures of hwmon (kernel: Documentation/hwmon/sysfs-interface.rst).
     fn sensors(&mut self, root: &Root) {
         for chip in root.numbered(HWMON, "hwmon").unwrap_or_default() {
             let folder = format!("{HWMON}/hwmon{chip}");
@@ -162,7 +162,7 @@ impl Reading {
         }
     }
 
-    /// What is in both readings.
+    /// Returns the differences of values that are in both readings.
     fn since(self, start: &Self) -> Power {
         let idle = self.idle.into_iter().filter_map(|((cpu, state), end)| {
             let start = start.idle.get(&(cpu, state))?;

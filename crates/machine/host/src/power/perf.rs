@@ -1,5 +1,5 @@
-//! Counters of the hardware that the kernel offers by perf_event_open(2) alone: the PMUs
-//! `msr`, `power`, `cstate_core` and `cstate_pkg` (kernel: arch/x86/events).
+//! Hardware counters that are only available through perf_event_open(2): the PMUs `msr`, `power`,
+//! `cstate_core` and `cstate_pkg` (kernel: arch/x86/events).
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::root::Root;
 
 const DEVICES: &str = "/sys/bus/event_source/devices";
 
-/// Counters that were opened at the start of a run.
+/// Counters opened at the start of a run.
 #[derive(Default)]
 pub(super) struct Perf {
     smis: Vec<(u32, Counter)>,
@@ -20,16 +20,16 @@ pub(super) struct Perf {
     counted: Option<BTreeMap<u32, u64>>,
 }
 
-/// A counter of energy.
+/// An energy counter.
 struct Joules {
     domain: String,
-    /// Joules of one step.
+    /// Joules per step.
     scale: f64,
     counter: Counter,
 }
 
 impl Perf {
-    /// Opens what there is; `energy`: also the counters of energy.
+    /// Opens the counters that exist, including those of energy if `energy` is set.
     pub(super) fn open(root: &Root, cpus: &CpuSet, energy: bool) -> Self {
         let mut perf = Self::default();
         let events = |pmu: &str| {
@@ -84,7 +84,7 @@ impl Perf {
         }
     }
 
-    /// Reads all of them.
+    /// Reads all counters.
     pub(super) fn finish(&mut self, power: &mut Power) {
         let mut smis = BTreeMap::new();
         for (cpu, counter) in &mut self.smis {
@@ -95,7 +95,7 @@ impl Perf {
         self.counted = (!smis.is_empty()).then_some(smis);
         for joules in &mut self.energy {
             match joules.counter.read() {
-                // An emulated machine has such counters, and they stand still.
+                // An emulated machine has such counters, but they do not advance.
                 Ok(0) => power
                     .unknown
                     .push(format!("{}: it does not count", joules.domain)),
@@ -119,13 +119,13 @@ impl Perf {
         power.unknown.append(&mut self.unknown);
     }
 
-    /// System management interrupts by CPU, once it was finished.
+    /// Returns the system management interrupts by CPU, after `finish`.
     pub(super) fn smis(&self) -> Option<&BTreeMap<u32, u64>> {
         self.counted.as_ref()
     }
 }
 
-/// The CPUs on which a PMU is to be read, one for each package or core.
+/// Returns the CPUs on which to read a PMU, one for each package or core.
 fn masked(root: &Root, pmu: &str) -> CpuSet {
     let mask = root.text(&format!("{DEVICES}/{pmu}/cpumask"));
     mask.ok()
@@ -147,7 +147,7 @@ mod counter {
             .map_err(io::Error::other)?
             .build()
             .map_err(io::Error::other)?;
-        // These PMUs refuse to leave anything out.
+        // These PMUs do not support exclusions.
         let mut builder = Builder::new(built);
         builder
             .any_pid()
@@ -159,7 +159,7 @@ mod counter {
     }
 }
 
-/// No other processor has these PMUs.
+/// Other architectures do not have these PMUs.
 #[cfg(not(any(target_arch = "x86", target_arch = "x86_64")))]
 mod counter {
     use std::io;

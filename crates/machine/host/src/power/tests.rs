@@ -1,4 +1,4 @@
-//! On trees of files that are made up.
+//! Tests on invented trees of files.
 
 use super::*;
 
@@ -69,7 +69,7 @@ fn what_moved_in_between_is_in_the_recording() {
     let root = Root::new(tree.0.path().to_owned());
     let mut watch = PowerWatch::begin(&root, cpus());
     tree.idle(2, [130, 51_000, 9, 0]);
-    // The counter of energy begins anew.
+    // The energy counter wraps.
     tree.all([3_600_000, 61_000, 4_000]);
     let mut interference = Interference::default();
     watch.finish(&mut interference);
@@ -107,7 +107,7 @@ fn what_moved_in_between_is_in_the_recording() {
             ("soc (0)", 40_000, 61_000)
         ]
     );
-    // The one of hwmon has no range: its step back is not known.
+    // The counter of hwmon has no range, so its decrease cannot be evaluated.
     assert_eq!(power.energy.len(), 1);
     assert_eq!(power.energy[0].domain, "package-0 (intel-rapl:0)");
     assert_eq!(power.energy[0].micro_joules, 5_000);

@@ -1,4 +1,5 @@
-//! What holds of a program's code whatever its file contains; a fuzz target uses it, too.
+//! Properties of a program's code that hold for any contents of its file. A fuzz target also uses
+//! them.
 
 #![allow(unreachable_pub)]
 
@@ -8,7 +9,7 @@ use std::os::unix::fs::MetadataExt;
 
 use punctual_host::Host;
 
-/// The longest name of a function, with the distance behind it.
+/// The longest name of a function, including the offset.
 const LONGEST: usize = 230;
 
 /// Names the functions of a process whose program consists of `bytes`.
