@@ -322,7 +322,7 @@ int punctual_deadline_new(punctual_deadline_t *storage,
 // `handle` is of the calling thread.
 int punctual_deadline_end_job(punctual_deadline_h_ref handle);
 
-// How often the runtime was used up.
+// Writes how often the thread exhausted its runtime.
 //
 // # Safety
 // `handle` is of the calling thread; `overruns` may be written to.

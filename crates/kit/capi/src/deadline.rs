@@ -73,7 +73,7 @@ pub unsafe extern "C" fn punctual_deadline_end_job(handle: punctual_deadline_h_r
     })
 }
 
-/// How often the runtime was used up.
+/// Writes how often the thread exhausted its runtime.
 ///
 /// # Safety
 /// `handle` is of the calling thread; `overruns` may be written to.

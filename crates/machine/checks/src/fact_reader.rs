@@ -427,8 +427,8 @@ impl<'a> FactReader<'a> {
     }
 }
 
-/// Formats a path for users: `N` for a number, `/GROUP` for the control group of the captured
-/// process, `/GROUPS` for that group and those above it.
+/// Formats a path for users: `N` for a number, `/GROUP` for the control group of the process
+/// that captured the facts, `/GROUPS` for that group and those above it.
 pub(crate) fn shown(path: &str) -> String {
     path.replace('#', "N")
         .replace("{cgroup}", "/GROUP")

@@ -32,7 +32,7 @@ impl Lock {
             source,
         };
         if let Some(folder) = journal.parent() {
-            // As root, this also creates the folder of the store.
+            // As root, this is also the folder of the store.
             let made = punctual_files::folder::make(folder, 0o700);
             made.map_err(|error| failed(error.into()))?;
         }

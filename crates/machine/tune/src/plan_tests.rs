@@ -358,7 +358,7 @@ fn on_a_read_only_file_system_a_plan_works_and_apply_says_what_it_lacks() {
     assert!(error.to_string().contains("mounted read-only"), "{error}");
     assert_eq!(machine.snapshot(), before);
 
-    // Interrupts of other devices can be changed on request.
+    // Settings outside of the read-only file system can be changed, if the others are left out.
     let options = Options {
         refusals: Refusals::LeaveOutAll,
     };

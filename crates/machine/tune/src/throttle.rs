@@ -1,6 +1,6 @@
 //! The mechanism that stops a real-time thread that never sleeps: real-time throttling before Linux
 //! 6.12 and the fair server since, regardless of `sched_rt_runtime_us` (`kernel/sched/deadline.c`).
-//! If a profile names both, only the effective one is changed.
+//! If a profile names both, only the effective one matters.
 
 use crate::planned::LeftOut;
 use crate::target::Target;
