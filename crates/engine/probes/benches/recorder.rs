@@ -1,6 +1,6 @@
-//! What recording one sample costs, in the measuring thread.
+//! Measures the cost of recording one sample, in the measuring thread.
 //!
-//! `cargo bench -p punctual-probes`
+//! Run `cargo bench -p punctual-probes`.
 
 use std::sync::Arc;
 
@@ -12,10 +12,10 @@ fn main() {
     divan::main();
 }
 
-/// Samples per turn: as many as the smallest ring holds.
+/// Samples per iteration: the capacity of the smallest ring.
 const SAMPLES: u64 = 4_000;
 
-/// Latencies as a quiet machine has them: microseconds, now and then a tail.
+/// Returns latencies typical of a quiet machine: microseconds, with an occasional tail.
 fn latencies() -> Vec<SignedNanos> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     (0..SAMPLES)
@@ -44,7 +44,7 @@ fn histogram(bencher: Bencher) {
     });
 }
 
-/// Histogram, worst list, account, and the ring that samples go through.
+/// Histogram, top samples, accounting, and the ring.
 #[divan::bench]
 fn recorder_with_sample_capture(bencher: Bencher) {
     let latencies = latencies();
@@ -58,7 +58,7 @@ fn recorder_with_sample_capture(bencher: Bencher) {
     recorder.start(Nanos(1));
     bencher
         .counter(ItemsCount::new(SAMPLES))
-        // Emptied outside of what is timed, as the housekeeping thread does.
+        // Emptied outside the timed part, as the housekeeping thread does.
         .with_inputs(|| {
             reader.drain(|event| {
                 black_box(event);

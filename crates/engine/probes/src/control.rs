@@ -1,4 +1,4 @@
-//! How a run is started together and stopped at any time.
+//! Starts all threads of a run together, and stops them at any time.
 
 use std::fmt::Debug;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -8,8 +8,8 @@ use std::time::Duration;
 use punctual_model::{Nanos, SignedNanos};
 use punctual_rt::{Instant, Tid};
 
-/// Stops a run: a flag that every loop looks at, and a signal that gets
-/// measuring threads out of a blocking system call.
+/// Stops a run with a flag that every loop checks, and a signal that interrupts blocking system
+/// calls of measuring threads.
 #[derive(Debug, Default)]
 pub struct Control {
     stop: AtomicBool,
@@ -20,61 +20,60 @@ pub struct Control {
     complete: AtomicU64,
 }
 
-/// The sample that ended a run, because it crossed the break value; the first
-/// one, where several did.
+/// The sample that ended a run because it exceeded the break value; the first one if there were
+/// several.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Broke {
     /// The thread that measured it.
     pub thread: Tid,
-    /// How late it was.
+    /// Its latency.
     pub latency: SignedNanos,
 }
 
-/// Called at the break by the thread that measured it, before that thread does
-/// anything else: a trace must end there.
+/// Called at the break by the thread that measured it, before that thread does anything else,
+/// because a trace must end there.
 pub trait OnBreak: Debug + Send + Sync {
-    /// The break value was crossed.
+    /// A sample exceeded the break value.
     fn broke(&self, broke: Broke);
 }
 
 impl Control {
-    /// A run that has not been stopped.
+    /// Creates the control of a run that is not stopped.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Whether the loops are to end. Cheap: one relaxed load.
+    /// Returns whether the loops should end. Cheap: one relaxed load.
     #[inline]
     pub fn stopping(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// The sample that crossed the break value, if one did.
+    /// Returns the sample that exceeded the break value, if any.
     pub fn broke(&self) -> Option<Broke> {
         self.broke.get().copied()
     }
 
-    /// Sets what is called at a break; once, before the run.
+    /// Sets the handler to call at a break; once, before the run.
     pub fn on_break(&self, handler: Arc<dyn OnBreak>) {
-        // The first stays: there is one session to a run.
+        // Only the first is kept, because a run has only one session.
         let _ = self.on_break.set(handler);
     }
 
-    /// Asks all threads to end. Those that sleep are woken by a signal; as a
-    /// thread may look at the flag just before it goes to sleep, the caller
-    /// repeats this until they are gone.
+    /// Asks all threads to end, and wakes sleeping ones with a signal. A thread may check the flag
+    /// just before it sleeps, so the caller repeats this until they have ended.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
         for tid in lock(&self.threads).iter() {
-            // A thread that has just ended is no error.
+            // It is not an error if a thread has just ended.
             let _ = punctual_rt::interrupt::interrupt(*tid);
         }
     }
 
-    /// Ends the run because one of `lanes` lanes has all its samples: when all have, or
-    /// after `interval` and a moment. Lanes of the same interval have theirs in the same
-    /// interval, and are not to lose the last one. The main thread of cyclictest looks every
-    /// 10 ms, to the same end. Called when the lane is finished, for it sleeps.
+    /// Ends the run because one of `lanes` lanes has all its samples: when all lanes have, or after
+    /// `interval` and a moment, so that lanes with the same interval keep their last sample.
+    /// cyclictest's main thread polls every 10 ms for the same reason. Call it when the lane is
+    /// finished, because it sleeps.
     pub(crate) fn complete(&self, lanes: u64, interval: Nanos) {
         const MOMENT: Duration = Duration::from_millis(10);
         self.complete.fetch_add(1, Ordering::Relaxed);
@@ -89,8 +88,8 @@ impl Control {
         self.stop();
     }
 
-    /// Ends the run because a sample crossed the break value; called from the
-    /// hot path, so the other threads learn it at their next turn.
+    /// Ends the run because a sample exceeded the break value. Called from the hot path, so other
+    /// threads notice it in their next iteration.
     #[cold]
     pub(crate) fn break_off(&self, latency: SignedNanos) {
         let thread = punctual_rt::current_tid();
@@ -101,8 +100,8 @@ impl Control {
         self.stop.store(true, Ordering::Relaxed);
     }
 
-    /// Makes the calling thread one that [`stop`](Self::stop) wakes, until the
-    /// guard is dropped.
+    /// Registers the calling thread to be woken by [`stop`](Self::stop), until the guard is
+    /// dropped.
     pub fn enter(&self) -> Entered<'_> {
         let tid = punctual_rt::current_tid();
         lock(&self.threads).push(tid);
@@ -123,8 +122,8 @@ impl Drop for Entered<'_> {
     }
 }
 
-/// Where measuring threads wait until all of them are ready, so that none
-/// measures the birth of another.
+/// Measuring threads wait at this gate until all are ready, so that no thread measures the start of
+/// another.
 #[derive(Debug)]
 pub struct Gate {
     state: Mutex<GateState>,
@@ -140,9 +139,9 @@ struct GateState {
 /// How a gate opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Opening {
-    /// Begin; all of them get this same time as the start.
+    /// Start; all threads get this same time.
     Start(Instant),
-    /// Do not begin: another thread could not be made ready.
+    /// Do not start: another thread could not be prepared.
     Cancelled,
 }
 
@@ -175,8 +174,8 @@ impl Gate {
         }
     }
 
-    /// Returns once `threads` threads wait at the gate, or `gave_up` says that
-    /// one of them never will.
+    /// Returns once `threads` threads wait at the gate, or once `gave_up` returns true because one
+    /// of them never will.
     pub fn await_waiting(&self, threads: usize, gave_up: impl Fn() -> bool) -> bool {
         const LOOK_AGAIN: std::time::Duration = std::time::Duration::from_millis(20);
         let mut state = lock(&self.state);
@@ -193,14 +192,14 @@ impl Gate {
         true
     }
 
-    /// Opens it for all.
+    /// Opens it for all threads.
     pub fn open(&self, opening: Opening) {
         lock(&self.state).opening = Some(opening);
         self.changed.notify_all();
     }
 }
 
-/// A thread that panicked while it held the lock left plain data behind.
+/// Ignores poisoning: a thread that panicked with the lock left only plain data behind.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! What a probe is: an entry that says all about it, and the trait it follows.
+//! The entry that describes a probe, and the trait that it implements.
 
 use std::sync::Arc;
 
@@ -11,59 +11,56 @@ use crate::{
     SettingsError, TracerError,
 };
 
-/// All there is to know of a probe without running it. The command line, its
-/// help and the documentation derive from it.
+/// The complete description of a probe, without running it. The command line, its help and the
+/// documentation are derived from it.
 #[derive(Clone, Copy, Debug)]
 pub struct ProbeEntry {
     /// Its name on the command line.
     pub name: &'static str,
-    /// What it measures, in half a sentence.
+    /// The measured quantity, as a phrase.
     pub summary: &'static str,
     /// The unit of its figures: `ns` for latencies.
     pub unit: &'static str,
-    /// What happens in the loop, what the figure includes and excludes, and
-    /// the source; paragraphs of Markdown.
+    /// The steps of the loop, the time that the figure includes and excludes, and the source;
+    /// paragraphs of Markdown.
     pub documentation: &'static str,
-    /// What it needs to run well.
+    /// The privileges it needs to run well.
     pub privileges: &'static str,
-    /// The older tool it takes the place of.
+    /// The older tool it replaces.
     pub replaces: &'static str,
-    /// The picture that shows its figures best.
+    /// The chart that shows its figures best.
     pub chart: Chart,
-    /// From what to what its latencies go, for explaining an outlier: of the
-    /// thread that records, by CLOCK_MONOTONIC, unless a lane says otherwise
-    /// ([`Recorder::late_is`]). `Err`: why none can be explained, as a
-    /// sentence.
+    /// The start and end of its latencies, for explaining an outlier: on the recording thread, by
+    /// CLOCK_MONOTONIC, unless a lane sets it differently ([`Recorder::late_is`]). `Err`: why none
+    /// can be explained, as a sentence.
     pub explained: Result<Delay, &'static str>,
-    /// Its own parameters, beside those that all probes share.
+    /// Its own parameters, in addition to those that all probes share.
     pub parameters: &'static [Parameter],
-    /// Sets one to these arguments, checks the plan and says which lanes there will
-    /// be. Nothing is measured or changed yet. What it asks the [`Resources`] for,
-    /// it uses.
+    /// Configures a probe with these arguments, checks the plan and returns its lanes. Nothing is
+    /// measured or changed yet. It uses every resource that it requests from [`Resources`].
     pub prepare: fn(&Arguments, &Plan, &dyn Resources) -> Result<Ready, ProbeError>,
 }
 
-/// What all probes know of a run.
+/// The settings of a run that all probes share.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// The CPUs to measure.
     pub cpus: CpuSet,
     /// Policy and priority of the measuring threads.
     pub scheduling: Scheduling,
-    /// How long, warm-up included; `None`: until stopped.
+    /// Length with warm-up; `None` until stopped.
     pub duration: Option<Nanos>,
-    /// Whether that was asked for, rather than being the usual length.
+    /// Whether the user set the length.
     pub duration_asked: bool,
-    /// How much of it at the start is discarded; `None`: the usual share
-    /// ([`usual_warm_up`]).
+    /// The part at the start to discard; `None` for the default ([`usual_warm_up`]).
     pub warm_up: Option<Nanos>,
-    /// Whether a run too short for a sample is accepted, as the older tools accept it.
+    /// Whether a run too short for a sample is accepted, as by the older tools.
     pub may_be_empty: bool,
 }
 
 impl Plan {
-    /// Refuses SCHED_DEADLINE for a probe that binds its threads to CPUs, which
-    /// that policy does not allow (sched_setattr(2), EPERM).
+    /// Rejects SCHED_DEADLINE for a probe that binds its threads to CPUs, which that policy does
+    /// not allow (sched_setattr(2), EPERM).
     pub(crate) fn refuse_deadline(&self, probe: &'static str) -> Result<(), ProbeError> {
         if self.scheduling.policy == Policy::Deadline {
             return Err(ProbeError::Deadline { probe });
@@ -71,8 +68,8 @@ impl Plan {
         Ok(())
     }
 
-    /// A measurement of these lanes, which are alike, for the length and with the
-    /// warm-up asked for, or the usual ones.
+    /// Creates a measurement of these similar lanes, with the requested or default length and
+    /// warm-up.
     pub(crate) fn ready(
         &self,
         lanes: impl IntoIterator<Item = LaneSpec>,
@@ -87,63 +84,62 @@ impl Plan {
         }
     }
 
-    /// The warm-up asked for, or the usual share of `duration`.
+    /// Returns the requested warm-up, or the default for `duration`.
     pub(crate) fn warm_up_of(&self, duration: Option<Nanos>) -> Nanos {
         self.warm_up.unwrap_or_else(|| usual_warm_up(duration))
     }
 }
 
-/// The warm-up where none is asked for: one second, but at most a tenth of the
-/// run (caches, branch predictors and lazily mapped pages settle in far less).
+/// The default warm-up: one second, but at most a tenth of the run (caches, branch predictors and
+/// lazily mapped pages settle in far less).
 pub fn usual_warm_up(duration: Option<Nanos>) -> Nanos {
     let second = Nanos::from_secs(1);
     duration.map_or(second, |duration| second.min(Nanos(duration.0 / 10)))
 }
 
-/// One lane that a probe wants: a measuring thread, or a pair, or a way.
+/// One lane that a probe needs: a measuring thread, a pair, or a mechanism.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LaneSpec {
-    /// What distinguishes it where the CPU does not.
+    /// A label, if the CPU does not identify it.
     pub label: Option<String>,
     /// The CPU it is bound to.
     pub cpu: Option<u32>,
-    /// The CPU of the other end, where something goes from one to the other.
+    /// The CPU of the other end, if it involves two.
     pub from_cpu: Option<u32>,
-    /// Policy and priority it runs at.
+    /// Its policy and priority.
     pub scheduling: Scheduling,
-    /// Samples a second to be expected at most: the ring is made for them.
+    /// The highest expected sample rate per second, for the size of the ring.
     pub rate_hz: u64,
 }
 
 impl LaneSpec {
-    /// How it is named on screen: `CPU 3`, or its label.
+    /// Returns its name for display: `CPU 3`, or its label.
     pub fn title(&self) -> String {
         punctual_model::thread_title(self.label.as_deref(), self.from_cpu, self.cpu)
     }
 }
 
-/// Measures until the end of the plan or until the [`Control`] says stop,
-/// whichever comes first. The recorders are in the order of the lanes.
+/// Measures until the end of the plan or until the [`Control`] stops it, whichever comes first. The
+/// recorders are in the order of the lanes.
 pub type Run = Box<dyn FnOnce(Vec<Recorder>, &Arc<Control>) -> Result<Measured, ProbeError> + Send>;
 
-/// A measurement that was looked at and can begin.
+/// A checked measurement that can start.
 pub struct Ready {
     /// Its lanes.
     pub lanes: Vec<LaneSpec>,
-    /// How long it will run, warm-up included; `None`: until stopped.
+    /// Its length with warm-up; `None` until stopped.
     pub duration: Option<Nanos>,
-    /// How much of it at the start is discarded.
+    /// The part at the start to discard.
     pub warm_up: Nanos,
-    /// Whether its lanes measure the same, so that their figures may be taken
-    /// together.
+    /// Whether its lanes measure the same quantity, so that their figures can be combined.
     pub alike: bool,
     /// Measures.
     pub run: Run,
 }
 
 impl Ready {
-    /// Opens its lanes, in their order. A latency above `break_above` ends the
-    /// run. Each is opened when it is asked for: thousands take seconds.
+    /// Opens its lanes, in their order. A latency above `break_above` ends the run. Each is opened
+    /// on demand, because thousands take seconds.
     pub fn open_lanes(
         &self,
         break_above: Option<Nanos>,
@@ -160,24 +156,24 @@ impl Ready {
     }
 }
 
-/// What a run gave.
+/// The result of a run.
 #[derive(Clone, Debug)]
 pub struct Measured {
-    /// What each lane measured, in the order of the lanes.
+    /// The result of each lane, in the order of the lanes.
     pub lanes: Vec<LaneOutcome>,
-    /// What was found beside latencies.
+    /// Results other than latencies.
     pub tables: Vec<Table>,
-    /// What the reader must know.
+    /// Warnings for the reader.
     pub warnings: Vec<String>,
 }
 
-/// Something that can be measured, set to its arguments. What only a run needs is
-/// made by [`prepare`](Self::prepare), and goes into [`Ready::run`].
+/// A measurable thing with its arguments. [`prepare`](Self::prepare) creates the parts that only a
+/// run needs, and puts them into [`Ready::run`].
 pub(crate) trait Probe: Sized {
     /// See [`ProbeEntry::prepare`].
     ///
     /// # Errors
-    /// Whatever can be known to be impossible before the start.
+    /// Anything that can be known to be impossible before the start.
     fn prepare(self, plan: &Plan, resources: &dyn Resources) -> Result<Ready, ProbeError>;
 }
 
@@ -187,12 +183,12 @@ pub enum ProbeError {
     /// No such probe.
     #[error("there is no probe '{name}': one of {known}")]
     NoSuchProbe {
-        /// What was asked for.
+        /// The requested name.
         name: String,
-        /// Those there are.
+        /// The existing probes.
         known: String,
     },
-    /// A parameter's value.
+    /// An invalid parameter value.
     #[error(transparent)]
     Argument(#[from] ArgumentError),
     /// The plan has no CPU.
@@ -220,51 +216,51 @@ pub enum ProbeError {
         /// The run.
         duration: Nanos,
     },
-    /// The other machine that was asked for.
+    /// The other machine of `--connect` is invalid.
     #[error("--connect {name}: {why} (it takes HOST:PORT)")]
     Connect {
-        /// What was asked for.
+        /// The requested address.
         name: String,
-        /// What is wrong with it.
+        /// The reason.
         #[source]
         why: AddressError,
     },
-    /// Parameters of one probe that do not fit together.
+    /// Parameters of one probe that contradict each other.
     #[error("{0}")]
     Unfit(String),
-    /// The system refused something.
+    /// A system call failed.
     #[error(transparent)]
     System(#[from] punctual_rt::Error),
     /// The process of the other end failed.
     #[error("the process of the other end: {0}")]
     Partner(#[from] PartnerError),
-    /// A tracer of the kernel's cannot be the source of the figures.
+    /// A kernel tracer cannot be the source of the figures.
     #[error("--source {name}: {why}")]
     Source {
-        /// The source asked for.
+        /// The requested source.
         name: &'static str,
-        /// Why not.
+        /// The reason.
         #[source]
         why: TracerError,
     },
     /// The clock source cannot be changed.
     #[error("--sources: {0}")]
     ClockSources(#[source] SettingsError),
-    /// The kernel's detector of hardware latency failed.
+    /// The kernel's hardware latency detector failed.
     #[error("the kernel's detector of hardware latency: {0}")]
     Tracer(#[source] TracerError),
-    /// One of the kernel's tracers timerlat and osnoise failed.
+    /// The kernel's tracer timerlat or osnoise failed.
     #[error("the kernel's tracer {tracer}: {why}")]
     Noise {
-        /// Which.
+        /// The tracer.
         tracer: &'static str,
-        /// Why.
+        /// The reason.
         #[source]
         why: TracerError,
     },
 }
 
-/// Why a name is not the address of another machine.
+/// Why a name is not a valid address of another machine.
 #[derive(Debug, thiserror::Error)]
 pub enum AddressError {
     /// It cannot be resolved.
@@ -273,13 +269,13 @@ pub enum AddressError {
     /// Its port is 0.
     #[error("nothing listens on port 0")]
     PortZero,
-    /// Nothing was found for it.
+    /// It resolves to nothing.
     #[error("the name has no address")]
     NoAddress,
 }
 
 impl ProbeError {
-    /// Whether the command line is to blame, rather than the machine.
+    /// Returns whether the command line caused the error, rather than the machine.
     pub fn is_usage(&self) -> bool {
         !matches!(
             self,

@@ -1,4 +1,4 @@
-//! Do the clocks of two CPUs agree, and does none step back?
+//! Checks whether the clocks of two CPUs agree and never step back.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,21 +11,20 @@ use super::rounds::{now, rest, sleep};
 use crate::Control;
 use crate::policy::measuring_thread;
 
-/// Reads without a sleep: 50 µs where the vDSO serves the clock, 1 ms where a
-/// read takes 2 µs.
+/// Reads without a sleep: 50 µs if the vDSO serves the clock, 1 ms if a read takes 2 µs.
 const BURST: usize = 512;
 
 /// Bursts of both threads begin at multiples of this, so that they overlap.
 const GRID: Nanos = Nanos::from_millis(1);
 
-/// What was found between two CPUs.
+/// The result of comparing two CPUs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Agreement {
-    /// Readings held against one taken on the other CPU.
+    /// Readings compared with a reading of the other CPU.
     pub(super) checks: u64,
-    /// Of these, those that were below it.
+    /// The number of these that were lower.
     pub(super) backward: u64,
-    /// By how much at most, in units of the clock.
+    /// The largest step back, in units of the clock.
     pub(super) backward_max: u64,
 }
 
@@ -38,8 +37,8 @@ impl Agreement {
         }
     }
 
-    /// Holds a reading against the highest that was known before it was taken.
-    /// `ours` is the highest that this thread knows to be its own.
+    /// Compares a reading with `known`, the highest reading published before it. `ours` is the
+    /// highest known to come from this thread.
     #[inline(always)]
     fn check(&mut self, reading: u64, known: u64, ours: u64) {
         if known == ours {
@@ -53,9 +52,8 @@ impl Agreement {
     }
 }
 
-/// The pairs to check, and whether these are all there are. Each takes `least`
-/// at least; where the `budget` is too short for all, each CPU is held against
-/// the first one.
+/// Returns the pairs to check, and whether these are all pairs. Each takes at least `least`; if the
+/// `budget` is too short for all, each CPU is compared with the first one.
 pub(super) fn pairs(cpus: &[u32], budget: Nanos, least: Nanos) -> (Vec<(u32, u32)>, bool) {
     let all: Vec<(u32, u32)> = cpus
         .iter()
@@ -70,12 +68,11 @@ pub(super) fn pairs(cpus: &[u32], budget: Nanos, least: Nanos) -> (Vec<(u32, u32
     (star, complete)
 }
 
-/// Two threads, one on each CPU, publish what they read and hold what they read
-/// against what was published before. They never wait for each other.
+/// Runs a thread on each of two CPUs. Each publishes its readings and compares them with earlier
+/// published ones. They never wait for each other.
 ///
-/// A reading is taken after the published one was loaded, and that one was taken
-/// before it was published: if it is lower, the clock has stepped back between
-/// the CPUs.
+/// A reading is taken after the published value was loaded, and that value was read before it was
+/// published. If the reading is lower, the clock stepped back between the CPUs.
 pub(super) fn check(
     reader: Reader,
     pair: (u32, u32),
@@ -92,7 +89,7 @@ pub(super) fn check(
             .spawn(move || bursts(reader, &highest, end, &control))
     };
     let first = spawn(pair.0)?;
-    // Should there be no second, the first ends by the clock.
+    // If the second could not start, the first ends by the clock.
     let second = spawn(pair.1);
     let first = first.join();
     let second = second?.join();
@@ -122,8 +119,8 @@ fn bursts(
             let reading = reader.read();
             found.check(reading, known, ours);
             let before = highest.fetch_max(reading, Ordering::AcqRel);
-            // Where the other has published a higher one meanwhile, none that
-            // is known is ours.
+            // If the other thread has published a higher value meanwhile, the known value is not
+            // ours.
             ours = if before <= reading { reading } else { 0 };
         }
     }
@@ -140,7 +137,7 @@ mod tests {
     #[test]
     fn a_lower_reading_than_the_other_cpus_is_a_step_back() {
         let mut found = Agreement::default();
-        // Its own reading says nothing of the other CPU.
+        // Comparing with its own reading says nothing about the other CPU.
         found.check(90, 100, 100);
         assert_eq!(found, Agreement::default());
         found.check(100, 100, 0);

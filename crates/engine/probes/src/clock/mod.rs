@@ -1,5 +1,4 @@
-//! `clock`: what reading a clock costs, how finely it steps, whether it ever
-//! steps back.
+//! `clock`: the cost of reading a clock, its step size, and whether it ever steps back.
 
 mod agreement;
 mod reader;
@@ -24,7 +23,7 @@ use reader::{Reader, Ruler};
 use rounds::{ClockLane, Rounds, now};
 use tables::{Entry, Pair};
 
-/// All about this probe.
+/// The entry of this probe.
 pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
     name: "clock",
     summary: "the cost, resolution and agreement between CPUs of each clock",
@@ -63,25 +62,24 @@ parameters! {
 /// The setting that `--sources` changes.
 const CLOCK_SOURCE: &str = "clocksource";
 
-/// What is measured of each clock source: those that the hardware clock is read
-/// for each time.
+/// The clocks measured for each clock source: those that read the hardware clock each time.
 const OF_EACH_SOURCE: [PosixClock; 3] = [
     PosixClock::Monotonic,
     PosixClock::Realtime,
     PosixClock::MonotonicRaw,
 ];
 
-/// Reads to a sample where the ruler is no finer than the clocks.
+/// Reads per sample if the ruler is no finer than the clocks.
 const USUAL_BATCH: u64 = 64;
 
 /// How long the rate of the TSC is measured.
 const CALIBRATION: Duration = Duration::from_millis(20);
 
-/// How long a clock of two CPUs is checked; less where the checks of all would
-/// take more than a tenth of the run.
+/// How long a clock is checked on two CPUs; less if all checks would take more than a tenth of the
+/// run.
 const CHECK: Nanos = Nanos::from_millis(100);
 
-/// But never less than this: a few bursts.
+/// The minimum check time: a few bursts.
 const LEAST_CHECK: Nanos = Nanos::from_millis(5);
 
 struct ClockProbe {
@@ -92,10 +90,10 @@ struct ClockProbe {
     tsc: Option<Tsc>,
 }
 
-/// One that can begin.
+/// A probe that is ready to start.
 struct ReadyClocks {
     probe: ClockProbe,
-    /// Where the clock source is to be changed.
+    /// Set if the clock source changes during the run.
     settings: Option<Arc<dyn Settings>>,
     cpus: Vec<u32>,
     scheduling: Scheduling,
@@ -106,7 +104,7 @@ struct ReadyClocks {
 /// A part of the run: one clock source, and the clocks that take turns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Phase {
-    /// `None`: whichever is in force.
+    /// `None` for the source in use.
     source: Option<String>,
     clocks: Vec<PosixClock>,
     tsc: bool,
@@ -134,7 +132,7 @@ impl ClockProbe {
         }
     }
 
-    /// The parts of the run, where the clock source stays as it is.
+    /// Returns the only part of a run without changes of the clock source.
     fn one_phase(&self) -> Vec<Phase> {
         vec![Phase {
             source: None,
@@ -143,7 +141,7 @@ impl ClockProbe {
         }]
     }
 
-    /// Where each clock source has its part.
+    /// Returns one part for each clock source.
     fn phases_of_sources(settings: &dyn Settings) -> Result<Vec<Phase>, ProbeError> {
         let refused = ProbeError::ClockSources;
         settings.may_change(CLOCK_SOURCE).map_err(refused)?;
@@ -248,7 +246,7 @@ impl ReadyClocks {
     }
 }
 
-/// A run while it goes on.
+/// A run in progress.
 struct Run<'a> {
     ready: &'a ReadyClocks,
     control: &'a Arc<Control>,
@@ -260,8 +258,7 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Switches to the phase's clock source, checks the CPUs, and measures until
-    /// its end.
+    /// Switches to the phase's clock source, checks the CPUs, and measures until its end.
     fn phase(
         &mut self,
         phase: &Phase,
@@ -294,7 +291,7 @@ impl Run<'_> {
             });
             self.measure(lanes, end)?
         } else {
-            // Nothing was read, and nothing was to be.
+            // Nothing was read, and no read was expected.
             let unread = |lane: ClockLane| lane.finish(SelfCost::default());
             lanes.into_iter().map(unread).collect()
         };
@@ -308,7 +305,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Whether the phase's clock source is in force now.
+    /// Switches to the phase's clock source; returns whether it is now in use.
     fn switch(&mut self, phase: &Phase) -> bool {
         let (Some(source), Some(settings)) = (&phase.source, &self.ready.settings) else {
             return phase.source.is_none();
@@ -407,8 +404,7 @@ impl Run<'_> {
     }
 }
 
-/// How long the CPUs are held against each other in a part of the run: with two
-/// clocks, each pair.
+/// Returns the time for comparing CPUs in a part of the run: with two clocks, each pair.
 fn check_budget(part: Option<Nanos>, cpus: &[u32]) -> Nanos {
     const LONGEST: Nanos = Nanos::from_secs(2);
     let pairs = (cpus.len() * cpus.len().saturating_sub(1) / 2) as u64;

@@ -1,13 +1,13 @@
-//! What is read, and what its cost is measured with.
+//! The clocks that are read, and the ruler that times the reads.
 
 use std::hint::black_box;
 
 use punctual_rt::{Clock, PosixClock, Tsc, TscRate};
 
-/// A clock that is measured.
+/// A measured clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reader {
-    /// One of the kernel.
+    /// A clock of the kernel.
     Posix(PosixClock),
     /// The processor's counter.
     Tsc(Tsc, TscRate),
@@ -21,7 +21,7 @@ impl Reader {
         }
     }
 
-    /// A reading: nanoseconds, or the counter's ticks.
+    /// Reads the clock: nanoseconds, or the counter's ticks.
     #[inline(always)]
     pub(super) fn read(self) -> u64 {
         match self {
@@ -30,7 +30,7 @@ impl Reader {
         }
     }
 
-    /// A difference of two readings in nanoseconds.
+    /// Converts a difference of two readings to nanoseconds.
     pub(super) fn nanos(self, difference: u64) -> u64 {
         match self {
             Self::Posix(_) => difference,
@@ -49,13 +49,13 @@ impl Reader {
 /// The name of the lane of the processor's counter.
 pub(super) const TSC: &str = Tsc::NAME;
 
-/// What times are taken with.
+/// The time source for timing reads.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Ruler {
-    /// The processor's counter: finer and cheaper than what it measures.
+    /// The processor's counter: finer and cheaper than the measured clocks.
     Tsc(Tsc, TscRate),
-    /// `CLOCK_MONOTONIC`, where there is no such counter: as coarse as what it
-    /// measures, so that only many reads at once can be timed.
+    /// `CLOCK_MONOTONIC`, without such a counter: as coarse as the measured clocks, so only many
+    /// reads together can be timed.
     Monotonic,
 }
 
@@ -72,7 +72,7 @@ impl Ruler {
         }
     }
 
-    /// Nanoseconds from `start` to `end`, both of [`now`](Self::now).
+    /// Returns the nanoseconds from `start` to `end`, both of [`now`](Self::now).
     #[inline(always)]
     pub(super) fn nanos(self, start: u64, end: u64) -> u64 {
         let ticks = end.saturating_sub(start);
@@ -82,8 +82,8 @@ impl Ruler {
         }
     }
 
-    /// The time between two readings with nothing between them, median: what
-    /// the ruler adds to all it measures.
+    /// Returns the median time between two consecutive readings, which the ruler adds to everything
+    /// it measures.
     pub(super) fn own_cost(self) -> u64 {
         const ROUNDS: usize = 1_001;
         let mut costs = [0; ROUNDS];
@@ -95,15 +95,15 @@ impl Ruler {
     }
 }
 
-/// How a clock goes from one reading to the next.
+/// The steps of a clock from one reading to the next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Steps {
     last: Option<u64>,
     /// The smallest step that is not zero.
     pub(super) smallest: Option<u64>,
-    /// Readings that were below the one before.
+    /// Readings lower than the previous one.
     pub(super) backward: u64,
-    /// By how much at most.
+    /// The largest step back.
     pub(super) backward_max: u64,
 }
 
@@ -153,7 +153,7 @@ mod tests {
     fn the_ruler_costs_less_than_a_system_call_takes() {
         let tsc = Tsc::available();
         let tsc = tsc.map(|tsc| (tsc, tsc.calibrate(std::time::Duration::from_millis(2))));
-        // A span without anything in it: microseconds would be nonsense.
+        // An empty interval: microseconds would be implausible.
         assert!(Ruler::new(tsc).own_cost() < 10_000);
     }
 }

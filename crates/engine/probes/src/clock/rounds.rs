@@ -9,28 +9,28 @@ use punctual_rt::{Clock, Instant, Nanosleep, PeriodicWait};
 use super::reader::{Reader, Ruler, Steps};
 use crate::{Control, LaneOutcome, Recorder, SelfCost};
 
-/// Reads in a row, timed as one.
+/// Consecutive reads that are timed together.
 pub(super) const ROW: usize = 32;
 
-/// After so long without a sleep the thread sleeps as long again, also in the
-/// middle of a round.
+/// After this time without a sleep, the thread sleeps for as long again, even in the middle of a
+/// round.
 const LONGEST_SPIN: Nanos = Nanos::from_millis(2);
 
-/// One clock's turns.
+/// The turns of one clock.
 #[derive(Debug)]
 pub(super) struct ClockLane {
     pub(super) reader: Reader,
     pub(super) recorder: Recorder,
-    /// Reads begun.
+    /// Reads started.
     attempted: u64,
-    /// What [`ROW`] reads in a row take together.
+    /// The total time of [`ROW`] consecutive reads.
     row: Histogram,
-    /// What a read by system call takes.
+    /// The time of a read by system call.
     direct: Histogram,
     steps: Steps,
 }
 
-/// What one clock gave.
+/// The results of one clock.
 #[derive(Debug)]
 pub(super) struct Found {
     pub(super) reader: Reader,
@@ -40,19 +40,19 @@ pub(super) struct Found {
     pub(super) steps: Steps,
 }
 
-/// How the rounds go.
+/// The parameters of the rounds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rounds {
     pub(super) ruler: Ruler,
-    /// From the start of one round to that of the next.
+    /// From the start of one round to the next.
     pub(super) interval: Nanos,
     /// Samples of each clock in a round.
     pub(super) samples: u64,
-    /// Reads that make one sample.
+    /// Reads per sample.
     pub(super) batch: u64,
-    /// When the run began, with its first clock source.
+    /// The start of the run, with its first clock source.
     pub(super) begun: Nanos,
-    /// No turn begins at or after this.
+    /// No turn begins at or after this time.
     pub(super) end: Nanos,
 }
 
@@ -78,9 +78,8 @@ impl ClockLane {
         }
     }
 
-    /// One turn: some samples, one row of reads, one read by system call. The
-    /// choice of the clock is made out here, not between the readings of the
-    /// ruler.
+    /// One turn: some samples, one row of reads, one read by system call. The clock is selected
+    /// here, not between the readings of the ruler.
     fn turn(&mut self, rounds: &Rounds, own_cost: u64) {
         match self.reader {
             Reader::Posix(clock) => {
@@ -101,8 +100,8 @@ impl ClockLane {
     #[inline(always)]
     fn samples(&mut self, rounds: &Rounds, own_cost: u64, read: impl Fn() -> u64) {
         let Rounds { ruler, batch, .. } = *rounds;
-        // When each sample was taken follows from the ruler: reading
-        // CLOCK_MONOTONIC for it would be a system call on some clock sources.
+        // Computed from the ruler: reading CLOCK_MONOTONIC for it would be a system call on some
+        // clock sources.
         let began = Clock::Monotonic.now().as_nanos();
         let zero = ruler.now();
         for _ in 0..rounds.samples {
@@ -137,9 +136,8 @@ impl ClockLane {
     }
 }
 
-/// The cost of one read of `batch`, in whole nanoseconds, of a time that holds
-/// one cost of the ruler. A read that by chance took less than the ruler's
-/// median costs nothing rather than less than nothing.
+/// Returns the cost of one read of `batch`, in whole nanoseconds, after subtracting one cost of the
+/// ruler. At least zero, because a read can take less than the ruler's median cost.
 fn per_read(spent: u64, own_cost: u64, batch: u64) -> u64 {
     let all = spent.saturating_sub(own_cost);
     (all + batch / 2) / batch.max(1)
@@ -149,8 +147,7 @@ fn signed(nanos: u64) -> SignedNanos {
     Nanos(nanos).signed_sub(Nanos::ZERO)
 }
 
-/// Gives each clock a turn, again and again, until the end; on the thread that
-/// measures.
+/// Gives each clock a turn in a loop until the end; runs on the measuring thread.
 pub(super) fn rounds(
     mut lanes: Vec<ClockLane>,
     rounds: Rounds,
@@ -164,7 +161,7 @@ pub(super) fn rounds(
     for lane in &mut lanes {
         lane.recorder.start_late(rounds.begun, awake);
         if rounds.batch > 1 {
-            // A mean is no span of time.
+            // A mean is not a time interval.
             lane.recorder.late_is(None, Delay::Step);
         }
     }
@@ -188,8 +185,7 @@ pub(super) fn rounds(
     Ok(lanes.into_iter().map(|lane| lane.finish(cost)).collect())
 }
 
-/// How long to sleep after having been awake, so that at most half of the time
-/// is spent spinning.
+/// Returns the end of the next sleep, chosen so that the thread spins at most half of the time.
 pub(super) fn rest(awake: Nanos, now: Nanos) -> Nanos {
     now + now.saturating_sub(awake)
 }

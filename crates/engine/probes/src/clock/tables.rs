@@ -1,4 +1,4 @@
-//! What was found, as tables.
+//! The results as tables.
 
 use punctual_model::{Cell, Histogram, Table};
 use punctual_rt::Tsc;
@@ -7,31 +7,29 @@ use super::agreement::Agreement;
 use super::reader::Reader;
 use super::rounds::{Found, ROW};
 
-/// What one clock gave, and under which clock source.
+/// The results of one clock, with its clock source.
 #[derive(Debug)]
 pub(super) struct Entry {
-    /// `None`: the one that is in use anyway.
+    /// `None` for the source in use.
     pub(super) source: Option<String>,
     pub(super) found: Found,
-    /// Whether the C library reads it without a system call, where that is
-    /// known for certain.
+    /// Whether the C library reads it without a system call, if known for certain.
     pub(super) without_kernel: Option<bool>,
 }
 
-/// What was found between two CPUs.
+/// The result of comparing two CPUs.
 #[derive(Debug)]
 pub(super) struct Pair {
-    /// `None`: the one that is in use anyway.
+    /// `None` for the source in use.
     pub(super) source: Option<String>,
     pub(super) reader: Reader,
-    /// `None`: there is one CPU only.
+    /// `None` if there is only one CPU.
     pub(super) found: Option<((u32, u32), Agreement)>,
-    /// Where there is one only.
+    /// The CPU, if there is only one.
     pub(super) cpu: u32,
 }
 
-/// A table whose rows begin with the clock source, where there is a choice of
-/// them.
+/// Creates a table; rows start with the clock source if there are several.
 fn table(name: &str, title: &str, sources: bool, columns: &[(&str, &str)]) -> Table {
     let first = sources.then_some(("source", "source"));
     let columns: Vec<(&str, &str)> = first.into_iter().chain(columns.iter().copied()).collect();
@@ -42,7 +40,7 @@ fn first_cell(source: Option<&String>) -> Option<Cell> {
     source.map(|source| Cell::from(source.as_str()))
 }
 
-/// `MONOTONIC`, `MONOTONIC (hpet)`.
+/// Formats a clock's name: `MONOTONIC`, `MONOTONIC (hpet)`.
 fn named(reader: Reader, source: Option<&String>) -> String {
     match source {
         None => reader.name().to_owned(),
@@ -50,7 +48,7 @@ fn named(reader: Reader, source: Option<&String>) -> String {
     }
 }
 
-/// Each clock: what the kernel states and what was seen.
+/// Each clock: the kernel's figures, and the measured ones.
 pub(super) fn clocks(entries: &[Entry]) -> Table {
     let mut table = table(
         "clocks",
@@ -85,7 +83,7 @@ pub(super) fn clocks(entries: &[Entry]) -> Table {
     table
 }
 
-/// The cost of each clock source, as the guides' tables show it.
+/// The cost of each clock source, in the layout of the guides' tables.
 pub(super) fn sources(entries: &[Entry]) -> Table {
     let mut table = table(
         "sources",
@@ -113,7 +111,7 @@ pub(super) fn sources(entries: &[Entry]) -> Table {
     table
 }
 
-/// Whether the clocks of each two CPUs agree.
+/// Whether the clocks of each pair of CPUs agree.
 pub(super) fn agreement(pairs: &[Pair]) -> Table {
     let mut table = table(
         "agreement",
@@ -145,7 +143,7 @@ pub(super) fn agreement(pairs: &[Pair]) -> Table {
     table
 }
 
-/// Sentences about clocks that stepped back.
+/// Returns sentences about clocks that stepped back.
 pub(super) fn warnings(entries: &[Entry], pairs: &[Pair]) -> Vec<String> {
     let alone = entries.iter().filter_map(|entry| {
         let Found { reader, steps, .. } = &entry.found;
@@ -179,8 +177,8 @@ pub(super) fn warnings(entries: &[Entry], pairs: &[Pair]) -> Vec<String> {
     alone.chain(between).collect()
 }
 
-/// Known for certain, or by the cost: a system call made by the C library
-/// cannot take less than half of one made directly.
+/// Known for certain, or derived from the cost: a system call through the C library cannot take
+/// less than half of a direct one.
 fn without_kernel(entry: &Entry) -> Option<bool> {
     if entry.found.reader.posix().is_none() {
         return Some(Tsc::available().is_some());
@@ -200,7 +198,7 @@ fn quantile(histogram: &Histogram, quantile: f64) -> Cell {
     histogram.quantile(quantile).into()
 }
 
-/// The share of one read in a row of them.
+/// Returns the cost per read in a row of reads.
 fn in_a_row(row: &Histogram) -> Cell {
     row.quantile(0.5)
         .map(|all| all.0 as f64 / ROW as f64)

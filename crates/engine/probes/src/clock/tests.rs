@@ -1,4 +1,4 @@
-//! The probe on real threads.
+//! Tests the probe on real threads.
 
 use std::sync::Mutex;
 
@@ -110,11 +110,11 @@ fn a_real_time_thread_leaves_half_of_its_cpu() {
         return;
     };
     let plan = plan(Some(Nanos::from_millis(300)), fifo);
-    // Rounds that would never end: 100 samples of 256 reads.
+    // Rounds that take longer than the run: 100 samples of 256 reads.
     let probe = clocks(&[("reads", "100"), ("batch", "256")]);
     let (_, measured) = measure(probe, &plan, &Arc::new(Control::new()));
     let used = measured.lanes[0].usage.cpu_time_ns;
-    // A turn of one clock can be begun just before the end.
+    // A clock's turn may start just before the end.
     assert!(used < Nanos::from_millis(200), "{used}");
     assert!(used > Nanos::ZERO);
 }
@@ -131,7 +131,7 @@ fn a_stop_ends_it_in_every_part() {
     }
 }
 
-/// A machine with clock sources, one of which the kernel does not take.
+/// A machine with clock sources, one of them rejected by the kernel.
 #[derive(Default)]
 struct Sources {
     offered: Vec<&'static str>,

@@ -1,24 +1,24 @@
-//! When the periods of a deadline thread begin, as far as it can see.
+//! Estimates when the periods of a deadline thread begin.
 //!
-//! The kernel keeps the start of a thread's period to itself (before
-//! `SCHED_GETATTR_FLAG_DL_DYNAMIC`). It lets a thread that yielded run again at
-//! that start, never before: so the earliest of many wake-ups is next to it,
-//! and the others lie whole periods from it and late.
+//! The kernel does not expose the start of a thread's period (before
+//! `SCHED_GETATTR_FLAG_DL_DYNAMIC`). A thread that yielded runs again at that start, never earlier.
+//! So the earliest of many wake-ups is closest to it, and the others are later by whole periods
+//! plus their latency.
 
-/// The starts of periods; all times in ns of CLOCK_MONOTONIC_RAW, which runs
-/// at the rate of the scheduler's clock: CLOCK_MONOTONIC is slewed, and would
-/// drift away from the periods by some microseconds a second.
+/// The starts of periods, in ns of CLOCK_MONOTONIC_RAW, which runs at the rate of the scheduler's
+/// clock. CLOCK_MONOTONIC is slewed, and would drift from the periods by some microseconds a
+/// second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Grid {
     period: u64,
     /// The start of period 0.
     base: u64,
-    /// The period that is waited for.
+    /// The next period to wait for.
     next: u64,
-    /// The least lateness of this block, and how many wake-ups are left of it.
+    /// The smallest lateness in this block, and the number of wake-ups left in it.
     least: u64,
     left: u64,
-    /// How often the kernel began its periods anew.
+    /// How often the kernel restarted its periods.
     moved: u64,
 }
 
@@ -32,17 +32,16 @@ pub(super) struct WakeUp {
 }
 
 impl Grid {
-    /// In a whole block even the quickest wake-up was later than this, or one
-    /// came earlier by more: the kernel has begun its periods anew
-    /// (`replenish_dl_new_period`).
+    /// The kernel restarted its periods (`replenish_dl_new_period`) if the fastest wake-up of a
+    /// whole block was later than this, or one came earlier by more.
     const MOVED: u64 = 20_000;
 
-    /// About a second of wake-ups, and enough of them to have a quick one.
+    /// Returns the wake-ups of a block: about a second of them, and enough to include a fast one.
     fn block(period: u64) -> u64 {
         (1_000_000_000 / period).max(16)
     }
 
-    /// As seen at the first wake-up.
+    /// Creates a grid from the first wake-up.
     pub(super) fn new(period: u64, first: u64) -> Self {
         Self {
             period,
@@ -69,9 +68,9 @@ impl Grid {
         self.base.saturating_add(period.saturating_mul(self.period))
     }
 
-    /// The thread was done with its last period at `done`, and woke at `woke`.
+    /// Processes a wake-up at `woke`, with the thread's last work done at `done`.
     pub(super) fn wake(&mut self, done: u64, woke: u64) -> WakeUp {
-        // What began before it was done is over for it.
+        // Periods that began before it was done are missed.
         let begun = match done.checked_sub(self.base) {
             Some(since) => since / self.period + 1,
             None => 0,
@@ -81,7 +80,7 @@ impl Grid {
         self.next = current + 1;
         let start = self.start_of(current);
         if woke < start {
-            // Nobody wakes before the start: it was taken to be too late.
+            // No thread wakes before the start, so the estimate was too late.
             let early = start - woke;
             self.base = self.base.saturating_sub(early);
             self.moved += u64::from(early > Self::MOVED);
@@ -101,12 +100,12 @@ impl Grid {
         WakeUp { missed, late }
     }
 
-    /// Periods that came due.
+    /// Returns the periods that came due.
     pub(super) fn due(&self) -> u64 {
         self.next
     }
 
-    /// How often the kernel began its periods anew.
+    /// Returns how often the kernel restarted its periods.
     pub(super) fn moved(&self) -> u64 {
         self.moved
     }
@@ -119,7 +118,7 @@ mod tests {
 
     const PERIOD: u64 = 1_000_000;
 
-    /// A grid that begins at 10 ms.
+    /// Creates a grid that begins at 10 ms.
     fn grid() -> Grid {
         let mut grid = Grid::new(PERIOD, 9_000_000);
         assert_eq!(grid.restart_at(10_000_000), 0);
@@ -143,7 +142,7 @@ mod tests {
     fn periods_that_began_while_it_was_busy_are_missed() {
         let mut grid = grid();
         grid.wake(9_900_000, 10_000_000);
-        // Busy until 12.5 ms: those of 11 and 12 ms are gone.
+        // Busy until 12.5 ms: the periods at 11 and 12 ms are missed.
         let wake = grid.wake(12_500_000, 13_000_700);
         assert_eq!(
             wake,
@@ -161,7 +160,7 @@ mod tests {
         assert_eq!(grid.wake(9_900_000, 9_998_000).late, 0);
         assert_eq!(grid.moved(), 0);
         assert_eq!(grid.wake(10_900_000, 11_000_000).late, 2_000);
-        // Much earlier: begun anew.
+        // Much earlier: restarted.
         assert_eq!(grid.wake(11_100_000, 11_600_000).late, 0);
         assert_eq!(grid.moved(), 1);
         assert_eq!(grid.wake(11_700_000, 12_600_050).late, 50);

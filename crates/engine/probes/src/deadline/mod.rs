@@ -20,7 +20,7 @@ use crate::{
 };
 use worker::{Found, Worker};
 
-/// All about this probe.
+/// The entry of this probe.
 pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
     name: "deadline",
     summary: "how late a SCHED_DEADLINE thread's period begins, and runtime overruns",
@@ -78,11 +78,11 @@ Sources: sched(7), sched_setattr(2), kernel \
     prepare: |arguments, plan, resources| Deadline::new(arguments).prepare(plan, resources),
 };
 
-/// The kernel's own longest period, sched_dl_period_max_us: 2^22 us.
+/// The kernel's maximum period, sched_dl_period_max_us: 2^22 us.
 const LONGEST: Nanos = Nanos::from_micros(1 << 22);
 
 parameters! {
-    // The kernel's own least, sched_dl_period_min_us.
+    // The kernel's minimum, sched_dl_period_min_us.
     PERIOD: Nanos = Typed::duration(
         "period",
         "From the start of one period to the next",
@@ -143,7 +143,7 @@ struct Deadline {
     yields: bool,
 }
 
-/// How long a run is.
+/// The length of a run.
 #[derive(Clone, Copy, Debug)]
 struct Length {
     duration: Option<Nanos>,
@@ -166,7 +166,7 @@ impl Deadline {
         }
     }
 
-    /// The times of the thread of that number, counted from one.
+    /// Returns the times of a thread by its number, counted from one.
     fn times_of(&self, number: u64) -> Times {
         let more = self.distance.0.saturating_mul(number - 1);
         let period = Nanos(self.times.period.0.saturating_add(more));
@@ -204,8 +204,8 @@ impl Deadline {
             .prefault_stack(STACK_PREFAULT)
     }
 
-    /// Whether the kernel admits all threads at once: tried, as bandwidth,
-    /// rights and affinity are known to the kernel only.
+    /// Tries whether the kernel admits all threads at once; bandwidth, privileges and affinity are
+    /// checked only there.
     fn try_out(&self) -> Result<(), ProbeError> {
         let mut group = ThreadGroup::new(&Arc::new(Control::new()));
         for number in 1..=self.threads {
@@ -218,7 +218,7 @@ impl Deadline {
     }
 }
 
-/// The kernel's refusal, with which of several threads it was.
+/// Adds the number of the rejected thread to the kernel's error, if there are several.
 fn refused(error: ProbeError, number: u64, threads: u64) -> ProbeError {
     match error {
         ProbeError::System(error) if number > 1 => ProbeError::Unfit(format!(
@@ -228,7 +228,7 @@ fn refused(error: ProbeError, number: u64, threads: u64) -> ProbeError {
     }
 }
 
-/// A deadline thread runs on all CPUs it may use, or not at all.
+/// Checks the CPUs: the kernel admits a deadline thread only on all CPUs of its root domain.
 fn check_cpus(asked: &CpuSet, allowed: &CpuSet) -> Result<(), ProbeError> {
     let left_out = allowed.difference(asked);
     if left_out.is_empty() {
@@ -245,7 +245,7 @@ fn check_cpus(asked: &CpuSet, allowed: &CpuSet) -> Result<(), ProbeError> {
 impl Probe for Deadline {
     fn prepare(self, plan: &Plan, _: &dyn Resources) -> Result<Ready, ProbeError> {
         let host = Host::live();
-        // Where it cannot be read, the kernel's answer has to do.
+        // If they cannot be read, rely on the kernel's answer.
         if let (Ok(allowed), Ok(online)) = (host.allowed(), host.online()) {
             check_cpus(&plan.cpus, &allowed.intersection(&online))?;
         }
@@ -314,7 +314,7 @@ impl Deadline {
     }
 }
 
-/// Lanes, and the table of the threads.
+/// Returns the lanes, and the table of the threads.
 fn measured(found: Vec<Found>) -> Measured {
     let mut table = Table::new(
         "periods",

@@ -6,7 +6,7 @@ fn deadline(given: &[(&str, &str)]) -> Deadline {
     Deadline::new(&testing::arguments(PARAMETERS, given))
 }
 
-/// On all CPUs, which the policy asks for.
+/// On all CPUs, as the policy requires.
 fn plan(duration: Nanos) -> Plan {
     Plan {
         cpus: testing::cpus(usize::MAX),
@@ -14,7 +14,7 @@ fn plan(duration: Nanos) -> Plan {
     }
 }
 
-/// `None` where this machine admits no deadline thread.
+/// Returns `None` if this machine admits no deadline thread.
 fn measure(given: &[(&str, &str)], duration: Nanos, control: &Arc<Control>) -> Option<Measured> {
     let deadline = deadline(given);
     match testing::prepare(deadline, &plan(duration)) {
@@ -38,7 +38,7 @@ fn each_period_is_accounted_for() {
         return;
     };
     let accounting = measured.lanes[0].accounting;
-    // None of 150 goes to find the start of the periods.
+    // None of the 150 is lost to finding the start of the periods.
     assert!((140..=152).contains(&accounting.expected), "{accounting:?}");
     assert!(accounting.recorded > 0, "{accounting:?}");
     assert_eq!(measured.tables[0].rows.len(), 2);
@@ -56,7 +56,7 @@ fn work_beyond_the_runtime_is_an_overrun() {
     assert!(count(&measured, "most_cpu_ns") >= 2_000_000);
 }
 
-/// As cyclicdeadline has it: a period longer than the run is a run with a period or none.
+/// Like cyclicdeadline: if the period is longer than the run, the run has one period or none.
 #[test]
 fn a_run_may_be_shorter_than_a_period() {
     let deadline = deadline(&[("period", "200ms"), ("runtime", "1ms")]);
@@ -90,14 +90,14 @@ fn the_wake_ups_that_show_the_start_of_the_periods_count() {
         duration: None,
         warm_up: Nanos::ZERO,
     };
-    // So late after the start of their periods; the third came a period too late.
+    // Lateness after the start of their periods; the third came a period too late.
     let late = [(10, 7), (11, 2), (13, 5), (14, 3)];
     let seen = late.map(|(period, late_us)| {
         let at = |us: u64| period * 1_000_000 + us * 1_000;
         Seen {
             done: at(0) - if period == 13 { 900_000 } else { 100_000 },
             woke: at(late_us),
-            // The clocks may be apart.
+            // The clocks may differ.
             now: Nanos(at(late_us) + 77),
             used: Nanos::from_micros(20),
             ended: Nanos(at(late_us + 30)),
@@ -110,7 +110,7 @@ fn the_wake_ups_that_show_the_start_of_the_periods_count() {
     let accounting = found.lane.accounting;
     assert!(accounting.balances(), "{accounting:?}");
     assert_eq!((accounting.recorded, accounting.missed), (4, 1));
-    // Beyond the quickest.
+    // Relative to the fastest.
     let histogram = &found.lane.histogram;
     assert_eq!(histogram.min(), Some(Nanos::ZERO));
     assert_eq!(histogram.max(), Some(Nanos::from_micros(5)));
@@ -135,7 +135,7 @@ fn the_loop_by_nanosleep_needs_no_right() {
         runtime: Nanos::from_micros(100),
         deadline: Nanos::from_millis(1),
         period: Nanos::from_millis(1),
-        // Longer than a period: each second one is missed.
+        // Longer than a period, so every second one is missed.
         work: Nanos::from_micros(1_200),
     };
     let length = Length {
@@ -170,7 +170,7 @@ fn a_stop_ends_it() {
 fn fewer_cpus_than_all_are_refused_with_the_way_out() {
     let set = |list: &str| list.parse::<CpuSet>().unwrap();
     check_cpus(&set("0-3"), &set("0-3")).unwrap();
-    // Inside an exclusive cpuset these are all there are.
+    // Inside an exclusive cpuset these are all CPUs.
     check_cpus(&set("2-3"), &set("2-3")).unwrap();
     let error = check_cpus(&set("2"), &set("0-3")).unwrap_err();
     assert!(error.is_usage());

@@ -1,4 +1,4 @@
-//! One deadline thread: its periods, as the kernel or as the clock makes them.
+//! One deadline thread, with periods from the kernel or from the clock.
 
 use punctual_model::Nanos;
 use punctual_rt::{Clock, Instant, Nanosleep, PeriodicWait, Wake};
@@ -7,31 +7,31 @@ use super::grid::Grid;
 use super::{CLOCK, Length, Times};
 use crate::{Control, LaneOutcome, ProbeError, Recorder, SelfCost};
 
-/// The clock of the periods where the kernel makes them.
+/// The clock of the periods if the kernel makes them.
 const RAW: Clock = Clock::MonotonicRaw;
 
-/// So many wake-ups show where the periods begin, before the first of them counts.
+/// Number of wake-ups that show where the periods begin, before the first counts.
 pub(super) const TO_SETTLE: usize = 20;
 
-/// The longest wait for them.
+/// The longest wait for these wake-ups.
 const LONGEST_TO_SETTLE: Nanos = Nanos::from_millis(500);
 
-/// One period as the thread saw it. Times in ns of [`RAW`] where nothing else is said.
+/// One period as seen by the thread. Times are in ns of [`RAW`] unless noted otherwise.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Seen {
-    /// When it was done with the period before.
+    /// When it was done with the previous period.
     pub(super) done: u64,
     /// When it woke.
     pub(super) woke: u64,
     /// When it woke, on [`CLOCK`].
     pub(super) now: Nanos,
-    /// CPU time of its work, and of its wait before that.
+    /// CPU time of its work, and of its wait before.
     pub(super) used: Nanos,
     /// When its work ended, on [`CLOCK`].
     pub(super) ended: Nanos,
 }
 
-/// What one thread found beside its latencies.
+/// The results of one thread besides its latencies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Tally {
     pub(super) periods: u64,
@@ -39,12 +39,12 @@ pub(super) struct Tally {
     pub(super) most_cpu: Nanos,
     pub(super) deadlines_missed: u64,
     pub(super) longest: Nanos,
-    /// `None` where the thread makes its periods itself.
+    /// Restarts of the periods by the kernel; `None` if the thread makes its periods itself.
     pub(super) begun_anew: Option<u64>,
 }
 
 impl Tally {
-    /// The work of a period: `cpu` of CPU time, done `took` after its start.
+    /// Adds the work of a period: `cpu` of CPU time, done `took` after its start.
     fn add(&mut self, cpu: Nanos, took: Nanos, times: &Times) {
         self.periods += 1;
         self.overruns += u64::from(cpu > times.runtime);
@@ -54,7 +54,7 @@ impl Tally {
     }
 }
 
-/// What one thread returns.
+/// The result of one thread.
 pub(super) struct Found {
     pub(super) lane: LaneOutcome,
     pub(super) tally: Tally,
@@ -65,14 +65,14 @@ pub(super) struct Worker {
     times: Times,
     length: Length,
     tally: Tally,
-    /// From here on it counts.
+    /// Samples before this time are warm-up.
     warm_until: Nanos,
     /// The thread's CPU time at the end of the last work.
     cpu_before: Nanos,
 }
 
 impl Worker {
-    /// Before the start, for it allocates.
+    /// Before the start, because it allocates.
     pub(super) fn new(mut recorder: Recorder, times: Times, length: Length) -> Self {
         recorder.count_overruns();
         Self {
@@ -111,7 +111,7 @@ impl Worker {
         self.warm_until = first + self.length.warm_up;
     }
 
-    /// Period after period as the kernel makes them; returns how many came due.
+    /// Runs periods made by the kernel; returns how many came due.
     fn yielding(&mut self, start: Nanos, control: &Control) -> u64 {
         let period = self.times.period;
         let end = self
@@ -153,8 +153,8 @@ impl Worker {
         grid.due()
     }
 
-    /// Takes the start of the periods from the earliest of the first wake-ups, and counts
-    /// all of them.
+    /// Takes the start of the periods from the earliest of the first wake-ups, and counts all of
+    /// them.
     pub(super) fn settle(&mut self, first: &[Seen]) -> Grid {
         let Some(earliest) = first.first() else {
             self.begin(Nanos(CLOCK.now().as_nanos()));
@@ -188,7 +188,7 @@ impl Worker {
         self.tally_of(due, seen.used, seen.ended);
     }
 
-    /// Period after period by absolute times; returns how many came due.
+    /// Runs periods at absolute times; returns how many came due.
     fn sleeping(&mut self, start: Nanos, control: &Control) -> Result<u64, ProbeError> {
         let period = self.times.period;
         let end = self
@@ -210,7 +210,7 @@ impl Worker {
             due += period;
             let now = Nanos(CLOCK.now().as_nanos());
             if now > due && due < end {
-                // Begun while it was busy, and begun before the end.
+                // Periods that began while it was busy, and before the end.
                 let passed = (now - due).0.div_ceil(period.0);
                 let passed = passed.min((end - due).0.div_ceil(period.0));
                 self.recorder.overrun(due, passed, period, now);
@@ -220,20 +220,20 @@ impl Worker {
         Ok((due - start).0 / period.0)
     }
 
-    /// Uses CPU time as asked; returns what was used since the last work.
+    /// Uses the requested CPU time; returns the time used since the last work.
     fn work(&mut self, control: &Control) -> Nanos {
         let begun = cpu_time();
         let mut now = begun;
         while now.saturating_sub(begun) < self.times.work && !control.stopping() {
             now = cpu_time();
         }
-        // The wait before it is part of what the reservation paid for.
+        // The wait before it also uses the reservation's budget.
         let used = now.saturating_sub(self.cpu_before);
         self.cpu_before = now;
         used
     }
 
-    /// Looks at what the work of a period came to.
+    /// Adds the work of a period to the tally, unless it is warm-up.
     fn tally_of(&mut self, due: Nanos, used: Nanos, ended: Nanos) {
         if due >= self.warm_until {
             self.tally.add(used, ended.saturating_sub(due), &self.times);
@@ -241,7 +241,7 @@ impl Worker {
     }
 }
 
-/// CPU time of the calling thread so far.
+/// Returns the CPU time of the calling thread so far.
 fn cpu_time() -> Nanos {
     punctual_rt::thread_usage().cpu_time.into()
 }

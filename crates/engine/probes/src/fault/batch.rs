@@ -1,4 +1,4 @@
-//! The measuring thread: batch after batch, way after way.
+//! The measuring thread: runs batches of each mechanism in turn.
 
 use std::sync::Arc;
 
@@ -12,28 +12,28 @@ use crate::{Control, LaneOutcome, Recorder, SelfCost};
 /// The clock of the samples and of the pauses.
 const CLOCK: Clock = Clock::Monotonic;
 
-/// What was counted of one way, warm-up included.
+/// The counts of one mechanism, including warm-up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Finding {
-    /// Batches that were mapped and touched.
+    /// Batches mapped and touched.
     pub(super) batches: u64,
-    /// Pages that were touched.
+    /// Pages touched.
     pub(super) touches: u64,
     /// Page faults of the touches.
     pub(super) minor: u64,
-    /// Those of them that read from a disk.
+    /// Major faults among them: a page was read from disk.
     pub(super) major: u64,
-    /// Touches after which a whole huge page was there, where that is known.
+    /// Touches after which a whole huge page was present, if known.
     pub(super) whole: Option<u64>,
     /// Time of mapping and locking.
     pub(super) ahead: Nanos,
     /// Page faults of mapping and locking.
     pub(super) ahead_minor: u64,
-    /// Those of them that read from a disk.
+    /// Major faults among them: a page was read from disk.
     pub(super) ahead_major: u64,
 }
 
-/// What the thread returns.
+/// The result of the thread.
 #[derive(Debug)]
 pub(super) struct Brought {
     pub(super) lanes: Vec<LaneOutcome>,
@@ -41,7 +41,7 @@ pub(super) struct Brought {
     pub(super) warnings: Vec<String>,
 }
 
-/// What the measuring thread takes with it.
+/// The inputs of the measuring thread.
 pub(super) struct Worker {
     pub(super) ways: Vec<(Way, Recorder)>,
     pub(super) sizes: Sizes,
@@ -51,17 +51,17 @@ pub(super) struct Worker {
     pub(super) control: Arc<Control>,
 }
 
-/// One way in the course of the run.
+/// The state of one mechanism during the run.
 struct Turn {
     way: Way,
     pages: usize,
     recorder: Recorder,
     finding: Finding,
-    /// Touches that were to be made.
+    /// Touches expected.
     expected: u64,
-    /// What its turns after the warm-up took of the thread.
+    /// Usage of the thread in its turns after the warm-up.
     usage: ThreadUsage,
-    /// Why a batch could not be had, the first time.
+    /// Why a batch failed, the first time.
     failure: Option<String>,
     failures: u64,
 }
@@ -72,7 +72,7 @@ impl Worker {
         let _entered = control.enter();
         let cost = SelfCost::measure(CLOCK);
         let file = MemoryFile::new(self.sizes.pages)?;
-        // Not zero: pages that were only promised would fault in the loop.
+        // Not zero, because pages that are only reserved would fault in the loop.
         let mut times = vec![(1, 1); self.sizes.pages.max(self.sizes.huge_pages)];
         let mut sleep = Nanosleep::new(CLOCK)?;
         let mut turns: Vec<Turn> = (self.ways.into_iter())
@@ -91,7 +91,7 @@ impl Worker {
                 }
                 turn.take(&mut times, &file, begun, begun >= start + self.warm_up);
                 let ended = now();
-                // At most half of the CPU's time, whatever the machine is like.
+                // Uses at most half of the CPU's time, on any machine.
                 let until = (ended + self.interval.max(ended - begun)).min(end);
                 while !control.stopping() && now() < until {
                     sleep.wait_until(Instant::from_nanos(until.0))?;
@@ -116,8 +116,7 @@ fn now() -> Nanos {
 
 impl Turn {
     fn new(way: Way, sizes: Sizes, recorder: Recorder) -> Self {
-        // With mlock a page is in memory up to its end, huge or not; those of
-        // the pool are never anything but whole.
+        // With mlock every page is fully present, huge or not; pages of the pool are always whole.
         let can_tell = way.memory == Memory::HugeAdvised && way.after == After::Nothing;
         Self {
             way,
@@ -134,7 +133,7 @@ impl Turn {
         }
     }
 
-    /// One batch of this way.
+    /// Runs one batch of this mechanism.
     fn take(&mut self, times: &mut [(u64, u64)], file: &MemoryFile, begun: Nanos, counted: bool) {
         let (used, found) = (thread_usage(), self.finding);
         self.expected += self.pages as u64;
@@ -152,16 +151,16 @@ impl Turn {
         }
         if counted {
             add_usage(&mut self.usage, &used, &thread_usage());
-            // The faults that were provoked are what is measured, and in the
-            // table; left are those of the measurement's own making.
+            // The provoked faults are the measured quantity, and in the table; the rest are the
+            // measurement's own.
             let provoked = |of: fn(&Finding) -> u64| of(&self.finding) - of(&found);
             self.usage.page_faults_minor -= provoked(|f| f.minor + f.ahead_minor);
             self.usage.page_faults_major -= provoked(|f| f.major + f.ahead_major);
         }
     }
 
-    /// Maps, touches each page between two readings of the clock, and unmaps.
-    /// All times are there when this is `Ok`.
+    /// Maps, touches each page between two readings of the clock, and unmaps. If it returns `Ok`,
+    /// all times are valid.
     fn touch_all(&mut self, times: &mut [(u64, u64)], file: &MemoryFile) -> Result<(), Error> {
         let treated = self.way.treat_new_mappings()?;
         let (begun, used) = (now(), thread_usage());
@@ -186,7 +185,7 @@ impl Turn {
                 *whole += u64::from(mapping.is_whole(page)?);
             }
         }
-        // Before the former state comes back, which concerns what is mapped.
+        // Unmap before the former state is restored, because that affects mapped memory.
         drop(mapping);
         if let Err(error) = treated.restore() {
             self.fail(&error);
@@ -218,7 +217,7 @@ impl Turn {
             ));
         }
         let mut outcome = self.recorder.finish(self.expected, cost);
-        // The thread is shared by all ways: what it used is separated here.
+        // All mechanisms share the thread, so its usage is split here.
         outcome.usage = self.usage;
         brought.lanes.push(outcome);
         brought.findings.push(self.finding);

@@ -1,10 +1,10 @@
-//! The ways to get memory, and those that this machine has.
+//! The mechanisms for getting memory, and which of them this machine supports.
 
 use punctual_rt::{
     Backing, Error, Mapping, MappingRequest, MemoryFile, NewMappingMode, NewMappings,
 };
 
-/// The choices of `--memory`.
+/// The values of `--memory`.
 pub(super) const MEMORIES: &[(&str, &str)] = &[
     ("all", "each of them in turn"),
     ("anonymous", "zeroed pages of the usual size"),
@@ -15,7 +15,7 @@ pub(super) const MEMORIES: &[(&str, &str)] = &[
     ("huge", "pages of 2 MiB, from the pool or else advised"),
 ];
 
-/// The choices of `--after`.
+/// The values of `--after`.
 pub(super) const AFTERS: &[(&str, &str)] = &[
     ("all", "each of them in turn"),
     ("nothing", "a plain mmap: the first touch faults"),
@@ -25,7 +25,7 @@ pub(super) const AFTERS: &[(&str, &str)] = &[
     ("mlockall", "mlockall(MCL_FUTURE) before the mmap"),
 ];
 
-/// What is behind the pages.
+/// The backing of the pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Memory {
     Anonymous,
@@ -35,7 +35,7 @@ pub(super) enum Memory {
 }
 
 impl Memory {
-    /// Its word in `--memory`.
+    /// Its value of `--memory`.
     pub(super) const fn word(self) -> &'static str {
         match self {
             Self::Anonymous => "anonymous",
@@ -44,7 +44,7 @@ impl Memory {
         }
     }
 
-    /// What its pages are, for the table.
+    /// The kind of its pages, for the table.
     pub(super) const fn pages(self) -> &'static str {
         match self {
             Self::Anonymous => "usual size",
@@ -59,7 +59,7 @@ impl Memory {
     }
 }
 
-/// What was done to the memory before its first touch.
+/// The preparation of the memory before its first touch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum After {
     Nothing,
@@ -78,7 +78,7 @@ impl After {
         Self::Mlockall,
     ];
 
-    /// Its word in `--after`.
+    /// Its value of `--after`.
     pub(super) const fn word(self) -> &'static str {
         match self {
             Self::Nothing => "nothing",
@@ -89,14 +89,13 @@ impl After {
         }
     }
 
-    /// Whether all pages are there when mmap returns, before anything can be
-    /// advised.
+    /// Whether all pages are present when mmap returns, before any advice is possible.
     const fn is_in_mmap(self) -> bool {
         matches!(self, Self::MapLocked | Self::MapPopulate | Self::Mlockall)
     }
 }
 
-/// One way to get memory.
+/// One mechanism for getting memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Way {
     pub(super) memory: Memory,
@@ -111,7 +110,7 @@ impl Way {
         }
     }
 
-    /// Makes the process treat new mappings as this way needs it.
+    /// Makes the process treat new mappings as this mechanism requires.
     pub(super) fn treat_new_mappings(self) -> Result<NewMappings, Error> {
         NewMappings::treat(match self.after {
             After::Mlockall => NewMappingMode::Locked,
@@ -119,8 +118,8 @@ impl Way {
         })
     }
 
-    /// Maps `pages` pages and does to them what is to be done before their
-    /// first touch. To be called with [`Self::treat_new_mappings`] in force.
+    /// Maps `pages` pages and prepares them for their first touch. Call it with
+    /// [`Self::treat_new_mappings`] in force.
     pub(super) fn map(self, pages: usize, file: &MemoryFile) -> Result<Mapping, Error> {
         let mut mapping = Mapping::new(&MappingRequest {
             backing: match self.memory {
@@ -139,12 +138,12 @@ impl Way {
         Ok(mapping)
     }
 
-    /// Whether it works here: once, with all its pages.
+    /// Tries the mechanism once with all its pages, to check that it works here.
     fn try_out(self, sizes: Sizes) -> Result<(), WayError> {
         if self.memory == Memory::HugeAdvised && self.after.is_in_mmap() {
             return Err(WayError::AdvisedTooLate);
         }
-        // A file of its own size: the one of the run comes later.
+        // A separate file, because the file of the run is created later.
         let file = MemoryFile::new(sizes.of(Memory::File))?;
         let treated = self.treat_new_mappings()?;
         let mut mapping = self.map(sizes.of(self.memory), &file)?;
@@ -155,7 +154,7 @@ impl Way {
         let whole = mapping.is_whole(0)?;
         drop(mapping);
         treated.restore()?;
-        // With mlock all is in memory, huge or not.
+        // With mlock all memory is present, huge or not.
         if self.memory == Memory::HugeAdvised && self.after == After::Nothing && !whole {
             return Err(WayError::NotHuge);
         }
@@ -163,10 +162,10 @@ impl Way {
     }
 }
 
-/// Why a way does not work here.
+/// Why a mechanism does not work here.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum WayError {
-    /// `madvise(2)` takes pages that are mapped, and these are there by then.
+    /// `madvise(2)` needs mapped pages, and these are already present by then.
     #[error(
         "advised huge pages cannot be had where mmap itself makes the pages be there, before \
          anything can be advised: set pages aside for the pool (vm.nr_hugepages)"
@@ -177,7 +176,7 @@ pub(super) enum WayError {
         "the kernel put no huge page together: see /sys/kernel/mm/transparent_hugepage/enabled"
     )]
     NotHuge,
-    /// The system refuses a step.
+    /// The system rejects a step.
     #[error(transparent)]
     System(#[from] Error),
 }
@@ -199,19 +198,19 @@ impl Sizes {
     }
 }
 
-/// What there is of that which was asked for.
+/// The available mechanisms among the requested ones.
 #[derive(Debug, Default)]
 pub(super) struct Choice {
-    /// The ways that work here.
+    /// Mechanisms that work here.
     pub(super) ways: Vec<Way>,
-    /// Those that do not, with the reason.
+    /// Mechanisms that do not, with the reason.
     pub(super) left_out: Vec<(Way, WayError)>,
-    /// What the reader must know.
+    /// Warnings for the reader.
     pub(super) warnings: Vec<String>,
 }
 
 impl Choice {
-    /// Tries each way that the words of `--memory` and `--after` ask for.
+    /// Tries each mechanism selected by `--memory` and `--after`.
     pub(super) fn make(memory: &str, after: &str, sizes: Sizes) -> Self {
         let asked = |given: &str, word: &str| given == "all" || given == word;
         let mut choice = Self::default();
@@ -233,7 +232,7 @@ impl Choice {
         choice
     }
 
-    /// Huge pages of the pool, or advised ones where it has not enough.
+    /// Huge pages of the pool, or advised ones if it has too few.
     fn huge(&mut self, sizes: Sizes) -> Memory {
         let pool = Way {
             memory: Memory::HugePool,
@@ -251,7 +250,7 @@ impl Choice {
         }
     }
 
-    /// Ways with the same reason share a warning.
+    /// Adds one warning for all mechanisms with the same reason.
     pub(super) fn warn_of_left_out(&mut self) {
         let alike = |one: &WayError, next: &WayError| one.to_string() == next.to_string();
         for ways in self.left_out.chunk_by(|one, next| alike(&one.1, &next.1)) {

@@ -1,4 +1,4 @@
-//! `fault`: how long the first touch of memory takes.
+//! `fault`: the time of the first touch of memory.
 
 mod batch;
 mod mechanisms;
@@ -19,7 +19,7 @@ use crate::{
 use batch::{Finding, Worker};
 use mechanisms::{AFTERS, Choice, MEMORIES, Sizes, Way};
 
-/// All about this probe.
+/// The entry of this probe.
 pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
     name: "fault",
     summary: "how long the first touch of memory takes, by allocation",
@@ -93,7 +93,7 @@ parameters! {
         "What is done before the first touch",
         AFTERS,
     ).or("all");
-    // 64 MiB; well below 200 ms, in which a stop is to be answered.
+    // 64 MiB; takes well below 200 ms, the limit for reacting to a stop.
     PAGES: u64 = Typed::count(
         "pages",
         "Pages of a batch, of the usual size",
@@ -119,7 +119,7 @@ struct Fault {
     interval: Nanos,
 }
 
-/// One that can begin.
+/// A probe that is ready to start.
 struct Run {
     probe: Fault,
     cpu: u32,
@@ -150,7 +150,7 @@ impl Fault {
             cpu: Some(cpu),
             from_cpu: None,
             scheduling,
-            // A batch comes in one burst, so it is a second's worth at least.
+            // A batch comes as one burst, so it counts at least as a second's samples.
             rate_hz: (pages.saturating_mul(1_000_000_000) / round).max(pages),
         }
     }

@@ -7,7 +7,7 @@ use super::mechanisms::{After, Memory, WayError};
 use super::*;
 use crate::testing::{self, DEADLINE, OTHER, cell, count, permitted};
 
-/// How new mappings are treated is a setting of the whole process.
+/// Holds a lock, because the treatment of new mappings is a setting of the whole process.
 fn alone() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
@@ -24,8 +24,7 @@ fn plan(scheduling: Scheduling, duration: Nanos) -> Plan {
     }
 }
 
-/// For as long as it takes, on a busy machine, to get each way out of its
-/// warm-up.
+/// Repeats until each mechanism is past its warm-up, which takes time on a busy machine.
 fn measure(given: &[(&str, &str)], scheduling: Scheduling) -> (Vec<LaneSpec>, Measured) {
     let measure = |millis| {
         let plan = plan(scheduling, Nanos::from_millis(millis));
@@ -43,7 +42,7 @@ fn measure(given: &[(&str, &str)], scheduling: Scheduling) -> (Vec<LaneSpec>, Me
     }
 }
 
-/// What must hold of any run.
+/// Checks invariants of any run.
 fn check(lanes: &[LaneSpec], measured: &Measured) {
     let table = &measured.tables[0];
     for (row, (lane, outcome)) in lanes.iter().zip(&measured.lanes).enumerate() {
@@ -65,8 +64,8 @@ fn check(lanes: &[LaneSpec], measured: &Measured) {
         } else {
             assert_eq!(faults, touches, "{label}: each first touch is one fault");
         }
-        // Provoked ones are in the table; of its own making are a few, of the
-        // histogram's pages, that other latencies touch first.
+        // Provoked faults are in the table. The probe's own faults are a few pages of the
+        // histogram, touched by unusual latencies.
         let own = outcome.usage.page_faults_minor;
         assert!(own < account.recorded.max(64), "{label}: {own}");
     }
@@ -77,7 +76,7 @@ fn each_way_faults_as_often_as_it_says() {
     let _alone = alone();
     let (lanes, measured) = measure(&[("interval", "1ms")], OTHER);
     check(&lanes, &measured);
-    // Each way is a row, measured or not.
+    // Each mechanism has a row, measured or not.
     assert_eq!(measured.tables[0].rows.len(), 15);
     for left_out in lanes.len()..15 {
         let table = &measured.tables[0];
@@ -134,7 +133,7 @@ fn a_stop_ends_a_long_pause() {
     let control = Arc::new(Control::new());
     testing::stop_after(&control, Duration::from_millis(50));
     let (_, measured) = testing::measure(fault, &plan, &control);
-    // One batch of the first way at most: the pause after it was not over.
+    // At most one batch of the first mechanism: the pause after it was not over.
     assert!(measured.lanes[0].accounting.expected <= 256);
     assert_eq!(measured.lanes[1].accounting.expected, 0);
 }
@@ -157,7 +156,7 @@ fn what_cannot_be_is_refused() {
 fn a_batch_that_cannot_be_had_is_missed() {
     let _alone = alone();
     let mut fault = fault(&[("interval", "1ms")]);
-    // A pool of huge pages as large as this is nowhere.
+    // No machine has a pool of huge pages this large.
     let way = Way {
         memory: Memory::HugePool,
         after: After::Nothing,
@@ -195,12 +194,12 @@ fn advised_huge_pages_are_not_promised_where_they_cannot_be() {
         pages: 4,
         huge_pages: 1 << 15,
     };
-    // No pool has as many, and no memory either.
+    // No pool has as many pages, and no memory either.
     let choice = Choice::make("huge", "map-populate", sizes);
     assert!(choice.ways.is_empty());
     assert_eq!(choice.left_out[0].0.memory, Memory::HugeAdvised);
     assert!(matches!(choice.left_out[0].1, WayError::AdvisedTooLate));
-    // The file is made as large as the batch.
+    // The file has the size of the batch.
     let file = MemoryFile::new(4).unwrap();
     let way = Way {
         memory: Memory::File,

@@ -1,25 +1,25 @@
-//! Who took the time: what the kernel counted on both sides of a gap.
+//! Finds the cause of a gap from the kernel's counters before and after it.
 
 use punctual_host::{CpuCounts, CpuWatch};
 use punctual_model::{Cell, Nanos, Table};
 
 use super::spin::{Gaps, Ticks};
 
-/// Who took a gap.
+/// The cause of a gap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cause {
-    /// The processor's own count of system management interrupts moved.
+    /// The processor's counter of system management interrupts changed.
     Smi,
-    /// The thread was switched away from.
+    /// The thread was preempted.
     Preemption,
-    /// The hypervisor gave the CPU to another.
+    /// The hypervisor ran another guest on the CPU.
     Steal,
-    /// An interrupt came, and there was no other gap that it could have made.
+    /// An interrupt occurred, and no other gap can account for it.
     Interrupt,
-    /// Nothing that the kernel counts moved.
+    /// None of the kernel's counters changed.
     Unaccounted,
-    /// The counters were read for long enough in this window already, or are
-    /// not to be had, or do not distinguish this gap from others.
+    /// The counters have used up their time budget in this window, are not available, or do not
+    /// distinguish this gap from others.
     Unknown,
     /// Not above the threshold.
     Short,
@@ -49,17 +49,16 @@ impl Cause {
     }
 }
 
-/// All counts at one moment.
+/// All counts at one time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counts {
     cpu: CpuCounts,
-    /// How often the thread was switched away from against its will.
+    /// Involuntary context switches of the thread.
     preempted: u64,
 }
 
 impl Counts {
-    /// Reads them, on the CPU that they are of. Some tens of microseconds on a
-    /// small machine.
+    /// Reads the counts of the current CPU. Takes some tens of microseconds on a small machine.
     pub(super) fn read(watch: &mut CpuWatch) -> Self {
         let preempted = punctual_rt::thread_usage().involuntary_switches;
         Self {
@@ -69,8 +68,7 @@ impl Counts {
     }
 }
 
-/// Who took the gap that came last between two readings, with so many `others`
-/// before it.
+/// Returns the cause of the last gap between two readings, with `others` gaps before it.
 pub(super) fn cause(before: &Counts, after: &Counts, others: u64) -> Cause {
     fn moved<T: PartialOrd>(before: Option<T>, after: Option<T>) -> bool {
         matches!((before, after), (Some(before), Some(after)) if after > before)
@@ -90,12 +88,12 @@ pub(super) fn cause(before: &Counts, after: &Counts, others: u64) -> Cause {
     match after.saturating_sub(before) {
         0 => Cause::Unaccounted,
         came if came > others => Cause::Interrupt,
-        // It can have been one of the others, or this.
+        // It can belong to one of the other gaps or to this one.
         _ => Cause::Unknown,
     }
 }
 
-/// What one CPU's thread found.
+/// The results of one CPU's thread.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tally {
     /// Time spun, in ticks.
@@ -115,7 +113,7 @@ impl Tally {
     }
 }
 
-/// One row for each CPU and cause.
+/// Creates the table: one row for each CPU and cause.
 pub(super) fn gaps_table() -> Table {
     Table::new(
         "gaps",
@@ -136,7 +134,7 @@ pub(super) fn push_gaps<T: Ticks>(table: &mut Table, cpu: u32, clock: T, tally: 
     let spun = clock.to_nanos(tally.spun);
     for cause in Cause::ALL {
         let gaps = tally.of(cause);
-        // These two are shown where there is something to show.
+        // These two are shown only if they have gaps.
         if gaps.count == 0 && matches!(cause, Cause::Smi | Cause::Unknown) {
             continue;
         }

@@ -1,22 +1,22 @@
-//! When a thread spins and when it leaves the CPU to others.
+//! When a thread spins, and when it leaves the CPU to others.
 
 use punctual_model::{KernelFacts, Nanos};
 
 use crate::ProbeError;
 
-/// The real-time throttle: in each period real-time threads of a CPU run at
-/// most so long (`Documentation/scheduler/sched-rt-group.rst`).
+/// The real-time throttle: in each period, the real-time threads of a CPU run at most for the
+/// runtime (`Documentation/scheduler/sched-rt-group.rst`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Throttle {
-    /// `None`: no limit.
+    /// `None` for no limit.
     pub(super) runtime: Option<Nanos>,
     pub(super) period: Nanos,
-    /// Not read but assumed.
+    /// Whether it is assumed instead of read.
     pub(super) assumed: bool,
 }
 
 impl Throttle {
-    /// What the kernel ships with.
+    /// The kernel's default.
     const USUAL: Self = Self {
         runtime: Some(Nanos::from_millis(950)),
         period: Nanos::from_secs(1),
@@ -33,7 +33,7 @@ impl Throttle {
         };
         let micros = |value: i64| Nanos::from_micros(value.max(0).cast_unsigned());
         Self {
-            // -1 is "all of it".
+            // -1 means no limit.
             runtime: (runtime >= 0).then(|| micros(runtime)),
             period: micros(period),
             assumed: false,
@@ -48,18 +48,16 @@ pub(super) struct Duty {
     pub(super) width: Nanos,
 }
 
-/// The longest spin without a pause. Where all CPUs spin at real-time priority,
-/// nothing else runs for so long, neither what is to see a Ctrl-C; and more
-/// windows look at just as much of the time.
+/// The longest spin without a pause. If all CPUs spin at real-time priority, nothing else runs in
+/// this time, not even the thread that handles Ctrl-C. More windows cover just as much time.
 pub(super) const LONGEST_WIDTH: Nanos = Nanos::from_millis(100);
 
 impl Duty {
-    /// Half of the window unless something else is asked for. Threads of ours pause
-    /// for a tenth of it at least; the kernel's detector (`kernel_only`) adds a pause
-    /// of its own and takes all of the window.
+    /// By default half of the window. User-space threads pause for at least a tenth of it; the
+    /// kernel's detector (`kernel_only`) adds a pause itself and may use the whole window.
     ///
     /// # Errors
-    /// A width that leaves no pause, or is longer than its window.
+    /// If the width leaves no pause, or is longer than its window.
     pub(super) fn new(
         window: Nanos,
         width: Option<Nanos>,
@@ -68,7 +66,7 @@ impl Duty {
         let width = width.unwrap_or(Nanos(window.0 / 2).min(LONGEST_WIDTH));
         let (most, why) = match kernel_only {
             true => (window, "is longer than its window"),
-            // The pause is for all others on that CPU.
+            // The pause is for all other tasks on that CPU.
             false => (
                 Nanos(window.0 / 10 * 9),
                 "leaves no CPU time for other tasks",
@@ -82,17 +80,17 @@ impl Duty {
         Ok(Self { window, width })
     }
 
-    /// The most that is spun in any `period`, wherever it begins.
+    /// Returns the longest spin time in any `period`, wherever it begins.
     pub(super) fn most_in(self, period: Nanos) -> Nanos {
         let whole = period.0 / self.window.0;
         let rest = period.0 % self.window.0;
         Nanos((whole * self.width.0).saturating_add(rest.min(self.width.0)))
     }
 
-    /// Whether the throttle would step in.
+    /// Checks that the throttle would not interfere.
     ///
     /// # Errors
-    /// It would, with the numbers.
+    /// If it would, with the numbers.
     pub(super) fn check(self, throttle: Throttle) -> Result<(), ProbeError> {
         let Some(runtime) = throttle.runtime else {
             return Ok(());
@@ -171,7 +169,7 @@ mod tests {
 
     #[test]
     fn a_long_spin_fills_a_short_period() {
-        // A tenth of the time, and yet one whole period.
+        // A tenth of the time, but one whole period.
         let short = Throttle {
             runtime: Some(MS(9)),
             period: MS(10),

@@ -1,4 +1,4 @@
-//! Every turn of the loop, as oslat counts them, and work within each.
+//! Counts every iteration of the loop like oslat, and does work in each.
 
 use std::hint::black_box;
 
@@ -6,17 +6,17 @@ use punctual_model::{Cell, Histogram, Nanos, SignedNanos, Table};
 
 use super::spin::{Eye, Ticks};
 
-/// Counts each turn by its length, and copies memory in each.
+/// Counts each iteration by its length, and copies memory in each.
 #[derive(Debug)]
 pub(super) struct Iterations<T> {
     clock: T,
     pub(super) histogram: Histogram,
-    /// What is copied to where; empty for no work.
+    /// Source and destination of the copy; empty for no work.
     memory: (Vec<u8>, Vec<u8>),
 }
 
 impl<T: Ticks> Iterations<T> {
-    /// With work on so many bytes in each turn.
+    /// Creates it with a copy of `bytes` bytes in each iteration.
     pub(super) fn new(clock: T, bytes: usize) -> Self {
         Self {
             clock,
@@ -25,7 +25,7 @@ impl<T: Ticks> Iterations<T> {
         }
     }
 
-    /// Forgets what was counted.
+    /// Clears the counts.
     pub(super) fn clear(&mut self) {
         self.histogram.clear();
     }
@@ -45,7 +45,7 @@ impl<T: Ticks> Eye for Iterations<T> {
     }
 }
 
-/// Empty tables of all turns: their figures, and how many took how long.
+/// Creates empty tables of all iterations: their figures, and their lengths.
 pub(super) fn tables() -> [Table; 2] {
     let figures = Table::new(
         "turns",
@@ -67,7 +67,7 @@ pub(super) fn tables() -> [Table; 2] {
     [figures, counts]
 }
 
-/// Adds one CPU's turns.
+/// Adds one CPU's iterations.
 pub(super) fn push<T: Ticks>(tables: &mut [Table; 2], cpu: u32, clock: T, turns: &Histogram) {
     const SECOND: u64 = 1_000_000_000;
     let [figures, counts] = tables;

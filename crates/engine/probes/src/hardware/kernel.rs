@@ -14,19 +14,19 @@ use crate::{
     TracerError, TracerPlan,
 };
 
-/// How often its reports are fetched: the trace buffer holds thousands, and a
-/// stop is seen as soon.
+/// How often its reports are fetched: the trace buffer holds thousands. Also the delay until a stop
+/// is noticed.
 const FETCH: Duration = Duration::from_millis(100);
 
-/// Reports that are kept one by one; all are counted.
+/// The most reports kept individually; all are counted.
 const REPORTS_KEPT: usize = 1_000;
 
-/// The kernel's pause between two spins is in steps of this, and one at least
-/// (`kthread_fn` in `kernel/trace/trace_hwlat.c`).
+/// The kernel's pause between two spins is a multiple of this, and at least one (`kthread_fn` in
+/// `kernel/trace/trace_hwlat.c`).
 const PAUSE_STEP: Nanos = Nanos::from_millis(1);
 
-/// The lane of a run in which only the kernel spins. Its thread is a normal
-/// one, and goes from CPU to CPU.
+/// Returns the lane for a run with only the kernel's spinning thread, which has normal priority and
+/// moves from CPU to CPU.
 pub(super) fn lane(cpus: &CpuSet, rate_hz: u64) -> LaneSpec {
     LaneSpec {
         label: Some(super::HWLAT.to_owned()),
@@ -40,7 +40,7 @@ pub(super) fn lane(cpus: &CpuSet, rate_hz: u64) -> LaneSpec {
     }
 }
 
-/// The detector at work.
+/// The running detector.
 pub(super) struct Detector {
     tracer: Arc<dyn HardwareTracer>,
     plan: HardwarePlan,
@@ -68,7 +68,7 @@ impl Detector {
         })
     }
 
-    /// A run of its own: its reports are the samples.
+    /// A run with only the detector: its reports are the samples.
     pub(super) fn alone(
         self,
         recorders: Vec<Recorder>,
@@ -85,7 +85,7 @@ impl Detector {
         if let Some(error) = seen.error {
             return Err(ProbeError::Tracer(error));
         }
-        // Where among the others they were is not known.
+        // Their position among the others is unknown.
         recorder.missed(now(), seen.lost(), Nanos::ZERO);
         let expected = seen.last.max(seen.read);
         Ok(Measured {
@@ -95,7 +95,7 @@ impl Detector {
         })
     }
 
-    /// Beside another measurement: tables of what it saw meanwhile.
+    /// A run parallel to another measurement: returns tables of the detector's reports meanwhile.
     pub(super) fn beside(
         self,
         measure: impl FnOnce() -> Result<Measured, ProbeError>,
@@ -131,12 +131,12 @@ impl Detector {
         })
     }
 
-    /// Fetches reports until all is `done`.
+    /// Fetches reports until `done` returns true.
     fn follow(&self, done: impl Fn() -> bool, mut sample: impl FnMut(Nanos, SignedNanos)) -> Seen {
         let counted_from = self.start + self.plan.warm_up;
         let mut seen = Seen::default();
         loop {
-            // Asked before the last fetch, so that nothing is left behind.
+            // Check before the last fetch, so that no report is lost.
             let last = done();
             match self.tracer.take() {
                 Ok(gaps) => {
@@ -174,7 +174,7 @@ fn now() -> Nanos {
     Nanos(CLOCK.now().as_nanos())
 }
 
-/// What was reported of one CPU after the warm-up.
+/// The reports of one CPU after the warm-up.
 #[derive(Clone, Copy, Debug, Default)]
 struct OfCpu {
     reports: u64,
@@ -185,18 +185,18 @@ struct OfCpu {
     nmi_total: Option<Nanos>,
 }
 
-/// All that was reported.
+/// All reports.
 #[derive(Debug, Default)]
 struct Seen {
     /// The highest sequence number.
     last: u64,
-    /// Reports, warm-up included.
+    /// Number of reports, including warm-up.
     read: u64,
-    /// The same after the warm-up, by CPU; `None`: the kernel did not say.
+    /// Reports after the warm-up, by CPU; `None` if the kernel did not name it.
     cpus: BTreeMap<Option<u32>, OfCpu>,
     /// The first reports after the warm-up, with the time of each.
     reports: Vec<(Nanos, KernelGap)>,
-    /// How long, after the warm-up.
+    /// The measured time after the warm-up.
     length: Nanos,
     error: Option<TracerError>,
 }
@@ -222,7 +222,7 @@ impl Seen {
         }
     }
 
-    /// Reports that the trace buffer had no room for.
+    /// Returns the reports that did not fit into the trace buffer.
     fn lost(&self) -> u64 {
         self.last.saturating_sub(self.read)
     }
@@ -250,7 +250,7 @@ impl Seen {
             table.push([
                 cpu.map(u64::from).into(),
                 of.reports.into(),
-                // No report is no gap; a report without a count is of some.
+                // No report means no gap; a report without a count means at least one.
                 of.gaps.or((of.reports == 0).then_some(0)).into(),
                 longest(of.inner),
                 longest(of.outer),
@@ -261,7 +261,7 @@ impl Seen {
         table
     }
 
-    /// The first reports one by one; `None` without any.
+    /// Returns a table of the first reports; `None` without any.
     fn reports_table(&self) -> Option<Table> {
         let mut table = Table::new(
             "hwlat_reports",
@@ -310,7 +310,7 @@ impl Seen {
     }
 }
 
-/// How many windows the kernel can have begun in that time.
+/// Returns the most windows that the kernel can have started in that time.
 fn windows_in(time: Nanos, window: Nanos, width: Nanos) -> u64 {
     let pause = window.saturating_sub(width).0 / PAUSE_STEP.0 * PAUSE_STEP.0;
     let whole = width.0 + pause.max(PAUSE_STEP.0);
@@ -327,12 +327,12 @@ mod tests {
     use punctual_model::Arguments;
     use std::sync::Mutex;
 
-    /// A detector that reports what the test puts in.
+    /// A detector that returns the test's reports.
     #[derive(Default)]
     struct Kernel {
         refuses: Option<&'static str>,
         asked: Mutex<Option<TracerPlan>>,
-        /// Sequence, and CPU, of what comes with each fetch.
+        /// Sequence number and CPU of the reports of each fetch.
         reports: Mutex<Vec<Vec<(u64, u32)>>>,
         fails: bool,
     }
@@ -487,9 +487,9 @@ mod tests {
         let ms = Nanos::from_millis;
         let second = Nanos::from_secs(1);
         assert_eq!(windows_in(second, ms(100), ms(50)), 10);
-        // 9.5 ms of pause are 9.
+        // A pause of 9.5 ms is rounded to 9.
         assert_eq!(windows_in(second, ms(10), Nanos::from_micros(500)), 106);
-        // A pause of 0.5 ms is one of 1.
+        // A pause of 0.5 ms becomes 1.
         assert_eq!(windows_in(second, ms(1), Nanos::from_micros(500)), 667);
         assert_eq!(windows_in(Nanos::ZERO, ms(1), ms(1)), 0);
     }

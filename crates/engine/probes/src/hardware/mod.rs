@@ -30,7 +30,7 @@ use parameters::{HWLAT, OSNOISE, PARAMETERS, SPIN};
 use results::measured;
 use spin::{Counter, Gaps, Limits, RawClock, Shut, Spin, Ticks, limits, spin, usual_turn};
 
-/// All about this probe.
+/// The entry of this probe.
 pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
     name: "hardware",
     summary: "time taken from a spinning thread by firmware, hypervisor or interrupts",
@@ -51,12 +51,11 @@ pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
 /// The clock of the windows.
 const CLOCK: Clock = Clock::Monotonic;
 
-/// How long the counter's rate is measured: exact to a few millionths.
+/// How long the counter's rate is measured: accurate to a few millionths.
 const CALIBRATION: Duration = Duration::from_millis(20);
 
-/// This part of a width may go to reading counters: a CPU that is disturbed all
-/// the time shall be spun on, not read about. Gaps below the threshold get half
-/// of it.
+/// The fraction of a width (1/4) that may be used for reading counters, because a constantly
+/// disturbed CPU should be measured and not only examined. Gaps below the threshold get half of it.
 const PART_TO_EXAMINE: u64 = 4;
 
 struct Hardware {
@@ -68,17 +67,17 @@ struct Hardware {
     copy: usize,
 }
 
-/// What is spun, when and where.
+/// The parameters of spinning.
 #[derive(Clone, Debug)]
 struct HardwarePlan {
-    /// Gaps above this are looked at one by one.
+    /// Gaps above this are examined individually.
     threshold: Nanos,
     cpus: Vec<u32>,
     scheduling: Scheduling,
     duration: Option<Nanos>,
     warm_up: Nanos,
     duty: Duty,
-    /// Whether every turn is counted, and what is copied in each.
+    /// Whether every iteration is counted, and the number of bytes copied in each.
     turns: Option<usize>,
 }
 
@@ -94,7 +93,7 @@ impl Hardware {
         }
     }
 
-    /// What does not fit together, or not into the run.
+    /// Rejects parameters that contradict each other, or do not fit the run.
     fn check(&self, plan: &Plan, duty: Duty) -> Result<(), ProbeError> {
         if self.source != HWLAT && duty.width > LONGEST_WIDTH {
             return Err(ProbeError::Unfit(format!(
@@ -126,10 +125,10 @@ impl Hardware {
         Ok(())
     }
 
-    /// What measures: threads of ours, the kernel, or both.
+    /// Selects the source: user-space threads, the kernel, or both.
     ///
     /// # Errors
-    /// One of the kernel's tracers is needed, and cannot be had.
+    /// If one of the kernel's tracers is needed and not available.
     fn source(&self, plan: HardwarePlan, resources: &dyn Resources) -> Result<Run, ProbeError> {
         let name = self.source;
         let refused = |why| ProbeError::Source { name, why };
@@ -244,7 +243,7 @@ fn measure<T: Ticks + Send + 'static>(
             move |control| {
                 let mut worker = Worker::new(clock, threshold, watch, control);
                 worker.turns = turns.map(|copy| Iterations::new(clock, copy));
-                // Once before it counts: buffers, and the files' own caches.
+                // Once before the measurement, to warm up buffers and the files' caches.
                 Counts::read(&mut worker.watch);
                 Ok((worker, SelfCost::measure(CLOCK)))
             },
@@ -264,19 +263,19 @@ fn measure<T: Ticks + Send + 'static>(
     Ok(measured(clock, name, &plan.cpus, group.join()?))
 }
 
-/// When one thread spins.
+/// The schedule of one thread's windows.
 #[derive(Clone, Copy, Debug)]
 struct Schedule {
     first: Nanos,
-    /// Windows before this are warm-up.
+    /// Windows before this time are warm-up.
     counted_from: Nanos,
     end: Nanos,
     duty: Duty,
 }
 
 impl Schedule {
-    /// How many windows from `due` on cannot be spun in any more at `now`;
-    /// those that would not end in time are not part of the run.
+    /// Returns how many windows from `due` on can no longer be spun at `now`. Windows that would
+    /// not end in time are not part of the run.
     fn passed(&self, due: Nanos, now: Nanos) -> u64 {
         let Duty { window, width } = self.duty;
         let Some(late) = now.0.checked_sub(due.0 + width.0) else {
@@ -297,7 +296,7 @@ struct Worker<T> {
     turns: Option<Iterations<T>>,
 }
 
-/// What it returns; `turn` and `floor` in ticks.
+/// Its result; `turn` and `floor` in ticks.
 struct Found {
     lane: LaneOutcome,
     tally: Tally,
@@ -350,12 +349,12 @@ impl<T: Ticks> Worker<T> {
             }
             let largest = self.spin_until(due + width, control);
             if control.stopping() {
-                // Not whole, so it was not expected.
+                // An incomplete window is not expected.
                 break;
             }
             match largest {
-                // The time of the gap says more than that of the window; the
-                // window alone says whether it is warm-up.
+                // The time of the gap is more precise than that of the window, but only the window
+                // decides whether it is warm-up.
                 Some((at, gap)) => recorder.sample(if warm { at } else { due }, gap),
                 None => recorder.missed(due, 1, window),
             }
@@ -371,8 +370,8 @@ impl<T: Ticks> Worker<T> {
         })
     }
 
-    /// Spins until then, with pauses to look for causes. Returns when the
-    /// largest gap began, and its length; `None` if there was no time to spin.
+    /// Spins until this time, with pauses to look for causes. Returns when the largest gap began,
+    /// and its length; `None` if there was no time to spin.
     fn spin_until(&mut self, until: Nanos, control: &Control) -> Option<(Nanos, SignedNanos)> {
         let clock = self.clock;
         let Limits { threshold, floor } = self.limits;
@@ -411,13 +410,13 @@ impl<T: Ticks> Worker<T> {
     }
 }
 
-/// Looks for the causes of the gaps of one window. Not part of the hot path:
-/// it is not spun here.
+/// Finds the causes of the gaps of one window. Not part of the hot path, because it runs outside
+/// the spin.
 struct Examiner {
-    /// The last reading, and the gaps since then that were not looked at.
+    /// The last reading, and the gaps since then that were not examined.
     before: Counts,
     others: u64,
-    /// Nanoseconds that it may take, and has taken.
+    /// Nanoseconds that it may use, and has used.
     budget: u64,
     spent: u64,
 }
@@ -436,7 +435,7 @@ impl Examiner {
         self.spent < self.budget / 2
     }
 
-    /// The cause of the gap that ended a spin.
+    /// Returns the cause of the gap that ended a spin.
     #[cold]
     fn examine(&mut self, spin: &Spin, watch: &mut CpuWatch) -> Cause {
         self.others += spin.short.count;

@@ -21,17 +21,16 @@ use crate::{
 /// How often its reports are fetched.
 const FETCH: Duration = Duration::from_millis(50);
 
-/// The shortest gap that is noise: the kernel's unit, and what it takes by
-/// itself since Linux 6.2.
+/// The shortest gap that counts as noise: the kernel's unit, and its default since Linux 6.2.
 const SHORTEST: Nanos = Nanos::from_micros(1);
 
-/// A run that is ready to begin.
+/// A run that is ready to start.
 pub(super) struct Osnoise {
     pub(super) tracer: Arc<dyn NoiseTracer>,
     pub(super) plan: HardwarePlan,
 }
 
-/// In the kernel's unit.
+/// Rounds to the kernel's unit.
 const fn whole(time: Nanos) -> Nanos {
     Nanos::from_micros(time.whole_micros())
 }
@@ -44,7 +43,7 @@ fn failed(why: TracerError) -> ProbeError {
 }
 
 impl Osnoise {
-    /// What the tracer is asked for.
+    /// Returns the settings of the tracer.
     pub(super) fn ask(&self) -> NoisePlan {
         NoisePlan::Osnoise {
             cpus: self.plan.cpus.iter().copied().collect(),
@@ -62,7 +61,7 @@ impl Osnoise {
     ) -> Result<Measured, ProbeError> {
         let cost = SelfCost::measure(CLOCK);
         self.tracer.start(&self.ask()).map_err(failed)?;
-        // It may take its time.
+        // Starting it may take some time.
         let start = now();
         let mut warnings = Vec::new();
         let threads = self.threads(&mut warnings);
@@ -74,7 +73,7 @@ impl Osnoise {
         let end = self.plan.duration.map(|duration| start + duration);
         let host = Host::live();
         loop {
-            // Asked before the fetch, so that nothing is left behind.
+            // Check before the fetch, so that no report is lost.
             let (stop, over) = (control.stopping(), end.is_some_and(|end| now() >= end));
             let reports = self.tracer.take().map_err(failed)?;
             for row in &mut rows {
@@ -89,8 +88,8 @@ impl Osnoise {
         }
     }
 
-    /// The kernel's threads, with the policy that each was found to have once it
-    /// was given the one that was asked for.
+    /// Sets the requested policy of the kernel's threads, and returns each with the policy it has
+    /// then.
     fn threads(&self, warnings: &mut Vec<String>) -> BTreeMap<u32, Thread> {
         let tasks = Host::live().tasks().into_iter();
         let of_cpu = |comm: &str| {
@@ -139,23 +138,23 @@ impl Above {
     }
 }
 
-/// One CPU's windows.
+/// The windows of one CPU.
 struct Row {
     cpu: u32,
     window: Nanos,
     warm_up: Nanos,
-    /// When its warm-up is over, once it has begun.
+    /// The end of its warm-up, once it has started.
     counted_from: Option<Nanos>,
     thread: Option<Thread>,
     recorder: Recorder,
-    /// When the last window began that was reported.
+    /// The start of the last reported window.
     last: Option<Nanos>,
     windows: u64,
     used: Option<TaskUsage>,
-    /// The sums of what was counted.
+    /// The sums of the counts.
     sums: OsnoiseSample,
     counted: u64,
-    /// Gaps in which nothing came, and the others.
+    /// Gaps without any event, and the others.
     above: [Above; 2],
     lost: u64,
 }
@@ -191,7 +190,7 @@ impl Row {
         self.counted_from = Some(at + self.warm_up);
     }
 
-    /// Reads once what its thread has used.
+    /// Reads the thread's usage once, as the baseline.
     fn count_from_here(&mut self, host: &Host) {
         if let (None, Some(thread), true) = (&self.used, &self.thread, self.counts(now())) {
             self.used = usage_of(host, thread.tid, thread.tid);
@@ -209,7 +208,8 @@ impl Row {
                 self.window(&sample);
             }
         }
-        // Their times are on another clock: those of the last fetch count with it.
+        // Their times are on a different clock, so the reports of the last fetch count together
+        // with it.
         let counts = self.last.is_some_and(|last| self.counts(last));
         let gaps = reports.gaps.iter().filter(|gap| gap.cpu == self.cpu);
         for gap in gaps.filter(|gap| counts && gap.duration > threshold) {
@@ -217,7 +217,7 @@ impl Row {
         }
     }
 
-    /// Whether what was at this time is no warm-up.
+    /// Returns whether this time is after the warm-up.
     fn counts(&self, at: Nanos) -> bool {
         self.counted_from.is_some_and(|from| at >= from)
     }
@@ -227,7 +227,7 @@ impl Row {
         match self.last {
             None => self.start(begun),
             Some(last) => {
-                // To the nearest: each begins a pause after the one before ended.
+                // To the nearest: each window begins a pause after the end of the one before.
                 let apart = begun
                     .saturating_sub(last)
                     .0
@@ -244,7 +244,7 @@ impl Row {
         }
     }
 
-    /// Windows after the one at `last` that were not reported.
+    /// Skips windows without a report after the one at `last`.
     fn skip(&mut self, last: Nanos, count: u64) {
         if count > 0 {
             let first = Nanos(last.0.saturating_add(self.window.0));
@@ -271,14 +271,14 @@ impl Row {
         self.counted += 1;
     }
 
-    /// Windows that should have been reported by the end.
+    /// Counts the windows that should have been reported by the end.
     fn end(&mut self, start: Nanos, end: Option<Nanos>) {
         if self.last.is_none() {
             self.start(start);
         }
         let Some(end) = end else { return };
         match self.last {
-            // One more may be under way.
+            // One more may be in progress.
             Some(last) => {
                 let after = end.saturating_sub(last).0 / self.window.0;
                 self.skip(last, after.saturating_sub(2));
@@ -334,7 +334,7 @@ impl Row {
     }
 }
 
-/// What the threads found; `end`: where the run came to it.
+/// Returns the results of the threads. `end`: set if the run reached its end.
 fn measured(
     rows: Vec<Row>,
     (start, end): (Nanos, Option<Nanos>),

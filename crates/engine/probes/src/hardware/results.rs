@@ -1,4 +1,4 @@
-//! From what our own threads found to lanes and tables.
+//! Converts the results of the user-space threads to lanes and tables.
 
 use punctual_model::{Cell, Nanos, Table};
 
@@ -7,7 +7,7 @@ use super::spin::Ticks;
 use super::{Found, iterations};
 use crate::Measured;
 
-/// What the threads found, as lanes and tables.
+/// Converts the results of the threads to lanes and tables.
 pub(super) fn measured<T: Ticks>(
     clock: T,
     name: &str,

@@ -1,17 +1,17 @@
-//! The spinning itself: gaps between two consecutive readings of a clock.
+//! The spin loop: finds gaps between two consecutive readings of a clock.
 
 use punctual_model::Nanos;
 use punctual_rt::{Clock, Tsc, TscRate};
 
 use crate::Control;
 
-/// A clock that is read without a pause: cheap, and of one rate.
+/// A clock that is read in a tight loop: cheap, and with a constant rate.
 pub(super) trait Ticks: Copy {
-    /// The clock now, in its own unit.
+    /// Reads the clock in its own unit.
     fn read(self) -> u64;
-    /// That many of its units as nanoseconds.
+    /// Converts ticks to nanoseconds.
     fn to_nanos(self, ticks: u64) -> u64;
-    /// That many nanoseconds in its units.
+    /// Converts nanoseconds to ticks.
     fn to_ticks(self, nanos: u64) -> u64;
 }
 
@@ -35,7 +35,7 @@ impl Ticks for Counter {
     }
 }
 
-/// CLOCK_MONOTONIC_RAW, where there is no such counter.
+/// CLOCK_MONOTONIC_RAW, if there is no such counter.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RawClock;
 
@@ -52,12 +52,12 @@ impl Ticks for RawClock {
     }
 }
 
-/// What counts as what, in ticks.
+/// The limits for gaps, in ticks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
     /// A gap above this is reported with its cause.
     pub(super) threshold: u64,
-    /// A gap above this is more than the loop itself takes.
+    /// A gap above this is longer than the loop itself takes.
     pub(super) floor: u64,
 }
 
@@ -86,25 +86,25 @@ impl Gaps {
 /// One spin without a pause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Spin {
-    /// How long it was, in ticks.
+    /// Its length in ticks.
     pub(super) ticks: u64,
-    /// The gap that ended it; 0 if it came to its end.
+    /// The gap that ended it; 0 if it reached its end.
     pub(super) ended_by: u64,
-    /// The largest gap of all.
+    /// The largest gap.
     pub(super) largest: u64,
-    /// Where the largest began, in ticks from the start of the spin.
+    /// The start of the largest gap, in ticks from the start of the spin.
     pub(super) largest_at: u64,
     /// Gaps above the floor that did not end it.
     pub(super) short: Gaps,
 }
 
-/// What is done in each turn of the loop, and counted.
+/// An action in each iteration of the loop.
 pub(super) trait Eye {
-    /// The time from the turn before; between the two readings of the clock.
+    /// Called between the two readings of the clock, with the time since the previous iteration.
     fn turn(&mut self, ticks: u64);
 }
 
-/// Only gaps are looked at.
+/// Does nothing: only gaps are recorded.
 #[derive(Debug)]
 pub(super) struct Shut;
 
@@ -113,10 +113,10 @@ impl Eye for Shut {
     fn turn(&mut self, _ticks: u64) {}
 }
 
-/// Reads the clock over and over, at most for `ticks`, until a gap is above
-/// `stop` or the run is stopped. Gaps above `floor` are counted.
+/// Reads the clock in a loop, for at most `ticks`, until a gap is above `stop` or the run is
+/// stopped. Counts gaps above `floor`.
 ///
-/// The hot path: no system call, no memory but its own.
+/// The hot path: no system call, no memory except its own.
 #[inline(never)]
 pub(super) fn spin<T: Ticks>(
     clock: T,
@@ -130,7 +130,7 @@ pub(super) fn spin<T: Ticks>(
     let mut last = start;
     loop {
         let now = clock.read();
-        // A counter set back by a hypervisor is no gap.
+        // A counter that a hypervisor sets back is not a gap.
         let gap = now.saturating_sub(last);
         eye.turn(gap);
         if gap > spin.largest {
@@ -154,7 +154,7 @@ pub(super) fn spin<T: Ticks>(
     }
 }
 
-/// The median time of one turn of the loop, in ticks; measured where it will
+/// Returns the median time of one iteration of the loop, in ticks; call it on the CPU that will
 /// spin.
 pub(super) fn usual_turn<T: Ticks>(clock: T, control: &Control) -> u64 {
     const ROUNDS: usize = 1_001;
@@ -169,16 +169,16 @@ pub(super) fn usual_turn<T: Ticks>(clock: T, control: &Control) -> u64 {
     *turns.select_nth_unstable(ROUNDS / 2).1
 }
 
-/// Shorter than any interrupt: entry, handler and return take several hundred
-/// nanoseconds on the fastest processors.
+/// Shorter than any interrupt: entry, handler and return take several hundred nanoseconds on the
+/// fastest processors.
 const SHORTEST_INTERRUPT: Nanos = Nanos(250);
 
-/// The limits for a threshold on a clock whose loop takes `turn` ticks.
+/// Returns the limits for a threshold on a clock whose loop takes `turn` ticks.
 pub(super) fn limits<T: Ticks>(clock: T, threshold: Nanos, turn: u64) -> Limits {
     let threshold = clock.to_ticks(threshold.0);
     let floor = clock
         .to_ticks(SHORTEST_INTERRUPT.0)
-        // A clock that is slow to read has a loop of its own length.
+        // A slow clock has a longer loop.
         .max(turn.saturating_mul(3));
     Limits {
         threshold,
@@ -191,7 +191,7 @@ mod tests {
     use super::*;
     use std::cell::Cell;
 
-    /// A clock that shows these times one after the other, then the last.
+    /// A clock that returns these times one after the other, then repeats the last.
     #[derive(Clone, Copy)]
     struct Script<'a>(&'a [u64], &'a Cell<usize>);
 

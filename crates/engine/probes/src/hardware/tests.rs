@@ -10,7 +10,7 @@ fn run(hardware: Hardware, plan: &Plan, control: &Arc<Control>) -> Measured {
     testing::measure(hardware, plan, control).1
 }
 
-/// What holds on any machine, however disturbed it is.
+/// Checks invariants on any machine, however disturbed.
 fn check(measured: &Measured, windows: u64, spun_at_most: Nanos) {
     for lane in &measured.lanes {
         assert_eq!(lane.accounting.expected, windows);
@@ -22,14 +22,14 @@ fn check(measured: &Measured, windows: u64, spun_at_most: Nanos) {
     assert!(gaps.rows.len() >= 5 * measured.lanes.len());
     for row in &spinning.rows {
         let Cell::Count(spun) = row[2] else { panic!() };
-        // A spin ends with the gap that it meets its end in, however long.
+        // A spin that is in a gap at its end lasts until the gap is over.
         let of_cpu = gaps.rows.iter().filter(|gap| gap[0] == row[0]);
         let taken = of_cpu.map(|gap| match gap[3] {
             Cell::Count(total) => total,
             _ => panic!(),
         });
         let taken: u64 = taken.sum();
-        // One part in a hundred for the calibration.
+        // Plus one percent for the calibration.
         assert!(
             spun <= (spun_at_most.0 + taken) / 100 * 101,
             "{spun}, {taken}"
@@ -82,7 +82,7 @@ fn every_turn_is_counted_where_that_is_asked_for() {
             .map(|place| testing::count(lengths, place, "turns"))
             .sum();
         assert_eq!(sum, all);
-        // Together they are what was spun.
+        // Together they cover the time spun.
         let spun = count(spinning, "spun_ns");
         assert!(
             all * count(turns, "min_ns") <= spun,
@@ -162,6 +162,6 @@ fn windows_that_passed_are_counted_up_to_the_end() {
     assert_eq!(passed(100, 140), 1);
     assert_eq!(passed(100, 239), 1);
     assert_eq!(passed(100, 240), 2);
-    // The windows of 800 and 900 are the last.
+    // The windows at 800 and 900 are the last.
     assert_eq!(passed(800, 9_999), 2);
 }

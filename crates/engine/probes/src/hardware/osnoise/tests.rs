@@ -1,4 +1,4 @@
-//! The source against a false kernel.
+//! Tests the source with a simulated kernel.
 
 use super::*;
 use crate::entry::Probe;
@@ -9,7 +9,7 @@ use crate::{Plan, Ready, UserTimer};
 use punctual_model::CpuSet;
 use std::sync::Mutex;
 
-/// A kernel that reports a window each 10 ms, but for the third.
+/// A kernel that reports a window every 10 ms, except the third.
 #[derive(Default)]
 struct Kernel {
     refuses: Option<&'static str>,
@@ -89,7 +89,7 @@ fn windows_are_the_samples_and_those_not_told_of_are_missed() {
     assert_eq!(lanes[0].label, None);
     let account = measured.lanes[0].accounting;
     assert!((22..=25).contains(&account.expected), "{account:?}");
-    // The first five windows, of which one was not reported.
+    // The first five windows, one of them without a report.
     assert_eq!((account.warm_up, account.warm_up_missed), (5, 1));
     assert_eq!(account.missed, 0, "{account:?}");
     let [table, gaps] = &measured.tables[..] else {
@@ -101,7 +101,7 @@ fn windows_are_the_samples_and_those_not_told_of_are_missed() {
     assert_eq!(count(table, 0, "interrupts"), 2 * windows);
     assert_eq!(count(table, 0, "noise_ns"), 10_000 * windows);
     assert_eq!(testing::cell(table, 0, "noise_percent"), &Cell::Number(1.0));
-    // Those of 5 us are below the threshold of 10.
+    // The gaps of 5 us are below the threshold of 10.
     assert_eq!(count(gaps, 0, "gaps"), count(gaps, 1, "gaps"));
     assert_eq!(count(gaps, 1, "longest_ns"), 20_000);
 }
