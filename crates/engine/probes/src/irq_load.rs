@@ -10,7 +10,7 @@ use punctual_rt::{Clock, Instant, Nanosleep, PeriodicWait, Wake};
 use crate::entry::Probe;
 use crate::{Control, Measured, Plan, ProbeEntry, ProbeError, Ready, Resources};
 
-/// All about this probe.
+/// The entry of this probe.
 pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
     name: "irq-load",
     summary: "interrupts of each CPU per second (not a latency)",
@@ -46,13 +46,13 @@ Sources: proc_interrupts(5), proc_softirqs(5), proc_stat(5).",
 
 const CLOCK: Clock = Clock::Monotonic;
 
-/// What is slept at a time: a stop whose signal came too early to end a sleep
-/// is still seen soon.
+/// The length of one sleep, so that a stop is noticed soon even if its signal came too early to end
+/// a sleep.
 const NAP: Duration = Duration::from_millis(100);
 
 struct IrqLoad;
 
-/// One that can begin.
+/// A probe that is ready to start.
 struct Run {
     cpus: CpuSet,
     duration: Option<Nanos>,
@@ -61,7 +61,7 @@ struct Run {
 
 impl Probe for IrqLoad {
     fn prepare(self, plan: &Plan, _: &dyn Resources) -> Result<Ready, ProbeError> {
-        // Nothing here warms up; what the start itself causes is over at once.
+        // No warm-up is needed: the effects of the start end immediately.
         let warm_up = plan.warm_up.unwrap_or(Nanos::ZERO);
         let run = Run {
             cpus: plan.cpus.clone(),
@@ -95,7 +95,7 @@ impl Run {
         Ok(Measured {
             lanes: Vec::new(),
             tables: vec![rates(&interference, &self.cpus)],
-            // What else is unknown shows as such in the table.
+            // The table shows other unknown values itself.
             warnings: (interference.unknown.iter())
                 .filter(|reason| reason.starts_with("interrupts"))
                 .cloned()
@@ -104,7 +104,7 @@ impl Run {
     }
 }
 
-/// Sleeps until then or until the run is stopped.
+/// Sleeps until this time or until the run is stopped.
 fn sleep_until(end: Instant, control: &Control) -> Result<(), punctual_rt::Error> {
     let mut sleep = Nanosleep::new(CLOCK)?;
     loop {
@@ -118,8 +118,7 @@ fn sleep_until(end: Instant, control: &Control) -> Result<(), punctual_rt::Error
     }
 }
 
-/// The kernel's tables as rates: a row for each interrupt, a column for each
-/// CPU.
+/// Returns the kernel's counts as rates: a row for each interrupt, a column for each CPU.
 fn rates(interference: &Interference, cpus: &CpuSet) -> Table {
     let seconds = interference.duration_ns.as_secs_f64();
     let rate = |count: u64| match seconds > 0.0 {
@@ -173,11 +172,11 @@ fn rates(interference: &Interference, cpus: &CpuSet) -> Table {
     table
 }
 
-/// A number before all names, numbers by value.
+/// Numbers sort before names, and by value.
 type Place = (u64, String);
 
-/// The interrupts that came on any of the CPUs, in the kernel's order as far as
-/// single CPUs show it: numbers first.
+/// Returns the interrupts that occurred on any of the CPUs, as far as possible in the kernel's
+/// order: numbers first.
 fn kinds(cpus: &[&CpuInterference]) -> BTreeMap<Place, String> {
     cpus.iter()
         .flat_map(|cpu| &cpu.interrupts)
@@ -239,7 +238,7 @@ mod tests {
         );
         assert_eq!(table.rows[4][2], Cell::Number(15.0));
         assert_eq!(table.rows[5][2], Cell::Number(35.0));
-        // SMIs were not to be had, which is not none.
+        // SMIs were not available, which is different from none.
         assert_eq!(table.rows[6][2], Cell::Unknown);
         assert_eq!(table.columns[3].key, "cpu2_per_s");
     }

@@ -1,4 +1,4 @@
-//! Threads that the kernel's tracers measure with.
+//! The threads that the kernel's tracers measure with.
 
 use punctual_host::Host;
 use punctual_model::{Scheduling, TaskUsage, ThreadUsage};
@@ -6,25 +6,25 @@ use punctual_rt::{Policy, Tid};
 
 use crate::rt_policy;
 
-/// Why a thread does not have the policy that was asked for.
+/// Why a thread does not have the requested policy.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PolicyError {
     /// The kernel numbers threads from 1, in 31 bits.
     #[error("it has no number")]
     NoNumber,
-    /// It was set, and reads otherwise.
+    /// The policy was set, but reads differently.
     #[error("it has {0}")]
     Other(Policy),
-    /// The policy cannot be read, or the kernel refuses it.
+    /// The policy cannot be read, or the kernel rejects it.
     #[error(transparent)]
     System(#[from] punctual_rt::Error),
 }
 
-/// Gives a thread the policy that was asked for, and returns what it has then. Of
-/// itself the kernel gives those of timerlat fifo 95, and those of osnoise none.
+/// Sets the requested policy of a thread, and returns the policy it has then. By default the kernel
+/// gives timerlat's threads fifo 95, and osnoise's threads none.
 ///
 /// # Errors
-/// What the kernel refused.
+/// If the kernel rejects it.
 pub(crate) fn settle(tid: u32, scheduling: Scheduling) -> Result<String, PolicyError> {
     let tid = i32::try_from(tid).ok().and_then(Tid::from_raw);
     let tid = tid.ok_or(PolicyError::NoNumber)?;
@@ -40,7 +40,7 @@ pub(crate) fn settle(tid: u32, scheduling: Scheduling) -> Result<String, PolicyE
     }
 }
 
-/// What a thread of this process has used; each of the kernel's is its own.
+/// Returns the usage of a thread of this process; each kernel thread is its own process.
 pub(crate) fn usage_of(host: &Host, process: u32, tid: u32) -> Option<TaskUsage> {
     let tasks = host.tasks_of(process).into_iter();
     tasks
@@ -49,7 +49,7 @@ pub(crate) fn usage_of(host: &Host, process: u32, tid: u32) -> Option<TaskUsage>
         .next()
 }
 
-/// What it has used between the two.
+/// Returns the usage between the two.
 pub(crate) fn since(before: &TaskUsage, now: &TaskUsage) -> ThreadUsage {
     let used = now.since(before);
     ThreadUsage {

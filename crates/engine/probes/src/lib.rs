@@ -1,14 +1,12 @@
-//! What is measured: one file per probe, one line each in [`PROBES`].
+//! The measurements: one file per probe, one line each in [`PROBES`].
 //!
-//! **For:** the measuring threads and their loops, and what they record into
-//! ([`Recorder`]).
+//! **For:** the measuring threads and their loops, and the [`Recorder`] for their samples.
 //!
-//! **Knows:** `rt` (threads, waits, clocks), `host` (what the kernel counts,
-//! and its limits) and `model` (histograms, accounts).
+//! **Knows:** `rt` (threads, waits, clocks), `host` (the kernel's counters and limits) and `model`
+//! (histograms, accounting).
 //!
-//! **Must not know:** the store, the terminal, any file. A probe writes samples
-//! to a bounded ring with a drop counter and to its own histogram, nothing
-//! else; the session does the rest.
+//! **Must not know:** the store, the terminal, any file. A probe writes samples only to a bounded
+//! ring with a drop counter and to its own histogram; the session does the rest.
 //!
 //! Invariant of each hot path (between a thread's wake-up and its next wait):
 //! no allocation, no lock, no logging, no floating point, no system call other
@@ -59,7 +57,7 @@ pub use tracer::{
 };
 pub use wakeup::serve_partner;
 
-/// All probes. A new one is a file with its entry, and a line here.
+/// All probes. To add one, create a file with its entry, and add a line here.
 pub const PROBES: &[ProbeEntry] = &[
     timer::ENTRY,
     signal::ENTRY,
@@ -75,10 +73,10 @@ pub const PROBES: &[ProbeEntry] = &[
     irq_load::ENTRY,
 ];
 
-/// The probe of that name.
+/// Returns the probe with this name.
 ///
 /// # Errors
-/// There is none; the error lists those there are.
+/// If there is none; the error lists the existing ones.
 pub fn probe(name: &str) -> Result<&'static ProbeEntry, ProbeError> {
     let found = PROBES.iter().find(|entry| entry.name == name);
     found.ok_or_else(|| ProbeError::NoSuchProbe {

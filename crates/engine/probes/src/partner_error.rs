@@ -8,13 +8,13 @@ pub enum PartnerError {
     /// The command that starts it is empty.
     #[error("cannot start it: no program was named")]
     NoProgram,
-    /// The system does not start it.
+    /// The system cannot start it.
     #[error("cannot start it: {0}")]
     Start(#[source] io::Error),
     /// Its task cannot be written as JSON.
     #[error("cannot say what to do: {0}")]
     Task(#[source] serde_json::Error),
-    /// Its stdin or stdout is not there.
+    /// It has no stdin or stdout.
     #[error("cannot speak with it: it has no pipes")]
     NoPipes,
     /// The descriptor that it inherits cannot be duplicated.
@@ -23,19 +23,19 @@ pub enum PartnerError {
     /// Its stdout cannot be read.
     #[error("its words: {0}")]
     Read(#[source] io::Error),
-    /// What it said before it ended.
+    /// Its last message before it ended.
     #[error("{0}")]
     Said(String),
-    /// It ended without a word.
+    /// It exited without a message.
     #[error("it ended with status {0}")]
     Status(i32),
     /// A signal ended it.
     #[error("it was ended by signal {0}")]
     Signal(i32),
-    /// It ended with neither of these.
+    /// It ended for another reason.
     #[error("it ended")]
     Ended,
-    /// It runs, and says nothing more.
+    /// It runs, but has closed its output.
     #[error("it closed its output")]
     ClosedOutput,
     /// In that process: its task cannot be read.
@@ -47,7 +47,7 @@ pub enum PartnerError {
     /// In that process: the socket cannot be set up.
     #[error(transparent)]
     Socket(io::Error),
-    /// In that process: no thread can be made for its stdin.
+    /// In that process: the thread that reads its stdin cannot be created.
     #[error("a thread that listens: {0}")]
     Listen(#[source] io::Error),
 }

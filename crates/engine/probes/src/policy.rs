@@ -1,14 +1,13 @@
-//! How a measuring thread is started, and between the model's words for a policy and
-//! those of `rt`.
+//! Starts measuring threads, and converts policies from the model to `rt`.
 
 use punctual_model::{Policy, Scheduling};
 use punctual_rt::ThreadBuilder;
 
-/// Stack that is touched before the start; the measuring loops use far less. There may be a
-/// thread on each of hundreds of CPUs.
+/// Size of the stack that is touched before the start; the measuring loops use far less. There may
+/// be a thread on each of hundreds of CPUs.
 pub(crate) const STACK_PREFAULT: usize = 16 * 1024;
 
-/// A measuring thread on these CPUs, whose stack is touched before the start.
+/// Prepares a measuring thread on these CPUs, with a stack that is touched before the start.
 pub(crate) fn measuring_thread(name: &str, cpus: &[u32], scheduling: Scheduling) -> ThreadBuilder {
     ThreadBuilder::new(name)
         .cpus(cpus)
@@ -16,9 +15,9 @@ pub(crate) fn measuring_thread(name: &str, cpus: &[u32], scheduling: Scheduling)
         .prefault_stack(STACK_PREFAULT)
 }
 
-/// The policy in the words of `rt`, with the niceness of the calling thread: that of
-/// nice(1), which an ordinary user may not lower. A deadline policy needs its three
-/// times, which a probe that uses it sets itself: here it counts as other.
+/// Converts a policy to `rt`, with the niceness of the calling thread: the one set by nice(1),
+/// which an ordinary user may not lower. A deadline policy needs three times, which a probe that
+/// uses it sets itself; here it becomes other.
 pub fn rt_policy(scheduling: Scheduling) -> punctual_rt::Policy {
     let priority = scheduling.priority;
     match scheduling.policy {
@@ -32,7 +31,7 @@ pub fn rt_policy(scheduling: Scheduling) -> punctual_rt::Policy {
     }
 }
 
-/// That of the calling thread; 0 where it has a policy without.
+/// Returns the niceness of the calling thread; 0 if its policy has none.
 fn niceness() -> i32 {
     match punctual_rt::current_policy() {
         Ok(punctual_rt::Policy::Other { nice } | punctual_rt::Policy::Batch { nice }) => nice,

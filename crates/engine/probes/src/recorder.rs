@@ -1,5 +1,5 @@
-//! What a measuring thread records into: its own histogram, its worst samples
-//! and its account, and a bounded ring to the session.
+//! Records the samples of a measuring thread: into its own histogram, top samples and accounting,
+//! and into a bounded ring to the session.
 
 mod self_cost;
 
@@ -16,58 +16,56 @@ use rtrb::{Consumer, Producer, RingBuffer};
 use crate::Control;
 pub use self_cost::SelfCost;
 
-/// How many of the worst samples are kept.
+/// Number of top samples kept.
 pub const WORST_KEPT: usize = 20;
 
-/// What a measuring thread reports to the session, in the order it happened.
+/// An event from a measuring thread to the session, in order of occurrence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// The measurement starts; the first event of each lane.
     Started {
         /// The first expected wake-up.
         at: Nanos,
-        /// The thread that records; `None`: what is recorded is no thread's.
+        /// The recording thread; `None` if the samples belong to no thread.
         tid: Option<Tid>,
-        /// The other end's, where that is in a process of its own.
+        /// The other end's thread, if that is in a separate process.
         partner: Option<Tid>,
     },
-    /// The samples are of another thread than the recording one, or span
-    /// something else than the probe's entry says.
+    /// The samples belong to another thread than the recording one, or cover a different time span
+    /// than the probe's entry states.
     Late {
-        /// The thread; `None`: no sample is a span of one.
+        /// The thread; `None` if no sample is a span of one.
         tid: Option<Tid>,
-        /// What they span.
+        /// The time span that the samples cover.
         delay: Delay,
     },
     /// One sample after the warm-up.
     Sample {
         /// When the thread should have woken.
         expected: Nanos,
-        /// How late it did.
+        /// Its latency.
         latency: SignedNanos,
     },
-    /// From the start on a period comes due each `period` until `end`, that one not
-    /// included, whatever the thread does.
+    /// From the start to `end` (exclusive), a period comes due every `period`, whatever the thread
+    /// does.
     Grid {
-        /// The time between two.
+        /// The time between two periods.
         period: Nanos,
         /// The end of the run.
         end: Nanos,
     },
-    /// Periods after the warm-up that passed without a sample, and nobody knows how
-    /// late they were.
+    /// Periods after the warm-up without a sample, with unknown lateness.
     Missed {
-        /// The first of them.
+        /// The first of these periods.
         first: Nanos,
-        /// How many.
+        /// Their number.
         count: u64,
     },
-    /// Periods of the grid after the warm-up that passed before the latest sample's
-    /// wake-up came.
+    /// Periods of the grid after the warm-up that passed before the wake-up of the latest sample.
     Overrun {
-        /// The first of them.
+        /// The first of these periods.
         first: Nanos,
-        /// How many.
+        /// Their number.
         count: u64,
     },
     /// The thread gave up a wait, and waits again.
@@ -76,59 +74,57 @@ pub enum Event {
     WarmedUp {
         /// Its periods.
         periods: u64,
-        /// Of these, those without a sample.
+        /// Periods without a sample among them.
         missed: u64,
     },
 }
 
-/// What one lane is set to.
+/// The settings of one lane.
 #[derive(Clone, Copy, Debug)]
 pub struct LaneSettings {
-    /// Samples expected before this long after the start are warm-up.
+    /// Samples expected within this time after the start are warm-up.
     pub warm_up: Nanos,
     /// A latency above this ends the run.
     pub break_above: Option<Nanos>,
-    /// Samples a second that are to be expected: the ring holds those of a second
-    /// and a quarter.
+    /// Expected samples per second: the ring holds those of a second and a quarter.
     pub rate_hz: u64,
 }
 
-/// One measuring thread's way to the session: the end that records, and the
-/// end that reads.
+/// The connection from one measuring thread to the session: a recording end and a reading end.
 #[derive(Debug)]
 pub struct Lane;
 
 impl Lane {
-    /// Thousandths of a second of samples that the ring holds: a housekeeper that is kept
-    /// from running for so long loses none. Real-time threads that never sleep leave it
-    /// 50 ms of each second.
+    /// The time in milliseconds for which the ring holds samples: a housekeeping thread that cannot
+    /// run for this long loses none. Real-time threads that never sleep leave it 50 ms of each
+    /// second.
     const MILLIS_HELD: u64 = 1_250;
 
-    /// Events that it holds at the least.
+    /// The minimum capacity in events.
     const FEWEST_HELD: u64 = 1_024;
 
-    /// Events that it holds at the most.
+    /// The maximum capacity in events.
     const MOST_HELD: u64 = 1 << 20;
 
-    /// Events that the ring of a lane holds.
+    /// Returns the capacity of a lane's ring in events.
     fn capacity(rate_hz: u64) -> u64 {
-        // 24 bytes an event: 30 kB for a loop of 1 kHz, 24 MiB at the most.
+        // 24 bytes per event: 30 kB for a loop of 1 kHz, at most 24 MiB.
         (rate_hz.saturating_mul(Self::MILLIS_HELD) / 1_000)
             .clamp(Self::FEWEST_HELD, Self::MOST_HELD)
     }
 
-    /// The memory of the ring of a lane with so many samples a second.
+    /// Returns the memory of the ring of a lane with this sample rate.
     pub fn ring_bytes(rate_hz: u64) -> u64 {
         Self::capacity(rate_hz) * size_of::<Event>() as u64
     }
 
-    /// The largest rate whose ring takes no more than `bytes`.
+    /// Returns the largest rate with a ring of at most `bytes`.
     pub fn rate_within(bytes: u64) -> u64 {
         let events = bytes / size_of::<Event>() as u64;
         events.saturating_mul(1_000) / Self::MILLIS_HELD
     }
 
-    /// Makes both ends.
+    /// Creates both ends.
     pub fn open(settings: LaneSettings, control: &Arc<Control>) -> (Recorder, LaneReader) {
         let capacity = Self::capacity(settings.rate_hz);
         Self::with(settings, control, capacity, Histogram::new())
@@ -172,8 +168,8 @@ impl Lane {
     }
 }
 
-/// Fills the ring once and empties it: its memory is only promised until it is
-/// written, and the measuring thread shall not take those page faults.
+/// Fills the ring once and empties it: the kernel maps its memory only on the first write, and the
+/// measuring thread must not take those page faults.
 fn touch(producer: &mut Producer<Event>, consumer: &mut Consumer<Event>) {
     const ANY: Event = Event::WarmedUp {
         periods: 0,
@@ -187,22 +183,22 @@ fn touch(producer: &mut Producer<Event>, consumer: &mut Consumer<Event>) {
 #[derive(Debug)]
 pub struct Recorder {
     histogram: Histogram,
-    /// How late missed periods were, where the probe knows it.
+    /// Lateness of missed periods, if the probe knows it.
     overruns: Option<Box<Histogram>>,
     /// Periods without a wake-up at the end.
     open: Option<OpenPeriods>,
     /// Whether the session knows when periods come due.
     has_grid: bool,
     worst: WorstList<WORST_KEPT>,
-    /// Periods above each limit that is required.
+    /// Periods above each limit of a requirement.
     above: Box<[AboveLimit]>,
     accounting: Accounting,
     settings: LaneSettings,
     break_above: i64,
     warm_until: Nanos,
-    /// What the thread had used when its warm-up ended.
+    /// The thread's usage at the end of its warm-up.
     usage_before: Option<ThreadUsage>,
-    /// Whether another than the calling thread is measured.
+    /// Whether another thread than the calling one is measured.
     foreign: bool,
     ring: Producer<Event>,
     dropped: Arc<AtomicU64>,
@@ -210,14 +206,14 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Has how late missed periods were counted, for a probe that reports it by
-    /// [`overrun`](Self::overrun). To be called before the start: it allocates.
+    /// Enables counting the lateness of missed periods, for a probe that reports them with
+    /// [`overrun`](Self::overrun). Call it before the start, because it allocates.
     pub fn count_overruns(&mut self) {
         self.overruns = Some(Box::new(Histogram::new()));
     }
 
-    /// Has the periods above each limit counted, against its own value: a bucket of the
-    /// histogram may cross it. To be called before the start.
+    /// Enables counting periods above each limit, exactly: a bucket of the histogram may span it.
+    /// Call it before the start.
     pub fn count_above(&mut self, limits: &[Nanos]) {
         let limit = |limit_ns: &Nanos| AboveLimit {
             limit_ns: *limit_ns,
@@ -226,44 +222,40 @@ impl Recorder {
         self.above = limits.iter().map(limit).collect();
     }
 
-    /// Says when the measurement starts: the warm-up counts from here. To be
-    /// called on the thread that records.
+    /// Sets the start of the measurement, from which the warm-up counts. Call it on the recording
+    /// thread.
     pub fn start(&mut self, start: Nanos) {
         self.start_with(start, None);
     }
 
-    /// The same, with the other end's thread where that is in a process of its
-    /// own.
+    /// Like [`start`](Self::start), with the other end's thread if that is in a separate process.
     pub fn start_with(&mut self, start: Nanos, partner: Option<Tid>) {
         self.begin(start, start, Some(punctual_rt::current_tid()), partner);
     }
 
-    /// Says when the measurement started, for a lane whose turn comes later, at
-    /// `own`: its own warm-up counts from there, and its place in the time
-    /// series from `start`.
+    /// Sets the start for a lane that begins later, at `own`: its warm-up counts from there, and
+    /// its position in the time series from `start`.
     pub fn start_late(&mut self, start: Nanos, own: Nanos) {
         self.begin(start, own, Some(punctual_rt::current_tid()), None);
     }
 
-    /// Says when the measurement started, for samples that the kernel took: of
-    /// this thread, or of none. What the thread used is left at 0 in the
-    /// outcome, for the caller to fill in.
+    /// Sets the start for samples taken by the kernel, of this thread or of none. The usage in the
+    /// outcome stays 0, for the caller to fill in.
     pub fn start_for(&mut self, start: Nanos, tid: Option<Tid>) {
         self.foreign = true;
         self.begin(start, start, tid, None);
     }
 
-    /// Says, after the start, that the samples are how late that thread was, not
-    /// the calling one, or span `delay` rather than what
-    /// [`explained`](crate::ProbeEntry::explained) says. `None`: no sample is a
-    /// span of a thread's time, and none can be explained.
+    /// Declares, after the start, that the samples are the lateness of that thread instead of the
+    /// calling one, or cover `delay` instead of [`explained`](crate::ProbeEntry::explained).
+    /// `None`: no sample is a span of a thread's time, and none can be explained.
     pub fn late_is(&mut self, tid: Option<Tid>, delay: Delay) {
         self.push(Event::Late { tid, delay });
     }
 
-    /// Says, after the start, that a period comes due each `period` until `end`, and
-    /// that overruns passed before the latest sample's wake-up: a run that is killed
-    /// then knows which had none, and how late the others were.
+    /// Declares, after the start, that a period comes due every `period` until `end`, and that
+    /// overruns passed before the wake-up of the latest sample. The recording of a killed run then
+    /// shows which periods had none, and how late the others were.
     pub fn grid(&mut self, period: Nanos, end: Nanos) {
         self.has_grid = true;
         self.push(Event::Grid { period, end });
@@ -281,8 +273,8 @@ impl Recorder {
         }
     }
 
-    /// Records that the thread that was to wake at `expected` woke `latency`
-    /// later. The hot path: see the invariant in the module page.
+    /// Records that a thread due at `expected` woke `latency` later. The hot path: see the
+    /// invariant in the crate's documentation.
     #[inline]
     pub fn sample(&mut self, expected: Nanos, latency: SignedNanos) {
         if expected < self.warm_until {
@@ -306,14 +298,14 @@ impl Recorder {
         }
     }
 
-    /// Records that `count` periods of `interval`, the first at `first`, passed
-    /// without a sample, and that nobody knows how late they were.
+    /// Records `count` periods of `interval`, the first at `first`, that passed without a sample
+    /// and with unknown lateness.
     pub fn missed(&mut self, first: Nanos, count: u64, interval: Nanos) {
         self.skip(first, count, interval, None);
     }
 
-    /// The same for periods that had no wake-up when the run ended at `until`: each
-    /// is late by at least the time from its own to then.
+    /// Like [`missed`](Self::missed), for periods without a wake-up when the run ended at `until`:
+    /// each is late by at least the time from its own start to then.
     pub fn still_open(&mut self, first: Nanos, count: u64, interval: Nanos, until: Nanos) {
         let missed = self.skip(first, count, interval, None);
         let first = Nanos(first.0 + (count - missed) * interval.0);
@@ -321,14 +313,14 @@ impl Recorder {
         self.open = OpenPeriods::at(until, first, interval, end);
     }
 
-    /// The same for periods that passed while the thread waited for one wake-up,
-    /// which came at `woke`: each was as late as that is after its own time.
-    /// "Coordinated omission", and what it takes to undo it.
+    /// Like [`missed`](Self::missed), for periods that passed while the thread waited for one
+    /// wake-up, which came at `woke`: the lateness of each is the time from its own start to then.
+    /// Corrects "coordinated omission".
     pub fn overrun(&mut self, first: Nanos, count: u64, interval: Nanos, woke: Nanos) {
         self.skip(first, count, interval, Some(woke));
     }
 
-    /// Returns how many are not of the warm-up.
+    /// Returns how many are after the warm-up.
     fn skip(&mut self, first: Nanos, count: u64, interval: Nanos, woke: Option<Nanos>) -> u64 {
         let before_end = self.warm_until.saturating_sub(first).0;
         let in_warm_up = before_end.div_ceil(interval.0.max(1)).min(count);
@@ -347,7 +339,7 @@ impl Recorder {
                     let largest = woke.saturating_sub(first);
                     overruns.record_run(largest, interval, count);
                     for above in &mut self.above {
-                        // Each is one interval less late than the one before.
+                        // Each is one interval less late than the previous one.
                         let beyond = largest.saturating_sub(above.limit_ns).0;
                         above.periods += beyond.div_ceil(interval.0.max(1)).min(count);
                     }
@@ -363,19 +355,18 @@ impl Recorder {
         missed
     }
 
-    /// Says that the thread gave up a wait, and waits again. It is no wake-up
-    /// and in no account.
+    /// Records that the thread gave up a wait, and waits again. This is not a wake-up and not part
+    /// of the accounting.
     pub fn timed_out(&mut self) {
         self.push(Event::TimedOut);
     }
 
-    /// The samples recorded so far, warm-up not included.
+    /// Returns the samples recorded so far, without the warm-up.
     pub fn recorded(&self) -> u64 {
         self.accounting.recorded
     }
 
-    /// Ends the recording. `expected` is the number of wake-ups that came due,
-    /// by the clock.
+    /// Ends the recording. `expected` is the number of wake-ups that came due, by the clock.
     pub fn finish(mut self, expected: u64, cost: SelfCost) -> LaneOutcome {
         self.accounting.expected = expected;
         self.accounting.early = self.histogram.early();
@@ -397,8 +388,7 @@ impl Recorder {
         }
     }
 
-    /// Once per run: from here on the thread's own page faults and switches
-    /// count.
+    /// Once per run: from here on the thread's own page faults and switches count.
     #[cold]
     fn warmed_up(&mut self) {
         self.usage_before = Some(usage_now());
@@ -413,7 +403,7 @@ impl Recorder {
         if self.ring.push(event).is_err() {
             let lost = match event {
                 Event::Sample { .. } => 1,
-                // What these say is in the account, which the thread keeps.
+                // The accounting of the thread already covers these.
                 Event::Started { .. }
                 | Event::Late { .. }
                 | Event::Grid { .. }
@@ -422,15 +412,15 @@ impl Recorder {
                 | Event::TimedOut
                 | Event::WarmedUp { .. } => 0,
             };
-            // The only writer: a load and a store do what an atomic addition
-            // does, without its bus lock.
+            // The only writer: a load and a store are equivalent to an atomic addition, without its
+            // bus lock.
             let dropped = self.dropped.load(Ordering::Relaxed);
             self.dropped.store(dropped + lost, Ordering::Relaxed);
         }
     }
 }
 
-/// What the calling thread has used since.
+/// Returns the usage of the calling thread since `before`.
 pub(crate) fn used_since(before: ThreadUsage) -> ThreadUsage {
     let now = usage_now();
     ThreadUsage {
@@ -442,7 +432,7 @@ pub(crate) fn used_since(before: ThreadUsage) -> ThreadUsage {
     }
 }
 
-/// What the calling thread has used so far.
+/// Returns the usage of the calling thread so far.
 pub(crate) fn usage_now() -> ThreadUsage {
     let usage = punctual_rt::thread_usage();
     ThreadUsage {
@@ -454,26 +444,26 @@ pub(crate) fn usage_now() -> ThreadUsage {
     }
 }
 
-/// What one lane measured.
+/// The result of one lane.
 #[derive(Clone, Debug)]
 pub struct LaneOutcome {
-    /// Where each expected wake-up went.
+    /// The sample accounting: the result of each expected wake-up.
     pub accounting: Accounting,
     /// The latencies.
     pub histogram: Histogram,
-    /// How late missed periods were, of those where it is known.
+    /// Lateness of missed periods, if known.
     pub missed_histogram: Option<Box<Histogram>>,
     /// Missed periods that had no wake-up at the end.
     pub open: Option<OpenPeriods>,
-    /// How many periods exceeded each limit that was to be counted.
+    /// How many periods exceeded each limit.
     pub above: Vec<AboveLimit>,
-    /// The worst as (latency, expected time), the worst first.
+    /// The top samples as (latency, expected time), largest first.
     pub worst: Vec<(Nanos, Nanos)>,
-    /// Samples that the ring had no room for.
+    /// Samples that did not fit into the ring.
     pub dropped: u64,
-    /// What the thread used after its warm-up.
+    /// The thread's usage after its warm-up.
     pub usage: ThreadUsage,
-    /// What measuring itself costs here.
+    /// The cost of measuring itself.
     pub cost: SelfCost,
 }
 
@@ -485,10 +475,10 @@ pub struct LaneReader {
 }
 
 impl LaneReader {
-    /// Hands over what has come since the last time.
+    /// Passes on the events since the last call.
     pub fn drain(&mut self, mut take: impl FnMut(Event)) {
-        // What comes while we read waits for the next time, or a fast lane
-        // could hold us for ever.
+        // Events that arrive during the read wait for the next call; otherwise a fast lane could
+        // block this one forever.
         for _ in 0..self.ring.slots() {
             match self.ring.pop() {
                 Ok(event) => take(event),
@@ -497,12 +487,12 @@ impl LaneReader {
         }
     }
 
-    /// Whether nothing more will come: its thread has ended the recording.
+    /// Returns whether the thread has ended the recording, so that no more events will come.
     pub fn is_over(&self) -> bool {
         self.ring.is_abandoned()
     }
 
-    /// Samples that the ring had no room for, so far.
+    /// Returns the samples that did not fit into the ring so far.
     pub fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
     }

@@ -1,4 +1,4 @@
-//! What a probe may ask for beside the plan, by type.
+//! The resources that a probe may request in addition to the plan.
 
 use std::error::Error;
 use std::ffi::OsString;
@@ -6,81 +6,80 @@ use std::sync::Arc;
 
 use crate::{HardwareTracer, NoiseTracer, ProviderError};
 
-/// What a run can offer to a probe. The session implements it: what a probe has
-/// asked for is stopped, and put back, at the end of the run, however it ends.
-/// `None`: it cannot be had here.
+/// The resources that a run can offer to a probe, implemented by the session. At the end of the
+/// run, however it ends, it stops and restores all requested resources. `None`: not available here.
 pub trait Resources {
-    /// The way to these settings of the machine, by their names in `tune`; it can
-    /// change no other.
+    /// Returns access to these settings of the machine, by their names in `tune`, and to no others.
     fn settings(&self, _names: &'static [&'static str]) -> Option<Arc<dyn Settings>> {
         None
     }
 
-    /// The kernel's own detector of hardware latency.
+    /// Returns the kernel's hardware latency detector.
     fn hardware_tracer(&self) -> Option<Arc<dyn HardwareTracer>> {
         None
     }
 
-    /// The kernel's tracers timerlat and osnoise.
+    /// Returns the kernel's tracers timerlat and osnoise.
     fn noise_tracer(&self) -> Option<Arc<dyn NoiseTracer>> {
         None
     }
 
-    /// How this program is started for a half that is to be in a process of its
-    /// own: what the half needs to know follows as the last argument, and goes to
-    /// [`serve_partner`](crate::serve_partner) there.
+    /// Returns the command that starts this program for a separate process of a probe. Its task
+    /// follows as the last argument, and is passed to [`serve_partner`](crate::serve_partner)
+    /// there.
     fn partner(&self) -> Option<&[OsString]> {
         None
     }
 }
 
-/// Why a setting cannot be read or changed on a probe's behalf; each is a sentence
-/// for the reader of the recording.
+/// Why a setting cannot be read or changed for a probe; each is a sentence for the reader of the
+/// recording.
 #[derive(Debug, thiserror::Error)]
 pub enum SettingsError {
-    /// The probe asks for another setting than it named.
+    /// The probe requests a setting that it has not named.
     #[error("the probe has not said that it changes {0}: a defect of ours")]
     NotNamed(String),
-    /// The kernel does not list the values that a setting takes.
+    /// The kernel does not list the values of a setting.
     #[error("the kernel does not list the values of {0}")]
     NotListed(String),
     /// Nothing is changed without a journal.
     #[error("there is no place for the journal of settings: set HOME")]
     NoJournal,
-    /// Everything is put back already.
+    /// Everything is already restored.
     #[error("the run is over")]
     RunOver,
-    /// The setting cannot be read, may not be changed, or was not taken.
+    /// The setting cannot be read, may not be changed, or was not accepted.
     #[error(transparent)]
     Refused(ProviderError),
 }
 
 impl SettingsError {
-    /// The setting cannot be read, may not be changed, or was not taken.
+    /// Creates the error for a setting that cannot be read, may not be changed, or was not
+    /// accepted.
     pub fn refused(error: impl Error + Send + Sync + 'static) -> Self {
         Self::Refused(ProviderError::new(error))
     }
 }
 
-/// Changes settings on a probe's behalf. The session implements it, keeps a
-/// journal, and puts everything back at the end of the run, however it ends.
+/// Changes settings for a probe. The session implements it, keeps a journal, and restores
+/// everything at the end of the run, however it ends.
 pub trait Settings: Send + Sync {
-    /// The values that the kernel offers.
+    /// Returns the values that the kernel offers.
     ///
     /// # Errors
-    /// When they cannot be read, or the kernel does not list them.
+    /// If they cannot be read, or the kernel does not list them.
     fn offered(&self, knob: &str) -> Result<Vec<String>, SettingsError>;
 
-    /// Whether this process may change it; nothing is changed.
+    /// Checks whether this process may change it, without changing anything.
     ///
     /// # Errors
-    /// Why not, and how to get the right.
+    /// If it may not, with the missing privilege.
     fn may_change(&self, knob: &str) -> Result<(), SettingsError>;
 
-    /// Changes it. Only while the probe runs.
+    /// Changes it. Works only while the probe runs.
     ///
     /// # Errors
-    /// When it was refused, or does not read back as it was set.
+    /// If the kernel rejects it, or it does not read back as written.
     fn set(&self, knob: &str, value: &str) -> Result<(), SettingsError>;
 }
 

@@ -1,5 +1,4 @@
-//! What the tests of all probes need: plans, lanes, runs, and a stop in the
-//! middle of one.
+//! Helpers for the tests of all probes: plans, lanes, runs, and a stop during a run.
 
 use std::ffi::OsString;
 use std::sync::Arc;
@@ -14,7 +13,7 @@ use crate::{
     ProbeError, Ready, Recorder, Resources, Settings, TracerError,
 };
 
-/// Arguments that fit these parameters.
+/// Returns arguments for these parameters.
 pub(crate) fn arguments(parameters: &'static [Parameter], given: &[(&str, &str)]) -> Arguments {
     Arguments::check(parameters, given.iter().copied()).unwrap()
 }
@@ -25,13 +24,13 @@ pub(crate) const OTHER: Scheduling = Scheduling {
     priority: 0,
 };
 
-/// A policy that no thread can have that is bound to a CPU.
+/// A policy that a thread bound to a CPU cannot have.
 pub(crate) const DEADLINE: Scheduling = Scheduling {
     policy: Policy::Deadline,
     priority: 0,
 };
 
-/// SCHED_FIFO at that priority.
+/// Returns SCHED_FIFO with this priority.
 pub(crate) fn fifo(priority: u8) -> Scheduling {
     Scheduling {
         policy: Policy::Fifo,
@@ -39,8 +38,8 @@ pub(crate) fn fifo(priority: u8) -> Scheduling {
     }
 }
 
-/// The highest permitted priority up to `priority`; without the right to
-/// `least`, a line that says so.
+/// Returns the highest permitted priority up to `priority`; prints a skip line if `least` is not
+/// permitted.
 pub(crate) fn permitted(least: u8, priority: u8) -> Option<Scheduling> {
     let permitted = punctual_rt::max_permitted_priority().min(priority);
     if permitted < least {
@@ -52,13 +51,13 @@ pub(crate) fn permitted(least: u8, priority: u8) -> Option<Scheduling> {
     Some(fifo(permitted))
 }
 
-/// The first `most` of the CPUs there are.
+/// Returns the first `most` of the existing CPUs.
 pub(crate) fn cpus(most: usize) -> CpuSet {
     let cpus = punctual_rt::affinity::current().unwrap();
     cpus.into_iter().take(most).collect()
 }
 
-/// On up to two CPUs, with the usual warm-up.
+/// Returns a plan for up to two CPUs, with the default warm-up.
 pub(crate) fn plan(scheduling: Scheduling, duration: Nanos) -> Plan {
     Plan {
         cpus: cpus(2),
@@ -70,7 +69,7 @@ pub(crate) fn plan(scheduling: Scheduling, duration: Nanos) -> Plan {
     }
 }
 
-/// One lane of its own.
+/// Opens a single lane.
 pub(crate) fn lane(warm_up: Nanos, control: &Arc<Control>) -> (Recorder, LaneReader) {
     let settings = LaneSettings {
         warm_up,
@@ -80,7 +79,7 @@ pub(crate) fn lane(warm_up: Nanos, control: &Arc<Control>) -> (Recorder, LaneRea
     Lane::open(settings, control)
 }
 
-/// What a test offers to a probe.
+/// The resources that a test offers to a probe.
 #[derive(Clone, Default)]
 pub(crate) struct Offer {
     pub(crate) settings: Option<Arc<dyn Settings>>,
@@ -104,22 +103,22 @@ impl Resources for Offer {
     }
 }
 
-/// What a false kernel says.
+/// A message of a simulated kernel.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct Said(pub(crate) &'static str);
 
-/// What a false tracer answers: that it may be started, unless it `refuses`.
+/// Answers for a simulated tracer: it may be started, unless it `refuses`.
 pub(crate) fn unless_refused(refuses: Option<&'static str>) -> Result<(), TracerError> {
     refuses.map_or(Ok(()), |text| Err(TracerError::refused(Said(text))))
 }
 
-/// Prepares one that needs nothing beside the plan.
+/// Prepares a probe that needs no resources besides the plan.
 pub(crate) fn prepare(probe: impl Probe, plan: &Plan) -> Result<Ready, ProbeError> {
     probe.prepare(plan, &Offer::default())
 }
 
-/// Runs a probe that is prepared, and checks what holds of any run.
+/// Runs a prepared probe, and checks the invariants of any run.
 pub(crate) fn run(ready: Ready, control: &Arc<Control>) -> Result<Measured, ProbeError> {
     let (recorders, _readers): (Vec<_>, Vec<_>) = ready.open_lanes(None, control).unzip();
     let measured = (ready.run)(recorders, control)?;
@@ -133,7 +132,7 @@ pub(crate) fn run(ready: Ready, control: &Arc<Control>) -> Result<Measured, Prob
     Ok(measured)
 }
 
-/// Runs a probe that could be prepared. Returns its lanes, too.
+/// Runs a probe after preparing it. Returns also its lanes.
 pub(crate) fn run_all(
     ready: Result<Ready, ProbeError>,
     control: &Arc<Control>,
@@ -143,7 +142,7 @@ pub(crate) fn run_all(
     (lanes, run(ready, control).unwrap())
 }
 
-/// Prepares and runs one that needs nothing beside the plan.
+/// Prepares and runs a probe that needs no resources besides the plan.
 pub(crate) fn measure(
     probe: impl Probe,
     plan: &Plan,
@@ -152,14 +151,14 @@ pub(crate) fn measure(
     run_all(prepare(probe, plan), control)
 }
 
-/// Stops a run after that long, and then again and again as the session does:
-/// a thread may not sleep yet. It ends by itself.
+/// Stops a run after this delay, and then repeatedly, as the session does, because a thread may not
+/// be asleep yet. Ends by itself.
 pub(crate) fn stop_after(control: &Arc<Control>, delay: Duration) -> JoinHandle<()> {
     punctual_rt::interrupt::install_interrupt_handler().unwrap();
     let control = Arc::clone(control);
     std::thread::spawn(move || {
         std::thread::sleep(delay);
-        // Nobody else has it any more once the run is over.
+        // Once the run is over, this is the only reference left.
         while Arc::strong_count(&control) > 1 {
             control.stop();
             std::thread::sleep(Duration::from_millis(10));
@@ -167,31 +166,30 @@ pub(crate) fn stop_after(control: &Arc<Control>, delay: Duration) -> JoinHandle<
     })
 }
 
-/// The sentence with which a plan is refused, which is the command line's
-/// fault.
+/// Returns the error message for a rejected plan, which must be a usage error.
 pub(crate) fn refusal(probe: impl Probe, plan: &Plan) -> String {
     refusal_of(prepare(probe, plan))
 }
 
-/// The same, whoever is at fault.
+/// Returns the error message for a rejected plan, with any kind of error.
 pub(crate) fn refusal_of_any(probe: impl Probe, plan: &Plan) -> String {
     prepare(probe, plan).err().unwrap().to_string()
 }
 
-/// The same of one that was offered something.
+/// Returns the error message of a probe that was offered resources.
 pub(crate) fn refusal_of(refused: Result<Ready, ProbeError>) -> String {
     let error = refused.err().unwrap();
     assert!(error.is_usage(), "{error}");
     error.to_string()
 }
 
-/// The cell of a table's row in the column of that key.
+/// Returns the cell of a table's row in the column with this key.
 pub(crate) fn cell<'a>(table: &'a Table, row: usize, key: &str) -> &'a Cell {
     let column = table.columns.iter().position(|c| c.key == key).unwrap();
     &table.rows[row][column]
 }
 
-/// The same, where it is a number of things.
+/// Returns the cell's value if it is a count.
 pub(crate) fn count(table: &Table, row: usize, key: &str) -> u64 {
     match cell(table, row, key) {
         Cell::Count(count) => *count,

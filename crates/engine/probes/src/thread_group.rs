@@ -1,5 +1,5 @@
-//! The life of a set of measuring threads: started, made ready, let go
-//! together, looked after, joined; the error of one ends them all.
+//! Manages a set of measuring threads: starts and prepares them, releases them together, watches
+//! and joins them. The error of one ends them all.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -14,11 +14,10 @@ use crate::{Control, Gate, Opening, ProbeError};
 /// The clock of all starts.
 const CLOCK: Clock = Clock::Monotonic;
 
-/// Between the last thread's readiness and the common start.
+/// Time between the last thread's readiness and the common start.
 const LEAD: Duration = Duration::from_millis(2);
 
-/// How often threads are looked after; seldom, for it runs on the measured
-/// machine.
+/// How often threads are checked; rarely, because it runs on the measured machine.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// The threads of one run; `T` is the result of each.
@@ -32,7 +31,7 @@ pub(crate) struct ThreadGroup<T> {
     threads: Vec<JoinHandle<Result<Option<T>, ProbeError>>>,
 }
 
-/// What a thread of a group knows of it.
+/// A thread's view of its group.
 pub(crate) struct Member {
     control: Arc<Control>,
     gate: Arc<Gate>,
@@ -41,13 +40,12 @@ pub(crate) struct Member {
 }
 
 impl Member {
-    /// The control of the run.
+    /// Returns the control of the run.
     pub(crate) fn control(&self) -> &Arc<Control> {
         &self.control
     }
 
-    /// Waits until all are ready, for the common start; `None` if nothing is to
-    /// begin.
+    /// Waits until all are ready, for the common start; `None` if the run is cancelled.
     pub(crate) fn begin(&self) -> Option<Instant> {
         match self.gate.wait() {
             Opening::Start(start) => Some(start),
@@ -61,7 +59,7 @@ impl Member {
     }
 }
 
-/// The others do not wait for one that panicked.
+/// The others do not wait for a thread that panicked.
 impl Drop for Member {
     fn drop(&mut self) {
         if std::thread::panicking() {
@@ -71,7 +69,7 @@ impl Drop for Member {
 }
 
 impl<T: Send + 'static> ThreadGroup<T> {
-    /// One without threads yet.
+    /// Creates a group without threads.
     pub(crate) fn new(control: &Arc<Control>) -> Self {
         let (alive, ends) = channel();
         Self {
@@ -84,11 +82,11 @@ impl<T: Send + 'static> ThreadGroup<T> {
         }
     }
 
-    /// Starts a thread. It runs `ready`, waits until all are, and runs
-    /// `measure` from the common start on.
+    /// Starts a thread. It runs `ready`, waits until all are ready, and runs `measure` from the
+    /// common start on.
     ///
     /// # Errors
-    /// Why it could not be started; dropping the group ends the others.
+    /// If it could not be started; dropping the group ends the others.
     pub(crate) fn spawn<S>(
         &mut self,
         builder: ThreadBuilder,
@@ -104,11 +102,11 @@ impl<T: Send + 'static> ThreadGroup<T> {
         })
     }
 
-    /// Starts a thread that lives as it says, for what it makes ready cannot be
-    /// handed on. It calls [`Member::begin`] once, when it is ready.
+    /// Starts a thread with a single function, for prepared state that cannot be moved between
+    /// functions. It must call [`Member::begin`] once, when it is ready.
     ///
     /// # Errors
-    /// As [`spawn`](Self::spawn).
+    /// The errors of [`spawn`](Self::spawn).
     pub(crate) fn spawn_member(
         &mut self,
         builder: ThreadBuilder,
@@ -131,12 +129,12 @@ impl<T: Send + 'static> ThreadGroup<T> {
         Ok(())
     }
 
-    /// Who the threads are, in the order they were started.
+    /// Returns the thread IDs, in the order of their start.
     pub(crate) fn tids(&self) -> Vec<Tid> {
         self.threads.iter().map(JoinHandle::tid).collect()
     }
 
-    /// Lets the threads go once all are ready; from then on they measure.
+    /// Releases the threads once all are ready; from then on they measure.
     pub(crate) fn go(&self) {
         self.open(match self.ready() {
             true => Opening::Start(CLOCK.now() + LEAD),
@@ -144,20 +142,19 @@ impl<T: Send + 'static> ThreadGroup<T> {
         });
     }
 
-    /// Returns once all threads are ready, or one failed: no.
+    /// Returns true once all threads are ready, false if one failed.
     pub(crate) fn ready(&self) -> bool {
         let failed = || self.failed.load(Ordering::Relaxed);
         self.gate.await_waiting(self.threads.len(), failed)
     }
 
-    /// Lets the threads go, or has them end.
+    /// Releases the threads, or makes them end.
     pub(crate) fn open(&self, opening: Opening) {
         self.gate.open(opening);
     }
 
-    /// Returns once all threads have ended. Until then it calls `look` every
-    /// `every`, and repeats a stop, which may have come just before a thread
-    /// went to sleep.
+    /// Returns once all threads have ended. Until then it calls `look` every `every`, and repeats a
+    /// stop, which may have come just before a thread went to sleep.
     pub(crate) fn attend(&mut self, every: Duration, mut look: impl FnMut()) {
         self.alive = None;
         while let Err(RecvTimeoutError::Timeout) = self.ends.recv_timeout(every) {
@@ -168,11 +165,10 @@ impl<T: Send + 'static> ThreadGroup<T> {
         }
     }
 
-    /// Waits for all of them, for what they bring, in the order they were
-    /// started.
+    /// Waits for all threads and returns their results, in the order of their start.
     ///
     /// # Errors
-    /// That of the first thread, in that order, that failed.
+    /// The error of the first thread, in that order, that failed.
     pub(crate) fn join(mut self) -> Result<Vec<T>, ProbeError> {
         self.attend(LOOK_EVERY, || ());
         let mut brought = Vec::with_capacity(self.threads.len());
@@ -188,8 +184,7 @@ impl<T: Send + 'static> ThreadGroup<T> {
     }
 }
 
-/// No thread is left waiting at the gate when one of them could not be
-/// started.
+/// No thread is left waiting at the gate if one of them could not be started.
 impl<T> Drop for ThreadGroup<T> {
     fn drop(&mut self) {
         if !self.threads.is_empty() {
@@ -296,7 +291,7 @@ mod tests {
         control.stop();
         let mut looked = 0;
         group.attend(Duration::from_millis(5), || looked += 1);
-        // Each stop ends one sleep; a single one would not do.
+        // Each stop ends one sleep, so a single one would not suffice.
         assert!(group.join().unwrap()[0] >= 3);
         assert!(looked >= 2);
     }

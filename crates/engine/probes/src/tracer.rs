@@ -1,5 +1,5 @@
-//! How a probe gets the kernel's own tracers: the detector of hardware latency,
-//! timerlat and osnoise.
+//! Interfaces to the kernel's own tracers for probes: the hardware latency detector, timerlat and
+//! osnoise.
 
 use std::error::Error;
 use std::io;
@@ -8,35 +8,36 @@ use punctual_model::{CpuSet, Nanos, NoiseReports};
 
 use crate::ProviderError;
 
-/// Why one of the kernel's tracers cannot be used, or ended; each is a sentence for
-/// the reader.
+/// Why one of the kernel's tracers cannot be used, or why it ended; each is a sentence for the
+/// reader.
 #[derive(Debug, thiserror::Error)]
 pub enum TracerError {
     /// The run offers none.
     #[error("no tracer may be used here")]
     NotOffered,
-    /// It is started once in a run.
+    /// It can be started only once per run.
     #[error("it was started already: a defect of ours")]
     AlreadyStarted,
-    /// It was asked for something that only one that runs can give.
+    /// The request needs a running tracer.
     #[error("it was not started")]
     NotStarted,
-    /// Nothing fetches its reports.
+    /// No thread fetches its reports.
     #[error("no thread to read it: {0}")]
     NoReader(#[source] io::Error),
-    /// The kernel does not have it, refuses it, or cannot be read.
+    /// The kernel does not have it, rejects it, or it cannot be read.
     #[error(transparent)]
     Refused(ProviderError),
 }
 
 impl TracerError {
-    /// The kernel does not have it, refuses it, or cannot be read.
+    /// Creates the error for a tracer that the kernel does not have or rejects, or that cannot be
+    /// read.
     pub fn refused(error: impl Error + Send + Sync + 'static) -> Self {
         Self::Refused(ProviderError::new(error))
     }
 }
 
-/// What the kernel's detector is set to.
+/// The settings of the kernel's detector.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TracerPlan {
     /// From the start of one spin to the next.
@@ -45,54 +46,54 @@ pub struct TracerPlan {
     pub width: Nanos,
     /// Gaps above this are reported.
     pub threshold: Nanos,
-    /// The CPUs that it visits, one after the other.
+    /// The CPUs that it visits in turn.
     pub cpus: CpuSet,
 }
 
-/// A spin of the kernel's in which a gap was above the threshold.
+/// A spin of the kernel with a gap above the threshold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KernelGap {
-    /// Which report since the start, from 1.
+    /// The number of the report since the start, from 1.
     pub sequence: u64,
-    /// Where it spun.
+    /// The CPU of the spin.
     pub cpu: Option<u32>,
-    /// When it was reported, at the end of the spin, on CLOCK_MONOTONIC.
+    /// The time of the report, at the end of the spin, on CLOCK_MONOTONIC.
     pub at: Option<Nanos>,
-    /// The longest gap between the two readings of one turn.
+    /// The longest gap between the two readings of one iteration.
     pub inner: Nanos,
-    /// The longest between two turns.
+    /// The longest gap between two iterations.
     pub outer: Nanos,
-    /// How many gaps were above the threshold, where the kernel says it.
+    /// The number of gaps above the threshold, if the kernel reports it.
     pub count: Option<u64>,
-    /// Time in NMIs, where the kernel says it.
+    /// Time in NMIs, if the kernel reports it.
     pub nmi_total: Option<Nanos>,
-    /// NMIs.
+    /// The number of NMIs.
     pub nmi_count: u64,
 }
 
-/// The kernel's detector (the tracer `hwlat`). The session implements it, ends
-/// it when the probe has run, however that ends, and puts its settings back.
+/// The kernel's detector (the tracer `hwlat`). The session implements it, ends it when the probe
+/// has run, however that ends, and restores its settings.
 pub trait HardwareTracer: Send + Sync {
-    /// Whether the kernel has it; nothing is changed.
+    /// Checks whether the kernel has it, without changing anything.
     ///
     /// # Errors
-    /// Why not.
+    /// If it cannot be started, with the reason.
     fn may_start(&self) -> Result<(), TracerError>;
 
-    /// Starts it. Only while the probe runs.
+    /// Starts it. Works only while the probe runs.
     ///
     /// # Errors
-    /// It is in use, or something was refused; then nothing is changed.
+    /// If it is in use, or a step was rejected; then nothing is changed.
     fn start(&self, plan: &TracerPlan) -> Result<(), TracerError>;
 
-    /// The reports since the last time, without waiting.
+    /// Returns the reports since the last call, without waiting.
     ///
     /// # Errors
-    /// It was not started, or cannot be read.
+    /// If it was not started, or cannot be read.
     fn take(&self) -> Result<Vec<KernelGap>, TracerError>;
 }
 
-/// What the kernel's tracers timerlat and osnoise are set to.
+/// The settings of the kernel's tracers timerlat and osnoise.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NoisePlan {
     /// A timer on each of these CPUs.
@@ -101,7 +102,7 @@ pub enum NoisePlan {
         cpus: CpuSet,
         /// From one expiry to the next, in whole microseconds.
         period: Nanos,
-        /// Whether threads of ours wait for it ([`NoiseTracer::user_wait`]).
+        /// Whether user-space threads wait for it ([`NoiseTracer::user_wait`]).
         user: bool,
     },
     /// A thread that spins on each of these CPUs.
@@ -110,57 +111,56 @@ pub enum NoisePlan {
         cpus: CpuSet,
         /// From the start of one spin to the next, in whole microseconds.
         period: Nanos,
-        /// How long each is.
+        /// The length of each spin.
         runtime: Nanos,
-        /// Gaps from this on are noise.
+        /// Gaps of at least this length are noise.
         threshold: Nanos,
-        /// Gaps above this are reported one by one.
+        /// Gaps above this are reported individually.
         report_above: Nanos,
     },
 }
 
-/// The kernel's tracers timerlat and osnoise, as
-/// [`HardwareTracer`] is its detector of hardware latency.
+/// The kernel's tracers timerlat and osnoise; the counterpart of [`HardwareTracer`].
 pub trait NoiseTracer: Send + Sync {
-    /// Whether the kernel has it, and nobody uses it; nothing is changed.
+    /// Checks that the kernel has it and no other program uses it, without changing anything.
     ///
     /// # Errors
-    /// Why not.
+    /// If it cannot be started, with the reason.
     fn may_start(&self, plan: &NoisePlan) -> Result<(), TracerError>;
 
-    /// Whether threads of user space can wait for the timers of timerlat.
+    /// Returns whether user-space threads can wait for the timers of timerlat.
     ///
     /// # Errors
-    /// There is no tracefs to ask.
+    /// If there is no tracefs to ask.
     fn has_user_threads(&self, cpus: &CpuSet) -> Result<bool, TracerError>;
 
-    /// Starts it. Only while the probe runs.
+    /// Starts it. Works only while the probe runs.
     ///
     /// # Errors
-    /// It is in use, or something was refused; then nothing is changed.
+    /// If it is in use, or a step was rejected; then nothing is changed.
     fn start(&self, plan: &NoisePlan) -> Result<(), TracerError>;
 
-    /// The reports since the last time, without waiting.
+    /// Returns the reports since the last call, without waiting.
     ///
     /// # Errors
-    /// It was not started, or cannot be read.
+    /// If it was not started, or cannot be read.
     fn take(&self) -> Result<NoiseReports, TracerError>;
 
-    /// Lets the calling thread, which is bound to this CPU alone, wait for the
-    /// timers of timerlat. What is returned must be gone before the probe's run
-    /// ends: the kernel kills a program that has it open when the tracer stops.
+    /// Lets the calling thread, which must be bound to this CPU only, wait for the timers of
+    /// timerlat. Drop the returned timer before the probe's run ends: the kernel kills a program
+    /// that has it open when the tracer stops.
     ///
     /// # Errors
-    /// It was not started for threads of ours, or the kernel refuses.
+    /// If it was not started for user-space threads, or the kernel rejects it.
     fn user_wait(&self, cpu: u32) -> Result<Box<dyn UserTimer>, TracerError>;
 }
 
-/// A thread's way to wait for the kernel's timer.
+/// Lets a thread wait for the kernel's timer.
 pub trait UserTimer {
     /// Ends the period, and sleeps until the next timer or a signal.
     ///
     /// # Errors
-    /// The tracer was stopped, or the thread moved.
+    /// If the tracer was stopped, or the thread was moved.
     fn wait(&mut self) -> Result<(), TracerError>;
 }
 

@@ -1,8 +1,8 @@
-//! What a thread used that serves several lanes, for each of them.
+//! Splits the usage of a thread that serves several lanes.
 
 use punctual_model::{Nanos, ThreadUsage};
 
-/// Adds what a thread used from `before` to `after`.
+/// Adds a thread's usage from `before` to `after`.
 pub(crate) fn add_usage(
     sum: &mut ThreadUsage,
     before: &punctual_rt::ThreadUsage,

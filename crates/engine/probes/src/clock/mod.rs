@@ -69,7 +69,7 @@ const OF_EACH_SOURCE: [PosixClock; 3] = [
     PosixClock::MonotonicRaw,
 ];
 
-/// Reads per sample if the ruler is no finer than the clocks.
+/// Reads per sample if the clocks are as fine as the ruler.
 const USUAL_BATCH: u64 = 64;
 
 /// How long the rate of the TSC is measured.

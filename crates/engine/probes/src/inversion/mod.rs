@@ -1,5 +1,5 @@
-//! `inversion`: how long a high-priority thread waits for a lock that a low
-//! one holds, while a middle one spins.
+//! `inversion`: how long a high-priority thread waits for a lock held by a low-priority one, while
+//! a middle one spins.
 
 mod threads;
 
@@ -18,7 +18,7 @@ use crate::{
     Control, LaneSpec, Measured, Plan, ProbeEntry, ProbeError, Ready, Recorder, Resources,
 };
 
-/// All about this probe.
+/// The entry of this probe.
 pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
     name: "inversion",
     summary: "how long a high-priority thread waits for a low one's lock",
@@ -77,8 +77,7 @@ parameters! {
         "CPU time that the low thread works with the lock held",
         Nanos::from_micros(1)..=Nanos::from_millis(20),
     ).or("100us");
-    // Nothing of normal priority runs on the CPU meanwhile, Ctrl-C
-    // included.
+    // No task of normal priority runs on the CPU meanwhile, not even the one that handles Ctrl-C.
     SPIN: Nanos = Typed::duration(
         "spin",
         "Time for which the middle thread keeps the CPU busy",
@@ -91,7 +90,7 @@ parameters! {
     ).short('i').or("20ms");
 }
 
-/// The high thread's lowest priority: two more are below it.
+/// The lowest priority of the high thread: two more are below it.
 const LOWEST: u8 = 3;
 
 #[derive(Debug)]
@@ -102,7 +101,7 @@ struct Inversion {
     interval: Nanos,
 }
 
-/// One that can begin.
+/// A probe that is ready to start.
 struct Run {
     probe: Inversion,
     cpus: Vec<u32>,
@@ -126,7 +125,7 @@ impl Inversion {
         }
     }
 
-    /// How long the high thread waits at most, were nothing else to cost time.
+    /// Returns the longest wait of the high thread, if nothing else cost time.
     fn bound(&self, protocol: Protocol) -> Nanos {
         match protocol {
             Protocol::Plain => self.hold + self.spin,

@@ -14,7 +14,7 @@ use crate::{Control, LaneOutcome, ProbeError, Recorder, SelfCost};
 /// The clock of the sleeps and of all time stamps.
 pub(super) const CLOCK: Clock = Clock::Monotonic;
 
-/// What the threads of all CPUs have in common.
+/// The times that the threads of all CPUs share.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Times {
     pub(super) hold: Nanos,
@@ -24,7 +24,7 @@ pub(super) struct Times {
 }
 
 impl Times {
-    /// The cycles, once they begin; `None` if none is to.
+    /// Returns the cycles, once they begin; `None` if the run is cancelled.
     fn begin(&self, member: &Member) -> Option<Cycles> {
         let start = Nanos(member.begin()?.as_nanos());
         Some(Cycles {
@@ -37,7 +37,7 @@ impl Times {
     }
 }
 
-/// When each cycle is due.
+/// The times of the cycles.
 #[derive(Clone, Copy, Debug)]
 struct Cycles {
     start: Nanos,
@@ -50,29 +50,28 @@ impl Cycles {
         self.start + Nanos(self.interval.0.saturating_mul(cycle))
     }
 
-    /// The last cycle that is due by `now`; `cycle` is.
+    /// Returns the last cycle due by `now`; `cycle` is due.
     fn latest(&self, cycle: u64, now: Nanos) -> u64 {
         let until = now.min(self.end - Nanos(1));
         cycle.max((until - self.start).0 / self.interval.0)
     }
 }
 
-/// What the three threads of one CPU share. With more than one lock they take
-/// turns, a cycle each.
+/// The state that the three threads of one CPU share. Several locks take turns, one per cycle.
 #[derive(Debug)]
 pub(super) struct Shared {
     locks: Vec<Mutex<()>>,
-    /// Wakes the high thread: the low one holds the lock.
+    /// Wakes the high thread, once the low one holds the lock.
     held: Semaphore,
     /// Wakes the middle thread.
     go: Semaphore,
-    /// Cycles begun; the one that is under way is the last of them.
+    /// Cycles begun, including the current one.
     cycles: AtomicU64,
     /// Cycles that the high thread has finished.
     finished: AtomicU64,
-    /// Cycles in which the middle thread has begun to spin.
+    /// Cycles in which the middle thread started to spin.
     spun: AtomicU64,
-    /// Cycles that came due, once that is known.
+    /// Cycles that came due, once known.
     due: AtomicU64,
     ended: AtomicBool,
 }
@@ -95,7 +94,7 @@ impl Shared {
         (cycle % self.locks.len() as u64) as usize
     }
 
-    /// Waits for a post; false at the end.
+    /// Waits for a post; returns false at the end.
     #[inline]
     fn wait(&self, semaphore: &Semaphore) -> Result<bool, Error> {
         while semaphore.wait()? == Waited::Interrupted {}
@@ -103,19 +102,19 @@ impl Shared {
     }
 }
 
-/// However the low thread ends, the other two do not wait for ever.
+/// Releases the other two threads, however the low thread ends.
 struct Ending<'a>(&'a Shared);
 
 impl Drop for Ending<'_> {
     fn drop(&mut self) {
         self.0.ended.store(true, Ordering::Release);
-        // They fail only at 2^31 posts.
+        // These fail only at 2^31 posts.
         let _ = self.0.held.post();
         let _ = self.0.go.post();
     }
 }
 
-/// The low thread: takes the lock, has the high one woken, and works.
+/// The low thread: takes the lock, wakes the high one, and works.
 pub(super) fn low(shared: &Shared, times: &Times, member: &Member) -> Result<(), ProbeError> {
     let _ending = Ending(shared);
     if let Some(cycles) = times.begin(member) {
@@ -134,8 +133,8 @@ fn hold(shared: &Shared, times: &Times, cycles: &Cycles, control: &Control) -> R
         }
         cycle = cycles.latest(cycle, Nanos(CLOCK.now().as_nanos()));
         let begun = shared.cycles.load(Ordering::Relaxed);
-        // The others have higher priority, so that they have come to their end
-        // where this thread runs; but the kernel may throttle them.
+        // The others have higher priority, so they have finished when this thread runs, unless the
+        // kernel throttles them.
         if begun == 0 || shared.finished.load(Ordering::Acquire) == begun {
             shared.cycles.store(cycle + 1, Ordering::Release);
             let guard = shared.locks[shared.lock_of(cycle)].lock()?;
@@ -159,33 +158,33 @@ pub(super) fn middle(shared: &Shared, times: &Times, member: &Member) -> Result<
         shared
             .spun
             .store(shared.cycles.load(Ordering::Acquire), Ordering::Release);
-        // By the clock: it ends, whatever becomes of the others.
+        // By the clock, so that it ends whatever the others do.
         spin_until(CLOCK.now() + times.spin.into());
     }
     Ok(())
 }
 
-/// What the high thread brings of one lock.
+/// The results of the high thread for one lock.
 #[derive(Debug)]
 pub(super) struct Waits {
     pub(super) lane: LaneOutcome,
-    /// How often the middle thread ran before the lock was there.
+    /// How often the middle thread ran before the lock was acquired.
     pub(super) overtaken: u64,
     /// How often it did not.
     pub(super) undisturbed: u64,
 }
 
-/// The account of one lock.
+/// The sample accounting of one lock.
 struct Account {
     recorder: Recorder,
-    /// Cycles of this lock that are accounted for.
+    /// Cycles of this lock already accounted for.
     turns: u64,
     overtaken: u64,
     undisturbed: u64,
 }
 
-/// The high thread: asks for the lock and records how long it waits. `None`
-/// when the run was cancelled before it began.
+/// The high thread: takes the lock and records how long it waits. `None` if the run was cancelled
+/// before it began.
 pub(super) fn high(
     shared: &Shared,
     recorders: Vec<Recorder>,
@@ -218,8 +217,7 @@ fn ask(shared: &Shared, accounts: &mut [Account], cycles: &Cycles) -> Result<(),
         let begun = shared.cycles.load(Ordering::Acquire);
         let cycle = begun - 1;
         let place = shared.lock_of(cycle);
-        // The middle thread is ready from now on, but does not run before this
-        // one waits.
+        // The middle thread is ready from here on, but runs only once this one waits.
         shared.go.post()?;
         let asked = Nanos(CLOCK.now().as_nanos());
         let guard = shared.locks[place].lock()?;
@@ -247,7 +245,7 @@ fn waited(asked: Nanos, now: Nanos) -> SignedNanos {
 }
 
 impl Account {
-    /// Counts this lock's turns up to here that have no sample.
+    /// Counts this lock's cycles up to here as missed.
     fn missed(&mut self, until: u64, place: u64, locks: u64, cycles: &Cycles) {
         while self.turns < until {
             let due = cycles.at(self.turns * locks + place);
@@ -257,7 +255,7 @@ impl Account {
     }
 }
 
-/// How many of the first `due` cycles are those of the lock at `place`.
+/// Returns how many of the first `due` cycles belong to the lock at `place`.
 fn turns_of(due: u64, place: u64, locks: u64) -> u64 {
     (due + locks - 1 - place) / locks
 }

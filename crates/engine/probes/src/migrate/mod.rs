@@ -1,4 +1,4 @@
-//! `migrate`: do the highest threads always run?
+//! `migrate`: checks that the threads with the highest priorities always run.
 
 mod priority_check;
 
@@ -20,7 +20,7 @@ use crate::{
 };
 use priority_check::{Life, PriorityCheck, Stretch};
 
-/// All about this probe.
+/// The entry of this probe.
 pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
     name: "migrate",
     summary: "whether the N highest of N+1 threads run on N CPUs",
@@ -72,7 +72,7 @@ parameters! {
         "From the start of one round to the next",
         Nanos::from_millis(1)..=Nanos::from_secs(60),
     ).short('i').or("20ms");
-    // No CPU does anything else for so long.
+    // No CPU does anything else during this time.
     RUN: Nanos = Typed::duration(
         "run",
         "How long a round is: the threads spin until its end",
@@ -85,17 +85,17 @@ parameters! {
     ).or("200us");
 }
 
-/// The clock of the rounds and of the samples; the CPUs agree on it.
+/// The clock of the rounds and of the samples; it is consistent across CPUs.
 const CLOCK: Clock = Clock::Monotonic;
 
-/// A switch away and back takes at least so long.
+/// The shortest time for a switch away and back.
 const SHORTEST_SWITCH: u64 = 5_000;
 
-/// How far a thread can be ahead of the judge. A round is some 300 bytes, and
-/// there are more at shorter intervals.
+/// How far a thread can be ahead of the check. A round takes some 300 bytes, and shorter intervals
+/// have more rounds.
 const AHEAD: Nanos = Nanos::from_secs(2);
 
-/// How often the rounds are judged.
+/// How often the rounds are checked.
 const TURN: Duration = Duration::from_millis(20);
 
 #[derive(Debug)]
@@ -105,11 +105,11 @@ struct Migrate {
     tolerance: Nanos,
 }
 
-/// One that can begin.
+/// A probe that is ready to start.
 struct Run {
     probe: Migrate,
     cpus: Vec<u32>,
-    /// Of each thread, the lowest first.
+    /// One for each thread, lowest first.
     ranks: Vec<Scheduling>,
     duration: Option<Nanos>,
     warm_up: Nanos,
@@ -125,7 +125,7 @@ impl Migrate {
     }
 }
 
-/// The priorities of one thread more than there are CPUs, the lowest first.
+/// Returns priorities for one more thread than there are CPUs, lowest first.
 fn ranks(cpus: usize, highest: Scheduling) -> Result<Vec<Scheduling>, ProbeError> {
     if !matches!(highest.policy, Policy::Fifo | Policy::RoundRobin) {
         return Err(ProbeError::Unfit(format!(
@@ -251,8 +251,8 @@ impl Run {
             )?;
         }
         group.go();
-        // A round belongs to the warm-up as a whole or not at all, by its start;
-        // until the first thread says when that was, there is none to judge.
+        // A whole round is warm-up or not, decided by its start. Until the first thread reports its
+        // start, no round can be checked.
         let mut judge = None;
         let mut turn = || {
             let first = Nanos(begun.load(Ordering::Relaxed));
@@ -264,7 +264,7 @@ impl Run {
             }
         };
         group.attend(TURN, &mut turn);
-        // What was reported last.
+        // Process the last reports.
         turn();
         let mut measured = Measured {
             lanes: group.join()?.into_iter().flatten().collect(),
@@ -282,7 +282,7 @@ impl Run {
     }
 }
 
-/// What the reader must know of rounds that could not be judged.
+/// Returns a warning about rounds that could not be checked.
 fn unjudged(judge: &PriorityCheck, lost: u64) -> Option<String> {
     let rounds = judge.not_judged();
     (rounds > 0).then(|| {
@@ -293,7 +293,7 @@ fn unjudged(judge: &PriorityCheck, lost: u64) -> Option<String> {
     })
 }
 
-/// Takes what the threads have reported, and judges it.
+/// Takes the reports of the threads, and checks them.
 fn listen(reports: &mut [Consumer<Life>], judge: &mut PriorityCheck) {
     for (rank, receiver) in reports.iter_mut().enumerate() {
         while let Ok(life) = receiver.pop() {
@@ -315,12 +315,12 @@ struct Worker {
 }
 
 impl Worker {
-    /// Round after round; returns how many came due.
+    /// Runs the rounds; returns how many came due.
     fn rounds(&mut self, first: Nanos, end: Nanos, control: &Control) -> Result<u64, ProbeError> {
         let mut sleep = Nanosleep::new(CLOCK)?;
         if let Some(recorder) = &mut self.recorder {
-            // A round is warm-up as a whole, or not at all: that of this thread
-            // begins later by as much as its rounds do.
+            // A whole round is warm-up or not: this thread's warm-up begins later by its offset,
+            // like its rounds.
             recorder.start_late(first, first + self.offset);
         }
         let mut start = first;
@@ -345,14 +345,14 @@ impl Worker {
                 }
                 spin(&mut life, now.0, until.0, control);
                 if control.stopping() {
-                    // The sample stands, so its round was expected.
+                    // Its sample is recorded, so its round counts as expected.
                     round += 1;
                     break;
                 }
             } else if let Some(recorder) = &mut self.recorder {
                 recorder.missed(due, 1, self.interval);
             }
-            // It did not run at all, which the judge has to know as well.
+            // It did not run at all, which the check must know as well.
             if self.sender.push(life).is_err() {
                 self.lost.fetch_add(1, Ordering::Relaxed);
             }
@@ -363,8 +363,8 @@ impl Worker {
     }
 }
 
-/// Spins until then, and keeps when it ran. The hot path: a system call is
-/// made only after a gap.
+/// Spins until this time, and records when it ran. The hot path: makes a system call only after a
+/// gap.
 fn spin(life: &mut Life, from: u64, until: u64, control: &Control) {
     let switches = || punctual_rt::thread_usage().involuntary_switches;
     let mut switched = switches();
@@ -382,7 +382,7 @@ fn spin(life: &mut Life, from: u64, until: u64, control: &Control) {
         }
         last = now;
     }
-    // What it ran after the end, it did not want to.
+    // Time after the end does not count.
     if begun < until {
         life.ran(begun, last.min(until));
     }

@@ -1,10 +1,11 @@
-//! Whether the highest ran: from when each thread ran, to who waited for whom.
+//! Checks that the highest ranks ran, and finds who waited for whom, from the times at which each
+//! thread ran.
 
 use std::collections::VecDeque;
 
 use punctual_model::{Cell, Nanos, Table};
 
-/// A time from and to, in ns of CLOCK_MONOTONIC.
+/// A time interval, in ns of CLOCK_MONOTONIC.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Stretch {
     pub(super) from: u64,
@@ -12,7 +13,7 @@ pub(super) struct Stretch {
 }
 
 impl Stretch {
-    /// The part that lies in `other` as well.
+    /// Returns the part that is also in `other`.
     fn within(self, other: Self) -> Option<Self> {
         let both = Self {
             from: self.from.max(other.from),
@@ -26,17 +27,16 @@ impl Stretch {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Life {
     pub(super) round: u64,
-    /// From when it wanted to run until when.
+    /// The interval in which it wanted to run.
     pub(super) wants: Stretch,
     ran: [Stretch; Self::STRETCHES],
     used: usize,
-    /// It ran in more stretches than are kept.
+    /// Whether it ran in more intervals than can be stored.
     pub(super) overflow: bool,
 }
 
 impl Life {
-    /// A thread that is switched away from more often in a few milliseconds is
-    /// not waiting for a migration.
+    /// A thread that is preempted more often in a few milliseconds is not waiting for a migration.
     const STRETCHES: usize = 16;
 
     pub(super) const fn new(round: u64, wants: Stretch) -> Self {
@@ -49,7 +49,7 @@ impl Life {
         }
     }
 
-    /// Adds a stretch, later than those before.
+    /// Adds an interval, later than all before.
     pub(super) fn ran(&mut self, from: u64, to: u64) {
         match self.ran.get_mut(self.used) {
             Some(place) => {
@@ -64,7 +64,7 @@ impl Life {
         &self.ran[..self.used]
     }
 
-    /// When it wanted to run and did not.
+    /// Returns the intervals in which it wanted to run and did not.
     fn waited(&self) -> impl Iterator<Item = Stretch> + '_ {
         let ends = std::iter::once(self.wants.from).chain(self.stretches().iter().map(|s| s.to));
         let begins = (self.stretches().iter().map(|s| s.from)).chain([self.wants.to]);
@@ -79,15 +79,15 @@ impl Life {
 pub(super) struct Violation {
     /// When the wait began.
     pub(super) at: Nanos,
-    /// How long a lower one ran in it.
+    /// How long a lower one ran during the wait.
     pub(super) length: Nanos,
-    /// Who waited, by rank: 0 is the lowest.
+    /// The rank of the waiting thread; 0 is the lowest.
     pub(super) waiting: usize,
-    /// The lowest that ran.
+    /// The lowest rank that ran.
     pub(super) running: usize,
 }
 
-/// The violations of one round; `lives` by rising rank.
+/// Returns the violations of one round; `lives` is sorted by ascending rank.
 pub(super) fn violations(lives: &[Life], tolerance: Nanos) -> Vec<Violation> {
     let mut found = Vec::new();
     for (waiting, life) in lives.iter().enumerate() {
@@ -117,7 +117,7 @@ pub(super) fn violations(lives: &[Life], tolerance: Nanos) -> Vec<Violation> {
     found
 }
 
-/// How much time is covered by at least one.
+/// Returns the time covered by at least one interval.
 fn covered(mut pieces: Vec<Stretch>) -> u64 {
     pieces.sort_unstable_by_key(|piece| piece.from);
     let mut sum = 0;
@@ -129,7 +129,7 @@ fn covered(mut pieces: Vec<Stretch>) -> u64 {
     sum
 }
 
-/// Puts the threads' lives together round by round, and judges each round.
+/// Collects the threads' reports by round, and checks each round.
 #[derive(Debug)]
 pub(super) struct PriorityCheck {
     waiting: Vec<VecDeque<Life>>,
@@ -145,7 +145,7 @@ pub(super) struct PriorityCheck {
 }
 
 impl PriorityCheck {
-    /// So many violations are kept one by one.
+    /// The most violations kept individually.
     const KEPT: usize = 20;
 
     pub(super) fn new(threads: usize, tolerance: Nanos, from: Nanos) -> Self {
@@ -161,16 +161,15 @@ impl PriorityCheck {
         }
     }
 
-    /// The thread of that rank has lived through a round, later than those
-    /// before.
+    /// Adds a round of the thread with this rank, later than its previous ones.
     pub(super) fn add(&mut self, rank: usize, life: Life) {
         self.waiting[rank].push_back(life);
     }
 
-    /// Judges the rounds that all threads have reported.
+    /// Checks the rounds that all threads have reported.
     pub(super) fn judge(&mut self) {
-        // Each thread reports its rounds in order: a round that lies before
-        // some thread's next will not be reported by it any more.
+        // Each thread reports its rounds in order, so a round before some thread's next one will
+        // never be reported by that thread.
         while let Some(round) = self.next_round() {
             let lives: Vec<Life> = (self.waiting.iter_mut())
                 .filter_map(|queue| match queue.front() {
@@ -193,8 +192,8 @@ impl PriorityCheck {
         }
     }
 
-    /// The first round that is still to be judged; none while a thread has not
-    /// reported it or a later one.
+    /// Returns the first round that is still to be checked; none until every thread has reported it
+    /// or a later one.
     fn next_round(&self) -> Option<u64> {
         let first = |queue: &VecDeque<Life>| queue.front().map(|life| life.round);
         let rounds: Option<Vec<u64>> = self.waiting.iter().map(first).collect();
@@ -213,8 +212,8 @@ impl PriorityCheck {
         }
     }
 
-    /// What was found, `start` being the start of the run and `priority` the
-    /// priority of a rank.
+    /// Returns the results. `start` is the start of the run, `priority` maps a rank to its
+    /// priority.
     pub(super) fn tables(&self, start: Nanos, priority: impl Fn(usize) -> u64) -> Vec<Table> {
         let mut rounds = Table::new(
             "rounds",
@@ -299,7 +298,7 @@ mod tests {
             life(0, (100, 1_000), &[(105, 300), (700, 1_000)]),
             life(0, (300, 1_000), &[(310, 1_000)]),
         ];
-        // The middle one was pushed away and stood in line for 400.
+        // The middle one was preempted and waited for 400.
         assert_eq!(found(&lives), [(300, 400, 1, 0)]);
     }
 
@@ -310,7 +309,7 @@ mod tests {
             life(0, (0, 1_000), &[(0, 600)]),
             life(0, (100, 1_000), &[(900, 1_000)]),
         ];
-        // Nobody ran from 600 to 900: that is a late timer, not a migration.
+        // No thread ran from 600 to 900: that is a late timer, not a migration.
         assert_eq!(found(&lives), [(100, 500, 2, 0)]);
     }
 
@@ -330,13 +329,13 @@ mod tests {
         for round in 0..4 {
             let all = wants(round);
             judge.add(0, life(round, all, &[all]));
-            // The other reports nothing of round 2.
+            // The other does not report round 2.
             if round != 2 {
                 judge.add(1, life(round, all, &[(all.0 + 50, all.1)]));
             }
             judge.judge();
         }
-        // Round 0 is warm-up, 1 and 3 have a violation each.
+        // Round 0 is warm-up; 1 and 3 have a violation each.
         assert_eq!(
             (judge.judged, judge.not_judged, judge.violations),
             (2, 1, 2)

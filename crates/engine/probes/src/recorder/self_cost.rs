@@ -1,4 +1,4 @@
-//! What measuring costs itself.
+//! Measures the cost of measuring.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -9,28 +9,26 @@ use punctual_rt::Clock;
 use super::{Lane, LaneReader, LaneSettings, Recorder};
 use crate::Control;
 
-/// What measuring costs on one CPU; medians.
+/// The cost of measuring on one CPU; medians.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SelfCost {
     /// One reading of the clock.
     pub clock_read: Nanos,
-    /// One turn of the loop without its wait.
+    /// One iteration of the loop without its wait.
     pub turn: Nanos,
 }
 
 impl SelfCost {
-    /// How often each is measured: enough for a median, done in well under a
-    /// millisecond.
+    /// Number of measurements of each: enough for a median, in well under a millisecond.
     const ROUNDS: usize = 1_001;
 
-    /// Events that the ring of the lane holds; few, as all measuring threads do this at the
+    /// Capacity of the lane's ring in events; small, because all measuring threads do this at the
     /// same time.
     const RING: u64 = 64;
 
-    /// Measures on the calling thread, which runs where it will measure.
+    /// Measures on the calling thread, on the CPU where it will measure.
     pub fn measure(clock: Clock) -> Self {
-        // A lane of its own, a small one: the same code, and nothing of it reaches the
-        // recording.
+        // A separate small lane: the same code, but none of its samples reach the recording.
         let settings = LaneSettings {
             warm_up: Nanos::ZERO,
             break_above: None,
@@ -40,7 +38,7 @@ impl SelfCost {
         let (mut recorder, mut reader) =
             Lane::with(settings, &control, Self::RING, Histogram::new());
         recorder.start(Nanos::ZERO);
-        // Of 32 bits, as they lie on the stack: 4 s.
+        // 32 bits, because the arrays are on the stack: up to 4 s.
         let mut reads = [0; Self::ROUNDS];
         let mut turns = [0; Self::ROUNDS];
         for (read, turn) in reads.iter_mut().zip(&mut turns) {
@@ -63,7 +61,7 @@ impl SelfCost {
     }
 }
 
-/// Does once what is rare, so that its code is in RAM, and locked, when it happens.
+/// Runs rare operations once, so that their code is in RAM, and locked, when they are needed.
 fn rehearse(mut recorder: Recorder, reader: &mut LaneReader) {
     const PERIOD: Nanos = Nanos(1_000);
     recorder.count_overruns();

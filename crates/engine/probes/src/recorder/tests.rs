@@ -51,7 +51,7 @@ fn warm_up_is_counted_and_not_recorded() {
     assert!(outcome.accounting.balances());
 }
 
-/// Each limit has its own count, of samples and of missed periods, by its own value.
+/// Each limit has an exact count of its own samples and missed periods.
 #[test]
 fn periods_above_a_limit_are_counted_by_its_value() {
     let (mut recorder, _reader, _control) = lane(10);
@@ -67,7 +67,7 @@ fn periods_above_a_limit_are_counted_by_its_value() {
         .iter()
         .map(|one| (one.limit_ns.0, one.periods))
         .collect();
-    // The first sample is of the warm-up.
+    // The first sample is warm-up.
     assert_eq!(counted, [(100, 3 + 3), (105, 1 + 3)]);
 }
 
@@ -78,7 +78,7 @@ fn a_lane_whose_turn_comes_later_has_its_own_warm_up() {
     late.start_late(Nanos(1_000), Nanos(5_000));
     late.sample(Nanos(5_020), SignedNanos(7));
     late.sample(Nanos(5_030), SignedNanos(7));
-    // `events` has seen the start of the measurement itself.
+    // `events` has consumed the start of the measurement.
     assert_eq!(
         events(&mut reader)[0],
         Event::WarmedUp {
@@ -124,8 +124,7 @@ fn missed_periods_are_split_at_the_end_of_the_warm_up() {
 fn missed_periods_are_as_late_as_the_wake_up_that_came() {
     let (mut recorder, _reader, _control) = lane(30);
     recorder.count_overruns();
-    // Due at 1,000, woken at 1,064: six periods have passed, the first two
-    // of them in the warm-up.
+    // Due at 1,000, woken at 1,064: six periods have passed, the first two of them in the warm-up.
     recorder.sample(Nanos(1_000), SignedNanos(64));
     recorder.overrun(Nanos(1_010), 6, Nanos(10), Nanos(1_064));
     recorder.missed(Nanos(1_070), 1, Nanos(10));
@@ -134,7 +133,7 @@ fn missed_periods_are_as_late_as_the_wake_up_that_came() {
     let late = outcome.missed_histogram.unwrap();
     let rows: Vec<(u64, u64)> = late.rows().map(|(lower, _, n)| (lower, n)).collect();
     assert_eq!(rows, [(4, 1), (14, 1), (24, 1), (34, 1)]);
-    // One more was missed, and nobody knows how late it was.
+    // One more was missed, with unknown lateness.
     assert_eq!(outcome.accounting.missed, 5);
 }
 
@@ -145,7 +144,7 @@ fn overruns_allocate_nothing() {
     let period = Nanos::from_millis(1);
     let mut guard = AllocationGuard::new().unwrap();
     guard.region(|| {
-        // Up to beyond the range; each fills the decades below it.
+        // Values up to beyond the range; each also fills the decades below it.
         for late in [0, 7, 900_000, 1_000_000_000, 999_999_999_999, 1 << 51] {
             let passed = late / period.0 + 1;
             recorder.overrun(Nanos(2_000), passed, period, Nanos(2_000 + late));
@@ -161,7 +160,7 @@ fn periods_open_at_the_end_are_missed_and_late_by_at_least_so_much() {
     let (mut recorder, mut reader, _control) = lane(30);
     recorder.count_overruns();
     recorder.sample(Nanos(1_000), SignedNanos(5));
-    // Two of the warm-up, and three after it.
+    // Two in the warm-up, and three after it.
     recorder.still_open(Nanos(1_010), 5, Nanos(10), Nanos(1_500));
     assert_eq!(
         events(&mut reader)[1],
@@ -185,7 +184,7 @@ fn periods_open_at_the_end_are_missed_and_late_by_at_least_so_much() {
 #[test]
 fn an_event_takes_24_bytes() {
     assert_eq!(size_of::<Event>(), 24);
-    // Of each CPU of a usual run.
+    // For each CPU of a typical run.
     assert_eq!(Lane::ring_bytes(1_000), 30_000);
     assert_eq!(Lane::rate_within(30_000), 1_000);
 }
@@ -196,7 +195,7 @@ fn a_full_ring_drops_and_says_so_while_the_histogram_keeps_all() {
     for period in 0..5_000 {
         recorder.sample(Nanos(1_000 + period), SignedNanos(3));
     }
-    // Two of the places went to the start and the end of the warm-up.
+    // Two entries were used for the start and the end of the warm-up.
     let dropped = 5_000 - (Lane::FEWEST_HELD - 2);
     assert_eq!(reader.dropped(), dropped);
     let outcome = recorder.finish(5_000, SelfCost::default());

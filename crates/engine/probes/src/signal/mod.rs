@@ -1,4 +1,4 @@
-//! `signal`: a signal from send to handling, in a ring of threads.
+//! `signal`: from sending a signal to handling it, in a ring of threads.
 
 mod ring;
 
@@ -19,7 +19,7 @@ use crate::{
     Control, LaneSpec, Measured, Plan, ProbeEntry, ProbeError, Ready, Recorder, Resources,
 };
 
-/// All about this probe.
+/// The entry of this probe.
 pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
     name: "signal",
     summary: "a signal from send to handling, in a ring of threads",
@@ -106,8 +106,7 @@ parameters! {
     );
 }
 
-/// How often the first thread's wait is looked after; far less than its
-/// patience.
+/// How often the first thread's wait is checked; far less than its timeout.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 #[derive(Debug)]
@@ -121,11 +120,11 @@ struct Signal {
     wakeups: u64,
 }
 
-/// One that can begin.
+/// A probe that is ready to start.
 struct Run {
     pace: Pace,
     way: SignalWay,
-    /// Each thread's CPU.
+    /// The CPU of each thread.
     cpus: Vec<u32>,
     scheduling: Scheduling,
 }
@@ -207,7 +206,7 @@ impl Run {
         recorders: Vec<Recorder>,
         control: &Arc<Control>,
     ) -> Result<Measured, ProbeError> {
-        // The watch over a round that does not come back.
+        // For interrupting a round that does not return.
         punctual_rt::interrupt::install_interrupt_handler()?;
         let ring = Arc::new(Ring::new(self.cpus.len(), self.way, self.pace));
         let mut group = ThreadGroup::new(control);
@@ -237,7 +236,7 @@ impl Run {
     }
 }
 
-/// Whole rounds: what the older tool measures.
+/// Whole rounds: the quantity that the older tool measures.
 fn table(rounds: &Histogram, hops: usize) -> Table {
     let mut table = Table::new(
         "rounds",

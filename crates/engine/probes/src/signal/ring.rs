@@ -14,49 +14,48 @@ use crate::{Control, LaneOutcome, ProbeError, Recorder, SelfCost};
 /// The clock of the sleeps and of all time stamps, also of the handler.
 pub(super) const CLOCK: Clock = Clock::Monotonic;
 
-/// A round that has not come back after this long is given up.
+/// A round that has not returned after this time is given up.
 pub(super) const PATIENCE: Nanos = Nanos::from_secs(1);
 
-/// What the sender of a signal leaves for its receiver. On a cache line of its
-/// own: only the two shall wait for it.
+/// The data from the sender of a signal to its receiver. On a separate cache line, so that only
+/// these two contend for it.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Hop {
-    /// The rounds begun when it was sent, the signal's own included; written
-    /// last.
+    /// The number of rounds begun when it was sent, including its own; written last.
     rounds: AtomicU64,
-    /// When, just before the system call.
+    /// The time just before the system call.
     sent_at: AtomicU64,
 }
 
-/// What all threads share.
+/// The state that all threads share.
 #[derive(Debug)]
 pub(super) struct Ring {
     pub(super) pace: Pace,
     pub(super) way: SignalWay,
-    /// Who the threads are; known before they begin.
+    /// The thread IDs; known before the threads begin.
     pub(super) threads: OnceLock<Vec<Tid>>,
-    /// By the receiver's place.
+    /// Indexed by the receiver.
     hops: Vec<Hop>,
-    /// When the round that is under way began; zero between rounds.
+    /// The start of the current round; zero between rounds.
     under_way: AtomicU64,
     /// Rounds that came due and are over.
     complete: AtomicU64,
     ended: AtomicBool,
 }
 
-/// When rounds begin.
+/// The timing of rounds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace {
     /// From one burst to the next.
     pub(super) interval: Nanos,
-    /// Rounds that follow each other at once.
+    /// Rounds without a pause in between.
     pub(super) burst: u64,
-    /// How long; `None`: until stopped.
+    /// The length; `None` until stopped.
     pub(super) duration: Option<Nanos>,
-    /// The first thread records whole rounds.
+    /// Whether the first thread records whole rounds.
     pub(super) whole: bool,
-    /// The run ends when it has this many.
+    /// The run ends at this number of samples.
     pub(super) wakeups: u64,
 }
 
@@ -70,12 +69,12 @@ struct Times {
 }
 
 impl Times {
-    /// When this round is due: with its burst.
+    /// Returns when this round is due: together with its burst.
     fn at(&self, round: u64) -> Nanos {
         self.start + Nanos(self.interval.0.saturating_mul(round / self.burst))
     }
 
-    /// The last round that is due by `now`; `round` is.
+    /// Returns the last round due by `now`; `round` is due.
     fn latest(&self, round: u64, now: Nanos) -> u64 {
         let until = now.min(self.end - Nanos(1));
         round.max((until - self.start).0 / self.interval.0 * self.burst)
@@ -90,10 +89,10 @@ struct Arrival {
     at: Nanos,
 }
 
-/// One thread's recording, with what it has accounted for.
+/// The recording of one thread, with its accounting.
 struct Account {
     recorder: Recorder,
-    /// Rounds that are recorded or counted as missed.
+    /// Rounds recorded or counted as missed.
     rounds: u64,
 }
 
@@ -105,7 +104,7 @@ impl Account {
         self.rounds = arrival.rounds;
     }
 
-    /// Counts those up to here that have no sample.
+    /// Counts the rounds up to here that have no sample as missed.
     fn missed(&mut self, until: u64, times: &Times) {
         if until > self.rounds {
             let count = until - self.rounds;
@@ -116,7 +115,7 @@ impl Account {
         }
     }
 
-    /// A round that was cut off by the end counts where it has arrived.
+    /// A round that the end cut off counts for the threads it has reached.
     fn finish(mut self, ring: &Ring, times: &Times, cost: SelfCost) -> LaneOutcome {
         self.missed(ring.complete.load(Ordering::Relaxed), times);
         let expected = self.rounds;
@@ -124,12 +123,12 @@ impl Account {
     }
 }
 
-/// What a thread brings.
+/// The result of a thread.
 #[derive(Debug)]
 pub(super) struct Brought {
     pub(super) lane: LaneOutcome,
-    /// Of the thread that begins the rounds: whole ones after the warm-up, from
-    /// the first signal to the last.
+    /// For the thread that begins the rounds: whole ones after the warm-up, from the first signal
+    /// to the last.
     pub(super) rounds: Option<Histogram>,
 }
 
@@ -146,8 +145,8 @@ impl Ring {
         }
     }
 
-    /// Called now and then from outside: gets the first thread out of its wait
-    /// for a round that takes too long.
+    /// Called periodically from outside: interrupts the first thread's wait for a round that takes
+    /// too long.
     pub(super) fn look(&self) {
         let began = self.under_way.load(Ordering::Relaxed);
         let now = CLOCK.now().as_nanos();
@@ -155,12 +154,12 @@ impl Ring {
             && now.saturating_sub(began) >= PATIENCE.0
             && let Some(first) = self.threads.get().and_then(|threads| threads.first())
         {
-            // If it has just ended, so has its wait.
+            // If it has just ended, its wait has ended as well.
             let _ = punctual_rt::interrupt::interrupt(*first);
         }
     }
 
-    /// The times of the run, once it begins; `None` if nothing is to begin.
+    /// Returns the times of the run, once it begins; `None` if it is cancelled.
     fn begin(&self, member: &Member) -> Option<Times> {
         let start = Nanos(member.begin()?.as_nanos());
         Some(Times {
@@ -174,7 +173,7 @@ impl Ring {
         })
     }
 
-    /// Stamps and sends to the thread at `place`.
+    /// Records the time, and signals the thread at `place`.
     #[inline]
     fn send(&self, place: usize, to: Tid, rounds: u64) -> Result<Nanos, Error> {
         let hop = &self.hops[place];
@@ -185,8 +184,8 @@ impl Ring {
         Ok(Nanos(now))
     }
 
-    /// Waits for one signal at `place`. `None` where another signal ended the
-    /// wait, or it was one whose round was given up and has been sent again.
+    /// Waits for one signal at `place`. `None` if a different signal ended the wait, or the signal
+    /// belongs to a round that was given up and sent again.
     #[inline]
     fn receive(
         &self,
@@ -200,15 +199,15 @@ impl Ring {
         let (hop, at) = (&self.hops[place], Nanos(at.as_nanos()));
         let rounds = hop.rounds.load(Ordering::Acquire);
         let sent = Nanos(hop.sent_at.load(Ordering::Relaxed));
-        // Sent after this one arrived: its own signal is still to come.
+        // If sent after this one arrived, its own signal is still to come.
         Ok((rounds > taken && sent <= at).then_some(Arrival { rounds, sent, at }))
     }
 
-    /// Ends all threads but the first.
+    /// Ends all threads except the first.
     fn end(&self) {
         self.ended.store(true, Ordering::Release);
         for thread in self.threads.get().into_iter().flatten().skip(1) {
-            // One that is gone needs no word.
+            // A thread that has ended needs no signal.
             let _ = send_signal(*thread);
         }
     }
@@ -224,7 +223,7 @@ impl Ring {
     }
 }
 
-/// However the first thread ends, the others do not wait for ever.
+/// Releases the other threads, however the first one ends.
 struct Ending<'a>(&'a Ring);
 
 impl Drop for Ending<'_> {
@@ -233,7 +232,7 @@ impl Drop for Ending<'_> {
     }
 }
 
-/// The first thread: begins each round and takes it back.
+/// The first thread: begins each round and receives it at the end.
 pub(super) fn lead(
     ring: &Ring,
     recorder: Recorder,
@@ -283,7 +282,7 @@ fn rounds(
         let began = ring.send(1, second, round)?;
         let arrival = loop {
             let arrival = ring.receive(0, port, account.rounds)?;
-            // One of a round that was given up has come too late.
+            // A late signal of a round that was given up is ignored.
             if let Some(arrival) = arrival.filter(|arrival| arrival.rounds == round) {
                 break Some(arrival);
             }
@@ -302,7 +301,7 @@ fn rounds(
                     whole.record(arrival.at.signed_sub(began));
                 }
             }
-            // Cut off: this round was not expected; those before it were.
+            // Cut off: this round was not expected, but those before it were.
             None if control.stopping() => {
                 ring.complete.store(round - 1, Ordering::Relaxed);
                 break;
@@ -317,7 +316,7 @@ fn rounds(
     Ok(whole)
 }
 
-/// Any other thread: takes the signal and passes it on.
+/// Any other thread: receives the signal and passes it on.
 pub(super) fn follow(
     ring: &Ring,
     place: usize,
@@ -338,7 +337,7 @@ pub(super) fn follow(
     account.recorder.start(times.start);
     while !ring.ended.load(Ordering::Acquire) {
         if let Some(arrival) = ring.receive(place, &port, account.rounds)? {
-            // Recorded first, so that it is not part of the next hop.
+            // Recorded first, so that the recording is not part of the next hop.
             account.take(arrival, &times);
             match ring.send(next, next_tid, arrival.rounds) {
                 // The end can overtake a round that is cut off.
@@ -363,14 +362,14 @@ mod tests {
     use crate::{Lane, LaneSettings};
     use punctual_rt::ThreadBuilder;
 
-    /// A second thread that never passes the signal on.
+    /// The second thread never passes the signal on.
     #[test]
     fn a_round_that_does_not_come_back_is_missed() {
         punctual_rt::interrupt::install_interrupt_handler().unwrap();
         let control = Arc::new(Control::new());
         let interval = Nanos::from_millis(400);
-        // Due at 0, 400, 800 and 1200 ms: the first is given up after 1 s, by
-        // when two more have passed, and the last by the stop.
+        // Due at 0, 400, 800 and 1200 ms: the first is given up after 1 s, when two more have
+        // passed, and the last is ended by the stop.
         let pace = Pace {
             interval,
             burst: 1,
@@ -411,7 +410,7 @@ mod tests {
         group.attend(Duration::from_millis(50), || {
             ring.look();
             looks += 1;
-            // Well after the second round that is sent, before it is given up.
+            // Well after the second round was sent, before it is given up.
             if ring.complete.load(Ordering::Relaxed) > 0 && looks > 30 {
                 control.stop();
             }

@@ -17,8 +17,7 @@ fn measure(given: &[(&str, &str)], scheduling: Scheduling) {
         assert_eq!(accounting.expected, 150, "{given:?} {accounting:?}");
         assert!(accounting.recorded > 0, "{given:?} {accounting:?}");
     }
-    // Each whole round is one that came back to the first thread, and it took
-    // at least as long as its last hop.
+    // Each whole round returned to the first thread, and took at least as long as its last hop.
     let row = &measured.tables[0].rows[0];
     assert_eq!(row[0], Cell::Count(lanes.len() as u64));
     let first = &measured.lanes[0];
@@ -31,7 +30,7 @@ fn measure(given: &[(&str, &str)], scheduling: Scheduling) {
 
 #[test]
 fn bursts_are_accounted_for_round_by_round() {
-    // 15 bursts of 10 rounds: as many rounds as the others have.
+    // 15 bursts of 10 rounds: the same number of rounds as the others.
     let given = [("via", "sigwait"), ("interval", "10ms"), ("burst", "10")];
     measure(&given, OTHER);
 }
@@ -49,7 +48,7 @@ fn whole_rounds_are_a_lane_and_end_when_there_are_enough() {
     assert_eq!(lanes[0].label.as_deref(), Some("whole rounds"));
     let rounds = &measured.lanes[0].histogram;
     assert_eq!(rounds.recorded(), 40);
-    // The table says the same.
+    // The table has the same count.
     let table = &measured.tables[0];
     assert_eq!(testing::count(table, 0, "rounds"), 40);
     let longest = rounds.max().unwrap();

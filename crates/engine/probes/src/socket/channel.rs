@@ -1,4 +1,4 @@
-//! The ways a message can go, and one exchange over them.
+//! The mechanisms for sending a message, and one exchange with each.
 
 use std::array;
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
@@ -18,16 +18,16 @@ use super::message::{MESSAGE_BYTES, Message, PIECE_BYTES, number_of_reply};
 use super::server::Server;
 use crate::Control;
 
-/// A reply that takes longer is missed.
+/// A reply that takes longer counts as missed.
 pub(super) const PATIENCE: Nanos = Nanos::from_secs(1);
 
-/// How long a call blocks at most before it is seen whether to stop; as a rule
-/// the stop's signal ends it before that.
+/// The longest a call blocks before the stop flag is checked; usually the stop's signal ends it
+/// earlier.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 const PIECES: usize = MESSAGE_BYTES / PIECE_BYTES;
 
-/// The choices of `--via`.
+/// The values of `--via`.
 pub(super) const WAYS: &[(&str, &str)] = &[
     ("all", "each of them, one after the other"),
     ("default", "TCP as it is: 15 writes of 2 bytes"),
@@ -39,7 +39,7 @@ pub(super) const WAYS: &[(&str, &str)] = &[
     ("unix", "one write of 30 bytes to a Unix stream socket"),
 ];
 
-/// How a message goes.
+/// The mechanism for sending a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
     Default,
@@ -62,7 +62,7 @@ impl Way {
         Self::Unix,
     ];
 
-    /// Its word in `--via`.
+    /// Its value of `--via`.
     pub(super) const fn word(self) -> &'static str {
         match self {
             Self::Default => "default",
@@ -106,9 +106,9 @@ impl Way {
 /// The echo server.
 #[derive(Debug)]
 pub(super) enum Target {
-    /// One of this process, on the loopback.
+    /// A server of this process, on the loopback interface.
     Own(Server),
-    /// One elsewhere, and how the user named it.
+    /// A server elsewhere, with the name that the user gave.
     Other(SocketAddr, String),
 }
 
@@ -138,8 +138,7 @@ fn udp(to: SocketAddr) -> io::Result<UdpSocket> {
     Ok(socket)
 }
 
-/// As `TcpStream::connect_timeout`, but a stop ends it: that of std goes on
-/// after a signal.
+/// Like `TcpStream::connect_timeout`, except that a stop ends it: std's continues after a signal.
 fn tcp(to: SocketAddr, control: &Control) -> io::Result<TcpStream> {
     let family = match to {
         SocketAddr::V4(_) => AddressFamily::INET,
@@ -151,7 +150,7 @@ fn tcp(to: SocketAddr, control: &Control) -> io::Result<TcpStream> {
         SocketFlags::CLOEXEC,
         Some(ipproto::TCP),
     )?;
-    // connect(2) keeps to it as well (socket(7)), and goes on when called again.
+    // connect(2) respects it as well (socket(7)), and continues when called again.
     set_socket_timeout(&socket, Timeout::Send, Some(LOOK_AGAIN))?;
     let deadline = now() + PATIENCE;
     loop {
@@ -184,13 +183,13 @@ pub(super) enum Channel {
 /// How an exchange ended.
 #[derive(Debug)]
 pub(super) enum Exchange {
-    /// The whole reply was there at this time.
+    /// The whole reply had arrived at this time.
     Replied(Nanos),
     /// No reply in time.
     Missed,
-    /// The run was stopped in the middle.
+    /// The run was stopped during the exchange.
     Stopped,
-    /// The connection is of no use any more.
+    /// The connection can no longer be used.
     Lost(io::Error),
 }
 
@@ -213,8 +212,8 @@ impl Channel {
         }
     }
 
-    /// Sends the message, which was begun at `start`, and takes the reply to
-    /// it. The hot path: nothing but the calls that are measured.
+    /// Sends the message, which was begun at `start`, and reads the reply to it. The hot path: only
+    /// the measured calls.
     pub(super) fn exchange(
         &self,
         message: &Message,
@@ -246,7 +245,7 @@ impl Channel {
             }
             match number_of_reply(&reply) {
                 Some(of) if of == number => return Exchange::Replied(now()),
-                // A datagram to one that was given up.
+                // A reply to a message that was given up.
                 Some(_) if matches!(self, Self::Udp(_)) => filled = 0,
                 _ => return Exchange::Lost(ErrorKind::InvalidData.into()),
             }
@@ -306,15 +305,15 @@ fn lost(errno: Errno) -> Exchange {
     Exchange::Lost(errno.into())
 }
 
-/// When an exchange is over, reply or not.
+/// The limits of an exchange, with or without a reply.
 struct End<'a> {
     deadline: Nanos,
     control: &'a Control,
 }
 
 impl End<'_> {
-    /// Repeats a write that a signal or a full buffer kept from beginning. The
-    /// pieces are so small that they go as a whole or not at all.
+    /// Repeats a write that a signal or a full buffer prevented. The pieces are so small that each
+    /// is written completely or not at all.
     fn all(
         &mut self,
         bytes: usize,
@@ -329,7 +328,7 @@ impl End<'_> {
         }
     }
 
-    /// Whether a call that was interrupted or timed out is to be repeated.
+    /// Returns whether to repeat a call that was interrupted or timed out.
     #[cold]
     fn go_on(&self, error: io::Error) -> Result<(), Exchange> {
         match error.kind() {

@@ -1,24 +1,24 @@
-//! The message that goes and comes back.
+//! The message and its reply.
 
-/// Bytes of a message: those of the example that the `socket` probe follows.
+/// Bytes of a message, as in the example that the `socket` probe follows.
 pub const MESSAGE_BYTES: usize = 30;
 
-/// Bytes that one small write sends of it.
+/// Bytes of the message in one small write.
 pub(super) const PIECE_BYTES: usize = 2;
 
 /// A message, or the reply to it.
 pub(super) type Message = [u8; MESSAGE_BYTES];
 
-/// How each message begins, so that nothing else is answered.
+/// The start of each message, so that nothing else is answered.
 const NAME: &[u8; 8] = b"punctual";
-/// Where it says which of the two it is.
+/// The position of the type: message or reply.
 const KIND: usize = NAME.len();
 const REQUEST: u8 = b'?';
 const REPLY: u8 = b'!';
-/// Where its number stands, lowest byte first.
+/// The position of its number, little-endian.
 const NUMBER: std::ops::Range<usize> = KIND + 1..KIND + 9;
 
-/// The message of that number.
+/// Returns the message with this number.
 pub(super) fn request(number: u64) -> Message {
     let mut message = [b'.'; MESSAGE_BYTES];
     message[..KIND].copy_from_slice(NAME);
@@ -27,8 +27,8 @@ pub(super) fn request(number: u64) -> Message {
     message
 }
 
-/// Makes a message the reply to itself. `false` if it is none: a reply is not
-/// answered, or two servers could keep each other busy for ever.
+/// Turns a message into its reply. `false` if it is not a message: a reply is not answered, because
+/// two servers could otherwise keep each other busy forever.
 pub(super) fn answer(message: &mut Message) -> bool {
     let is_request = message.starts_with(NAME) && message[KIND] == REQUEST;
     if is_request {
@@ -37,7 +37,7 @@ pub(super) fn answer(message: &mut Message) -> bool {
     is_request
 }
 
-/// Which message this is the reply to; `None` if it is no reply.
+/// Returns the number of the answered message; `None` if this is not a reply.
 pub(super) fn number_of_reply(reply: &Message) -> Option<u64> {
     if !reply.starts_with(NAME) || reply[KIND] != REPLY {
         return None;

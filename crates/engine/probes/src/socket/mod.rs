@@ -1,4 +1,4 @@
-//! `socket`: how long a message of small writes takes to be answered.
+//! `socket`: the time until a message of small writes is answered.
 
 mod channel;
 mod message;
@@ -24,7 +24,7 @@ use channel::{Target, WAYS, Way};
 use rounds::Worker;
 use server::Server;
 
-/// All about this probe.
+/// The entry of this probe.
 pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
     name: "socket",
     summary: "how long a message of small writes takes to be answered",
@@ -88,7 +88,7 @@ parameters! {
     );
 }
 
-/// How long a way has its turn where the run has no end.
+/// The length of a mechanism's turn in a run without end.
 const ENDLESS_TURN: Nanos = Nanos::from_secs(10);
 
 #[derive(Debug)]
@@ -97,10 +97,10 @@ struct Socket {
     connect: Option<String>,
 }
 
-/// One that can begin.
+/// A probe that is ready to start.
 struct Run {
     cpu: u32,
-    /// Where the server runs, if it is one of its own.
+    /// The CPU of the server, if it is in this process.
     server_cpu: u32,
     scheduling: Scheduling,
     ways: Vec<Way>,
@@ -134,7 +134,7 @@ impl Socket {
         Ok(ways)
     }
 
-    /// The address of `--connect`.
+    /// Returns the address of `--connect`.
     fn other(&self) -> Result<Option<(SocketAddr, String)>, ProbeError> {
         let Some(name) = &self.connect else {
             return Ok(None);
@@ -147,8 +147,8 @@ impl Socket {
             .to_socket_addrs()
             .map_err(|error| wrong(error.into()))?;
         let found: Vec<SocketAddr> = found.collect();
-        // IPv4 first: `localhost` is often ::1 too, where the server does not
-        // listen by default.
+        // IPv4 first: `localhost` is often ::1 as well, and the server does not listen there by
+        // default.
         let ipv4 = found.iter().find(|address| address.is_ipv4());
         match ipv4.or(found.first()).copied() {
             Some(address) if address.port() != 0 => Ok(Some((address, name.clone()))),
@@ -169,7 +169,7 @@ impl Probe for Socket {
         let ways = self.ways()?;
         let other = self.other()?;
         if let Some((address, name)) = &other {
-            // Nobody there is known now; who goes away later is a warning.
+            // Fails now if it cannot be reached; later failures are warnings.
             ways[0].open(&Target::Other(*address, name.clone()), &Control::new())?;
         }
         let turn = (plan.duration).map_or(ENDLESS_TURN, |all| Nanos(all.0 / ways.len() as u64));
@@ -186,7 +186,7 @@ impl Probe for Socket {
             cpu: Some(cpu),
             from_cpu: None,
             scheduling: plan.scheduling,
-            // A round trip takes some 10 us at best; the ring has room for more.
+            // A round trip takes at least some 10 us; the ring has room for more.
             rate_hz: 20_000,
         };
         let lanes: Vec<_> = ways.iter().map(lane).collect();
@@ -245,7 +245,7 @@ impl Run {
     }
 }
 
-/// Messages a second, by way.
+/// Messages per second, by mechanism.
 fn throughput(ways: &[Way], lanes: &[LaneOutcome]) -> Table {
     let mut table = Table::new(
         "throughput",
@@ -276,7 +276,7 @@ fn throughput(ways: &[Way], lanes: &[LaneOutcome]) -> Table {
     table
 }
 
-/// Messages a second of the time they took; `None` if there were none.
+/// Returns messages per second of the time they took; `None` if there were none.
 fn rate(histogram: &Histogram) -> Option<f64> {
     let taken = histogram.sum();
     (taken > Nanos::ZERO).then(|| histogram.recorded() as f64 / taken.as_secs_f64())

@@ -1,4 +1,4 @@
-//! The measuring thread: way after way, message after message.
+//! The measuring thread: sends messages with each mechanism in turn.
 
 use std::sync::Arc;
 
@@ -10,13 +10,13 @@ use super::message::request;
 use crate::usage::add_usage;
 use crate::{Control, LaneOutcome, Recorder, SelfCost};
 
-/// After so much work there is a rest of a tenth of it: at a real-time priority
-/// a loop whose replies are always there already would take the CPU for itself,
-/// and run into the kernel's limit of 95% (sched_rt_runtime_us).
+/// After this much work, the thread rests for a tenth of it. Otherwise a real-time loop with
+/// immediate replies would monopolize the CPU, and reach the kernel's limit of 95%
+/// (sched_rt_runtime_us).
 const WORK: Nanos = Nanos::from_millis(20);
 const REST_SHARE: u64 = 10;
 
-/// What the measuring thread takes with it.
+/// The inputs of the measuring thread.
 pub(super) struct Worker {
     pub(super) ways: Vec<(Way, Recorder)>,
     pub(super) target: Target,
@@ -26,29 +26,28 @@ pub(super) struct Worker {
     pub(super) control: Arc<Control>,
 }
 
-/// One way in the course of the run.
+/// The state of one mechanism during the run.
 struct Lane {
     way: Way,
     recorder: Recorder,
-    /// When its warm-up is over, once it has begun.
+    /// The end of its warm-up, once it has started.
     warm_until: Option<Nanos>,
     /// Messages begun.
     expected: u64,
-    /// What its turns after the warm-up took of the thread.
+    /// Usage of the thread in its turns after the warm-up.
     usage: ThreadUsage,
-    /// Why a connection was lost or could not be had, the first time.
+    /// Why a connection was lost or could not be opened, the first time.
     failure: Option<String>,
     failures: u64,
 }
 
-/// What the turns of all lanes share.
+/// The state that the turns of all lanes share.
 struct Course {
     target: Target,
     control: Arc<Control>,
     sleep: Nanosleep,
     warm_up: Nanos,
-    /// Of the next message; each has its own, so that a late reply is not taken
-    /// for another's.
+    /// The number of the next message; unique, so that a late reply is not mistaken for another's.
     number: u64,
 }
 
@@ -73,7 +72,7 @@ impl Worker {
             for lane in &mut lanes {
                 let until = (begin + self.turn).min(end);
                 lane.turn(&mut course, until)?;
-                // By the plan, not by the clock: each has the same time.
+                // By the plan, not by the clock, so that each gets the same time.
                 begin = until;
             }
         }
@@ -86,7 +85,7 @@ impl Worker {
 }
 
 impl Course {
-    /// Sleeps until then, or until the run is stopped.
+    /// Sleeps until this time, or until the run is stopped.
     fn rest(&mut self, until: Nanos) -> Result<(), Error> {
         while now() < until && !self.control.stopping() {
             self.sleep.wait_until(Instant::from_nanos(until.0))?;
@@ -108,8 +107,8 @@ impl Lane {
         }
     }
 
-    /// Sends messages until then. Where there is no connection to be had, the
-    /// time passes without: it is not given to the other ways.
+    /// Sends messages until this time. Without a connection the time passes unused: the other
+    /// mechanisms do not get it.
     fn turn(&mut self, course: &mut Course, until: Nanos) -> Result<(), Error> {
         if now() >= until || course.control.stopping() {
             return Ok(());
@@ -142,8 +141,8 @@ impl Lane {
         course.rest(until)
     }
 
-    /// Sends messages over one connection, until `until` or until a message is
-    /// missed; says what made it useless.
+    /// Sends messages over one connection, until `until` or until a message is missed; returns why
+    /// the connection is unusable.
     fn talk(
         &mut self,
         channel: &Channel,
@@ -167,7 +166,7 @@ impl Lane {
             course.number += 1;
             let end = match exchange {
                 Exchange::Replied(end) => end,
-                // It was not expected to come to its end.
+                // It is not expected to complete.
                 Exchange::Stopped => return Ok(None),
                 Exchange::Missed => {
                     self.miss(start);
@@ -206,7 +205,7 @@ impl Lane {
             ));
         }
         let mut outcome = self.recorder.finish(self.expected, cost);
-        // The thread is shared by all ways: what it used is separated here.
+        // All mechanisms share the thread, so its usage is split here.
         outcome.usage = self.usage;
         outcome
     }

@@ -1,10 +1,9 @@
 //! The other end of the `socket` probe: a server that answers its messages.
 //!
-//! The same code serves on the loopback, in the measuring process, and on
-//! another machine (`punctual echo`). It answers messages of this program only,
-//! each of [`MESSAGE_BYTES`] bytes with as many, over TCP once all of them have
-//! come, and over UDP if they come as one datagram; what it is sent otherwise,
-//! it drops.
+//! The same code serves on the loopback interface, in the measuring process, and on another machine
+//! (`punctual echo`). It answers only messages of this program, each of [`MESSAGE_BYTES`] bytes
+//! with as many: over TCP once all of them have arrived, over UDP if they arrive as one datagram.
+//! It drops everything else.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -19,16 +18,16 @@ use rustix::net::sockopt::{Timeout, set_socket_timeout};
 pub use super::message::MESSAGE_BYTES;
 use super::message::answer;
 
-/// How often a thread that waits looks whether it is to end.
+/// How often a waiting thread checks whether to end.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
-/// A connection that says nothing for so long is closed.
+/// A connection that is idle for this long is closed.
 const IDLE: Duration = Duration::from_secs(60);
 
-/// Connections at a time; more are closed as they come.
+/// The most connections at a time; further ones are closed immediately.
 const CONNECTIONS: usize = 64;
 
-/// Ports that are tried for one that is free for both TCP and UDP.
+/// The most ports tried to find one that is free for both TCP and UDP.
 const ATTEMPTS: usize = 32;
 
 /// Answers over TCP and UDP until dropped, which takes up to 50 ms.
@@ -47,13 +46,11 @@ struct Shared {
 }
 
 impl Server {
-    /// Listens at `address`, on the same port for TCP and UDP; port 0 takes one
-    /// that is free. Its threads have the normal policy, on these `cpus`, or on
-    /// any if there are none.
+    /// Listens at `address`, on the same port for TCP and UDP; port 0 chooses a free one. Its
+    /// threads have the normal policy, on these `cpus`, or on any CPU if the list is empty.
     ///
     /// # Errors
-    /// [`Error::Os`] if the address cannot be had; those of
-    /// [`ThreadBuilder::spawn`].
+    /// [`Error::Os`] if the address is not available; the errors of [`ThreadBuilder::spawn`].
     pub fn listen(address: SocketAddr, cpus: &[u32]) -> Result<Self, Error> {
         let (listener, datagrams, address) = bind(address)?;
         let server = Self {
@@ -72,18 +69,17 @@ impl Server {
         Ok(server)
     }
 
-    /// Where it listens.
+    /// Returns the address of the server.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Messages answered so far.
+    /// Returns the messages answered so far.
     pub fn answered(&self) -> u64 {
         self.shared.answered.load(Ordering::Relaxed)
     }
 
-    /// A connection to it over a Unix socket, without a name in the file
-    /// system.
+    /// Opens a connection to it over an unnamed Unix socket.
     pub(crate) fn unix(&self) -> Result<UnixStream, Error> {
         let failed = |source| Error::Os {
             call: "socketpair",
@@ -102,7 +98,7 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.shared.stop.store(true, Ordering::Relaxed);
-        // The accepting thread adds connections as long as it lives.
+        // The accepting thread adds connections until it ends.
         while let Some(thread) = self.shared.any_thread() {
             let _ = thread.join();
         }
@@ -124,7 +120,7 @@ impl Shared {
 
     fn any_thread(&self) -> Option<JoinHandle<()>> {
         let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
-        // The oldest first: once those that accept are gone, none is added.
+        // Oldest first: once the accepting threads have ended, no thread is added.
         (!threads.is_empty()).then(|| threads.remove(0))
     }
 
@@ -137,15 +133,13 @@ impl Shared {
             match listener.accept() {
                 Ok((stream, _)) => self.take(stream),
                 Err(error) if is_timeout(error.kind()) => {}
-                // Too many files, or a client that was gone at once: no reason
-                // to end, and none to spin.
+                // Too many files, or a client that left immediately: neither end nor spin.
                 Err(_) => std::thread::sleep(LOOK_AGAIN),
             }
         }
     }
 
-    /// Serves one connection on a thread of its own. One that cannot be served
-    /// is closed.
+    /// Serves one connection on a separate thread. Closes a connection that cannot be served.
     fn take(self: &Arc<Self>, stream: TcpStream) {
         let live = {
             let threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
@@ -161,7 +155,7 @@ impl Shared {
         }
     }
 
-    /// Answers each message once all of it has come.
+    /// Answers each message once it has arrived completely.
     fn answer_stream(&self, mut stream: impl Read + Write) {
         let mut message = [0; MESSAGE_BYTES];
         let mut filled = 0;
@@ -192,7 +186,7 @@ impl Shared {
 
     /// Answers each datagram that is a message.
     fn answer_datagrams(&self, socket: &UdpSocket) {
-        // One byte more, so that a longer datagram is not taken for a message.
+        // One byte more, so that a longer datagram is not mistaken for a message.
         let mut buffer = [0; MESSAGE_BYTES + 1];
         while !self.stopping() {
             match socket.recv_from(&mut buffer) {
@@ -201,13 +195,13 @@ impl Shared {
                     message.copy_from_slice(&buffer[..MESSAGE_BYTES]);
                     if answer(&mut message) {
                         self.answered.fetch_add(1, Ordering::Relaxed);
-                        // A client that is gone, or no room: it is a datagram.
+                        // The client has left, or there is no room: datagrams may be lost.
                         let _ = socket.send_to(&message, from);
                     }
                 }
                 Ok(_) => {}
                 Err(error) if is_timeout(error.kind()) => {}
-                // Such as the news that an earlier reply found nobody.
+                // For example if an earlier reply was undeliverable.
                 Err(error) if error.kind() == ErrorKind::ConnectionRefused => {}
                 Err(_) => std::thread::sleep(LOOK_AGAIN),
             }
@@ -238,14 +232,14 @@ fn bind(asked: SocketAddr) -> Result<(TcpListener, UdpSocket, SocketAddr), Error
         let address = listener.local_addr().map_err(failed("getsockname"))?;
         let datagrams = match UdpSocket::bind(address) {
             Ok(datagrams) => datagrams,
-            // A free port of TCP is not always one of UDP.
+            // A port that is free for TCP may be in use for UDP.
             Err(_) if asked.port() == 0 && attempt < ATTEMPTS => continue,
             Err(source) => return Err(failed("bind (UDP)")(source)),
         };
         datagrams
             .set_read_timeout(Some(LOOK_AGAIN))
             .map_err(failed("setsockopt"))?;
-        // accept(2) keeps to it as well (socket(7), SO_RCVTIMEO).
+        // accept(2) respects it as well (socket(7), SO_RCVTIMEO).
         set_socket_timeout(&listener, Timeout::Recv, Some(LOOK_AGAIN))
             .map_err(|errno| failed("setsockopt")(errno.into()))?;
         return Ok((listener, datagrams, address));
@@ -291,7 +285,7 @@ mod tests {
             .set_read_timeout(Some(Duration::from_secs(5)))
             .unwrap();
         stream.write_all(&[b'x'; MESSAGE_BYTES]).unwrap();
-        // Closed: the end, or a reset.
+        // Closed by an end of file or a reset.
         assert!(!matches!(stream.read(&mut [0; 1]), Ok(1..)));
 
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();

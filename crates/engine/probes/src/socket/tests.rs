@@ -24,7 +24,7 @@ fn each_way_gets_its_replies() {
         .iter()
         .any(|lane| lane.accounting.recorded == 0)
     {
-        // The machine is busy with other things.
+        // The machine was busy; try again.
         measured = measure(socket(&[]), OTHER, 10_000).unwrap();
     }
     assert_eq!(measured.lanes.len(), 7);
@@ -52,7 +52,7 @@ fn it_runs_at_a_real_time_priority() {
 fn a_server_elsewhere_is_reached_by_name() {
     let server = Server::listen("127.0.0.1:0".parse().unwrap(), &[]).unwrap();
     let name = format!("localhost:{}", server.address().port());
-    // Where it has no IPv4 address, nobody listens there.
+    // If it has no IPv4 address, no server listens there.
     let resolved = socket(&[("connect", &name)]).other();
     let name = match resolved {
         Ok(Some((address, _))) if address == server.address() => name,
@@ -67,14 +67,14 @@ fn a_server_elsewhere_is_reached_by_name() {
 
 #[test]
 fn no_reply_in_time_is_missed() {
-    // It takes connections into its backlog and never answers.
+    // It accepts connections into its backlog but never answers.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let name: &'static str = silent.local_addr().unwrap().to_string().leak();
     let socket = socket(&[("connect", name), ("via", "nodelay")]);
     let measured = measure(socket, OTHER, 300).unwrap();
     let account = measured.lanes[0].accounting;
     assert_eq!(account.recorded, 0);
-    // The one message was begun in the warm-up, and is missed there.
+    // The only message was begun in the warm-up, and is missed there.
     assert_eq!((account.expected, account.warm_up_missed), (1, 1));
     assert_eq!(measured.tables[0].rows[0][2], Cell::Unknown);
 }
@@ -112,7 +112,7 @@ fn a_stop_ends_the_wait_for_a_reply() {
     assert_eq!(ready.warm_up, Nanos::from_secs(1));
     let measured = testing::run(ready, &control).unwrap();
     let account = measured.lanes[0].accounting;
-    // In the middle of the first message, unless the machine stood still.
+    // During the first message, unless the machine stalled.
     assert_eq!(account.recorded, 0, "{account:?}");
 }
 

@@ -9,8 +9,8 @@ use super::partner::Partner;
 use super::{CLOCK, Way};
 use crate::{Control, LaneOutcome, ProbeError, Recorder, SelfCost, rt_policy};
 
-/// The other sides of one CPU's switches, as far as the ways need them. They
-/// belong to the thread that started them.
+/// The other sides of one CPU's switches, as required by the mechanisms. They belong to the thread
+/// that started them.
 pub(super) struct Others {
     partner: Option<Partner>,
     process: Option<EchoProcess>,
@@ -36,7 +36,7 @@ impl Others {
         })
     }
 
-    /// The thread that a way switches to.
+    /// Returns the thread that a mechanism switches to.
     fn switched_to(&self, way: Way) -> Option<Tid> {
         match way {
             Way::Alone => None,
@@ -46,7 +46,7 @@ impl Others {
     }
 }
 
-/// When the batches of one thread come.
+/// The timing of one thread's batches.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Batches {
     pub(super) first: Nanos,
@@ -55,7 +55,7 @@ pub(super) struct Batches {
     pub(super) size: u64,
 }
 
-/// One way and what it records into.
+/// One mechanism with its recorder.
 pub(super) struct Lane {
     way: Way,
     recorder: Recorder,
@@ -72,7 +72,7 @@ impl Lane {
         }
     }
 
-    /// Switches of a batch due at `due` that were not done.
+    /// Counts switches of a batch due at `due` as missed.
     fn missed(&mut self, due: Nanos, count: u64) {
         if count > 0 {
             self.recorder.missed(due, count, Nanos(1));
@@ -80,7 +80,7 @@ impl Lane {
     }
 }
 
-/// The life of one measuring thread: batch after batch, each of another way.
+/// Runs one measuring thread: each batch uses the next mechanism.
 pub(super) fn measure(
     mut lanes: Vec<Lane>,
     mut others: Others,
@@ -125,7 +125,7 @@ pub(super) fn measure(
             })?,
         };
         if control.stopping() {
-            // Only what was begun was expected.
+            // Only switches that were begun were expected.
             lane.expected += tried;
             break;
         }
@@ -141,8 +141,8 @@ pub(super) fn measure(
         .collect())
 }
 
-/// One batch, at most until then. Returns how many switches were tried to the
-/// end; each of them is recorded or counted as missed.
+/// Runs one batch, at most until `until`. Returns how many switches were completed; each of them is
+/// recorded or counted as missed.
 fn batch(
     lane: &mut Lane,
     others: &mut Others,
@@ -209,7 +209,7 @@ fn batch(
     Ok(tried)
 }
 
-/// Waits for an answer; `None` when the run is stopped meanwhile.
+/// Waits for an answer; `None` if the run is stopped meanwhile.
 fn answer(
     mut receive: impl FnMut() -> io::Result<Option<u64>>,
     control: &Control,

@@ -1,4 +1,4 @@
-//! `switch`: a context switch, and sched_yield.
+//! `switch`: the cost of a context switch, and of sched_yield.
 
 mod batch;
 mod partner;
@@ -20,7 +20,7 @@ use crate::{
 };
 use batch::{Batches, Lane, Others, measure};
 
-/// All about this probe.
+/// The entry of this probe.
 pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
     name: "switch",
     summary: "a context switch on one CPU, and what sched_yield costs",
@@ -100,7 +100,7 @@ parameters! {
 /// The clock of the batches and of the samples.
 const CLOCK: Clock = Clock::Monotonic;
 
-/// What makes the switch.
+/// The mechanism of the switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     Alone,
@@ -138,13 +138,13 @@ struct Switch {
     batch: u64,
 }
 
-/// One that can begin.
+/// A probe that is ready to start.
 struct Run {
     probe: Switch,
     cpus: Vec<u32>,
     scheduling: Scheduling,
     duration: Option<Nanos>,
-    /// One for each CPU, where the ways need it.
+    /// One for each CPU, if the mechanisms need it.
     processes: Vec<EchoProcess>,
 }
 
@@ -198,8 +198,8 @@ impl Probe for Switch {
         let lanes: Vec<_> = lanes.collect();
         let needs_processes = self.ways.contains(&Way::Process);
         let cpus: Vec<u32> = plan.cpus.iter().collect();
-        // Before the lanes are opened: a fork later would cost each of their
-        // pages a fault.
+        // Before the lanes are opened, because a later fork would cost a fault for each of their
+        // pages.
         let processes = cpus.iter().filter(|_| needs_processes);
         let processes = processes.map(|_| EchoProcess::start());
         let run = Run {

@@ -11,26 +11,26 @@ use crate::policy::measuring_thread;
 
 const CLOCK: Clock = Clock::Monotonic;
 
-/// What the partner is asked for, over its pipe.
+/// Requests to the partner, over its pipe.
 const ANSWER: u8 = b'a';
 const YIELD: u8 = b'y';
 
-/// What both threads see.
+/// The state that both threads share.
 #[derive(Debug, Default)]
 struct Shared {
-    /// Counts up at the begin and at the end of each round of yields: odd
-    /// within one.
+    /// Incremented at the start and at the end of each round of yields, so it is odd during a
+    /// round.
     round: AtomicU64,
     /// The round that the partner takes part in.
     joined: AtomicU64,
-    /// The round ends at this time whatever happens: two threads that yield to
-    /// each other leave nothing to those below them.
+    /// The end of the round in any case: two threads that yield to each other leave no time for
+    /// lower priorities.
     until: AtomicU64,
-    /// When the partner came back from its yield; 0: not since the last look.
+    /// When the partner returned from its yield; 0 if it has not since the last check.
     arrived: AtomicU64,
 }
 
-/// The partner, as seen from the thread that measures.
+/// The partner, as seen from the measuring thread.
 #[derive(Debug)]
 pub(super) struct Partner {
     shared: Arc<Shared>,
@@ -62,7 +62,7 @@ impl Partner {
         })
     }
 
-    /// The thread's number.
+    /// Returns its thread ID.
     pub(super) fn tid(&self) -> Option<Tid> {
         self.thread.as_ref().map(JoinHandle::tid)
     }
@@ -74,13 +74,13 @@ impl Partner {
         }
     }
 
-    /// Sends a message that is to be answered.
+    /// Sends a message that requires an answer.
     pub(super) fn send(&mut self) -> io::Result<()> {
         self.ask(ANSWER)
     }
 
-    /// Waits for the answer: when the partner got the message, in ns. `None`
-    /// when a signal interrupted the wait.
+    /// Waits for the answer: the time in ns when the partner got the message. `None` if a signal
+    /// interrupted the wait.
     pub(super) fn receive(&mut self) -> io::Result<Option<u64>> {
         let mut time = [0; size_of::<u64>()];
         match self.from.read(&mut time) {
@@ -91,8 +91,8 @@ impl Partner {
         }
     }
 
-    /// Begins a round of yields: until its end the partner does nothing but
-    /// yield. Yields until the partner takes part; false if it did not in time.
+    /// Begins a round of yields; until its end the partner only yields. Yields until the partner
+    /// takes part; returns false if it did not in time.
     pub(super) fn begin(&mut self, until: u64, give_up: impl Fn() -> bool) -> io::Result<bool> {
         self.shared.until.store(until, Ordering::Relaxed);
         let round = self.shared.round.fetch_add(1, Ordering::Release) + 1;
@@ -106,8 +106,8 @@ impl Partner {
         Ok(true)
     }
 
-    /// Yields once. Returns the times before, and of the partner's return from
-    /// its own yield; `None` where the partner did not run.
+    /// Yields once. Returns the time before, and the time of the partner's return from its own
+    /// yield; `None` if the partner did not run.
     #[inline]
     pub(super) fn hand_over(&self) -> (u64, Option<u64>) {
         let arrived = &self.shared.arrived;
@@ -118,7 +118,7 @@ impl Partner {
         (before, (after >= before).then_some(after))
     }
 
-    /// Ends the round; the partner sees it when it runs next.
+    /// Ends the round; the partner notices it when it next runs.
     pub(super) fn end(&self) {
         self.shared.round.fetch_add(1, Ordering::Release);
     }
@@ -126,7 +126,7 @@ impl Partner {
 
 impl Drop for Partner {
     fn drop(&mut self) {
-        // Out of a round, if it is in one, and at the end of its pipe.
+        // Ends a round in progress, and then closes its pipe.
         self.shared.until.store(0, Ordering::Relaxed);
         self.to = None;
         if let Some(thread) = self.thread.take() {
@@ -135,7 +135,7 @@ impl Drop for Partner {
     }
 }
 
-/// The partner's life: until its pipe ends.
+/// The main loop of the partner: until its pipe ends.
 fn serve(shared: &Shared, mut from: PipeReader, mut to: PipeWriter) {
     let mut what = [0];
     loop {
@@ -153,10 +153,10 @@ fn serve(shared: &Shared, mut from: PipeReader, mut to: PipeWriter) {
     }
 }
 
-/// One round of yields.
+/// Takes part in one round of yields.
 fn take_turns(shared: &Shared) {
     let round = shared.round.load(Ordering::Acquire);
-    // It is over already: this thread came too late for it.
+    // It is already over: this thread came too late.
     if round.is_multiple_of(2) {
         return;
     }
@@ -164,8 +164,8 @@ fn take_turns(shared: &Shared) {
     loop {
         std::thread::yield_now();
         let now = CLOCK.now().as_nanos();
-        // Only the first return counts: under a normal policy a yield can
-        // come back without anyone else having run.
+        // Only the first return counts: under a normal policy a yield can return without any other
+        // thread having run.
         if shared.arrived.load(Ordering::Relaxed) == 0 {
             shared.arrived.store(now, Ordering::Relaxed);
         }
@@ -211,7 +211,7 @@ mod tests {
             }
             partner.end();
         }
-        // Left within a round: the handle still ends it.
+        // Dropped during a round: the drop still ends it.
         let until = CLOCK.now().as_nanos() + 3_600_000_000_000;
         partner.begin(until, || false).unwrap();
     }

@@ -15,7 +15,7 @@ fn each_way_accounts_for_every_switch() {
     let plan = plan(OTHER, Nanos::from_millis(200));
     let measured = run(switch, &plan, &Arc::new(Control::new()));
     for lane in &measured.lanes {
-        // 40 batches, a quarter of them of each way.
+        // 40 batches, a quarter of them for each mechanism.
         assert_eq!(lane.accounting.expected, 10 * 20);
     }
     let recorded = |way: usize| measured.lanes[way].accounting.recorded;

@@ -20,7 +20,7 @@ use parameters::{PARAMETERS, USER};
 use timerlat::{TIMERLAT, Timerlat};
 use worker::{Begin, Worker};
 
-/// All about this probe.
+/// The entry of this probe.
 pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
     name: "timer",
     summary: "how late a periodic thread wakes",
@@ -83,10 +83,10 @@ Sources: clock_nanosleep(2), timerfd_create(2), timer_create(2), sigwaitinfo(2);
     prepare: |arguments, plan, resources| Timer::new(arguments).prepare(plan, resources),
 };
 
-/// The clock by which samples are placed in time.
+/// The clock for the times of samples.
 const CLOCK: Clock = Clock::Monotonic;
 
-/// What the kernel takes as the period of timerlat (`timerlat_min_period` in
+/// The periods that the kernel accepts for timerlat (`timerlat_min_period` in
 /// `kernel/trace/trace_osnoise.c`).
 const TIMERLAT_PERIODS: std::ops::RangeInclusive<Nanos> =
     Nanos::from_micros(100)..=Nanos::from_secs(1);
@@ -103,7 +103,7 @@ struct Timer {
     priority_spread: bool,
     clock: Clock,
     source: &'static str,
-    /// Whom timerlat is to wake; `None`: nothing was asked for.
+    /// The threads that timerlat wakes; `None` if not given.
     workload: Option<&'static str>,
 }
 
@@ -132,7 +132,7 @@ impl Timer {
         }
     }
 
-    /// How long the run is, and how much of it is warm-up.
+    /// Returns the length of the run, and its warm-up.
     fn times(&self, plan: &Plan) -> (Option<Nanos>, Nanos) {
         let duration = match self.loops {
             None => plan.duration,
@@ -141,7 +141,7 @@ impl Timer {
         (duration, plan.warm_up_of(duration))
     }
 
-    /// The interval of the thread at this place.
+    /// Returns the interval of the thread at this place.
     fn interval_of(&self, place: u64) -> Nanos {
         let more = self.distance.0.saturating_mul(place);
         Nanos(self.interval.0.saturating_add(more))
@@ -175,7 +175,7 @@ impl Timer {
             return first;
         }
         match u64::from(first.priority).saturating_sub(place) {
-            // There is no lower one that is real-time.
+            // There is no lower real-time priority.
             0 => Scheduling {
                 policy: Policy::Other,
                 priority: 0,
@@ -187,7 +187,7 @@ impl Timer {
         }
     }
 
-    /// What does not fit together, or not into the run.
+    /// Rejects parameters that contradict each other, or do not fit the run.
     fn check(&self, plan: &Plan, duration: Option<Nanos>) -> Result<(), ProbeError> {
         let unfit = |text: &str| Err(ProbeError::Unfit(text.to_owned()));
         if self.loops.is_some() && plan.duration_asked {
@@ -208,7 +208,7 @@ impl Timer {
         plan.refuse_deadline(ENTRY.name)
     }
 
-    /// Has the kernel's timers measure.
+    /// Measures with the kernel's timers.
     fn timerlat(&self, plan: &Plan, resources: &dyn Resources) -> Result<Ready, ProbeError> {
         let refused = |why| ProbeError::Source {
             name: TIMERLAT,
@@ -243,7 +243,7 @@ impl Timer {
         })
     }
 
-    /// What only threads of ours can do.
+    /// Rejects parameters that only user-space threads support.
     fn check_timerlat(&self) -> Result<(), ProbeError> {
         let ours = [
             ("wait", self.wait != "nanosleep"),
@@ -299,7 +299,7 @@ impl Probe for Timer {
     }
 }
 
-/// Threads of ours that can begin.
+/// User-space threads that are ready to start.
 struct Run {
     probe: Timer,
     cpus: Vec<u32>,
@@ -316,7 +316,7 @@ impl Run {
         let Timer { clock, .. } = self.probe;
         let mut group = ThreadGroup::new(control);
         let spread = self.probe.interval.0 / recorders.len().max(1) as u64;
-        // Read once for all: they are to begin at the same instant of it.
+        // Read once for all, so that they begin at the same instant.
         let ahead = Nanos(clock.now().as_nanos()).signed_sub(Nanos(CLOCK.now().as_nanos()));
         for (place, (recorder, lane)) in (0..).zip(recorders.into_iter().zip(&self.lanes)) {
             let worker = Worker {

@@ -1,4 +1,4 @@
-//! What can be asked of the timer probe.
+//! The parameters of the timer probe.
 
 use punctual_model::{Nanos, Parameter, Typed, parameters};
 
@@ -9,8 +9,8 @@ pub(super) const USER: &str = "user";
 pub(super) const KERNEL: &str = "kernel";
 
 parameters! {
-    // Below, most machines do nothing but wake up; a FIFO thread that
-    // never sleeps would starve its CPU.
+    // At shorter intervals most machines do nothing but wake up; a FIFO thread that never sleeps
+    // would starve its CPU.
     INTERVAL: Nanos = Typed::duration(
         Parameter::INTERVAL,
         "Time from one wake-up to the next",

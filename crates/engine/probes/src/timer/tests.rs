@@ -52,7 +52,7 @@ fn a_stop_ends_a_long_sleep() {
     testing::stop_after(&control, Duration::from_millis(10));
     let plan = plan(Nanos::from_secs(7_200));
     let (_, measured) = testing::measure(timer(&[("interval", "1h")]), &plan, &control);
-    // The first period was due at once or not at all.
+    // The first period was due immediately or not at all.
     assert!(measured.lanes[0].accounting.expected <= 1);
 }
 
@@ -66,8 +66,7 @@ fn what_does_not_fit_is_refused() {
     }
 }
 
-/// What `turn` does with wake-ups that come this much after their time, on a
-/// clock that is made up.
+/// Returns the result of `turn` for wake-ups this much after their time, on a simulated clock.
 fn made_up(wakes: &[u64], warm_up: Nanos) -> (crate::LaneOutcome, Vec<u64>) {
     const PERIOD: u64 = 1_000;
     let control = Arc::new(Control::new());
@@ -90,7 +89,7 @@ fn made_up(wakes: &[u64], warm_up: Nanos) -> (crate::LaneOutcome, Vec<u64>) {
         due += Nanos(PERIOD);
         if now >= due {
             let next = due + overrun(now, due, &schedule, &mut recorder);
-            // One by one, as the definition says.
+            // One by one, following the definition.
             let passed = (due.0..next.0).step_by(PERIOD as usize);
             missed.extend(passed.filter(|at| *at >= warm_up.0).map(|at| now.0 - at));
             due = next;
@@ -140,14 +139,14 @@ fn an_overrun_counts_each_period_that_passed() {
     assert_eq!(counted(100, 100, 1_000), 1);
     assert_eq!(counted(109, 100, 1_000), 1);
     assert_eq!(counted(110, 100, 1_000), 2);
-    // The run ends at 115: only the periods at 100 and 110 are part of it.
+    // The run ends at 115, so only the periods at 100 and 110 are part of it.
     assert_eq!(counted(500, 100, 115), 2);
     assert_eq!(counted(500, 100, 120), 2);
     // The next one is not part of the run at all.
     assert_eq!(counted(500, 120, 120), 0);
 }
 
-/// The first to have them does not take them from the others: these have an interval.
+/// If one thread is complete, the others may still finish within their interval.
 #[test]
 fn threads_of_equal_intervals_all_make_their_wakeups() {
     let given = [

@@ -23,21 +23,20 @@ use rows::{CpuRows, Row, table};
 /// The tracer, and its name among the sources.
 pub(super) const TIMERLAT: &str = "timerlat";
 
-/// How often its samples are fetched: an outlier is to be explained within 50 ms.
+/// How often its samples are fetched, because an outlier must be explained within 50 ms.
 const FETCH: Duration = Duration::from_millis(10);
 
-/// So long after the end the last samples may come.
+/// How long after the end the last samples may arrive.
 const GRACE: Nanos = Nanos::from_millis(500);
 
-/// What is measured of each CPU, with the name of its row.
+/// The measured contexts of each CPU, with the name of the row.
 const CONTEXTS: [(TimerlatContext, &str); 3] = [
     (TimerlatContext::Irq, "interrupt"),
     (TimerlatContext::Thread, "thread"),
     (TimerlatContext::User, "user space"),
 ];
 
-/// The contexts of a run: the last of them is that of the thread whose latency
-/// is explained.
+/// Returns the contexts of a run. The last is the context of the thread that is explained.
 fn contexts(user: bool) -> &'static [(TimerlatContext, &'static str)] {
     match user {
         true => &CONTEXTS,
@@ -45,7 +44,7 @@ fn contexts(user: bool) -> &'static [(TimerlatContext, &'static str)] {
     }
 }
 
-/// The rows of each CPU, in the order of the CPUs.
+/// Returns the rows of each CPU, in the order of the CPUs.
 pub(super) fn lanes(
     cpus: &CpuSet,
     user: bool,
@@ -64,7 +63,7 @@ pub(super) fn lanes(
         .collect()
 }
 
-/// A run that is ready to begin.
+/// A run that is ready to start.
 pub(super) struct Timerlat {
     pub(super) tracer: Arc<dyn NoiseTracer>,
     pub(super) cpus: Vec<u32>,
@@ -73,7 +72,7 @@ pub(super) struct Timerlat {
     pub(super) warm_up: Nanos,
     pub(super) user: bool,
     pub(super) scheduling: Scheduling,
-    /// Whether the rows of user space are missing without having been declined.
+    /// Whether the rows of user space are missing although the user did not decline them.
     pub(super) missing_user: bool,
 }
 
@@ -85,7 +84,7 @@ fn failed(why: TracerError) -> ProbeError {
 }
 
 impl Timerlat {
-    /// What the tracer is asked for.
+    /// Returns the settings of the tracer.
     pub(super) fn plan(&self) -> NoisePlan {
         NoisePlan::Timerlat {
             cpus: self.cpus.iter().copied().collect(),
@@ -101,10 +100,10 @@ impl Timerlat {
     ) -> Result<Measured, ProbeError> {
         let cost = SelfCost::measure(CLOCK);
         self.tracer.start(&self.plan()).map_err(failed)?;
-        // It may take its time.
+        // Starting it may take some time.
         let start = now();
-        // Threads of ours end before the tracer does, at the end of the run, too;
-        // the run as a whole is not stopped by that.
+        // The user-space threads must always end before the tracer, even at the end of the run.
+        // Their separate control does not stop the whole run.
         let own = Arc::new(Control::new());
         let mut group = ThreadGroup::new(&own);
         if self.user {
@@ -113,12 +112,12 @@ impl Timerlat {
         }
         let mut follower = Follower::new(&self, recorders);
         let followed = follower.follow(&self, start, || control.stopping() || own.stopping());
-        // While its threads are there.
+        // While its threads still exist.
         follower.count_used(&self);
         own.stop();
         group.join()?;
         let whole = followed?;
-        // What came while the threads ended.
+        // Samples that arrived while the threads ended.
         if !whole {
             follower.fetch(&self)?;
         }
@@ -133,7 +132,7 @@ impl Timerlat {
         Ok(measured)
     }
 
-    /// A thread of ours on each CPU, which waits for its timer over and over.
+    /// Starts a user-space thread on each CPU, which waits for its timer in a loop.
     fn spawn_member(&self, group: &mut ThreadGroup<()>) -> Result<(), ProbeError> {
         for &cpu in &self.cpus {
             let tracer = Arc::clone(&self.tracer);
@@ -153,18 +152,18 @@ impl Timerlat {
     }
 }
 
-/// Fetches the samples and gives each to its row.
+/// Fetches the samples and adds each to its row.
 struct Follower {
     host: Host,
     cpus: Vec<CpuRows>,
-    /// What a thread had used when its warm-up was over, by its CPU.
+    /// The usage of each thread at the end of its warm-up, by CPU.
     used: BTreeMap<u32, TaskUsage>,
-    /// What it has used from then to the end.
+    /// The usage from then to the end.
     usage: BTreeMap<u32, ThreadUsage>,
     settled: BTreeMap<u32, Option<String>>,
-    /// Records that were overwritten before they were read, by their CPU.
+    /// Records that were overwritten before they were read, by CPU.
     lost: BTreeMap<u32, u64>,
-    /// All that was written before has been read.
+    /// All records written before this time have been read.
     read_until: Nanos,
     warnings: Vec<String>,
 }
@@ -193,7 +192,7 @@ impl Follower {
         }
     }
 
-    /// Until the end, or until `stopped`; whether it was the end.
+    /// Fetches samples until the end, or until `stopped`; returns whether it reached the end.
     fn follow(
         &mut self,
         run: &Timerlat,
@@ -202,7 +201,7 @@ impl Follower {
     ) -> Result<bool, ProbeError> {
         let latest = run.duration.map(|duration| start + duration + GRACE);
         loop {
-            // Asked before the fetch, so that nothing is left behind.
+            // Check before the fetch, so that no sample is lost.
             let (stop, over) = (stopped(), latest.is_some_and(|latest| now() >= latest));
             self.fetch(run)?;
             if stop {
@@ -230,8 +229,8 @@ impl Follower {
         Ok(())
     }
 
-    /// Gives each thread its policy, once it is known, and reads what it has
-    /// used when its warm-up is over.
+    /// Sets each thread's policy, once the thread is known, and reads its usage at the end of its
+    /// warm-up.
     fn look_after(&mut self, run: &Timerlat) {
         let now = now();
         let Self {
@@ -263,7 +262,7 @@ impl Follower {
         }
     }
 
-    /// What each thread has used since its warm-up.
+    /// Computes the usage of each thread since its warm-up.
     fn count_used(&mut self, run: &Timerlat) {
         for rows in &self.cpus {
             let usage = rows.tid.and_then(|tid| {
@@ -287,7 +286,7 @@ impl Follower {
             let usage = self.usage.get(&cpu).copied();
             let until = (!self.lost.contains_key(&cpu)).then_some(self.read_until);
             let mut outcomes: Vec<LaneOutcome> = rows.finish(whole, start, until, cost);
-            // The others are of no thread, or of the same.
+            // The other lanes belong to no thread, or to the same one.
             if let (Some(usage), Some(own)) = (usage, outcomes.last_mut()) {
                 own.usage = usage;
             }
@@ -308,7 +307,7 @@ impl Follower {
     }
 }
 
-/// The process of the thread that a timer wakes.
+/// Returns the process of the thread that a timer wakes.
 fn process(run: &Timerlat, tid: u32) -> u32 {
     if run.user { std::process::id() } else { tid }
 }

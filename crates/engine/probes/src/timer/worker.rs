@@ -1,11 +1,11 @@
-//! One measuring thread of the timer probe: when it begins, and its loop.
+//! One measuring thread of the timer probe: its start, and its loop.
 
 use punctual_model::{Nanos, SignedNanos};
 use punctual_rt::{Clock, Instant, Nanosleep, PeriodicWait, SignalTimer, TimerFd, Wake};
 
 use crate::{Control, LaneOutcome, ProbeError, Recorder, SelfCost};
 
-/// When the threads begin.
+/// The start times of the threads.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Begin {
     pub(super) aligned: bool,
@@ -14,11 +14,10 @@ pub(super) struct Begin {
 }
 
 impl Begin {
-    /// The first due time of the thread at `place`, where all may begin at
-    /// `start`.
+    /// Returns the first due time of the thread at `place`, if all may begin at `start`.
     pub(super) fn first(self, start: Nanos, place: u64, spread: u64) -> Nanos {
         const SECOND: u64 = 1_000_000_000;
-        /// The next second is that after it, where it is almost there.
+        /// If the next second is closer than this, use the one after it.
         const ALMOST: u64 = 100_000_000;
         let offset = self.offset.0;
         let by_place = |each: u64| Nanos(each.saturating_mul(place));
@@ -33,7 +32,7 @@ impl Begin {
     }
 }
 
-/// What one measuring thread takes with it.
+/// The inputs of one measuring thread.
 pub(super) struct Worker {
     pub(super) recorder: Recorder,
     pub(super) cost: SelfCost,
@@ -47,7 +46,7 @@ pub(super) struct Worker {
     pub(super) spread: u64,
     pub(super) duration: Option<Nanos>,
     pub(super) wakeups: u64,
-    /// How many threads there are.
+    /// The number of threads.
     pub(super) threads: u64,
 }
 
@@ -55,7 +54,7 @@ pub(super) struct Worker {
 pub(super) struct Turned {
     /// The periods that came due, by the clock.
     due: u64,
-    /// Whether it ended because it had made all wake-ups.
+    /// Whether it ended because it reached its number of wake-ups.
     complete: bool,
 }
 
@@ -69,12 +68,12 @@ pub(super) struct Schedule {
     pub(super) clock: Clock,
     /// How far `clock` is ahead of [`CLOCK`].
     pub(super) ahead: SignedNanos,
-    /// The thread ends at this many samples.
+    /// The thread ends at this number of samples.
     pub(super) wakeups: u64,
 }
 
 impl Schedule {
-    /// The same time on [`CLOCK`].
+    /// Converts a time to [`CLOCK`].
     #[inline]
     fn placed(&self, due: Nanos) -> Nanos {
         Nanos(due.0.saturating_add_signed(self.ahead.0.saturating_neg()))
@@ -82,7 +81,7 @@ impl Schedule {
 }
 
 impl Worker {
-    /// On its own CPU, before the start.
+    /// Call it on its own CPU, before the start.
     pub(super) fn ready(self) -> Self {
         let mut ready = Self {
             cost: SelfCost::measure(self.clock),
@@ -94,8 +93,8 @@ impl Worker {
         ready
     }
 
-    /// Whether periods come due whatever the thread does. Sleeps that begin anew have none,
-    /// and no overruns.
+    /// Returns whether periods come due independently of the thread. Relative sleeps have no
+    /// periods, and no overruns.
     fn has_periods(&self) -> bool {
         self.wait != "relative"
     }
@@ -192,8 +191,8 @@ fn turn<W: PeriodicWait>(
     })
 }
 
-/// The same with sleeps from now on: each turn begins anew, so that none is
-/// missed, and as many come due as are made.
+/// Like [`turn`], with relative sleeps: each iteration starts from the current time, so none is
+/// missed, and the number due is the number made.
 fn drift(
     mut wait: Nanosleep,
     schedule: Schedule,
@@ -223,8 +222,8 @@ fn drift(
     })
 }
 
-/// Counts the periods from `due` on that have passed by `now`, and returns how
-/// much time they cover. Rare, so the division is kept out of the loop.
+/// Counts the periods from `due` on that have passed by `now`, and returns the time they cover.
+/// Rare, so the division is kept out of the loop.
 #[cold]
 pub(super) fn overrun(
     now: Nanos,

@@ -1,6 +1,5 @@
-//! The supervisor of a posting thread in a process of its own: a thread of the
-//! measuring program. It starts the process, sends start and stop, and waits for its
-//! end.
+//! Supervises a posting thread in a separate process: a thread of the measuring program that starts
+//! the process, sends start and stop, and waits for its end.
 
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
@@ -17,14 +16,14 @@ use super::shared_state::SharedState;
 use crate::thread_group::Member;
 use crate::{Control, PartnerError, ProbeError};
 
-/// What the process needs.
+/// The inputs of the process.
 pub(super) struct ChildPlan {
-    /// How this program is started for the task.
+    /// The command that starts this program for the task.
     pub(super) command: Vec<OsString>,
     pub(super) numbers: Arc<SharedNumbers>,
-    /// The descriptor of what the other process wakes with, where it is one.
+    /// The descriptor of the mechanism, if it has one.
     pub(super) descriptor: Option<OwnedFd>,
-    /// With the numbers of descriptors to be filled in.
+    /// The task; the numbers of descriptors are still to be filled in.
     pub(super) task: PostingTask,
 }
 
@@ -32,11 +31,11 @@ impl ChildPlan {
     /// Runs the process to its end.
     pub(super) fn supervise(self, member: &Member) -> Result<(), ProbeError> {
         let numbers = Arc::clone(&self.numbers);
-        // However the process ends, the waiting thread does not wait for ever.
+        // Releases the waiting thread, however the process ends.
         let _ended = Ended(SharedState::of(&numbers));
         let control = member.control();
         let mut partner = Partner::start(self)?;
-        // A stop that comes before is passed on as soon as it has begun.
+        // An earlier stop is passed on as soon as it has begun.
         partner.read_until(READY, control)?;
         if let Some(start) = member.begin() {
             partner.send(&format!("{GO}{}", start.as_nanos()));
@@ -57,15 +56,15 @@ impl Drop for Ended<'_> {
 /// The process.
 struct Partner {
     process: Child,
-    /// Its end is the end of the process.
+    /// Closing it ends the process.
     to: Option<ChildStdin>,
     from: ChildStdout,
-    /// What it has said that was not looked at.
+    /// Output that is not processed yet.
     unread: Vec<u8>,
     stop_sent: bool,
 }
 
-/// How long a process that is to end has time for it before it is killed.
+/// How long the process has to exit before it is killed.
 const GRACE: Duration = Duration::from_secs(2);
 
 impl Partner {
@@ -104,14 +103,14 @@ impl Partner {
         }
     }
 
-    /// A process that is gone does not read it; its end is seen when reading.
+    /// Sends a line. If the process has ended, that is noticed when reading.
     fn send(&mut self, line: &str) {
         if let Some(to) = &mut self.to {
             let _ = writeln!(to, "{line}").and_then(|()| to.flush());
         }
     }
 
-    /// Reads until this line comes; sends a stop meanwhile.
+    /// Reads until this line arrives; meanwhile sends a stop.
     fn read_until(&mut self, word: &str, control: &Control) -> Result<(), PartnerError> {
         let mut some = [0; 256];
         loop {
@@ -119,7 +118,7 @@ impl Partner {
                 if let Some((_, why)) = line.split_once(FAILED) {
                     return Err(PartnerError::Said(why.to_owned()));
                 }
-                // Something else may have begun the line.
+                // Other output may precede it on the line.
                 if line.contains(word) {
                     return Ok(());
                 }
@@ -127,7 +126,7 @@ impl Partner {
             match self.from.read(&mut some) {
                 Ok(0) => return Err(self.how_it_ended()),
                 Ok(length) => self.unread.extend_from_slice(&some[..length]),
-                // A stop, or what means nothing.
+                // A stop, or an irrelevant signal.
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(PartnerError::Read(error)),
             }
@@ -138,14 +137,14 @@ impl Partner {
         }
     }
 
-    /// The next whole line that it has said.
+    /// Returns the next complete line of its output.
     fn line(&mut self) -> Option<String> {
         let end = self.unread.iter().position(|byte| *byte == b'\n')?;
         let line: Vec<u8> = self.unread.drain(..=end).collect();
         Some(String::from_utf8_lossy(&line).trim_end().to_owned())
     }
 
-    /// Of one that has closed its stdout without a word.
+    /// Returns the error for a process that has closed its stdout without a message.
     fn how_it_ended(&mut self) -> PartnerError {
         self.to = None;
         match self.wait() {
@@ -158,7 +157,7 @@ impl Partner {
         }
     }
 
-    /// Its end, where that comes soon.
+    /// Waits briefly for its end, and returns its exit status.
     fn wait(&mut self) -> Option<std::process::ExitStatus> {
         const LOOK_AGAIN: Duration = Duration::from_millis(1);
         let deadline = Instant::now() + GRACE;
@@ -172,7 +171,7 @@ impl Partner {
     }
 }
 
-/// The process is gone when this is.
+/// Dropping this ends the process.
 impl Drop for Partner {
     fn drop(&mut self) {
         self.to = None;

@@ -1,11 +1,10 @@
-//! A posting thread in a process of its own: the protocol of the two processes, and
-//! the code of the posting one.
+//! A posting thread in a separate process: the protocol between the two processes, and the code of
+//! the posting one.
 //!
-//! Started again and not forked, for a fork of a program with threads may call next to
-//! nothing. svsematest --fork needs it. The process gets its [`PostingTask`] as an
-//! argument, inherits the memory that both share and what it wakes with, and
-//! speaks on stdout in lines. On stdin it reads when to begin and when to
-//! stop; where that ends, so does it, whatever its threads do.
+//! The program is started again instead of forked, because after a fork a program with threads may
+//! call almost nothing. svsematest --fork needs this. The process gets its [`PostingTask`] as an
+//! argument, inherits the shared memory and the mechanism's descriptor, and reports in lines on
+//! stdout. It reads start and stop from stdin, and exits when that ends, whatever its threads do.
 
 use std::io::{self, BufRead, Write};
 use std::os::fd::OwnedFd;
@@ -26,21 +25,21 @@ use crate::policy::measuring_thread;
 use crate::thread_group::ThreadGroup;
 use crate::{Control, Opening, PartnerError, ProbeError};
 
-/// What the process says, and behind the second why.
+/// The messages of the process; the second is followed by the reason.
 pub(super) const READY: &str = "poster: ready";
 pub(super) const FAILED: &str = "poster: failed ";
 pub(super) const DONE: &str = "poster: done";
 
-/// What it reads on stdin; behind the first the start in ns of CLOCK_MONOTONIC.
+/// The commands on its stdin; the first is followed by the start in ns of CLOCK_MONOTONIC.
 pub(super) const GO: &str = "go ";
 pub(super) const STOP: &str = "stop";
 
-/// The ways whose posting end another process can take, of those of `--via`.
+/// The values of `--via` that allow a posting end in another process.
 pub(super) const WAYS: &[&str] = &[
     "futex", "sem-sysv", "pipe", "eventfd", "mq", "socket", "signal",
 ];
 
-/// Why this way is none of them.
+/// Explains why this mechanism is not one of them.
 pub(super) fn ways_there_are(via: &str) -> String {
     format!(
         "--processes is not for --via {via}, whose two ends are in one process: give one of {}",
@@ -48,14 +47,14 @@ pub(super) fn ways_there_are(via: &str) -> String {
     )
 }
 
-/// What the posting thread is to do.
+/// The task of the posting thread.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct PostingTask {
     pub(super) name: String,
-    /// The descriptor of the memory that both share.
+    /// The descriptor of the shared memory.
     pub(super) numbers: i32,
     pub(super) end: End,
-    /// The descriptor of what it wakes with, where it is one.
+    /// The descriptor of the mechanism, if it has one.
     pub(super) descriptor: Option<i32>,
     pub(super) cpus: Vec<u32>,
     pub(super) scheduling: Scheduling,
@@ -116,7 +115,7 @@ impl Wait for FutexWait<'_> {
     }
 }
 
-/// An end that is the whole thing.
+/// An end that is a complete object.
 struct Whole<T>(T);
 
 impl<T: Token> Post for Whole<T> {
@@ -158,11 +157,11 @@ impl Post for Signals {
     }
 }
 
-/// Runs a posting thread in this process, for the program that started it: reads
-/// `input` and says on `output` how it goes.
+/// Runs a posting thread in this process, for the program that started it: reads commands from
+/// `input` and reports on `output`.
 ///
 /// # Errors
-/// Nobody reads `output` any more.
+/// If `output` is closed.
 pub fn serve_partner(
     task: &str,
     input: impl BufRead + Send + 'static,
@@ -170,7 +169,7 @@ pub fn serve_partner(
 ) -> io::Result<()> {
     let said = match serve(task, input, output) {
         Ok(()) => DONE.to_owned(),
-        // One line, whatever the text holds.
+        // Always one line, even if the text has several.
         Err(error) => format!("{FAILED}{}", error.to_string().replace('\n', " ")),
     };
     writeln!(output, "{said}")?;
@@ -185,8 +184,7 @@ fn serve(
     let task: PostingTask = serde_json::from_str(task).map_err(PartnerError::Told)?;
     interrupt::install_interrupt_handler()?;
     let numbers = Arc::new(SharedNumbers::attach(inherited(task.numbers)?)?);
-    // Where that is refused it was refused to the other process as well, which
-    // warns of it.
+    // If this is rejected, it was rejected in the other process as well, which prints a warning.
     let _locked = punctual_rt::lock_process_memory(LockMode::OnFault);
     let connection = Connection { input, output };
     match task.end {
@@ -225,15 +223,15 @@ fn serve(
     }
 }
 
-/// The way to the program that started this one.
+/// The connection to the program that started this one.
 struct Connection<'a, I> {
     input: I,
     output: &'a mut dyn Write,
 }
 
 impl<I: BufRead + Send + 'static> Connection<'_, I> {
-    /// The life of the process: gets the thread ready, says so, lets it post when
-    /// the start comes, and waits for its end.
+    /// The main function of the process: prepares the thread, reports it, lets it post when the
+    /// start arrives, and waits for its end.
     fn post<P: Post + Send + 'static>(
         self,
         task: PostingTask,
@@ -255,7 +253,7 @@ impl<I: BufRead + Send + 'static> Connection<'_, I> {
         let begin = listen(self.input, &control, task.end)?;
         if group.ready() {
             let said = writeln!(self.output, "{READY}").and_then(|()| self.output.flush());
-            // Without a reader the input has ended, too.
+            // If the output has no reader, the input has ended as well.
             let start = said.ok().and_then(|()| begin.recv().ok());
             group.open(start.map_or(Opening::Cancelled, Opening::Start));
         } else {
@@ -265,8 +263,7 @@ impl<I: BufRead + Send + 'static> Connection<'_, I> {
     }
 }
 
-/// Reads the words on stdin, on a thread of its own. The start comes out of
-/// the channel.
+/// Reads the commands on stdin, on a separate thread. The start arrives on the channel.
 fn listen(
     input: impl BufRead + Send + 'static,
     control: &Arc<Control>,
@@ -276,7 +273,7 @@ fn listen(
     let control = Arc::clone(control);
     let life = move || {
         obey(input, &begin, &control);
-        // Nobody is left. What the kernel would keep is removed here.
+        // The parent has ended. Remove the semaphore set that the kernel would keep.
         if let End::Set(id) = end {
             SystemVSemaphore::of_other(id).remove();
         }
@@ -287,11 +284,11 @@ fn listen(
     Ok(started)
 }
 
-/// Does what it reads, until stdin ends.
+/// Executes its commands until stdin ends.
 fn obey(input: impl BufRead, begin: &Sender<Instant>, control: &Control) {
     for line in input.lines().map_while(Result::ok) {
         if let Some(start) = line.strip_prefix(GO).and_then(|text| text.parse().ok()) {
-            // Who does not wait for it has failed already.
+            // If no thread waits for it, that thread has already failed.
             let _ = begin.send(Instant::from_nanos(start));
         } else if line == STOP {
             control.stop();

@@ -1,5 +1,4 @@
-//! The ways in which one thread wakes another. Each has two ends: what posts
-//! and what waits.
+//! The mechanisms for waking a thread from another. Each has two ends: one posts, one waits.
 
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::num::NonZeroU32;
@@ -13,8 +12,7 @@ use punctual_rt::{
 };
 use serde::{Deserialize, Serialize};
 
-/// A way from one thread to another. One thread takes the one end, one the
-/// other.
+/// A mechanism from one thread to another. Each thread takes one end.
 pub(super) trait Way: Send + Sync + 'static {
     /// The end that wakes.
     type Post<'a>: Post
@@ -25,38 +23,38 @@ pub(super) trait Way: Send + Sync + 'static {
     where
         Self: 'a;
 
-    /// The end that wakes; taken in the thread that uses it, and before the
-    /// other thread waits.
+    /// Returns the end that wakes. Call it in the thread that uses it, before the other thread
+    /// waits.
     fn post_end(&self) -> Result<Self::Post<'_>, Error>;
 
-    /// The end that is woken; taken in the thread that uses it.
+    /// Returns the end that is woken. Call it in the thread that uses it.
     fn wait_end(&self) -> Result<Self::Wait<'_>, Error>;
 
-    /// What another process needs to take the end that wakes, with the descriptor
-    /// that it inherits; `None`: it cannot.
+    /// Returns what another process needs for the end that wakes, with the descriptor to inherit;
+    /// `None` if that is not supported.
     fn reach(&self) -> Option<Reach<'_>> {
         None
     }
 
-    /// Waits that were given up so far; `None` where none is.
+    /// Returns the waits given up so far; `None` if waits are never given up.
     fn given_up(&self) -> Option<u64> {
         None
     }
 }
 
-/// The end that wakes, as another process takes it.
+/// The end that wakes, for another process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum End {
-    /// A futex in the memory that both share.
+    /// A futex in the shared memory.
     Futex,
     /// Each by its descriptor.
     Pipe,
     EventFd,
     Queue,
     Socket,
-    /// A System V set, with its number.
+    /// A System V set, with its ID.
     Set(i32),
-    /// A signal to the thread that waits, of this process.
+    /// A signal to the waiting thread, of this process.
     Signal(i32),
 }
 
@@ -65,8 +63,7 @@ pub(super) type Reach<'a> = (End, Option<BorrowedFd<'a>>);
 
 /// The end that wakes.
 pub(super) trait Post {
-    /// What has to be done beforehand and is not part of the wake-up. The
-    /// other thread waits.
+    /// Does the preparation that is not part of the wake-up, while the other thread waits.
     fn prepare(&mut self) -> Result<(), Error> {
         Ok(())
     }
@@ -77,19 +74,19 @@ pub(super) trait Post {
 
 /// The end that is woken.
 pub(super) trait Wait {
-    /// Waits for a post. May return without one: a signal, or nothing at all.
+    /// Waits for a post. May return without one: after a signal, or spuriously.
     fn wait(&mut self) -> Result<(), Error>;
 
-    /// What has to be done after the wake-up and is not part of it.
+    /// Does the work after the wake-up that is not part of it.
     fn settle(&mut self) {}
 
-    /// Whether the last wait ended because it had lasted too long.
+    /// Returns whether the last wait ended by its timeout.
     fn gave_up(&self) -> bool {
         false
     }
 }
 
-/// A way whose ends need to remember nothing.
+/// A mechanism with ends that keep no state.
 pub(super) trait Token: Send + Sync + 'static {
     fn post(&self) -> Result<(), Error>;
     fn wait(&self) -> Result<(), Error>;
@@ -184,7 +181,7 @@ impl Token for MessageQueue {
 }
 
 impl Token for Barrier {
-    /// The one who comes last does not wait.
+    /// The last to arrive does not wait.
     #[inline]
     fn post(&self) -> Result<(), Error> {
         Barrier::wait(self);
@@ -197,7 +194,7 @@ impl Token for Barrier {
     }
 }
 
-/// A barrier of the two threads.
+/// Creates a barrier for the two threads.
 pub(super) fn barrier() -> Result<Barrier, Error> {
     Barrier::new(NonZeroU32::MIN.saturating_add(1))
 }
@@ -290,7 +287,7 @@ impl Way for Signal {
 
     fn wait_end(&self) -> Result<SignalPort, Error> {
         let port = SignalPort::new(SignalWay::Wait)?;
-        // Once: there is one thread that waits.
+        // Set once, because only one thread waits.
         let _ = self.0.set(current_tid());
         Ok(port)
     }
@@ -303,7 +300,7 @@ impl Way for Signal {
 impl Post for &Signal {
     #[inline]
     fn post(&mut self) -> Result<(), Error> {
-        // Who posts has seen that the other thread waits.
+        // The posting thread has seen that the other one waits.
         self.0.get().map_or(Ok(()), |thread| send_signal(*thread))
     }
 }
@@ -315,7 +312,7 @@ impl Wait for SignalPort {
     }
 }
 
-/// A futex; the waiting end remembers the number it has seen.
+/// A futex; the waiting end remembers the last value it saw.
 #[derive(Debug, Default)]
 pub(super) struct BareFutex(Futex);
 
@@ -383,7 +380,7 @@ impl Way for Condition {
 }
 
 impl Post for &Condition {
-    /// Unlocked before it notifies: the one who wakes finds the mutex free.
+    /// Unlocked before it notifies, so that the woken thread finds the mutex free.
     #[inline]
     fn post(&mut self) -> Result<(), Error> {
         *self.0.lock()? += 1;
@@ -409,9 +406,9 @@ impl Wait for ConditionWait<'_> {
     }
 }
 
-/// Two mutexes, used in turn: the poster holds both, and lets go of the one
-/// that the other thread waits for. While that one goes on to the other mutex,
-/// the poster takes the first again.
+/// Two mutexes, used in turn: the posting thread holds both, and releases the one that the other
+/// thread waits for. While that thread moves on to the other mutex, the posting thread takes the
+/// first again.
 #[derive(Debug)]
 pub(super) struct Mutexes([Mutex<()>; 2]);
 
@@ -445,7 +442,7 @@ impl Way for Mutexes {
 pub(super) struct MutexPost<'a> {
     mutexes: &'a [Mutex<()>; 2],
     held: [Option<MutexGuard<'a, ()>>; 2],
-    /// The one that the other thread waits for.
+    /// The mutex that the other thread waits for.
     next: usize,
 }
 

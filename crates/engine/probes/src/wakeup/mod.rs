@@ -29,7 +29,7 @@ use self::timed_queue::{Patience, TimedQueue};
 use crate::entry::Probe;
 use crate::{Control, Measured, Plan, ProbeEntry, ProbeError, Ready, Recorder, Resources};
 
-/// All about this probe.
+/// The entry of this probe.
 pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
     name: "wakeup",
     summary: "from one thread's post to another's wake-up, between all CPUs",
@@ -117,22 +117,21 @@ struct Wakeup {
     wakeups: Option<u64>,
 }
 
-/// One that can begin.
+/// A probe that is ready to start.
 struct ReadyPairs {
     probe: Wakeup,
-    /// How this program is started for a posting thread of another process, where
-    /// they are.
+    /// The command that starts this program for posting threads in separate processes, if
+    /// requested.
     partner: Option<Vec<OsString>>,
     places: Vec<Place>,
-    /// Those of pairs that are not bound.
+    /// The CPUs of pairs that are not bound.
     cpus: Vec<u32>,
     duration: Option<Nanos>,
 }
 
 impl ReadyPairs {
-    /// How long to wait for a message that is `timeout` late: the waiting thread
-    /// comes to its wait up to an interval before the message is due. The messages
-    /// are sent `forced` later than that.
+    /// Returns how long to wait for a message that is `timeout` late. The wait can begin up to an
+    /// interval before the message is due. Messages are sent `forced` later than due.
     fn patience(&self, timeout: Nanos, forced: Option<Nanos>) -> Patience {
         let due = |place: &Place| match forced {
             None => place.offset + place.interval,
@@ -169,15 +168,14 @@ impl Wakeup {
     }
 }
 
-/// Processes of posting threads at most: each is this program once more.
+/// The most processes of posting threads; each is another instance of this program.
 const PROCESSES_MAX: usize = 64;
 
 impl Wakeup {
-    /// How the processes of the posting threads are started, where they are in their
-    /// own.
+    /// Returns the command that starts the processes of the posting threads, if they are separate.
     ///
     /// # Errors
-    /// They cannot be.
+    /// If separate processes are impossible.
     fn partner(
         &self,
         pairs: usize,

@@ -1,5 +1,4 @@
-//! The two threads of a pair: one posts at its times, the other waits and
-//! records.
+//! The two threads of a pair: one posts at its times, the other waits and records.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -22,7 +21,7 @@ pub(super) const CLOCK: Clock = Clock::Monotonic;
 /// The number of an exchange that is not measured.
 const UNMEASURED: u64 = u64::MAX;
 
-/// What the two threads share.
+/// The state that the two threads share.
 #[derive(Debug)]
 pub(super) struct Pair<W> {
     way: W,
@@ -42,7 +41,7 @@ impl<W: Way> Pair<W> {
         self.numbers.state()
     }
 
-    /// The numbers, where another process can have them.
+    /// Returns the numbers, if another process can map them.
     pub(super) fn shared(&self) -> Option<&Arc<SharedNumbers>> {
         match &self.numbers {
             Numbers::Shared(numbers) => Some(numbers),
@@ -51,26 +50,26 @@ impl<W: Way> Pair<W> {
     }
 }
 
-/// What both threads of all pairs take with them.
+/// The parameters for both threads of a pair.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct Surroundings {
-    /// The start is not known yet.
+    /// The schedule; its start is not known yet.
     pub(super) turns: Schedule,
-    /// Let an unmeasured exchange go before each.
+    /// Whether to precede each exchange with an unmeasured one.
     pub(super) warm: bool,
-    /// The pair ends at this many samples.
+    /// The pair ends at this number of samples.
     pub(super) wakeups: u64,
-    /// How many pairs there are.
+    /// The number of pairs.
     pub(super) pairs: u64,
-    /// It begins so long after the common start.
+    /// Delay of this pair's start after the common start.
     pub(super) offset: Nanos,
     pub(super) duration: Option<Nanos>,
-    /// Which of the pairs.
+    /// The index of the pair.
     pub(super) pair: u64,
 }
 
 impl Surroundings {
-    /// The turns, once they begin; `None` if nothing is to begin.
+    /// Returns the schedule, once it begins; `None` if the run is cancelled.
     fn begin(&self, member: &Member) -> Option<Schedule> {
         let start = Nanos(member.begin()?.as_nanos());
         Some(Schedule {
@@ -83,7 +82,7 @@ impl Surroundings {
     }
 }
 
-/// The thread that posts; says what it used while it did.
+/// Runs the posting thread; returns its usage while it posted.
 pub(super) fn poster<P: Post>(
     state: SharedState<'_>,
     end: P,
@@ -105,7 +104,7 @@ struct Poster<'a, P: Post> {
 }
 
 impl<P: Post> Poster<'_, P> {
-    /// Sleeps to each time of this pair, and posts.
+    /// Sleeps until each due time of this pair, and posts.
     fn turn(
         &mut self,
         turns: &Schedule,
@@ -119,7 +118,7 @@ impl<P: Post> Poster<'_, P> {
         let mut last = Nanos::ZERO;
         let mut number = 0;
         while !stopping() {
-            // At the end nothing is posted, but the run is as long as it was asked for.
+            // Nothing is posted at the end, but the run has its full requested length.
             let due = turns.at(surroundings.pair, number).min(turns.end);
             if sleep.wait_until(Instant::from_nanos(due.0))? == Wake::Interrupted {
                 continue;
@@ -127,21 +126,20 @@ impl<P: Post> Poster<'_, P> {
             if stopping() || due == turns.end {
                 break;
             }
-            // If this thread is late, for the last one that is due; those
-            // before it are missed.
+            // If this thread is late, it makes the last exchange that is due; earlier ones are
+            // missed.
             let now = Nanos(CLOCK.now().as_nanos());
             number = turns.latest(surroundings.pair, number, now);
-            // It has to be blocked, not on its way to it: so it has said that
-            // it waits, and has had time to.
+            // The waiting thread must be blocked, not about to block: it has announced its wait,
+            // and has had time to block.
             let rested = now - last >= Nanos(turns.interval.0 / 2);
             if rested && state.waiter_state().load(Ordering::Acquire) == WAITING {
                 if surroundings.warm {
                     posts += 1;
                     self.post(UNMEASURED, posts)?;
                 }
-                // The waiting thread, of higher priority on this same CPU, has
-                // come and gone to wait again; where it has not, the exchange
-                // is missed.
+                // The waiting thread, with higher priority on this same CPU, has returned and waits
+                // again; otherwise the exchange is missed.
                 if state.waiter_state().load(Ordering::Acquire) == WAITING {
                     posts += 1;
                     last = self.post(number, posts)?;
@@ -153,7 +151,7 @@ impl<P: Post> Poster<'_, P> {
         Ok(())
     }
 
-    /// Makes the post `posts`, of exchange `number`; returns when.
+    /// Makes the post `posts`, of exchange `number`; returns its time.
     #[inline]
     fn post(&mut self, number: u64, posts: u64) -> Result<Nanos, Error> {
         let state = self.state;
@@ -168,18 +166,18 @@ impl<P: Post> Poster<'_, P> {
     }
 }
 
-/// However the posting thread ends, the other one does not wait for ever.
+/// Releases the waiting thread, however the posting thread ends.
 impl<P: Post> Drop for Poster<'_, P> {
     fn drop(&mut self) {
         const LOOK_AGAIN: Duration = Duration::from_micros(500);
         self.state.end();
-        // It looks for the end before each wait, so it comes to wait or leaves;
-        // a barrier must not be entered if it left.
+        // The other thread checks for the end before each wait, so it either waits or leaves. A
+        // barrier must not be entered after it has left.
         loop {
             match self.state.waiter_state().load(Ordering::Acquire) {
                 BUSY => std::thread::sleep(LOOK_AGAIN),
                 WAITING => {
-                    // An error ends the run already.
+                    // An error already ends the run.
                     let _ = self.end.prepare().and_then(|()| self.end.post());
                     return;
                 }
@@ -189,8 +187,7 @@ impl<P: Post> Drop for Poster<'_, P> {
     }
 }
 
-/// The thread that waits and records; `None` when the run was cancelled
-/// before it began.
+/// The thread that waits and records; `None` if the run was cancelled before it began.
 pub(super) fn waiter<W: Way>(
     pair: &Pair<W>,
     mut recorder: Recorder,
@@ -236,7 +233,7 @@ fn listen<W: Way>(
     let state = pair.state();
     let mut end = pair.way.wait_end()?;
     let mut taken = 0;
-    // The first exchange that is not accounted for.
+    // The first exchange not accounted for.
     let mut next = 0;
     while !state.has_ended() {
         state.waiter_state().store(WAITING, Ordering::Release);
@@ -249,7 +246,7 @@ fn listen<W: Way>(
             if state.has_ended() {
                 break None;
             }
-            // Without a post: a signal, which may mean a stop, or no more patience.
+            // No post: a signal, which may mean a stop, or a timeout.
             if control.stopping() {
                 state.stop();
             }

@@ -1,4 +1,4 @@
-//! What can be asked of the wakeup probe.
+//! The parameters of the wakeup probe.
 
 use punctual_model::{Nanos, Parameter, Typed, parameters};
 
@@ -23,7 +23,7 @@ parameters! {
             ("signal", "a signal to the thread, taken with sigwaitinfo"),
         ],
     ).or("futex");
-    // Two wake-ups and two switches have to fit in with room to spare.
+    // Two wake-ups and two switches must fit in with room to spare.
     INTERVAL: Nanos = Typed::duration(
         Parameter::INTERVAL,
         "Time from one exchange to the next, of whichever pair",

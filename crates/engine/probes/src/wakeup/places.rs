@@ -1,36 +1,36 @@
-//! Which pairs of threads there are: where, when, at which priority.
+//! The pairs of threads: their CPUs, times and priorities.
 
 use punctual_model::{CpuSet, Nanos, Policy, Scheduling};
 
 use crate::{LaneSpec, Plan, ProbeError};
 
-/// CPUs of a whole matrix: 16 are 256 pairs, which is 512 threads, and in ten
-/// seconds at an interval of 1 ms some 40 exchanges each.
+/// The most CPUs of a full matrix: 16 are 256 pairs, which is 512 threads, and in ten seconds at an
+/// interval of 1 ms some 40 exchanges each.
 const MATRIX_MAX: usize = 16;
 
-/// Pairs of any kind.
+/// The most pairs of any kind.
 pub(super) const PAIRS_MAX: usize = MATRIX_MAX * MATRIX_MAX;
 
 /// A pair of threads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Place {
-    /// The CPU of the one that posts; `None`: any of those that are measured.
+    /// The CPU of the posting thread; `None` for any of the measured ones.
     pub(super) from: Option<u32>,
-    /// The CPU of the one that waits.
+    /// The CPU of the waiting thread.
     pub(super) to: Option<u32>,
-    /// How the one that waits is scheduled.
+    /// The scheduling of the waiting thread.
     pub(super) scheduling: Scheduling,
-    /// From one exchange to the next, of whichever pair it takes turns with.
+    /// The time from one exchange to the next, whichever pair makes it.
     pub(super) interval: Nanos,
-    /// Its number among the pairs that take turns.
+    /// Its index among the pairs that take turns.
     pub(super) turn: u64,
-    /// How many these are.
+    /// The number of pairs that take turns.
     pub(super) turns: u64,
-    /// It begins so long after the common start.
+    /// Delay of its start after the common start.
     pub(super) offset: Nanos,
-    /// What distinguishes it where the CPUs do not.
+    /// A label, if the CPUs do not identify it.
     pub(super) label: Option<String>,
-    /// What its threads are named by.
+    /// The name for its threads.
     pub(super) name: String,
 }
 
@@ -40,13 +40,13 @@ pub(super) struct Together {
     pub(super) threads: u64,
     pub(super) unbound: bool,
     pub(super) distance: Nanos,
-    /// Each post comes so much later than the interval says.
+    /// How much later each post comes than the interval requires.
     pub(super) later: Nanos,
     pub(super) priority_spread: bool,
 }
 
 impl Place {
-    /// Its lane.
+    /// Returns its lane.
     pub(super) fn lane(&self) -> LaneSpec {
         LaneSpec {
             label: self.label.clone(),
@@ -57,14 +57,14 @@ impl Place {
         }
     }
 
-    /// Whether the thread that waits can come and go while the other one posts.
+    /// Returns whether the waiting thread can run and wait again while the other one posts.
     pub(super) fn returns_at_once(&self) -> bool {
         let Scheduling { policy, priority } = self.scheduling;
         self.to.is_some() && self.from == self.to && policy.is_real_time() && priority > 1
     }
 }
 
-/// Between the CPUs as `pairs` says, one pair after the other.
+/// Returns the pairs between the CPUs selected by `pairs`, one after the other.
 pub(super) fn in_turns(
     pairs: &str,
     interval: Nanos,
@@ -124,7 +124,7 @@ pub(super) fn choose(pairs: &str, cpus: &CpuSet) -> Result<Vec<(u32, u32)>, Prob
     Ok(pairs)
 }
 
-/// As many as are asked for, on the CPUs in turn, all at once. They begin spread
+/// Returns the requested number of pairs, on the CPUs in turn, all at once. Their starts are spread
 /// over the interval.
 pub(super) fn together(
     asked: Together,
@@ -173,7 +173,7 @@ pub(super) fn together(
     Ok(places)
 }
 
-/// Lower by this much, but not below 1.
+/// Lowers the priority by this much, but not below 1.
 fn lowered(first: Scheduling, by: u64) -> Scheduling {
     let by = u8::try_from(by).unwrap_or(u8::MAX);
     match first.policy {

@@ -1,5 +1,4 @@
-//! One run: the threads of all pairs, and the processes where some are in their
-//! own.
+//! One run: the threads of all pairs, and the separate processes, if any.
 
 use std::ffi::OsString;
 use std::sync::Arc;
@@ -19,7 +18,7 @@ use crate::policy::measuring_thread;
 use crate::thread_group::ThreadGroup;
 use crate::{Control, LaneOutcome, Measured, PartnerError, ProbeError, Recorder};
 
-/// One run, whatever the way.
+/// One run, with any mechanism.
 pub(super) struct Run<'a> {
     pub(super) plan: &'a ReadyPairs,
     pub(super) control: &'a Arc<Control>,
@@ -34,7 +33,7 @@ impl Run<'_> {
         self.measure_with(recorders, |_| make())
     }
 
-    /// The same, with a way that is made of the numbers that both ends have.
+    /// Measures with a mechanism made from the numbers that both ends share.
     pub(super) fn measure_with<W: Way>(
         &self,
         recorders: Vec<Recorder>,
@@ -61,7 +60,7 @@ impl Run<'_> {
         })
     }
 
-    /// What the processes of the posting threads used.
+    /// Returns the usage of the posting threads' processes.
     fn partners<W: Way>(&self, pairs: &[Arc<Pair<W>>]) -> Option<Table> {
         self.plan.partner.as_ref()?;
         let mut table = Table::new(
@@ -94,7 +93,7 @@ impl Run<'_> {
         Some(table)
     }
 
-    /// How often the threads that wait gave up.
+    /// Returns how often the waiting threads gave up.
     fn given_up<W: Way>(&self, pairs: &[Arc<Pair<W>>]) -> Option<Table> {
         let given_up: Option<Vec<u64>> = pairs.iter().map(|pair| pair.way().given_up()).collect();
         let columns = [("pair", "pair"), ("timeouts", "timeouts")];
@@ -123,8 +122,8 @@ impl Run<'_> {
         }
     }
 
-    /// Starts the two threads of a pair. The one that waits comes first: the
-    /// other one would wait for it at its end.
+    /// Starts the two threads of a pair. The waiting one comes first, because the other one would
+    /// wait for it at its end.
     fn start<W: Way>(
         &self,
         group: &mut ThreadGroup<LaneOutcome>,
@@ -160,8 +159,7 @@ impl Run<'_> {
         })
     }
 
-    /// What is to be looked after where the posting thread is in a process of its
-    /// own.
+    /// Returns the plan for supervising a posting thread in a separate process.
     fn child_plan<W: Way>(
         &self,
         command: &[OsString],
@@ -192,8 +190,8 @@ impl Run<'_> {
     }
 }
 
-/// The poster's policy: one priority lower, where there is one, so that the
-/// thread that is woken on the same CPU runs at once.
+/// Returns the poster's policy: one priority lower, if possible, so that the woken thread on the
+/// same CPU runs immediately.
 pub(super) fn below(scheduling: Scheduling) -> Scheduling {
     match scheduling.policy {
         Policy::Fifo | Policy::RoundRobin => Scheduling {

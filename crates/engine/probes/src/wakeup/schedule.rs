@@ -1,18 +1,16 @@
-//! When which pair of threads has its turn.
+//! The turns of the pairs of threads.
 
 use punctual_model::Nanos;
 use serde::{Deserialize, Serialize};
 
-/// Exchanges of one turn at most.
+/// The most exchanges of one turn.
 const LONGEST_TURN: u64 = 1_000;
 
-/// How often each pair has a turn in a run whose end is known, where there is
-/// time for it.
+/// How often each pair has a turn in a run with a known end, if there is time.
 const ROUNDS: u64 = 4;
 
-/// The exchanges of all pairs, one every interval, never two at a time: a
-/// number of them between the two threads of the first pair, then as many of
-/// the second, and so on, round after round.
+/// The exchanges of all pairs, one every interval, never two at a time: a number of them between
+/// the two threads of the first pair, then as many of the second, and so on, round after round.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct Schedule {
     pub(super) start: Nanos,
@@ -25,8 +23,8 @@ pub(super) struct Schedule {
 }
 
 impl Schedule {
-    /// Exchanges of one turn: as many as leave each pair some rounds, so that
-    /// what changes on the machine during the run meets all of them.
+    /// Returns the exchanges of one turn: few enough that each pair has several rounds, so that
+    /// changes on the machine during the run affect all pairs.
     pub(super) fn length(duration: Option<Nanos>, interval: Nanos, pairs: u64) -> u64 {
         duration.map_or(LONGEST_TURN, |duration| {
             let each = duration.0 / interval.0.max(1) / pairs.max(1);
@@ -34,7 +32,7 @@ impl Schedule {
         })
     }
 
-    /// When exchange `number` of pair `pair` is due, both counted from zero.
+    /// Returns when exchange `number` of pair `pair` is due, both counted from zero.
     pub(super) fn at(&self, pair: u64, number: u64) -> Nanos {
         let (round, place) = (number / self.length, number % self.length);
         let before = round.saturating_mul(self.pairs).saturating_add(pair);
@@ -42,8 +40,7 @@ impl Schedule {
         self.start + Nanos(self.interval.0.saturating_mul(exchange))
     }
 
-    /// The number of the last exchange of this pair that is due by `now`, at
-    /// or after `from`, which is due.
+    /// Returns the last exchange of this pair due by `now`, at or after `from`, which is due.
     pub(super) fn latest(&self, pair: u64, from: u64, now: Nanos) -> u64 {
         let mut number = from;
         while self.at(pair, number + 1) <= now.min(self.end - Nanos(1)) {

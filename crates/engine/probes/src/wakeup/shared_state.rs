@@ -1,4 +1,4 @@
-//! The state that the two ends of a pair share beside the wake-up: threads of one
+//! The state that the two ends of a pair share in addition to the mechanism, between threads of one
 //! process, or of two with shared memory.
 
 use std::sync::Arc;
@@ -7,30 +7,30 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use punctual_model::{Nanos, ThreadUsage};
 use punctual_rt::{SharedNumbers, Tid};
 
-/// The waiting thread is on its way from one wait to the next.
+/// The waiting thread is between two waits.
 pub(super) const BUSY: u64 = 0;
-/// It has said that it waits, and will look at nothing before it was posted.
+/// It has announced its wait, and reads nothing until it is posted.
 pub(super) const WAITING: u64 = 1;
-/// It is gone.
+/// It has ended.
 pub(super) const LEFT: u64 = 2;
 
-/// The numbers of a [`SharedState`], wherever they are.
+/// The numbers of a [`SharedState`], in either location.
 #[derive(Debug)]
 pub(super) enum Numbers {
-    /// For threads of this process: memory that both processes have costs a descriptor,
-    /// of which 256 pairs may have few left.
+    /// For threads of this process: memory shared between processes costs a descriptor, and 256
+    /// pairs may have few left.
     Own(Box<Line>),
-    /// For another process, too.
+    /// Also for another process.
     Shared(Arc<SharedNumbers>),
 }
 
-/// On cache lines of their own.
+/// On separate cache lines.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(super) struct Line([AtomicU64; SharedNumbers::COUNT]);
 
 impl Numbers {
-    /// All zero.
+    /// Creates numbers that are all zero.
     pub(super) fn own() -> Self {
         Self::Own(Box::new(Line([const { AtomicU64::new(0) }; _])))
     }
@@ -43,7 +43,7 @@ impl Numbers {
     }
 }
 
-/// The numbers by their meaning.
+/// Access to the numbers by their meaning.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SharedState<'a>(&'a [AtomicU64; SharedNumbers::COUNT]);
 
@@ -52,32 +52,32 @@ impl<'a> SharedState<'a> {
         Self(numbers.numbers())
     }
 
-    /// Where the waiting thread is.
+    /// The state of the waiting thread.
     pub(super) fn waiter_state(self) -> &'a AtomicU64 {
         &self.0[0]
     }
 
-    /// Posts so far; written last, so that who sees it sees the next two.
+    /// Posts so far; written last, so that a reader of a new value also sees the next two.
     pub(super) fn posts(self) -> &'a AtomicU64 {
         &self.0[1]
     }
 
-    /// The number of the exchange that was posted last.
+    /// The number of the exchange posted last.
     pub(super) fn exchange(self) -> &'a AtomicU64 {
         &self.0[2]
     }
 
-    /// When, just before the post.
+    /// The time just before that post.
     pub(super) fn posted_at(self) -> &'a AtomicU64 {
         &self.0[3]
     }
 
-    /// Exchanges that came due, once that is known.
+    /// Exchanges that came due, once known.
     pub(super) fn due(self) -> &'a AtomicU64 {
         &self.0[4]
     }
 
-    /// Whether there will be no more posts.
+    /// Returns whether there will be no more posts.
     pub(super) fn has_ended(self) -> bool {
         self.0[5].load(Ordering::Acquire) != 0
     }
@@ -87,7 +87,7 @@ impl<'a> SharedState<'a> {
         self.0[5].store(1, Ordering::Release);
     }
 
-    /// Whether the posting thread is to stop.
+    /// Returns whether the posting thread should stop.
     pub(super) fn is_stopped(self) -> bool {
         self.0[6].load(Ordering::Relaxed) != 0
     }
@@ -97,7 +97,7 @@ impl<'a> SharedState<'a> {
         self.0[6].store(1, Ordering::Relaxed);
     }
 
-    /// The waiting thread's number, once it waits.
+    /// Returns the ID of the waiting thread, once it waits.
     pub(super) fn waiter(self) -> Option<Tid> {
         tid(&self.0[7])
     }
@@ -106,7 +106,7 @@ impl<'a> SharedState<'a> {
         set_tid(&self.0[7], thread);
     }
 
-    /// The posting thread's number in a process of its own, once it is ready.
+    /// Returns the ID of the posting thread in a separate process, once it is ready.
     pub(super) fn partner(self) -> Option<Tid> {
         tid(&self.0[8])
     }
@@ -115,7 +115,7 @@ impl<'a> SharedState<'a> {
         set_tid(&self.0[8], thread);
     }
 
-    /// What the posting thread used in a process of its own, once it has ended.
+    /// Returns the usage of the posting thread in a separate process, once it has ended.
     pub(super) fn usage(self) -> ThreadUsage {
         let number = |place: usize| self.0[USAGE + place].load(Ordering::Acquire);
         ThreadUsage {
@@ -141,7 +141,7 @@ impl<'a> SharedState<'a> {
     }
 }
 
-/// Where the account of the posting thread begins.
+/// The index of the posting thread's usage.
 const USAGE: usize = 16;
 
 fn tid(number: &AtomicU64) -> Option<Tid> {

@@ -35,7 +35,7 @@ fn measure_with(given: &[(&str, &str)], scheduling: Scheduling) -> Vec<Accountin
 fn each_way_accounts_for_every_exchange() {
     for via in WAYS {
         let lanes = measure(via, OTHER);
-        // 200 exchanges in all, shared evenly in whole turns but for the last.
+        // 200 exchanges in total, shared evenly in whole turns except for the last.
         let expected: u64 = lanes.iter().map(|lane| lane.expected).sum();
         assert_eq!(expected, 200, "{via}");
         for lane in &lanes {
@@ -88,7 +88,7 @@ fn who_waits_for_a_message_with_a_limit_measures_as_well() {
 #[test]
 fn a_stop_ends_each_way_in_the_middle_of_a_wait() {
     for via in WAYS {
-        // Long enough to be a stop and not the end.
+        // Long enough to show that a stop ended it.
         let probe = probe(&[("via", via), ("interval", "10s")]);
         let control = Arc::new(Control::new());
         testing::stop_after(&control, Duration::from_millis(20));
@@ -122,7 +122,7 @@ fn pairs_that_run_together_have_intervals_of_their_own() {
         let extra = if bound { &[][..] } else { &unbound[..] };
         let given = [&given[..], extra].concat();
         let lanes = measure_with(&given, OTHER);
-        // 200 ms, of which the second and the third miss what they begin later.
+        // 200 ms; the second and third begin later, and so have fewer exchanges.
         let expected: Vec<u64> = lanes.iter().map(|lane| lane.expected).collect();
         assert_eq!(expected, [100, 67, 50], "{given:?}");
         assert!(lanes.iter().all(|lane| lane.recorded > 0), "{lanes:?}");
@@ -167,7 +167,7 @@ fn what_does_not_fit_is_refused() {
     assert!(error.contains("4 pairs"), "{error}");
     let error = refused(&[], 0..1, DEADLINE, second);
     assert!(error.contains("SCHED_DEADLINE"), "{error}");
-    // More CPUs are no matter where it is not their square.
+    // More CPUs are allowed if the pairs are not their square.
     for pairs in ["same", "neighbours"] {
         let probe = probe(&[("pairs", pairs)]);
         let ready = testing::prepare(probe, &plan(0..64, OTHER, second));
@@ -199,11 +199,11 @@ fn the_poster_is_just_below() {
     assert_eq!(below(OTHER), OTHER);
 }
 
-/// Not a test of its own: the process of a posting thread, which is this program
-/// with the task as its last argument.
+/// Not a test itself: the process of a posting thread, which is this program with the task as its
+/// last argument.
 #[test]
 fn the_posting_process() {
-    // The program, three arguments of the harness, and the task.
+    // The program, three arguments of the test harness, and the task.
     let words: Vec<String> = std::env::args().collect();
     if let [_, _, name, _, task] = &words[..]
         && name == "wakeup::tests::the_posting_process"

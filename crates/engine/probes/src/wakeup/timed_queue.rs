@@ -1,6 +1,5 @@
-//! A message queue whose reader does not wait for ever, as pmqtest has it (`--timeout`,
-//! `--forcetimeout`). Not the plain queue with an option: its wait would look at the
-//! option on the measured path.
+//! A message queue with a timeout for its reader, as in pmqtest (`--timeout`, `--forcetimeout`). It
+//! is separate from the plain queue because checking an option would be on the measured path.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,17 +10,17 @@ use punctual_rt::{Error, MessageQueue};
 
 use super::mechanisms::{Reach, Token, Wait, Way, system};
 
-/// How long the reader waits, and what it does then.
+/// How long the reader waits, and whether it tries again.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Patience {
-    /// For a message, from the one before: it may not be due for a while.
+    /// The timeout for a message after the previous one; it may not be due for a while.
     first: Duration,
-    /// Where that was in vain: as long again, and again; `None`: it is an error.
+    /// The timeout of each further try; `None` makes the first timeout an error.
     again: Option<Duration>,
 }
 
 impl Patience {
-    /// Until `limit` after the message is due, which is after `before`.
+    /// Waits until `limit` after the message is due, which is after `before`.
     pub(super) fn once(before: Nanos, limit: Nanos) -> Self {
         Self {
             first: Duration::from_nanos(before.0.saturating_add(limit.0)),
@@ -29,7 +28,7 @@ impl Patience {
         }
     }
 
-    /// The same, and then `limit` again, until there is a message.
+    /// Waits like [`once`](Self::once), and then for `limit` again until there is a message.
     pub(super) fn again_and_again(before: Nanos, limit: Nanos) -> Self {
         Self {
             again: Some(Duration::from_nanos(limit.0)),
@@ -43,7 +42,7 @@ impl Patience {
 pub(super) struct TimedQueue {
     queue: MessageQueue,
     patience: Patience,
-    /// Waits given up, by the thread that waits.
+    /// Waits given up by the waiting thread.
     given_up: AtomicU64,
 }
 
@@ -56,7 +55,7 @@ impl TimedQueue {
         })
     }
 
-    /// Waits given up so far, whoever asks.
+    /// Returns the waits given up so far.
     fn count(&self) -> u64 {
         self.given_up.load(Ordering::Relaxed)
     }
@@ -90,7 +89,7 @@ impl Way for TimedQueue {
 /// The reader.
 pub(super) struct TimedWait<'a> {
     queue: &'a TimedQueue,
-    /// How long the next wait is.
+    /// The length of the next wait.
     next: Duration,
     gave_up: bool,
 }
@@ -106,7 +105,7 @@ impl Wait for TimedWait<'_> {
         let mut message = [0; MessageQueue::MESSAGE];
         self.gave_up = false;
         if queue.receive_within(&mut message, self.next)?.is_some() {
-            // Also after a signal, which is the run's end.
+            // Also after a signal, which means the end of the run.
             self.next = patience.first;
             return Ok(());
         }

@@ -1,4 +1,4 @@
-//! From the kernel's samples to the rows of a recording: each in its period,
+//! Converts the kernel's samples to the rows of a recording, with each sample in its period and
 //! each period accounted for.
 
 use punctual_model::{Cell, Nanos, Table, TimerlatContext, TimerlatSample};
@@ -6,8 +6,8 @@ use punctual_rt::Tid;
 
 use crate::{LaneOutcome, Recorder, SelfCost};
 
-/// The periods of one CPU's timer. It stays on its grid for as long as its
-/// thread lives: an expiry that is skipped is a period that passed.
+/// The periods of one CPU's timer. They stay on this grid while its thread lives: a skipped expiry
+/// is a period that passed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Grid {
     base: Nanos,
@@ -22,9 +22,8 @@ impl Grid {
         }
     }
 
-    /// From when the timers of the first samples seem to have been due. A sample
-    /// is written some hundred ns after it was measured: the earliest is the
-    /// truest.
+    /// Returns the estimated start from the due times of the first samples. A sample is written
+    /// some hundred ns after its measurement, so the earliest is the most accurate.
     fn of(seen: &[Nanos], period: Nanos) -> Option<Self> {
         let rough = Self::new(*seen.iter().min()?, period);
         let early = |seen: &Nanos| Nanos(seen.0 - rough.place(*seen) * rough.period.0);
@@ -32,13 +31,13 @@ impl Grid {
         Some(Self::new(first.min(rough.base), period))
     }
 
-    /// The period whose timer was due at `seen` or somewhat before.
+    /// Returns the period with a timer due at `seen` or slightly before.
     pub(super) fn place(&self, seen: Nanos) -> u64 {
         let slack = self.period.0 / 4;
         seen.0.saturating_add(slack).saturating_sub(self.base.0) / self.period.0
     }
 
-    /// When the timer of a period was due.
+    /// Returns when the timer of a period was due.
     pub(super) fn due(&self, place: u64) -> Nanos {
         Nanos(
             self.base
@@ -47,8 +46,7 @@ impl Grid {
         )
     }
 
-    /// Its thread was started anew, and the grid with it: from here on, without
-    /// a period counted twice.
+    /// Shifts the grid after its thread was restarted, without counting a period twice.
     pub(super) fn restart(&mut self, seen: Nanos) {
         let place = seen.saturating_sub(self.base).0 / self.period.0;
         self.base = Nanos(seen.0.saturating_sub(place.saturating_mul(self.period.0)));
@@ -58,13 +56,13 @@ impl Grid {
 /// One row: the samples of one CPU in one context.
 pub(super) struct Row {
     context: TimerlatContext,
-    /// Whether its samples are those of a thread that can be explained.
+    /// Whether its samples belong to a thread and can be explained.
     explained: bool,
     recorder: Recorder,
     started: bool,
-    /// The first period that nothing is known of yet.
+    /// The first period that is still unknown.
     next: u64,
-    /// When what the latest sample is of happened.
+    /// The time of the latest sample's wake-up.
     woke: Nanos,
     last_seqnum: Option<u32>,
     lost: u64,
@@ -95,12 +93,11 @@ impl Row {
         }
     }
 
-    /// Counts the periods up to `place` as passed without a sample. Those that
-    /// were due before the latest sample came are as late as that, for the kernel
-    /// skips them (wait_next_period() in trace_osnoise.c); of others a sample was
-    /// lost, or never came, and how late they were is not known. `until`: to the end
-    /// of the run, when all samples had been read and none was lost; those that did
-    /// not come are open.
+    /// Counts the periods up to `place` as passed without a sample. Periods due before the latest
+    /// sample came have its lateness, because the kernel skips them (wait_next_period() in
+    /// trace_osnoise.c). The other samples were lost or never came, and their lateness is unknown.
+    /// `until`: set at the end of the run, when all samples had been read and none was lost;
+    /// missing ones are then open.
     fn skip_to(&mut self, grid: &Grid, place: u64, until: Option<Nanos>) {
         let Some(count @ 1..) = place.checked_sub(self.next) else {
             return;
@@ -127,7 +124,7 @@ impl Row {
             self.lost += u64::from(sample.seqnum - last - 1);
         }
         self.skip_to(grid, place, None);
-        // Two in one period: one of them was written late, by a hypervisor's doing.
+        // Two in one period: one of them was written late because of a hypervisor.
         let place = place.max(self.next);
         let due = grid.due(place);
         self.recorder.sample(due, sample.latency);
@@ -135,8 +132,8 @@ impl Row {
         self.next = place + 1;
     }
 
-    /// `periods`: how many came due, where the run came to its end; else as many
-    /// as were seen. `until`: when all samples had been read, where none was lost.
+    /// `periods`: how many came due if the run reached its end; otherwise as many as were seen.
+    /// `until`: when all samples had been read, if none was lost.
     pub(super) fn finish(
         mut self,
         grid: &Grid,
@@ -146,7 +143,7 @@ impl Row {
     ) -> LaneOutcome {
         self.start(grid, None);
         if let Some(periods) = periods {
-            // The thread arms the interrupt's timer: without it none is due.
+            // The thread arms the interrupt's timer; without it none is due.
             let until = until.filter(|_| self.context != TimerlatContext::Irq);
             self.skip_to(grid, periods, until);
         }
@@ -154,10 +151,10 @@ impl Row {
     }
 }
 
-/// So many samples show where the grid is: those of an expiry or two.
+/// Number of samples that determine the grid: those of one or two expiries.
 const ENOUGH: usize = 4;
 
-/// When the timer of a sample seems to have been due.
+/// Returns the time when the timer of a sample was apparently due.
 fn due_of(sample: &TimerlatSample) -> Nanos {
     let late = sample.latency.0;
     Nanos(sample.time.0.saturating_add_signed(late.saturating_neg()))
@@ -167,13 +164,13 @@ fn due_of(sample: &TimerlatSample) -> Nanos {
 pub(super) struct CpuRows {
     pub(super) cpu: u32,
     period: Nanos,
-    /// How many periods the run has; `None`: until it is stopped.
+    /// The number of periods in the run; `None` until it is stopped.
     periods: Option<u64>,
     grid: Option<Grid>,
     /// The first samples, until there are enough for the grid.
     waiting: Vec<TimerlatSample>,
     rows: Vec<Row>,
-    /// The thread that the timer wakes, once it is known.
+    /// The thread that the timer wakes, once known.
     pub(super) tid: Option<u32>,
     last_irq: Option<u32>,
     over: bool,
@@ -196,12 +193,12 @@ impl CpuRows {
         }
     }
 
-    /// Whether it has seen a sample from after the end.
+    /// Returns whether it has seen a sample from after the end.
     pub(super) const fn over(&self) -> bool {
         self.over
     }
 
-    /// When the first timer was due.
+    /// Returns when the first timer was due.
     pub(super) fn began(&self) -> Option<Nanos> {
         self.grid.map(|grid| grid.due(0))
     }
@@ -216,7 +213,7 @@ impl CpuRows {
         }
     }
 
-    /// Sees from the first samples where the grid is, and takes them in.
+    /// Determines the grid from the first samples, and adds them.
     fn begin(&mut self) {
         let waiting = std::mem::take(&mut self.waiting);
         let seen: Vec<Nanos> = waiting.iter().map(due_of).collect();
@@ -252,9 +249,9 @@ impl CpuRows {
         }
     }
 
-    /// What was measured. `whole`: the run came to its end by the clock;
-    /// `start`: when the tracer was started, for a CPU without a sample; `until`: when
-    /// all samples had been read, where none was lost.
+    /// Returns the results. `whole`: whether the run reached its end by the clock; `start`: when
+    /// the tracer was started, for a CPU without a sample; `until`: when all samples had been read,
+    /// if none was lost.
     pub(super) fn finish(
         mut self,
         whole: bool,
@@ -272,9 +269,9 @@ impl CpuRows {
             .collect()
     }
 
-    /// Figures beside the latencies.
+    /// Adds figures other than latencies.
     pub(super) fn push_to(&self, table: &mut Table, scheduling: Option<String>) {
-        // The interrupt's own row has all expiries.
+        // The interrupt's row has all expiries.
         let irq = self.rows.first();
         let of = |count: fn(&Row) -> u64| irq.map(count);
         table.push([
@@ -289,7 +286,7 @@ impl CpuRows {
     }
 }
 
-/// An empty table of the CPUs.
+/// Creates an empty table of the CPUs.
 pub(super) fn table() -> Table {
     Table::new(
         "timerlat",
@@ -336,8 +333,8 @@ mod tests {
         (CpuRows::new(3, PERIOD, duration, rows), readers)
     }
 
-    /// Of the timer that was due at that period, `late` ns after it, written
-    /// `after` ns later still.
+    /// Builds a sample of the timer due at that period, `late` ns after it, and written `after` ns
+    /// later.
     fn sample(
         context: TimerlatContext,
         seqnum: u32,
@@ -363,7 +360,7 @@ mod tests {
     fn each_period_is_accounted_for() {
         let (mut rows, mut readers) = rows(Nanos::from_millis(2), Some(Nanos::from_millis(10)));
         let mut seqnum = 0;
-        // Periods 4 and 5 were skipped by the kernel; of 7 the thread's sample was lost.
+        // The kernel skipped periods 4 and 5; of 7 the thread's sample was lost.
         for place in [0, 1, 2, 3, 6, 7, 8, 9, 10] {
             seqnum += 1;
             rows.take(&sample(IRQ, seqnum, place, 900, 300));
@@ -388,12 +385,12 @@ mod tests {
             assert_eq!(outcome.usage, Default::default());
         }
         assert_eq!(outcomes[1].worst[0].0, Nanos(9_000));
-        // Only the thread's row is somebody's.
+        // Only the thread's row has a thread.
         let mut tids = Vec::new();
         for reader in &mut readers {
             reader.drain(|event| {
                 if let crate::Event::Started { at, tid, .. } = event {
-                    // Of the first samples the one that was written soonest.
+                    // Of the first samples, the one that was written soonest.
                     assert_eq!(at, Nanos(BASE + 200));
                     tids.push(tid.map(Tid::as_raw));
                 }
@@ -460,7 +457,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever comes, in whatever order, the account balances.
+        /// The accounting balances for all samples in any order.
         #[test]
         fn any_samples_balance(
             samples in proptest::collection::vec(

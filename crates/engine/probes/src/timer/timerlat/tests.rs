@@ -1,4 +1,4 @@
-//! The source against a false kernel.
+//! Tests the source with a simulated kernel.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -13,7 +13,7 @@ use crate::timer::Timer;
 use crate::timer::parameters::PARAMETERS;
 use crate::{Plan, Ready, UserTimer};
 
-/// A kernel whose timers come in time, with some that do not.
+/// A kernel with punctual timers and some skipped expiries.
 #[derive(Default)]
 struct Kernel {
     refuses: Option<&'static str>,
@@ -25,11 +25,11 @@ struct Kernel {
     fails_after: Option<u32>,
 }
 
-/// What a false expiry is late by, in the interrupt, thread and user space.
+/// The lateness of a simulated expiry, in the interrupt, thread and user space.
 const LATE: [u64; 3] = [1_000, 8_000, 12_000];
 
 impl Kernel {
-    /// The samples that are due by now, on one CPU. Each fifth expiry is skipped.
+    /// Returns the samples due by now on one CPU. Each fifth expiry is skipped.
     fn samples(&self, cpu: u32, period: Nanos, user: bool, start: Nanos) -> Vec<TimerlatSample> {
         let passed = now().saturating_sub(start).0 / period.0;
         let mut told = self.told.lock().unwrap();
@@ -71,7 +71,7 @@ impl UserTimer for Sleep {
     }
 }
 
-/// As the probe has it.
+/// The handle that the probe gets.
 struct Handle(Arc<Kernel>);
 
 impl NoiseTracer for Handle {
@@ -250,7 +250,7 @@ fn periods_that_a_late_thread_skipped_are_as_late_as_it() {
     }
     let outcome = row.finish(&grid, Some(8), None, SelfCost::default());
     assert!(outcome.accounting.balances());
-    // Of three others nobody knows: a sample was lost, or none came.
+    // Three others have unknown lateness: a sample was lost, or none came.
     assert_eq!(outcome.accounting.missed, 6);
     let late = outcome.missed_histogram.unwrap();
     let rows: Vec<u64> = late.rows().map(|(lower, _, _)| lower).collect();
