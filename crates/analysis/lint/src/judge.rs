@@ -1,4 +1,4 @@
-//! What was seen, judged by the rules.
+//! //! Judges observed acts by the rules.
 
 use punctual_model::{
     ActKind, FileKind, InCall, LINT_SCHEMA, LintFacts, LintReport, Nanos, PlacedAct, RuleResult,
@@ -9,7 +9,7 @@ use crate::rules::{Finds, RULES, Rule};
 use crate::unseen::Unseen;
 use crate::waits::Releases;
 
-/// Judges what was seen. `program` is the name and version of the program.
+/// Judges the facts. `program` is the name and version of the program.
 pub fn judge(facts: &LintFacts, program: &str) -> LintReport {
     let releases = Releases::of(&facts.acts);
     let blind = blind(facts);
@@ -29,7 +29,7 @@ pub fn judge(facts: &LintFacts, program: &str) -> LintReport {
             }
         })
         .collect();
-    // Stable: rules of one severity stay in the order of the table.
+    // // A stable sort: rules of equal severity keep the order of the table.
     rules.sort_by_key(|rule| (rule.state, std::cmp::Reverse(rule.severity)));
     LintReport {
         schema: LINT_SCHEMA,
@@ -44,7 +44,7 @@ pub fn judge(facts: &LintFacts, program: &str) -> LintReport {
     }
 }
 
-/// Why the absence of acts proves nothing.
+/// Returns why the absence of acts proves nothing.
 fn blind(facts: &LintFacts) -> Option<Unseen> {
     if facts.threads.is_empty() {
         return Some(Unseen::NoThread);
@@ -64,9 +64,9 @@ fn blind(facts: &LintFacts) -> Option<Unseen> {
     }
 }
 
-/// Why a rule about these acts is unknown where no violation was seen.
+/// Returns why a rule about these acts is unknown if no violation was observed.
 fn unknown(kinds: &[ActKind], facts: &LintFacts, blind: Option<&Unseen>) -> Option<Unseen> {
-    // The others of a rule add what is seen of the same by other means.
+    // // The other kinds of a rule only add what other sources observe of the same acts.
     let unseen = (facts.unseen.iter()).find(|(kind, _)| kinds.first() == Some(kind));
     if let Some((_, why)) = unseen {
         return Some(Unseen::Fact(why.clone()));
@@ -105,7 +105,7 @@ fn result(rule: &Rule, mut violations: Vec<Violation>, unknown: Option<Unseen>) 
 
 fn violation(placed: &PlacedAct, facts: &LintFacts) -> Violation {
     let act = &placed.act;
-    // A fault that waited for its page was counted when it began.
+    // // A fault that waited for its page was already counted when it began.
     let counted = |kind| facts.unseen.iter().all(|(unseen, _)| *unseen != kind);
     let again = act.kind == ActKind::Sleep && act.call == InCall::None && counted(ActKind::Fault);
     Violation {
@@ -119,7 +119,7 @@ fn violation(placed: &PlacedAct, facts: &LintFacts) -> Violation {
     }
 }
 
-/// What the thread did, in a few words.
+/// Returns a short description of the act.
 fn what(placed: &PlacedAct) -> String {
     let act = &placed.act;
     let call = call_text(placed);
@@ -153,8 +153,8 @@ fn what(placed: &PlacedAct) -> String {
     }
 }
 
-/// `write(regular file /tmp/log)`, as far as it is known which file it was: one that was
-/// closed meanwhile has no path, and its number may be another file's.
+/// Returns `write(regular file /tmp/log)`, as far as the file is known. A file that was closed
+/// since has no path, and its number may belong to another file.
 fn file_text(placed: &PlacedAct) -> String {
     let name = placed.call.as_deref().unwrap_or("?");
     let Some(kind) = FileKind::of_mode(placed.act.other) else {
@@ -165,7 +165,7 @@ fn file_text(placed: &PlacedAct) -> String {
     format!("{name}({}{path})", kind.name())
 }
 
-/// A priority on the kernel's scale, as the user sets it.
+/// Formats a priority on the kernel's scale as users write it.
 fn priority(kernel: i32) -> String {
     match kernel {
         ..0 => "deadline".to_owned(),
@@ -184,7 +184,7 @@ fn softirq(number: u32) -> String {
     name.map_or(number.to_string(), |name| (*name).to_owned())
 }
 
-/// The system call with the arguments that matter.
+/// Formats the system call with the relevant arguments.
 fn call_text(placed: &PlacedAct) -> String {
     let act = &placed.act;
     let InCall::Number(number) = act.call else {

@@ -1,10 +1,10 @@
-//! The page about all rules, as Markdown: what `docs/lint.md` holds.
+//! //! Generates `docs/lint.md`, the Markdown page about all rules.
 
 use std::fmt::Write;
 
 use crate::rules::RULES;
 
-/// Every rule with what it is seen by, why it matters, its source and its remedy.
+/// Returns the page: every rule with its data source, reason, documentation and remedy.
 pub fn page() -> String {
     let mut text = format!(
         "# Rules of punctual lint\n\n\
@@ -30,7 +30,7 @@ pub fn page() -> String {
     text
 }
 
-/// With a capital at its beginning.
+/// Returns the text with a capital first letter.
 fn capital(text: &str) -> String {
     let mut chars = text.chars();
     let first = chars.next().map(|c| c.to_uppercase().to_string());

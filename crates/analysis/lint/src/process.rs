@@ -1,23 +1,23 @@
-//! Rules about the state of processes and threads, as /proc shows it.
+//! //! Rules about the state of processes and threads, from /proc.
 
 use punctual_model::{LintFacts, LintThread, Nanos, Policy, Violation};
 
 use crate::unseen::Unseen;
 
-/// What a rule about states found.
+/// The result of a rule about states.
 pub(crate) struct Found {
     pub(crate) violations: Vec<Violation>,
-    /// Why it is unknown of some; no violation then proves nothing.
+    /// Why the state of some items is unknown. The absence of violations then proves nothing.
     pub(crate) unknown: Option<Unseen>,
 }
 
-/// Resident below the stack pointer: less is touched anew by a deeper call.
+/// Resident stack below the stack pointer. With less, deeper calls cause page faults.
 const STACK_READY: u64 = 64 << 10;
 
-/// Locked memory may be smaller than resident memory by the kernel's own pages.
+/// Locked memory may be smaller than resident memory by this much, for pages of the kernel.
 const UNLOCKED: u64 = 256 << 10;
 
-/// A share of the watched time, from which on a thread that never waits is judged.
+/// A thread that never waits is judged if it ran for at least this share of the time.
 const BUSY_PERCENT: u64 = 50;
 
 fn violation(tid: u32, comm: &str, what: String) -> Violation {
@@ -32,7 +32,7 @@ fn violation(tid: u32, comm: &str, what: String) -> Violation {
     }
 }
 
-/// Judges items one by one: a violation, nothing, or why it is unknown.
+/// Judges items one by one. Each has a violation, none, or a reason why it is unknown.
 fn each<T>(
     items: impl IntoIterator<Item = T>,
     judge: impl Fn(T) -> Result<Option<Violation>, Unseen>,
@@ -55,7 +55,7 @@ fn each<T>(
     found
 }
 
-/// Processes that have a real-time thread.
+/// Returns the processes that have a real-time thread.
 fn processes(facts: &LintFacts) -> impl Iterator<Item = &punctual_model::LintProcess> {
     let is_real_time = |pid| facts.threads.iter().any(|thread| thread.pid == pid);
     (facts.processes.iter()).filter(move |process| is_real_time(process.pid))
@@ -130,7 +130,7 @@ pub(crate) fn never_waits(facts: &LintFacts) -> Found {
             });
         };
         let busy = used.0.saturating_mul(100) >= facts.duration.0.saturating_mul(BUSY_PERCENT);
-        // SCHED_DEADLINE ends a period by its budget.
+        // // The budget of SCHED_DEADLINE ends each period.
         let runs_on = thread.policy != Policy::Deadline && waits == 0;
         let enough = facts.duration >= Nanos::from_millis(100);
         let what = format!("ran for {used} of {}, without a wait", facts.duration);

@@ -1,4 +1,4 @@
-//! The rules: one row each.
+//! //! The rules, one row each.
 
 use punctual_model::{ActKind, LintFacts, PlacedAct, Severity};
 
@@ -8,7 +8,7 @@ use crate::waits::{self, Releases};
 /// How a rule finds its violations.
 #[derive(Clone, Copy)]
 pub(crate) enum Finds {
-    /// Acts of these kinds that fit.
+    /// Matching acts of these kinds.
     Acts(&'static [ActKind], fn(&PlacedAct, &Releases) -> bool),
     /// The state of processes and threads.
     State(fn(&LintFacts) -> Found),
@@ -17,19 +17,19 @@ pub(crate) enum Finds {
 /// A rule for real-time threads.
 #[derive(Clone, Copy)]
 pub struct Rule {
-    /// Its name: `page-fault`.
+    /// ID of the rule: `page-fault`.
     pub id: &'static str,
-    /// What a violation is.
+    /// Description of a violation.
     pub title: &'static str,
-    /// How much a violation matters.
+    /// Severity of a violation.
     pub severity: Severity,
     /// Why it costs latency.
     pub why: &'static str,
-    /// Where that is said.
+    /// Documentation that supports the rule.
     pub source: &'static str,
-    /// What to do instead.
+    /// Recommended alternative.
     pub remedy: &'static str,
-    /// What it is seen by.
+    /// Data source that detects violations.
     pub hook: &'static str,
     pub(crate) finds: Finds,
 }

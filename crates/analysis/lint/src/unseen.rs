@@ -1,12 +1,12 @@
-//! Why a rule is unknown: no violation then proves nothing.
+//! //! Reasons why a rule is unknown, so that the absence of violations proves nothing.
 
-/// Why a rule is unknown where no violation was seen.
+/// Why a rule without observed violations is unknown.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Unseen {
-    /// Nothing to judge.
+    /// There is nothing to judge.
     #[error("the target has no thread of a real-time policy")]
     NoThread,
-    /// The reason that the facts hold, in the words of what read them.
+    /// A reason from the facts, in the words of their data source.
     #[error("{0}")]
     Fact(String),
 
@@ -18,7 +18,7 @@ pub(crate) enum Unseen {
     Stack {
         comm: String,
         tid: u32,
-        /// Why /proc hides it; `None`: it does not.
+        /// Why /proc hides it. `None` if it does not.
         hidden: Option<String>,
     },
     #[error("{comm} ({tid}) was not there during the whole time")]

@@ -1,4 +1,4 @@
-//! Which waits are fit for a real-time thread.
+//! //! Waits that are suitable for a real-time thread.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ const TIMER_ABSTIME: u64 = 1;
 const FUTEX_COMMAND: u64 = 0x7f;
 const INHERITING: [u64; 3] = [6, 11, 13];
 
-/// The wait that each thread comes back to most often: its release.
+/// The most frequent wait of each thread, which is its release.
 #[derive(Debug, Default)]
 pub(crate) struct Releases(BTreeMap<u32, (InCall, [u64; 2])>);
 
@@ -55,7 +55,7 @@ pub(crate) fn is_fault(placed: &PlacedAct, _: &Releases) -> bool {
     placed.act.kind == ActKind::Fault || placed.act.call == InCall::None
 }
 
-/// Calls that work on an open file; the others are given a path.
+/// Calls with a file descriptor. Other calls take a path.
 const OF_FILE: [&str; 16] = [
     "read",
     "write",
@@ -75,7 +75,7 @@ const OF_FILE: [&str; 16] = [
     "getdents64",
 ];
 
-/// A call on a file or directory of a file system, or on a path.
+/// Returns whether the act is a call on a file or directory in a file system, or on a path.
 pub(crate) fn is_file_io(placed: &PlacedAct, _: &Releases) -> bool {
     match FileKind::of_mode(placed.act.other) {
         Some(kind) => {
@@ -88,8 +88,8 @@ pub(crate) fn is_file_io(placed: &PlacedAct, _: &Releases) -> bool {
     }
 }
 
-/// A call on what is no file of a file system, but for the timers and counters that a
-/// thread is released by.
+/// Returns whether the act is a call on another kind of file, except timers and counters that
+/// release the thread.
 pub(crate) fn is_other_io(placed: &PlacedAct, _: &Releases) -> bool {
     let kind = FileKind::of_mode(placed.act.other);
     matches!(
@@ -141,15 +141,15 @@ pub(crate) fn is_futex_without_inheritance(placed: &PlacedAct, _: &Releases) -> 
     }
 }
 
-/// A wait that no other rule judges, and that is no release.
+/// Returns whether the act is a wait that no other rule judges and that is not a release.
 pub(crate) fn is_other_wait(placed: &PlacedAct, releases: &Releases) -> bool {
     match call(placed) {
-        // Without a call it is a page fault; the end of a thread is its own business.
+        // // Without a call it is a page fault. The exit of a thread is not judged.
         "" => placed.act.call == InCall::Unknown,
         "exit" | "exit_group" => false,
         "nanosleep" | "clock_nanosleep" | "futex" | "futex_wait" | "futex_waitv" => false,
         "epoll_wait" | "epoll_pwait" | "epoll_pwait2" => !releases.is_release(&placed.act),
-        // A timer that was armed once: its periods are as absolute as those of a clock.
+        // // A timer that was armed once: its periods are as absolute as those of a clock.
         "read" if clock_of_timer(placed).is_some() => !releases.is_release(&placed.act),
         _ => true,
     }

@@ -1,4 +1,4 @@
-//! Whether two recordings were measured alike, and on what.
+//! //! Whether two recordings were measured with the same settings, and on the same machine.
 
 mod facts;
 
@@ -11,24 +11,24 @@ use crate::Difference;
 pub(crate) use facts::host_facts;
 use facts::{facts, plain};
 
-/// What is known to differ, and what is not known.
+/// Known differences, and facts that are unknown.
 #[derive(Debug, Default)]
 pub(crate) struct Known {
     pub(crate) measured: Vec<Difference>,
     pub(crate) machine: Vec<Difference>,
     pub(crate) not_known: Vec<String>,
-    /// What the runs of one side do not have in common, a sentence for each side.
+    /// Settings that differ between the runs of one side, with a sentence for each side.
     pub(crate) mixed: Vec<String>,
 }
 
-/// A setting of all runs of a side.
+/// A setting of all runs of one side.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Setting {
-    /// At least one run does not say.
+    /// Unknown for at least one run.
     Unknown,
-    /// All have it.
+    /// The same in all runs.
     Same(String),
-    /// They have these.
+    /// These different values.
     Mixed(String),
 }
 
@@ -43,7 +43,7 @@ impl Setting {
 
 type Merged = BTreeMap<String, Setting>;
 
-/// The settings of all `runs`, by name.
+/// Returns the settings of all `runs`, by name.
 fn merged(
     runs: &[&Recording],
     settings: impl Fn(&Recording) -> BTreeMap<String, Option<String>>,
@@ -69,8 +69,8 @@ fn merged(
         .collect()
 }
 
-/// Where the two sides differ, and what is known of one only; of neither, where that is
-/// not left out.
+/// Collects the differences between the two sides, and the facts known for only one side. Facts
+/// known for neither are included unless they are left out.
 fn set_apart(
     [a, b]: &[Merged; 2],
     differences: &mut Vec<Difference>,
@@ -93,7 +93,7 @@ fn set_apart(
     }
 }
 
-/// Sets the recordings of two sides against each other, but for their figures.
+/// Compares the recordings of two sides, except for their figures.
 pub(crate) fn known(sides: [&[&Recording]; 2]) -> Known {
     let mut known = Known::default();
     let measured = sides.map(|runs| merged(runs, measurement));
@@ -103,7 +103,7 @@ pub(crate) fn known(sides: [&[&Recording]; 2]) -> Known {
     if machines.iter().any(unknown) {
         known.not_known.push("machine".to_owned());
     } else {
-        // What is known of neither is on neither, as far as can be seen.
+        // // A fact that neither side knows probably exists on neither.
         set_apart(&machines, &mut known.machine, &mut known.not_known, true);
     }
     for (name, side) in ["baseline", "candidate"].into_iter().zip(0..2) {
@@ -120,11 +120,11 @@ pub(crate) fn known(sides: [&[&Recording]; 2]) -> Known {
     known
 }
 
-/// How a recording was measured, by name; `None` where its source does not say.
+/// Returns how a recording was measured, by name. `None` if its source does not contain a value.
 pub(crate) fn measurement(recording: &Recording) -> BTreeMap<String, Option<String>> {
     let mut rows = BTreeMap::new();
     let asked = recording.probe.parameters.iter();
-    // Of these counts what the threads got, below.
+    // // For these, the effective values of the threads count, below.
     for (key, value) in asked.filter(|(key, _)| !["policy", "priority"].contains(&key.as_str())) {
         let (name, shown) = match (key.strip_suffix("_ns"), value.as_u64()) {
             (Some(name), Some(ns)) => (name, Nanos(ns).to_string()),
@@ -154,7 +154,7 @@ pub(crate) fn measurement(recording: &Recording) -> BTreeMap<String, Option<Stri
     rows
 }
 
-/// `CPUs 0-3`, or each thread's name.
+/// Returns `CPUs 0-3`, or the name of each thread.
 fn threads(recording: &Recording) -> String {
     let by_cpu = (recording.threads.iter())
         .all(|thread| thread.label.is_none() && thread.from_cpu.is_none() && thread.cpu.is_some());
@@ -198,7 +198,7 @@ fn loads(recording: &Recording) -> String {
     each.collect::<Vec<_>>().join("; ")
 }
 
-/// What takes worth from the figures, whichever side it is about.
+/// Returns reasons to doubt the figures of either side.
 pub(crate) fn cautions(sides: [&[&Recording]; 2]) -> Vec<String> {
     let mut said = Vec::new();
     let (a, b) = (sides[0], sides[1]);
@@ -258,7 +258,7 @@ pub(crate) fn cautions(sides: [&[&Recording]; 2]) -> Vec<String> {
     said
 }
 
-/// Each run with what a sentence calls it.
+/// Returns each run with its name in sentences.
 fn named<'a>(sides: [&[&'a Recording]; 2]) -> Vec<(String, &'a Recording)> {
     let side = |name: &str, runs: &[&'a Recording]| -> Vec<(String, &'a Recording)> {
         let called = |run: &Recording| match runs.len() {
@@ -272,8 +272,8 @@ fn named<'a>(sides: [&[&'a Recording]; 2]) -> Vec<(String, &'a Recording)> {
     all
 }
 
-/// Of several runs: whether all of one side came before the other's. What drifts with
-/// the hour then looks like a difference.
+/// For several runs, returns whether all runs of one side came before those of the other. A drift
+/// over hours then looks like a difference.
 fn in_turn(a: &[&Recording], b: &[&Recording]) -> Option<String> {
     let times = |runs: &[&Recording]| -> Option<Vec<jiff::Timestamp>> {
         let known = |run: &&Recording| run.knows(Unknown::Started).then_some(run.started);
@@ -357,7 +357,7 @@ mod tests {
         let differ = &known([&[&a], &[&b]]).machine;
         assert_eq!(names(differ), ["tune"]);
         assert_eq!(differ[0].candidate, "control for CPU 2-3");
-        // Measured before it was recorded: not known, and no difference.
+        // // Measured by a version that did not record it: unknown, but not a difference.
         a.tune = None;
         let known = known([&[&a], &[&b]]);
         assert!(known.machine.is_empty());

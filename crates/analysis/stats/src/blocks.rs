@@ -1,4 +1,4 @@
-//! Stretches of a run that can be taken as independent of each other.
+//! //! Blocks: segments of a run that can be treated as independent of each other.
 
 use std::collections::BTreeMap;
 
@@ -6,28 +6,27 @@ use punctual_model::{Nanos, Series};
 
 use crate::counts::{Scale, Stretch, add};
 
-/// The fewest blocks of which an interval is made. Spread among fewer says little
-/// of the spread itself.
+/// The smallest number of blocks for an interval. With fewer, their spread itself is too uncertain.
 pub const LEAST_BLOCKS: usize = 10;
 
-/// The most blocks: more tell no more, and cost time.
+/// The largest number of blocks. More would cost time without adding information.
 const MOST_BLOCKS: usize = 240;
 
-/// Where neighbours are compared to find how long a block must be: latencies later
-/// than half, and those of the tail, may come and go apart from each other.
+/// Quantiles at which neighbouring intervals are compared to find the length of a block. The bulk
+/// and the tail of the latencies may vary independently.
 const LOOKED_AT: [f64; 4] = [0.5, 0.9, 0.99, 0.999];
 
-/// A run in blocks.
+/// A run divided into blocks.
 #[derive(Clone, Debug)]
 pub(crate) struct Blocks {
     pub(crate) each: Vec<Stretch>,
-    /// How many intervals of the time series make one.
+    /// Number of intervals of the time series in a block.
     pub(crate) length: usize,
     /// The intervals themselves.
     pub(crate) intervals: Vec<Stretch>,
 }
 
-/// Why a run has no blocks. The caller names the run.
+/// Why a run has no blocks. The caller adds the name of the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum NoBlocks {
     #[error("has no time series")]
@@ -46,12 +45,10 @@ const fn rows(number: usize) -> &'static str {
     }
 }
 
-/// Blocks are made so long that this is left of what hangs together between them,
-/// if the run is long enough.
+/// The target for [`inflation`]: blocks are made this long, if the run is long enough.
 const INFLATION_WANTED: f64 = 1.2;
 
-/// The intervals of the time series in their order, those of all `threads` at one
-/// time together.
+/// Returns the intervals of the time series in order. Each combines all `threads`.
 pub(crate) fn intervals(scale: &Scale, series: &Series, threads: &[u32]) -> Vec<Stretch> {
     let mut by_start: BTreeMap<Nanos, Stretch> = BTreeMap::new();
     for row in series
@@ -72,18 +69,17 @@ pub(crate) fn intervals(scale: &Scale, series: &Series, threads: &[u32]) -> Vec<
             stretch.tidy();
             stretch
         })
-        // Nothing was due: no witness.
+        // // An interval without due periods provides no evidence.
         .filter(|stretch| stretch.total().max(stretch.early).max(stretch.missed) > 0)
         .collect()
 }
 
-/// Joins intervals to blocks that are as short as they may be: how much of an
-/// interval stays in the next is seen from the run, and what follows from that for
-/// longer stretches (a process that forgets geometrically) says how long a block must
-/// be. What is left between blocks is found for each figure (`longrun`).
+/// Joins intervals to the shortest possible blocks. The correlation of neighbouring intervals is
+/// estimated from the run. The required length follows for a process that forgets geometrically.
+/// `longrun` handles the correlation that remains between blocks, for each figure.
 ///
 /// # Errors
-/// Too few intervals.
+/// Fails if there are too few intervals.
 pub(crate) fn join(intervals: Vec<Stretch>) -> Result<Blocks, NoBlocks> {
     let number = intervals.len();
     match number {
@@ -103,9 +99,9 @@ pub(crate) fn join(intervals: Vec<Stretch>) -> Result<Blocks, NoBlocks> {
     })
 }
 
-/// The variance of a mean over a long run, to what blocks of `length` show of it,
-/// where the share `memory` of each interval stays in the next (the sum of all
-/// autocorrelations, to the weighted sum of those within a block).
+/// Returns how much larger the variance of a mean over a long run is than blocks of `length` show.
+/// The share `memory` of each interval stays in the next. The result is the sum of all
+/// autocorrelations, divided by the weighted sum of those within a block.
 pub(crate) fn inflation(memory: f64, length: usize) -> f64 {
     let whole = (1.0 + memory) / (1.0 - memory);
     let length = length as f64;
@@ -113,7 +109,7 @@ pub(crate) fn inflation(memory: f64, length: usize) -> f64 {
     whole / (whole - between)
 }
 
-/// Blocks of `length` intervals; the last one is longer by what is left over.
+/// Returns blocks of `length` intervals. The last one also gets the remaining intervals.
 fn chunks(intervals: &[Stretch], length: usize) -> Vec<Stretch> {
     let number = intervals.len() / length;
     (0..number)
@@ -130,8 +126,7 @@ fn chunks(intervals: &[Stretch], length: usize) -> Vec<Stretch> {
         .collect()
 }
 
-/// How much of an interval stays in the next: the most that is seen at any of the
-/// quantiles.
+/// Returns how much of an interval stays in the next: the maximum over the quantiles.
 fn memory(intervals: &[Stretch]) -> f64 {
     let mut all = Stretch::default();
     intervals.iter().for_each(|interval| all.join(interval));
@@ -144,8 +139,8 @@ fn memory(intervals: &[Stretch]) -> f64 {
     LOOKED_AT.iter().map(of_quantile).fold(0.0, f64::max)
 }
 
-/// How much of each value stays in the next, 0 to just below 1, without the part by
-/// which so few of them understate it (Kendall, Biometrika 41, 1954).
+/// Returns how much of each value stays in the next, 0 to just below 1, corrected for the bias of
+/// small samples (Kendall, Biometrika 41, 1954).
 pub(crate) fn memory_of(values: &[f64]) -> f64 {
     let number = values.len() as f64;
     let seen = |lag: usize| {
@@ -153,8 +148,8 @@ pub(crate) fn memory_of(values: &[f64]) -> f64 {
         Some(seen + (1.0 + 3.0 * seen.max(0.0)) / number)
     };
     let next = seen(1).unwrap_or(0.0);
-    // Where each interval has noise of its own the next one says too little, and the
-    // one after it how slowly that fades which stays.
+    // // Independent noise in each interval hides the correlation with the next interval. The one
+    // after it shows how slowly the rest fades.
     let after = match next > 1.0 / number.sqrt() {
         true => seen(2).unwrap_or(0.0).max(0.0).sqrt(),
         false => 0.0,
@@ -172,8 +167,7 @@ fn place_of(stretch: &Stretch, quantile: f64) -> usize {
     place.map_or(0, |(place, _)| *place as usize)
 }
 
-/// The correlation of each value with the one `lag` after it; `None` where all are
-/// the same.
+/// Returns the correlation of each value with the one `lag` later. `None` if all values are equal.
 fn correlation(values: &[f64], lag: usize) -> Option<f64> {
     let mean = values.iter().sum::<f64>() / values.len().max(1) as f64;
     let apart = |value: &f64| value - mean;
@@ -194,7 +188,7 @@ mod tests {
         let histograms: Vec<Histogram> = (values.iter())
             .map(|value| {
                 let mut histogram = Histogram::new();
-                // Around the value, so that shares are not all or nothing.
+                // // Spread around the value, so that shares are neither 0 nor 1.
                 (-5..=5).for_each(|off| histogram.record(SignedNanos(value + 10 * off)));
                 histogram
             })
@@ -212,9 +206,9 @@ mod tests {
 
     #[test]
     fn correlation_is_what_it_is_by_hand() {
-        // Mean 2; apart -1, 0, 1, 0: products 0, 0, 0 over 2.
+        // // Mean 2, deviations -1, 0, 1, 0: products 0, 0, 0 over 2.
         assert_eq!(correlation(&[1.0, 2.0, 3.0, 2.0], 1), Some(0.0));
-        // Mean 2.5; -1.5, -0.5, 0.5, 1.5: 0.75 - 0.25 + 0.75 over 5.
+        // // Mean 2.5, deviations -1.5, -0.5, 0.5, 1.5: 0.75 - 0.25 + 0.75 over 5.
         assert_eq!(correlation(&[1.0, 2.0, 3.0, 4.0], 1), Some(0.25));
         assert_eq!(correlation(&[1.0, 1.0], 1), None);
         assert_eq!(correlation(&[], 1), None);
@@ -222,8 +216,8 @@ mod tests {
 
     #[test]
     fn what_blocks_do_not_show_is_known() {
-        // Half stays: the whole sum is 1 + 2 (1/2 + 1/4 + ...) = 3. In blocks of 2 are
-        // 1 + 2 * 1/2 * 1/2 = 1.5 of it, of 4: 1 + 2 (3/8 + 2/16 + 1/32) = 2.0625.
+        // // Half stays: the whole sum is 1 + 2 (1/2 + 1/4 + ...) = 3. Blocks of 2 contain 1 + 2 *
+        // 1/2 * 1/2 = 1.5 of it, and blocks of 4 contain 1 + 2 (3/8 + 2/16 + 1/32) = 2.0625.
         assert_eq!(inflation(0.5, 1), 3.0);
         assert!((inflation(0.5, 2) - 2.0).abs() < 1e-12);
         assert!((inflation(0.5, 4) - 3.0 / 2.0625).abs() < 1e-12);
@@ -232,7 +226,7 @@ mod tests {
 
     #[test]
     fn what_does_not_hang_together_makes_short_blocks() {
-        // To and fro: neighbours differ.
+        // // Alternating, so that neighbours differ.
         let values: Vec<i64> = (0..60).map(|n| 500 + 40 * (n * 7 % 5)).collect();
         let blocks = join(stretches(&values)).unwrap();
         assert_eq!((blocks.length, blocks.each.len()), (1, 60));
@@ -242,7 +236,7 @@ mod tests {
 
     #[test]
     fn what_wanders_makes_long_blocks() {
-        // Up for 100 intervals, down for 100, many times.
+        // // Rises for 100 intervals, falls for 100, many times.
         let wave = |n: i64| 400 + 4 * (n % 200 - 100).abs();
         let values: Vec<i64> = (0..6_000).map(wave).collect();
         let blocks = join(stretches(&values)).unwrap();

@@ -1,10 +1,10 @@
-//! Whether a block acts on the one after it: carry-over, which the tests of
-//! [`pairs`](crate::pairs) take for absent.
+//! //! Carry-over: whether a block affects the next one. The tests in [`pairs`](crate::pairs)
+//! assume that it does not.
 //!
-//! The random order decides not only which arm a block has but also which the block before
-//! it had. So the counts are split into shares of their round by both: the share of an arm,
-//! times that of the arm before it. What the second share may do by chance is found by
-//! drawing the order again, with the first share taken out of the counts.
+//! //! The random order determines both the arm of a block and the arm of the previous block.
+//! Counts are therefore modelled as a product of two shares within their round: one for the arm,
+//! and one for the previous arm. Drawing the order again, with the first share removed from the
+//! counts, shows by how much the second share varies by chance.
 
 use std::cmp::Ordering;
 
@@ -12,61 +12,61 @@ use fastrand::Rng;
 
 use crate::pairs::LEAST_PAIRS;
 
-/// Orders that are drawn.
+/// Number of orders that are drawn.
 const DRAWS: usize = 199;
 
-/// Steps of the fit; the two shares are nearly independent, so few are enough.
+/// Number of steps of the fit. The two shares are nearly independent, so few are enough.
 const STEPS: usize = 10;
 
-/// Added to what was counted and to what was expected: a share without events stays finite.
+/// Added to observed and expected counts, so that a share without events stays finite.
 const PRIOR: f64 = 0.5;
 
-/// Carry-over is shown below this chance.
+/// Carry-over is proven below this p-value.
 const SHOWN: f64 = 0.05;
 
-/// Below this one it is taken into account where it would turn an effect into its contrary.
+/// Below this p-value, carry-over is considered if it would reverse an effect.
 const LIKELY: f64 = 0.25;
 
-/// It may be taken for absent only above this one.
+/// Carry-over may be assumed absent only above this p-value.
 const NOT_EXCLUDED: f64 = 0.10;
 
-/// What the arm of the block before does to the events of a block.
+/// Effect of the previous block's arm on the events of a block.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CarryOver {
-    /// Events after a block of the arm to those after one of the baseline.
+    /// Ratio of events after a block of the arm to events after a baseline block.
     pub found: f64,
-    /// At least this, with 95% confidence.
+    /// Lower end of its 95% confidence interval.
     pub low: f64,
-    /// At most this, with 95% confidence.
+    /// Upper end of its 95% confidence interval.
     pub high: f64,
-    /// The chance of a ratio as far from 1 where the block before does not matter.
+    /// The chance of a ratio as far from 1 without carry-over.
     pub p: f64,
-    /// What the arm does in its own block and in the one after it, taken together.
+    /// Combined effect of the arm on its own block and on the next.
     pub total: f64,
 }
 
 impl CarryOver {
-    /// Whether it is shown that the block before matters.
+    /// Returns whether carry-over is proven.
     pub fn is_shown(self) -> bool {
         self.p < SHOWN
     }
 
-    /// Whether an arm that seems to have more events (`Greater`) or fewer may well have the
-    /// contrary effect, which its own block does not show.
+    /// Returns whether an arm that seems to have more events (`Greater`) or fewer may have the
+    /// opposite effect, hidden by carry-over.
     pub fn may_contradict(self, seems: Ordering) -> bool {
         self.p < LIKELY && self.total.total_cmp(&1.0) == seems.reverse()
     }
 
-    /// Whether it is shown to be small: within 0.8 to 1.25, not different from 1, and no
-    /// more together with what the arm does in its own block. What takes many blocks to have
-    /// its effect is not seen by this: its state hardly changes from block to block.
+    /// Returns whether carry-over is proven to be small: within 0.8 to 1.25, not different from 1,
+    /// and also small together with the effect of the arm on its own block. This does not detect
+    /// effects that take many blocks, because their state hardly changes between blocks.
     pub fn is_excluded(self) -> bool {
         let small = |ratio: f64| (0.8..=1.25).contains(&ratio);
         self.p >= NOT_EXCLUDED && small(self.low) && small(self.high) && small(self.total)
     }
 }
 
-/// A block: its arm, and its events.
+/// A block: its arm and its number of events.
 pub type Counted = (u32, u64);
 
 struct Block {
@@ -76,9 +76,9 @@ struct Block {
     count: f64,
 }
 
-/// The carry-over of each arm but the baseline, arm 0, of rounds in which each was measured
-/// once in random order, in the order in which they were measured. The block before the
-/// first counts as one of the baseline, as a pilot is. Empty with fewer than [`LEAST_PAIRS`]
+/// Estimates the carry-over of each arm except the baseline, arm 0. Each of the `rounds` measured
+/// every arm once in random order, and lists its blocks in that order. The block before the first
+/// counts as a baseline block, such as a pilot. Returns nothing with fewer than [`LEAST_PAIRS`]
 /// rounds.
 pub fn carry_over(rounds: &[Vec<Counted>], seed: u64) -> Vec<CarryOver> {
     let last = rounds.iter().flatten().map(|one| one.0 as usize).max();
@@ -93,7 +93,7 @@ pub fn carry_over(rounds: &[Vec<Counted>], seed: u64) -> Vec<CarryOver> {
     });
     let mut rounds: Vec<Vec<(usize, f64)>> = counted.collect();
     let (own, before) = fit(&blocks(&rounds), rounds.len(), arms);
-    // What is left where the order is drawn again must not depend on the arm.
+    // // The remainder must not depend on the arm, because the order is drawn again.
     for (arm, count) in rounds.iter_mut().flatten() {
         *count /= own[*arm];
     }
@@ -145,8 +145,8 @@ fn blocks(rounds: &[Vec<(usize, f64)>]) -> Vec<Block> {
     all
 }
 
-/// The share of each arm, and of each arm before, by iterative proportional fitting (Deming
-/// and Stephan, Annals of Mathematical Statistics 11, 1940); that of the baseline is 1.
+/// Fits the share of each arm and of each previous arm by iterative proportional fitting (Deming
+/// and Stephan, Annals of Mathematical Statistics 11, 1940). The baseline's share is 1.
 fn fit(blocks: &[Block], rounds: usize, arms: usize) -> (Vec<f64>, Vec<f64>) {
     let (mut own, mut before) = (vec![1.0; arms], vec![1.0; arms]);
     let mut all = vec![0.0; rounds];
@@ -194,8 +194,8 @@ mod tests {
         }
     }
 
-    /// Rounds on a machine that drifts, whose events are multiplied by `own` where the arm
-    /// is on and by `before` where it was on in the block before.
+    /// Rounds on a machine that drifts. Events are multiplied by `own` in blocks of the arm, and by
+    /// `before` in blocks after the arm.
     fn rounds(number: usize, mean: f64, [own, before]: [f64; 2], seed: u64) -> Vec<Vec<Counted>> {
         let random = &mut Rng::with_seed(seed);
         let (mut level, mut last) = (0.0f64, 0);
@@ -220,12 +220,12 @@ mod tests {
 
     #[test]
     fn what_the_block_before_does_is_told_from_what_the_block_does() {
-        // 5% of 200 are 10; three standard deviations more are 19.
+        // // 5% of 200 are 10. Three standard deviations more are 19.
         let none = shown(200, |seed| rounds(12, 12.0, [1.0, 1.0], seed));
         assert!(none <= 19, "{none} of 200");
         let own = shown(200, |seed| rounds(12, 12.0, [3.0, 1.0], seed));
         assert!(own <= 19, "{own} of 200");
-        // Nearly all events are of one arm.
+        // // Nearly all events belong to one arm.
         let one = shown(200, |seed| rounds(12, 0.2, [100.0, 1.0], seed));
         assert!(one <= 19, "{one} of 200");
         let late = shown(60, |seed| rounds(20, 30.0, [1.0, 2.0], seed));

@@ -1,4 +1,4 @@
-//! Comparing two recordings.
+//! //! Comparison of recordings.
 
 use punctual_model::Recording;
 
@@ -9,11 +9,10 @@ use crate::{
     RateOfSide, Side, Unit, alike, holm, permute, sentence, shortfalls,
 };
 
-/// Compares `candidate` with `baseline`: by stretches of these two runs.
+/// Compares `candidate` with `baseline`, based on blocks of these two runs.
 ///
 /// # Errors
-/// [`CompareError`]: recordings of different probes, without latencies, or without
-/// a lane in common.
+/// [`CompareError`]: recordings of different probes, without latencies, or without a common lane.
 pub fn compare(
     baseline: &Recording,
     candidate: &Recording,
@@ -22,11 +21,11 @@ pub fn compare(
     compare_runs(&[baseline], &[candidate], options)
 }
 
-/// Compares the runs of one side with those of the other: with several on any side the
-/// run is the unit, and their time series are not looked at.
+/// Compares the runs of one side with those of the other. If a side has several runs, the run is
+/// the unit, and the time series are ignored.
 ///
 /// # Errors
-/// As [`compare`]; a side without a run.
+/// As [`compare`], and if a side has no run.
 pub fn compare_runs(
     baseline: &[&Recording],
     candidate: &[&Recording],
@@ -90,8 +89,7 @@ pub fn compare_runs(
     Ok(comparison)
 }
 
-/// Judges the figures of several runs a side by all ways to deal these out; how many
-/// that were.
+/// Judges the figures of several runs a side by all permutations of the runs. Returns their number.
 fn judge_runs(lanes: &mut [Lane], by_run: &[Option<ByRun>], runs: [usize; 2], seed: u64) -> u64 {
     if permute::smallest_p(runs) >= CHANCE {
         too_few_runs(lanes);
@@ -103,7 +101,7 @@ fn judge_runs(lanes: &mut [Lane], by_run: &[Option<ByRun>], runs: [usize; 2], se
         let (figure, (p, adjusted)) = each.next()?;
         let (figure, p, adjusted) = (figure.as_ref()?, (*p)?, (*adjusted)?);
         let (low, high) = permute::interval(figure, |a, b| b - a)?;
-        // The difference of the medians is shown, and lies in it.
+        // // The test describes the difference of medians, and the interval contains it.
         let found = found.unwrap_or(low * unit);
         let positive = figure[0].iter().all(|value| *value > 0.0);
         let ratio = positive
@@ -127,7 +125,7 @@ fn judge_runs(lanes: &mut [Lane], by_run: &[Option<ByRun>], runs: [usize; 2], se
             }
         }
         for one in &mut lane.rates {
-            // Where none was in either there is no question to be asked.
+            // // If neither side has any events, there is nothing to test.
             if let Some(estimate) = next(None, 1e6)
                 && one.change != Change::NoneFound
             {
@@ -139,7 +137,7 @@ fn judge_runs(lanes: &mut [Lane], by_run: &[Option<ByRun>], runs: [usize; 2], se
     permuted.arrangements
 }
 
-/// Says of each figure that could have been judged that the runs were too few.
+/// Marks each figure that could have been judged: there are too few runs.
 fn too_few_runs(lanes: &mut [Lane]) {
     for lane in lanes {
         let quantiles = lane.quantiles.iter_mut().map(|one| &mut one.not_known);
@@ -152,7 +150,7 @@ fn too_few_runs(lanes: &mut [Lane]) {
     }
 }
 
-/// Says of each figure what became of it: all of them are one question.
+/// Judges all figures as one question, and sets the result of each.
 fn judge_together(lanes: &mut [Lane]) {
     let values: Vec<Option<f64>> = (lanes.iter())
         .flat_map(|lane| {
@@ -179,7 +177,7 @@ fn judge_together(lanes: &mut [Lane]) {
     }
 }
 
-/// Judges one figure by the next of the adjusted values, if it has an estimate.
+/// Judges one figure by the next adjusted p-value, if it has an estimate.
 fn judge(
     estimate: &mut Option<Estimate>,
     change: &mut Change,
@@ -193,8 +191,8 @@ fn judge(
     *change = self::change(*estimate, more);
 }
 
-/// What the test shows, in the direction in which it shows it: the medians of several runs
-/// may differ in the other one, and then nothing is said.
+/// Returns the change that the test proves, in its direction. If the medians of several runs differ
+/// in the opposite direction, the result is inconclusive.
 fn change(estimate: Estimate, more: bool) -> Change {
     let [fewest, most] = [estimate.difference_low, estimate.difference_high];
     match (estimate.p_adjusted < CHANCE, more) {
@@ -216,15 +214,15 @@ fn overall(lanes: &[Lane]) -> Change {
             quantiles.chain(lane.rates.iter().map(|one| one.change))
         })
     };
-    // In the order of their weight.
+    // // In the order of importance.
     match changes().min().unwrap_or(Change::Unknown) {
         Change::NoneFound if lanes.iter().any(is_open) => Change::Unknown,
         change => change,
     }
 }
 
-/// Whether a lane has a figure that could have been judged by its samples, and was not
-/// because of how they came.
+/// Returns whether a lane has a figure with enough samples that could not be judged, because of
+/// their distribution over time.
 fn is_open(lane: &Lane) -> bool {
     let quantile = |one: &Quantile| {
         one.change == Change::Unknown
@@ -257,7 +255,7 @@ mod tests {
         };
         assert_eq!(of(1.0, 9.0, true), Change::Worse);
         assert_eq!(of(-9.0, -1.0, false), Change::Better);
-        // Most runs are higher by the test, their median is not.
+        // // By the test most runs are higher, but their median is not.
         assert_eq!(of(1.0, 9.0, false), Change::NoneFound);
         assert_eq!(of(-9.0, -1.0, true), Change::NoneFound);
     }

@@ -1,4 +1,4 @@
-//! A comparison: what it says, as data.
+//! //! The result of a comparison, as data.
 
 use jiff::Timestamp;
 use punctual_model::{Bound, Completion, Nanos, Recording, SignedNanos, Unknown};
@@ -6,20 +6,20 @@ use serde::{Deserialize, Serialize};
 
 use crate::JsonSchema;
 
-/// The version of the JSON form. Keys are only ever added; a number that rises
-/// says that something changed its meaning.
+/// The version of the JSON form. Keys are only ever added. A higher number means that the meaning
+/// of something changed.
 pub const COMPARISON_SCHEMA: u32 = 1;
 
-/// What is compared, and how.
+/// Options of a comparison.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
     /// Quantiles, 0 to 1.
     pub quantiles: Vec<f64>,
-    /// Samples at least as late as this are counted.
+    /// Samples with at least this latency are counted.
     pub threshold: Option<Nanos>,
-    /// Draws of the resampling.
+    /// Number of resampling draws.
     pub replicates: usize,
-    /// Where its random numbers begin.
+    /// Seed of the random numbers.
     pub seed: u64,
 }
 
@@ -34,28 +34,27 @@ impl Default for Options {
     }
 }
 
-/// What is drawn from, or put in another order, to say what chance may do.
+/// The unit that is resampled or permuted to find the effect of chance.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Unit {
-    /// Stretches of one run a side: it tells these two runs apart.
+    /// Blocks of one run a side. The result is about these two runs only.
     #[default]
     Stretch,
-    /// Runs: what changes from one start to the next is in it.
+    /// Runs. The result includes differences between runs of the same machine.
     Run,
 }
 
-/// What is too short or too few for a figure, and what would do.
+/// Missing data for a figure, and how much would be enough.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Shortfall {
-    /// The figures it is about; empty: all.
+    /// The affected figures. Empty: all.
     pub figures: Vec<String>,
-    /// What is lacking, in words.
+    /// The reason in words.
     pub why: String,
-    /// How long each run would have to be; null where no length helps, or it is not
-    /// known.
+    /// Required length of each run. Null if no length helps, or it is unknown.
     pub measure_ns: Option<Nanos>,
-    /// How many runs a side would do; null where it is not about these.
+    /// Required number of runs a side. Null if the number is not the reason.
     pub runs: Option<u64>,
 }
 
@@ -66,229 +65,223 @@ pub struct Comparison {
     pub schema: u32,
     /// The answer in one sentence.
     pub summary: String,
-    /// The answer in one word: worse where anything is, better where something is
-    /// and nothing worse; of the rest unknown, where a figure that has enough samples
-    /// could not be judged.
+    /// The answer in one word: worse if any figure is worse, better if any is better and none
+    /// worse. Otherwise unknown if a figure with enough samples could not be judged.
     pub change: Change,
-    /// What chance is reckoned from.
+    /// The unit for estimating the effect of chance.
     #[serde(default)]
     pub unit: Unit,
-    /// What is too short for all figures or for some, each said once.
+    /// Missing data for all figures or for some, without duplicates.
     #[serde(default)]
     pub shortfalls: Vec<Shortfall>,
-    /// What the other is compared with.
+    /// The side to compare with.
     pub baseline: Side,
-    /// What is compared with it.
+    /// The side that is compared.
     pub candidate: Side,
-    /// In what the measurements differ, as far as both are known: whoever reads on
-    /// should know that the machine may not be the reason.
+    /// Known differences between the measurements. They may be the reason for a result instead of
+    /// the machine.
     pub measured_differently: Vec<Difference>,
-    /// In what the machines or their settings differ, as far as both are known.
+    /// Known differences between the machines or their settings.
     pub machine: Vec<Difference>,
-    /// What of measurement and machine is known of one recording only, or of
-    /// neither.
+    /// Facts about measurement and machine that are known for one recording only, or for neither.
     pub not_known: Vec<String>,
-    /// What else the reader must know.
+    /// Other warnings for the reader.
     pub cautions: Vec<String>,
-    /// The figures: one lane for all threads, or where each thread is a way of its
-    /// own, one for each that both recordings have.
+    /// The figures: one lane for all threads. If each thread measures another mechanism, a lane for
+    /// each thread that both recordings have.
     pub lanes: Vec<Lane>,
-    /// Draws of the resampling; of several runs a side, the arrangements looked at.
+    /// Number of resampling draws. For several runs a side, number of permutations.
     pub replicates: u64,
     /// The seed of its random numbers.
     pub seed: u64,
 }
 
-/// One of the two recordings, or several runs that stand for one side.
+/// One of the two recordings, or several runs of one side.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Side {
-    /// Its ID; of several runs, the first one's.
+    /// Its ID. For several runs, the ID of the first.
     pub id: String,
-    /// The IDs of all runs, where there are several.
+    /// The IDs of all runs, if there are several.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub runs: Vec<String>,
-    /// What `punctual tune` had set; `none`; null where it is not known.
+    /// What `punctual tune` had set, or `none`. Null if unknown.
     #[serde(default)]
     pub tune: Option<String>,
-    /// Its name, where the user gave one.
+    /// A name that the user chose.
     pub label: Option<String>,
-    /// What was measured, in a line.
+    /// Probe and parameters in one line.
     pub headline: String,
-    /// When it (the first) began; null where a file from elsewhere does not say.
+    /// Start of the (first) run. Null if an imported file does not contain it.
     pub started: Option<Timestamp>,
-    /// How long it (all of them) lasted; null where a file from elsewhere does not say.
+    /// Total length. Null if an imported file does not contain it.
     pub duration_ns: Option<Nanos>,
-    /// The fingerprint of machine and settings; empty where too little is known.
+    /// The fingerprint of machine and settings. Empty if too little is known.
     pub fingerprint: String,
-    /// Whether it came to its end.
+    /// How it ended.
     pub completion: Completion,
-    /// Samples.
+    /// Number of samples.
     pub recorded: u64,
-    /// The largest latency. It is not compared: the maximum of another run of the
-    /// same machine differs as much.
+    /// The largest latency. It is not compared, because maxima of the same machine differ as much
+    /// from run to run.
     pub max_ns: Option<Nanos>,
-    /// How often it is exceeded at most; null where that is not known.
+    /// Upper bound of how often it is exceeded. Null if unknown.
     pub bound: Option<Bound>,
 }
 
-/// In what two recordings differ.
+/// A difference between two recordings.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Difference {
-    /// What: `interval`, `kernel.release`.
+    /// The fact: `interval`, `kernel.release`.
     pub what: String,
-    /// The baseline's.
+    /// Value of the baseline.
     pub baseline: String,
-    /// The candidate's.
+    /// Value of the candidate.
     pub candidate: String,
 }
 
-/// What became of a figure.
+/// The change of a figure.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Change {
-    /// It is larger, and that is no chance.
+    /// Significantly larger.
     Worse,
-    /// It is smaller, and that is no chance.
+    /// Significantly smaller.
     Better,
-    /// What difference there is may be chance.
+    /// Not significant.
     NoneFound,
-    /// There is not enough to tell.
+    /// Unknown, because there is too little data.
     Unknown,
 }
 
 /// The figures of one lane.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Lane {
-    /// Its name; null where all threads are taken together.
+    /// Its name. Null if all threads are combined.
     pub title: Option<String>,
     /// Samples of the baseline and of the candidate.
     pub recorded: [u64; 2],
-    /// Independent blocks of baseline and candidate that the intervals are made
-    /// of; null where there are none.
+    /// Number of independent blocks of baseline and candidate, which the intervals are based on.
+    /// Null without blocks.
     pub blocks: Option<[u64; 2]>,
-    /// How many intervals of the time series make a block, of each.
+    /// Number of intervals of the time series in a block, for each side.
     pub block_intervals: Option<[u64; 2]>,
-    /// Why there are none.
+    /// Why blocks are missing.
     pub no_blocks: Option<String>,
-    /// The quantiles that were asked for.
+    /// The requested quantiles.
     pub quantiles: Vec<Quantile>,
-    /// Counts that should be none.
+    /// Counts that should be zero.
     pub rates: Vec<Rate>,
-    /// How likely a wake-up of the candidate is later than one of the baseline.
+    /// The probability that a wake-up of the candidate is later than one of the baseline.
     pub later: Later,
 }
 
-/// A figure of both, set against each other.
+/// The estimated difference of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Estimate {
-    /// With 95% confidence the difference (candidate minus baseline) is at least
-    /// this; in the figure's own unit.
+    /// Lower end of the 95% confidence interval of the difference (candidate minus baseline), in
+    /// the unit of the figure.
     pub difference_low: f64,
-    /// And at most this.
+    /// Upper end of that interval.
     pub difference_high: f64,
-    /// With 95% confidence the ratio (candidate to baseline) is at least this;
-    /// null where the baseline may be zero.
+    /// Lower end of the 95% confidence interval of the ratio (candidate to baseline). Null if the
+    /// baseline may be zero.
     pub ratio_low: Option<f64>,
-    /// And at most this.
+    /// Upper end of that interval.
     pub ratio_high: Option<f64>,
-    /// How probable so large a difference is where there is none.
+    /// The probability of such a difference by chance.
     pub p: f64,
-    /// The same, of all figures of the comparison together (Holm). Below 0.05 it
-    /// is taken for a difference.
+    /// The p-value adjusted for all figures of the comparison (Holm). Below 0.05 the difference is
+    /// significant.
     pub p_adjusted: f64,
 }
 
-/// A quantile of both.
+/// A quantile of both sides.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Quantile {
-    /// The share of the samples that are not later, 0 to 1.
+    /// The quantile, 0 to 1.
     pub quantile: f64,
     /// Its name: `p99.9`.
     pub name: String,
-    /// The baseline's, of several runs their median; null where its samples do not
-    /// support it.
+    /// Value of the baseline, or the median of its runs. Null if there are too few samples.
     pub baseline_ns: Option<Nanos>,
-    /// The candidate's.
+    /// Value of the candidate.
     pub candidate_ns: Option<Nanos>,
-    /// Candidate minus baseline, in the steps in which both were counted (a
-    /// hundredth of the value at most, where punctual counted).
+    /// Candidate minus baseline, in steps of the coarser histogram (at most a hundredth of the
+    /// value if punctual counted).
     pub difference_ns: Option<SignedNanos>,
-    /// Candidate to baseline.
+    /// Ratio of candidate to baseline.
     pub ratio: Option<f64>,
-    /// How sure that is, in ns; null where it is not known.
+    /// The estimated difference in ns. Null if unknown.
     pub estimate: Option<Estimate>,
-    /// Why it is not known.
+    /// Why it is unknown.
     pub not_known: Option<String>,
-    /// How long a run would do to judge it; null where it was judged, or that is not
-    /// known.
+    /// Length of a run that would be enough. Null if it was judged, or that is unknown.
     #[serde(default)]
     pub measure_ns: Option<Nanos>,
-    /// That of each run of baseline and candidate, where there are several.
+    /// Values of each run of baseline and candidate, if there are several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runs_ns: Option<[Vec<Option<Nanos>>; 2]>,
-    /// What became of it.
+    /// The result.
     pub change: Change,
 }
 
-/// A count that should be none, per million.
+/// A count that should be zero, per million.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Rate {
-    /// What is counted: `missed`, `from 100 µs on`.
+    /// The thing that is counted: `missed`, `from 100 µs on`.
     pub what: String,
-    /// For samples that are at least so late, that limit.
+    /// The threshold, for samples with at least this latency.
     pub from_ns: Option<Nanos>,
-    /// The baseline's; null where it is not known.
+    /// Value of the baseline. Null if unknown.
     pub baseline: Option<RateOfSide>,
-    /// The candidate's.
+    /// Value of the candidate.
     pub candidate: Option<RateOfSide>,
-    /// How sure the difference is, per million; null where it is not known.
+    /// The estimated difference per million. Null if unknown.
     pub estimate: Option<Estimate>,
-    /// Why it is not known.
+    /// Why it is unknown.
     pub not_known: Option<String>,
-    /// How long a run would do to judge it; null where it was judged, or that is not
-    /// known.
+    /// Length of a run that would be enough. Null if it was judged, or that is unknown.
     #[serde(default)]
     pub measure_ns: Option<Nanos>,
-    /// What became of it.
+    /// The result.
     pub change: Change,
 }
 
 /// A count of one side.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RateOfSide {
-    /// How many there were.
+    /// The count.
     pub count: u64,
-    /// Of so many.
+    /// The total, of samples or periods.
     pub of: u64,
-    /// Per million.
+    /// The rate per million.
     pub per_million: f64,
-    /// With 95% confidence at least this many per million, if they come
-    /// independently of each other (Clopper and Pearson).
+    /// Lower end of its 95% confidence interval, if events are independent (Clopper and Pearson).
     pub low: f64,
-    /// And at most this many.
+    /// Upper end of that interval.
     pub high: f64,
 }
 
-/// How likely a wake-up of the candidate is later than one of the baseline, both
-/// drawn blindly; equal ones count half. A half where neither is.
+/// The probability that a random wake-up of the candidate is later than one of the baseline. Equal
+/// ones count half, so it is a half if there is no difference.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Later {
     /// The probability; null without samples.
     pub probability: Option<f64>,
-    /// With 95% confidence at least this.
+    /// Lower end of its 95% confidence interval.
     pub low: Option<f64>,
-    /// And at most this.
+    /// Upper end of its 95% confidence interval.
     pub high: Option<f64>,
 }
 
 impl Side {
-    /// The runs of one side; at least one.
+    /// Creates a side from its runs. There must be at least one.
     pub(crate) fn of(runs: &[&Recording]) -> Option<Self> {
         let first = runs.first()?;
         let one = runs.len() == 1;
-        // What all have alike.
+        // // The value that all runs have in common.
         fn common<'a, T: PartialEq>(
             runs: &[&'a Recording],
             of: impl Fn(&'a Recording) -> T,
@@ -323,7 +316,7 @@ impl Side {
                 .iter()
                 .filter_map(punctual_model::Histogram::max)
                 .max(),
-            // That of one run speaks of one run.
+            // // A bound is about a single run.
             bound: one.then(|| first.verdict.bound.clone()).flatten(),
         })
     }

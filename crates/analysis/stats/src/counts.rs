@@ -1,27 +1,27 @@
-//! The latencies of two recordings on one scale.
+//! //! The latencies of two recordings on one scale.
 
 use punctual_model::{Buckets, Histogram, Nanos};
 
-/// The values that a latency of either recording can have: those of the coarser
-/// of the two. What is later than both can tell apart has one value, the last.
+/// The latency values of both recordings, at the coarser resolution of the two. All latencies
+/// beyond the resolution of both have the same value, the last.
 #[derive(Clone, Debug)]
 pub(crate) struct Scale {
-    /// Rising; a latency in ns, [`BEYOND`] for what has no known one.
+    /// In ascending order: latencies in ns, and [`BEYOND`] for unknown ones.
     values: Vec<u64>,
     unit: u64,
     row: u64,
     from: u64,
 }
 
-/// By so much the samples of unknown latency may change how likely one side is later:
-/// less than the last digit that is shown.
+/// The largest effect that samples of unknown latency may have on the probability of being later:
+/// less than the last digit shown.
 const UNKNOWN_SHARE: f64 = 0.000_5;
 
-/// The value of what is later than can be told.
+/// The value of latencies beyond the resolution.
 pub(crate) const BEYOND: u64 = u64::MAX;
 
 impl Scale {
-    /// The scale of all latencies of these histograms.
+    /// Creates the scale of all latencies in these histograms.
     pub(crate) fn of<'a>(histograms: impl Iterator<Item = &'a Histogram> + Clone) -> Self {
         let resolutions = || histograms.clone().filter_map(Histogram::resolution);
         let mut scale = Self {
@@ -56,8 +56,7 @@ impl Scale {
         scale
     }
 
-    /// The latency that stands for a bucket: the last one in it, as
-    /// [`Histogram::quantile`] says it.
+    /// Returns the latency that represents a bucket: its last value, as in [`Histogram::quantile`].
     fn value(&self, lower: u64, width: u64) -> u64 {
         if lower >= self.from {
             return BEYOND;
@@ -67,35 +66,34 @@ impl Scale {
         end - end % self.unit
     }
 
-    /// How many values there are.
+    /// Returns the number of values.
     pub(crate) fn len(&self) -> usize {
         self.values.len()
     }
 
-    /// The place of a bucket's value.
+    /// Returns the index of a bucket's value.
     fn place(&self, lower: u64, width: u64) -> usize {
         let value = self.value(lower, width);
         match self.values.binary_search(&value) {
             Ok(place) => place,
-            // A bucket of an interval that is in no histogram: the next one up.
+            // // An interval's bucket that is in no histogram: use the next one up.
             Err(place) => place.min(self.values.len() - 1),
         }
     }
 
-    /// The place from which on samples are at least as late as `limit`; where that
-    /// lies within a bucket, all of the bucket is.
+    /// Returns the index of the first value that is at least `limit`. A bucket that contains
+    /// `limit` counts as a whole.
     pub(crate) fn from(&self, limit: Nanos) -> usize {
         self.values.partition_point(|value| *value < limit.0)
     }
 }
 
-/// Adds to a count. A recording from elsewhere may hold any: a sum stays at its
-/// largest value.
+/// Adds to a count. The sum saturates, because an imported recording may contain any numbers.
 pub(crate) fn add(count: &mut u64, more: u64) {
     *count = count.saturating_add(more);
 }
 
-/// The sum of counts, likewise.
+/// Returns the sum of counts, which also saturates.
 pub(crate) fn sum<'a>(counts: impl IntoIterator<Item = &'a u64>) -> u64 {
     counts
         .into_iter()
@@ -105,25 +103,25 @@ pub(crate) fn sum<'a>(counts: impl IntoIterator<Item = &'a u64>) -> u64 {
 /// Latencies counted on a [`Scale`].
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Counts {
-    /// How many have each value.
+    /// The count of each value.
     pub(crate) each: Vec<u64>,
-    /// Samples that were early: earlier than all values.
+    /// Number of early samples, which are below all values.
     pub(crate) early: u64,
     /// Periods without a sample.
     pub(crate) missed: u64,
 }
 
-/// A stretch of time: what is filled only.
+/// A time segment, with only its filled buckets.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Stretch {
-    /// Places on the scale with their counts, rising.
+    /// Indexes on the scale with their counts, in ascending order.
     pub(crate) filled: Vec<(u32, u64)>,
     pub(crate) early: u64,
     pub(crate) missed: u64,
 }
 
 impl Stretch {
-    /// Adds a part of it: its buckets, and how many samples were in none.
+    /// Adds a part: its buckets, and the number of samples in no bucket.
     pub(crate) fn add(&mut self, scale: &Scale, buckets: &Buckets, beyond: u64) {
         let placed =
             (buckets.iter()).map(|(lower, width, count)| (scale.place(lower, width) as u32, count));
@@ -133,14 +131,14 @@ impl Stretch {
         }
     }
 
-    /// Takes another one in.
+    /// Adds another segment.
     pub(crate) fn join(&mut self, other: &Self) {
         self.filled.extend_from_slice(&other.filled);
         add(&mut self.early, other.early);
         add(&mut self.missed, other.missed);
     }
 
-    /// Counts each value once.
+    /// Combines the counts of equal values.
     pub(crate) fn tidy(&mut self) {
         self.filled.sort_unstable_by_key(|(place, _)| *place);
         self.filled.dedup_by(|next, kept| {
@@ -152,19 +150,18 @@ impl Stretch {
         });
     }
 
-    /// Samples that were not early.
+    /// Returns the number of samples that were not early.
     pub(crate) fn total(&self) -> u64 {
         sum(self.filled.iter().map(|(_, count)| count))
     }
 
-    /// Samples from `place` on.
+    /// Returns the number of samples from `place` on.
     pub(crate) fn from(&self, place: usize) -> u64 {
         let beyond = self.filled.iter().filter(|(at, _)| *at as usize >= place);
         sum(beyond.map(|(_, count)| count))
     }
 
-    /// The share of its samples that are later than the value at `place`; `None`
-    /// without samples.
+    /// Returns the share of its samples above the value at `place`. `None` without samples.
     pub(crate) fn share_above(&self, place: usize) -> Option<f64> {
         let total = self.total();
         (total > 0).then(|| self.from(place + 1) as f64 / total as f64)
@@ -172,7 +169,7 @@ impl Stretch {
 }
 
 impl Counts {
-    /// All of a histogram.
+    /// Counts a whole histogram.
     pub(crate) fn of(scale: &Scale, histogram: &Histogram, missed: u64) -> Self {
         let mut counts = Self {
             each: vec![0; scale.len()],
@@ -188,13 +185,13 @@ impl Counts {
         counts
     }
 
-    /// Empties it.
+    /// Resets all counts.
     pub(crate) fn clear(&mut self) {
         self.each.fill(0);
         (self.early, self.missed) = (0, 0);
     }
 
-    /// Adds a stretch.
+    /// Adds a segment.
     pub(crate) fn add(&mut self, stretch: &Stretch) {
         for &(place, count) in &stretch.filled {
             add(&mut self.each[place as usize], count);
@@ -203,13 +200,12 @@ impl Counts {
         add(&mut self.missed, stretch.missed);
     }
 
-    /// Samples that were not early.
+    /// Returns the number of samples that were not early.
     pub(crate) fn total(&self) -> u64 {
         sum(&self.each)
     }
 
-    /// The place of the value that the share `quantile` does not exceed, by nearest
-    /// rank; `None` without samples.
+    /// Returns the index of the given quantile, by nearest rank. `None` without samples.
     pub(crate) fn place_of(&self, quantile: f64) -> Option<usize> {
         let total = self.total();
         let exact = quantile.clamp(0.0, 1.0) * total as f64;
@@ -221,34 +217,33 @@ impl Counts {
         })
     }
 
-    /// The same in ns; `None` also where that is not known.
+    /// Returns that quantile in ns. `None` also if the latency is unknown.
     pub(crate) fn quantile(&self, scale: &Scale, quantile: f64) -> Option<u64> {
         let value = scale.values[self.place_of(quantile)?];
         (value != BEYOND).then_some(value)
     }
 
-    /// Samples from `place` on.
+    /// Returns the number of samples from `place` on.
     pub(crate) fn from(&self, place: usize) -> u64 {
         sum(&self.each[place.min(self.each.len())..])
     }
 
-    /// How likely a sample of `other` is later than one of this, both drawn
-    /// blindly, where equal ones count half (Mann and Whitney, Annals of
-    /// Mathematical Statistics 18, 1947; Vargha and Delaney 2000); `None` where one
-    /// has no samples, or where so many of both have no known latency that it may lie
-    /// more than [`UNKNOWN_SHARE`] from what can be counted.
+    /// Returns the probability that a random sample of `other` is later than one of this. Equal
+    /// ones count half (Mann and Whitney, Annals of Mathematical Statistics 18, 1947; Vargha and
+    /// Delaney 2000). `None` if one has no samples, or if unknown latencies of both may change it
+    /// by more than [`UNKNOWN_SHARE`].
     pub(crate) fn later(&self, other: &Self) -> Option<f64> {
         let all = |counts: &Self| counts.total() as f64 + counts.early as f64;
         let pairs = all(self) * all(other);
         let mut earlier = self.early as f64;
-        // Early ones are alike to each other, and earlier than all others.
+        // // Early ones are equal to each other, and earlier than all others.
         let mut won = 0.5 * earlier * other.early as f64;
         for (mine, theirs) in self.each.iter().zip(&other.each) {
             won += *theirs as f64 * (earlier + 0.5 * *mine as f64);
             earlier += *mine as f64;
         }
-        // Which of two is later where both are later than can be told is not known; they
-        // count half, and may count nothing or all.
+        // // The order of two latencies beyond the resolution is unknown. They count half, and the
+        // true value may be zero or one.
         let last = |counts: &Self| counts.each.last().map_or(0.0, |count| *count as f64);
         let unknown = 0.5 * last(self) * last(other);
         (pairs > 0.0 && unknown <= UNKNOWN_SHARE * pairs).then(|| won / pairs)
@@ -285,29 +280,29 @@ mod tests {
             let exact = a.quantile(quantile).map(|ns| ns.0);
             assert_eq!(counts.quantile(&scale, quantile), exact, "{quantile}");
         }
-        // The last one is the bucket's end; the maximum is known apart.
+        // // This is the end of the last bucket. The maximum is known separately.
         assert_eq!(counts.quantile(&scale, 1.0), Some(98_799));
         assert_eq!(Counts::of(&scale, &of(&[]), 0).quantile(&scale, 0.5), None);
     }
 
     #[test]
     fn later_is_counted_in_pairs() {
-        // Of the nine pairs (1, 2, 2) by (2, 3, 0): 2 > 1, 3 > 1, 3 > 2 twice are
-        // won, 2 = 2 twice is half: 5 of 9.
+        // // Of the nine pairs (1, 2, 2) by (2, 3, 0), 2 > 1 and 3 > 1 each win once, 3 > 2 wins
+        // twice, and 2 = 2 counts half twice: 5 of 9.
         let (_, a, b) = both(&of(&[1, 2, 2]), &of(&[2, 3, 0]));
         assert!((a.later(&b).unwrap() - 5.0 / 9.0).abs() < 1e-12);
         assert!((b.later(&a).unwrap() - 4.0 / 9.0).abs() < 1e-12);
         assert_eq!(a.later(&a), Some(0.5));
-        // Early ones: (-1, 5) by (-2, 7): only 7 wins, twice, and early by early
-        // is half.
+        // // Early ones: of (-1, 5) by (-2, 7), only 7 wins, twice, and the pair of early ones
+        // counts half.
         let (_, a, b) = both(&of(&[-1, 5]), &of(&[-2, 7]));
         assert_eq!(a.later(&b), Some(2.5 / 4.0));
         let (_, a, none) = both(&of(&[1]), &of(&[]));
         assert_eq!(a.later(&none), None);
     }
 
-    /// Samples of unknown latency of both sides are not compared with each other; with
-    /// what is known to be less late than all of them they are.
+    /// Samples of unknown latency are not compared with each other. They are compared with samples
+    /// that are known to be less late.
     #[test]
     fn what_is_not_known_is_not_later() {
         let unknown = |count, from| {
@@ -319,7 +314,7 @@ mod tests {
         assert_eq!(a.later(&b), None);
         let (_, a, b) = both(&of(&[5_000, 41_000]), &unknown(71_020, 107_000));
         assert_eq!((a.later(&b), b.later(&a)), (Some(1.0), Some(0.0)));
-        // A few of many, beyond the last row of both.
+        // // A few of many are beyond the last row of both.
         let beyond = |count| {
             let mut one = unknown(count, 400_000);
             one.add_row(Nanos(10_000), 1_000);
@@ -345,7 +340,7 @@ mod tests {
         assert_eq!(coarse.each, [2, 0, 1, 1]);
         assert_eq!(coarse.quantile(&scale, 0.75), Some(7_000));
         assert_eq!(coarse.quantile(&scale, 0.9), None);
-        // From 5 µs on: the row of 5 µs is in it, and so is a bucket that begins there.
+        // // From 5 µs on: includes the row of 5 µs, and a bucket that begins there.
         assert_eq!(scale.from(Nanos(5_000)), 1);
         assert_eq!(scale.from(Nanos(4_001)), 1);
     }

@@ -1,4 +1,4 @@
-//! What is compared of a run.
+//! //! Figures of a run that are compared.
 
 use crate::counts::{Counts, Scale};
 
@@ -14,7 +14,7 @@ pub(crate) enum Figure {
 }
 
 impl Figure {
-    /// Its value; `None` where it is not known.
+    /// Returns its value. `None` if unknown.
     pub(crate) fn of(self, scale: &Scale, counts: &Counts) -> Option<f64> {
         let share = |part: u64, all: u64| (all > 0).then(|| part as f64 / all as f64);
         let samples = counts.total().saturating_add(counts.early);

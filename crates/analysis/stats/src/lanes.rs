@@ -1,4 +1,4 @@
-//! One lane of two recordings: its figures.
+//! //! One lane of two recordings and its figures.
 
 use punctual_model::{Histogram, Nanos, Recording, ThreadRecord, Unknown};
 
@@ -10,21 +10,21 @@ use crate::proportion::exact_interval;
 use crate::resample::{Drawn, Judged, Unjudged, draw};
 use crate::{Change, CompareError, Estimate, Lane, Later, Options, Quantile, Rate, RateOfSide};
 
-/// An interval of a quantile needs so many samples above it: how far fewer of them
-/// spread, fewer do not tell.
+/// The smallest number of samples above a quantile for its interval. With fewer, the spread itself
+/// is too uncertain.
 const LEAST_ABOVE: f64 = 10.0;
 
-/// Why a quantile is not judged that has fewer.
+/// Why a quantile with fewer samples is not judged.
 const FEW_ABOVE: &str = "too few samples above it";
 
-/// What the sides are called.
+/// Names of the sides.
 const NAMES: [&str; 2] = ["baseline", "candidate"];
 
-/// What draws of stretches say, or why there are none; of several runs a side without
-/// a word, since something else judges them.
+/// The resampling draws, or why there are none. The reason is empty for several runs a side, which
+/// are judged by permutations.
 type Judge = Result<Drawn, Unjudged>;
 
-/// Whether so many samples are enough for an interval of a quantile.
+/// Returns whether this many samples are enough for an interval of a quantile.
 pub(crate) fn has_samples_above(samples: u64, quantile: f64) -> bool {
     samples as f64 * (1.0 - quantile) >= LEAST_ABOVE - 1e-6
 }
@@ -32,18 +32,18 @@ pub(crate) fn has_samples_above(samples: u64, quantile: f64) -> bool {
 /// The runs of baseline and candidate, one or several of each.
 pub(crate) type Sides<'a> = [&'a [&'a Recording]; 2];
 
-/// The threads of all recordings that make a lane: by side and run.
+/// The threads of all recordings that form a lane, by side and run.
 pub(crate) struct Pair {
     title: Option<String>,
     threads: [Vec<Vec<u32>>; 2],
 }
 
-/// Whether each thread is a way of its own, to be compared with its like.
+/// Returns whether each thread measures another mechanism, and is compared separately.
 fn is_by_lane(recording: &Recording) -> bool {
     !recording.lanes_are_alike()
 }
 
-/// The lanes that all recordings have.
+/// Returns the lanes that all recordings have.
 ///
 /// # Errors
 /// [`CompareError::NoLane`].
@@ -85,23 +85,23 @@ pub(crate) fn pairs(sides: Sides<'_>) -> Result<Vec<Pair>, CompareError> {
     }
 }
 
-/// A lane while its figures are worked out; the baseline first, then the candidate.
+/// A lane under construction: the baseline first, then the candidate.
 pub(crate) struct Work<'a> {
     sides: Sides<'a>,
     pair: Pair,
     options: &'a Options,
-    /// Of all runs of a side.
+    /// For each side, all runs together.
     histograms: [Histogram; 2],
     scale: Scale,
     counts: [Counts; 2],
-    /// Of each run.
+    /// For each run.
     runs: [Vec<Counts>; 2],
 }
 
-/// The figures of a lane, each by run: what is permuted.
+/// The figures of a lane, each by run, which are permuted.
 pub(crate) type ByFigure = Vec<Option<ByRun>>;
 
-/// The latencies and the missed periods of some threads.
+/// Returns the latencies and the number of missed periods of some threads.
 fn measured(recording: &Recording, threads: &[u32]) -> (Histogram, u64) {
     let mut histogram = Histogram::new();
     let mut missed = 0u64;
@@ -142,8 +142,7 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// Works all of it out; of several runs a side, how sure the differences are is for
-    /// the caller to say.
+    /// Calculates the lane. For several runs a side, the caller adds the confidence of differences.
     pub(crate) fn lane(self) -> (Lane, ByFigure) {
         let limit = self
             .options
@@ -190,7 +189,7 @@ impl<'a> Work<'a> {
         (lane, by_run)
     }
 
-    /// Whether a side has several runs, so that these are the unit.
+    /// Returns whether a side has several runs, so that the run is the unit.
     fn is_of_runs(&self) -> bool {
         self.sides.iter().any(|runs| runs.len() > 1)
     }
@@ -204,7 +203,7 @@ impl<'a> Work<'a> {
             let found = join(intervals(&self.scale, series, &self.pair.threads[side][0]));
             found.map_err(|why| Unjudged {
                 why: format!("{} {why}", NAMES[side]),
-                // Twice as many as are needed at least: not all blocks are one row.
+                // // At least twice the required number, because a block can contain several rows.
                 intervals: match series.rows.is_empty() {
                     true => [None; 2],
                     false => [Some(2 * LEAST_BLOCKS); 2],
@@ -214,8 +213,8 @@ impl<'a> Work<'a> {
         Ok([of(0)?, of(1)?])
     }
 
-    /// How long both runs would have to be for so many rows of their time series: as
-    /// long as they are, with what is lacking at the rows they have.
+    /// Returns the length that both runs need for this many rows in their time series, based on
+    /// their current number of rows.
     fn length_for(&self, rows: [Option<usize>; 2]) -> Option<Nanos> {
         let of = |side: usize| {
             let run = self.sides[side].first()?;
@@ -228,7 +227,7 @@ impl<'a> Work<'a> {
         [of(0), of(1)].into_iter().flatten().max()
     }
 
-    /// A figure of each run; `None` where one does not support it.
+    /// Returns a figure of each run. `None` if a run does not support it.
     fn by_run(&self, figure: Figure) -> Option<ByRun> {
         if figure == Figure::Missed
             && !self
@@ -257,8 +256,8 @@ impl<'a> Work<'a> {
             }
             false => {
                 let on_scale = [0, 1].map(|side| self.value(&self.counts[side], quantile));
-                // Each as `show` says it, no later than the maximum; the difference is
-                // of the scale that both are on.
+                // // Values as `show` formats them, limited by the maximum. The difference is on
+                // the common scale.
                 let values = [0, 1].map(|side| {
                     let max = self.histograms[side].max();
                     on_scale[side].map(|value| max.map_or(value, |max| value.min(max)))
@@ -312,8 +311,8 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// A quantile of some counts, where their samples support it: at least one of them
-    /// is expected above it.
+    /// Returns a quantile of some counts if the samples support it: at least one is expected above
+    /// it.
     fn value(&self, counts: &Counts, quantile: f64) -> Option<Nanos> {
         if !is_supported(counts.total(), quantile) {
             return None;
@@ -326,7 +325,7 @@ impl<'a> Work<'a> {
         each.map(|counts| self.value(counts, quantile)).collect()
     }
 
-    /// How long each run would have to be for enough samples above a quantile.
+    /// Returns the length that each run needs for enough samples above a quantile.
     fn length_for_samples(&self, quantile: f64) -> Option<Nanos> {
         let least = match self.is_of_runs() {
             true => 1.0,
@@ -340,7 +339,7 @@ impl<'a> Work<'a> {
                     return None;
                 }
                 let length = run.duration_ns.0 as f64 * needed / counts.total() as f64;
-                // Some more than needed: no run is exactly like another.
+                // // Some more than needed, because runs differ.
                 longest = longest.max(Nanos((length * 1.05) as u64));
             }
         }
@@ -359,7 +358,7 @@ impl<'a> Work<'a> {
 
     fn late(&self, nth: usize, limit: Nanos, place: usize, drawn: &Judge) -> Rate {
         let side = |side: usize| {
-            // Of those of unknown latency is known from where on they lie.
+            // // Only a lower bound is known for samples of unknown latency.
             let from = self.histograms[side].unplaced_from();
             let known = from.is_none_or(|from| limit <= from);
             known.then(|| {
@@ -383,7 +382,7 @@ impl<'a> Work<'a> {
             ([Some(a), Some(b)], drawn)
                 if a.count + b.count == 0 && (drawn.is_ok() || self.is_of_runs()) =>
             {
-                // None in either: no question to be asked.
+                // // Neither side has any, so there is nothing to test.
                 return Rate {
                     change: Change::NoneFound,
                     ..unknown(what, from_ns, sides)
@@ -417,8 +416,8 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// What was judged in the figure's unit, or why it was not and how long a run would
-    /// do. Whether it is a difference is judged with all others.
+    /// Returns the estimate in the figure's unit, or why there is none, and the required length of
+    /// a run. Significance is decided together with all other figures.
     fn apart(
         &self,
         judged: Result<Judged, Unjudged>,
@@ -449,7 +448,7 @@ impl<'a> Work<'a> {
     }
 }
 
-/// A rate of which no difference is known.
+/// Returns a rate whose difference is unknown.
 fn unknown(
     what: String,
     from_ns: Option<Nanos>,
@@ -478,12 +477,12 @@ fn rate_of(count: u64, of: u64) -> Option<RateOfSide> {
     })
 }
 
-/// Whether at least one of the samples is expected above a quantile.
+/// Returns whether at least one sample is expected above a quantile.
 fn is_supported(samples: u64, quantile: f64) -> bool {
     samples as f64 * (1.0 - quantile) >= 1.0 - 1e-6
 }
 
-/// The middle one, or the mean of the two; `None` where one is not known.
+/// Returns the middle value, or the mean of the two middle values. `None` if one is unknown.
 fn median(values: &[Option<Nanos>]) -> Option<Nanos> {
     let mut values: Vec<Nanos> = values.iter().copied().collect::<Option<_>>()?;
     values.sort_unstable();
@@ -491,7 +490,7 @@ fn median(values: &[Option<Nanos>]) -> Option<Nanos> {
     Some(Nanos(values[low].0.midpoint(values[high].0)))
 }
 
-/// `p99.9`.
+/// Returns `p99.9`.
 fn name(quantile: f64) -> String {
     // 0.999 * 100 is 99.9 only after rounding.
     let percent = (quantile * 1e8).round() / 1e6;

@@ -1,4 +1,4 @@
-//! Two recordings compared; rates of late episodes; experiments on one variable.
+//! //! Comparison of recordings, rates of late episodes, experiments on one variable.
 //!
 //! **For:** whether one machine, kernel or setting reacts earlier than another,
 //! by how much, and how sure that is ([`compare`]); and whether the two were
@@ -10,48 +10,41 @@
 //! function of its arguments: the same recordings give the same answer, on each
 //! machine.
 //!
-//! # Why wake-ups are not counted as independent
-//! Wake-ups of one second share what disturbs that second: a load, a frequency, an
-//! interrupt that comes in bursts. An interval that took each as a witness of its
-//! own would be several times too narrow, and would find a difference between any
-//! two runs. So whole stretches of the run are what is drawn from: the intervals
-//! of the time series, all threads of a stretch together, joined to blocks until
-//! neighbours hardly hang together any more (`blocks`). Of these as many are drawn
-//! again and again, with replacement (`resample`; the block bootstrap: Künsch,
-//! Annals of Statistics 17, 1989; Carlstein, Annals of Statistics 14, 1986). With
-//! fewer than [`LEAST_BLOCKS`] blocks, or without a time series, an interval is
-//! *unknown*.
+//! //! # Why wake-ups are not counted as independent Wake-ups within a second share the
+//! disturbances of that second: a load, a frequency, a burst of interrupts. An interval that
+//! treated each as independent would be several times too narrow, and would find a difference
+//! between any two runs. The resampling unit is therefore a block of the run: consecutive intervals
+//! of the time series with all threads, joined until neighbouring blocks are hardly correlated
+//! (`blocks`). Blocks are drawn with replacement (`resample`; the block bootstrap: Künsch, Annals
+//! of Statistics 17, 1989; Carlstein, Annals of Statistics 14, 1986). With fewer than
+//! [`LEAST_BLOCKS`] blocks, or without a time series, an interval is *unknown*.
 //!
-//! What wanders slowly hides under the noise of single stretches, and late samples may
-//! all come from one burst. So each figure is looked at once more over the whole length
-//! of the run (`longrun`): in its slowest waves, of which there are few, so that
-//! intervals are those of the t distribution. A figure that comes and goes too slowly
-//! for the run is *unknown*. `tests/truth.rs` and `tests/alarms.rs` count the false alarms
-//! of machines that are made up, also of such; `cargo xtask simulate` of many more
-//! (docs/simulation.md).
+//! //! The noise of single blocks hides slow wandering, and late samples may all be from one burst.
+//! Each figure is therefore also examined over the whole length of the run (`longrun`), in its
+//! slowest waves. There are few of these, so the intervals use the t distribution. A figure that
+//! varies too slowly for the run is *unknown*. `tests/truth.rs` and `tests/alarms.rs` count the
+//! false alarms of simulated machines, including such ones. `cargo xtask simulate` does so for many
+//! more (docs/simulation.md).
 //!
-//! One run of each tells these two runs apart. What changes from one start of the same
-//! machine to the next is in neither. With several runs a side ([`compare_runs`]) the
-//! run is the unit, and an exact rank test over all ways to deal the runs out judges the
-//! figures together (`permute`); so few that no arrangement can be rare enough claim
-//! nothing.
+//! //! With one run a side, the result is about these two runs only. It does not cover changes
+//! between two starts of the same machine. With several runs a side ([`compare_runs`]) the run is
+//! the unit: an exact rank test over all permutations of the runs judges the figures together
+//! (`permute`). It claims nothing if there are too few runs for any permutation to be rare enough.
 //!
-//! # Why several figures are judged together
-//! Of twenty figures of equal machines one differs with 95% confidence. What is
-//! called a difference here holds for all figures of a comparison together (Holm,
-//! Scandinavian Journal of Statistics 6, 1979); the intervals are of each alone.
+//! //! # Why several figures are judged together Of twenty figures of equal machines, one differs
+//! with 95% confidence. A difference reported here is significant for all figures of a comparison
+//! together (Holm, Scandinavian Journal of Statistics 6, 1979). The intervals are for each figure
+//! alone.
 //!
-//! Maxima are not compared: the largest of n samples is worth its bound and no
-//! more.
+//! //! Maxima are not compared: the largest of n samples supports its bound and nothing more.
 //!
-//! # Rates and experiments
-//! A rate of late periods and its bounds are `punctual_model::Rate`: the verdict of each
-//! recording needs them. How often they hold is counted here (`tests/bounds.rs`).
-//! [`pairs`] judges an experiment on one variable, [`screening`] ranks many settings.
+//! //! # Rates and experiments `punctual_model::Rate` has the rate of late periods and its bounds,
+//! because the verdict of each recording needs them. This crate tests how often they hold
+//! (`tests/bounds.rs`). [`pairs`] judges an experiment on one variable, and [`screening`] ranks
+//! many settings.
 //!
-//! # Years
-//! [`changes`] finds where a series of runs steps to another level, [`trend`] says what
-//! that means for a series of recordings.
+//! //! # Years [`changes`] finds steps of a series of runs to another level. [`trend`] interprets
+//! them for a series of recordings.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
@@ -99,7 +92,7 @@ pub enum CompareError {
         /// The candidate's probe.
         candidate: String,
     },
-    /// A side without a run.
+    /// A side has no run.
     #[error("baseline and candidate need at least one recording each")]
     NoRun,
     /// There is nothing to compare.
@@ -108,15 +101,15 @@ pub enum CompareError {
         /// The short ID of the recording.
         id: String,
     },
-    /// Each way is measured for itself, and they have none in common.
+    /// Each mechanism is measured separately, and they have none in common.
     #[error(
         "the recordings have no way of measuring in common: the baseline has {baseline}, the \
          candidate {candidate}"
     )]
     NoLane {
-        /// The baseline's.
+        /// The mechanisms of the baseline.
         baseline: String,
-        /// The candidate's.
+        /// The mechanisms of the candidate.
         candidate: String,
     },
 }

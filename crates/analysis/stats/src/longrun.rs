@@ -1,14 +1,11 @@
-//! What a run shows of a figure over its whole length.
+//! //! The variation of a figure over the whole length of a run.
 //!
-//! What wanders slowly is seen badly from one block to the next: under the noise of
-//! each block hides that all of the first half was a little later than the second, or
-//! that the one burst of a run made all of its late samples. So the spread of each
-//! figure is measured once more, where what is slow must show: in the slowest waves
-//! that fit into the run. Their mean square is the long-run variance, and as many
-//! degrees of freedom as there are waves say how well it is known (equal-weighted
-//! cosines: Müller, Journal of Econometrics 141, 2007; Lazarus, Lewis, Stock and
-//! Watson, Journal of Business & Economic Statistics 36, 2018). Few waves make wider
-//! intervals than many, and more honest ones.
+//! //! The noise of single blocks hides slow wandering: that the first half was a little later than
+//! the second, or that a single burst caused all late samples. The spread of each figure is
+//! therefore also measured in the slowest waves that fit into the run. Their mean square is the
+//! long-run variance, with as many degrees of freedom as there are waves (equal-weighted cosines:
+//! Müller, Journal of Econometrics 141, 2007; Lazarus, Lewis, Stock and Watson, Journal of Business
+//! & Economic Statistics 36, 2018). Fewer waves give wider and more honest intervals.
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
@@ -16,40 +13,38 @@ use crate::blocks::{Blocks, LEAST_BLOCKS, inflation, memory_of};
 use crate::counts::{Counts, Scale, Stretch};
 use crate::figure::Figure;
 
-/// How many waves are looked at, where there are twice as many blocks at least.
+/// Number of waves, if there are at least twice as many blocks.
 const WAVES: usize = 8;
 
-/// The fewest waves that are taken, where there are so many.
+/// The smallest number of waves, if there are enough blocks.
 const FEWEST_WAVES: usize = 3;
 
-/// By how much the slowest two waves exceed the mean of all, the mean of the run exceeds
-/// it three times: that is so of a level that forgets in half of the run (Ornstein and
-/// Uhlenbeck), which gives the mean 0.567 of its variance and these two 0.190 each. Four
-/// times would lose clear differences.
+/// The variance of the run's mean exceeds the mean of all waves by this multiple of the excess of
+/// the slowest two. It is derived for a level that forgets in half of the run (Ornstein and
+/// Uhlenbeck): the mean has 0.567 of the variance, and these two waves have 0.190 each. Four would
+/// lose clear differences.
 const DRIFT: f64 = 3.0;
 
-/// From such a multiple of all waves on the slowest two are taken for all there is to
-/// know, with two degrees of freedom; below, chance makes them so large as well
-/// (calibrated: `cargo xtask simulate`).
+/// If the slowest two waves exceed this multiple of all waves, only these two count, with two
+/// degrees of freedom. Below it, chance explains them as well (calibrated: `cargo xtask simulate`).
 const PLAIN_DRIFT: f64 = 2.5;
 
 /// The 97.5% points of the t distribution with 2 to 8 degrees of freedom.
 const T: [f64; WAVES - 1] = [4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306];
 
-/// With more than this left of what hangs together between blocks, nothing is said of
-/// a figure.
+/// A figure is not judged if the [`inflation`] of its blocks is larger than this.
 const INFLATION_MOST: f64 = 3.0;
 
-/// What a run shows of one figure.
+/// The variation of one figure over the whole run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct LongRun {
-    /// By how much the variance of the figure is larger than draws of blocks show.
+    /// Ratio of the variance of the figure to the variance that draws of blocks show.
     pub(crate) wider: f64,
-    /// How well that is known, in degrees of freedom.
+    /// Degrees of freedom of that ratio.
     pub(crate) freedom: f64,
-    /// It comes and goes so slowly that the run shows too little of it.
+    /// Whether the figure varies too slowly for the run.
     pub(crate) too_slow: bool,
-    /// How many intervals would be enough of it then; `None` where that cannot be said.
+    /// Number of intervals that would be enough in that case. `None` if unknown.
     pub(crate) intervals_needed: Option<usize>,
     /// The share that the figure is or depends on.
     share: f64,
@@ -57,7 +52,8 @@ pub(crate) struct LongRun {
     variance: f64,
 }
 
-/// By figure, and last of how likely the candidate is later.
+/// Returns the variation of each figure, and last that of the probability that the candidate is
+/// later.
 pub(crate) fn of_all(scale: &Scale, figures: &[Figure], runs: [&Blocks; 2]) -> Vec<[LongRun; 2]> {
     let counts = runs.map(|run| counted(scale, run.each.iter()));
     let mut all: Vec<[LongRun; 2]> = (figures.iter())
@@ -74,7 +70,7 @@ pub(crate) fn of_all(scale: &Scale, figures: &[Figure], runs: [&Blocks; 2]) -> V
     all
 }
 
-/// What a block adds to a figure that is a share.
+/// The contribution of a block to a figure that is a share.
 struct Part {
     weight: f64,
     of: f64,
@@ -82,8 +78,8 @@ struct Part {
 
 fn of_figure(figure: Figure, run: &Blocks, counts: &Counts) -> LongRun {
     match figure {
-        // A quantile moves as the share of the samples beyond it does. Where many have
-        // its very value that is either side of it.
+        // // A quantile moves like the share of samples beyond it. If many samples equal it,
+        // consider both sides.
         Figure::Quantile(quantile) => match counts.place_of(quantile) {
             Some(place) => {
                 let sides = [place, place + 1].map(|place| of_parts(run, above(place)));
@@ -107,8 +103,8 @@ fn of_figure(figure: Figure, run: &Blocks, counts: &Counts) -> LongRun {
     }
 }
 
-/// How likely a sample of `other` is earlier, for an early one and by place; equal
-/// ones count half.
+/// Returns the share of `other` that is earlier, for an early sample and by index. Equal ones count
+/// half.
 fn later_than(other: &Counts) -> (f64, Vec<f64>) {
     let all = other.total().saturating_add(other.early).max(1) as f64;
     let mut before = other.early as f64;
@@ -127,10 +123,10 @@ fn weigh(block: &Stretch, weights: &[f64]) -> f64 {
         .sum()
 }
 
-/// How probable it is that the two runs differ as much as they do in how many of their
-/// samples are later than a quantile of both together, where nothing differs; `None`
-/// for what is no quantile. Draws of a run that had one burst hardly ever leave it out,
-/// so that its late quantiles seem sure; this sees that it was one.
+/// Returns the probability that runs without a difference differ this much in their shares of
+/// samples later than a common quantile. `None` for other figures. Draws of a run with a single
+/// burst almost always contain it, so its late quantiles look certain. This test detects that it
+/// was only one.
 pub(crate) fn quantile_p(
     scale: &Scale,
     figures: &[Figure],
@@ -150,7 +146,8 @@ pub(crate) fn quantile_p(
         }
     };
     let of_figure = |figure: &Figure| match figure {
-        // Later than its value, or as late: where many have it, one may say nothing.
+        // // Later than its value, or equal: if many samples equal it, one of them may be
+        // uninformative.
         Figure::Quantile(quantile) => {
             let place = both.place_of(*quantile)?;
             Some(p_at(place).min(p_at(place + 1)))
@@ -160,12 +157,12 @@ pub(crate) fn quantile_p(
     figures.iter().map(of_figure).collect()
 }
 
-/// The degrees of freedom of a sum of `variances` (Welch, Biometrika 34, 1947).
+/// Returns the degrees of freedom of a sum of `variances` (Welch, Biometrika 34, 1947).
 pub(crate) fn welch(variances: [f64; 2], freedom: [f64; 2]) -> f64 {
     let sum = variances[0] + variances[1];
     let each = [0, 1].map(|side| variances[side].powi(2) / freedom[side]);
     let together = sum * sum / (each[0] + each[1]);
-    // Not a number where neither varies.
+    // // NaN if neither varies.
     together.max(freedom[0].min(freedom[1]))
 }
 
@@ -178,7 +175,7 @@ fn counted<'a>(scale: &Scale, blocks: impl Iterator<Item = &'a Stretch>) -> Coun
     counts
 }
 
-/// The samples from `place` on.
+/// Counts the samples from `place` on.
 fn above(place: usize) -> impl Fn(&Stretch) -> Part {
     move |block| Part {
         weight: block.from(place) as f64,
@@ -193,8 +190,8 @@ fn of_parts(run: &Blocks, part: impl Fn(&Stretch) -> Part) -> LongRun {
         .collect();
     let memory = memory_of(&shares);
     let left = inflation(memory, run.length);
-    // Few intervals tell little of what stays in the next: that it may be more counts
-    // where figures are refused.
+    // // Few intervals give an uncertain estimate of the correlation. Its upper bound decides about
+    // refusal.
     let error = ((1.0 - memory * memory) / shares.len().max(1) as f64).sqrt();
     let at_most = match memory > 0.0 {
         true => (memory + error).min(0.99),
@@ -211,7 +208,7 @@ fn of_parts(run: &Blocks, part: impl Fn(&Stretch) -> Part) -> LongRun {
         .collect();
     let (slow, waves) = long_run(&apart);
     let blocks = apart.len() as f64;
-    // Draws show the variance of n values as if their mean were known.
+    // // Draws show the variance of n values as if their mean were known.
     let known = blocks / (blocks - 1.0).max(1.0);
     let wider = known * left.max(slow);
     let square: f64 = apart.iter().map(|value| value * value).sum();
@@ -227,8 +224,8 @@ fn of_parts(run: &Blocks, part: impl Fn(&Stretch) -> Part) -> LongRun {
     }
 }
 
-/// Whether the halves of a run are further apart than what stays from one value to the
-/// next explains: it drifted, and goes on to.
+/// Returns whether the halves of a run differ more than the correlation of neighbouring values
+/// explains. Such a run drifted, and probably drifts on.
 fn halves_differ(values: &[f64], memory: f64) -> bool {
     let half = values.len() / 2;
     let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len().max(1) as f64;
@@ -240,16 +237,16 @@ fn halves_differ(values: &[f64], memory: f64) -> bool {
     apart > 2.0 * error * ((1.0 + memory) / (1.0 - memory)).sqrt()
 }
 
-/// In how many intervals blocks are long enough for what stays in the next; `None`
-/// where so much stays that a drift cannot be told from a wave.
+/// Returns the number of intervals with which blocks are long enough for this correlation. `None`
+/// if the correlation is so strong that a drift looks like a wave.
 fn intervals_needed(memory: f64) -> Option<usize> {
     const DRIFT: f64 = 0.98;
     let length = (1..10_000).find(|length| inflation(memory, *length) <= INFLATION_MOST)?;
     (memory < DRIFT).then_some((length + 2) * LEAST_BLOCKS)
 }
 
-/// The variance in the slowest waves to the variance of all `values`, whose mean is
-/// zero: 1 where they do not hang together. And how many waves that is of.
+/// Returns the ratio of the variance in the slowest waves to the variance of all `values`, whose
+/// mean is zero, and the number of these waves. The ratio is 1 without correlation.
 fn long_run(values: &[f64]) -> (f64, usize) {
     let number = values.len() as f64;
     let all: f64 = values.iter().map(|value| value * value).sum();
@@ -264,7 +261,8 @@ fn long_run(values: &[f64]) -> (f64, usize) {
     let waves: Vec<f64> = (1..=(values.len() / 2).clamp(1, WAVES)).map(wave).collect();
     let of_first = |few: usize| waves[..few].iter().sum::<f64>() / few as f64;
     let per_wave = all / (number - 1.0).max(1.0);
-    // So many as make the widest interval: fewer say less surely what is slower still.
+    // // The number of waves that gives the widest interval: fewer waves show slower variation with
+    // less certainty.
     let plain = (FEWEST_WAVES..=waves.len()).map(|few| (of_first(few), few));
     let drift = (waves.len() >= 2).then(|| {
         let slowest = of_first(2);
@@ -297,15 +295,15 @@ mod tests {
 
     #[test]
     fn the_slowest_waves_are_what_counts() {
-        // A single one: the same in each wave, as where nothing hangs together.
+        // // A single value is equal in each wave, as without correlation.
         let spike = centred((0..64).map(|n| if n == 20 { 1.0 } else { 0.0 }));
         let (slow, waves) = long_run(&spike);
         assert!((0.5..2.0).contains(&slow) && waves == 3, "{slow}");
-        // To and fro: the fastest wave there is, and next to nothing of the slow ones.
+        // // Alternating: the fastest possible wave, and almost nothing in the slow ones.
         let fast = centred((0..64).map(|n| f64::from(n % 2)));
         assert!(long_run(&fast).0 < 0.1, "{:?}", long_run(&fast));
-        // The sixth wave itself (a cosine of six half turns) holds all: six are looked
-        // at; where the first does, it is two, and three times what they exceed the rest.
+        // // If all variation is in the sixth wave (a cosine of six half turns), six waves are
+        // used. If it is in the first, two are used, with three times their excess over the rest.
         let wave = |nth: f64| {
             move |n: i32| (std::f64::consts::PI * nth * (f64::from(n) + 0.5) / 64.0).cos()
         };
@@ -317,7 +315,7 @@ mod tests {
         assert_eq!(long_run(&[0.0; 12]), (1.0, 6));
     }
 
-    /// A run of intervals, each with `each(n)` of 100 samples late.
+    /// A run of intervals with `each(n)` of 100 samples late.
     fn run(number: usize, each: impl Fn(usize) -> usize) -> (Scale, Blocks) {
         let histograms = (0..number).map(|n| {
             let mut histogram = Histogram::new();
@@ -340,8 +338,7 @@ mod tests {
 
     #[test]
     fn one_burst_is_one_witness() {
-        // 60 late ones in a minute: one in each second, or all in six of them that
-        // follow each other.
+        // // 60 late samples in a minute: one each second, or all in six consecutive seconds.
         let (scale, spread_out) = run(60, |n| 1 + n * 7 % 3 - n * 5 % 2);
         let (_, burst) = run(60, |n| if (30..36).contains(&n) { 10 } else { 0 });
         let (_, none) = run(60, |_| 0);
@@ -377,7 +374,7 @@ mod tests {
             .map(|n| noise(n) + if n < 20 { 0.0 } else { 3.0 })
             .collect();
         assert!(!halves_differ(&steady, 0.0) && halves_differ(&stepped, 0.0));
-        // What stays from one to the next makes halves that differ.
+        // // Strong correlation makes halves differ.
         assert!(!halves_differ(&stepped, 0.9));
         assert!(!halves_differ(&[], 0.0) && !halves_differ(&[1.0], 0.0));
     }

@@ -1,34 +1,33 @@
-//! Experiments on one variable: pairs of blocks in random order.
+//! //! Experiments on one variable: pairs of blocks in random order.
 //!
-//! Counts of events in blocks of two states, measured alternately; within a pair chance
-//! decides which comes first. Nothing is assumed of how events come, not even that blocks
-//! are independent: the random order alone makes the tests valid, as long as one block
-//! does not act on the next (carry-over).
+//! //! Counts of events in blocks of two states, measured alternately. Chance decides which block
+//! of a pair comes first. The tests assume nothing about the distribution of events, not even that
+//! blocks are independent. The random order alone makes them valid, as long as one block does not
+//! affect the next (carry-over).
 
 use std::cmp::Ordering;
 
 use statrs::distribution::{Binomial, ContinuousCDF, DiscreteCDF, StudentsT};
 
-/// The events of a pair of blocks: of the baseline and of the candidate.
+/// The events in a pair of blocks: baseline and candidate.
 pub type PairCounts = (u64, u64);
 
-/// The fewest pairs of which a randomisation test can reach p < 0.05.
+/// The smallest number of pairs that can give p < 0.05 in a randomisation test.
 pub const LEAST_PAIRS: usize = 6;
 
-/// Up to so many pairs all signs are gone through: a million.
+/// Up to this many pairs, all signs are enumerated: a million.
 const EXACT: usize = 20;
 
-/// Random signs that are drawn for more.
+/// Number of random signs that are drawn for more pairs.
 const DRAWS: u32 = 100_000;
 
-/// Wealth at which a sequential experiment stops: a chance of 5% where there is no
-/// difference.
+/// Wealth at which a sequential experiment stops. Without a difference, the chance of reaching it
+/// is at most 5%.
 pub const WEALTH_DECIDES: f64 = 20.0;
 
-/// How probable a difference as large as that of these pairs is where there is none:
-/// the sign-flip randomisation test on (b - a)/sqrt(a + b), on both sides. Exact up to
-/// 20 pairs with events, beyond them of 100,000 random signs from `seed`. 1 without
-/// events.
+/// Returns the probability of such a difference by chance: the two-sided sign-flip randomisation
+/// test on (b - a)/sqrt(a + b). Exact up to 20 pairs with events. Beyond, from 100,000 random signs
+/// drawn from `seed`. 1 without events.
 pub fn sign_flip(pairs: &[PairCounts], seed: u64) -> f64 {
     let scores: Vec<f64> = (pairs.iter())
         .filter(|(a, b)| a != b)
@@ -65,8 +64,8 @@ pub fn sign_flip(pairs: &[PairCounts], seed: u64) -> f64 {
     f64::from(as_far + 1) / f64::from(DRAWS + 1)
 }
 
-/// Which side the sum of (b - a)/sqrt(a + b) is on, the statistic of [`sign_flip`]:
-/// `Greater` where the candidate has more.
+/// Returns the sign of the sum of (b - a)/sqrt(a + b), the statistic of [`sign_flip`]. `Greater` if
+/// the candidate has more events.
 pub fn direction(pairs: &[PairCounts]) -> Ordering {
     let sum: f64 = (pairs.iter())
         .filter(|(a, b)| a != b)
@@ -85,22 +84,22 @@ fn side(one: f64, other: f64) -> Ordering {
     }
 }
 
-/// The wealth of somebody who bets on a difference, on either side, starting with 1:
-/// the mean over stakes of the product of 1 + stake * (b - a)/(a + b) (Waudby-Smith and
-/// Ramdas, Journal of the Royal Statistical Society B 86, 2024). Where there is no
-/// difference it reaches [`WEALTH_DECIDES`] at any time with a chance of 5% at most.
+/// Returns the wealth of a bettor on a difference in either direction, who starts with 1: the mean
+/// over stakes of the product of 1 + stake * (b - a)/(a + b) (Waudby-Smith and Ramdas, Journal of
+/// the Royal Statistical Society B 86, 2024). Without a difference, the chance that it ever reaches
+/// [`WEALTH_DECIDES`] is at most 5%.
 pub fn wealth(pairs: &[PairCounts]) -> f64 {
     let [fewer, more] = bets(pairs);
     (fewer + more) / 2.0
 }
 
-/// Which side the [`wealth`] comes from: `Greater` where the candidate has more.
+/// Returns the direction of the [`wealth`]: `Greater` if the candidate has more events.
 pub fn wealth_direction(pairs: &[PairCounts]) -> Ordering {
     let [fewer, more] = bets(pairs);
     side(more, fewer)
 }
 
-/// The wealth of those who bet that the candidate has fewer, and that it has more.
+/// Returns the wealth of bets that the candidate has fewer events, and that it has more.
 fn bets(pairs: &[PairCounts]) -> [f64; 2] {
     const STAKES: u32 = 19;
     let outcomes = || {
@@ -117,21 +116,20 @@ fn bets(pairs: &[PairCounts]) -> [f64; 2] {
 /// The ratio of two rates, candidate to baseline.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ratio {
-    /// As counted.
+    /// The observed ratio.
     pub found: f64,
-    /// At least this, with the confidence asked for.
+    /// Lower end of its confidence interval.
     pub low: f64,
-    /// At most this.
+    /// Upper end of its confidence interval.
     pub high: f64,
-    /// By how much the counts vary more than those of independent events; 1 at least.
+    /// How much more the counts vary than those of independent events, at least 1.
     pub dispersion: f64,
 }
 
-/// The ratio of the rates with an interval of this `confidence` (0 to 1, both sides
-/// together): normal in the logarithm, wider by the dispersion of the pairs, with the
-/// t distribution; where few blocks have most of the events, as wide as the ratios that
-/// the sign-flip test does not reject. `None` with fewer than two pairs, or where a side
-/// has no event.
+/// Returns the ratio of the rates with its two-sided interval at this `confidence` (0 to 1). The
+/// interval is normal in the logarithm, widened by the dispersion of the pairs, with the t
+/// distribution. If few blocks have most of the events, it is widened to the ratios that the
+/// sign-flip test does not reject. `None` with fewer than two pairs, or if a side has no events.
 pub fn ratio(pairs: &[PairCounts], confidence: f64) -> Option<Ratio> {
     let sum = |of: fn(&PairCounts) -> u64| pairs.iter().map(of).sum::<u64>() as f64;
     let (a, b) = (sum(|pair| pair.0), sum(|pair| pair.1));
@@ -162,8 +160,8 @@ pub fn ratio(pairs: &[PairCounts], confidence: f64) -> Option<Ratio> {
     })
 }
 
-/// A limit of the ratio, moved `outwards` (-1 or 1) to where the sign-flip test rejects
-/// it; as it is where it does so already, or where the pairs are too few to reject any.
+/// Moves a limit of the ratio `outwards` (-1 or 1) to where the sign-flip test rejects it. Leaves
+/// it unchanged if the test already rejects it, or if the pairs are too few to reject any.
 fn widened(pairs: &[PairCounts], limit: f64, outwards: f64, chance: f64) -> f64 {
     const STEPS: u32 = 12;
     let accepts = |times: f64| is_accepted(pairs, times, chance);
@@ -188,8 +186,8 @@ fn widened(pairs: &[PairCounts], limit: f64, outwards: f64, chance: f64) -> f64 
     outside
 }
 
-/// Whether the sign-flip test on (b - times a)/sqrt(a + b) does not reject a ratio: with
-/// all signs up to 11 pairs, beyond them with 2,000 random ones, always the same.
+/// Returns whether the sign-flip test on (b - times a)/sqrt(a + b) accepts a ratio: with all signs
+/// up to 11 pairs, beyond with 2,000 random ones from a fixed seed.
 fn is_accepted(pairs: &[PairCounts], times: f64, chance: f64) -> bool {
     const ALL: usize = 11;
     const SOME: u64 = 2_000;
@@ -224,24 +222,24 @@ fn is_accepted(pairs: &[PairCounts], times: f64, chance: f64) -> bool {
     as_far as f64 / ways as f64 >= chance
 }
 
-/// Whether the rates are proven to be the same within 0.8 to 1.25 (two one-sided tests
-/// of 5%: Schuirmann, Journal of Pharmacokinetics and Biopharmaceutics 15, 1987).
+/// Returns whether the rates are proven to be equal within 0.8 to 1.25 (two one-sided tests of 5%:
+/// Schuirmann, Journal of Pharmacokinetics and Biopharmaceutics 15, 1987).
 pub fn equivalent(pairs: &[PairCounts]) -> bool {
     pairs.len() >= LEAST_PAIRS
         && ratio(pairs, 0.9).is_some_and(|ratio| ratio.low >= 0.8 && ratio.high <= 1.25)
 }
 
-/// How many events, of both sides together, find a rate that is `times` as high in 80%
-/// of the experiments, at 5%: 77 for 2, 210 for 1.5, 35 for 3 (exact binomial; from
-/// that number on for good), times the dispersion. `None` where that takes more than
-/// 100,000, or `times` is 1 or not above 0.
+/// Returns the total number of events on both sides that detects a rate `times` as high in 80% of
+/// the experiments, at 5%: 77 for 2, 210 for 1.5, 35 for 3. This is the exact binomial number from
+/// which on the power stays above 80%, times the dispersion. `None` if more than 100,000 are
+/// needed, or `times` is 1 or not above 0.
 pub fn events_needed(times: f64, dispersion: f64) -> Option<u64> {
     const MOST: u64 = 100_000;
     if times <= 0.0 || !times.is_finite() || (times.ln()).abs() < 0.02 {
         return None;
     }
     let share = times / (1.0 + times);
-    // Twice what the normal approximation says is beyond the last dip.
+    // // Twice the normal approximation is beyond the last dip in power.
     let normal = 7.849 * (1.0 + times).powi(2) / times / times.ln().powi(2);
     let from = ((1.5 * normal) as u64 + 20).min(MOST);
     let enough = |events: &u64| power(*events, share) >= 0.8;
@@ -255,9 +253,9 @@ pub fn events_needed(times: f64, dispersion: f64) -> Option<u64> {
     Some((needed? as f64 * dispersion.max(1.0)).ceil() as u64)
 }
 
-/// How probable a count as far from its expectation as `count` of `all` is, where each
-/// counts with the chance `share`: twice the smaller tail of the binomial distribution.
-/// 1 without any.
+/// Returns the probability of a count as far from its expectation as `count` of `all`, if each
+/// counts with the chance `share`: twice the smaller tail of the binomial distribution. 1 without
+/// any.
 pub fn binomial_p(count: u64, all: u64, share: f64) -> f64 {
     let Ok(law) = Binomial::new(share, all) else {
         return 1.0;
@@ -269,13 +267,13 @@ pub fn binomial_p(count: u64, all: u64, share: f64) -> f64 {
     (2.0 * law.cdf(count).min(above)).min(1.0)
 }
 
-/// How often a binomial test at 5% finds that not half of `events` but this `share` is
-/// of the candidate.
+/// Returns the power of a binomial test at 5% to detect that the candidate has `share` of `events`
+/// instead of half.
 fn power(events: u64, share: f64) -> f64 {
     let (Ok(even), Ok(uneven)) = (Binomial::new(0.5, events), Binomial::new(share, events)) else {
         return 0.0;
     };
-    // The largest count that is rare below half.
+    // // The largest count that is rare below half.
     let rare = |count: &u64| even.cdf(*count) <= 0.025;
     let (mut low, mut high) = (0, events / 2);
     if !rare(&0) {
@@ -320,8 +318,8 @@ mod tests {
         assert!((ratio.high / 2.955_357_52 - 1.0).abs() < 1e-6, "{ratio:?}");
     }
 
-    /// One block of ten has most of the events: an interval of the t distribution alone
-    /// holds the true ratio in 77%. 142 of 150 are expected; three deviations less are 134.
+    /// One block in ten has most of the events. An interval from the t distribution alone contains
+    /// the true ratio in 77%. 142 of 150 are expected. Three standard deviations less are 134.
     #[test]
     fn the_interval_holds_where_few_blocks_have_most_events() {
         let mut random = fastrand::Rng::with_seed(5);
@@ -368,8 +366,8 @@ mod tests {
         }
     }
 
-    /// The direction is that of the statistic that proves: of 19 pairs (0, 1) and one
-    /// (20, 0) the candidate has more by both, although it has fewer in all.
+    /// The direction is that of the statistic in the proof. With 19 pairs (0, 1) and one (20, 0),
+    /// the candidate has more by both, although it has fewer in total.
     #[test]
     fn direction_and_proof_are_of_one_statistic() {
         let mut pairs = vec![(0, 1); 19];
@@ -400,7 +398,7 @@ mod tests {
             (405, 400),
             (400, 397)
         ]));
-        // Five pairs cannot: 2 of 32.
+        // // Five pairs are not enough: 2 of 32.
         assert!(sign_flip(&[(0, 9); 5], 1) > 0.05 && sign_flip(&[(0, 9); 6], 1) < 0.05);
     }
 
@@ -415,8 +413,8 @@ mod tests {
         }
     }
 
-    /// Experiments on made-up machines that drift from block to block; the order within
-    /// a pair is random. How many alarm by signs, and how many by wealth at any time.
+    /// Experiments on simulated machines that drift from block to block, with random order within a
+    /// pair. Returns the number of alarms by signs, and by wealth at any time.
     fn alarms(experiments: u32, pairs: usize, events: f64, times: f64) -> [u32; 2] {
         let mut random = fastrand::Rng::with_seed(11);
         let mut found = [0, 0];
@@ -443,7 +441,7 @@ mod tests {
 
     #[test]
     fn drift_makes_no_alarm_and_a_doubled_rate_does() {
-        // 5% of 2,000 are 100; three standard deviations more are 130.
+        // // 5% of 2,000 are 100. Three standard deviations more are 130.
         let [signs, rich] = alarms(2_000, 12, 4.0, 1.0);
         eprintln!("{signs} alarms by signs, {rich} by wealth, of 2,000");
         assert!(signs <= 130 && rich <= 100, "{signs} {rich}");

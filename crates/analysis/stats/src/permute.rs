@@ -1,36 +1,36 @@
-//! Several runs a side: the run is the unit.
+//! //! Several runs a side: the run is the unit.
 //!
-//! Wake-ups of one run share what was so from its start on, so two runs a side are two
-//! witnesses, however long they are. Where nothing differs each way to call so many of
-//! all runs the baseline is as probable as the one that was measured: an exact rank
-//! test over all of them (Fisher; Pitman, Supplement to the Journal of the Royal
-//! Statistical Society 4, 1937), whatever the figures are distributed like. All figures
-//! are judged together by the largest of their statistics in each arrangement
-//! (Westfall and Young, Resampling-Based Multiple Testing, 1993, 2.6).
+//! //! Wake-ups of one run share the conditions since its start, so two runs a side are two
+//! observations, however long they are. Without a difference, each choice of the baseline's runs
+//! among all runs is equally probable. The test is an exact rank test over all choices (Fisher;
+//! Pitman, Supplement to the Journal of the Royal Statistical Society 4, 1937), and assumes nothing
+//! about the distribution of figures. All figures are judged together by the largest of their
+//! statistics in each permutation (Westfall and Young, Resampling-Based Multiple Testing, 1993,
+//! 2.6).
 
 use fastrand::Rng;
 
-/// A figure of each run: of the baseline's, then of the candidate's.
+/// A figure of each run: those of the baseline, then those of the candidate.
 pub(crate) type ByRun = [Vec<f64>; 2];
 
-/// Up to so many arrangements each is looked at; above, so many are drawn.
+/// Up to this many permutations, all are enumerated. Above, this many are drawn.
 const MOST: u64 = 50_000;
 
-/// What a p must be below to count.
+/// Significant p-values are below this.
 pub(crate) const CHANCE: f64 = 0.05;
 
-/// What all arrangements say of the figures.
+/// The results of all permutations for the figures.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Permuted {
-    /// How probable so large a difference is where there is none, by figure.
+    /// The probability of such a difference by chance, for each figure.
     pub(crate) p: Vec<Option<f64>>,
-    /// The same of all figures together.
+    /// These p-values, adjusted for all figures.
     pub(crate) adjusted: Vec<Option<f64>>,
-    /// How many arrangements were looked at.
+    /// Number of permutations.
     pub(crate) arrangements: u64,
 }
 
-/// In how many ways `few` of `all` can be chosen; saturates.
+/// Returns the number of ways to choose `few` of `all`. Saturates.
 pub(crate) fn ways(all: u64, few: u64) -> u64 {
     (0..few.min(all - few.min(all))).fold(1u64, |ways, step| {
         let next = u128::from(ways) * u128::from(all - step) / u128::from(step + 1);
@@ -38,19 +38,19 @@ pub(crate) fn ways(all: u64, few: u64) -> u64 {
     })
 }
 
-/// The smallest p that so many runs can give, on both sides.
+/// Returns the smallest two-sided p-value that this number of runs can give.
 pub(crate) fn smallest_p([a, b]: [usize; 2]) -> f64 {
     (2.0 / ways((a + b) as u64, a as u64) as f64).min(1.0)
 }
 
-/// The fewest runs a side that can give a p below [`CHANCE`].
+/// Returns the smallest number of runs a side that can give a p-value below [`CHANCE`].
 pub(crate) fn enough_runs() -> usize {
     (1..)
         .find(|runs| smallest_p([*runs; 2]) < CHANCE)
         .unwrap_or(4)
 }
 
-/// Tests each figure that is known, and all of them together.
+/// Tests each known figure, and all of them together.
 pub(crate) fn test(figures: &[Option<ByRun>], runs: [usize; 2], seed: u64) -> Permuted {
     let scores: Vec<Option<Vec<f64>>> = (figures.iter())
         .map(|figure| figure.as_ref().map(scores))
@@ -71,7 +71,7 @@ pub(crate) fn test(figures: &[Option<ByRun>], runs: [usize; 2], seed: u64) -> Pe
         let largest = here.iter().flatten().copied().fold(0.0, f64::max);
         for ((count, seen), here) in counts.iter_mut().zip(&seen).zip(here) {
             if let (Some(seen), Some(here)) = (seen, here) {
-                // Sums of the same ranks in another order may differ in the last digit.
+                // // Sums of the same ranks in another order may differ in the last digit.
                 count[0] += u64::from(here >= seen - 1e-9);
                 count[1] += u64::from(largest >= seen - 1e-9);
             }
@@ -86,7 +86,7 @@ pub(crate) fn test(figures: &[Option<ByRun>], runs: [usize; 2], seed: u64) -> Pe
         false => {
             let mut random = Rng::with_seed(seed);
             let mut places: Vec<usize> = (0..all).collect();
-            // The measured one is one of them.
+            // // The observed order is one of them.
             look(&first);
             for _ in 1..MOST {
                 random.shuffle(&mut places);
@@ -108,7 +108,7 @@ pub(crate) fn test(figures: &[Option<ByRun>], runs: [usize; 2], seed: u64) -> Pe
     }
 }
 
-/// Ranks from their mean, in units of what they spread; equal values share theirs.
+/// Returns ranks relative to their mean, in units of their spread. Equal values share a rank.
 fn scores(figure: &ByRun) -> Vec<f64> {
     let values: Vec<f64> = figure.iter().flatten().copied().collect();
     let number = values.len() as f64;
@@ -124,7 +124,7 @@ fn scores(figure: &ByRun) -> Vec<f64> {
     apart.into_iter().map(|rank| rank / unit).collect()
 }
 
-/// Each choice of `few` of `all` places, rising.
+/// Enumerates the choices of `few` of `all` indexes, in ascending order.
 fn each_choice(all: usize, few: usize, look: &mut impl FnMut(&[usize])) {
     let mut chosen: Vec<usize> = (0..few).collect();
     loop {
@@ -142,9 +142,9 @@ fn each_choice(all: usize, few: usize, look: &mut impl FnMut(&[usize])) {
     }
 }
 
-/// With 95% confidence at least, between which of the differences (or ratios) of each
-/// candidate run to each baseline run the true shift lies (Hodges and Lehmann, Annals
-/// of Mathematical Statistics 34, 1963); `None` where the runs are too few for any.
+/// Returns the interval of the true shift with at least 95% confidence: two of the differences (or
+/// ratios) between each candidate run and each baseline run (Hodges and Lehmann, Annals of
+/// Mathematical Statistics 34, 1963). `None` if there are too few runs.
 pub(crate) fn interval(figure: &ByRun, apart: impl Fn(f64, f64) -> f64) -> Option<(f64, f64)> {
     let [a, b] = figure;
     let mut each: Vec<f64> = (a.iter())
@@ -155,14 +155,14 @@ pub(crate) fn interval(figure: &ByRun, apart: impl Fn(f64, f64) -> f64) -> Optio
     Some((each[left_out], each[each.len() - 1 - left_out]))
 }
 
-/// How many of the sorted differences lie outside on each side: the distribution of
-/// the Mann-Whitney count, by its recurrence.
+/// Returns how many sorted differences are outside the interval on each side, from the distribution
+/// of the Mann-Whitney count by its recurrence.
 fn left_out(a: usize, b: usize) -> Option<usize> {
-    // Row by row of how many ways give a count, for 0 to `a` and 1 to `b` runs.
+    // // Row by row: the number of ways to get each count, for 0 to `a` and 1 to `b` runs.
     let mut ways: Vec<Vec<f64>> = vec![vec![1.0]; a + 1];
     for other in 1..=b {
         for one in 1..=a {
-            // The largest of all is of the one side, or of the other.
+            // // The largest value belongs to one side or to the other.
             let mut sum = vec![0.0; one * other + 1];
             for (count, ways) in ways[one].iter().enumerate() {
                 sum[count + one] += ways;
@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn p_is_that_of_the_table() {
-        // Fully apart: 2 of all arrangements. R: wilcox.test(1:4, 5:8)$p.value.
+        // // Fully separated: 2 of all permutations. R: wilcox.test(1:4, 5:8)$p.value.
         let found = test(&[figure(&[1., 2., 3., 4.], &[5., 6., 7., 8.])], [4, 4], 1);
         assert_eq!((found.p[0], found.arrangements), (Some(2.0 / 70.0), 70));
         assert_eq!(found.adjusted, found.p);
@@ -209,7 +209,8 @@ mod tests {
 
     #[test]
     fn figures_are_judged_together() {
-        // Two that go together cost nothing; two that go apart cost twice.
+        // // A second figure in the same order costs nothing. One in another order doubles the
+        // p-value.
         let one = figure(&[1., 2., 3., 4.], &[5., 6., 7., 8.]);
         let found = test(&[one.clone(), one.clone()], [4, 4], 1);
         assert_eq!(found.adjusted, [Some(2.0 / 70.0); 2]);
@@ -230,7 +231,7 @@ mod tests {
 
     #[test]
     fn the_interval_leaves_out_what_it_may() {
-        // Three a side leave none out and hold 90% only.
+        // // Three a side exclude nothing, and reach only 90%.
         assert_eq!(left_out(3, 3), None);
         assert_eq!(left_out(4, 4), Some(0));
         // Table of the Mann-Whitney test, 5%, two sides: 2 for 5 and 5, 23 for 10 and 10.

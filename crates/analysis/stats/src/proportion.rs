@@ -1,15 +1,15 @@
-//! What a count is worth.
+//! //! Confidence intervals of counts.
 
 use statrs::function::beta::checked_beta_reg;
 
-/// Up to so many the beta distribution is worked out; with more on either side
-/// Wilson's interval is the same to three digits.
+/// Up to this count, the interval is from the beta distribution. If both sides are larger, Wilson's
+/// interval is the same to three digits.
 const EXACT: u64 = 1_000;
 
-/// With 95% confidence, the share of which `count` of `all` were seen (Clopper
-/// and Pearson, Biometrika 26, 1934; of large counts Wilson, Journal of the American
-/// Statistical Association 22, 1927): exact where they come independently. `None`
-/// without any, or where more were seen than there are.
+/// Returns the 95% confidence interval of a share, given that `count` of `all` were observed
+/// (Clopper and Pearson, Biometrika 26, 1934; for large counts Wilson, Journal of the American
+/// Statistical Association 22, 1927). It is exact for independent events. `None` if `all` is zero
+/// or less than `count`.
 pub(crate) fn exact_interval(count: u64, all: u64) -> Option<(f64, f64)> {
     let others = all.checked_sub(count).filter(|_| all > 0)?;
     if others < count {
@@ -25,15 +25,15 @@ pub(crate) fn exact_interval(count: u64, all: u64) -> Option<(f64, f64)> {
         _ => beta_quantile(0.025, seen, others + 1.0)?,
     };
     let high = match count {
-        // Where it has a closed form.
+        // // The closed form.
         0 => -f64::exp_m1(f64::ln(0.025) / others),
         _ => beta_quantile(0.975, seen + 1.0, others)?,
     };
     Some((low, high))
 }
 
-/// The `share` quantile of the beta distribution, halving down to the last digit:
-/// that of the crate does not come to an end where `b` is large.
+/// Returns the `share` quantile of the beta distribution by bisection to the last digit. The
+/// crate's function does not terminate for a large `b`.
 fn beta_quantile(share: f64, a: f64, b: f64) -> Option<f64> {
     if b <= 0.0 {
         return Some(1.0);
@@ -84,7 +84,7 @@ mod tests {
         assert_eq!(exact_interval(2, 1), None);
     }
 
-    /// Where one method takes over from the other no step is seen.
+    /// The two methods agree at the transition.
     #[test]
     fn large_counts_go_on_as_small_ones_end() {
         for all in [2_500, 1_000_000, 1_000_000_000] {
@@ -96,8 +96,8 @@ mod tests {
         }
     }
 
-    /// Rare ones of many are as good as Poisson: of 10 seen, 4.795 to 18.39 could
-    /// be expected (any table of the Poisson distribution).
+    /// Rare events of many are practically Poisson: for 10 observed, 4.795 to 18.39 could be
+    /// expected (any table of the Poisson distribution).
     #[test]
     fn few_of_very_many_do_not_lose_their_digits() {
         let all = 100_000_000;

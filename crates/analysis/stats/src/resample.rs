@@ -1,4 +1,4 @@
-//! What other runs like these two might have shown: the block bootstrap.
+//! //! Results of other runs like these two, by the block bootstrap.
 
 use fastrand::Rng;
 use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
@@ -8,36 +8,37 @@ use crate::counts::{Counts, Scale};
 use crate::figure::Figure;
 use crate::longrun::{self, LongRun};
 
-/// What was drawn: each figure of each pair of runs.
+/// The draws: each figure of each pair of runs.
 pub(crate) struct Drawn {
-    /// By figure: of the baseline and of the candidate.
+    /// By figure: baseline and candidate.
     figures: Vec<[Vec<Option<f64>>; 2]>,
-    /// How likely the candidate is later.
+    /// The probability that the candidate is later.
     later: Vec<Option<f64>>,
-    /// By figure, and last of how likely the candidate is later: what baseline and
-    /// candidate show over their whole length.
+    /// By figure, and last for the probability that the candidate is later: the variation of
+    /// baseline and candidate over their whole length.
     long_run: Vec<[LongRun; 2]>,
-    /// By figure, of quantiles: how probable so different a share of later samples is.
+    /// For quantiles, by figure: the probability of such different shares of later samples.
     shares: Vec<Option<f64>>,
 }
 
-/// What the draws say of one figure.
+/// The result of the draws for one figure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Judged {
-    /// With 95% confidence the difference lies between these.
+    /// The 95% confidence interval of the difference.
     pub(crate) difference: (f64, f64),
-    /// And the ratio, where the baseline is not zero.
+    /// The interval of the ratio, if the baseline is not zero.
     pub(crate) ratio: Option<(f64, f64)>,
-    /// How probable so large a difference is where there is none.
+    /// The probability of such a difference by chance.
     pub(crate) p: f64,
 }
 
 /// Why a figure is not judged.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Unjudged {
-    /// In words.
+    /// The reason in words.
     pub(crate) why: String,
-    /// How many intervals of the time series would do, of each side, where more would.
+    /// Number of intervals of the time series that would be enough on each side, if more would
+    /// help.
     pub(crate) intervals: [Option<usize>; 2],
 }
 
@@ -51,8 +52,8 @@ impl Unjudged {
 }
 
 impl Judged {
-    /// With a second opinion: the more probable of the two counts, and an interval that
-    /// says no more than it.
+    /// Combines it with a second p-value. The larger one counts, and the interval must not claim
+    /// more.
     fn at_least(mut self, p: f64) -> Self {
         self.p = self.p.max(p);
         if p > 0.05 {
@@ -100,10 +101,10 @@ pub(crate) fn draw(
 }
 
 impl Drawn {
-    /// Judges the `nth` figure, which was `found` in baseline and candidate.
+    /// Judges the `nth` figure, with the values `found` for baseline and candidate.
     ///
     /// # Errors
-    /// Why nothing is said of it, in words.
+    /// Returns the reason in words if it cannot be judged.
     pub(crate) fn judge(&self, nth: usize, found: [f64; 2]) -> Result<Judged, Unjudged> {
         let [a, b] = &self.figures[nth];
         let every = |drawn: &[Option<f64>]| -> Option<Vec<f64>> { drawn.iter().copied().collect() };
@@ -141,8 +142,8 @@ impl Drawn {
         })
     }
 
-    /// With 95% confidence, how likely the candidate is later, which was `found` to be
-    /// so likely.
+    /// Returns the 95% confidence interval of the probability that the candidate is later, which
+    /// was `found`.
     pub(crate) fn later(&self, found: f64) -> Option<(f64, f64)> {
         let later: Vec<f64> = self.later.iter().copied().collect::<Option<_>>()?;
         let sides = self.long_run.last()?;
@@ -168,17 +169,16 @@ fn sorted(values: impl Iterator<Item = f64>) -> Vec<f64> {
     values
 }
 
-/// With fewer draws than this on the other side of zero they are not counted.
+/// With fewer draws than this on the other side of zero, their number is not used.
 const FEW_CROSSING: usize = 20;
 
-/// How far a difference spreads, and how well that is known. Percentiles of draws are
-/// too narrow by what blocks do not show of it, and by what separates the t
-/// distribution from the normal one (Hesterberg, The American Statistician 69, 2015,
-/// section 5.4).
+/// The spread of a difference, and how well it is known. Percentiles of draws are too narrow for
+/// two reasons: blocks do not show all of the variation, and the t distribution is wider than the
+/// normal one (Hesterberg, The American Statistician 69, 2015, section 5.4).
 struct Spread {
     /// The standard error of the difference.
     error: f64,
-    /// By how much it is larger than that of the draws.
+    /// Ratio of that error to the error that draws show.
     wider: f64,
     /// Degrees of freedom (Welch, Biometrika 34, 1947).
     freedom: f64,
@@ -204,7 +204,7 @@ impl Spread {
         }
     }
 
-    /// The interval that holds 95%, of draws around what was `found`.
+    /// Returns the interval that contains 95% of the draws around `found`.
     fn interval(&self, sorted: &[f64], found: f64) -> (f64, f64) {
         let last = sorted.len() - 1;
         let from = self.laws().map_or(0, |(t, normal)| {
@@ -218,10 +218,10 @@ impl Spread {
         )
     }
 
-    /// How probable a `difference` as large as this is by chance, on either side.
+    /// Returns the two-sided probability of such a `difference` by chance.
     fn p(&self, sorted: &[f64], difference: f64) -> f64 {
         let number = sorted.len() as f64;
-        // Which draw, put as far apart as it should be, is at zero.
+        // // The draw that would be at zero after widening.
         let zero = difference - difference / self.wider;
         let crossing = match difference > 0.0 {
             _ if difference == 0.0 => return 1.0,
@@ -229,15 +229,13 @@ impl Spread {
             false => sorted.len() - sorted.partition_point(|value| *value < zero),
         };
         let share = (2.0 * (crossing as f64 + 1.0) / (number + 1.0)).min(1.0);
-        // Where all draws are alike there is no spread to be unsure of: it is for the
-        // second opinion to say.
+        // // If all draws are equal, they show no spread. The second test decides.
         let Some((t, normal)) = self.laws().filter(|_| self.error > 0.0) else {
             return share;
         };
         let beyond = |distance: f64| (2.0 * t.cdf(-distance.abs())).min(1.0);
-        // Where few draws cross zero their number says little: how far it is in
-        // standard errors says more. Not the smaller of both, which is too often
-        // small.
+        // // If few draws cross zero, the distance in standard errors is more reliable. The smaller
+        // of the two would be small too often.
         match crossing < FEW_CROSSING {
             true => beyond(difference / self.error),
             false => beyond(normal.inverse_cdf(share / 2.0)),
@@ -250,7 +248,7 @@ impl Spread {
     }
 }
 
-/// The variance of what was drawn.
+/// Returns the variance of the draws.
 fn variance(values: &[f64]) -> f64 {
     let number = values.len() as f64;
     let mean = values.iter().sum::<f64>() / number;
@@ -268,7 +266,7 @@ mod tests {
     use super::*;
     use crate::counts::Stretch;
 
-    /// A run of which each block holds one value, 100 times.
+    /// A run whose blocks each contain one value, 100 times.
     fn run(scale: &Scale, values: &[i64]) -> Blocks {
         let each = values.iter().map(|value| {
             let mut histogram = Histogram::new();
@@ -293,7 +291,7 @@ mod tests {
         Scale::of([&all].into_iter())
     }
 
-    // In no order: what only rises is too slow to be judged.
+    // // Unordered, because a steady rise is too slow to be judged.
     const SPREAD: [i64; 12] = [340, 410, 320, 390, 300, 380, 350, 310, 400, 330, 370, 360];
 
     #[test]
@@ -304,8 +302,8 @@ mod tests {
         let runs = [run(&scale, &SPREAD), run(&scale, &shifted)];
         let drawn = draw(&scale, &figures, [&runs[0], &runs[1]], 1_000, 1);
         let judged = drawn.judge(0, [345.0, 365.0]).unwrap();
-        // 1200 samples of each side as independent ones would tell the two apart
-        // at once; 12 blocks that spread over 110 ns cannot.
+        // // 1200 independent samples a side would show a difference. 12 blocks with a spread of
+        // 110 ns cannot.
         assert!(judged.p > 0.1, "{judged:?}");
         assert!(
             judged.difference.0 < 0.0 && judged.difference.1 > 20.0,
@@ -331,7 +329,7 @@ mod tests {
         );
         let (low, high) = judged.ratio.unwrap();
         assert!(low > 1.5 && high < 2.2, "{judged:?}");
-        // None is missed in either: no difference, and no ratio to zero.
+        // // Neither misses any: no difference, and no ratio to zero.
         let missed = drawn.judge(1, [0.0, 0.0]).unwrap();
         assert_eq!(
             (missed.difference, missed.ratio, missed.p),

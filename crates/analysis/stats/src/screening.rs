@@ -1,24 +1,24 @@
-//! Screening many settings at once: the design of Plackett and Burman (Biometrika 33,
-//! 1946) with 12 rows, folded: each row once more with all signs turned, so that no
-//! effect of a setting is mixed with that of two others together. It ranks; what it
-//! ranks first is confirmed on fresh data.
+//! //! Screening of many settings at once by a Plackett-Burman design (Biometrika 33, 1946) with 12
+//! rows, folded: each row is repeated with all signs inverted, so that the effect of a setting is
+//! not mixed with that of two others together. The result is a ranking. Fresh data must confirm the
+//! first ones.
 
-/// The settings that it can hold.
+/// Number of settings in the design.
 pub const FACTORS: usize = 11;
 
-/// Its rows.
+/// Number of rows.
 pub const ROWS: usize = 24;
 
 const FIRST_ROW: [bool; FACTORS] = [
     true, true, false, true, true, true, false, false, false, true, false,
 ];
 
-/// Which settings are on (`true`) in each row.
+/// Returns which settings are on (`true`) in each row.
 pub fn folded_plackett_burman() -> [[bool; FACTORS]; ROWS] {
     let mut design = [[false; FACTORS]; ROWS];
     for row in 0..ROWS / 2 {
         for factor in 0..FACTORS {
-            // The first row turned; the twelfth has all off.
+            // // The first row rotated. In the twelfth, all are off.
             let on = row < FACTORS && FIRST_ROW[(factor + FACTORS - row) % FACTORS];
             design[row][factor] = on;
             design[row + ROWS / 2][factor] = !on;
@@ -27,8 +27,8 @@ pub fn folded_plackett_burman() -> [[bool; FACTORS]; ROWS] {
     design
 }
 
-/// The effect of each setting on a value that was measured in each row: the mean where
-/// it is on, minus the mean where it is off.
+/// Returns the effect of each setting on a value measured in each row: the mean with the setting
+/// on, minus the mean with it off.
 pub fn effects(values: &[f64; ROWS]) -> [f64; FACTORS] {
     let design = folded_plackett_burman();
     std::array::from_fn(|factor| {
@@ -55,7 +55,7 @@ mod tests {
             for other in 0..one {
                 let same = design.iter().filter(|row| row[one] == row[other]).count();
                 assert_eq!(same, ROWS / 2, "{one} {other}");
-                // Nor with two others together, which folding is for.
+                // // Also independent of two others together, which is the purpose of folding.
                 for third in 0..FACTORS {
                     let alike = |row: &&[bool; FACTORS]| row[third] == (row[one] == row[other]);
                     if third != one && third != other {

@@ -1,11 +1,11 @@
-//! A comparison in one sentence.
+//! //! A comparison in one sentence.
 
 use punctual_model::SignedNanos;
 
 use crate::{Change, Comparison, Estimate, Quantile, Rate};
 
-/// The answer in plain words: what is higher or lower and by how much, what is not
-/// significant, and what is inconclusive.
+/// Returns the answer in words: what is higher or lower and by how much, what is not significant,
+/// and what is inconclusive.
 pub(crate) fn of(comparison: &Comparison) -> String {
     let mut parts = Vec::new();
     let mut nothing = Vec::new();
@@ -53,7 +53,7 @@ pub(crate) fn of(comparison: &Comparison) -> String {
     all.join("; ")
 }
 
-/// Of what is not judged, how far apart the two are, where that is much.
+/// Returns the ratio of a figure that was not judged, if it is large.
 fn about(ratio: Option<f64>) -> String {
     match ratio {
         Some(ratio) if !(0.8..1.25).contains(&ratio) => format!(" (x {ratio:.2} here)"),
@@ -61,7 +61,7 @@ fn about(ratio: Option<f64>) -> String {
     }
 }
 
-/// `1.20 µs (0.80 to 1.70 µs)`: as an amount, since the words say the direction.
+/// Returns `1.20 µs (0.80 to 1.70 µs)`, without a sign, because the words give the direction.
 fn by(one: &Quantile) -> String {
     let amount = one.difference_ns.map_or(0, |ns| ns.0);
     let sign = amount.signum();
@@ -85,7 +85,7 @@ fn per_million(one: &Rate) -> String {
     )
 }
 
-/// The interval with its smaller end first, seen in the direction of `sign`.
+/// Returns the interval with the smaller end first, in the direction of `sign`.
 fn range(estimate: Option<Estimate>, sign: i64, show: impl Fn(f64) -> String) -> String {
     let Some(estimate) = estimate else {
         return "unknown".to_owned();

@@ -1,11 +1,10 @@
-//! What sets machines apart: facts ranked by how well they separate a figure.
+//! //! Facts that separate machines, ranked by how well they explain a figure.
 //!
-//! Of each fact the machines are put together by its value; the share of the variance of
-//! their ranks that lies between these groups says how well it separates (the effect
-//! size of Kruskal and Wallis, J. Am. Stat. Assoc. 47, 1952). Its p is that of random
-//! permutations of the figures, adjusted for the number of facts (Holm). Facts that
-//! split the machines alike cannot be told apart, and are one entry. A machine where a
-//! fact is not known takes no part in it.
+//! //! For each fact, machines are grouped by its value. The share of the variance of their ranks
+//! that is between groups shows how well the fact separates them (the effect size of Kruskal and
+//! Wallis, J. Am. Stat. Assoc. 47, 1952). Its p-value comes from random permutations of the
+//! figures, adjusted for the number of facts (Holm). Facts that split the machines in the same way
+//! are one entry. Machines with an unknown value of a fact are ignored for it.
 
 use std::collections::BTreeMap;
 
@@ -14,60 +13,60 @@ use fastrand::Rng;
 use crate::holm;
 use crate::trend::Facts;
 
-/// Permutations at most.
+/// Largest number of permutations.
 const MOST: u64 = 4_999;
-/// And at least, with which up to 50 facts can still be significant.
+/// Smallest number of permutations. Up to 50 facts can still be significant.
 const LEAST: u64 = 999;
-/// Machine by fact by permutation: so much is computed at most, unless [`LEAST`] is more.
+/// Limit of machines times facts times permutations, unless [`LEAST`] needs more.
 const WORK: u64 = 40_000_000;
-/// The seed: the same machines give the same figures.
+/// A fixed seed: the same machines give the same figures.
 const SEED: u64 = 0x7365_7061_7261_7465;
-/// Fewer machines can show nothing.
+/// Smallest number of machines that can show anything.
 pub const LEAST_MACHINES: usize = 6;
 
-/// Machines of one value of a fact.
+/// The machines with one value of a fact.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Level {
-    /// The values of the facts, in their order.
+    /// The values of the facts, in the order of the facts.
     pub values: Vec<String>,
-    /// How many machines have it.
+    /// Number of machines.
     pub machines: usize,
     /// The median of their figures.
     pub median: f64,
 }
 
-/// Facts that split the machines in one way.
+/// Facts that split the machines in the same way.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Separator {
     /// Their names.
     pub facts: Vec<String>,
     /// The share of the variance of ranks between the values, 0 to 1.
     pub explained: f64,
-    /// The probability of so large a share where the fact does not matter, adjusted for
-    /// the number of facts.
+    /// The probability of such a share without an effect, adjusted for the number of facts.
     pub p: f64,
     /// The values, the one with the largest median first.
     pub levels: Vec<Level>,
-    /// Machines where it is not known; they take no part.
+    /// Number of machines with an unknown value, which are ignored.
     pub unknown: usize,
 }
 
 /// How facts separate machines.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Separation {
-    /// Facts that differ and are shared by some, the smallest p first.
+    /// Facts that differ between machines and have a common value on some, by ascending p-value.
     pub separators: Vec<Separator>,
-    /// How many facts are equal on all machines where they are known, or differ on all.
+    /// Number of facts with the same known value on all machines, or with a different value on
+    /// each.
     pub left_out: usize,
-    /// How many permutations the p are of.
+    /// Number of permutations for the p-values.
     pub permutations: u64,
 }
 
-/// The values of a fact: of each machine the place of its value among the levels.
+/// For each machine, the index of its value among the levels.
 type Split = Vec<Option<usize>>;
 
-/// Ranks facts by how well they separate the figures of machines. With fewer than
-/// [`LEAST_MACHINES`] nothing is ranked.
+/// Ranks facts by how well they separate the figures of machines. Ranks nothing with fewer than
+/// [`LEAST_MACHINES`].
 pub fn separate(machines: &[(f64, &Facts)]) -> Separation {
     if machines.len() < LEAST_MACHINES {
         return Separation::default();
@@ -109,7 +108,7 @@ pub fn separate(machines: &[(f64, &Facts)]) -> Separation {
     }
 }
 
-/// `None` where all known values are equal, or all differ.
+/// Returns the split, or `None` if all known values are equal, or all differ.
 fn split(machines: &[(f64, &Facts)], name: &str) -> Option<Split> {
     let mut places: BTreeMap<&str, usize> = BTreeMap::new();
     let split: Split = (machines.iter())
@@ -123,7 +122,7 @@ fn split(machines: &[(f64, &Facts)], name: &str) -> Option<Split> {
     (places.len() > 1 && places.len() < known).then_some(split)
 }
 
-/// Of each split the share of variance between its levels, and its p.
+/// Returns the share of variance between the levels of each split, and its p-value.
 fn test(
     figures: &[f64],
     splits: &[(Split, Vec<String>)],
@@ -151,7 +150,7 @@ fn test(
     (measured, p.collect())
 }
 
-/// Mean ranks, from 0 on.
+/// Returns mean ranks, starting at 0.
 fn ranks(figures: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..figures.len()).collect();
     order.sort_by(|a, b| figures[*a].total_cmp(&figures[*b]));
@@ -222,7 +221,7 @@ mod tests {
             .collect()
     }
 
-    /// 40 machines; the kernel doubles the figure, the board does nothing.
+    /// 40 machines: the kernel doubles the figure, and the board has no effect.
     fn fleet() -> Vec<(f64, Facts)> {
         let mut rng = Rng::with_seed(7);
         let machine = |number: usize| {
@@ -247,7 +246,7 @@ mod tests {
         let fleet = fleet();
         let machines: Vec<(f64, &Facts)> = fleet.iter().map(|(f, facts)| (*f, facts)).collect();
         let found = separate(&machines);
-        // Equal where it is known, and different on each.
+        // // The same known value on all machines, and a different one on each.
         assert_eq!(found.left_out, 2);
         let names: Vec<&[String]> = (found.separators.iter())
             .map(|one| one.facts.as_slice())
@@ -276,7 +275,7 @@ mod tests {
             let found = separate(&machines);
             wrong += usize::from(found.separators.iter().any(|one| one.p < 0.05));
         }
-        // 5% of 40 are 2; 7 and more have a probability below 1%.
+        // // 5% of 40 are 2. 7 or more have a probability below 1%.
         assert!(wrong < 7, "{wrong}");
     }
 

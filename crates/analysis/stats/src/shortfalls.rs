@@ -1,11 +1,11 @@
-//! What is too short or too few to judge, and what would do.
+//! //! Missing data for a judgement, and how much would be enough.
 
 use punctual_model::Nanos;
 
 use crate::permute::{CHANCE, enough_runs, smallest_p};
 use crate::{Change, Lane, Rate, Shortfall, Unit};
 
-/// Each reason once, with all figures it is about; what is about all of them first.
+/// Returns each reason once with all affected figures, starting with reasons for all figures.
 pub(crate) fn of(lanes: &[Lane], unit: Unit, runs: [usize; 2]) -> Vec<Shortfall> {
     let mut all: Vec<Shortfall> = Vec::new();
     if unit == Unit::Run && smallest_p(runs) >= CHANCE {
@@ -27,7 +27,7 @@ pub(crate) fn of(lanes: &[Lane], unit: Unit, runs: [usize; 2]) -> Vec<Shortfall>
                 None => name.clone(),
                 Some(title) => format!("{name} ({title})"),
             };
-            // One line for a figure of all lanes, with the longest time.
+            // // One line for a figure in all lanes, with the longest time.
             let of_name = |known: &str| known.split(" (").next() == Some(name);
             let same = |one: &&mut Shortfall| {
                 one.why == *why
@@ -78,7 +78,7 @@ fn happens(rate: &Rate) -> bool {
     rate.change == Change::Unknown && counts.iter().flatten().any(|side| side.count > 0)
 }
 
-/// To two digits of a unit that people type.
+/// Rounds up to two digits of a unit that people type.
 fn rounded_up(length: Nanos) -> Nanos {
     const SECOND: u64 = 1_000_000_000;
     let seconds = length.0.div_ceil(SECOND);

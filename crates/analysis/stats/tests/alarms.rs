@@ -1,6 +1,6 @@
-//! False alarms of `compare`: a smaller version of `cargo xtask simulate`.
+//! //! False alarms of `compare`: a smaller version of `cargo xtask simulate`.
 
-// Helpers of tests, not only the tests themselves, stop at what is wrong.
+// // Test helpers also panic on errors.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../examples/simulate/machines.rs"]
@@ -10,7 +10,7 @@ use machines::{Kind, Machine, machine};
 use punctual_model::Nanos;
 use punctual_stats::{Change, Options, compare};
 
-/// How many of the pairs are said to differ.
+/// Returns how many of the pairs are reported to differ.
 fn found(baseline: Machine, candidate: Machine, pairs: u64) -> usize {
     let options = Options {
         quantiles: vec![0.5, 0.9, 0.99, 0.999],
@@ -26,8 +26,8 @@ fn found(baseline: Machine, candidate: Machine, pairs: u64) -> usize {
     (0..pairs).filter(differs).count()
 }
 
-/// A level that keeps its direction for half of the run, in rows of 50 ms: 10% and more
-/// were false alarms while only the plain mean of the slowest waves was looked at.
+/// A level that keeps its direction for half of the run, in rows of 50 ms. With only the plain mean
+/// of the slowest waves, 10% and more were false alarms.
 #[test]
 fn drift_over_half_of_the_run_is_no_difference() {
     let each = [40.0, 80.0, 150.0, 300.0].map(|by| {
@@ -48,7 +48,7 @@ fn equal_machines_of_each_kind_rarely_differ() {
     }
 }
 
-/// What is late doubles in a run of ten seconds.
+/// The latency above the minimum doubles in a run of ten seconds.
 #[test]
 fn twice_the_noise_is_found_in_ten_seconds() {
     for (kind, least) in [

@@ -1,9 +1,9 @@
-//! Bounds of rates on machines that are made up: a smaller version of `cargo xtask
-//! simulate --only rates`, with fixed seeds.
+//! //! Bounds of rates on simulated machines: a smaller version of
+//! `cargo xtask simulate --only rates`, with fixed seeds.
 
-// Helpers of tests, not only the tests themselves, stop at what is wrong.
+// // Test helpers also panic on errors.
 #![allow(clippy::unwrap_used)]
-// The tables are printed elsewhere.
+// // Only the example prints the tables.
 #![allow(dead_code, clippy::print_stdout)]
 
 #[path = "../examples/simulate/late.rs"]
@@ -15,10 +15,10 @@ mod rates;
 
 use rates::{KINDS, count, until_proven};
 
-/// Machines of a kind.
+/// Number of machines of a kind.
 const MACHINES: u64 = 100;
 
-/// 95 of 100; three standard deviations less are 88.
+/// 95 of 100 are expected. Three standard deviations less are 88.
 #[test]
 fn bounds_hold_where_the_run_is_long_enough() {
     for (name, late, change) in KINDS {
@@ -48,7 +48,7 @@ fn the_bound_of_independent_episodes_is_near_the_truth() {
 fn until_proven_is_rarely_wrong() {
     for (name, late, change) in KINDS {
         let [above, within] = until_proven(late, MACHINES);
-        // The promise ends at a tenth of the longest time.
+        // // The guarantee ends at a tenth of the longest time.
         if change < 360.0 {
             assert!(above.held <= 12, "{name}: {above:?}");
             assert!(within.broken <= 12, "{name}: {within:?}");

@@ -1,10 +1,10 @@
-//! Steps in series that wander, drift or follow seasons: a smaller version of
+//! //! Steps in series that wander, drift or follow seasons: a smaller version of
 //! `cargo xtask simulate --only wandering`.
 
-// Helpers of tests, not only the tests themselves, stop at what is wrong.
+// // Test helpers also panic on errors.
 #![allow(clippy::unwrap_used)]
 
-// The tables that the task prints are not made here.
+// // The tables of the task are not printed here.
 #[path = "../examples/simulate/counts.rs"]
 #[allow(dead_code)]
 mod counts;
@@ -16,16 +16,16 @@ mod wandering;
 
 use wandering::{Moves, course, figures, is_found};
 
-/// Of so many series.
+/// Number of series.
 const SERIES: u64 = 30;
 
-/// In how many series this is so.
+/// Returns the number of series for which this is true.
 fn seen(moves: Moves, phi: f64, is_so: fn(&punctual_stats::changes::Course) -> bool) -> usize {
     let of = |seed: &u64| is_so(&course(figures(moves, phi, *seed), *seed));
     (0..SERIES).filter(of).count()
 }
 
-/// Permutations alone found a step in 66% of the series at 0.7 and in nearly all at 0.9.
+/// Permutations alone found a step in 66% of the series at 0.7, and in nearly all at 0.9.
 #[test]
 fn levels_that_wander_have_no_steps() {
     for phi in [0.0, 0.3, 0.5, 0.7, 0.9] {
@@ -35,7 +35,7 @@ fn levels_that_wander_have_no_steps() {
     }
 }
 
-/// They found one in 86% of the series that drift.
+/// Permutations alone found one in 86% of the series that drift.
 #[test]
 fn a_slow_drift_is_a_drift_and_no_step() {
     for phi in [0.0, 0.5] {
@@ -55,7 +55,8 @@ fn a_slow_drift_is_a_drift_and_no_step() {
 
 #[test]
 fn seasons_have_no_steps() {
-    // Of the last one the series shows a third: it looks like drift, and at times like a step.
+    // // The series covers a third of the last wave, which looks like drift, and sometimes like a
+    // step.
     for (runs, most) in [(14.0, 3), (56.0, 3), (112.0, 3), (224.0, 3), (730.0, 12)] {
         let steps = seen(Moves::Wave(2.0, runs), 0.3, |course| {
             !course.steps.is_empty()

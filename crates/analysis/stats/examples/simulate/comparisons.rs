@@ -1,4 +1,4 @@
-//! Two runs compared: false alarms of equal machines, and differences found.
+//! //! Comparisons of two runs: false alarms of equal machines, and detected differences.
 
 use std::thread::available_parallelism;
 
@@ -17,10 +17,10 @@ const KINDS: [(&str, Kind); 7] = [
     ("rare mixture", Kind::Rare),
 ];
 
-/// Lengths of a run, with the rows that a run of that length has.
+/// Lengths of a run, each with its number of rows.
 const LENGTHS: [(u64, u64); 2] = [(2_500, 50), (10_000, 200)];
 
-/// What became of many comparisons.
+/// Counts of the results of many comparisons.
 #[derive(Default)]
 struct Tally {
     alarms: u64,
@@ -42,7 +42,7 @@ fn compared(baseline: Machine, candidate: Machine, pair: u64) -> Comparison {
     }
 }
 
-/// Compares so many pairs, on all CPUs.
+/// Compares `pairs` pairs, on all CPUs.
 fn tally(baseline: Machine, candidate: Machine, pairs: u64) -> Tally {
     let workers = available_parallelism().map_or(1, |number| number.get() as u64);
     let work = |worker: u64| {
@@ -72,7 +72,7 @@ fn tally(baseline: Machine, candidate: Machine, pairs: u64) -> Tally {
     })
 }
 
-/// Prints the tables, each figure of so many pairs of machines.
+/// Prints the tables. Each figure is from `pairs` pairs of machines.
 pub(crate) fn print(pairs: u64) {
     let percent = |count: u64| format!("{:.1}%", 100.0 * count as f64 / pairs as f64);
     println!("compare, {pairs} pairs of equal machines: false alarms (inconclusive)\n");

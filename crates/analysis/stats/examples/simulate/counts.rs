@@ -1,14 +1,14 @@
-//! Made-up counts of late periods, one a run.
+//! //! Simulated counts of late periods, one for each run.
 
 use fastrand::Rng;
 
 use super::wander::normal;
 
-/// How counts of one rate vary.
+/// How counts with the same rate vary.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Kind {
     Poisson,
-    /// Negative binomial: the rate of each run is gamma distributed with this shape.
+    /// Negative binomial: the rate of each run has a gamma distribution with this shape.
     Mixed(f64),
 }
 

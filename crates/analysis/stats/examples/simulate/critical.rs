@@ -1,5 +1,4 @@
-//! The critical values of a step under AR(1): prints the table that
-//! `src/changes/critical.rs` holds.
+//! //! The critical values of a step under AR(1). Prints the table in `src/changes/critical.rs`.
 
 use fastrand::Rng;
 use punctual_stats::changes::strongest;
@@ -8,18 +7,17 @@ use crate::wander::Wander;
 
 /// Numbers of runs.
 const RUNS: [usize; 13] = [8, 10, 12, 16, 24, 32, 48, 64, 96, 128, 256, 512, 1_024];
-/// Autocorrelations as they are estimated; each stands for those nearer to it than to the
-/// next.
+/// Estimated autocorrelations. Each represents the values closest to it.
 const PHIS: [f64; 13] = [
     0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 1.0,
 ];
-/// How often a series without a step reaches the value.
+/// The probability that a series without a step reaches the value.
 const LEVELS: [f64; 3] = [0.1, 0.01, 0.001];
-/// Runs that are drawn for one row, and series at most.
+/// Number of runs drawn for one row, and the largest number of series.
 const EFFORT: u64 = 1_000_000_000;
 const SERIES: u64 = 8_000_000;
 
-/// Which of [`PHIS`] is nearest.
+/// Returns the index of the nearest of [`PHIS`].
 fn nearest(phi: f64) -> usize {
     let far = |at: &usize| (PHIS[*at] - phi).abs();
     (0..PHIS.len())
@@ -27,9 +25,9 @@ fn nearest(phi: f64) -> usize {
         .unwrap_or(0)
 }
 
-/// Series without a step whose true autocorrelation is drawn from 0 to 1 evenly. Of those
-/// that show the same estimate the quantiles of the statistic are taken, so that the error
-/// of the estimate is in them.
+/// Prints the quantiles of the statistic for series without a step, grouped by estimated
+/// autocorrelation. The true autocorrelation is drawn evenly from 0 to 1, so the quantiles include
+/// the error of the estimate.
 pub(crate) fn print() {
     println!("// By `cargo xtask simulate --only critical`.");
     println!(

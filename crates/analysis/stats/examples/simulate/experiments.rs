@@ -1,16 +1,16 @@
-//! Experiments on made-up machines: false alarms, coverage and power of each method.
+//! //! Simulated experiments: false alarms, coverage and power of each method.
 
 use punctual_stats::pairs::{PairCounts, WEALTH_DECIDES, binomial_p, ratio, sign_flip, wealth};
 
 use crate::machines::{Kind, exponential, normal, random};
 
-/// Pairs of blocks of an experiment.
+/// Number of pairs of blocks in an experiment.
 const PAIRS: usize = 12;
 
-/// The chances of a false alarm that `experiment` gives to the bet and to the signs.
+/// The false-alarm probabilities that `experiment` allots to the bet and to the signs.
 const SHARED: [f64; 2] = [0.01, 0.04];
 
-/// Events of a block of the baseline in the mean.
+/// Mean number of events in a baseline block.
 const EVENTS: f64 = 5.0;
 
 const KINDS: [(&str, Kind); 5] = [
@@ -21,7 +21,7 @@ const KINDS: [(&str, Kind); 5] = [
     ("rare mixture", Kind::Rare),
 ];
 
-/// The mean rate of each block of an experiment, 1 in the mean of many experiments.
+/// Returns the mean rate of each block of an experiment. The mean over many experiments is 1.
 fn levels(kind: Kind, random: &mut fastrand::Rng) -> Vec<f64> {
     let blocks = 2 * PAIRS;
     let wander = |deviation: f64, memory: f64, random: &mut fastrand::Rng| {
@@ -40,14 +40,14 @@ fn levels(kind: Kind, random: &mut fastrand::Rng) -> Vec<f64> {
     }
 }
 
-/// The events of a block.
+/// Returns the number of events in a block.
 fn count(kind: Kind, mean: f64, random: &mut fastrand::Rng) -> u64 {
     match kind {
-        // Bursts of four in the mean.
+        // // Bursts of four events on average.
         Kind::Bursts => (0..poisson(mean / 4.0, random))
             .map(|_| 1 + (3.5 * exponential(random)) as u64)
             .sum(),
-        // One block of ten has most of the events.
+        // // One block in ten has most of the events.
         Kind::Rare if random.f64() < 0.1 => poisson(mean * 5.5, random),
         Kind::Rare => poisson(mean * 0.5, random),
         Kind::Independent | Kind::Drift(_) | Kind::Scale => poisson(mean, random),
@@ -63,7 +63,7 @@ fn poisson(mean: f64, random: &mut fastrand::Rng) -> u64 {
     count
 }
 
-/// What each method says of one experiment.
+/// The results of each method for one experiment.
 #[derive(Default)]
 struct Said {
     consecutive: u64,
@@ -75,13 +75,13 @@ struct Said {
     covered: u64,
 }
 
-/// Experiments on machines of one kind; `times`: the true ratio of rates.
+/// Simulates experiments on machines of one kind. `times` is the true ratio of rates.
 fn experiments(kind: Kind, times: f64, machines: u64) -> Said {
     let mut said = Said::default();
     for seed in 0..machines {
         let random = &mut random(seed);
         let levels = levels(kind, random);
-        // First all blocks of one state, then all of the other.
+        // // First all blocks of one state, then all blocks of the other.
         let mut sums = [0, 0];
         for (place, level) in levels.iter().enumerate() {
             let second = usize::from(place >= PAIRS);
@@ -89,7 +89,7 @@ fn experiments(kind: Kind, times: f64, machines: u64) -> Said {
             sums[second] += count(kind, EVENTS * rate * level, random);
         }
         said.consecutive += u64::from(differs(sums[1], sums[0]));
-        // The same machine, in pairs of random order.
+        // // The same machine, measured in pairs of random order.
         let pair = |levels: &[f64]| -> PairCounts {
             let first = random.bool();
             let [a, b] = if first { [0, 1] } else { [1, 0] };
@@ -114,12 +114,12 @@ fn experiments(kind: Kind, times: f64, machines: u64) -> Said {
     said
 }
 
-/// The test that takes events for independent.
+/// The test that assumes independent events.
 fn differs(b: u64, a: u64) -> bool {
     binomial_p(b, a + b, 0.5) < 0.05
 }
 
-/// Prints the table of `machines` experiments behind each figure.
+/// Prints the table. Each figure is from `machines` experiments.
 pub(crate) fn print(machines: u64) {
     println!("## experiment: false alarms, coverage and power\n");
     println!(

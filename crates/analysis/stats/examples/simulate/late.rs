@@ -3,33 +3,33 @@
 use fastrand::Rng;
 use punctual_model::Nanos;
 
-/// Episodes a second of a machine, about: six a minute.
+/// Approximate number of episodes a second of a machine: six a minute.
 const RATE: f64 = 0.1;
 
-/// How late periods come.
+/// How late periods are distributed over time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Late {
-    /// Each by itself.
+    /// Independent of each other.
     Independent,
     /// Bursts of 20 within 100 ms.
     SparseBursts,
-    /// A burst of 20 each ten seconds.
+    /// A burst of 20 every ten seconds.
     PeriodicBursts,
-    /// Each begets 0.7 others, 3 s later in the mean.
+    /// Each causes 0.7 others, 3 s later on average.
     SelfExciting,
-    /// A bad mode: how many times the rate of the good mode, its mean length, and the mean
-    /// time from one to the next, s.
+    /// A bad mode: its rate relative to the good mode, its mean length, and the mean time between
+    /// bad modes, in s.
     BadMode(f64, f64, f64),
-    /// The rate wanders: the spread of its logarithm, and its memory, s.
+    /// The rate wanders. The parameters are the spread of its logarithm, and its memory in s.
     Wander(f64, f64),
-    /// The rate swings around its mean by 90%: the length of a swing, s.
+    /// The rate oscillates around its mean by 90%. The parameter is the period in s.
     Swing(f64),
     /// Pauses without a finite variance: Pareto with index 1.5.
     HeavyGaps,
 }
 
 impl Late {
-    /// When periods were late in a run of this length, since its start.
+    /// Returns the times of late periods in a run of this length, relative to its start.
     pub(crate) fn times(self, seconds: f64, random: &mut Rng) -> Vec<Nanos> {
         let mut times = match self {
             Self::Independent => steady(RATE, seconds, random),
@@ -87,7 +87,7 @@ fn bursts(begins: &[f64], random: &mut Rng) -> Vec<f64> {
 }
 
 fn cascades(seconds: f64, random: &mut Rng) -> Vec<f64> {
-    // As long before as a cascade may still act.
+    // // The time before the run in which a cascade may begin.
     let before = 200.0;
     let mut times = steady(0.3 * RATE, seconds + before, random);
     let mut next = 0;
@@ -105,7 +105,7 @@ fn cascades(seconds: f64, random: &mut Rng) -> Vec<f64> {
 
 fn modes(worse: f64, length: f64, apart: f64, seconds: f64, random: &mut Rng) -> Vec<f64> {
     let share = length / apart;
-    // That the mean is the same.
+    // // Keeps the mean rate the same.
     let good = match worse.is_finite() {
         true => RATE / (1.0 - share + share * worse),
         false => 0.0,
@@ -152,10 +152,10 @@ fn wander(spread: f64, memory: f64, seconds: f64, random: &mut Rng) -> Vec<f64> 
 }
 
 fn heavy(seconds: f64, random: &mut Rng) -> Vec<f64> {
-    // Pauses from a third of their mean on.
+    // // Pauses are at least a third of their mean.
     let least = 1.0 / (3.0 * RATE);
     let mut pause = || least * (1.0 - random.f64()).powf(-1.0 / 1.5);
-    // A run begins at any moment of a long time.
+    // // The run begins at a random moment of a long time.
     let mut at = -200.0 * seconds.max(600.0) / 60.0;
     let mut times = Vec::new();
     while at < seconds {

@@ -1,40 +1,40 @@
-//! Machines that are made up: the truth about each is known.
+//! //! Simulated machines with known properties.
 
 use punctual_model::{
     Histogram, IntervalRow, Nanos, Recording, RecordingId, Series, SignedNanos, testing,
 };
 
-/// How the late periods of a machine come.
+/// How the late periods of a machine are distributed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Kind {
-    /// Each wake-up by itself.
+    /// Wake-ups are independent.
     Independent,
-    /// Late ones in bursts of 0.3 s, one in 2 s.
+    /// Late wake-ups in bursts of 0.3 s, one every 2 s.
     Bursts,
-    /// The level wanders by so many ns and keeps its direction for half of the run.
+    /// The level wanders by this many ns, and keeps its direction for half of the run.
     Drift(f64),
     /// The spread wanders by 30%, and keeps its direction for a tenth of the run.
     Scale,
-    /// One sample of 2,000 begins an episode of 50 µs and more, of two samples in the mean.
+    /// One sample in 2,000 starts an episode of 50 µs and more, with two samples on average.
     Rare,
 }
 
-/// A machine and how it is measured: at 1 kHz.
+/// A machine that is measured at 1 kHz.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Machine {
-    /// How its late periods come.
+    /// The distribution of its late periods.
     pub(crate) kind: Kind,
     /// Length of the run.
     pub(crate) length_ms: u64,
     /// Length of a row of its time series.
     pub(crate) row_ms: u64,
-    /// Multiplies what is late: the noise above the least latency.
+    /// Multiplies the latency above the minimum.
     pub(crate) tail: f64,
-    /// Multiplies how often bursts and episodes begin.
+    /// Multiplies the frequency of bursts and episodes.
     pub(crate) rate: f64,
 }
 
-/// Nothing is later than usual.
+/// A machine with the usual latency.
 pub(crate) const fn machine(kind: Kind, length_ms: u64, row_ms: u64) -> Machine {
     Machine {
         kind,
@@ -45,8 +45,8 @@ pub(crate) const fn machine(kind: Kind, length_ms: u64, row_ms: u64) -> Machine 
     }
 }
 
-/// A generator for the `nth` run of a series of runs: those of neighbouring seeds begin
-/// alike, so the seed is stirred.
+/// Returns a generator for the `nth` run of a series of runs. The seed is scrambled, because
+/// generators with neighbouring seeds begin alike.
 pub(crate) fn random(seed: u64) -> fastrand::Rng {
     let mut mixed = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -54,18 +54,18 @@ pub(crate) fn random(seed: u64) -> fastrand::Rng {
     fastrand::Rng::with_seed(mixed ^ (mixed >> 31))
 }
 
-/// A normal variate (Box and Muller, Annals of Mathematical Statistics 29, 1958).
+/// Returns a normal variate (Box and Muller, Annals of Mathematical Statistics 29, 1958).
 pub(crate) fn normal(random: &mut fastrand::Rng) -> f64 {
     let (a, b) = (random.f64().max(1e-300), random.f64());
     (-2.0 * a.ln()).sqrt() * (std::f64::consts::TAU * b).cos()
 }
 
-/// An exponential variate of mean 1.
+/// Returns an exponential variate with mean 1.
 pub(crate) fn exponential(random: &mut fastrand::Rng) -> f64 {
     -(1.0 - random.f64()).ln()
 }
 
-/// What wanders: a process that forgets in `memory` steps (Ornstein and Uhlenbeck).
+/// A process that wanders and forgets in `memory` steps (Ornstein and Uhlenbeck).
 pub(crate) struct Wander {
     keeps: f64,
     now: f64,
@@ -86,7 +86,7 @@ impl Wander {
 }
 
 impl Machine {
-    /// The latency of each period, ns.
+    /// Returns the latency of each period, in ns.
     pub(crate) fn latencies(self, random: &mut fastrand::Rng) -> Vec<i64> {
         let periods = self.length_ms as f64;
         let mut slow = Wander::new(periods / 2.0, random);
@@ -123,7 +123,7 @@ impl Machine {
         (0..self.length_ms).map(&mut latency).collect()
     }
 
-    /// A recording of one run.
+    /// Returns a recording of one run.
     pub(crate) fn run(self, seed: u64) -> Recording {
         let latencies = self.latencies(&mut random(seed));
         let mut recording = testing::recording(1, 0);

@@ -1,5 +1,5 @@
-//! How often the methods of this crate are wrong, of machines that are made up:
-//! `cargo xtask simulate`. Prints the tables that docs/simulation.md quotes.
+//! //! Measures the error rates of the methods in this crate on simulated machines:
+//! `cargo xtask simulate`. Prints the tables in docs/simulation.md.
 
 #![allow(clippy::print_stdout)]
 
@@ -14,7 +14,7 @@ mod trends;
 mod wander;
 mod wandering;
 
-/// Made-up machines for each made-up series of runs.
+/// Number of simulated machines for each simulated series of runs.
 const MACHINES_A_SERIES: u64 = 7;
 
 fn main() {

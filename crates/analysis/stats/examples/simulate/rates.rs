@@ -1,12 +1,12 @@
-//! How often the bounds of `check` hold, and what its verdicts are.
+//! //! How often the bounds of `check` hold, and the verdicts that result.
 
 use punctual_model::{Decision, EPISODE_GAP, ERROR, Episodes, Looks, Nanos, Rate};
 
 use crate::late::Late;
 use crate::machines::random;
 
-/// A kind of machine: its name, how its late periods come, and the time from one change of
-/// its rate to the next, s.
+/// The kinds of machines: name, distribution of late periods, and the time between changes of the
+/// rate in s.
 pub(crate) const KINDS: [(&str, Late, f64); 12] = [
     ("independent", Late::Independent, 0.0),
     ("sparse bursts", Late::SparseBursts, 0.1),
@@ -34,17 +34,17 @@ pub(crate) const KINDS: [(&str, Late, f64); 12] = [
     ("heavy-tailed gaps", Late::HeavyGaps, f64::INFINITY),
 ];
 
-/// Lengths of runs, s.
+/// Lengths of runs, in s.
 const LENGTHS: [u64; 3] = [60, 600, 3_600];
 
-/// How far a limit lies from the truth.
+/// Ratio between a limit and the truth.
 const NEAR: f64 = 1.1;
 
-/// Until proven: the longest time, min, and how far limits lie from the truth.
+/// For measuring until proven: the longest time in min, and the ratio between limits and truth.
 const LONGEST: u64 = 64;
 const FAR: f64 = 1.5;
 
-/// A limit at this many times the truth is asked for: held, broken and not proven.
+/// Verdicts about a limit at this multiple of the truth: held, broken and not proven.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Verdicts {
     pub(crate) held: u64,
@@ -68,21 +68,23 @@ impl Verdicts {
 /// The results of machines of one kind.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Counted {
-    /// Episodes of a run in the mean: the truth.
+    /// Mean number of episodes in a run: the truth.
     pub(crate) truth: f64,
-    /// Runs whose upper bound holds the truth, or that give none; so the lower one.
+    /// Runs whose upper bound is not below the truth, or that give none; and likewise the lower
+    /// bound.
     pub(crate) upper: u64,
     pub(crate) lower: u64,
-    /// Runs that give no bound.
+    /// Runs without a bound.
     pub(crate) none: u64,
-    /// Upper bound by truth, in the mean.
+    /// Mean ratio of the upper bound to the truth.
     pub(crate) width: f64,
-    /// At a limit that the truth is 1.1 times of, and at one of 1.1 times the truth.
+    /// Verdicts for a limit that the truth exceeds by a factor of 1.1, and for one at 1.1 times the
+    /// truth.
     pub(crate) above: Verdicts,
     pub(crate) within: Verdicts,
 }
 
-/// For each of `number` machines, when its episodes begin.
+/// Returns the start times of episodes for each of `number` machines.
 fn machines(late: Late, seconds: u64, number: u64) -> Vec<Vec<Nanos>> {
     let one = |seed| {
         let times = late.times(seconds as f64, &mut random(seed + 1_000_000 * seconds));
@@ -91,7 +93,7 @@ fn machines(late: Late, seconds: u64, number: u64) -> Vec<Vec<Nanos>> {
     (0..number).map(one).collect()
 }
 
-/// Runs `number` machines of a kind for `seconds`.
+/// Simulates `number` machines of a kind for `seconds`.
 pub(crate) fn count(late: Late, seconds: u64, number: u64) -> Counted {
     let measured = Nanos::from_secs(seconds);
     let runs: Vec<Rate> = (machines(late, seconds, number).iter())
@@ -116,8 +118,8 @@ pub(crate) fn count(late: Late, seconds: u64, number: u64) -> Counted {
     }
 }
 
-/// Measures `number` machines until it is proven. The truth is 1.5 times the first limit;
-/// the second is 1.5 times the truth.
+/// Simulates `number` machines, each measured until proven. The truth is 1.5 times the first limit,
+/// and the second limit is 1.5 times the truth.
 pub(crate) fn until_proven(late: Late, number: u64) -> [Verdicts; 2] {
     let seconds = LONGEST * 60;
     let all = machines(late, seconds, number);
@@ -140,7 +142,7 @@ fn decided(begins: &[Nanos], limit: f64) -> Decision {
     }
 }
 
-/// Prints the tables, with `machines` machines behind each figure.
+/// Prints the tables. Each figure is from `machines` machines.
 pub(crate) fn print(machines: u64) {
     let share = |count: u64| format!("{:.1}%", 100.0 * count as f64 / machines as f64);
     println!("## check: coverage of the bounds\n");

@@ -1,5 +1,4 @@
-//! Change points of made-up series: how often one is found where there is none, and
-//! where there is one.
+//! //! Change points of simulated series: how often one is found without a step, and with one.
 
 use fastrand::Rng;
 use punctual_stats::changes::{LEAST_RUNS, Values};
@@ -10,9 +9,9 @@ use crate::counts::{Kind, count};
 const RUNS: usize = 224;
 /// The first run of the new level.
 const STEP: usize = 112;
-/// The new level by the old one.
+/// Ratio of the new level to the old one.
 const RATIO: f64 = 5.0;
-/// Periods of a run.
+/// Number of periods in a run.
 const EXPOSURE: u64 = 7_200_000;
 
 const KINDS: [(&str, Kind); 3] = [
@@ -23,7 +22,7 @@ const KINDS: [(&str, Kind); 3] = [
 
 const MEANS: [f64; 4] = [0.05, 0.5, 5.0, 50.0];
 
-/// What came out of the series of one condition.
+/// Results of the series of one condition.
 #[derive(Default)]
 struct Row {
     false_points: f64,
@@ -33,7 +32,7 @@ struct Row {
     after_each: f64,
 }
 
-/// So many series at most are judged after each run, which takes 70 times as long.
+/// Largest number of series that are judged after each run, which takes 70 times as long.
 const AFTER_EACH: u64 = 20;
 
 pub(crate) fn print(series: u64) {
@@ -59,10 +58,10 @@ pub(crate) fn print(series: u64) {
     }
 }
 
-/// Made-up series of one condition: counts of runs.
+/// Simulated series of one condition: the counts of each run.
 struct Made {
     null: Vec<u64>,
-    /// The same with one run far above.
+    /// The same series with one run far above the others.
     spiked: Vec<u64>,
     stepped: Vec<u64>,
 }
@@ -83,7 +82,7 @@ impl Made {
     }
 }
 
-/// The series themselves, for another detector (benches/change_points.py): a line of JSON each.
+/// Writes the series for another detector (benches/change_points.py), one line of JSON each.
 pub(crate) fn write(series: u64) {
     for (name, kind) in KINDS {
         for mean in MEANS {
@@ -121,8 +120,8 @@ fn row(kind: Kind, mean: f64, series: u64) -> Row {
     row
 }
 
-/// New change points of a series that is judged after each run: those that were not
-/// found in the series before.
+/// Counts new change points in a series that is judged after each run: those that were not found
+/// before that run.
 fn after_each(counts: &[u64], seed: u64) -> usize {
     let mut known: Vec<usize> = Vec::new();
     let mut alarms = 0;

@@ -1,5 +1,5 @@
-//! Levels that wander, drift or follow seasons: how often a step is found in them, and how
-//! often one that is there.
+//! //! Levels that wander, drift or follow seasons: how often a step is found in them, with and
+//! without a real one.
 
 use fastrand::Rng;
 use punctual_stats::changes::{Course, LEAST_RUNS, Values, courses_of};
@@ -19,15 +19,15 @@ const USUAL: f64 = 50_000.0;
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Moves {
     Nothing,
-    /// By so much from the first run to the last.
+    /// Linearly by this much from the first run to the last.
     Line(f64),
-    /// A wave of this amplitude and so many runs.
+    /// As a wave with this amplitude and this period in runs.
     Wave(f64, f64),
-    /// A step to so many times the level, at run 112.
+    /// As a step to a multiple of the level, at run 112.
     Step(f64),
 }
 
-/// The figures of a series: the level, and noise with this autocorrelation.
+/// Returns the figures of a series: the level plus noise with this autocorrelation.
 pub(crate) fn figures(moves: Moves, phi: f64, seed: u64) -> Values {
     let mut random = Rng::with_seed(seed ^ 0x5eed);
     let mut wander = Wander::new(phi, &mut random);
@@ -45,13 +45,13 @@ pub(crate) fn figures(moves: Moves, phi: f64, seed: u64) -> Values {
     Values::Figures(each.map(|log| USUAL * log.exp()).collect())
 }
 
-/// A series of its own, judged.
+/// Judges a single series.
 pub(crate) fn course(values: Values, seed: u64) -> Course {
     let judged = courses_of(&[vec![values]], seed);
     judged.into_iter().flatten().next().unwrap_or_default()
 }
 
-/// Whether a step is found near the true one.
+/// Returns whether a step is found near the true one.
 pub(crate) fn is_found(course: &Course) -> bool {
     let mut steps = course.steps.iter();
     steps.any(|step| step.at.abs_diff(STEP) <= 2 * LEAST_RUNS)

@@ -1,11 +1,11 @@
-//! The facts of a machine by name, as comparisons set them side by side.
+//! //! The facts of a machine by name, for comparisons.
 
 use std::collections::BTreeMap;
 
 use punctual_model::{CpuSet, HostFacts, Nanos, Recording};
 use serde_json::Value;
 
-/// A value as people read it.
+/// Formats a value for people.
 pub(super) fn plain(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
@@ -16,20 +16,20 @@ pub(super) fn plain(value: &Value) -> String {
     }
 }
 
-/// The facts of a machine by their path in JSON (`kernel.release`); of CPUs that
-/// are alike in one, together. `None` where a fact is not known. What is the name
-/// of the thing itself, or changes by itself, is left out.
+/// Returns the facts of a machine by their path in JSON (`kernel.release`). CPUs with the same
+/// value are combined. `None` if a fact is unknown. Leaves out names of the machine itself, and
+/// facts that change by themselves.
 pub(super) fn facts(recording: &Recording) -> BTreeMap<String, Option<String>> {
     let mut rows = host_facts(&recording.host);
     rows.insert("tune".to_owned(), recording.tune.clone());
     rows
 }
 
-/// The same of the machine alone.
+/// Returns the facts of the machine without those of the recording.
 pub(crate) fn host_facts(host: &HostFacts) -> BTreeMap<String, Option<String>> {
     const LEFT_OUT: [&str; 3] = ["memory.total_bytes", "clock.available", "distribution.id"];
     let mut rows = BTreeMap::new();
-    // What is plain data always serialises.
+    // // Serialising plain data cannot fail.
     let Ok(Value::Object(host)) = serde_json::to_value(host) else {
         return rows;
     };
@@ -71,7 +71,7 @@ pub(crate) fn host_facts(host: &HostFacts) -> BTreeMap<String, Option<String>> {
     rows
 }
 
-/// Walks down to the facts: objects that say where they were read.
+/// Descends to the facts, which are objects with a source.
 fn collect(path: &str, value: &Value, rows: &mut BTreeMap<String, Option<String>>) {
     let Value::Object(fields) = value else {
         return;
@@ -94,7 +94,7 @@ fn collect(path: &str, value: &Value, rows: &mut BTreeMap<String, Option<String>
 /// The keys of a fact.
 const FACT: [&str; 3] = ["value", "source", "unknown"];
 
-/// `C6 (133 µs, off)`.
+/// Returns `C6 (133 µs, off)`.
 fn idle_state(state: &Value) -> String {
     let name = state.get("name").and_then(Value::as_str).unwrap_or("?");
     let exit = state.get("exit_latency_ns").and_then(Value::as_u64);

@@ -1,15 +1,14 @@
-//! Whether a step holds although neighbouring runs hang together.
+//! //! Whether a step is significant although neighbouring runs are correlated.
 //!
-//! Levels of one machine wander: runs cannot be exchanged, and permutations find steps in
-//! series that have none. So a step must also be larger than such wandering makes it. Its
+//! //! The level of a machine wanders, so runs are not exchangeable, and permutations find steps in
+//! series that have none. A step must therefore also be larger than such wandering explains. The
 //! statistic is the difference of the mean levels on both sides by its standard error for
-//! independent runs. That is compared with what the same statistic reaches in series
-//! without a step whose runs hang together as these do: a first-order autoregression
-//! (AR(1)) with the lag-1 autocorrelation of what is left without the steps
-//! ([`super::critical`]).
+//! independent runs. It is compared with its distribution in series without a step that have the
+//! same correlation: a first-order autoregression (AR(1)) with the lag-1 autocorrelation of the
+//! residuals ([`super::critical`]).
 //!
-//! A step is also compared with a smooth course over the runs on both sides, a line or a
-//! cubic: drift and seasons have no steps. The lower Bayesian information criterion wins.
+//! //! A step is also compared with a smooth curve over the runs on both sides, a line or a cubic,
+//! because drift and seasons have no steps. The lower Bayesian information criterion wins.
 
 use super::{LEAST_RUNS, critical, spikes::median};
 
@@ -20,13 +19,12 @@ pub struct Strongest {
     pub at: usize,
     /// The difference of the two means by its standard error for independent runs.
     pub statistic: f64,
-    /// The autocorrelation of what is left, from one run to the next, corrected for the
-    /// two means that were removed.
+    /// The lag-1 autocorrelation of the residuals, corrected for the two means that were removed.
     pub phi: f64,
 }
 
-/// The split into two levels with the largest statistic; `None` where all runs are alike
-/// or there are too few.
+/// Returns the split into two levels with the largest statistic. `None` if all runs are equal or
+/// there are too few.
 pub fn strongest(levels: &[f64]) -> Option<Strongest> {
     let at = best(levels)?;
     let statistic = statistic(&levels[..at], &levels[at..]);
@@ -34,7 +32,7 @@ pub fn strongest(levels: &[f64]) -> Option<Strongest> {
     Some(Strongest { at, statistic, phi })
 }
 
-/// Where two means explain most.
+/// Returns the split at which two means explain the most.
 fn best(levels: &[f64]) -> Option<usize> {
     let runs = levels.len();
     let middle = mean(levels);
@@ -54,7 +52,7 @@ fn best(levels: &[f64]) -> Option<usize> {
     (best.0 > 0).then_some(best.0)
 }
 
-/// The difference of two means by its standard error.
+/// Returns the difference of two means by its standard error.
 fn statistic(before: &[f64], after: &[f64]) -> f64 {
     let apart = (mean(after) - mean(before)).abs();
     let free = (before.len() + after.len()) as f64 - 2.0;
@@ -67,8 +65,8 @@ fn statistic(before: &[f64], after: &[f64]) -> f64 {
     }
 }
 
-/// The lag-1 autocorrelation within segments. Each mean that is removed makes it smaller
-/// by (1 + 4 phi) / n (Marriott and Pope, Biometrika 41, 1954), which is added.
+/// Returns the lag-1 autocorrelation within segments. Removing a mean reduces it by (1 + 4 phi) / n
+/// (Marriott and Pope, Biometrika 41, 1954), which is added back.
 pub(super) fn autocorrelation(segments: &[&[f64]]) -> f64 {
     let runs: usize = segments.iter().map(|segment| segment.len()).sum();
     let residuals = segments.iter().flat_map(|segment| {
@@ -79,7 +77,7 @@ pub(super) fn autocorrelation(segments: &[&[f64]]) -> f64 {
     of_residuals(&residuals, segments.len(), runs)
 }
 
-/// The same of residuals from which so many means, slopes and the like were removed.
+/// Returns the autocorrelation of residuals after removing this many means, slopes or similar.
 pub(super) fn of_residuals(residuals: &[f64], removed: usize, runs: usize) -> f64 {
     let squares: f64 = residuals.iter().map(|one| one * one).sum();
     let products: f64 = residuals.windows(2).map(|pair| pair[0] * pair[1]).sum();
@@ -91,12 +89,12 @@ pub(super) fn of_residuals(residuals: &[f64], removed: usize, runs: usize) -> f6
     corrected.clamp(0.0, 1.0)
 }
 
-/// Those of the candidate steps that hold at this level of error, in order, each with the
-/// probability of such a step where there is none. The candidates rise.
+/// Returns the candidate steps that are significant at this level of error, in order, each with its
+/// p-value. The candidates must be in ascending order.
 pub(super) fn confirmed(levels: &[f64], candidates: &[usize], level: f64) -> Vec<(usize, f64)> {
     let mut places = candidates.to_vec();
     let mut held = reduced(levels, &mut places, level);
-    // A step that was not seen between others that did not hold.
+    // // Insignificant steps may have hidden a step between them.
     loop {
         let more = (0..=places.len()).find_map(|index| {
             let (from, to) = between(&places, index, levels.len());
@@ -112,19 +110,19 @@ pub(super) fn confirmed(levels: &[f64], candidates: &[usize], level: f64) -> Vec
     }
 }
 
-/// From the step before this place in their order to the one there.
+/// Returns the range from the previous step to the one at this index.
 fn between(places: &[usize], index: usize, runs: usize) -> (usize, usize) {
     let from = index.checked_sub(1).map_or(0, |before| places[before]);
     (from, places.get(index).copied().unwrap_or(runs))
 }
 
-/// Takes out the steps that do not hold.
+/// Removes steps that are not significant.
 fn reduced(levels: &[f64], places: &mut Vec<usize>, level: f64) -> Vec<(usize, f64)> {
     loop {
         let levels = clipped(levels, places);
         place_again(&levels, places);
         let phi = autocorrelation(&segments(&levels, places));
-        // Of a wave each is smooth by itself, and hardly when its neighbour is gone.
+        // // A wave is smooth at each step alone, but hardly after a neighbouring step is removed.
         let alone = smooth(&levels, places, phi, 1);
         if alone.contains(&true) {
             let mut alone = alone.into_iter();
@@ -143,7 +141,7 @@ fn reduced(levels: &[f64], places: &mut Vec<usize>, level: f64) -> Vec<(usize, f
     }
 }
 
-/// The probability of each step; those of a smooth course have more than 1.
+/// Returns the probability of each step. It is more than 1 for steps that a smooth curve explains.
 fn judged(levels: &[f64], places: &[usize], phi: f64) -> Vec<f64> {
     let runs = levels.len() as f64;
     let smooth = smooth(levels, places, phi, TOGETHER);
@@ -151,11 +149,11 @@ fn judged(levels: &[f64], places: &[usize], phi: f64) -> Vec<f64> {
         let (from, to) = super::ends(places, index, levels.len());
         let statistic = statistic(&levels[from..*at], &levels[*at..to]);
         if smooth[index] {
-            // The least pronounced is the first to go.
+            // // Remove the least pronounced step first.
             return 1.0 + 1.0 / (1.0 + statistic);
         }
         let here = (to - from) as f64;
-        // So many stretches of this length could have had such a step.
+        // // Correct for the number of segments of this length that could contain such a step.
         (critical::p_of(statistic, to - from, phi) * runs / here).min(1.0)
     });
     each.collect()
@@ -170,7 +168,7 @@ fn segments<'a>(levels: &'a [f64], places: &[usize]) -> Vec<&'a [f64]> {
         .collect()
 }
 
-/// Each where it explains most between its neighbours.
+/// Moves each step to the best place between its neighbours.
 fn place_again(levels: &[f64], places: &mut [usize]) {
     for index in 0..places.len() {
         let (from, to) = super::ends(places, index, levels.len());
@@ -180,10 +178,10 @@ fn place_again(levels: &[f64], places: &mut [usize]) {
     }
 }
 
-/// Levels are not taken further from the median of their segment than so many standard
-/// deviations, so that one run far out hides no step.
+/// Levels are clipped at this many standard deviations from the median of their segment, so that a
+/// single extreme run cannot hide a step.
 const FAR: f64 = 4.0;
-/// The standard deviation by the median absolute deviation, of a normal distribution.
+/// Ratio of the standard deviation to the median absolute deviation of a normal distribution.
 const BY_MEDIAN: f64 = 1.4826;
 
 fn clipped(levels: &[f64], places: &[usize]) -> Vec<f64> {
@@ -191,7 +189,7 @@ fn clipped(levels: &[f64], places: &[usize]) -> Vec<f64> {
         let middle = median(segment);
         let apart: Vec<f64> = segment.iter().map(|level| (level - middle).abs()).collect();
         let far = FAR * BY_MEDIAN * median(&apart);
-        // Where most are equal nothing says what is far.
+        // // If most levels are equal, there is no scale for clipping.
         let far = if far > 0.0 { far } else { f64::INFINITY };
         segment
             .iter()
@@ -200,15 +198,16 @@ fn clipped(levels: &[f64], places: &[usize]) -> Vec<f64> {
     each.collect()
 }
 
-/// By so much more must steps be better, so that a slow drift seldom passes for one
-/// (calibrated: `cargo xtask simulate --only wandering`).
+/// Steps must be better by this much, so that a slow drift is rarely taken for one (calibrated:
+/// `cargo xtask simulate --only wandering`).
 const SURE: f64 = 3.0;
 
-/// Steps in a row that are compared with a smooth course together: drift looks like several.
+/// Number of consecutive steps that are compared with a smooth curve together, because drift looks
+/// like several steps.
 const TOGETHER: usize = 4;
 
-/// Which steps are in a stretch, of so many steps at most, that a smooth course explains as
-/// well.
+/// Returns which steps are in a range of up to `together` steps that a smooth curve explains
+/// equally well.
 fn smooth(levels: &[f64], places: &[usize], phi: f64, together: usize) -> Vec<bool> {
     let mut smooth = vec![false; places.len()];
     for first in 0..places.len() {
@@ -225,8 +224,8 @@ fn smooth(levels: &[f64], places: &[usize], phi: f64, together: usize) -> Vec<bo
     smooth
 }
 
-/// Whether a line, a parabola or a cubic explains a stretch as well as these steps, where what is left
-/// hangs together by `phi`: by the Bayesian information criterion.
+/// Returns whether a line, a parabola or a cubic explains a range as well as these steps, by the
+/// Bayesian information criterion. The residuals have the autocorrelation `phi`.
 fn is_smooth(levels: &[f64], steps: &[usize], phi: f64) -> bool {
     let runs = levels.len() as f64;
     let phi = phi.min(MOST_PHI);
@@ -253,11 +252,10 @@ fn is_smooth(levels: &[f64], steps: &[usize], phi: f64) -> bool {
     (2..=powers.len()).any(|columns| is_better(&powers[..columns]))
 }
 
-/// What is left does not hang together more than so, for the comparison with a smooth
-/// course.
+/// The largest autocorrelation of residuals in the comparison with a smooth curve.
 const MOST_PHI: f64 = 0.95;
 
-/// Values without what they have from the one before (Prais and Winsten 1954).
+/// Returns values minus their prediction from the previous value (Prais and Winsten 1954).
 fn whitened(values: impl Iterator<Item = f64>, phi: f64) -> Vec<f64> {
     let mut before = None;
     let each = values.map(|value| match before.replace(value) {
@@ -267,7 +265,7 @@ fn whitened(values: impl Iterator<Item = f64>, phi: f64) -> Vec<f64> {
     each.collect()
 }
 
-/// What columns leave of values, by least squares: the sum of squares.
+/// Returns the residual sum of squares after a least-squares fit of the columns.
 fn left(values: &[f64], columns: &[Vec<f64>]) -> f64 {
     let rest = rest_of(values, columns);
     dot(&rest, &rest)
@@ -277,7 +275,7 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
-/// What columns leave of values, by least squares (Gram and Schmidt).
+/// Returns the residuals after a least-squares fit of the columns (Gram and Schmidt).
 pub(super) fn rest_of(values: &[f64], columns: &[Vec<f64>]) -> Vec<f64> {
     let mut rest = values.to_vec();
     let mut known: Vec<Vec<f64>> = Vec::new();
@@ -301,7 +299,7 @@ pub(super) fn rest_of(values: &[f64], columns: &[Vec<f64>]) -> Vec<f64> {
     rest
 }
 
-/// A power of the place of each run, which is -0.5 to 0.5.
+/// Returns a power of the position of a run, which ranges from -0.5 to 0.5.
 pub(super) fn power(runs: usize, power: i32) -> impl Fn(usize) -> f64 {
     move |run| (run as f64 / runs as f64 - 0.5).powi(power)
 }

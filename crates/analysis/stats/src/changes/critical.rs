@@ -1,23 +1,22 @@
-//! What the statistic of a step reaches where runs hang together and there is no step.
+//! //! Critical values of the step statistic for correlated runs without a step.
 
 /// Numbers of runs.
 const RUNS: [usize; 13] = [8, 10, 12, 16, 24, 32, 48, 64, 96, 128, 256, 512, 1_024];
 
-/// Autocorrelations, as they are estimated; each stands for those that are nearest to it.
+/// Estimated autocorrelations. Each represents the values closest to it.
 const PHIS: [f64; 13] = [
     0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 1.0,
 ];
 
-/// The shares of series without a step that reach a critical value.
+/// The share of series without a step that reach a critical value.
 const SHARES: [f64; 3] = [0.1, 0.01, 0.001];
 
-/// How probable a strongest step with such a statistic is, or a larger one, in so many
-/// runs without a step whose autocorrelation is estimated as `phi`.
+/// Returns the probability of a strongest step with this statistic, or a larger one, in `runs` runs
+/// without a step whose autocorrelation is estimated as `phi`.
 ///
-/// The table is of AR(1) series with normal errors whose true autocorrelation is drawn
-/// evenly from 0 to 1. It has the quantiles of the statistic of those that show the same
-/// estimate, so that the error of the estimate is in it. Between and beyond its levels the
-/// logarithm of the probability is taken to fall in a straight line with that of the
+/// The table is for AR(1) series with normal errors, with a true autocorrelation drawn evenly from
+/// 0 to 1. It contains the quantiles for series with the same estimate, and so includes the error
+/// of the estimate. The logarithm of the probability is interpolated linearly in that of the
 /// statistic.
 pub(super) fn p_of(statistic: f64, runs: usize, phi: f64) -> f64 {
     if !statistic.is_finite() {
@@ -31,7 +30,7 @@ pub(super) fn p_of(statistic: f64, runs: usize, phi: f64) -> f64 {
     p.min(1.0)
 }
 
-/// The critical values for so many runs and such an estimate.
+/// Returns the critical values for this number of runs and this estimate.
 fn at(runs: usize, phi: f64) -> [f64; SHARES.len()] {
     let (row, down) = between(&RUNS.map(|runs| (runs as f64).ln()), (runs as f64).ln());
     let (column, across) = between(&PHIS, phi);
@@ -46,7 +45,7 @@ fn at(runs: usize, phi: f64) -> [f64; SHARES.len()] {
     values
 }
 
-/// The place before a value in a rising grid, and how far it is to the next, 0 to 1.
+/// Returns the index before a value in an ascending grid, and the position up to the next, 0 to 1.
 fn between(grid: &[f64], value: f64) -> (usize, f64) {
     let place = grid
         .partition_point(|one| *one <= value)
@@ -56,7 +55,7 @@ fn between(grid: &[f64], value: f64) -> (usize, f64) {
     (place, share.clamp(0.0, 1.0))
 }
 
-/// Made by `cargo xtask simulate --only critical`: by runs, autocorrelation and share.
+/// Created by `cargo xtask simulate --only critical`: by runs, autocorrelation and share.
 #[allow(clippy::approx_constant)] // 3.14 is a simulated value.
 const TABLE: [[[f64; 3]; 13]; 13] = [
     // 8 runs

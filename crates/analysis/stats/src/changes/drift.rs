@@ -1,32 +1,32 @@
-//! Levels that move slowly in one direction.
+//! //! Levels that move slowly in one direction.
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
 use super::confirm::{mean, of_residuals, power, rest_of};
 use super::{LEAST_RUNS, Values};
 
-/// Fewer independent runs than this say nothing of a slope.
+/// A slope needs at least this many independent runs.
 const LEAST_INDEPENDENT: f64 = 4.0;
 
 /// A slow movement since the last step, as a straight line through the levels.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Drift {
-    /// The first run of the line; the last run is its end.
+    /// The first run of the line. It ends at the last run.
     pub from: usize,
-    /// Events of a million periods, or the figure, at the start of the line.
+    /// Events per million periods, or the figure, at the start of the line.
     pub before: f64,
-    /// The same at its end.
+    /// That value at the end of the line.
     pub after: f64,
-    /// The end by the start.
+    /// Ratio of the end to the start.
     pub ratio: f64,
-    /// The interval of that ratio, 95%; its upper end may be infinite.
+    /// The 95% confidence interval of that ratio. Its upper end may be infinite.
     pub interval: (f64, f64),
-    /// The probability of such a slope where there is none.
+    /// The probability of such a slope without a drift.
     pub p: f64,
 }
 
-/// The drift from this run on; `None` where none is sure at this level of error. The error
-/// of the slope is that of an autoregression with the autocorrelation of what is left.
+/// Returns the drift from this run on, or `None` if there is none at this level of error. The error
+/// of the slope takes the autocorrelation of the residuals into account.
 pub(super) fn since(values: &Values, levels: &[f64], from: usize, level: f64) -> Option<Drift> {
     let levels = &levels[from..];
     let runs = levels.len() as f64;
@@ -41,7 +41,7 @@ pub(super) fn since(values: &Values, levels: &[f64], from: usize, level: f64) ->
     let residuals: Vec<f64> = each()
         .map(|(at, level)| level - middle - slope * place(at))
         .collect();
-    // A bend is no wandering of the levels.
+    // // A bend is not correlation, so remove it before estimating.
     let powers = [0, 1, 2, 3].map(|by| (0..levels.len()).map(power(levels.len(), by)).collect());
     let phi = of_residuals(&rest_of(levels, &powers), powers.len(), levels.len());
     let independent = runs * (1.0 - phi) / (1.0 + phi);

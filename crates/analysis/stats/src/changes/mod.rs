@@ -1,15 +1,14 @@
-//! Change points of a series of runs: where the rate of late periods, or a figure of
-//! each run, steps to another level.
+//! //! Change points of a series of runs: steps of the rate of late periods, or of a figure of each
+//! run, to another level.
 //!
-//! Counts are scanned by the Poisson likelihood ratio with the exposure of each run, and
-//! where they vary more than Poisson counts by that of the negative binomial distribution
-//! as well; figures by their ranks. All are calibrated by permutations of the runs, so the
-//! distributions need not fit: a single run with many late periods is as extreme in each
-//! permutation, and makes no change point. Series are split in two again and again
-//! (binary segmentation; Vostrikova, Soviet Mathematics Doklady 24, 1981), no segment is
-//! shorter than [`LEAST_RUNS`]. Over the series that are judged together the false
-//! discovery rate is limited (Benjamini and Hochberg, Journal of the Royal Statistical
-//! Society B 57, 1995).
+//! //! Counts are scanned by the Poisson likelihood ratio with the exposure of each run. If they
+//! vary more than Poisson counts, the negative binomial likelihood is used as well. Figures are
+//! scanned by their ranks. Permutations of the runs calibrate all of them, so the distributions
+//! need not fit: a single run with many late periods is equally extreme in each permutation, and
+//! makes no change point. Series are split in two repeatedly (binary segmentation; Vostrikova,
+//! Soviet Mathematics Doklady 24, 1981), into segments of at least [`LEAST_RUNS`]. The false
+//! discovery rate is limited over all series that are judged together (Benjamini and Hochberg,
+//! Journal of the Royal Statistical Society B 57, 1995).
 
 mod confirm;
 mod critical;
@@ -25,32 +24,31 @@ use scan::{By, Pairs};
 pub use spikes::spiked_maxima;
 pub(crate) use spikes::{median, spiked_counts};
 
-/// No segment has fewer runs.
+/// The smallest number of runs in a segment.
 pub const LEAST_RUNS: usize = 4;
 
-/// The probability of a false split that is accepted.
+/// The accepted probability of a false split.
 pub const ALPHA: f64 = 0.001;
 
-/// Permutations that one split by one likelihood needs at [`ALPHA`], one more than that
-/// many.
+/// Number of permutations plus one that a split by one likelihood needs at [`ALPHA`].
 const PERMUTATIONS: u64 = 1_000;
 
-/// So many runs are permuted at most for one split: long series get fewer permutations.
+/// Limit of the permuted runs for one split, so that long series get fewer permutations.
 const EFFORT: u64 = 12_000_000;
 
-/// Of trends without a step or drift so many show one, in all of their series together;
-/// with fewer than three series a third of it for each.
+/// The share of trends without a step or drift that show one, in all of their series together. With
+/// fewer than three series, each gets a third.
 const WRONG: f64 = 0.03;
 
-/// Limits are compared with a little more than they are.
+/// Tolerance of comparisons with limits.
 const NEARLY: f64 = 1.0 + 1e-9;
 
-/// What is scanned: one value a run.
+/// The scanned values, one for each run.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Values {
-    /// Events and the periods in which they could occur.
+    /// The number of events, and of periods that could have one.
     Counts(Vec<(u64, u64)>),
-    /// A figure of each run, of which only the order counts.
+    /// A figure of each run. Only its rank matters.
     Figures(Vec<f64>),
 }
 
@@ -59,21 +57,21 @@ pub enum Values {
 pub struct Step {
     /// The first run of the new level.
     pub at: usize,
-    /// With about 95% confidence the first run of the new level lies from here.
+    /// The earliest first run of the new level, with about 95% confidence.
     pub earliest: usize,
-    /// To here.
+    /// The latest first run of the new level.
     pub latest: usize,
-    /// New level by old level.
+    /// Ratio of the new level to the old one.
     pub ratio: f64,
-    /// The interval of that ratio, 95%.
+    /// The 95% confidence interval of that ratio.
     pub interval: (f64, f64),
-    /// The probability of such a split where there is no change: by permutation, or by what
-    /// wandering levels do, whichever is larger.
+    /// The probability of such a split without a change: from permutations or from wandering
+    /// levels, whichever is larger.
     pub p: f64,
 }
 
 impl Values {
-    /// How many runs there are.
+    /// Returns the number of runs.
     pub fn len(&self) -> usize {
         match self {
             Self::Counts(each) => each.len(),
@@ -81,19 +79,19 @@ impl Values {
         }
     }
 
-    /// Whether there is none.
+    /// Returns whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Whether there are enough runs for a split.
+    /// Returns whether there are enough runs for a split.
     pub fn is_enough(&self) -> bool {
         self.len() >= 2 * LEAST_RUNS
     }
 
-    /// Values whose variance hardly depends on their level: logarithms of figures; of counts
-    /// by exposure roots, or what comes in their place where counts vary more than Poisson
-    /// counts (Anscombe, Biometrika 35, 1948).
+    /// Returns values whose variance hardly depends on their level: logarithms of figures, and
+    /// square roots of counts by exposure. Counts that vary more than Poisson counts use the
+    /// corresponding transform (Anscombe, Biometrika 35, 1948).
     fn levels(&self) -> Vec<f64> {
         match self {
             Self::Counts(each) => {
@@ -104,7 +102,7 @@ impl Values {
         }
     }
 
-    /// The count of a million periods, or the figure, at such a level.
+    /// Converts a level back to a count per million periods, or a figure.
     fn at_level(&self, level: f64) -> f64 {
         match self {
             Self::Counts(each) => Scale::of(each).rate(level),
@@ -120,14 +118,14 @@ impl Values {
     }
 }
 
-/// What is added to a count before its root is taken.
+/// Added to a count before taking its square root.
 const ANSCOMBE: f64 = 0.375;
 
-/// How counts become levels.
+/// The transform from counts to levels.
 struct Scale {
     /// The mean exposure.
     exposure: f64,
-    /// The shape of the gamma distribution of their rates; infinite for Poisson counts.
+    /// The shape of the gamma distribution of their rates. Infinite for Poisson counts.
     shape: f64,
 }
 
@@ -148,7 +146,7 @@ impl Scale {
         }
     }
 
-    /// Of a million periods.
+    /// Returns the rate per million periods.
     fn rate(&self, level: f64) -> f64 {
         let events = match self.shape.is_finite() {
             true => self.shape * level.max(0.0).sinh().powi(2),
@@ -158,18 +156,18 @@ impl Scale {
     }
 }
 
-/// What a series does over time.
+/// The behaviour of a series over time.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Course {
-    /// Steps that hold, in order.
+    /// The significant steps, in order.
     pub steps: Vec<Step>,
-    /// How the level moves slowly since the last step, if it surely does.
+    /// A slow movement of the level since the last step, if it is significant.
     pub drift: Option<Drift>,
 }
 
-/// The courses of families of series, all judged together. A family follows one thing in
-/// several ways, such as late periods above several thresholds: each of its series is
-/// judged as strictly as if the others were the only chance to be wrong (Holm).
+/// Returns the courses of families of series, all judged together. A family follows one thing in
+/// several ways, such as late periods above several thresholds. Its series share the error of one
+/// series (Holm).
 pub fn courses_of(families: &[Vec<Values>], seed: u64) -> Vec<Vec<Course>> {
     let judged = (families.iter())
         .filter(|family| family.iter().any(Values::is_enough))
@@ -202,8 +200,8 @@ pub fn courses_of(families: &[Vec<Values>], seed: u64) -> Vec<Vec<Course>> {
         .collect()
 }
 
-/// What the permutations say is no chance, of each series in order of place. A family is as
-/// probable as the least probable of its series: [`confirm`] makes up for their number.
+/// Returns the splits that permutations accept in each series, in order of place. The p-value of a
+/// family is the smallest of its series. [`confirm`] corrects for their number.
 fn candidates_of(families: &[Vec<Values>], judged: usize, seed: u64) -> Vec<Vec<Vec<Split>>> {
     let tests = judged as u64;
     let whole: Vec<Vec<Option<Split>>> = (families.iter())
@@ -239,7 +237,7 @@ fn candidates_of(families: &[Vec<Values>], judged: usize, seed: u64) -> Vec<Vec<
         .collect()
 }
 
-/// The confirmed steps of one series, placed where the scan sees them between their
+/// Returns the confirmed steps of one series, at the best place that the scan finds between their
 /// neighbours.
 fn steps(values: &Values, found: &[Split], confirmed: Vec<(usize, f64)>) -> Vec<Step> {
     let (mut places, chances): (Vec<usize>, Vec<f64>) = confirmed.into_iter().unzip();
@@ -249,8 +247,8 @@ fn steps(values: &Values, found: &[Split], confirmed: Vec<(usize, f64)>) -> Vec<
         .filter_map(|at| nearest(*at))
         .copied()
         .collect();
-    // A first split of several periods lies where it is best for all of them: each is
-    // placed again between its neighbours.
+    // // The first split of a series with several steps is a compromise for all of them, so each
+    // one is placed again between its neighbours.
     for _ in 0..2 {
         for (index, split) in splits.iter().enumerate() {
             let (from, to) = ends(&places, index, values.len());
@@ -267,7 +265,7 @@ fn steps(values: &Values, found: &[Split], confirmed: Vec<(usize, f64)>) -> Vec<
     .collect()
 }
 
-/// From the change point before to the one after.
+/// Returns the range from the previous change point to the next one.
 fn ends(places: &[usize], index: usize, runs: usize) -> (usize, usize) {
     let from = index.checked_sub(1).map_or(0, |before| places[before]);
     (from, places.get(index + 1).copied().unwrap_or(runs))
@@ -297,7 +295,7 @@ struct Split {
     by: By,
 }
 
-/// Splits further, as long as a split is accepted.
+/// Splits further, while splits are accepted.
 fn divide(
     values: &Values,
     (from, to): (usize, usize),
@@ -317,7 +315,7 @@ fn divide(
     }
 }
 
-/// The best split of a stretch, with its probability where nothing changes.
+/// Returns the best split of a range, with its probability without a change.
 fn split(values: &Values, from: usize, to: usize, judged: u64, seed: u64) -> Option<Split> {
     if to - from < 2 * LEAST_RUNS {
         return None;
@@ -325,12 +323,12 @@ fn split(values: &Values, from: usize, to: usize, judged: u64, seed: u64) -> Opt
     let mut pairs = values.part(from, to);
     pairs.best(By::Plain)?;
     let runs = (to - from) as u64;
-    // Two likelihoods share the error: each needs twice as many.
+    // // Two likelihoods share the error, so each needs twice as many permutations.
     let one = PERMUTATIONS * if pairs.is_spread() { 2 } else { 1 };
     let most = (one * judged.max(1)).min((EFFORT / runs).max(one)) - 1;
     let mut random = Rng::with_seed(seed ^ (from as u64) << 32 ^ to as u64);
     let (p, by) = pairs.p_of(most, &mut random);
-    // The permutations left no run in its place.
+    // // The permutations changed the order of the runs, so scan the original again.
     let at = from + values.part(from, to).best(by)?;
     Some(Split { at, p, by })
 }

@@ -1,17 +1,17 @@
-//! The best split of a series of runs, and how probable it is where nothing changes.
+//! //! The best split of a series of runs, and its probability without a change.
 
 use fastrand::Rng;
 
 use super::LEAST_RUNS;
 
-/// A permutation test ends when so many permutations were as extreme: its p is then
-/// known well enough (Besag and Clifford, Biometrika 78, 1991).
+/// A permutation test ends after this many permutations that are as extreme, when its p-value is
+/// sufficiently accurate (Besag and Clifford, Biometrika 78, 1991).
 const EXTREME_ENOUGH: u64 = 10;
 
-/// Up to so many places are tried for a split in a permutation.
+/// Largest number of places that are tried for a split in a permutation.
 const PLACES: usize = 1_024;
 
-/// Ratios that differ by less are equal.
+/// Ratios that differ by less are treated as equal.
 const NEAR: f64 = 1e-9;
 
 /// Half of the 95% quantile of chi-squared with one degree of freedom.
@@ -20,27 +20,26 @@ const LIKELY: f64 = 1.92;
 /// The normal quantile of 97.5%.
 const NORMAL: f64 = 1.96;
 
-/// Counts whose variance is more than this times their mean are scanned by both
-/// likelihoods.
+/// Both likelihoods are used for counts whose variance exceeds this multiple of their mean.
 const SPREAD: f64 = 1.25;
 
-/// The likelihood that a split is sought by.
+/// The likelihood used to find a split.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum By {
     /// Poisson counts, or ranks.
     Plain,
-    /// Negative binomial counts: with the Poisson likelihood a few high counts in a row
-    /// are as improbable as a level of their own, and hide a step.
+    /// Negative binomial counts. In the Poisson likelihood, a few consecutive high counts are as
+    /// improbable as a separate level, and hide a step.
     Spread,
 }
 
-/// Runs as pairs that add up: events and exposure, or a centred rank and 1.
+/// Runs as pairs that can be added: events and exposure, or a centred rank and 1.
 pub(super) struct Pairs {
     each: Vec<(f64, f64)>,
     is_counts: bool,
 }
 
-/// How counts of one rate vary beyond Poisson: their rates follow a gamma distribution.
+/// Variation of counts beyond Poisson: their rates have a gamma distribution.
 #[derive(Clone, Copy)]
 struct Excess {
     /// The shape of that distribution for a run of mean exposure.
@@ -50,12 +49,12 @@ struct Excess {
 }
 
 impl Excess {
-    /// By moments of neighbours, which a change of level hardly touches. `None` where they
-    /// vary no more than Poisson counts.
+    /// Estimates it by moments of neighbours, which a change of level hardly affects. `None` if
+    /// they vary no more than Poisson counts.
     fn of(each: &[(f64, f64)]) -> Option<Self> {
         let (events, exposure) = sum(each);
         let mean = events / each.len() as f64;
-        // One more, so that it is not zero.
+        // // Start at one more, so that it is not zero.
         let (mut beyond, mut squares) = (0.0, mean * mean);
         for pair in each.windows(2) {
             let ((a, here), (b, there)) = (pair[0], pair[1]);
@@ -74,8 +73,8 @@ impl Excess {
         })
     }
 
-    /// What the log likelihood of a stretch is lower by than that of Poisson counts, but
-    /// for parts that no split changes.
+    /// Returns how much lower the log likelihood of a range is than for Poisson counts, without
+    /// terms that are the same for all splits.
     fn lower(self, (events, exposure): (f64, f64)) -> f64 {
         if events <= 0.0 || exposure <= 0.0 {
             return 0.0;
@@ -85,8 +84,7 @@ impl Excess {
     }
 }
 
-/// The best split by one likelihood: the number of runs before it, and its log likelihood
-/// ratio.
+/// The best split by one likelihood: the number of runs before it, and its log likelihood ratio.
 type Best = (usize, f64);
 
 impl Pairs {
@@ -98,7 +96,7 @@ impl Pairs {
         }
     }
 
-    /// Ranks about zero with a variance of 1.
+    /// Returns ranks with mean 0 and variance 1.
     pub(super) fn of_ranks(figures: &[f64]) -> Self {
         let mut order: Vec<usize> = (0..figures.len()).collect();
         order.sort_by(|a, b| figures[*a].total_cmp(&figures[*b]));
@@ -118,20 +116,20 @@ impl Pairs {
         }
     }
 
-    /// The shape of the gamma distribution of the rates of counts; `None` where they vary no
-    /// more than Poisson counts.
+    /// Returns the shape of the gamma distribution of the rates. `None` if counts vary no more than
+    /// Poisson counts.
     pub(super) fn shape(&self) -> Option<f64> {
         Excess::of(&self.each).map(|excess| excess.shape)
     }
 
-    /// Whether counts vary so much that both likelihoods are looked at. The order of the
-    /// runs does not matter, so permutations are judged alike.
+    /// Returns whether counts vary so much that both likelihoods are used. The order of the runs
+    /// does not matter, so permutations get the same answer.
     pub(super) fn is_spread(&self) -> bool {
         self.is_counts && dispersion(&self.each, &[]) > SPREAD
     }
 
-    /// The log likelihood ratio of each split by both likelihoods, by the number of runs
-    /// before it. Without `excess` they are equal.
+    /// Returns the log likelihood ratio of each split by both likelihoods, indexed by the number of
+    /// runs before it. Without `excess` they are equal.
     fn ratios(
         &self,
         stride: usize,
@@ -162,7 +160,7 @@ impl Pairs {
         })
     }
 
-    /// The best split by each likelihood; (0, 0) where all are alike.
+    /// Returns the best split by each likelihood, or (0, 0) if all runs are equal.
     fn best_of(&self, stride: usize, is_spread: bool) -> [Best; 2] {
         let excess = is_spread.then(|| Excess::of(&self.each)).flatten();
         let mut best = [(0, 1e-9); 2];
@@ -176,23 +174,22 @@ impl Pairs {
         best.map(|best| if best.0 == 0 { (0, 0.0) } else { best })
     }
 
-    /// The place of the best split by `by`; `None` where all runs are alike.
+    /// Returns the place of the best split by `by`. `None` if all runs are equal.
     pub(super) fn best(&self, by: By) -> Option<usize> {
         let best = self.best_of(1, by == By::Spread)[by as usize];
         (best.0 > 0).then_some(best.0)
     }
 
-    /// How probable splits as good as the best ones are where the order of the runs means
-    /// nothing, by at most `most` permutations, and by which likelihood the better one is.
+    /// Returns the probability of splits as good as the best ones in a random order, from at most
+    /// `most` permutations, and the likelihood of the better one.
     ///
-    /// Of two likelihoods the smaller probability counts; how often it is so small is
-    /// counted in the same permutations (Westfall and Young, Resampling-Based Multiple
-    /// Testing, 1993).
+    /// The smaller probability of the two likelihoods counts. The same permutations show how often
+    /// it is that small (Westfall and Young, Resampling-Based Multiple Testing, 1993).
     pub(super) fn p_of(&mut self, most: u64, random: &mut Rng) -> (f64, By) {
         let stride = self.each.len().div_ceil(PLACES).max(1);
         let is_spread = self.is_spread();
         let ratios = |pairs: &Self| pairs.best_of(stride, is_spread).map(|best| best.1);
-        // Alike in all: the seen split is looked at on the same places.
+        // // For a fair test, the observed split uses the same places as the permutations.
         let seen = ratios(self);
         let mut drawn = vec![seen];
         let mut extreme = [0u64; 2];
@@ -202,7 +199,7 @@ impl Pairs {
             for (count, (best, seen)) in extreme.iter_mut().zip(best.iter().zip(seen)) {
                 *count += u64::from(*best >= seen - NEAR);
             }
-            // Without a second likelihood both are equal.
+            // // Without a second likelihood, both are equal.
             let least = extreme[0].min(extreme[1]);
             if least >= EXTREME_ENOUGH {
                 return (least as f64 / done as f64, By::Plain);
@@ -215,8 +212,8 @@ impl Pairs {
         }
     }
 
-    /// Between which places the split lies with about 95% confidence: those whose
-    /// likelihood is not much less than that of the best one.
+    /// Returns the range of the split with about 95% confidence: the places whose likelihood is
+    /// close to that of the best one.
     pub(super) fn where_about(&self, at: usize) -> (usize, usize) {
         let spread = match self.is_counts {
             true => dispersion(&self.each[..at], &self.each[at..]),
@@ -236,14 +233,14 @@ impl Pairs {
     }
 }
 
-/// The probability of the first of `drawn` by the smaller of its two, and which that is.
+/// Returns the smaller of the two probabilities of the first of `drawn`, and its likelihood.
 fn smaller(drawn: &[[f64; 2]]) -> (f64, By) {
     let sorted = [0, 1].map(|by| {
         let mut all: Vec<f64> = drawn.iter().map(|ratios| ratios[by]).collect();
         all.sort_by(|a, b| b.total_cmp(a));
         all
     });
-    // How many are as large.
+    // // Counts the values that are as large.
     let ranks = |ratios: &[f64; 2]| {
         [0, 1].map(|by| sorted[by].partition_point(|other| *other >= ratios[by] - NEAR))
     };
@@ -267,7 +264,7 @@ fn sum(pairs: &[(f64, f64)]) -> (f64, f64) {
     pairs.iter().fold((0.0, 0.0), add)
 }
 
-/// The part of the Poisson log likelihood that depends on the split.
+/// Returns the part of the Poisson log likelihood that depends on the split.
 fn likelihood((events, exposure): (f64, f64)) -> f64 {
     match events > 0.0 && exposure > 0.0 {
         true => events * (events / exposure).ln(),
@@ -275,7 +272,7 @@ fn likelihood((events, exposure): (f64, f64)) -> f64 {
     }
 }
 
-/// By how much counts vary more than Poisson counts on both sides of a split: Pearson's
+/// Returns how much more counts vary than Poisson counts on both sides of a split: Pearson's
 /// chi-squared by its degrees of freedom, at least 1.
 fn dispersion(before: &[(f64, f64)], after: &[(f64, f64)]) -> f64 {
     let mut squares = 0.0;
@@ -297,13 +294,14 @@ fn dispersion(before: &[(f64, f64)], after: &[(f64, f64)]) -> f64 {
     (squares / free as f64).max(1.0)
 }
 
-/// The ratio of two rates with its interval of 95%, as wide as the counts vary.
+/// Returns the ratio of two rates with its 95% confidence interval, widened by the variation of the
+/// counts.
 pub(super) fn ratio_of_rates(before: &[(u64, u64)], after: &[(u64, u64)]) -> (f64, (f64, f64)) {
     let [a, b] = [before, after].map(|side| Pairs::of_counts(side).each);
     let spread = dispersion(&a, &b);
     let total = |side: &[(f64, f64)]| {
         let (events, exposure) = sum(side);
-        // Half an event more, so that none has a ratio, too.
+        // // Add half an event, so that the ratio exists without events.
         (events + 0.5, exposure.max(1.0))
     };
     let ((few, time), (many, later)) = (total(&a), total(&b));
@@ -312,10 +310,10 @@ pub(super) fn ratio_of_rates(before: &[(u64, u64)], after: &[(u64, u64)]) -> (f6
     (ratio, (ratio / wide, ratio * wide))
 }
 
-/// The ratio of two medians; the interval is that of all ratios of pairs.
+/// Returns the ratio of two medians. The interval is from the ratios of all pairs.
 pub(super) fn ratio_of_figures(before: &[f64], after: &[f64]) -> (f64, (f64, f64)) {
     let ratio = super::spikes::median(after) / super::spikes::median(before);
-    // Of long sides evenly spaced runs are enough, and quick.
+    // // For long sides, evenly spaced runs are sufficient and fast.
     let thinned = |side: &[f64]| -> Vec<f64> {
         let stride = side.len().div_ceil(30).max(1);
         let mut sorted = side.to_vec();

@@ -1,4 +1,4 @@
-//! Single runs that stand out of their segment.
+//! //! Single runs that stand out in their segment.
 
 use statrs::function::beta::beta_reg;
 use statrs::function::gamma::gamma_lr;
@@ -6,16 +6,16 @@ use statrs::function::gamma::gamma_lr;
 /// The probability that a segment without spikes lists one.
 const ALPHA: f64 = 0.001;
 
-/// A maximum is a spike so many interquartile ranges above the third quartile (of
-/// logarithms): one run of 4,000, where maxima follow an extreme-value distribution.
+/// A maximum is a spike if it is this many interquartile ranges above the third quartile (of
+/// logarithms): one run in 4,000 if maxima have an extreme-value distribution.
 const RANGES: f64 = 4.5;
 
-/// And by this factor at least, so that maxima that hardly differ have no spikes.
+/// It must also exceed it by this factor, so that nearly equal maxima have no spikes.
 const FACTOR: f64 = 1.25;
 
-/// The runs of a segment with more events than the others make probable: negative
-/// binomial, with mean and variance of the others. The most extreme is taken out first,
-/// so that it does not hide the next.
+/// Returns the runs of a segment with more events than the others explain: negative binomial, with
+/// mean and variance of the others. The most extreme run is removed first, so that it does not hide
+/// the next.
 pub(crate) fn spiked_counts(counts: &[(u64, u64)]) -> Vec<usize> {
     let mut rest: Vec<usize> = (0..counts.len()).collect();
     let mut found = Vec::new();
@@ -38,7 +38,7 @@ pub(crate) fn spiked_counts(counts: &[(u64, u64)]) -> Vec<usize> {
     found
 }
 
-/// The probability of so many events or more, by what the others are.
+/// Returns the probability of at least this many events, given the other runs.
 fn tail((events, exposure): (u64, u64), others: &[(u64, u64)]) -> f64 {
     if events == 0 {
         return 1.0;
@@ -46,7 +46,7 @@ fn tail((events, exposure): (u64, u64), others: &[(u64, u64)]) -> f64 {
     let all = others.iter().fold((0.0, 0.0), |sum, one| {
         (sum.0 + one.0 as f64, sum.1 + one.1 as f64)
     });
-    // Half an event more: where the others have none, one is no spike.
+    // // Add half an event: if the others have no events, a single one is not a spike.
     let rate = (all.0 + 0.5) / all.1.max(1.0);
     let mean = rate * exposure as f64;
     let squares = others.iter().map(|one| {
@@ -68,8 +68,8 @@ fn tail((events, exposure): (u64, u64), others: &[(u64, u64)]) -> f64 {
     }
 }
 
-/// The runs whose maximum stands far above those of their segment. `segments`: where
-/// each begins; `maxima` in any unit, 0 for a run without.
+/// Returns the runs whose maximum is far above those of their segment. `segments` has the start of
+/// each segment. `maxima` may have any unit, and 0 stands for a run without one.
 pub fn spiked_maxima(maxima: &[f64], segments: &[usize]) -> Vec<usize> {
     let logs: Vec<f64> = maxima
         .iter()
@@ -93,7 +93,7 @@ pub fn spiked_maxima(maxima: &[f64], segments: &[usize]) -> Vec<usize> {
     (0..maxima.len()).filter(is_spike).collect()
 }
 
-/// From where to where each segment goes.
+/// Returns the range of each segment.
 fn stretches(starts: &[usize], runs: usize) -> Vec<(usize, usize)> {
     let mut starts = starts.to_vec();
     starts.push(0);
@@ -103,7 +103,7 @@ fn stretches(starts: &[usize], runs: usize) -> Vec<(usize, usize)> {
     starts.iter().copied().zip(ends).collect()
 }
 
-/// The median; 0 of nothing.
+/// Returns the median, or 0 without values.
 pub(crate) fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);

@@ -1,5 +1,5 @@
-//! Whether a sequence of counts comes from one state: what a tail is fitted to must not
-//! depend on its past, nor change.
+//! //! Whether a sequence of counts is stationary. A tail can be fitted only if counts neither
+//! depend on the past nor change their level.
 
 use statrs::distribution::{ChiSquared, ContinuousCDF};
 
@@ -7,8 +7,8 @@ use statrs::distribution::{ChiSquared, ContinuousCDF};
 /// Journal of Econometrics 54, 1992, table 1).
 const KPSS: f64 = 0.463;
 
-/// How probable correlations as large as those of the first `lags` are in independent
-/// counts (Ljung and Box, Biometrika 65, 1978); 1 for equal counts.
+/// Returns the probability of correlations as large as those of the first `lags` in independent
+/// counts (Ljung and Box, Biometrika 65, 1978). 1 for equal counts.
 pub(super) fn ljung_box(counts: &[f64], lags: usize) -> f64 {
     let number = counts.len() as f64;
     let mean = counts.iter().sum::<f64>() / number.max(1.0);
@@ -27,12 +27,12 @@ pub(super) fn ljung_box(counts: &[f64], lags: usize) -> f64 {
     ChiSquared::new(lags as f64).map_or(1.0, |law| law.sf(statistic))
 }
 
-/// Whether counts keep their level, by the test of Kwiatkowski and others at 5%.
+/// Returns whether counts keep their level, by the KPSS test at 5%.
 pub(super) fn keeps_level(counts: &[f64]) -> bool {
     kpss(counts) < KPSS
 }
 
-/// The statistic, with the weights of Bartlett over 4 (n/100)^(1/4) lags.
+/// Returns the KPSS statistic, with Bartlett weights over 4 (n/100)^(1/4) lags.
 fn kpss(counts: &[f64]) -> f64 {
     let number = counts.len() as f64;
     let mean = counts.iter().sum::<f64>() / number.max(1.0);

@@ -1,31 +1,31 @@
-//! The generalised Pareto distribution, fitted to excesses over a threshold by maximum
-//! likelihood (Grimshaw, Technometrics 35, 1993: one parameter is left to search).
+//! //! The generalised Pareto distribution, fitted to excesses over a threshold by maximum
+//! likelihood (Grimshaw, Technometrics 35, 1993, which reduces the search to one parameter).
 
 /// A generalised Pareto distribution.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Gpd {
     /// Its scale, in the unit of the excesses.
     pub scale: f64,
-    /// Its shape: negative with an upper end, positive with a heavy tail.
+    /// Its shape: negative for a tail with an upper end, positive for a heavy tail.
     pub shape: f64,
     /// The logarithm of the likelihood.
     pub log_likelihood: f64,
 }
 
-/// Below this, a shape is that of the exponential distribution.
+/// Below this, the shape counts as exponential.
 const FLAT: f64 = 1e-6;
 
-/// The least shape that is searched: below it the likelihood has no largest value.
+/// The smallest shape in the search. Below it, the likelihood has no maximum.
 const LEAST_SHAPE: f64 = -0.5;
 
-/// The fit to excesses, all above 0; `None` with fewer than ten.
+/// Fits excesses, all above 0. `None` with fewer than ten.
 pub fn fit(excesses: &[f64]) -> Option<Gpd> {
     let largest = excesses.iter().copied().fold(0.0, f64::max);
     let usable = excesses.len() >= 10 && excesses.iter().all(|x| *x > 0.0 && x.is_finite());
     if !usable {
         return None;
     }
-    // theta = shape / scale, above -1 / largest; `s` has no bounds.
+    // // theta = shape / scale, above -1 / largest. `s` is unbounded.
     let theta = |s: f64| (s.exp() - 1.0) / largest;
     let value = |s: f64| at(excesses, theta(s)).map_or(f64::NEG_INFINITY, |one| one.log_likelihood);
     let (low, high, steps) = (-6.0, 7.0, 52u32);
@@ -47,7 +47,7 @@ pub fn fit(excesses: &[f64]) -> Option<Gpd> {
     at(excesses, theta((left + right) / 2.0))
 }
 
-/// The best distribution of this ratio of shape to scale.
+/// Returns the best distribution with this ratio of shape to scale.
 fn at(excesses: &[f64], theta: f64) -> Option<Gpd> {
     let number = excesses.len() as f64;
     let mean = excesses.iter().sum::<f64>() / number;
@@ -67,7 +67,7 @@ fn at(excesses: &[f64], theta: f64) -> Option<Gpd> {
 }
 
 impl Gpd {
-    /// The chance that an excess is at most `x`.
+    /// Returns the probability that an excess is at most `x`.
     pub fn cdf(&self, x: f64) -> f64 {
         1.0 - self.survival(x)
     }
@@ -81,7 +81,7 @@ impl Gpd {
         }
     }
 
-    /// The excess that one of `number` exceeds.
+    /// Returns the excess that one of `number` exceeds.
     pub fn level(&self, number: f64) -> f64 {
         match self.shape.abs() < FLAT {
             true => self.scale * number.ln(),
@@ -89,13 +89,13 @@ impl Gpd {
         }
     }
 
-    /// An excess by chance.
+    /// Draws a random excess.
     pub(super) fn draw(&self, random: &mut fastrand::Rng) -> f64 {
         self.level(1.0 / (1.0 - random.f64()).max(1e-300))
             .max(f64::MIN_POSITIVE)
     }
 
-    /// The statistic of Cramér and von Mises; `sorted` rises.
+    /// Returns the statistic of Cramér and von Mises. `sorted` must be in ascending order.
     pub(super) fn distance(&self, sorted: &[f64]) -> f64 {
         let number = sorted.len() as f64;
         let each = sorted
@@ -110,8 +110,8 @@ impl Gpd {
 mod tests {
     use super::*;
 
-    /// The daily rainfalls above 30 mm of Coles, "An Introduction to Statistical Modeling of
-    /// Extreme Values" (2001), section 4.4.1 (data set `rain` of the R package ismev).
+    /// Daily rainfall above 30 mm from Coles, "An Introduction to Statistical Modeling of Extreme
+    /// Values" (2001), section 4.4.1 (data set `rain` of the R package ismev).
     const RAIN: [f64; 152] = [
         31.8, 32.5, 31.8, 44.5, 30.5, 43.2, 35.6, 38.1, 32.0, 31.8, 33.0, 39.1, 30.5, 31.8, 32.3,
         33.0, 30.5, 32.5, 48.5, 35.3, 40.6, 30.5, 34.3, 32.8, 30.5, 45.7, 31.8, 33.5, 33.5, 31.8,
@@ -201,7 +201,7 @@ mod tests {
         }
         assert_eq!(fit(&[1.0; 9]), None);
         assert_eq!(fit(&[f64::NAN; 20]), None);
-        // Equal excesses have no tail, and make no trouble.
+        // // Equal excesses have no tail, and must not cause errors.
         assert!(fit(&[1.0; 20]).is_none_or(|one| one.scale > 0.0));
     }
 }

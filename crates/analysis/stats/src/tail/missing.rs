@@ -1,42 +1,42 @@
-//! Why there is no remark on a tail.
+//! //! Reasons for omitting the remark on a tail.
 
 use super::{LEAST, ROWS};
 
-/// Why there is no remark on a tail.
+/// Why a tail has no remark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NoTail {
-    /// How late a missed period was is in no histogram.
+    /// The lateness of a missed period is in no histogram.
     #[error("periods were missed")]
     Missed,
-    /// How late these are is unknown.
+    /// The latency of some samples is unknown.
     #[error("samples are beyond the range")]
     BeyondRange,
     /// Nothing was measured.
     #[error("there are no samples")]
     NoSamples,
-    /// Too few to be fitted.
+    /// Too few samples for a fit.
     #[error("fewer than {LEAST} samples are in the tail")]
     FewSamples,
     /// No distribution fits.
     #[error("the tail cannot be fitted")]
     NotFitted,
-    /// Above another threshold nothing can be fitted.
+    /// With another threshold, too few samples remain for a fit.
     #[error("the tail is too short")]
     Short,
-    /// Above another threshold it has another shape.
+    /// With another threshold, the shape differs.
     #[error("the fit changes with the threshold")]
     Unsteady,
-    /// Too few to see a change.
+    /// Too few intervals to detect a change.
     #[error("fewer than {ROWS} complete intervals")]
     FewIntervals,
-    /// One late wake-up follows another.
+    /// Late wake-ups come in bursts.
     #[error("late wake-ups come in bursts (Ljung-Box)")]
     Bursts,
-    /// The run has no one level.
+    /// The level changes during the run.
     #[error("late wake-ups become more or fewer with time (KPSS)")]
     Drift,
-    /// The fit does not pass its test.
+    /// The fit does not pass its goodness-of-fit test.
     #[error("the tail has another form (Cramér-von Mises)")]
     OtherForm,
 }

@@ -1,5 +1,6 @@
-//! What the tail of a measurement would reach in a longer one, "if the tail goes on as
-//! seen". A remark: what did not occur cannot be seen, so that no verdict rests on it.
+//! //! Extrapolation of the tail of a measurement to a longer time, assuming that the tail
+//! continues as observed. The result is a remark and never a verdict, because rarer causes remain
+//! unseen.
 
 mod gates;
 mod gpd;
@@ -12,30 +13,31 @@ use punctual_model::{Histogram, Nanos, Recording, TailRemark, ThreadRecord};
 pub use gpd::{Gpd, fit};
 pub use missing::NoTail;
 
-/// The tail begins above this quantile; the fit must be the same above the others.
+/// The tail begins above this quantile. The fit must be the same above the others.
 const BEGINS: f64 = 0.995;
 const OTHERS: [f64; 2] = [0.99, 0.9975];
 
-/// How many times longer than the measurement is looked ahead.
+/// Length of the extrapolated time, in multiples of the measurement.
 const AHEAD: u64 = 10;
 
-/// Fewer samples above the threshold are not fitted; of more, a part is.
+/// Smallest number of samples above the threshold for a fit. If there are many more, a part is
+/// used.
 const LEAST: u64 = 100;
 const MOST: usize = 1_000;
 
-/// Fewer intervals cannot show a change.
+/// Smallest number of intervals that can show a change.
 const ROWS: usize = 20;
 
-/// Tails that are drawn anew for the interval and the test of the fit.
+/// Number of simulated tails for the interval and the goodness-of-fit test.
 const DRAWS: u64 = 200;
 
-/// Below this chance a gate is shut.
+/// A gate refuses below this p-value.
 const CHANCE: f64 = 0.05;
 
-/// The remark on the threads that are chosen; else why there is none.
+/// Returns the remark on the selected threads, or why there is none.
 ///
 /// # Errors
-/// What the tail lacks.
+/// Returns why the tail cannot be extrapolated.
 pub fn remark(
     recording: &Recording,
     chosen: impl Fn(&ThreadRecord) -> bool,
@@ -61,7 +63,7 @@ pub fn remark(
     for quantile in OTHERS {
         let other = above(&all, all.quantile(quantile).unwrap_or(begins));
         let other = fitted(&other).map_err(|_| NoTail::Short)?;
-        // The standard error of the shape is (1 + shape) / sqrt(number).
+        // // The standard error of the shape is (1 + shape) / sqrt(number).
         let error = 2.0 * (1.0 + found.shape.abs()) / (excesses.len() as f64 / 2.0).sqrt();
         if (other.shape - found.shape).abs() > error {
             return Err(NoTail::Unsteady);
@@ -93,8 +95,8 @@ fn tail_count(all: &Histogram, begins: Nanos) -> u64 {
     above.map(|(_, _, count)| count).sum()
 }
 
-/// The excesses over a threshold in rising order, spread over their buckets; at most
-/// [`MOST`], evenly chosen.
+/// Returns the excesses over a threshold in ascending order, spread over their buckets. Of more
+/// than [`MOST`], selects that many evenly.
 fn above(all: &Histogram, begins: Nanos) -> Vec<f64> {
     let buckets = all.buckets();
     let mut values = Vec::new();
@@ -107,7 +109,7 @@ fn above(all: &Histogram, begins: Nanos) -> Vec<f64> {
     values.into_iter().skip(step / 2).step_by(step).collect()
 }
 
-/// Whether the tail comes as one: no correlation, no change over the intervals.
+/// Checks that the tail is stationary: no correlation, and no change over the intervals.
 fn steady(recording: &Recording, threads: &[usize], begins: Nanos) -> Result<(), NoTail> {
     let mut counts: BTreeMap<Nanos, f64> = BTreeMap::new();
     for row in &recording.series.rows {
@@ -135,8 +137,8 @@ fn steady(recording: &Recording, threads: &[usize], begins: Nanos) -> Result<(),
     }
 }
 
-/// The level with its interval, where the fit passes the test of Cramér and von Mises
-/// (by tails drawn from the fit itself).
+/// Returns the level with its interval if the fit passes the Cramér-von Mises test, with tails
+/// drawn from the fit itself.
 fn drawn(begins: Nanos, excesses: &[f64], found: Gpd, number: u64) -> Result<[Nanos; 3], NoTail> {
     let ahead = (number * AHEAD) as f64;
     let distance = found.distance(excesses);
@@ -164,7 +166,8 @@ mod tests {
 
     use super::*;
 
-    /// 60 s at 1 kHz; `late` makes the latency of a period from its number and chance.
+    /// 60 s at 1 kHz. `late` returns the latency of a period from its number and a random
+    /// generator.
     fn recording(late: impl Fn(u64, &mut fastrand::Rng) -> f64) -> Recording {
         drawn(11, late)
     }
@@ -199,13 +202,13 @@ mod tests {
 
     #[test]
     fn a_steady_tail_is_carried_on() {
-        // The level that one of 600,000 exceeds.
+        // // The level that one of 600,000 exceeds.
         let truth = 3_000.0 + 2_000.0 * 600_000f64.ln();
         let steady = |seed| drawn(seed, |_, random| 3_000.0 + 2_000.0 * exponential(random));
         let found: Vec<TailRemark> = (0..20)
             .filter_map(|seed| remark(&steady(seed), |_| true).ok())
             .collect();
-        // Three gates at 5% refuse some.
+        // // Three gates at 5% refuse some.
         assert!(found.len() >= 14, "{}", found.len());
         let holds = |one: &&TailRemark| {
             let [low, high] = [one.low_ns, one.high_ns].map(|level| level.0 as f64);
@@ -238,7 +241,7 @@ mod tests {
             3_000.0 + more * exponential(random)
         });
         assert_eq!(why(&bursts), NoTail::Bursts);
-        // Two causes, of which the second is far off.
+        // // Two causes, the second far above the first.
         let two = recording(|_, random| match random.f64() < 0.002 {
             true => 90_000.0 + 100.0 * exponential(random),
             false => 3_000.0 + 2_000.0 * exponential(random),

@@ -1,4 +1,4 @@
-//! What differs between two recordings beside their figures.
+//! //! Differences between two recordings other than their figures.
 
 use std::collections::BTreeSet;
 
@@ -9,12 +9,12 @@ use super::{FactDifference, Facts};
 use crate::JsonSchema;
 use crate::alike;
 
-/// The facts of a machine by name (`kernel.command_line`).
+/// Returns the facts of a machine by name (`kernel.command_line`).
 pub fn facts_of(host: &HostFacts) -> Facts {
     alike::host_facts(host)
 }
 
-/// How a recording was measured, and what `punctual tune` had set.
+/// Returns how a recording was measured, and what `punctual tune` had set.
 pub fn measured_how(recording: &Recording) -> Facts {
     let mut settings: Facts = (alike::measurement(recording).into_iter())
         .map(|(name, value)| (format!("measurement.{}", name.replace(' ', "_")), value))
@@ -25,10 +25,10 @@ pub fn measured_how(recording: &Recording) -> Facts {
     settings
 }
 
-/// Facts whose values are words in any number: of these the words are compared.
+/// Facts whose values are lists of words, which are compared word by word.
 const LISTS: [&str; 1] = ["kernel.command_line"];
 
-/// The facts that are known of both and differ.
+/// Returns the facts that are known for both and differ.
 pub fn difference(before: &Facts, after: &Facts) -> Vec<FactDifference> {
     let known = before.iter().filter_map(|(name, old)| {
         let (old, new) = (old.as_deref()?, after.get(name)?.as_deref()?);
@@ -37,7 +37,7 @@ pub fn difference(before: &Facts, after: &Facts) -> Vec<FactDifference> {
     known.collect()
 }
 
-/// A fact with two values that differ.
+/// Returns a fact with two values that differ.
 pub(super) fn differing(name: &str, old: &str, new: &str) -> FactDifference {
     let (mut added, mut removed) = (Vec::new(), Vec::new());
     if LISTS.contains(&name) {
@@ -52,7 +52,7 @@ pub(super) fn differing(name: &str, old: &str, new: &str) -> FactDifference {
     }
 }
 
-/// The words of one text that another has not, in order.
+/// Returns the words of one text that the other lacks, in order.
 fn words_only_in(one: &str, other: &str) -> Vec<String> {
     let known: BTreeSet<&str> = other.split_whitespace().collect();
     let words = one.split_whitespace().filter(|word| !known.contains(word));
@@ -60,7 +60,7 @@ fn words_only_in(one: &str, other: &str) -> Vec<String> {
 }
 
 impl FactDifference {
-    /// `kernel command line: processor.max_cstate=1 added`.
+    /// Returns `kernel command line: processor.max_cstate=1 added`.
     pub fn sentence(&self) -> String {
         let name = self.fact.replace(['.', '_'], " ");
         let mut parts = Vec::new();
@@ -82,27 +82,27 @@ impl FactDifference {
     }
 }
 
-/// What differs between two recordings beside their figures.
+/// Differences between two recordings other than their figures.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FactsDiffer {
     /// The first recording.
     pub a: RecordingId,
     /// The second recording.
     pub b: RecordingId,
-    /// Facts and settings that are known of both and differ.
+    /// Facts and settings that are known for both and differ.
     pub differences: Vec<FactDifference>,
-    /// Facts that are known of one only, or of neither.
+    /// Facts that are known for one only, or for neither.
     pub not_known: Vec<String>,
-    /// How many are known of both and are equal.
+    /// Number of facts that are known for both and equal.
     pub equal: usize,
 }
 
-/// What the names of options of the kernel's configuration begin with.
+/// Prefix of kernel configuration options.
 pub const OPTION: &str = "CONFIG_";
-/// What the names of findings of the audit begin with.
+/// Prefix of audit findings.
 pub const FINDING: &str = "audit.";
 
-/// The state of these options of the kernel's configuration, which is known.
+/// Returns the state of these kernel configuration options, which must be known.
 fn options_of(host: &HostFacts, names: &BTreeSet<&String>) -> Facts {
     let options = &host.kernel.options;
     let state = |name: &String| {
@@ -116,7 +116,8 @@ fn options_of(host: &HostFacts, names: &BTreeSet<&String>) -> Facts {
         .collect()
 }
 
-/// What an audit found of these; what it does not mention is ok or does not apply.
+/// Returns the states that an audit found for these. Findings that it does not list are ok or do
+/// not apply.
 fn findings_of(audit: &KeptAudit, names: &BTreeSet<&String>) -> Facts {
     let state = |name: &String| {
         let found = audit.findings.iter().find(|one| one.id == *name);
@@ -137,8 +138,8 @@ fn findings_of(audit: &KeptAudit, names: &BTreeSet<&String>) -> Facts {
         .collect()
 }
 
-/// Sets the facts of two recordings side by side, with the options of the kernel's
-/// configuration that matter for latency, and what their audits found.
+/// Compares the facts of two recordings, including the kernel configuration options that affect
+/// latency, and the findings of their audits.
 pub fn facts_differ(a: &Recording, b: &Recording) -> FactsDiffer {
     let both = [a, b];
     let hosts = both.map(|one| &one.host);

@@ -1,4 +1,4 @@
-//! A group of runs, and what is followed of them.
+//! //! A group of runs, and the series that are followed in it.
 
 use punctual_model::{CpuClass, Nanos};
 
@@ -9,7 +9,7 @@ use super::{
 };
 use crate::changes::{self, Course, LEAST_RUNS, Step, Values};
 
-/// A step or drift of p50 or p99 by less than this factor is not listed.
+/// Steps and drifts of p50 or p99 by a smaller factor are not listed.
 const LEAST_FACTOR: f64 = 1.1;
 
 /// The tail, p99, p50.
@@ -21,14 +21,15 @@ const MILLION: f64 = 1e6;
 /// One series that is followed.
 struct Member {
     followed: Followed,
-    /// Of the tail.
+    /// The threshold, for the tail.
     threshold: Option<Nanos>,
-    /// The places of the runs that have it.
+    /// Indexes of the runs with a value.
     places: Vec<usize>,
     values: Values,
 }
 
-/// The runs of a group, and what is followed of them: the tail in several ways, p99, p50.
+/// The runs of a group, and the series that are followed in it: the tail at several thresholds,
+/// p99, p50.
 pub(super) struct Followings<'a> {
     runs: Vec<&'a Run>,
     thresholds: Thresholds,
@@ -74,18 +75,18 @@ impl<'a> Followings<'a> {
         }
     }
 
-    /// What is to be judged.
+    /// Returns the values to judge.
     pub(super) fn values(&self) -> Vec<Vec<Values>> {
         let values = |family: &Vec<Member>| family.iter().map(|one| one.values.clone()).collect();
         self.families.iter().map(values).collect()
     }
 
-    /// Differences of the facts from one run to the next.
+    /// Returns the differences of facts from one run to the next.
     pub(super) fn fact_changes(&self) -> Vec<FactChange> {
         near::by_run(&self.runs, &self.turns)
     }
 
-    /// When its runs began.
+    /// Returns the start times of its runs.
     pub(super) fn times(&self) -> impl Iterator<Item = jiff::Timestamp> + '_ {
         self.runs.iter().map(|run| run.started)
     }
@@ -144,7 +145,7 @@ impl<'a> Followings<'a> {
         let level = |from: usize, to: usize| level(&member.values, from, to);
         let (before, after) = (level(start, step.at), level(step.at, end(number + 1)));
         let worse = after > before;
-        // Over, once a later level is nearer to the old one than to this one.
+        // // It is over as soon as a later level is closer to the old one than to this one.
         let stands = (number + 1..listed.len()).all(|later| {
             let level = level(listed[later].at, end(later + 1)).max(f64::MIN_POSITIVE);
             let middle = before.max(f64::MIN_POSITIVE) * after;
@@ -182,7 +183,7 @@ impl<'a> Followings<'a> {
         }
     }
 
-    /// Names change points of the group in this place by run and figure.
+    /// Gives change points of the group at this index an ID from run and figure.
     fn name(&self, place: usize, changes: &mut [ChangePoint]) {
         let group = match place {
             0 => String::new(),
@@ -196,7 +197,8 @@ impl<'a> Followings<'a> {
                 change.followed.name()
             );
             if changes[..index].iter().any(|other| other.id == id) {
-                // Late periods above two thresholds, of which one is rarer.
+                // // Two thresholds of late periods can change at the same run, in opposite
+                // directions.
                 id.push_str(if change.worse { "-worse" } else { "-better" });
             }
             changes[index].id = id;
@@ -224,7 +226,7 @@ impl<'a> Followings<'a> {
         })
     }
 
-    /// Whether an acknowledgement is about this change point, which may have moved by a
+    /// Returns whether an acknowledgement refers to this change point, which may have moved by a
     /// few runs since.
     fn is_meant(&self, change: &ChangePoint, known: &Acknowledgement) -> bool {
         let run = self.runs[change.run];
@@ -235,7 +237,7 @@ impl<'a> Followings<'a> {
             && (near..=far).contains(&known.at)
     }
 
-    /// The median of the maxima of some runs.
+    /// Returns the median of the maxima of some runs.
     fn usual_max(&self, from: usize, to: usize) -> Option<Nanos> {
         let mut maxima: Vec<Nanos> = self.runs[from..to]
             .iter()
@@ -297,8 +299,8 @@ impl<'a> Followings<'a> {
     }
 }
 
-/// A step that is found above several thresholds is one change point: the one whose ratio
-/// is surely the largest.
+/// Returns one change point for a step that is found above several thresholds: the one with the
+/// largest certain ratio.
 fn plainest(mut found: Vec<ChangePoint>) -> Vec<ChangePoint> {
     let surely = |change: &ChangePoint| match change.worse {
         true => change.low,
@@ -321,7 +323,7 @@ fn is_material(ratio: f64) -> bool {
     !(1.0 / LEAST_FACTOR..LEAST_FACTOR).contains(&ratio)
 }
 
-/// Events per million periods, or the median figure.
+/// Returns events per million periods, or the median figure.
 fn level(values: &Values, from: usize, to: usize) -> f64 {
     match values {
         Values::Counts(each) => {

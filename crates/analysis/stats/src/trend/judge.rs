@@ -1,4 +1,4 @@
-//! From runs to a trend.
+//! //! From runs to a trend.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::changes;
 /// The seed of all permutations: the same runs give the same trend.
 const SEED: u64 = 0x7472_656e_6473;
 
-/// The trend of these runs. Their order does not matter.
+/// Returns the trend of these runs. Their order does not matter.
 pub fn judge(runs: &[Run], question: Question) -> Trend {
     let asked = &question.asked;
     let mut runs: Vec<&Run> = runs.iter().collect();
@@ -20,7 +20,7 @@ pub fn judge(runs: &[Run], question: Question) -> Trend {
     runs.sort_by_key(|run| (run.started, run.recording));
     let mut by_group: BTreeMap<(bool, String, CpuClass), Vec<&Run>> = BTreeMap::new();
     for run in runs {
-        // Without load first.
+        // // Runs without load first.
         let key = (run.load != "idle", run.load.clone(), run.cpus);
         by_group.entry(key).or_default().push(run);
     }

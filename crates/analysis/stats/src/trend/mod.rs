@@ -1,9 +1,9 @@
-//! The runs of a series over time: levels, change points, spikes, and what changed on the
-//! machine between them.
+//! //! The runs of a series over time: levels, change points, spikes, and changes of the machine
+//! between them.
 //!
-//! Runs are kept apart by load and class of CPUs ([`Run`]). Of each such group three
-//! series are followed: how many due periods exceed a threshold (the tail), and p50 and
-//! p99 (the body). [`judge`] is a pure function: the same runs give the same trend.
+//! //! Runs are grouped by load and class of CPUs ([`Run`]). Three series are followed in each
+//! group: the number of due periods above a threshold (the tail), p50 and p99 (the body). [`judge`]
+//! is a pure function: the same runs give the same trend.
 
 mod facts;
 mod followings;
@@ -30,22 +30,22 @@ pub use runs::{Rows, Run, Setup, runs_of};
 /// The version of the JSON form of a trend.
 pub const TREND_SCHEMA: u32 = 1;
 
-/// What is asked of a trend.
+/// The parameters and context of a trend.
 #[derive(Clone, Debug, Default)]
 pub struct Question {
     /// The name of the series.
     pub series: String,
-    /// What it is limited to.
+    /// The selection of runs.
     pub asked: Asked,
     /// Slots that did not run.
     pub holes: Vec<Hole>,
-    /// What people noted.
+    /// Notes of users.
     pub notes: Vec<Note>,
-    /// What people said about earlier change points.
+    /// Users' acknowledgements of earlier change points.
     pub acknowledged: Vec<Acknowledgement>,
 }
 
-/// What a trend is limited to; what was not asked for is not there.
+/// The selection of runs for a trend. Absent fields do not restrict it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Asked {
     /// Only runs of this machine.
@@ -54,7 +54,7 @@ pub struct Asked {
     /// Only runs from here on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<Timestamp>,
-    /// Count the due periods above this latency alone.
+    /// Count only the due periods above this latency.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub threshold_ns: Option<Nanos>,
 }
@@ -66,44 +66,44 @@ pub struct Trend {
     pub schema: u32,
     /// The name of the series.
     pub series: String,
-    /// What it was limited to.
+    /// The selection of runs.
     #[serde(default)]
     pub asked: Asked,
-    /// The first run.
+    /// Start of the first run.
     pub from: Option<Timestamp>,
-    /// The last run.
+    /// Start of the last run.
     pub to: Option<Timestamp>,
-    /// Where the newest run was measured; absent where that was not looked up.
+    /// Circumstances of the newest run. Absent if not looked up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measured_on: Option<MeasuredOn>,
-    /// What it comes to.
+    /// The verdict.
     pub verdict: TrendVerdict,
-    /// The same as a sentence.
+    /// The verdict as a sentence.
     pub sentence: String,
     /// The groups of runs, by load and class of CPUs.
     pub groups: Vec<Group>,
-    /// Differences of the host facts from one run to the next, in order of time.
+    /// Differences of the host facts from one run to the next, in chronological order.
     pub facts: Vec<FactChange>,
     /// Slots that did not run.
     pub holes: Vec<Hole>,
-    /// What people noted.
+    /// Notes of users.
     pub notes: Vec<Note>,
-    /// What people said about change points, also about those that are not found any more.
+    /// Users' acknowledgements of change points, including those that are no longer found.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub acknowledged: Vec<Acknowledgement>,
 }
 
-/// What a trend comes to.
+/// The verdict of a trend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TrendVerdict {
     /// No group has enough runs to be judged.
     NotJudged,
-    /// No worsening stands, or each is acknowledged.
+    /// No regression remains, or all are acknowledged.
     NoWorsening,
-    /// No step to the worse stands, but a figure gets worse slowly.
+    /// No regression remains, but a figure gets worse slowly.
     Drifting,
-    /// A worsening stands that nobody has acknowledged.
+    /// A regression remains that is not acknowledged.
     Worse,
 }
 
@@ -116,21 +116,21 @@ pub struct Group {
     pub cpus: CpuClass,
     /// Whether there were enough runs to look for change points.
     pub judged: bool,
-    /// Due periods above this are counted for each run; null where it could not be chosen.
+    /// Due periods above this are counted for each run. Null if no threshold could be chosen.
     pub threshold_ns: Option<Nanos>,
-    /// The tail is followed above each of these, rising.
+    /// The thresholds of the tail, in ascending order.
     #[serde(default)]
     pub thresholds_ns: Vec<Nanos>,
     /// The largest latency that the requirement of the newest run allows.
     pub limit_ns: Option<Nanos>,
-    /// Each run, the oldest first.
+    /// The runs, the oldest first.
     pub runs: Vec<RunFigures>,
-    /// Change points in order of time.
+    /// Change points in chronological order.
     pub changes: Vec<ChangePoint>,
     /// Figures that move slowly in one direction since their last change point.
     #[serde(default)]
     pub drifts: Vec<Drifting>,
-    /// Runs that stand out alone, as places in `runs`.
+    /// Single runs that stand out, as indexes into `runs`.
     pub spikes: Vec<Spike>,
 }
 
@@ -139,31 +139,31 @@ pub struct Group {
 pub struct RunFigures {
     /// The recording.
     pub recording: RecordingId,
-    /// When it began.
+    /// Start of the run.
     pub started: Timestamp,
-    /// Periods that came due.
+    /// Number of due periods.
     pub due: u64,
-    /// Due periods above the threshold, as far as known; null without threshold.
+    /// Due periods above the threshold, as far as known. Null without a threshold.
     pub above: Option<u64>,
-    /// Missed periods of unknown latency: not counted above the threshold.
+    /// Missed periods of unknown latency, which are not counted above the threshold.
     pub unknown: u64,
-    /// 50% of the due periods were not later.
+    /// p50 of the due periods.
     pub p50_ns: Option<Nanos>,
-    /// 99% of the due periods were not later.
+    /// p99 of the due periods.
     pub p99_ns: Option<Nanos>,
     /// The largest latency.
     pub max_ns: Option<Nanos>,
-    /// Whether the run came to its end.
+    /// Whether the run is complete.
     pub complete: bool,
 }
 
-/// What was followed.
+/// A figure that is followed.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Followed {
-    /// Due periods above the threshold, by due periods.
+    /// The share of due periods above the threshold.
     Tail,
     /// p99 of a run.
     P99,
@@ -172,7 +172,7 @@ pub enum Followed {
 }
 
 impl Followed {
-    /// Its name.
+    /// Returns its name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Tail => "tail",
@@ -185,76 +185,76 @@ impl Followed {
 /// A step of a group to another level.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ChangePoint {
-    /// The name by which it is acknowledged.
+    /// The ID for acknowledging it.
     pub id: String,
-    /// What changed its level.
+    /// The figure whose level changed.
     pub followed: Followed,
-    /// Of the tail: due periods above this.
+    /// For the tail: the threshold of due periods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub threshold_ns: Option<Nanos>,
-    /// The first run of the new level, as a place in `runs`.
+    /// The first run of the new level, as an index into `runs`.
     pub run: usize,
     /// Its recording.
     pub recording: RecordingId,
-    /// When it began.
+    /// Its start.
     pub at: Timestamp,
-    /// With about 95% confidence the first run of the new level began from here,
+    /// Earliest start of the first run of the new level, with about 95% confidence.
     pub earliest: Timestamp,
-    /// to here.
+    /// Latest start of that run.
     pub latest: Timestamp,
-    /// The old level: due periods above the threshold per million; ns of p50, p99.
+    /// The old level: due periods above the threshold per million, or ns for p50 and p99.
     pub before: f64,
     /// The new level.
     pub after: f64,
-    /// New level by old level.
+    /// Ratio of the new level to the old one.
     pub ratio: f64,
-    /// Lower end of the interval of the ratio, 95%.
+    /// Lower end of the 95% confidence interval of the ratio.
     pub low: f64,
-    /// Upper end; null: unbounded.
+    /// Upper end. Null if unbounded.
     pub high: Option<f64>,
-    /// The median of the runs' maxima before.
+    /// The median of the runs' maxima before the change.
     pub max_before_ns: Option<Nanos>,
-    /// And after.
+    /// The median of the runs' maxima after it.
     pub max_after_ns: Option<Nanos>,
-    /// The probability of such a step where there is none, although levels wander.
+    /// The probability of such a step without a change, given that levels wander.
     pub p: f64,
     /// Whether the new level is worse.
     pub worse: bool,
-    /// Whether it still stands: the newest level is not back at the old one.
+    /// Whether it remains: the newest level is not back at the old one.
     pub stands: bool,
     /// Facts that changed near it, the nearest first.
     pub facts: Vec<NearFact>,
-    /// So many runs before and after were looked at for such facts; null where no fact is
+    /// Number of runs before and after it that were searched for such facts. Null if no fact is
     /// known on both sides.
     #[serde(default)]
     pub facts_within_runs: Option<usize>,
-    /// Who acknowledged it, and why; null: nobody.
+    /// The acknowledgement with its author and reason. Null if there is none.
     pub acknowledged: Option<Acknowledgement>,
 }
 
-/// A figure that moves slowly in one direction: a straight line.
+/// A figure that moves slowly in one direction, as a straight line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Drifting {
-    /// What moves.
+    /// The figure.
     pub followed: Followed,
-    /// Of the tail: due periods above this.
+    /// For the tail: the threshold of due periods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub threshold_ns: Option<Nanos>,
-    /// The first run of the line, as a place in `runs`; it ends at the last.
+    /// The first run of the line, as an index into `runs`. The line ends at the last run.
     pub run: usize,
-    /// When it began.
+    /// Start of that run.
     pub from: Timestamp,
-    /// The level at its start: due periods above the threshold per million; ns of p50, p99.
+    /// The level at its start: due periods above the threshold per million, or ns for p50 and p99.
     pub before: f64,
     /// The level at its end.
     pub after: f64,
-    /// The end by the start; null where there is nothing at the start.
+    /// Ratio of the end to the start. Null if the start is zero.
     pub ratio: Option<f64>,
-    /// Lower end of the interval of that ratio, 95%.
+    /// Lower end of the 95% confidence interval of that ratio.
     pub low: f64,
-    /// Upper end; null: unbounded.
+    /// Upper end. Null if unbounded.
     pub high: Option<f64>,
-    /// The probability of such a line where there is none, although levels wander.
+    /// The probability of such a line without a drift, given that levels wander.
     pub p: f64,
     /// Whether it gets worse.
     pub worse: bool,
@@ -266,22 +266,22 @@ pub struct NearFact {
     /// The fact and its values.
     #[serde(flatten)]
     pub difference: FactDifference,
-    /// How many runs after the change point it changed; negative: before, 0: exactly there.
+    /// Distance in runs from the change point: negative before it, 0 exactly there.
     #[serde(default)]
     pub runs_away: i64,
-    /// How often it changed within the runs that were looked at.
+    /// Number of changes within the runs that were searched.
     #[serde(default)]
     pub times: usize,
 }
 
-/// A run that stands out alone.
+/// A single run that stands out.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Spike {
-    /// Its place in `runs`.
+    /// Its index in `runs`.
     pub run: usize,
     /// The recording.
     pub recording: RecordingId,
-    /// When it began.
+    /// Its start.
     pub at: Timestamp,
     /// Its largest latency.
     pub max_ns: Option<Nanos>,
@@ -300,14 +300,14 @@ pub struct Spike {
 pub struct FactDifference {
     /// Its name: `kernel.command_line`.
     pub fact: String,
-    /// The value before; null: not known.
+    /// The value before. Null if unknown.
     pub before: Option<String>,
-    /// The value after; null: not known.
+    /// The value after. Null if unknown.
     pub after: Option<String>,
-    /// Of a list of words, those that were added.
+    /// For a list of words: the words that were added.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub added: Vec<String>,
-    /// Of a list of words, those that were removed.
+    /// For a list of words: the words that were removed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub removed: Vec<String>,
 }
@@ -317,57 +317,57 @@ pub struct FactDifference {
 pub struct FactChange {
     /// The first recording with the new facts.
     pub recording: RecordingId,
-    /// When it began.
+    /// Its start.
     pub at: Timestamp,
-    /// What changed.
+    /// The changes.
     pub facts: Vec<FactDifference>,
 }
 
 /// A slot that did not run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Hole {
-    /// When it was due.
+    /// Its due time.
     pub due: Timestamp,
     /// Why it did not run.
     pub reason: String,
 }
 
-/// What somebody noted.
+/// A note by a user.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Note {
-    /// The time it is about.
+    /// The time that the note is about.
     pub at: Timestamp,
-    /// The recording it is about.
+    /// The recording that the note is about.
     pub recording: Option<RecordingId>,
-    /// Who wrote it.
+    /// The author.
     pub who: String,
     /// The text.
     pub text: String,
 }
 
-/// A change point that somebody knows of.
+/// A user's acknowledgement of a change point.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Acknowledgement {
     /// The load of its group.
     pub load: String,
     /// The class of CPUs of its group.
     pub cpus: CpuClass,
-    /// What changed.
+    /// The figure that changed.
     pub followed: Followed,
-    /// Whether it was a worsening.
+    /// Whether it was a regression.
     pub worse: bool,
-    /// The first run of the new level, as it was found then.
+    /// The first run of the new level, as found at that time.
     pub recording: RecordingId,
-    /// When it began.
+    /// Start of that run.
     pub at: Timestamp,
-    /// Who acknowledged it.
+    /// The user who acknowledged it.
     pub who: String,
-    /// Why.
+    /// The reason.
     pub why: String,
 }
 
 impl Group {
-    /// `idle, isolated CPUs`.
+    /// Returns `idle, isolated CPUs`.
     pub fn name(&self) -> String {
         match self.cpus {
             CpuClass::General => self.load.clone(),
@@ -376,7 +376,7 @@ impl Group {
         }
     }
 
-    /// Late periods of a usual run at a level of the tail, which is per million.
+    /// Converts a level of the tail, which is per million, to late periods of a usual run.
     pub fn a_run(&self, level: f64) -> f64 {
         let mut due: Vec<u64> = self.runs.iter().map(|run| run.due).collect();
         due.sort_unstable();
@@ -384,7 +384,7 @@ impl Group {
         level * usual as f64 / 1e6
     }
 
-    /// Its runs among all that were judged, the oldest first.
+    /// Returns its runs among all judged runs, the oldest first.
     pub fn pick<'a>(&self, runs: &'a [Run]) -> Vec<&'a Run> {
         let first = self.runs.first().map(|run| run.started);
         let mut own: Vec<&Run> = (runs.iter())
@@ -396,7 +396,7 @@ impl Group {
     }
 }
 
-/// A count or ratio with three digits at most.
+/// Formats a count or ratio with at most three digits.
 pub fn short(value: f64) -> String {
     match value {
         0.0 => "0".to_owned(),
@@ -408,7 +408,7 @@ pub fn short(value: f64) -> String {
     }
 }
 
-/// `late > 310 µs`, `p99`.
+/// Returns `late > 310 µs` or `p99`.
 fn of_figure(followed: Followed, threshold: Option<Nanos>) -> String {
     match followed {
         Followed::Tail => format!("late > {}", threshold.unwrap_or_default()),
@@ -417,23 +417,23 @@ fn of_figure(followed: Followed, threshold: Option<Nanos>) -> String {
 }
 
 impl Drifting {
-    /// What moves: `late > 310 µs`, `p99`.
+    /// Returns the figure that moves: `late > 310 µs`, `p99`.
     pub fn what(&self) -> String {
         of_figure(self.followed, self.threshold_ns)
     }
 }
 
 impl ChangePoint {
-    /// What changed: `late > 310 µs`, `p99`.
+    /// Returns the figure that changed: `late > 310 µs`, `p99`.
     pub fn what(&self) -> String {
         of_figure(self.followed, self.threshold_ns)
     }
 
-    /// Whether it demands attention.
+    /// Returns whether it needs attention.
     pub fn is_open_worsening(&self) -> bool {
         self.worse && self.stands && self.acknowledged.is_none()
     }
 }
 
-/// Facts by name; `None` where a value is not known.
+/// Facts by name. `None` if a value is unknown.
 pub type Facts = BTreeMap<String, Option<String>>;

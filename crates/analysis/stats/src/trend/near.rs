@@ -1,4 +1,4 @@
-//! When facts of the machine changed, and how far from a change point.
+//! //! Changes of machine facts, and their distance from a change point.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -7,20 +7,20 @@ use super::facts::differing;
 use super::{FactChange, FactDifference, NearFact, Run};
 use crate::changes::LEAST_RUNS;
 
-/// Facts are looked for so many runs before and after a change point at least: where
-/// counts vary much, its place is some runs off.
+/// Smallest number of runs that are searched before and after a change point. If counts vary much,
+/// its position is off by some runs.
 const REACH: usize = 2 * LEAST_RUNS;
 
-/// A fact that has another value than when it was known before.
+/// A fact whose value differs from its previous known value.
 pub(super) struct Turn {
     /// The last run with the old value.
     last: usize,
-    /// The first run with the new value: between them it is not known.
+    /// The first run with the new value. It is unknown for the runs in between.
     first: usize,
     difference: FactDifference,
 }
 
-/// Each change of a known fact, in order of the runs.
+/// Returns each change of a known fact, in the order of the runs.
 pub(super) fn turns(runs: &[&Run]) -> Vec<Turn> {
     let mut known: BTreeMap<&str, (usize, &str)> = BTreeMap::new();
     let mut turns = Vec::new();
@@ -46,7 +46,7 @@ pub(super) fn turns(runs: &[&Run]) -> Vec<Turn> {
     turns
 }
 
-/// The changes by run.
+/// Groups the changes by run.
 pub(super) fn by_run(runs: &[&Run], turns: &[Turn]) -> Vec<FactChange> {
     let by_run = turns.chunk_by(|a, b| a.first == b.first);
     by_run
@@ -58,9 +58,9 @@ pub(super) fn by_run(runs: &[&Run], turns: &[Turn]) -> Vec<FactChange> {
         .collect()
 }
 
-/// The facts that changed near a change point, which lies at a run and surely in a range of
-/// runs, the nearest first; and within how many runs they were looked for, `None` where
-/// nothing can be said because no fact is known on both sides.
+/// Returns the facts that changed near a change point, the nearest first, and the number of runs
+/// that were searched. The change point is at a run, with a range of uncertainty. The number is
+/// `None` if no fact is known on both sides.
 pub(super) fn near(
     runs: &[&Run],
     turns: &[Turn],
@@ -111,7 +111,7 @@ pub(super) fn near(
 }
 
 impl Turn {
-    /// How many runs after this one the fact changed at the nearest.
+    /// Returns the distance in runs from this run to the nearest position of the change.
     fn away(&self, at: usize) -> i64 {
         let (earliest, latest) = (self.last as i64 + 1, self.first as i64);
         let at = at as i64;
@@ -124,7 +124,7 @@ impl Turn {
 }
 
 impl NearFact {
-    /// `kernel release: 6.1 → 6.12, at this run`.
+    /// Returns `kernel release: 6.1 → 6.12, at this run`.
     pub fn sentence(&self) -> String {
         let runs = match self.runs_away.unsigned_abs() {
             0 => "at this run".to_owned(),

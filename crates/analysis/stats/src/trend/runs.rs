@@ -1,4 +1,4 @@
-//! What a trend needs of each run.
+//! //! The data of each run that a trend needs.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use super::Facts;
 pub struct Run {
     /// The recording.
     pub recording: RecordingId,
-    /// When it began.
+    /// Start of the run.
     pub started: Timestamp,
     /// The load: `idle`, `cpu+disk`.
     pub load: String,
@@ -22,31 +22,31 @@ pub struct Run {
     pub cpus: CpuClass,
     /// Latencies of the due periods.
     pub rows: Rows,
-    /// Periods that came due.
+    /// Number of due periods.
     pub due: u64,
-    /// Of those, missed periods of unknown latency.
+    /// Missed periods of unknown latency among them.
     pub unknown: u64,
-    /// 50% were not later.
+    /// p50 of the due periods.
     pub p50: Option<Nanos>,
-    /// 99% were not later.
+    /// p99 of the due periods.
     pub p99: Option<Nanos>,
     /// The largest latency.
     pub max: Option<Nanos>,
     /// The largest latency that the requirement allows.
     pub limit: Option<Nanos>,
-    /// Whether the recording came to its end.
+    /// Whether the recording is complete.
     pub complete: bool,
-    /// What was so on the machine, and how it was measured.
+    /// Facts about the machine and the measurement.
     pub facts: Arc<Facts>,
 }
 
-/// Latencies by buckets: lower edge in ns and count, rising. Some bytes for each bucket: a
-/// series of ten years has millions.
+/// Latencies by bucket: lower edge in ns and count, in ascending order. Stored in a few bytes for
+/// each bucket, because a series of ten years has millions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rows(Box<[u8]>);
 
 impl Rows {
-    /// The buckets, rising.
+    /// Returns the buckets in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         let mut bytes = self.0.iter();
         let mut number = move || {
@@ -67,14 +67,14 @@ impl Rows {
         })
     }
 
-    /// Whether there is none.
+    /// Returns whether there are none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }
 
 impl FromIterator<(u64, u64)> for Rows {
-    /// The edges rise.
+    /// The edges must be in ascending order.
     fn from_iter<I: IntoIterator<Item = (u64, u64)>>(rows: I) -> Self {
         let mut bytes = Vec::new();
         let mut push = |mut number: u64| {
@@ -95,14 +95,13 @@ impl FromIterator<(u64, u64)> for Rows {
 }
 
 impl Run {
-    /// How many due periods are known to exceed `limit`; those in its bucket are not.
+    /// Returns how many due periods are known to exceed `limit`, without those in its bucket.
     pub fn above(&self, limit: Nanos) -> u64 {
         let above = self.rows.iter().filter(|(lower, _)| *lower > limit.0);
         above.fold(0, |sum, (_, count)| sum.saturating_add(count))
     }
 
-    /// The lower edge of the bucket that holds the period with this place from the
-    /// latest on.
+    /// Returns the lower edge of the bucket with the period at this rank, counted from the largest.
     pub(super) fn nth_highest(&self, place: u64) -> Option<u64> {
         let rows: Vec<(u64, u64)> = self.rows.iter().collect();
         let mut seen = 0u64;
@@ -114,18 +113,18 @@ impl Run {
     }
 }
 
-/// What the runs of a series have in common for a time.
+/// Conditions that the runs of a series share for some time.
 #[derive(Clone, Debug)]
 pub struct Setup {
     /// The load of runs without phases.
     pub load: String,
     /// The largest latency that the requirement allows.
     pub limit: Option<Nanos>,
-    /// What was so on the machine, and how it was measured.
+    /// Facts about the machine and the measurement.
     pub facts: Arc<Facts>,
 }
 
-/// The groups of a run that hold periods.
+/// Returns the groups of a run that contain periods.
 pub fn runs_of(run: &SeriesRun, setup: &Setup) -> Vec<Run> {
     let filled = run.groups.iter().filter(|group| group.due > 0);
     filled.map(|group| of_group(run, group, setup)).collect()
@@ -170,7 +169,7 @@ mod tests {
         assert_eq!(rows.iter().collect::<Vec<_>>(), all);
         assert!(!rows.is_empty() && Rows::default().is_empty());
         assert_eq!(Rows::default().iter().count(), 0);
-        // As many bytes as the numbers have, where edges are close.
+        // // As many bytes as numbers, if the edges are close.
         let close: Rows = (1_000..2_000).map(|edge| (edge, 50)).collect();
         assert!(close.0.len() < 2_010, "{}", close.0.len());
     }

@@ -10,7 +10,7 @@ fn counted(number: usize, one: &str, many: &str) -> String {
     format!("{} {what}", grouped(number as u64))
 }
 
-/// What the groups come to.
+/// Returns the result of all groups.
 pub(super) fn sentence(verdict: TrendVerdict, groups: &[Group]) -> String {
     let runs = groups.iter().map(|group| group.runs.len()).max();
     let of = counted(runs.unwrap_or(0), "run", "runs");
@@ -61,13 +61,13 @@ fn drifting(groups: &[Group]) -> String {
     )
 }
 
-/// `2026-11-03`.
+/// Returns `2026-11-03`.
 fn day(at: jiff::Timestamp) -> String {
     at.to_string().chars().take(10).collect()
 }
 
 impl Drifting {
-    /// `p99 rises slowly, by 40% (25% to 58%)`.
+    /// Returns `p99 rises slowly, by 40% (25% to 58%)`.
     pub fn sentence(&self, group: &Group) -> String {
         let moves = if self.worse { "rises" } else { "falls" };
         let percent = |ratio: f64| format!("{:.0}%", 100.0 * (ratio - 1.0).abs());

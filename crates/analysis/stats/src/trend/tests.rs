@@ -19,7 +19,7 @@ fn when(number: usize) -> Timestamp {
     first + SignedDuration::from_hours(12 * number as i64)
 }
 
-/// About 50 late periods between half of `worst_us` and all of it.
+/// About 50 late periods between `worst_us`/2 and `worst_us`.
 fn run(number: usize, worst_us: u64, facts: &Arc<Facts>, random: &mut Rng) -> Run {
     let mut rows: BTreeMap<u64, u64> = BTreeMap::from([(4_000, 5_000), (5_000, 4_900)]);
     for _ in 0..random.u64(40..60) {
@@ -54,7 +54,7 @@ fn facts(command_line: &str) -> Arc<Facts> {
     ]))
 }
 
-/// Runs whose worst latency is lower in these periods, with another command line.
+/// Runs with a lower maximum in these periods, and with another command line.
 fn made_up(runs: usize, periods: &[(usize, usize)]) -> Vec<Run> {
     let mut random = Rng::with_seed(5);
     let [plain, limited] = [PLAIN, LIMITED].map(facts);
@@ -99,7 +99,7 @@ fn the_parameter_is_named_at_each_change() {
         assert_eq!(words, &["processor.max_cstate=1"], "{change:?}");
         assert_eq!(change.worse, number % 2 == 1);
     }
-    // The last worsening stands, the one before is over.
+    // // The last regression remains, and the one before is over.
     let standing: Vec<bool> = group.changes.iter().map(|change| change.stands).collect();
     assert_eq!(standing, [false, false, false, true]);
     assert_eq!(trend.verdict, TrendVerdict::Worse);
@@ -107,7 +107,7 @@ fn the_parameter_is_named_at_each_change() {
     assert!(trend.sentence.contains("2026-06-04"), "{}", trend.sentence);
 }
 
-/// Two late periods a run become twelve, of a million; the rest is the same.
+/// The number of late periods in a million rises from two to twelve. The rest stays the same.
 fn rare(runs: usize, step: usize) -> Vec<Run> {
     let mut random = Rng::with_seed(3);
     let same = facts(PLAIN);
@@ -141,7 +141,7 @@ fn a_rise_of_rare_late_periods_is_found() {
     let runs = rare(80, 40);
     let trend = judge(&runs, question());
     let group = &trend.groups[0];
-    // The level of the fifth highest lies in the bulk.
+    // // The level of the fifth highest is in the bulk.
     assert!(group.threshold_ns.unwrap() < Nanos(50_000), "{group:?}");
     assert_eq!(trend.verdict, TrendVerdict::Worse, "{}", trend.sentence);
     let worse: Vec<&ChangePoint> = group.changes.iter().filter(|one| one.worse).collect();
@@ -155,7 +155,7 @@ fn a_rise_of_rare_late_periods_is_found() {
         "{}",
         trend.sentence
     );
-    // The limit of the requirement is one of the thresholds.
+    // // The limit of the requirement is one of the thresholds.
     let mut limited = rare(80, 40);
     limited
         .iter_mut()
@@ -169,8 +169,8 @@ fn a_rise_of_rare_late_periods_is_found() {
     assert_eq!(calm.verdict, TrendVerdict::NoWorsening, "{}", calm.sentence);
 }
 
-/// Facts of a step at run 40: what changed there, one run after, long before, and one that
-/// was not known around it.
+/// Facts near a step at run 40: one changed there, one a run later, one long before, and one was
+/// unknown around it.
 #[test]
 fn causes_are_listed_by_their_distance() {
     let mut runs = rare(80, 40);
@@ -197,7 +197,7 @@ fn causes_are_listed_by_their_distance() {
         change.facts[2].sentence().ends_with(", 1 run after"),
         "{change:?}"
     );
-    // Each is a change of facts, also over a gap.
+    // // Each is a change of facts, even across a gap.
     assert_eq!(trend.facts.len(), 4);
 }
 
@@ -217,7 +217,7 @@ fn no_fact_changed_is_said_where_it_is_so() {
     assert_eq!(within(&runs), (0, None));
 }
 
-/// p99 rises by half in 100 runs: no step, and not fine.
+/// p99 rises by half in 100 runs: not a step, but not good.
 #[test]
 fn a_drift_is_no_step_and_not_fine() {
     let mut runs = made_up(100, &[]);
@@ -238,7 +238,7 @@ fn a_drift_is_no_step_and_not_fine() {
         "{}",
         trend.sentence
     );
-    // Downwards it is no worsening.
+    // // A downward drift is not a regression.
     for run in &mut runs {
         run.p99 = run.p99.map(|p99| Nanos(40_000_000 / p99.0));
     }
@@ -252,7 +252,7 @@ fn an_improvement_is_no_worsening() {
     let trend = judge(&made_up(80, &[(40, 80)]), question());
     assert_eq!(trend.verdict, TrendVerdict::NoWorsening);
     assert_eq!(trend.groups[0].changes.len(), 1);
-    // A worsening that is over does not stand.
+    // // A regression that is over does not remain.
     let trend = judge(&made_up(120, &[(0, 40), (80, 120)]), question());
     let worse: Vec<&ChangePoint> = trend.groups[0]
         .changes
@@ -294,7 +294,7 @@ fn an_acknowledged_worsening_is_known() {
         .verdict
     };
     assert_eq!(with(known(40, true)), TrendVerdict::NoWorsening);
-    // The place may have moved by some runs, not by many.
+    // // The change point may have moved by some runs, but not by many.
     assert_eq!(with(known(43, true)), TrendVerdict::NoWorsening);
     assert_eq!(with(known(52, true)), TrendVerdict::Worse);
     assert_eq!(with(known(40, false)), TrendVerdict::Worse);
@@ -388,7 +388,7 @@ fn words_of_a_command_line_are_compared() {
         found[0].sentence(),
         "kernel command line: processor.max_cstate=1 added"
     );
-    // What is not known differs from nothing.
+    // // An unknown value differs from none.
     let unknown: Facts = before.keys().map(|name| (name.clone(), None)).collect();
     assert_eq!(difference(&before, &unknown), []);
 }

@@ -1,26 +1,25 @@
-//! The latencies above which late periods are counted.
+//! //! The thresholds above which late periods are counted.
 
 use punctual_model::Nanos;
 
 use super::Run;
 use crate::changes::LEAST_RUNS;
 
-/// The tail of a group is followed above so many thresholds at most, without the limit of
-/// the requirement.
+/// Largest number of thresholds of a group's tail, without the limit of the requirement.
 const MOST: usize = 7;
 
 /// The thresholds of a group.
 pub(super) struct Thresholds {
-    /// The one whose counts are shown for each run.
+    /// The threshold whose counts are shown for each run.
     pub(super) shown: Option<Nanos>,
-    /// All of them, rising.
+    /// All thresholds, in ascending order.
     pub(super) all: Vec<Nanos>,
 }
 
 impl Thresholds {
-    /// The one that was asked for; else that of the requirement, one that half of the runs
-    /// exceed, and 1, 2, 5, 10 and so on from the usual p99 to the largest latency: a rise
-    /// of rare late periods shows only above what most runs reach.
+    /// Returns the requested threshold. Otherwise that of the requirement, one that half of the
+    /// runs exceed, and 1, 2, 5, 10 and so on from the usual p99 to the largest latency. A rise of
+    /// rare late periods is visible only above what most runs reach.
     pub(super) fn of(runs: &[&Run], asked: Option<Nanos>) -> Self {
         if let Some(asked) = asked {
             return Self {
@@ -36,7 +35,7 @@ impl Thresholds {
             let counts: Vec<u64> = runs.iter().map(|run| run.above(*threshold)).collect();
             let late = counts.iter().filter(|count| **count > 0).count();
             let is_new = Some(*threshold) == shown || !known.contains(&counts);
-            // Fewer runs than a level has make no step.
+            // // With fewer runs than a level needs, there can be no step.
             let is_followed = is_new && late >= LEAST_RUNS;
             if is_followed {
                 known.push(counts);
@@ -49,7 +48,7 @@ impl Thresholds {
     }
 }
 
-/// Powers of ten, and 2 and 5 times those, between the median p99 and the maximum.
+/// Returns powers of ten, and 2 and 5 times those, between the median p99 and the maximum.
 fn steps(runs: &[&Run]) -> Vec<Nanos> {
     let mut p99: Vec<Nanos> = runs.iter().filter_map(|run| run.p99).collect();
     p99.sort_unstable();
@@ -71,9 +70,9 @@ fn steps(runs: &[&Run]) -> Vec<Nanos> {
     fits.or(all.last()).cloned().unwrap_or_default()
 }
 
-/// A latency of two digits that half of the runs exceed some times: with less than 0.5
-/// late periods a run no method finds a step, and with some a period between two
-/// levels is found as well.
+/// Returns a latency with two digits that half of the runs exceed several times. With less than 0.5
+/// late periods a run no method finds a step. With a few of them, a period between two levels is
+/// found as well.
 fn usual(runs: &[&Run]) -> Option<Nanos> {
     let mut high: Vec<u64> = runs
         .iter()
@@ -86,7 +85,7 @@ fn usual(runs: &[&Run]) -> Option<Nanos> {
     Some(Nanos(below / unit * unit))
 }
 
-/// Late periods that a run is to have: a thousandth of its periods, 1 to 5.
+/// Returns the desired number of late periods in a run: a thousandth of its periods, 1 to 5.
 fn wanted(run: &Run) -> u64 {
     (run.due / 1_000).clamp(1, 5)
 }

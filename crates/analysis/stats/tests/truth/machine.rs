@@ -1,30 +1,29 @@
-//! A made-up machine, whose truth is known.
+//! //! A simulated machine with known properties.
 
 use punctual_model::{
     Histogram, IntervalRow, Nanos, Recording, RecordingId, Series, SignedNanos, testing,
 };
 
-/// A machine whose latency wanders: the level of each second hangs together with
-/// that of the second before, and each wake-up has noise of its own.
+/// A machine whose latency wanders: the level of each second is correlated with that of the
+/// previous second, and each wake-up adds independent noise.
 #[derive(Clone, Copy)]
 pub(crate) struct Machine {
     pub(crate) seconds: u64,
     pub(crate) each: u64,
     /// How much of a second's level stays in the next, 0 to 1.
     pub(crate) memory: f64,
-    /// How far the level spreads, ns.
+    /// Spread of the level, in ns.
     pub(crate) spread: f64,
     /// Added to each latency, ns.
     pub(crate) shift: f64,
-    /// Multiplies the noise above the least latency.
+    /// Multiplies the noise above the minimum latency.
     pub(crate) scale: f64,
-    /// Periods of a thousand that are missed, in every other second.
+    /// Missed periods in a thousand, in every other second.
     pub(crate) missed: u64,
-    /// Of what comes in bursts: how likely one begins in a second, how likely it ends,
-    /// and the share of the samples that are late in it, by 10 µs at least.
+    /// Bursts: the chance that one begins in a second, the chance that it ends, and the share of
+    /// its samples that are late, by at least 10 µs.
     pub(crate) bursts: (f64, f64, f64),
-    /// How far a level spreads that nearly stays what it is, ns: 19 of 20 parts of it
-    /// are in the next second.
+    /// Spread of a level that changes very slowly, in ns: 95% of it stay in the next second.
     pub(crate) slow: f64,
 }
 
@@ -47,7 +46,7 @@ pub(crate) fn normal(random: &mut fastrand::Rng) -> f64 {
 
 impl Machine {
     pub(crate) fn run(self, seed: u64) -> Recording {
-        // Generators with neighbouring seeds begin alike: stir it.
+        // // Scramble the seed, because generators with neighbouring seeds begin alike.
         let stirred = (seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15)).rotate_left(29);
         let mut random =
             fastrand::Rng::with_seed(stirred.wrapping_mul(0xbf58_476d_1ce4_e5b9) ^ (stirred >> 31));

@@ -1,6 +1,6 @@
-//! What is found where the truth is known: machines that are made up.
+//! //! Comparisons of simulated machines, for which the truth is known.
 
-// Helpers of tests, not only the tests themselves, stop at what is wrong.
+// // Test helpers also panic on errors.
 #![allow(clippy::unwrap_used)]
 
 mod machine;
@@ -24,7 +24,7 @@ fn of(a: &Recording, b: &Recording) -> Comparison {
     compare(a, b, &options()).unwrap()
 }
 
-/// How many of `pairs` pairs of the same machine are said to differ, and at how many
+/// Returns how many of `pairs` pairs of the same machine are reported to differ, and in how many
 /// the median alone would be.
 fn alarms(machine: Machine, pairs: u64) -> (u64, u64) {
     (0..pairs).fold((0, 0), |(alarms, of_median), pair| {
@@ -36,9 +36,8 @@ fn alarms(machine: Machine, pairs: u64) -> (u64, u64) {
     })
 }
 
-/// Of 60 pairs of equal machines at most 3 (5%) may alarm; one figure alone has 3 to be
-/// expected, and three standard deviations more are 8. The seeds are fixed: it ends the
-/// same each time.
+/// Of 60 pairs of equal machines, at most 3 (5%) may alarm. For one figure alone, 3 are expected,
+/// and three standard deviations more are 8. The seeds are fixed, so the result is always the same.
 fn assert_rarely_said_to_differ(machines: &[(&str, Machine)]) {
     for (name, machine) in machines {
         let (alarms, of_median) = alarms(*machine, 60);
@@ -71,8 +70,8 @@ fn equal_machines_are_rarely_said_to_differ() {
     ]);
 }
 
-/// Late ones that come in bursts, of which a run has few; and a level that wanders so
-/// slowly, under the noise of each second, that a second says little of the next.
+/// Late samples in a few bursts a run; and a level that wanders very slowly, hidden by the noise of
+/// each second, so that a second hardly predicts the next.
 #[test]
 fn equal_machines_with_bursts_or_slow_waves_are_rarely_said_to_differ() {
     let bursts = Machine {
@@ -81,8 +80,8 @@ fn equal_machines_with_bursts_or_slow_waves_are_rarely_said_to_differ() {
         bursts: (0.02, 0.1, 0.02),
         ..USUAL
     };
-    // The rows of a run of ten seconds: a fifth of a second each, so that what hangs
-    // together for a second does so for five of them.
+    // // Ten seconds in rows of a fifth of a second, so that a correlation over a second covers
+    // five rows.
     let ten_seconds = Machine {
         seconds: 45,
         each: 400,
@@ -115,8 +114,8 @@ fn equal_machines_with_bursts_or_slow_waves_are_rarely_said_to_differ() {
     ]);
 }
 
-/// What saves false alarms must not cost the differences: 400 ns are five times the
-/// standard error of the median here. It costs some, as a drift is no less.
+/// Avoiding false alarms must not hide real differences. 400 ns are five times the standard error
+/// of the median here. Some are missed, because a drift can be as large.
 #[test]
 fn clear_differences_are_found_nearly_always() {
     let shifted = Machine {
@@ -132,7 +131,7 @@ fn clear_differences_are_found_nearly_always() {
     assert!(found >= 40, "{found}");
 }
 
-/// The interval holds the truth in about 95 of 100 pairs, or a few more.
+/// The interval contains the truth in about 95 of 100 pairs, or a few more.
 #[test]
 fn intervals_hold_the_truth() {
     let shifted = Machine {
@@ -141,7 +140,7 @@ fn intervals_hold_the_truth() {
     };
     let held = (0..100).filter(|pair| {
         let comparison = of(&USUAL.run(1_000 + 2 * pair), &shifted.run(1_001 + 2 * pair));
-        // Of a run that happens to wander all the time nothing is claimed.
+        // // Nothing is claimed about a run that happens to wander all the time.
         let Some(estimate) = comparison.lanes[0].quantiles[0].estimate else {
             return true;
         };
@@ -173,7 +172,7 @@ fn a_shift_is_found_with_its_sign_and_size() {
     assert!(back.summary.contains("p50 lower by"), "{}", back.summary);
 }
 
-/// A longer tail alone: the median is left alone, p99 is not.
+/// Only the tail is longer: the median stays, and p99 changes.
 #[test]
 fn a_longer_tail_is_found_in_the_tail() {
     let machine = Machine {
@@ -261,14 +260,14 @@ fn too_little_is_unknown_and_said_why() {
         why.contains("candidate has 5 rows") && why.contains("10 are needed"),
         "{why}"
     );
-    // Said once, for all, with the length that would do.
+    // // Reported once for all, with the length that would be enough.
     let short = &comparison.shortfalls;
     assert_eq!(short[0].why, why);
     assert_eq!(short[0].measure_ns, Some(Nanos::from_secs(20)));
     assert!(short[0].figures.is_empty());
     let of_whole = short.iter().filter(|one| one.figures.is_empty());
     assert_eq!(of_whole.count(), 1, "{short:?}");
-    // The figures themselves are there all the same.
+    // // The figures themselves are still present.
     assert!(lane.quantiles[0].difference_ns.is_some());
     assert!(lane.later.probability.is_some() && lane.later.low.is_none());
     assert!(
@@ -288,7 +287,7 @@ fn too_little_is_unknown_and_said_why() {
     assert!(compare(&empty, &USUAL.run(1), &options()).is_err());
 }
 
-/// What rises all the time is not judged, and nothing is said to be the same.
+/// A figure that rises all the time is not judged, and not reported as equal.
 #[test]
 fn what_is_too_slow_is_unknown() {
     let machine = Machine {
@@ -330,13 +329,13 @@ fn a_quantile_without_samples_above_it_is_not_claimed() {
     let comparison = compare(&machine.run(1), &machine.run(2), &options).unwrap();
     let quantiles = &comparison.lanes[0].quantiles;
     assert!(quantiles[0].estimate.is_some());
-    // Six above: a value, but no interval.
+    // // Six samples above: a value, but no interval.
     assert!(quantiles[1].baseline_ns.is_some() && quantiles[1].estimate.is_none());
     assert!(quantiles[2].baseline_ns.is_none());
 }
 
-/// Two runs of ten seconds with the rows that these have, one of them with a tail five
-/// times as late: not only "unknown".
+/// Two runs of ten seconds in their usual rows, one with a tail five times as late. The result must
+/// be more than "unknown".
 #[test]
 fn ten_seconds_tell_a_tail_of_five_times() {
     let run = Machine {
@@ -358,7 +357,7 @@ fn ten_seconds_tell_a_tail_of_five_times() {
     let found = found.count();
     eprintln!("{found} of 40 tails found");
     assert!(found >= 25, "{found}");
-    // Where the rows are too few, the sentence says how far apart they are here.
+    // // If there are too few rows, the sentence reports the observed ratio.
     let short = Machine { seconds: 9, ..late };
     let comparison = of(&run.run(1), &short.run(2));
     assert!(
@@ -396,8 +395,8 @@ proptest! {
         }
         let later = |comparison: &Comparison| comparison.lanes[0].later.probability.unwrap();
         prop_assert!((later(&there) + later(&back) - 1.0).abs() < 1e-9);
-        // Far apart no draw has the wrong sign; how often the difference is found is
-        // counted with fixed seeds (`a_shift_is_found_with_its_sign_and_size`).
+        // // If they are far apart, no draw has the wrong sign. Another test counts with fixed
+        // seeds how often the difference is found (`a_shift_is_found_with_its_sign_and_size`).
         if shift.abs() > 1_000.0 {
             let wrong = match shift > 0.0 {
                 true => (Change::Better, Change::Worse),
@@ -420,7 +419,7 @@ proptest! {
         }
         for (thread, start, count, missed) in rows {
             let row = recording.series.rows[0].clone();
-            // Counts that a file may say, within what adds up.
+            // // Counts that a file may contain, without overflow of their sum.
             let (count, missed) = (count >> 8, missed >> 8);
             recording.series.rows.push(IntervalRow {
                 thread,
