@@ -1,4 +1,4 @@
-//! //! Judges observed acts by the rules.
+//! Judges observed acts by the rules.
 
 use punctual_model::{
     ActKind, FileKind, InCall, LINT_SCHEMA, LintFacts, LintReport, Nanos, PlacedAct, RuleResult,
@@ -29,7 +29,7 @@ pub fn judge(facts: &LintFacts, program: &str) -> LintReport {
             }
         })
         .collect();
-    // // A stable sort: rules of equal severity keep the order of the table.
+    // A stable sort: rules of equal severity keep the order of the table.
     rules.sort_by_key(|rule| (rule.state, std::cmp::Reverse(rule.severity)));
     LintReport {
         schema: LINT_SCHEMA,
@@ -66,7 +66,7 @@ fn blind(facts: &LintFacts) -> Option<Unseen> {
 
 /// Returns why a rule about these acts is unknown if no violation was observed.
 fn unknown(kinds: &[ActKind], facts: &LintFacts, blind: Option<&Unseen>) -> Option<Unseen> {
-    // // The other kinds of a rule only add what other sources observe of the same acts.
+    // The other kinds of a rule only add what other sources observe of the same acts.
     let unseen = (facts.unseen.iter()).find(|(kind, _)| kinds.first() == Some(kind));
     if let Some((_, why)) = unseen {
         return Some(Unseen::Fact(why.clone()));
@@ -105,7 +105,7 @@ fn result(rule: &Rule, mut violations: Vec<Violation>, unknown: Option<Unseen>) 
 
 fn violation(placed: &PlacedAct, facts: &LintFacts) -> Violation {
     let act = &placed.act;
-    // // A fault that waited for its page was already counted when it began.
+    // A fault that waited for its page was already counted when it began.
     let counted = |kind| facts.unseen.iter().all(|(unseen, _)| *unseen != kind);
     let again = act.kind == ActKind::Sleep && act.call == InCall::None && counted(ActKind::Fault);
     Violation {

@@ -8,7 +8,7 @@
 //! **Must not know:** how acts are collected, /proc, terminals. Nothing here makes a
 //! system call.
 //!
-//! //! A rule whose facts were not observed is *unknown*, with the reason, and never clean.
+//! A rule whose facts were not observed is *unknown*, with the reason, and never clean.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 

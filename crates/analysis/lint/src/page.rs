@@ -1,4 +1,4 @@
-//! //! Generates `docs/lint.md`, the Markdown page about all rules.
+//! Generates `docs/lint.md`, the Markdown page about all rules.
 
 use std::fmt::Write;
 

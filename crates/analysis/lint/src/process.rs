@@ -1,4 +1,4 @@
-//! //! Rules about the state of processes and threads, from /proc.
+//! Rules about the state of processes and threads, from /proc.
 
 use punctual_model::{LintFacts, LintThread, Nanos, Policy, Violation};
 
@@ -130,7 +130,7 @@ pub(crate) fn never_waits(facts: &LintFacts) -> Found {
             });
         };
         let busy = used.0.saturating_mul(100) >= facts.duration.0.saturating_mul(BUSY_PERCENT);
-        // // The budget of SCHED_DEADLINE ends each period.
+        // The budget of SCHED_DEADLINE ends each period.
         let runs_on = thread.policy != Policy::Deadline && waits == 0;
         let enough = facts.duration >= Nanos::from_millis(100);
         let what = format!("ran for {used} of {}, without a wait", facts.duration);

@@ -1,4 +1,4 @@
-//! //! The rules, one row each.
+//! The rules, one row each.
 
 use punctual_model::{ActKind, LintFacts, PlacedAct, Severity};
 

@@ -1,4 +1,4 @@
-//! //! Reasons why a rule is unknown, so that the absence of violations proves nothing.
+//! Reasons why a rule is unknown, so that the absence of violations proves nothing.
 
 /// Why a rule without observed violations is unknown.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

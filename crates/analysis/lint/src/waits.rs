@@ -1,4 +1,4 @@
-//! //! Waits that are suitable for a real-time thread.
+//! Waits that are suitable for a real-time thread.
 
 use std::collections::BTreeMap;
 
@@ -144,12 +144,12 @@ pub(crate) fn is_futex_without_inheritance(placed: &PlacedAct, _: &Releases) -> 
 /// Returns whether the act is a wait that no other rule judges and that is not a release.
 pub(crate) fn is_other_wait(placed: &PlacedAct, releases: &Releases) -> bool {
     match call(placed) {
-        // // Without a call it is a page fault. The exit of a thread is not judged.
+        // Without a call it is a page fault. The exit of a thread is not judged.
         "" => placed.act.call == InCall::Unknown,
         "exit" | "exit_group" => false,
         "nanosleep" | "clock_nanosleep" | "futex" | "futex_wait" | "futex_waitv" => false,
         "epoll_wait" | "epoll_pwait" | "epoll_pwait2" => !releases.is_release(&placed.act),
-        // // A timer that was armed once: its periods are as absolute as those of a clock.
+        // A timer that was armed once: its periods are as absolute as those of a clock.
         "read" if clock_of_timer(placed).is_some() => !releases.is_release(&placed.act),
         _ => true,
     }

@@ -1,4 +1,4 @@
-//! //! Whether two recordings were measured with the same settings, and on the same machine.
+//! Whether two recordings were measured with the same settings, and on the same machine.
 
 mod facts;
 
@@ -103,7 +103,7 @@ pub(crate) fn known(sides: [&[&Recording]; 2]) -> Known {
     if machines.iter().any(unknown) {
         known.not_known.push("machine".to_owned());
     } else {
-        // // A fact that neither side knows probably exists on neither.
+        // A fact that neither side knows probably exists on neither.
         set_apart(&machines, &mut known.machine, &mut known.not_known, true);
     }
     for (name, side) in ["baseline", "candidate"].into_iter().zip(0..2) {
@@ -124,7 +124,7 @@ pub(crate) fn known(sides: [&[&Recording]; 2]) -> Known {
 pub(crate) fn measurement(recording: &Recording) -> BTreeMap<String, Option<String>> {
     let mut rows = BTreeMap::new();
     let asked = recording.probe.parameters.iter();
-    // // For these, the effective values of the threads count, below.
+    // For these, the effective values of the threads count, below.
     for (key, value) in asked.filter(|(key, _)| !["policy", "priority"].contains(&key.as_str())) {
         let (name, shown) = match (key.strip_suffix("_ns"), value.as_u64()) {
             (Some(name), Some(ns)) => (name, Nanos(ns).to_string()),
@@ -357,7 +357,7 @@ mod tests {
         let differ = &known([&[&a], &[&b]]).machine;
         assert_eq!(names(differ), ["tune"]);
         assert_eq!(differ[0].candidate, "control for CPU 2-3");
-        // // Measured by a version that did not record it: unknown, but not a difference.
+        // Measured by a version that did not record it: unknown, but not a difference.
         a.tune = None;
         let known = known([&[&a], &[&b]]);
         assert!(known.machine.is_empty());

@@ -1,4 +1,4 @@
-//! //! Blocks: segments of a run that can be treated as independent of each other.
+//! Blocks: segments of a run that can be treated as independent of each other.
 
 use std::collections::BTreeMap;
 
@@ -69,7 +69,7 @@ pub(crate) fn intervals(scale: &Scale, series: &Series, threads: &[u32]) -> Vec<
             stretch.tidy();
             stretch
         })
-        // // An interval without due periods provides no evidence.
+        // An interval without due periods provides no evidence.
         .filter(|stretch| stretch.total().max(stretch.early).max(stretch.missed) > 0)
         .collect()
 }
@@ -148,7 +148,7 @@ pub(crate) fn memory_of(values: &[f64]) -> f64 {
         Some(seen + (1.0 + 3.0 * seen.max(0.0)) / number)
     };
     let next = seen(1).unwrap_or(0.0);
-    // // Independent noise in each interval hides the correlation with the next interval. The one
+    // Independent noise in each interval hides the correlation with the next interval. The one
     // after it shows how slowly the rest fades.
     let after = match next > 1.0 / number.sqrt() {
         true => seen(2).unwrap_or(0.0).max(0.0).sqrt(),
@@ -188,7 +188,7 @@ mod tests {
         let histograms: Vec<Histogram> = (values.iter())
             .map(|value| {
                 let mut histogram = Histogram::new();
-                // // Spread around the value, so that shares are neither 0 nor 1.
+                // Spread around the value, so that shares are neither 0 nor 1.
                 (-5..=5).for_each(|off| histogram.record(SignedNanos(value + 10 * off)));
                 histogram
             })
@@ -206,9 +206,9 @@ mod tests {
 
     #[test]
     fn correlation_is_what_it_is_by_hand() {
-        // // Mean 2, deviations -1, 0, 1, 0: products 0, 0, 0 over 2.
+        // Mean 2, deviations -1, 0, 1, 0: products 0, 0, 0 over 2.
         assert_eq!(correlation(&[1.0, 2.0, 3.0, 2.0], 1), Some(0.0));
-        // // Mean 2.5, deviations -1.5, -0.5, 0.5, 1.5: 0.75 - 0.25 + 0.75 over 5.
+        // Mean 2.5, deviations -1.5, -0.5, 0.5, 1.5: 0.75 - 0.25 + 0.75 over 5.
         assert_eq!(correlation(&[1.0, 2.0, 3.0, 4.0], 1), Some(0.25));
         assert_eq!(correlation(&[1.0, 1.0], 1), None);
         assert_eq!(correlation(&[], 1), None);
@@ -216,8 +216,8 @@ mod tests {
 
     #[test]
     fn what_blocks_do_not_show_is_known() {
-        // // Half stays: the whole sum is 1 + 2 (1/2 + 1/4 + ...) = 3. Blocks of 2 contain 1 + 2 *
-        // 1/2 * 1/2 = 1.5 of it, and blocks of 4 contain 1 + 2 (3/8 + 2/16 + 1/32) = 2.0625.
+        // Half stays: the whole sum is 1 + 2 (1/2 + 1/4 + ...) = 3. Blocks of 2 contain 1 + 2 * 1/2
+        // * 1/2 = 1.5 of it, and blocks of 4 contain 1 + 2 (3/8 + 2/16 + 1/32) = 2.0625.
         assert_eq!(inflation(0.5, 1), 3.0);
         assert!((inflation(0.5, 2) - 2.0).abs() < 1e-12);
         assert!((inflation(0.5, 4) - 3.0 / 2.0625).abs() < 1e-12);
@@ -226,7 +226,7 @@ mod tests {
 
     #[test]
     fn what_does_not_hang_together_makes_short_blocks() {
-        // // Alternating, so that neighbours differ.
+        // Alternating, so that neighbours differ.
         let values: Vec<i64> = (0..60).map(|n| 500 + 40 * (n * 7 % 5)).collect();
         let blocks = join(stretches(&values)).unwrap();
         assert_eq!((blocks.length, blocks.each.len()), (1, 60));
@@ -236,7 +236,7 @@ mod tests {
 
     #[test]
     fn what_wanders_makes_long_blocks() {
-        // // Rises for 100 intervals, falls for 100, many times.
+        // Rises for 100 intervals, falls for 100, many times.
         let wave = |n: i64| 400 + 4 * (n % 200 - 100).abs();
         let values: Vec<i64> = (0..6_000).map(wave).collect();
         let blocks = join(stretches(&values)).unwrap();

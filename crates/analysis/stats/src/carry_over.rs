@@ -1,10 +1,10 @@
-//! //! Carry-over: whether a block affects the next one. The tests in [`pairs`](crate::pairs)
-//! assume that it does not.
+//! Carry-over: whether a block affects the next one. The tests in [`pairs`](crate::pairs) assume
+//! that it does not.
 //!
-//! //! The random order determines both the arm of a block and the arm of the previous block.
-//! Counts are therefore modelled as a product of two shares within their round: one for the arm,
-//! and one for the previous arm. Drawing the order again, with the first share removed from the
-//! counts, shows by how much the second share varies by chance.
+//! The random order determines both the arm of a block and the arm of the previous block. Counts
+//! are therefore modelled as a product of two shares within their round: one for the arm, and one
+//! for the previous arm. Drawing the order again, with the first share removed from the counts,
+//! shows by how much the second share varies by chance.
 
 use std::cmp::Ordering;
 
@@ -93,7 +93,7 @@ pub fn carry_over(rounds: &[Vec<Counted>], seed: u64) -> Vec<CarryOver> {
     });
     let mut rounds: Vec<Vec<(usize, f64)>> = counted.collect();
     let (own, before) = fit(&blocks(&rounds), rounds.len(), arms);
-    // // The remainder must not depend on the arm, because the order is drawn again.
+    // The remainder must not depend on the arm, because the order is drawn again.
     for (arm, count) in rounds.iter_mut().flatten() {
         *count /= own[*arm];
     }
@@ -220,12 +220,12 @@ mod tests {
 
     #[test]
     fn what_the_block_before_does_is_told_from_what_the_block_does() {
-        // // 5% of 200 are 10. Three standard deviations more are 19.
+        // 5% of 200 are 10. Three standard deviations more are 19.
         let none = shown(200, |seed| rounds(12, 12.0, [1.0, 1.0], seed));
         assert!(none <= 19, "{none} of 200");
         let own = shown(200, |seed| rounds(12, 12.0, [3.0, 1.0], seed));
         assert!(own <= 19, "{own} of 200");
-        // // Nearly all events belong to one arm.
+        // Nearly all events belong to one arm.
         let one = shown(200, |seed| rounds(12, 0.2, [100.0, 1.0], seed));
         assert!(one <= 19, "{one} of 200");
         let late = shown(60, |seed| rounds(20, 30.0, [1.0, 2.0], seed));

@@ -1,4 +1,4 @@
-//! //! Comparison of recordings.
+//! Comparison of recordings.
 
 use punctual_model::Recording;
 
@@ -101,7 +101,7 @@ fn judge_runs(lanes: &mut [Lane], by_run: &[Option<ByRun>], runs: [usize; 2], se
         let (figure, (p, adjusted)) = each.next()?;
         let (figure, p, adjusted) = (figure.as_ref()?, (*p)?, (*adjusted)?);
         let (low, high) = permute::interval(figure, |a, b| b - a)?;
-        // // The test describes the difference of medians, and the interval contains it.
+        // The test describes the difference of medians, and the interval contains it.
         let found = found.unwrap_or(low * unit);
         let positive = figure[0].iter().all(|value| *value > 0.0);
         let ratio = positive
@@ -125,7 +125,7 @@ fn judge_runs(lanes: &mut [Lane], by_run: &[Option<ByRun>], runs: [usize; 2], se
             }
         }
         for one in &mut lane.rates {
-            // // If neither side has any events, there is nothing to test.
+            // If neither side has any events, there is nothing to test.
             if let Some(estimate) = next(None, 1e6)
                 && one.change != Change::NoneFound
             {
@@ -214,7 +214,7 @@ fn overall(lanes: &[Lane]) -> Change {
             quantiles.chain(lane.rates.iter().map(|one| one.change))
         })
     };
-    // // In the order of importance.
+    // In the order of importance.
     match changes().min().unwrap_or(Change::Unknown) {
         Change::NoneFound if lanes.iter().any(is_open) => Change::Unknown,
         change => change,
@@ -255,7 +255,7 @@ mod tests {
         };
         assert_eq!(of(1.0, 9.0, true), Change::Worse);
         assert_eq!(of(-9.0, -1.0, false), Change::Better);
-        // // By the test most runs are higher, but their median is not.
+        // By the test most runs are higher, but their median is not.
         assert_eq!(of(1.0, 9.0, false), Change::NoneFound);
         assert_eq!(of(-9.0, -1.0, true), Change::NoneFound);
     }

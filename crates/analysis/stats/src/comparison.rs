@@ -1,4 +1,4 @@
-//! //! The result of a comparison, as data.
+//! The result of a comparison, as data.
 
 use jiff::Timestamp;
 use punctual_model::{Bound, Completion, Nanos, Recording, SignedNanos, Unknown};
@@ -281,7 +281,7 @@ impl Side {
     pub(crate) fn of(runs: &[&Recording]) -> Option<Self> {
         let first = runs.first()?;
         let one = runs.len() == 1;
-        // // The value that all runs have in common.
+        // The value that all runs have in common.
         fn common<'a, T: PartialEq>(
             runs: &[&'a Recording],
             of: impl Fn(&'a Recording) -> T,
@@ -316,7 +316,7 @@ impl Side {
                 .iter()
                 .filter_map(punctual_model::Histogram::max)
                 .max(),
-            // // A bound is about a single run.
+            // A bound is about a single run.
             bound: one.then(|| first.verdict.bound.clone()).flatten(),
         })
     }

@@ -1,4 +1,4 @@
-//! //! The latencies of two recordings on one scale.
+//! The latencies of two recordings on one scale.
 
 use punctual_model::{Buckets, Histogram, Nanos};
 
@@ -76,7 +76,7 @@ impl Scale {
         let value = self.value(lower, width);
         match self.values.binary_search(&value) {
             Ok(place) => place,
-            // // An interval's bucket that is in no histogram: use the next one up.
+            // An interval's bucket that is in no histogram: use the next one up.
             Err(place) => place.min(self.values.len() - 1),
         }
     }
@@ -236,13 +236,13 @@ impl Counts {
         let all = |counts: &Self| counts.total() as f64 + counts.early as f64;
         let pairs = all(self) * all(other);
         let mut earlier = self.early as f64;
-        // // Early ones are equal to each other, and earlier than all others.
+        // Early ones are equal to each other, and earlier than all others.
         let mut won = 0.5 * earlier * other.early as f64;
         for (mine, theirs) in self.each.iter().zip(&other.each) {
             won += *theirs as f64 * (earlier + 0.5 * *mine as f64);
             earlier += *mine as f64;
         }
-        // // The order of two latencies beyond the resolution is unknown. They count half, and the
+        // The order of two latencies beyond the resolution is unknown. They count half, and the
         // true value may be zero or one.
         let last = |counts: &Self| counts.each.last().map_or(0.0, |count| *count as f64);
         let unknown = 0.5 * last(self) * last(other);
@@ -280,21 +280,21 @@ mod tests {
             let exact = a.quantile(quantile).map(|ns| ns.0);
             assert_eq!(counts.quantile(&scale, quantile), exact, "{quantile}");
         }
-        // // This is the end of the last bucket. The maximum is known separately.
+        // This is the end of the last bucket. The maximum is known separately.
         assert_eq!(counts.quantile(&scale, 1.0), Some(98_799));
         assert_eq!(Counts::of(&scale, &of(&[]), 0).quantile(&scale, 0.5), None);
     }
 
     #[test]
     fn later_is_counted_in_pairs() {
-        // // Of the nine pairs (1, 2, 2) by (2, 3, 0), 2 > 1 and 3 > 1 each win once, 3 > 2 wins
+        // Of the nine pairs (1, 2, 2) by (2, 3, 0), 2 > 1 and 3 > 1 each win once, 3 > 2 wins
         // twice, and 2 = 2 counts half twice: 5 of 9.
         let (_, a, b) = both(&of(&[1, 2, 2]), &of(&[2, 3, 0]));
         assert!((a.later(&b).unwrap() - 5.0 / 9.0).abs() < 1e-12);
         assert!((b.later(&a).unwrap() - 4.0 / 9.0).abs() < 1e-12);
         assert_eq!(a.later(&a), Some(0.5));
-        // // Early ones: of (-1, 5) by (-2, 7), only 7 wins, twice, and the pair of early ones
-        // counts half.
+        // Early ones: of (-1, 5) by (-2, 7), only 7 wins, twice, and the pair of early ones counts
+        // half.
         let (_, a, b) = both(&of(&[-1, 5]), &of(&[-2, 7]));
         assert_eq!(a.later(&b), Some(2.5 / 4.0));
         let (_, a, none) = both(&of(&[1]), &of(&[]));
@@ -314,7 +314,7 @@ mod tests {
         assert_eq!(a.later(&b), None);
         let (_, a, b) = both(&of(&[5_000, 41_000]), &unknown(71_020, 107_000));
         assert_eq!((a.later(&b), b.later(&a)), (Some(1.0), Some(0.0)));
-        // // A few of many are beyond the last row of both.
+        // A few of many are beyond the last row of both.
         let beyond = |count| {
             let mut one = unknown(count, 400_000);
             one.add_row(Nanos(10_000), 1_000);
@@ -340,7 +340,7 @@ mod tests {
         assert_eq!(coarse.each, [2, 0, 1, 1]);
         assert_eq!(coarse.quantile(&scale, 0.75), Some(7_000));
         assert_eq!(coarse.quantile(&scale, 0.9), None);
-        // // From 5 µs on: includes the row of 5 µs, and a bucket that begins there.
+        // From 5 µs on: includes the row of 5 µs, and a bucket that begins there.
         assert_eq!(scale.from(Nanos(5_000)), 1);
         assert_eq!(scale.from(Nanos(4_001)), 1);
     }

@@ -1,4 +1,4 @@
-//! //! Figures of a run that are compared.
+//! Figures of a run that are compared.
 
 use crate::counts::{Counts, Scale};
 

@@ -1,4 +1,4 @@
-//! //! One lane of two recordings and its figures.
+//! One lane of two recordings and its figures.
 
 use punctual_model::{Histogram, Nanos, Recording, ThreadRecord, Unknown};
 
@@ -203,7 +203,7 @@ impl<'a> Work<'a> {
             let found = join(intervals(&self.scale, series, &self.pair.threads[side][0]));
             found.map_err(|why| Unjudged {
                 why: format!("{} {why}", NAMES[side]),
-                // // At least twice the required number, because a block can contain several rows.
+                // At least twice the required number, because a block can contain several rows.
                 intervals: match series.rows.is_empty() {
                     true => [None; 2],
                     false => [Some(2 * LEAST_BLOCKS); 2],
@@ -256,8 +256,8 @@ impl<'a> Work<'a> {
             }
             false => {
                 let on_scale = [0, 1].map(|side| self.value(&self.counts[side], quantile));
-                // // Values as `show` formats them, limited by the maximum. The difference is on
-                // the common scale.
+                // Values as `show` formats them, limited by the maximum. The difference is on the
+                // common scale.
                 let values = [0, 1].map(|side| {
                     let max = self.histograms[side].max();
                     on_scale[side].map(|value| max.map_or(value, |max| value.min(max)))
@@ -339,7 +339,7 @@ impl<'a> Work<'a> {
                     return None;
                 }
                 let length = run.duration_ns.0 as f64 * needed / counts.total() as f64;
-                // // Some more than needed, because runs differ.
+                // Some more than needed, because runs differ.
                 longest = longest.max(Nanos((length * 1.05) as u64));
             }
         }
@@ -358,7 +358,7 @@ impl<'a> Work<'a> {
 
     fn late(&self, nth: usize, limit: Nanos, place: usize, drawn: &Judge) -> Rate {
         let side = |side: usize| {
-            // // Only a lower bound is known for samples of unknown latency.
+            // Only a lower bound is known for samples of unknown latency.
             let from = self.histograms[side].unplaced_from();
             let known = from.is_none_or(|from| limit <= from);
             known.then(|| {
@@ -382,7 +382,7 @@ impl<'a> Work<'a> {
             ([Some(a), Some(b)], drawn)
                 if a.count + b.count == 0 && (drawn.is_ok() || self.is_of_runs()) =>
             {
-                // // Neither side has any, so there is nothing to test.
+                // Neither side has any, so there is nothing to test.
                 return Rate {
                     change: Change::NoneFound,
                     ..unknown(what, from_ns, sides)

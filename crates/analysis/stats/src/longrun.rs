@@ -1,11 +1,11 @@
-//! //! The variation of a figure over the whole length of a run.
+//! The variation of a figure over the whole length of a run.
 //!
-//! //! The noise of single blocks hides slow wandering: that the first half was a little later than
-//! the second, or that a single burst caused all late samples. The spread of each figure is
-//! therefore also measured in the slowest waves that fit into the run. Their mean square is the
-//! long-run variance, with as many degrees of freedom as there are waves (equal-weighted cosines:
-//! Müller, Journal of Econometrics 141, 2007; Lazarus, Lewis, Stock and Watson, Journal of Business
-//! & Economic Statistics 36, 2018). Fewer waves give wider and more honest intervals.
+//! The noise of single blocks hides slow wandering: that the first half was a little later than the
+//! second, or that a single burst caused all late samples. The spread of each figure is therefore
+//! also measured in the slowest waves that fit into the run. Their mean square is the long-run
+//! variance, with as many degrees of freedom as there are waves (equal-weighted cosines: Müller,
+//! Journal of Econometrics 141, 2007; Lazarus, Lewis, Stock and Watson, Journal of Business &
+//! Economic Statistics 36, 2018). Fewer waves give wider and more honest intervals.
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
@@ -78,8 +78,8 @@ struct Part {
 
 fn of_figure(figure: Figure, run: &Blocks, counts: &Counts) -> LongRun {
     match figure {
-        // // A quantile moves like the share of samples beyond it. If many samples equal it,
-        // consider both sides.
+        // A quantile moves like the share of samples beyond it. If many samples equal it, consider
+        // both sides.
         Figure::Quantile(quantile) => match counts.place_of(quantile) {
             Some(place) => {
                 let sides = [place, place + 1].map(|place| of_parts(run, above(place)));
@@ -146,7 +146,7 @@ pub(crate) fn quantile_p(
         }
     };
     let of_figure = |figure: &Figure| match figure {
-        // // Later than its value, or equal: if many samples equal it, one of them may be
+        // Later than its value, or equal: if many samples equal it, one of them may be
         // uninformative.
         Figure::Quantile(quantile) => {
             let place = both.place_of(*quantile)?;
@@ -162,7 +162,7 @@ pub(crate) fn welch(variances: [f64; 2], freedom: [f64; 2]) -> f64 {
     let sum = variances[0] + variances[1];
     let each = [0, 1].map(|side| variances[side].powi(2) / freedom[side]);
     let together = sum * sum / (each[0] + each[1]);
-    // // NaN if neither varies.
+    // NaN if neither varies.
     together.max(freedom[0].min(freedom[1]))
 }
 
@@ -190,7 +190,7 @@ fn of_parts(run: &Blocks, part: impl Fn(&Stretch) -> Part) -> LongRun {
         .collect();
     let memory = memory_of(&shares);
     let left = inflation(memory, run.length);
-    // // Few intervals give an uncertain estimate of the correlation. Its upper bound decides about
+    // Few intervals give an uncertain estimate of the correlation. Its upper bound decides about
     // refusal.
     let error = ((1.0 - memory * memory) / shares.len().max(1) as f64).sqrt();
     let at_most = match memory > 0.0 {
@@ -208,7 +208,7 @@ fn of_parts(run: &Blocks, part: impl Fn(&Stretch) -> Part) -> LongRun {
         .collect();
     let (slow, waves) = long_run(&apart);
     let blocks = apart.len() as f64;
-    // // Draws show the variance of n values as if their mean were known.
+    // Draws show the variance of n values as if their mean were known.
     let known = blocks / (blocks - 1.0).max(1.0);
     let wider = known * left.max(slow);
     let square: f64 = apart.iter().map(|value| value * value).sum();
@@ -261,7 +261,7 @@ fn long_run(values: &[f64]) -> (f64, usize) {
     let waves: Vec<f64> = (1..=(values.len() / 2).clamp(1, WAVES)).map(wave).collect();
     let of_first = |few: usize| waves[..few].iter().sum::<f64>() / few as f64;
     let per_wave = all / (number - 1.0).max(1.0);
-    // // The number of waves that gives the widest interval: fewer waves show slower variation with
+    // The number of waves that gives the widest interval: fewer waves show slower variation with
     // less certainty.
     let plain = (FEWEST_WAVES..=waves.len()).map(|few| (of_first(few), few));
     let drift = (waves.len() >= 2).then(|| {
@@ -295,15 +295,15 @@ mod tests {
 
     #[test]
     fn the_slowest_waves_are_what_counts() {
-        // // A single value is equal in each wave, as without correlation.
+        // A single value is equal in each wave, as without correlation.
         let spike = centred((0..64).map(|n| if n == 20 { 1.0 } else { 0.0 }));
         let (slow, waves) = long_run(&spike);
         assert!((0.5..2.0).contains(&slow) && waves == 3, "{slow}");
-        // // Alternating: the fastest possible wave, and almost nothing in the slow ones.
+        // Alternating: the fastest possible wave, and almost nothing in the slow ones.
         let fast = centred((0..64).map(|n| f64::from(n % 2)));
         assert!(long_run(&fast).0 < 0.1, "{:?}", long_run(&fast));
-        // // If all variation is in the sixth wave (a cosine of six half turns), six waves are
-        // used. If it is in the first, two are used, with three times their excess over the rest.
+        // If all variation is in the sixth wave (a cosine of six half turns), six waves are used.
+        // If it is in the first, two are used, with three times their excess over the rest.
         let wave = |nth: f64| {
             move |n: i32| (std::f64::consts::PI * nth * (f64::from(n) + 0.5) / 64.0).cos()
         };
@@ -338,7 +338,7 @@ mod tests {
 
     #[test]
     fn one_burst_is_one_witness() {
-        // // 60 late samples in a minute: one each second, or all in six consecutive seconds.
+        // 60 late samples in a minute: one each second, or all in six consecutive seconds.
         let (scale, spread_out) = run(60, |n| 1 + n * 7 % 3 - n * 5 % 2);
         let (_, burst) = run(60, |n| if (30..36).contains(&n) { 10 } else { 0 });
         let (_, none) = run(60, |_| 0);
@@ -374,7 +374,7 @@ mod tests {
             .map(|n| noise(n) + if n < 20 { 0.0 } else { 3.0 })
             .collect();
         assert!(!halves_differ(&steady, 0.0) && halves_differ(&stepped, 0.0));
-        // // Strong correlation makes halves differ.
+        // Strong correlation makes halves differ.
         assert!(!halves_differ(&stepped, 0.9));
         assert!(!halves_differ(&[], 0.0) && !halves_differ(&[1.0], 0.0));
     }

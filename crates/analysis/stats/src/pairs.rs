@@ -1,7 +1,7 @@
-//! //! Experiments on one variable: pairs of blocks in random order.
+//! Experiments on one variable: pairs of blocks in random order.
 //!
-//! //! Counts of events in blocks of two states, measured alternately. Chance decides which block
-//! of a pair comes first. The tests assume nothing about the distribution of events, not even that
+//! Counts of events in blocks of two states, measured alternately. Chance decides which block of a
+//! pair comes first. The tests assume nothing about the distribution of events, not even that
 //! blocks are independent. The random order alone makes them valid, as long as one block does not
 //! affect the next (carry-over).
 
@@ -239,7 +239,7 @@ pub fn events_needed(times: f64, dispersion: f64) -> Option<u64> {
         return None;
     }
     let share = times / (1.0 + times);
-    // // Twice the normal approximation is beyond the last dip in power.
+    // Twice the normal approximation is beyond the last dip in power.
     let normal = 7.849 * (1.0 + times).powi(2) / times / times.ln().powi(2);
     let from = ((1.5 * normal) as u64 + 20).min(MOST);
     let enough = |events: &u64| power(*events, share) >= 0.8;
@@ -273,7 +273,7 @@ fn power(events: u64, share: f64) -> f64 {
     let (Ok(even), Ok(uneven)) = (Binomial::new(0.5, events), Binomial::new(share, events)) else {
         return 0.0;
     };
-    // // The largest count that is rare below half.
+    // The largest count that is rare below half.
     let rare = |count: &u64| even.cdf(*count) <= 0.025;
     let (mut low, mut high) = (0, events / 2);
     if !rare(&0) {
@@ -398,7 +398,7 @@ mod tests {
             (405, 400),
             (400, 397)
         ]));
-        // // Five pairs are not enough: 2 of 32.
+        // Five pairs are not enough: 2 of 32.
         assert!(sign_flip(&[(0, 9); 5], 1) > 0.05 && sign_flip(&[(0, 9); 6], 1) < 0.05);
     }
 
@@ -441,7 +441,7 @@ mod tests {
 
     #[test]
     fn drift_makes_no_alarm_and_a_doubled_rate_does() {
-        // // 5% of 2,000 are 100. Three standard deviations more are 130.
+        // 5% of 2,000 are 100. Three standard deviations more are 130.
         let [signs, rich] = alarms(2_000, 12, 4.0, 1.0);
         eprintln!("{signs} alarms by signs, {rich} by wealth, of 2,000");
         assert!(signs <= 130 && rich <= 100, "{signs} {rich}");

@@ -1,6 +1,6 @@
-//! //! Several runs a side: the run is the unit.
+//! Several runs a side: the run is the unit.
 //!
-//! //! Wake-ups of one run share the conditions since its start, so two runs a side are two
+//! Wake-ups of one run share the conditions since its start, so two runs a side are two
 //! observations, however long they are. Without a difference, each choice of the baseline's runs
 //! among all runs is equally probable. The test is an exact rank test over all choices (Fisher;
 //! Pitman, Supplement to the Journal of the Royal Statistical Society 4, 1937), and assumes nothing
@@ -71,7 +71,7 @@ pub(crate) fn test(figures: &[Option<ByRun>], runs: [usize; 2], seed: u64) -> Pe
         let largest = here.iter().flatten().copied().fold(0.0, f64::max);
         for ((count, seen), here) in counts.iter_mut().zip(&seen).zip(here) {
             if let (Some(seen), Some(here)) = (seen, here) {
-                // // Sums of the same ranks in another order may differ in the last digit.
+                // Sums of the same ranks in another order may differ in the last digit.
                 count[0] += u64::from(here >= seen - 1e-9);
                 count[1] += u64::from(largest >= seen - 1e-9);
             }
@@ -86,7 +86,7 @@ pub(crate) fn test(figures: &[Option<ByRun>], runs: [usize; 2], seed: u64) -> Pe
         false => {
             let mut random = Rng::with_seed(seed);
             let mut places: Vec<usize> = (0..all).collect();
-            // // The observed order is one of them.
+            // The observed order is one of them.
             look(&first);
             for _ in 1..MOST {
                 random.shuffle(&mut places);
@@ -158,11 +158,11 @@ pub(crate) fn interval(figure: &ByRun, apart: impl Fn(f64, f64) -> f64) -> Optio
 /// Returns how many sorted differences are outside the interval on each side, from the distribution
 /// of the Mann-Whitney count by its recurrence.
 fn left_out(a: usize, b: usize) -> Option<usize> {
-    // // Row by row: the number of ways to get each count, for 0 to `a` and 1 to `b` runs.
+    // Row by row: the number of ways to get each count, for 0 to `a` and 1 to `b` runs.
     let mut ways: Vec<Vec<f64>> = vec![vec![1.0]; a + 1];
     for other in 1..=b {
         for one in 1..=a {
-            // // The largest value belongs to one side or to the other.
+            // The largest value belongs to one side or to the other.
             let mut sum = vec![0.0; one * other + 1];
             for (count, ways) in ways[one].iter().enumerate() {
                 sum[count + one] += ways;
@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn p_is_that_of_the_table() {
-        // // Fully separated: 2 of all permutations. R: wilcox.test(1:4, 5:8)$p.value.
+        // Fully separated: 2 of all permutations. R: wilcox.test(1:4, 5:8)$p.value.
         let found = test(&[figure(&[1., 2., 3., 4.], &[5., 6., 7., 8.])], [4, 4], 1);
         assert_eq!((found.p[0], found.arrangements), (Some(2.0 / 70.0), 70));
         assert_eq!(found.adjusted, found.p);
@@ -209,7 +209,7 @@ mod tests {
 
     #[test]
     fn figures_are_judged_together() {
-        // // A second figure in the same order costs nothing. One in another order doubles the
+        // A second figure in the same order costs nothing. One in another order doubles the
         // p-value.
         let one = figure(&[1., 2., 3., 4.], &[5., 6., 7., 8.]);
         let found = test(&[one.clone(), one.clone()], [4, 4], 1);
@@ -231,7 +231,7 @@ mod tests {
 
     #[test]
     fn the_interval_leaves_out_what_it_may() {
-        // // Three a side exclude nothing, and reach only 90%.
+        // Three a side exclude nothing, and reach only 90%.
         assert_eq!(left_out(3, 3), None);
         assert_eq!(left_out(4, 4), Some(0));
         // Table of the Mann-Whitney test, 5%, two sides: 2 for 5 and 5, 23 for 10 and 10.

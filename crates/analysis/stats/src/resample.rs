@@ -1,4 +1,4 @@
-//! //! Results of other runs like these two, by the block bootstrap.
+//! Results of other runs like these two, by the block bootstrap.
 
 use fastrand::Rng;
 use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
@@ -221,7 +221,7 @@ impl Spread {
     /// Returns the two-sided probability of such a `difference` by chance.
     fn p(&self, sorted: &[f64], difference: f64) -> f64 {
         let number = sorted.len() as f64;
-        // // The draw that would be at zero after widening.
+        // The draw that would be at zero after widening.
         let zero = difference - difference / self.wider;
         let crossing = match difference > 0.0 {
             _ if difference == 0.0 => return 1.0,
@@ -229,13 +229,13 @@ impl Spread {
             false => sorted.len() - sorted.partition_point(|value| *value < zero),
         };
         let share = (2.0 * (crossing as f64 + 1.0) / (number + 1.0)).min(1.0);
-        // // If all draws are equal, they show no spread. The second test decides.
+        // If all draws are equal, they show no spread. The second test decides.
         let Some((t, normal)) = self.laws().filter(|_| self.error > 0.0) else {
             return share;
         };
         let beyond = |distance: f64| (2.0 * t.cdf(-distance.abs())).min(1.0);
-        // // If few draws cross zero, the distance in standard errors is more reliable. The smaller
-        // of the two would be small too often.
+        // If few draws cross zero, the distance in standard errors is more reliable. The smaller of
+        // the two would be small too often.
         match crossing < FEW_CROSSING {
             true => beyond(difference / self.error),
             false => beyond(normal.inverse_cdf(share / 2.0)),
@@ -291,7 +291,7 @@ mod tests {
         Scale::of([&all].into_iter())
     }
 
-    // // Unordered, because a steady rise is too slow to be judged.
+    // Unordered, because a steady rise is too slow to be judged.
     const SPREAD: [i64; 12] = [340, 410, 320, 390, 300, 380, 350, 310, 400, 330, 370, 360];
 
     #[test]
@@ -302,8 +302,8 @@ mod tests {
         let runs = [run(&scale, &SPREAD), run(&scale, &shifted)];
         let drawn = draw(&scale, &figures, [&runs[0], &runs[1]], 1_000, 1);
         let judged = drawn.judge(0, [345.0, 365.0]).unwrap();
-        // // 1200 independent samples a side would show a difference. 12 blocks with a spread of
-        // 110 ns cannot.
+        // 1200 independent samples a side would show a difference. 12 blocks with a spread of 110
+        // ns cannot.
         assert!(judged.p > 0.1, "{judged:?}");
         assert!(
             judged.difference.0 < 0.0 && judged.difference.1 > 20.0,
@@ -329,7 +329,7 @@ mod tests {
         );
         let (low, high) = judged.ratio.unwrap();
         assert!(low > 1.5 && high < 2.2, "{judged:?}");
-        // // Neither misses any: no difference, and no ratio to zero.
+        // Neither misses any: no difference, and no ratio to zero.
         let missed = drawn.judge(1, [0.0, 0.0]).unwrap();
         assert_eq!(
             (missed.difference, missed.ratio, missed.p),

@@ -1,4 +1,4 @@
-//! //! A comparison in one sentence.
+//! A comparison in one sentence.
 
 use punctual_model::SignedNanos;
 

@@ -1,10 +1,10 @@
-//! //! Facts that separate machines, ranked by how well they explain a figure.
+//! Facts that separate machines, ranked by how well they explain a figure.
 //!
-//! //! For each fact, machines are grouped by its value. The share of the variance of their ranks
-//! that is between groups shows how well the fact separates them (the effect size of Kruskal and
-//! Wallis, J. Am. Stat. Assoc. 47, 1952). Its p-value comes from random permutations of the
-//! figures, adjusted for the number of facts (Holm). Facts that split the machines in the same way
-//! are one entry. Machines with an unknown value of a fact are ignored for it.
+//! For each fact, machines are grouped by its value. The share of the variance of their ranks that
+//! is between groups shows how well the fact separates them (the effect size of Kruskal and Wallis,
+//! J. Am. Stat. Assoc. 47, 1952). Its p-value comes from random permutations of the figures,
+//! adjusted for the number of facts (Holm). Facts that split the machines in the same way are one
+//! entry. Machines with an unknown value of a fact are ignored for it.
 
 use std::collections::BTreeMap;
 
@@ -246,7 +246,7 @@ mod tests {
         let fleet = fleet();
         let machines: Vec<(f64, &Facts)> = fleet.iter().map(|(f, facts)| (*f, facts)).collect();
         let found = separate(&machines);
-        // // The same known value on all machines, and a different one on each.
+        // The same known value on all machines, and a different one on each.
         assert_eq!(found.left_out, 2);
         let names: Vec<&[String]> = (found.separators.iter())
             .map(|one| one.facts.as_slice())
@@ -275,7 +275,7 @@ mod tests {
             let found = separate(&machines);
             wrong += usize::from(found.separators.iter().any(|one| one.p < 0.05));
         }
-        // // 5% of 40 are 2. 7 or more have a probability below 1%.
+        // 5% of 40 are 2. 7 or more have a probability below 1%.
         assert!(wrong < 7, "{wrong}");
     }
 

@@ -1,4 +1,4 @@
-//! //! Missing data for a judgement, and how much would be enough.
+//! Missing data for a judgement, and how much would be enough.
 
 use punctual_model::Nanos;
 
@@ -27,7 +27,7 @@ pub(crate) fn of(lanes: &[Lane], unit: Unit, runs: [usize; 2]) -> Vec<Shortfall>
                 None => name.clone(),
                 Some(title) => format!("{name} ({title})"),
             };
-            // // One line for a figure in all lanes, with the longest time.
+            // One line for a figure in all lanes, with the longest time.
             let of_name = |known: &str| known.split(" (").next() == Some(name);
             let same = |one: &&mut Shortfall| {
                 one.why == *why

@@ -1,6 +1,6 @@
-//! //! False alarms of `compare`: a smaller version of `cargo xtask simulate`.
+//! False alarms of `compare`: a smaller version of `cargo xtask simulate`.
 
-// // Test helpers also panic on errors.
+// Test helpers also panic on errors.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../examples/simulate/machines.rs"]

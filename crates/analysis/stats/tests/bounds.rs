@@ -1,9 +1,9 @@
-//! //! Bounds of rates on simulated machines: a smaller version of
-//! `cargo xtask simulate --only rates`, with fixed seeds.
+//! Bounds of rates on simulated machines: a smaller version of `cargo xtask simulate --only rates`,
+//! with fixed seeds.
 
-// // Test helpers also panic on errors.
+// Test helpers also panic on errors.
 #![allow(clippy::unwrap_used)]
-// // Only the example prints the tables.
+// Only the example prints the tables.
 #![allow(dead_code, clippy::print_stdout)]
 
 #[path = "../examples/simulate/late.rs"]
@@ -48,7 +48,7 @@ fn the_bound_of_independent_episodes_is_near_the_truth() {
 fn until_proven_is_rarely_wrong() {
     for (name, late, change) in KINDS {
         let [above, within] = until_proven(late, MACHINES);
-        // // The guarantee ends at a tenth of the longest time.
+        // The guarantee ends at a tenth of the longest time.
         if change < 360.0 {
             assert!(above.held <= 12, "{name}: {above:?}");
             assert!(within.broken <= 12, "{name}: {within:?}");

@@ -1,10 +1,10 @@
-//! //! Steps in series that wander, drift or follow seasons: a smaller version of
+//! Steps in series that wander, drift or follow seasons: a smaller version of
 //! `cargo xtask simulate --only wandering`.
 
-// // Test helpers also panic on errors.
+// Test helpers also panic on errors.
 #![allow(clippy::unwrap_used)]
 
-// // The tables of the task are not printed here.
+// The tables of the task are not printed here.
 #[path = "../examples/simulate/counts.rs"]
 #[allow(dead_code)]
 mod counts;
@@ -55,7 +55,7 @@ fn a_slow_drift_is_a_drift_and_no_step() {
 
 #[test]
 fn seasons_have_no_steps() {
-    // // The series covers a third of the last wave, which looks like drift, and sometimes like a
+    // The series covers a third of the last wave, which looks like drift, and sometimes like a
     // step.
     for (runs, most) in [(14.0, 3), (56.0, 3), (112.0, 3), (224.0, 3), (730.0, 12)] {
         let steps = seen(Moves::Wave(2.0, runs), 0.3, |course| {

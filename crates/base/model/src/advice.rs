@@ -1,4 +1,4 @@
-//! //! Advice for each kind of share.
+//! Advice for each kind of share.
 
 use crate::ShareKind;
 
@@ -80,7 +80,7 @@ impl ShareKind {
             ),
             Self::TimerSlack => (&[], "set a real-time policy, which has no timer slack"),
             Self::IrqsOff => (PREEMPTION, "a PREEMPT_RT kernel has shorter such sections"),
-            // // The local timer of the CPU: it wakes the thread, and drives the tick.
+            // The local timer of the CPU: it wakes the thread, and drives the tick.
             Self::Interrupt if who.contains("timer") => (
                 TICKS,
                 "keep ticks and timers of others off the CPU: nohz_full, isolated CPUs",

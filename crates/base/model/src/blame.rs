@@ -1,4 +1,4 @@
-//! //! A latency split into named shares.
+//! A latency split into named shares.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! //! The boots of an experiment whose unit is the boot.
+//! The boots of an experiment whose unit is the boot.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! //! Counts in the buckets of the grid ([`punctual_grid`]), without the empty buckets, as in the
+//! Counts in the buckets of the grid ([`punctual_grid`]), without the empty buckets, as in the
 //! store and in JSON.
 
 use std::fmt;
@@ -61,7 +61,7 @@ impl Buckets {
     /// Returns the (bucket, count) pairs in ascending order.
     pub(crate) fn pairs(&self) -> impl Iterator<Item = (u16, u64)> + '_ {
         let mut reader = Reader::of(&self.0);
-        // // These bytes were encoded here, so they are valid.
+        // These bytes were encoded here, so they are valid.
         std::iter::from_fn(move || reader.pair().ok().flatten())
     }
 
@@ -113,7 +113,7 @@ impl Buckets {
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut reader = Reader::of(bytes);
         let pairs = std::iter::from_fn(|| reader.pair().transpose());
-        // // Encode again, because the same counts have several encodings.
+        // Encode again, because the same counts have several encodings.
         pairs.collect::<Result<Vec<_>, _>>().map(Self::from_sorted)
     }
 }

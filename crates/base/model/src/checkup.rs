@@ -1,4 +1,4 @@
-//! //! A check-up of a machine: whether it is fit for a periodic loop.
+//! A check-up of a machine: whether it is fit for a periodic loop.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! //! A control group: its CPUs and quota, and what it shares with other CPUs.
+//! A control group: its CPUs and quota, and what it shares with other CPUs.
 
 use serde::{Deserialize, Serialize};
 

@@ -199,7 +199,7 @@ fn with_numbers(part: &str, last: u32) -> String {
 
 /// Parses one part of a list into (start, end, used of each group, group).
 fn parse_part(part: &str) -> Option<(u64, u64, u64, u64)> {
-    // // `u64::from_str` also accepts "+3", which a CPU list does not.
+    // `u64::from_str` also accepts "+3", which a CPU list does not.
     let number = |text: &str| -> Option<u64> {
         text.bytes()
             .all(|b| b.is_ascii_digit())
@@ -269,7 +269,7 @@ mod tests {
         for list in ["4-n", "allx", "N-", "4-NN", "two"] {
             assert!(of(list).is_err(), "{list}");
         }
-        // // Files of the kernel never contain these.
+        // Files of the kernel never contain these.
         assert!("4-N".parse::<CpuSet>().is_err());
     }
 

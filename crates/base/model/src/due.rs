@@ -1,4 +1,4 @@
-//! //! Due periods: those with a sample, and missed ones.
+//! Due periods: those with a sample, and missed ones.
 
 use crate::bucket_counts::rank_of;
 use crate::{Above, AboveLimit, Histogram, Nanos, OpenPeriods};
@@ -122,7 +122,7 @@ impl Due {
     pub fn max(&self) -> Option<Nanos> {
         let known = match self.known.count() {
             0 if self.known.early() > 0 => Some(Nanos::ZERO),
-            // // The maximum of another tool is unknown, and the maximum of the rest could be too
+            // The maximum of another tool is unknown, and the maximum of the rest could be too
             // small.
             1.. => Some(self.known.max()?),
             _ => None,
@@ -153,8 +153,8 @@ impl Due {
             false => None,
         };
         Some(Bounds {
-            // // A bucket is rounded up, but not beyond the maximum of its histogram. The maximum
-            // of all may be larger.
+            // A bucket is rounded up, but not beyond the maximum of its histogram. The maximum of
+            // all may be larger.
             at_least: at_most.map_or(at_least, |at_most| at_least.min(at_most)),
             at_most,
         })
@@ -233,7 +233,7 @@ mod tests {
             proptest::prop_assert_eq!(seen.periods(), truth.periods());
             let found = seen.quantile(quantile).unwrap();
             let exact = truth.quantile(quantile).unwrap().exact().unwrap();
-            // // A bucket is wider than its values by up to 1%.
+            // A bucket is wider than its values by up to 1%.
             proptest::prop_assert!(found.at_least.0 <= exact.0 + exact.0 / 100 + 1);
             if let Some(at_most) = found.at_most {
                 proptest::prop_assert!(exact.0 <= at_most.0 + at_most.0 / 100 + 1);

@@ -1,4 +1,4 @@
-//! //! An experiment: blocks of measurements under different conditions, in random order.
+//! An experiment: blocks of measurements under different conditions, in random order.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! //! The plan of an experiment: conditions and method.
+//! The plan of an experiment: conditions and method.
 
 use std::collections::BTreeMap;
 

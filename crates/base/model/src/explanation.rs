@@ -1,4 +1,4 @@
-//! //! The explanation of the outliers of a run.
+//! The explanation of the outliers of a run.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! //! The state of a machine as a set of readings, which an audit can judge on any machine.
+//! The state of a machine as a set of readings, which an audit can judge on any machine.
 
 use std::collections::BTreeMap;
 

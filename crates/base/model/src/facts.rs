@@ -1,4 +1,4 @@
-//! //! Facts about a machine, each with its source.
+//! Facts about a machine, each with its source.
 
 use std::collections::BTreeMap;
 

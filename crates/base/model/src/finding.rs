@@ -1,4 +1,4 @@
-//! //! The findings of an audit of a machine.
+//! The findings of an audit of a machine.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! //! Formatting of counts.
+//! Formatting of counts.
 
 /// Formats a number with separators between thousands: `1,234,567`.
 pub fn grouped(number: u64) -> String {

@@ -1,4 +1,4 @@
-//! //! A search for settings that improve the latency of a machine.
+//! A search for settings that improve the latency of a machine.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! //! Other activity on the CPUs during the measurement.
+//! Other activity on the CPUs during the measurement.
 
 use serde::{Deserialize, Serialize};
 

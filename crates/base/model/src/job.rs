@@ -1,4 +1,4 @@
-//! //! Jobs of an application's threads, from release to completion.
+//! Jobs of an application's threads, from release to completion.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! //! The verdict of several measurements together, as stored in each of them.
+//! The verdict of several measurements together, as stored in each of them.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! //! The summary of an audit in a recording: one line for each problem or unknown.
+//! The summary of an audit in a recording: one line for each problem or unknown.
 
 use serde::{Deserialize, Serialize};
 

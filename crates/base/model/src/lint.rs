@@ -1,4 +1,4 @@
-//! //! Acts of a program's real-time threads that cost latency: observations and rule results.
+//! Acts of a program's real-time threads that cost latency: observations and rule results.
 
 use serde::{Deserialize, Serialize};
 

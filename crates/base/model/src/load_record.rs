@@ -1,4 +1,4 @@
-//! //! The record of a load.
+//! The record of a load.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! //! The requirements of a periodic loop.
+//! The requirements of a periodic loop.
 
 use serde::{Deserialize, Serialize};
 

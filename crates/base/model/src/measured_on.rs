@@ -1,4 +1,4 @@
-//! //! The circumstances of a measurement.
+//! The circumstances of a measurement.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};

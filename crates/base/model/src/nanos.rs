@@ -1,4 +1,4 @@
-//! //! Time in nanoseconds. Interfaces never use a bare integer for time.
+//! Time in nanoseconds. Interfaces never use a bare integer for time.
 
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub};
@@ -169,7 +169,7 @@ impl fmt::Display for Nanos {
             (3.6e12, "h"),
         ];
         let value = self.0 as f64;
-        // // Use the next unit from 999.6 on, which would print as 1000. Hours start later: people
+        // Use the next unit from 999.6 on, which would print as 1000. Hours start later: people
         // read 90 min more easily as 5400 s than as 1.50 h.
         let (scale, unit) = UNITS
             .iter()

@@ -1,4 +1,4 @@
-//! //! Results of the kernel tracers timerlat and osnoise.
+//! Results of the kernel tracers timerlat and osnoise.
 
 use std::collections::BTreeMap;
 

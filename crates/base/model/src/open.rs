@@ -1,4 +1,4 @@
-//! //! Periods that were still open when a run ended.
+//! Periods that were still open when a run ended.
 
 use serde::{Deserialize, Serialize};
 
@@ -50,12 +50,12 @@ mod tests {
             let open = OpenPeriods::at(Nanos(now), Nanos(1_000), Nanos(100), Nanos(end));
             open.map(|open| (open.periods, open.late_ns.0))
         };
-        // // A period that is due right now is not late.
+        // A period that is due right now is not late.
         assert_eq!(at(1_000, 5_000), None);
         assert_eq!(at(1_001, 5_000), Some((1, 1)));
         assert_eq!(at(1_100, 5_000), Some((1, 100)));
         assert_eq!(at(1_101, 5_000), Some((2, 101)));
-        // // Periods due after the end do not belong to the run. The lateness stays the same.
+        // Periods due after the end do not belong to the run. The lateness stays the same.
         assert_eq!(at(9_000, 1_250), Some((3, 8_000)));
         assert_eq!(at(9_000, 1_000), None);
         let none = OpenPeriods::at(Nanos(9), Nanos(0), Nanos(0), Nanos(9));

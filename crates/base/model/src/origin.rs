@@ -1,4 +1,4 @@
-//! //! The origin of a recording that punctual did not measure.
+//! The origin of a recording that punctual did not measure.
 
 use std::collections::BTreeSet;
 

@@ -1,9 +1,9 @@
-//! //! Parameters of probes and loads, described by tables.
+//! Parameters of probes and loads, described by tables.
 //!
-//! //! A table of [`Parameter`] is the only definition of the parameters. The command line, its
-//! help, the documentation pages and the checks use it. [`Arguments`] holds the checked values. The
-//! macro [`parameters!`](crate::parameters) creates the table, and a constant for each parameter
-//! that reads its value.
+//! A table of [`Parameter`] is the only definition of the parameters. The command line, its help,
+//! the documentation pages and the checks use it. [`Arguments`] holds the checked values. The macro
+//! [`parameters!`](crate::parameters) creates the table, and a constant for each parameter that
+//! reads its value.
 
 mod typed;
 

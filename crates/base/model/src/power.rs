@@ -1,4 +1,4 @@
-//! //! Power management of the machine during the measurement.
+//! Power management of the machine during the measurement.
 
 use serde::{Deserialize, Serialize};
 

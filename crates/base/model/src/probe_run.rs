@@ -1,4 +1,4 @@
-//! //! The probe of a run and its parameters.
+//! The probe of a run and its parameters.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! //! Identity of a process: its PID and start time.
+//! Identity of a process: its PID and start time.
 
 /// A process, distinguished from a later one with the same PID in the same boot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

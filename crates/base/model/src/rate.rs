@@ -1,8 +1,8 @@
-//! //! Event rates and their bounds: the one implementation behind every "at most N a day (95%)".
+//! Event rates and their bounds: the one implementation behind every "at most N a day (95%)".
 //!
-//! //! [`Episodes`] counts late periods. Episodes still cluster, because machines have bad times
-//! and one disturbance causes another. The bounds of the Poisson distribution are therefore widened
-//! by the dispersion (variance by mean of the counts in blocks of time), at its upper 90% limit for
+//! [`Episodes`] counts late periods. Episodes still cluster, because machines have bad times and
+//! one disturbance causes another. The bounds of the Poisson distribution are therefore widened by
+//! the dispersion (variance by mean of the counts in blocks of time), at its upper 90% limit for
 //! the worst block length. `cargo xtask simulate` counts how often the bounds hold
 //! (docs/simulation.md).
 
@@ -93,7 +93,7 @@ impl Rate {
     /// long.
     pub fn of(times: &[Nanos], measured: Nanos, gap: Nanos) -> Self {
         let block = gap.0.saturating_mul(2).max(1);
-        // // Events after the last whole block count, but belong to no block.
+        // Events after the last whole block count, but belong to no block.
         let mut counts = vec![0; (measured.0 / block).min(MOST_BLOCKS) as usize];
         let mut parts = [0; 2];
         for at in times {
@@ -257,13 +257,13 @@ mod tests {
     #[test]
     fn more_than_a_day_may_have_is_too_many() {
         assert_eq!(rate([9], HOUR).decide(0.0, ERROR), Decision::Broken);
-        // // An event every 20 s in each second quarter of an hour, otherwise none.
+        // An event every 20 s in each second quarter of an hour, otherwise none.
         let slow = rate((0..3_600).step_by(20).filter(|at| at / 900 % 2 == 0), HOUR);
         assert_eq!(slow.doubt(), Some(Doubt::Slow), "{slow:?}");
         assert_eq!(slow.decide(89.0, ERROR), Decision::Broken);
         assert_eq!(slow.decide(20_000.0, ERROR), Decision::Open);
         assert_eq!(slow.needed(20_000.0, ERROR), Some(Nanos(8 * HOUR.0)));
-        // // A run of three days cannot use the rule for a single day.
+        // A run of three days cannot use the rule for a single day.
         let days = rate([1], Nanos::from_secs(259_200));
         assert_eq!(days.decide(0.9, ERROR), Decision::Open);
     }
@@ -274,7 +274,7 @@ mod tests {
         assert_eq!(even.doubt(), None);
         let front = rate((0..1_350).step_by(90), HOUR);
         assert!(front.doubt().is_some(), "{front:?}");
-        // // The run is too short to show more.
+        // The run is too short to show more.
         let front = rate((0..14).step_by(2), Nanos::from_secs(30));
         assert_eq!(front.doubt(), Some(Doubt::Halves(7, 7)));
         assert_eq!(

@@ -1,4 +1,4 @@
-//! //! One stored measurement.
+//! One stored measurement.
 
 mod grounds;
 
@@ -377,7 +377,7 @@ mod tests {
             parameters.insert(name.to_owned(), value.into());
             recording.headline()
         };
-        // // The form from before comms were stored.
+        // The form from before comms were stored.
         assert_eq!(set("targets", "pid 1234"), "threads of pid 1234");
         let named = set(ProbeRun::WATCHED, "motion (pid 1234)");
         assert_eq!(named, "threads of motion (pid 1234)");

@@ -1,4 +1,4 @@
-//! //! Requirements on the latency of a machine.
+//! Requirements on the latency of a machine.
 
 use std::fmt;
 use std::str::FromStr;

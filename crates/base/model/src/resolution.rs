@@ -1,4 +1,4 @@
-//! //! Limited resolution of histograms from other tools.
+//! Limited resolution of histograms from other tools.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! //! The roles of a machine.
+//! The roles of a machine.
 
 use std::fmt;
 use std::str::FromStr;

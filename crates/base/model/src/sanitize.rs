@@ -1,4 +1,4 @@
-//! //! Makes untrusted text safe to show: thread names, labels, file names and messages that quote
+//! Makes untrusted text safe to show: thread names, labels, file names and messages that quote
 //! them.
 
 use std::borrow::Cow;

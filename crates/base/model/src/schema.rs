@@ -1,4 +1,4 @@
-//! //! JSON Schemas, generated from the types.
+//! JSON Schemas, generated from the types.
 
 mod described;
 

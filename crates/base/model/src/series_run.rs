@@ -1,4 +1,4 @@
-//! //! The data of one run for a trend: small, because a trend reads thousands.
+//! The data of one run for a trend: small, because a trend reads thousands.
 
 use std::collections::BTreeMap;
 
@@ -66,7 +66,7 @@ impl RunGroup {
         let buckets = self.latencies.iter();
         let above = buckets.filter(|(lower, ..)| *lower > limit.0);
         let in_buckets: u64 = above.map(|(.., count)| count).fold(0, u64::saturating_add);
-        // // Latencies beyond the last bucket also exceed it.
+        // Latencies beyond the last bucket also exceed it.
         let placed = self.latencies.total().saturating_add(self.unknown);
         let beyond = self.due.saturating_sub(placed.saturating_add(self.early));
         in_buckets.saturating_add(beyond)
@@ -82,7 +82,7 @@ impl RunGroup {
         let mut seen = 0u64;
         for (lower, width, count) in self.latencies.iter() {
             seen = seen.saturating_add(count);
-            // // Unknown latencies may be lower.
+            // Unknown latencies may be lower.
             if seen >= rank {
                 let upper = Nanos(lower + width - 1);
                 return Some(self.max_ns.map_or(upper, |max| upper.min(max)));

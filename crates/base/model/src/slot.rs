@@ -1,4 +1,4 @@
-//! //! Measurements over years: series, slots, and decisions about results.
+//! Measurements over years: series, slots, and decisions about results.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! //! Times during which the process or the whole machine was suspended.
+//! Times during which the process or the whole machine was suspended.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -88,7 +88,7 @@ mod tests {
             (1_200, 10, true),
             (100, 10, false),
             (2_100, 10, false),
-            // // The stop is a tenth of this second, so the latency is the machine's.
+            // The stop is a tenth of this second, so the latency is the machine's.
             (1_000, 10_000, false),
             (0, 2_000, true),
             (0, 3_000, false),

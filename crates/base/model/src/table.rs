@@ -1,4 +1,4 @@
-//! //! Results of a probe other than latencies.
+//! Results of a probe other than latencies.
 
 use serde::{Deserialize, Serialize};
 

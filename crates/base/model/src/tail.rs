@@ -1,4 +1,4 @@
-//! //! Extrapolation of the tail of a measurement to a longer time.
+//! Extrapolation of the tail of a measurement to a longer time.
 
 use serde::{Deserialize, Serialize};
 

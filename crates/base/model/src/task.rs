@@ -1,4 +1,4 @@
-//! //! A thread of the machine, as the kernel shows it at one moment.
+//! A thread of the machine, as the kernel shows it at one moment.
 
 use serde::{Deserialize, Serialize};
 

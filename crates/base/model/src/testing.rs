@@ -1,5 +1,5 @@
-//! //! A complete recording with plausible figures, the same at each call, for tests of other
-//! crates. Not part of the program (feature `testing`).
+//! A complete recording with plausible figures, the same at each call, for tests of other crates.
+//! Not part of the program (feature `testing`).
 
 use std::collections::BTreeMap;
 
@@ -81,7 +81,7 @@ fn thread(
     rows: &mut Vec<IntervalRow>,
     worst: &mut Vec<WorstSample>,
 ) -> ThreadRecord {
-    // // A small linear congruential generator, for the same figures on each machine.
+    // A small linear congruential generator, for the same figures on each machine.
     let mut state = 0x9e37_79b9_7f4a_7c15_u64 ^ u64::from(cpu);
     let mut random = move || {
         state = state
@@ -143,7 +143,7 @@ fn thread(
             overflow: 0,
         },
         histogram,
-        // // Missed periods are always less late than the largest sample.
+        // Missed periods are always less late than the largest sample.
         missed_histogram: (missed > 0).then(|| {
             let mut late = Histogram::new();
             late.record_run(Nanos(60_000), Nanos(20_000), missed);

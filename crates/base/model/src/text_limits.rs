@@ -1,4 +1,4 @@
-//! //! Length limits of texts from other sources in a store, on a page and in a plot.
+//! Length limits of texts from other sources in a store, on a page and in a plot.
 
 use crate::{Note, Recording};
 

@@ -1,4 +1,4 @@
-//! //! One measuring thread and its results.
+//! One measuring thread and its results.
 
 use std::fmt;
 use std::str::FromStr;

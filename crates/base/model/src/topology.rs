@@ -1,4 +1,4 @@
-//! //! CPU topology of a machine, and placement of threads.
+//! CPU topology of a machine, and placement of threads.
 
 use serde::{Deserialize, Serialize};
 
@@ -204,7 +204,7 @@ impl Topology {
         let online = self.online();
         let isolated = self.isolated.get().map(|cpus| cpus.intersection(&online));
         let isolated = isolated.filter(|cpus| cpus.len() > 1);
-        // // Prefer the last CPUs, because the first ones serve the system.
+        // Prefer the last CPUs, because the first ones serve the system.
         let pools = isolated.into_iter().chain(std::iter::once(online));
         for pool in pools {
             let mut cpus: Vec<u32> = pool.iter().collect();

@@ -1,4 +1,4 @@
-//! //! Numbers in the compact binary form of the store: unsigned LEB128.
+//! Numbers in the compact binary form of the store: unsigned LEB128.
 
 /// Appends a number, seven bits a byte, the lowest first.
 pub fn push_varint(bytes: &mut Vec<u8>, mut number: u64) {

@@ -1,6 +1,6 @@
-//! //! Verdicts on requirements, and the confidence of the figures.
+//! Verdicts on requirements, and the confidence of the figures.
 //!
-//! //! There are two separate questions. *Was the requirement met in this run?* is a fact about the
+//! There are two separate questions. *Was the requirement met in this run?* is a fact about the
 //! measurement, without statistics. *Will the machine meet it?* is a statement about the machine
 //! with a confidence, if the day is like the time measured.
 
@@ -91,7 +91,7 @@ impl Outcome {
         let any = |held: Option<bool>| limits.iter().any(|result| result.held == held);
         match (limits.is_empty(), is_of_machine) {
             (true, _) => Self::NoRequirement,
-            // // A limit known to be exceeded stays so, even if other facts are unknown.
+            // A limit known to be exceeded stays so, even if other facts are unknown.
             (_, false) if any(Some(false)) => Self::Exceeded,
             (_, false) if any(None) => Self::NotDecidable,
             (_, false) => Self::Met,

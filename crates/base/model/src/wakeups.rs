@@ -1,4 +1,4 @@
-//! //! Run-queue latency of woken threads, summed up for the whole machine.
+//! Run-queue latency of woken threads, summed up for the whole machine.
 
 use serde::{Deserialize, Serialize};
 
@@ -209,7 +209,7 @@ impl Wakeups {
             held,
             waits,
         })
-        // // Without the group axis, threads that only delayed others need no row.
+        // Without the group axis, threads that only delayed others need no row.
         .filter(|group| group.waits.count > 0 || group.group.is_some())
         .collect()
     }
@@ -434,7 +434,7 @@ mod tests {
         assert_eq!(thread(9, Some(0), 130), "nice 10");
         assert_eq!(thread(9, Some(0), 49), "boosted to 50");
         assert_eq!(thread(9, Some(6), -1), "deadline");
-        // // The policy is unknown in trace events.
+        // The policy is unknown in trace events.
         assert_eq!(thread(9, None, 49), "real-time 50");
         assert_eq!(thread(9, None, 120), "nice 0");
         assert_eq!(thread(9, None, -1), "deadline");

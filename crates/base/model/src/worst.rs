@@ -1,4 +1,4 @@
-//! //! The largest samples of a run.
+//! The largest samples of a run.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -61,7 +61,7 @@ impl<const N: usize> WorstList<N> {
             self.entries[self.len] = (latency, time);
             self.len += 1;
         } else if let Some(smallest) = self.entries.iter_mut().min_by(|a, b| {
-            // // Of equal latencies, the later one is removed.
+            // Of equal latencies, the later one is removed.
             a.0.cmp(&b.0).then(b.1.cmp(&a.1))
         }) {
             *smallest = (latency, time);

@@ -1,4 +1,4 @@
-//! //! Comparisons of two runs: false alarms of equal machines, and detected differences.
+//! Comparisons of two runs: false alarms of equal machines, and detected differences.
 
 use std::thread::available_parallelism;
 

@@ -1,4 +1,4 @@
-//! //! Simulated counts of late periods, one for each run.
+//! Simulated counts of late periods, one for each run.
 
 use fastrand::Rng;
 

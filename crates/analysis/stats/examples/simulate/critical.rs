@@ -1,4 +1,4 @@
-//! //! The critical values of a step under AR(1). Prints the table in `src/changes/critical.rs`.
+//! The critical values of a step under AR(1). Prints the table in `src/changes/critical.rs`.
 
 use fastrand::Rng;
 use punctual_stats::changes::strongest;

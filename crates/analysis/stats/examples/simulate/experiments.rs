@@ -1,4 +1,4 @@
-//! //! Simulated experiments: false alarms, coverage and power of each method.
+//! Simulated experiments: false alarms, coverage and power of each method.
 
 use punctual_stats::pairs::{PairCounts, WEALTH_DECIDES, binomial_p, ratio, sign_flip, wealth};
 
@@ -43,11 +43,11 @@ fn levels(kind: Kind, random: &mut fastrand::Rng) -> Vec<f64> {
 /// Returns the number of events in a block.
 fn count(kind: Kind, mean: f64, random: &mut fastrand::Rng) -> u64 {
     match kind {
-        // // Bursts of four events on average.
+        // Bursts of four events on average.
         Kind::Bursts => (0..poisson(mean / 4.0, random))
             .map(|_| 1 + (3.5 * exponential(random)) as u64)
             .sum(),
-        // // One block in ten has most of the events.
+        // One block in ten has most of the events.
         Kind::Rare if random.f64() < 0.1 => poisson(mean * 5.5, random),
         Kind::Rare => poisson(mean * 0.5, random),
         Kind::Independent | Kind::Drift(_) | Kind::Scale => poisson(mean, random),
@@ -81,7 +81,7 @@ fn experiments(kind: Kind, times: f64, machines: u64) -> Said {
     for seed in 0..machines {
         let random = &mut random(seed);
         let levels = levels(kind, random);
-        // // First all blocks of one state, then all blocks of the other.
+        // First all blocks of one state, then all blocks of the other.
         let mut sums = [0, 0];
         for (place, level) in levels.iter().enumerate() {
             let second = usize::from(place >= PAIRS);
@@ -89,7 +89,7 @@ fn experiments(kind: Kind, times: f64, machines: u64) -> Said {
             sums[second] += count(kind, EVENTS * rate * level, random);
         }
         said.consecutive += u64::from(differs(sums[1], sums[0]));
-        // // The same machine, measured in pairs of random order.
+        // The same machine, measured in pairs of random order.
         let pair = |levels: &[f64]| -> PairCounts {
             let first = random.bool();
             let [a, b] = if first { [0, 1] } else { [1, 0] };

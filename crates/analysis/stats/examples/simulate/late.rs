@@ -87,7 +87,7 @@ fn bursts(begins: &[f64], random: &mut Rng) -> Vec<f64> {
 }
 
 fn cascades(seconds: f64, random: &mut Rng) -> Vec<f64> {
-    // // The time before the run in which a cascade may begin.
+    // The time before the run in which a cascade may begin.
     let before = 200.0;
     let mut times = steady(0.3 * RATE, seconds + before, random);
     let mut next = 0;
@@ -105,7 +105,7 @@ fn cascades(seconds: f64, random: &mut Rng) -> Vec<f64> {
 
 fn modes(worse: f64, length: f64, apart: f64, seconds: f64, random: &mut Rng) -> Vec<f64> {
     let share = length / apart;
-    // // Keeps the mean rate the same.
+    // Keeps the mean rate the same.
     let good = match worse.is_finite() {
         true => RATE / (1.0 - share + share * worse),
         false => 0.0,
@@ -152,10 +152,10 @@ fn wander(spread: f64, memory: f64, seconds: f64, random: &mut Rng) -> Vec<f64> 
 }
 
 fn heavy(seconds: f64, random: &mut Rng) -> Vec<f64> {
-    // // Pauses are at least a third of their mean.
+    // Pauses are at least a third of their mean.
     let least = 1.0 / (3.0 * RATE);
     let mut pause = || least * (1.0 - random.f64()).powf(-1.0 / 1.5);
-    // // The run begins at a random moment of a long time.
+    // The run begins at a random moment of a long time.
     let mut at = -200.0 * seconds.max(600.0) / 60.0;
     let mut times = Vec::new();
     while at < seconds {

@@ -1,4 +1,4 @@
-//! //! Simulated machines with known properties.
+//! Simulated machines with known properties.
 
 use punctual_model::{
     Histogram, IntervalRow, Nanos, Recording, RecordingId, Series, SignedNanos, testing,

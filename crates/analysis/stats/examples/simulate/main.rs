@@ -1,4 +1,4 @@
-//! //! Measures the error rates of the methods in this crate on simulated machines:
+//! Measures the error rates of the methods in this crate on simulated machines:
 //! `cargo xtask simulate`. Prints the tables in docs/simulation.md.
 
 #![allow(clippy::print_stdout)]

@@ -1,4 +1,4 @@
-//! //! How often the bounds of `check` hold, and the verdicts that result.
+//! How often the bounds of `check` hold, and the verdicts that result.
 
 use punctual_model::{Decision, EPISODE_GAP, ERROR, Episodes, Looks, Nanos, Rate};
 

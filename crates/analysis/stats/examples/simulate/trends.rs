@@ -1,4 +1,4 @@
-//! //! Change points of simulated series: how often one is found without a step, and with one.
+//! Change points of simulated series: how often one is found without a step, and with one.
 
 use fastrand::Rng;
 use punctual_stats::changes::{LEAST_RUNS, Values};

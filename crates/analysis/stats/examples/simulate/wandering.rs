@@ -1,5 +1,5 @@
-//! //! Levels that wander, drift or follow seasons: how often a step is found in them, with and
-//! without a real one.
+//! Levels that wander, drift or follow seasons: how often a step is found in them, with and without
+//! a real one.
 
 use fastrand::Rng;
 use punctual_stats::changes::{Course, LEAST_RUNS, Values, courses_of};

@@ -1,4 +1,4 @@
-//! //! The facts of a machine by name, for comparisons.
+//! The facts of a machine by name, for comparisons.
 
 use std::collections::BTreeMap;
 
@@ -29,7 +29,7 @@ pub(super) fn facts(recording: &Recording) -> BTreeMap<String, Option<String>> {
 pub(crate) fn host_facts(host: &HostFacts) -> BTreeMap<String, Option<String>> {
     const LEFT_OUT: [&str; 3] = ["memory.total_bytes", "clock.available", "distribution.id"];
     let mut rows = BTreeMap::new();
-    // // Serialising plain data cannot fail.
+    // Serialising plain data cannot fail.
     let Ok(Value::Object(host)) = serde_json::to_value(host) else {
         return rows;
     };

@@ -1,13 +1,13 @@
-//! //! Whether a step is significant although neighbouring runs are correlated.
+//! Whether a step is significant although neighbouring runs are correlated.
 //!
-//! //! The level of a machine wanders, so runs are not exchangeable, and permutations find steps in
+//! The level of a machine wanders, so runs are not exchangeable, and permutations find steps in
 //! series that have none. A step must therefore also be larger than such wandering explains. The
 //! statistic is the difference of the mean levels on both sides by its standard error for
 //! independent runs. It is compared with its distribution in series without a step that have the
 //! same correlation: a first-order autoregression (AR(1)) with the lag-1 autocorrelation of the
 //! residuals ([`super::critical`]).
 //!
-//! //! A step is also compared with a smooth curve over the runs on both sides, a line or a cubic,
+//! A step is also compared with a smooth curve over the runs on both sides, a line or a cubic,
 //! because drift and seasons have no steps. The lower Bayesian information criterion wins.
 
 use super::{LEAST_RUNS, critical, spikes::median};
@@ -94,7 +94,7 @@ pub(super) fn of_residuals(residuals: &[f64], removed: usize, runs: usize) -> f6
 pub(super) fn confirmed(levels: &[f64], candidates: &[usize], level: f64) -> Vec<(usize, f64)> {
     let mut places = candidates.to_vec();
     let mut held = reduced(levels, &mut places, level);
-    // // Insignificant steps may have hidden a step between them.
+    // Insignificant steps may have hidden a step between them.
     loop {
         let more = (0..=places.len()).find_map(|index| {
             let (from, to) = between(&places, index, levels.len());
@@ -122,7 +122,7 @@ fn reduced(levels: &[f64], places: &mut Vec<usize>, level: f64) -> Vec<(usize, f
         let levels = clipped(levels, places);
         place_again(&levels, places);
         let phi = autocorrelation(&segments(&levels, places));
-        // // A wave is smooth at each step alone, but hardly after a neighbouring step is removed.
+        // A wave is smooth at each step alone, but hardly after a neighbouring step is removed.
         let alone = smooth(&levels, places, phi, 1);
         if alone.contains(&true) {
             let mut alone = alone.into_iter();
@@ -149,11 +149,11 @@ fn judged(levels: &[f64], places: &[usize], phi: f64) -> Vec<f64> {
         let (from, to) = super::ends(places, index, levels.len());
         let statistic = statistic(&levels[from..*at], &levels[*at..to]);
         if smooth[index] {
-            // // Remove the least pronounced step first.
+            // Remove the least pronounced step first.
             return 1.0 + 1.0 / (1.0 + statistic);
         }
         let here = (to - from) as f64;
-        // // Correct for the number of segments of this length that could contain such a step.
+        // Correct for the number of segments of this length that could contain such a step.
         (critical::p_of(statistic, to - from, phi) * runs / here).min(1.0)
     });
     each.collect()
@@ -189,7 +189,7 @@ fn clipped(levels: &[f64], places: &[usize]) -> Vec<f64> {
         let middle = median(segment);
         let apart: Vec<f64> = segment.iter().map(|level| (level - middle).abs()).collect();
         let far = FAR * BY_MEDIAN * median(&apart);
-        // // If most levels are equal, there is no scale for clipping.
+        // If most levels are equal, there is no scale for clipping.
         let far = if far > 0.0 { far } else { f64::INFINITY };
         segment
             .iter()

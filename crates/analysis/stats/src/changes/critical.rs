@@ -1,4 +1,4 @@
-//! //! Critical values of the step statistic for correlated runs without a step.
+//! Critical values of the step statistic for correlated runs without a step.
 
 /// Numbers of runs.
 const RUNS: [usize; 13] = [8, 10, 12, 16, 24, 32, 48, 64, 96, 128, 256, 512, 1_024];

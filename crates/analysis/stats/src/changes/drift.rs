@@ -1,4 +1,4 @@
-//! //! Levels that move slowly in one direction.
+//! Levels that move slowly in one direction.
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
@@ -41,7 +41,7 @@ pub(super) fn since(values: &Values, levels: &[f64], from: usize, level: f64) ->
     let residuals: Vec<f64> = each()
         .map(|(at, level)| level - middle - slope * place(at))
         .collect();
-    // // A bend is not correlation, so remove it before estimating.
+    // A bend is not correlation, so remove it before estimating.
     let powers = [0, 1, 2, 3].map(|by| (0..levels.len()).map(power(levels.len(), by)).collect());
     let phi = of_residuals(&rest_of(levels, &powers), powers.len(), levels.len());
     let independent = runs * (1.0 - phi) / (1.0 + phi);

@@ -1,14 +1,14 @@
-//! //! Change points of a series of runs: steps of the rate of late periods, or of a figure of each
+//! Change points of a series of runs: steps of the rate of late periods, or of a figure of each
 //! run, to another level.
 //!
-//! //! Counts are scanned by the Poisson likelihood ratio with the exposure of each run. If they
-//! vary more than Poisson counts, the negative binomial likelihood is used as well. Figures are
-//! scanned by their ranks. Permutations of the runs calibrate all of them, so the distributions
-//! need not fit: a single run with many late periods is equally extreme in each permutation, and
-//! makes no change point. Series are split in two repeatedly (binary segmentation; Vostrikova,
-//! Soviet Mathematics Doklady 24, 1981), into segments of at least [`LEAST_RUNS`]. The false
-//! discovery rate is limited over all series that are judged together (Benjamini and Hochberg,
-//! Journal of the Royal Statistical Society B 57, 1995).
+//! Counts are scanned by the Poisson likelihood ratio with the exposure of each run. If they vary
+//! more than Poisson counts, the negative binomial likelihood is used as well. Figures are scanned
+//! by their ranks. Permutations of the runs calibrate all of them, so the distributions need not
+//! fit: a single run with many late periods is equally extreme in each permutation, and makes no
+//! change point. Series are split in two repeatedly (binary segmentation; Vostrikova, Soviet
+//! Mathematics Doklady 24, 1981), into segments of at least [`LEAST_RUNS`]. The false discovery
+//! rate is limited over all series that are judged together (Benjamini and Hochberg, Journal of the
+//! Royal Statistical Society B 57, 1995).
 
 mod confirm;
 mod critical;
@@ -247,8 +247,8 @@ fn steps(values: &Values, found: &[Split], confirmed: Vec<(usize, f64)>) -> Vec<
         .filter_map(|at| nearest(*at))
         .copied()
         .collect();
-    // // The first split of a series with several steps is a compromise for all of them, so each
-    // one is placed again between its neighbours.
+    // The first split of a series with several steps is a compromise for all of them, so each one
+    // is placed again between its neighbours.
     for _ in 0..2 {
         for (index, split) in splits.iter().enumerate() {
             let (from, to) = ends(&places, index, values.len());
@@ -323,12 +323,12 @@ fn split(values: &Values, from: usize, to: usize, judged: u64, seed: u64) -> Opt
     let mut pairs = values.part(from, to);
     pairs.best(By::Plain)?;
     let runs = (to - from) as u64;
-    // // Two likelihoods share the error, so each needs twice as many permutations.
+    // Two likelihoods share the error, so each needs twice as many permutations.
     let one = PERMUTATIONS * if pairs.is_spread() { 2 } else { 1 };
     let most = (one * judged.max(1)).min((EFFORT / runs).max(one)) - 1;
     let mut random = Rng::with_seed(seed ^ (from as u64) << 32 ^ to as u64);
     let (p, by) = pairs.p_of(most, &mut random);
-    // // The permutations changed the order of the runs, so scan the original again.
+    // The permutations changed the order of the runs, so scan the original again.
     let at = from + values.part(from, to).best(by)?;
     Some(Split { at, p, by })
 }

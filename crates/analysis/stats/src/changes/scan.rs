@@ -1,4 +1,4 @@
-//! //! The best split of a series of runs, and its probability without a change.
+//! The best split of a series of runs, and its probability without a change.
 
 use fastrand::Rng;
 
@@ -54,7 +54,7 @@ impl Excess {
     fn of(each: &[(f64, f64)]) -> Option<Self> {
         let (events, exposure) = sum(each);
         let mean = events / each.len() as f64;
-        // // Start at one more, so that it is not zero.
+        // Start at one more, so that it is not zero.
         let (mut beyond, mut squares) = (0.0, mean * mean);
         for pair in each.windows(2) {
             let ((a, here), (b, there)) = (pair[0], pair[1]);
@@ -189,7 +189,7 @@ impl Pairs {
         let stride = self.each.len().div_ceil(PLACES).max(1);
         let is_spread = self.is_spread();
         let ratios = |pairs: &Self| pairs.best_of(stride, is_spread).map(|best| best.1);
-        // // For a fair test, the observed split uses the same places as the permutations.
+        // For a fair test, the observed split uses the same places as the permutations.
         let seen = ratios(self);
         let mut drawn = vec![seen];
         let mut extreme = [0u64; 2];
@@ -199,7 +199,7 @@ impl Pairs {
             for (count, (best, seen)) in extreme.iter_mut().zip(best.iter().zip(seen)) {
                 *count += u64::from(*best >= seen - NEAR);
             }
-            // // Without a second likelihood, both are equal.
+            // Without a second likelihood, both are equal.
             let least = extreme[0].min(extreme[1]);
             if least >= EXTREME_ENOUGH {
                 return (least as f64 / done as f64, By::Plain);
@@ -240,7 +240,7 @@ fn smaller(drawn: &[[f64; 2]]) -> (f64, By) {
         all.sort_by(|a, b| b.total_cmp(a));
         all
     });
-    // // Counts the values that are as large.
+    // Counts the values that are as large.
     let ranks = |ratios: &[f64; 2]| {
         [0, 1].map(|by| sorted[by].partition_point(|other| *other >= ratios[by] - NEAR))
     };
@@ -301,7 +301,7 @@ pub(super) fn ratio_of_rates(before: &[(u64, u64)], after: &[(u64, u64)]) -> (f6
     let spread = dispersion(&a, &b);
     let total = |side: &[(f64, f64)]| {
         let (events, exposure) = sum(side);
-        // // Add half an event, so that the ratio exists without events.
+        // Add half an event, so that the ratio exists without events.
         (events + 0.5, exposure.max(1.0))
     };
     let ((few, time), (many, later)) = (total(&a), total(&b));
@@ -313,7 +313,7 @@ pub(super) fn ratio_of_rates(before: &[(u64, u64)], after: &[(u64, u64)]) -> (f6
 /// Returns the ratio of two medians. The interval is from the ratios of all pairs.
 pub(super) fn ratio_of_figures(before: &[f64], after: &[f64]) -> (f64, (f64, f64)) {
     let ratio = super::spikes::median(after) / super::spikes::median(before);
-    // // For long sides, evenly spaced runs are sufficient and fast.
+    // For long sides, evenly spaced runs are sufficient and fast.
     let thinned = |side: &[f64]| -> Vec<f64> {
         let stride = side.len().div_ceil(30).max(1);
         let mut sorted = side.to_vec();

@@ -1,4 +1,4 @@
-//! //! Single runs that stand out in their segment.
+//! Single runs that stand out in their segment.
 
 use statrs::function::beta::beta_reg;
 use statrs::function::gamma::gamma_lr;
@@ -46,7 +46,7 @@ fn tail((events, exposure): (u64, u64), others: &[(u64, u64)]) -> f64 {
     let all = others.iter().fold((0.0, 0.0), |sum, one| {
         (sum.0 + one.0 as f64, sum.1 + one.1 as f64)
     });
-    // // Add half an event: if the others have no events, a single one is not a spike.
+    // Add half an event: if the others have no events, a single one is not a spike.
     let rate = (all.0 + 0.5) / all.1.max(1.0);
     let mean = rate * exposure as f64;
     let squares = others.iter().map(|one| {

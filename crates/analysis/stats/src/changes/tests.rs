@@ -101,7 +101,7 @@ fn one_spiked_run_is_a_spike_and_no_change() {
 fn a_lone_maximum_is_a_spike() {
     let mut random = Rng::with_seed(4);
     let mut maxima: Vec<f64> = (0..224).map(|_| 80.0 + 10.0 * random.f64()).collect();
-    // // A lower level has no spike.
+    // A lower level has no spike.
     maxima[150..].iter_mut().for_each(|max| *max /= 2.0);
     assert_eq!(spiked_maxima(&maxima, &[0, 150]), NONE);
     maxima[40] = 200.0;
@@ -130,7 +130,7 @@ fn figures_are_judged_by_their_ranks() {
     let mut random = Rng::with_seed(9);
     let mut figures: Vec<f64> = (0..100).map(|_| 10.0 + random.f64()).collect();
     figures[50..].iter_mut().for_each(|figure| *figure += 2.0);
-    // // An extreme run does not affect the result.
+    // An extreme run does not affect the result.
     figures[20] = 1e9;
     let steps = steps_of(Values::Figures(figures.clone()), 1);
     let [step] = steps.as_slice() else {
@@ -180,7 +180,7 @@ fn critical_values_rise_with_what_hangs_together() {
     let p = |statistic, phi| critical::p_of(statistic, 224, phi);
     assert!(p(6.0, 0.0) < 0.001 && p(6.0, 0.3) < 0.005 && p(6.0, 0.7) > 0.1);
     assert!(p(0.0, 0.0) == 1.0 && p(f64::INFINITY, 0.9) == 0.0);
-    // // Beyond the table, its edge applies.
+    // Beyond the table, its edge applies.
     assert_eq!(p(6.0, 1.0), p(6.0, 2.0));
     assert_eq!(
         critical::p_of(5.0, 1_024, 0.5),

@@ -1,5 +1,5 @@
-//! //! The generalised Pareto distribution, fitted to excesses over a threshold by maximum
-//! likelihood (Grimshaw, Technometrics 35, 1993, which reduces the search to one parameter).
+//! The generalised Pareto distribution, fitted to excesses over a threshold by maximum likelihood
+//! (Grimshaw, Technometrics 35, 1993, which reduces the search to one parameter).
 
 /// A generalised Pareto distribution.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -25,7 +25,7 @@ pub fn fit(excesses: &[f64]) -> Option<Gpd> {
     if !usable {
         return None;
     }
-    // // theta = shape / scale, above -1 / largest. `s` is unbounded.
+    // theta = shape / scale, above -1 / largest. `s` is unbounded.
     let theta = |s: f64| (s.exp() - 1.0) / largest;
     let value = |s: f64| at(excesses, theta(s)).map_or(f64::NEG_INFINITY, |one| one.log_likelihood);
     let (low, high, steps) = (-6.0, 7.0, 52u32);
@@ -201,7 +201,7 @@ mod tests {
         }
         assert_eq!(fit(&[1.0; 9]), None);
         assert_eq!(fit(&[f64::NAN; 20]), None);
-        // // Equal excesses have no tail, and must not cause errors.
+        // Equal excesses have no tail, and must not cause errors.
         assert!(fit(&[1.0; 20]).is_none_or(|one| one.scale > 0.0));
     }
 }

@@ -1,4 +1,4 @@
-//! //! Reasons for omitting the remark on a tail.
+//! Reasons for omitting the remark on a tail.
 
 use super::{LEAST, ROWS};
 

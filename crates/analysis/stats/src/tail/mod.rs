@@ -1,6 +1,5 @@
-//! //! Extrapolation of the tail of a measurement to a longer time, assuming that the tail
-//! continues as observed. The result is a remark and never a verdict, because rarer causes remain
-//! unseen.
+//! Extrapolation of the tail of a measurement to a longer time, assuming that the tail continues as
+//! observed. The result is a remark and never a verdict, because rarer causes remain unseen.
 
 mod gates;
 mod gpd;
@@ -63,7 +62,7 @@ pub fn remark(
     for quantile in OTHERS {
         let other = above(&all, all.quantile(quantile).unwrap_or(begins));
         let other = fitted(&other).map_err(|_| NoTail::Short)?;
-        // // The standard error of the shape is (1 + shape) / sqrt(number).
+        // The standard error of the shape is (1 + shape) / sqrt(number).
         let error = 2.0 * (1.0 + found.shape.abs()) / (excesses.len() as f64 / 2.0).sqrt();
         if (other.shape - found.shape).abs() > error {
             return Err(NoTail::Unsteady);
@@ -202,13 +201,13 @@ mod tests {
 
     #[test]
     fn a_steady_tail_is_carried_on() {
-        // // The level that one of 600,000 exceeds.
+        // The level that one of 600,000 exceeds.
         let truth = 3_000.0 + 2_000.0 * 600_000f64.ln();
         let steady = |seed| drawn(seed, |_, random| 3_000.0 + 2_000.0 * exponential(random));
         let found: Vec<TailRemark> = (0..20)
             .filter_map(|seed| remark(&steady(seed), |_| true).ok())
             .collect();
-        // // Three gates at 5% refuse some.
+        // Three gates at 5% refuse some.
         assert!(found.len() >= 14, "{}", found.len());
         let holds = |one: &&TailRemark| {
             let [low, high] = [one.low_ns, one.high_ns].map(|level| level.0 as f64);
@@ -241,7 +240,7 @@ mod tests {
             3_000.0 + more * exponential(random)
         });
         assert_eq!(why(&bursts), NoTail::Bursts);
-        // // Two causes, the second far above the first.
+        // Two causes, the second far above the first.
         let two = recording(|_, random| match random.f64() < 0.002 {
             true => 90_000.0 + 100.0 * exponential(random),
             false => 3_000.0 + 2_000.0 * exponential(random),

@@ -1,4 +1,4 @@
-//! //! Differences between two recordings other than their figures.
+//! Differences between two recordings other than their figures.
 
 use std::collections::BTreeSet;
 

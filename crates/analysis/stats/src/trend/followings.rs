@@ -1,4 +1,4 @@
-//! //! A group of runs, and the series that are followed in it.
+//! A group of runs, and the series that are followed in it.
 
 use punctual_model::{CpuClass, Nanos};
 
@@ -145,7 +145,7 @@ impl<'a> Followings<'a> {
         let level = |from: usize, to: usize| level(&member.values, from, to);
         let (before, after) = (level(start, step.at), level(step.at, end(number + 1)));
         let worse = after > before;
-        // // It is over as soon as a later level is closer to the old one than to this one.
+        // It is over as soon as a later level is closer to the old one than to this one.
         let stands = (number + 1..listed.len()).all(|later| {
             let level = level(listed[later].at, end(later + 1)).max(f64::MIN_POSITIVE);
             let middle = before.max(f64::MIN_POSITIVE) * after;
@@ -197,7 +197,7 @@ impl<'a> Followings<'a> {
                 change.followed.name()
             );
             if changes[..index].iter().any(|other| other.id == id) {
-                // // Two thresholds of late periods can change at the same run, in opposite
+                // Two thresholds of late periods can change at the same run, in opposite
                 // directions.
                 id.push_str(if change.worse { "-worse" } else { "-better" });
             }

@@ -1,9 +1,9 @@
-//! //! The runs of a series over time: levels, change points, spikes, and changes of the machine
+//! The runs of a series over time: levels, change points, spikes, and changes of the machine
 //! between them.
 //!
-//! //! Runs are grouped by load and class of CPUs ([`Run`]). Three series are followed in each
-//! group: the number of due periods above a threshold (the tail), p50 and p99 (the body). [`judge`]
-//! is a pure function: the same runs give the same trend.
+//! Runs are grouped by load and class of CPUs ([`Run`]). Three series are followed in each group:
+//! the number of due periods above a threshold (the tail), p50 and p99 (the body). [`judge`] is a
+//! pure function: the same runs give the same trend.
 
 mod facts;
 mod followings;

@@ -1,4 +1,4 @@
-//! //! Changes of machine facts, and their distance from a change point.
+//! Changes of machine facts, and their distance from a change point.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! //! The data of each run that a trend needs.
+//! The data of each run that a trend needs.
 
 use std::sync::Arc;
 
@@ -169,7 +169,7 @@ mod tests {
         assert_eq!(rows.iter().collect::<Vec<_>>(), all);
         assert!(!rows.is_empty() && Rows::default().is_empty());
         assert_eq!(Rows::default().iter().count(), 0);
-        // // As many bytes as numbers, if the edges are close.
+        // As many bytes as numbers, if the edges are close.
         let close: Rows = (1_000..2_000).map(|edge| (edge, 50)).collect();
         assert!(close.0.len() < 2_010, "{}", close.0.len());
     }

@@ -99,7 +99,7 @@ fn the_parameter_is_named_at_each_change() {
         assert_eq!(words, &["processor.max_cstate=1"], "{change:?}");
         assert_eq!(change.worse, number % 2 == 1);
     }
-    // // The last regression remains, and the one before is over.
+    // The last regression remains, and the one before is over.
     let standing: Vec<bool> = group.changes.iter().map(|change| change.stands).collect();
     assert_eq!(standing, [false, false, false, true]);
     assert_eq!(trend.verdict, TrendVerdict::Worse);
@@ -141,7 +141,7 @@ fn a_rise_of_rare_late_periods_is_found() {
     let runs = rare(80, 40);
     let trend = judge(&runs, question());
     let group = &trend.groups[0];
-    // // The level of the fifth highest is in the bulk.
+    // The level of the fifth highest is in the bulk.
     assert!(group.threshold_ns.unwrap() < Nanos(50_000), "{group:?}");
     assert_eq!(trend.verdict, TrendVerdict::Worse, "{}", trend.sentence);
     let worse: Vec<&ChangePoint> = group.changes.iter().filter(|one| one.worse).collect();
@@ -155,7 +155,7 @@ fn a_rise_of_rare_late_periods_is_found() {
         "{}",
         trend.sentence
     );
-    // // The limit of the requirement is one of the thresholds.
+    // The limit of the requirement is one of the thresholds.
     let mut limited = rare(80, 40);
     limited
         .iter_mut()
@@ -197,7 +197,7 @@ fn causes_are_listed_by_their_distance() {
         change.facts[2].sentence().ends_with(", 1 run after"),
         "{change:?}"
     );
-    // // Each is a change of facts, even across a gap.
+    // Each is a change of facts, even across a gap.
     assert_eq!(trend.facts.len(), 4);
 }
 
@@ -238,7 +238,7 @@ fn a_drift_is_no_step_and_not_fine() {
         "{}",
         trend.sentence
     );
-    // // A downward drift is not a regression.
+    // A downward drift is not a regression.
     for run in &mut runs {
         run.p99 = run.p99.map(|p99| Nanos(40_000_000 / p99.0));
     }
@@ -252,7 +252,7 @@ fn an_improvement_is_no_worsening() {
     let trend = judge(&made_up(80, &[(40, 80)]), question());
     assert_eq!(trend.verdict, TrendVerdict::NoWorsening);
     assert_eq!(trend.groups[0].changes.len(), 1);
-    // // A regression that is over does not remain.
+    // A regression that is over does not remain.
     let trend = judge(&made_up(120, &[(0, 40), (80, 120)]), question());
     let worse: Vec<&ChangePoint> = trend.groups[0]
         .changes
@@ -294,7 +294,7 @@ fn an_acknowledged_worsening_is_known() {
         .verdict
     };
     assert_eq!(with(known(40, true)), TrendVerdict::NoWorsening);
-    // // The change point may have moved by some runs, but not by many.
+    // The change point may have moved by some runs, but not by many.
     assert_eq!(with(known(43, true)), TrendVerdict::NoWorsening);
     assert_eq!(with(known(52, true)), TrendVerdict::Worse);
     assert_eq!(with(known(40, false)), TrendVerdict::Worse);
@@ -388,7 +388,7 @@ fn words_of_a_command_line_are_compared() {
         found[0].sentence(),
         "kernel command line: processor.max_cstate=1 added"
     );
-    // // An unknown value differs from none.
+    // An unknown value differs from none.
     let unknown: Facts = before.keys().map(|name| (name.clone(), None)).collect();
     assert_eq!(difference(&before, &unknown), []);
 }

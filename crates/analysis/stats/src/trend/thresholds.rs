@@ -1,4 +1,4 @@
-//! //! The thresholds above which late periods are counted.
+//! The thresholds above which late periods are counted.
 
 use punctual_model::Nanos;
 
@@ -35,7 +35,7 @@ impl Thresholds {
             let counts: Vec<u64> = runs.iter().map(|run| run.above(*threshold)).collect();
             let late = counts.iter().filter(|count| **count > 0).count();
             let is_new = Some(*threshold) == shown || !known.contains(&counts);
-            // // With fewer runs than a level needs, there can be no step.
+            // With fewer runs than a level needs, there can be no step.
             let is_followed = is_new && late >= LEAST_RUNS;
             if is_followed {
                 known.push(counts);

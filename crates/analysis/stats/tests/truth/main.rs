@@ -1,6 +1,6 @@
-//! //! Comparisons of simulated machines, for which the truth is known.
+//! Comparisons of simulated machines, for which the truth is known.
 
-// // Test helpers also panic on errors.
+// Test helpers also panic on errors.
 #![allow(clippy::unwrap_used)]
 
 mod machine;
@@ -80,8 +80,8 @@ fn equal_machines_with_bursts_or_slow_waves_are_rarely_said_to_differ() {
         bursts: (0.02, 0.1, 0.02),
         ..USUAL
     };
-    // // Ten seconds in rows of a fifth of a second, so that a correlation over a second covers
-    // five rows.
+    // Ten seconds in rows of a fifth of a second, so that a correlation over a second covers five
+    // rows.
     let ten_seconds = Machine {
         seconds: 45,
         each: 400,
@@ -140,7 +140,7 @@ fn intervals_hold_the_truth() {
     };
     let held = (0..100).filter(|pair| {
         let comparison = of(&USUAL.run(1_000 + 2 * pair), &shifted.run(1_001 + 2 * pair));
-        // // Nothing is claimed about a run that happens to wander all the time.
+        // Nothing is claimed about a run that happens to wander all the time.
         let Some(estimate) = comparison.lanes[0].quantiles[0].estimate else {
             return true;
         };
@@ -260,14 +260,14 @@ fn too_little_is_unknown_and_said_why() {
         why.contains("candidate has 5 rows") && why.contains("10 are needed"),
         "{why}"
     );
-    // // Reported once for all, with the length that would be enough.
+    // Reported once for all, with the length that would be enough.
     let short = &comparison.shortfalls;
     assert_eq!(short[0].why, why);
     assert_eq!(short[0].measure_ns, Some(Nanos::from_secs(20)));
     assert!(short[0].figures.is_empty());
     let of_whole = short.iter().filter(|one| one.figures.is_empty());
     assert_eq!(of_whole.count(), 1, "{short:?}");
-    // // The figures themselves are still present.
+    // The figures themselves are still present.
     assert!(lane.quantiles[0].difference_ns.is_some());
     assert!(lane.later.probability.is_some() && lane.later.low.is_none());
     assert!(
@@ -329,7 +329,7 @@ fn a_quantile_without_samples_above_it_is_not_claimed() {
     let comparison = compare(&machine.run(1), &machine.run(2), &options).unwrap();
     let quantiles = &comparison.lanes[0].quantiles;
     assert!(quantiles[0].estimate.is_some());
-    // // Six samples above: a value, but no interval.
+    // Six samples above: a value, but no interval.
     assert!(quantiles[1].baseline_ns.is_some() && quantiles[1].estimate.is_none());
     assert!(quantiles[2].baseline_ns.is_none());
 }
@@ -357,7 +357,7 @@ fn ten_seconds_tell_a_tail_of_five_times() {
     let found = found.count();
     eprintln!("{found} of 40 tails found");
     assert!(found >= 25, "{found}");
-    // // If there are too few rows, the sentence reports the observed ratio.
+    // If there are too few rows, the sentence reports the observed ratio.
     let short = Machine { seconds: 9, ..late };
     let comparison = of(&run.run(1), &short.run(2));
     assert!(
@@ -395,8 +395,8 @@ proptest! {
         }
         let later = |comparison: &Comparison| comparison.lanes[0].later.probability.unwrap();
         prop_assert!((later(&there) + later(&back) - 1.0).abs() < 1e-9);
-        // // If they are far apart, no draw has the wrong sign. Another test counts with fixed
-        // seeds how often the difference is found (`a_shift_is_found_with_its_sign_and_size`).
+        // If they are far apart, no draw has the wrong sign. Another test counts with fixed seeds
+        // how often the difference is found (`a_shift_is_found_with_its_sign_and_size`).
         if shift.abs() > 1_000.0 {
             let wrong = match shift > 0.0 {
                 true => (Change::Better, Change::Worse),
@@ -419,7 +419,7 @@ proptest! {
         }
         for (thread, start, count, missed) in rows {
             let row = recording.series.rows[0].clone();
-            // // Counts that a file may contain, without overflow of their sum.
+            // Counts that a file may contain, without overflow of their sum.
             let (count, missed) = (count >> 8, missed >> 8);
             recording.series.rows.push(IntervalRow {
                 thread,

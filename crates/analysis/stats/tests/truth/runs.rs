@@ -1,4 +1,4 @@
-//! //! Several runs of a machine, with the run as the unit.
+//! Several runs of a machine, with the run as the unit.
 
 use punctual_model::Recording;
 use punctual_stats::{Change, Comparison, Options, Unit, compare_runs};
@@ -51,7 +51,7 @@ fn runs_that_differ_from_start_to_start_are_rarely_said_to_differ() {
         });
         pairs.count()
     };
-    // // 3 of 60 are expected at 5%. Three standard deviations more are 8.
+    // 3 of 60 are expected at 5%. Three standard deviations more are 8.
     let (four, six) = (alarms(4), alarms(6));
     eprintln!("{four} alarms of 4 runs a side, {six} of 6, of 60");
     assert!(four <= 8 && six <= 8, "{four} {six}");
@@ -74,7 +74,7 @@ fn runs_tell_a_difference_and_too_few_claim_nothing() {
     let runs = median.runs_ns.as_ref().unwrap();
     assert_eq!((runs[0].len(), runs[1].len()), (4, 4));
     assert_eq!(comparison.candidate.runs.len(), 4);
-    // // Three a side: however far apart they are, 2 of 20 permutations are as far.
+    // Three a side: however far apart they are, 2 of 20 permutations are as far.
     let comparison = of_runs(&started(SHORT, 3, 2), &started(shifted, 3, 3));
     assert_eq!(comparison.change, Change::Unknown);
     let short = &comparison.shortfalls;
@@ -84,7 +84,7 @@ fn runs_tell_a_difference_and_too_few_claim_nothing() {
         "{}",
         comparison.summary
     );
-    // // If one side was measured completely before the other, a warning appears.
+    // If one side was measured completely before the other, a warning appears.
     let first = started(SHORT, 4, 2);
     let mut second = started(shifted, 4, 3);
     for run in &mut second {

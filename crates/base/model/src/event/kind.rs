@@ -1,4 +1,4 @@
-//! //! Values in events other than numbers and threads.
+//! Values in events other than numbers and threads.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! //! Typed trace events of the kernel, and the window around a late reaction that contains them.
+//! Typed trace events of the kernel, and the window around a late reaction that contains them.
 
 mod kind;
 mod name;

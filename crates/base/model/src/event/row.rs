@@ -1,5 +1,4 @@
-//! //! The macro that creates types from the rows of the event table, and the traits that decoders
-//! use.
+//! The macro that creates types from the rows of the event table, and the traits that decoders use.
 
 use super::{Comm, KernelPriority, Task, Text};
 use crate::Nanos;

@@ -1,8 +1,8 @@
-//! //! The trace events, one row for each kind.
+//! The trace events, one row for each kind.
 //!
-//! //! A row contains the fields, a description, and the kernel events it is decoded from. Each
-//! kernel event has the information it provides, its fields and its decoder. Other knowledge about
-//! events is at the end of this file. `culprit` ignores events for which it has no rule.
+//! A row contains the fields, a description, and the kernel events it is decoded from. Each kernel
+//! event has the information it provides, its fields and its decoder. Other knowledge about events
+//! is at the end of this file. `culprit` ignores events for which it has no rule.
 
 use serde::{Deserialize, Serialize};
 
@@ -101,7 +101,7 @@ event_kinds! { names =>
     <- SoftirqExit = "irq" "softirq_exit", "run time of a softirq", ["vec"],
         |f, _| Some(EventKind::SoftirqExit { vec: f.u32(0)? });
 
-    // // Only on x86. On other architectures irq_handler_entry includes the timer interrupt.
+    // Only on x86. On other architectures irq_handler_entry includes the timer interrupt.
     /// `irq_vectors:*_entry` (x86), `ipi:ipi_entry` (arm): an interrupt without a device handler.
     VectorEntry { vector: Vector }
     says format!("interrupt {} begins", vector.name());
@@ -207,7 +207,7 @@ event_kinds! { names =>
         ["work", "function"],
         |f, _| Some(EventKind::WorkqueueStart { work: f.u64(0)?, function: f.u64(1)? });
 
-    // // Before Linux 5.8 it has no function field.
+    // Before Linux 5.8 it has no function field.
     /// `workqueue:workqueue_execute_end`.
     WorkqueueEnd { work: u64, function: u64 }
     says format!("work {} ends", names.symbol(*function));

@@ -1,4 +1,4 @@
-//! //! Threads in kernel events.
+//! Threads in kernel events.
 
 use std::fmt;
 

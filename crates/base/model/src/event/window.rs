@@ -1,4 +1,4 @@
-//! //! The time window around one late reaction.
+//! The time window around one late reaction.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! //! A histogram from counters of an application that uses the same bucket grid.
+//! A histogram from counters of an application that uses the same bucket grid.
 
 use super::Histogram;
 use crate::Nanos;
@@ -52,7 +52,7 @@ impl Histogram {
             .map(|seen| seen.0)
             .filter(|seen| *seen >= last);
         histogram.max = match beside.overflow {
-            // // Counters from another process can hold any values.
+            // Counters from another process can hold any values.
             0 => seen.unwrap_or(beside.max.0).min(high).max(last),
             _ => beside.max.0.max(MAX_TRACKABLE_NS),
         };
@@ -88,12 +88,12 @@ mod tests {
                 overflow: 0,
             };
             prop_assert_eq!(&Histogram::of_counts(&counts, beside), &recorded);
-            // // Without other data, the buckets are the bounds.
+            // Without other data, the buckets are the bounds.
             let loose = CountedBeside { min: Nanos::ZERO, max: Nanos(u64::MAX), ..beside };
             let loose = Histogram::of_counts(&counts, loose);
             prop_assert!(loose.max() >= recorded.max());
             prop_assert!(loose.min() <= recorded.min());
-            // // The observed maximum is exact. A value below the last bucket is ignored.
+            // The observed maximum is exact. A value below the last bucket is ignored.
             let seen = CountedBeside { max: Nanos(u64::MAX), seen_max: recorded.max(), ..beside };
             prop_assert_eq!(Histogram::of_counts(&counts, seen).max(), recorded.max());
             let other = CountedBeside { seen_max: Some(Nanos(0)), ..beside };

@@ -11,7 +11,7 @@ impl Counts {
     /// fault.
     pub(super) fn new() -> Self {
         let mut counts = vec![0; BUCKETS];
-        // // Zeroed memory from the allocator has no pages until it is written.
+        // Zeroed memory from the allocator has no pages until it is written.
         std::hint::black_box(counts.as_mut_slice()).fill(0);
         Self(counts.into_boxed_slice())
     }

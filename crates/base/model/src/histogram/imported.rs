@@ -1,4 +1,4 @@
-//! //! Counts imported from another tool: its rows, and samples that are in no row.
+//! Counts imported from another tool: its rows, and samples that are in no row.
 
 use super::Histogram;
 use crate::bucket_counts::{BUCKETS, MAX_TRACKABLE_NS, bounds_of, index_of};
@@ -152,7 +152,7 @@ impl Histogram {
         let total = |counts: &mut dyn Iterator<Item = u64>| counts.fold(0, u64::saturating_add);
         let first = index_of(FINE.0).unwrap_or(BUCKETS);
         let coarse = self.counts.filled().skip_while(|(index, _)| *index < first);
-        // // After a merge with a histogram without such rows, they are incomplete.
+        // After a merge with a histogram without such rows, they are incomplete.
         let complete =
             total(&mut fine.iter().map(|row| row.1)) == total(&mut coarse.map(|(_, count)| count));
         let (end, fine) = match complete {

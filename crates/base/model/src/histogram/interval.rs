@@ -1,4 +1,4 @@
-//! //! Conversion of a histogram to an interval of the time series, and back.
+//! Conversion of a histogram to an interval of the time series, and back.
 
 use super::Histogram;
 use crate::{IntervalRow, Nanos};

@@ -1,5 +1,5 @@
-//! //! The latency histogram of one thread: counting and figures. `imported` handles counts of
-//! other tools, and `written` handles the stored forms.
+//! The latency histogram of one thread: counting and figures. `imported` handles counts of other
+//! tools, and `written` handles the stored forms.
 
 mod counted;
 mod counts;
@@ -208,13 +208,12 @@ impl Histogram {
                     upper = resolution.upper(upper);
                 }
                 let (min, max) = (self.min().unwrap_or_default(), self.max());
-                // // `clamp` would panic on an imported recording whose minimum is above its
-                // maximum.
+                // `clamp` would panic on an imported recording whose minimum is above its maximum.
                 let upper = Nanos(upper).max(min);
                 return Some(max.map_or(upper, |max| upper.min(max)));
             }
         }
-        // // The last sample is the maximum, which may be known although others are not.
+        // The last sample is the maximum, which may be known although others are not.
         match self.unplaced() {
             0 => self.max(),
             _ => self.max().filter(|_| rank == self.count),

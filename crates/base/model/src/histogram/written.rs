@@ -1,4 +1,4 @@
-//! //! The stored forms of a histogram: bytes in the store, JSON elsewhere.
+//! The stored forms of a histogram: bytes in the store, JSON elsewhere.
 
 use serde::{Deserialize, Serialize};
 

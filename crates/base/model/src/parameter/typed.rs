@@ -1,5 +1,4 @@
-//! //! Typed parameters. A constant defines name, limits, default and help, and also reads the
-//! value.
+//! Typed parameters. A constant defines name, limits, default and help, and also reads the value.
 
 use std::marker::PhantomData;
 use std::ops::RangeInclusive;

@@ -1,4 +1,4 @@
-//! //! How much events cluster, at the worst time scale.
+//! How much events cluster, at the worst time scale.
 
 use statrs::function::beta::checked_beta_reg;
 
@@ -32,7 +32,7 @@ impl Dispersion {
     /// blocks are made by joining pairs.
     pub(super) fn of(mut counts: Vec<u64>) -> Self {
         let mut scales: Vec<Scale> = Vec::new();
-        // // Without events their clustering is unknown.
+        // Without events their clustering is unknown.
         if counts.iter().all(|count| *count == 0) {
             counts.clear();
         }
@@ -58,7 +58,7 @@ impl Dispersion {
 /// Returns variance by mean, which is 1 for independent events.
 fn variance_by_mean(counts: &[u64]) -> f64 {
     let number = counts.len() as f64;
-    // // Joining pairs drops an odd last block, which may contain the only events.
+    // Joining pairs drops an odd last block, which may contain the only events.
     let mean = counts.iter().map(|count| *count as f64).sum::<f64>() / number;
     if mean == 0.0 {
         return 1.0;
@@ -93,11 +93,11 @@ mod tests {
 
     #[test]
     fn what_clusters_spreads_more() {
-        // // One event in each block is less spread than chance, and counts as 1.
+        // One event in each block is less spread than chance, and counts as 1.
         assert_eq!(Dispersion::of(vec![1; 64]).factor, 1.0);
         assert_eq!(Dispersion::of(Vec::new()).factor, 1.0);
         assert_eq!(Dispersion::of(vec![0; 90]).factor, 1.0);
-        // // Ten at once in every tenth block: variance by mean is 9.1, and 8.1 for pairs.
+        // Ten at once in every tenth block: variance by mean is 9.1, and 8.1 for pairs.
         let bursts: Vec<u64> = (0..100).map(|n| if n % 10 == 3 { 10 } else { 0 }).collect();
         let found = Dispersion::of(bursts);
         assert!((9.0..13.0).contains(&found.factor), "{found:?}");

@@ -1,4 +1,4 @@
-//! //! Episodes: late periods that follow each other closely count once.
+//! Episodes: late periods that follow each other closely count once.
 
 use crate::Nanos;
 
@@ -57,7 +57,7 @@ mod tests {
             let late: Vec<Nanos> = millis.iter().map(|ms| Nanos::from_millis(*ms)).collect();
             Episodes::of(&late, EPISODE_GAP)
         };
-        // // A pause of exactly the gap does not split. Any order, and several CPUs at once.
+        // A pause of exactly the gap does not split. Any order, and several CPUs at once.
         let found = of(&[2_000, 0, 1_000, 1_000, 3_001, 9_000]);
         assert_eq!((found.late, found.count()), (5, 3), "{found:?}");
         assert_eq!(
@@ -66,10 +66,10 @@ mod tests {
         );
         assert_eq!(of(&[7]).each.len(), 1);
         assert_eq!(of(&[]), Episodes::default());
-        // // Sparse bursts, with 300 ms between late periods, are one episode each.
+        // Sparse bursts, with 300 ms between late periods, are one episode each.
         let bursts: Vec<u64> = (0..50).map(|n| n / 5 * 20_000 + n % 5 * 300).collect();
         assert_eq!(of(&bursts).count(), 10);
-        // // If every period is late, there is one episode.
+        // If every period is late, there is one episode.
         assert_eq!(of(&(0..5_000).collect::<Vec<_>>()).count(), 1);
     }
 }

@@ -1,4 +1,4 @@
-//! //! Measuring until a limit is proven.
+//! Measuring until a limit is proven.
 
 use super::{Decision, ERROR, Rate};
 use crate::Nanos;
@@ -69,20 +69,20 @@ mod tests {
         let clean = |seconds| Rate::of(&[], Nanos::from_secs(seconds), EPISODE_GAP);
         let mut looks = Looks::default();
         assert!(!looks.look(&clean(59), 1_000.0));
-        // // ln(1 / 0.025) = 3.69 episodes are proven in 5.3 min at 1,000 a day. The look at 8 min
-        // is the fourth, with a sixteenth of the error: 5.77 episodes, which takes 8.3 min.
+        // ln(1 / 0.025) = 3.69 episodes are proven in 5.3 min at 1,000 a day. The look at 8 min is
+        // the fourth, with a sixteenth of the error: 5.77 episodes, which takes 8.3 min.
         let minutes = |minutes| Nanos::from_secs(60 * minutes);
         assert_eq!(looks.needed(&clean(0), 1_000.0), Some(minutes(16)));
         for time in [1, 2, 4, 8, 16] {
             assert_eq!(looks.next(), minutes(time));
             assert_eq!(looks.look(&clean(60 * time), 1_000.0), time == 16);
         }
-        // // Later events do not change the decision.
+        // Later events do not change the decision.
         let (decision, error) = looks.end(&Rate::plain(1_000, minutes(16)), 1_000.0);
         assert_eq!((decision, error), (Decision::Held, ERROR / 32.0));
         assert_eq!(Looks::default().needed(&clean(0), 0.0), None);
         assert_eq!(Looks::default().needed(&clean(0), 1e-9), None);
-        // // The end of a run is a look.
+        // The end of a run is a look.
         let (decision, _) = Looks::default().end(&clean(59), 1e6);
         assert_eq!(decision, Decision::Held);
     }

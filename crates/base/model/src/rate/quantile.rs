@@ -1,4 +1,4 @@
-//! //! Bounds of counts: quantiles of the gamma distribution.
+//! Bounds of counts: quantiles of the gamma distribution.
 
 use statrs::function::gamma::checked_gamma_lr;
 
@@ -91,7 +91,7 @@ mod tests {
             assert!((above - below - 2.0).abs() < 0.1, "{below} {above}");
         }
         assert!(upper(u64::MAX, 1.0, 0.05).is_finite());
-        // // Clustered events count as that many times fewer.
+        // Clustered events count as that many times fewer.
         near(upper(30, 3.0, 0.05), 3.0 * upper(10, 1.0, 0.05));
     }
 }

@@ -1,4 +1,4 @@
-//! //! The data of a recording that its verdict uses.
+//! The data of a recording that its verdict uses.
 
 use super::{Completion, Recording};
 use crate::verdict::Grounds;
@@ -99,11 +99,11 @@ impl Recording {
         }
         let length = match self.phases().len() {
             0 | 1 => self.duration_ns,
-            // // The lengths of phases may differ.
+            // The lengths of phases may differ.
             _ => self.rows_of(place)?,
         };
         let mut share = due as f64 / expected.max(due).max(1) as f64;
-        // // A spinning probe spins for a part of each window only.
+        // A spinning probe spins for a part of each window only.
         if let (Some(width), Some(window)) = (
             self.duration_parameter("width_ns"),
             self.duration_parameter("window_ns"),

@@ -1,4 +1,4 @@
-//! //! Generation of schemas, and types whose schema does not follow from their fields.
+//! Generation of schemas, and types whose schema does not follow from their fields.
 
 use std::borrow::Cow;
 
@@ -10,7 +10,7 @@ use crate::bucket_counts::{Buckets, MAX_TRACKABLE_NS};
 /// Returns the JSON Schema of a type as it is serialised.
 pub fn schema_of<T: JsonSchema>() -> Schema {
     SchemaSettings::draft2020_12()
-        // // Includes fields that are only written, for scripts, such as percentiles.
+        // Includes fields that are only written, for scripts, such as percentiles.
         .for_serialize()
         .into_generator()
         .into_root_schema_for::<T>()

@@ -1,7 +1,7 @@
-//! //! The settings of a machine that affect its latency, with one description each.
+//! The settings of a machine that affect its latency, with one description each.
 //!
-//! //! The audit judges these settings, tune changes them, and experiments try them. All of them
-//! use the names, paths, values, risks and recommendations of this table. The code that reads and
+//! The audit judges these settings, tune changes them, and experiments try them. All of them use
+//! the names, paths, values, risks and recommendations of this table. The code that reads and
 //! writes settings of more than one file is in tune.
 
 mod boot;
@@ -287,7 +287,7 @@ impl Setting {
         }
         let limits = matches!(self.values, Values::Between { .. });
         let path = path.replace('#', "*");
-        // // Many machines mount debugfs by hand, and limits are specific to one machine.
+        // Many machines mount debugfs by hand, and limits are specific to one machine.
         (path.starts_with("/sys/") && !path.starts_with("/sys/kernel/debug/") && !limits)
             .then(|| format!("w {path} - - - - {value} in a file of /etc/tmpfiles.d"))
     }

@@ -1,4 +1,4 @@
-//! //! The values that a setting accepts, and when two texts mean the same value.
+//! The values that a setting accepts, and when two texts mean the same value.
 
 use crate::CpuSet;
 

@@ -1,4 +1,4 @@
-//! //! The data for judging a requirement, and the answer for one thread.
+//! The data for judging a requirement, and the answer for one thread.
 
 use super::{Bound, LimitResult};
 use crate::{Due, Metric, Nanos, Series, Suspension, ThreadRecord, WorstSample};

@@ -1,4 +1,4 @@
-//! //! Judges a measurement by its limits.
+//! Judges a measurement by its limits.
 
 use super::grounds::{Grounds, Single, missed_unknown, undecided};
 use super::machine::Claim;
@@ -50,7 +50,7 @@ impl Limit {
         };
         let singles: Vec<Single> = (0..due.len()).map(judge).collect();
         let worst = (0..singles.len()).max_by_key(|place| {
-            // // Of several equal threads, take the first.
+            // Of several equal threads, take the first.
             (singles[*place].order(), std::cmp::Reverse(*place))
         });
         let nothing = Single::nothing();
@@ -128,7 +128,7 @@ impl Limit {
         let may_exceed = due.periods() - rank;
         let expected = due.periods() as f64 * share_above;
         let is_long_enough = expected >= LEAST_ABOVE * (1.0 - 1e-9);
-        // // More periods above the limit than a run of sufficient length may have.
+        // More periods above the limit than a run of sufficient length may have.
         let are_many = above.at_least as f64 > LEAST_ABOVE;
         let held = match above.at_least > may_exceed {
             true => (is_long_enough || are_many).then_some(false),
@@ -137,7 +137,7 @@ impl Limit {
                 (possible && !grounds.missed_unknown).then_some(true)
             }
         };
-        // // The percentile itself has an error of 1%. Do not show it above a limit that was met.
+        // The percentile itself has an error of 1%. Do not show it above a limit that was met.
         let measured = match held {
             Some(true) => bounds.at_least.min(limit),
             _ => bounds.at_least,
@@ -209,7 +209,7 @@ fn too_few(periods: u64, share_above: f64, measured: Option<Nanos>) -> String {
 
 /// Returns `43 min` or `2 h 47 min`, rounded up, as advice on how long to measure.
 fn length(seconds: f64) -> String {
-    // // A run is never exactly as long as requested.
+    // A run is never exactly as long as requested.
     let seconds = (seconds * (1.0 - 1e-3)).ceil() as u64;
     let minutes = seconds.div_ceil(60);
     let hours = minutes.div_ceil(60);

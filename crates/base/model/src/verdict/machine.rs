@@ -1,4 +1,4 @@
-//! //! Statements about the machine: limits with a confidence.
+//! Statements about the machine: limits with a confidence.
 
 use super::grounds::{Grounds, Single, missed_unknown};
 use crate::rate::{EPISODE_GAP, Rate};
@@ -26,7 +26,7 @@ impl Claim {
         due: &Due,
     ) -> Single {
         let Metric::Percentile(percent) = limit.metric else {
-            // // One occurrence proves *broken*. That something never happens cannot be proven.
+            // One occurrence proves *broken*. That something never happens cannot be proven.
             return fact.open_if_held(|| {
                 "no time proves that it never happens: require a percentile, or a rate with \
                  punctual check"

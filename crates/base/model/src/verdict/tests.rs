@@ -92,7 +92,7 @@ fn what_was_not_measured_is_never_held() {
 
 #[test]
 fn missed_periods_are_late_and_not_absent() {
-    // // 13 times 50 ms: 650 of 5,400 periods without a sample.
+    // 13 times 50 ms: 650 of 5,400 periods without a sample.
     let threads = [starved(4_737, 13)];
     let verdict = require("p99", 3_000_000).judge(&threads);
     assert_eq!(verdict.outcome, Outcome::Exceeded, "{}", verdict.sentence);
@@ -102,7 +102,7 @@ fn missed_periods_are_late_and_not_absent() {
         verdict.sentence
     );
     assert_eq!(verdict.limits[0].periods, Some(5_400));
-    // // By the samples alone the limit would be held.
+    // By the samples alone the limit would be held.
     let samples = threads[0].histogram.quantile(0.99).unwrap();
     assert!(samples < Nanos(34_000), "{samples}");
     assert_eq!(outcome("p50", 3_000_000, &threads), Outcome::Met);
@@ -132,7 +132,7 @@ fn a_period_without_a_wake_up_is_late_by_at_least_the_time_until_the_end() {
         verdict.sentence,
         "requirement exceeded in this run: max is at least 200 ms on CPU 1, limit 3.00 ms"
     );
-    // // A limit above the known latencies is undecided.
+    // A limit above the known latencies is undecided.
     let verdict = require("max", 300_000_000).judge(&threads);
     assert_eq!(verdict.outcome, Outcome::NotDecidable);
     let why =
@@ -140,7 +140,7 @@ fn a_period_without_a_wake_up_is_late_by_at_least_the_time_until_the_end() {
     assert!(verdict.sentence.contains(why), "{}", verdict.sentence);
     assert_eq!(outcome("p99", 3_000_000, &threads), Outcome::Exceeded);
     assert_eq!(outcome("p99", 300_000_000, &threads), Outcome::NotDecidable);
-    // // They cannot affect the median.
+    // They cannot affect the median.
     assert_eq!(outcome("p50", 3_000_000, &threads), Outcome::Met);
     let bound = Bound::of(Nanos::from_millis(200), Nanos::from_secs(5), 200, None);
     let mut recording = testing::recording(1, 5);
@@ -181,7 +181,7 @@ fn missed_periods_of_unknown_latency_prove_nothing() {
         "{}",
         verdict.sentence
     );
-    // // Whatever their latency, the median stays, and a limit that the samples break is broken.
+    // Whatever their latency, the median stays, and a limit that the samples break is broken.
     assert_eq!(outcome("p50", 40_000, &threads), Outcome::Met);
     assert_eq!(outcome("p50", 30_000, &threads), Outcome::Exceeded);
     assert_eq!(outcome("max", 60_000_000, &threads), Outcome::NotDecidable);
@@ -201,13 +201,13 @@ fn too_few_periods_prove_nothing() {
         "{}",
         verdict.sentence
     );
-    // // Ten periods above p99.67 of 3,003 are just enough.
+    // Ten periods above p99.67 of 3,003 are just enough.
     let mut latencies = vec![10; 3_002];
     latencies.push(2_400_000);
     let threads = [thread(&latencies, 0)];
     assert_eq!(outcome("p99.6", 5_000_000, &threads), Outcome::Met);
     assert_eq!(outcome("p99.7", 5_000_000, &threads), Outcome::NotDecidable);
-    // // One period above is too few for such a rare percentile.
+    // One period above is too few for such a rare percentile.
     let limit = 2_300_000;
     assert_eq!(outcome("p99.9999", limit, &threads), Outcome::NotDecidable);
     assert_eq!(outcome("p99.9", limit, &threads), Outcome::NotDecidable);
@@ -222,7 +222,7 @@ fn many_above_break_a_limit_that_few_periods_cannot_hold() {
         Outcome::Exceeded
     );
     latencies.truncate(503);
-    // // As far as known they are one burst, and five are allowed.
+    // As far as known they are one burst, and five are allowed.
     assert_eq!(
         outcome("p99", 999, &[thread(&latencies, 0)]),
         Outcome::NotDecidable
@@ -287,7 +287,7 @@ fn a_clean_minute_proves_4314_episodes_a_day() {
         bound.sentence(),
         format!("at most 4,314 episodes a day exceed {max} (95%, if the day is like these 60.0 s)")
     );
-    // // Three days: one episode a day. The bound falls with the length of the run.
+    // Three days: one episode a day. The bound falls with the length of the run.
     let of = |hours: u64| Bound::of(max, Nanos::from_secs(3_600 * hours), 0, None).unwrap();
     assert!(of(72).sentence().contains("at most 1.0 episodes a day"));
     assert!(
@@ -392,7 +392,7 @@ fn what_is_broken_beside_a_stop_stays_broken() {
     recording.requirement = require("max", 100_000);
     let verdict = recording.judge();
     assert_eq!(verdict.outcome, Outcome::Exceeded);
-    // // The result is from the sample outside, not from the stop.
+    // The result is from the sample outside, not from the stop.
     assert_eq!(verdict.limits[0].measured, Some(200_000));
     recording.suspensions.clear();
     assert_eq!(recording.judge().limits[0].measured, Some(1_000_000_000));

@@ -1,4 +1,4 @@
-//! //! Tests of the two questions: facts of the run, and proofs about the machine.
+//! Tests of the two questions: facts of the run, and proofs about the machine.
 
 use super::tests::{outcome, require, thread};
 use super::*;
@@ -17,7 +17,7 @@ fn counted(latencies_ns: &[i64], limit: u64) -> ThreadRecord {
 
 #[test]
 fn the_boundary_is_the_value_of_the_requirement() {
-    // // 1,000 due periods with a p99 of exactly 100.000 µs.
+    // 1,000 due periods with a p99 of exactly 100.000 µs.
     let mut latencies = vec![50_000; 980];
     latencies.extend([100_000; 10]);
     latencies.extend([200_000; 10]);
@@ -27,11 +27,11 @@ fn the_boundary_is_the_value_of_the_requirement() {
     assert_eq!(met.outcome, Outcome::Met, "{}", met.sentence);
     assert_eq!(met.limits[0].above, Some(10));
     assert_eq!(met.limits[0].measured, Some(limit));
-    // // One of them is 1 ns later, in the same bucket.
+    // One of them is 1 ns later, in the same bucket.
     latencies[985] += 1;
     let exceeded = judged(counted(&latencies, limit));
     assert_eq!(exceeded.outcome, Outcome::Exceeded, "{}", exceeded.sentence);
-    // // Without a count, the bucket does not decide.
+    // Without a count, the bucket does not decide.
     let open = judged(thread(&latencies, 0));
     assert_eq!(open.outcome, Outcome::NotDecidable, "{}", open.sentence);
     assert!(
@@ -39,7 +39,7 @@ fn the_boundary_is_the_value_of_the_requirement() {
         "{}",
         open.sentence
     );
-    // // If the maximum equals the limit, it does.
+    // If the maximum equals the limit, it does.
     assert_eq!(
         outcome("p50", 100_000, &[thread(&[100_000; 100], 0)]),
         Outcome::Met
@@ -136,7 +136,7 @@ fn of_machine(recording: &mut Recording, metric: &str) -> Verdict {
 
 #[test]
 fn with_a_confidence_the_machine_is_judged() {
-    // // Ten minutes with one late period in 1,000: 1% is held, 0.01% is broken.
+    // Ten minutes with one late period in 1,000: 1% is held, 0.01% is broken.
     let each_second: Vec<u64> = (0..600)
         .map(|second| second * 1_000 + second * 37 % 1_000)
         .collect();
@@ -155,7 +155,7 @@ fn with_a_confidence_the_machine_is_judged() {
         "{}",
         open.sentence
     );
-    // // No time proves a maximum. If it was exceeded, it is broken.
+    // No time proves a maximum. If it was exceeded, it is broken.
     assert_eq!(of_machine(&mut recording, "max").outcome, Outcome::Broken);
     let mut clean = minutes(10, &[Vec::new()]);
     let open = of_machine(&mut clean, "max");
@@ -186,7 +186,7 @@ fn many_threads_and_bursts_do_not_fool_it() {
     assert_eq!(broken, 0);
     let mut held = 0;
     for _ in 0..40 {
-        // // Bursts of 240 late periods, two a minute: 0.8%, where 0.4% is allowed.
+        // Bursts of 240 late periods, two a minute: 0.8%, where 0.4% is allowed.
         let mut late = Vec::new();
         for start in 0..600_000u64 {
             if random.u64(..30_000) == 0 {
@@ -233,7 +233,7 @@ fn the_verdict_of_a_sender_is_not_believed() {
     recording.verdict.sentence = "requirement met".to_owned();
     recording.judge_anew();
     assert_eq!(recording.verdict, own);
-    // // A sentence based on more than the recording is marked, once.
+    // A sentence based on more than the recording is marked, once.
     recording.verdict.outcome = Outcome::Held;
     recording.verdict.sentence = "held: at most 3".to_owned();
     recording.judge_anew();

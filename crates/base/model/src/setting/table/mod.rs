@@ -1,6 +1,6 @@
-//! //! All settings, in the order of their changes. Reverting uses the opposite order.
+//! All settings, in the order of their changes. Reverting uses the opposite order.
 //!
-//! //! The ranges are those that the kernel checks (`kernel/sysctl.c`, `mm/page-writeback.c`,
+//! The ranges are those that the kernel checks (`kernel/sysctl.c`, `mm/page-writeback.c`,
 //! `kernel/sched/rt.c`), or else those of the type. The kernel makes the final decision: if it
 //! refuses a value, the change is rolled back.
 

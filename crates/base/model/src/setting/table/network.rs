@@ -1,4 +1,4 @@
-//! //! Network queues, and SMT at the end.
+//! Network queues, and SMT at the end.
 
 use super::super::{Risk, Scope, Setting, Values};
 use super::{BIG, each, machine, special, up_to};
@@ -88,7 +88,7 @@ pub(super) const ROWS: &[Setting] = &[
     .risk(Risk::Low, "0: packets are handed on one by one, which costs CPU time.")
     .from("Documentation/networking/napi.rst, Software IRQ coalescing")
     .wanted("0"),
-    // // Last, because it takes CPUs offline. When reverting, it is therefore the first.
+    // Last, because it takes CPUs offline. When reverting, it is therefore the first.
     special(
         "smt",
         "whether each core runs several threads",

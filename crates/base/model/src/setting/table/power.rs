@@ -1,4 +1,4 @@
-//! //! The clock, and power settings that make a CPU slow to react.
+//! The clock, and power settings that make a CPU slow to react.
 
 use super::super::{Risk, Scope, Setting, Values};
 use super::{BIG, each, machine, special, up_to};
@@ -6,7 +6,7 @@ use super::{BIG, each, machine, special, up_to};
 pub(super) const ROWS: &[Setting] = &[
     // The clock.
     //
-    // // The kernel accepts any word and ignores unknown ones (current_clocksource_store in
+    // The kernel accepts any word and ignores unknown ones (current_clocksource_store in
     // kernel/time/clocksource.c), so only a read-back detects a refusal. A word once written
     // overrides the kernel's later automatic choices, which only a reboot undoes.
     machine(

@@ -4,7 +4,7 @@ use super::super::{Location, Risk, Scope, Setting, Values};
 use super::{ALARM, BIG, ON_OFF, each, machine, up_to};
 
 pub(super) const ROWS: &[Setting] = &[
-    // // Watchdogs. kernel.watchdog combines both parts. Writing it would lose which of them was on
+    // Watchdogs. kernel.watchdog combines both parts. Writing it would lose which of them was on
     // (kernel/watchdog.c, proc_watchdog).
     Setting {
         location: Location::Parts(&[

@@ -1,4 +1,4 @@
-//! //! Interrupts, movable kernel work, the scheduler.
+//! Interrupts, movable kernel work, the scheduler.
 
 use super::super::{Risk, Scope, Setting, Values};
 use super::{BIG, ON_OFF, each, machine, special, up_to};
@@ -45,7 +45,7 @@ pub(super) const ROWS: &[Setting] = &[
     .risk(Risk::High, "A kernel thread above the application delays it; one too low can starve the machine.")
     .from("sched(7), sched_setattr(2)")
     .selected(),
-    // // Kernel work that can move to other CPUs.
+    // Kernel work that can move to other CPUs.
     machine(
         "workqueue-cpus",
         "the CPUs of the kernel's unbound workers",
@@ -117,7 +117,7 @@ pub(super) const ROWS: &[Setting] = &[
         "numa-balancing",
         "whether memory follows the CPU that uses it",
         "/proc/sys/kernel/numa_balancing",
-        // // Two bits: balancing between nodes, and between memory tiers.
+        // Two bits: balancing between nodes, and between memory tiers.
         up_to(3),
     )
     .risk(Risk::Low, "Off: memory stays on the node it came from.")
