@@ -1,19 +1,19 @@
-//! The description of a tool: its entry.
+//! The description of a tool.
 
 use crate::{CompatError, OptionSpec, Parsed, ToolContext};
 
 /// The description of a tool that punctual replaces.
 #[derive(Clone, Copy, Debug)]
 pub struct Tool {
-    /// Its name, also of the link to punctual.
+    /// Its name, which is also the name of the link to punctual.
     pub name: &'static str,
-    /// What it measures, as a phrase.
+    /// A phrase that describes the measurement.
     pub summary: &'static str,
     /// The probe that measures.
     pub probe: &'static str,
     /// Its options, in the order of its help.
     pub options: &'static [OptionSpec],
-    /// Options of older versions that are refused with advice.
+    /// Options of older versions, which are refused with advice.
     pub removed: &'static [Removed],
     /// Differences from the original in addition to those of all tools
     /// ([`COMMON`](crate::COMMON)).

@@ -8,16 +8,16 @@ use punctual_session::SessionError;
 
 use crate::getopt::GetoptError;
 
-/// Why a tool failed.
+/// Reason why a tool failed.
 #[derive(Debug, thiserror::Error)]
 pub enum CompatError {
-    /// The command line: the usage follows on stderr, the status is 1.
+    /// Wrong command line: the usage follows on stderr, and the status is 1.
     #[error("{0}")]
     Usage(String),
     /// The message of the original's fatal(), with status 1.
     #[error("FATAL: {0}")]
     Fatal(String),
-    /// The original's own message, with its status.
+    /// A message of the original with its status.
     #[error("{message}")]
     Exit {
         /// The message.
@@ -25,10 +25,10 @@ pub enum CompatError {
         /// The exit status.
         status: u8,
     },
-    /// The measurement.
+    /// The measurement failed.
     #[error("FATAL: {0}")]
     Session(#[from] SessionError),
-    /// A file in the format of the tool.
+    /// A file in the format of the tool could not be created.
     #[error("FATAL: {0}")]
     Format(#[from] FormatError),
     /// A file could not be written.
@@ -46,11 +46,11 @@ impl From<GetoptError> for CompatError {
 }
 
 impl CompatError {
-    /// Its exit status.
+    /// Returns the exit status.
     pub fn status(&self) -> u8 {
         match self {
             Self::Exit { status, .. } => *status,
-            // As a shell reports a program that wrote to a closed pipe.
+            // The status that a shell reports for a program that wrote to a closed pipe.
             Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => 141,
             Self::File(error) if error.kind() == io::ErrorKind::BrokenPipe => 141,
             _ => 1,

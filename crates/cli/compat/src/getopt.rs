@@ -5,15 +5,15 @@ use crate::{OptionSpec, Takes};
 /// An option that was given.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Given {
-    /// Which.
+    /// The option.
     pub option: &'static OptionSpec,
-    /// Its place in the tool's table.
+    /// Its index in the table of the tool.
     pub place: usize,
     /// Its value.
     pub value: Option<String>,
 }
 
-/// A command line that getopt refuses, in its words.
+/// A command line that getopt rejects, with the messages of getopt.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum GetoptError {
     /// No option has this letter.
@@ -25,18 +25,18 @@ pub(crate) enum GetoptError {
     /// No option has this name.
     #[error("unrecognized option '--{0}'")]
     Name(String),
-    /// Several options begin so.
+    /// Several options begin like this.
     #[error("option '--{0}' is ambiguous; possibilities: {1}")]
     Ambiguous(String, String),
     /// The value of a name is missing.
     #[error("option '--{0}' requires an argument")]
     NameWithoutValue(&'static str),
-    /// A value of an option that takes none.
+    /// A value for an option that takes none.
     #[error("option '--{0}' doesn't allow an argument")]
     Value(&'static str),
 }
 
-/// A command line that was read.
+/// A parsed command line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Parsed {
     /// The options in the order they were given.
@@ -46,18 +46,17 @@ pub struct Parsed {
 }
 
 impl Parsed {
-    /// Whether the option of that long name was given.
+    /// Returns whether the option with this long name was given.
     pub(crate) fn has(&self, long: &str) -> bool {
         self.given.iter().any(|given| given.option.long == long)
     }
 }
 
-/// Reads the words after the program's name. Options and operands may be mixed,
-/// as getopt permutes them, unless `posixly_correct` (the environment has
-/// `POSIXLY_CORRECT`).
+/// Parses the words after the program name. Options and operands may be mixed, as getopt permutes
+/// them, unless `posixly_correct` (the environment has `POSIXLY_CORRECT`).
 ///
 /// # Errors
-/// Those of getopt.
+/// Returns the errors of getopt.
 pub(crate) fn parse(
     words: &[String],
     options: &'static [OptionSpec],
@@ -85,8 +84,7 @@ pub(crate) fn parse(
     Ok(parsed)
 }
 
-/// `--name`, `--name=value`, `--na`; returns the number of following words
-/// used.
+/// Parses `--name`, `--name=value` or `--na`. Returns the number of following words used.
 fn long_option(
     text: &str,
     following: &[String],
@@ -118,8 +116,8 @@ fn long_option(
     Ok(taken)
 }
 
-/// The next word, where an option whose value is optional takes it, and how many words
-/// that are.
+/// Returns the next word if an option with an optional value takes it, and the number of words
+/// used.
 fn optional(option: &OptionSpec, following: &[String]) -> (Option<String>, usize) {
     match following.first().filter(|word| option.next.takes(word)) {
         Some(word) => (Some(word.clone()), 1),
@@ -127,7 +125,7 @@ fn optional(option: &OptionSpec, following: &[String]) -> (Option<String>, usize
     }
 }
 
-/// The option of that long name, or the only one with that prefix.
+/// Returns the option with this long name, or the only one with this prefix.
 fn by_name(
     name: &str,
     options: &'static [OptionSpec],
@@ -152,7 +150,7 @@ fn by_name(
     }
 }
 
-/// `-q`, `-qm`, `-i100`, `-qi 100`, `-t`, `-t5`.
+/// Parses `-q`, `-qm`, `-i100`, `-qi 100`, `-t` or `-t5`.
 fn letters_of(
     letters: &str,
     following: &[String],
@@ -217,7 +215,7 @@ mod tests {
         parse(&words, OPTIONS, false)
     }
 
-    /// `name=value` for each.
+    /// Formats each option as `name=value`.
     fn said(line: &str) -> Vec<String> {
         let parsed = read(line).unwrap();
         let form = |given: &Given| match &given.value {
@@ -256,7 +254,8 @@ mod tests {
         let operands = |line: &str| read(line).unwrap().operands;
         assert_eq!(operands("a -q - b"), ["a", "-", "b"]);
         assert_eq!(operands("-q -- -i --x"), ["-i", "--x"]);
-        // A word that is not taken as an optional value is one, also at its second place.
+        // A word that is not taken as an optional value becomes an operand, also when it is
+        // repeated.
         assert_eq!(operands("-t two"), ["two"]);
         assert_eq!(operands("-t 0 -t4 4 -t 0,1"), ["0", "4", "0,1"]);
         assert!(operands("-t 4 -t 4").is_empty());
@@ -288,7 +287,7 @@ mod tests {
         #[test]
         fn no_word_is_lost(words in prop::collection::vec("-{0,2}[a-z=0-9é]{0,6}", 0..8)) {
             if let Ok(parsed) = parse(&words, OPTIONS, false) {
-                // Each word is an operand, an option or the value of one.
+                // Each word is an operand, an option or a value.
                 let ends = words.iter().filter(|word| *word == "--").count().min(1);
                 let options = parsed.given.len();
                 prop_assert!(parsed.operands.len() + options + ends <= words.iter().map(|w| w.len().max(1)).sum::<usize>());

@@ -1,4 +1,4 @@
-//! hwlatdetect: time taken by firmware, hypervisor or hardware.
+//! hwlatdetect: gaps caused by firmware, hypervisor or hardware.
 //!
 //! Facts from rt-tests 2.10, `src/hwlatdetect/hwlatdetect.py`.
 
@@ -61,10 +61,10 @@ pub(crate) const TOOL: Tool = Tool {
     run,
 };
 
-/// The length of a run of `--duration 0`.
+/// Duration of a run with `--duration 0`.
 const SHORTEST: Nanos = Nanos::from_millis(1);
 
-/// The options that were given. The last of several counts, and only that is read, as
+/// The given options. If an option is repeated, the last one is used, and only that is parsed, as
 /// in the original.
 #[derive(Default)]
 struct Chosen {
@@ -142,7 +142,7 @@ struct HwlatdetectSettings {
     window_us: u64,
     width_us: u64,
     report: Option<String>,
-    /// As it was given.
+    /// As given on the command line.
     cpu_list: Option<String>,
     cpus: Option<CpuSet>,
     time_format: Option<String>,
@@ -158,7 +158,7 @@ impl HwlatdetectSettings {
         let text = |given: Option<&Given>| given.map(|given| given.text().to_owned());
         let micros = |given: Option<&Given>| given.map(|given| given.micros_from(0)).transpose();
         let threshold_us = micros(chosen.threshold.as_ref())?.unwrap_or(10);
-        // The kernel's defaults, which the original does not change by default.
+        // The defaults of the kernel, which the original does not change by default.
         let (mut window_us, mut width_us) = (1_000_000, 500_000);
         if let Some(window) = micros(chosen.window.as_ref())? {
             (window_us, width_us) = (window, width_us.min(window / 2));
@@ -207,7 +207,7 @@ fn run(parsed: &Parsed, context: &mut ToolContext<'_>) -> Result<u8, CompatError
         cpus: settings.cpus.clone(),
         dma_latency_us: Some(0),
         phases: match settings.duration_s {
-            // Over at once, where it means without an end for the other tools.
+            // Ends at once. The other tools treat 0 as unlimited.
             0 => vec![PhaseRequest::only(RunLength::For(SHORTEST), Vec::new())],
             _ => request.phases,
         },
@@ -218,7 +218,7 @@ fn run(parsed: &Parsed, context: &mut ToolContext<'_>) -> Result<u8, CompatError
     }
     let session = shared::prepare(request, context)?;
     if !settings.quiet {
-        // It names a file of the command line.
+        // Sanitized, because it contains a file name from the command line.
         write!(context.out, "{}", sanitize_lines(&head(&settings), false))?;
         context.out.flush()?;
     }
@@ -243,7 +243,7 @@ fn run(parsed: &Parsed, context: &mut ToolContext<'_>) -> Result<u8, CompatError
     Ok(u8::from(longest_us(&outcome) > settings.hard_limit_us))
 }
 
-/// The text before the run.
+/// Returns the text before the run.
 fn head(settings: &HwlatdetectSettings) -> String {
     let HwlatdetectSettings {
         duration_s,
@@ -272,8 +272,8 @@ fn head(settings: &HwlatdetectSettings) -> String {
 
 const SECOND: u64 = 1_000_000_000;
 
-/// A time since the epoch in the local time zone, by a format of strftime(3) with `%f` for
-/// microseconds as in Python, and `%n` for nanoseconds, as rt-tests has it since 2.10.
+/// Formats a time since the epoch in the local time zone. The format is that of strftime(3), with
+/// `%f` for microseconds as in Python, and `%n` for nanoseconds as in rt-tests since 2.10.
 fn formatted(at_ns: u64, format: &str) -> Result<String, jiff::Error> {
     let mut plain = String::with_capacity(format.len());
     let mut rest = format.chars();
@@ -294,7 +294,7 @@ fn formatted(at_ns: u64, format: &str) -> Result<String, jiff::Error> {
 /// A report of the detector.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Sample {
-    /// Since the epoch.
+    /// Time since the epoch.
     at_ns: u64,
     cpu: Option<u64>,
     inner_us: u64,
@@ -302,14 +302,14 @@ struct Sample {
     count: Option<u64>,
 }
 
-/// Offset of the time since the epoch to CLOCK_MONOTONIC, in ns.
+/// Returns the offset of the time since the epoch to CLOCK_MONOTONIC, in ns.
 fn since_epoch() -> u64 {
     let (wall, own) = (Clock::Realtime.now(), Clock::Monotonic.now());
     wall.as_nanos().saturating_sub(own.as_nanos())
 }
 
 impl Sample {
-    /// Those of a recording; `offset_ns` is added to their times.
+    /// Returns the samples of a recording. Adds `offset_ns` to their times.
     fn all(recording: &Recording, offset_ns: u64) -> Vec<Self> {
         let tables = &recording.tables;
         let table = tables.iter().find(|table| table.name == "hwlat_reports");
@@ -332,7 +332,7 @@ impl Sample {
 
     fn line(&self, time_format: Option<&str>) -> String {
         let plain = || format!("{}.{:09}", self.at_ns / SECOND, self.at_ns % SECOND);
-        // The format was tried before the run.
+        // The format was checked before the run.
         let time = time_format.and_then(|format| formatted(self.at_ns, format).ok());
         let mut line = format!(
             "ts: {}, inner:{}, outer:{}, cpu:{}",
@@ -354,12 +354,12 @@ fn longest_us(outcome: &Outcome) -> u64 {
     max.map_or(0, Nanos::whole_micros)
 }
 
-/// The text after the run.
+/// Returns the text after the run.
 fn summary(settings: &HwlatdetectSettings, samples: &[Sample], outcome: &Outcome) -> String {
     let recorded: u64 = (outcome.recording.threads.iter())
         .map(|thread| thread.accounting.recorded)
         .sum();
-    // If the kernel reports it, a sample has this number of gaps.
+    // A sample has this number of gaps if the kernel reports it.
     let listed = samples.iter().map(|sample| sample.count.unwrap_or(1));
     let exceeding = recorded - samples.len() as u64 + listed.sum::<u64>();
     let longest = match longest_us(outcome) {
@@ -377,8 +377,8 @@ fn summary(settings: &HwlatdetectSettings, samples: &[Sample], outcome: &Outcome
     text
 }
 
-/// The mean time between gaps in s, where there are several. Of the gaps of one sample no
-/// more is known than that they were within its width: the original shows 0.
+/// Returns the mean time between gaps in s if there are several. The exact times of gaps within one
+/// sample are unknown; the original shows 0.
 fn between_s(samples: &[Sample], exceeding: u64, window_us: u64, width_us: u64) -> Option<f64> {
     let (first, last) = (samples.first()?, samples.last()?);
     let apart_s = last.at_ns.saturating_sub(first.at_ns) as f64 / 1e9;
@@ -401,12 +401,12 @@ mod tests {
             panic!()
         };
         let now = jiff::Timestamp::now().as_second() as u64;
-        // Since 2020, and before now: 5 s after the boot.
+        // After 2020 and before now: 5 s after boot.
         let at_s = sample.at_ns / 1_000_000_000;
         assert!((1_577_836_800..=now).contains(&at_s), "{at_s}");
     }
 
-    /// As the kernel's documentation and the original show it.
+    /// The format of the kernel's documentation and the original.
     #[test]
     fn samples_are_lines() {
         let sample = Sample {

@@ -10,15 +10,15 @@ use crate::Tool;
 /// The result for one link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Installed {
-    /// It was made.
+    /// The link was created.
     Made(PathBuf),
-    /// It existed and is ours.
+    /// The link existed and points to this program.
     WasThere(PathBuf),
-    /// It replaced another file.
+    /// The link replaced another file.
     Replaced(PathBuf),
 }
 
-/// Why a link was not made.
+/// Reason why a link was not created.
 #[derive(Debug, thiserror::Error)]
 pub enum InstallError {
     /// Another file exists.
@@ -34,7 +34,7 @@ pub enum InstallError {
         /// The target of the link.
         program: PathBuf,
     },
-    /// The folder is missing and cannot be made.
+    /// The folder is missing and cannot be created.
     #[error("cannot make the folder {}: {source}", path.display())]
     Folder {
         /// The path.
@@ -42,7 +42,7 @@ pub enum InstallError {
         /// The system's error.
         source: io::Error,
     },
-    /// The system refused.
+    /// The system refused to create the link.
     #[error("cannot make the link {}: {source}", path.display())]
     Refused {
         /// The path.
@@ -52,11 +52,12 @@ pub enum InstallError {
     },
 }
 
-/// Makes a link to `program` in `folder` for each tool; creates `folder` if
-/// missing. All paths are checked before the first change.
+/// Creates a link to `program` in `folder` for each tool, and `folder` if it is missing. Checks all
+/// paths before the first change.
 ///
 /// # Errors
-/// A path with another file, unless `force`; errors of the system.
+/// Returns an error if another file exists at a path, unless `force` is set, and the errors of the
+/// system.
 pub fn install(
     tools: &[Tool],
     program: &Path,
@@ -81,7 +82,7 @@ pub fn install(
         .collect()
 }
 
-/// Whether it is a link to this program.
+/// Returns whether it is a link to this program.
 #[allow(clippy::disallowed_methods, reason = "compared, not written to")]
 fn ours(path: &Path, program: &Path) -> bool {
     let same = |target: PathBuf| match (target.canonicalize(), program.canonicalize()) {
@@ -100,13 +101,13 @@ fn place(path: &Path, program: &Path) -> io::Result<Installed> {
         symlink(program, path)?;
         return Ok(Installed::Made(path.to_owned()));
     }
-    // The new link replaces the old in one step.
+    // The new link replaces the old one atomically.
     let folder = path.parent().unwrap_or(Path::new("."));
     let beside = tempfile::Builder::new()
         .prefix(".punctual-")
         .make_in(folder, |beside| symlink(program, beside))?;
     fs::rename(beside.path(), path)?;
-    // It no longer exists under that name.
+    // The file no longer exists under the temporary name.
     let _ = beside.into_temp_path().keep();
     Ok(Installed::Replaced(path.to_owned()))
 }
@@ -138,7 +139,7 @@ mod tests {
         assert_eq!(fs::read_link(&path).unwrap(), program);
         assert_eq!(fs::read_dir(&bin).unwrap().count(), 1);
 
-        // The folder is made, also in others; not below a file.
+        // Creates the folder and its parents, but not below a file.
         let new = folder.path().join("made/too");
         super::install(TOOLS, &program, &new, false).unwrap();
         assert_eq!(fs::read_dir(&new).unwrap().count(), TOOLS.len());

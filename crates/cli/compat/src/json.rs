@@ -8,10 +8,10 @@ use serde::Serialize;
 
 use crate::{CompatError, ToolContext};
 
-/// The file as bytes: the head from the context, then `body`.
+/// Returns the content of the file: the head from the context, then `body`.
 ///
 /// # Errors
-/// Never, for data in memory.
+/// Cannot fail for data in memory.
 pub(crate) fn file<B: Serialize>(
     context: &ToolContext<'_>,
     host: &HostFacts,
@@ -30,9 +30,9 @@ pub(crate) fn file<B: Serialize>(
     Ok(bytes)
 }
 
-/// As RFC 2822 writes dates, in local time.
+/// Formats a date as in RFC 2822, in local time.
 fn date(moment: Timestamp) -> String {
-    // Only at the end of a run: finding the zone reads many folders.
+    // Called only at the end of a run: finding the time zone reads many folders.
     let moment = moment.to_zoned(TimeZone::system());
     moment.strftime("%a, %d %b %Y %H:%M:%S %z").to_string()
 }

@@ -1,19 +1,19 @@
-//! punctual called by the name of an older tool.
+//! Behaviour of punctual when it is called by the name of an older tool.
 //!
-//! **For:** behaving as that tool: its options and their meanings, its lines
-//! byte for byte, its JSON, its exit status. Scripts around the tool gain
-//! punctual's accounting without a change: each run is a full recording, too.
+//! **For:** behaving like that tool: the same options with the same meanings, identical output
+//! lines, JSON and exit status. Scripts around the tool gain punctual's accounting without a
+//! change, because each run is also a full recording.
 //!
-//! **Knows:** for each tool an entry ([`Tool`]): its options, each with its setter, their
-//! translation to a [`Request`](punctual_session::Request), the translation of the
-//! results to its lines, and its intended differences. Session, store, host
-//! and the shapes in `formats` do the rest.
+//! **Knows:** an entry ([`Tool`]) for each tool: its options, each with its setter, their
+//! translation to a [`Request`](punctual_session::Request), the translation of the results to its
+//! lines, and its intended differences. Session, store, host and the types in `formats` do the
+//! rest.
 //!
-//! **Must not know:** how anything is measured; the command line of punctual
-//! itself; where stdout and stderr go (it writes to the [`ToolContext`]).
+//! **Must not know:** how anything is measured; the command line of punctual itself; the
+//! destination of stdout and stderr (it writes to the [`ToolContext`]).
 //!
-//! A tool is one file (or folder) with its entry, and one line in [`TOOLS`].
-//! Help text, documentation page, links and dispatch derive from the entry.
+//! A tool is one file (or folder) with its entry, and one line in [`TOOLS`]. Help text,
+//! documentation page, links and dispatch are derived from the entry.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
@@ -53,7 +53,7 @@ pub use page::{COMMON, list, page};
 pub use run::run;
 pub use tool_context::{Behaviour, Signals, ToolContext};
 
-/// All tools. A new one is a file with its entry, and a line here.
+/// All tools. To add one, write a file with its entry and add a line here.
 pub const TOOLS: &[Tool] = &[
     cyclictest::TOOL,
     signaltest::TOOL,
@@ -66,7 +66,7 @@ pub const TOOLS: &[Tool] = &[
     cyclicdeadline::TOOL,
 ];
 
-/// The tool of that name.
+/// Returns the tool with this name.
 pub fn tool(name: &str) -> Option<&'static Tool> {
     TOOLS.iter().find(|tool| tool.name == name)
 }

@@ -1,4 +1,4 @@
-//! The lines that the tools print while and after they measure.
+//! The lines that the tools print during and after the measurement.
 
 use std::fmt;
 
@@ -17,7 +17,7 @@ pub(crate) enum Unit {
 }
 
 impl Unit {
-    /// One unit, in ns.
+    /// Returns one unit in ns.
     pub(crate) fn one(self) -> Nanos {
         match self {
             Self::Micros => Nanos::from_micros(1),
@@ -25,24 +25,23 @@ impl Unit {
         }
     }
 
-    /// A time in it; rounded towards zero, as C divides.
+    /// Converts a time to this unit. Rounds towards zero, like a division in C.
     pub(crate) fn of(self, time: SignedNanos) -> i64 {
         time.0 / self.one().0 as i64
     }
 
-    /// A time in it, rounded down.
+    /// Converts a time to this unit, rounded down.
     pub(crate) fn whole(self, time: Nanos) -> u64 {
         time.0 / self.one().0
     }
 
-    /// The latency above which a run breaks off, by a tool's limit in this unit; 0:
-    /// never.
+    /// Returns the latency above which a run ends, from a limit in this unit; `None` for 0.
     pub(crate) fn break_above(self, limit: u64) -> Option<Nanos> {
         (limit > 0).then(|| self.above(limit))
     }
 
-    /// The latency above which a tool's `latency > limit` holds, when it counts
-    /// in this unit.
+    /// Returns the largest latency for which `latency > limit` is false in a tool that counts in
+    /// this unit.
     pub(crate) fn above(self, limit: u64) -> Nanos {
         let one = self.one().0;
         Nanos(limit.saturating_add(1).saturating_mul(one) - 1)
@@ -52,35 +51,35 @@ impl Unit {
 /// The figures of one thread: a `T:` line of cyclictest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ThreadLine {
-    /// Its number.
+    /// Index of the thread.
     pub(crate) place: usize,
-    /// Its thread; 0 before it has started.
+    /// Thread ID; 0 before the thread has started.
     pub(crate) tid: i32,
-    /// Its priority.
+    /// Priority.
     pub(crate) priority: u8,
-    /// Its interval in µs.
+    /// Interval in µs.
     pub(crate) interval_us: u64,
-    /// Samples.
+    /// Number of samples.
     pub(crate) cycles: u64,
-    /// The smallest; 1000000 before there is one.
+    /// Smallest sample; 1000000 before the first.
     pub(crate) min: i64,
-    /// The latest.
+    /// Latest sample.
     pub(crate) act: i64,
-    /// The mean, rounded down.
+    /// Mean, rounded down.
     pub(crate) avg: u64,
-    /// The largest.
+    /// Largest sample.
     pub(crate) max: u64,
-    /// The unit of these.
+    /// Unit of these figures.
     pub(crate) unit: Unit,
-    /// SMIs of its CPU, where they are counted.
+    /// SMIs of its CPU, if they are counted.
     pub(crate) smis: Option<u64>,
 }
 
-/// The tools' initial minimum.
+/// The initial minimum of the tools.
 pub(crate) const NO_MINIMUM: u64 = 1_000_000;
 
 impl ThreadLine {
-    /// A line before the first sample.
+    /// Creates a line before the first sample.
     pub(crate) fn new(place: usize, priority: u8, interval_us: u64, unit: Unit) -> Self {
         Self {
             place,
@@ -97,7 +96,7 @@ impl ThreadLine {
         }
     }
 
-    /// Updates it.
+    /// Updates the line.
     pub(crate) fn update(&mut self, lane: &LaneView) {
         let unit = self.unit;
         self.tid = lane.tid.map_or(0, punctual_rt::Tid::as_raw);
@@ -108,7 +107,7 @@ impl ThreadLine {
         self.max = lane.max.map_or(0, |max| unit.whole(max));
     }
 
-    /// Sets the figures from the recording, which has every sample.
+    /// Sets the figures from the recording, which has all samples.
     pub(crate) fn settle(&mut self, recording: &Recording) {
         let Some(thread) = recording.threads.get(self.place) else {
             return;
@@ -124,28 +123,28 @@ impl ThreadLine {
     }
 }
 
-/// Updates all of them.
+/// Updates all lines.
 pub(crate) fn update(lines: &mut [ThreadLine], snapshot: &Snapshot) {
     for (line, lane) in lines.iter_mut().zip(&snapshot.lanes) {
         line.update(lane);
     }
 }
 
-/// A thread's figures in whole µs, in the order of JSON's keys.
+/// Figures of a thread in whole µs, in the order of the JSON keys.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(crate) struct Figures {
-    /// The samples of the other figures: early ones are under `punctual`.
+    /// Number of samples of the other figures. Early samples are under `punctual`.
     pub(crate) cycles: u64,
-    /// The smallest; 1000000 without one.
+    /// Smallest sample; 1000000 without samples.
     pub(crate) min: u64,
-    /// The largest.
+    /// Largest sample.
     pub(crate) max: u64,
-    /// The mean, with decimals; not above `max`.
+    /// Mean, with decimals; at most `max`.
     pub(crate) avg: f64,
 }
 
 impl Figures {
-    /// Those of a recording's thread.
+    /// Returns the figures of a thread of a recording.
     pub(crate) fn of(thread: &ThreadRecord) -> Self {
         let histogram = &thread.histogram;
         Self {
@@ -158,8 +157,8 @@ impl Figures {
 }
 
 impl ThreadLine {
-    /// A line in the tools' format, with the part of each tool between the
-    /// thread and its cycles.
+    /// Formats a line of the tools. `middle` is the tool-specific part between the thread and its
+    /// cycles.
     pub(crate) fn with(&self, middle: fmt::Arguments<'_>) -> String {
         let Self {
             place,
@@ -183,7 +182,7 @@ impl ThreadLine {
     }
 }
 
-/// `print_stat` of `src/cyclictest/cyclictest.c`.
+/// Equivalent of `print_stat` in `src/cyclictest/cyclictest.c`.
 impl fmt::Display for ThreadLine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
@@ -204,7 +203,7 @@ impl fmt::Display for ThreadLine {
 mod tests {
     use super::*;
 
-    /// Lines that cyclictest 2.4 and 2.10 have printed.
+    /// Lines printed by cyclictest 2.4 and 2.10.
     #[test]
     fn lines_are_the_originals() {
         let line = |unit| ThreadLine {

@@ -10,13 +10,13 @@ use punctual_session::{Snapshot, Watcher};
 
 use crate::{CompatError, Signals};
 
-/// Interval of repeated lines, as in most of the originals.
+/// Interval between repeated lines, as in most originals.
 pub(crate) const LIVE: Duration = Duration::from_millis(10);
-/// Polling interval of a tool otherwise.
+/// Polling interval of the other tools.
 pub(crate) const QUIET: Duration = Duration::from_millis(100);
 
-/// The standard output during a run. The first failure ends the run, as there is no
-/// reader; after it nothing is printed.
+/// Standard output during a run. The first write error ends the run, because no reader is left.
+/// Nothing is printed after it.
 pub(crate) struct LiveOutput<'a> {
     out: &'a mut dyn Write,
     signals: Signals,
@@ -32,7 +32,7 @@ impl<'a> LiveOutput<'a> {
         }
     }
 
-    /// Calls `print` with it, and flushes the output.
+    /// Calls `print` with the output, and flushes it.
     pub(crate) fn put(&mut self, print: impl FnOnce(&mut dyn Write) -> io::Result<()>) {
         if self.failure.is_some() {
             return;
@@ -44,7 +44,7 @@ impl<'a> LiveOutput<'a> {
         }
     }
 
-    /// Requests by signals.
+    /// Returns the requests made by signals.
     pub(crate) fn signals(&self) -> &Signals {
         &self.signals
     }
@@ -52,7 +52,7 @@ impl<'a> LiveOutput<'a> {
     /// Returns whether all writes succeeded.
     ///
     /// # Errors
-    /// The first failure.
+    /// Returns the first write error.
     pub(crate) fn finish(self) -> Result<(), CompatError> {
         match self.failure {
             Some(error) => Err(error.into()),

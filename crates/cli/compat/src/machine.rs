@@ -5,19 +5,19 @@ use punctual_model::CpuSet;
 
 use crate::{CompatError, Given, values};
 
-/// Facts of the machine that options need.
+/// Facts about the machine that options need.
 pub(crate) struct Machine {
     /// The CPUs that exist.
     pub(crate) present: CpuSet,
-    /// Those of them that are usable and online.
+    /// The existing CPUs that are usable and online.
     pub(crate) allowed: CpuSet,
 }
 
 impl Machine {
-    /// Reads them.
+    /// Reads the facts.
     ///
     /// # Errors
-    /// They cannot be read.
+    /// Returns an error if they cannot be read.
     pub(crate) fn of(host: &Host) -> Result<Self, CompatError> {
         let fatal = |error: HostError| CompatError::Fatal(error.to_string());
         let present = host.present().map_err(fatal)?;
@@ -26,10 +26,10 @@ impl Machine {
         Ok(Self { present, allowed })
     }
 
-    /// A list of CPUs as libnuma reads it.
+    /// Parses a CPU list like libnuma.
     ///
     /// # Errors
-    /// Not a list, or one without a usable CPU.
+    /// Returns an error if it is not a list, or has no usable CPU.
     pub(crate) fn cpus(&self, given: &Given, list: &str) -> Result<CpuSet, CompatError> {
         let cpus = values::cpu_list(list, &self.present, &self.allowed)
             .map_err(|reason| given.bad(&format!("a list of CPUs: {reason}")))?;

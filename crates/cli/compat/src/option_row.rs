@@ -1,25 +1,24 @@
-//! A row of a tool's table of options: what an option changes in the tool's settings.
+//! A row in the option table of a tool: an option with the setting that it changes.
 
 use crate::machine::Machine;
 use crate::{CompatError, Given, NextWord, OptionSpec, Parsed};
 
-/// One option, and what it changes in a tool's settings `S`: a row of the tool's
-/// table.
+/// One option, and the change it makes to the settings `S` of a tool: a row of the tool's table.
 pub(crate) struct OptionRow<S> {
     spec: OptionSpec,
     set: Setter<S>,
 }
 
-/// Reads an option that was given into the settings.
+/// Reads a given option into the settings.
 pub(crate) type ReadInto<S> = fn(&mut S, &Given, &Machine) -> Result<(), CompatError>;
 
-/// What an option does.
+/// The effect of an option.
 enum Setter<S> {
-    /// Cannot be refused.
+    /// Sets a flag; cannot fail.
     Flag(fn(&mut S)),
     /// Reads a value or the machine.
     Read(ReadInto<S>),
-    /// Nothing to the settings.
+    /// Changes no setting.
     Accept,
 }
 
@@ -36,7 +35,7 @@ macro_rules! put {
 pub(crate) use put;
 
 impl<S> OptionRow<S> {
-    /// An option by its names (see [`OptionSpec::named`]), its help, and how it is read.
+    /// Creates an option from its names (see [`OptionSpec::named`]), its help and its reader.
     pub(crate) const fn new(names: &'static str, help: &'static str, read: ReadInto<S>) -> Self {
         Self {
             spec: OptionSpec::named(names, help),
@@ -44,7 +43,7 @@ impl<S> OptionRow<S> {
         }
     }
 
-    /// An option without a value that cannot be refused.
+    /// Creates an option without a value, which cannot fail.
     pub(crate) const fn flag(names: &'static str, help: &'static str, set: fn(&mut S)) -> Self {
         Self {
             spec: OptionSpec::named(names, help),
@@ -52,7 +51,7 @@ impl<S> OptionRow<S> {
         }
     }
 
-    /// An option whose value is optional, and may also be a following word of this kind.
+    /// Creates an option with an optional value, which may also be a following word of this kind.
     pub(crate) const fn or_next(
         names: &'static str,
         next: NextWord,
@@ -64,7 +63,7 @@ impl<S> OptionRow<S> {
         row
     }
 
-    /// An option that changes no setting; a comment beside it, or its help, says why.
+    /// Creates an option that changes no setting. Its help or a comment next to it explains why.
     pub(crate) const fn accepted(names: &'static str, help: &'static str) -> Self {
         Self {
             spec: OptionSpec::named(names, help),
@@ -72,13 +71,13 @@ impl<S> OptionRow<S> {
         }
     }
 
-    /// `-h`, `--help`, which is answered before any option is read.
+    /// `-h`, `--help`, which is handled before any option is read.
     pub(crate) const HELP: Self = Self::accepted("-h --help", "print this");
 
     /// Reads an option of this row.
     ///
     /// # Errors
-    /// Invalid values.
+    /// Returns an error for invalid values.
     pub(crate) fn read(
         &self,
         settings: &mut S,
@@ -94,7 +93,7 @@ impl<S> OptionRow<S> {
     }
 }
 
-/// The options of a table, without their setters: those of a [`Tool`](crate::Tool).
+/// Returns the options of a table without their setters, for a [`Tool`](crate::Tool).
 pub(crate) const fn specs<S, const N: usize>(rows: &[OptionRow<S>]) -> [OptionSpec; N] {
     assert!(rows.len() == N, "as many as there are rows");
     let mut specs = [rows[0].spec; N];
@@ -107,11 +106,11 @@ pub(crate) const fn specs<S, const N: usize>(rows: &[OptionRow<S>]) -> [OptionSp
 }
 
 impl Parsed {
-    /// Reads the options into `settings` in the order they were given. `table` is the
-    /// one whose options were parsed.
+    /// Reads the options into `settings` in the order they were given. They must have been parsed
+    /// with `table`.
     ///
     /// # Errors
-    /// Invalid values.
+    /// Returns an error for invalid values.
     pub(crate) fn read_into<S>(
         &self,
         settings: &mut S,

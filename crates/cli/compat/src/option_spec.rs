@@ -9,15 +9,15 @@ pub struct OptionSpec {
     pub long: &'static str,
     /// Whether it takes a value.
     pub takes: Takes,
-    /// The following word that an optional value also takes.
+    /// Kind of following word that is also used as the optional value.
     pub next: NextWord,
     /// Help text.
     pub help: &'static str,
 }
 
 impl OptionSpec {
-    /// Names as a usage shows them: `-q --quiet`, `-i --interval=US`,
-    /// `-t --threads[=NUM]`, `--json=FILE`, `-c=LIST`. Others do not compile.
+    /// Parses names in the style of a usage text: `-q --quiet`, `-i --interval=US`,
+    /// `-t --threads[=NUM]`, `--json=FILE`, `-c=LIST`. Anything else does not compile.
     pub(crate) const fn named(names: &'static str, help: &'static str) -> Self {
         let bytes = names.as_bytes();
         let (short, start) = match bytes {
@@ -49,9 +49,9 @@ impl OptionSpec {
     }
 }
 
-/// Which following word an option with an optional value takes. By the rules of
-/// getopt_long(3) it takes none; the tools read `argv[optind]` themselves. A word that
-/// begins with a dash is an option in any case.
+/// Kind of following word that an option with an optional value uses. By the rules of
+/// getopt_long(3) it uses none; the tools read `argv[optind]` themselves. A word that begins with a
+/// dash is always an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NextWord {
     /// None.
@@ -67,7 +67,7 @@ pub enum NextWord {
 }
 
 impl NextWord {
-    /// Whether it takes this word.
+    /// Returns whether this word is used.
     pub(crate) fn takes(self, word: &str) -> bool {
         if word.starts_with('-') {
             return false;
@@ -92,6 +92,6 @@ pub enum Takes {
     Nothing,
     /// Always one: `-i100`, `-i 100`, `--interval=100`, `--interval 100`.
     Required(&'static str),
-    /// At most one: `-t5`, `--threads=5`, and `-t 5` where [`OptionSpec::next`] says so.
+    /// At most one: `-t5`, `--threads=5`, and `-t 5` if [`OptionSpec::next`] allows it.
     Optional(&'static str),
 }

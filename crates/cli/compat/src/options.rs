@@ -1,23 +1,23 @@
-//! Options that more than one tool has, with the same meaning.
+//! Options shared by several tools, with the same meaning.
 
 use crate::option_row::OptionRow;
 
-/// The settings of these options, in those of each tool.
+/// The settings of these options, part of the settings of each tool.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Common {
-    /// Stop above this latency, in the tool's unit; 0: never.
+    /// Stop above this latency, in the tool's unit; 0 to disable.
     pub(crate) break_limit: u64,
-    /// Duration in seconds; 0: until stopped.
+    /// Duration in seconds; 0 to run until stopped.
     pub(crate) duration_s: u64,
-    /// File of the histogram; `None`: stdout.
+    /// File for the histogram; `None` for stdout.
     pub(crate) histogram_file: Option<String>,
-    /// File of the results as JSON; `-`: stdout.
+    /// File for the results as JSON; `-` for stdout.
     pub(crate) json: Option<String>,
-    /// Whether refused memory locking is an error.
+    /// Whether failing to lock memory is an error.
     pub(crate) lock_memory: bool,
-    /// Whether only the end of the run is printed.
+    /// Whether to print only at the end of the run.
     pub(crate) quiet: bool,
-    /// Whether a break is marked in the kernel's trace, which is stopped there.
+    /// Whether to write a marker to the kernel's trace at a break, and stop the trace there.
     pub(crate) tracemark: bool,
 }
 
@@ -54,7 +54,7 @@ impl<S: AsMut<Common>> OptionRow<S> {
 
     pub(crate) const BREAKTRACE: Self = Self::breaktrace("stop when a latency is above USEC");
 
-    /// `-b` with the help of a tool.
+    /// `-b` with the help text of a tool.
     pub(crate) const fn breaktrace(help: &'static str) -> Self {
         Self::new("-b --breaktrace=USEC", help, |settings, given, _| {
             settings.as_mut().break_limit = given.micros_from(0)?;

@@ -1,5 +1,4 @@
-//! The list of the tools, and their page of
-//! documentation.
+//! The list of the tools, and their documentation page.
 
 use std::fmt::Write;
 
@@ -71,7 +70,7 @@ pub const COMMON: &[Difference] = &[
     },
 ];
 
-/// All tools, how to call them and what differs, as text of at most `columns` columns.
+/// Returns all tools, how to call them and their differences, as text of at most `columns` columns.
 pub fn list(columns: usize) -> String {
     let mut text = String::new();
     for tool in TOOLS {
@@ -111,7 +110,7 @@ pub fn list(columns: usize) -> String {
     text
 }
 
-/// A paragraph of at most `columns` columns behind its head, with its lines indented below
+/// Appends a paragraph of at most `columns` columns after its head. Its lines are indented below
 /// its first word.
 fn paragraph(text: &mut String, head: &str, sentence: &str, columns: usize) {
     let indent = head.chars().count();
@@ -127,7 +126,7 @@ fn paragraph(text: &mut String, head: &str, sentence: &str, columns: usize) {
     let _ = writeln!(text, "{line}");
 }
 
-/// The page of documentation, as Markdown: what `docs/compat.md` holds.
+/// Returns the documentation page as Markdown: the content of `docs/compat.md`.
 pub fn page() -> String {
     let mut text = String::from(
         "# Compatible commands\n\n\

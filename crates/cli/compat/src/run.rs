@@ -1,10 +1,10 @@
-//! A tool from its command line to its exit status.
+//! Runs a tool from its command line to its exit status.
 
 use crate::getopt::GetoptError;
 use crate::{CompatError, Tool, ToolContext, getopt, usage};
 
-/// Runs the tool: parses `context.command_line`, executes it and reports errors.
-/// Returns the exit status.
+/// Runs the tool: parses `context.command_line`, executes it and reports errors. Returns the exit
+/// status.
 pub fn run(tool: &'static Tool, context: &mut ToolContext<'_>) -> u8 {
     let result =
         start(tool, context).and_then(|status| Ok(context.out.flush().map(|()| status)?));
@@ -40,8 +40,8 @@ fn start(tool: &'static Tool, context: &mut ToolContext<'_>) -> Result<u8, Compa
     (tool.run)(&parsed, context).map_err(|error| hinted(tool, &words, error))
 }
 
-/// A wrong command line with a long option behind one dash: getopt reads its
-/// letters, and the message would name one of these.
+/// Adds a hint if a long option was given with a single dash: getopt parses its letters, and its
+/// message would name only one of them.
 fn hinted(tool: &Tool, words: &[String], error: CompatError) -> CompatError {
     let is_long = |word: &&String| {
         let name = word.strip_prefix('-').unwrap_or_default();
@@ -56,7 +56,7 @@ fn hinted(tool: &Tool, words: &[String], error: CompatError) -> CompatError {
     }
 }
 
-/// Advice for a removed option.
+/// Returns the advice for a removed option.
 fn advised(tool: &Tool, error: &GetoptError) -> String {
     let gone = match error {
         GetoptError::Letter(letter) => {
@@ -71,7 +71,7 @@ fn advised(tool: &Tool, error: &GetoptError) -> String {
 }
 
 fn report(tool: &Tool, context: &mut ToolContext<'_>, error: &CompatError) {
-    // The written part stays; a closed pipe is not an error.
+    // Output written so far is kept; a closed pipe is not an error.
     let _ = context.out.flush();
     match error {
         CompatError::Usage(message) => {

@@ -1,4 +1,4 @@
-//! What several tools share: from a command line to a session, and around it.
+//! Code shared by several tools: from the command line to a session, and the output around it.
 
 use std::path::Path;
 
@@ -10,12 +10,12 @@ use punctual_session::{Outcome, PhaseRequest, Request, RunLength, Session};
 use crate::lines::Unit;
 use crate::{CompatError, Parsed, ToolContext};
 
-/// The request of a tool: a probe with its parameters, a priority of SCHED_FIFO (0: the
-/// normal policy) and a duration in seconds (0: until stopped). The originals measure
-/// from the first cycle on.
+/// Builds the request of a tool: a probe with its parameters, a SCHED_FIFO priority (0 for the
+/// normal policy) and a duration in seconds (0 to run until stopped). The originals measure from
+/// the first cycle, without a warm-up.
 ///
 /// # Errors
-/// Values that the probe refuses.
+/// Returns an error for values that the probe rejects.
 pub(crate) fn request(
     context: &ToolContext<'_>,
     probe: &str,
@@ -54,8 +54,8 @@ pub(crate) fn request(
 /// Prepares the session of a request.
 ///
 /// # Errors
-/// Those of the session; without the privilege for a real-time policy the originals'
-/// message.
+/// Returns the errors of the session. Without the privilege for a real-time policy, returns the
+/// message of the originals.
 pub(crate) fn prepare(request: Request, context: &ToolContext<'_>) -> Result<Session, CompatError> {
     Session::prepare(request, context.host.clone()).map_err(
         |error| match ToolContext::is_privilege(&error) {
@@ -70,15 +70,15 @@ pub(crate) fn prepare(request: Request, context: &ToolContext<'_>) -> Result<Ses
     )
 }
 
-/// Microseconds, as parameters of probes are written.
+/// Formats microseconds as a probe parameter.
 pub(crate) fn micros(micros: u64) -> String {
     format!("{micros}us")
 }
 
-/// Checks the path of `--json`, before the measurement.
+/// Checks the path of `--json` before the measurement.
 ///
 /// # Errors
-/// It cannot be written.
+/// Returns an error if the file cannot be written.
 pub(crate) fn json_file(path: Option<&String>) -> Result<Option<Output>, CompatError> {
     path.filter(|path| *path != "-")
         .map(output_file)
@@ -88,7 +88,7 @@ pub(crate) fn json_file(path: Option<&String>) -> Result<Option<Output>, CompatE
 /// Checks the path of a file that is written at the end.
 ///
 /// # Errors
-/// It cannot be written.
+/// Returns an error if the file cannot be written.
 pub(crate) fn output_file(path: &String) -> Result<Output, CompatError> {
     Output::file(Path::new(path)).map_err(|error| CompatError::Exit {
         message: format!("Failed to open '{path}': {}", error.reason()),
@@ -96,10 +96,10 @@ pub(crate) fn output_file(path: &String) -> Result<Output, CompatError> {
     })
 }
 
-/// Writes it; to stdout where its name is `-`.
+/// Writes the file, or to stdout if its name is `-`.
 ///
 /// # Errors
-/// Those of the file.
+/// Returns the errors of the file.
 pub(crate) fn put_json(
     file: Option<Output>,
     bytes: &[u8],
@@ -135,7 +135,7 @@ pub(crate) fn report_break(
 /// Locks memory for `-m`.
 ///
 /// # Errors
-/// Locking is refused.
+/// Returns an error if locking is refused.
 pub(crate) fn lock_memory() -> Result<MemoryLock, CompatError> {
     punctual_rt::lock_process_memory(LockMode::OnFault).map_err(|error| CompatError::Exit {
         message: format!("mlockall: {error}"),
@@ -143,7 +143,7 @@ pub(crate) fn lock_memory() -> Result<MemoryLock, CompatError> {
     })
 }
 
-/// Warns of words that are not an option's value.
+/// Warns about words that are not the value of an option.
 pub(crate) fn warn_of_spare_words(parsed: &Parsed, context: &mut ToolContext<'_>) {
     for word in &parsed.operands {
         context.warn(&format!("'{word}' is not an option's value: ignored"));

@@ -1,10 +1,10 @@
-//! For tests: what a tool writes is read again.
+//! Test helpers that read the files of a tool back.
 
 use punctual_formats::{CountSamples, JsonHead, Source, recognise, write_rt_tests_json};
 use punctual_model::{Histogram, Nanos, Recording, SignedNanos, testing};
 use serde::Serialize;
 
-/// A recording of two threads, each with early samples.
+/// Returns a recording of two threads, each with early samples.
 pub(crate) fn with_early_samples() -> Recording {
     let mut recording = testing::recording(2, 0);
     for (place, thread) in recording.threads.iter_mut().enumerate() {
@@ -23,7 +23,7 @@ pub(crate) fn with_early_samples() -> Recording {
     recording
 }
 
-/// The file that the tool writes, as JSON and as the importer takes it.
+/// Returns the file that the tool writes, as JSON and as read by the importer.
 pub(crate) fn read_back<B: Serialize>(
     tool: &str,
     recording: &Recording,
@@ -44,7 +44,7 @@ pub(crate) fn read_back<B: Serialize>(
     (String::from_utf8_lossy(&bytes).into_owned(), read)
 }
 
-/// That the early samples and the others are the recording's.
+/// Asserts that the early samples and the others match the recording.
 pub(crate) fn assert_same_account(read: &Recording, recording: &Recording) {
     assert_eq!(read.threads.len(), recording.threads.len());
     for (read, known) in read.threads.iter().zip(&recording.threads) {

@@ -1,8 +1,8 @@
 //! Times on the command lines of all tools: a number, or numbers with units.
 //!
-//! The originals read numbers with atoi(3), durations with parse_time_string() and, in
-//! hwlatdetect, a unit with another function. A time that they would misread is read as it
-//! was meant (`-i 1ms`) or refused.
+//! The originals read numbers with atoi(3), durations with parse_time_string() and, in hwlatdetect,
+//! a unit with another function. A time that they would misread is either read as intended
+//! (`-i 1ms`) or rejected.
 
 use crate::lines::Unit;
 use crate::{CompatError, Given};
@@ -14,7 +14,7 @@ pub(crate) enum CountsIn {
     Nanos,
     /// Microseconds.
     Micros,
-    /// Seconds: a duration.
+    /// Seconds, for durations.
     Seconds,
 }
 
@@ -27,7 +27,7 @@ impl From<Unit> for CountsIn {
     }
 }
 
-/// The units, the longest first, each in ns.
+/// The units, longest first, each in ns.
 const UNITS: [(&str, u64); 8] = [
     ("w", 604_800 * SECOND),
     ("d", 86_400 * SECOND),
@@ -49,15 +49,15 @@ impl CountsIn {
         }
     }
 
-    /// The length of a unit in ns. Only durations have minutes and more: `5m` of an
-    /// interval may have been meant as 5 ms.
+    /// Returns the length of a unit in ns. Only durations have minutes and longer units: `5m` for
+    /// an interval may have been meant as 5 ms.
     fn unit(self, name: &str) -> Option<u64> {
         let (_, nanos) = (UNITS.iter()).find(|(unit, _)| unit.eq_ignore_ascii_case(name))?;
         (self == Self::Seconds || *nanos <= SECOND).then_some(*nanos)
     }
 
-    /// Reads a time: how many of these it is. `None`: it is not one, or not a whole number
-    /// of these.
+    /// Parses a time as a number of these units. Returns `None` if it is not a time, or not a whole
+    /// number of these units.
     fn read(self, text: &str) -> Option<u64> {
         if text.bytes().all(|byte| byte.is_ascii_digit()) {
             return text.parse().ok();
@@ -68,7 +68,7 @@ impl CountsIn {
             let end = after.find(|c: char| c.is_ascii_digit());
             let (unit, after) = after.split_at(end.unwrap_or(after.len()));
             let unit = self.unit(unit)?;
-            // Each part once, the longest first.
+            // Each unit once, longest first.
             if unit >= longer {
                 return None;
             }
@@ -80,7 +80,7 @@ impl CountsIn {
         all.is_multiple_of(self.nanos()).then(|| all / self.nanos())
     }
 
-    /// How to write a time.
+    /// Returns examples of valid times.
     fn examples(self) -> &'static str {
         match self {
             Self::Nanos => "a whole number of ns: 500, 500ns, 20us, 1ms",
@@ -91,10 +91,10 @@ impl CountsIn {
 }
 
 impl Given {
-    /// Its value as a time of at least `least`. Both are in the unit of the option.
+    /// Returns the value as a time of at least `least`. Both are in the unit of the option.
     ///
     /// # Errors
-    /// Another time, one above the range of an `int`, or no time.
+    /// Returns an error for a smaller time, one above the range of an `int`, or an invalid time.
     pub(crate) fn time(&self, counts_in: CountsIn, least: u64) -> Result<u64, CompatError> {
         let text = self.text().trim_start();
         let time = counts_in.read(text.strip_prefix('+').unwrap_or(text));
@@ -106,18 +106,18 @@ impl Given {
         }
     }
 
-    /// A number of µs of at least `least`.
+    /// Returns a number of µs, at least `least`.
     ///
     /// # Errors
-    /// Those of [`time`](Self::time).
+    /// See [`time`](Self::time).
     pub(crate) fn micros_from(&self, least: u64) -> Result<u64, CompatError> {
         self.time(CountsIn::Micros, least)
     }
 
-    /// A duration in seconds, 0 or more.
+    /// Returns a duration in seconds, 0 or more.
     ///
     /// # Errors
-    /// Those of [`time`](Self::time).
+    /// See [`time`](Self::time).
     pub(crate) fn duration(&self) -> Result<u64, CompatError> {
         self.time(CountsIn::Seconds, 0)
     }
@@ -158,7 +158,7 @@ mod tests {
             (Seconds, "1w", 604_800),
             (Seconds, "1m30s", 90),
             (Seconds, "2000ms", 2),
-            // As Go writes times.
+            // The format of Go.
             (Seconds, "1h0m0s", 3_600),
         ] {
             assert_eq!(counts_in.read(text), Some(expected), "{text}");
@@ -185,7 +185,7 @@ mod tests {
     }
 
     proptest! {
-        /// The parts of a time add up, whatever they are.
+        /// Any parts of a time add up.
         #[test]
         fn parts_add_up(parts in prop::array::uniform4(0_u64..1_000)) {
             let [minutes, seconds, millis, micros] = parts;

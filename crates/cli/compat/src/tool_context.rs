@@ -17,16 +17,15 @@ pub struct ToolContext<'a> {
     pub command_line: Vec<String>,
     /// The machine.
     pub host: Host,
-    /// The store of the recording; `None`: not stored.
+    /// The store for the recording; `None` to discard it.
     pub store: Option<Box<dyn RecordingSink>>,
     /// The journal of changed settings.
     pub journal: Option<PathBuf>,
-    /// Command that starts one half of a probe in a subprocess; `None` if
-    /// impossible.
+    /// Command that starts one half of a probe in a subprocess; `None` if not possible.
     pub partner: Option<Vec<OsString>>,
-    /// Settings by environment variables.
+    /// Settings from environment variables.
     pub behaviour: Behaviour,
-    /// Requests by signals.
+    /// Requests made by signals.
     pub signals: Signals,
     /// Start time of the program.
     pub started: jiff::Timestamp,
@@ -36,58 +35,57 @@ pub struct ToolContext<'a> {
     pub err: &'a mut dyn Write,
 }
 
-/// Settings by environment variables.
+/// Settings from environment variables.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Behaviour {
-    /// `PUNCTUAL_STRICT=1`: a break is exit status 3, and `return_code` 3.
+    /// `PUNCTUAL_STRICT=1`: after a break, the exit status and `return_code` are 3.
     pub strict: bool,
-    /// `PUNCTUAL_SPARSE_HISTOGRAM=1`: histograms have filled rows only.
+    /// `PUNCTUAL_SPARSE_HISTOGRAM=1`: histograms contain only filled rows.
     pub sparse_histogram: bool,
-    /// `PUNCTUAL_JSON_KEY=1`, and a recording is kept: JSON has the key `punctual`.
+    /// `PUNCTUAL_JSON_KEY=1`, and a recording is stored: JSON has the key `punctual`.
     pub extra_key: bool,
     /// `POSIXLY_CORRECT`: the first operand ends the options.
     pub posixly_correct: bool,
 }
 
-/// Flags that handlers of signals set.
+/// Flags set by signal handlers.
 #[derive(Clone, Debug, Default)]
 pub struct Signals {
-    /// SIGINT, SIGTERM, SIGALRM: end the run with its results.
+    /// SIGINT, SIGTERM, SIGALRM: end the run and report the results.
     pub stop: Arc<AtomicBool>,
     /// SIGUSR1: print the current figures on stderr.
     pub show: Arc<AtomicBool>,
-    /// SIGUSR2: another program reads the current figures from a file that already
-    /// has them; without a handler the signal would end the program.
+    /// SIGUSR2: another program reads the current figures from a file that already has them.
+    /// Without a handler, the signal would kill this program.
     pub snapshot: Arc<AtomicBool>,
 }
 
-/// The exit status of a break where `PUNCTUAL_STRICT` is set; punctual's own.
+/// Exit status after a break if `PUNCTUAL_STRICT` is set; specific to punctual.
 pub(crate) const BROKE: u8 = 3;
 
 impl ToolContext<'_> {
-    /// Prints a message of the original on stderr. Errors of stderr are
-    /// ignored.
+    /// Prints a message of the original on stderr. Ignores write errors.
     pub(crate) fn say(&mut self, text: &str) {
         let _ = writeln!(self.err, "{}", sanitize_lines(text, false));
     }
 
-    /// Prints the original's warn().
+    /// Prints a warning in the format of the original's warn().
     pub(crate) fn warn(&mut self, text: &str) {
         self.say(&format!("WARN: {text}"));
     }
 
-    /// Prints a message that the original does not have. Scripts that merge stderr
-    /// and stdout skip lines with this prefix.
+    /// Prints a message that the original does not have. Scripts that merge stderr and stdout skip
+    /// lines with this prefix.
     pub(crate) fn note(&mut self, text: &str) {
         self.say(&format!("# punctual: {text}"));
     }
 
-    /// The command line in the tools' files.
+    /// Returns the command line for the tool's files.
     pub(crate) fn command_line(&self) -> String {
         self.command_line.join(" ")
     }
 
-    /// The exit status, and `return_code` in JSON.
+    /// Returns the exit status, which is also `return_code` in JSON.
     pub(crate) fn status(&self, broke: bool) -> u8 {
         match broke && self.behaviour.strict {
             true => BROKE,
@@ -95,7 +93,7 @@ impl ToolContext<'_> {
         }
     }
 
-    /// Additional keys of JSON, if requested; `limit`: the rows of its
+    /// Returns additional keys for JSON, if requested. `limit` is the number of rows of its
     /// histogram.
     pub(crate) fn additions<'r>(
         &self,
@@ -105,9 +103,8 @@ impl ToolContext<'_> {
         (self.behaviour.extra_key).then(|| Additions::of(recording, limit))
     }
 
-    /// Prints warnings of the recording and errors of the store. Neither changes the
-    /// exit status: the original does not have
-    /// them.
+    /// Prints warnings of the recording and errors of the store. They do not change the exit
+    /// status, because the original does not have them.
     pub(crate) fn report_outcome(&mut self, outcome: &punctual_session::Outcome) {
         for warning in &outcome.recording.warnings {
             self.note(warning);
@@ -117,7 +114,7 @@ impl ToolContext<'_> {
         }
     }
 
-    /// Whether an error is a missing privilege.
+    /// Returns whether an error is due to a missing privilege.
     pub(crate) fn is_privilege(error: &SessionError) -> bool {
         matches!(error, SessionError::System(error) if error.is_privilege())
     }

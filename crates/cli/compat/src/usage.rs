@@ -1,4 +1,4 @@
-//! The help text of a tool, from its entry.
+//! The help text of a tool, generated from its entry.
 
 use std::fmt::Write;
 
@@ -6,17 +6,17 @@ use punctual_formats::RT_TESTS_VERSION;
 
 use crate::{OptionSpec, Takes, Tool};
 
-/// Where the sentences begin.
+/// Column where the descriptions begin.
 const COLUMN: usize = 30;
-/// Where they break.
+/// Column where the descriptions wrap.
 const WIDTH: usize = 100;
 
-/// `--version` of the tools whose original does not have it. Most of these originals print
-/// their usage then, which begins with the version, and end with 0. No table of options
-/// holds it: `--ver` still means `--verbose`.
+/// `--version` for the tools whose original lacks it. Most of these originals then print their
+/// usage, which begins with the version, and exit with 0. It is not in any option table, so that
+/// `--ver` still means `--verbose`.
 pub(crate) const VERSION: OptionSpec = OptionSpec::named("--version", "print the version");
 
-/// The options of a tool, as help and documentation show them.
+/// Returns the options of a tool, as shown in help and documentation.
 pub(crate) fn options(tool: &Tool) -> impl Iterator<Item = &OptionSpec> {
     let has_own = tool
         .options
@@ -25,13 +25,13 @@ pub(crate) fn options(tool: &Tool) -> impl Iterator<Item = &OptionSpec> {
     tool.options.iter().chain((!has_own).then_some(&VERSION))
 }
 
-/// The output of `--version`.
+/// Returns the output of `--version`.
 pub(crate) fn version(tool: &Tool) -> String {
     format!("{} V {RT_TESTS_VERSION}\n", tool.name)
 }
 
-/// The output of `--help`. Scripts read the version from the first line, and
-/// search for the names of options.
+/// Returns the output of `--help`. Scripts read the version from the first line and search for
+/// option names.
 pub(crate) fn usage(tool: &Tool) -> String {
     let name = tool.name;
     let mut text = format!("{}Usage:\n{name} <options>\n\n", version(tool));
@@ -65,7 +65,7 @@ pub(crate) fn usage(tool: &Tool) -> String {
     text
 }
 
-/// `-i US    --interval=US`.
+/// Formats names as `-i US    --interval=US`.
 pub(crate) fn names(option: &OptionSpec) -> String {
     let (after_short, after_long) = match option.takes {
         Takes::Nothing => (String::new(), String::new()),

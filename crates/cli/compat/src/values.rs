@@ -1,30 +1,30 @@
-//! Values of options: as with atoi(3) and libnuma, but values that those would misread
-//! are refused. Times are in `times`.
+//! Values of options: parsed like atoi(3) and libnuma, but values that those would misread are
+//! rejected. For times, see `times`.
 
 use punctual_model::{CpuSet, CpuSetError};
 
 use crate::{CompatError, Given};
 
 impl Given {
-    /// Its value as a whole number, as with atoi(3); text that atoi would cut off
-    /// or read as 0 is refused.
+    /// Returns the value as a whole number, like atoi(3). Rejects text that atoi would truncate or
+    /// read as 0.
     ///
     /// # Errors
-    /// Not a number, or outside the range of an `int`.
+    /// Returns an error if it is not a number, or is outside the range of an `int`.
     pub fn whole(&self) -> Result<i32, CompatError> {
         let text = self.text();
         whole(text).ok_or_else(|| self.bad("a whole number"))
     }
 
-    /// Its value as text; empty if there is none.
+    /// Returns the value as text; empty if there is none.
     pub fn text(&self) -> &str {
         self.value.as_deref().unwrap_or_default()
     }
 
-    /// A whole number of at least this.
+    /// Returns a whole number of at least `least`.
     ///
     /// # Errors
-    /// Another number, or not a number.
+    /// Returns an error for a smaller number, or if it is not a number.
     pub(crate) fn at_least(&self, least: i32) -> Result<u64, CompatError> {
         let number = self.whole()?;
         match u64::try_from(number) {
@@ -33,10 +33,10 @@ impl Given {
         }
     }
 
-    /// A priority.
+    /// Returns a priority.
     ///
     /// # Errors
-    /// An invalid value.
+    /// Returns an error for an invalid value.
     pub(crate) fn priority(&self) -> Result<u8, CompatError> {
         match u8::try_from(self.whole()?) {
             Ok(priority @ 0..=99) => Ok(priority),
@@ -44,15 +44,15 @@ impl Given {
         }
     }
 
-    /// The number of an optional value.
+    /// Returns the number of an optional value.
     ///
     /// # Errors
-    /// A value that is not a whole number.
+    /// Returns an error if the value is not a whole number.
     pub(crate) fn number(&self) -> Result<Option<i32>, CompatError> {
         self.value.is_some().then(|| self.whole()).transpose()
     }
 
-    /// The error of an invalid value.
+    /// Returns the error for an invalid value.
     pub fn bad(&self, what: &str) -> CompatError {
         let name = match (self.option.long, self.option.short) {
             ("", Some(letter)) => format!("-{letter}"),
@@ -62,7 +62,7 @@ impl Given {
     }
 }
 
-/// A decimal number with an optional sign and nothing after it.
+/// Parses a decimal number with an optional sign and nothing after it.
 pub(crate) fn whole(text: &str) -> Option<i32> {
     let text = text.trim_start();
     let digits = text.strip_prefix('+').unwrap_or(text);
@@ -72,7 +72,7 @@ pub(crate) fn whole(text: &str) -> Option<i32> {
     }
 }
 
-/// Why a list of CPUs is refused.
+/// Reason why a CPU list is rejected.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CpuListError {
     /// It is not a list.
@@ -81,28 +81,28 @@ pub(crate) enum CpuListError {
     /// An index beyond the usable CPUs.
     #[error("only {usable} CPUs are usable")]
     BeyondUsable {
-        /// How many these are.
+        /// Number of usable CPUs.
         usable: usize,
     },
     /// No CPU is named.
     #[error("it is empty")]
     Empty,
-    /// CPUs that are not there.
+    /// CPUs that do not exist.
     #[error("CPU {missing} does not exist (present: {present})")]
     Missing {
-        /// Which of them.
+        /// The missing CPUs.
         missing: CpuSet,
         /// The CPUs that exist.
         present: CpuSet,
     },
 }
 
-/// Reads a CPU list as numa_parse_cpustring_all(3) does: `0-3,8`, `all`; after
-/// `!` all others, after `+` indices among the usable CPUs. With either
-/// of them, only usable CPUs are left.
+/// Parses a CPU list like numa_parse_cpustring_all(3): `0-3,8`, `all`; `!` selects all other CPUs,
+/// `+` gives indices among the usable CPUs. With either prefix, the result contains only usable
+/// CPUs.
 ///
 /// # Errors
-/// Not such a list, or a CPU that does not exist.
+/// Returns an error if it is not a CPU list, or if a CPU does not exist.
 pub(crate) fn cpu_list(
     text: &str,
     present: &CpuSet,

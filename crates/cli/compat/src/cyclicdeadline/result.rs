@@ -13,7 +13,7 @@ use super::view::line;
 use crate::lines::{Figures, ThreadLine, Unit};
 use crate::{CompatError, ToolContext, json, shared};
 
-/// Prints and writes all in the original's order. Returns the exit status.
+/// Prints and writes all results in the order of the original. Returns the exit status.
 pub(super) fn write(
     settings: &CyclicdeadlineSettings,
     outcome: &Outcome,
@@ -88,7 +88,7 @@ struct Thread {
     figures: Figures,
 }
 
-/// The JSON file after its head.
+/// Returns the JSON file after its head.
 fn body<'a>(
     settings: &CyclicdeadlineSettings,
     recording: &'a Recording,

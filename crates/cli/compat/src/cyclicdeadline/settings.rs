@@ -1,4 +1,4 @@
-//! The options of cyclicdeadline 2.10, and the settings that they make.
+//! The options of cyclicdeadline 2.10 and the resulting settings.
 
 use punctual_model::CpuSet;
 
@@ -13,7 +13,7 @@ pub(super) struct CyclicdeadlineSettings {
     pub(super) common: Common,
     /// Whether `-a` or `-c` was given.
     affinity: bool,
-    /// `None`: all usable CPUs.
+    /// `None` for all usable CPUs.
     pub(super) cpus: Option<CpuSet>,
     pub(super) debug: bool,
     pub(super) histogram: usize,
@@ -21,15 +21,15 @@ pub(super) struct CyclicdeadlineSettings {
     pub(super) step_us: u64,
     pub(super) threads: u64,
     pub(super) verbose: bool,
-    /// Of a period, in percent.
+    /// In percent of a period.
     runtime: u64,
     /// Messages for stderr.
     pub(super) notes: Vec<String>,
 }
 
-/// The largest histogram.
+/// Maximum number of histogram rows.
 const MOST_ROWS: u64 = 1_000_000;
-/// The probe's limits of the period, in µs: the kernel's.
+/// Limits of the probe for the period, in µs; the same as the kernel's.
 const PERIODS: std::ops::RangeInclusive<u64> = 100..=4_194_304;
 
 impl AsMut<Common> for CyclicdeadlineSettings {
@@ -71,7 +71,7 @@ pub(super) const OPTIONS: &[OptionRow<CyclicdeadlineSettings>] = &[
         "number of threads; default 1, with -a one per CPU",
         |settings, given, _| {
             settings.threads = match given.whole()? {
-                // As without it.
+                // Treated as if not given.
                 0 => 1,
                 threads @ 1..=256 => threads as u64,
                 _ => return Err(given.bad("a number of threads up to 256")),
@@ -96,7 +96,7 @@ impl CyclicdeadlineSettings {
     /// Reads the options in the order they were given.
     ///
     /// # Errors
-    /// Invalid values.
+    /// Returns an error for invalid values.
     pub(super) fn read(parsed: &Parsed, machine: &Machine) -> Result<Self, CompatError> {
         let mut settings = Self {
             interval_us: 1_000,
@@ -117,7 +117,7 @@ impl CyclicdeadlineSettings {
         }
         let cpus = settings.cpus.as_ref().map_or(allowed.len(), CpuSet::len) as u64;
         if settings.threads > cpus {
-            // As in the original: all together take four fifths at most.
+            // As in the original: together they take at most four fifths.
             settings.runtime = cpus * 80 / settings.threads;
         }
         let longest = settings.interval_of(settings.threads as usize - 1);
@@ -132,12 +132,12 @@ impl CyclicdeadlineSettings {
         Ok(settings)
     }
 
-    /// The deadline of the thread with this index, in µs.
+    /// Returns the deadline of the thread with this index, in µs.
     pub(super) fn interval_of(&self, place: usize) -> u64 {
         self.interval_us + self.step_us * place as u64
     }
 
-    /// Its runtime, in µs.
+    /// Returns the runtime of the thread with this index, in µs.
     pub(super) fn runtime_of(&self, place: usize) -> u64 {
         self.interval_of(place) * self.runtime / 100
     }
@@ -178,7 +178,7 @@ mod tests {
             ("", 1, 1_000),
             ("-t 0", 1, 1_000),
             ("-a -i 5000us", cpus, 5_000),
-            // -c is -a, but for its help.
+            // -c is -a with another help text.
             (one.as_str(), cpus, 5_000),
             ("-a -t 1 -b 20us", 1, 1_000),
         ] {

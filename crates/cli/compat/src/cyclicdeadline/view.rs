@@ -17,7 +17,7 @@ pub(super) struct View<'a> {
     lines: Vec<ThreadLine>,
 }
 
-/// A thread's line.
+/// Formats the line of a thread.
 pub(super) fn line(line: &ThreadLine) -> String {
     line.with(format_args!("I:{}", line.interval_us))
 }
@@ -35,10 +35,10 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The last state of the lines.
+    /// Returns the last state of the lines.
     ///
     /// # Errors
-    /// Lines that could not be written.
+    /// Returns an error if lines could not be written.
     pub(super) fn finish(self) -> Result<Vec<ThreadLine>, CompatError> {
         self.output.finish().map(|()| self.lines)
     }

@@ -82,7 +82,7 @@ impl Files {
     }
 }
 
-/// What `-v` says first.
+/// Prints the first lines of `-v`.
 fn heads(
     settings: &CyclictestSettings,
     machine: &Machine,
@@ -100,8 +100,8 @@ fn heads(
     Ok(())
 }
 
-/// Locked memory and the exit latency of the CPUs, for as long as this lives.
-/// The session holds both too; here they are held to say what the original says.
+/// Locks memory and holds the exit latency of the CPUs while this value lives. The session holds
+/// both as well; they are held here to print the messages of the original.
 fn hold(
     settings: &CyclictestSettings,
     context: &mut ToolContext<'_>,

@@ -1,4 +1,4 @@
-//! The options of cyclictest 2.10, and what became of older ones.
+//! The options of cyclictest 2.10, and replacements of older ones.
 
 use punctual_model::Policy;
 
@@ -7,9 +7,9 @@ use crate::machine::Machine;
 use crate::option_row::{OptionRow, put};
 use crate::{CompatError, Difference, Given, NextWord, Removed, values};
 
-/// The largest histogram.
+/// Maximum number of histogram rows.
 const MOST_ROWS: u64 = 1_000_000;
-/// The probe's shortest interval.
+/// Shortest interval of the probe.
 const SHORTEST_US: u64 = 20;
 
 /// In the order of the original's help.
@@ -146,7 +146,7 @@ pub(super) const OPTIONS: &[OptionRow<Reader>] = &[
         "--notrace",
         "no effect: since rt-tests 1.4 cyclictest sets up no trace",
     ),
-    // Read before the others, which count in its unit.
+    // Read before the other options, whose unit it sets.
     OptionRow::accepted("-N --nsecs", "print results in ns instead of us"),
     OptionRow::new(
         "-o --oscope=RED",
@@ -246,11 +246,11 @@ pub(super) const OPTIONS: &[OptionRow<Reader>] = &[
         "use POSIX timers instead of clock_nanosleep",
         |reader| reader.settings.posix_timers = true,
     ),
-    // Answered before the options are read; -h is the histogram.
+    // Handled before the options are read; -h is the histogram.
     OptionRow::accepted("--help", "print this"),
 ];
 
-/// Options of several steps.
+/// Options that need several steps.
 impl Reader {
     fn affinity(&mut self, given: &Given, machine: &Machine) -> Result<(), CompatError> {
         self.affinity_given = true;
@@ -284,7 +284,7 @@ impl Reader {
 
     fn smp(&mut self, _: &Given, _: &Machine) -> Result<(), CompatError> {
         if self.affinity_given && self.settings.affinity != Affinity::Smp {
-            // In the original's words.
+            // The message of the original.
             let text = "numa and smp options are mutually exclusive";
             return Err(CompatError::Fatal(text.to_owned()));
         }
@@ -299,7 +299,7 @@ impl Reader {
             self.settings.notes.push(note);
             return Ok(());
         }
-        // -1 means "all" in the original.
+        // In the original, -1 means "all".
         self.threads = given.number()?.filter(|threads| *threads != -1);
         match self.threads {
             Some(..=0 | 4_097..) => Err(given.bad("a number of threads from 1 to 4096")),
@@ -314,7 +314,7 @@ impl Reader {
     }
 }
 
-/// The optional number of `-A` and `--secaligned`.
+/// Returns the optional number of `-A` and `--secaligned`.
 fn offset(given: &Given) -> Result<u32, CompatError> {
     match given.value {
         Some(_) => given.micros_from(0).map(|micros| micros as u32),
@@ -322,13 +322,13 @@ fn offset(given: &Given) -> Result<u32, CompatError> {
     }
 }
 
-/// `aux0` to `aux7`.
+/// Returns whether the text is `aux0` to `aux7`.
 fn is_auxiliary(text: &str) -> bool {
     text.strip_prefix("aux")
         .is_some_and(|number| matches!(number.as_bytes(), [b'0'..=b'7']))
 }
 
-/// By a prefix of its name, as in the original.
+/// Finds a policy by a prefix of its name, as in the original.
 fn policy(given: &Given) -> Result<Policy, CompatError> {
     const NAMES: [(&str, Policy); 6] = [
         ("other", Policy::Other),

@@ -13,10 +13,10 @@ use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat};
 
 /// Polling interval for a reader.
 const LOOK: Duration = Duration::from_millis(500);
-/// Between two readers, so that the first sees the end.
+/// Pause between two readers, so that the first sees the end.
 const PAUSE: Duration = Duration::from_micros(250);
 
-/// The pipe and the thread that writes to it; a drop removes it.
+/// The pipe and the thread that writes to it. Dropping it removes the pipe.
 pub(super) struct Pipe {
     path: PathBuf,
     end: Option<Sender<()>>,
@@ -24,10 +24,10 @@ pub(super) struct Pipe {
 }
 
 impl Pipe {
-    /// Creates it; replaces a pipe of that name.
+    /// Creates the pipe, replacing one with the same name.
     ///
     /// # Errors
-    /// Another file exists, or the folder is not writable.
+    /// Returns an error if another file exists or the folder is not writable.
     pub(super) fn make(path: &str, text: &Arc<Mutex<String>>) -> io::Result<Self> {
         let path = PathBuf::from(path);
         if fs::symlink_metadata(&path).is_ok_and(|there| there.file_type().is_fifo()) {
@@ -88,12 +88,12 @@ mod tests {
         let name = path.to_str().unwrap();
         let text = Arc::new(Mutex::new("first\n".to_owned()));
         let pipe = Pipe::make(name, &text).unwrap();
-        // A slow reader gets them again and again.
+        // A slow reader gets the lines repeatedly.
         let read = fs::read_to_string(&path).unwrap();
         assert!(read.starts_with("first\n"), "{read:?}");
         assert!(read.lines().all(|line| line == "first"), "{read:?}");
         *text.lock().unwrap() = "second\n".to_owned();
-        // A reader that comes at once may still see the end of the first.
+        // A reader that follows immediately may still see the end of the first.
         let mut read = String::new();
         for _ in 0..100 {
             read = fs::read_to_string(&path).unwrap();

@@ -9,10 +9,10 @@ use crate::machine::Machine;
 use crate::shared;
 use crate::{CompatError, ToolContext};
 
-/// The request.
+/// Builds the request.
 ///
 /// # Errors
-/// Values that the probe refuses.
+/// Returns an error for values that the probe rejects.
 pub(super) fn request(
     settings: &CyclictestSettings,
     context: &ToolContext<'_>,
@@ -43,7 +43,7 @@ pub(super) fn request(
     })
 }
 
-/// The CPUs; of a list at most one per thread.
+/// Returns the CPUs; of a list, at most one per thread.
 fn cpus(settings: &CyclictestSettings) -> Option<CpuSet> {
     match &settings.affinity {
         Affinity::Chosen(cpus) => Some(cpus.iter().take(settings.threads as usize).collect()),
@@ -51,13 +51,13 @@ fn cpus(settings: &CyclictestSettings) -> Option<CpuSet> {
     }
 }
 
-/// The CPUs that bound threads run on.
+/// Returns the CPUs that pinned threads run on.
 pub(super) fn cpus_used(settings: &CyclictestSettings, machine: &Machine) -> CpuSet {
     let all = cpus(settings).unwrap_or_else(|| machine.allowed.clone());
     all.iter().take(settings.threads as usize).collect()
 }
 
-/// The probe's own parameters.
+/// Returns the parameters specific to the probe.
 fn parameters(settings: &CyclictestSettings) -> Vec<(&'static str, String)> {
     let micros = |micros: u64| format!("{micros}us");
     let mut given = vec![

@@ -7,7 +7,7 @@ use punctual_rt::Clock;
 use super::settings::CyclictestSettings;
 use crate::ToolContext;
 
-/// Readings that fill about a millisecond, within these limits.
+/// Number of reads that take about a millisecond, within these limits.
 const FEWEST: u64 = 1_000;
 const MOST: u64 = 100_000;
 

@@ -14,7 +14,7 @@ use super::view::{HeldLine, Samples, Seen};
 use crate::lines::{NO_MINIMUM, ThreadLine, Unit};
 use crate::{CompatError, ToolContext, json};
 
-/// Prints and writes all in the original's order. Returns the exit status.
+/// Prints and writes all results in the order of the original. Returns the exit status.
 pub(super) fn write(
     settings: &CyclictestSettings,
     outcome: &Outcome,
@@ -69,7 +69,7 @@ pub(super) fn write(
     Ok(status)
 }
 
-/// The values of `-v` above the limit, without the one that ended the run.
+/// Prints the `-v` values above the limit, except the one that ended the run.
 fn write_held(
     settings: &CyclictestSettings,
     outcome: &Outcome,
@@ -169,7 +169,7 @@ struct Thread {
     /// Only with `-h`.
     #[serde(skip_serializing_if = "Option::is_none")]
     histogram: Option<BTreeMap<u64, u64>>,
-    /// As in an export: samples of the other figures, without early ones.
+    /// As in an export: the samples of the other figures, without early ones.
     cycles: u64,
     min: u64,
     max: u64,
@@ -178,7 +178,7 @@ struct Thread {
     node: i64,
 }
 
-/// The JSON file after its head.
+/// Returns the JSON file after its head.
 pub(super) fn body<'a>(
     settings: &CyclictestSettings,
     recording: &'a Recording,
@@ -219,8 +219,8 @@ impl Thread {
     }
 }
 
-/// The memory node: with `-S` none, else that of the thread's CPU, or of the CPU
-/// that it would have with `-a`.
+/// Returns the memory node: none with `-S`, otherwise that of the thread's CPU, or of the CPU that
+/// it would have with `-a`.
 fn node(
     settings: &CyclictestSettings,
     thread: &ThreadRecord,

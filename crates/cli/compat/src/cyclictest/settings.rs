@@ -17,7 +17,7 @@ pub(super) struct CyclictestSettings {
     pub(super) begin: Begin,
     pub(super) offset_us: u32,
     pub(super) realtime_clock: bool,
-    /// The deepest idle state that the CPUs may enter, -1 for none.
+    /// Deepest idle state that the CPUs may enter; -1 for none.
     pub(super) idle_state: Option<i64>,
     pub(super) default_system: bool,
     pub(super) laptop: bool,
@@ -53,13 +53,13 @@ pub(super) struct CyclictestSettings {
 /// The CPUs of the threads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Affinity {
-    /// All usable CPUs for each thread.
+    /// Each thread may use all usable CPUs.
     Unspecified,
-    /// One of these each, in turn.
+    /// Each thread uses one CPU of this list, in turn.
     Chosen(CpuSet),
-    /// One of the usable CPUs each, in turn.
+    /// Each thread uses one of the usable CPUs, in turn.
     All,
-    /// The same, for `-S`.
+    /// Like `All`, for `-S`.
     Smp,
 }
 
@@ -78,7 +78,7 @@ impl CyclictestSettings {
     /// Reads the options in the order they were given.
     ///
     /// # Errors
-    /// Invalid values, and conflicting options.
+    /// Returns an error for invalid values and conflicting options.
     pub(super) fn read(
         parsed: &Parsed,
         rows: &[OptionRow<Reader>],
@@ -96,8 +96,8 @@ impl CyclictestSettings {
         reader.finish(machine)
     }
 
-    /// The names of the policy in the first line: the requested one and, if different,
-    /// the actual one.
+    /// Returns the policy names for the first line: the requested one and, if different, the actual
+    /// one.
     pub(super) fn policy_words(&self) -> String {
         let asked = self.policy.name();
         match self.is_real_time() {
@@ -106,28 +106,28 @@ impl CyclictestSettings {
         }
     }
 
-    /// The value above which the run ends.
+    /// Returns the value above which the run ends.
     pub(super) fn break_limit(&self) -> Option<i64> {
         let limit = self.common.break_limit;
         (limit > 0).then(|| i64::try_from(limit).unwrap_or(i64::MAX))
     }
 
-    /// Whether the threads have a real-time policy.
+    /// Returns whether the threads have a real-time policy.
     pub(super) fn is_real_time(&self) -> bool {
         self.priority > 0 && matches!(self.policy, Policy::Fifo | Policy::RoundRobin)
     }
 
-    /// Whether the exit latency of the CPUs is held.
+    /// Returns whether the exit latency of the CPUs is held.
     pub(super) fn holds_latency(&self) -> bool {
         !self.laptop && !self.default_system && self.idle_state.is_none()
     }
 
-    /// The interval of the thread at this place, in µs.
+    /// Returns the interval of the thread with this index, in µs.
     pub(super) fn interval_of(&self, place: usize) -> u64 {
         self.interval_us + self.distance_us * place as u64
     }
 
-    /// The priority of the thread at this place.
+    /// Returns the priority of the thread with this index.
     pub(super) fn priority_of(&self, place: usize) -> u8 {
         let down = if self.priority_spread { place } else { 0 };
         let down = u8::try_from(down).unwrap_or(u8::MAX);
@@ -135,11 +135,11 @@ impl CyclictestSettings {
     }
 }
 
-/// The options while they are parsed, before combination.
+/// The options during parsing, before they are combined.
 pub(super) struct Reader {
     pub(super) settings: CyclictestSettings,
     pub(super) affinity_given: bool,
-    /// `None`: one for each CPU.
+    /// `None` for one per CPU.
     pub(super) threads: Option<i32>,
     pub(super) distance: Option<u64>,
     pub(super) full_second: bool,
@@ -265,7 +265,7 @@ impl Reader {
         };
     }
 
-    /// A real-time policy has a priority, and vice versa.
+    /// A real-time policy requires a priority, and vice versa.
     fn priorities(&mut self) {
         let settings = &mut self.settings;
         let usual = u8::try_from(settings.threads + 1).map_or(99, |usual| usual.min(99));
@@ -289,7 +289,7 @@ impl Reader {
     }
 }
 
-/// The line of `-v` for a CPU list.
+/// Returns the line of `-v` for a CPU list.
 pub(super) fn using(cpus: &CpuSet) -> String {
     format!("Using {} cpus.", cpus.len())
 }

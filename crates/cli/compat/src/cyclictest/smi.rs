@@ -1,4 +1,4 @@
-//! `--smi`: system management interrupts of each thread's CPU.
+//! `--smi`: system management interrupts (SMIs) on each thread's CPU.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use punctual_model::{CpuSet, Recording};
 
 use crate::{CompatError, ToolContext};
 
-/// Interval of reading the registers: each read interrupts the CPU.
+/// Interval between reads of the registers: each read interrupts the CPU.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// The counts since the start.
@@ -21,14 +21,14 @@ struct Thread {
     watch: CpuWatch,
     before: u64,
     since: u64,
-    /// Not yet printed by a line of `-v`.
+    /// SMIs not yet printed by a line of `-v`.
     untold: u64,
 }
 
-/// Checks that they can be counted on these CPUs, with the original's messages.
+/// Checks that SMIs can be counted on these CPUs, with the messages of the original.
 ///
 /// # Errors
-/// They cannot.
+/// Returns an error if they cannot be counted.
 pub(super) fn check(cpus: &CpuSet, context: &mut ToolContext<'_>) -> Result<(), CompatError> {
     let fatal = |text: &str| Err(CompatError::Fatal(text.to_owned()));
     if !cfg!(any(target_arch = "x86", target_arch = "x86_64")) {
@@ -48,7 +48,7 @@ pub(super) fn check(cpus: &CpuSet, context: &mut ToolContext<'_>) -> Result<(), 
 }
 
 impl Smis {
-    /// Counts from now on.
+    /// Starts counting.
     pub(super) fn begin(&mut self, host: &Host, recording: &Recording) {
         let cpus = recording.threads.iter().filter_map(|thread| thread.cpu);
         self.threads = cpus
@@ -64,7 +64,7 @@ impl Smis {
             .collect();
     }
 
-    /// Reads again, if due or `now`.
+    /// Reads the registers if due or `now`.
     pub(super) fn look(&mut self, now: bool) {
         if !now && self.looked.is_some_and(|looked| looked.elapsed() < LOOK) {
             return;
@@ -81,12 +81,12 @@ impl Smis {
         }
     }
 
-    /// Those of a thread since the start; `None` if not counted.
+    /// Returns the SMIs of a thread since the start; `None` if not counted.
     pub(super) fn of(&self, place: usize) -> Option<u64> {
         self.threads.get(place).map(|thread| thread.since)
     }
 
-    /// Those of a thread that were not printed yet.
+    /// Returns the SMIs of a thread that were not printed yet.
     pub(super) fn take(&mut self, place: usize) -> Option<u64> {
         let thread = self.threads.get_mut(place)?;
         Some(std::mem::take(&mut thread.untold))

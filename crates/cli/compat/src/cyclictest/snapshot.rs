@@ -1,6 +1,6 @@
-//! The file in shared memory that get_cyclictest_snapshot reads: its name has the
-//! process number of a running cyclictest, its content is the lines. That program
-//! reads right after it has sent SIGUSR2, so the lines are always current.
+//! The file in shared memory that get_cyclictest_snapshot reads. Its name contains the process ID
+//! of a running cyclictest, and its content is the current lines. That program reads right after
+//! sending SIGUSR2, so the lines are always kept current.
 
 use std::fs::{self, File, Permissions};
 use std::io::{self, Write};
@@ -16,8 +16,8 @@ use rustix::io::Errno;
 const FOLDER: &str = "/dev/shm";
 const NAME: &str = "cyclictest";
 
-/// The file; a drop removes it. It is locked while this process lives: its number is
-/// meaningless in another pid namespace that shares /dev/shm.
+/// The file; dropping it removes the file. It is locked while this process lives, because a process
+/// ID is meaningless in another pid namespace that shares /dev/shm.
 pub(super) struct SnapshotFile {
     folder: PathBuf,
     path: PathBuf,
@@ -25,10 +25,10 @@ pub(super) struct SnapshotFile {
 }
 
 impl SnapshotFile {
-    /// Creates it, and removes those that killed programs left.
+    /// Creates the file, and removes files left by killed programs.
     ///
     /// # Errors
-    /// Those of open(2).
+    /// Returns the errors of open(2).
     pub(super) fn make(host: &Host) -> io::Result<Self> {
         let folder = Path::new(FOLDER);
         sweep(folder, &|pid| host.process_start(pid).is_some());
@@ -45,17 +45,17 @@ impl SnapshotFile {
         Ok(snapshot)
     }
 
-    /// Replaces its content in one step.
+    /// Replaces the content atomically.
     ///
     /// # Errors
-    /// Those of open(2), write(2) and rename(2).
+    /// Returns the errors of open(2), write(2) and rename(2).
     pub(super) fn put(&self, text: &str) -> io::Result<()> {
         let mut file = tempfile::Builder::new()
             .prefix(".punctual-")
             .permissions(Permissions::from_mode(0o664))
             .tempfile_in(&self.folder)?;
         file.write_all(text.as_bytes())?;
-        // Without locks, the number of the process decides.
+        // Without lock support, the process ID decides.
         let _ = flock(file.as_file(), FlockOperation::NonBlockingLockExclusive);
         let file = file.persist(&self.path)?;
         // The previous file is released when this one has its name.
@@ -89,7 +89,7 @@ fn sweep(folder: &Path, runs: &dyn Fn(u32) -> bool) {
     }
 }
 
-/// Whether the process that made the file is alive, in any namespace.
+/// Returns whether the process that created the file is alive, in any namespace.
 fn is_locked(path: &Path) -> bool {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     rustix::fs::open(path, flags, Mode::empty()).is_ok_and(|file| {
@@ -108,7 +108,7 @@ mod tests {
         for name in ["cyclictest5", "cyclictest7", "cyclictestx", "other5"] {
             fs::write(place(name), "").unwrap();
         }
-        // Of a process that cannot be seen from here.
+        // Belongs to a process that is not visible here.
         let elsewhere = SnapshotFile::make_in(folder.path(), 9).unwrap();
         sweep(folder.path(), &|pid| pid == 7);
         let left = |name: &str| place(name).exists();

@@ -1,4 +1,4 @@
-//! What the command line means.
+//! Meaning of the command line.
 
 use punctual_model::{CpuSet, Policy};
 
@@ -28,7 +28,7 @@ fn read(line: &str) -> CyclictestSettings {
     try_read(line).unwrap()
 }
 
-/// An early sample is none of the file's cycles, and is not lost.
+/// An early sample is not counted in the cycles of the file, and is not lost.
 #[test]
 fn a_file_with_early_samples_is_read_again() {
     let recording = with_early_samples();

@@ -38,20 +38,20 @@ pub(super) struct View<'a> {
     dropped: u64,
 }
 
-/// What was seen of the run while it went.
+/// Observations during the run.
 pub(super) struct Seen {
     pub(super) lines: Vec<ThreadLine>,
     pub(super) samples: Samples,
-    /// Dropped samples, which are counted.
+    /// Number of dropped samples.
     pub(super) dropped: u64,
 }
 
-/// Data of single samples.
+/// Data of individual samples.
 #[derive(Debug, Default)]
 pub(super) struct Samples {
     /// For each thread, the number of samples.
     counts: Vec<u64>,
-    /// The largest of those not printed yet, and its cycle (`-o`).
+    /// The largest sample of each thread that is not printed yet, and its cycle (`-o`).
     pending: Vec<Pending>,
     /// For each thread, the cycles of the first overflows.
     pub(super) overflows: Vec<Vec<u64>>,
@@ -63,8 +63,8 @@ pub(super) struct Samples {
     pub(super) held: Vec<HeldLine>,
 }
 
-/// A line of `-v` that is not printed yet: one of these values ends the run and is then
-/// the break value. The original prints it as that alone, and scripts count it from there.
+/// A line of `-v` that is not printed yet. If one of its values ends the run, it is the break
+/// value, and the original prints it only as such. Scripts rely on this.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct HeldLine {
     pub(super) thread: usize,
@@ -80,10 +80,10 @@ struct Pending {
 }
 
 impl<'a> View<'a> {
-    /// Sets up the reports of the run other than its lines.
+    /// Sets up all reports of the run except its lines.
     ///
     /// # Errors
-    /// A named pipe that cannot be made.
+    /// Returns an error if the named pipe cannot be created.
     pub(super) fn new(
         settings: &'a CyclictestSettings,
         output: LiveOutput<'a>,
@@ -132,10 +132,10 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The samples, at the end.
+    /// Returns the samples at the end.
     ///
     /// # Errors
-    /// Lines that could not be written.
+    /// Returns an error if lines could not be written.
     pub(super) fn finish(self) -> Result<Seen, CompatError> {
         drop(self.pipe);
         self.output.finish()?;
@@ -157,8 +157,7 @@ impl<'a> View<'a> {
         !self.settings.common.quiet && !self.settings.verbose
     }
 
-    /// The block of lines that is printed repeatedly; all but the first begin with a
-    /// cursor movement.
+    /// Prints the block of lines. Each repetition begins with a cursor movement.
     fn print_block(&mut self) {
         let again = std::mem::replace(&mut self.printed, true);
         let load = self.host.load_averages().unwrap_or_default();
@@ -179,7 +178,7 @@ impl<'a> View<'a> {
         });
     }
 
-    /// Whether the block is to be printed now.
+    /// Returns whether the block must be printed now.
     fn is_due(&mut self) -> bool {
         let max = self.lines.iter().map(|line| line.max).max().unwrap_or(0);
         let new_max = max > self.shown_max;
@@ -216,7 +215,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The values of one thread, one in `-o`.
+    /// Prints the values of one thread; a single value with `-o`.
     fn print_values(&mut self, thread: u32, samples: &[Sample]) {
         let settings = self.settings;
         let Some(pending) = self.samples.pending.get_mut(thread as usize) else {
@@ -245,7 +244,7 @@ impl<'a> View<'a> {
                 }
                 let (cycle, max) = (pending.cycle, pending.max);
                 write!(out, "{thread:8}:{cycle:8}:{max:8}")?;
-                // Counted once a second: on the first value since then.
+                // Counted once a second, and printed with the first value after that.
                 if let Some(smis) = smis.take(thread as usize) {
                     write!(out, "{smis:8}")?;
                 }
@@ -270,7 +269,7 @@ impl Watcher for View<'_> {
         }
         let bound = matches!(self.settings.affinity, Affinity::Chosen(_));
         for (place, thread) in recording.threads.iter().enumerate() {
-            // The original prints that of the next one.
+            // The original prints the interval of the next thread.
             let next = match self.settings.histogram {
                 0 => self.settings.interval_of(place + 1),
                 _ => self.settings.interval_us,
@@ -321,7 +320,7 @@ impl Watcher for View<'_> {
     }
 }
 
-/// All lines, each with its end.
+/// Returns all lines, each with a newline.
 fn text_of(lines: &[ThreadLine]) -> String {
     lines.iter().map(|line| format!("{line}\n")).collect()
 }

@@ -63,10 +63,10 @@ pub(crate) const TOOL: Tool = Tool {
     run,
 };
 
-/// The spinning, and the time to the next.
+/// Spinning time, and the period of windows.
 const WIDTH: &str = "90ms";
 const WINDOW: &str = "100ms";
-/// Before it counts, as the original's warm-up.
+/// Duration before counting starts, like the warm-up of the original.
 const WARM_UP_S: u64 = 1;
 
 fn run(parsed: &Parsed, context: &mut ToolContext<'_>) -> Result<u8, CompatError> {
@@ -105,7 +105,7 @@ fn request(settings: &OslatSettings, context: &ToolContext<'_>) -> Result<Reques
         parameters.push(("copy", settings.memory.to_string()));
     }
     let duration_s = settings.common.duration_s + WARM_UP_S;
-    // At the threshold, not only above it; 0: never.
+    // Stop at the threshold, not only above it; 0 to disable.
     let below_us = settings.threshold_us.checked_sub(1);
     Ok(Request {
         cpus: Some(settings.cpus.clone()),

@@ -11,7 +11,7 @@ use super::summary::{Core, Summary, bucket};
 use crate::lines::Unit;
 use crate::{CompatError, ToolContext, json, shared};
 
-/// Prints and writes all in the original's order. Returns the exit status.
+/// Prints and writes all results in the order of the original. Returns the exit status.
 pub(super) fn write(
     settings: &OslatSettings,
     outcome: &Outcome,
@@ -38,7 +38,7 @@ pub(super) fn write(
     Ok(0)
 }
 
-/// The original's message: it ends there, without a summary.
+/// Prints the message of the original, which ends there without a summary.
 fn broken(
     settings: &OslatSettings,
     recording: &Recording,
@@ -70,7 +70,7 @@ struct Thread {
     histogram: Vec<(String, u64)>,
 }
 
-/// As an object with keys in the order of the buckets.
+/// Serializes an object with keys in the order of the buckets.
 fn in_order<S: serde::Serializer>(
     buckets: &[(String, u64)],
     serializer: S,
@@ -78,7 +78,7 @@ fn in_order<S: serde::Serializer>(
     serializer.collect_map(buckets.iter().map(|(name, turns)| (name, turns)))
 }
 
-/// The JSON file after its head.
+/// Returns the JSON file after its head.
 pub(super) fn body<'a>(
     summary: &Summary,
     settings: &OslatSettings,

@@ -1,4 +1,4 @@
-//! The options of oslat 2.10, and the settings that they make.
+//! The options of oslat 2.10 and the resulting settings.
 
 use punctual_model::CpuSet;
 
@@ -16,10 +16,10 @@ pub(super) struct OslatSettings {
     /// Width of a bucket, in ns.
     pub(super) width_ns: u64,
     pub(super) bias: bool,
-    /// The bias is that of the first CPU.
+    /// Use the bias of the first CPU for all.
     pub(super) single: bool,
     pub(super) cpus: CpuSet,
-    /// As it was given.
+    /// As given on the command line.
     pub(super) cpu_list: Option<String>,
     pub(super) main_cpu: Option<u32>,
     pub(super) priority: u8,
@@ -111,7 +111,7 @@ pub(super) const OPTIONS: &[OptionRow<OslatSettings>] = &[
         "stop when a turn takes US us or longer; mark and stop the kernel's trace",
         put!(threshold_us = |given| given.micros_from(1)?),
     ),
-    // Answered before the options are read.
+    // Handled before the options are read.
     OptionRow::accepted("-v --version", "print the version"),
     OptionRow::new(
         "-w --workload=NAME",
@@ -142,7 +142,7 @@ impl OslatSettings {
     /// Reads the options in the order they were given.
     ///
     /// # Errors
-    /// Invalid values.
+    /// Returns an error for invalid values.
     pub(super) fn read(parsed: &Parsed, machine: &Machine) -> Result<Self, CompatError> {
         let mut settings = Self {
             common: Common {
@@ -156,7 +156,7 @@ impl OslatSettings {
         };
         parsed.read_into(&mut settings, OPTIONS, machine)?;
         if settings.buckets == 0 {
-            // As many as cover the same length if they are narrow.
+            // Narrow buckets need more of them to cover the same range.
             settings.buckets = match settings.precise() && settings.width_ns < 1_000 {
                 true => (32_000 / settings.width_ns) as usize,
                 false => 32,
@@ -165,7 +165,7 @@ impl OslatSettings {
         Ok(settings)
     }
 
-    /// Whether figures are shown in ns.
+    /// Returns whether figures are shown in ns.
     pub(super) fn precise(&self) -> bool {
         !self.width_ns.is_multiple_of(1_000)
     }
@@ -178,7 +178,7 @@ fn main_cpu(given: &Given, machine: &Machine) -> Result<u32, CompatError> {
         .ok_or_else(|| given.bad(&format!("an existing CPU (present: {present})")))
 }
 
-/// `4K`, `1M`, `2G`, or bytes; what the probe can copy.
+/// Parses `4K`, `1M`, `2G` or a number of bytes, up to the size that the probe can copy.
 fn memory(given: &Given) -> Result<u64, CompatError> {
     let text = given.text();
     let (number, unit) = match text.chars().last() {

@@ -7,28 +7,28 @@ use punctual_model::{Cell, Recording, Table};
 
 use super::settings::OslatSettings;
 
-/// The figures of one CPU's thread; times in ns.
+/// Figures of the thread of one CPU; times in ns.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Core {
     pub(super) cpu: u64,
     pub(super) mhz: u64,
-    /// Turns in each bucket; longer ones are in the last.
+    /// Iterations per bucket; longer ones are in the last.
     pub(super) buckets: Vec<u64>,
     pub(super) min: u64,
     pub(super) max: u64,
-    /// As the original has it: of the buckets' upper ends, in µs.
+    /// As in the original: computed from the upper ends of the buckets, in µs.
     pub(super) average: f64,
     pub(super) spun_s: f64,
 }
 
-/// All CPUs, and the bias subtracted from each bucket.
+/// Figures of all CPUs, and the bias subtracted from each bucket.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Summary {
     pub(super) cores: Vec<Core>,
     pub(super) bias_ns: u64,
 }
 
-/// A table's rows by CPU, as the columns of these keys.
+/// Returns the rows of a table by CPU, with the columns of these keys.
 fn rows<'a, const N: usize>(
     recording: &'a Recording,
     name: &str,
@@ -53,7 +53,7 @@ fn rows<'a, const N: usize>(
 }
 
 impl Summary {
-    /// That of a recording of the hardware probe, with all turns.
+    /// Returns the summary of a recording of the hardware probe, with all iterations.
     pub(super) fn of(recording: &Recording, settings: &OslatSettings) -> Self {
         let mut lengths: BTreeMap<u64, Vec<(u64, u64)>> = BTreeMap::new();
         for [cpu, from, turns] in rows(recording, "turn_lengths", ["cpu", "from_ns", "turns"]) {
@@ -70,7 +70,7 @@ impl Summary {
             (true, true) => figures.first().map_or(0, |[_, min, ..]| *min),
             (true, false) => least.min().unwrap_or(0),
         };
-        // In whole units, as the original keeps it.
+        // In whole units, as in the original.
         let unit = if settings.precise() { 1 } else { 1_000 };
         let bias_ns = bias_ns / unit * unit;
         let core = |&[cpu, min, max, mhz]: &[u64; 4]| {
@@ -105,7 +105,7 @@ impl Core {
         for &(from, turns) in lengths {
             let place = from.saturating_sub(bias) / width;
             self.buckets[(place as usize).min(last)] += turns;
-            // What the last bucket cannot hold counts with its whole length.
+            // Iterations too long for the last bucket count with their full length.
             sum += turns as f64 * upper(place as usize, bias, width) / 1_000.0;
             count += turns;
         }
@@ -113,12 +113,12 @@ impl Core {
     }
 }
 
-/// The upper end of a bucket, in ns.
+/// Returns the upper end of a bucket, in ns.
 fn upper(place: usize, bias: u64, width: u64) -> f64 {
     bias as f64 + (place as f64 + 1.0) * width as f64
 }
 
-/// The name of a bucket: its upper end in µs.
+/// Returns the name of a bucket: its upper end in µs.
 pub(super) fn bucket(place: usize, bias: u64, settings: &OslatSettings) -> String {
     let micros = upper(place, bias, settings.width_ns) / 1_000.0;
     match settings.precise() {
@@ -127,7 +127,7 @@ pub(super) fn bucket(place: usize, bias: u64, settings: &OslatSettings) -> Strin
     }
 }
 
-/// The text before the run.
+/// Returns the text before the run.
 pub(super) fn head(settings: &OslatSettings) -> String {
     let priority = match settings.priority {
         0 => "default".to_owned(),
@@ -159,7 +159,7 @@ pub(super) fn head(settings: &OslatSettings) -> String {
 }
 
 impl Summary {
-    /// As the original prints it.
+    /// Returns the text in the format of the original.
     pub(super) fn text(&self, settings: &OslatSettings) -> String {
         let mut text = String::new();
         // Writing into a string does not fail.

@@ -1,4 +1,4 @@
-//! oslat against what the original prints.
+//! Compares oslat with the output of the original.
 
 use punctual_host::Host;
 use punctual_model::{Cell, Nanos, Table, testing};
@@ -18,7 +18,7 @@ fn read(line: &str) -> Result<OslatSettings, CompatError> {
     OslatSettings::read(&parsed, &Machine::of(&Host::live())?)
 }
 
-/// The counts of the original's buckets.
+/// Returns the counts of the original's buckets.
 fn buckets() -> Vec<u64> {
     let rows = TEXT
         .lines()
@@ -50,11 +50,11 @@ fn what_is_printed_is_the_originals() {
         head(&settings),
         summary.text(&settings)
     );
-    // As 2.4 and the scripts that match this line have it.
+    // In the spelling of 2.4 and of the scripts that match this line.
     assert_eq!(text, TEXT.replace("(MHz)", "(Mhz)"));
 }
 
-/// A recording whose turns on two CPUs took so long, in ns.
+/// Returns a recording with iterations of these durations (in ns) on two CPUs.
 fn summary(line: &str, turns: &[(u64, u64, u64)]) -> (OslatSettings, Summary) {
     let settings = read(line).unwrap();
     let mut recording = testing::recording(1, 1);
@@ -84,7 +84,7 @@ fn turns_go_into_buckets_and_what_is_beyond_into_the_last() {
     assert_eq!(found.cores[0].buckets, [10, 2, 0, 0, 1]);
     assert_eq!(found.cores[1].buckets, [7, 0, 0, 0, 0]);
     assert_eq!((found.cores[0].min, found.cores[0].max), (0, 40_000));
-    // Upper ends: 10 of 1 us, 2 of 2 us, and the long one with its length.
+    // Upper ends: 10 of 1 us, 2 of 2 us, and the long one with its full length.
     assert!((found.cores[0].average - 55.0 / 13.0).abs() < 1e-9);
     let text = found.text(&settings);
     assert!(

@@ -33,21 +33,21 @@ use crate::{CompatError, Difference, Parsed, ToolContext};
 use settings::{Affinity, PairSettings};
 use view::View;
 
-/// In what these tools differ from one another.
+/// Properties that differ between these tools.
 pub(crate) struct Kind {
     /// The tool's name.
     pub(crate) name: &'static str,
-    /// What the one thread wakes the other with: `--via` of the probe.
+    /// The wake-up mechanism: `--via` of the probe.
     pub(crate) via: &'static str,
     /// Whether lines and JSON contain time-outs.
     pub(crate) timeouts: bool,
-    /// Whether a pair without a sample is said not to be ready.
+    /// Whether the tool reports a pair without a sample as not ready.
     pub(crate) says_not_ready: bool,
     /// The tool's options, in the order of its help.
     options: &'static [OptionRow<PairSettings>],
 }
 
-/// In what all of them differ from the originals.
+/// Differences of all these tools from the originals.
 pub(crate) const SLEEP: Difference = Difference {
     what: "The sending thread sleeps to the next time of a clock, and sends then. Threads that are \
            bound and have a real-time priority above 1 make an exchange that is not measured before \
@@ -88,7 +88,7 @@ pub(crate) const FORK: Difference = Difference {
           wake-up goes from one address space to another in both.",
 };
 
-/// What these tools have in common: all of the run.
+/// The run, which all these tools share.
 pub(crate) fn run(
     kind: &'static Kind,
     parsed: &Parsed,

@@ -5,9 +5,9 @@ use crate::machine::Machine;
 use crate::option_row::{OptionRow, put};
 use crate::{CompatError, Given, NextWord};
 
-/// Limit of pairs of the probe.
+/// Maximum number of pairs of the probe.
 const MOST_PAIRS: i32 = 256;
-/// The probe's limit of the timeout.
+/// Maximum timeout of the probe.
 const LONGEST_TIMEOUT_S: u64 = 24 * 3_600;
 
 pub(super) const AFFINITY: OptionRow<PairSettings> = OptionRow::or_next(
@@ -78,13 +78,13 @@ pub(super) const THREADS: OptionRow<PairSettings> = OptionRow::or_next(
     },
 );
 
-/// Of pmqtest.
+/// An option of pmqtest.
 pub(super) const FORCETIMEOUT: OptionRow<PairSettings> = OptionRow::new(
     "-f --forcetimeout=TO",
     "with -T: send each message TO seconds later, so that mq_timedreceive times out; the receiver counts that and waits again",
     put!(force_timeout_s = |given| timeout(given)?),
 );
-/// Of pmqtest.
+/// An option of pmqtest.
 pub(super) const TIMEOUT: OptionRow<PairSettings> = OptionRow::new(
     "-T --timeout=TO",
     "receive with mq_timedreceive; a message that is TO seconds late ends the run; default 0: wait for it",
@@ -97,7 +97,7 @@ fn affinity(given: &Given, machine: &Machine) -> Result<Affinity, CompatError> {
     };
     let cpu = u32::try_from(number).map_err(|_| given.bad("a CPU"))?;
     if !machine.present.contains(cpu) {
-        // In the originals' words.
+        // The message of the originals.
         return Err(CompatError::Usage(format!(
             "ERROR: CPU #{cpu} not found, only {} CPUs available",
             machine.present.len()
@@ -122,7 +122,7 @@ fn timeout(given: &Given) -> Result<u64, CompatError> {
     }
 }
 
-/// With a value the originals run as their own child process.
+/// With a value, the originals run as their own child process.
 fn not_a_child() -> CompatError {
     CompatError::Exit {
         message: "Invalid fork option".to_owned(),

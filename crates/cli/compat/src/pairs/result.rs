@@ -11,7 +11,7 @@ use super::rows::{self, Row};
 use super::settings::PairSettings;
 use crate::{CompatError, ToolContext, json, shared};
 
-/// Prints and writes all in the originals' order. Returns the exit status.
+/// Prints and writes all results in the order of the originals. Returns the exit status.
 pub(super) fn write(
     kind: &Kind,
     settings: &PairSettings,
@@ -63,7 +63,7 @@ struct Receiver {
     max: u64,
 }
 
-/// The JSON file after its head.
+/// Returns the JSON file after its head.
 pub(super) fn body<'a>(
     kind: &Kind,
     rows: &[Row],

@@ -1,4 +1,4 @@
-//! The lines of these tools: two for each pair.
+//! The lines of these tools: two per pair.
 
 use std::fmt::Write;
 
@@ -18,26 +18,26 @@ pub(super) struct Row {
     pub(super) sender: End,
     pub(super) interval_us: u64,
     pub(super) cycles: u64,
-    /// Time-outs of the receiver before the latest cycle.
+    /// Timeouts of the receiver before the latest cycle.
     pub(super) timeouts: u64,
     pub(super) min: Option<u64>,
     pub(super) act: i64,
-    /// Rounded down, as the others.
+    /// Rounded down, like the others.
     pub(super) avg: u64,
     pub(super) max: u64,
 }
 
-/// One of the two threads.
+/// One of the two threads of a pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct End {
     pub(super) tid: i32,
     pub(super) priority: u8,
-    /// The CPU it ran on last; -1 if not known yet.
+    /// The CPU on which it last ran; -1 if not known yet.
     pub(super) cpu: i64,
 }
 
 impl Row {
-    /// All rows, before the first sample.
+    /// Returns all rows, before the first sample.
     pub(super) fn all(settings: &PairSettings) -> Vec<Self> {
         let row = |place: usize| {
             let end = |priority| End {
@@ -45,7 +45,7 @@ impl Row {
                 priority,
                 cpu: -1,
             };
-            // The requested one for both, as in the originals; see `PRIORITY`.
+            // The requested priority for both, as in the originals; see `PRIORITY`.
             let priority = settings.priority_of(place);
             Self {
                 receiver: end(priority),
@@ -62,7 +62,7 @@ impl Row {
         (0..settings.threads as usize).map(row).collect()
     }
 
-    /// Sets the figures from the recording, which has every sample.
+    /// Sets the figures from the recording, which has all samples.
     pub(super) fn settle(&mut self, place: usize, recording: &Recording) {
         let Some(thread) = recording.threads.get(place) else {
             return;
@@ -81,7 +81,7 @@ impl Row {
     }
 }
 
-/// Updates all of them.
+/// Updates all rows.
 pub(super) fn update(rows: &mut [Row], snapshot: &Snapshot, host: &Host) {
     let threads = host.own_threads();
     for (place, (row, lane)) in rows.iter_mut().zip(&snapshot.lanes).enumerate() {
@@ -111,7 +111,7 @@ pub(super) fn update(rows: &mut [Row], snapshot: &Snapshot, host: &Host) {
     }
 }
 
-/// `print_stat` of the tools: threads, then latencies, each line with its end.
+/// Equivalent of `print_stat` of the tools: threads, then latencies, each line with a newline.
 pub(super) fn text(kind: &Kind, rows: &[Row]) -> String {
     let mut text = String::new();
     for (place, row) in rows.iter().enumerate() {

@@ -16,11 +16,11 @@ pub(super) struct PairSettings {
     pub(super) priority: u8,
     pub(super) smp: bool,
     pub(super) threads: u64,
-    /// 0: the receivers wait without a limit.
+    /// 0 if the receivers wait without a limit.
     pub(super) timeout_s: u64,
-    /// 0: the senders do not wait for a timeout.
+    /// 0 if the senders do not wait for a timeout.
     pub(super) force_timeout_s: u64,
-    /// The senders are processes of their own.
+    /// The senders are separate processes.
     pub(super) fork: bool,
     /// Messages for stderr.
     pub(super) notes: Vec<String>,
@@ -29,12 +29,12 @@ pub(super) struct PairSettings {
 /// The CPUs of the pairs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Affinity {
-    /// All usable CPUs for each thread.
+    /// Each thread may use all usable CPUs.
     #[default]
     Unspecified,
-    /// All on this one.
+    /// All threads use this CPU.
     One(u32),
-    /// Each on the next one.
+    /// Each pair uses the next CPU.
     All,
 }
 
@@ -44,14 +44,14 @@ impl AsMut<Common> for PairSettings {
     }
 }
 
-/// The probe's shortest interval.
+/// Shortest interval of the probe.
 const SHORTEST_US: u64 = 50;
 
 impl PairSettings {
     /// Reads the options in the order they were given.
     ///
     /// # Errors
-    /// Invalid values, and unsupported options.
+    /// Returns an error for invalid values and unsupported options.
     pub(super) fn read(
         parsed: &Parsed,
         options: &[OptionRow<Self>],
@@ -78,17 +78,17 @@ impl PairSettings {
         Ok(settings)
     }
 
-    /// The interval of the pair at this place, in µs.
+    /// Returns the interval of the pair with this index, in µs.
     pub(super) fn interval_of(&self, place: usize) -> u64 {
         self.interval_us + self.distance_us * place as u64
     }
 
-    /// Whether all pairs have the same priority.
+    /// Returns whether all pairs have the same priority.
     pub(super) fn same_priority(&self) -> bool {
         self.smp || self.priority == 0
     }
 
-    /// The priority of the receiving thread of the pair at this place.
+    /// Returns the priority of the receiving thread of the pair with this index.
     pub(super) fn priority_of(&self, place: usize) -> u8 {
         if self.same_priority() {
             return self.priority;
@@ -97,7 +97,7 @@ impl PairSettings {
         self.priority.saturating_sub(down).max(1)
     }
 
-    /// Whether a receiving thread can time out and wait again while its sender posts.
+    /// Returns whether a receiving thread can time out and wait again while its sender posts.
     pub(super) fn returns_at_once(&self) -> bool {
         let last = (self.threads as usize).saturating_sub(1);
         self.affinity != Affinity::Unspecified && self.priority_of(last) > 1

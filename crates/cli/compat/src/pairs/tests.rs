@@ -1,4 +1,4 @@
-//! The tools of pairs against what the originals print.
+//! Compares the tools of pairs with the output of the originals.
 
 use punctual_formats::Additions;
 use punctual_host::Host;
@@ -84,7 +84,7 @@ fn rows_say_which_threads_measure_and_where() {
         worst: None,
     };
     rows::update(&mut rows, &snapshot(Vec::new()), &host);
-    // Without a lane there is nothing to bring up to date.
+    // Without a lane there is nothing to update.
     assert_eq!((rows[0].sender.tid, rows[0].sender.cpu), (0, -1));
     assert_eq!(
         (rows[0].sender.priority, rows[1].receiver.priority),
@@ -136,7 +136,7 @@ fn options_mean_what_they_mean_in_the_originals() {
         ("-a 2", Affinity::One(2)),
         ("-a2", Affinity::One(2)),
         ("-a0", Affinity::One(0)),
-        // By atoi's rules a next word of 0 is none.
+        // By the rules of atoi, a following 0 is not a value.
         ("-a 0", Affinity::All),
         ("-a -q", Affinity::All),
     ] {
@@ -181,7 +181,7 @@ fn options_mean_what_they_mean_in_the_originals() {
         let refused = line != "-a x1x";
         assert_eq!(read(&pmqtest::KIND, line).is_err(), refused, "{line}");
     }
-    // As scripts have it.
+    // As used in scripts.
     let script = settings("-a -b 20us -i 100us -l 100 -S");
     assert_eq!((script.common.break_limit, script.interval_us), (20, 100));
     let short = settings("-S -i 10");
@@ -191,7 +191,7 @@ fn options_mean_what_they_mean_in_the_originals() {
     for words in ["-f", "--fork", "-q --fork -t 2"] {
         assert!(read(&sigwaittest::KIND, words).unwrap().fork, "{words}");
     }
-    // What the originals give the processes that they start themselves.
+    // Values that the originals pass to the processes they start themselves.
     for words in ["-fr0", "--fork=s1", "-fx"] {
         let error = read(&sigwaittest::KIND, words).unwrap_err();
         assert_eq!(error.to_string(), "Invalid fork option", "{words}");

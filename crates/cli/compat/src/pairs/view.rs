@@ -12,8 +12,7 @@ use super::settings::PairSettings;
 use crate::CompatError;
 use crate::live_output::LiveOutput;
 
-/// Interval of repeated lines, as in the originals; also of reading the threads'
-/// CPUs.
+/// Interval between repeated lines, as in the originals, and between reads of the threads' CPUs.
 const LIVE: Duration = Duration::from_millis(50);
 /// Polling interval for threads that have not started yet.
 const FIRST_LOOK: Duration = Duration::from_millis(2);
@@ -45,10 +44,10 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The last state of the rows.
+    /// Returns the last state of the rows.
     ///
     /// # Errors
-    /// Lines that could not be written.
+    /// Returns an error if lines could not be written.
     pub(super) fn finish(self) -> Result<Vec<Row>, CompatError> {
         self.output.finish().map(|()| self.rows)
     }

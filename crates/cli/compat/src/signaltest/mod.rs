@@ -51,9 +51,9 @@ pub(crate) const TOOL: Tool = Tool {
     run,
 };
 
-/// Rounds that follow each other at once.
+/// Rounds that follow each other without a pause.
 const BURST: &str = "16";
-/// From one burst to the next.
+/// Pause between two bursts.
 const PAUSE: &str = "10ms";
 
 fn run(parsed: &Parsed, context: &mut ToolContext<'_>) -> Result<u8, CompatError> {

@@ -11,7 +11,7 @@ use super::view::line;
 use crate::lines::{Figures, ThreadLine};
 use crate::{CompatError, ToolContext, json, shared};
 
-/// Prints and writes all in the original's order. Returns the exit status.
+/// Prints and writes all results in the order of the original. Returns the exit status.
 pub(super) fn write(
     settings: &SignaltestSettings,
     outcome: &Outcome,
@@ -46,7 +46,7 @@ struct Thread {
     cpu: i64,
 }
 
-/// The JSON file after its head.
+/// Returns the JSON file after its head.
 pub(super) fn body<'a>(
     recording: &'a Recording,
     additions: Option<Additions<'a>>,

@@ -1,4 +1,4 @@
-//! The options of signaltest 2.10, and the settings that they make.
+//! The options of signaltest 2.10 and the resulting settings.
 
 use punctual_model::CpuSet;
 
@@ -10,7 +10,7 @@ use crate::{CompatError, NextWord, Parsed};
 /// The settings from the command line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct SignaltestSettings {
-    /// `None`: all usable CPUs.
+    /// `None` for all usable CPUs.
     pub(super) cpus: Option<CpuSet>,
     pub(super) common: Common,
     pub(super) loops: u64,
@@ -84,14 +84,14 @@ pub(super) const OPTIONS: &[OptionRow<SignaltestSettings>] = &[
     ),
 ];
 
-/// What the probe takes.
+/// Range of the probe.
 const THREADS: std::ops::RangeInclusive<u64> = 2..=64;
 
 impl SignaltestSettings {
     /// Reads the options in the order they were given.
     ///
     /// # Errors
-    /// Invalid values.
+    /// Returns an error for invalid values.
     pub(super) fn read(parsed: &Parsed, machine: &Machine) -> Result<Self, CompatError> {
         let mut settings = Self {
             threads: 2,

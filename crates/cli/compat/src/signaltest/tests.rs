@@ -1,4 +1,4 @@
-//! signaltest against what the original prints.
+//! Compares signaltest with the output of the original.
 
 use punctual_formats::Additions;
 use punctual_host::Host;

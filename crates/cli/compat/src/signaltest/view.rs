@@ -17,12 +17,12 @@ pub(super) struct View<'a> {
     output: LiveOutput<'a>,
     host: Host,
     lines: Vec<ThreadLine>,
-    /// Values that were printed.
+    /// Number of printed values.
     values: u64,
     printed: bool,
 }
 
-/// A thread's line.
+/// Formats the line of a thread.
 pub(super) fn line(line: &ThreadLine) -> String {
     line.with(format_args!("P:{:2}", line.priority))
 }
@@ -44,16 +44,16 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The last state of the lines.
+    /// Returns the last state of the lines.
     ///
     /// # Errors
-    /// Lines that could not be written.
+    /// Returns an error if lines could not be written.
     pub(super) fn finish(self) -> Result<Vec<ThreadLine>, CompatError> {
         self.output.finish().map(|()| self.lines)
     }
 
-    /// The load, an empty line and the first thread; all but the first begin with a
-    /// cursor movement.
+    /// Prints the load, an empty line and the first thread. Each repetition begins with a cursor
+    /// movement.
     fn print(&mut self) {
         let again = std::mem::replace(&mut self.printed, true);
         let load = self.host.load_averages().unwrap_or_default();
