@@ -1,9 +1,9 @@
-//! How fast files of samples are read, without what storing them costs.
+//! Speed of reading sample files, without the cost of storing the samples.
 //!
-//! `cargo bench -p punctual-formats`; the rates are of the file's bytes. What the
-//! whole command takes is measured by `benches/import.py`.
+//! Run with `cargo bench -p punctual-formats`. The rates are in bytes of the file.
+//! `benches/import.py` measures the whole command.
 
-// A bench stops at what is wrong.
+// A bench stops at the first error.
 #![allow(clippy::unwrap_used)]
 
 use std::io;
@@ -17,8 +17,7 @@ fn main() {
     divan::main();
 }
 
-/// Samples of two threads, as they come from a machine: some microseconds, a
-/// tail.
+/// Realistic samples of two threads: a few microseconds, with a tail.
 fn latencies(count: u64) -> impl Iterator<Item = (u32, u64, u64)> {
     let mut state = 0x9e37_79b9_7f4a_7c15u64;
     (0..count).map(move |nth| {
@@ -34,7 +33,7 @@ fn latencies(count: u64) -> impl Iterator<Item = (u32, u64, u64)> {
     })
 }
 
-/// As cyclictest prints them with -v.
+/// Returns the samples as printed by cyclictest -v.
 fn verbose(count: u64) -> Vec<u8> {
     let mut text = Vec::new();
     for (thread, cycle, us) in latencies(count) {
@@ -43,7 +42,7 @@ fn verbose(count: u64) -> Vec<u8> {
     text
 }
 
-/// As jitterdebugger keeps them.
+/// Returns the samples as stored by jitterdebugger.
 fn raw(count: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
     for (thread, cycle, us) in latencies(count) {
@@ -56,7 +55,7 @@ fn raw(count: u64) -> Vec<u8> {
     bytes
 }
 
-/// A sink that looks at each sample.
+/// A sink that reads each sample.
 #[derive(Default)]
 struct Sum(u64);
 

@@ -1,6 +1,6 @@
-//! What punctual adds to the JSON files of other tools, under the key
-//! `punctual`: values that those formats have no key for. Written on request only,
-//! since strict readers refuse an unknown key; our importers read it.
+//! Values that punctual adds to the JSON files of other tools under the key `punctual`, because
+//! those formats have no key for them. They are only written on request, since strict readers
+//! reject an unknown key. Our importers read them.
 
 use std::collections::BTreeMap;
 
@@ -23,17 +23,17 @@ pub struct Additions<'a> {
 struct ThreadAdditions<'a> {
     cpu: Option<u32>,
     label: Option<&'a str>,
-    /// Null where another tool measured and did not record it; so are the other
-    /// counts of the sample accounting.
+    /// Null if another tool measured and did not record it. This also applies to the other counts
+    /// of the sample accounting.
     expected: Option<u64>,
     missed: Option<u64>,
     early: u64,
     warm_up: Option<u64>,
-    /// Samples at or above `histogram_us`; null where there is no such limit.
+    /// Samples at or above `histogram_us`; null if there is no such limit.
     overflow: Option<u64>,
     min_ns: Option<Nanos>,
     mean_ns: Option<Nanos>,
-    /// Sum of the latencies, from which the mean follows; null where that is.
+    /// Sum of the latencies, for computing the mean; null if the mean is null.
     sum_ns: Option<Nanos>,
     max_ns: Option<Nanos>,
     p50_ns: Option<Nanos>,
@@ -44,7 +44,7 @@ struct ThreadAdditions<'a> {
 }
 
 impl<'a> Additions<'a> {
-    /// Those of a file with `limit` rows of 1 µs, if it has such rows.
+    /// Returns the additions for a file with `limit` rows of 1 µs, if it has such rows.
     pub fn of(recording: &'a Recording, limit: Option<usize>) -> Self {
         Self {
             recording: recording.id.to_string(),

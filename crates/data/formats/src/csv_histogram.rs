@@ -1,7 +1,6 @@
-//! `csv-histogram`: the non-empty buckets of each thread, a line each, at full
-//! resolution.
+//! `csv-histogram`: the non-empty buckets of each thread, one per line, at full resolution.
 //!
-//! | column | what |
+//! | column | content |
 //! |---|---|
 //! | `thread` | index of the thread in the recording |
 //! | `cpu` | CPU of the thread; empty if not pinned |
@@ -9,10 +8,9 @@
 //! | `width_ns` | width of the bucket: latencies below `lower_ns + width_ns` |
 //! | `count` | samples in the bucket |
 //!
-//! Two kinds of sample have no bucket and get a line of their own, so that the
-//! counts of a thread add up to its recorded samples: early ones
-//! (`lower_ns` and `width_ns` empty), and those beyond the range (`lower_ns`
-//! the end of the range, `width_ns` empty).
+//! Two kinds of samples have no bucket and get a separate line, so that the counts of a thread add
+//! up to its recorded samples: early samples (`lower_ns` and `width_ns` are empty), and samples
+//! beyond the range (`lower_ns` is the end of the range, `width_ns` is empty).
 
 use std::io::Write;
 

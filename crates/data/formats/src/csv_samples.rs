@@ -1,16 +1,16 @@
-//! `csv`: every sample, a line each.
+//! `csv`: every sample, one per line.
 //!
-//! | column | what |
+//! | column | content |
 //! |---|---|
 //! | `thread` | index of the thread in the recording |
 //! | `cpu` | CPU of the thread; empty if not pinned |
 //! | `expected_ns` | due time, on CLOCK_MONOTONIC |
 //! | `latency_ns` | latency; negative if early |
 //!
-//! An imported recording whose source lacks the times of samples has the
-//! cycle number in the third column, `cycle`.
+//! For an imported recording whose source lacks the times of samples, the third column is the cycle
+//! number, `cycle`.
 //!
-//! Thread after thread, each in the order in which it measured.
+//! The threads follow one after another, each with its samples in the order of measurement.
 
 use std::io::{self, Write};
 
@@ -35,20 +35,20 @@ fn write(export: &Export<'_>, out: &mut dyn Write) -> Result<(), FormatError> {
     export.check_read(kept, read)
 }
 
-/// The lines of one thread; how many there were.
+/// Writes the lines of one thread. Returns their number.
 fn write_thread(export: &Export<'_>, thread: u32, out: &mut dyn Write) -> Result<u64, FormatError> {
     let cpu = export
         .cpu_of(thread)
         .map_or(String::new(), |cpu| cpu.to_string());
     let mut read = 0;
-    // The source hands errors of the callback through: keep those of the
-    // output apart from those of reading.
+    // The source passes errors of the callback through, so errors of the output are kept apart from
+    // those of reading.
     let mut output_error = None;
     let result = export.samples.for_each(thread, &mut |chunk| {
         read += chunk.len() as u64;
         for sample in chunk {
-            // Numbers need no quoting, and hours of samples are many lines:
-            // written without the CSV writer.
+            // Written without the CSV writer, because numbers need no quoting and a long run has
+            // many lines.
             let (expected, latency) = (sample.expected.0, sample.latency.0);
             if let Err(error) = writeln!(out, "{thread},{cpu},{expected},{latency}") {
                 output_error = Some(error);
@@ -135,7 +135,7 @@ mod tests {
         );
     }
 
-    /// A writer that is full from the start.
+    /// A writer that always fails.
     struct Full;
     impl Write for Full {
         fn write(&mut self, _: &[u8]) -> io::Result<usize> {

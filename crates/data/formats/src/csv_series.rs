@@ -1,6 +1,6 @@
-//! `csv-series`: latency over time, a line for each interval of each thread.
+//! `csv-series`: latency over time, with one line per interval and thread.
 //!
-//! | column | what |
+//! | column | content |
 //! |---|---|
 //! | `thread` | index of the thread in the recording |
 //! | `cpu` | CPU of the thread; empty if not pinned |
@@ -56,7 +56,7 @@ fn write(export: &Export<'_>, out: &mut dyn Write) -> Result<(), FormatError> {
     Ok(())
 }
 
-/// A row read from a damaged file may count more early samples than samples.
+/// A row from a damaged file may count more early samples than samples.
 fn mean(row: &IntervalRow) -> Option<Nanos> {
     (row.count >= row.early).then(|| row.mean()).flatten()
 }

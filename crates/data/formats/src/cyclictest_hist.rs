@@ -1,23 +1,20 @@
-//! `cyclictest-hist`: the histogram text of `cyclictest -q -h`, which scripts
-//! feed to gnuplot after `grep -v -e "^#" -e "^$"`.
+//! `cyclictest-hist`: the histogram text of `cyclictest -q -h`, which scripts pass to gnuplot after
+//! `grep -v -e "^#" -e "^$"`.
 //!
-//! A row is `%06d ` with the microseconds, then a column `%06d` for each
-//! thread, with tabs between. All rows are written, then `# Total:`, as in
-//! rt-tests 2.4; with [`sparse_rows`](crate::ExportOptions::sparse_rows) the
-//! filled rows only, as in rt-tests 2.10. The comment
-//! lines, their widths (`%05d`) and the empty line at the end are the
-//! original's. Facts from rt-tests' `src/cyclictest/cyclictest.c`
-//! (`print_hist`), `src/lib/histogram.c` and from its output. What differs:
+//! A row is `%06d ` with the microseconds, then a column `%06d` for each thread, separated by tabs.
+//! All rows are written, then `# Total:`, as in rt-tests 2.4. With
+//! [`sparse_rows`](crate::ExportOptions::sparse_rows), only the filled rows are written, as in
+//! rt-tests 2.10. The comment lines, their widths (`%05d`) and the empty line at the end match the
+//! original. Facts from rt-tests' `src/cyclictest/cyclictest.c` (`print_hist`),
+//! `src/lib/histogram.c` and from its output. Differences:
 //!
 //! - Early samples (negative latency) are in no row and no overflow.
-//! - The mean comes from the exact sum in ns, rounded down.
-//! - A row from 1 ms on holds what its bucket holds (10 µs wide up to 10 ms,
-//!   and so on).
-//! - A histogram has no cycle numbers of overflows. Where every
-//!   sample of the thread was kept they are taken from the samples, and at most
-//!   as many are listed as there are rows, as in the original. Elsewhere none is
-//!   listed, and the thread's line has their number as in the original:
-//!   `# 00024 others`.
+//! - The mean is computed from the exact sum in ns and rounded down.
+//! - From 1 ms on, a row contains the samples of its bucket (10 µs wide up to 10 ms, and so on).
+//! - A histogram has no cycle numbers of overflows. If every sample of the thread was kept, they
+//!   are taken from the samples, and at most as many are listed as there are rows, as in the
+//!   original. Otherwise none is listed, and the line of the thread contains their number as in the
+//!   original: `# 00024 others`.
 
 use std::io::Write;
 
@@ -61,8 +58,8 @@ fn write(export: &Export<'_>, out: &mut dyn Write) -> Result<(), FormatError> {
     Ok(text.write(out)?)
 }
 
-/// The cycle numbers of a thread's overflows that another tool's file names,
-/// where it had as many rows.
+/// Returns the cycle numbers of a thread's overflows listed in the file of another tool, if that
+/// file had the same number of rows.
 fn imported_cycles(export: &Export<'_>, place: usize, limit: usize) -> Vec<u64> {
     let rows = export.recording.threads[place].histogram.unplaced_from();
     let mut tables = export.recording.tables.iter();
@@ -78,8 +75,8 @@ fn imported_cycles(export: &Export<'_>, place: usize, limit: usize) -> Vec<u64> 
     }
 }
 
-/// The cycle numbers of the first `limit` overflows of a thread, counted from
-/// 0 among the samples that were not early; none if unknown.
+/// Returns the cycle numbers of the first `limit` overflows of a thread, counted from 0 among the
+/// samples that were not early. Empty if unknown.
 fn overflow_cycles(
     export: &Export<'_>,
     place: usize,
@@ -112,8 +109,8 @@ fn overflow_cycles(
             Ok(())
         })
         .map_err(FormatError::Samples)?;
-    // A sample that was dropped on its way to the store shifts all numbers
-    // after it: then they are unknown.
+    // A sample dropped on its way to the store shifts all numbers after it, so they are then
+    // unknown.
     let thread = &export.recording.threads[place];
     let complete = cycle == thread.histogram.count() && seen == overflows;
     Ok(if complete { cycles } else { Vec::new() })

@@ -1,32 +1,26 @@
-//! `cyclictest-json`: what rt-tests' `cyclictest --json` writes, file version
-//! 1, as of rt-tests 2.10 with `-h`.
+//! `cyclictest-json`: the output of rt-tests' `cyclictest --json`, file version 1, as of rt-tests
+//! 2.10 with `-h`.
 //!
-//! The keys, their order (also the misspelt `"cmdline:"` and
-//! `"rt_test_version:"`), the indentation and the two decimals of `avg` are the
-//! original's. Facts from rt-tests' `src/lib/rt-utils.c` (`rt_write_json`),
-//! `src/cyclictest/cyclictest.c` (`write_stats`), `src/lib/histogram.c` and from
-//! its output. What differs:
+//! The keys, their order (including the misspelt `"cmdline:"` and `"rt_test_version:"`), the
+//! indentation and the two decimals of `avg` match the original. Facts from rt-tests'
+//! `src/lib/rt-utils.c` (`rt_write_json`), `src/cyclictest/cyclictest.c` (`write_stats`),
+//! `src/lib/histogram.c` and from its output. Differences:
 //!
-//! - It is valid JSON whatever the command line holds; the original escapes
-//!   nothing.
-//! - `cycles` counts the samples that rows, `min`, `max` and `avg` are about:
-//!   not the early ones, which are under `punctual`. Microseconds are whole
-//!   and rounded down, as in the original; `avg` comes from the exact sum, so
-//!   it is up to 1 µs above the original's mean of rounded-down values, but
-//!   never above `max`. All of these are 0 without samples.
-//! - A histogram row from 1 ms on holds what its bucket holds (10 µs wide up
-//!   to 10 ms, and so on).
-//! - The times are UTC. `return_code` is the exit code of the measurement:
-//!   0, 1 (not finished), 3 (requirement broken or break value crossed), 4
-//!   (requirement not proven) or 130
-//!   (stopped).
-//! - A fact that could not be read is `"unknown"`, or null for `realtime`.
-//!   `node` is the NUMA node where the machine has only one, else -1, as in the
-//!   original for a thread that is not bound to one.
-//! - With [`extra_key`](crate::ExportOptions::extra_key) one key is added at the
-//!   end, `punctual`: values that the format has no key for (missed, early, overflow
-//!   and warm-up counts, percentiles in ns, the recording's identity). Readers
-//!   that refuse unknown keys need a file without it.
+//! - It is valid JSON for any command line; the original does not escape anything.
+//! - `cycles` counts the samples described by the rows, `min`, `max` and `avg`. Early samples are
+//!   excluded; they are under `punctual`. Microseconds are whole and rounded down, as in the
+//!   original. `avg` is computed from the exact sum, so it is up to 1 µs above the original's mean
+//!   of rounded-down values, but never above `max`. All of these are 0 without samples.
+//! - From 1 ms on, a histogram row contains the samples of its bucket (10 µs wide up to 10 ms, and
+//!   so on).
+//! - The times are in UTC. `return_code` is the exit code of the measurement: 0, 1 (not finished),
+//!   3 (requirement broken or break value crossed), 4 (requirement not proven) or 130 (stopped).
+//! - A fact that could not be read is `"unknown"`, or null for `realtime`. `node` is the NUMA node
+//!   if the machine has only one, otherwise -1, as in the original for a thread that is not bound
+//!   to a node.
+//! - With [`extra_key`](crate::ExportOptions::extra_key), the key `punctual` is added at the end:
+//!   values that the format has no key for (missed, early, overflow and warm-up counts, percentiles
+//!   in ns, the ID of the recording). Readers that reject unknown keys need a file without it.
 
 use std::io::Write;
 use std::time::Duration;
@@ -80,7 +74,7 @@ fn filled_rows<S: Serializer>(micros: &Micros, serializer: S) -> Result<S::Ok, S
     serializer.collect_map(&micros.rows)
 }
 
-/// The file after its head.
+/// Returns the file after its head.
 fn body<'a>(export: &Export<'a>, limit: usize) -> JsonThreads<'a, Thread> {
     let recording = export.recording;
     let node = match recording.host.processor.numa_nodes.get() {
@@ -111,19 +105,19 @@ impl Thread {
     }
 }
 
-/// A moment of the measurement as RFC 2822 writes dates, in UTC; `unknown` where
-/// another tool did not record it.
+/// Formats a time of the measurement as in RFC 2822, in UTC; `unknown` if another tool did not
+/// record it.
 fn date(recording: &Recording, after: Option<Duration>) -> String {
     let (Some(after), true) = (after, recording.knows(Unknown::Started)) else {
         return UNKNOWN.to_owned();
     };
     let moment = recording.started;
-    // Beyond the year 9999 only where a file was tampered with.
+    // Beyond the year 9999 only if a file was tampered with.
     let moment = moment.saturating_add(after).unwrap_or(moment);
     moment.strftime("%a, %d %b %Y %H:%M:%S %z").to_string()
 }
 
-/// The exit code of the measurement, as far as the recording contains it.
+/// Returns the exit code of the measurement, as far as the recording contains it.
 fn return_code(recording: &Recording) -> i32 {
     match (recording.completion, recording.verdict.outcome) {
         (Completion::Stopped, _) => 130,

@@ -1,10 +1,10 @@
-//! Why a recording was not written.
+//! Errors of writing a recording.
 
 use std::io;
 
 use punctual_model::RecordingId;
 
-/// Why a recording was not written.
+/// Reason why a recording was not written.
 #[derive(Debug, thiserror::Error)]
 pub enum FormatError {
     /// An unknown format.
@@ -12,10 +12,10 @@ pub enum FormatError {
     Unknown {
         /// The requested value.
         name: String,
-        /// The names there are.
+        /// The valid names.
         known: Vec<&'static str>,
     },
-    /// The format is made of samples, and none were kept.
+    /// The format needs samples, and none were kept.
     #[error(
         "the format '{format}' needs every sample and recording {} has none: measure again with --samples",
         id.short()
@@ -34,9 +34,9 @@ pub enum FormatError {
     SamplesMissing {
         /// The recording.
         id: RecordingId,
-        /// Samples that the recording counts.
+        /// Number of samples that the recording counts.
         kept: u64,
-        /// Samples that could be read.
+        /// Number of samples that could be read.
         read: u64,
     },
     /// An invalid number of histogram rows.
@@ -44,10 +44,10 @@ pub enum FormatError {
     Rows {
         /// The requested value.
         asked: usize,
-        /// The largest number.
+        /// The maximum.
         most: usize,
     },
-    /// More rows than the tool had whose file the recording was read from.
+    /// More rows than the file of the other tool has.
     #[error(
         "recording {} has rows of another tool up to {known} µs only: cannot write {asked} rows of 1 µs",
         id.short()
@@ -57,7 +57,7 @@ pub enum FormatError {
         id: RecordingId,
         /// The requested value.
         asked: usize,
-        /// Number of rows known.
+        /// Number of known rows.
         known: u64,
     },
     /// The imported file has no histogram.
@@ -77,7 +77,7 @@ pub enum FormatError {
     WideRows {
         /// The recording.
         id: RecordingId,
-        /// Their width.
+        /// Width of its rows.
         row: punctual_model::Nanos,
     },
     /// The samples could not be read.
@@ -88,21 +88,21 @@ pub enum FormatError {
     Output(#[source] io::Error),
 }
 
-/// An error of plain writing.
+/// An error of the output.
 impl From<io::Error> for FormatError {
     fn from(error: io::Error) -> Self {
         Self::Output(error)
     }
 }
 
-/// Writing our own types as JSON fails only where the output does.
+/// Writing our own types as JSON fails only if the output fails.
 impl From<serde_json::Error> for FormatError {
     fn from(error: serde_json::Error) -> Self {
         Self::Output(error.into())
     }
 }
 
-/// Writing CSV fails only where the output does.
+/// Writing CSV fails only if the output fails.
 impl From<csv::Error> for FormatError {
     fn from(error: csv::Error) -> Self {
         match error.into_kind() {

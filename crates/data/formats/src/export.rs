@@ -7,7 +7,7 @@ use punctual_model::{Recording, Unknown};
 
 use crate::{FormatError, SampleSource};
 
-/// One file format: an entry of [`FORMATS`](crate::FORMATS).
+/// A file format: an entry of [`FORMATS`](crate::FORMATS).
 #[derive(Clone, Copy)]
 pub struct Format {
     /// Name on the command line: `cyclictest-json`.
@@ -16,17 +16,16 @@ pub struct Format {
     pub summary: &'static str,
     /// Usual file extension, without the dot.
     pub extension: &'static str,
-    /// Whether it needs the samples themselves, which are kept only with
-    /// `--samples`.
+    /// Whether it needs individual samples, which are kept only with `--samples`.
     pub needs_samples: bool,
     /// Whether it consists of rows of 1 µs, whose number is an option
     /// ([`ExportOptions::histogram_us`]).
     pub micro_rows: bool,
-    /// Writes a recording. It writes in many small pieces: give it a buffered
-    /// writer, and flush that.
+    /// Writes a recording. It makes many small writes: pass a buffered writer, and flush it
+    /// afterwards.
     ///
     /// # Errors
-    /// Any failure to write the whole file; discard the bytes written so far.
+    /// Returns any failure to write the whole file; discard the bytes written so far.
     pub write: fn(&Export<'_>, &mut dyn Write) -> Result<(), FormatError>,
 }
 
@@ -43,22 +42,22 @@ impl fmt::Debug for Format {
 pub struct Export<'a> {
     /// The recording.
     pub recording: &'a Recording,
-    /// Its samples; [`NoSamples`](crate::NoSamples) where there are none.
+    /// Its samples; [`NoSamples`](crate::NoSamples) if there are none.
     pub samples: &'a dyn SampleSource,
     /// Options of the formats.
     pub options: ExportOptions,
 }
 
 impl<'a> Export<'a> {
-    /// The CPU of thread `thread` of the recording, if it was pinned.
+    /// Returns the CPU of the recording's thread `thread`, if it was pinned.
     pub(crate) fn cpu_of(&self, thread: u32) -> Option<u32> {
         self.recording.threads.get(thread as usize)?.cpu
     }
 
-    /// Number of samples kept, for a format that needs them.
+    /// Returns the number of samples kept, for a format that needs them.
     ///
     /// # Errors
-    /// [`FormatError::NeedsSamples`] where none were.
+    /// Returns [`FormatError::NeedsSamples`] if none were kept.
     pub(crate) fn kept(&self, format: &'static str) -> Result<u64, FormatError> {
         match self.recording.samples {
             Some(samples) => Ok(samples.count),
@@ -69,8 +68,8 @@ impl<'a> Export<'a> {
         }
     }
 
-    /// Name of the column of due times. Where another tool did not record them,
-    /// the column holds cycle numbers.
+    /// Returns the name of the column of due times. If another tool did not record them, the column
+    /// contains cycle numbers.
     pub(crate) fn time_column(&self) -> &'static str {
         match self.recording.knows(Unknown::Times) {
             true => "expected_ns",
@@ -81,7 +80,7 @@ impl<'a> Export<'a> {
     /// Compares the number of samples read with the number kept.
     ///
     /// # Errors
-    /// [`FormatError::SamplesMissing`] where some are missing.
+    /// Returns [`FormatError::SamplesMissing`] if some are missing.
     pub(crate) fn check_read(&self, kept: u64, read: u64) -> Result<(), FormatError> {
         let id = self.recording.id;
         match read < kept {
@@ -91,17 +90,15 @@ impl<'a> Export<'a> {
     }
 }
 
-/// Options for writing. Each names the formats that use it; the others ignore
-/// it.
+/// Options for writing. Each one names the formats that use it; other formats ignore it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ExportOptions {
-    /// `cyclictest-hist`: leave out rows without a sample, as cyclictest 2.10
-    /// does.
+    /// `cyclictest-hist`: omit rows without a sample, as cyclictest 2.10 does.
     pub sparse_rows: bool,
-    /// `cyclictest-json`, `rt-dataset`: add the key `punctual`. Strict readers refuse it.
+    /// `cyclictest-json`, `rt-dataset`: add the key `punctual`. Strict readers reject it.
     pub extra_key: bool,
-    /// Formats with [`micro_rows`](Format::micro_rows): how many rows of 1 µs,
-    /// as cyclictest's `-h`; latencies at or above are overflows. From 1 to
-    /// [`MAX_ROWS`](crate::MAX_ROWS). `None`: enough for the largest latency.
+    /// Formats with [`micro_rows`](Format::micro_rows): number of rows of 1 µs, like cyclictest's
+    /// `-h`. Latencies at or above it are overflows. From 1 to [`MAX_ROWS`](crate::MAX_ROWS).
+    /// `None` for enough rows for the largest latency.
     pub histogram_us: Option<usize>,
 }

@@ -1,12 +1,11 @@
-//! Facts in formats that have no value for unknown.
+//! Facts in formats without a value for unknown facts.
 
 use punctual_model::Fact;
 
-/// The value of an unknown text, under keys that programs rely on; importers
-/// read it as unknown.
+/// Text for an unknown fact, under keys that programs rely on. Importers read it as unknown.
 pub(crate) const UNKNOWN: &str = "unknown";
 
-/// The text, or [`UNKNOWN`].
+/// Returns the text, or [`UNKNOWN`].
 pub(crate) fn or_unknown(fact: &Fact<String>) -> &str {
     fact.get().map_or(UNKNOWN, String::as_str)
 }

@@ -1,8 +1,7 @@
 //! `json`: the recording itself.
 //!
-//! This format keeps everything except the samples. Its schema is
-//! `punctual schema recording`, and
-//! [`Recording::from_json`](punctual_model::Recording::from_json) reads it.
+//! This format keeps everything except the samples. `punctual schema recording` prints its schema,
+//! and [`Recording::from_json`](punctual_model::Recording::from_json) reads it.
 
 use std::io::Write;
 

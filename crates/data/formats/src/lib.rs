@@ -1,22 +1,20 @@
-//! Other tools' files.
+//! Files of other tools.
 //!
-//! **For:** writing a recording in a format that other tools and scripts
-//! already read (rt-tests' JSON and histogram text, CSV, and our own JSON), and
-//! making recordings of what other tools wrote.
+//! **For:** writing a recording in a format that other tools and scripts already read (rt-tests'
+//! JSON and histogram text, CSV, and our own JSON), and importing recordings from the files of
+//! other tools.
 //!
-//! **Knows:** the model, and the exact shape of each format: keys, widths, tabs,
-//! order. A value that a format cannot hold is omitted, or written under a key of
-//! our own; unknown values are never made up.
+//! **Knows:** the model, and the exact layout of each format: keys, widths, tabs, order. A value
+//! that a format cannot represent is omitted, or written under our own key. Unknown values are
+//! never invented.
 //!
-//! **Must not know:** where the bytes go (a file, a terminal, a socket: it
-//! writes to [`std::io::Write`]), where recordings and samples are kept (it
-//! takes them as values and by [`SampleSource`], and hands samples to a
-//! [`SampleSink`]), and Linux.
+//! **Must not know:** the destination of the bytes (a file, a terminal, a socket: it writes to
+//! [`std::io::Write`]), the storage of recordings and samples (it takes them as values and by
+//! [`SampleSource`], and passes samples to a [`SampleSink`]), and Linux.
 //!
-//! A format is one file with its documentation, writer and tests, and one line
-//! in [`FORMATS`]; a source is one file with its documentation, reader and
-//! tests, and one line in [`IMPORTS`]. Help, completion and documentation derive
-//! from these entries.
+//! A format is one file with its documentation, writer and tests, and one line in [`FORMATS`]. A
+//! source is one file with its documentation, reader and tests, and one line in [`IMPORTS`]. Help,
+//! completion and documentation are derived from these entries.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
@@ -53,12 +51,11 @@ pub use rt_tests::{
 };
 pub use samples::{NoSamples, SampleSource};
 
-/// The table of a recording that was read from cyclictest's histogram text: the
-/// cycles that were beyond its rows, as far as the file names them, a row for
-/// each thread.
+/// Table in a recording imported from cyclictest's histogram text: the cycles beyond its rows that
+/// the file lists, with a row for each thread.
 pub const OVERFLOW_CYCLES: &str = "overflow_cycles";
 
-/// Every format, in the order in which they are listed.
+/// All formats, in the order of listing.
 pub const FORMATS: &[Format] = &[
     json::FORMAT,
     cyclictest_json::FORMAT,
@@ -70,10 +67,10 @@ pub const FORMATS: &[Format] = &[
     csv_series::FORMAT,
 ];
 
-/// The format called `name`.
+/// Returns the format called `name`.
 ///
 /// # Errors
-/// [`FormatError::Unknown`] with the names there are.
+/// Returns [`FormatError::Unknown`] with the valid names.
 pub fn format(name: &str) -> Result<&'static Format, FormatError> {
     FORMATS
         .iter()

@@ -1,4 +1,4 @@
-//! Latencies in rows of 1 µs, as the older tools count them.
+//! Latencies in rows of 1 µs, as counted by the older tools.
 
 use std::collections::BTreeMap;
 
@@ -6,18 +6,16 @@ use punctual_model::{Histogram, Nanos, Recording};
 
 use crate::{ExportOptions, FormatError};
 
-/// The largest number of rows: 1 s, the most that cyclictest's `-h` takes
-/// (`HIST_MAX` in its source).
+/// Maximum number of rows: 1 s, the maximum of cyclictest's `-h` (`HIST_MAX` in its source).
 pub const MAX_ROWS: usize = 1_000_000;
 
-/// One thread's latencies by whole microseconds. The same numbers as
-/// [`Histogram::micros`], without empty rows: a million rows for each
-/// of many CPUs would be gigabytes.
+/// Latencies of one thread by whole microseconds. Contains the numbers of [`Histogram::micros`]
+/// without empty rows, because a million rows for each of many CPUs would take gigabytes.
 pub(crate) struct Micros {
     /// Filled rows: whole microseconds and samples.
     pub(crate) rows: BTreeMap<u64, u64>,
-    /// Samples at or above the last row's end, and those of which another tool
-    /// did not say how late they were: overflows.
+    /// Overflows: samples at or above the end of the last row, and samples whose latency another
+    /// tool did not record.
     pub(crate) beyond: u64,
 }
 
@@ -38,14 +36,13 @@ impl Micros {
     }
 }
 
-/// Number of rows of the histograms: the requested one, else the next full
-/// hundred that holds the largest latency of all threads, but never more than
-/// the tool that counted had.
+/// Returns the number of rows of the histograms: the requested number, or else the next multiple of
+/// 100 that covers the largest latency of all threads, but never more than in the tool that counted
+/// them.
 ///
 /// # Errors
-/// [`FormatError::Rows`] for 0 and for more than [`MAX_ROWS`],
-/// [`FormatError::RowsUnknown`] for more than are known,
-/// [`FormatError::WideRows`] where they are wider.
+/// Returns [`FormatError::Rows`] for 0 and for more than [`MAX_ROWS`], [`FormatError::RowsUnknown`]
+/// for more than are known, and [`FormatError::WideRows`] if they are wider.
 pub(crate) fn rows(recording: &Recording, options: ExportOptions) -> Result<usize, FormatError> {
     let histograms = || recording.threads.iter().map(|thread| &thread.histogram);
     let id = recording.id;
@@ -76,14 +73,14 @@ pub(crate) fn rows(recording: &Recording, options: ExportOptions) -> Result<usiz
     }
 }
 
-/// The row in which [`Micros`] counts a latency: the lower edge of its
-/// histogram bucket, in whole microseconds. Differs from the latency itself
-/// only from 1 ms on, where buckets are wider than a microsecond.
+/// Returns the row in which [`Micros`] counts a latency: the lower edge of its histogram bucket, in
+/// whole microseconds. It differs from the latency only from 1 ms on, where buckets are wider than
+/// a microsecond.
 pub(crate) fn row_of(latency: Nanos) -> u64 {
     bucket_of(latency).whole_micros()
 }
 
-/// The lower edge of the histogram bucket that holds a latency.
+/// Returns the lower edge of the histogram bucket that contains a latency.
 pub(crate) fn bucket_of(latency: Nanos) -> Nanos {
     // A bucket keeps three significant digits.
     let digits = latency.0.checked_ilog10().unwrap_or(0);
@@ -91,9 +88,9 @@ pub(crate) fn bucket_of(latency: Nanos) -> Nanos {
     Nanos(latency.0 - latency.0 % width)
 }
 
-/// The mean in microseconds, from the exact sum in nanoseconds, but not above the
-/// maximum in whole microseconds: of latencies from 37.2 to 37.8 µs these are 37.
-/// 0 without samples, as rt-tests' tools have it, and where it is not known.
+/// Returns the mean in microseconds, from the exact sum in nanoseconds, limited to the maximum in
+/// whole microseconds: for latencies from 37.2 to 37.8 µs this is 37. Returns 0 without samples,
+/// like the tools of rt-tests, and if the mean is unknown.
 pub fn mean_us(histogram: &Histogram) -> f64 {
     match (histogram.mean(), histogram.count()) {
         (None, _) => 0.0,

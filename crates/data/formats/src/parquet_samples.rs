@@ -1,17 +1,17 @@
 //! `parquet`: every sample as a row of an Apache Parquet file, for data frames
 //! and databases.
 //!
-//! | column | type | what |
+//! | column | type | content |
 //! |---|---|---|
 //! | `thread` | int32 | index of the thread in the recording |
 //! | `cpu` | int32, may be null | CPU of the thread; null if not pinned |
 //! | `expected_ns` | int64 | due time, on CLOCK_MONOTONIC; `cycle`, the cycle number, where another tool did not record times |
 //! | `latency_ns` | int64 | latency; negative if early |
 //!
-//! Thread after thread, each in the order in which it measured. The file's
-//! metadata name the recording, the program, the start and the host
-//! (`punctual.recording`, `punctual.program`, `punctual.started`,
-//! `punctual.hostname`). Compressed with Snappy, which every reader supports.
+//! The threads follow one after another, each with its samples in the order of measurement. The
+//! file's metadata contain the recording, the program, the start and the host
+//! (`punctual.recording`, `punctual.program`, `punctual.started`, `punctual.hostname`). Compressed
+//! with Snappy, which every reader supports.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -36,7 +36,7 @@ pub(crate) const FORMAT: Format = Format {
     write,
 };
 
-/// Rows of a group: what is held in memory at once, 24 bytes each.
+/// Rows per group: held in memory at once, 24 bytes each.
 const GROUP: usize = 256 * 1024;
 
 pub(super) fn write(export: &Export<'_>, out: &mut dyn Write) -> Result<(), FormatError> {
@@ -57,7 +57,7 @@ pub(super) fn write(export: &Export<'_>, out: &mut dyn Write) -> Result<(), Form
     export.check_read(kept, read)
 }
 
-/// The row groups of one thread; how many samples there were.
+/// Writes the row groups of one thread. Returns the number of samples.
 fn write_thread(
     export: &Export<'_>,
     thread: u32,
@@ -73,8 +73,8 @@ fn write_thread(
         group.clear();
         Ok(spool.drain(out)?)
     };
-    // The source hands errors of the callback through: keep those of the
-    // output apart from those of reading.
+    // The source passes errors of the callback through, so errors of the output are kept apart from
+    // those of reading.
     let mut output_error = None;
     let result = export.samples.for_each(thread, &mut |chunk| {
         read += chunk.len() as u64;
@@ -108,7 +108,7 @@ fn write_group(
     // Thread and CPU numbers are far below 2^31.
     let threads = vec![thread as i32; samples.len()];
     let cpus = vec![cpu.map_or(0, |cpu| cpu as i32); samples.len()];
-    // The definition level says which rows have a value: all or none.
+    // The definition level tells which rows have a value: all or none.
     let levels = vec![i16::from(cpu.is_some()); samples.len()];
     let expected: Vec<i64> = samples.iter().map(|s| s.expected.0 as i64).collect();
     let latency: Vec<i64> = samples.iter().map(|s| s.latency.0).collect();
@@ -171,8 +171,8 @@ fn properties(recording: &Recording) -> WriterProperties {
         .set_writer_version(WriterVersion::PARQUET_2_0)
         .set_compression(Compression::SNAPPY)
         .set_key_value_metadata(Some(about.collect()));
-    // A period later by about the same each time, and latencies near each
-    // other: differences are small numbers, a dictionary would be none.
+    // Due times increase almost evenly, and latencies are close to each other: differences are
+    // small numbers, while a dictionary would not save anything.
     for name in ["expected_ns", "latency_ns"] {
         let path = ColumnPath::from(name);
         builder = builder
@@ -182,8 +182,8 @@ fn properties(recording: &Recording) -> WriterProperties {
     builder.build()
 }
 
-/// The library's output: it requires a writer that may move to another
-/// thread, ours may be anything. Drained after each row group.
+/// Output of the library, which requires a writer that can move to another thread; ours may not.
+/// Drained after each row group.
 #[derive(Clone, Default)]
 struct Spool(Arc<Mutex<Vec<u8>>>);
 
@@ -208,7 +208,7 @@ impl Write for Spool {
     }
 }
 
-/// The library fails only where its output does, and ours is memory.
+/// The library fails only if its output fails, and ours is memory.
 impl From<ParquetError> for FormatError {
     fn from(error: ParquetError) -> Self {
         Self::Output(io::Error::other(error))
@@ -256,11 +256,11 @@ mod tests {
 
     #[test]
     fn it_reads_back() {
-        // More than a row group of the first thread.
+        // More than one row group for the first thread.
         let all = vec![samples(300_001), samples(3)];
         let recording = recording_with(300_004);
         let bytes = parquet(&recording, &Kept(all.clone())).unwrap();
-        // Differences of a few bits, not two numbers of eight bytes.
+        // Differences of a few bits instead of two numbers of eight bytes.
         assert!(bytes.len() < 300_004 * 5, "{}", bytes.len());
         let reader = SerializedFileReader::new(bytes::Bytes::from(bytes)).unwrap();
         let metadata = reader.metadata().file_metadata();

@@ -1,27 +1,23 @@
-//! `rt-dataset`: the RT Dataset 1.0 of OSADL, a JSON file to share latency
-//! data of PREEMPT_RT systems, which OSADL's `plot-rtdataset.py` draws.
+//! `rt-dataset`: the RT Dataset 1.0 of OSADL, a JSON file for sharing latency data of PREEMPT_RT
+//! systems, which OSADL's `plot-rtdataset.py` plots.
 //!
-//! Facts from the format's page and scripts (github.com/osadl/Latencyplot:
-//! README.md, src/mk-rtdataset.py, src/plot-rtdataset.py, examples):
-//! `latency.cores` is an array of columns, the first of which holds the lower
-//! edges of the latency classes and each further one the samples of a core;
-//! classes follow each other without a gap; `granularity` is the text
-//! `microseconds`; `maxima` says what lies beyond the last class. Our
-//! values:
+//! Facts from the format's page and scripts (github.com/osadl/Latencyplot: README.md,
+//! src/mk-rtdataset.py, src/plot-rtdataset.py, examples): `latency.cores` is an array of columns.
+//! The first contains the lower edges of the latency classes, and each further one the samples of a
+//! core. Classes follow each other without a gap. `granularity` is the text `microseconds`.
+//! `maxima` shows what is beyond the last class. Our values:
 //!
-//! - The classes are rows of 1 µs; samples at or above the last one are in no
-//!   column, and the key `punctual` says how many they are. A row from 1 ms on holds
-//!   what its bucket holds (10 µs wide up to 10 ms, and so on).
-//! - `condition.cycles` is the number of samples of the thread that has most:
-//!   the original's is the number requested of each thread of cyclictest.
-//! - `condition.cyclictest` is the command line that measured, ours.
-//!   `condition.load` is `idle` or the names of the loads: their weight in
-//!   the words of the format is unknown.
-//! - An unknown text is `"unknown"`, because programs rely on these
-//!   keys; `interval` is null. `patches` and `config` are left out, and
-//!   `clock` if unknown.
-//! - With [`extra_key`](crate::ExportOptions::extra_key) the key `punctual` is added
-//!   at the end: values that the format has no key for.
+//! - The classes are rows of 1 µs. Samples at or above the last one are in no column, and the key
+//!   `punctual` contains their number. From 1 ms on, a row contains the samples of its bucket (10
+//!   µs wide up to 10 ms, and so on).
+//! - `condition.cycles` is the number of samples of the thread with the most samples; the
+//!   original's is the number requested from each thread of cyclictest.
+//! - `condition.cyclictest` is our command line of the measurement. `condition.load` is `idle` or
+//!   the names of the loads: their intensity in the terms of the format is unknown.
+//! - An unknown text is `"unknown"`, because programs rely on these keys; `interval` is null.
+//!   `patches` and `config` are omitted, and so is `clock` if unknown.
+//! - With [`extra_key`](crate::ExportOptions::extra_key), the key `punctual` is added at the end:
+//!   values that the format has no key for.
 
 use std::io::Write;
 
@@ -49,14 +45,14 @@ fn write(export: &Export<'_>, out: &mut dyn Write) -> Result<(), FormatError> {
     write_dated(export, limit, Timestamp::now(), out)
 }
 
-/// Writes the file as of the moment `now`.
+/// Writes the file with `now` as the time of writing.
 fn write_dated(
     export: &Export<'_>,
     limit: usize,
     now: Timestamp,
     out: &mut dyn Write,
 ) -> Result<(), FormatError> {
-    // Four spaces, as the original's.
+    // Four spaces, like the original.
     let layout = PrettyFormatter::with_indent(b"    ");
     let mut serializer = serde_json::Serializer::with_formatter(&mut *out, layout);
     Dataset::of(export, limit, now).serialize(&mut serializer)?;
@@ -103,7 +99,7 @@ struct Processor<'a> {
     vendor: &'a str,
     #[serde(rename = "type")]
     kind: &'a str,
-    /// MHz, as a text.
+    /// In MHz, as a text.
     #[serde(skip_serializing_if = "Option::is_none")]
     clock: Option<String>,
 }
@@ -130,9 +126,8 @@ struct Latency {
     cores: Columns,
 }
 
-/// The lower edges of the classes, then a column for each thread. A million
-/// rows for each of many CPUs would be gigabytes: they are made as they are
-/// written.
+/// The lower edges of the classes, then a column for each thread. The rows are generated while they
+/// are written, because a million rows for each of many CPUs would take gigabytes.
 struct Columns {
     limit: u64,
     threads: Vec<Micros>,
@@ -220,7 +215,7 @@ impl Serialize for Columns {
     }
 }
 
-/// One column: the classes themselves, or a thread's samples in them.
+/// One column: the classes themselves, or the samples of a thread in them.
 struct Column<'a> {
     limit: u64,
     rows: Option<&'a Micros>,
@@ -235,8 +230,7 @@ impl Serialize for Column<'_> {
     }
 }
 
-/// The upper end of the frequency range, if known and the same for
-/// all CPUs.
+/// Returns the upper end of the frequency range, if it is known and the same for all CPUs.
 fn clock_mhz(recording: &Recording) -> Option<String> {
     let mut khz = (recording.host.cpus.iter()).map(|cpu| cpu.frequency_max_khz.get().copied());
     let first = khz.next()??;
@@ -244,7 +238,7 @@ fn clock_mhz(recording: &Recording) -> Option<String> {
         .then(|| (first / 1_000).to_string())
 }
 
-/// A moment as ISO 8601 writes it, in UTC, to the second.
+/// Formats a time as in ISO 8601, in UTC, to the second.
 fn iso(moment: Timestamp) -> String {
     moment.strftime("%Y-%m-%dT%H:%M:%S+00:00").to_string()
 }

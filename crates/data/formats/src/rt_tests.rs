@@ -1,6 +1,5 @@
-//! The shapes that the tools of rt-tests share, as values: the histogram text
-//! and the head of their JSON files. The values come
-//! from the format, or from the program that replaces the tool.
+//! Formats shared by the tools of rt-tests, as values: the histogram text and the head of their
+//! JSON files. The values come from the format, or from the program that replaces the tool.
 //!
 //! Facts from rt-tests 2.10: `src/lib/histogram.c`, `src/lib/rt-utils.c`
 //! (`rt_write_json`), `print_hist` of `src/cyclictest/cyclictest.c`, and from
@@ -18,8 +17,7 @@ use crate::FormatError;
 use crate::additions::Additions;
 use crate::facts::or_unknown;
 
-/// The version of rt-tests whose files these are; programs that read them check
-/// it.
+/// The version of rt-tests that writes such files; programs that read them check it.
 pub const RT_TESTS_VERSION: &str = "2.10";
 
 /// One thread in a histogram text; figures in the unit of the rows.
@@ -27,10 +25,9 @@ pub const RT_TESTS_VERSION: &str = "2.10";
 pub struct HistogramColumn {
     /// Filled rows: value and samples.
     pub rows: BTreeMap<u64, u64>,
-    /// Samples at or above the last row's end.
+    /// Samples at or above the end of the last row.
     pub overflows: u64,
-    /// The cycle numbers of the first of these, at most as many as there are
-    /// rows; empty if unknown.
+    /// Cycle numbers of the first overflows, at most as many as there are rows; empty if unknown.
     pub overflow_cycles: Vec<u64>,
     /// The smallest value.
     pub min: u64,
@@ -41,16 +38,15 @@ pub struct HistogramColumn {
 }
 
 impl HistogramColumn {
-    /// The column of a thread, in rows of `unit`; the cycle numbers are unknown.
-    /// Exact where no row of the histogram is wider than `unit`; elsewhere a
-    /// row holds what its wider one holds. An imported sample of unknown
-    /// latency is an overflow, and a figure that the other tool did not record
-    /// is 0.
+    /// Returns the column of a thread, in rows of `unit`; the cycle numbers are unknown. Exact if
+    /// no row of the histogram is wider than `unit`; otherwise a row contains the samples of the
+    /// wider one. An imported sample of unknown latency is an overflow, and a figure that the other
+    /// tool did not record is 0.
     pub fn of(thread: &ThreadRecord, unit: Nanos, limit: usize) -> Self {
         let histogram = &thread.histogram;
         let unit = unit.0.max(1);
         let whole = |time: Option<Nanos>| time.map_or(0, |time| time.0 / unit);
-        // Rounded down, not to the nearest as the mean in nanoseconds is.
+        // Rounded down, unlike the mean in nanoseconds, which is rounded to the nearest.
         let mean = (histogram.sum().0 / unit).checked_div(histogram.count());
         let mut column = Self {
             overflows: histogram.overflow().saturating_add(histogram.unplaced()),
@@ -74,35 +70,34 @@ impl HistogramColumn {
 
 /// The text of `cyclictest -h`.
 ///
-/// All rows and `# Total:` below them, as rt-tests 2.4 and older write it: scripts
-/// read until that line, and draw steps from row to row. rt-tests 2.10 leaves out
-/// empty rows and the line ([`sparse_rows`](Self::sparse_rows)).
+/// Contains all rows and `# Total:` below them, like rt-tests 2.4 and older, because scripts read
+/// until that line and draw steps from row to row. rt-tests 2.10 omits empty rows and that line
+/// ([`sparse_rows`](Self::sparse_rows)).
 ///
-/// A row is `%06d ` with the value, then a column `%06d` for each thread, with
-/// tabs between. The comment lines, their widths (`%05d`) and the empty line at
-/// the end are the original's.
+/// A row is `%06d ` with the value, then a column `%06d` for each thread, separated by tabs. The
+/// comment lines, their widths (`%05d`) and the empty line at the end match the original.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HistogramText {
-    /// How many rows there could be.
+    /// Maximum number of rows.
     pub limit: usize,
-    /// Each thread.
+    /// The threads.
     pub columns: Vec<HistogramColumn>,
-    /// Whether rows without a sample are left out, and `# Total:` with them.
+    /// Whether to omit rows without a sample, and `# Total:`.
     pub sparse_rows: bool,
-    /// Whether sums have a column of their own (`-H`).
+    /// Whether sums have a separate column (`-H`).
     pub sum: bool,
-    /// SMIs of each thread's CPU; empty where they were not counted.
+    /// SMIs of each thread's CPU; empty if they were not counted.
     pub smis: Vec<u64>,
 }
 
 impl HistogramText {
-    /// Writes it.
+    /// Writes the text.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// Returns the errors of `out`.
     pub fn write(&self, out: &mut dyn Write) -> io::Result<()> {
         let Self { columns, .. } = self;
-        // A sum of one thread would say it twice; the rows have it all the same.
+        // With one thread, a sum would be a duplicate; the rows contain it anyway.
         let with_sum = self.sum && columns.len() > 1;
         let max = columns.iter().map(|column| column.max).max();
         let overflows = columns.iter().map(|column| column.overflows);
@@ -132,7 +127,7 @@ impl HistogramText {
         writeln!(out)
     }
 
-    /// All rows, or those with a sample of any thread.
+    /// Writes all rows, or those with a sample of any thread.
     fn write_rows(&self, out: &mut dyn Write) -> io::Result<()> {
         let mut filled: Vec<u64> = (self.columns.iter())
             .flat_map(|column| column.rows.keys().copied())
@@ -161,8 +156,8 @@ impl HistogramText {
         Ok(())
     }
 
-    /// The sum of each column of the rows, as rt-tests 2.4 and older print it:
-    /// overflows are in none.
+    /// Writes the sum of each column of the rows, like rt-tests 2.4 and older; overflows are not
+    /// included.
     fn write_totals(&self, out: &mut dyn Write) -> io::Result<()> {
         let saturating = |sum: u64, count: u64| sum.saturating_add(count);
         let total = |column: &HistogramColumn| column.rows.values().copied().fold(0, saturating);
@@ -177,9 +172,9 @@ impl HistogramText {
 }
 
 impl HistogramColumn {
-    /// The line of the thread's overflows.
+    /// Writes the line of the thread's overflows.
     fn write_overflows(&self, place: usize, limit: usize, out: &mut dyn Write) -> io::Result<()> {
-        // The blank after the colon is there also where no number follows.
+        // The space after the colon is always printed, even if no number follows.
         write!(out, "# Thread {place}: ")?;
         let known = &self.overflow_cycles;
         for (nth, cycle) in known.iter().enumerate() {
@@ -187,7 +182,7 @@ impl HistogramColumn {
             write!(out, "{blank}{cycle:05}")?;
         }
         let others = self.overflows.saturating_sub(known.len() as u64);
-        // A list that is full to its last place is followed by "00000 others".
+        // A list that fills all its places is followed by "00000 others".
         if others > 0 || known.len() == limit {
             write!(out, " # {others:05} others")?;
         }
@@ -195,7 +190,7 @@ impl HistogramColumn {
     }
 }
 
-/// A comment line with one figure for each thread, and one for all.
+/// Writes a comment line with a figure for each thread, and one for all.
 fn summary(
     title: &str,
     columns: &[HistogramColumn],
@@ -210,8 +205,7 @@ fn summary(
     writeln!(out)
 }
 
-/// A number that is written with so many decimals, where a file has others than
-/// two.
+/// A number written with a given number of decimals, for files that do not use two.
 #[derive(Clone, Debug)]
 pub struct Decimals(pub f64, pub usize);
 
@@ -228,16 +222,16 @@ impl Serialize for Decimals {
     }
 }
 
-/// What each JSON file of rt-tests begins with.
+/// The beginning of all JSON files of rt-tests.
 #[derive(Clone, Debug)]
 pub struct JsonHead<'a> {
-    /// The command line, its words joined by blanks.
+    /// The command line, with its words joined by spaces.
     pub command_line: &'a str,
-    /// When the program began, as RFC 2822 writes dates.
+    /// Start time of the program, in the format of RFC 2822.
     pub start_time: String,
-    /// When it ended.
+    /// End time of the program.
     pub end_time: String,
-    /// What it returns.
+    /// Exit code of the program.
     pub return_code: i32,
     /// The machine it ran on.
     pub host: &'a HostFacts,
@@ -258,13 +252,13 @@ struct File<'a, B> {
     body: B,
 }
 
-/// The rest of a file with threads, in the order of its keys:
-/// the threads by their numbers, and what punctual adds.
+/// The rest of a file with threads, in the order of its keys: the threads by number, and the
+/// additions of punctual.
 #[derive(Debug, Serialize)]
 pub struct JsonThreads<'a, T> {
     num_threads: usize,
-    /// 1 where the figures are nanoseconds, 0 where they are microseconds: the
-    /// originals write their switch here, not a resolution.
+    /// 1 if the figures are nanoseconds, 0 if they are microseconds: the originals write their
+    /// switch here, not a resolution.
     #[serde(skip_serializing_if = "Option::is_none")]
     resolution_in_ns: Option<u8>,
     thread: BTreeMap<usize, T>,
@@ -273,7 +267,7 @@ pub struct JsonThreads<'a, T> {
 }
 
 impl<'a, T> JsonThreads<'a, T> {
-    /// These threads, in their order, and the key `punctual` where it is wanted.
+    /// Creates it from these threads, in order, and the key `punctual` if requested.
     pub fn new(threads: impl IntoIterator<Item = T>, punctual: Option<Additions<'a>>) -> Self {
         let thread: BTreeMap<usize, T> = threads.into_iter().enumerate().collect();
         Self {
@@ -284,7 +278,7 @@ impl<'a, T> JsonThreads<'a, T> {
         }
     }
 
-    /// With the key that says in which unit the figures are.
+    /// Adds the key for the unit of the figures.
     pub fn in_nanos(self, nanos: bool) -> Self {
         Self {
             resolution_in_ns: Some(nanos.into()),
@@ -293,7 +287,7 @@ impl<'a, T> JsonThreads<'a, T> {
     }
 }
 
-/// uname(2), and whether `/sys/kernel/realtime` says 1.
+/// uname(2), and whether `/sys/kernel/realtime` contains 1.
 #[derive(Serialize)]
 struct SystemInfo<'a> {
     sysname: &'static str,
@@ -304,12 +298,12 @@ struct SystemInfo<'a> {
     realtime: Option<u8>,
 }
 
-/// Writes a file of rt-tests: the head, then the keys of `body`, in the layout
-/// of the original (two spaces, two decimals). Valid JSON whatever the command
-/// line holds; the original escapes nothing.
+/// Writes a file of rt-tests: the head, then the keys of `body`, in the layout of the original (two
+/// spaces, two decimals). The JSON is valid for any command line; the original does not escape
+/// anything.
 ///
 /// # Errors
-/// Those of `out`.
+/// Returns the errors of `out`.
 pub fn write_rt_tests_json<B: Serialize>(
     head: &JsonHead<'_>,
     body: &B,
@@ -336,13 +330,13 @@ pub fn write_rt_tests_json<B: Serialize>(
     let mut bytes = Vec::new();
     let mut serializer = serde_json::Serializer::with_formatter(&mut bytes, Layout::default());
     file.serialize(&mut serializer)?;
-    // The file can be a terminal, and the command line can hold any text.
+    // The file may be a terminal, and the command line may contain any text.
     writeln!(out, "{}", escape_json(&String::from_utf8_lossy(&bytes)))?;
     Ok(())
 }
 
-/// The layout of rt-tests' files: two spaces, two decimals, and an empty
-/// object that is closed on a line of its own.
+/// The layout of rt-tests' files: two spaces, two decimals, and an empty object closed on a
+/// separate line.
 #[derive(Default)]
 struct Layout {
     pretty: PrettyFormatter<'static>,

@@ -4,15 +4,15 @@ use std::io;
 
 use punctual_model::Sample;
 
-/// The samples of a recording, wherever they are kept.
+/// The samples of a recording, from any storage.
 pub trait SampleSource {
-    /// Hands the samples of thread `thread` (its place in
-    /// [`threads`](punctual_model::Recording::threads)) to `chunk`, in the
-    /// order in which they were measured, a chunk at a time, so that a run of
-    /// hours need not fit the memory. A thread without samples is no error.
+    /// Passes the samples of thread `thread` (an index into
+    /// [`threads`](punctual_model::Recording::threads)) to `chunk`, in the order of measurement.
+    /// Passes one chunk at a time, so that a run of hours need not fit into memory. A thread
+    /// without samples is not an error.
     ///
     /// # Errors
-    /// Those of reading, and whatever `chunk` returns.
+    /// Returns the errors of reading and those of `chunk`.
     fn for_each(
         &self,
         thread: u32,
@@ -20,7 +20,7 @@ pub trait SampleSource {
     ) -> io::Result<()>;
 }
 
-/// The source of a recording without samples.
+/// The source for a recording without samples.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoSamples;
 

@@ -1,4 +1,4 @@
-//! What the tests of several formats share.
+//! Test helpers shared by several formats.
 
 use std::io;
 
@@ -6,7 +6,7 @@ use punctual_model::{Recording, Sample};
 
 use crate::{Export, ExportOptions, FormatError, NoSamples, SampleSource, format};
 
-/// Samples in memory, handed out two at a time.
+/// Samples in memory, passed two at a time.
 pub(crate) struct Kept(pub(crate) Vec<Vec<Sample>>);
 
 impl SampleSource for Kept {
@@ -20,7 +20,7 @@ impl SampleSource for Kept {
     }
 }
 
-/// A recording in the format `name`.
+/// Writes a recording in the format `name`.
 pub(crate) fn try_written(
     name: &str,
     recording: &Recording,
@@ -37,7 +37,7 @@ pub(crate) fn try_written(
     Ok(String::from_utf8(bytes).unwrap())
 }
 
-/// A recording without samples in the format `name`.
+/// Writes a recording without samples in the format `name`.
 pub(crate) fn written(name: &str, recording: &Recording) -> String {
     try_written(name, recording, &NoSamples, ExportOptions::default()).unwrap()
 }

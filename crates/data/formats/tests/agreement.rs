@@ -1,7 +1,7 @@
-//! The figures in rt-tests' files agree with the recording, and the files stay
-//! readable, whatever was measured and whatever the texts in it are.
+//! The figures in rt-tests' files agree with the recording, and the files stay readable, for any
+//! measurement and any texts.
 
-// Helpers of tests, not only the tests themselves, stop at what is wrong.
+// Test helpers also panic on errors, not only the tests themselves.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -13,8 +13,7 @@ use serde_json::Value;
 
 use common::written;
 
-/// What `grep -v -e "^#" -e "^$"` and gnuplot make of the text: rows of
-/// numbers.
+/// Returns the result of `grep -v -e "^#" -e "^$"` and gnuplot on the text: rows of numbers.
 fn plotted(text: &str) -> Vec<Vec<u64>> {
     text.lines()
         .filter(|line| !line.starts_with('#') && !line.is_empty())
@@ -26,7 +25,7 @@ fn plotted(text: &str) -> Vec<Vec<u64>> {
         .collect()
 }
 
-/// The figures after `# TITLE:`.
+/// Returns the figures after `# TITLE:`.
 fn summary(text: &str, title: &str) -> Vec<u64> {
     let head = format!("# {title}: ");
     let line = text.lines().find(|line| line.starts_with(&head)).unwrap();
@@ -34,7 +33,7 @@ fn summary(text: &str, title: &str) -> Vec<u64> {
     figures.map(|figure| figure.parse().unwrap()).collect()
 }
 
-/// Latencies as they come: mostly microseconds, now and then anything.
+/// Realistic latencies: mostly microseconds, occasionally any value.
 fn latencies() -> impl Strategy<Value = Vec<i64>> {
     let latency = prop_oneof![
         8 => 0i64..200_000,
@@ -47,7 +46,7 @@ fn latencies() -> impl Strategy<Value = Vec<i64>> {
 
 fn options() -> impl Strategy<Value = ExportOptions> {
     (any::<bool>(), prop::option::of(1usize..3_000)).prop_map(|(sparse, rows)| ExportOptions {
-        // All rows only where their number is small.
+        // All rows only if their number is small.
         sparse_rows: sparse || rows.is_none(),
         extra_key: true,
         histogram_us: rows,
@@ -66,7 +65,7 @@ fn recording_with(threads: &[Vec<i64>]) -> Recording {
     recording
 }
 
-/// Texts that break files: quotes, backslashes, line ends, controls, others.
+/// Texts that can break files: quotes, backslashes, newlines, control characters and others.
 fn hostile() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         Just("\"".to_owned()),
@@ -145,7 +144,7 @@ proptest! {
         prop_assert_eq!(&file["cmdline:"], &command.join(" "));
         prop_assert_eq!(&file["sysinfo"]["nodename"], &host);
         prop_assert_eq!(&file["punctual"]["thread"]["0"]["label"], &label);
-        // Readers that go line by line find the key on its line.
+        // Line-based readers find the key on its line.
         let line = text.lines().nth(2).unwrap();
         prop_assert!(line.starts_with("  \"cmdline:\": \"") && line.ends_with("\","));
         prop_assert!(!text.contains('\0'));
@@ -175,7 +174,7 @@ fn every_format_is_written_or_says_why_not() {
         let result = (entry.write)(&export, &mut Vec::new());
         assert_eq!(result.is_err(), entry.needs_samples, "{}", entry.name);
     }
-    // Nothing measured, no thread: still a file.
+    // Without measurements and threads, there is still a file.
     recording.threads.clear();
     for entry in FORMATS.iter().filter(|entry| !entry.needs_samples) {
         assert!(!written(entry.name, &recording, ExportOptions::default()).is_empty());

@@ -1,7 +1,7 @@
-//! Formats that are written and read: a recording comes back with all that the
-//! format can hold, and what came back is written as the same file again.
+//! Formats that are written and read: importing returns everything that the format can represent,
+//! and writing the import produces the same file again.
 
-// Helpers of tests, not only the tests themselves, stop at what is wrong.
+// Test helpers also panic on errors, not only the tests themselves.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -15,14 +15,14 @@ use serde_json::Value;
 
 use common::written;
 
-/// The formats with both directions: as written, and as recognised.
+/// The formats with both directions: name for writing, and name of the recognised import.
 const BOTH: [(&str, &str); 3] = [
     ("cyclictest-hist", "cyclictest-hist"),
     ("cyclictest-json", "rt-tests-json"),
     ("rt-dataset", "rt-dataset"),
 ];
 
-/// With what these formats have no place for.
+/// Enables the key for values that these formats have no place for.
 fn with_key() -> ExportOptions {
     ExportOptions {
         extra_key: true,
@@ -31,7 +31,7 @@ fn with_key() -> ExportOptions {
 }
 
 fn read(text: &str, import: &str) -> Recording {
-    // Whatever the smallest latency is.
+    // Independent of the smallest latency.
     let unit = Some(Nanos::from_micros(1));
     let mut source = Source::new("file", text.as_bytes()).with_unit(unit);
     let found = recognise("file", &source.head().unwrap()).unwrap();
@@ -39,7 +39,7 @@ fn read(text: &str, import: &str) -> Recording {
     (found.read)(&mut source, &mut CountSamples::default()).unwrap()
 }
 
-/// Rows of 1 µs, up to where they are known.
+/// Returns rows of 1 µs, as far as they are known.
 fn rows(histogram: &Histogram) -> BTreeMap<u64, u64> {
     let mut rows = BTreeMap::new();
     for (lower, _, count) in histogram.rows() {
@@ -48,7 +48,7 @@ fn rows(histogram: &Histogram) -> BTreeMap<u64, u64> {
     rows
 }
 
-/// Latencies as they come: mostly microseconds, now and then milliseconds.
+/// Realistic latencies: mostly microseconds, occasionally milliseconds.
 fn latencies() -> impl Strategy<Value = Vec<i64>> {
     let latency = prop_oneof![
         20 => 0i64..200_000,
@@ -73,7 +73,7 @@ fn recording_with(threads: &[Vec<i64>]) -> Recording {
     recording
 }
 
-/// What must come back from every format.
+/// Checks the values that every format must preserve.
 fn holds(before: &Recording, after: &Recording, limit: Option<usize>) -> Result<(), TestCaseError> {
     prop_assert_eq!(after.threads.len(), before.threads.len());
     for (old, new) in before.threads.iter().zip(&after.threads) {
@@ -108,13 +108,12 @@ proptest! {
             let text = written(name, &recording, options);
             let back = read(&text, import);
             holds(&recording, &back, limit)?;
-            // With the same number of rows as was asked for; a text that leaves
-            // empty rows out does not contain their number.
+            // With the requested number of rows; a text that omits empty rows does not contain it.
             let known = back.threads.iter().filter_map(|t| t.histogram.unplaced_from()).min();
             let known = known.map(|ns| ns.whole_micros() as usize);
             if known == Some(0) {
-                // All was above the rows: the text has none, and none can be
-                // made of it again.
+                // All samples were above the rows, so the text has no rows, and none can be written
+                // again.
                 continue;
             }
             let again = limit.map(|limit| known.map_or(limit, |known| known.min(limit)));
@@ -142,7 +141,7 @@ proptest! {
             }
             prop_assert_eq!(back.started.as_second(), recording.started.as_second());
             prop_assert_eq!(&back.host.hostname.value, &recording.host.hostname.value);
-            // And nothing is lost on a second way.
+            // Nothing is lost on a second round trip.
             let once = written(name, &recording, with_key());
             let mut back = back;
             back.id = recording.id;
@@ -152,9 +151,9 @@ proptest! {
     }
 }
 
-/// The file without what it cannot hold, or not twice: its own date, percentiles
-/// (from finer buckets before, from rows of 1 µs after), what follows from how
-/// the run went, the load's parameters, and facts that have no key of their own.
+/// Returns the file without the values that it cannot represent, or not twice: its own date,
+/// percentiles (from finer buckets before, from rows of 1 µs after), values that depend on how the
+/// run ended, the parameters of loads, and facts that have no key.
 fn without_what_differs(text: &str) -> Value {
     const DIFFER: [&str; 6] = ["dataset", "load", "version", "return_code", "node", "clock"];
     fn strip(value: &mut Value) {
@@ -171,7 +170,7 @@ fn without_what_differs(text: &str) -> Value {
     value
 }
 
-/// Figures of another tool go out as they came in.
+/// Figures of another tool are exported as they were imported.
 #[test]
 fn real_files_come_out_as_they_went_in() {
     let h200 = include_str!("fixtures/cyclictest-2.10-h200.txt");
@@ -181,7 +180,7 @@ fn real_files_come_out_as_they_went_in() {
         ..ExportOptions::default()
     };
     let again = written("cyclictest-hist", &back, sparse);
-    // But for the cycle numbers of the overflows, which stand in a table.
+    // Except for the cycle numbers of the overflows, which are in a table.
     let (rows, _) = h200.split_once("# Thread 0").unwrap();
     assert!(again.starts_with(rows), "{again}");
     let dataset = include_str!("fixtures/rt-dataset-two-cores.json");
@@ -197,7 +196,7 @@ fn real_files_come_out_as_they_went_in() {
     assert_eq!(again["punctual"]["thread"]["1"]["missed"], Value::Null);
 }
 
-/// What was counted up to a limit is not written beyond it.
+/// Samples counted up to a limit are not written beyond it.
 #[test]
 fn a_minimum_beyond_a_millisecond_comes_back() {
     let recording = recording_with(&[vec![1_001_000], vec![2_191_500, 4_000_000]]);

@@ -1,7 +1,7 @@
-//! Files that are cut off, damaged or made to do harm: each is refused with a
-//! reason, or gives a recording of which all holds that must.
+//! Truncated, damaged or malicious files: each is rejected with a reason, or results in a recording
+//! with all invariants.
 
-// Helpers of tests, not only the tests themselves, stop at what is wrong.
+// Test helpers also panic on errors, not only the tests themselves.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod sound;
@@ -18,12 +18,13 @@ fn folder(path: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(path)
 }
 
-/// A large file of samples is short here: they are all alike.
+/// Shortens a large file of samples, which are all alike.
 fn shortened(mut bytes: Vec<u8>) -> Vec<u8> {
     const MOST: usize = 28 * 100;
     if bytes.len() > 3 * MOST {
         bytes.truncate(MOST);
-        // Text up to a line's end; what holds zeros is records of 28 bytes.
+        // Text is cut at the end of a line; content with zero bytes consists of records of 28
+        // bytes.
         if !bytes.contains(&0)
             && let Some(end) = bytes.iter().rposition(|byte| *byte == b'\n')
         {
@@ -33,7 +34,7 @@ fn shortened(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes
 }
 
-/// The fixtures that are recognised, each with its reader.
+/// Returns the recognised fixtures, each with its reader.
 fn fixtures() -> Vec<(String, Vec<u8>, &'static Import)> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder("tests/fixtures")).unwrap() {
@@ -52,10 +53,10 @@ fn fixtures() -> Vec<(String, Vec<u8>, &'static Import)> {
     found
 }
 
-/// Reads with the reader that the whole file has, and with the one that is
-/// recognised, if any is. An error has a reason that fits a terminal.
+/// Reads with the reader of the whole file, and with the recognised one, if any. The reason of an
+/// error must fit a terminal.
 fn try_read(import: &Import, bytes: &[u8]) -> Option<Recording> {
-    // Writing all formats takes longer than reading: of some it will do.
+    // Writing all formats takes longer than reading, so it is done for a part of the files.
     let thoroughly = bytes.len().is_multiple_of(16);
     let head = Head {
         bytes: &bytes[..bytes.len().min(Head::LENGTH)],
@@ -95,7 +96,7 @@ fn cut_off_anywhere_it_is_refused_or_sound() {
     }
 }
 
-/// Where the digits of a text stand: beginning and end of each number.
+/// Returns the positions of the digits of a text: start and end of each number.
 fn numbers(bytes: &[u8]) -> Vec<(usize, usize)> {
     let mut numbers = Vec::new();
     let mut start = None;
@@ -167,7 +168,7 @@ fn deep_nesting_is_refused() {
     }
 }
 
-/// A hundred thousand rows of a histogram, written so that each comes before the last.
+/// A hundred thousand histogram rows in descending order.
 #[test]
 fn many_rows_in_any_order_take_no_long_time() {
     const ROWS: u64 = 100_000;
@@ -240,7 +241,7 @@ fn other_encodings_are_refused() {
     }
 }
 
-/// Some editors begin a text in UTF-8 with a mark.
+/// Some editors begin a UTF-8 text with a byte order mark.
 #[test]
 fn a_mark_of_utf8_is_passed_over() {
     for (name, bytes, import) in fixtures() {
@@ -257,8 +258,8 @@ fn a_mark_of_utf8_is_passed_over() {
     }
 }
 
-/// The fuzz targets of what lies in a store or in the memory of another process, or comes
-/// to a server: each with the function that it calls, and with seeds of its own.
+/// Fuzz targets for data in a store, in the memory of another process, or sent to a server: each
+/// with the function that it calls, and with separate seeds.
 const BLOBS: [(&str, &str); 8] = [
     ("app-figures", "punctual_fuzz::figures(bytes)"),
     ("program-code", "punctual_fuzz::program(bytes)"),
@@ -310,15 +311,15 @@ fn each_reader_and_each_blob_has_a_fuzz_target() {
 /// One change to a file.
 #[derive(Clone, Debug)]
 enum Change {
-    /// A byte becomes another.
+    /// Replaces a byte.
     Byte(usize, u8),
-    /// A piece goes.
+    /// Removes a piece.
     Without(usize, usize),
-    /// A piece comes twice.
+    /// Repeats a piece.
     Twice(usize, usize),
-    /// A number becomes another.
+    /// Replaces a number.
     Number(usize, u64),
-    /// A piece of another fixture comes in.
+    /// Inserts a piece of another fixture.
     From(usize, usize, usize),
 }
 

@@ -1,7 +1,7 @@
-//! Real files of other tools, read: each is recognised, comes in with its
-//! figures, and what is bad is refused with its place.
+//! Imports of real files of other tools: each is recognised and imported with its figures, and
+//! invalid files are rejected with the location.
 
-// Helpers of tests, not only the tests themselves, stop at what is wrong.
+// Test helpers also panic on errors, not only the tests themselves.
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
@@ -43,7 +43,7 @@ fn or_dash(ns: Option<Nanos>) -> String {
     ns.map_or("-".to_owned(), |ns| ns.to_string())
 }
 
-/// A recording in a few lines.
+/// Returns a summary of a recording in a few lines.
 fn summary(recording: &Recording) -> String {
     let origin = recording.origin.as_ref().unwrap();
     let unknown: Vec<_> = origin.unknown.iter().map(|what| what.words()).collect();

@@ -1,7 +1,7 @@
-//! What is written and read again is what the format can hold, for each format
-//! that goes both ways.
+//! Writing and reading returns everything that the format can represent, for each format with both
+//! directions.
 
-// Helpers of tests, not only the tests themselves, stop at what is wrong.
+// Test helpers also panic on errors, not only the tests themselves.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -20,14 +20,14 @@ use punctual_model::{
 use common::written;
 
 fn read(file: impl AsRef<[u8]>) -> Recording {
-    // Whatever the smallest latency is.
+    // Independent of the smallest latency.
     let unit = Some(Nanos::from_micros(1));
     let mut source = Source::new("file", file.as_ref()).with_unit(unit);
     let import = recognise("file", &source.head().unwrap()).unwrap();
     (import.read)(&mut source, &mut CountSamples::default()).unwrap()
 }
 
-/// A recording with these latencies, in ns.
+/// Returns a recording with these latencies, in ns.
 fn recording(threads: &[Vec<i64>]) -> Recording {
     let mut recording = testing::recording(threads.len() as u32, 0);
     for (thread, latencies) in recording.threads.iter_mut().zip(threads) {
@@ -64,8 +64,8 @@ fn whole_micros(ns: Option<Nanos>) -> u64 {
 }
 
 proptest! {
-    /// Rows, overflows, minimum, mean and maximum come back, and what came back
-    /// is written as the same bytes.
+    /// Rows, overflows, minimum, mean and maximum are preserved, and writing the import produces
+    /// the same bytes.
     #[test]
     fn cyclictest_text(threads in threads(5_000_000), options in options()) {
         let before = recording(&threads);
@@ -81,13 +81,13 @@ proptest! {
             prop_assert_eq!(whole_micros(a.max()), whole_micros(b.max()));
             prop_assert!(a.mean().unwrap_or_default() <= b.mean().unwrap_or_default());
         }
-        // The rows above the highest with samples are not in the text.
+        // The rows above the highest one with samples are not in the text.
         let again = ExportOptions { histogram_us: None, sparse_rows: true, ..options };
         let text = written("cyclictest-hist", &before, ExportOptions { sparse_rows: true, ..options });
         let overflowed = |thread: &ThreadRecord| thread.histogram.unplaced_from() == Some(Nanos::ZERO);
         let no_row = |thread: &ThreadRecord| overflowed(thread) || thread.histogram.count() == 0;
         match after.threads.iter().any(overflowed) && after.threads.iter().all(no_row) {
-            // All overflowed: there are no rows to write.
+            // All samples overflowed: there are no rows to write.
             true => {}
             false => prop_assert_eq!(
                 written("cyclictest-hist", &after, again),
@@ -96,7 +96,7 @@ proptest! {
         }
     }
 
-    /// So do nanoseconds and the account, which are under a key of our own.
+    /// Nanoseconds and the accounting, which are under our own key, are also preserved.
     #[test]
     fn cyclictest_json(threads in threads(5_000_000), options in options()) {
         let before = recording(&threads);
@@ -124,7 +124,7 @@ proptest! {
         prop_assert_eq!(a.kernel.preempt_rt.get(), b.kernel.preempt_rt.get());
     }
 
-    /// Our own form loses nothing.
+    /// Our own format loses nothing.
     #[test]
     fn json(threads in threads(2_000_000_000_000)) {
         let before = recording(&threads);
@@ -132,7 +132,7 @@ proptest! {
         prop_assert_eq!(read(&bytes), before);
     }
 
-    /// What was read from elsewhere is kept by our own form, too.
+    /// Our own format preserves imported recordings.
     #[test]
     fn json_of_an_import(threads in threads(5_000_000), options in options()) {
         let before = read(written("cyclictest-hist", &recording(&threads), options));
@@ -154,7 +154,7 @@ impl SampleSink for Kept {
     }
 }
 
-/// As cyclictest prints them with -v: thread, cycle, µs.
+/// Returns the samples as printed by cyclictest -v: thread, cycle, µs.
 fn verbose(rows: &[(u32, u64, i64)]) -> String {
     let mut text = "Max CPUs = 2\nThread 0 Interval: 1000\n".to_owned();
     for (thread, cycle, latency) in rows {
@@ -227,8 +227,7 @@ proptest! {
         }
     }
 
-    /// Whatever is read, nothing panics, and whatever is cut off is refused or
-    /// is a whole file of its own.
+    /// No input makes a reader panic.
     #[test]
     fn no_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
         for import in punctual_formats::IMPORTS {
@@ -237,7 +236,7 @@ proptest! {
         }
     }
 
-    /// A real file with some bytes changed, or cut off, is read or refused.
+    /// A real file with some bytes changed, or truncated, is read or rejected.
     #[test]
     fn damaged_files_do_not_panic(
         which in 0usize..FILES.len(),
@@ -257,7 +256,7 @@ proptest! {
             let mut source = Source::new("file", bytes.as_slice());
             let read = (import.read)(&mut source, &mut CountSamples::default());
             if let Ok(recording) = read {
-                // What comes in can be kept.
+                // A valid import can be stored.
                 let json = serde_json::to_string(&recording).unwrap();
                 prop_assert!(Recording::from_json(&json).is_ok());
             }
@@ -276,7 +275,7 @@ const FILES: &[&[u8]] = &[
     include_bytes!("fixtures/signaltest-2.4-lines.txt"),
 ];
 
-/// Real files, in and out again.
+/// Real files, imported and exported again.
 #[test]
 fn what_cyclictest_wrote_is_written_again() {
     let rows = |text: &str| -> String {

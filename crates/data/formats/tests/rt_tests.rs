@@ -1,7 +1,7 @@
-//! The files of rt-tests, byte for byte: a recording that holds the numbers of
-//! a real file of cyclictest 2.10 is written as that file.
+//! The files of rt-tests, byte for byte: a recording with the numbers of a real file of cyclictest
+//! 2.10 is written as that file.
 
-// Helpers of tests, not only the tests themselves, stop at what is wrong.
+// Test helpers also panic on errors, not only the tests themselves.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
@@ -34,7 +34,7 @@ impl SampleSource for Kept {
 }
 
 fn written(name: &str, recording: &Recording, samples: &dyn SampleSource, rows: usize) -> String {
-    // As 2.10 writes the text.
+    // The format of the text in 2.10.
     let options = ExportOptions {
         histogram_us: Some(rows),
         sparse_rows: true,
@@ -59,7 +59,7 @@ fn written_with(
     String::from_utf8(bytes).unwrap()
 }
 
-/// What one thread of a cyclictest file says.
+/// Content of one thread of a cyclictest file.
 struct Figures {
     rows: BTreeMap<u64, u64>,
     cycles: u64,
@@ -84,9 +84,8 @@ fn figures(thread: &Value) -> Figures {
     }
 }
 
-/// The latencies of a thread, in µs: those of its rows, and as many at or
-/// above `limit` as there are cycles left, such that maximum and mean come out
-/// as the file says.
+/// Returns the latencies of a thread, in µs: those of its rows, and as many at or above `limit` as
+/// there are cycles left, chosen such that maximum and mean match the file.
 fn latencies(figures: &Figures, limit: u64) -> (Vec<u64>, Vec<u64>) {
     let inside: Vec<u64> = (figures.rows.iter())
         .flat_map(|(us, count)| vec![*us; *count as usize])
@@ -127,9 +126,8 @@ fn thread_record(figures: &Figures, latencies_us: impl Iterator<Item = u64>) -> 
     }
 }
 
-/// A recording that says what the file says; its samples lie such that those
-/// beyond `limit` are at the cycles that the text file lists, the others of
-/// them after these.
+/// Returns a recording with the content of the file. Samples beyond `limit` are first placed at the
+/// cycles listed in the text file, and the others after these.
 fn recording_of(json: &str, text: &str, limit: u64) -> (Recording, Kept) {
     let file: Value = serde_json::from_str(json).unwrap();
     let string = |value: &Value| value.as_str().unwrap().to_owned();
@@ -177,7 +175,7 @@ fn sample((us, place): (&u64, u64)) -> Sample {
     }
 }
 
-/// The cycle numbers in the line `# Thread N: 00443 01104 # 00007 others`.
+/// Returns the cycle numbers in the line `# Thread N: 00443 01104 # 00007 others`.
 fn listed_cycles(text: &str, place: usize) -> Vec<usize> {
     let head = format!("# Thread {place}: ");
     let line = text.lines().find(|line| line.starts_with(&head)).unwrap();
@@ -200,7 +198,7 @@ fn interleave(inside: Vec<u64>, outside: Vec<u64>, cycles: &[usize]) -> Vec<u64>
         .collect()
 }
 
-/// The text without the one key that is added, the only difference.
+/// Returns the text without the added key, which is the only difference.
 fn without_additions(text: &str) -> String {
     let start = text.find(",\n  \"punctual\": {\n").unwrap();
     assert!(text.ends_with("\n  }\n}\n"));
@@ -284,7 +282,7 @@ fn a_thread_without_samples_is_laid_out_as_the_original_does() {
     let thread = "    \"0\": {\n      \"histogram\": {\n      },\n      \"cycles\": 0,\n      \"min\": 0,\n      \"max\": 0,\n      \"avg\": 0.00,\n      \"cpu\": -1,\n      \"node\": 0\n    }\n";
     assert!(ours.contains(thread), "{ours}");
     let text = written("cyclictest-hist", &recording, &NoSamples, 100);
-    // With the blank after the colon, which the original prints before its list.
+    // With the space after the colon, which the original prints before its list.
     assert_eq!(
         text,
         "# Histogram\n\

@@ -1,4 +1,4 @@
-//! A recording before a reader fills it in: every value is unknown.
+//! A recording with all values unknown, for a reader to fill in.
 
 use std::collections::BTreeMap;
 
@@ -9,17 +9,17 @@ use punctual_model::{
 
 use super::Source;
 
-/// The figures of most tools: whole microseconds.
+/// The unit of most tools: whole microseconds.
 pub(crate) const MICROSECOND: Nanos = Nanos(1_000);
 
-/// The most threads that are read: more than any of these tools starts, and
-/// with 73 KB for the histogram of each no danger to the memory.
+/// Maximum number of threads read: more than any of these tools starts, and with 73 KB per
+/// histogram no danger to the memory.
 pub(crate) const THREADS: usize = 2_048;
 
-/// A recording with a known origin; every other value is unknown. `format` is
-/// the import's name, `tool` the program that measured, `probe` what that is
-/// called here (`timer` for cyclictest). Readers fill in what their source
-/// contains, and remove it from [`Origin::unknown`] with [`learn`].
+/// Returns a recording with a known origin and all other values unknown. `format` is the name of
+/// the import, `tool` is the program that measured, and `probe` is our name for that measurement
+/// (`timer` for cyclictest). Readers fill in the values that their source contains, and remove them
+/// from [`Origin::unknown`] with [`learn`].
 pub(crate) fn blank(source: &Source<'_>, format: &str, tool: &str, probe: &str) -> Recording {
     let probe = ProbeRun {
         name: probe.to_owned(),
@@ -38,7 +38,7 @@ pub(crate) fn blank(source: &Source<'_>, format: &str, tool: &str, probe: &str) 
             format: format.to_owned(),
             tool: tool.to_owned(),
             file: source.name().to_owned(),
-            // Without samples no times of samples can be unknown.
+            // Without samples, the times of samples cannot be unknown.
             unknown: (Unknown::ALL.iter().map(|(unknown, _)| *unknown))
                 .filter(|unknown| *unknown != Unknown::Times)
                 .collect(),
@@ -64,14 +64,13 @@ pub(crate) fn learn(recording: &mut Recording, known: &[Unknown]) {
     }
 }
 
-/// A fact from the file.
+/// Creates a fact from the file.
 pub(crate) fn fact_of<T>(source: &Source<'_>, value: T) -> Fact<T> {
     Fact::known(value, source.name())
 }
 
-/// A thread with its histogram only; its sample accounting is the number
-/// recorded. Without a CPU it is called `thread N`, since it is not known that
-/// it could move.
+/// Creates a thread with only a histogram; its sample accounting is the number recorded. Without a
+/// CPU it is labelled `thread N`, because it may have been pinned.
 pub(crate) fn thread(place: usize, cpu: Option<u32>, histogram: Histogram) -> ThreadRecord {
     let recorded = histogram.recorded();
     ThreadRecord {
@@ -88,8 +87,8 @@ pub(crate) fn thread(place: usize, cpu: Option<u32>, histogram: Histogram) -> Th
     }
 }
 
-/// Completes a recording: the verdict fits the threads, and what is known of all of them
-/// is taken from [`Origin::unknown`].
+/// Completes a recording: computes the verdict from the threads, and removes values known for all
+/// threads from [`Origin::unknown`].
 pub(crate) fn finish(mut recording: Recording) -> Recording {
     recording.verdict = recording.judge();
     let all = |known: fn(&ThreadRecord) -> bool| {

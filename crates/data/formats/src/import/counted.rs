@@ -1,4 +1,4 @@
-//! One thread's figures from another tool, checked for consistency.
+//! Figures of one thread from another tool, checked for consistency.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use punctual_model::{Histogram, Nanos};
 
 use super::Malformed;
 
-/// A tool's figures of one thread's latencies.
+/// A tool's latency figures of one thread.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Counted {
     /// Unit to which its figures are rounded down.
@@ -17,7 +17,7 @@ pub(crate) struct Counted {
     pub(crate) rows: BTreeMap<u64, u64>,
     /// Samples in no row.
     pub(crate) beyond: u64,
-    /// Lower bound of the latency of these.
+    /// Lower bound of the latency of samples in no row.
     pub(crate) from: Nanos,
     /// The smallest latency, if given.
     pub(crate) min: Option<Nanos>,
@@ -28,7 +28,7 @@ pub(crate) struct Counted {
 }
 
 impl Counted {
-    /// Counts `count` samples more in the row from `lower` on.
+    /// Adds `count` samples to the row that begins at `lower`.
     pub(crate) fn add(&mut self, lower: Nanos, count: u64) {
         if count > 0 {
             let slot = self.rows.entry(lower.0).or_insert(0);
@@ -36,18 +36,18 @@ impl Counted {
         }
     }
 
-    /// All samples.
+    /// Returns the number of all samples.
     ///
     /// # Errors
-    /// More than can be counted.
+    /// Returns an error if there are too many to count.
     pub(crate) fn total(&self) -> Result<u64, Malformed> {
         (self.rows.values())
             .try_fold(self.beyond, |sum, count| sum.checked_add(*count))
             .ok_or(Malformed::SamplesTooManyInRows)
     }
 
-    /// The end of the last filled row: the lower bound of samples in no row, if
-    /// the tool gives no other.
+    /// Returns the end of the last filled row: the lower bound of samples in no row, if the tool
+    /// gives no other.
     pub(crate) fn end(&self) -> Nanos {
         let last = self.rows.last_key_value();
         last.map_or(Nanos::ZERO, |(lower, _)| {
@@ -58,7 +58,7 @@ impl Counted {
     /// Builds the histogram.
     ///
     /// # Errors
-    /// A description of the contradiction.
+    /// Returns a description of the contradiction.
     pub(crate) fn histogram(&self) -> Result<Histogram, Malformed> {
         let total = self.total()?;
         let mut histogram = Histogram::imported(self.unit, self.row);
@@ -70,8 +70,8 @@ impl Counted {
             histogram.add_row(Nanos(*lower), *count);
         }
         histogram.add_unplaced(self.beyond, self.from);
-        // Where each sample is in a row of one unit the rows say the sum exactly,
-        // a mean with its few digits does not.
+        // If each sample is in a row of one unit, the rows give the exact sum, unlike a mean with
+        // few digits.
         let exact = self.beyond == 0 && self.row == self.unit;
         let mean = self.mean.filter(|_| !exact);
         let sum = mean.map(|mean| Nanos((mean * total as f64) as u64));
@@ -79,16 +79,16 @@ impl Counted {
         Ok(histogram)
     }
 
-    /// Whether minimum, mean and maximum fit the rows and each other.
+    /// Checks that minimum, mean and maximum are consistent with the rows and with each other.
     fn check(&self) -> Result<(), Malformed> {
         let first = self.rows.first_key_value().map(|(lower, _)| *lower);
         let last = self.rows.last_key_value().map(|(lower, _)| *lower);
-        // What punctual writes has rows as wide as its own buckets from 1 ms on.
+        // From 1 ms on, files written by punctual have rows as wide as its buckets.
         let end = |lower: u64| lower.saturating_add(self.row.0.max(bucket_width(lower)));
         let beyond = (self.beyond > 0).then_some(self.from.0);
         if let Some(Nanos(min)) = self.min {
             let least = first.into_iter().chain(beyond).min().unwrap_or(0);
-            // Where the least sample is in a row, the minimum is in that row.
+            // If the smallest sample is in a row, the minimum must be in that row.
             let in_row = first.filter(|first| beyond.is_none_or(|from| *first < from));
             if min < least || in_row.is_some_and(|first| min >= end(first)) {
                 return Err(Malformed::MinimumBesideRows {
@@ -107,10 +107,10 @@ impl Counted {
             }
         }
         let min = self.min.map_or(first.unwrap_or(0), |min| min.0) as f64;
-        // The mean of values rounded down is itself not rounded down.
+        // The mean of values rounded down is not itself rounded down.
         let max = (self.max).map_or(f64::INFINITY, |max| max.0 as f64 + self.unit.0 as f64);
         if let Some(mean) = self.mean
-            // A mean rounded down to its unit may lie below the minimum's row.
+            // A mean rounded down to its unit may be below the row of the minimum.
             && !(min - self.unit.0 as f64..=max).contains(&mean)
         {
             return Err(Malformed::MeanOutside(Nanos(mean as u64)));
@@ -119,8 +119,8 @@ impl Counted {
     }
 }
 
-/// Width of the histogram's own bucket that begins at `lower`, from 1 µs on:
-/// it keeps three significant digits.
+/// Returns the width of our histogram bucket that begins at `lower`, from 1 µs on: it keeps three
+/// significant digits.
 fn bucket_width(lower: u64) -> u64 {
     let digits = lower.checked_ilog10().unwrap_or(0);
     10u64.pow(digits.saturating_sub(2))

@@ -1,9 +1,9 @@
-//! `cyclictest-hist`: the histogram text of cyclictest's `-h` and `-H`, from its
-//! output or its `--histfile`.
+//! `cyclictest-hist`: the histogram text of cyclictest's `-h` and `-H`, from its output or its
+//! `--histfile`.
 //!
-//! Facts from rt-tests' `src/cyclictest/cyclictest.c` and `src/lib/histogram.c`
-//! and from their output. With `-H` and more than one thread, rows and most
-//! lines below them have one more column, the sum (the maximum for `Max`).
+//! Facts from rt-tests' `src/cyclictest/cyclictest.c` and `src/lib/histogram.c` and from their
+//! output. With `-H` and more than one thread, rows and most lines below them have an extra column
+//! with the sum (the maximum for `Max`).
 
 use punctual_model::{Cell, Histogram, Nanos, Recording, Table};
 
@@ -47,20 +47,20 @@ fn recognise(head: &Head<'_>) -> bool {
     head.lines().any(|line| line.as_bytes() == TITLE)
 }
 
-/// The most rows from 1 ms on, of all threads, that are kept one by one.
+/// Maximum number of rows from 1 ms on, over all threads, that are kept individually.
 const FINE_ROWS: u64 = 4_000_000;
 
-/// The lines of a file as they come.
+/// State while reading the lines of a file.
 #[derive(Default)]
 struct Text {
-    /// The unit that the user has given.
+    /// The unit given by the user.
     given: Option<Nanos>,
-    /// That of the rows, known from the first that is filled.
+    /// The unit of the rows, known after the first filled row.
     unit: Option<FileUnit>,
     histograms: Vec<Histogram>,
-    /// Columns of the rows, the sum of `-H` included.
+    /// Columns of the rows, including the sum of `-H`.
     columns: Option<usize>,
-    /// Sum over each column of the rows.
+    /// Sum of each column.
     sums: Vec<u64>,
     /// The row after the last.
     next: u64,
@@ -70,7 +70,7 @@ struct Text {
     avg: Option<Vec<u64>>,
     max: Option<Vec<u64>>,
     overflows: Option<Vec<u64>>,
-    /// For each thread: the overflows that are named, and how many others.
+    /// For each thread: the listed overflow cycles, and the number of others.
     cycles: Vec<(Vec<u64>, u64)>,
     /// Whether the list of overflow cycles has begun.
     listing: bool,
@@ -88,7 +88,7 @@ fn read(source: &mut Source<'_>, _: &mut dyn SampleSink) -> Result<Recording, Im
     while let Some(line) = source.next_line()? {
         let (bytes, complete) = (plain(line.bytes).to_vec(), line.complete);
         let line = String::from_utf8_lossy(&bytes);
-        // What begins with a number may be a row that was cut off.
+        // A line that begins with a number may be a truncated row.
         let is_prompt = text.overflows.is_some() && is_prompt(&bytes);
         let result = match complete || line.is_empty() || is_prompt {
             true => text.line(&line),
@@ -126,7 +126,7 @@ impl Text {
         let Some(comment) = line.strip_prefix("# ") else {
             return match line {
                 "" => Ok(()),
-                // Below the last line that each file has.
+                // A line after the last one that every file has.
                 _ if self.overflows.is_some() && self.words.take(line.as_bytes()).is_ok() => Ok(()),
                 _ if self.min.is_some() => Err(Malformed::BelowHistogram(shown(line.as_bytes()))),
                 _ => self.row(line),
@@ -165,7 +165,7 @@ impl Text {
         }
     }
 
-    /// `000010 000002<tab>000000`.
+    /// Parses `000010 000002<tab>000000`.
     fn row(&mut self, line: &str) -> Result<(), Malformed> {
         let mut numbers = line.split_ascii_whitespace();
         let row = count(numbers.next().unwrap_or_default())?;
@@ -224,12 +224,12 @@ impl Text {
         self.histograms[column].add_row(Nanos(row * unit.one.0), count);
     }
 
-    /// One of the unit of all figures.
+    /// Returns one unit of all figures.
     fn one(&self) -> Nanos {
         self.unit.map_or(MICROSECOND, |unit| unit.one)
     }
 
-    /// `# Thread 0: 00225 01705 # 00176 others`.
+    /// Parses `# Thread 0: 00225 01705 # 00176 others`.
     fn thread_line(&mut self, name: &str, rest: &str) -> Result<(), Malformed> {
         let Some(number) = name.strip_prefix("Thread ").and_then(|n| count(n).ok()) else {
             return Ok(());
@@ -248,8 +248,7 @@ impl Text {
         Ok(())
     }
 
-    /// Whether all is there and fits; brings the columns of `-H` down to those
-    /// of the threads.
+    /// Checks that everything is present and consistent, and removes the extra columns of `-H`.
     fn check(&mut self) -> Result<(), Malformed> {
         let missing = Malformed::MissingLine;
         let min = self.min.as_ref().ok_or(missing("Min Latencies"))?;
@@ -323,8 +322,8 @@ impl Text {
         Ok(())
     }
 
-    /// Whether the overflows of a thread cannot be all of its samples, as they are where
-    /// no row is filled.
+    /// Returns whether the overflows of a thread cannot be all of its samples, although no row is
+    /// filled.
     fn lacks_rows(&self, place: usize) -> bool {
         let figure = |line: &Option<Vec<u64>>| {
             let figure = line.as_ref().and_then(|line| line.get(place));
@@ -337,7 +336,8 @@ impl Text {
         }
         let listed = self.cycles.get(place).map(|(listed, _)| listed);
         let beyond = |cycle: &u64| u128::from(*cycle) >= samples;
-        // The mean of so few is not below that of the maximum and as many minima.
+        // With so few samples, the mean cannot be below that of the maximum and the minimum for all
+        // others.
         listed.is_some_and(|listed| listed.iter().any(beyond))
             || (avg + 1) * samples <= max + (samples - 1) * min
     }
@@ -350,7 +350,7 @@ impl Text {
         }
     }
 
-    /// Checks the column that `-H` adds, and removes it.
+    /// Checks the extra column of `-H`, and removes it.
     fn drop_sum(&mut self, threads: usize) -> Result<(), Malformed> {
         let sum = self.histograms.split_off(threads).pop().unwrap_or_default();
         let mut all = Histogram::imported(self.one(), self.one());
@@ -392,7 +392,7 @@ impl Text {
             return Ok(());
         }
         super::text::in_order(min, avg, max)?;
-        // From 1000 of them on the rows that punctual writes are wider than one.
+        // From 1000 units on, rows written by punctual are wider than one unit.
         let lowest_row = bucket_of(Nanos(min.saturating_mul(unit))).0 / unit;
         if lowest.is_some_and(|row| row < lowest_row) || highest.is_some_and(|row| row > max) {
             return Err(Malformed::SamplesOutside { min, max });
@@ -401,7 +401,7 @@ impl Text {
             return Err(Malformed::MaximumInRows { overflows, max });
         }
         let too_large = |name, value| Malformed::FigureTooLarge { name, value };
-        // The sum of the rows is exact; the line is rounded down.
+        // The sum of the rows is exact, while the line is rounded down.
         let exact_mean = match overflows == 0 && rows_mean == Some(avg) {
             true => None,
             false => {
@@ -482,13 +482,13 @@ mod tests {
         assert_eq!((first.count(), second.count()), (297_201, 297_190));
         assert_eq!(first.unplaced(), 297_201);
         assert_eq!(second.max(), Some(Nanos::from_micros(85)));
-        // Without totals nobody knows how many samples there were.
+        // Without totals, the number of samples is unknown.
         let (above, below) = CUT.split_once("# Total").unwrap();
         let (_, below) = below.split_once('\n').unwrap();
         let none = format!("{above}{below}");
         let said = refused(&IMPORT, none.as_bytes());
         assert!(said.contains("rows of the histogram are missing"), "{said}");
-        // Nor can these overflows be all samples: cycle 4711 is one of them.
+        // These overflows cannot be all samples either: cycle 4711 is one of them.
         let some = none
             .replace("Overflows: 00000 00000", "Overflows: 00001 00000")
             .replace("Thread 0:", "Thread 0: 04711");

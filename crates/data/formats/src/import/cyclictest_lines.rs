@@ -1,9 +1,9 @@
-//! `cyclictest-lines`: the lines that cyclictest, signaltest and cyclicdeadline
-//! print for each thread, live or at their end ([`ThreadLine`]).
+//! `cyclictest-lines`: the lines that cyclictest, signaltest and cyclicdeadline print for each
+//! thread, during the run or at its end ([`ThreadLine`]).
 //!
-//! Beside them: `# Break thread: 16350` and `# Break value: 52` (with `-b`), and with
-//! `--spike` a line for each spike, `T: 0 Spike:      54: TS:   1458203556`, whose time is
-//! in microseconds of the monotonic clock.
+//! In addition: `# Break thread: 16350` and `# Break value: 52` (with `-b`), and with `--spike` a
+//! line for each spike, `T: 0 Spike:      54: TS:   1458203556`, with the time in microseconds of
+//! the monotonic clock.
 
 use std::collections::BTreeMap;
 
@@ -50,8 +50,7 @@ fn recognise(head: &Head<'_>) -> bool {
     found || is_nonsense(head)
 }
 
-/// Lines of a run with invalid figures are recognised, so that they are refused
-/// with the reason.
+/// Recognises lines of a run with invalid figures, so that they are rejected with the reason.
 fn is_nonsense(head: &Head<'_>) -> bool {
     head.lines().any(|line| {
         let line = plain(line.as_bytes());
@@ -62,7 +61,7 @@ fn is_nonsense(head: &Head<'_>) -> bool {
     })
 }
 
-/// The most spikes that are kept: more than cyclictest lists.
+/// Maximum number of spikes kept: more than cyclictest lists.
 const SPIKES: usize = 65_536;
 
 /// A sample above the limit of `--spike`.
@@ -72,7 +71,7 @@ struct Spike {
     at_us: u64,
 }
 
-/// What has been read so far.
+/// State while reading the lines.
 #[derive(Default)]
 struct Lines {
     last: BTreeMap<u64, ThreadLine>,
@@ -133,7 +132,7 @@ impl Lines {
         Ok(())
     }
 
-    /// `T: 0 Spike:      54: TS:   1458203556`.
+    /// Parses `T: 0 Spike:      54: TS:   1458203556`.
     fn spike(&mut self, bytes: &[u8], complete: bool) -> Result<(), Malformed> {
         if !complete {
             return Err(Malformed::LineTruncated);
@@ -187,8 +186,8 @@ impl Lines {
         Ok(())
     }
 
-    /// The unit of the figures, by the columns, else the one that was given, else
-    /// microseconds where no wake-up takes so few nanoseconds.
+    /// Returns the unit of the figures: from the column widths, otherwise as given by the user,
+    /// otherwise microseconds unless no wake-up takes so few nanoseconds.
     fn unit(&self, given: Option<Nanos>) -> Result<Nanos, Malformed> {
         let by_width = self.nanos.map(|nanos| match nanos {
             true => NANOSECOND,
@@ -262,7 +261,7 @@ impl Lines {
         Ok(finish(recording))
     }
 
-    /// Keeps the spikes as a table.
+    /// Stores the spikes as a table.
     fn spikes(&self, recording: &mut Recording, unit: Nanos) -> Result<(), Malformed> {
         let columns = [
             ("thread", "thread"),
@@ -288,7 +287,7 @@ impl Lines {
         Ok(())
     }
 
-    /// Only live output names the policy; signaltest has no other than fifo.
+    /// Only live output contains the policy; signaltest always uses fifo.
     fn scheduling(&self, tool: &str, priority: Option<u8>) -> Scheduling {
         let policy = match (self.policy, tool, priority) {
             (_, "cyclicdeadline", _) => Policy::Deadline,

@@ -1,5 +1,5 @@
-//! `cyclictest-samples`: every sample, as cyclictest and signaltest print them
-//! with `-v` ([`Row`]); with `--smi` the number of system management interrupts follows.
+//! `cyclictest-samples`: every sample, as printed by cyclictest and signaltest with `-v` ([`Row`]).
+//! With `--smi`, the number of system management interrupts follows.
 
 use std::collections::BTreeMap;
 
@@ -47,33 +47,33 @@ fn recognise(head: &Head<'_>) -> bool {
         .is_some_and(|line| sample(line.as_bytes()).is_some())
 }
 
-/// Samples of one thread in one batch.
+/// Samples per batch of one thread.
 const BATCH: usize = 1_024;
 
-/// One thread while it is read.
+/// State of one thread while reading.
 struct Lane {
     number: u64,
     tally: Tally,
     next: u64,
-    /// Cycles that have no line.
+    /// Cycles without a line.
     gaps: u64,
     batch: Vec<Sample>,
 }
 
-/// The threads, in the order in which they came.
+/// The threads, in order of first appearance.
 struct Lanes {
     unit: FileUnit,
-    /// Limit of the latencies that are read: the range of a histogram.
+    /// Maximum latency that is read: the range of a histogram.
     latest: u64,
     lanes: Vec<Lane>,
-    /// The place of each thread's number, for those below [`THREADS`].
+    /// Index of each thread number below [`THREADS`].
     places: Vec<Option<usize>>,
     interval_us: Option<u64>,
     smis: u64,
-    /// The CPU of each thread that the file gives.
+    /// CPU of each thread that the file names.
     cpus: BTreeMap<u64, u32>,
     words: WordsBelow,
-    /// Cycles of all threads above the last words.
+    /// Cycles of all threads before the last words.
     above_words: Option<u64>,
     break_value: Option<u64>,
 }
@@ -86,7 +86,7 @@ fn read(source: &mut Source<'_>, sink: &mut dyn SampleSink) -> Result<Recording,
         lanes = Lanes::new(FileUnit::of(None, least, interval_us));
     }
     loop {
-        // As many usual lines as the buffer holds whole.
+        // Reads as many regular lines as the buffer contains completely.
         let block = source.block(1)?;
         let end = memchr::memrchr(b'\n', block).map_or(0, |end| end + 1);
         let (mut at, mut lines) = (0, 0);
@@ -105,14 +105,14 @@ fn read(source: &mut Source<'_>, sink: &mut dyn SampleSink) -> Result<Recording,
         }
         source.consume_lines(at, lines);
         if let Some(failure) = failure {
-            // The place is the line that failed.
+            // The location is the line that failed.
             source.consume_lines(0, 1);
             return Err(failure.at(source));
         }
         if at == end && at > 0 {
             continue;
         }
-        // Any other line, the one that goes over the buffer's end, the last.
+        // Reads any other line; finally, the one that crosses the end of the buffer.
         match source.next_line()? {
             None => break,
             Some(line) => {
@@ -126,7 +126,7 @@ fn read(source: &mut Source<'_>, sink: &mut dyn SampleSink) -> Result<Recording,
     lanes.recording(source, sink)
 }
 
-/// The smallest latency among these lines, and the first interval given.
+/// Returns the smallest latency of these lines, and the first interval given.
 fn smallest(head: &[u8]) -> (Option<u64>, Option<u64>) {
     let (mut least, mut interval_us) = (None::<u64>, None);
     for line in head.split(|byte| *byte == b'\n') {
@@ -140,9 +140,9 @@ fn smallest(head: &[u8]) -> (Option<u64>, Option<u64>) {
     (least, interval_us)
 }
 
-/// Why a line was refused.
+/// Reason why a line was rejected.
 enum Failure {
-    /// In a box: samples are taken by the million, and refused once.
+    /// Boxed: samples are read by the million, and at most one is rejected.
     Bad(Box<Malformed>),
     Sink(std::io::Error),
 }
@@ -227,7 +227,7 @@ impl Lanes {
         Ok(place)
     }
 
-    /// A line that is not the usual one.
+    /// Handles a line that is not a regular one.
     #[cold]
     fn other(
         &mut self,
@@ -243,7 +243,7 @@ impl Lanes {
         if let Some(row) = sample(trimmed) {
             return self.take(row, sink);
         }
-        // With the number of SMIs behind the latency.
+        // A line with the number of SMIs after the latency.
         if let Some(blank) = memchr::memrchr(b' ', trimmed)
             && let Some(row) = sample(trimmed[..blank].trim_ascii_end())
             && let Some((smis, end)) = number(&trimmed[blank..], 0)
@@ -265,13 +265,13 @@ impl Lanes {
         }
     }
 
-    /// The cycles of all threads so far: grows with each sample.
+    /// Returns the cycles of all threads so far; it grows with each sample.
     fn cycles(&self) -> u64 {
         let next = self.lanes.iter().map(|lane| lane.next);
         next.fold(0, u64::saturating_add)
     }
 
-    /// `Thread 0 Interval: 1500`, `Thread 0 using cpu 1.`
+    /// Parses `Thread 0 Interval: 1500` or `Thread 0 using cpu 1.`.
     fn of_thread(&mut self, line: &[u8]) -> Result<(), Malformed> {
         let text = String::from_utf8_lossy(line);
         let mut rest = text.as_ref();
@@ -303,9 +303,9 @@ impl Lanes {
         Ok(())
     }
 
-    /// Keeps the sample that stopped the run. Unlike the lines of threads, those of samples
-    /// do not name the thread ID that the line `# Break thread:` has. Returns the number of
-    /// the thread that was made for it, and a warning.
+    /// Keeps the sample that stopped the run. Sample lines, unlike thread lines, lack the thread ID
+    /// given in the line `# Break thread:`. Returns the number of the thread created for it, if
+    /// any, and a warning.
     fn stopping_sample(
         &mut self,
         value: u64,

@@ -8,37 +8,35 @@ use super::blank::blank;
 use super::head::Head;
 use super::{ImportError, SampleSink, Source};
 
-/// One kind of file that can be read: an entry of
-/// [`IMPORTS`](crate::IMPORTS).
+/// A kind of file that can be read: an entry of [`IMPORTS`](crate::IMPORTS).
 #[derive(Clone, Copy)]
 pub struct Import {
     /// Name on the command line: `cyclictest-hist`.
     pub name: &'static str,
     /// One-line description.
     pub summary: &'static str,
-    /// What is read, what the file lacks, and what is refused: a few
-    /// paragraphs for the documentation.
+    /// Description of the imported content, missing values and rejected files: a few paragraphs for
+    /// the documentation.
     pub documentation: &'static str,
-    /// Whether the file holds every sample.
+    /// Whether the file contains every sample.
     pub has_samples: bool,
-    /// Whether the file always gives the unit of its figures; else
-    /// [`Source::with_unit`] sets it.
+    /// Whether the file always contains the unit of its figures; otherwise [`Source::with_unit`]
+    /// sets it.
     pub unit_known: bool,
-    /// Whether a file with this beginning has this format. Exactly one entry may
-    /// match a file; a test tries each entry on all fixtures.
+    /// Returns whether a file with this beginning has this format. Exactly one entry may match a
+    /// file; a test tries each entry on all fixtures.
     pub recognise: fn(&Head<'_>) -> bool,
-    /// Reads all of a file.
+    /// Reads the whole file.
     ///
     /// # Errors
-    /// Any violation of the format, with the place; discard what the sink has
-    /// received until then.
+    /// Returns any violation of the format, with its location; discard the samples that the sink
+    /// has received so far.
     pub read: fn(&mut Source<'_>, &mut dyn SampleSink) -> Result<Recording, ImportError>,
 }
 
 impl Import {
-    /// The provisional recording of a file while it is read: of this
-    /// format, without threads. What [`read`](Self::read) hands back replaces
-    /// all of it but its ID.
+    /// Returns the provisional recording of a file during reading: it has this format and no
+    /// threads. The result of [`read`](Self::read) replaces all of it except its ID.
     pub fn begun(&self, source: &Source<'_>) -> Recording {
         blank(source, self.name, self.name, "timer")
     }

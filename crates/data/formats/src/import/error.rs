@@ -1,10 +1,10 @@
-//! Why a file was not read.
+//! Errors of reading a file.
 
 use std::fmt;
 use std::io;
 
-/// Why a file was not read. Each begins with the file's name and, where it is
-/// known, the place.
+/// Reason why a file was not read. Each message begins with the file name and, if known, the
+/// location.
 #[derive(Debug, thiserror::Error)]
 pub enum ImportError {
     /// An unknown format name.
@@ -12,7 +12,7 @@ pub enum ImportError {
     UnknownFormat {
         /// The requested value.
         name: String,
-        /// The names there are.
+        /// The valid names.
         known: Vec<&'static str>,
     },
     /// No format matches.
@@ -26,7 +26,7 @@ pub enum ImportError {
         file: String,
         /// Its first characters.
         begins: String,
-        /// The formats there are.
+        /// The known formats.
         known: Vec<&'static str>,
     },
     /// A known kind of file that cannot be imported.
@@ -34,7 +34,7 @@ pub enum ImportError {
     Foreign {
         /// The file.
         file: String,
-        /// What it is, and what to do.
+        /// The kind of file, and what to do.
         what: &'static str,
     },
     /// More than one format matches.
@@ -45,7 +45,7 @@ pub enum ImportError {
         /// The formats that match.
         names: Vec<&'static str>,
     },
-    /// The file could not be read on.
+    /// The file could not be read any further.
     #[error("{file}: reading failed after {offset} bytes: {source}")]
     Read {
         /// The file.
@@ -55,17 +55,17 @@ pub enum ImportError {
         /// The cause.
         source: io::Error,
     },
-    /// The file is not as its format says.
+    /// The file violates its format.
     #[error("{file}{place}: {reason}")]
     Bad {
         /// The file.
         file: String,
-        /// The place.
+        /// The location.
         place: Place,
-        /// What is wrong, and what to do.
+        /// The problem, and what to do.
         reason: String,
     },
-    /// The samples could not be kept.
+    /// The samples could not be stored.
     #[error("{file}: cannot keep its samples: {source}")]
     Sink {
         /// The file.
@@ -75,18 +75,18 @@ pub enum ImportError {
     },
 }
 
-/// A place in a file.
+/// A location in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// The file as a whole.
     Whole,
-    /// A line, from 1 on.
+    /// A line number, from 1.
     Line(u64),
-    /// A byte, from 0 on.
+    /// A byte offset, from 0.
     Byte(u64),
 }
 
-/// `:12` as compilers write it, ` at byte 280`, nothing.
+/// Formats as `:12` like compilers, as ` at byte 280`, or as nothing.
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

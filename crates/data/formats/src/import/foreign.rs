@@ -43,7 +43,7 @@ const FOREIGN: [(&[u8], &str); 11] = [
     (b"\x7fELF", "is a program, not the output of one"),
 ];
 
-/// The kind of a file with this beginning, if it is known and cannot be imported.
+/// Returns the kind of a file with this beginning, if it is known and cannot be imported.
 pub(super) fn what(begins: &[u8]) -> Option<&'static str> {
     if begins.trim_ascii().is_empty() {
         return Some("is empty");

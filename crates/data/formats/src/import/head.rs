@@ -1,4 +1,4 @@
-//! The first bytes of a file, by which its format is recognised.
+//! The first bytes of a file, used to recognise its format.
 
 /// The first bytes of a file: at most [`Head::LENGTH`].
 #[derive(Clone, Copy, Debug)]
@@ -13,8 +13,7 @@ impl<'a> Head<'a> {
     /// Number of bytes that are examined.
     pub const LENGTH: usize = 64 * 1024;
 
-    /// The lines as text, the last one only where it is complete. Bytes that
-    /// are no text are replaced.
+    /// Returns the lines as text, omitting an incomplete last line. Invalid UTF-8 is replaced.
     pub fn lines(&self) -> impl Iterator<Item = std::borrow::Cow<'a, str>> + use<'a> {
         let bytes = self.bytes;
         let end = match (self.whole, bytes.iter().rposition(|byte| *byte == b'\n')) {
@@ -26,14 +25,12 @@ impl<'a> Head<'a> {
             .map(|line| String::from_utf8_lossy(line.trim_ascii_end()))
     }
 
-    /// Whether it begins, after white space, with this byte: `{` for JSON, `<`
-    /// for XML.
+    /// Returns whether the first byte after white space is `byte`: `{` for JSON, `<` for XML.
     pub fn begins_with(&self, byte: u8) -> bool {
         self.bytes.trim_ascii_start().first() == Some(&byte)
     }
 
-    /// Whether it is a JSON object that holds all of these keys somewhere in
-    /// its first bytes.
+    /// Returns whether it is a JSON object with all of these keys somewhere in its first bytes.
     pub fn is_json_with(&self, keys: &[&str]) -> bool {
         self.begins_with(b'{')
             && keys.iter().all(|key| {
@@ -42,19 +39,19 @@ impl<'a> Head<'a> {
             })
     }
 
-    /// Whether the bytes contain `text`.
+    /// Returns whether the bytes contain `text`.
     pub fn contains(&self, text: &str) -> bool {
         memchr::memmem::find(self.bytes, text.as_bytes()).is_some()
     }
 
-    /// Its beginning for a message, without terminal control characters.
+    /// Returns the beginning for a message, without terminal control characters.
     pub(crate) fn shown(&self) -> String {
         shown(self.bytes)
     }
 }
 
-/// The beginning of some bytes for a message: at most 40 characters, control
-/// characters escaped.
+/// Returns the beginning of some bytes for a message: at most 40 characters, control characters
+/// escaped.
 pub(crate) fn shown(bytes: &[u8]) -> String {
     const MOST: usize = 40;
     let first = &bytes[..bytes.len().min(4 * MOST)];

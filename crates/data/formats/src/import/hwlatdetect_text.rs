@@ -1,9 +1,9 @@
-//! `hwlatdetect-text`: what hwlatdetect prints on the terminal.
+//! `hwlatdetect-text`: the terminal output of hwlatdetect.
 //!
-//! Facts from rt-tests' `src/hwlatdetect/hwlatdetect.py` (2.4 and 2.10): parameters,
-//! then `Max Latency:` (`Below threshold` without a sample), `Samples recorded:`, and
-//! a line for each sample (`ts: 1581527483.343962693, inner:11, outer:12`), since 2.5
-//! with `cpu:`, later with `count:`. With --watch they precede the summary.
+//! Facts from rt-tests' `src/hwlatdetect/hwlatdetect.py` (2.4 and 2.10): parameters, then
+//! `Max Latency:` (`Below threshold` without a sample), `Samples recorded:`, and a line for each
+//! sample (`ts: 1581527483.343962693, inner:11, outer:12`), since 2.5 with `cpu:`, later with
+//! `count:`. With --watch, these lines precede the summary.
 
 use punctual_model::{Nanos, Recording, Unknown};
 
@@ -33,7 +33,7 @@ fn recognise(head: &Head<'_>) -> bool {
         .any(|line| line.trim().starts_with("hwlatdetect:"))
 }
 
-/// What has been read so far; times in µs.
+/// State while reading; times in µs.
 #[derive(Default)]
 struct Text {
     duration_s: Option<u64>,
@@ -46,7 +46,7 @@ struct Text {
     samples: Vec<u64>,
 }
 
-/// Limit of samples: more than a run of weeks lists.
+/// Maximum number of samples: more than a run of weeks lists.
 const MOST: usize = 4_000_000;
 
 fn read(source: &mut Source<'_>, _: &mut dyn SampleSink) -> Result<Recording, ImportError> {
@@ -140,7 +140,7 @@ impl Text {
     }
 }
 
-/// The larger of both gaps of a sample, in µs.
+/// Returns the larger of both gaps of a sample, in µs.
 fn sample(line: &str) -> Result<u64, Malformed> {
     let field = |name: &'static str| {
         let mut fields = line.split(',').map(str::trim);
@@ -170,7 +170,7 @@ mod tests {
         assert_eq!(parameter("window_ns"), Some(Nanos::from_secs(1)));
         assert_eq!(parameter("width_ns"), Some(Nanos::from_millis(950)));
         assert_eq!(recording.duration_ns, Nanos::from_secs(15));
-        // Some are counted and not listed.
+        // Some samples are counted but not listed.
         let more = TEXT.replace("recorded: 3", "recorded: 9");
         let recording = read_text(&IMPORT, &more).unwrap();
         let histogram = &recording.threads[0].histogram;

@@ -1,10 +1,9 @@
 //! `jitterdebugger-json`: jitterdebugger's `results.json`.
 //!
-//! Facts from jitterdebugger's `jitterdebugger.c` (`dump_stats`, `worker`,
-//! `start_measuring`) and from its output. Its histogram has a row for each unit
-//! up to 1 ms, and drops later samples silently; `count`, `min`, `max` and
-//! `avg` (two decimals) are of all samples. The keys below `cpu` number the
-//! threads: they are CPUs only where there is a thread for each.
+//! Facts from jitterdebugger's `jitterdebugger.c` (`dump_stats`, `worker`, `start_measuring`) and
+//! from its output. Its histogram has a row for each unit up to 1 ms, and silently drops later
+//! samples; `count`, `min`, `max` and `avg` (two decimals) cover all samples. The keys below `cpu`
+//! are thread numbers: they are CPUs only if there is a thread for each CPU.
 
 use punctual_model::{CpuSet, Nanos, Recording};
 
@@ -30,11 +29,11 @@ the load, and what else happened.",
     read,
 };
 
-/// Up to where jitterdebugger has rows.
+/// End of jitterdebugger's rows.
 const ROWS_END: Nanos = Nanos(1_000_000);
 
 fn recognise(head: &Head<'_>) -> bool {
-    // A recording of punctual has these words, too.
+    // A recording of punctual also contains these words.
     head.is_json_with(&["version", "cpu", "histogram", "count"])
         && !["\"thread\"", "\"schema\""]
             .iter()
@@ -150,7 +149,7 @@ mod tests {
         assert_eq!(second.quantile(0.9999), second.max());
         assert_eq!(second.quantile(0.9995), None);
         assert_eq!(second.mean(), Some(Nanos(15_360)));
-        // From the rows where they hold all, else from the two decimals.
+        // Computed from the rows if they contain all samples, otherwise from the two decimals.
         assert_eq!(first.sum(), Nanos::from_micros(43_449));
         assert_eq!(recording.threads[1].cpu, Some(1));
         let release = recording.host.kernel.release.get().unwrap();

@@ -1,7 +1,7 @@
-//! `jitterdebugger-lines`: what jitterdebugger prints with `-v`.
+//! `jitterdebugger-lines`: the output of jitterdebugger with `-v`.
 //!
-//! `T: 0 ( 1611) A: 0 C:    593411 Min:         2 Avg:    3.04 Max:        57` for each
-//! thread, ten times a second over each other (`__display_stats` in `jitterdebugger.c`). A
+//! `T: 0 ( 1611) A: 0 C:    593411 Min:         2 Avg:    3.04 Max:        57` for each thread, ten
+//! times a second, overwriting the previous lines (`__display_stats` in `jitterdebugger.c`). A
 //! thread runs on the CPU of `A:`; figures are whole microseconds.
 
 use std::collections::BTreeMap;
@@ -131,13 +131,13 @@ impl Line {
             samples,
             min: latency("Min", min.trim())?,
             mean: match samples {
-                // Nothing divided by nothing.
+                // Zero divided by zero in the original.
                 0 => 0,
                 _ => hundredths(mean.trim())?,
             },
             max: latency("Max", max.trim())?,
         };
-        // The mean is rounded to a hundredth.
+        // The mean is rounded to hundredths.
         let (least, most) = (
             line.min.saturating_mul(100),
             line.max.saturating_mul(100).saturating_add(1),
@@ -168,7 +168,7 @@ impl Line {
     }
 }
 
-/// `3.04`, in hundredths.
+/// Parses `3.04` as hundredths.
 fn hundredths(text: &str) -> Result<u64, Malformed> {
     let not_a_time = || Malformed::NotATime(super::head::shown(text.as_bytes()));
     let (whole, part) = text.split_once('.').ok_or_else(not_a_time)?;

@@ -1,9 +1,8 @@
-//! `jitterdebugger-samples`: the file that jitterdebugger's `-o` and `-N` make,
-//! `samples.raw`.
+//! `jitterdebugger-samples`: `samples.raw`, the file written by jitterdebugger's `-o` and `-N`.
 //!
-//! Records of 28 bytes, little-endian and without gaps: u32 number of the
-//! thread, u64 seconds and u64 nanoseconds of CLOCK_MONOTONIC when it had woken,
-//! u64 latency in µs (`struct latency_sample` in its `jitterdebugger.h`).
+//! Packed little-endian records of 28 bytes: u32 thread number, u64 seconds and u64 nanoseconds of
+//! the wake-up on CLOCK_MONOTONIC, u64 latency in µs (`struct latency_sample` in its
+//! `jitterdebugger.h`).
 
 use punctual_model::{MAX_TRACKABLE_NS, Nanos, Recording, Sample, SignedNanos, Unknown};
 
@@ -29,10 +28,10 @@ and more, an end inside a record) is refused.",
     read,
 };
 
-/// Bytes of a record.
+/// Bytes per record.
 const RECORD: usize = 28;
 
-/// The largest latency that is read: as far as a histogram reaches.
+/// Maximum latency that is read: the range of a histogram.
 const LATEST_US: u64 = MAX_TRACKABLE_NS / 1_000;
 
 /// The latest time, in seconds: three hundred years of uptime.
@@ -42,7 +41,7 @@ const LATEST_S: u64 = 10_000_000_000;
 #[derive(Clone, Copy)]
 struct Record {
     thread: u32,
-    /// When the thread had woken.
+    /// Time of the wake-up.
     woken: u64,
     latency_us: i64,
 }
@@ -57,7 +56,7 @@ fn record(bytes: &[u8; RECORD]) -> Option<Record> {
     };
     let thread = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
     let (seconds, nanos) = (number(4), number(12));
-    // A negative latency is written as its bits.
+    // A negative latency is written in two's complement.
     let latency_us = number(20).cast_signed();
     if thread as usize >= THREADS
         || seconds >= LATEST_S
@@ -67,7 +66,7 @@ fn record(bytes: &[u8; RECORD]) -> Option<Record> {
         return None;
     }
     let woken = seconds * 1_000_000_000 + nanos;
-    // The due time must be a time of the clock.
+    // The due time must be a valid time of the clock.
     woken.checked_add_signed(-1_000 * latency_us)?;
     Some(Record {
         thread,
@@ -81,17 +80,16 @@ fn records(bytes: &[u8]) -> impl Iterator<Item = Option<Record>> + '_ {
     whole.iter().map(record)
 }
 
-/// The file has no signature: it is recognised if all its first records are
-/// valid.
+/// The file has no signature: it is recognised if all of its first records are valid.
 fn recognise(head: &Head<'_>) -> bool {
     let first = &head.bytes[..head.bytes.len().min(64 * RECORD)];
     first.len() >= RECORD && records(first).all(|record| record.is_some())
 }
 
-/// Samples of one thread in one batch.
+/// Samples per batch of one thread.
 const BATCH: usize = 1_024;
 
-/// One thread while it is read.
+/// State of one thread while reading.
 struct Lane {
     number: u32,
     tally: Tally,
@@ -99,7 +97,7 @@ struct Lane {
     batch: Vec<Sample>,
 }
 
-/// The threads, in the order in which they came.
+/// The threads, in order of first appearance.
 #[derive(Default)]
 struct Lanes {
     lanes: Vec<Lane>,
@@ -140,7 +138,7 @@ fn read(source: &mut Source<'_>, sink: &mut dyn SampleSink) -> Result<Recording,
     }
 }
 
-/// Why a record was refused.
+/// Reason why a record was rejected.
 enum Failure {
     NoRecord,
     Back(u32),

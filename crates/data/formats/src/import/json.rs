@@ -1,4 +1,4 @@
-//! `json`: punctual's own recordings, as `export --format json` writes them.
+//! `json`: punctual's own recordings, as written by `export --format json`.
 
 use punctual_model::{Completion, Recording};
 

@@ -1,8 +1,7 @@
-//! The prefix that a log puts before each line of a program's output: the time (GitHub,
-//! LAVA, ts(1)), the time since boot (the kernel's log), or time, host and program (the
-//! journal, syslog).
+//! The prefix that a log adds to each line of a program's output: the time (GitHub, LAVA, ts(1)),
+//! the time since boot (the kernel's log), or time, host and program (the journal, syslog).
 
-/// The rest of a line behind such a prefix and one blank; `None`: it has no prefix.
+/// Returns the rest of a line after such a prefix and a space; `None` if it has no prefix.
 pub(crate) fn without_prefix(line: &[u8]) -> Option<&[u8]> {
     kernel(line)
         .or_else(|| syslog(line))
@@ -11,21 +10,21 @@ pub(crate) fn without_prefix(line: &[u8]) -> Option<&[u8]> {
         .or_else(|| blank(clock(line)?))
 }
 
-/// `[   12.345678] `.
+/// Removes `[   12.345678] `.
 fn kernel(line: &[u8]) -> Option<&[u8]> {
     let rest = line.strip_prefix(b"[")?.trim_ascii_start();
     let rest = digits(rest, 1..=12)?.strip_prefix(b".")?;
     blank(digits(rest, 1..=9)?.strip_prefix(b"]")?)
 }
 
-/// `[2026-05-04 10:11:00] `.
+/// Removes `[2026-05-04 10:11:00] `.
 fn in_brackets(line: &[u8]) -> Option<&[u8]> {
     let rest = line.strip_prefix(b"[")?;
     let rest = date(rest).and_then(clock).or_else(|| clock(rest))?;
     blank(rest.strip_prefix(b"]")?)
 }
 
-/// `2026-05-04T10:11:00.3456789Z `, `2026-05-04 10:11:00,345 +0200 `.
+/// Removes `2026-05-04T10:11:00.3456789Z ` or `2026-05-04 10:11:00,345 +0200 `.
 fn date_and_time(line: &[u8]) -> Option<&[u8]> {
     let rest = clock(date(line)?)?;
     let zone = rest.strip_prefix(b" ").unwrap_or(rest);
@@ -37,7 +36,7 @@ fn date_and_time(line: &[u8]) -> Option<&[u8]> {
     blank(zone.unwrap_or(rest))
 }
 
-/// `2026-05-04T`.
+/// Removes `2026-05-04T`.
 fn date(line: &[u8]) -> Option<&[u8]> {
     let rest = digits(line, 4..=4)?.strip_prefix(b"-")?;
     let rest = digits(rest, 2..=2)?.strip_prefix(b"-")?;
@@ -45,7 +44,7 @@ fn date(line: &[u8]) -> Option<&[u8]> {
     rest.strip_prefix(b"T").or(rest.strip_prefix(b" "))
 }
 
-/// `10:11:00.345`.
+/// Removes `10:11:00.345`.
 fn clock(line: &[u8]) -> Option<&[u8]> {
     let rest = digits(line, 2..=2)?.strip_prefix(b":")?;
     let rest = digits(rest, 2..=2)?.strip_prefix(b":")?;
@@ -58,7 +57,7 @@ fn clock(line: &[u8]) -> Option<&[u8]> {
     )
 }
 
-/// `May  4 10:11:00 ` (ts), `May 04 10:11:00 bench cyclictest[123]: `.
+/// Removes `May  4 10:11:00 ` (ts) or `May 04 10:11:00 bench cyclictest[123]: `.
 fn syslog(line: &[u8]) -> Option<&[u8]> {
     const MONTHS: [&[u8]; 12] = [
         b"Jan ", b"Feb ", b"Mar ", b"Apr ", b"May ", b"Jun ", b"Jul ", b"Aug ", b"Sep ", b"Oct ",
@@ -70,7 +69,7 @@ fn syslog(line: &[u8]) -> Option<&[u8]> {
     Some(behind_program(rest).unwrap_or(rest))
 }
 
-/// The rest behind `bench cyclictest[123]: `.
+/// Returns the rest after `bench cyclictest[123]: `.
 fn behind_program(line: &[u8]) -> Option<&[u8]> {
     let host = line.iter().position(|byte| *byte == b' ')?;
     let program = &line[host + 1..];
@@ -81,13 +80,13 @@ fn behind_program(line: &[u8]) -> Option<&[u8]> {
     blank(rest.strip_prefix(b"]:").filter(|_| plain)?)
 }
 
-/// The rest behind some digits.
+/// Returns the rest after some digits.
 fn digits(text: &[u8], many: std::ops::RangeInclusive<usize>) -> Option<&[u8]> {
     let found = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
     many.contains(&found).then(|| &text[found..])
 }
 
-/// The rest behind one blank, or the end.
+/// Returns the rest after a space, or the end.
 fn blank(text: &[u8]) -> Option<&[u8]> {
     match text {
         [] => Some(text),

@@ -1,13 +1,13 @@
-//! What is wrong with a value, a line or a file; the reader adds file and line.
+//! Problems with a value, a line or a file. The reader adds file and line.
 
 use punctual_model::Nanos;
 
 use super::head::shown;
 
-/// What is wrong. A text of the file is shortened as in all messages ([`shown`]).
+/// A problem in a file. Text of the file is shortened as in all messages ([`shown`]).
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Malformed {
-    /// Something is wrong in a part of the file: a thread, a CPU.
+    /// A problem in a part of the file: a thread, a CPU.
     #[error("{part}: {why}")]
     In { part: String, why: Box<Self> },
 
@@ -163,7 +163,7 @@ pub(crate) enum Malformed {
     #[error("the first column is not a CPU")]
     FirstColumnNotACpu,
 
-    // Figures that do not fit each other.
+    // Figures that contradict each other.
     #[error("its minimum, {min}, does not fit its first row, {row}")]
     MinimumBesideRows { min: Nanos, row: Nanos },
     #[error("its maximum, {max}, does not fit its last row, {row}")]
@@ -205,7 +205,7 @@ pub(crate) enum Malformed {
     #[error("single noise, noise of a period, noise and runtime are not in increasing order")]
     NoiseNotIncreasing,
 
-    // Rows, columns and parts that are there twice, in disorder, or too often.
+    // Rows, columns and parts that are duplicate, out of order, or too many.
     #[error("more than {most} {what}")]
     TooMany { most: usize, what: &'static str },
     #[error("there are more than {0} cores")]
@@ -305,7 +305,7 @@ pub(crate) enum Malformed {
 }
 
 impl Malformed {
-    /// What is wrong is in this part of the file.
+    /// Adds the part of the file that contains the problem.
     pub(crate) fn within(self, part: impl Into<String>) -> Self {
         Self::In {
             part: part.into(),
@@ -313,7 +313,7 @@ impl Malformed {
         }
     }
 
-    /// That a line is none of the tools of this format.
+    /// Creates the error for a line that none of the tools of this format writes.
     pub(crate) fn foreign(line: &[u8]) -> Self {
         Self::Foreign(shown(line))
     }

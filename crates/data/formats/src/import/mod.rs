@@ -1,12 +1,11 @@
-//! Recordings read from other tools' files.
+//! Imports recordings from the files of other tools.
 //!
-//! A source is one file here, with its documentation, its recognition,
-//! its reader and its tests, and one line in [`IMPORTS`]. A reader works through
-//! its [`Source`] once, in memory that does not grow with the file, and hands
-//! back a whole recording; where the file holds samples, it hands these to a
-//! [`SampleSink`] on the way. Only the end of the file shows that all is valid:
-//! a caller that stores the samples begins a recording with [`Import::begun`] when the
-//! first come, and takes it back when the reader fails.
+//! A source is one file here, with its documentation, recognition, reader and tests, and one line
+//! in [`IMPORTS`]. A reader goes through its [`Source`] once, in memory that does not grow with the
+//! file, and returns a complete recording. If the file contains samples, it passes them to a
+//! [`SampleSink`] on the way. Only the end of the file shows that everything is valid: a caller
+//! that stores the samples begins a recording with [`Import::begun`] when the first samples arrive,
+//! and deletes it if the reader fails.
 
 mod blank;
 mod counted;
@@ -57,7 +56,7 @@ pub use source::{Line, Source};
 use malformed::Malformed;
 use pasted::Pasted;
 
-/// Every source, in the order in which they are listed.
+/// All sources, in the order of listing.
 pub const IMPORTS: &[Import] = &[
     json::IMPORT,
     cyclictest_hist::IMPORT,
@@ -79,10 +78,10 @@ pub const IMPORTS: &[Import] = &[
     xenomai_latency::IMPORT,
 ];
 
-/// The import called `name`.
+/// Returns the import called `name`.
 ///
 /// # Errors
-/// [`ImportError::UnknownFormat`] with the names there are.
+/// Returns [`ImportError::UnknownFormat`] with the valid names.
 pub fn import(name: &str) -> Result<&'static Import, ImportError> {
     let found = IMPORTS.iter().find(|import| import.name == name);
     found.ok_or_else(|| ImportError::UnknownFormat {
@@ -102,23 +101,22 @@ impl<'a> Source<'a> {
     }
 }
 
-/// Whether an import recognises a file with this beginning.
+/// Returns whether an import recognises a file with this beginning.
 fn is_recognised(head: &Head<'_>) -> bool {
     IMPORTS.iter().any(|import| (import.recognise)(head))
 }
 
-/// The one import that recognises a file by its first bytes (see
-/// [`Source::head`]).
+/// Returns the only import that recognises a file by its first bytes (see [`Source::head`]).
 ///
 /// # Errors
-/// [`ImportError::Unrecognised`], [`ImportError::Ambiguous`]; [`ImportError::Foreign`]
-/// with what to do, where it is a packed file or another that is known.
+/// Returns [`ImportError::Unrecognised`] or [`ImportError::Ambiguous`]; [`ImportError::Foreign`]
+/// with what to do for a compressed file or another known kind.
 pub fn recognise(file: &str, head: &Head<'_>) -> Result<&'static Import, ImportError> {
     if let Some(what) = foreign::what(head.bytes) {
         let file = file.to_owned();
         return Err(ImportError::Foreign { file, what });
     }
-    // As it is read: without quotation, indentation and words above it.
+    // As it is read: without quotation marks, indentation and words above it.
     let bare = Pasted::of(head, is_recognised).map(|pasted| pasted.head(head));
     let bare = bare
         .as_deref()

@@ -1,14 +1,14 @@
-//! JSON files: read as a whole, and asked key by key.
+//! JSON files: parsed as a whole, with typed access to keys.
 
 use punctual_model::Nanos;
 use serde_json::{Map, Value};
 
 use super::{ImportError, Place, Source};
 
-/// Reads a JSON file.
+/// Parses a JSON file.
 ///
 /// # Errors
-/// Where it is not valid JSON, with its line; where it is no object.
+/// Returns an error with the line for invalid JSON, and an error if it is not an object.
 pub(crate) fn parse(source: &mut Source<'_>) -> Result<Map<String, Value>, ImportError> {
     let bytes = source.rest()?;
     if bytes.trim_ascii().is_empty() {
@@ -36,7 +36,7 @@ pub(crate) fn parse(source: &mut Source<'_>) -> Result<Map<String, Value>, Impor
     }
 }
 
-/// An object of a JSON file, with the way to it for messages.
+/// An object in a JSON file, with its path for messages.
 pub(crate) struct Object<'a, 's> {
     source: &'a Source<'s>,
     map: &'a Map<String, Value>,
@@ -60,18 +60,18 @@ impl<'a, 's> Object<'a, 's> {
         }
     }
 
-    /// The error that `key` is not as it should be.
+    /// Creates the error for an invalid value of `key`.
     pub(crate) fn bad(&self, key: &str, reason: &str) -> ImportError {
         let place = self.place(key);
         (self.source).bad_at(Place::Whole, format!("'{place}' {reason}"))
     }
 
-    /// A value; null counts as absent.
+    /// Returns a value; null counts as absent.
     pub(crate) fn get(&self, key: &str) -> Option<&'a Value> {
         self.map.get(key).filter(|value| !value.is_null())
     }
 
-    /// Whether it is there.
+    /// Returns whether the key is present.
     pub(crate) fn has(&self, key: &str) -> bool {
         self.get(key).is_some()
     }
@@ -88,18 +88,18 @@ impl<'a, 's> Object<'a, 's> {
         })
     }
 
-    /// A count, if it is there.
+    /// Returns a count, if present.
     pub(crate) fn maybe_count(&self, key: &str) -> Result<Option<u64>, ImportError> {
         let value = self.get(key);
         value.map(|value| self.as_count(key, value)).transpose()
     }
 
-    /// A count.
+    /// Returns a count.
     pub(crate) fn count(&self, key: &str) -> Result<u64, ImportError> {
         self.as_count(key, self.needed(key)?)
     }
 
-    /// An integer, which may be negative, if it is there.
+    /// Returns an integer, which may be negative, if present.
     pub(crate) fn maybe_integer(&self, key: &str) -> Result<Option<i64>, ImportError> {
         let integer = |value: &Value| {
             value.as_i64().ok_or_else(|| {
@@ -110,7 +110,7 @@ impl<'a, 's> Object<'a, 's> {
         self.get(key).map(integer).transpose()
     }
 
-    /// A number that is not negative, if it is there.
+    /// Returns a non-negative number, if present.
     pub(crate) fn maybe_number(&self, key: &str) -> Result<Option<f64>, ImportError> {
         let number = |value: &Value| {
             let number = value.as_f64().filter(|number| *number >= 0.0);
@@ -122,14 +122,14 @@ impl<'a, 's> Object<'a, 's> {
         self.get(key).map(number).transpose()
     }
 
-    /// A time given as a count of `unit`s.
+    /// Returns a time given as a count of `unit`s.
     pub(crate) fn time(&self, key: &str, unit: Nanos) -> Result<Nanos, ImportError> {
         let count = self.count(key)?;
         let ns = count.checked_mul(unit.0).map(Nanos);
         ns.ok_or_else(|| self.bad(key, &format!("is {count}, out of range")))
     }
 
-    /// A text, if it is there.
+    /// Returns a text, if present.
     pub(crate) fn maybe_text(&self, key: &str) -> Result<Option<&'a str>, ImportError> {
         let text = |value: &'a Value| {
             value.as_str().ok_or_else(|| {
@@ -140,7 +140,7 @@ impl<'a, 's> Object<'a, 's> {
         self.get(key).map(text).transpose()
     }
 
-    /// An object, if it is there.
+    /// Returns an object, if present.
     pub(crate) fn maybe_object(&self, key: &str) -> Result<Option<Self>, ImportError> {
         let Some(value) = self.get(key) else {
             return Ok(None);
@@ -156,14 +156,14 @@ impl<'a, 's> Object<'a, 's> {
         }))
     }
 
-    /// An object.
+    /// Returns an object.
     pub(crate) fn object(&self, key: &str) -> Result<Self, ImportError> {
         self.needed(key)?;
         let found = self.maybe_object(key)?;
         found.ok_or_else(|| self.bad(key, "is missing"))
     }
 
-    /// The keys, which must all be numbers, in the order of these.
+    /// Returns the keys in numerical order. All of them must be numbers.
     pub(crate) fn numbers(&self) -> Result<Vec<(u64, &'a str)>, ImportError> {
         let mut numbers = Vec::with_capacity(self.map.len());
         for key in self.map.keys() {

@@ -1,16 +1,16 @@
-//! `oslat-text`: what oslat prints on the terminal.
+//! `oslat-text`: the terminal output of oslat.
 //!
 //! Facts from rt-tests' `src/oslat/oslat.c` (2.4 and 2.10) and from its output:
 //!
-//! - A line for each figure, ` NAME:` with blanks before it, then a tab and a value
-//!   for each CPU, then the unit: `Core`, `Counter Freq` (older: `CPU Freq`), a line
-//!   for each bucket (`    012 (us):`), `Minimum`, `Average`, `Maximum`, `Max-Min`,
-//!   `Duration`. `...` stands for buckets that `-z` leaves out.
-//! - A bucket is named after its upper end, in µs. The last holds what is beyond, too.
-//! - To 2.4 it rounds up: a turn of 0.3 µs is one of 1 µs, in bucket 1, and `Minimum` is 1.
-//!   2.5 and 2.6 round up as well, but the bucket is 2. From 2.7 on it rounds down: the turn
-//!   is one of 0 µs, in bucket 1, and `Minimum` is 0.
-//! - With a `-W` that is no multiple of 1000 names and figures have three decimals.
+//! - One line per figure: ` NAME:` with leading spaces, then a tab and a value for each CPU, then
+//!   the unit: `Core`, `Counter Freq` (older: `CPU Freq`), a line for each bucket
+//!   (`    012 (us):`), `Minimum`, `Average`, `Maximum`, `Max-Min`, `Duration`. `...` replaces the
+//!   buckets that `-z` omits.
+//! - A bucket is named after its upper end, in µs. The last one also contains longer iterations.
+//! - Up to 2.4, oslat rounds up: an iteration of 0.3 µs counts as 1 µs, in bucket 1, and `Minimum`
+//!   is 1. 2.5 and 2.6 also round up, but the bucket is 2. From 2.7 on, it rounds down: the
+//!   iteration counts as 0 µs, in bucket 1, and `Minimum` is 0.
+//! - With a `-W` that is not a multiple of 1000, names and figures have three decimals.
 
 use punctual_model::{CpuSet, Nanos, Policy, Recording, Scheduling, Unknown};
 
@@ -43,13 +43,13 @@ fn recognise(head: &Head<'_>) -> bool {
     head.lines().any(|line| line.trim().starts_with("oslat V "))
 }
 
-/// What has been read so far; values are in the order of the CPUs.
+/// State while reading; values are in the order of the CPUs.
 #[derive(Default)]
 struct Text {
     scheduling: Option<Scheduling>,
     duration: Option<Nanos>,
     cpus: Vec<u32>,
-    /// Upper end of each bucket in ns, and its turns.
+    /// Upper end of each bucket in ns, and its iterations.
     buckets: Vec<(u64, Vec<u64>)>,
     /// Whether figures have decimals.
     fine: bool,
@@ -65,7 +65,7 @@ fn read(source: &mut Source<'_>, _: &mut dyn SampleSink) -> Result<Recording, Im
     recording.map_err(|reason| source.bad_at(Place::Whole, reason))
 }
 
-/// A time of the file in ns: whole µs, or with three decimals.
+/// Parses a time in ns: whole µs, or with three decimals.
 fn time(text: &str) -> Result<u64, Malformed> {
     let (whole, part) = text.split_once('.').unwrap_or((text, "000"));
     let ns = |text: &str| count(text).map_err(|_| Malformed::NotATime(shown(text.as_bytes())));
@@ -83,7 +83,7 @@ impl Text {
             return Err(Malformed::StoppedAtThreshold);
         }
         let Some((name, values)) = line.split_once(':') else {
-            // `...`, the version, and oslat's progress messages.
+            // `...`, the version, and progress messages of oslat.
             return Ok(());
         };
         let (name, values) = (name.trim(), values.trim());
@@ -110,7 +110,7 @@ impl Text {
         Ok(())
     }
 
-    /// A time for each CPU.
+    /// Parses a time for each CPU.
     fn times(&self, values: &str) -> Result<Vec<u64>, Malformed> {
         let times: Vec<u64> = values
             .split_whitespace()
@@ -119,7 +119,7 @@ impl Text {
         self.fits(times)
     }
 
-    /// A value for each CPU.
+    /// Checks that there is a value for each CPU.
     fn fits(&self, values: Vec<u64>) -> Result<Vec<u64>, Malformed> {
         match values.len() == self.cpus.len() {
             true => Ok(values),
@@ -173,7 +173,7 @@ impl Text {
         Ok(finish(recording))
     }
 
-    /// The figures of one CPU.
+    /// Returns the figures of one CPU.
     fn counted(&self, place: usize) -> Counted {
         let (min, max) = (self.min[place], self.max[place]);
         let unit = if self.fine { 1 } else { 1_000 };
@@ -181,7 +181,7 @@ impl Text {
             .map(|(upper, turns)| (*upper, turns[place]))
             .filter(|(_, turns)| *turns > 0)
             .collect();
-        // Rounded down, figures lie below the names of their buckets.
+        // If figures are rounded down, they are below the names of their buckets.
         let uppers = self.buckets.iter().map(|(upper, _)| *upper);
         let width = uppers.clone().zip(uppers.skip(1)).map(|(a, b)| b - a).min();
         let width = width.unwrap_or(unit);
@@ -212,10 +212,10 @@ impl Text {
     }
 }
 
-/// oslat has 1024 at most, of its own unit.
+/// More than the maximum of oslat, which is 1024 of its unit.
 const MOST_BUCKETS: usize = 65_536;
 
-/// ` 0 1 5`.
+/// Parses ` 0 1 5`.
 fn cpus(values: &str) -> Result<Vec<u32>, Malformed> {
     let cpu = |text: &str| match count(text)? {
         cpu if cpu <= CpuSet::MAX_CPU.into() => Ok(cpu as u32),
@@ -234,7 +234,7 @@ fn cpus(values: &str) -> Result<Vec<u32>, Malformed> {
     }
 }
 
-/// `default` or `SCHED_FIFO:10`.
+/// Parses `default` or `SCHED_FIFO:10`.
 fn scheduling(text: &str) -> Option<Scheduling> {
     let (policy, priority) = match text.split_once(':') {
         None if text == "default" => (Policy::Other, 0),
@@ -263,7 +263,7 @@ mod tests {
         assert_eq!(thread.scheduling.policy, Policy::Other);
         assert_eq!(histogram.min(), Some(Nanos::ZERO));
         assert_eq!(histogram.max(), Some(Nanos::from_micros(176)));
-        // 1 turn of 30 µs, and 15 of 31 µs or more.
+        // One iteration of 30 µs, and 15 of 31 µs or more.
         assert_eq!(histogram.unplaced(), 15);
         assert_eq!(histogram.unplaced_from(), Some(Nanos::from_micros(31)));
         assert_eq!(histogram.quantile(0.5), Some(Nanos::ZERO));
@@ -282,7 +282,7 @@ mod tests {
         assert_eq!(histogram.quantile(0.5), Some(Nanos::from_micros(1)));
     }
 
-    /// Oslat 2.6, as an agent read it from a console, with the prompt that followed.
+    /// oslat 2.6, captured from a console with the following prompt.
     #[test]
     fn buckets_one_above_their_turns_are_read() {
         const NEXT: &str = include_str!("../../tests/fixtures/oslat-2.6.txt");

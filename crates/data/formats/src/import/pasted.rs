@@ -1,23 +1,23 @@
-//! Text quoted from mails, reports and documentation: quoted, indented, below a shell prompt
-//! or other words, or from a log with a time before each line.
+//! Text copied from mails, reports and documentation: quoted, indented, below a shell prompt or
+//! other words, or from a log with a time before each line.
 
 use super::head::Head;
 use super::log_prefix::without_prefix;
 use super::text::{is_beside, plain};
 
-/// What is stripped from a text before it is read.
+/// Parts to strip from a text before reading it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pasted {
-    /// The number of the first line that a tool has written, from 1 on: of those
-    /// above it only lines that the tools write beside their figures are kept.
+    /// The number of the first line written by a tool, from 1 on. Of the lines above it, only those
+    /// that the tools write besides their figures are kept.
     header: u64,
     marks: Marks,
 }
 
-/// The marks around each line. Each variant includes those before it.
+/// The marks around each line. Each variant includes the previous ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Marks {
-    /// Indentation and marks of quotation.
+    /// Indentation and quotation marks.
     Quotes,
     /// Colours.
     Colours,
@@ -42,11 +42,11 @@ impl Marks {
 }
 
 impl Pasted {
-    /// What to strip from a file with this beginning, whose first line of its format
-    /// `recognised` finds; `None`: nothing.
+    /// Determines the parts to strip from a file with this beginning. `recognised` finds the first
+    /// line of its format. Returns `None` if there is nothing to strip.
     pub(crate) fn of(head: &Head<'_>, recognised: fn(&Head<'_>) -> bool) -> Option<Self> {
         let alone = |bytes: &[u8]| recognised(&Head { bytes, whole: true });
-        // JSON and XML are not pasted by the line.
+        // JSON and XML are not pasted line by line.
         if head.bytes.contains(&0) || head.begins_with(b'{') || head.begins_with(b'<') {
             return None;
         }
@@ -70,7 +70,7 @@ impl Pasted {
         None
     }
 
-    /// The rest of line `number`.
+    /// Returns line `number` after stripping.
     pub(crate) fn line<'a>(&self, number: u64, line: &'a [u8]) -> &'a [u8] {
         let bare = self.marks.strip(line);
         match number >= self.header || is_kept(bare) {
@@ -79,7 +79,7 @@ impl Pasted {
         }
     }
 
-    /// A head as it is read; lines keep their numbers.
+    /// Returns a head after stripping; lines keep their numbers.
     pub(crate) fn head(&self, head: &Head<'_>) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(head.bytes.len());
         for (number, line) in (1..).zip(head.lines()) {
@@ -90,13 +90,14 @@ impl Pasted {
     }
 }
 
-/// Whether a line above the header belongs to the run, if only as a damaged line of figures.
+/// Returns whether a line above the header belongs to the run, even if it is a damaged line of
+/// figures.
 fn is_kept(line: &[u8]) -> bool {
     let line = plain(line);
     is_beside(line) || line.starts_with(b"Thread ") || line.starts_with(b"T:")
 }
 
-/// A line without indentation and marks of quotation (`> > `).
+/// Removes indentation and quotation marks (`> > `) from a line.
 fn unquoted(mut line: &[u8]) -> &[u8] {
     while let [b' ' | b'\t' | b'>', rest @ ..] = line {
         line = rest;
@@ -112,7 +113,7 @@ mod tests {
 
     const TITLE: &str = "Hello,\n\nthis is what I see:\n";
 
-    /// Each text as it is pasted gives what it gives as it was written.
+    /// A pasted text gives the same result as the original text.
     #[test]
     fn what_was_pasted_comes_in_as_it_was() {
         for (name, text) in [

@@ -1,5 +1,5 @@
-//! `pmqtest-lines`: the lines that pmqtest, ptsematest, svsematest and
-//! sigwaittest print for each pair of threads, live or at their end.
+//! `pmqtest-lines`: the lines that pmqtest, ptsematest, svsematest and sigwaittest print for each
+//! pair of threads, during the run or at its end.
 //!
 //! `#0: ID2351, P80, CPU0, I1000; #1: ID2352, P80, CPU0, TO 0, Cycles 4876` and
 //! `#1 -> #0, Min    3, Cur    4, Avg    4, Max   37`; only pmqtest has `TO`.
@@ -95,14 +95,14 @@ fn take(pairs: &mut BTreeMap<u64, Pair>, text: &str) -> Result<(), Malformed> {
                     number,
                 });
             }
-            // Its figures follow on a line of their own.
+            // Its figures follow on a separate line.
             pairs.insert(number, pair);
             Ok(())
         }
     }
 }
 
-/// The pair whose threads are `#4` and `#5`.
+/// Returns the pair of the threads `#4` and `#5`.
 fn pair_of(sender: &str, receiver: &str) -> Result<u64, Malformed> {
     let number = |text: &str| {
         let digits = text.strip_prefix('#').unwrap_or_default();
@@ -115,7 +115,7 @@ fn pair_of(sender: &str, receiver: &str) -> Result<u64, Malformed> {
     }
 }
 
-/// `#0: ID2351, P80, CPU0, I1000; #1: ID2352, P80, CPU0, TO 0, Cycles 4876`.
+/// Parses `#0: ID2351, P80, CPU0, I1000; #1: ID2352, P80, CPU0, TO 0, Cycles 4876`.
 fn named(text: &str) -> Result<(u64, Pair), Malformed> {
     let foreign = || Malformed::foreign(text.as_bytes());
     let (sender, receiver) = text.split_once(';').ok_or_else(foreign)?;
@@ -170,8 +170,8 @@ fn cpu(text: &str) -> Result<Option<u32>, Malformed> {
     }
 }
 
-/// `…, Min    3, Cur    4, Avg    4, Max   37`; `None` if the pair has not
-/// met yet (the original prints its largest number as -1).
+/// Parses `…, Min    3, Cur    4, Avg    4, Max   37`. Returns `None` if the pair has no sample yet
+/// (the original prints its largest number as -1).
 fn figures(text: &str) -> Result<Option<(u64, u64, u64)>, Malformed> {
     let mut rest = text;
     let mut take = |name: &'static str, after: &str| {
@@ -222,7 +222,7 @@ fn recording(source: &Source<'_>, pairs: BTreeMap<u64, Pair>) -> Result<Recordin
 }
 
 impl Pair {
-    /// Whether this can follow another state of the same pair in the output of one run.
+    /// Checks whether this can follow another state of the same pair in the output of one run.
     fn follows(&self, before: &Self, number: u64) -> Result<(), Malformed> {
         for (id, before) in self.ids.into_iter().zip(before.ids) {
             if id != before && id != 0 && before != 0 {

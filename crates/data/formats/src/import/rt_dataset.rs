@@ -97,7 +97,7 @@ fn read_host(
         .collect();
     if !lines.is_empty() {
         let real_time = lines.iter().any(|line| {
-            // The second is the name of the older patches.
+            // The second is the name used by older patches.
             ["CONFIG_PREEMPT_RT=y", "CONFIG_PREEMPT_RT_FULL=y"].contains(line)
         });
         host.kernel.preempt_rt = fact_of(source, real_time);
@@ -111,7 +111,7 @@ fn read_host(
     Ok(())
 }
 
-/// Load, interval and command line; the CPUs that this names.
+/// Reads load, interval and command line, and the CPUs that the command line names.
 fn read_condition(
     file: &Object<'_, '_>,
     recording: &mut Recording,
@@ -207,7 +207,7 @@ fn read_latency(
             counted.beyond = 1;
             beyond += 1;
         }
-        // cyclictest writes 0 for a thread that measured nothing.
+        // cyclictest writes 0 for a thread without samples.
         if counted.total().is_ok_and(|total| total == 0) {
             counted.max = None;
         }
@@ -244,15 +244,14 @@ fn warn(recording: &mut Recording, no_maxima: bool, beyond: u64) {
     }
 }
 
-/// A list of counts.
+/// Parses a list of counts.
 fn counts(object: &Object<'_, '_>, key: &str, list: &Value) -> Result<Vec<u64>, ImportError> {
     let numbers = list.as_array().map(|list| list.iter().map(Value::as_u64));
     let numbers: Option<Vec<u64>> = numbers.and_then(Iterator::collect);
     numbers.ok_or_else(|| object.bad(key, "contains something other than lists of counts"))
 }
 
-/// The width of classes that follow each other without a gap, given by their
-/// lower edges in whole microseconds.
+/// Returns the width of adjacent classes, given by their lower edges in whole microseconds.
 fn width(edges: &[u64]) -> Option<Nanos> {
     let (first, last) = (edges.first()?, edges.last()?);
     let width = match edges {

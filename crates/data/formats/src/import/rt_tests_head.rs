@@ -1,4 +1,4 @@
-//! The head of rt-tests' JSON files, and what punctual adds to those it writes.
+//! The head of rt-tests' JSON files, and the values that punctual adds to files it writes.
 
 use jiff::Timestamp;
 use punctual_model::{Completion, Fact, Histogram, Nanos, Recording, Unknown};
@@ -8,7 +8,7 @@ use super::object::Object;
 use super::{ImportError, Source};
 use crate::facts::UNKNOWN;
 
-/// The recording, filled from the head of the file.
+/// Fills the recording from the head of the file.
 pub(crate) fn head(
     source: &Source<'_>,
     file: &Object<'_, '_>,
@@ -51,7 +51,7 @@ pub(crate) fn head(
     Ok(recording)
 }
 
-/// `start_time` and `end_time`, as RFC 2822 writes them, to the second.
+/// Reads `start_time` and `end_time`, in the format of RFC 2822, to the second.
 fn times(file: &Object<'_, '_>, recording: &mut Recording) -> Result<(), ImportError> {
     let mut time = |key: &str| -> Result<Option<Timestamp>, ImportError> {
         let Some(text) = file.maybe_text(key)?.filter(|text| *text != UNKNOWN) else {
@@ -81,8 +81,8 @@ fn times(file: &Object<'_, '_>, recording: &mut Recording) -> Result<(), ImportE
     Ok(())
 }
 
-/// Reads the key `punctual` of a file that punctual wrote: figures in
-/// nanoseconds, and the whole sample accounting.
+/// Reads the key `punctual` of a file that punctual wrote: figures in nanoseconds, and the complete
+/// sample accounting.
 pub(crate) fn additions(
     file: &Object<'_, '_>,
     recording: &mut Recording,
@@ -90,7 +90,7 @@ pub(crate) fn additions(
     let Some(ours) = file.maybe_object("punctual")? else {
         return Ok(());
     };
-    // Only the keys of an export; another program may use the name for its own.
+    // Only the keys of an export; another program may use the same name.
     let Some(threads) = ours.maybe_object("thread")? else {
         return Ok(());
     };
@@ -139,7 +139,7 @@ pub(crate) fn additions(
     Ok(())
 }
 
-/// Figures in nanoseconds, if they agree with those of the file.
+/// Reads figures in nanoseconds, if they agree with those of the file.
 fn precise(
     object: &Object<'_, '_>,
     histogram: &mut Histogram,
@@ -149,8 +149,8 @@ fn precise(
     let fits = |fine: Option<Nanos>, coarse: Option<Nanos>| {
         fine.filter(|fine| coarse.is_none_or(|c| c.whole_micros() == fine.whole_micros()))
     };
-    // Where the file has no minimum of its own, the first row is used: from
-    // 1 ms on, rows that punctual wrote are a hundredth wide.
+    // If the file has no minimum, the first row is used. From 1 ms on, rows written by punctual are
+    // one percent wide.
     let in_first_row = |fine: &Nanos, row: Nanos| {
         row >= Nanos::from_millis(1) && *fine >= row && fine.0 - row.0 <= row.0 / 100
     };
@@ -158,9 +158,8 @@ fn precise(
     let within = given.filter(|fine| histogram.min().is_some_and(|row| in_first_row(fine, row)));
     let min = fits(given, histogram.min()).or(within);
     let max = fits(maybe("max_ns")?, histogram.max());
-    // The file's own mean has few digits, and is none where samples are in no
-    // row: within what the rows round off (1 µs, from 1 ms on a hundredth), ours
-    // is more exact.
+    // The mean of the file has few digits, and is missing if samples are in no row. Ours is more
+    // exact if it is within the rounding of the rows (1 µs, from 1 ms on one percent).
     let near = |sum: &Nanos| {
         let fine = sum.0.checked_div(histogram.count());
         let coarse = histogram.mean();

@@ -1,10 +1,9 @@
-//! `rt-tests-json`: what the tools of rt-tests write with `--json`.
+//! `rt-tests-json`: the `--json` output of the tools of rt-tests.
 //!
-//! One head (`rt_write_json` in rt-tests' `src/lib/rt-utils.c`), and below
-//! `thread` the figures of each tool: cyclictest, signaltest and
-//! cyclicdeadline `cycles`, `min`, `max`, `avg` and perhaps a `histogram`;
-//! pmqtest, ptsematest, svsematest and sigwaittest a `sender` and a `receiver`;
-//! oslat a `histogram` whose last row holds all that was later.
+//! A common head (`rt_write_json` in rt-tests' `src/lib/rt-utils.c`), and below `thread` the
+//! figures of each tool: cyclictest, signaltest and cyclicdeadline write `cycles`, `min`, `max`,
+//! `avg` and optionally a `histogram`; pmqtest, ptsematest, svsematest and sigwaittest write a
+//! `sender` and a `receiver`; oslat writes a `histogram` whose last row contains everything longer.
 
 use punctual_model::{
     CpuSet, Histogram, Nanos, Policy, Recording, Scheduling, ThreadRecord, Unknown,
@@ -42,10 +41,10 @@ fn recognise(head: &Head<'_>) -> bool {
     head.is_json_with(&["file_version", "rt_test_version:"])
 }
 
-/// What each thread of a file holds.
+/// Content of each thread of a file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// cyclictest and its like.
+    /// cyclictest and similar tools.
     Cycles,
     /// oslat.
     Oslat,
@@ -53,8 +52,7 @@ enum Kind {
     Pair,
 }
 
-/// The tools: the name they are called by, the probe that measures the same
-/// here, what their threads hold.
+/// The tools: name, equivalent probe of punctual, content of their threads.
 const TOOLS: &[(&str, &str, Kind)] = &[
     ("cyclictest", "timer", Kind::Cycles),
     ("signaltest", "signal", Kind::Cycles),
@@ -105,7 +103,7 @@ fn read(source: &mut Source<'_>, _: &mut dyn SampleSink) -> Result<Recording, Im
         recording.threads.push(thread);
     }
     if kind == Kind::Cycles {
-        // All threads have as many rows, at least up to the highest of any.
+        // All threads have the same number of rows, at least up to the highest of any thread.
         let from = |thread: &ThreadRecord| thread.histogram.unplaced_from();
         if let Some(from) = recording.threads.iter().filter_map(from).max() {
             let threads = recording.threads.iter_mut();
@@ -123,8 +121,8 @@ fn read(source: &mut Source<'_>, _: &mut dyn SampleSink) -> Result<Recording, Im
     Ok(recording)
 }
 
-/// Which tool wrote the file: by its command line, if the threads are of that
-/// tool's kind, else by the threads.
+/// Determines the tool that wrote the file: from its command line if the threads match that tool,
+/// otherwise from the threads.
 fn tool(
     file: &Object<'_, '_>,
     thread: &Object<'_, '_>,
@@ -143,7 +141,7 @@ fn tool(
         let name = word.rsplit('/').next().unwrap_or(word);
         TOOLS.iter().find(|(known, ..)| *known == name)
     });
-    // The second and third: punctual compat cyclictest.
+    // The second and third words: punctual compat cyclictest.
     let named = words.by_ref().take(3).flatten().next();
     let usual = TOOLS.iter().find(|(_, _, of)| *of == kind);
     match (named.filter(|(.., of)| *of == kind), usual, kind) {
@@ -154,8 +152,8 @@ fn tool(
     }
 }
 
-/// signaltest up to 2.4 writes the first thread's CPU for each thread: where
-/// all are the same, those of the others are not known. Whether all are known.
+/// Up to 2.4, signaltest writes the CPU of the first thread for each thread. If all are the same,
+/// forgets those of the others. Returns whether all are known.
 fn forget_copied_cpus(threads: &mut [ThreadRecord]) -> bool {
     let first = threads[0].cpu;
     if threads.iter().any(|thread| thread.cpu != first) {
@@ -168,7 +166,7 @@ fn forget_copied_cpus(threads: &mut [ThreadRecord]) -> bool {
     false
 }
 
-/// A CPU; -1 means none.
+/// Parses a CPU; -1 means none.
 fn cpu(object: &Object<'_, '_>) -> Result<Option<u32>, ImportError> {
     match object.maybe_integer("cpu")? {
         None | Some(-1) => Ok(None),
@@ -179,7 +177,7 @@ fn cpu(object: &Object<'_, '_>) -> Result<Option<u32>, ImportError> {
     }
 }
 
-/// Puts the rows under `histogram` into `histogram`; the highest with samples.
+/// Reads the rows under `histogram` into `histogram`. Returns the highest row with samples.
 fn rows(
     object: &Object<'_, '_>,
     unit: Nanos,
@@ -205,8 +203,7 @@ fn rows(
     Ok(last)
 }
 
-/// Takes over `min`, `max` and `avg`, which must not contradict the rows nor
-/// each other.
+/// Reads `min`, `max` and `avg`, which must not contradict the rows or each other.
 fn figures(
     object: &Object<'_, '_>,
     unit: Nanos,
@@ -226,7 +223,7 @@ fn figures(
         None => None,
         Some(mean) => {
             let ns = (mean * unit.0 as f64).round();
-            // Through 128 bits: a value that does not fit is not a mean.
+            // In 128 bits, because a value that does not fit is not a valid mean.
             let sum = (ns as u128).checked_mul(u128::from(histogram.count()));
             let sum = sum.and_then(|sum| u64::try_from(sum).ok());
             let bad = || object.bad("avg", &format!("is {mean}, out of range"));
@@ -237,7 +234,7 @@ fn figures(
     Ok(())
 }
 
-/// A thread of cyclictest, signaltest or cyclicdeadline.
+/// Reads a thread of cyclictest, signaltest or cyclicdeadline.
 fn cycles(object: &Object<'_, '_>, place: usize, unit: Nanos) -> Result<ThreadRecord, ImportError> {
     let mut histogram = Histogram::imported(unit, unit);
     let last = rows(object, unit, &mut histogram)?;
@@ -254,8 +251,8 @@ fn cycles(object: &Object<'_, '_>, place: usize, unit: Nanos) -> Result<ThreadRe
     Ok(thread(place, cpu(object)?, histogram))
 }
 
-/// A thread of oslat. Its row N holds what took N - 1 to N µs, its last row
-/// also what took longer.
+/// Reads a thread of oslat. Its row N contains iterations of N - 1 to N µs, and its last row also
+/// longer ones.
 fn oslat(object: &Object<'_, '_>, place: usize) -> Result<ThreadRecord, ImportError> {
     let mut histogram = Histogram::imported(MICROSECOND, MICROSECOND);
     let last = rows(object, MICROSECOND, &mut histogram)?;
@@ -268,7 +265,7 @@ fn oslat(object: &Object<'_, '_>, place: usize) -> Result<ThreadRecord, ImportEr
     Ok(thread(place, cpu(object)?, histogram))
 }
 
-/// A sender with its receiver, which measures.
+/// Reads a sender with its receiver, which measures.
 fn pair(
     object: &Object<'_, '_>,
     place: usize,
@@ -296,8 +293,7 @@ fn pair(
         .ok_or_else(|| receiver.bad("priority", "is not a priority (0 to 99)"))?;
     Ok(ThreadRecord {
         from_cpu: cpu(&sender)?,
-        // All of these tools run their threads as SCHED_FIFO, or as usual
-        // ones at priority 0.
+        // All of these tools run their threads as SCHED_FIFO, or as normal threads at priority 0.
         scheduling: Scheduling {
             policy: match priority {
                 0 => Policy::Other,

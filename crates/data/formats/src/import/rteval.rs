@@ -1,20 +1,18 @@
 //! `rteval-xml`: the `summary.xml` of rteval.
 //!
-//! Facts from rteval's source (3.x): `rteval/rtevalReport.py` (`run_info`),
-//! `rteval/sysinfo/*.py` (`SystemInfo`), `rteval/modules/__init__.py`
-//! (`timestamps`), `rteval/modules/loads/__init__.py` (`loads`), and
-//! `rteval/modules/measurement/cyclictest.py` and `timerlat.py`, which run
-//! `cyclictest -q -m -u -h N` and `rtla timerlat hist -u -E N --no-summary` and
-//! keep of their output only the rows:
+//! Facts from rteval's source (3.x): `rteval/rtevalReport.py` (`run_info`), `rteval/sysinfo/*.py`
+//! (`SystemInfo`), `rteval/modules/__init__.py` (`timestamps`), `rteval/modules/loads/__init__.py`
+//! (`loads`), and `rteval/modules/measurement/cyclictest.py` and `timerlat.py`, which run
+//! `cyclictest -q -m -u -h N` and `rtla timerlat hist -u -E N --no-summary` and keep only the rows
+//! of their output:
 //!
-//! - `samples`, `mean` and the like are computed from the rows; what lay beyond
-//!   them is in none of these. `maximum` is the last filled row, and in later
-//!   versions, for cyclictest, what its line `Max Latencies` says.
-//! - Where the maximum lies beyond the rows, later versions keep no figures at
-//!   all; where tracing was stopped at a threshold neither does timerlat.
-//! - timerlat's interrupt, thread and user-space latencies are added up into one
-//!   histogram.
-//! - All times are local, without a zone.
+//! - `samples`, `mean` and similar figures are computed from the rows; samples beyond the rows are
+//!   in none of them. `maximum` is the last filled row. In later versions, for cyclictest, it is
+//!   the value of its line `Max Latencies`.
+//! - If the maximum is beyond the rows, later versions keep no figures at all. For timerlat, this
+//!   also happens if tracing was stopped at a threshold.
+//! - timerlat's interrupt, thread and user-space latencies are added up into one histogram.
+//! - All times are local, without a time zone.
 
 use std::collections::BTreeMap;
 
@@ -56,7 +54,7 @@ fn recognise(head: &Head<'_>) -> bool {
     head.begins_with(b'<') && head.contains("<rteval ")
 }
 
-/// Reads all of the file; the last step is [`Reading::finish`].
+/// Reads the whole file; the last step is [`Reading::finish`].
 fn read(source: &mut Source<'_>, _: &mut dyn SampleSink) -> Result<Recording, ImportError> {
     let mut reading = Reading {
         file: source.name().to_owned(),
@@ -80,23 +78,23 @@ enum Tool {
     Timerlat,
 }
 
-/// What has been read so far.
+/// State while reading.
 struct Reading {
     file: String,
     recording: Recording,
-    /// rteval's.
+    /// Version of rteval.
     version: String,
     tool: Option<Tool>,
-    /// The figures of the core or system that is open.
+    /// Figures of the open core or system element.
     group: Group,
     /// Samples of the whole system.
     system: Option<u64>,
     cores: Vec<Core>,
-    /// When the tool ran, from and to.
+    /// Start and end of the tool's run.
     interval: (Option<DateTime>, Option<DateTime>),
 }
 
-/// The figures of a core or of the system.
+/// Figures of a core or of the system.
 #[derive(Default)]
 struct Group {
     counted: Counted,
@@ -110,7 +108,7 @@ struct Core {
 }
 
 impl Reading {
-    /// Takes the element that ends: the last of those that are open.
+    /// Handles an element at its end: the last of the open ones.
     fn element(&mut self, open: &[Element]) -> Result<(), Malformed> {
         let path: Vec<&str> = open.iter().map(|element| element.name.as_str()).collect();
         let Some(last) = open.last() else {
@@ -147,7 +145,7 @@ impl Reading {
         Ok(())
     }
 
-    /// `days`, `hours`, `minutes` and `seconds`: how long all of it took.
+    /// Reads `days`, `hours`, `minutes` and `seconds`: the total duration.
     fn run_info(&mut self, element: &Element) -> Result<(), Malformed> {
         let mut seconds = 0u64;
         for (name, per) in [("days", 1), ("hours", 24), ("minutes", 60), ("seconds", 60)] {
@@ -161,7 +159,7 @@ impl Reading {
         Ok(())
     }
 
-    /// Facts of the host.
+    /// Reads facts about the host.
     fn system_info(&mut self, path: &[&str], element: &Element) {
         let text = element.text.trim().to_owned();
         let host = &mut self.recording.host;
@@ -220,7 +218,7 @@ impl Reading {
         });
     }
 
-    /// What a tool measured: below `Measurements/TOOL`.
+    /// Reads the results of a tool, below `Measurements/TOOL`.
     fn measurement(&mut self, path: &[&str], element: &Element) -> Result<(), Malformed> {
         let text = element.text.trim();
         match path {
@@ -257,7 +255,7 @@ impl Reading {
         Ok(())
     }
 
-    /// One figure of `statistics`; those that are not read follow from the rows.
+    /// Reads one figure of `statistics`; the others follow from the rows.
     fn figure(&mut self, name: &str, element: &Element) -> Result<(), Malformed> {
         let text = element.text.trim();
         if element.attribute("unit").is_some_and(|unit| unit != "us") {
@@ -293,7 +291,7 @@ impl Reading {
         Ok(())
     }
 
-    /// Makes the recording of what was read.
+    /// Builds the recording.
     fn finish(mut self) -> Result<Recording, Malformed> {
         let Some(tool) = self.tool else {
             return Err(Malformed::NoMeasurement);
@@ -324,12 +322,12 @@ impl Reading {
             self.recording.threads.push(thread);
         }
         self.warn(tool, beyond);
-        // The file lists the loads; a file without them was made without loads.
+        // The file lists the loads, so a file without any means a run without loads.
         learn(&mut self.recording, &[Unknown::Load]);
         Ok(finish(self.recording))
     }
 
-    /// Start and duration of the tool's run; without them those of the whole run stay.
+    /// Sets start and duration of the tool's run; if they are missing, those of the whole run stay.
     fn times(&mut self) {
         let (Some(start), stop) = self.interval else {
             return;
@@ -391,8 +389,7 @@ impl Reading {
     }
 }
 
-/// The thread of a core, and whether samples of it lay beyond the rows, which
-/// end at `end`.
+/// Returns the thread of a core, and whether samples are beyond the rows, which end at `end`.
 fn core_thread(
     place: usize,
     core: Core,
@@ -413,7 +410,7 @@ fn core_thread(
     if lost {
         counted.beyond = 1;
         counted.from = counted.end().max(end.unwrap_or(Nanos::ZERO));
-        // A maximum within the rows, of which none is filled there.
+        // The maximum is within the rows, but no row is filled there.
         if counted.max.is_some_and(|max| max < counted.from) {
             return Err(Malformed::MaximumInNoBucket);
         }
@@ -423,14 +420,14 @@ fn core_thread(
         thread.label = Some(format!("CPU {}, interrupt to user space", core.cpu));
     }
     if let Some(priority) = core.priority {
-        // rteval starts both at SCHED_FIFO.
+        // rteval starts both with SCHED_FIFO.
         let policy = Policy::Fifo;
         thread.scheduling = Scheduling { policy, priority };
     }
     Ok((thread, lost))
 }
 
-/// The number behind an option of the tool's command line: `-h 3500`, `-i100`.
+/// Returns the number of an option in the tool's command line: `-h 3500`, `-i100`.
 fn option(recording: &Recording, option: &str) -> Option<u64> {
     let words = &recording.probe.command_line;
     let place = words.iter().position(|word| word.starts_with(option))?;
@@ -445,7 +442,7 @@ fn micros(us: u64) -> Result<Nanos, Malformed> {
     ns.ok_or(Malformed::MicrosTooMany(us))
 }
 
-/// `cpu3`.
+/// Parses `cpu3`.
 fn cpu_number(name: &str) -> Option<u32> {
     let number = name.strip_prefix("cpu")?.parse().ok();
     number.filter(|cpu| *cpu <= CpuSet::MAX_CPU)
@@ -456,7 +453,7 @@ mod tests {
     use super::super::testing::{read_text, refused};
     use super::*;
 
-    // Made by hand after rteval's source.
+    // Written by hand after rteval's source.
     const CYCLICTEST: &str = include_str!("../../tests/fixtures/rteval-cyclictest.xml");
     const TIMERLAT: &str = include_str!("../../tests/fixtures/rteval-timerlat.xml");
 
@@ -495,7 +492,7 @@ mod tests {
         assert_eq!(origin.tool, "cyclictest by rteval 3.9");
     }
 
-    /// A real one: rteval 3.8 with cyclictest.
+    /// A real file: rteval 3.8 with cyclictest.
     #[test]
     fn what_rteval_wrote_comes_in() {
         let text = include_str!("../../tests/fixtures/rteval-summary.xml");
@@ -526,7 +523,7 @@ mod tests {
     fn what_is_wrong_is_named() {
         let with = |from: &str, to: &str| {
             assert!(CYCLICTEST.contains(from), "{from}");
-            // In the figures of the cores, where it is there too.
+            // In the figures of the cores, if it is also there.
             let cores = CYCLICTEST.find("<core").unwrap();
             let place = CYCLICTEST[cores..].find(from).map(|place| cores + place);
             let place = place.unwrap_or_else(|| CYCLICTEST.find(from).unwrap());

@@ -1,21 +1,20 @@
-//! `rtla-timerlat-hist` and `rtla-osnoise-hist`: the histograms that rtla of
-//! the kernel's `tools/tracing/rtla` prints.
+//! `rtla-timerlat-hist` and `rtla-osnoise-hist`: the histograms printed by rtla of the kernel's
+//! `tools/tracing/rtla`.
 //!
 //! Facts from rtla's `src/timerlat_hist.c`, `src/osnoise_hist.c` and
 //! `src/osnoise.c` (6.1 and 6.18) and from their output:
 //!
-//! - A header (`# RTLA …`, time unit, duration, `Index` with a column for each
-//!   kind and CPU), rows that hold a sample, `over:`, and without
-//!   `--no-summary` `count:`, `min:`, `avg:`, `max:`; `-` where there is no
-//!   sample. Later versions add the same of all CPUs, below `ALL:`.
-//! - A row begins with its lower edge. How wide rows are (`-b`) and how many
-//!   (`-E`) is not printed.
-//! - timerlat has a column for the interrupt handler (`IRQ`), the thread
-//!   (`Thr`), and with `-u` or `-U` for the return to user space (`Usr`): each
-//!   is the time since the timer was due, so each holds the one before.
-//! - osnoise counts in a kernel histogram of the same row width: its min, avg
-//!   and max are rounded down to that too.
-//! - The end has `… hit stop tracing` and the number of lost trace events.
+//! - A header (`# RTLA …`, time unit, duration, `Index` with a column for each kind and CPU), the
+//!   rows with samples, `over:`, and without `--no-summary` also `count:`, `min:`, `avg:`, `max:`;
+//!   `-` without samples. Later versions repeat these for all CPUs, below `ALL:`.
+//! - A row begins with its lower edge. The width of the rows (`-b`) and their number (`-E`) are not
+//!   printed.
+//! - timerlat has a column for the interrupt handler (`IRQ`), the thread (`Thr`), and with `-u` or
+//!   `-U` for the return to user space (`Usr`). Each is the time since the timer was due, so each
+//!   includes the previous one.
+//! - osnoise counts in a kernel histogram with the same row width, so its min, avg and max are also
+//!   rounded down to that width.
+//! - The end contains `… hit stop tracing` and the number of lost trace events.
 
 use std::collections::BTreeSet;
 
@@ -65,13 +64,13 @@ fn begins(head: &Head<'_>, title: &str) -> bool {
     head.lines().any(|line| line.trim_end() == title)
 }
 
-/// The differences of the two formats.
+/// Differences between the two formats.
 struct Kind {
     import: &'static str,
     title: &'static str,
     tool: &'static str,
     probe: &'static str,
-    /// Headings of the columns, and their names here.
+    /// Column headings, and our names for them.
     columns: &'static [(&'static str, Option<&'static str>)],
     /// Whether min, avg and max are rounded down to a row.
     coarse: bool,
@@ -99,7 +98,7 @@ const KIND_OSNOISE: Kind = Kind {
     coarse: true,
 };
 
-/// The lines behind the rows, in their order.
+/// The lines after the rows, in order.
 const SUMMARY: [&str; 5] = ["over", "count", "min", "avg", "max"];
 
 /// One column of the file.
@@ -111,14 +110,14 @@ struct Column {
     count: Option<u64>,
 }
 
-/// What was read of the file.
+/// Content of the file.
 struct Table {
     unit: Nanos,
     duration: Option<Nanos>,
     columns: Vec<Column>,
-    /// Lines of [`SUMMARY`] found.
+    /// Number of lines of [`SUMMARY`] found.
     summary: usize,
-    /// The lower edge of the row before.
+    /// The lower edge of the previous row.
     last: Option<u64>,
 }
 
@@ -162,7 +161,7 @@ fn read(
         }
         note(&text, &mut recording);
     }
-    // One wake-up is in a column of each kind.
+    // A wake-up is counted in a column of each kind.
     let kinds = table.columns.iter().map(|column| column.what);
     recording.probe.alike = kinds.collect::<BTreeSet<_>>().len() == 1;
     if let Some(duration) = table.duration {
@@ -174,7 +173,7 @@ fn read(
     Ok(finish(recording))
 }
 
-/// The next line's text; a last line without end was cut off.
+/// Returns the text of the next line. A last line without a newline was truncated.
 fn whole_line(source: &mut Source<'_>) -> Result<Option<String>, ImportError> {
     let Some(line) = source.next_line()? else {
         return Ok(None);
@@ -186,7 +185,7 @@ fn whole_line(source: &mut Source<'_>) -> Result<Option<String>, ImportError> {
     }
 }
 
-/// Reads a note beside the histogram; whether the line was one.
+/// Reads a note outside the histogram. Returns whether the line was one.
 fn note(text: &str, recording: &mut Recording) -> bool {
     if text.contains("hit stop tracing") {
         recording.completion = Completion::Break;
@@ -250,7 +249,7 @@ fn read_header(source: &mut Source<'_>, kind: &Kind) -> Result<Table, ImportErro
     Err(source.bad("the file ends before its line 'Index': it is truncated"))
 }
 
-/// `   0 00:01:30`: days, hours, minutes, seconds.
+/// Parses `   0 00:01:30`: days, hours, minutes, seconds.
 pub(super) fn read_duration(text: &str) -> Option<Nanos> {
     let (days, clock) = text.trim().split_once(' ')?;
     let mut parts = clock.trim().split(':');
@@ -266,7 +265,7 @@ pub(super) fn read_duration(text: &str) -> Option<Nanos> {
         .filter(|_| whole)
 }
 
-/// The columns of the line `Index   IRQ-000   Thr-000 …`.
+/// Parses the columns of the line `Index   IRQ-000   Thr-000 …`.
 fn read_columns(text: &str, kind: &Kind, source: &Source<'_>) -> Result<Vec<Column>, ImportError> {
     let column = |name: &str| {
         let (what, cpu) = name.split_once('-')?;
@@ -297,7 +296,7 @@ fn read_columns(text: &str, kind: &Kind, source: &Source<'_>) -> Result<Vec<Colu
     }
 }
 
-/// The figures of a line, one for each column.
+/// Returns the figures of a line, one per column.
 fn figures<'t>(
     text: &'t str,
     columns: usize,
@@ -314,7 +313,7 @@ fn figures<'t>(
 }
 
 fn count(figure: &str, source: &Source<'_>) -> Result<u64, ImportError> {
-    // `parse` also reads "+3".
+    // `parse` also accepts "+3".
     let digits = figure.bytes().all(|byte| byte.is_ascii_digit());
     let count = figure.parse().ok().filter(|_| digits);
     count.ok_or_else(|| source.bad(format!("'{}' is not a count", shown(figure))))
@@ -324,13 +323,13 @@ fn shown(figure: &str) -> String {
     super::head::shown(figure.as_bytes())
 }
 
-/// A time in the file's unit.
+/// Parses a time in the unit of the file.
 fn time(figure: &str, unit: Nanos, source: &Source<'_>) -> Result<Nanos, ImportError> {
     let ns = count(figure, source)?.checked_mul(unit.0).map(Nanos);
     ns.ok_or_else(|| source.bad(format!("'{}' is out of range", shown(figure))))
 }
 
-/// A row: its lower edge, and a count for each column.
+/// Reads a row: its lower edge, and a count for each column.
 fn read_row(table: &mut Table, text: &str, source: &Source<'_>) -> Result<(), ImportError> {
     let figures = figures(text, table.columns.len() + 1, source)?;
     let lower = time(figures[0], table.unit, source)?;
@@ -347,7 +346,7 @@ fn read_row(table: &mut Table, text: &str, source: &Source<'_>) -> Result<(), Im
     Ok(())
 }
 
-/// A line behind the rows.
+/// Reads a line after the rows.
 fn read_summary(
     table: &mut Table,
     name: &str,
@@ -365,8 +364,8 @@ fn read_summary(
         match expected {
             "over" => column.counted.beyond = count(figure, source)?,
             "count" => column.count = Some(count(figure, source)?),
-            // A column without a sample has no other figures, whatever stands
-            // there: `-`, or in older versions the largest number there is.
+            // A column without samples has no other figures. It contains `-`, or in older versions
+            // the largest possible number.
             _ if column.count == Some(0) => {}
             "min" => column.counted.min = Some(time(figure, table.unit, source)?),
             "avg" => {
@@ -381,7 +380,7 @@ fn read_summary(
     Ok(())
 }
 
-/// Finds out how wide the rows are.
+/// Determines the width of the rows.
 fn set_width(table: &mut Table, kind: &Kind, recording: &mut Recording) {
     let edges = (table.columns.iter()).flat_map(|column| {
         let figures = [column.counted.min, column.counted.max];
@@ -391,8 +390,8 @@ fn set_width(table: &mut Table, kind: &Kind, recording: &mut Recording) {
     });
     let mut width = edges.fold(0, greatest_common_divisor);
     if width == 0 {
-        // One row, from 0 on: it holds the largest latency of those columns
-        // that have no sample beyond it.
+        // A single row that begins at 0: it contains the largest latency of the columns without
+        // samples beyond it.
         let within = table
             .columns
             .iter()

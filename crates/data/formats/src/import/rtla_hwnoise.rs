@@ -1,10 +1,9 @@
-//! `rtla-hwnoise`: the summary that `rtla hwnoise` prints.
+//! `rtla-hwnoise`: the summary printed by `rtla hwnoise`.
 //!
-//! Facts from rtla's `src/osnoise_top.c` (6.1 to 6.18): a title, `duration:` and the
-//! time unit, the names of the columns, and a row for each CPU: periods, runtime, noise,
-//! available share in %, the largest noise of a period, the largest single noise, and
-//! how often hardware and NMIs took time. All times are whole µs. Live, the screen is
-//! cleared and everything is printed again.
+//! Facts from rtla's `src/osnoise_top.c` (6.1 to 6.18): a title, `duration:` and the time unit, the
+//! column names, and a row for each CPU: periods, runtime, noise, available share in %, the largest
+//! noise of a period, the largest single noise, and the counts of hardware noise and NMIs. All
+//! times are whole µs. Live output clears the screen and prints everything again.
 
 use std::collections::BTreeMap;
 
@@ -38,10 +37,10 @@ fn recognise(head: &Head<'_>) -> bool {
     head.lines().any(|line| bare(&line) == TITLE)
 }
 
-/// With this, live output clears the screen before each table.
+/// Live output clears the screen with this before each table.
 pub(super) const CLEARED: &str = "\u{1b}c";
 
-/// A line without the colours and the clearing of the screen of live output.
+/// Returns a line without the colours and screen clearing of live output.
 pub(super) fn bare(line: &str) -> &str {
     let mut text = line.trim();
     while let Some(rest) = text.strip_prefix('\x1b') {
@@ -57,7 +56,7 @@ pub(super) fn bare(line: &str) -> &str {
     }
 }
 
-/// The figures of a CPU; times in µs.
+/// Figures of a CPU; times in µs.
 struct Row {
     periods: u64,
     runtime: u64,
@@ -96,7 +95,7 @@ fn read(source: &mut Source<'_>, _: &mut dyn SampleSink) -> Result<Recording, Im
                     None => Ok(()),
                 })
             }
-            // rtla's notes on lost events and on a stop.
+            // Notes of rtla on lost events and on a stop.
             _ => {
                 if text.contains("events missed") {
                     recording.warnings.push(format!("rtla: {text}"));
@@ -118,7 +117,7 @@ fn read(source: &mut Source<'_>, _: &mut dyn SampleSink) -> Result<Recording, Im
     Ok(finish(recording))
 }
 
-/// `duration:   0 00:10:00 | time is in us`.
+/// Parses `duration:   0 00:10:00 | time is in us`.
 fn duration(text: &str) -> Result<Nanos, Malformed> {
     let mut rest = text;
     let length = field(&mut rest, "duration:", "|").unwrap_or_default();
@@ -128,7 +127,7 @@ fn duration(text: &str) -> Result<Nanos, Malformed> {
     read_duration(length).ok_or(Malformed::DurationForm)
 }
 
-/// Takes how long the run has lasted so far.
+/// Sets the duration of the run so far.
 pub(super) fn take_duration(length: Nanos, recording: &mut Recording) -> Result<(), Malformed> {
     if length < recording.duration_ns {
         return Err(Malformed::SecondRunBegins);
@@ -138,6 +137,7 @@ pub(super) fn take_duration(length: Nanos, recording: &mut Recording) -> Result<
     Ok(())
 }
 
+/// Parses
 /// `  1 #599       599000000          138    99.99997           3            3           4           74`.
 fn row(text: &str) -> Result<(u32, Row), Malformed> {
     let words: Vec<&str> = text.split_whitespace().collect();
@@ -186,7 +186,7 @@ impl Row {
         let mut histogram = Histogram::imported(MICROSECOND, MICROSECOND);
         let samples = self.hardware.saturating_add(self.nmis);
         histogram.add_unplaced(samples, Nanos::ZERO);
-        // Noise below the threshold counts as noise and as no sample.
+        // Noise below the threshold counts as noise, but not as a sample.
         let mean = self.noise.checked_div(samples);
         if let Some(mean) = mean {
             let time = |us: u64| Nanos(us * 1_000);
@@ -233,7 +233,8 @@ mod tests {
     use super::super::testing::{read_recognised, read_text, refused};
     use super::*;
 
-    // Made by hand after rtla's source: needs a kernel with the tracer osnoise.
+    // Written by hand after rtla's source, because a real run needs a kernel with the osnoise
+    // tracer.
     const TEXT: &str = include_str!("../../tests/fixtures/rtla-6.18-hwnoise.txt");
 
     #[test]

@@ -1,11 +1,11 @@
-//! `rtla-timerlat-top`: the table that `rtla timerlat top` prints.
+//! `rtla-timerlat-top`: the table printed by `rtla timerlat top`.
 //!
-//! Facts from rtla's `src/timerlat_top.c` (6.1 to 6.18): a title, the duration and the time
-//! unit, the names of the columns, and a row for each CPU: the number of interrupts, then
-//! current, smallest, mean and largest latency of the interrupt handler, of the thread, and
-//! with `-u` or `-U` of the return to user space; `-` where there is no sample. The row `ALL`
-//! (since 6.8) has the number of all interrupts with six digits and an exponent. Live, the
-//! screen is cleared and everything is printed again.
+//! Facts from rtla's `src/timerlat_top.c` (6.1 to 6.18): a title, the duration and the time unit,
+//! the column names, and a row for each CPU: the number of interrupts, then current, minimum, mean
+//! and maximum latency of the interrupt handler, of the thread, and with `-u` or `-U` of the return
+//! to user space; `-` without samples. The row `ALL` (since 6.8) contains the number of all
+//! interrupts with six digits and an exponent. Live output clears the screen and prints everything
+//! again.
 
 use std::collections::BTreeMap;
 
@@ -39,6 +39,7 @@ together. The file does not record when it was measured, the load, nor the machi
 
 const TITLE: &str = "Timer Latency";
 
+/// Recognises
 /// `  0 00:10:00   |          IRQ Timer Latency (us)        |         Thread Timer Latency (us)`.
 fn is_header(line: &str) -> bool {
     line.contains("|") && line.contains("IRQ Timer Latency (") && line.contains("Thread Timer")
@@ -47,7 +48,7 @@ fn is_header(line: &str) -> bool {
 /// The name of each group of columns.
 const WHAT: [&str; 3] = ["interrupt", "thread", "user space"];
 
-/// Smallest, mean and largest latency, in the unit of the file.
+/// Minimum, mean and maximum latency, in the unit of the file.
 type Figures = (u64, u64, u64);
 
 /// The row of a CPU.
@@ -57,13 +58,13 @@ struct Row {
     groups: Vec<Option<Figures>>,
 }
 
-/// The tables as far as they are read.
+/// State while reading the tables.
 #[derive(Default)]
 struct Tables {
-    /// In the table that is read: unit, number of groups.
+    /// Unit and number of groups of the current table.
     header: Option<(Nanos, usize)>,
     rows: BTreeMap<u32, Row>,
-    /// The rows of the table before.
+    /// Rows of the previous table.
     before: BTreeMap<u32, Row>,
 }
 
@@ -147,6 +148,7 @@ impl Tables {
         take_duration(duration, recording)
     }
 
+    /// Parses
     /// `  0 #599998    |        0         0         1        88 |        2         1         3        97`.
     fn row(&mut self, text: &str) -> Result<(), Malformed> {
         let Some((_, many)) = self.header else {
@@ -182,7 +184,7 @@ impl Tables {
         }
     }
 
-    /// `#119999 e1 | …`: the number of all interrupts, and its exponent.
+    /// Checks `#119999 e1 | …`: the number of all interrupts, and its exponent.
     fn check_all(&self, text: &str) -> Result<(), Malformed> {
         let head = text.split('|').next().unwrap_or_default();
         let mut words = head.split_whitespace();
@@ -202,7 +204,7 @@ impl Tables {
     }
 }
 
-/// `        0         0         1        88`: current, smallest, mean, largest.
+/// Parses `        0         0         1        88`: current, minimum, mean, maximum.
 fn figures(text: &str) -> Result<Option<Figures>, Malformed> {
     let words: Vec<&str> = text.split_whitespace().collect();
     let [_, min, avg, max] = words[..] else {

@@ -1,7 +1,7 @@
-//! A line with one sample, as cyclictest and signaltest print it with `-v`:
+//! A line with one sample, as printed by cyclictest and signaltest with `-v`:
 //! `       0:      17:       8`, which is thread, cycle, latency (`print_stat` in rt-tests'
-//! `src/cyclictest/cyclictest.c`). These files are large: `line` reads the usual line, eight
-//! columns at once.
+//! `src/cyclictest/cyclictest.c`). These files are large, so `line` reads a regular line eight
+//! columns at a time.
 
 /// One line.
 #[derive(Clone, Copy)]
@@ -9,22 +9,21 @@ pub(crate) struct Row {
     pub(crate) thread: u64,
     pub(crate) cycle: u64,
     pub(crate) latency: i64,
-    /// Bytes up to the line's end, with it.
+    /// Length of the line in bytes, including its end.
     pub(crate) length: usize,
 }
 
-/// Bytes of a line as `%8d:%8lu:%8ld` makes it, while no number has more than
-/// eight digits.
+/// Length of a line in the format `%8d:%8lu:%8ld`, as long as no number has more than eight digits.
 const LINE: usize = 8 + 1 + 8 + 1 + 8 + 1;
 
-/// Such a line at the beginning of `bytes`; nothing where it is another one.
+/// Reads such a line at the beginning of `bytes`. Returns `None` for any other line.
 #[inline(always)]
 pub(crate) fn line(bytes: &[u8]) -> Option<Row> {
     let line: &[u8; LINE] = bytes.first_chunk()?;
     let (thread, is_thread) = columns(line, 0);
     let (cycle, is_cycle) = columns(line, 9);
     let (latency, is_latency) = columns(line, 18);
-    // Without shortcuts: one branch a line, which is always taken.
+    // No short-circuiting: a single branch per line, which is always taken.
     let good = is_thread
         & is_cycle
         & is_latency
@@ -39,34 +38,34 @@ pub(crate) fn line(bytes: &[u8]) -> Option<Row> {
     })
 }
 
-/// The number in eight columns from `at` on, and whether they hold one: blanks,
-/// then at least one digit, to the last column. All eight bytes at once, in a word
-/// whose lowest byte is the first column.
+/// Reads the number in the eight columns from `at` on, and checks that they hold one: spaces, then
+/// at least one digit, up to the last column. Processes all eight bytes at once, in a word whose
+/// lowest byte is the first column.
 #[inline(always)]
 fn columns(line: &[u8; LINE], at: usize) -> (u64, bool) {
     const EACH: u64 = 0x0101_0101_0101_0101;
     let mut bytes = [0; 8];
     bytes.copy_from_slice(&line[at..at + 8]);
     let word = u64::from_le_bytes(bytes);
-    // Digits are 0x30 to 0x39, a blank is 0x20: bit 4 separates them, and the
-    // low half of the byte is the value of either.
+    // Digits are 0x30 to 0x39, a space is 0x20: bit 4 separates them, and the low half of the byte
+    // is the value of either.
     let digits = (word >> 4) & EACH;
     let values = word & (0x0f * EACH);
     let good = (word & (0xe0 * EACH) == 0x20 * EACH)
         & ((values + 0x06 * EACH) & (0x10 * EACH) == 0)
         & (values & !(digits * 0x0f) == 0)
-        // No digit precedes a blank, and the last column is a digit.
+        // No digit precedes a space, and the last column is a digit.
         & ((digits << 8) & !digits == 0)
         & (digits >> 56 == 1);
-    // Neighbours joined: eight digits to four pairs, to two fours, to one number.
+    // Combine neighbours: eight digits into four pairs, two fours, one number.
     let pairs = (values * 10 + (values >> 8)) & 0x00ff_00ff_00ff_00ff;
     let fours = (pairs * 100 + (pairs >> 16)) & 0x0000_ffff_0000_ffff;
     let number = (fours * 10_000 + (fours >> 32)) & 0xffff_ffff;
     (number, good)
 }
 
-/// Reads digits from `at` on, after blanks; the number and where it ended. More
-/// than 18 digits are no number.
+/// Reads digits from `at` on, after spaces. Returns the number and its end. Rejects more than 18
+/// digits.
 #[inline(always)]
 pub(crate) fn number(bytes: &[u8], mut at: usize) -> Option<(u64, usize)> {
     while bytes.get(at) == Some(&b' ') {
@@ -83,8 +82,8 @@ pub(crate) fn number(bytes: &[u8], mut at: usize) -> Option<(u64, usize)> {
     (at > start && at - start <= 18).then_some((number, at))
 }
 
-/// A usual line at the beginning of `bytes`, without what `--smi` adds; nothing
-/// where it is another one, or does not end here.
+/// Reads a regular line at the beginning of `bytes`, without the addition of `--smi`. Returns
+/// `None` if it is another line, or does not end here.
 #[inline(always)]
 pub(crate) fn sample(bytes: &[u8]) -> Option<Row> {
     let (thread, at) = number(bytes, 0)?;
@@ -148,7 +147,7 @@ mod tests {
     }
 
     proptest! {
-        /// One reader says what the other says, wherever it says anything.
+        /// Both readers agree whenever the fast one returns a result.
         #[test]
         fn both_readers_agree(
             numbers_of in (0u64..200_000_000, 0u64..200_000_000, -20_000i64..200_000_000),

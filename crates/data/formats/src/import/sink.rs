@@ -4,22 +4,22 @@ use std::io;
 
 use punctual_model::Sample;
 
-/// Takes the samples of a file as they are read: the mirror of
+/// Receives the samples of a file as they are read: the counterpart of
 /// [`SampleSource`](crate::SampleSource).
 pub trait SampleSink {
-    /// Takes samples of thread `thread` (its place in
-    /// [`threads`](punctual_model::Recording::threads)), in the order in which
-    /// they were measured; at most a few thousand at a time.
+    /// Receives samples of thread `thread` (an index into
+    /// [`threads`](punctual_model::Recording::threads)) in the order of measurement, at most a few
+    /// thousand at a time.
     ///
     /// # Errors
-    /// Those of writing; the reader then stops.
+    /// Returns the errors of writing; the reader then stops.
     fn take(&mut self, thread: u32, samples: &[Sample]) -> io::Result<()>;
 }
 
-/// A sink that keeps nothing, for reading without the samples.
+/// A sink that discards the samples, for reading without them.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CountSamples(
-    /// Samples so far.
+    /// Number of samples so far.
     pub u64,
 );
 

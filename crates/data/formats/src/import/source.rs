@@ -1,4 +1,4 @@
-//! A file while it is read.
+//! A file during reading.
 
 use std::fmt;
 use std::io::{ErrorKind, Read};
@@ -10,34 +10,34 @@ use super::pasted::Pasted;
 use super::text::{is_prompt, plain};
 use super::{ImportError, Malformed, Place};
 
-/// The usual amount that is read at once.
+/// Usual number of bytes read at once.
 const BLOCK: usize = 256 * 1024;
 
-/// The longest line: a histogram's row of 8192 CPUs takes less than 100 KiB.
+/// Longest line: a histogram row of 8192 CPUs takes less than 100 KiB.
 const LONGEST_LINE: usize = 1024 * 1024;
 
-/// The most that is read as a whole: JSON files hold histograms, not samples.
+/// Maximum size of a file that is read as a whole: JSON files contain histograms, not samples.
 const WHOLE: usize = 64 * 1024 * 1024;
 
-/// A file while it is read: buffered, in memory that does not grow
-/// with it, with the place for messages.
+/// A file during reading: buffered, in memory that does not grow with the file, with the location
+/// for messages.
 pub struct Source<'a> {
     name: String,
     input: Box<dyn Read + 'a>,
     recognised: fn(&Head<'_>) -> bool,
     buffer: Vec<u8>,
-    /// What of the buffer is not used yet.
+    /// Start of the unused part of the buffer.
     start: usize,
     end: usize,
-    /// The input has ended.
+    /// Whether the input has ended.
     ended: bool,
-    /// The first bytes were examined.
+    /// Whether the first bytes were examined.
     begun: bool,
     /// Bytes before the buffer.
     before: u64,
-    /// Lines that were handed out.
+    /// Number of lines returned.
     line: u64,
-    /// What is stripped from each line; `None`: not examined yet.
+    /// Parts to strip from each line; `None` if not examined yet.
     pasted: Option<Option<Pasted>>,
     /// The unit given by the user, for files without one.
     unit: Option<Nanos>,
@@ -54,7 +54,7 @@ impl fmt::Debug for Source<'_> {
 }
 
 impl<'a> Source<'a> {
-    /// `recognised`: whether a format has this beginning.
+    /// Creates a source. `recognised` returns whether a format has this beginning.
     pub(super) fn of(
         name: String,
         input: Box<dyn Read + 'a>,
@@ -81,18 +81,18 @@ impl<'a> Source<'a> {
         Self { unit, ..self }
     }
 
-    /// The first bytes as they are read: without quotation, indentation and words
-    /// above the header; without taking them.
+    /// Returns the first bytes without consuming them, stripped of quotation marks, indentation and
+    /// words above the header.
     ///
     /// # Errors
-    /// [`ImportError::Read`].
+    /// Returns [`ImportError::Read`] if reading fails.
     pub(crate) fn bare_head(&mut self) -> Result<Vec<u8>, ImportError> {
         let pasted = self.pasted()?;
         let head = self.head()?;
         Ok(match pasted {
             Some(pasted) => pasted.head(&head),
             None => {
-                // A line that goes on behind the first bytes may hold other figures.
+                // A line that continues after the first bytes may contain other figures.
                 let last = head.bytes.iter().rposition(|byte| *byte == b'\n');
                 let end = last.map_or(0, |last| last + 1);
                 head.bytes[..if head.whole { head.bytes.len() } else { end }].to_vec()
@@ -100,30 +100,30 @@ impl<'a> Source<'a> {
         })
     }
 
-    /// The unit given by the user.
+    /// Returns the unit given by the user.
     pub(crate) fn unit(&self) -> Option<Nanos> {
         self.unit
     }
 
-    /// Name in messages.
+    /// Returns the name for messages.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Bytes that were handed out.
+    /// Returns the number of bytes consumed.
     pub fn offset(&self) -> u64 {
         self.before + self.start as u64
     }
 
-    /// Lines that were handed out: the number of the last one.
+    /// Returns the number of lines consumed, which is the number of the last one.
     pub fn line(&self) -> u64 {
         self.line
     }
 
-    /// The first bytes, without taking them; for the beginning.
+    /// Returns the first bytes without consuming them. Call this at the beginning.
     ///
     /// # Errors
-    /// [`ImportError::Read`].
+    /// Returns [`ImportError::Read`] if reading fails.
     pub fn head(&mut self) -> Result<Head<'_>, ImportError> {
         while self.end - self.start < Head::LENGTH && !self.ended {
             self.fill()?;
@@ -135,11 +135,11 @@ impl<'a> Source<'a> {
         })
     }
 
-    /// Gives each line to `take`, without the blanks at its ends.
+    /// Passes each line to `take`, without white space at its ends.
     ///
     /// # Errors
-    /// Those of [`next_line`](Self::next_line); what `take` refuses, with the number of
-    /// the line; a last line that was cut off.
+    /// Returns the errors of [`next_line`](Self::next_line), those of `take` with the line number,
+    /// and an error for a truncated last line.
     pub(crate) fn whole_lines(
         &mut self,
         mut take: impl FnMut(&str) -> Result<(), Malformed>,
@@ -156,12 +156,11 @@ impl<'a> Source<'a> {
         Ok(())
     }
 
-    /// The next line without its end (`\n` or `\r\n`), and whether it had one;
-    /// `None` at the end of the file. A last line without end may be cut off:
-    /// that is for the reader to judge.
+    /// Returns the next line without its end (`\n` or `\r\n`), and whether it had one; `None` at
+    /// the end of the file. A last line without an end may be truncated; the reader must decide.
     ///
     /// # Errors
-    /// [`ImportError::Read`]; a line beyond 1 MiB.
+    /// Returns [`ImportError::Read`] if reading fails, and an error for a line above 1 MiB.
     #[inline]
     pub fn next_line(&mut self) -> Result<Option<Line<'_>>, ImportError> {
         let pasted = self.pasted()?;
@@ -205,7 +204,7 @@ impl<'a> Source<'a> {
         }))
     }
 
-    /// What is stripped from each line, derived from the first bytes.
+    /// Returns the parts to strip from each line, derived from the first bytes.
     #[inline]
     pub(super) fn pasted(&mut self) -> Result<Option<Pasted>, ImportError> {
         match self.pasted {
@@ -219,12 +218,12 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// What is there of the file, at least `least` bytes unless it ends before:
-    /// for records of fixed size. Nothing at its end. Whoever reads it says how
-    /// much was used with [`consume`](Self::consume).
+    /// Returns the buffered part of the file, at least `least` bytes unless the file ends earlier;
+    /// empty at the end. For records of fixed size. Call [`consume`](Self::consume) with the number
+    /// of bytes used.
     ///
     /// # Errors
-    /// [`ImportError::Read`].
+    /// Returns [`ImportError::Read`] if reading fails.
     #[inline]
     pub fn block(&mut self, least: usize) -> Result<&[u8], ImportError> {
         self.pasted()?;
@@ -234,24 +233,23 @@ impl<'a> Source<'a> {
         Ok(&self.buffer[self.start..self.end])
     }
 
-    /// Takes `bytes` of what [`block`](Self::block) showed.
+    /// Consumes `bytes` of the result of [`block`](Self::block).
     #[inline]
     pub fn consume(&mut self, bytes: usize) {
         self.start = (self.start + bytes).min(self.end);
     }
 
-    /// Takes `lines` whole lines, `bytes` long, of what [`block`](Self::block)
-    /// showed.
+    /// Consumes `lines` whole lines with `bytes` bytes of the result of [`block`](Self::block).
     #[inline]
     pub fn consume_lines(&mut self, bytes: usize, lines: u64) {
         self.consume(bytes);
         self.line += lines;
     }
 
-    /// All that is left, for formats that are read as a whole.
+    /// Returns the rest of the file, for formats that are read as a whole.
     ///
     /// # Errors
-    /// [`ImportError::Read`]; more than 64 MiB.
+    /// Returns [`ImportError::Read`] if reading fails, and an error for more than 64 MiB.
     pub fn rest(&mut self) -> Result<Vec<u8>, ImportError> {
         let mut rest = self.buffer[self.start..self.end].to_vec();
         self.start = self.end;
@@ -270,8 +268,8 @@ impl<'a> Source<'a> {
         Ok(rest)
     }
 
-    /// Reads once more, behind what is there. A mark of UTF-8 at the beginning, as
-    /// some editors write it, is skipped.
+    /// Reads more bytes into the buffer. Skips a UTF-8 byte order mark at the beginning, which some
+    /// editors write.
     #[cold]
     fn fill(&mut self) -> Result<(), ImportError> {
         const MARK: &[u8] = b"\xef\xbb\xbf";
@@ -317,7 +315,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// The error that the last line is not as it should be.
+    /// Creates the error for an invalid last line.
     #[cold]
     pub fn bad(&self, reason: impl fmt::Display) -> ImportError {
         let place = match self.line {
@@ -327,7 +325,7 @@ impl<'a> Source<'a> {
         self.bad_at(place, reason)
     }
 
-    /// The error that something is not as it should be at `place`.
+    /// Creates the error for a problem at `place`.
     #[cold]
     pub fn bad_at(&self, place: Place, reason: impl fmt::Display) -> ImportError {
         ImportError::Bad {
@@ -337,7 +335,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// The error that the sink did not take the samples.
+    /// Creates the error for a sink that did not accept the samples.
     #[cold]
     pub fn not_kept(&self, source: std::io::Error) -> ImportError {
         ImportError::Sink {
@@ -347,13 +345,13 @@ impl<'a> Source<'a> {
     }
 }
 
-/// A line without the blanks and colours at its ends.
+/// Returns a line without white space and colours at its ends.
 fn plain_text(line: &str) -> &str {
     std::str::from_utf8(plain(line.as_bytes())).unwrap_or(line.trim())
 }
 
-/// A reason may quote the file: without terminal control characters, and no
-/// longer than a few lines.
+/// Makes a reason fit for a terminal, because it may quote the file: no control characters, and at
+/// most a few lines.
 fn fit_for_a_terminal(reason: &str) -> String {
     const MOST: usize = 400;
     let mut fit = String::with_capacity(reason.len().min(MOST));
@@ -373,19 +371,19 @@ fn fit_for_a_terminal(reason: &str) -> String {
 /// A line of a [`Source`].
 #[derive(Clone, Copy, Debug)]
 pub struct Line<'a> {
-    /// Without its end.
+    /// The line without its end.
     pub bytes: &'a [u8],
-    /// Whether it had one.
+    /// Whether it had an end.
     pub complete: bool,
 }
 
 impl<'a> Line<'a> {
-    /// Its text.
+    /// Returns its text.
     pub fn text(&self) -> std::borrow::Cow<'a, str> {
         String::from_utf8_lossy(self.bytes)
     }
 
-    /// Its beginning, for a message.
+    /// Returns its beginning for a message.
     pub fn shown(&self) -> String {
         shown(self.bytes)
     }

@@ -1,13 +1,13 @@
-//! Latencies in whole microseconds or nanoseconds, counted for a histogram.
+//! Counts latencies in whole microseconds or nanoseconds for a histogram.
 
 use punctual_model::{Histogram, Nanos, SignedNanos};
 
-/// A latency below this is counted in a row of its own: from 1 ms (1 µs) on the
-/// histogram's buckets are wider than that.
+/// Latencies below this have separate rows. From 1 ms (1 µs) on, histogram buckets are wider than
+/// that.
 const ROWS: usize = 1_000;
 
-/// Counts latencies of whole microseconds or nanoseconds: the usual ones in plain rows, which
-/// costs an addition, all others in the histogram at once.
+/// Counts latencies of whole microseconds or nanoseconds: common ones in plain rows, at the cost of
+/// an addition, all others directly in the histogram.
 pub(crate) struct Tally {
     unit: Nanos,
     rows: Box<[u64; ROWS]>,
@@ -15,7 +15,7 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// An empty one for latencies in this unit.
+    /// Creates an empty tally for latencies in this unit.
     pub(crate) fn new(unit: Nanos) -> Self {
         Self {
             unit,
@@ -24,10 +24,10 @@ impl Tally {
         }
     }
 
-    /// Counts one latency, within what a histogram reaches to.
+    /// Counts one latency within the range of a histogram.
     #[inline(always)]
     pub(crate) fn record(&mut self, latency: i64) {
-        // A negative one is beyond all rows.
+        // A negative latency is beyond all rows.
         match self.rows.get_mut(latency.cast_unsigned() as usize) {
             Some(row) => *row += 1,
             None => {
@@ -37,7 +37,7 @@ impl Tally {
         }
     }
 
-    /// Whether this latency or a longer one was counted.
+    /// Returns whether this latency or a longer one was counted.
     pub(crate) fn reaches(&self, latency: u64) -> bool {
         let from = usize::try_from(latency).unwrap_or(ROWS).min(ROWS);
         let most = self.histogram.max();
@@ -45,7 +45,7 @@ impl Tally {
             || most.is_some_and(|most| most.0 / self.unit.0 >= latency)
     }
 
-    /// All that was counted.
+    /// Returns all counts as a histogram.
     pub(crate) fn into_histogram(mut self) -> Histogram {
         for (row, count) in (0..).zip(self.rows.iter()) {
             self.histogram.add_row(Nanos(row * self.unit.0), *count);

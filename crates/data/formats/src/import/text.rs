@@ -3,7 +3,7 @@
 use super::Malformed;
 use super::head::shown;
 
-/// A line without white space, cursor movements of live output (`ESC [ 4 A`) and colours at
+/// Returns a line without white space, cursor movements of live output (`ESC [ 4 A`) and colours at
 /// its ends.
 pub(crate) fn plain(mut line: &[u8]) -> &[u8] {
     loop {
@@ -22,8 +22,8 @@ pub(crate) fn plain(mut line: &[u8]) -> &[u8] {
     line
 }
 
-/// The length of the control sequence (`ESC [ 1 ; 32 m`, `ESC c`) at the beginning of a
-/// line; 0 where there is none.
+/// Returns the length of the control sequence (`ESC [ 1 ; 32 m`, `ESC c`) at the beginning of a
+/// line; 0 if there is none.
 fn sequence(line: &[u8]) -> usize {
     if line.starts_with(b"\x1bc") {
         return 2;
@@ -39,9 +39,8 @@ fn sequence(line: &[u8]) -> usize {
     }
 }
 
-/// Whether a line is one that the tools of rt-tests write beside their figures:
-/// an empty line, a comment, a warning, the policy and load above live lines,
-/// cyclictest's notes on CPUs.
+/// Returns whether a line is one that the tools of rt-tests write besides their figures: an empty
+/// line, a comment, a warning, the policy and load above live lines, cyclictest's notes on CPUs.
 pub(crate) fn is_beside(line: &[u8]) -> bool {
     const BEGINNINGS: [&[u8]; 9] = [
         b"# ",
@@ -57,16 +56,15 @@ pub(crate) fn is_beside(line: &[u8]) -> bool {
     line.is_empty() || BEGINNINGS.iter().any(|begin| line.starts_with(begin))
 }
 
-/// Words below the figures: an answer in a mail, the prompt of a shell, further lines of a
-/// log.
+/// Words below the figures: a reply in a mail, a shell prompt, further lines of a log.
 #[derive(Debug, Default)]
 pub(crate) struct WordsBelow(Option<String>);
 
 impl WordsBelow {
-    /// Takes a line that no tool has written, below the figures.
+    /// Accepts a line below the figures that no tool has written.
     ///
     /// # Errors
-    /// A line that may be a damaged one of the tool.
+    /// Returns an error for a line that may be a damaged line of the tool.
     pub(crate) fn take(&mut self, line: &[u8]) -> Result<(), Malformed> {
         if !is_words(line) {
             return Err(Malformed::foreign(line));
@@ -75,10 +73,10 @@ impl WordsBelow {
         Ok(())
     }
 
-    /// A line with figures follows.
+    /// Checks that a line with figures may follow.
     ///
     /// # Errors
-    /// The words before it were not below all figures.
+    /// Returns an error if words came before it, which are allowed only below all figures.
     pub(crate) fn figures_follow(&self) -> Result<(), Malformed> {
         match &self.0 {
             Some(words) => Err(Malformed::FiguresBelowWords(words.clone())),
@@ -87,8 +85,8 @@ impl WordsBelow {
     }
 }
 
-/// Whether a line can only be words. A line of figures that was damaged begins with a
-/// digit or names figures.
+/// Returns whether a line can only be words. A damaged line of figures begins with a digit or names
+/// figures.
 pub(crate) fn is_words(line: &[u8]) -> bool {
     const OF_FIGURES: [&str; 13] = [
         "Min:",
@@ -116,8 +114,8 @@ pub(crate) fn is_words(line: &[u8]) -> bool {
         && !OF_FIGURES.iter().any(|figure| text.contains(figure))
 }
 
-/// Whether the last line of a file, which has no end, is words or the prompt of a shell and
-/// not a line of the tool that was cut off: it has no name with a figure.
+/// Returns whether the last line of a file, which has no end, is words or a shell prompt and not a
+/// truncated line of the tool: it contains no name with a figure.
 pub(crate) fn is_prompt(line: &[u8]) -> bool {
     let line = plain(line);
     let named = line
@@ -127,8 +125,8 @@ pub(crate) fn is_prompt(line: &[u8]) -> bool {
     is_words(line) && ends && !named
 }
 
-/// Takes the number behind `name` and blanks, and goes on behind it. `None`: there is no
-/// such name.
+/// Reads the number after `name` and spaces, and moves `rest` past it. Returns `None` if there is
+/// no such name.
 pub(crate) fn number(rest: &mut &str, name: &str) -> Result<Option<u64>, Malformed> {
     let Some((_, behind)) = rest.split_once(name) else {
         return Ok(None);
@@ -139,7 +137,7 @@ pub(crate) fn number(rest: &mut &str, name: &str) -> Result<Option<u64>, Malform
     count(text).map(Some)
 }
 
-/// A count in decimal digits and nothing else.
+/// Parses a count that consists only of decimal digits.
 pub(crate) fn count(text: &str) -> Result<u64, Malformed> {
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     match text.parse() {
@@ -148,7 +146,7 @@ pub(crate) fn count(text: &str) -> Result<u64, Malformed> {
     }
 }
 
-/// A latency as a tool prints it; a negative one is refused.
+/// Parses a latency printed by a tool; rejects a negative one.
 pub(crate) fn latency(name: &'static str, text: &str) -> Result<u64, Malformed> {
     count(text).map_err(|_| match text.parse::<i64>() {
         Ok(_) => Malformed::NegativeLatency {
@@ -162,7 +160,7 @@ pub(crate) fn latency(name: &'static str, text: &str) -> Result<u64, Malformed> 
     })
 }
 
-/// Whether minimum, mean and maximum can be those of one run.
+/// Checks whether minimum, mean and maximum can belong to one run.
 pub(crate) fn in_order(min: u64, avg: u64, max: u64) -> Result<(), Malformed> {
     match min <= avg && avg <= max {
         true => Ok(()),
@@ -170,8 +168,8 @@ pub(crate) fn in_order(min: u64, avg: u64, max: u64) -> Result<(), Malformed> {
     }
 }
 
-/// Takes the text between `before` and the next of `after` (or the end), and
-/// goes on behind it.
+/// Returns the text between `before` and the next of `after` (or the end), and moves `rest` past
+/// it.
 pub(crate) fn field<'a>(rest: &mut &'a str, before: &str, after: &str) -> Option<&'a str> {
     let (_, behind) = rest.split_once(before)?;
     let end = match after {

@@ -1,10 +1,9 @@
 //! The line that cyclictest, signaltest and cyclicdeadline print for a thread.
 //!
-//! `T: 0 ( 1229) P:95 I:200 C:   1293 Min:      6 Act:  112 Avg:    7 Max:     112`;
-//! signaltest leaves out `I:`, cyclicdeadline `P:`. `Min` is 7 wide, `Act` and `Avg` are 5
-//! wide for microseconds and 8 wide for nanoseconds (`print_stat` in each tool's source). The
-//! cyclictest of before 2009, and Xenomai 2.6's, know microseconds only, and all columns from
-//! `I` on are 8 wide.
+//! `T: 0 ( 1229) P:95 I:200 C:   1293 Min:      6 Act:  112 Avg:    7 Max:     112`; signaltest
+//! omits `I:`, cyclicdeadline omits `P:`. `Min` has 7 columns, `Act` and `Avg` have 5 columns for
+//! microseconds and 8 for nanoseconds (`print_stat` in each tool's source). cyclictest before 2009,
+//! and that of Xenomai 2.6, only use microseconds, with 8 columns for everything from `I` on.
 
 use punctual_model::{Histogram, Nanos};
 
@@ -15,7 +14,7 @@ use super::text::{count, field, in_order, latency, number};
 #[derive(Clone, Debug)]
 pub(crate) struct ThreadLine {
     pub(crate) thread: u64,
-    /// 0 while the thread has not started.
+    /// Thread ID; 0 while the thread has not started.
     pub(crate) id: u64,
     pub(crate) priority: Option<u8>,
     pub(crate) interval_us: Option<u64>,
@@ -75,7 +74,7 @@ impl ThreadLine {
         Ok(line)
     }
 
-    /// Whether this line can follow another one of the same thread in the output of one run.
+    /// Checks whether this line can follow another one of the same thread in the output of one run.
     pub(crate) fn follows(&self, before: &Self) -> Result<(), Malformed> {
         let thread = self.thread;
         if self.id != before.id && self.id != 0 && before.id != 0 {
@@ -95,12 +94,12 @@ impl ThreadLine {
         }
     }
 
-    /// The smallest latency, in the unit of the file, if there is a sample.
+    /// Returns the smallest latency, in the unit of the file, if there is a sample.
     pub(crate) fn least(&self) -> Option<u64> {
         (self.cycles > 0).then_some(self.min)
     }
 
-    /// Whether a sample of the thread can have this latency, in the unit of the file.
+    /// Checks whether a sample of the thread can have this latency, in the unit of the file.
     pub(crate) fn holds(&self, latency: u64) -> Result<(), Malformed> {
         let (min, max) = (self.min, self.max);
         match (min..=max).contains(&latency) {
@@ -109,7 +108,7 @@ impl ThreadLine {
         }
     }
 
-    /// The interval, if no latency was shorter, were they microseconds.
+    /// Returns the interval if every latency would be at least as long, assuming microseconds.
     pub(crate) fn always_late(&self) -> Option<u64> {
         let least = self.least()?;
         self.interval_us.filter(|interval| least >= *interval)
@@ -130,14 +129,15 @@ impl ThreadLine {
     }
 }
 
-/// The unit by the width of columns (see above); each is given with the blanks around it.
+/// Returns the unit from the widths of columns (see above). Each argument includes the surrounding
+/// spaces.
 fn is_nanos(interval: &str, min: &str, act: &str, avg: &str) -> Option<bool> {
     let column = |text: &str| {
         let text = text.strip_suffix(' ').unwrap_or(text);
         (text.len(), text.starts_with(' '))
     };
     match (column(interval), column(min)) {
-        // Web pages and mail programs make one blank of several.
+        // Web pages and mail programs collapse several spaces into one.
         (_, (width, _)) if width < 7 => return None,
         ((8, true), (8, true)) => return Some(false),
         _ => {}
@@ -145,7 +145,7 @@ fn is_nanos(interval: &str, min: &str, act: &str, avg: &str) -> Option<bool> {
     [act, avg].into_iter().find_map(|text| match column(text) {
         (..8, _) => Some(false),
         (_, true) => Some(true),
-        // Wider than its column only where the figure is.
+        // Wider than its column only because of the figure.
         (_, false) => None,
     })
 }

@@ -1,5 +1,5 @@
-//! Microseconds or nanoseconds, where a file has no unit: cyclictest prints the
-//! figures of `-N` as those of every other run.
+//! Microseconds or nanoseconds, if a file has no unit: cyclictest prints the figures of `-N` in the
+//! same way as those of any other run.
 
 use punctual_model::{Nanos, Recording};
 
@@ -8,13 +8,13 @@ use super::blank::MICROSECOND;
 /// One nanosecond.
 pub(crate) const NANOSECOND: Nanos = Nanos(1);
 
-/// No wake-up takes less than this, in ns: a smallest figure below it is in µs.
+/// No wake-up is shorter than this, in ns: a smaller minimum must be in µs.
 pub(crate) const TOO_SHORT_NS: u64 = 100;
 
-/// No run has a best wake-up this late, in µs: a smallest figure from it on is in ns.
+/// No run has a minimum this large, in µs: a minimum from this value on must be in ns.
 const TOO_LATE_US: u64 = 1_000;
 
-/// The unit of a file's figures, and the warning if it is assumed.
+/// The unit of a file's figures, and a warning if it is assumed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FileUnit {
     /// One unit, in ns.
@@ -24,8 +24,9 @@ pub(crate) struct FileUnit {
 }
 
 impl FileUnit {
-    /// What the user has `given`, else what the smallest figure of the file allows. No
-    /// thread always wakes later than its interval, where the file says that.
+    /// Returns the unit `given` by the user, or else the unit that the smallest figure of the file
+    /// allows. If the file contains the interval, uses the fact that no thread always wakes later
+    /// than its interval.
     pub(crate) fn of(given: Option<Nanos>, least: Option<u64>, interval_us: Option<u64>) -> Self {
         let (one, said) = match (given, least) {
             (Some(unit), _) => (unit, None),
@@ -50,7 +51,7 @@ impl FileUnit {
         Self { one, said }
     }
 
-    /// Warns the user of the assumption.
+    /// Warns the user about the assumption.
     pub(crate) fn note(self, recording: &mut Recording) {
         recording.warnings.extend(self.said.map(str::to_owned));
     }

@@ -1,10 +1,10 @@
-//! `xenomai-latency`: what Xenomai's `latency` and EVL's `latmus` print.
+//! `xenomai-latency`: the output of Xenomai's `latency` and EVL's `latmus`.
 //!
-//! Facts from Xenomai's `testsuite/latency/latency.c` (2.6 and 3) and libevl's `latmus.c`:
-//! `RTT|` has the time since the start and the period, `RTD|` the figures of one second and the
-//! best and worst so far, `RTS|` those of the whole run and how long it was. Latencies are
-//! microseconds with three decimals, and may be negative: the timer is programmed ahead by the
-//! latency that was calibrated. One second holds as many samples as periods fit into it.
+//! Facts from Xenomai's `testsuite/latency/latency.c` (2.6 and 3) and libevl's `latmus.c`: `RTT|`
+//! contains the time since the start and the period, `RTD|` the figures of one second and the best
+//! and worst so far, `RTS|` those of the whole run and its duration. Latencies are microseconds
+//! with three decimals, and may be negative, because the timer is programmed ahead by the
+//! calibrated latency. One second contains as many samples as periods.
 
 use punctual_model::{Histogram, Nanos, Policy, Recording, Scheduling, Unknown};
 
@@ -39,7 +39,7 @@ fn recognise(head: &Head<'_>) -> bool {
     })
 }
 
-/// Smallest, mean and largest latency in ns, and overruns.
+/// Minimum, mean and maximum latency in ns, and overruns.
 #[derive(Clone, Copy)]
 struct Figures {
     min: i64,
@@ -49,7 +49,7 @@ struct Figures {
     switches: u64,
 }
 
-/// The file as far as it is read.
+/// State while reading the file.
 #[derive(Default)]
 struct Text {
     period_us: Option<u64>,
@@ -57,7 +57,7 @@ struct Text {
     priority: Option<u8>,
     /// Seconds since the start, at the last `RTT|`.
     at_s: u64,
-    /// Lines `RTD|`, and the sum of their means.
+    /// Number of `RTD|` lines, and the sum of their means.
     seconds: u64,
     means: i128,
     last: Option<Figures>,
@@ -122,7 +122,7 @@ impl Text {
         Ok(())
     }
 
-    /// `  00:00:01  (periodic user-mode task, 1000 us period, priority 99)`.
+    /// Parses `  00:00:01  (periodic user-mode task, 1000 us period, priority 99)`.
     fn head(&mut self, text: &str) -> Result<(), Malformed> {
         let (clock, rest) = text
             .split_once('(')
@@ -149,7 +149,7 @@ impl Text {
         Ok(())
     }
 
-    /// `      1.452|      2.178|     10.741|       0|     0|      1.452|     10.741`.
+    /// Parses `      1.452|      2.178|     10.741|       0|     0|      1.452|     10.741`.
     fn second(&mut self, text: &str) -> Result<(), Malformed> {
         let mut cells = text.split('|');
         let of_second = figures(&mut cells)?;
@@ -174,7 +174,7 @@ impl Text {
         Ok(())
     }
 
-    /// `      1.452|      2.170|     12.790|       0|     0|    00:00:02/00:00:02`.
+    /// Parses `      1.452|      2.170|     12.790|       0|     0|    00:00:02/00:00:02`.
     fn whole(&mut self, text: &str) -> Result<(), Malformed> {
         let mut cells = text.split('|');
         let of_all = figures(&mut cells)?;
@@ -260,7 +260,7 @@ impl Figures {
     }
 }
 
-/// The five cells that each line of figures begins with.
+/// Parses the five cells at the beginning of each line of figures.
 fn figures<'a>(cells: &mut impl Iterator<Item = &'a str>) -> Result<Figures, Malformed> {
     let (min, mean, max) = (
         latency(cells.next())?,
@@ -269,7 +269,7 @@ fn figures<'a>(cells: &mut impl Iterator<Item = &'a str>) -> Result<Figures, Mal
     );
     let mut number = || count(cells.next().unwrap_or_default().trim());
     let (overruns, switches) = (number()?, number()?);
-    // The mean of the run is that of the means of its seconds, each rounded.
+    // The mean of the run is computed from the rounded means of its seconds.
     match min <= mean.saturating_add(1) && mean <= max.saturating_add(1) {
         true => Ok(Figures {
             min,
@@ -282,7 +282,7 @@ fn figures<'a>(cells: &mut impl Iterator<Item = &'a str>) -> Result<Figures, Mal
     }
 }
 
-/// `-0.312` µs in ns.
+/// Parses `-0.312` µs as ns.
 fn latency(cell: Option<&str>) -> Result<i64, Malformed> {
     let text = cell.unwrap_or_default().trim();
     let not_a_time = || Malformed::NotATime(super::head::shown(text.as_bytes()));
@@ -300,7 +300,7 @@ fn latency(cell: Option<&str>) -> Result<i64, Malformed> {
     ns.map(|ns| sign * ns).ok_or_else(not_a_time)
 }
 
-/// `00:10:00`.
+/// Parses `00:10:00`.
 fn seconds(text: &str) -> Result<u64, Malformed> {
     let mut parts = text.split(':').map(count);
     let (Some(hours), Some(minutes), Some(seconds), None) =

@@ -1,4 +1,4 @@
-//! XML files: walked through element by element.
+//! Walks through XML files element by element.
 
 use quick_xml::Reader;
 use quick_xml::XmlVersion;
@@ -7,34 +7,34 @@ use quick_xml::events::{BytesRef, BytesStart, Event};
 
 use super::{ImportError, Malformed, Place, Source};
 
-/// The deepest nesting that is followed; files of this kind have about ten.
+/// Maximum nesting depth; files of this kind have about ten levels.
 const DEEPEST: usize = 64;
 
-/// An element that is open, or just ends.
+/// An element that is open or just ends.
 #[derive(Debug)]
 pub(crate) struct Element {
     /// Its name.
     pub(crate) name: String,
     attributes: Vec<(String, String)>,
-    /// The text in it, without that of the elements in it.
+    /// Its text, without that of nested elements.
     pub(crate) text: String,
 }
 
 impl Element {
-    /// An attribute.
+    /// Returns an attribute.
     pub(crate) fn attribute(&self, name: &str) -> Option<&str> {
         let found = self.attributes.iter().find(|(key, _)| key == name);
         found.map(|(_, value)| value.as_str())
     }
 }
 
-/// Reads an XML file, and hands each element to `ended` where it ends: it is the
-/// last of those that are open, the outermost of which is the first. What
-/// `ended` says is wrong becomes the error, with its line.
+/// Reads an XML file, and calls `ended` at the end of each element with all open elements: the
+/// outermost is the first, and the element that ends is the last. An error of `ended` is returned
+/// with its line.
 ///
 /// # Errors
-/// A file that is not well-formed, is cut off, or nested deeper than 64; what
-/// `ended` returns. Entities of a DTD are not known.
+/// Returns an error for a file that is not well-formed, is truncated, or is nested deeper than 64,
+/// and the errors of `ended`. Entities of a DTD are not supported.
 pub(crate) fn walk(
     source: &mut Source<'_>,
     ended: &mut dyn FnMut(&[Element]) -> Result<(), Malformed>,
@@ -68,7 +68,7 @@ pub(crate) fn walk(
                 ended(&open).map_err(bad)?;
                 open.pop();
             }
-            // That the names fit, the reader has checked.
+            // The reader has checked that the names match.
             Event::End(_) => {
                 ended(&open).map_err(bad)?;
                 open.pop();
@@ -130,7 +130,7 @@ fn resolve(reference: &BytesRef<'_>) -> Result<String, Malformed> {
     known.ok_or_else(|| Malformed::UnknownEntity(name.to_owned()))
 }
 
-/// The line that holds a byte, from 1 on.
+/// Returns the number of the line that contains a byte, from 1.
 fn line_at(bytes: &[u8], position: u64) -> u64 {
     let position = usize::try_from(position).unwrap_or(bytes.len());
     let before = &bytes[..position.min(bytes.len())];

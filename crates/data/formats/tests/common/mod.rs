@@ -1,11 +1,11 @@
-//! What the tests of written files share.
+//! Helpers shared by the tests of written files.
 
 #![allow(unreachable_pub)]
 
 use punctual_formats::{Export, ExportOptions, NoSamples, format};
 use punctual_model::Recording;
 
-/// A recording without samples in the format `name`.
+/// Writes a recording without samples in the format `name`.
 pub fn written(name: &str, recording: &Recording, options: ExportOptions) -> String {
     let export = Export {
         recording,

@@ -1,5 +1,5 @@
-//! What must hold of whatever a reader makes of a file, however hostile: shared
-//! by the tests and by the fuzz targets (`fuzz/`).
+//! Invariants of the result of any reader for any file, however hostile. Shared by the tests and
+//! the fuzz targets (`fuzz/`).
 
 #![allow(unreachable_pub)]
 
@@ -26,11 +26,11 @@ impl SampleSink for ByThread {
     }
 }
 
-/// Reads `bytes` with `import`, and holds what comes of it against what always
-/// holds of a recording; `thoroughly`: also of what is written of it.
+/// Reads `bytes` with `import`, and checks the invariants of the result. `thoroughly` also checks
+/// the files written from it.
 ///
 /// # Panics
-/// Where it does not hold.
+/// If an invariant does not hold.
 pub fn read_and_check(
     import: &Import,
     bytes: &[u8],
@@ -55,9 +55,9 @@ pub fn read_and_check(
     Ok(recording)
 }
 
-/// What always holds of a recording.
+/// Checks the invariants of a recording.
 fn check(recording: &Recording) {
-    // One of our own comes in as it is, with whatever it says of itself.
+    // Our own recordings are imported unchanged, with any content.
     let Some(origin) = recording
         .origin
         .as_ref()
@@ -75,7 +75,7 @@ fn check(recording: &Recording) {
     }
 }
 
-/// What holds of the files that are written of a recording.
+/// Checks the files written from a recording.
 fn check_written(recording: &Recording) {
     for thread in &recording.threads {
         let histogram = &thread.histogram;
@@ -97,7 +97,7 @@ fn check_written(recording: &Recording) {
             },
         };
         let written = (format.write)(&export, &mut io::sink());
-        // What another tool did not count in such rows is not written so.
+        // A recording not counted in such rows by the other tool cannot be written in this format.
         if let Err(error) = written {
             assert!(format.micro_rows, "{}: {error}", format.name);
         }
