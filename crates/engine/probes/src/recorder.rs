@@ -46,8 +46,8 @@ pub enum Event {
         /// Its latency.
         latency: SignedNanos,
     },
-    /// From the start to `end` (exclusive), a period comes due every `period`, whatever the thread
-    /// does.
+    /// From the start to `end` (exclusive), a period comes due every `period`, independently of the
+    /// thread.
     Grid {
         /// The time between two periods.
         period: Nanos,
@@ -95,9 +95,9 @@ pub struct LaneSettings {
 pub struct Lane;
 
 impl Lane {
-    /// The time in milliseconds for which the ring holds samples: a housekeeping thread that cannot
-    /// run for this long loses none. Real-time threads that never sleep leave it 50 ms of each
-    /// second.
+    /// The ring holds the samples of this many milliseconds, so that none is lost if the
+    /// housekeeping thread cannot run for this long. Real-time threads that never sleep leave it 50
+    /// ms of each second.
     const MILLIS_HELD: u64 = 1_250;
 
     /// The minimum capacity in events.
@@ -222,7 +222,7 @@ impl Recorder {
         self.above = limits.iter().map(limit).collect();
     }
 
-    /// Sets the start of the measurement, from which the warm-up counts. Call it on the recording
+    /// Sets the start of the measurement; the warm-up counts from here. Call it on the recording
     /// thread.
     pub fn start(&mut self, start: Nanos) {
         self.start_with(start, None);

@@ -158,7 +158,7 @@ pub(super) fn middle(shared: &Shared, times: &Times, member: &Member) -> Result<
         shared
             .spun
             .store(shared.cycles.load(Ordering::Acquire), Ordering::Release);
-        // By the clock, so that it ends whatever the others do.
+        // By the clock, so that it always ends.
         spin_until(CLOCK.now() + times.spin.into());
     }
     Ok(())

@@ -1,5 +1,5 @@
-//! Checks that the highest ranks ran, and finds who waited for whom, from the times at which each
-//! thread ran.
+//! Checks that the highest ranks ran. From the run times of each thread it finds the threads that
+//! waited, and those that ran instead.
 
 use std::collections::VecDeque;
 

@@ -51,7 +51,7 @@ fn warm_up_is_counted_and_not_recorded() {
     assert!(outcome.accounting.balances());
 }
 
-/// Each limit has an exact count of its own samples and missed periods.
+/// Each limit counts exactly the samples and missed periods above it.
 #[test]
 fn periods_above_a_limit_are_counted_by_its_value() {
     let (mut recorder, _reader, _control) = lane(10);

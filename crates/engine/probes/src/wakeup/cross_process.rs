@@ -4,7 +4,8 @@
 //! The program is started again instead of forked, because after a fork a program with threads may
 //! call almost nothing. svsematest --fork needs this. The process gets its [`PostingTask`] as an
 //! argument, inherits the shared memory and the mechanism's descriptor, and reports in lines on
-//! stdout. It reads start and stop from stdin, and exits when that ends, whatever its threads do.
+//! stdout. It reads start and stop from stdin, and exits when that ends, even if its threads are
+//! still running.
 
 use std::io::{self, BufRead, Write};
 use std::os::fd::OwnedFd;

@@ -143,7 +143,7 @@ fn rows_split_each_latency_and_account_for_every_period() {
         for (lane, late) in measured.lanes.iter().zip(LATE) {
             assert_eq!(lane.accounting.expected, 200);
             assert_eq!(lane.accounting.warm_up, 20);
-            // One of five is skipped.
+            // Every fifth expiry is skipped.
             assert!(
                 (30..=42).contains(&lane.accounting.missed),
                 "{:?}",
