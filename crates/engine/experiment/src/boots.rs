@@ -22,7 +22,7 @@ use crate::order::round_order;
 use crate::own::OwnExperiments;
 use crate::trial::{Bench, Trial, lease, refuse_shared};
 
-/// Permissions and paths that let an experiment reboot the machine and continue unattended.
+/// The settings of an experiment on boots: the machine, the store, and whether to write boot files.
 #[derive(Clone, Debug)]
 pub struct BootRequest {
     /// The machine whose boot loader and boot state are used.

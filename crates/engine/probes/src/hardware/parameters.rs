@@ -13,7 +13,7 @@ parameters! {
         "From the start of one spin to the next",
         Nanos::from_millis(1)..=Nanos::from_secs(3_600),
     ).or("100ms");
-    // The kernel's detector spins for this time on one CPU after the other.
+    // The kernel's detector spins for this time on one CPU at a time.
     WIDTH: Option<Nanos> = Typed::duration(
         "width",
         "How long to spin in each window: half of it, 100 ms at most, where nothing is asked for",

@@ -303,7 +303,7 @@ fn listen(reports: &mut [Consumer<Life>], judge: &mut PriorityCheck) {
     judge.judge();
 }
 
-/// One of the threads.
+/// A measuring thread.
 struct Worker {
     recorder: Option<Recorder>,
     sender: Producer<Life>,

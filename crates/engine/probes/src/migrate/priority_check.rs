@@ -27,7 +27,7 @@ impl Stretch {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Life {
     pub(super) round: u64,
-    /// The interval in which it wanted to run.
+    /// The interval that it wants to run.
     pub(super) wants: Stretch,
     ran: [Stretch; Self::STRETCHES],
     used: usize,
@@ -64,7 +64,7 @@ impl Life {
         &self.ran[..self.used]
     }
 
-    /// Returns the intervals in which it wanted to run and did not.
+    /// Returns its waits: it wanted to run, but did not.
     fn waited(&self) -> impl Iterator<Item = Stretch> + '_ {
         let ends = std::iter::once(self.wants.from).chain(self.stretches().iter().map(|s| s.to));
         let begins = (self.stretches().iter().map(|s| s.from)).chain([self.wants.to]);

@@ -195,7 +195,7 @@ impl Shared {
                     message.copy_from_slice(&buffer[..MESSAGE_BYTES]);
                     if answer(&mut message) {
                         self.answered.fetch_add(1, Ordering::Relaxed);
-                        // The client has left, or there is no room: datagrams may be lost.
+                        // The client has left, or its buffer is full: datagrams may be lost.
                         let _ = socket.send_to(&message, from);
                     }
                 }

@@ -175,7 +175,7 @@ impl Timer {
             return first;
         }
         match u64::from(first.priority).saturating_sub(place) {
-            // There is no lower real-time priority.
+            // No lower real-time priority exists.
             0 => Scheduling {
                 policy: Policy::Other,
                 priority: 0,

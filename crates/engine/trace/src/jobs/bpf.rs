@@ -166,7 +166,7 @@ impl Programs {
         let threads = |tids: &[u32]| -> BTreeSet<u32> {
             tids.iter().copied().filter(|tid| *tid < limit).collect()
         };
-        // Watch threads last: before, no record of a thread is listed.
+        // Watch threads last: until then no record of a thread is listed.
         for (set, before, now) in [
             ("learning", &before.learning, &now.learning),
             ("watched", &before.tids, &now.tids),
