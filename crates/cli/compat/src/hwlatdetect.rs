@@ -359,7 +359,7 @@ fn summary(settings: &HwlatdetectSettings, samples: &[Sample], outcome: &Outcome
     let recorded: u64 = (outcome.recording.threads.iter())
         .map(|thread| thread.accounting.recorded)
         .sum();
-    // A sample has this number of gaps if the kernel reports it.
+    // Number of gaps per sample, if the kernel reports it.
     let listed = samples.iter().map(|sample| sample.count.unwrap_or(1));
     let exceeding = recorded - samples.len() as u64 + listed.sum::<u64>();
     let longest = match longest_us(outcome) {

@@ -1,7 +1,7 @@
 //! The figures in rt-tests' files agree with the recording, and the files stay readable, for any
 //! measurement and any texts.
 
-// Test helpers also panic on errors, not only the tests themselves.
+// Test helpers panic on errors, like the tests themselves.
 #![allow(clippy::unwrap_used)]
 
 mod common;

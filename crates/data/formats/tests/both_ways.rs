@@ -1,7 +1,7 @@
 //! Formats that are written and read: importing returns everything that the format can represent,
 //! and writing the import produces the same file again.
 
-// Test helpers also panic on errors, not only the tests themselves.
+// Test helpers panic on errors, like the tests themselves.
 #![allow(clippy::unwrap_used)]
 
 mod common;

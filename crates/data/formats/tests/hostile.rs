@@ -1,7 +1,7 @@
 //! Truncated, damaged or malicious files: each is rejected with a reason, or results in a recording
 //! with all invariants.
 
-// Test helpers also panic on errors, not only the tests themselves.
+// Test helpers panic on errors, like the tests themselves.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod sound;

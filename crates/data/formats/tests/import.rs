@@ -1,7 +1,7 @@
 //! Imports of real files of other tools: each is recognised and imported with its figures, and
 //! invalid files are rejected with the location.
 
-// Test helpers also panic on errors, not only the tests themselves.
+// Test helpers panic on errors, like the tests themselves.
 #![allow(clippy::unwrap_used)]
 
 use std::fs;

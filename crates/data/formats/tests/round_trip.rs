@@ -1,7 +1,7 @@
 //! Writing and reading returns everything that the format can represent, for each format with both
 //! directions.
 
-// Test helpers also panic on errors, not only the tests themselves.
+// Test helpers panic on errors, like the tests themselves.
 #![allow(clippy::unwrap_used)]
 
 mod common;

@@ -1,7 +1,7 @@
 //! The files of rt-tests, byte for byte: a recording with the numbers of a real file of cyclictest
 //! 2.10 is written as that file.
 
-// Test helpers also panic on errors, not only the tests themselves.
+// Test helpers panic on errors, like the tests themselves.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;

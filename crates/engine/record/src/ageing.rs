@@ -100,7 +100,7 @@ impl Before {
         }
     }
 
-    /// Returns the limits that keep a part if either input keeps it.
+    /// Returns limits by which a part is too old only if it is too old by both.
     fn and(self, other: Self) -> Self {
         let both = |a: Option<Timestamp>, b: Option<Timestamp>| Some(a?.min(b?));
         Self {

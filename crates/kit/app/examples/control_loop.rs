@@ -3,7 +3,7 @@
 //! `punctual app list` and `punctual app record control-loop` read.
 //!
 //! Usage: `control_loop [SECONDS]`, 10 by default.
-#![allow(clippy::print_stdout)] // an example's output is what it is for
+#![allow(clippy::print_stdout)] // an example may print
 
 use std::error::Error;
 use std::time::Duration;

@@ -1,5 +1,5 @@
 //! Readers see exactly the figures that an application counts, and reject anything else.
-#![allow(clippy::unwrap_used, clippy::disallowed_methods)] // helpers of tests are tests
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)] // also in test helpers
 
 mod sound;
 

@@ -2,7 +2,7 @@
 //! passes the values, so that neither thread spins, allocates, or misses into the cache of another
 //! socket. Usage: `cache_pair [CPU CPU]`. To find CPUs that share a cache, run
 //! `punctual place beside --cpu 0`.
-#![allow(clippy::print_stdout)] // an example's output is what it is for
+#![allow(clippy::print_stdout)] // an example may print
 
 use punctual_rt::{Error, Monitor, Policy, ThreadBuilder, max_permitted_priority};
 

@@ -1,5 +1,5 @@
 //! A deadline task: 1 ms of work in every 10 ms, with a count of runtime overruns.
-#![allow(clippy::print_stdout)] // an example's output is what it is for
+#![allow(clippy::print_stdout)] // an example may print
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
 //! A 1 kHz loop for one second. Uses the real-time settings that this process may have, and prints
 //! first which ones are missing.
-#![allow(clippy::print_stdout)] // an example's output is what it is for
+#![allow(clippy::print_stdout)] // an example may print
 
 use std::time::Duration;
 

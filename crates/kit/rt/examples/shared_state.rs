@@ -1,7 +1,7 @@
 //! State shared by a control thread and an ordinary thread. The lock has priority inheritance: its
 //! owner gets the priority of a waiter, so that no thread of middle priority can delay the control
 //! thread.
-#![allow(clippy::print_stdout)] // an example's output is what it is for
+#![allow(clippy::print_stdout)] // an example may print
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
 //! A TCP sender: small messages are sent at once, and a message of several pieces is sent as one
 //! segment.
-#![allow(clippy::print_stdout)] // an example's output is what it is for
+#![allow(clippy::print_stdout)] // an example may print
 
 use std::error::Error;
 use std::io::{Read, Write};

@@ -37,8 +37,8 @@ pub fn may_lock_memory() -> bool {
 }
 
 /// Returns whether the program file grants rights to the user who runs it: capabilities by
-/// setcap(8), or a set-user-ID bit. The caller does not hold such rights itself, unlike those of
-/// root or the ambient capabilities passed on by a service manager.
+/// setcap(8), or a set-user-ID bit. Such rights are not those of the caller, unlike the rights of
+/// root and ambient capabilities passed on by a service manager.
 pub fn has_rights_of_its_file() -> bool {
     // SAFETY: getauxval(3) reads a value that the kernel passed at execve(2). It takes and returns
     // a number.

@@ -73,7 +73,7 @@ impl Job {
 /// let mut periodic = Periodic::new(Duration::from_millis(1), OverrunPolicy::Skip)?;
 /// let mut jobs = 0;
 /// while jobs < 5 {
-///     // None: a signal handler ran; the place to look at a stop flag.
+///     // None: a signal handler ran; check a stop flag here.
 ///     let Some(job) = periodic.wait()? else { continue };
 ///     // ... the work, done before job.release + 1 ms ...
 ///     jobs += 1;

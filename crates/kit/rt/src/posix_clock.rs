@@ -43,8 +43,8 @@ struct KernelTime {
 /// The system call with a 64-bit time.
 #[cfg(target_pointer_width = "64")]
 const CLOCK_GETTIME: libc::c_long = libc::SYS_clock_gettime;
-// The same number on all architectures except MIPS, since Linux 5.1 (kernel, scripts/syscall.tbl).
-// `libc` does not define it on all of them.
+// This number is used on all architectures except MIPS, since Linux 5.1 (kernel,
+// scripts/syscall.tbl). `libc` does not define it on all of them.
 #[cfg(not(target_pointer_width = "64"))]
 const CLOCK_GETTIME: libc::c_long = 403;
 

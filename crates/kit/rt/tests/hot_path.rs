@@ -1,5 +1,5 @@
 //! Nothing between one wake-up and the next allocates.
-#![allow(clippy::unwrap_used)] // helpers of tests are tests
+#![allow(clippy::unwrap_used)] // also in test helpers
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
 //! Tests of locked memory. A single test, because locking affects the whole process.
-#![allow(clippy::unwrap_used)] // helpers of tests are tests
+#![allow(clippy::unwrap_used)] // also in test helpers
 
 use std::fs;
 use std::hint::black_box;

@@ -1,5 +1,5 @@
 //! Refusals without privileges: runs the same binary again as an unprivileged user.
-#![allow(clippy::unwrap_used)] // helpers of tests are tests
+#![allow(clippy::unwrap_used)] // also in test helpers
 
 use std::path::Path;
 use std::process::Command;

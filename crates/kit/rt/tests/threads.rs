@@ -1,5 +1,5 @@
 //! Threads with each policy that this process may set, on real CPUs.
-#![allow(clippy::unwrap_used)] // helpers of tests are tests
+#![allow(clippy::unwrap_used)] // also in test helpers
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -63,7 +63,7 @@ pub(crate) const TOOL: Tool = Tool {
     run,
 };
 
-/// Spinning time, and the period of windows.
+/// Spinning time per window, and the window length.
 const WIDTH: &str = "90ms";
 const WINDOW: &str = "100ms";
 /// Duration before counting starts, like the warm-up of the original.

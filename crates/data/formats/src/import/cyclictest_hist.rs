@@ -126,7 +126,7 @@ impl Text {
         let Some(comment) = line.strip_prefix("# ") else {
             return match line {
                 "" => Ok(()),
-                // A line after the last one that every file has.
+                // Lines below the last one that every file has.
                 _ if self.overflows.is_some() && self.words.take(line.as_bytes()).is_ok() => Ok(()),
                 _ if self.min.is_some() => Err(Malformed::BelowHistogram(shown(line.as_bytes()))),
                 _ => self.row(line),
@@ -322,8 +322,8 @@ impl Text {
         Ok(())
     }
 
-    /// Returns whether the overflows of a thread cannot be all of its samples, although no row is
-    /// filled.
+    /// Returns whether the overflows of a thread cannot be all of its samples. They must be if no
+    /// row is filled.
     fn lacks_rows(&self, place: usize) -> bool {
         let figure = |line: &Option<Vec<u64>>| {
             let figure = line.as_ref().and_then(|line| line.get(place));
@@ -336,8 +336,7 @@ impl Text {
         }
         let listed = self.cycles.get(place).map(|(listed, _)| listed);
         let beyond = |cycle: &u64| u128::from(*cycle) >= samples;
-        // With so few samples, the mean cannot be below that of the maximum and the minimum for all
-        // others.
+        // With so few samples, the mean is at least that of one maximum and minima for the rest.
         listed.is_some_and(|listed| listed.iter().any(beyond))
             || (avg + 1) * samples <= max + (samples - 1) * min
     }

@@ -187,7 +187,7 @@ impl Lines {
     }
 
     /// Returns the unit of the figures: from the column widths, otherwise as given by the user,
-    /// otherwise microseconds unless no wake-up takes so few nanoseconds.
+    /// otherwise microseconds if the figures are too small for a wake-up in nanoseconds.
     fn unit(&self, given: Option<Nanos>) -> Result<Nanos, Malformed> {
         let by_width = self.nanos.map(|nanos| match nanos {
             true => NANOSECOND,

@@ -323,7 +323,7 @@ impl Malformed {
 mod tests {
     use super::*;
 
-    /// Each message without a value, as users and their scripts know it.
+    /// All messages without a value. Users and their scripts rely on them.
     #[test]
     fn fixed_messages_stay_as_they_are() {
         let messages = [

@@ -110,7 +110,7 @@ fn is_recognised(head: &Head<'_>) -> bool {
 ///
 /// # Errors
 /// Returns [`ImportError::Unrecognised`] or [`ImportError::Ambiguous`]; [`ImportError::Foreign`]
-/// with what to do for a compressed file or another known kind.
+/// with instructions if the file is compressed or of another known kind.
 pub fn recognise(file: &str, head: &Head<'_>) -> Result<&'static Import, ImportError> {
     if let Some(what) = foreign::what(head.bytes) {
         let file = file.to_owned();

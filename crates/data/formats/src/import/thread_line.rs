@@ -108,7 +108,7 @@ impl ThreadLine {
         }
     }
 
-    /// Returns the interval if every latency would be at least as long, assuming microseconds.
+    /// Returns the interval if no latency, read as microseconds, is shorter than it.
     pub(crate) fn always_late(&self) -> Option<u64> {
         let least = self.least()?;
         self.interval_us.filter(|interval| least >= *interval)

@@ -37,7 +37,7 @@ impl SystemVSemaphore {
         Self { id, ours: false }
     }
 
-    /// Returns the ID. Another process can use the semaphore by it.
+    /// Returns the ID, which another process can use with `of_other`.
     pub fn id(&self) -> i32 {
         self.id
     }

@@ -16,8 +16,8 @@ pub enum LockMode {
     /// All current and future mappings, faulted in when they are mapped. The whole stack of every
     /// new thread then uses RAM.
     CurrentAndFuture,
-    /// All current and future mappings, locked page by page on first touch, so that memory use does
-    /// not grow. The first touch still faults: touch important memory in advance
+    /// All current and future mappings, locked page by page on first touch, so that only used
+    /// memory takes RAM. The first touch still faults: touch important memory in advance
     /// ([`crate::LockedBuffer`], [`crate::prefault_stack`]). Linux 4.4.
     OnFault,
 }

@@ -53,7 +53,7 @@ impl PiLock {
                 unsafe { syscall(&self.0, libc::FUTEX_LOCK_PI, 0, ptr::null(), ptr::null(), 0) };
             match result {
                 Ok(()) => return Ok(()),
-                // The owner is just exiting.
+                // The owner is exiting.
                 Err(libc::EAGAIN | libc::EINTR) => {}
                 Err(code) => return Err(failed("FUTEX_LOCK_PI", code)),
             }

@@ -25,7 +25,7 @@ impl Nanosleep {
     /// # Errors
     /// Returns [`Error::ClockUnsupported`] for [`Clock::MonotonicRaw`].
     pub fn new(clock: Clock) -> Result<Self, Error> {
-        // A sleep into the past finds out whether the kernel supports the clock.
+        // A sleep into the past shows whether the kernel supports the clock.
         match clock_nanosleep_absolute(clock.rustix_id(), &Instant::from_nanos(0).to_timespec()) {
             Ok(()) | Err(Errno::INTR) => Ok(Self { clock }),
             Err(Errno::INVAL | Errno::OPNOTSUPP) => Err(Error::ClockUnsupported {
