@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::FileError;
 
-/// Reads a file whole.
+/// Reads a whole file.
 ///
 /// # Errors
 /// Returns the errors of open(2) and read(2), and an error if the file has more than `limit` bytes.
@@ -18,7 +18,7 @@ pub fn bytes(path: &Path, limit: u64) -> Result<Vec<u8>, FileError> {
     bytes_of(file, path, limit)
 }
 
-/// Reads a text file whole.
+/// Reads a whole text file.
 ///
 /// # Errors
 /// Returns the errors of [`bytes`], and an error if the file is not UTF-8.

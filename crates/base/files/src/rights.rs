@@ -20,7 +20,7 @@ const OF_OTHERS: u32 = 0o077;
 /// another user, in a folder that others may write to. A missing file is accepted.
 ///
 /// # Errors
-/// [`FileError::Refused`].
+/// Returns [`FileError::Refused`] for such a file.
 pub fn check_not_planted(path: &Path) -> Result<(), FileError> {
     check(path, LastLink::Followed, &rule::follow, &|folder, file| {
         rule::replace(folder, file)
@@ -31,7 +31,7 @@ pub fn check_not_planted(path: &Path) -> Result<(), FileError> {
 /// accepted if its folders are.
 ///
 /// # Errors
-/// [`FileError::Refused`].
+/// Returns [`FileError::Refused`] for such a file.
 pub fn check_trusted(path: &Path) -> Result<(), FileError> {
     check(
         path,

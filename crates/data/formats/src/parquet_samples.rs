@@ -5,7 +5,7 @@
 //! |---|---|---|
 //! | `thread` | int32 | index of the thread in the recording |
 //! | `cpu` | int32, may be null | CPU of the thread; null if not pinned |
-//! | `expected_ns` | int64 | due time, on CLOCK_MONOTONIC; `cycle`, the cycle number, where another tool did not record times |
+//! | `expected_ns` | int64 | due time, on CLOCK_MONOTONIC; `cycle`, the cycle number, if another tool did not record times |
 //! | `latency_ns` | int64 | latency; negative if early |
 //!
 //! The threads follow one after another, each with its samples in the order of measurement. The

@@ -1,4 +1,4 @@
-//! The example is built and run.
+//! Runs the example.
 #![allow(clippy::unwrap_used, dead_code)]
 
 #[path = "../examples/control_loop.rs"]

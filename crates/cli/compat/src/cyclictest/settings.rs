@@ -44,7 +44,7 @@ pub(super) struct CyclictestSettings {
     pub(super) unbuffered: bool,
     pub(super) verbose: bool,
     pub(super) posix_timers: bool,
-    /// Messages for stdout before other output.
+    /// Messages for stdout, before other output.
     pub(super) first_lines: Vec<String>,
     /// Messages for stderr.
     pub(super) notes: Vec<String>,

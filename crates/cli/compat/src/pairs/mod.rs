@@ -39,7 +39,7 @@ pub(crate) struct Kind {
     pub(crate) name: &'static str,
     /// The wake-up mechanism: `--via` of the probe.
     pub(crate) via: &'static str,
-    /// Whether lines and JSON contain time-outs.
+    /// Whether lines and JSON contain timeouts.
     pub(crate) timeouts: bool,
     /// Whether the tool reports a pair without a sample as not ready.
     pub(crate) says_not_ready: bool,
