@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""What recording events costs: punctual --explain beside cyclictest under the
-same events in a trace instance of its own, in alternating runs.
+"""Overhead of recording events: punctual --explain compared with cyclictest while a
+separate trace instance records the same events, in alternating runs.
 
     sudo benches/armed.py                 # the usual events
     sudo benches/armed.py --full          # --explain=full
     sudo benches/armed.py --runs 5 --seconds 10
 
 Prints for each side the median latency without and with the events, and their
-ratio; the medians are those over the runs. No outlier is ever seen: the
-threshold is out of reach. Also what the recorder takes in memory.
+ratio. The medians are over the runs. The threshold is too high for any outlier.
+Also prints the memory use of the recorder.
 
-Needs root, cyclictest (Debian: rt-tests) and `cargo build --profile dist`. tracefs is
-mounted in a mount namespace of its own.
+Needs root, cyclictest (Debian: rt-tests) and `cargo build --profile dist`. Mounts
+tracefs in a separate mount namespace.
 """
 
 import argparse
@@ -35,7 +35,7 @@ def put(path, value):
 
 
 class Events:
-    """The events that punctual records, in an instance that nobody reads."""
+    """Enables the events that punctual records, in a trace instance without a reader."""
 
     def __init__(self, names):
         self.names = names
@@ -74,7 +74,7 @@ def cyclictest(options, scratch):
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     with open(out) as file:
         histogram = json.load(file)["thread"]["0"]["histogram"]
-    # The middle of the microsecond that holds the median, by its share.
+    # Interpolate the median within its microsecond.
     half, below = sum(histogram.values()) / 2, 0
     for us in sorted(map(int, histogram)):
         count = histogram[str(us)]

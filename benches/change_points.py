@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Apache Otava's change points of the made-up series of docs/simulation.md.
+"""Apache Otava's change points in the simulated series of docs/simulation.md.
 
     cargo xtask simulate 2100 --only series > series.json
     python3 -m venv otava && otava/bin/pip install apache-otava==0.8.0
     otava/bin/python benches/change_points.py series.json
 
-Prints the table that `cargo xtask simulate 2100 --only trend` prints of punctual's scan, of
-the same series. Otava has its defaults: windows of 50 runs, p below 0.001, any magnitude.
+Prints the same table as `cargo xtask simulate 2100 --only trend`, which uses punctual's
+scan, for the same series. Otava uses its defaults: windows of 50 runs, p below 0.001, any
+magnitude.
 """
 
 import json
@@ -19,7 +20,7 @@ from otava.analysis import compute_change_points
 # As in crates/analysis/stats/examples/simulate/trends.rs.
 STEP = 112
 LEAST_RUNS = 4
-# Fewer than there: a prefix of a series takes it milliseconds.
+# Fewer series than there, because Otava takes milliseconds for each prefix.
 AFTER_EACH = 5
 
 
@@ -29,7 +30,7 @@ def points(runs):
 
 
 def after_each(runs):
-    """New change points of a series that is judged after each run."""
+    """Counts new change points in a series that is judged after each run."""
     known, alarms = [], 0
     for end in range(2 * LEAST_RUNS, len(runs) + 1):
         for at in points(runs[:end]):

@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""punctual beside the tool it replaces, in alternating runs on this machine.
+"""Compares punctual with the tool it replaces, in alternating runs on this machine.
 
     benches/compare.py timer                      # idle
     benches/compare.py timer --load 'make -j4'    # under load
     benches/compare.py --list
 
-Prints, for both sides, the median over the runs of: median and mean latency (or
-what else the two have in common), CPU time per event (user and system, whole
-process), peak memory (VmHWM), and the ratio punctual / peer. Maxima of single
-runs mean little and are not shown.
+Prints for both sides the median over the runs, and the ratio punctual / peer, of:
+median and mean latency (or other common figures), CPU time per event (user and
+system, whole process), and peak memory (VmHWM). Maxima of single runs mean little
+and are not shown.
 
-Needs the peer tools (Debian: rt-tests) and `cargo build --profile dist`. What this
-machine cannot compare is a line that begins with SKIP.
+Needs the peer tools (Debian: rt-tests) and `cargo build --profile dist`. Prints a
+line that begins with SKIP for each comparison that this machine does not support.
 """
 
 import argparse
@@ -33,13 +33,13 @@ PUNCTUAL = os.path.join(ROOT, "target", "dist", "punctual")
 
 
 class Run:
-    """One finished run: what it printed, what it used."""
+    """One finished run: its output and its resource usage."""
 
     def __init__(self, command, scratch):
         self.scratch = scratch
         out = os.path.join(scratch, "stdout")
         start = time.monotonic()
-        # svsematest looks for itself by what the shell leaves in `_`.
+        # svsematest finds its own program through `_`, which a shell would set.
         env = {**os.environ, "_": shutil.which(command[0]) or command[0]}
         with open(out, "w") as stdout:
             child = subprocess.Popen(command, stdout=stdout, stderr=subprocess.PIPE, cwd=scratch,
@@ -62,7 +62,7 @@ class Run:
 
 
 def weighted(pairs):
-    """Median and mean of (value, count) pairs, rising."""
+    """Returns median and mean of (value, count) pairs in ascending order."""
     pairs = sorted(pairs)
     total = sum(count for _, count in pairs)
     if not total:
@@ -77,14 +77,14 @@ def weighted(pairs):
     return median, sum(value * count for value, count in pairs) / total, total
 
 
-# What a side tells of a run is a pair: how many events it had, and rows by name.
+# The result of a run is a pair: its number of events, and its rows by name.
 
 def latency(median, mean, events):
     return events, {"median latency, µs": median, "mean latency, µs": mean}
 
 
 def punctual_figures(run, pick=lambda thread: True):
-    """µs figures from our JSON; our buckets are finer than 1 µs."""
+    """Figures in µs from our JSON. Our buckets are finer than 1 µs."""
     recording = json.loads(run.stdout)
     threads = [t for t in recording["threads"] if pick(t)]
     pairs = [(lower / 1e3, n) for t in threads for lower, n in t["histogram"]["buckets"]]
@@ -95,13 +95,13 @@ def punctual_figures(run, pick=lambda thread: True):
 
 
 def of_lane(label):
-    """Of one of our lanes."""
+    """The latency of one of our lanes."""
     return lambda run: punctual_figures(run, lambda thread: thread["label"] == label)
 
 
 def cyclictest_figures(run):
-    """From `# Avg Latencies` and the histogram rows (1 µs wide: rows count at
-    their middle)."""
+    """From `# Avg Latencies` and the histogram rows (1 µs wide, counted at their
+    middle)."""
     pairs = []
     for line in run.stdout.splitlines():
         if re.match(r"^\d{6}\s", line):
@@ -114,13 +114,13 @@ def cyclictest_figures(run):
 
 
 def peer_json(run):
-    """What a peer wrote with `--json=peer.json`."""
+    """The file that a peer wrote with `--json=peer.json`."""
     with open(os.path.join(run.scratch, "peer.json")) as file:
         return json.load(file)
 
 
 def json_figures(pick):
-    """Of a peer that writes JSON: only the mean is there."""
+    """The latency of a peer that writes JSON, which has only the mean."""
     def figures(run):
         mean, events = pick(peer_json(run)["thread"])
         return latency(float("nan"), mean, events)
@@ -133,7 +133,7 @@ def receivers(threads):
 
 
 def our_tables(run):
-    """Our tables by name, their rows by column."""
+    """Returns our tables by name, with rows by column."""
     return {
         table["name"]: [dict(zip((c["key"] for c in table["columns"]), row)) for row in table["rows"]]
         for table in json.loads(run.stdout)["tables"]
@@ -141,9 +141,9 @@ def our_tables(run):
 
 
 def rounds(run):
-    """Whole rounds of the ring, as signaltest counts them."""
+    """Counts whole rounds of the ring, as signaltest does."""
     row = our_tables(run)["rounds"][0]
-    # All rounds cost CPU time, those of the warm-up too.
+    # All rounds cost CPU time, including those of the warm-up.
     events = json.loads(run.stdout)["threads"][0]["expected"]
     return latency(row["p50_ns"] / 1e3, row["mean_ns"] / 1e3, events)
 
@@ -157,7 +157,7 @@ def printed(run):
 
 
 def noise(spun, gaps, long_gaps, wall):
-    """An event is a second spun; with the real-time throttle a second has a
+    """An event is a second of spinning. With real-time throttling, each second has a
     false gap of 50 ms."""
     return spun, {
         "gaps of 10 µs and more, per s spun": gaps / max(spun, 1e-9),
@@ -170,20 +170,20 @@ def our_noise(run):
     tables = our_tables(run)
     spun = sum(row["spun_ns"] for row in tables["spinning"]) / 1e9
     gaps = sum(row["count"] for row in tables["gaps"] if row["cause"] != "below the threshold")
-    # Samples are the largest gap of each window: one at the most is counted.
+    # A sample is the largest gap of a window, so each window counts at most one gap.
     buckets = [b for t in json.loads(run.stdout)["threads"] for b in t["histogram"]["buckets"]]
     return noise(spun, gaps, sum(n for lower, n in buckets if lower >= 1_000_000), run.wall)
 
 
 def oslat_noise(run):
-    """A bucket is 1 µs wide, the last one has what is beyond."""
+    """Buckets are 1 µs wide, and the last one has all larger values."""
     threads = peer_json(run)["thread"].values()
     beyond = lambda micros: sum(n for t in threads for key, n in t["histogram"].items() if int(key) >= micros)
     return noise(sum(t["duration"] for t in threads), beyond(10), beyond(1000), run.wall)
 
 
 def reports(count, run):
-    """Of the kernel's detector of hardware latency."""
+    """The result of the kernel's hardware latency detector."""
     return run.wall, {"reports above 10 µs, per s": count / run.wall}
 
 
@@ -214,13 +214,13 @@ def timer(options):
 
 
 def of_pairs(peer, options):
-    """A pair of threads of the peer's on one CPU."""
+    """A pair of the peer's threads on one CPU."""
     return ([peer, "-a", "1", "-t", "1", "-p", "80", "-i", str(options.interval), "-D",
              str(options.seconds), "-q", "--json=peer.json"], json_figures(receivers))
 
 
 def exchange(peer, via):
-    """One CPU, a message every interval."""
+    """One CPU, with a message every interval."""
     return lambda options: (
         ours(options, "wakeup", "--via", via, "--cpus", "1", "--pairs", "same", "--warm", "-p", "80", "-i",
              f"{options.interval}us"),
@@ -241,9 +241,8 @@ def signal_ring(options):
 
 
 def signal_hop(options):
-    """From the thread that sends to the one that waits. sigwaittest's sender has
-    just been woken by the other thread, with warm caches; so are ours within a
-    burst."""
+    """From the sending thread to the waiting one. sigwaittest's sender was just woken by
+    the other thread and has warm caches, as have ours within a burst."""
     return (
         ours(options, "signal", "--placement", "same", "--cpus", "1", "-p", "80", "--burst", "16", "-i",
              f"{16 * options.interval}us"),
@@ -262,7 +261,7 @@ def deadline(options):
 
 
 def migrate(options):
-    """The thread of the highest priority; the rounds are alike."""
+    """The thread with the highest priority. Both use the same rounds."""
     return (
         ours(options, "migrate"),
         of_lane("highest"),
@@ -273,8 +272,8 @@ def migrate(options):
 
 
 def hardware(options):
-    """Spinning on all CPUs; ours leaves a tenth of the time to others, so that
-    the throttle is not reached."""
+    """Spinning on all CPUs. Ours leaves a tenth of the time to other threads, to stay
+    below the real-time throttle."""
     return (
         ours(options, "hardware", "-p", "90", "--window", "100ms", "--width", "90ms"),
         our_noise,
@@ -285,7 +284,7 @@ def hardware(options):
 
 
 def hardware_hwlat(options):
-    """The kernel's tracer, started by either."""
+    """The kernel's tracer, which both start."""
     return (
         ours(options, "hardware", "--source", "hwlat", "--window", "200ms", "--width", "100ms"),
         our_reports,
@@ -296,8 +295,8 @@ def hardware_hwlat(options):
 
 
 def inversion(options):
-    """pi_stress tells how many inversions there were, and nothing of how long
-    they took; it makes the next at once, we one every 500 µs."""
+    """pi_stress counts inversions but does not measure their length. It starts the
+    next one immediately, and ours starts one every 500 µs."""
     return (
         ours(options, "inversion", "--lock", "inherit", "--hold", "10us", "--spin", "10us", "-i", "500us",
              "--cpus", "1"),
@@ -308,7 +307,7 @@ def inversion(options):
 
 
 def no_hwlat():
-    """Why the kernel's detector cannot be compared here."""
+    """Returns why the kernel's detector cannot be compared here."""
     for tracing in ("/sys/kernel/tracing", "/sys/kernel/debug/tracing"):
         try:
             with open(f"{tracing}/available_tracers") as tracers:
@@ -320,15 +319,14 @@ def no_hwlat():
 
 
 class Comparison:
-    """A probe beside its peer: `build` gives, for either side, the command and
-    how to read it; `missing` tells what the machine lacks for it."""
+    """A probe and its peer. `build` returns the command of each side and a function that
+    reads its output. `missing` returns a missing prerequisite of the machine."""
 
     def __init__(self, build, peer, missing=lambda: None):
         self.build, self.peer, self.missing = build, peer, missing
 
 
-# One entry per probe that has a peer. Where the peer prints only a mean, its
-# median is not a number.
+# One entry per probe that has a peer. If the peer prints only a mean, its median is NaN.
 COMPARISONS = {
     "timer": Comparison(timer, "cyclictest"),
     "wakeup-mutex": Comparison(exchange("ptsematest", "mutex"), "ptsematest"),
@@ -388,7 +386,7 @@ def main():
         with tempfile.TemporaryDirectory() as scratch:
             os.environ["PUNCTUAL_STORE"] = os.path.join(scratch, "store.db")
             for turn in range(options.runs):
-                # Who begins changes too.
+                # Alternate which side runs first.
                 order = "AB" if turn % 2 == 0 else "BA"
                 for side in order:
                     command, figures = (ours, our_figures) if side == "A" else (theirs, their_figures)

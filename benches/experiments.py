@@ -1,17 +1,18 @@
 #!/usr/bin/env python3
-"""How often `punctual experiment` is wrong, and what it finds, on this machine.
+"""Measures false alarms and detections of `punctual experiment` on this machine.
 
     benches/experiments.py equal                  # 20 experiments of 2 min, nothing differs
     benches/experiments.py doubled                # 6 of 5 min, twice as many late wake-ups
     benches/experiments.py doubled --cpu 1 --runs 3
 
-`equal` runs both conditions as `true` to the end of the time; at most 1 of 20 may alarm.
-`doubled`: a short experiment of equal conditions says how often a wake-up is late and
-above which threshold; then `--b` starts a thread of a higher real-time priority that
-delays the measured thread as often, at random times. At least 5 of 6 must be found.
+`equal` runs `true` as both conditions for the whole time. At most 1 of 20 experiments
+may alarm. `doubled` first runs a short experiment with equal conditions, to find the rate
+of late wake-ups and the threshold. Then `--b` starts a thread with a higher real-time
+priority that delays the measured thread at the same rate, at random times. At least 5 of
+6 experiments must detect it.
 
-Prints a row for each experiment and a verdict. Exit code 1: more alarms, or fewer finds.
-Needs root, or the right to use real-time priorities.
+Prints a row for each experiment, and a verdict. Exits with 1 after more alarms or fewer
+detections. Needs root, or the right to use real-time priorities.
 """
 
 import argparse
@@ -44,10 +45,10 @@ def disturb(cpu, rate, seconds):
 
 
 def experiment(options, folder, arguments):
-    """One experiment: its JSON, how long it took, the last line of its messages."""
+    """Runs an experiment. Returns its JSON, its time, and the last line of its messages."""
     command = [options.punctual, "experiment", "--store", os.path.join(folder, "store.db"),
                "--cpus", str(options.cpu), "--json", *arguments]
-    # Its own locks: it can run beside measurements of other CPUs.
+    # A separate lock folder, so that it can run during measurements on other CPUs.
     env = {**os.environ, "PUNCTUAL_LOCKS": os.path.join(folder, "locks")}
     os.makedirs(env["PUNCTUAL_LOCKS"], exist_ok=True)
     begun = time.monotonic()
@@ -60,7 +61,7 @@ def experiment(options, folder, arguments):
 
 
 def row(number, one, took):
-    """What an experiment found."""
+    """Formats the result of an experiment."""
     result = one["results"][0]
     pilot = one["pilot"]
     ratio = result.get("ratio")
@@ -76,14 +77,14 @@ def row(number, one, took):
 
 
 def equal(options, folder, number):
-    """An experiment of equal conditions."""
+    """Runs an experiment with equal conditions."""
     return experiment(options, folder, [
         "--a", "true", "--b", "true", "--time", "2m", "--block", "5s", "--wash-out", "500ms",
         "--no-early-end"])
 
 
 def doubled(options, folder, number):
-    """An experiment of which one condition has twice the late wake-ups."""
+    """Runs an experiment with twice as many late wake-ups in one condition."""
     usual = ["--block", "5s", "--wash-out", "500ms"]
     asked = []
     for _ in range(3):
@@ -94,13 +95,13 @@ def doubled(options, folder, number):
         late = sum(block["late"] for block in first["blocks"])
         measured = sum(block["measured_ns"] for block in first["blocks"]) / 1e9
         threshold = first["pilot"]["threshold_ns"] / 1e9
-        # One period longer than the threshold: a wake-up comes due early enough to be late.
+        # One period longer than the threshold, so that at least one wake-up is late.
         own = [sys.executable, os.path.abspath(__file__), "disturb", "--cpu", str(options.cpu),
                "--rate", f"{max(late, 1) / measured:.4f}", "--seconds", f"{threshold + 1.1e-3:.6f}"]
         found = experiment(options, folder, [
             "--a", "true", "--b", shlex.join(own) + " &", "--time", "5m",
             "--threshold", f"{threshold * 1e9:.0f}ns", *usual])
-        # The machine is quieter than it was: with what the message proposes, as a user would.
+        # The machine has become quieter: use the proposed threshold, as a user would.
         would = re.search(r"a threshold of ([0-9.]+) (\w+) would do", found[2])
         if would is None:
             return found

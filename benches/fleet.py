@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""How much a fleet costs: the figures of docs/scale.md.
+"""Measures the cost of a fleet, for the figures in docs/scale.md.
 
     cargo build --profile bench -p punctual-serve --example fleet
     benches/fleet.py [--seconds 60] [--windows 1] [--login] [--recording FILE]
         [--collector PROGRAM] [MACHINES...]
 
-Starts a PostgreSQL server of its own (as the user nobody where this is root) with a new
-database for each number of machines (100 1000 10000 by default), a collector on it, and
-the generator crates/fleet/serve/examples/fleet.rs. Prints what the generator says, how the
-database grew, and the load average: beside other work, the CPU time of a request is what
-counts. --collector names another program than the generator to serve: a punctual, which
-judges series meanwhile.
+Starts a separate PostgreSQL server (as the user nobody if run by root) with a new database
+for each number of machines (100 1000 10000 by default), a collector, and the generator
+crates/fleet/serve/examples/fleet.rs. Prints the output of the generator, the growth of the
+database, and the load average. On a busy machine, only the CPU time of a request is
+meaningful. --collector selects another program as the server instead of the generator: a
+punctual, which also judges series.
 """
 
 import argparse
@@ -34,7 +34,7 @@ def free_port():
 
 
 class Database:
-    """A server on a socket in a folder that vanishes; it syncs as usual."""
+    """A server on a socket in a temporary folder. Syncs are enabled, as usual."""
 
     def __init__(self):
         self.bin = max(glob.glob("/usr/lib/postgresql/*/bin"))

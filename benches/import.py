@@ -1,19 +1,19 @@
 #!/usr/bin/env python3
-"""How fast `punctual import` reads files of samples, the whole command, on one core.
+"""Measures how fast `punctual import` reads files of samples on one core.
 
     benches/import.py                      # 200 MB of each format, 7 runs
     benches/import.py --megabytes 1000 --runs 3
     benches/import.py --format jitterdebugger-samples --keep DIR
 
-Makes files as the tools write them, with latencies like a real machine's (a base
-that wanders, noise around it, interrupts, a tail; whole microseconds), and imports
-each in alternating runs, pinned to one CPU: read and checked only, without keeping
-the samples, and with every sample in the store. Prints for each the medians of
-MB/s (10^6 bytes of the file a second of wall-clock time), CPU time and peak memory
-(VmHWM), and what the store takes. The store is a new one for each run.
+Creates files as the tools write them, with realistic latencies: a base that wanders,
+noise, interrupts and a tail, in whole microseconds. Imports each file in alternating
+runs of the whole command, pinned to one CPU: check only, without storing the samples,
+and with every sample in the store. Each run uses a new store. Prints the medians of
+MB/s (10^6 bytes of the file per second of wall-clock time), CPU time, peak memory
+(VmHWM), and the size of the store.
 
-Needs `cargo build --profile dist`. The file is in the page cache; what of it is disk
-shows where wall-clock and CPU time differ.
+Needs `cargo build --profile dist`. The file is in the page cache. The difference
+between wall-clock and CPU time shows the time spent on the disk.
 """
 
 import argparse
@@ -36,7 +36,7 @@ PUNCTUAL = os.path.join(ROOT, "target", "dist", "punctual")
 THREADS = 2
 INTERVAL_NS = 1_000_000
 
-# How it is imported, by what is printed of it.
+# Options of each kind of import, by its name in the output.
 WAYS = {
     "checked (--dry-run)": ["--dry-run"],
     "histograms (--no-samples)": ["--no-samples"],
@@ -45,7 +45,7 @@ WAYS = {
 
 
 def latencies(count, seed):
-    """Latencies in ns: seldom the same machine twice, but always such a one."""
+    """Returns realistic random latencies in ns."""
     random.seed(seed)
     wander = 0.0
     values = array.array("q")
@@ -63,7 +63,7 @@ def latencies(count, seed):
 
 
 def write_verbose(path, size, pool):
-    """`cyclictest -v`: thread, cycle, latency in µs."""
+    """Writes `cyclictest -v`: thread, cycle, latency in µs."""
     with open(path, "w") as file:
         cycle = 0
         while file.tell() < size:
@@ -77,7 +77,7 @@ def write_verbose(path, size, pool):
 
 
 def write_raw(path, size, pool):
-    """jitterdebugger's samples.raw: thread, when it had woken, latency in µs."""
+    """Writes jitterdebugger's samples.raw: thread, wake-up time, latency in µs."""
     pack = struct.Struct("<IQQQ").pack
     with open(path, "wb") as file:
         due, nth = 2_464_000_000_000, 0
@@ -100,7 +100,7 @@ FORMATS = {
 
 
 class Run:
-    """One import: its time, and what it used."""
+    """Runs an import. Returns its time and resource usage."""
 
     def __init__(self, binary, cpu, path, format_name, options, scratch):
         store = os.path.join(scratch, "store")

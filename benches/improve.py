@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""Whether `punctual improve` finds the one setting that helps, and leaves nothing changed.
+"""Tests that `punctual improve` finds the one helpful setting, and restores all settings.
 
     benches/improve.py                            # 30 min
     benches/improve.py --cpu 0 --kills 20 --time 40m
 
-The load of each block is made up: a thread of a higher real-time priority wakes at random
-times and runs on one of the CPUs that unbound workqueues may use, as a badly written
-driver would. Of the four settings that are tried, only the mask of the workqueues moves
-it off the measured CPU. First, searches are killed (SIGKILL) at random moments; then one
-goes to its end: the mask must be kept, the others not, and all settings be as before.
+The load of each block is artificial: a thread with a higher real-time priority wakes at
+random times and runs on a CPU that unbound workqueues may use, like a badly written driver.
+Only one of the four settings, the mask of the workqueues, moves it off the measured CPU.
+Searches are first killed (SIGKILL) at random moments. Then one runs to its end. It must
+select the mask and no other setting, and restore all settings.
 
-Exit code 1: something else came out. Needs root, 2 CPUs, and settings that the audit does
-not find right already: what is lacking is a line that begins with SKIP.
+Exits with 1 after any other result. Needs root, 2 CPUs, and settings that the audit does not
+already accept. Prints a line that begins with SKIP if something is missing.
 """
 
 import argparse
@@ -31,7 +31,7 @@ PUNCTUAL = os.path.join(ROOT, "target", "dist", "punctual")
 MASK = "/sys/devices/virtual/workqueue/cpumask"
 PLANTED = "workqueue-cpus"
 
-# Settings that are tried, with the file that each writes.
+# The tested settings, each with the file that it writes.
 FILES = {
     PLANTED: MASK,
     "timer-migration": "/proc/sys/kernel/timer_migration",
@@ -39,8 +39,8 @@ FILES = {
     "stat-interval-s": "/proc/sys/vm/stat_interval",
 }
 
-# How often the thread wakes on each CPU of the mask, and for how long it runs: longer than
-# what a hypervisor usually takes at a time.
+# Wake-ups per second on each CPU of the mask, and the run time of each, which is longer than
+# a hypervisor usually takes the CPU.
 RATE = 2.0
 RUNS = 12e-3
 BUDGET = "8ms"
@@ -55,7 +55,7 @@ def read(path):
 
 
 def disturb():
-    """Runs on CPUs of the workqueues' mask until it is killed."""
+    """Runs on CPUs in the workqueues' mask until killed."""
     cpus = [cpu for cpu in range(os.cpu_count()) if cpu in os.sched_getaffinity(0)]
     os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(PRIORITY))
     while True:
@@ -73,7 +73,7 @@ def settings():
 
 
 def improve(options, folder, *more):
-    """The command line of a search, and its environment."""
+    """Returns the command line and environment of a search."""
     load = shlex.join([sys.executable, os.path.abspath(__file__), "--disturb"])
     command = [options.punctual, "improve", "--store", os.path.join(folder, "store.db"),
                "--cpus", str(options.cpu), "--only", ",".join(FILES),
@@ -85,28 +85,28 @@ def improve(options, folder, *more):
 
 
 def in_force(before):
-    """The settings that differ from before."""
+    """Returns the settings that differ from before."""
     return [name for name, value in settings().items() if value != before[name]]
 
 
 def killed(options, before, while_tried):
-    """Kills a search at a random moment; what was in force then, and whether all settings
-    come back. `while_tried`: some setting that is tried must be in force at that moment."""
+    """Kills a search at a random moment. Returns the settings in force at that moment, and
+    whether all are restored. With `while_tried`, a tested setting must be in force."""
     with tempfile.TemporaryDirectory() as folder:
-        # Without a budget: blocks so short need a threshold that is often crossed.
+        # No budget: such short blocks need a threshold that is often exceeded.
         command, env = improve(options, folder, "--quiet", "--block", "300ms", "--wash-out", "50ms")
         child = subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL,
                                  stderr=subprocess.DEVNULL)
         begun = time.monotonic()
         time.sleep(random.uniform(0, 6))
         if while_tried:
-            # Equal conditions come first, which take about half a minute.
+            # The search begins with equal conditions, for about half a minute.
             time.sleep(random.uniform(0, 30))
             while not in_force(before) and child.poll() is None:
                 time.sleep(0.01)
         moment = time.monotonic() - begun
         if child.poll() is not None:
-            # Equal conditions may seem to differ in blocks so short: another is killed.
+            # In such short blocks, equal conditions may seem to differ. Kill another search.
             print(f"the search ended by itself after {moment:.2f} s", flush=True)
             return None
         changed = in_force(before)

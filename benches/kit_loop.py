@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""CPU time of a turn of a 1 kHz loop: the kit's example in C beside rt-app's.
+"""CPU time per iteration of a 1 kHz loop: the kit's example in C compared with rt-app.
 
     benches/kit_loop.py --rt-app PATH             # 7 pairs of 5 s
 
-Both run SCHED_FIFO 80, with locked memory, and keep a figure of each turn: the kit in its
-histogram, with the guard against system calls; rt-app in its log in memory. Runs
-alternate. The time is that of the process by getrusage, so it contains its start.
+Both run SCHED_FIFO 80 with locked memory and record a figure of each iteration: the kit in
+its histogram, with the guard against system calls, and rt-app in its log in memory. Runs
+alternate. The time is that of the process (getrusage), including its start.
 
 Needs root, cc, a `cargo build --profile dist -p punctual-capi`, and rt-app
 (github.com/scheduler-tools/rt-app, built with its autogen.sh, configure and make).
@@ -26,7 +26,7 @@ LIBRARY = os.path.join(ROOT, "target", "dist", "libpunctual_kit.a")
 
 
 def rt_app(folder, turns):
-    """Its description of the loop."""
+    """Returns rt-app's description of the loop."""
     path = os.path.join(folder, "loop.json")
     with open(path, "w") as file:
         json.dump({
@@ -34,7 +34,7 @@ def rt_app(folder, turns):
                 "policy": "SCHED_FIFO", "priority": 80, "loop": turns,
                 "timer": {"ref": "unique", "period": 1000, "mode": "absolute"},
             }},
-            # A calibration of 1 is not measured first.
+            # With a calibration of 1, rt-app does not measure it first.
             "global": {"calibration": 1, "lock_pages": True, "logdir": folder,
                        "log_basename": "log", "log_size": 4, "ftrace": "none"},
         }, file)
@@ -42,7 +42,7 @@ def rt_app(folder, turns):
 
 
 def cpu_of(command):
-    """Seconds of CPU time that a command took."""
+    """Returns the CPU time of a command in seconds."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(command, capture_output=True, text=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Whether engines that nobody here wrote count in an exported lake what the dashboard shows.
+"""Tests that independent engines get the dashboard's numbers from an exported lake.
 
     cargo build -p punctual
     benches/lake.py PUNCTUAL STORE [--by day]
 
 Exports STORE (a file, or postgres://...) into a temporary folder, serves it, asks the API
 for all recordings, and asks DuckDB (the Python package duckdb) and Spark (pyspark, and a
-Java runtime) for the same numbers of each machine. An engine that is not there is said as
-SKIP. Ends with 1 where numbers differ.
+Java runtime) for the same numbers of each machine. Prints SKIP for an engine that is not
+installed. Exits with 1 if numbers differ.
 """
 
 import argparse
@@ -21,7 +21,7 @@ import tempfile
 import time
 import urllib.request
 
-# Of each machine: recordings, samples, missed periods, the largest latency, the sum of all
+# For each machine: recordings, samples, missed periods, the largest latency, the sum of all
 # p99, and samples in the buckets.
 RUNS = ("SELECT machine_name, count(*) AS runs, sum(recorded) AS recorded, sum(missed) AS missed,"
         " max(max_ns) AS max_ns, sum(p99_ns) AS p99_ns FROM {runs} GROUP BY machine_name")

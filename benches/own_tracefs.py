@@ -1,4 +1,4 @@
-"""tracefs where only this process and its children see it."""
+"""A tracefs that is visible only to this process and its children."""
 
 import ctypes
 import os
@@ -8,7 +8,7 @@ TRACING = "/sys/kernel/tracing"
 
 
 def own_namespace():
-    """A mount namespace with tracefs in it."""
+    """Enters a mount namespace with a tracefs."""
     clone_newns, ms_rec, ms_private = 0x00020000, 0x4000, 1 << 18
     libc = ctypes.CDLL(None, use_errno=True)
 

@@ -1,4 +1,4 @@
-"""The peak memory of a process that runs."""
+"""The peak memory of a running process."""
 
 import re
 

@@ -1,21 +1,25 @@
 #!/bin/sh
-# What watching costs redis-server: requests per second and p99 of redis-benchmark, with
-# and without `punctual explain --pid` on the server, in alternating runs; with `--cost`,
-# which watches in windows of time; and with the tracepoints of system calls switched on for
-# a trace that records nothing: what the kernel takes for these alone, so no observer that
-# needs them all the time costs less.
+# Overhead of watching redis-server: requests per second and p99 of redis-benchmark, in
+# alternating runs. Compares four ways: without watching; with `punctual explain --pid` on
+# the server; with `--cost`, which watches in time windows; and with only the system call
+# tracepoints enabled, for a trace that records nothing. The last is a lower bound for any
+# observer that needs them all the time.
 #
 # usage: redis_watched.sh [ROUNDS] [PUNCTUAL]
 # environment: CLIENTS (20), REQUESTS (500000), COST (1%)
-# Prints each run with the load average of the machine, then the medians, the median of the
-# ratios of the rounds, and of the runs of each way to watch: outliers, those caused by this
-# program without a mark, waits without end, lost events.
-# Watched all the time, 5 to 9% of the requests of 50 clients are later than the unwatched p99.
-# So p99 rises by 5% where about 3% of the time under load is watched, and by 14% at 8%.
-# Goals with --cost: throughput at least 0.98, p99 at most 1.05 of unwatched; always: no
-# outlier of this program unmarked, no wait without end. Needs redis-server and
-# redis-benchmark, python3, `cargo build --profile dist`, and the right to trace; a mounted tracefs for the tracepoints
-# alone.
+# Prints each run with the load average of the machine, the medians, and the medians of the
+# ratios in each round. For each way of watching also prints: outliers, unmarked outliers
+# caused by this program, waits without end, lost events.
+#
+# If watched all the time, 5 to 9% of the requests of 50 clients are later than the unwatched
+# p99. p99 therefore rises by 5% if about 3% of the time under load is watched, and by 14% at
+# 8%.
+#
+# Goals with --cost: throughput at least 0.98 and p99 at most 1.05 of unwatched. Goals in all
+# cases: no unmarked outlier caused by this program, no wait without end.
+#
+# Needs redis-server and redis-benchmark, python3, `cargo build --profile dist`, and the right
+# to trace. The tracepoints alone need a mounted tracefs.
 set -eu
 rounds="${1:-8}"
 punctual="${2:-target/dist/punctual}"
@@ -35,9 +39,9 @@ trap 'kill "$server" 2> /dev/null; wait "$server" 2> /dev/null; rm -rf "$folder"
     [ ! -d "$floor" ] || rmdir "$floor"' EXIT
 until redis-benchmark -s "$folder/socket" -n 1 -t ping -q > /dev/null 2>&1; do sleep 0.1; done
 
-# Prints requests per second, p99 in ms and the load average of one run. Before each the
-# server is idle for the same time, whether it is watched or not: after a pause it serves up
-# to a tenth less. So long it takes to find the release wait, too.
+# Prints requests per second, p99 in ms and the load average of one run. Before each run the
+# server is idle for the same time, watched or not, because it serves up to a tenth less after
+# a pause. Finding the release wait takes the same time.
 load() {
     sleep 4
     redis-benchmark -s "$folder/socket" -n "$requests" -c "$clients" -t set --csv |
@@ -49,7 +53,7 @@ unwatched() {
     echo "$1 no $(load)"
 }
 
-# With the tracepoints alone. Removing the instance switches them off.
+# Runs with the tracepoints alone. Removing the instance disables them.
 floor() {
     mkdir "$floor" 2> /dev/null || return 0
     echo 0 > "$floor/tracing_on"
@@ -83,8 +87,7 @@ limited() {
 echo "round watched requests_per_s p99_ms load_average" | tee "$folder/table"
 load > /dev/null
 for round in $(seq "$rounds"); do
-    # In turns, and each first in every other round: what changes slowly is the same for
-    # all.
+    # Reverse the order in every other round, so that slow changes affect all ways equally.
     if [ $((round % 2)) -eq 0 ]; then
         limited "$round"; watched "$round"; floor "$round"; unwatched "$round"
     else
@@ -126,7 +129,7 @@ for way, title in (("watched", "watched"), ("limited", LIMITED)):
         total["without_end"] += found["waits_without_end"]
         total["lost"] += found["events_lost"]
         total["marked"] += found["jobs"]["caused_by_observer"]
-        # Others may run this program, too.
+        # Other users may run this program as well.
         pid = open(file.replace(".json", ".pid")).read().strip()
         for outlier in found["outliers"]:
             blame = outlier["blame"]

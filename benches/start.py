@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""From the start of the process to the first cycle: punctual called as
-cyclictest, beside the original, in alternating runs.
+"""Time from process start to the first cycle: punctual called as cyclictest, compared
+with the original in alternating runs.
 
     benches/start.py                             # Debian's cyclictest
     benches/start.py --original ./cyclictest     # another build of it
     benches/start.py --options '-q -S -p95'
 
-Both tell the time of each wake-up on CLOCK_MONOTONIC with --spike=1, which every
-latency crosses; the first of them is the end of the first cycle. Prints the
-median and the ninth decile of either, and of the difference of neighbouring runs.
+With --spike=1, which every latency exceeds, both print the time of each wake-up on
+CLOCK_MONOTONIC. The first of them is the end of the first cycle. Prints the median
+and the ninth decile of each, and of the difference between neighbouring runs.
 
 Needs the original (Debian: rt-tests) and `cargo build --profile dist`.
 """
@@ -29,7 +29,7 @@ SPIKE = re.compile(r"Spike:\s*\d+: TS:\s*(\d+)")
 
 
 def first_cycle(command, env):
-    """Milliseconds from before the process was made to its first wake-up."""
+    """Returns the time from before the fork to the first wake-up, in milliseconds."""
     before = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
     run = subprocess.run(command, env=env, capture_output=True, text=True)
     if run.returncode != 0:

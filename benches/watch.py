@@ -1,15 +1,14 @@
 #!/usr/bin/env python3
-"""What `punctual watch` costs the machine it watches, beside bpftrace's runqlat.
+"""Overhead of `punctual watch`, compared with bpftrace's runqlat.
 
-The worst case is a program that does nothing but wake and switch: `perf bench
-sched pipe`; beside it, hackbench. Each is run alone, under `punctual watch` and
-under bpftrace, in turns; the figures are medians of the turns, and ratios to the
-run alone of the same turn. Memory is the largest that each watcher took.
+The worst case is a program that only wakes threads and switches: `perf bench sched
+pipe`. The other one is hackbench. Each runs alone, under `punctual watch` and under
+bpftrace, in turns. Prints medians over the turns, ratios to the run alone in the
+same turn, and the peak memory of each watcher.
 
     benches/watch.py [--runs N] [--punctual PATH]
 
-Needs root, perf, bpftrace and hackbench. tracefs is mounted in a mount namespace of
-its own.
+Needs root, perf, bpftrace and hackbench. Mounts tracefs in a separate mount namespace.
 """
 
 import argparse
@@ -24,8 +23,8 @@ import time
 from own_tracefs import own_namespace
 from peak_memory import peak_kib
 
-# What bpftrace's runqlat does, without its header, which does not compile with
-# every set of kernel headers.
+# bpftrace's runqlat without its header, which does not compile with every set of
+# kernel headers.
 RUNQLAT = """
 tracepoint:sched:sched_wakeup, tracepoint:sched:sched_wakeup_new { @woken[args->pid] = nsecs; }
 tracepoint:sched:sched_switch {
@@ -39,7 +38,7 @@ END { clear(@woken); }
 
 
 def sched_pipe(*pinned):
-    """Microseconds an operation."""
+    """Returns microseconds per operation."""
     out = subprocess.run(
         [*pinned, "perf", "bench", "sched", "pipe", "-l", "200000"],
         capture_output=True, text=True, check=True,
@@ -48,12 +47,12 @@ def sched_pipe(*pinned):
 
 
 def sched_pipe_on_one_cpu():
-    """Microseconds an operation, with no CPU to wake."""
+    """Returns microseconds per operation, if no CPU needs to be woken."""
     return sched_pipe("taskset", "-c", "0")
 
 
 def hackbench():
-    """Seconds."""
+    """Returns seconds."""
     out = subprocess.run(
         ["hackbench", "-l", "2000", "-g", "4"], capture_output=True, text=True, check=True
     ).stdout
@@ -71,7 +70,7 @@ def start(command):
 
 
 def stop(child):
-    """Its largest memory in MiB."""
+    """Returns its peak memory in MiB."""
     if child is None:
         return None
     peak = peak_kib(child.pid) or 0

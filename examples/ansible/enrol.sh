@@ -1,5 +1,5 @@
 #!/bin/sh
-# The same for one machine without Ansible: enrol.sh PACKAGE CPUS [PROFILE], as root.
+# Enrols one machine without Ansible. Usage, as root: enrol.sh PACKAGE CPUS [PROFILE]
 set -eu
 
 package=${1:?package, such as ./punctual_0.1.0-1_amd64.deb}

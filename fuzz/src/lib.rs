@@ -1,4 +1,4 @@
-//! What the fuzz targets do.
+//! The entry points of the fuzz targets.
 
 #[path = "../../crates/data/store/tests/sound/mod.rs"]
 mod blobs;
@@ -19,8 +19,8 @@ pub use figures_of_a_process::figures;
 pub use kept::pages;
 pub use program_of_a_process::program;
 
-/// Reads `bytes` with the importer called `name`: an error, or a recording of
-/// which all holds that must.
+/// Reads `bytes` with the importer called `name`. Panics if a resulting recording violates an
+/// invariant.
 pub fn read(name: &str, bytes: &[u8]) {
     let import = punctual_formats::import(name).expect("an importer");
     let _ = sound::read_and_check(import, bytes, true);

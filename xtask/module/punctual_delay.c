@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Keeps a CPU from its threads for a given time: the truth that the tests of
- * `explain` compare with, in the emulated machine.
+ * Delays the threads of a CPU for a given time: the ground truth for tests of
+ * `explain` in the emulated machine.
  *
- * Whoever writes "irqs 3000" or "preempt 3000" to /proc/punctual_delay spends
- * 3000 us on his CPU with interrupts, or only preemption, disabled.
+ * Writing "irqs 3000" or "preempt 3000" to /proc/punctual_delay keeps the
+ * writer's CPU busy for 3000 us with interrupts, or only preemption, disabled.
  */
 #include <linux/delay.h>
 #include <linux/irqflags.h>
@@ -14,7 +14,7 @@
 #include <linux/string.h>
 #include <linux/uaccess.h>
 
-/* The longest that is accepted: a longer one is an error of the test. */
+/* The longest accepted delay. A longer one is an error in the test. */
 #define LONGEST_US 100000u
 
 static noinline void punctual_keeps_interrupts_off(unsigned int us)

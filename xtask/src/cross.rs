@@ -1,5 +1,5 @@
-//! `cargo xtask cross`: whether the program builds for other processors, and whether what
-//! is built runs under user emulation.
+//! `cargo xtask cross`: checks that the program builds for other processors, and that its tests
+//! pass under user emulation.
 
 use std::path::Path;
 use std::process::Command;
@@ -9,13 +9,13 @@ use clap::Args;
 
 use crate::places::{self, program, repository};
 
-/// A target, and what builds and runs it here.
+/// A target, with the tools that build and run it here.
 pub(crate) struct Target {
     pub(crate) triple: &'static str,
-    /// The C compiler and linker, and Debian's package of it.
+    /// The C compiler and linker, and their Debian package.
     gcc: &'static str,
     package: &'static str,
-    /// The emulator of qemu-user and the folder of its libraries.
+    /// The emulator of qemu-user, and the folder of its libraries.
     emulator: &'static str,
     libraries: &'static str,
 }
@@ -44,8 +44,8 @@ pub(crate) const TARGETS: &[Target] = &[
     },
 ];
 
-/// Tests that run under emulation: those of the clocks, whose code differs between
-/// processors, of all plain data, and of the facts of other machines.
+/// Tests that run under emulation: tests of the clocks, whose code depends on the processor, of all
+/// plain data, and of the facts of other machines.
 const TESTS: &[(&str, &[&str])] = &[
     (
         "punctual-rt",
@@ -65,10 +65,10 @@ pub(crate) struct Options {
     check_only: bool,
 }
 
-/// Checks each target and runs the tests that can be run.
+/// Checks each target and runs the tests that can run here.
 ///
 /// # Errors
-/// A target that is not known, or programs that cannot be started.
+/// Fails for an unknown target, or if a program cannot be started.
 pub(crate) fn run(options: &Options) -> Result<bool> {
     for name in &options.target {
         if !TARGETS.iter().any(|target| target.triple == name) {
@@ -99,7 +99,7 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     Ok(good)
 }
 
-/// Runs the tests of the processor's own code under emulation.
+/// Runs the tests of processor-specific code under emulation.
 fn emulated(target: &Target, emulator: &Path) -> Result<bool> {
     let runner = format!("{} -L {}", emulator.display(), target.libraries);
     let mut good = true;
@@ -132,7 +132,7 @@ fn cargo_for(target: &Target) -> Command {
     command
 }
 
-/// Variables that name the compilers of a target; none where cargo's own choice is right.
+/// Returns variables that name the compilers of a target. Empty if cargo's own choice is right.
 pub(crate) fn compilers_for(triple: &str) -> Vec<(String, &'static str)> {
     let Some(target) = TARGETS.iter().find(|target| target.triple == triple) else {
         return Vec::new();
@@ -144,7 +144,7 @@ pub(crate) fn compilers_for(triple: &str) -> Vec<(String, &'static str)> {
     ]
 }
 
-/// The name of cargo's variable for a target.
+/// Returns the name of cargo's variable for a target.
 fn variable(target: &Target, what: &str) -> String {
     let name = target.triple.replace('-', "_").to_uppercase();
     format!("CARGO_TARGET_{name}_{what}")

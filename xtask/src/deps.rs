@@ -1,4 +1,4 @@
-//! `cargo xtask deps`: what the dependencies are allowed to be, checked for real.
+//! `cargo xtask deps`: checks the rules for dependencies.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,15 +19,15 @@ pub(crate) struct Options {
     publish: bool,
 }
 
-/// Runs cargo deny, cargo audit where they are installed.
+/// Runs cargo deny and cargo audit, if they are installed.
 ///
 /// # Errors
-/// Programs that cannot be started, a database that is none.
+/// Fails if a program cannot be started, or the database is not usable.
 pub(crate) fn run(options: &Options) -> Result<bool> {
     let mut good = true;
     match program("cargo-deny", "cargo-deny (cargo install)") {
         Ok(path) => {
-            // Licences, bans and sources need no network; advisories are checked apart.
+            // Licences, bans and sources need no network. Advisories are checked separately.
             good &= succeeds(
                 Command::new(&path)
                     .args(["check", "--hide-inclusion-graph"])
@@ -59,7 +59,7 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     Ok(good)
 }
 
-/// Known vulnerabilities, by the newest database that is to be had.
+/// Checks for known vulnerabilities in the newest available database.
 fn advisories(deny: &Path) -> Result<bool> {
     let output = Command::new(deny)
         .args(["check", "advisories"])
@@ -77,7 +77,7 @@ fn advisories(deny: &Path) -> Result<bool> {
         .output()?;
     let text = String::from_utf8_lossy(&output.stderr);
     print!("{text}");
-    // A finding has a code in brackets; without one there is no copy either.
+    // A finding has a code in brackets. Without one, cargo deny has no copy of the database.
     let found = text.contains("error[");
     if !output.status.success() && !found {
         println!("SKIP advisories: no database is to be had: give one by --database");
@@ -85,7 +85,7 @@ fn advisories(deny: &Path) -> Result<bool> {
     Ok(!found)
 }
 
-/// Known vulnerabilities, by a clone of the database.
+/// Checks for known vulnerabilities in a clone of the database.
 fn known_advisories(deny: &Path, database: &Path) -> Result<bool> {
     let clone = clone();
     let _ = fs::remove_dir_all(&clone);
@@ -94,7 +94,7 @@ fn known_advisories(deny: &Path, database: &Path) -> Result<bool> {
     let mut git = Command::new("git");
     git.args(["clone", "--quiet"]).arg(database).arg(&clone);
     ensure!(git.status()?.success(), "{git:?} failed");
-    // The time of FETCH_HEAD is the age of the database for cargo deny.
+    // cargo deny uses the time of FETCH_HEAD as the age of the database.
     let mut git = Command::new("git");
     git.args(["fetch", "--quiet"]).current_dir(&clone);
     ensure!(git.status()?.success(), "{git:?} failed");
@@ -115,12 +115,13 @@ fn known_advisories(deny: &Path, database: &Path) -> Result<bool> {
     )
 }
 
-/// Where cargo deny looks for the clone of the usual database: the hash is that of its URL.
+/// The place where cargo deny expects the clone of the default database. It contains a hash of its
+/// URL.
 fn clone() -> PathBuf {
     places::target().join("advisories/advisory-db-3157b0e258782691")
 }
 
-/// The configuration with the folder of databases.
+/// Returns the configuration with the folder of databases.
 fn with_database(configuration: &str, folder: &Path) -> Result<String> {
     let title = "[advisories]\n";
     let (before, after) = configuration

@@ -1,5 +1,5 @@
-//! What a test program leaves running: found by a mark in the environment, which all its
-//! processes have, also those in sessions of their own.
+//! Processes that a test program leaves running. A mark in the environment identifies all of them,
+//! including those in other sessions.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, getpid, kill_process};
 
 const NAME: &str = "PUNCTUAL_TEST_PROGRAM";
 
-/// For processes that were killed to end.
+/// Time for killed processes to end.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The mark of one test program.
@@ -29,13 +29,13 @@ impl Mark {
         command.env(NAME, &self.0);
     }
 
-    /// Kills all processes that have the mark and do not end by themselves within `grace`,
-    /// until there are none; their names. A process of another user may be out of reach.
+    /// Kills all processes that have the mark and do not end within `grace`, until there are none.
+    /// Returns their names. A process of another user may be out of reach.
     pub(crate) fn end_all(&self, grace: Duration) -> Vec<String> {
         let mut names = BTreeMap::new();
         let begun = Instant::now();
-        // They may start others meanwhile, and take a moment to end. Who executes another
-        // program has no environment for a moment: nothing must be found twice.
+        // They may start others meanwhile, and take a moment to end. A process has no environment
+        // during exec, so the list must be empty twice.
         let mut nothing = 0;
         while nothing < 2 && begun.elapsed() < grace + PATIENCE {
             let found = self.found();
@@ -51,8 +51,8 @@ impl Mark {
         names.into_values().collect()
     }
 
-    /// Those that run; not those that have ended and whose parent does not know yet: they
-    /// have no environment any more.
+    /// Returns the running processes with the mark. Zombies are not included, because they no
+    /// longer have an environment.
     fn found(&self) -> Vec<Pid> {
         let entry = format!("{NAME}={}", self.0).into_bytes();
         let is_marked = |pid: &Pid| {

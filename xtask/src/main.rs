@@ -1,4 +1,4 @@
-//! Tasks of the project that cargo has no command for: `cargo xtask NAME`.
+//! Tasks of the project that have no cargo command: `cargo xtask NAME`.
 //!
 //! **For:** `test`, all tests, with failures repeated and skips compared; `vm`, the tests
 //! that need a PREEMPT_RT kernel, in an emulated machine; `vm-boots`, an experiment on boots

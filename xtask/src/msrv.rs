@@ -1,4 +1,4 @@
-//! `cargo xtask msrv`: whether the oldest Rust that Cargo.toml names builds the workspace.
+//! `cargo xtask msrv`: checks that the oldest Rust named in Cargo.toml builds the workspace.
 
 use std::process::Command;
 
@@ -14,10 +14,10 @@ pub(crate) struct Options {
     rust: Option<String>,
 }
 
-/// Checks all crates, in a target folder of its own.
+/// Checks all crates, in a separate target folder.
 ///
 /// # Errors
-/// A Rust that is not installed.
+/// Fails if that Rust is not installed.
 pub(crate) fn run(options: &Options) -> Result<bool> {
     let version = options.rust.as_deref();
     let version = version.unwrap_or(env!("CARGO_PKG_RUST_VERSION"));
@@ -26,7 +26,7 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         .output()
         .context("rustup")?;
     let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
-    // rustup runs a toolchain by the name it was installed with only: 1.90.0 is not run as 1.90.
+    // rustup runs a toolchain only by its installed name: 1.90.0 does not run as 1.90.
     let Some(toolchain) = listed.lines().find_map(|line| toolchain(line, version)) else {
         bail!("Rust {version} is not installed: rustup toolchain install {version}");
     };
@@ -35,7 +35,7 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         .args(["check", "--workspace", "--locked"])
         .arg("--target-dir")
         .arg(places::target().join("oldest-rust"))
-        // What this task was built with is not what is asked for.
+        // The toolchain of this task is not the requested one.
         .env_remove("RUSTUP_TOOLCHAIN")
         .current_dir(repository())
         .status()?;
@@ -50,7 +50,7 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     Ok(status.success())
 }
 
-/// The name in a line of `rustup toolchain list`, `1.90-x86_64-…`, where it is of this version.
+/// Returns the name in a line of `rustup toolchain list`, `1.90-x86_64-…`, if it has this version.
 fn toolchain<'a>(line: &'a str, version: &str) -> Option<&'a str> {
     let name = line.split_whitespace().next()?;
     let rest = name.strip_prefix(version)?;

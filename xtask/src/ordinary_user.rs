@@ -1,8 +1,8 @@
-//! The tests as a user without any privilege runs them.
+//! Runs the tests as a user without any privileges.
 //!
-//! A gate that runs as root never sees what a newcomer sees: a warning more on
-//! stderr, a file that cannot be opened, a priority that is refused. So root runs the
-//! test programs once more as `nobody`, with no capability and a home of its own.
+//! A gate that runs as root misses problems of newcomers: an extra warning on stderr, a file that
+//! cannot be opened, a priority that is refused. Root therefore also runs the test programs as
+//! `nobody`, with no capabilities and with a separate home.
 
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ pub(crate) struct Options {
 /// User and group `nobody`.
 const NOBODY: u32 = 65_534;
 
-/// Runs them; whether all passed.
+/// Runs the tests and returns whether all passed.
 pub(crate) fn run(options: &Options) -> Result<bool> {
     if !rustix::process::geteuid().is_root() {
         println!("SKIP ordinary-user: these tests run without privileges already");
@@ -77,23 +77,23 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     Ok(summary.show(None))
 }
 
-/// Those that rights can change anything of, of the crates that are named.
+/// Returns whether privileges can affect the test, and its crate is requested.
 fn wanted(test: &TestProgram, options: &Options) -> bool {
     let named = |name: &String| name == test.package();
     !test.needs_no_rights() && (options.crates.is_empty() || options.crates.iter().any(named))
 }
 
-/// The user that the tests run as.
+/// The user that runs the tests.
 struct User {
     setpriv: PathBuf,
     /// Home and scratch folder.
     home: PathBuf,
-    /// A folder above the repository that other users may not enter.
+    /// A parent folder of the repository that other users may not enter.
     hidden: Option<PathBuf>,
 }
 
 impl User {
-    /// A command of this user: the words before the program, then the program.
+    /// Returns a command that runs as this user: the words before the program, then the program.
     fn command(&self, before: &[&str], path: &Path) -> Result<Command> {
         let mut command = match &self.hidden {
             None => Command::new(&self.setpriv),
@@ -124,10 +124,10 @@ impl User {
             .env("PATH", "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin")
             .env("HOME", &self.home)
             .env("TMPDIR", &self.home)
-            // Snapshots are found without asking cargo, and none is written.
+            // Find snapshots without asking cargo, and write none.
             .env("INSTA_WORKSPACE_ROOT", repository().canonicalize()?)
             .env("INSTA_UPDATE", "no");
-        // How many cases property tests draw, and which.
+        // The number of cases in property tests, and their seed.
         for name in ["PROPTEST_CASES", "PROPTEST_RNG_SEED"] {
             command.envs(std::env::var_os(name).map(|value| (name, value)));
         }
@@ -135,7 +135,7 @@ impl User {
     }
 }
 
-/// In a mount namespace of its own: puts the repository ($2) where it is, below a
+/// Runs in a separate mount namespace. Makes the repository ($2) available at its path, below a
 /// folder ($1) that other users may enter, and runs the rest.
 const REVEAL: &str = "set -e
 here=$(pwd); kept=$(mktemp -d)
@@ -148,7 +148,7 @@ cd \"$here\"
 shift 2
 exec \"$@\"";
 
-/// The topmost folder on the way to this one that other users may not enter.
+/// Returns the topmost parent folder that other users may not enter.
 fn unreachable_folder(path: &Path) -> Result<Option<PathBuf>> {
     let mut above: Vec<_> = path.ancestors().collect();
     above.reverse();
@@ -164,7 +164,7 @@ fn unreachable_folder(path: &Path) -> Result<Option<PathBuf>> {
     Ok(None)
 }
 
-/// A new folder of that user.
+/// Creates a folder that this user owns.
 fn home() -> Result<PathBuf> {
     let path = std::env::temp_dir().join(format!("punctual-ordinary-{}", std::process::id()));
     std::fs::create_dir(&path).with_context(|| path.display().to_string())?;

@@ -1,16 +1,16 @@
-//! Where things are on this machine, and the cargo that builds them.
+//! Locations of files on this machine, and the cargo command.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result};
 
-/// The folder of the whole project.
+/// Returns the top folder of the repository.
 pub(crate) fn repository() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
 }
 
-/// The folder of a crate, by its name without `punctual-`.
+/// Returns the folder of a crate, by its name without `punctual-`.
 pub(crate) fn crate_folder(name: &str) -> Result<PathBuf> {
     let crates = repository().canonicalize()?.join("crates");
     for group in std::fs::read_dir(&crates)? {
@@ -22,19 +22,19 @@ pub(crate) fn crate_folder(name: &str) -> Result<PathBuf> {
     anyhow::bail!("no crate {name} in {}", crates.display())
 }
 
-/// Cargo's folder of what is built.
+/// Returns cargo's target folder.
 pub(crate) fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| repository().join("target"), PathBuf::from)
 }
 
-/// Where all that is downloaded and made for the emulated machines stays.
+/// Returns the folder for all downloads and files of the emulated machines.
 pub(crate) fn folder() -> PathBuf {
     target().join("vm")
 }
 
-/// Cargo, as a shell would start it: without the variables that it sets for a program that
-/// it runs, as this one. Some build scripts depend on them (that of ring), and much would be
-/// built anew each time after a cargo that somebody else started.
+/// Returns a cargo command without the variables that cargo sets for a program it runs, such as
+/// this one. Some build scripts depend on them (ring's), so builds would otherwise alternate with
+/// those started from a shell and rebuild much.
 pub(crate) fn cargo() -> Command {
     let mut command = Command::new(env!("CARGO"));
     for (name, _) in std::env::vars_os() {
@@ -51,7 +51,7 @@ fn is_of_a_package(variable: &str) -> bool {
         .any(|start| variable.starts_with(start))
 }
 
-/// The program of this name on the path.
+/// Returns the program with this name on the path.
 pub(crate) fn program(name: &str, package: &str) -> Result<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path)

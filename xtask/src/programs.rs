@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::places::{self, repository};
 
-/// What was built.
+/// The result of a build.
 pub(crate) struct Programs {
     /// The `punctual` that the tests run.
     pub(crate) binary: PathBuf,
@@ -18,29 +18,29 @@ pub(crate) struct Programs {
     pub(crate) tests: Vec<TestProgram>,
 }
 
-/// With which others a test program may run.
+/// Which other programs a test program may run with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lane {
-    /// It measures, traces or changes the machine: one after the other.
+    /// Measures, traces or changes the machine: one at a time.
     Machine,
-    /// It writes files: several at the same time, after those of the machine.
+    /// Writes files: several at a time, after those of the machine.
     Files,
-    /// It computes: at any time, on what CPU time the others leave.
+    /// Only computes: at any time, with the remaining CPU time.
     Beside,
 }
 
 /// One test program.
 pub(crate) struct TestProgram {
-    /// The folder of its package: the working directory of its tests.
+    /// The folder of its package, which is the working directory of its tests.
     pub(crate) folder: PathBuf,
-    /// The name of its file in `tests`; none for the library's or binary's own tests.
+    /// The name of its file in `tests`. `None` for the unit tests of the library or binary.
     pub(crate) file: Option<String>,
     /// The program.
     pub(crate) path: PathBuf,
 }
 
 impl TestProgram {
-    /// `crate` or `crate/file`, for people.
+    /// Returns `crate` or `crate/file`, for people.
     pub(crate) fn title(&self) -> String {
         let package = self.package();
         match &self.file {
@@ -49,19 +49,19 @@ impl TestProgram {
         }
     }
 
-    /// The program, run as cargo runs it: in the folder of its package.
+    /// Returns the command that runs it as cargo does, in the folder of its package.
     pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(&self.path);
         command.current_dir(&self.folder);
         command
     }
 
-    /// Whether it computes or reads the sources only.
+    /// Returns whether it only computes or reads the sources.
     pub(crate) fn is_pure(&self) -> bool {
         PURE.contains(&self.package()) || PURE.contains(&self.title().as_str())
     }
 
-    /// Where it runs, with the rights of root.
+    /// Returns its lane when running as root.
     pub(crate) fn lane(&self) -> Lane {
         let (package, title) = (self.package(), self.title());
         if self.is_pure() || BESIDE.contains(&package) {
@@ -73,7 +73,7 @@ impl TestProgram {
         }
     }
 
-    /// The same without rights: more change nothing that others see.
+    /// Returns its lane when running without privileges. Then more programs cannot affect others.
     pub(crate) fn lane_without_rights(&self) -> Lane {
         match self.lane() {
             Lane::Machine if BESIDE_WITHOUT_RIGHTS.contains(&self.package()) => Lane::Beside,
@@ -82,12 +82,12 @@ impl TestProgram {
         }
     }
 
-    /// Whether rights change nothing of what it says.
+    /// Returns whether privileges cannot affect its results.
     pub(crate) fn needs_no_rights(&self) -> bool {
         self.is_pure() || OF_ITS_OWN.contains(&self.title().as_str())
     }
 
-    /// The name of its crate's folder.
+    /// Returns the name of its crate's folder.
     pub(crate) fn package(&self) -> &str {
         self.folder
             .file_name()
@@ -96,8 +96,8 @@ impl TestProgram {
     }
 }
 
-/// Crates, and files of tests, that compute or read the sources only: no privilege and
-/// nothing else on the machine changes what they say.
+/// Crates and test files that only compute or read the sources. Neither privileges nor other
+/// activity affect their results.
 const PURE: &[&str] = &[
     "checks",
     "culprit",
@@ -111,8 +111,8 @@ const PURE: &[&str] = &[
     "punctual/structure",
 ];
 
-/// Test programs whose subject is what they made up or wrote themselves: a name alone is that
-/// of a crate's unit tests.
+/// Test programs that only test data they create themselves. A name without a file means a crate's
+/// unit tests.
 const OF_ITS_OWN: &[&str] = &[
     "experiment",
     "experiment/boots",
@@ -124,12 +124,11 @@ const OF_ITS_OWN: &[&str] = &[
     "trace",
 ];
 
-/// Crates whose tests work on files and made-up trees of their own: rights change what they
-/// say, a busy machine does not.
+/// Crates whose tests use only their own files and simulated trees. Privileges affect their
+/// results, but load on the machine does not.
 const BESIDE: &[&str] = &["experiment", "files", "record"];
 
-/// Crates, and files of tests, that measure nothing, and whose syncs would hold up others
-/// that do.
+/// Crates and test files that measure nothing, but whose syncs would delay tests that do.
 const SYNCS: &[&str] = &[
     "lake",
     "punctual/importing",
@@ -138,28 +137,28 @@ const SYNCS: &[&str] = &[
     "store",
 ];
 
-/// Crates whose tests trace or change the machine with the rights of root. Without them they
-/// work on made-up trees.
+/// Crates whose tests trace or change the machine if they run as root. Without privileges they use
+/// simulated trees.
 const BESIDE_WITHOUT_RIGHTS: &[&str] = &["trace", "tune"];
 
-/// Builds the test programs of all packages, with the features and the profile of
-/// the one test command: what it has built is not built again.
+/// Builds the test programs of all packages, with the features and profile of the usual test
+/// command, so that its results are not rebuilt.
 ///
 /// # Errors
-/// A build that fails, with cargo's status.
+/// Fails if the build fails, with cargo's status.
 pub(crate) fn build() -> Result<Programs> {
     built(places::cargo().args(["test", "--workspace"]))
 }
 
-/// Builds `punctual` and some test programs for another processor: files of `tests`
-/// (`None`: the library's own), by their package.
+/// Builds `punctual` and some test programs for another processor: files of `tests` by package,
+/// with `None` for the library's unit tests.
 ///
 /// # Errors
 /// As [`build`].
 pub(crate) fn build_for(target: &str, tests: &BTreeSet<(&str, Option<&str>)>) -> Result<Programs> {
     let mut command = places::cargo();
     command.args(["test", "--target", target, "--package", "punctual"]);
-    // A test of the command has cargo build the command, and not its unit tests.
+    // For a test of the binary, cargo builds the binary but not its unit tests.
     command.args(["--test", "poor_kernel"]);
     for (package, file) in tests {
         command.args(["--package", package]);
@@ -171,7 +170,7 @@ pub(crate) fn build_for(target: &str, tests: &BTreeSet<(&str, Option<&str>)>) ->
     built(command.envs(crate::cross::compilers_for(target)))
 }
 
-/// The programs that a command of cargo builds.
+/// Returns the programs that a cargo command builds.
 fn built(command: &mut Command) -> Result<Programs> {
     command
         .args(["--no-run", "--quiet"])
@@ -182,7 +181,7 @@ fn built(command: &mut Command) -> Result<Programs> {
     let stdout = child.stdout.take().context("the output of cargo")?;
     let (mut binary, mut tests) = (None, Vec::new());
     for line in BufReader::new(stdout).lines() {
-        // Lines that are no JSON are diagnostics.
+        // Lines that are not JSON are diagnostics.
         let message: Value = serde_json::from_str(&line?).unwrap_or_default();
         match program_of(&message) {
             Some(Built::Binary(path)) => binary = Some(path),

@@ -1,5 +1,4 @@
-//! How often the statistics are wrong, counted on machines that are made up: the tables
-//! of docs/simulation.md.
+//! Counts the errors of the statistics on simulated machines: the tables of docs/simulation.md.
 
 use anyhow::{Context, Result};
 use clap::{Args, value_parser};
@@ -21,7 +20,7 @@ pub(crate) struct Options {
     only: Option<String>,
 }
 
-/// Builds and runs the simulation with optimisation; whether it came to its end.
+/// Builds and runs the simulation with optimisation. Returns whether it succeeded.
 pub(crate) fn run(options: &Options) -> Result<bool> {
     let mut command = places::cargo();
     command

@@ -1,4 +1,4 @@
-//! One test program, run and understood: what failed, what was skipped, how long.
+//! Runs one test program and reads its output: failures, skips, time.
 
 use std::io::Read;
 use std::os::fd::AsFd;
@@ -13,47 +13,49 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use crate::left::Mark;
 
-/// For a test program: far more than any takes. One that hangs would never end the gate.
+/// Time limit of a test program, far more than any needs. Without it, a hanging program would block
+/// the gate.
 const LIMIT: Duration = Duration::from_secs(600);
-/// For what a test program leaves to end by itself: a server that it shared between tests.
+/// Time for processes that a test program leaves to end by themselves, such as a server shared
+/// between tests.
 const GRACE: Duration = Duration::from_secs(5);
-/// Between two looks whether a program that prints nothing has ended.
+/// Interval of checks whether a silent program has ended.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// What a test program said of its tests.
+/// The result of a test program.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Outcome {
     pub(crate) passed: usize,
-    /// The names of the tests that failed, as the test harness lists them.
+    /// The names of the failed tests, as listed by the test harness.
     pub(crate) failed: Vec<String>,
-    /// Lines of `punctual_testing::skip!`, without the leading word.
+    /// Lines of `punctual_testing::skip!`, without the first word.
     pub(crate) skips: Vec<String>,
-    /// The program ended as the test harness ends: all failures have a name.
+    /// Whether the program ended like the test harness, so that all failures have a name.
     pub(crate) complete: bool,
     pub(crate) took: Duration,
-    /// What still ran at its end, and was killed.
+    /// Processes that were still running at its end, and were killed.
     pub(crate) left: Vec<String>,
 }
 
 impl Outcome {
-    /// Whether all tests ran, and none failed.
+    /// Returns whether all tests ran and none failed.
     pub(crate) fn good(&self) -> bool {
         self.complete && self.failed.is_empty()
     }
 }
 
-/// Where the lines of a test program are shown.
+/// When the output of a test program is shown.
 #[derive(Debug, Default)]
 pub(crate) enum Screen {
-    /// As they come.
+    /// Immediately.
     #[default]
     Now,
-    /// When asked for: beside another program, whose lines would stand between.
+    /// On request. The output of another program that runs at the same time would be mixed with it.
     Later(Mutex<String>),
 }
 
 impl Screen {
-    /// Keeps the lines until [`Screen::show`].
+    /// Creates a screen that holds lines back until [`Screen::show`].
     pub(crate) fn later() -> Screen {
         Screen::Later(Mutex::default())
     }
@@ -70,7 +72,7 @@ impl Screen {
         }
     }
 
-    /// Prints what was kept.
+    /// Prints the lines that were held back.
     pub(crate) fn show(&self) {
         if let Screen::Later(kept) = self {
             let kept = std::mem::take(&mut *kept.lock().unwrap_or_else(PoisonError::into_inner));
@@ -79,11 +81,11 @@ impl Screen {
     }
 }
 
-/// Runs a test program, shows all that it prints, and keeps what it says. What it leaves
-/// running, and does not end soon after it, is killed; so is a program that hangs.
+/// Runs a test program, shows its output, and collects its results. Kills processes that it leaves
+/// running and that do not end soon, and the program itself if it hangs.
 ///
 /// # Errors
-/// A program that cannot be started or read.
+/// Fails if the program cannot be started, or its output cannot be read.
 pub(crate) fn run(command: Command, screen: &Screen) -> Result<Outcome> {
     run_within(LIMIT, command, screen)
 }
@@ -110,7 +112,7 @@ fn run_within(limit: Duration, mut command: Command, screen: &Screen) -> Result<
             _ => GRACE,
         };
         outcome.left = mark.end_all(grace);
-        // After its end: all that it printed can be read.
+        // Set after the exit, so that readers get the whole output.
         let status = status.and_then(|_| Ok(child.wait()?));
         ended.store(true, Ordering::Release);
         (results.join(), skips.join().unwrap_or_default(), status)
@@ -120,21 +122,21 @@ fn run_within(limit: Duration, mut command: Command, screen: &Screen) -> Result<
     outcome.passed = results.passed;
     outcome.failed = results.failed;
     outcome.skips = skips;
-    // The harness ends with 0, or with 101 after a list of failures.
+    // The harness exits with 0, or with 101 after a list of failures.
     outcome.complete = results.complete && status.code().is_some();
     outcome.complete &= status.success() || !outcome.failed.is_empty();
     outcome.took = begun.elapsed();
     Ok(outcome)
 }
 
-/// `None`: it still runs.
+/// Waits for the process to end. Returns `None` if it is still running.
 fn wait_within(limit: Duration, child: &mut Child) -> Result<Option<ExitStatus>> {
     let process = pidfd_open(Pid::from_child(child), PidfdFlags::empty())?;
     poll_in(&process, limit)?;
     Ok(child.try_wait()?)
 }
 
-/// Whether it can be read, within this time.
+/// Returns whether the stream becomes readable within this time.
 fn poll_in(stream: impl AsFd, limit: Duration) -> Result<bool> {
     let limit = Timespec::try_from(limit)?;
     let mut streams = [PollFd::new(&stream, PollFlags::IN)];
@@ -153,10 +155,10 @@ fn results_of(stdout: impl Read + AsFd, ended: &AtomicBool, screen: &Screen) -> 
     Ok(results)
 }
 
-/// The lines of skips, while all is shown.
+/// Shows all lines, and returns those that report a skip.
 fn skips_of(stderr: impl Read + AsFd, ended: &AtomicBool, screen: &Screen) -> Vec<String> {
     let mut skips = Vec::new();
-    // What cannot be read any more is no skip.
+    // A read error only ends the search for skips.
     let _ = each_line(stderr, ended, |line| {
         screen.line(line);
         if let Some(why) = line.strip_prefix("SKIP ") {
@@ -166,8 +168,8 @@ fn skips_of(stderr: impl Read + AsFd, ended: &AtomicBool, screen: &Screen) -> Ve
     skips
 }
 
-/// Until the end of the stream; or until it is empty after the end of the program, where
-/// another process holds it open.
+/// Reads until the end of the stream. If another process keeps it open, reads until it is empty
+/// after the end of the program.
 fn each_line(
     mut stream: impl Read + AsFd,
     ended: &AtomicBool,
@@ -177,7 +179,7 @@ fn each_line(
     let mut line = Vec::new();
     let mut chunk = vec![0; 64 << 10];
     loop {
-        // Before the look: what was printed until then is seen by it.
+        // Read the flag before polling, so that poll sees all output from before the exit.
         let is_last = ended.load(Ordering::Acquire);
         if !poll_in(&stream, LOOK)? {
             if is_last {
@@ -203,21 +205,21 @@ fn each_line(
     Ok(())
 }
 
-/// The reader of what the test harness prints.
+/// Reads the output of the test harness.
 #[derive(Default)]
 struct Results {
     passed: usize,
     failed: Vec<String>,
-    /// There was a result, so that the failures have their names.
+    /// Whether there was a result, so that the failures have names.
     complete: bool,
-    /// Between the last `failures:` and the result.
+    /// Whether the current line is between the last `failures:` and the result.
     listing: bool,
 }
 
 impl Results {
     fn line(&mut self, line: &str) {
         if line == "failures:" {
-            // The first list has the tests' output, the second one their names.
+            // The first list contains the output of tests, the second one their names.
             self.listing = true;
             self.failed.clear();
         } else if let Some(result) = line.strip_prefix("test result: ") {
@@ -234,7 +236,7 @@ impl Results {
     }
 }
 
-/// The number before a word: `6 passed; 1 failed`.
+/// Returns the number before a word: `6 passed; 1 failed`.
 fn count(result: &str, word: &str) -> usize {
     let before = result.split(word).next().unwrap_or_default();
     let number = before.rsplit([' ', ';']).next().unwrap_or_default();
@@ -245,7 +247,7 @@ fn count(result: &str, word: &str) -> usize {
 mod tests {
     use super::*;
 
-    /// A shell in the place of a test program.
+    /// Runs a shell script instead of a test program.
     fn said(script: &str) -> Outcome {
         let mut shell = Command::new("sh");
         shell.args(["-c", script]);
@@ -270,7 +272,7 @@ mod tests {
     fn a_program_that_dies_is_incomplete() {
         assert!(!said("echo 'running 3 tests'; kill -9 $$").complete);
         assert!(!said("echo 'running 3 tests'; exit 1").complete);
-        // It may die after its result as well.
+        // The program may also die after its result.
         assert!(!said("echo 'test result: ok. 3 passed; 0 failed'; kill -9 $$").good());
         assert!(said("echo 'test result: ok. 3 passed; 0 failed'").good());
     }
@@ -282,7 +284,7 @@ mod tests {
         assert_eq!(outcome.left.len(), 1, "{outcome:?}");
     }
 
-    /// It has no mark, so it is not found.
+    /// The process has no mark, so it is not found.
     #[test]
     fn who_holds_the_output_open_is_not_waited_for() {
         let screen = Screen::later();

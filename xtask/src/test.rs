@@ -1,9 +1,8 @@
 //! All tests of the workspace, as the gate runs them.
 //!
-//! `cargo test` stops where a test fails that met a busy moment of the machine: many
-//! tests here run real threads and real kernel interfaces. So what fails is run again,
-//! alone, and named at the end. A test that is skipped where it should run is a
-//! failure: skips are compared with those that are expected.
+//! `cargo test` stops at a failed test, even if the machine was only busy for a moment: many tests
+//! use real threads and real kernel interfaces. Failed tests are therefore repeated alone, and
+//! reported at the end. Skips are compared with a list, and an unexpected skip is a failure.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -28,10 +27,10 @@ pub(crate) struct Options {
     skips: Option<PathBuf>,
 }
 
-/// How often a failed test is run again, alone.
+/// How often a failed test is repeated alone.
 const AGAIN: usize = 2;
 
-/// Runs them; whether all passed.
+/// Runs the tests and returns whether all passed.
 pub(crate) fn run(options: &Options) -> Result<bool> {
     let expected = options.skips.as_deref().map(expected_skips).transpose()?;
     let programs = programs::build()?;
@@ -58,10 +57,10 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     Ok(summary.show(expected.as_ref()))
 }
 
-/// A test program to be run.
+/// A test program to run.
 pub(crate) struct Runnable<'a> {
     title: String,
-    /// Its command, without arguments.
+    /// Creates its command, without arguments.
     command: Box<dyn Fn() -> Result<Command> + Sync + 'a>,
 }
 
@@ -79,7 +78,7 @@ impl<'a> Runnable<'a> {
         suite::run(command, screen)
     }
 
-    /// Beside others: its lines are shown at its end.
+    /// Runs it at the same time as others, and shows its output at its end.
     fn run_and_show(&self) -> Result<Outcome> {
         let screen = Screen::later();
         let outcome = self.run((self.command)()?, &screen)?;
@@ -88,7 +87,7 @@ impl<'a> Runnable<'a> {
     }
 }
 
-/// What is to be run, by lanes.
+/// The programs to run, by lane.
 #[derive(Default)]
 pub(crate) struct Lanes<'a> {
     machine: Vec<Runnable<'a>>,
@@ -106,12 +105,12 @@ impl<'a> Lanes<'a> {
         }
     }
 
-    /// Runs all of them. Tests of the machine mostly sleep: those beside them run on what
-    /// CPU time they leave.
+    /// Runs all programs. Tests of the machine mostly sleep, and the other lane uses the CPU time
+    /// that they leave.
     pub(crate) fn run(&self) -> Result<Summary> {
         let (machine, files, beside) = std::thread::scope(|scope| -> Result<_> {
             let beside = scope.spawn(|| -> Result<Vec<Outcome>> {
-                // The lowest priority of ordinary threads, which what a thread starts inherits.
+                // The lowest priority of ordinary threads, which child processes inherit.
                 rustix::process::nice(19).context("a lower priority")?;
                 self.beside.iter().map(Runnable::run_and_show).collect()
             });
@@ -123,7 +122,7 @@ impl<'a> Lanes<'a> {
             let beside = beside.map_err(|_| anyhow!("a thread of xtask panicked"))??;
             Ok((machine, files, beside))
         })?;
-        // What failed runs again only now: alone.
+        // Failed tests are repeated only now, alone.
         let mut summary = Summary::default();
         let tests = [&self.machine, &self.files, &self.beside]
             .into_iter()
@@ -135,7 +134,7 @@ impl<'a> Lanes<'a> {
     }
 }
 
-/// Runs as many at a time as there are CPUs; their outcomes, in their order.
+/// Runs as many programs at a time as there are CPUs. Returns their outcomes in order.
 fn run_together(programs: &[Runnable<'_>]) -> Result<Vec<Outcome>> {
     let next = AtomicUsize::new(0);
     let work = || -> Result<Vec<(usize, Outcome)>> {
@@ -162,7 +161,7 @@ fn run_together(programs: &[Runnable<'_>]) -> Result<Vec<Outcome>> {
     Ok(outcomes.into_iter().map(|(_, outcome)| outcome).collect())
 }
 
-/// The examples of the documentation, as a test program.
+/// Returns the command for the examples of the documentation, as a test program.
 fn documentation() -> Command {
     let mut command = places::cargo();
     command
@@ -171,24 +170,24 @@ fn documentation() -> Command {
     command
 }
 
-/// What all programs said.
+/// The results of all programs.
 #[derive(Default)]
 pub(crate) struct Summary {
     passed: usize,
-    /// `program test`.
+    /// Failed tests, as `program test`.
     failed: Vec<String>,
-    /// The same, of tests that passed when they ran again.
+    /// Tests that passed when repeated, as `program test`.
     unsteady: Vec<String>,
-    /// `program test: why`.
+    /// Skipped tests, as `program test: why`.
     skips: Vec<String>,
-    /// `program process`: killed at the end of the program.
+    /// Processes killed at the end of a program, as `program process`.
     left: Vec<String>,
     /// The time of each program.
     times: Vec<(Duration, String)>,
 }
 
 impl Summary {
-    /// Adds a program's outcome; runs again, alone, what failed.
+    /// Adds the outcome of a program, and repeats its failed tests alone.
     fn add(&mut self, test: &Runnable<'_>, outcome: Outcome) -> Result<()> {
         let title = &test.title;
         let again = |arguments: &[&str]| {
@@ -225,7 +224,7 @@ impl Summary {
         }
     }
 
-    /// Prints it; whether nothing failed, and nothing was skipped unexpectedly.
+    /// Prints the summary. Returns whether nothing failed and nothing was skipped unexpectedly.
     pub(crate) fn show(mut self, expected: Option<&BTreeSet<String>>) -> bool {
         self.times.sort();
         println!("\nslowest:");
@@ -258,7 +257,7 @@ impl Summary {
     }
 }
 
-/// Whether one of several runs is good.
+/// Returns whether one of several runs is good.
 fn passes_again(mut run: impl FnMut() -> Result<Outcome>) -> Result<bool> {
     for _ in 0..AGAIN {
         if run()?.good() {
@@ -268,7 +267,7 @@ fn passes_again(mut run: impl FnMut() -> Result<Outcome>) -> Result<bool> {
     Ok(false)
 }
 
-/// The skips of tests that are not listed. On a crowded machine any test may be skipped
+/// Returns the skips of tests that are not listed. On an overloaded machine any test may be skipped
 /// (`punctual_testing::Crowd`).
 fn unexpected(skips: &[String], expected: &BTreeSet<String>) -> Vec<String> {
     let accepted = |skip: &str| {
@@ -281,7 +280,7 @@ fn unexpected(skips: &[String], expected: &BTreeSet<String>) -> Vec<String> {
     unexpected.cloned().collect()
 }
 
-/// The file's lines `program test`; what follows `#` is the reason, for people.
+/// Returns the lines `program test` of the file. Text after `#` is the reason, for people.
 fn expected_skips(file: &Path) -> Result<BTreeSet<String>> {
     let text = std::fs::read_to_string(file).with_context(|| file.display().to_string())?;
     let entry = |line: &str| {
@@ -310,7 +309,7 @@ mod tests {
         }
     }
 
-    /// A shell in the place of a test program.
+    /// Runs a shell script instead of a test program.
     fn program<'a>(title: &str, script: &'a str) -> Runnable<'a> {
         Runnable::new(title.to_owned(), move || {
             let mut shell = Command::new("sh");

@@ -1,4 +1,4 @@
-//! A store of made-up years, and how long the verbs that look back take on it.
+//! Creates a store of simulated years, and measures how long verbs take that read it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -35,10 +35,10 @@ pub(crate) struct Options {
     store: Option<PathBuf>,
 }
 
-/// How often each figure is measured; medians are printed, and the most memory.
+/// Number of measurements of each figure. Prints medians, and the largest memory use.
 const TIMES: usize = 5;
 
-/// What is measured: its arguments.
+/// The measured commands, with their arguments.
 const MEASURED: [(&str, &[&str]); 8] = [
     ("newest recording", &["list", "-n", "1"]),
     ("list, 112 days", &["list", "--since", "112d"]),
@@ -58,7 +58,7 @@ const MEASURED: [(&str, &[&str]); 8] = [
     ),
 ];
 
-/// Makes the store where there is none, and prints the figures.
+/// Creates the store if it does not exist, and prints the figures.
 pub(crate) fn run(options: &Options) -> Result<bool> {
     let store = options.store.clone();
     let store = store.unwrap_or_else(|| folder().join("years.db"));
@@ -90,7 +90,7 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     Ok(true)
 }
 
-/// The folder of what cargo builds.
+/// Returns cargo's target folder.
 fn target() -> PathBuf {
     folder().parent().map_or_else(PathBuf::new, Path::to_owned)
 }
@@ -103,7 +103,7 @@ fn cargo(arguments: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// The program as it is installed.
+/// Builds the program as it is installed.
 fn build() -> Result<()> {
     cargo(&[
         "build",
@@ -135,7 +135,7 @@ fn make(options: &Options, store: &Path) -> Result<()> {
     Ok(())
 }
 
-/// What one run of the program costs.
+/// The cost of one run of the program.
 struct Cost {
     took: Duration,
     /// In steps of 10 ms.
@@ -154,7 +154,7 @@ fn measure(program: &Path, store: &Path, arguments: &[&str]) -> Result<Cost> {
         .spawn()
         .with_context(|| program.display().to_string())?;
     let id = Pid::from_raw(child.id().cast_signed()).context("its process")?;
-    // Not reaped: its CPU time is read first.
+    // Do not reap it yet, because its CPU time is read first.
     let seen = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
     let mut memory_kb = 0;
     while waitid(WaitId::Pid(id), seen)?.is_none() {
@@ -163,7 +163,7 @@ fn measure(program: &Path, store: &Path, arguments: &[&str]) -> Result<Cost> {
     }
     let (took, cpu) = (began.elapsed(), cpu_time(&child));
     let status = child.wait()?;
-    // 3: a worsening stands. That is a figure of what was made up.
+    // 3 means an open regression, which the simulated data can contain.
     ensure!(
         matches!(status.code(), Some(0 | 3)),
         "punctual {}: {status}",
@@ -176,7 +176,7 @@ fn measure(program: &Path, store: &Path, arguments: &[&str]) -> Result<Cost> {
     })
 }
 
-/// User and system time of all threads of a process: fields 14 and 15 of proc_pid_stat(5).
+/// Returns user and system time of all threads of a process: fields 14 and 15 of proc_pid_stat(5).
 fn cpu_time(child: &Child) -> Duration {
     let stat = fs::read_to_string(format!("/proc/{}/stat", child.id()));
     let stat = stat.unwrap_or_default();
@@ -186,7 +186,7 @@ fn cpu_time(child: &Child) -> Duration {
     Duration::from_millis(10 * ticks)
 }
 
-/// The most memory that a process has had so far, in kB; 0 where it has ended.
+/// Returns the peak memory use of a process so far in kB, or 0 if it has ended.
 fn memory(child: &Child) -> u64 {
     let status = fs::read_to_string(format!("/proc/{}/status", child.id()));
     let status = status.unwrap_or_default();

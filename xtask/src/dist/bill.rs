@@ -1,5 +1,5 @@
-//! The parts of the program, with their licences: a bill of materials in CycloneDX 1.5
-//! (cyclonedx.org/docs/1.5/json), from what cargo says.
+//! The parts of the program with their licences: a software bill of materials in CycloneDX 1.5
+//! (cyclonedx.org/docs/1.5/json), based on cargo's metadata.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,13 +8,13 @@ use serde_json::{Value, json};
 
 use super::Build;
 
-/// The bill of a build.
+/// Returns the bill of a build.
 pub(super) fn of_materials(build: &Build) -> Result<String> {
     let mut command = crate::places::cargo();
     command
         .args(["metadata", "--locked", "--format-version=1"])
         .args(["--filter-platform", &build.target])
-        // Without it cargo names the features of the whole workspace.
+        // Without it, cargo reports the features of the whole workspace.
         .args(["--manifest-path", "crates/cli/punctual/Cargo.toml"]);
     if build.board {
         command.arg("--no-default-features");
@@ -57,7 +57,7 @@ fn bill(metadata: &Value, version: &str) -> Option<Value> {
             "purl": reference(id)?,
         });
         if let Some(licence) = package["license"].as_str() {
-            // Older crates write a slash for OR.
+            // Older crates use a slash for OR.
             one["licenses"] = json!([{"expression": licence.replace('/', " OR ")}]);
         }
         Some(one)
@@ -82,7 +82,8 @@ fn bill(metadata: &Value, version: &str) -> Option<Value> {
     }))
 }
 
-/// What each package needs to be built or to run, without what only its tests need.
+/// Returns the packages that each package needs for building or running, without those that only
+/// its tests need.
 fn edges(metadata: &Value) -> BTreeMap<&str, Vec<&str>> {
     let nodes = metadata["resolve"]["nodes"].as_array();
     let mut edges = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! The package for Debian and its kin: the staged files, with the scripts of
+//! The package for Debian and its derivatives: the staged files and the scripts of
 //! `packaging/debian`, packed by dpkg-deb.
 
 use std::fs;
@@ -11,10 +11,10 @@ use anyhow::{Context, Result, ensure};
 use super::Build;
 use crate::places::{program, repository};
 
-/// What dpkg runs.
+/// Scripts for dpkg.
 const SCRIPTS: [&str; 3] = ["postinst", "prerm", "postrm"];
 
-/// Who is named where nobody says who packs: an address that can be none (RFC 2606).
+/// The default maintainer. The address is in a domain that cannot exist (RFC 2606).
 const NOBODY: (&str, &str) = ("The punctual authors", "no-address@punctual.invalid");
 
 /// Writes the package.
@@ -30,7 +30,7 @@ pub(super) fn write(build: &Build, staged: &Path) -> Result<()> {
     let mut copy = Command::new("cp");
     copy.arg("-a").arg(staged.join("usr")).arg(&root);
     ensure!(copy.status()?.success(), "{copy:?} failed");
-    // Where Debian's policy wants the licence.
+    // The place of the licence in Debian's policy.
     let documents = root.join("usr/share/doc/punctual");
     fs::copy(repository().join("LICENSE"), documents.join("copyright"))?;
     for name in SCRIPTS {
@@ -61,8 +61,8 @@ pub(super) fn write(build: &Build, staged: &Path) -> Result<()> {
     Ok(fs::remove_dir_all(&root)?)
 }
 
-/// The fields of the control file. The maintainer is named by the variables that Debian's
-/// own tools read.
+/// Returns the fields of the control file. The maintainer is from the variables that Debian's own
+/// tools read.
 fn fields(version: &str, architecture: &str, size: u64) -> String {
     let said = |name: &str, other: &str| {
         let value = std::env::var(name).unwrap_or_default();
@@ -83,7 +83,7 @@ fn fields(version: &str, architecture: &str, size: u64) -> String {
     )
 }
 
-/// The architecture's name for Debian.
+/// Returns Debian's name of the architecture.
 fn architecture(target: &str) -> Option<&'static str> {
     match target.split('-').next()? {
         "x86_64" => Some("amd64"),
@@ -94,7 +94,7 @@ fn architecture(target: &str) -> Option<&'static str> {
     }
 }
 
-/// The files below a folder, by name.
+/// Returns the files below a folder, sorted by name.
 fn files(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder)? {
@@ -108,7 +108,7 @@ fn files(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// Lines of md5sum(1), by which dpkg finds damaged files.
+/// Returns lines in the format of md5sum(1). dpkg uses them to find damaged files.
 fn digests(root: &Path, files: &[PathBuf]) -> Result<Vec<u8>> {
     let mut command = Command::new("md5sum");
     command.current_dir(root);

@@ -1,4 +1,4 @@
-//! Words for the compilers, so that the program holds no path of the machine that built it.
+//! Compiler flags that keep paths of the build machine out of the program.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,14 +7,14 @@ use anyhow::{Context, Result};
 
 use super::text_of;
 
-/// The words for the compilers of Rust and C.
+/// The flags for the compilers of Rust and C.
 pub(super) struct Flags {
     rust: Vec<String>,
     c: Vec<String>,
 }
 
 impl Flags {
-    /// Those of a target, for sources in a folder.
+    /// Returns the flags of a target, for sources in a folder.
     pub(super) fn of(target: &str, sources: &Path) -> Result<Self> {
         let home = std::env::var("CARGO_HOME")
             .or_else(|_| std::env::var("HOME").map(|home| format!("{home}/.cargo")))
@@ -36,7 +36,7 @@ impl Flags {
         Ok(flags)
     }
 
-    /// Gives them to a command of cargo.
+    /// Adds the flags to a cargo command.
     pub(super) fn put_on(&self, command: &mut Command) {
         command
             .env("RUSTFLAGS", self.rust.join(" "))

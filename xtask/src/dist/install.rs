@@ -1,5 +1,4 @@
-//! `cargo xtask dist-install`: a .deb installed, run, removed and purged in a Debian root
-//! of its own.
+//! `cargo xtask dist-install`: installs, runs, removes and purges a .deb in a separate Debian root.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,10 +19,10 @@ pub(crate) struct Options {
     release: String,
 }
 
-/// Installs, runs, removes, purges.
+/// Installs, runs, removes and purges the package.
 ///
 /// # Errors
-/// A step that fails, with its output.
+/// Fails if a step fails, with its output.
 pub(crate) fn run(options: &Options) -> Result<bool> {
     if !rustix::process::geteuid().is_root() {
         println!("SKIP: a chroot needs root");
@@ -57,7 +56,7 @@ fn newest() -> Result<PathBuf> {
     newest.context("no .deb: run `cargo xtask dist` first")
 }
 
-/// A Debian root, made once and copied for each run.
+/// A Debian root, created once and copied for each run.
 struct Root(PathBuf);
 
 impl Root {
@@ -84,7 +83,7 @@ impl Root {
         command.arg("-xf").arg(&fresh).arg("-C").arg(&root);
         ensure!(command.status()?.success(), "{command:?} failed");
         let root = Self(root);
-        // Read-only: nothing of this machine is changed through them.
+        // Read-only, so that they cannot change anything on this machine.
         for (name, kind) in [("proc", "proc"), ("sys", "sysfs")] {
             let mut command = Command::new("mount");
             command.args(["-t", kind, "-o", "ro", kind]);
@@ -130,7 +129,7 @@ impl Root {
         Ok(())
     }
 
-    /// Whether a file is there; links are not followed.
+    /// Returns whether a file exists. Does not follow links.
     fn has(&self, path: &str) -> bool {
         self.0
             .join(path.trim_start_matches('/'))
@@ -169,11 +168,11 @@ impl Drop for Root {
     }
 }
 
-/// Unmounts what a run has mounted, or one that was killed.
+/// Unmounts the file systems that this run, or a killed one, has mounted.
 fn unmount(root: &Path) {
     for name in ["proc", "sys"] {
         let place = root.join(name);
-        // Not mounted: nothing to do, and nothing to say.
+        // If nothing is mounted, the error does not matter.
         let _ = Command::new("umount").arg("-q").arg(place).output();
     }
 }

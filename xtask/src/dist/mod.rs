@@ -1,6 +1,6 @@
-//! `cargo xtask dist`: what is given to others. A static program with its manual pages,
-//! completions, units and licences as a tarball, .deb, .rpm and OCI image, with checksums
-//! and a list of its parts.
+//! `cargo xtask dist`: builds the release packages. They contain a static program with its manual
+//! pages, completions, units and licences, as a tarball, .deb, .rpm and OCI image, with checksums
+//! and a bill of materials.
 
 mod bill;
 mod deb;
@@ -41,17 +41,17 @@ pub(crate) struct Options {
     verify: bool,
 }
 
-/// A build that is packed.
+/// A build to pack.
 pub(crate) struct Build {
     target: String,
     profile: String,
     version: String,
     /// Without the features that boards leave out.
     board: bool,
-    /// Seconds since 1970 of the commit: the time of all files.
+    /// Time of the commit in seconds since 1970, which is the time of all files.
     epoch: String,
     target_folder: PathBuf,
-    /// Where the packages go.
+    /// The output folder of the packages.
     folder: PathBuf,
     program: PathBuf,
 }
@@ -59,8 +59,8 @@ pub(crate) struct Build {
 /// Builds and packs.
 ///
 /// # Errors
-/// A build or a program that fails. A packager that is not installed is said, and its
-/// package left out.
+/// Fails if a build or a program fails. If a packager is not installed, prints that and leaves out
+/// its package.
 pub(crate) fn run(options: &Options) -> Result<bool> {
     let mut build = Build::of(options, &places::target())?;
     match &options.program {
@@ -91,7 +91,7 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
 }
 
 impl Build {
-    /// A build into a target folder; nothing is built yet.
+    /// Creates a build in a target folder, without building yet.
     fn of(options: &Options, target_folder: &Path) -> Result<Self> {
         let epoch = epoch()?;
         let profile = options.profile.clone();
@@ -113,7 +113,7 @@ impl Build {
         Ok(build)
     }
 
-    /// Builds the sources of a folder. No path of this machine gets into the program.
+    /// Builds the sources in a folder. The program contains no path of this machine.
     fn make(&self, sources: &Path) -> Result<()> {
         let here = fs::canonicalize(sources)?;
         let flags = flags::Flags::of(&self.target, &here)?;
@@ -137,7 +137,7 @@ impl Build {
         Ok(())
     }
 
-    /// Whether a second build, of a copy of the sources in another folder, gives the same
+    /// Returns whether a second build, from a copy of the sources in another folder, gives the same
     /// bytes.
     fn is_repeatable(&self, options: &Options) -> Result<bool> {
         let folder = places::target().join("second");
@@ -153,13 +153,13 @@ impl Build {
         format!("punctual{set}-{}-{}", self.version, self.target)
     }
 
-    /// The time of the commit, as RFC 3339.
+    /// Returns the time of the commit in RFC 3339.
     fn time(&self) -> Result<String> {
         let at = format!("@{}", self.epoch);
         text_of(Command::new("date").args(["-u", "-d", &at, "+%Y-%m-%dT%H:%M:%SZ"]))
     }
 
-    /// The tarball: all in a folder of its name.
+    /// Writes the tarball. It has all files in a folder with its name.
     fn tarball(&self, staged: &Path) -> Result<()> {
         let parent = staged.with_file_name("tarball");
         let named = parent.join(self.name());
@@ -172,7 +172,7 @@ impl Build {
         gzip(&path)
     }
 
-    /// The package for Fedora and its kin, from `packaging/punctual.spec`.
+    /// Writes the package for Fedora and its derivatives, from `packaging/punctual.spec`.
     fn rpm(&self, staged: &Path) -> Result<()> {
         let Ok(rpmbuild) = program("rpmbuild", "rpm") else {
             println!("SKIP .rpm: rpmbuild is not installed");
@@ -204,12 +204,12 @@ impl Build {
     }
 }
 
-/// Seconds since 1970 of the commit.
+/// Returns the time of the commit in seconds since 1970.
 fn epoch() -> Result<String> {
     text_of(Command::new("git").args(["log", "-1", "--format=%ct"]))
 }
 
-/// A tar archive of some files: by name, of root, at the time of the commit.
+/// Writes a tar archive of some files: sorted by name, owned by root, with the time of the commit.
 fn tar(epoch: &str, path: &Path, from: &Path, files: &[&str]) -> Result<()> {
     let status = Command::new("tar")
         .args(["--sort=name", "--owner=0", "--group=0", "--numeric-owner"])
@@ -228,7 +228,7 @@ fn tar(epoch: &str, path: &Path, from: &Path, files: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// Compresses a file, which gets the ending `.gz`.
+/// Compresses a file, and adds `.gz` to its name.
 fn gzip(path: &Path) -> Result<()> {
     let status = Command::new("gzip").arg("-9nf").arg(path).status()?;
     if !status.success() {
@@ -237,7 +237,7 @@ fn gzip(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Writes SHA256SUMS of all files of a folder.
+/// Writes SHA256SUMS for all files in a folder.
 fn sums(folder: &Path) -> Result<()> {
     let mut names: Vec<String> = fs::read_dir(folder)?
         .flatten()
@@ -256,7 +256,7 @@ fn sums(folder: &Path) -> Result<()> {
     Ok(fs::write(folder.join("SHA256SUMS"), sums.stdout)?)
 }
 
-/// A copy of the sources, as they are now, in a fresh folder.
+/// Copies the current sources to a new folder.
 fn copy_sources(folder: &Path) -> Result<()> {
     let _ = fs::remove_dir_all(folder);
     fs::create_dir_all(folder)?;
@@ -270,7 +270,7 @@ fn copy_sources(folder: &Path) -> Result<()> {
             "--exclude-standard",
         ])
         .output()?;
-    // Files that were deleted and are not committed so are still listed.
+    // The list includes deleted files until the deletion is committed.
     let names = existing(&String::from_utf8(list.stdout)?);
     let status = Command::new("cp")
         .current_dir(repository())
@@ -284,14 +284,14 @@ fn copy_sources(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The files of a list that are there.
+/// Returns the files of a list that exist.
 fn existing(list: &str) -> Vec<String> {
     let names = list.split('\0').filter(|name| !name.is_empty());
     let there = names.filter(|name| repository().join(name).is_file());
     there.map(str::to_owned).collect()
 }
 
-/// The architecture's name in packages for Fedora.
+/// Returns Fedora's name of the architecture.
 fn rpm_architecture(target: &str) -> &str {
     match target.split('-').next().unwrap_or(target) {
         "armv7" => "armv7hl",
@@ -300,7 +300,7 @@ fn rpm_architecture(target: &str) -> &str {
     }
 }
 
-/// What a program prints, without the end of its line.
+/// Returns the output of a program, without the last line end.
 fn text_of(command: &mut Command) -> Result<String> {
     let output = command.current_dir(repository()).output()?;
     if !output.status.success() {

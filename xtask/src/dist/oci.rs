@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 
 use super::Build;
 
-/// Files of the image, below the staged root.
+/// Files of the image, relative to the staged root.
 const FILES: &[&str] = &[
     "usr/bin/punctual",
     "usr/share/doc/punctual/LICENSE",
@@ -19,7 +19,7 @@ const FILES: &[&str] = &[
     "usr/share/doc/punctual/LICENSE-MIT",
 ];
 
-/// The architecture's name in image configurations (that of Go), and its variant.
+/// Returns the architecture's name in image configurations (as in Go), and its variant.
 fn architecture(target: &str) -> Option<(&'static str, Option<&'static str>)> {
     match target.split('-').next()? {
         "x86_64" => Some(("amd64", None)),
@@ -88,7 +88,7 @@ pub(super) fn write(build: &Build, staged: &Path) -> Result<()> {
     Ok(fs::remove_dir_all(&layout)?)
 }
 
-/// Stores content under its digest; its descriptor.
+/// Stores content under its digest and returns its descriptor.
 fn blob(layout: &Path, media_type: &str, content: &[u8]) -> Result<Value> {
     let digest = digest(content);
     let name = digest.trim_start_matches("sha256:");

@@ -1,5 +1,5 @@
-//! `cargo xtask dist-sources`: the sources with all crates that they need, for systems that
-//! build without a network (Yocto, Buildroot, distributions).
+//! `cargo xtask dist-sources`: packs the sources with all required crates, for systems that build
+//! without a network (Yocto, Buildroot, distributions).
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -21,13 +21,13 @@ pub(crate) struct Options {
     build: bool,
 }
 
-/// This machine's own processor, beside the others.
+/// Targets for this machine's own processor, in addition to the others.
 const NATIVE: [&str; 2] = ["x86_64-unknown-linux-gnu", "x86_64-unknown-linux-musl"];
 
-/// Packs; checks that cargo needs nothing else.
+/// Packs the sources, and checks that cargo needs nothing else.
 ///
 /// # Errors
-/// A step that fails, with its command.
+/// Fails if a step fails, with its command.
 pub(crate) fn run(options: &Options) -> Result<bool> {
     let version = env!("CARGO_PKG_VERSION");
     let folder = places::target().join("packages/sources");
@@ -53,8 +53,8 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     try_it(&folder, &packed, &name, options.build)
 }
 
-/// Unpacks it beside a cargo that knows no registry, and asks what is to be built, or
-/// builds it.
+/// Unpacks it with a cargo that has no access to a registry. Then asks cargo for the build plan, or
+/// builds the program.
 fn try_it(folder: &Path, packed: &Path, name: &str, build: bool) -> Result<bool> {
     let place = folder.join("unpacked");
     let _ = fs::remove_dir_all(&place);
@@ -90,8 +90,8 @@ fn try_it(folder: &Path, packed: &Path, name: &str, build: bool) -> Result<bool>
     Ok(good)
 }
 
-/// Takes the sources out of crates that no target of ours needs (Windows' alone are most of
-/// the weight); cargo wants their manifests. How many.
+/// Removes the sources of crates that no supported target needs, but keeps their manifests for
+/// cargo. The crates for Windows alone are most of the size. Returns the number of crates.
 fn empty_others(vendor: &Path) -> Result<usize> {
     let needed = needed()?;
     let mut emptied = 0;
@@ -107,7 +107,7 @@ fn empty_others(vendor: &Path) -> Result<usize> {
     Ok(emptied)
 }
 
-/// The crates that a target of ours needs, tests included, as `name-version`.
+/// Returns the crates that a supported target needs, including tests, as `name-version`.
 fn needed() -> Result<BTreeSet<String>> {
     let mut needed = BTreeSet::new();
     let others = TARGETS.iter().map(|target| target.triple);
@@ -127,7 +127,7 @@ fn needed() -> Result<BTreeSet<String>> {
     Ok(needed)
 }
 
-/// Leaves the manifest of a crate and an empty library.
+/// Replaces a crate by its manifest and an empty library.
 fn empty(folder: &Path) -> Result<()> {
     let manifest = fs::read(folder.join("Cargo.toml"))?;
     let sums = fs::read_to_string(folder.join(".cargo-checksum.json"))?;
@@ -136,7 +136,7 @@ fn empty(folder: &Path) -> Result<()> {
     fs::create_dir_all(folder.join("src"))?;
     fs::write(folder.join("Cargo.toml"), manifest)?;
     fs::write(folder.join("src/lib.rs"), "")?;
-    // The sum of the package is that of Cargo.lock; those of the files are not there.
+    // Keep the checksum of the package, as in Cargo.lock. The files have none any more.
     let kept = serde_json::json!({"files": {}, "package": sums["package"]});
     let path: PathBuf = folder.join(".cargo-checksum.json");
     Ok(fs::write(path, kept.to_string())?)

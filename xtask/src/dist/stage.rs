@@ -1,4 +1,4 @@
-//! The files that are packed, laid out as they are installed.
+//! The files to pack, in the layout of the installed system.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -10,12 +10,12 @@ use anyhow::{Context, Result, bail};
 use super::Build;
 use crate::places::{self, repository};
 
-/// The folder.
+/// Returns the folder.
 fn folder() -> PathBuf {
     crate::places::target().join("packages/stage")
 }
 
-/// Documents of the top folder.
+/// Documents in the top folder.
 const DOCUMENTS: &[&str] = &[
     "README.md",
     "CHANGELOG.md",
@@ -24,14 +24,14 @@ const DOCUMENTS: &[&str] = &[
     "LICENSE-MIT",
 ];
 
-/// Shells, with the folder and the name of their completions.
+/// Shells, with the folder and name of their completions.
 const SHELLS: &[(&str, &str)] = &[
     ("bash", "usr/share/bash-completion/completions/punctual"),
     ("zsh", "usr/share/zsh/vendor-completions/_punctual"),
     ("fish", "usr/share/fish/vendor_completions.d/punctual.fish"),
 ];
 
-/// Lays the files out anew.
+/// Lays out the files from scratch.
 pub(super) fn make(build: &Build) -> Result<PathBuf> {
     let stage = folder();
     let _ = fs::remove_dir_all(&stage);
@@ -55,7 +55,7 @@ pub(super) fn make(build: &Build) -> Result<PathBuf> {
     Ok(stage)
 }
 
-/// The manual pages and completions; the set for boards cannot make them.
+/// Generates the manual pages and completions. The program for boards cannot generate them.
 fn pages(generator: &Path, stage: &Path) -> Result<()> {
     let pages = stage.join("usr/share/man/man1");
     fs::create_dir_all(&pages)?;
@@ -72,7 +72,7 @@ fn pages(generator: &Path, stage: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The units of `tune enable`, as they are for this package: not enabled.
+/// Generates the units of `tune enable` for this package, not enabled.
 fn units(generator: &Path, stage: &Path) -> Result<()> {
     let system = stage.with_file_name("units");
     let _ = fs::remove_dir_all(&system);
@@ -100,8 +100,8 @@ fn units(generator: &Path, stage: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A program that runs here and makes the pages: the packed one, or one that is built
-/// for this processor.
+/// Returns a program that runs here and can generate the pages: the packed one, or a build for this
+/// processor.
 fn generator(build: &Build) -> Result<PathBuf> {
     if build.target.starts_with(std::env::consts::ARCH) {
         return Ok(build.program.clone());

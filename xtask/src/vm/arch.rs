@@ -1,28 +1,28 @@
-//! The processors of the emulated machines: one row each.
+//! The processors of the emulated machines, one row each.
 
 use super::machines::{ARM64, MACHINES, Machine};
 
-/// A processor, and what emulates it.
+/// A processor and its emulator.
 pub(crate) struct Arch {
-    /// Its name, for `--arch`; that of Debian where it is not this machine's.
+    /// Its name for `--arch`, as in Debian if it is not this machine's.
     pub(crate) name: &'static str,
     pub(super) qemu: &'static str,
-    /// Debian's package of the emulator.
+    /// The Debian package of the emulator.
     pub(super) qemu_package: &'static str,
-    /// Words of the emulator for this kind of machine.
+    /// Arguments of the emulator for this kind of machine.
     pub(super) machine: &'static [&'static str],
     /// The kernel's name of the serial console.
     pub(super) console: &'static str,
-    /// The package whose dependency is the newest kernel of its line. The kernels
-    /// 6.1 of the same distribution hang in the emulator now and then.
+    /// The package that depends on the newest kernel of its series. Kernels 6.1 of the same
+    /// distribution sometimes hang in the emulator.
     pub(super) kernel: &'static str,
-    /// What its programs are built for; none: this machine's own processor.
+    /// The target of its programs. `None` for this machine's own processor.
     pub(super) foreign: Option<Foreign>,
     pub(super) machines: &'static [Machine],
 }
 
 impl Arch {
-    /// What the names of its files begin with, so that two do not meet in one folder.
+    /// Returns a prefix for its files, so that processors can share a folder.
     pub(super) fn prefix(&self) -> String {
         match self.foreign {
             Some(_) => format!("{}-", self.name),
@@ -31,26 +31,25 @@ impl Arch {
     }
 }
 
-/// A processor that is not this machine's.
+/// A processor other than this machine's.
 pub(super) struct Foreign {
     pub(super) target: &'static str,
-    /// Debian's package of the compiler, and the beginning of its programs' names.
+    /// The Debian package of the compiler, and the prefix of its programs.
     pub(super) compiler: &'static str,
     pub(super) tools: &'static str,
-    /// The folder of its C library, and what programs load from it into `/lib`.
+    /// The folder of its C library, and the libraries in `/lib` that programs load from it.
     pub(super) libraries: &'static str,
     pub(super) loaded: &'static [&'static str],
 }
 
-/// All of them; the first is the gate's.
+/// All processors. The gate uses the first.
 pub(super) const ARCHES: &[Arch] = &[
     Arch {
         name: "x86_64",
         qemu: "qemu-system-x86_64",
         qemu_package: "qemu-system-x86",
-        // One thread for both CPUs: with one each, the emulator may run code that
-        // the other CPU has just rewritten, as the kernel does to its own when an
-        // event is turned on.
+        // One thread for both CPUs. With one each, the emulator may run code that the other CPU has
+        // just rewritten, as the kernel does when it enables an event.
         machine: &["-accel", "tcg,thread=single", "-cpu", "max"],
         console: "ttyS0",
         kernel: "linux-image-6.12-rt-amd64",
@@ -61,7 +60,7 @@ pub(super) const ARCHES: &[Arch] = &[
         name: "arm64",
         qemu: "qemu-system-aarch64",
         qemu_package: "qemu-system-arm",
-        // pauth-impdef: signing pointers by the architecture's cipher halves the speed.
+        // pauth-impdef: the architecture's own cipher for signing pointers halves the speed.
         machine: &[
             "-M",
             "virt",
@@ -88,7 +87,7 @@ pub(super) const ARCHES: &[Arch] = &[
     },
 ];
 
-/// The processor whose machine the gate runs.
+/// Returns the processor of the gate's machines.
 pub(super) fn usual() -> &'static Arch {
     &ARCHES[0]
 }

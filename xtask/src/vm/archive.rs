@@ -1,5 +1,5 @@
-//! The first file system of the machine: an archive that the kernel unpacks
-//! into memory (kernel: Documentation/driver-api/early-userspace/buffer-format.rst).
+//! The first file system of the machine: an archive that the kernel unpacks into memory (kernel:
+//! Documentation/driver-api/early-userspace/buffer-format.rst).
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -20,10 +20,10 @@ const DIRECTORY: u32 = 0o040_755;
 const PROGRAM: u32 = 0o100_755;
 const LINK: u32 = 0o120_777;
 
-/// The longest that the tests of one program may take there.
+/// Time limit of one test program on the machine.
 const SUITE_SECONDS: u32 = 420;
 
-/// Writes the archive of a machine; its path.
+/// Writes the archive of a machine and returns its path.
 pub(crate) fn write(
     machine: &Machine,
     payload: &Payload,
@@ -43,7 +43,7 @@ pub(crate) fn write(
     for suite in machine.suites {
         let program = payload.of(suite)?;
         archive.copy(&build::stripped(parts.arch, program)?, program)?;
-        // Where its tests stand when they run.
+        // The working directory of its tests.
         archive.folder(&crate_folder(suite.folder())?)?;
         if suite.package == "punctual-capi" {
             for (program, place) in &payload.kit {
@@ -55,10 +55,10 @@ pub(crate) fn write(
     Ok(path)
 }
 
-/// The tests' own module of the kernel, where it could be built.
+/// The kernel module of the tests, if it could be built.
 const DELAYS: &str = "/delays.ko";
 
-/// How the first program of any machine begins.
+/// The first lines of the init script of every machine.
 pub(super) const START: &str = "#!/bin/sh\n\
     /bin/busybox --install -s /bin\n\
     export PATH=/bin HOME=/tmp TMPDIR=/tmp RUST_BACKTRACE=0 PUNCTUAL_VM=1\n\
@@ -66,9 +66,8 @@ pub(super) const START: &str = "#!/bin/sh\n\
     mount -t sysfs sysfs /sys\n\
     mount -t devtmpfs dev /dev\n";
 
-/// The first program of the machine. By `PUNCTUAL_VM` tests know that somebody
-/// outside listens for a stall that they ask for. Of random cases a few will do: they
-/// are tried by the hundred elsewhere.
+/// Returns the init script of the machine. `PUNCTUAL_VM` tells tests that the task can stall the
+/// machine on request. Few random cases are enough here, because hundreds are tried elsewhere.
 fn script(machine: &Machine, payload: &Payload) -> Result<String> {
     let mut script = String::from(START);
     script.push_str("export PROPTEST_CASES=16\n");
@@ -102,13 +101,13 @@ fn script(machine: &Machine, payload: &Payload) -> Result<String> {
 /// An archive that is being written.
 pub(super) struct Archive {
     out: BufWriter<File>,
-    /// What was made already: a folder and its parents are made once.
+    /// Folders in the archive, each written once with its parents.
     folders: BTreeSet<PathBuf>,
     entries: u32,
 }
 
 impl Archive {
-    /// An archive of a name with busybox, and its path.
+    /// Starts an archive with this name that contains busybox. Returns it with its path.
     pub(super) fn begin(name: &str, busybox: &Path) -> Result<(Self, PathBuf)> {
         let folder = places::folder();
         std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
@@ -127,7 +126,7 @@ impl Archive {
         Ok((archive, path))
     }
 
-    /// The first program, and the end.
+    /// Adds the init script, and finishes the archive.
     pub(super) fn end(mut self, script: &str) -> Result<()> {
         self.entry("init", PROGRAM, script.as_bytes())?;
         let mut out = cpio::newc::trailer(self.out).context("archive")?;
@@ -147,7 +146,7 @@ impl Archive {
         Ok(())
     }
 
-    /// A folder and those above it.
+    /// Adds a folder and its parents.
     pub(super) fn folder(&mut self, path: &Path) -> Result<()> {
         let mut above: Vec<_> = path.ancestors().collect();
         above.reverse();
@@ -161,7 +160,7 @@ impl Archive {
         Ok(())
     }
 
-    /// A file, at a place of the machine.
+    /// Adds a file at a path on the machine.
     pub(super) fn copy(&mut self, from: &Path, to: &Path) -> Result<()> {
         if let Some(folder) = to.parent() {
             self.folder(folder)?;

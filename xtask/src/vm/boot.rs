@@ -1,4 +1,4 @@
-//! One machine, from its start to its end.
+//! One run of a machine, from start to end.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
@@ -15,14 +15,14 @@ use super::console::{Asked, Console, Tally};
 use super::machines::Machine;
 use crate::places;
 
-/// The longest that a machine may live, in all.
+/// Time limit for the whole life of a machine.
 const LIFE: Duration = Duration::from_secs(30 * 60);
 
-/// The longest that its console may say nothing: it then hangs. Longer than the tests of a
-/// program may take, which one test may need.
+/// Longest silence on the console. After it, the machine counts as hanging. It is longer than the
+/// time limit of a test program, which a single test may use up.
 const SILENCE: Duration = Duration::from_secs(600);
 
-/// Boots it, follows its console, and sees that it ends.
+/// Boots the machine, follows its console, and makes sure that it ends.
 pub(crate) fn run(
     machine: &Machine,
     parts: &Parts,
@@ -66,7 +66,7 @@ pub(crate) fn run(
     Ok(console.tally)
 }
 
-/// The last lines of a log: a gate's reader has nothing else.
+/// Prints the last lines of a log, because readers of the gate's output have nothing else.
 fn show_end_of(log: &Path) -> Result<()> {
     let text = String::from_utf8_lossy(&std::fs::read(log)?).into_owned();
     let lines: Vec<_> = text.lines().collect();
@@ -81,13 +81,13 @@ pub(super) struct Machinery(pub(super) Child);
 
 impl Drop for Machinery {
     fn drop(&mut self) {
-        // It may have ended by itself: then there is nothing to end.
+        // It may already have ended.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// The words of each machine's kernel.
+/// Returns the kernel arguments of every machine.
 pub(super) fn usual(arch: &Arch) -> String {
     format!("console={} panic=-1 quiet rdinit=/init", arch.console)
 }
@@ -109,8 +109,7 @@ pub(super) fn emulator(parts: &Parts, archive: &Path, words: &str, cpus: &str) -
     command
 }
 
-/// The console's lines, read on a thread of their own so that a machine that
-/// says nothing can be ended.
+/// Reads the console's lines on a separate thread, so that the task can end a silent machine.
 pub(super) fn lines_of(child: &mut Child) -> Result<mpsc::Receiver<String>> {
     let stdout = child.stdout.take().context("the machine's console")?;
     let (sender, receiver) = mpsc::channel();
@@ -128,12 +127,12 @@ pub(super) fn lines_of(child: &mut Child) -> Result<mpsc::Receiver<String>> {
     Ok(receiver)
 }
 
-/// Stops the emulator, and with it all CPUs of the machine, and lets it go on:
-/// what a hypervisor does to its guests.
+/// Stops the emulator, and with it all CPUs of the machine, and resumes it later, as a hypervisor
+/// does with its guests.
 fn stall(child: &Child, length: Duration) {
     let signal = |name: &str| {
         let pid = child.id().to_string();
-        // A machine that is not there any more is not stalled; its test says so.
+        // If the machine no longer exists, it is not stalled, and the test reports that.
         let _ = Command::new("kill").args([name, &pid]).status();
     };
     signal("-STOP");

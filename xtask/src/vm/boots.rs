@@ -1,10 +1,10 @@
-//! An experiment on boots in the emulated machine: two kernel command lines, each boot of
-//! which is one block.
+//! An experiment on boots in the emulated machine: two kernel command lines, with one block for
+//! each boot.
 //!
-//! What outlives a boot (the store, /boot, the units) is a folder of this machine that the
-//! emulated one mounts (9p). The part of GRUB is played here: what the environment block
-//! chooses for one boot is booted, and the choice is cleared. The part of systemd is played
-//! by the first program, which runs what the unit says.
+//! State that survives a boot (the store, /boot, the units) is in a folder of this machine, which
+//! the emulated one mounts (9p). The task acts as GRUB: it boots the choice in the environment
+//! block for one boot, and clears it. The init script acts as systemd: it runs the command of the
+//! unit.
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::RecvTimeoutError;
@@ -34,19 +34,19 @@ const COMPARED: [&str; 2] = ["nohz=off", "nohz=on"];
 
 const PAIRS: usize = 6;
 
-/// Boots that are measured inside `cargo xtask vm`.
+/// Number of measured boots in `cargo xtask vm`.
 const FEW: usize = 2;
 
-/// The modules of the mounted folder, in the order in which they are loaded.
+/// Modules for mounting the folder, in load order.
 const MODULES: [&str; 4] = ["netfs", "9pnet", "9pnet_virtio", "9p"];
 
-/// The longest that the console may say nothing.
+/// Longest silence on the console.
 const SILENCE: Duration = Duration::from_secs(240);
 
-/// The line by which a boot has done its work.
+/// The line that a boot prints after finishing its work.
 const FINISHED: &str = "@@ finished";
 
-/// Six pairs of boots; whether all is as it should be.
+/// Runs six pairs of boots and returns whether the result is correct.
 pub(crate) fn run(options: &Options) -> Result<bool> {
     let parts = needed(arch::usual())?;
     let status = places::cargo()
@@ -65,7 +65,7 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     )
 }
 
-/// A few boots of six pairs, after which the experiment is deleted.
+/// Runs a few boots of six pairs, and then deletes the experiment.
 pub(super) fn few(parts: &Parts, binary: &Path, verbose: bool) -> Result<bool> {
     measure(parts, binary, FEW, verbose)
 }
@@ -79,7 +79,7 @@ fn measure(parts: &Parts, binary: &Path, boots: usize, verbose: bool) -> Result<
         state: &state,
         verbose,
     };
-    // The first boot plans; each other is a block.
+    // The first boot plans. Each of the others is a block.
     for boot in 0..=boots {
         if boot == boots {
             std::fs::write(state.path("end"), "")?;
@@ -91,10 +91,10 @@ fn measure(parts: &Parts, binary: &Path, boots: usize, verbose: bool) -> Result<
     state.judge(boots)
 }
 
-/// What outlives a boot.
+/// State that survives a boot.
 struct State {
     folder: PathBuf,
-    /// The files of /boot and /etc/systemd in the beginning.
+    /// The initial files of /boot and /etc/systemd.
     before: Vec<(PathBuf, Vec<u8>)>,
 }
 
@@ -135,8 +135,8 @@ impl State {
         std::fs::write(&path, text).with_context(|| path.display().to_string())
     }
 
-    /// What GRUB does: the words of the entry that is chosen for this boot; the choice is
-    /// cleared before the kernel starts.
+    /// Acts as GRUB: returns the arguments of the entry selected for this boot, and clears the
+    /// selection before the kernel starts.
     fn next_words(&self) -> Result<String> {
         let block = std::fs::read_to_string(self.path("boot/grub/grubenv"))?;
         let chosen = block
@@ -165,7 +165,7 @@ impl State {
         ))
     }
 
-    /// The files that an experiment may change, but for the environment block.
+    /// Returns the files that an experiment may change, except the environment block.
     fn files(&self) -> Result<Vec<(PathBuf, Vec<u8>)>> {
         let mut found = Vec::new();
         for folder in ["boot", "systemd"] {
@@ -176,7 +176,7 @@ impl State {
         Ok(found)
     }
 
-    /// Whether the experiment is what was asked for, and nothing of it is left.
+    /// Returns whether the experiment matches the request, and left nothing behind.
     fn judge(&self, boots: usize) -> Result<bool> {
         let path = self.path("result.json");
         let text = std::fs::read(&path).with_context(|| path.display().to_string())?;
@@ -237,7 +237,7 @@ fn collect(folder: &Path, found: &mut Vec<(PathBuf, Vec<u8>)>) -> Result<()> {
     Ok(())
 }
 
-/// The machine that is booted again and again.
+/// The machine that is booted repeatedly.
 struct Booted<'a> {
     parts: &'a Parts,
     archive: PathBuf,
@@ -246,7 +246,7 @@ struct Booted<'a> {
 }
 
 impl Booted<'_> {
-    /// Boots until the program was reached; before that nothing of the state changes.
+    /// Boots until the program is reached. Earlier failures do not change the state.
     fn come_up(&self, words: &str) -> Result<()> {
         for start in 1..=STARTS {
             if self.boot(words)? {
@@ -257,7 +257,7 @@ impl Booted<'_> {
         bail!("the machine did not come up")
     }
 
-    /// One boot, until the emulator ends; whether the program was reached.
+    /// Boots once until the emulator ends. Returns whether the program was reached.
     fn boot(&self, words: &str) -> Result<bool> {
         let share = format!(
             "local,path={},mount_tag=state,security_model=none",
@@ -312,8 +312,9 @@ fn archive(parts: &Parts, binary: &Path) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// The first program. Exit status 4 says that nothing is proven. `reboot` is what `experiment` calls where systemd does not run; in
-/// the last boot it does nothing, so that what was measured can be looked at.
+/// Returns the init script. Exit status 4 means that nothing is proven. `experiment` calls `reboot`
+/// if systemd does not run. In the last boot `reboot` does nothing, so that the results can be
+/// read.
 fn script() -> String {
     let modules: String = MODULES
         .iter()

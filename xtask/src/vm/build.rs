@@ -1,5 +1,5 @@
-//! What the machines run: the ordinary test programs, without their debugging
-//! information, with the libraries that they load.
+//! The programs on the machines: the usual test programs without debugging information, and the
+//! libraries that they load.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,32 +12,32 @@ use super::machines::{Machine, Suite};
 use crate::places::{folder, program, repository};
 use crate::programs::{self, Programs};
 
-/// Shared libraries and the loader: files of this machine, with their places in the other.
+/// Shared libraries and the loader: files of this machine, with their paths on the emulated one.
 pub(super) type Libraries = BTreeMap<PathBuf, PathBuf>;
 
 /// The programs of the machines.
 pub(crate) struct Payload {
     programs: Programs,
-    /// What `punctual` and the test programs load, by their places in the machine.
+    /// The libraries that `punctual` and the test programs load, by path on the machine.
     pub(crate) libraries: Libraries,
-    /// Examples of the kit in C and C++, and their places in the machine.
+    /// Examples of the kit in C and C++, with their paths on the machine.
     pub(crate) kit: Vec<(PathBuf, PathBuf)>,
 }
 
 impl Payload {
-    /// The `punctual` that the tests run.
+    /// Returns the `punctual` that the tests run.
     pub(crate) fn binary(&self) -> &Path {
         &self.programs.binary
     }
 
-    /// The test program of a suite.
+    /// Returns the test program of a suite.
     pub(crate) fn of(&self, suite: &Suite) -> Result<&Path> {
         find(&self.programs, suite)
     }
 }
 
-/// The examples of the kit in C and C++, by their places in the machine; a language
-/// without a compiler has none. `test`: the test program beside which the library is.
+/// Returns the examples of the kit in C and C++ with their paths on the machine. Languages without
+/// a compiler have none. The library is in the folder of the test program `test`.
 fn kit_examples(test: &Path) -> Result<Vec<(PathBuf, PathBuf)>> {
     let near = test
         .parent()
@@ -81,7 +81,7 @@ fn kit_examples(test: &Path) -> Result<Vec<(PathBuf, PathBuf)>> {
     Ok(built)
 }
 
-/// Where the machine has them; the tests of the C interface run them from there.
+/// Their folder on the machine, from which the tests of the C interface run them.
 pub(super) const KIT: &str = "/kit";
 
 fn find<'a>(programs: &'a Programs, suite: &Suite) -> Result<&'a Path> {
@@ -95,7 +95,7 @@ fn find<'a>(programs: &'a Programs, suite: &Suite) -> Result<&'a Path> {
         .with_context(|| format!("cargo built no {:?} of {}", suite.target, suite.package))
 }
 
-/// Builds what the machines run.
+/// Builds the programs of the machines.
 pub(crate) fn payload(arch: &Arch, machines: &[&Machine]) -> Result<Payload> {
     let suites = machines.iter().flat_map(|machine| machine.suites);
     let programs = match &arch.foreign {
@@ -124,7 +124,7 @@ pub(crate) fn payload(arch: &Arch, machines: &[&Machine]) -> Result<Payload> {
     })
 }
 
-/// The shared libraries that a program loads, and its loader.
+/// Returns the shared libraries that a program loads, and its loader.
 pub(super) fn libraries_of(arch: &Arch, path: &Path) -> Result<Libraries> {
     if let Some(foreign) = &arch.foreign {
         // ldd runs programs of this machine's processor only.
@@ -141,7 +141,7 @@ pub(super) fn libraries_of(arch: &Arch, path: &Path) -> Result<Libraries> {
     Ok(paths_of(&String::from_utf8_lossy(&output.stdout)))
 }
 
-/// The files in the output of ldd(1); what the kernel itself provides has none.
+/// Returns the files in the output of ldd(1). Those that the kernel provides have none.
 fn paths_of(listed: &str) -> Libraries {
     listed
         .split_whitespace()
@@ -150,8 +150,8 @@ fn paths_of(listed: &str) -> Libraries {
         .collect()
 }
 
-/// A copy of a program without debugging information: all files of the machine lie
-/// in its memory.
+/// Returns a copy of a program without debugging information, because the machine keeps all files
+/// in memory.
 pub(crate) fn stripped(arch: &Arch, path: &Path) -> Result<PathBuf> {
     let name = path.file_name().context("a program has a name")?;
     let copies = folder().join("stripped");

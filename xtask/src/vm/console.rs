@@ -1,19 +1,19 @@
-//! What the machine's console says, line by line.
+//! Reads the console of the machine line by line.
 
 use std::fmt;
 
 use super::machines::{Suite, Target};
 
-/// Before the tests of a program.
+/// Printed before the tests of a program.
 pub(crate) const BEGIN: &str = "@@ begin";
-/// After them, with the program's exit status.
+/// Printed after them, with the exit status of the program.
 pub(crate) const END: &str = "@@ end";
-/// After all.
+/// Printed after all tests.
 pub(crate) const FINISHED: &str = "@@ finished";
-/// A test asks that the whole machine be stopped for so many milliseconds.
+/// A test's request to stop the whole machine for some milliseconds.
 pub(crate) const STALL: &str = "@@ stall";
 
-/// How a suite is named on screen.
+/// Returns the name of a suite for the screen.
 pub(crate) fn suite_name(suite: &Suite) -> String {
     match suite.target {
         Target::Unit => suite.package.to_owned(),
@@ -21,7 +21,7 @@ pub(crate) fn suite_name(suite: &Suite) -> String {
     }
 }
 
-/// How the tests ended.
+/// Counts of test results.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     passed: u32,
@@ -34,7 +34,7 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// Takes in another machine's.
+    /// Adds the counts of another machine.
     pub(crate) fn add(&mut self, other: &Self) {
         self.passed += other.passed;
         self.skipped += other.skipped;
@@ -43,12 +43,12 @@ impl Tally {
         self.machines += 1;
     }
 
-    /// Whether any test was come to.
+    /// Returns whether any test program was started.
     pub(crate) fn began(&self) -> bool {
         self.began
     }
 
-    /// Whether all ran to the end, there were some, and none failed.
+    /// Returns whether there were tests, all ran to the end, and none failed.
     pub(crate) fn good(&self) -> bool {
         self.finished && self.failed.is_empty() && self.passed > 0
     }
@@ -73,14 +73,14 @@ impl fmt::Display for Tally {
     }
 }
 
-/// What a line asks for.
+/// The action that a line requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Asked {
     /// Nothing.
     Nothing,
-    /// To be shown to the user.
+    /// Show it to the user.
     Show,
-    /// To stop the machine for so many milliseconds.
+    /// Stop the machine for this many milliseconds.
     Stall(u64),
 }
 
@@ -92,9 +92,9 @@ pub(crate) struct Console {
 }
 
 impl Console {
-    /// Takes in a line.
+    /// Processes a line.
     pub(crate) fn line(&mut self, line: &str) -> Asked {
-        // The firmware may have left the start of a line behind.
+        // The firmware may have left text at the start of a line.
         if let Some((_, name)) = line.split_once(BEGIN) {
             self.suite = name.trim().to_owned();
             self.tally.began = true;
@@ -115,7 +115,7 @@ impl Console {
         if let Some((_, ms)) = line.split_once(STALL) {
             return ms.trim().parse().map_or(Asked::Nothing, Asked::Stall);
         }
-        // A test's own output may stand between its name and its result.
+        // A test's own output may be between its name and its result.
         if line.contains("SKIP ") {
             self.tally.skipped += 1;
             return Asked::Show;

@@ -1,5 +1,5 @@
-//! The tests' own module of the kernel, built against Debian's headers of that kernel:
-//! downloaded and unpacked, not installed.
+//! The kernel module of the tests, built with Debian's headers of that kernel. They are downloaded
+//! and unpacked, but not installed.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -13,13 +13,13 @@ use crate::places::{folder, program, repository};
 /// The module's name.
 const NAME: &str = "punctual_delay";
 
-/// What the names of the kernel's packages end in.
+/// Suffix of the kernel's packages.
 const FLAVOUR: &str = "-rt-amd64";
 
-/// Builds the module for the kernel of a machine; its path.
+/// Builds the module for the kernel of a machine and returns its path.
 ///
 /// # Errors
-/// Where the headers of this kernel are not to be had, or a compiler.
+/// Fails if the headers of this kernel, or a compiler, are not available.
 pub(super) fn build(parts: &Parts) -> Result<PathBuf> {
     let name = parts.kernel.file_name().and_then(|name| name.to_str());
     let version = name.and_then(|name| name.strip_prefix("vmlinuz-"));
@@ -42,13 +42,13 @@ pub(super) fn build(parts: &Parts) -> Result<PathBuf> {
             .arg("-C")
             .arg(headers.join(format!("usr/src/linux-headers-{version}")))
             .arg(format!("M={}", place.display()))
-            // The types of a module need a program that Debian has in another package.
+            // BTF for modules needs a program from another Debian package.
             .args(["CONFIG_DEBUG_INFO_BTF_MODULES=", "modules"]),
     )?;
     Ok(place.join(format!("{NAME}.ko")))
 }
 
-/// The folder in which the headers of a kernel are unpacked.
+/// Returns the folder with the unpacked headers of a kernel.
 fn headers(parts: &Parts, version: &str, common: &str) -> Result<PathBuf> {
     let place = folder().join("headers");
     let done = place.join(format!("{version}.complete"));
@@ -60,7 +60,7 @@ fn headers(parts: &Parts, version: &str, common: &str) -> Result<PathBuf> {
         ] {
             download(parts.arch, &package, &place)?;
         }
-        // It names the other package by where it would be installed.
+        // It refers to the other package by its installed path.
         let sources = place.canonicalize()?.join("usr/src");
         let makefile = sources.join(format!("linux-headers-{version}/Makefile"));
         let text =

@@ -1,6 +1,6 @@
-//! `cargo xtask vm-grub`: `punctual tune cmdline` on a Debian system with a real GRUB, on
-//! a disk that the emulated machine boots. Whether the parameters arrived is read from what
-//! its kernel prints.
+//! `cargo xtask vm-grub`: tests `punctual tune cmdline` on a Debian system with a real GRUB, on a
+//! disk that the emulated machine boots. The output of its kernel shows whether the parameters
+//! arrived.
 
 use std::fs;
 use std::io::Read;
@@ -26,26 +26,26 @@ pub(crate) struct Options {
     release: String,
 }
 
-/// What the kernel prints of its command line.
+/// The kernel prints this before its command line.
 const PRINTED: &str = "Command line:";
 
-/// The longest that the machine may take to print it.
+/// Time limit for the machine to print it.
 const PATIENCE: Duration = Duration::from_secs(180);
 
-/// What is added, and stands alone in the file and in what the kernel prints.
+/// The added argument, which occurs only once in the file and in the kernel's output.
 const ADDED: &str = "rcu_nocbs=1";
 
-/// A script of grub-mkconfig(8): one entry, with the parameters as 10_linux places them.
+/// A script for grub-mkconfig(8): one entry, with the parameters in the same place as in 10_linux.
 const ENTRY: &str = "#!/bin/sh\ncat <<EOF\nmenuentry 'Linux' {\n\
     linux /boot/vmlinuz-6.12-rt $GRUB_CMDLINE_LINUX $GRUB_CMDLINE_LINUX_DEFAULT\n}\nEOF\n";
 
 const SOURCE: &str = "etc/default/grub";
 const CONFIG: &str = "boot/grub/grub.cfg";
 
-/// Writes parameters, boots, restores, boots again.
+/// Writes parameters, boots, restores, and boots again.
 ///
 /// # Errors
-/// A step that fails, with its output.
+/// Fails if a step fails, with its output.
 pub(crate) fn run(options: &Options) -> Result<bool> {
     if !rustix::process::geteuid().is_root() {
         println!("SKIP: loop devices need root");
@@ -70,7 +70,7 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     Ok(true)
 }
 
-/// A disk with a Debian system, mounted as long as this lives.
+/// A disk with a Debian system, which is unmounted on drop.
 struct Disk {
     image: PathBuf,
     device: String,
@@ -91,7 +91,7 @@ impl Disk {
             root: folder.join("grub"),
         };
         fs::create_dir_all(&disk.root)?;
-        // GRUB replays no journal: without one, what is synced is what it reads.
+        // GRUB does not replay a journal. Without one, it reads all synced data.
         said(Command::new("mkfs.ext4").args(["-q", "-F", "-O", "^has_journal", &disk.device]))?;
         said(Command::new("mount").arg(&disk.device).arg(&disk.root))?;
         said(
@@ -111,7 +111,7 @@ impl Disk {
         Ok(disk)
     }
 
-    /// The kernel, the program, and GRUB on the whole disk.
+    /// Installs the kernel, the program, and GRUB on the whole disk.
     fn install(&self, program: &Path) -> Result<()> {
         fs::copy(program, self.root.join("usr/bin/punctual"))?;
         fs::copy(
@@ -120,11 +120,11 @@ impl Disk {
         )?;
         let source = self.root.join(SOURCE);
         let text = fs::read_to_string(&source).unwrap_or_default();
-        // Without a root file system the kernel ends: its first lines are enough.
+        // Without a root file system the kernel panics, but its first lines are enough.
         let serial = "GRUB_CMDLINE_LINUX=\"console=ttyS0 panic=-1 ignore_loglevel\"\nGRUB_TERMINAL=serial\n\
                       GRUB_TIMEOUT=0\nGRUB_DISABLE_OS_PROBER=true\n";
         fs::write(source, text + serial)?;
-        // GRUB's own script makes no entries for a system on a loop device.
+        // GRUB's own script creates no entries for a system on a loop device.
         let script = self.root.join("etc/grub.d/11_kernel");
         fs::write(&script, ENTRY)?;
         fs::set_permissions(&script, fs::Permissions::from_mode(0o755))?;
@@ -147,7 +147,7 @@ impl Disk {
             "there before it was written: {printed}"
         );
         let write = ["punctual", "tune", "cmdline", "write", "-a", ADDED];
-        // Standard input is empty: nobody confirms.
+        // Standard input is empty, so the user cannot confirm.
         let unconfirmed = self.run(&write)?;
         ensure!(
             !unconfirmed.status.success(),
@@ -186,8 +186,8 @@ impl Disk {
         fs::read(self.root.join(path)).with_context(|| path.to_owned())
     }
 
-    /// Boots a copy of the disk, as nobody else may write the mounted one; the command line
-    /// that its kernel prints.
+    /// Boots a copy of the disk, because only one system may write the mounted one. Returns the
+    /// command line that the kernel prints.
     fn boot(&self) -> Result<String> {
         said(Command::new("sync").arg("-f").arg(&self.root))?;
         let copy = self.image.with_extension("boot.img");
@@ -253,7 +253,7 @@ impl Disk {
 impl Drop for Disk {
     fn drop(&mut self) {
         for folder in ["dev", "proc", "sys", ""] {
-            // What was not mounted is not: nothing to say.
+            // If it was not mounted, the error does not matter.
             let _ = Command::new("umount")
                 .arg("-q")
                 .arg(self.root.join(folder))
@@ -265,7 +265,7 @@ impl Drop for Disk {
     }
 }
 
-/// A Debian root with GRUB, made once.
+/// Returns a Debian root with GRUB, created once.
 fn debian(folder: &Path, release: &str) -> Result<PathBuf> {
     let fresh = folder.join(format!("{release}-grub.tar"));
     if fresh.exists() {
@@ -291,7 +291,7 @@ fn debian(folder: &Path, release: &str) -> Result<PathBuf> {
     Ok(fresh)
 }
 
-/// Runs a command to its end; what it prints.
+/// Runs a command to its end and returns its output.
 fn said(command: &mut Command) -> Result<String> {
     let mut child = command
         .stdin(Stdio::null())

@@ -1,4 +1,4 @@
-//! What is not ours: the kernel, the emulator, busybox.
+//! Parts from other projects: the kernel, the emulator, busybox.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use super::arch::Arch;
 use crate::places::{folder, program};
 
-/// A busybox that needs no other file.
+/// Returns a static busybox.
 pub(super) fn static_busybox(arch: &Arch) -> Result<PathBuf> {
     if arch.foreign.is_some() {
         let folder = folder().join(format!("{}busybox", arch.prefix()));
@@ -32,8 +32,8 @@ pub(super) fn static_busybox(arch: &Arch) -> Result<PathBuf> {
     Ok(busybox)
 }
 
-/// The kernel's image: `PUNCTUAL_VM_KERNEL` names one; else the one that was
-/// downloaded before; else it is downloaded and unpacked.
+/// Returns the kernel's image: the one in `PUNCTUAL_VM_KERNEL`, or the one downloaded before, or
+/// otherwise downloads and unpacks it.
 pub(super) fn find(arch: &Arch) -> Result<PathBuf> {
     if let Some(named) = std::env::var_os("PUNCTUAL_VM_KERNEL") {
         return Ok(PathBuf::from(named));
@@ -47,7 +47,7 @@ pub(super) fn find(arch: &Arch) -> Result<PathBuf> {
     image_in(&folder).with_context(|| format!("no kernel in {package}"))
 }
 
-/// Unpacks a package of Debian into a folder; it is not installed.
+/// Unpacks a Debian package into a folder, without installing it.
 pub(super) fn download(arch: &Arch, package: &str, folder: &Path) -> Result<()> {
     for tool in ["apt-get", "apt-cache", "dpkg"] {
         program(tool, "apt").context(
@@ -68,8 +68,8 @@ pub(super) fn download(arch: &Arch, package: &str, folder: &Path) -> Result<()> 
     Ok(fs::remove_file(&archive)?)
 }
 
-/// A program of apt. For another processor it has lists of its own: those of this machine
-/// are not changed.
+/// Returns a command of apt. It uses separate lists for another processor, so that those of this
+/// machine stay unchanged.
 fn apt(arch: &Arch, tool: &str) -> Result<Command> {
     let mut command = Command::new(tool);
     if arch.foreign.is_none() {
@@ -106,7 +106,7 @@ fn apt(arch: &Arch, tool: &str) -> Result<Command> {
     Ok(command)
 }
 
-/// A module of the kernel, unpacked.
+/// Returns an unpacked module of the kernel.
 pub(super) fn module(kernel: &Path, name: &str, busybox: &Path) -> Result<PathBuf> {
     let boot = kernel.parent().and_then(Path::parent);
     let folder = boot.context("the kernel's package")?.join("lib/modules");
@@ -125,7 +125,7 @@ pub(super) fn module(kernel: &Path, name: &str, busybox: &Path) -> Result<PathBu
     Ok(path)
 }
 
-/// The file of this name below a folder.
+/// Returns the file with this name below a folder.
 fn found(folder: &Path, name: &str) -> Option<PathBuf> {
     let mut entries = fs::read_dir(folder)
         .ok()?
@@ -151,7 +151,7 @@ fn image_in(folder: &Path) -> Option<PathBuf> {
         })
 }
 
-/// The kernel that the package of a processor's newest one stands for today.
+/// Returns the current kernel package that the package for the newest kernel depends on.
 fn concrete_package(arch: &Arch) -> Result<String> {
     let depends = said(apt(arch, "apt-cache")?.args(["depends", arch.kernel]))?;
     depends
@@ -166,7 +166,7 @@ fn concrete_package(arch: &Arch) -> Result<String> {
         })
 }
 
-/// Runs a command to its end; its output.
+/// Runs a command to its end and returns its output.
 pub(super) fn said(command: &mut Command) -> Result<String> {
     let output = command.output().with_context(|| format!("{command:?}"))?;
     if !output.status.success() {

@@ -1,32 +1,31 @@
-//! What is run, and on which machine: a line here is a test there.
+//! The machines and their tests. Each row is a test that runs there.
 
-/// A machine: how its kernel is booted, and the tests that it runs.
+/// A machine: how to boot its kernel, and the tests to run.
 pub(crate) struct Machine {
     pub(crate) name: &'static str,
-    /// What it is for.
+    /// Its purpose.
     pub(crate) summary: &'static str,
-    /// Words for the kernel's command line, beside the usual ones.
+    /// Kernel arguments in addition to the usual ones.
     pub(crate) kernel_words: &'static str,
-    /// Its CPUs, as the emulator takes them.
+    /// Its CPUs, in the syntax of the emulator.
     pub(crate) cpus: &'static str,
-    /// Lines of its first program, after everything is mounted.
+    /// Lines of its init script, after everything is mounted.
     pub(crate) prepare: &'static str,
-    /// Whether it runs only if it is named.
+    /// Whether it runs only if requested by name.
     pub(crate) on_request: bool,
     pub(crate) suites: &'static [Suite],
 }
 
-/// Tests of one program.
+/// The tests of one program.
 pub(crate) struct Suite {
     pub(crate) package: &'static str,
     pub(crate) target: Target,
-    /// Which of its tests, as the test program takes them: filters and options;
-    /// empty: all.
+    /// Filters and options for the test program. Empty: all tests.
     pub(crate) arguments: &'static [&'static str],
 }
 
 impl Suite {
-    /// The name of the folder of its package.
+    /// Returns the name of its package's folder.
     pub(crate) fn folder(&self) -> &'static str {
         self.package
             .strip_prefix("punctual-")
@@ -34,17 +33,17 @@ impl Suite {
     }
 }
 
-/// Which test program of a package.
+/// A test program of a package.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
     /// The unit tests of the library.
     Unit,
-    /// A file of its `tests` folder.
+    /// A file in its `tests` folder.
     Integration(&'static str),
 }
 
 impl Target {
-    /// The name of its file; none for the library's own.
+    /// Returns the name of its file. `None` for the library's unit tests.
     pub(crate) fn name(self) -> Option<&'static str> {
         match self {
             Self::Unit => None,
@@ -53,7 +52,7 @@ impl Target {
     }
 }
 
-/// A whole test program.
+/// All tests of a program.
 const fn whole(package: &'static str, target: Target) -> Suite {
     some(package, target, &[])
 }
@@ -67,16 +66,16 @@ const fn some(package: &'static str, target: Target, arguments: &'static [&'stat
     }
 }
 
-/// Two CPUs, each with a core of its own.
+/// Two CPUs on separate cores.
 pub(crate) const TWO: &str = "2";
 
-/// Two hardware threads of one core. (The emulator warns that its AMD processor has none; the
-/// kernel sees them all the same, which the tests hold.)
+/// Two hardware threads of one core. The emulator warns that its AMD processor has none, but the
+/// kernel sees them, as the tests confirm.
 const ONE_CORE: &str = "2,cores=1,threads=2";
 
-/// Takes away what a kernel built without it does not have either: event tracing, types for
-/// BPF programs, symbols. The kernel is locked down, so that what is hidden cannot be mounted
-/// anew. (It is not unmounted: Linux 6.12 crashes when an empty tracefs ends.)
+/// Removes features that a poor kernel lacks: event tracing, types for BPF programs, symbols. The
+/// kernel is locked down, so that they cannot be mounted again. Tracefs is hidden and not
+/// unmounted, because Linux 6.12 crashes when an empty tracefs is removed.
 const POOR: &str = "mkdir /tmp/none\n\
      mount -o bind /tmp/none /sys/kernel/tracing\n\
      : > /tmp/empty\n\
@@ -86,8 +85,8 @@ const POOR: &str = "mkdir /tmp/none\n\
 
 const POOR_WORDS: &str = "lockdown=confidentiality debugfs=off";
 
-/// Those of arm64, outside the gate: what a board does, on a kernel that is not emulated
-/// x86.
+/// The machines for arm64, outside the gate: they represent a board, with a kernel for another
+/// processor than x86.
 pub(crate) const ARM64: &[Machine] = &[
     Machine {
         name: "plain",
@@ -128,7 +127,7 @@ pub(crate) const ARM64: &[Machine] = &[
                 Target::Integration("explaining"),
                 &["a_break", "what_cannot", "a_lock"],
             ),
-            // What is imported does not depend on the processor, and its files are not there.
+            // Importing does not depend on the processor, and its files are missing there.
             some(
                 "punctual",
                 Target::Integration("recording"),
@@ -147,7 +146,7 @@ pub(crate) const ARM64: &[Machine] = &[
     },
 ];
 
-/// Those of x86-64: what the gate runs.
+/// The machines for x86-64, which the gate runs.
 pub(crate) const MACHINES: &[Machine] = &[
     Machine {
         name: "plain",
@@ -160,16 +159,16 @@ pub(crate) const MACHINES: &[Machine] = &[
             whole("punctual-rt", Target::Integration("threads")),
             whole("punctual-rt", Target::Integration("privilege")),
             whole("punctual-rt", Target::Integration("examples")),
-            // The examples in C and C++ are built outside, and run there.
+            // The examples in C and C++ are built on this machine.
             some("punctual-capi", Target::Integration("c"), &["the_examples"]),
             whole("punctual-app", Target::Integration("figures")),
             whole("punctual-host", Target::Integration("live")),
             whole("punctual-tune", Target::Integration("machine")),
-            // The others work on made-up trees, as they do outside.
+            // The other tests use simulated trees, as on this machine.
             some("punctual-trace", Target::Unit, &["bpf::types"]),
         ],
     },
-    // Those that take long, on machines of their own, beside the first.
+    // Slow tests, on other machines at the same time as the first.
     Machine {
         name: "probes",
         summary: "PREEMPT_RT, and what measures for long",
@@ -201,13 +200,13 @@ pub(crate) const MACHINES: &[Machine] = &[
         on_request: false,
         suites: &[
             whole("punctual", Target::Integration("preempt_rt")),
-            // The others explain hundreds of outliers, which takes minutes there.
+            // The other tests explain hundreds of outliers, which takes minutes there.
             some(
                 "punctual",
                 Target::Integration("explaining"),
                 &["a_break", "what_cannot", "a_lock"],
             ),
-            // What the tests' own module of the kernel does.
+            // Delays by the kernel module of the tests.
             some("punctual", Target::Integration("culprits"), &["kernel::"]),
         ],
     },
@@ -219,7 +218,7 @@ pub(crate) const MACHINES: &[Machine] = &[
         prepare: "",
         on_request: false,
         suites: &[
-            // What does not depend on it has run on the other machine.
+            // Tests that do not depend on it run on the other machine.
             some(
                 "punctual",
                 Target::Integration("preempt_rt"),

@@ -1,10 +1,9 @@
 //! Tests on a PREEMPT_RT kernel in an emulated machine.
 //!
-//! The kernel is Debian's, downloaded and unpacked but not installed; the first
-//! file system holds busybox, our binary and the test programs at the very paths
-//! at which they were built, with the libraries that they load, so that a test runs
-//! there as it runs here. No latency measured there means anything: what is tested is what the
-//! program does.
+//! The kernel is Debian's, downloaded and unpacked but not installed. The first file system
+//! contains busybox, the program and the test programs at the paths of the build, with the
+//! libraries that they load, so that tests run as on this machine. Latencies measured there mean
+//! nothing: the tests check the behaviour of the program.
 
 mod arch;
 mod archive;
@@ -45,7 +44,7 @@ pub(crate) struct Options {
     verbose: bool,
 }
 
-/// Runs the tests of each machine; whether all passed.
+/// Runs the tests of each machine and returns whether all passed.
 pub(crate) fn run(options: &Options) -> Result<bool> {
     let arch = arch_of(&options.arch)?;
     let machines = chosen(arch, &options.machines)?;
@@ -67,9 +66,9 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         ready.push((machine, archive));
     }
     let run = |machine, archive| run_one(machine, &parts, archive, options.verbose);
-    // Each emulates its CPUs on one thread, so several run beside each other.
+    // Each machine emulates its CPUs on one thread, so several run in parallel.
     let (tallies, boots): (Vec<Result<Tally>>, Result<bool>) = std::thread::scope(|scope| {
-        // The folder that outlives a boot is mounted by modules of the gate's kernel.
+        // The folder that survives boots needs modules of the gate's kernel.
         let with_boots = options.machines.is_empty() && arch.foreign.is_none();
         let boots = with_boots
             .then(|| scope.spawn(|| boots::few(&parts, payload.binary(), options.verbose)));
@@ -96,7 +95,7 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     Ok(boots.context("machine boots")? && all.good())
 }
 
-/// Runs the tests of one machine; where one fails, the whole machine once more.
+/// Runs the tests of one machine. If a test fails, repeats the whole machine once.
 fn run_one(machine: &Machine, parts: &Parts, archive: &Path, verbose: bool) -> Result<Tally> {
     println!("machine {}: {}", machine.name, machine.summary);
     let tally = come_up(machine, parts, archive, verbose)?;
@@ -110,12 +109,11 @@ fn run_one(machine: &Machine, parts: &Parts, archive: &Path, verbose: bool) -> R
     come_up(machine, parts, archive, verbose)
 }
 
-/// How often a machine is started that never came to its first test. The
-/// emulator now and then runs a stale copy of code that the kernel rewrites
-/// while it boots.
+/// Number of attempts to start a machine that does not reach its first test. The emulator sometimes
+/// runs a stale copy of code that the kernel rewrites while booting.
 const STARTS: u32 = 3;
 
-/// Runs a machine that comes up.
+/// Runs a machine until an attempt comes up.
 fn come_up(machine: &Machine, parts: &Parts, archive: &Path, verbose: bool) -> Result<Tally> {
     let mut start = 1;
     loop {
@@ -131,7 +129,7 @@ fn come_up(machine: &Machine, parts: &Parts, archive: &Path, verbose: bool) -> R
     }
 }
 
-/// What must be there to emulate a machine.
+/// The parts needed to emulate a machine.
 struct Parts {
     qemu: PathBuf,
     busybox: PathBuf,
