@@ -1,4 +1,4 @@
-//! A comparison in words and cells: what all forms of it show.
+//! The texts and table cells of a comparison, shared by all output formats.
 
 use punctual_model::{SignedNanos, grouped};
 use punctual_stats::{
@@ -9,10 +9,10 @@ use punctual_stats::{
 use crate::figures;
 use crate::sanitize::shorten;
 
-/// A value that is longer than this is shown by what differs in it.
+/// Longer values are reduced to the words that differ.
 const LONG: usize = 48;
 
-/// The headings of the rows of [`rows`].
+/// The column headings for [`rows`].
 pub(crate) const HEADINGS: [&str; 8] = [
     "",
     "baseline",
@@ -24,14 +24,14 @@ pub(crate) const HEADINGS: [&str; 8] = [
     "p",
 ];
 
-/// The figures of a lane, a row each.
+/// Returns one row for each figure of a lane.
 pub(crate) fn rows(lane: &Lane) -> Vec<Vec<String>> {
     let mut rows: Vec<Vec<String>> = lane.quantiles.iter().map(quantile).collect();
     rows.extend((lane.rates.iter()).filter(|one| is_shown(one)).map(rate));
     rows
 }
 
-/// One side in a line: ID or runs, label, what was measured, when, how long.
+/// Returns one side on one line: ID or runs, label, what was measured, when, and for how long.
 pub(crate) fn side(side: &Side) -> String {
     let short = |id: &String| id[id.len().saturating_sub(8)..].to_owned();
     let mut parts = match side.runs.as_slice() {
@@ -59,7 +59,7 @@ pub(crate) fn side(side: &Side) -> String {
     parts.join(", ")
 }
 
-/// What is too short, and what would do.
+/// Returns why a run is too short for some figures, and which length would be enough.
 pub(crate) fn shortfall(one: &Shortfall) -> String {
     let figures = match one.figures.is_empty() {
         true => String::new(),
@@ -72,7 +72,8 @@ pub(crate) fn shortfall(one: &Shortfall) -> String {
     format!("{figures}{}{length}", one.why)
 }
 
-/// How likely a wake-up of the candidate is later; `None` without samples.
+/// Returns the probability that a candidate wake-up is later than a baseline one, or `None` without
+/// samples.
 pub(crate) fn later(lane: &Lane) -> Option<String> {
     let probability = lane.later.probability?;
     let range = match (lane.later.low, lane.later.high) {
@@ -85,7 +86,7 @@ pub(crate) fn later(lane: &Lane) -> Option<String> {
     ))
 }
 
-/// How the intervals and the p values were made.
+/// Returns how the intervals and p values were computed.
 pub(crate) fn method(comparison: &Comparison) -> String {
     let maxima = "maxima are not compared: they differ as much between runs of one machine";
     let first = comparison.lanes.iter().find_map(|lane| lane.blocks);
@@ -107,7 +108,8 @@ pub(crate) fn method(comparison: &Comparison) -> String {
     }
 }
 
-/// `interval: 1.00 ms -> 200 µs`; of long lists of words only those that differ.
+/// Returns a difference such as `interval: 1.00 ms -> 200 µs`. Of long lists of words, only the
+/// words that differ are shown.
 pub(crate) fn difference(one: &Difference) -> String {
     let (a, b) = (&one.baseline, &one.candidate);
     let what = one.what.replace('_', " ");
@@ -135,7 +137,7 @@ fn or_none(text: &str) -> &str {
     if text.is_empty() { "none" } else { text }
 }
 
-/// Whether a rate says anything.
+/// Returns whether a rate is worth a row: it has a threshold, or a count above zero.
 pub(crate) fn is_shown(rate: &Rate) -> bool {
     let some = |side: Option<RateOfSide>| side.is_some_and(|side| side.count > 0);
     rate.from_ns.is_some() || some(rate.baseline) || some(rate.candidate)
@@ -159,7 +161,7 @@ fn quantile(one: &Quantile) -> Vec<String> {
     ]
 }
 
-/// A rate, per million.
+/// Returns the row of a rate, in events per million.
 fn rate(one: &Rate) -> Vec<String> {
     let each =
         |side: Option<RateOfSide>| side.map_or_else(dash, |side| per_million(side.per_million));
@@ -219,7 +221,7 @@ fn signed(ns: SignedNanos) -> String {
     }
 }
 
-/// Three digits are enough.
+/// Formats a rate with three digits, which are enough here.
 fn per_million(value: f64) -> String {
     match value {
         value if value >= 99.95 => grouped(value.round() as u64),

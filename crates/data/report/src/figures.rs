@@ -1,4 +1,4 @@
-//! The figures that all forms show, worked out once.
+//! The figures that all output formats show, computed once.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +19,7 @@ pub(crate) use words::{
     bytes, count_or_dash, counted, or_dash, size, text_or_dash, time_of_day, wall,
 };
 
-/// The percentiles of the tables: heading and quantile.
+/// The percentiles of the tables, as heading and quantile.
 pub(crate) const PERCENTILES: [(&str, f64); 4] = [
     ("p50", 0.5),
     ("p99", 0.99),
@@ -27,13 +27,13 @@ pub(crate) const PERCENTILES: [(&str, f64); 4] = [
     ("p99.99", 0.9999),
 ];
 
-/// The figures of one thread, or of all together.
+/// The figures of one thread, or of all threads together.
 pub(crate) struct ThreadFigures {
     pub(crate) title: String,
-    /// Whether it is of all together.
+    /// Whether this row covers all threads together.
     pub(crate) total: bool,
     pub(crate) recorded: u64,
-    /// `None` where it is not known.
+    /// `None` if unknown.
     pub(crate) missed: Option<u64>,
     pub(crate) early: u64,
     pub(crate) min: Option<Nanos>,
@@ -63,8 +63,8 @@ impl ThreadFigures {
         }
     }
 
-    /// Its row of a table: recorded, missed, those that came early where the table has
-    /// them, latencies by size.
+    /// Returns the table row: samples recorded, missed periods, early samples if the table has that
+    /// column, then the latencies in ascending order.
     pub(crate) fn cells(&self, early: bool) -> Vec<String> {
         let mut cells = vec![
             self.title.clone(),
@@ -88,8 +88,8 @@ impl ThreadFigures {
     }
 }
 
-/// One row a thread, and one of all together where there is more than one and
-/// all measure the same.
+/// Returns one row per thread. A row for all threads follows if there are several and all measure
+/// the same kind of latency.
 pub(crate) fn thread_rows(recording: &Recording) -> Vec<ThreadFigures> {
     let threads = recording.threads.iter();
     let mut rows: Vec<_> = threads
@@ -105,8 +105,8 @@ pub(crate) fn thread_rows(recording: &Recording) -> Vec<ThreadFigures> {
     rows
 }
 
-/// Where a recording comes from that was made elsewhere, and what is not known
-/// of it; nothing where punctual measured.
+/// Returns where an imported recording comes from, and which of its facts are unknown. Returns
+/// `None` if punctual made the recording.
 pub(crate) fn source_text(recording: &Recording) -> Option<String> {
     let origin = recording.origin.as_ref()?;
     let mut text = format!(
@@ -132,7 +132,7 @@ pub(crate) fn source_text(recording: &Recording) -> Option<String> {
     Some(text)
 }
 
-/// When it was measured, to this many decimals of a second.
+/// Returns the start time, with `decimals` digits after the second.
 pub(crate) fn started(recording: &Recording, decimals: usize) -> String {
     match recording.knows(Unknown::Started) {
         true => wall(recording.started, decimals),
@@ -140,7 +140,7 @@ pub(crate) fn started(recording: &Recording, decimals: usize) -> String {
     }
 }
 
-/// How long it lasted.
+/// Returns the duration of the measurement.
 pub(crate) fn duration(recording: &Recording) -> String {
     match recording.knows(Unknown::Duration) {
         true => recording.duration_ns.to_string(),
@@ -154,12 +154,12 @@ fn page_faults_of(usage: &ThreadUsage) -> u64 {
         .saturating_add(usage.page_faults_major)
 }
 
-/// Whether its CPU alone is its name.
+/// Returns whether the CPU alone identifies the thread.
 pub(crate) fn named_by_cpu(thread: &ThreadRecord) -> bool {
     thread.cpu.is_some() && thread.from_cpu.is_none() && thread.label.is_none()
 }
 
-/// The measuring threads' own use, summed.
+/// Returns the resource usage of all measuring threads, summed.
 pub(crate) fn usage(recording: &Recording) -> ThreadUsage {
     let mut sum = ThreadUsage::default();
     for ThreadRecord { usage, .. } in &recording.threads {
@@ -180,8 +180,8 @@ pub(crate) fn usage(recording: &Recording) -> ThreadUsage {
     sum
 }
 
-/// What the measurement itself cost, as (what, how much). Without measuring
-/// threads there is no loop, and only the program's own use is shown.
+/// Returns what the measurement itself cost, as (name, value) rows. Without measuring threads,
+/// only the usage of the program is shown.
 pub(crate) fn observer(recording: &Recording) -> Vec<(&'static str, String)> {
     if !recording.knows(Unknown::Observer) {
         return vec![("cost", "unknown".to_owned())];
@@ -189,7 +189,7 @@ pub(crate) fn observer(recording: &Recording) -> Vec<(&'static str, String)> {
     let usage = usage(recording);
     let recorded = recording.accounting().recorded;
     let observer = &recording.observer;
-    // A loop of our own takes some time: without any, others were watched.
+    // A measuring loop always takes some time. If the time is zero, other threads were observed.
     let threads = !recording.threads.is_empty() && observer.loop_ns > Nanos::ZERO;
     let mut rows = Vec::new();
     if threads {
@@ -213,7 +213,8 @@ pub(crate) fn observer(recording: &Recording) -> Vec<(&'static str, String)> {
     rows
 }
 
-/// `command 'make -j8'`; parameters other than the load's own as `key=value`.
+/// Returns a load such as `command 'make -j8'`. Parameters other than the load's main one follow as
+/// `key=value`.
 pub(crate) fn load_text(load: &LoadRecord) -> String {
     let mut text = load.name.clone();
     for (key, value) in &load.parameters {
@@ -228,7 +229,7 @@ pub(crate) fn load_text(load: &LoadRecord) -> String {
     text
 }
 
-/// What a load did: `1.2 million bytes written/s`.
+/// Returns the throughput of a load, such as `1.2 million bytes written/s`.
 pub(crate) fn achieved_text(done: &Achieved) -> String {
     let rate = done.per_second();
     let (rate, scale) = match rate {
@@ -244,7 +245,7 @@ pub(crate) fn achieved_text(done: &Achieved) -> String {
     format!("{rate}{scale} {}/s", done.what)
 }
 
-/// All loads in a line, `none`, or `unknown`.
+/// Returns all loads on one line, `none`, or `unknown`.
 pub(crate) fn loads_text(recording: &Recording) -> String {
     if !recording.knows(Unknown::Load) {
         return "unknown".to_owned();
@@ -269,8 +270,8 @@ pub(crate) fn loads_text(recording: &Recording) -> String {
     each.join("; ")
 }
 
-/// The verdict's sign: ✓ met or held, ✗ exceeded or broken, ? open, nothing without a
-/// requirement.
+/// Returns the sign of the verdict: ✓ for met or held, ✗ for exceeded or broken, ? for open, and
+/// nothing without a requirement.
 pub(crate) const fn outcome_sign(outcome: Outcome) -> &'static str {
     if outcome.is_good() {
         "✓"
@@ -283,7 +284,7 @@ pub(crate) const fn outcome_sign(outcome: Outcome) -> &'static str {
     }
 }
 
-/// The verdict's word in a table.
+/// Returns the verdict as a word for a table.
 pub(crate) fn outcome_word(outcome: Outcome) -> &'static str {
     match outcome {
         Outcome::NoRequirement => "-",
@@ -291,7 +292,7 @@ pub(crate) fn outcome_word(outcome: Outcome) -> &'static str {
     }
 }
 
-/// Where a worst sample was measured, and whether the user stopped it.
+/// Returns where a top sample was measured, and whether the user had suspended the run then.
 pub(crate) fn worst_place(recording: &Recording, sample: &WorstSample) -> String {
     let place = place(recording, sample.thread, sample.cpu);
     match sample.is_suspended(&recording.suspensions) {
@@ -300,26 +301,26 @@ pub(crate) fn worst_place(recording: &Recording, sample: &WorstSample) -> String
     }
 }
 
-/// Where a sample of a thread was measured.
+/// Returns the thread and the CPU of a sample.
 pub(crate) fn place(recording: &Recording, thread: u32, cpu: Option<u32>) -> String {
     let title = recording
         .threads
         .get(thread as usize)
         .map_or_else(|| "?".to_owned(), |thread| thread.title());
-    // A title that names a CPU names this one.
+    // A title that already names a CPU names this CPU.
     match (cpu, title.contains("CPU ")) {
         (Some(cpu), false) => format!("{title}, CPU {cpu}"),
         _ => title,
     }
 }
 
-/// Whether there are periods that can be missed: threads that were watched have
-/// none, and not every file of another tool records them.
+/// Returns whether the recording counts missed periods. Observed threads have no periods, and not
+/// all files of other tools record missed ones.
 fn has_periods(recording: &Recording) -> bool {
     recording.knows(Unknown::Missed) && !recording.probe.is_observed()
 }
 
-/// How many outliers there were, and what became of them.
+/// Returns the number of outliers, how many were explained, and what was lost.
 pub(crate) fn explained_text(explanation: &Explanation) -> String {
     let Explanation {
         threshold_ns,
@@ -379,8 +380,8 @@ pub(crate) fn explained_text(explanation: &Explanation) -> String {
     text
 }
 
-/// A clause that names the thieves of time which no counter would show. Empty if counters
-/// show all of them.
+/// Returns a clause that names the causes of lost CPU time that no counter of this machine shows.
+/// Returns an empty text if the counters show all of them.
 fn unseen_thefts(explanation: &Explanation) -> String {
     let outliers = explanation.outliers.iter();
     let shares = outliers.flat_map(|outlier| &outlier.blame.shares);
@@ -395,7 +396,7 @@ fn unseen_thefts(explanation: &Explanation) -> String {
     }
 }
 
-/// The machine in a line: name, kernel, processor.
+/// Returns the machine on one line: name, kernel, processor.
 pub(crate) fn host_line(recording: &Recording) -> String {
     let host = &recording.host;
     let mut parts = Vec::new();

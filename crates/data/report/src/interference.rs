@@ -13,26 +13,26 @@ pub(crate) struct Source {
     pub(crate) id: String,
     pub(crate) name: String,
     pub(crate) count: u64,
-    /// Occurrences a second.
+    /// Occurrences per second.
     pub(crate) rate: f64,
 }
 
-/// What disturbed the measured CPUs.
+/// All interference on the measured CPUs.
 pub(crate) struct Interference {
     pub(crate) cpus: CpuSet,
     pub(crate) interrupts: Vec<Source>,
     pub(crate) softirqs: Vec<Source>,
-    /// Control groups with a CPU quota in force: how often it throttled them.
+    /// Control groups with a CPU quota in force, and how often each was throttled.
     pub(crate) quotas: Vec<Source>,
-    /// Sums over the CPUs where they were readable; `None` where on none.
+    /// Sums over the CPUs with readable counters; `None` if no CPU has one.
     pub(crate) steal: Option<Nanos>,
     pub(crate) throttled: Option<u64>,
     pub(crate) smis: Option<u64>,
-    /// Of the whole machine.
+    /// For the whole machine.
     context_switches: Option<u64>,
 }
 
-/// Interference on the measured CPUs, by source, the most frequent first.
+/// Returns the interference on the measured CPUs by source, the most frequent first.
 pub(crate) fn of(recording: &Recording) -> Interference {
     let interference = &recording.interference;
     let seconds = interference.duration_ns.as_secs_f64();
@@ -100,8 +100,8 @@ fn per_second(count: u64, seconds: f64) -> f64 {
     }
 }
 
-/// What disturbed the measured CPUs beside interrupts, in words; what could not be
-/// read is left out here and stands among the unknown.
+/// Returns the interference other than interrupts as text. Unreadable counters are left out; the
+/// report lists them as unknown.
 pub(crate) fn others(found: &Interference) -> Vec<String> {
     let mut list = Vec::new();
     list.extend(found.steal.map(|ns| format!("steal {ns}")));
@@ -118,7 +118,7 @@ pub(crate) fn others(found: &Interference) -> Vec<String> {
     list
 }
 
-/// A rate per second with three digits: `1,004/s`, `0.28/s`.
+/// Formats a rate per second with three digits: `1,004/s`, `0.28/s`.
 pub(crate) fn rate(rate: f64) -> String {
     match rate {
         r if r >= 100.0 => format!("{}/s", grouped(r.round() as u64)),
@@ -141,7 +141,7 @@ mod tests {
         assert_eq!(found.interrupts[0].count, 2 * 10_040);
         assert_eq!(found.interrupts[1].count, 17 + 34);
         assert_eq!(found.steal, Some(Nanos::from_millis(10)));
-        // Not readable on any CPU: not zero.
+        // A counter that no CPU could read is unknown, not zero.
         assert_eq!(found.smis, None);
         assert!(others(&found).iter().all(|line| !line.contains("SMI")));
     }

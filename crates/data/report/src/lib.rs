@@ -1,25 +1,22 @@
-//! Recordings, comparisons, audits and what else is shown, as people and other
-//! programs read it.
+//! Shows recordings, comparisons, audits and other results to people and programs.
 //!
-//! **For:** a [`document`] of each thing, as plain data, and its renderers: text for a
-//! terminal ([`text`]), Markdown ([`markdown`]), one self-contained HTML page
-//! ([`html`]). Plots as SVG and PNG ([`plot`]), JUnit XML for continuous integration
-//! ([`junit`]), an audit as SARIF and JUnit XML ([`audit`]).
+//! **For:** building a [`document`] of each result as plain data, and rendering it as text for a
+//! terminal ([`text`]), Markdown ([`markdown`]), or one self-contained HTML page ([`html`]). Also
+//! plots as SVG and PNG ([`plot`]), JUnit XML for continuous integration ([`junit`]), and audits as
+//! SARIF and JUnit XML ([`audit`]).
 //!
-//! **Knows:** the domain model, and how each form is written. What is shown is
-//! decided once, in a document, so the forms cannot disagree.
+//! **Knows:** the domain model and the syntax of each output format. The content is chosen once, in
+//! a document, so the formats cannot disagree.
 //!
-//! **Must not know:** files, terminals, the store, Linux. Each function takes
-//! values and returns a `String` or bytes; the caller decides where they go.
+//! **Must not know:** files, terminals, the store, Linux. Each function takes values and returns a
+//! `String` or bytes; the caller decides where they go.
 //!
-//! A recording may come from another machine, and what it says about that
-//! machine is not trusted: each renderer frees every text of control characters and
-//! escapes it for the form it goes into.
+//! A recording may come from another machine, and its texts are not trusted. Each renderer removes
+//! control characters from every text and escapes it for the output format.
 //!
-//! **Percentiles** are shown only where the samples support them: the
-//! percentile that leaves the share `1 − q` above it needs `1 / (1 − q)`
-//! samples (100 for p99, 10,000 for p99.99). With fewer it would be the maximum
-//! under another name; a `-` is shown instead.
+//! **Percentiles** are shown only if there are enough samples. A percentile with the fraction
+//! `1 − q` above it needs `1 / (1 − q)` samples (100 for p99, 10,000 for p99.99). With fewer
+//! samples it would equal the maximum, so a `-` is shown instead.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
@@ -43,23 +40,23 @@ pub use lint::sarif as lint_sarif;
 pub use outlier_timeline::OutlierTimeline;
 pub use wrap::wrap;
 
-/// What can go wrong while a report is made.
+/// Errors of making a report.
 #[derive(Debug, thiserror::Error)]
 pub enum ReportError {
     /// There is nothing to show.
     #[error("no recording given: name at least one")]
     NoRecording,
-    /// A plot that cannot be drawn at this size.
+    /// A plot cannot be drawn at this size.
     #[error(
         "plot size {width}x{height} is not supported: width 320 to 8000, height 240 to 8000 pixels"
     )]
     Size {
-        /// Width that was asked for, in pixels.
+        /// The requested width in pixels.
         width: u32,
-        /// Height that was asked for, in pixels.
+        /// The requested height in pixels.
         height: u32,
     },
-    /// A plot of latencies of a recording that holds none.
+    /// The recording has no latencies, so their plot cannot be drawn.
     #[error(
         "recording {id} has no latencies, nothing can be plotted: show it as text, Markdown or HTML"
     )]
@@ -67,44 +64,44 @@ pub enum ReportError {
         /// The short id of the recording.
         id: String,
     },
-    /// A plot of a kind for which the recording has no figures.
+    /// The recording has no figures for this kind of plot.
     #[error("recording {id} has {lacks}, a {kind} plot would be empty: choose one of {kinds}")]
     NotThisKind {
         /// The short id of the recording.
         id: String,
-        /// What was asked for.
+        /// The requested kind of plot.
         kind: &'static str,
-        /// What the recording does not have.
+        /// The missing figures.
         lacks: &'static str,
-        /// What can be drawn of it.
+        /// The kinds of plots that can be drawn.
         kinds: String,
     },
-    /// An end of the x-axis for a plot whose x-axis has none to choose.
+    /// An upper limit was given for a plot whose x-axis has a fixed range.
     #[error("a {kind} plot has a fixed x-axis: only latency, timeline and bars plots take an end")]
     NoXMax {
         /// The kind of plot.
         kind: &'static str,
     },
-    /// An end of the x-axis below all that there is to show.
+    /// The upper limit of the x-axis is below all values.
     #[error("the x-axis cannot end at {x_max}: the first value is {first}")]
     BelowAll {
-        /// What was asked for.
+        /// The requested limit.
         x_max: punctual_model::Nanos,
-        /// The smallest value that there is.
+        /// The smallest value.
         first: punctual_model::Nanos,
     },
-    /// A PNG cannot be drawn at this scale.
+    /// A PNG cannot be drawn at this scale factor.
     #[error("PNG scale {0} is not supported: 0.25 to 8, at most 16000 pixels a side")]
     Scale(f32),
-    /// A thread that the recording does not have.
+    /// The recording does not have this thread.
     #[error("thread {thread} does not exist: the recording has {threads} threads, counted from 0")]
     NoSuchThread {
-        /// Which was asked for.
+        /// The requested thread.
         thread: usize,
-        /// How many there are.
+        /// The number of threads.
         threads: usize,
     },
-    /// The rasteriser refused the picture.
+    /// The rasteriser rejected the image.
     #[error("PNG failed: {0}")]
     Png(String),
     /// The JUnit file could not be written.

@@ -1,4 +1,4 @@
-//! What `lint` found as SARIF 2.1.0 (docs.oasis-open.org/sarif/sarif/v2.1.0).
+//! Results of `lint` as SARIF 2.1.0 (docs.oasis-open.org/sarif/sarif/v2.1.0).
 
 use punctual_model::{Frame, LintReport, RuleResult, RuleState, Violation};
 use serde_json::{Value, json};
@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use crate::audit::{sarif_level as level, sarif_run};
 use crate::sanitize::sanitize;
 
-/// One SARIF run: each violation is a result with its call site as the stack; a rule
-/// that is unknown or clean is a result, too (`kind`).
+/// Returns one SARIF run. Each violation is a result with its call site as the stack. Rules that
+/// are unknown or clean are results as well (`kind`).
 pub fn sarif(report: &LintReport) -> Value {
     let rules: Vec<Value> = report.rules.iter().map(rule).collect();
     let results: Vec<Value> = (report.rules.iter().enumerate())
@@ -90,7 +90,7 @@ fn message(rule: &RuleResult, found: &Violation) -> String {
     )
 }
 
-/// A function of a binary: it has no line of a source.
+/// Returns the location of a function in a binary, which has no source line.
 fn location(frame: &Frame) -> Value {
     let mut location = json!({
         "logicalLocations": [{"fullyQualifiedName": sanitize(&frame.text()), "kind": "function"}],

@@ -1,12 +1,11 @@
-//! A document as Markdown, for issues, wikis and commit messages (GitHub
-//! flavour: it has tables).
+//! Documents as Markdown for issues, wikis and commit messages (GitHub flavour, which has tables).
 
 use std::fmt::Write;
 
 use crate::document::{Block, Cell, Column, Document, Field, Fold, Section, Table, Tone};
 use crate::sanitize::sanitize;
 
-/// A document as one Markdown document: all that pages show but the figures.
+/// Returns a document as Markdown, with everything that an HTML page shows except the plots.
 pub fn render(document: &Document) -> String {
     let mut out = String::new();
     if !document.title.is_empty() {
@@ -19,7 +18,7 @@ pub fn render(document: &Document) -> String {
     out
 }
 
-/// `text` with what Markdown and HTML would read as markup made literal.
+/// Escapes everything in `text` that Markdown or HTML would read as markup.
 fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in sanitize(text).chars() {

@@ -1,5 +1,4 @@
-//! One explained outlier with the events around it: what its text and its
-//! picture are made of.
+//! One explained outlier with the events around it, the common source of its text and its plot.
 
 use punctual_model::{
     Delay, EventKind, Nanos, Outlier, RecordingId, Segment, ShareKind, SignedNanos, ThreadLane,
@@ -9,30 +8,30 @@ use punctual_model::{
 /// One explained outlier with the events around it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutlierTimeline {
-    /// The recording that it is of.
+    /// The recording that contains the outlier.
     pub recording: RecordingId,
-    /// What was found out.
+    /// The explanation of the outlier.
     pub outlier: Outlier,
-    /// The events.
+    /// The events around the outlier.
     pub window: Window,
-    /// Who took which stretch of it.
+    /// The segments of the latency, each with its cause.
     pub segments: Vec<Segment>,
-    /// Of a job what each thread did that had a part in it, the job's own first; empty
-    /// for what is no job.
+    /// For a job, the activity of each thread involved, beginning with the job's thread. Empty for
+    /// other outliers.
     pub lanes: Vec<ThreadLane>,
 }
 
-/// What the two ends of an outlier are called.
+/// The names for the two ends of an outlier.
 pub(crate) struct Ends {
-    /// At the expected time: in a picture, and in a line.
+    /// Name of the expected time: in a plot, and in a line of text.
     pub(crate) from: (&'static str, &'static str),
-    /// At the actual time.
+    /// Name of the actual time, likewise.
     pub(crate) to: (&'static str, &'static str),
-    /// What its length is.
+    /// The words that follow the length, such as "late".
     pub(crate) length: &'static str,
 }
 
-/// From what to what latencies of a kind go.
+/// Returns the names of the two ends for a kind of latency.
 const fn ends(delay: Delay) -> Ends {
     const CAME: (&str, &str) = ("actual", "actual wake-up");
     match delay {
@@ -86,7 +85,7 @@ impl OutlierTimeline {
         )
     }
 
-    /// A time relative to the expected one, as people read it: `+12.4 µs`.
+    /// Formats a time relative to the expected one: `+12.4 µs`.
     pub(crate) fn when(&self, time: Nanos) -> String {
         let SignedNanos(ns) = time.signed_sub(self.window.expected);
         let size = Nanos(ns.unsigned_abs());
@@ -97,7 +96,7 @@ impl OutlierTimeline {
         }
     }
 
-    /// Whether an event is about the victim.
+    /// Returns whether an event is about the victim.
     pub(crate) fn is_own(&self, event: &TraceEvent) -> bool {
         let tid = self.window.victim.tid;
         let wrote = matches!(
@@ -111,7 +110,8 @@ impl OutlierTimeline {
     }
 }
 
-/// `12.0 µs  interrupt eth0 (24)`: a stretch or a share without its length.
+/// Returns the cause of a segment or contribution without its length, such as
+/// `interrupt: eth0 (24)`.
 pub(crate) fn taker(kind: ShareKind, who: &str, detail: Option<&str>) -> String {
     let mut text = format!("{}: {who}", kind.name());
     if let Some(detail) = detail.filter(|detail| !detail.is_empty()) {
@@ -120,7 +120,7 @@ pub(crate) fn taker(kind: ShareKind, who: &str, detail: Option<&str>) -> String 
     text
 }
 
-/// The name and the kind of a handler that an event begins: drawn as a block.
+/// Returns the name and kind of the handler that an event starts, to be drawn as a block.
 pub(crate) fn opened(kind: &EventKind) -> Option<(String, ShareKind)> {
     Some(match kind {
         EventKind::IrqEntry { name, .. } => (name.to_string(), ShareKind::Interrupt),
@@ -130,7 +130,7 @@ pub(crate) fn opened(kind: &EventKind) -> Option<(String, ShareKind)> {
     })
 }
 
-/// Whether it ends a handler.
+/// Returns whether an event ends a handler.
 pub(crate) const fn closes(kind: &EventKind) -> bool {
     matches!(
         kind,

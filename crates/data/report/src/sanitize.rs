@@ -1,14 +1,15 @@
-//! Text from elsewhere, cut and escaped for what it is shown in.
+//! Text from other sources, shortened and escaped for the output format.
 
 pub(crate) use punctual_model::sanitize;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-/// How many columns of a terminal `text` takes.
+/// Returns the width of `text` in terminal columns.
 pub(crate) fn width(text: &str) -> usize {
     text.width()
 }
 
-/// At most `columns` of a terminal, the last of them `…` where something was cut.
+/// Shortens `text` to at most `columns` terminal columns. If something was cut, the last column is
+/// `…`.
 pub(crate) fn shorten(text: &str, columns: usize) -> String {
     if width(text) <= columns {
         return text.to_owned();
@@ -26,8 +27,7 @@ pub(crate) fn shorten(text: &str, columns: usize) -> String {
     short
 }
 
-/// Appends `text` to an XML document, escaped for element content and for
-/// attributes in double quotes.
+/// Appends `text` to an XML document, escaped for element content and double-quoted attributes.
 pub(crate) fn push_xml(out: &mut String, text: &str) {
     for c in sanitize(text).chars() {
         match c {

@@ -1,36 +1,36 @@
-//! How latencies are spread, in one line of blocks.
+//! The distribution of latencies as one line of block characters.
 
 use punctual_model::Nanos;
 
-/// Where the steps of a decade begin, in tenths.
+/// Lower edges of the bins in a decade, in tenths.
 const COARSE: &[u64] = &[10, 20, 50];
-/// The same where there is room: nearly equal ratios.
+/// Lower edges of finer bins, in nearly equal ratios.
 const FINE: &[u64] = &[10, 12, 15, 20, 25, 30, 40, 50, 60, 80];
-/// With more decades than this, steps are coarse.
+/// With more decades than this, the bins are coarse.
 const FINE_UP_TO: usize = 5;
-/// The range of a histogram has so many decades.
+/// The number of decades that a histogram covers.
 const DECADES: usize = 12;
 
 const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// A logarithmic axis of steps, each of which is one character.
+/// A logarithmic axis of bins, one character each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Spread {
-    /// Where the first decade begins, a power of ten in ns.
+    /// Start of the first decade, a power of ten in ns.
     from_ns: u64,
     decades: usize,
     steps: &'static [u64],
 }
 
 impl Spread {
-    /// From 0.1 µs to 1 s, for waits of any thread.
+    /// From 0.1 µs to 1 s, for the waits of any thread.
     pub(super) const WAITS: Self = Self {
         from_ns: 100,
         decades: 7,
         steps: COARSE,
     };
 
-    /// The decades from `min` to `max`.
+    /// Returns an axis of the decades from `min` to `max`.
     pub(super) fn between(min: Nanos, max: Nanos) -> Self {
         let first = min.0.max(1).ilog10();
         let last = max.0.max(min.0).max(1).ilog10();
@@ -42,7 +42,7 @@ impl Spread {
         }
     }
 
-    /// The same with few steps a decade, for where there is little room.
+    /// Returns the same axis with coarse bins, for narrow spaces.
     pub(super) const fn coarse(self) -> Self {
         Self {
             steps: COARSE,
@@ -50,8 +50,8 @@ impl Spread {
         }
     }
 
-    /// Each decade named where it begins. A name that is longer than its decade
-    /// takes the next one's room.
+    /// Returns the labels of the axis, each at the start of its decade. A label wider than its
+    /// decade also takes the space of the next one.
     pub(super) fn scale(&self) -> String {
         let mut text = String::new();
         for decade in 0..self.decades {
@@ -66,9 +66,9 @@ impl Spread {
         text.trim_end().to_owned()
     }
 
-    /// A block for each step, as high as the logarithm of its count, so that a
-    /// single late one is seen beside a million others. What lies beyond an end
-    /// is in the last step there.
+    /// Draws a block for each bin. Its height is the logarithm of the count, so that a single
+    /// sample is visible among a million others. Values outside the axis count in the first or last
+    /// bin.
     pub(super) fn picture(&self, rows: impl Iterator<Item = (Nanos, u64)>) -> String {
         let mut counts = vec![0u64; self.decades * self.steps.len()];
         for (value, count) in rows {
@@ -90,7 +90,7 @@ impl Spread {
             .collect()
     }
 
-    /// The step that a value belongs to.
+    /// Returns the index of the bin that contains `value`.
     fn step_of(&self, value: Nanos) -> usize {
         let mut edges = (0..self.decades as u32).flat_map(|decade| {
             let begin = self.from_ns.saturating_mul(10u64.pow(decade));
@@ -102,7 +102,7 @@ impl Spread {
     }
 }
 
-/// A power of ten of nanoseconds: `0.1µs`, `10ms`.
+/// Formats a power of ten in nanoseconds: `0.1µs`, `10ms`.
 fn name(ns: u64) -> String {
     match ns {
         0..100 => format!("{ns}ns"),

@@ -1,10 +1,9 @@
-//! Text broken into lines.
+//! Wraps text into lines.
 
 use crate::sanitize::width;
 
-/// Breaks `text` at spaces into lines of at most `columns`. A number stays with its
-/// unit. A word longer than a line gets a line of its own, uncut: names and paths must
-/// be copied whole.
+/// Breaks `text` at spaces into lines of at most `columns`. A number stays with its unit. A word
+/// longer than a line stays whole on its own line, because names and paths must be copied whole.
 pub fn wrap(text: &str, columns: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     let mut used = 0;
@@ -26,10 +25,10 @@ pub fn wrap(text: &str, columns: usize) -> Vec<String> {
     lines
 }
 
-/// Units that follow their number after a space.
+/// Units that follow a number after a space.
 const UNITS: [&str; 8] = ["ns", "µs", "ms", "s", "h", "B", "KiB", "MiB"];
 
-/// The words of `text`, a number and its unit as one.
+/// Returns the words of `text`, with a number and its unit as one word.
 fn words(text: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     for word in text.split(' ') {

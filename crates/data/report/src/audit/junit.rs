@@ -6,13 +6,13 @@ use quick_junit::{NonSuccessKind, Property, Report, TestCase, TestCaseStatus, Te
 use crate::ReportError;
 use crate::sanitize::sanitize;
 
-/// One test suite a topic, one test case a finding: what fails with a severity
-/// of high or fatal is a failure, as for the exit code; what else is wanting
-/// passes with its text as output, what is unknown or does not apply is
-/// skipped with the reason.
+/// Returns the audit as JUnit XML, with one test suite per topic and one test case per finding. A
+/// failed finding of severity high or fatal is a failure, as for the exit code. Other problems
+/// pass, with their text as output. Findings that are unknown or do not apply are skipped, with the
+/// reason.
 ///
 /// # Errors
-/// XML that cannot be written.
+/// Returns an error if the XML cannot be written.
 pub fn junit(audit: &Audit) -> Result<String, ReportError> {
     let mut report = Report::new("punctual doctor");
     let mut topics: Vec<&str> = audit.findings.iter().map(|f| f.topic.as_str()).collect();

@@ -1,5 +1,5 @@
-//! An audit of a machine for code scanning (SARIF) and for continuous integration
-//! (JUnit); for people it is a [document](crate::document::audit).
+//! Audits of a machine in the formats of code scanning (SARIF) and continuous integration (JUnit).
+//! For the form that people read, see [`document`](crate::document::audit).
 
 mod junit;
 mod sarif;
@@ -26,7 +26,7 @@ mod tests {
         text::render(&audit, &TextStyle::default())
     }
 
-    /// An audit whose every text is `text`: what captured facts can contain.
+    /// Returns an audit with `text` in every text field, since captured facts can contain any text.
     fn audit_of(text: &str) -> Audit {
         use FindingState::*;
         let states = [Ok, Warn, Fail, Unknown, NotApplicable];

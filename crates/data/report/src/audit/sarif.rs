@@ -1,14 +1,12 @@
-//! An audit as SARIF 2.1.0, the form that code scanning reads
-//! (docs.oasis-open.org/sarif/sarif/v2.1.0).
+//! An audit as SARIF 2.1.0, the format of code scanning (docs.oasis-open.org/sarif/sarif/v2.1.0).
 
 use punctual_model::{Audit, Fact, Finding, FindingState, Severity};
 use serde_json::{Value, json};
 
 use crate::sanitize::sanitize;
 
-/// The audit as one SARIF run: each check is a rule, each finding a result.
-/// What is ok and what does not apply is there too (`kind`), so that a reader
-/// sees what was looked at.
+/// Returns the audit as one SARIF run: each check is a rule, each finding a result. Findings that
+/// are ok or do not apply are included (`kind`), so that a reader sees everything that was checked.
 pub fn sarif(audit: &Audit) -> Value {
     let rules: Vec<Value> = audit.findings.iter().map(rule).collect();
     let results: Vec<Value> = audit.findings.iter().enumerate().map(result).collect();
@@ -26,7 +24,8 @@ pub fn sarif(audit: &Audit) -> Value {
     )
 }
 
-/// A file with one run of this program; `of`: what ran, which tells runs apart.
+/// Returns a SARIF file with one run of this program. `of` names the command and tells the runs of
+/// different commands apart.
 pub(crate) fn run(of: &str, rules: &[Value], properties: &Value, results: &[Value]) -> Value {
     json!({
         "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
@@ -91,11 +90,11 @@ fn result((index, finding): (usize, &Finding)) -> Value {
     })
 }
 
-/// Where it was read: a file's URI, or the name of what was asked (a register, a
-/// socket), which is no file.
+/// Returns the sources of a finding: a file's URI for a path, otherwise the name of the source
+/// (such as a register or a socket).
 fn locations(finding: &Finding) -> Vec<Value> {
     let places = finding.evidence.iter().take(10).map(|fact| {
-        // Only a path becomes one; a note behind it stays in the message.
+        // Only the path becomes a URI; a note after it stays in the message.
         let path = fact.source.split(' ').next().unwrap_or_default();
         let text = format!("{}: {}", fact.source, value(fact));
         let text = sanitize(&text);
@@ -120,7 +119,7 @@ fn value(fact: &Fact<String>) -> String {
     }
 }
 
-/// The path, which begins with `/`, as a file's URI: what may not stand in one is escaped.
+/// Returns the absolute `path` as a file URI. Escapes all characters that a URI does not allow.
 pub(crate) fn uri(path: &str) -> String {
     let mut text = "file://".to_owned();
     for byte in path.bytes() {

@@ -1,23 +1,23 @@
-//! An audit, what matters first: what `doctor` shows.
+//! An audit with the most important findings first, the output of `doctor`.
 
 use punctual_model::{Audit, Expectation, Fact, Finding, FindingState, Nanos, Severity, grouped};
 
 use super::table::{Cell, Column, Fold, Row, Table};
 use super::{Answer, Block, Document, Field, Section, Tone};
 
-/// How much is shown.
+/// How much detail is shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AuditDetail {
-    /// Also what is ok and what does not apply, and each reason and source.
+    /// Whether to include passed and inapplicable checks, and each reason and source.
     pub all: bool,
 }
 
-/// How many facts are shown of a finding, and of one reason how many unknown ones.
+/// Maximum number of facts shown per finding, and of unknown checks shown per reason.
 const FACTS: usize = 3;
 const UNKNOWN: usize = 5;
 
-/// An audit: a summary, what fails, what needs attention, what is unknown, the rest
-/// where all is asked for.
+/// Returns an audit: a summary, failed checks, checks that need attention, and unknown checks. The
+/// other checks follow if all are requested.
 pub fn audit(audit: &Audit, detail: AuditDetail) -> Document {
     let all = detail.all;
     let mut document = Document::default();
@@ -76,7 +76,7 @@ fn head(document: &mut Document, audit: &Audit) {
     document.push(Section::new(summary));
 }
 
-/// What a machine like this can reach, and what was measured.
+/// Returns the latency that a machine like this can reach, and the largest one measured.
 fn expectation(expectation: &Expectation) -> String {
     let frequency = expectation.frequency_khz.as_ref().and_then(Fact::get);
     let mut text = match (frequency, expectation.worst_ns) {
@@ -104,7 +104,7 @@ fn expectation(expectation: &Expectation) -> String {
     text
 }
 
-/// A problem in full.
+/// Returns a problem with all its details.
 fn problem(finding: &Finding, all: bool) -> Section {
     let mut fields = vec![
         Field::new("recommended", &finding.expected),
@@ -140,7 +140,7 @@ fn evidence(fact: &Fact<String>) -> String {
     format!("{}: {value}", fact.source)
 }
 
-/// Findings in a line or two each.
+/// Returns findings on one or two lines each.
 fn brief(title: &str, findings: &[&Finding]) -> Section {
     if findings.is_empty() {
         return Section::default();
@@ -152,13 +152,13 @@ fn brief(title: &str, findings: &[&Finding]) -> Section {
     Section::titled(title, vec![Block::Table(marked(rows.collect()))])
 }
 
-/// A table of marks and texts.
+/// Returns a table of marks and texts.
 fn marked(rows: Vec<Row>) -> Table {
     let columns = vec![Column::left(""), Column::left("").fold(Fold::Wrap(20))];
     Table::new(columns, rows)
 }
 
-/// What is unknown, grouped by the reason: one missing right is one thing.
+/// Returns the unknown checks, grouped by reason: one missing right often affects many checks.
 fn unknown(audit: &Audit, all: bool) -> Section {
     let mut groups: Vec<(&str, Vec<&Finding>)> = Vec::new();
     let unknown = audit.findings.iter();
@@ -172,7 +172,7 @@ fn unknown(audit: &Audit, all: bool) -> Section {
         return Section::default();
     }
     let rows = groups.into_iter().map(|(why, findings)| {
-        // What matters most is first; the rest is the same, over and over.
+        // The most important check comes first; the others repeat the same reason.
         let shown = if all { usize::MAX } else { UNKNOWN };
         let mut titles: Vec<String> = findings
             .iter()
@@ -218,7 +218,7 @@ fn foot(document: &mut Document, audit: &Audit, all: bool) {
 /// The width of a mark.
 const MARK: usize = 11;
 
-/// A finding's state and severity in a word.
+/// Returns the state and severity of a finding in one word.
 pub(super) fn mark(state: FindingState, severity: Severity) -> (Tone, String) {
     let (tone, word) = match (state, severity) {
         (FindingState::Fail, Severity::Fatal) => (Tone::Bad, "FAIL fatal"),
@@ -240,7 +240,7 @@ fn gigahertz(khz: u64) -> String {
     format!("{}.{:02} GHz", khz / 1_000_000, khz % 1_000_000 / 10_000)
 }
 
-/// Without the digits that a length of watching does not have.
+/// Formats a duration in seconds with one decimal; more digits are not meaningful here.
 fn short(duration: Nanos) -> String {
     format!("{:.1} s", duration.0 as f64 / 1e9)
 }

@@ -1,4 +1,4 @@
-//! The outliers of a recording, a line each: what `explain` shows first.
+//! The outliers of a recording, one line each: the first part of `explain`.
 
 use punctual_model::{Explanation, Outlier, Recording};
 
@@ -6,11 +6,11 @@ use super::table::{Column, Row, Table};
 use super::{Block, Document, Section, findings};
 use crate::figures;
 
-/// How many outliers a terminal lists, the worst of them.
+/// Maximum number of outliers on a terminal, the longest first.
 const WORST: usize = 20;
 
-/// What was found out about the outliers of a recording: how many there were,
-/// the causes of all together, and the worst ones.
+/// Returns a summary of a recording's outliers: their number, the causes of all of them together,
+/// and the longest ones.
 pub fn outliers(recording: &Recording, explanation: &Explanation) -> Document {
     let mut document = Document::default();
     let text = figures::explained_text(explanation);

@@ -1,4 +1,4 @@
-//! The facts about a machine, as rows of a table.
+//! The facts about a machine as rows of a table.
 
 use std::fmt::Display;
 
@@ -15,15 +15,15 @@ struct FactRow {
     source: String,
 }
 
-/// What a row shows of a fact.
+/// The value of a fact, as shown in its row.
 #[derive(PartialEq)]
 enum Value {
     Known(String),
-    /// The reason.
+    /// Unknown, with the reason.
     Unknown(String),
 }
 
-/// All facts, by topic.
+/// Returns all facts by topic.
 pub(crate) fn table(host: &HostFacts) -> Table {
     let topic = Column {
         topic: true,
@@ -48,7 +48,7 @@ pub(crate) fn table(host: &HostFacts) -> Table {
     Table::new(columns, rows.collect())
 }
 
-/// All facts by topic, then one topic for each group of CPUs that are alike.
+/// Returns all facts by topic, then one topic for each group of similar CPUs.
 fn topics(host: &HostFacts) -> Vec<(String, Vec<FactRow>)> {
     let mut topics = vec![
         ("System".to_owned(), system(host)),
@@ -157,8 +157,8 @@ fn clock_and_memory(host: &HostFacts) -> Vec<FactRow> {
     ]
 }
 
-/// CPUs whose facts read alike, together. Core and siblings differ by nature
-/// and are left to the JSON form.
+/// Groups CPUs with the same facts. Core and siblings always differ, so only the JSON output has
+/// them.
 fn groups(cpus: &[CpuFacts]) -> Vec<(CpuSet, Vec<FactRow>)> {
     let mut groups: Vec<(CpuSet, Vec<FactRow>)> = Vec::new();
     for cpu in cpus {
@@ -205,8 +205,7 @@ fn frequency(khz: u64) -> String {
     }
 }
 
-/// How the measurement was made: parameters, command line, load, as (name,
-/// value).
+/// Returns how the measurement was made, as (name, value): parameters, command line, load.
 pub(crate) fn run(recording: &Recording) -> Vec<(String, String)> {
     let mut rows = vec![
         ("id".to_owned(), recording.id.to_string()),

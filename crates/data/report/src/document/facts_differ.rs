@@ -1,5 +1,5 @@
-//! What differs between two recordings beside their figures: facts, options of the
-//! kernel's configuration, findings of the audit.
+//! Differences between two recordings other than their figures: facts, kernel configuration
+//! options, and audit findings.
 
 use punctual_stats::trend::{FINDING, FactDifference, FactsDiffer, OPTION};
 
@@ -7,7 +7,7 @@ use super::table::{Column, Fold, Row, Table};
 use super::{Block, Document, Field, Medium, Section};
 use crate::figures::{self, counted};
 
-/// What differs between two recordings beside their figures.
+/// Returns the differences between two recordings other than their figures.
 pub fn facts_differ(differ: &FactsDiffer) -> Document {
     let (a, b) = (differ.a.short(), differ.b.short());
     let mut document = Document {
@@ -44,7 +44,7 @@ pub fn facts_differ(differ: &FactsDiffer) -> Document {
     document
 }
 
-/// Which table a difference belongs to.
+/// The table that a difference belongs to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Fact,
@@ -87,7 +87,7 @@ fn row(one: &FactDifference) -> Row {
     Row::new([name, cell(&one.before), cell(&one.after)])
 }
 
-/// A fact that is a list of words.
+/// Returns the difference of a fact that is a list of words.
 fn list(one: &FactDifference) -> Section {
     let words = |words: &[String]| {
         let text = Some(words.join(" ")).filter(|text| !text.is_empty());
@@ -100,7 +100,8 @@ fn list(one: &FactDifference) -> Section {
     Section::titled(one.fact.replace('_', " "), vec![Block::Fields(fields)])
 }
 
-/// Options that differ; where two configurations differ in others alone, that.
+/// Returns the options that differ. If the configurations differ only in options that recordings do
+/// not keep, a text states that.
 fn configuration(differ: &FactsDiffer, options: Table) -> Section {
     let mut differences = differ.differences.iter();
     let differs = differences.any(|one| one.fact == "kernel.configuration");

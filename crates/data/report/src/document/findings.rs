@@ -1,17 +1,17 @@
-//! The tables of a probe's own findings, made ready to be shown.
+//! The tables of a probe's own results, prepared for display.
 
 use punctual_model::{Cell, Explanation, Nanos, Recording, Table};
 
 use super::table::{self, Column, Row};
 use super::{Block, Section};
 
-/// How many rows of a table a terminal shows.
+/// Maximum number of table rows on a terminal.
 const ROWS: usize = 40;
 
-/// No cell is longer than this on a terminal.
+/// Maximum length of a cell on a terminal.
 const CELL: usize = 48;
 
-/// The causes of all outliers together, and those that came periodically.
+/// Returns the causes of all outliers together, and those that recur periodically.
 pub(crate) fn of_explanation(explanation: &Explanation) -> Vec<Section> {
     let mut shown = Vec::new();
     if !explanation.causes.is_empty() {
@@ -69,10 +69,10 @@ pub(crate) fn of_explanation(explanation: &Explanation) -> Vec<Section> {
     shown
 }
 
-/// How many causes are shown: those that took most.
+/// Maximum number of causes to show, those with the most time first.
 const CAUSES: usize = 20;
 
-/// A period with the digits that its tolerance supports: `1.000 s`.
+/// Formats a period with as many digits as its tolerance supports: `1.000 s`.
 fn exactly(period: Nanos, tolerance: Nanos) -> String {
     let ratio = period.0 / tolerance.0.max(1);
     let digits = ratio.max(100).ilog10().min(5) as usize;
@@ -87,10 +87,9 @@ fn exactly(period: Nanos, tolerance: Nanos) -> String {
     format!("{value:.*} {unit}", (digits + 2).saturating_sub(whole))
 }
 
-/// All tables of a recording. A row that is shorter than its table has unknown
-/// cells at its end; cells without a column are not shown, for nothing says
-/// what they mean. A table without rows says so: a probe that looks for violations
-/// and finds none is no failure.
+/// Returns all tables of a recording. Cells missing at the end of a row are unknown. Cells beyond
+/// the columns are not shown, since their meaning is unknown. An empty table gets a text, because a
+/// probe that searches for violations and finds none has not failed.
 pub(crate) fn of(recording: &Recording) -> Vec<Section> {
     let explanation = recording.explanation.iter().flat_map(of_explanation);
     explanation
@@ -127,7 +126,7 @@ fn shown(table: &Table) -> table::Table {
     table::Table::new(columns.collect(), rows.collect())
 }
 
-/// Whether all cells that are known are numbers, and there is one.
+/// Returns whether all known cells are numbers, and there is at least one.
 fn is_number<'a>(cells: impl Iterator<Item = &'a Cell>) -> bool {
     let mut any = false;
     for cell in cells {

@@ -1,4 +1,4 @@
-//! The jobs of an application's threads: what releases them, how long each takes.
+//! The jobs of an application's threads: what releases them, and how long they take.
 
 use punctual_model::{
     Histogram, JobWindows, Jobs, Nanos, Recording, ReleaseChoice, ReleaseWait, ThreadJobs, grouped,
@@ -8,11 +8,11 @@ use super::table::{Column, Fold, Row, Table};
 use super::{Block, Document, Medium, Section};
 use crate::figures;
 
-/// So many threads are listed on a terminal.
+/// Maximum number of threads on a terminal.
 const THREADS: usize = 40;
 
-/// The answer in a sentence: how many jobs took too long, and why the worst did. `None`:
-/// the recording is none of jobs.
+/// Returns the answer in a sentence: how many jobs took too long, and why the longest one did.
+/// Returns `None` if the recording has no jobs.
 pub fn jobs_answer(recording: &Recording) -> Option<Document> {
     sentence(recording).map(|title| Document {
         title,
@@ -57,13 +57,13 @@ pub(super) fn sentence(recording: &Recording) -> Option<String> {
     ))
 }
 
-/// The part of the run in which jobs were watched, where that was not all of it.
+/// Returns how much of the run jobs were watched for, or `None` if that was all of it.
 fn part_of_time(recording: &Recording, jobs: &Jobs) -> Option<String> {
     let part = watched(recording, jobs.windows.as_ref()?);
     (part < ALL).then(|| percent(part))
 }
 
-/// What is more than this part of the run is all of it: a turn more or less says nothing.
+/// A larger share counts as the whole run, because one poll more or less does not matter.
 const ALL: f64 = 0.99;
 
 fn watched(recording: &Recording, windows: &JobWindows) -> f64 {
@@ -78,8 +78,8 @@ fn percent(share: f64) -> String {
     }
 }
 
-/// The release wait and the execution times of each thread; where none was found, its
-/// waits.
+/// Returns the release wait and the execution times of each thread. A thread without a release wait
+/// is listed with its waits.
 pub(super) fn of(recording: &Recording) -> Vec<Section> {
     let jobs = recording
         .explanation
@@ -136,7 +136,7 @@ fn released(recording: &Recording, jobs: &Jobs) -> Section {
     Section::new(blocks).heading(Medium::Both, format!("Jobs, budget {}", jobs.budget_ns))
 }
 
-/// What a reader must know of the counts.
+/// Returns notes that qualify the counts.
 fn notes(recording: &Recording, jobs: &Jobs) -> Vec<String> {
     let mut notes = Vec::new();
     notes.extend(jobs.windows.as_ref().map(|one| windows(recording, one)));
@@ -196,7 +196,7 @@ fn title(recording: &Recording, jobs: &ThreadJobs) -> String {
     )
 }
 
-/// `clock_nanosleep, CLOCK_MONOTONIC (as requested)`.
+/// Returns a release wait such as `clock_nanosleep, CLOCK_MONOTONIC (as requested)`.
 fn released_by(release: &ReleaseWait) -> String {
     let mut text = place(&release.call, release.object.as_deref());
     if release.choice == ReleaseChoice::Requested {
@@ -241,7 +241,7 @@ mod tests {
 
     use super::*;
 
-    /// A run of jobs that were watched in two of ten seconds.
+    /// Returns a run of 10 s that watched jobs for 2 s.
     fn watched_in_part() -> Recording {
         let mut recording = testing::recording(1, 10);
         recording.duration_ns = Nanos::from_secs(10);

@@ -1,4 +1,4 @@
-//! What an audit found, as a recording keeps it.
+//! The findings of an audit that are kept in a recording.
 
 use punctual_model::{FindingState, KeptAudit, KeptFinding, Severity};
 
@@ -6,8 +6,8 @@ use super::audit::mark;
 use super::table::{Cell, Column, Row, Table};
 use super::{Answer, Block, Field, Section, Tone};
 
-/// The findings: a summary, what is wrong, what is unknown by its reason. Without an
-/// audit it says that nothing is known.
+/// Returns the findings: a summary, the problems, and the unknown checks by reason. Without an
+/// audit, the section explains that they are unknown.
 pub fn kept_audit(audit: Option<&KeptAudit>) -> Section {
     let Some(audit) = audit else {
         let none = "not known: this recording was made without an audit";
@@ -50,7 +50,7 @@ pub fn kept_audit(audit: Option<&KeptAudit>) -> Section {
     Section::titled("Audit", blocks)
 }
 
-/// What is unknown, by the reason: one missing right is one thing.
+/// Returns the unknown checks, grouped by reason: one missing right often affects many checks.
 fn unknown(audit: &KeptAudit) -> Vec<Field> {
     let mut groups: Vec<(&str, Vec<&str>)> = Vec::new();
     let all = audit.findings.iter();

@@ -1,4 +1,4 @@
-//! Many recordings, a line each: what `list` shows.
+//! Many recordings, one line each, the output of `list`.
 
 use std::collections::BTreeSet;
 
@@ -10,35 +10,32 @@ use super::table::{Cell, Column, Row, Table};
 use super::{Block, Document, Medium};
 use crate::figures;
 
-/// What the list shows of one recording; the store fills it without reading
-/// the histograms.
+/// The row of one recording. The store fills it without reading the histograms.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListRow {
-    /// The short id ([`RecordingId::short`](punctual_model::RecordingId::short)).
+    /// The short ID ([`RecordingId::short`](punctual_model::RecordingId::short)).
     pub id: String,
-    /// The anchor of its document, where it is on the same page.
+    /// The anchor of its document, if it is on the same page.
     pub anchor: Option<String>,
-    /// When the measurement began; `None` where a file from elsewhere does not
-    /// say.
+    /// When the measurement began; `None` if an imported file does not contain it.
     pub started: Option<Timestamp>,
-    /// What was measured, in a line ([`Recording::headline`]).
+    /// The measurement on one line ([`Recording::headline`]).
     pub headline: String,
-    /// How long it lasted; `None` where a file from elsewhere does not say.
+    /// The duration; `None` if an imported file does not contain it.
     pub duration: Option<Nanos>,
-    /// Samples of all threads.
+    /// The samples of all threads.
     pub recorded: u64,
-    /// Missed periods of all threads; `None` where a file from elsewhere does
-    /// not say.
+    /// The missed periods of all threads; `None` if an imported file does not contain them.
     pub missed: Option<u64>,
-    /// The largest latency of any thread; `None` where nothing was late.
+    /// The largest latency of any thread; `None` without latencies.
     pub max: Option<Nanos>,
-    /// Whether it came to its end.
+    /// Whether and how the run ended.
     pub completion: Completion,
     /// Whether the requirement was held.
     pub outcome: Outcome,
-    /// The name of the machine, where it is known.
+    /// The name of the machine, if known.
     pub host: Option<String>,
-    /// The user's name for it.
+    /// The label that the user gave the recording.
     pub label: Option<String>,
 }
 
@@ -71,7 +68,7 @@ impl From<&Recording> for ListRow {
 }
 
 impl ListRow {
-    /// `met`, `exceeded (stopped)`, `interrupted`.
+    /// Returns a result such as `met`, `exceeded (stopped)`, `interrupted`.
     fn result(&self) -> String {
         match (self.outcome, self.completion) {
             (Outcome::NoRequirement, Completion::Finished) => "measured".to_owned(),
@@ -82,15 +79,14 @@ impl ListRow {
     }
 }
 
-/// No label is longer than this on a terminal.
+/// Maximum length of a label on a terminal.
 const LABEL: usize = 64;
 
-/// A table of recordings, in the order given; times are UTC. Where the recordings are
-/// of several machines, with a column for these.
+/// Returns a table of recordings in the given order, with times in UTC. It has a column for the
+/// machine if the recordings come from several machines.
 ///
-/// Where a terminal is too narrow, results and labels are cut, the number of samples
-/// goes first, then the duration, the missed periods, the machine and the label. It
-/// fits into 60 columns.
+/// If the terminal is too narrow, results and labels are shortened. Then columns are dropped in
+/// this order: samples, duration, missed periods, machine, label. The rest fits 60 columns.
 pub fn list(rows: &[ListRow]) -> Document {
     let block = match rows.is_empty() {
         true => Block::text("no recordings"),
@@ -99,13 +95,13 @@ pub fn list(rows: &[ListRow]) -> Document {
     Document::of(vec![block])
 }
 
-/// Whether recordings are of several machines.
+/// Returns whether the recordings come from several machines.
 fn several_hosts(rows: &[ListRow]) -> bool {
     let hosts: BTreeSet<&String> = rows.iter().filter_map(|row| row.host.as_ref()).collect();
     hosts.len() > 1
 }
 
-/// A part of the table of [`list`]; `with_host`: with a column for machines.
+/// Returns a part of the table of [`list`]. Pass `with_host` for the machine column.
 pub fn list_page(rows: &[ListRow], with_host: bool) -> Table {
     let mut columns = vec![
         Column::left("id"),

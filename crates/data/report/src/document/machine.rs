@@ -1,4 +1,4 @@
-//! What runs on a machine: threads and interrupts.
+//! The threads and interrupts of a machine.
 
 use punctual_model::{
     CpuSet, Fact, InterruptKind, InterruptRecord, TaskRecord, TaskUsage, WaitHistogram, grouped,
@@ -8,21 +8,21 @@ use super::table::{Column, Row, Table};
 use super::{Block, Document};
 use crate::figures;
 
-/// One row of `threads`: a thread, with what it has used or uses a second.
+/// One row of `threads`: a thread and its usage, in total or per second.
 #[derive(Clone, Debug)]
 pub struct ThreadRow {
     /// The thread.
     pub task: TaskRecord,
-    /// Since its start, or in `over_ns`.
+    /// Usage since the thread started, or during `over_ns`.
     pub used: TaskUsage,
-    /// The time that `used` is of; none: since its start.
+    /// The time span of `used`; `None`: since the thread started.
     pub over_ns: Option<u64>,
-    /// How long threads of its name waited for their CPU after being woken, in
-    /// that time; none where it was not watched, or none was woken.
+    /// How long threads of this name waited for a CPU after each wake-up in that time. `None` if
+    /// the name was not watched or had no wake-up.
     pub waits: Option<WaitHistogram>,
 }
 
-/// Threads, a line each, in the order given.
+/// Returns threads, one line each, in the given order.
 pub fn threads(rows: &[ThreadRow]) -> Document {
     let Some(first) = rows.first() else {
         return Document::of(vec![Block::text("no such thread")]);
@@ -45,7 +45,7 @@ pub fn threads(rows: &[ThreadRow]) -> Document {
         Column::right(if rate { "CPU" } else { "CPU time" }),
     ];
     if watched {
-        // By name, as they are counted: threads of one name have one figure.
+        // Waits are counted by name, so all threads of a name show the same figures.
         columns.push(Column::right("wait p99").drop(2));
         columns.push(Column::right("wait max").drop(3));
     }
@@ -108,7 +108,7 @@ fn thread_row(row: &ThreadRow, watched: bool) -> Row {
     Row::new(cells)
 }
 
-/// A rate: with a decimal where it is small.
+/// Formats a rate per second, with one decimal below 10.
 fn a_second(count: u64, over_ns: u64) -> String {
     let rate = count as f64 * 1e9 / over_ns.max(1) as f64;
     match rate {
@@ -123,16 +123,16 @@ fn a_second(count: u64, over_ns: u64) -> String {
 pub struct InterruptRow {
     /// The interrupt.
     pub interrupt: InterruptRecord,
-    /// How often it came to each CPU, since the boot or in `over_ns`.
+    /// Interrupts per CPU, since boot or during `over_ns`.
     pub counts: Vec<(u32, u64)>,
-    /// The time that `counts` are of; none: since the boot.
+    /// The time span of `counts`; `None`: since boot.
     pub over_ns: Option<u64>,
 }
 
-/// Columns of CPUs that are shown at the most: those with the highest counts.
+/// Maximum number of CPU columns, those with the highest counts first.
 const MOST_CPUS: usize = 8;
 
-/// Interrupts, a line each, with a column for each CPU.
+/// Returns interrupts, one line each, with a column for each CPU.
 pub fn interrupts(rows: &[InterruptRow]) -> Document {
     let Some(first) = rows.first() else {
         return Document::of(vec![Block::text("no interrupts")]);
@@ -159,7 +159,7 @@ pub fn interrupts(rows: &[InterruptRow]) -> Document {
     Document::of(blocks)
 }
 
-/// The CPUs that have a column, rising, and how many have none.
+/// Returns the CPUs that have a column, in ascending order, and how many have none.
 fn shown_cpus(rows: &[InterruptRow]) -> (Vec<u32>, usize) {
     let mut sums = std::collections::BTreeMap::<u32, u64>::new();
     for (cpu, count) in rows.iter().flat_map(|row| &row.counts) {
@@ -197,7 +197,7 @@ fn interrupt_row(row: &InterruptRow, cpus: &[u32]) -> Row {
         .iter()
         .map(|handler| format!("{} ({})", handler.comm, handler.scheduling))
         .collect();
-    // The devices say more than the chip, whose kind stands beside them.
+    // Device names are more useful than the chip, whose kind has its own column.
     let what = match interrupt.devices.len() {
         0 => interrupt.name.clone(),
         1 => interrupt.devices[0].clone(),

@@ -1,13 +1,12 @@
-//! What is shown, as plain data: sections of text, fields, notes, tables and
-//! figures.
+//! Documents as plain data: sections of text, fields, notes, tables and figures.
 //!
-//! Each thing that is shown (a recording, a comparison, an audit, ...) has one
-//! function here that makes its [`Document`]. The renderers ([`text`](crate::text),
-//! [`markdown`](crate::markdown), [`html`](crate::html)) know documents only. Texts
-//! are as they were read: each renderer sanitises and escapes at its edge.
+//! For each result (a recording, a comparison, an audit, ...), one function in this module returns
+//! a [`Document`]. The renderers ([`text`](crate::text), [`markdown`](crate::markdown),
+//! [`html`](crate::html)) only know documents. Documents contain texts as they were read; each
+//! renderer sanitises and escapes them in its output.
 //!
-//! A terminal shows what fits a screen, a page (Markdown, HTML) all that is known:
-//! sections and columns may belong to one [`Medium`] alone.
+//! A terminal shows what fits on a screen, a page (Markdown, HTML) everything that is known.
+//! Sections and columns can be limited to one [`Medium`].
 
 mod analysis;
 mod audit;
@@ -46,28 +45,28 @@ pub use wakeups::wakeups;
 
 use crate::plot::Plot;
 
-/// What is shown of one thing.
+/// The content to show for one result.
 #[derive(Clone, Debug, Default)]
 pub struct Document {
-    /// What it is of; empty for none.
+    /// The title; empty for none.
     pub title: String,
-    /// The program that measured: before the title on a terminal.
+    /// The measuring program, shown before the title on a terminal.
     pub program: Option<String>,
-    /// By what a page links to it: letters, digits and `-`.
+    /// The anchor for links within a page: letters, digits and `-`.
     pub anchor: Option<String>,
-    /// Its parts, in order.
+    /// The sections, in order.
     pub sections: Vec<Section>,
 }
 
-/// Where something is shown.
+/// The media that show a section or column.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Medium {
-    /// Everywhere.
+    /// Shown everywhere.
     #[default]
     Both,
-    /// On a terminal.
+    /// Shown on a terminal only.
     Terminal,
-    /// In Markdown and HTML.
+    /// Shown in Markdown and HTML only.
     Page,
 }
 
@@ -81,15 +80,15 @@ impl Medium {
     }
 }
 
-/// What a piece of text means; colours and signs follow from it.
+/// The meaning of a text, which determines its colour and sign.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tone {
     /// Neither good nor bad.
     #[default]
     Plain,
-    /// What a reader looks for first.
+    /// A heading, which readers look for first.
     Heading,
-    /// What may be overlooked, or is not known.
+    /// Less important, or unknown.
     Faint,
     /// As it should be.
     Good,
@@ -99,75 +98,76 @@ pub enum Tone {
     Bad,
 }
 
-/// A part of a document. On a terminal an empty line separates it from the one before.
+/// A part of a document. On a terminal, an empty line separates sections.
 #[derive(Clone, Debug, Default)]
 pub struct Section {
-    /// Where it is shown.
+    /// The media that show the section.
     pub medium: Medium,
-    /// What stands above it, and where.
+    /// The heading, and the media that show it.
     pub heading: Option<(Medium, String)>,
-    /// A word before the heading: a state.
+    /// A state, shown before the heading.
     pub mark: Option<(Tone, String)>,
-    /// What stands behind the heading: an identifier.
+    /// An identifier, shown after the heading.
     pub aside: Option<String>,
-    /// What it holds.
+    /// The content of the section.
     pub blocks: Vec<Block>,
 }
 
-/// A piece of a section.
+/// A part of a section.
 #[derive(Clone, Debug)]
 pub enum Block {
     /// A paragraph.
     Text(Tone, String),
-    /// The answer to what was asked.
+    /// The answer to the user's question.
     Answer(Answer),
-    /// Names and values.
+    /// Names with values.
     Fields(Vec<Field>),
-    /// What the reader must know first.
+    /// Warnings that the reader must see first.
     Warnings(Vec<String>),
     /// Rows and columns.
     Table(Table),
-    /// A plot; a terminal shows none.
+    /// A plot; not shown on a terminal.
     Figure(Box<Figure>),
 }
 
-/// The answer to what was asked.
+/// The answer to the user's question.
 #[derive(Clone, Debug, Default)]
 pub struct Answer {
-    /// What it means.
+    /// The tone of the answer.
     pub tone: Tone,
     /// Its sign: `✓`; empty for none.
     pub sign: &'static str,
-    /// The answer in a word, for a badge; empty for none.
+    /// The answer in one word, for a badge; empty for none.
     pub word: &'static str,
-    /// The same as a sentence.
+    /// The answer as a sentence.
     pub text: String,
 }
 
 /// A name and its value.
 #[derive(Clone, Debug)]
 pub struct Field {
-    /// What it is; empty where it goes on with the one before.
+    /// The name; empty if the field continues the previous one.
     pub name: String,
     /// The value.
     pub text: String,
-    /// What it means.
+    /// The tone of the value.
     pub tone: Tone,
-    /// Whether it is to be copied: a command is never broken into lines.
+    /// Whether the value is a command. Commands are never broken into lines, so that they can be
+    /// copied.
     pub is_command: bool,
 }
 
-/// A plot and what it shows.
+/// A plot with a caption.
 #[derive(Clone, Debug)]
 pub struct Figure {
-    /// The picture.
+    /// The plot.
     pub plot: Plot,
-    /// What it shows, in a sentence.
+    /// A sentence about the content of the plot.
     pub caption: String,
 }
 
 impl Section {
-    /// One without a heading.
+    /// Returns a section without a heading.
     pub fn new(blocks: Vec<Block>) -> Self {
         Self {
             blocks,
@@ -175,12 +175,12 @@ impl Section {
         }
     }
 
-    /// One with a heading.
+    /// Returns a section with a heading.
     pub fn titled(heading: impl Into<String>, blocks: Vec<Block>) -> Self {
         Self::new(blocks).heading(Medium::Both, heading)
     }
 
-    /// Puts a heading above it.
+    /// Sets the heading and the media that show it.
     pub(crate) fn heading(self, medium: Medium, heading: impl Into<String>) -> Self {
         Self {
             heading: Some((medium, heading.into())),
@@ -188,19 +188,19 @@ impl Section {
         }
     }
 
-    /// Shows it there alone.
+    /// Limits the section to one medium.
     pub(crate) fn only(self, medium: Medium) -> Self {
         Self { medium, ..self }
     }
 }
 
 impl Field {
-    /// A plain one.
+    /// Returns a field in the plain tone.
     pub fn new(name: impl Into<String>, text: impl Into<String>) -> Self {
         Self::toned(name, Tone::Plain, text)
     }
 
-    /// One that means something.
+    /// Returns a field in the given tone.
     pub fn toned(name: impl Into<String>, tone: Tone, text: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -212,7 +212,7 @@ impl Field {
 }
 
 impl Document {
-    /// One section of these blocks.
+    /// Returns a document with these blocks in one section.
     pub(crate) fn of(blocks: Vec<Block>) -> Self {
         Self {
             sections: vec![Section::new(blocks)],
@@ -220,7 +220,7 @@ impl Document {
         }
     }
 
-    /// Adds a section, where it holds anything.
+    /// Adds a section, unless it is empty.
     pub fn push(&mut self, section: Section) {
         if !section.blocks.is_empty() || section.heading.is_some() {
             self.sections.push(section);
@@ -239,7 +239,7 @@ impl Answer {
 }
 
 impl Block {
-    /// Fields; nothing where there are none.
+    /// Returns a block of fields, or `None` without fields.
     pub fn fields(fields: Vec<Field>) -> Option<Self> {
         (!fields.is_empty()).then_some(Self::Fields(fields))
     }

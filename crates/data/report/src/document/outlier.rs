@@ -1,4 +1,4 @@
-//! One explained outlier by time: what `explain` shows.
+//! One explained outlier over time, the output of `explain`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,26 +12,25 @@ use super::{Block, Document, Medium, Section, Tone};
 use crate::figures;
 use crate::outlier_timeline::{OutlierTimeline, taker};
 
-/// How many lines of events are shown at most, unless all are wanted: half of
-/// them from the beginning, half from the end.
+/// Maximum number of events unless all are requested: half from the beginning, half from the end.
 const LINES: usize = 60;
 
-/// How long before the expected time the first lines are, in parts of the
-/// latency; the last event of each CPU before that is shown, too.
+/// Events are shown from this fraction of the latency before the expected time. The last event of
+/// each CPU before that is also shown.
 const LEAD: u64 = 10;
 
-/// How many kernel stacks are shown.
+/// Maximum number of kernel stacks.
 const STACKS: usize = 3;
 
-/// How many signs a lane has.
+/// Width of a lane in characters.
 const LANE: u64 = 40;
 
-/// The longest bar behind a share.
+/// Length of the longest bar, in characters.
 const BAR: u64 = 24;
 
-/// One outlier: the sentence, the shares, and its events by time. The victim's
-/// own are marked with `>`, requested ones with `*`; below an event is the cause of the time from there
-/// on. `all`: every event that is kept.
+/// Returns one outlier: the sentence, the contributions, and its events over time. The victim's
+/// events are marked `>`, requested ones `*`. Below an event is the cause of the time that follows.
+/// With `all`, every stored event is shown.
 pub fn outlier(timeline: &OutlierTimeline, all: bool) -> Document {
     let outlier = &timeline.outlier;
     let victim = &timeline.window.victim;
@@ -64,7 +63,7 @@ pub fn outlier(timeline: &OutlierTimeline, all: bool) -> Document {
     }
 }
 
-/// What each thread did that had a part in a job.
+/// Returns the activity of each thread involved in a job.
 fn lanes(timeline: &OutlierTimeline) -> Vec<Block> {
     if timeline.lanes.is_empty() {
         return Vec::new();
@@ -83,15 +82,15 @@ fn lanes(timeline: &OutlierTimeline) -> Vec<Block> {
     ]
 }
 
-/// The kernel stacks of an outlier: where a job blocked, what a late timer came upon, and
-/// where a thread was switched out late. Empty: none was recorded.
+/// Returns the kernel stacks of an outlier: where a job blocked, what a late timer interrupted, and
+/// where a thread was switched out late. Empty if none was recorded.
 pub(crate) fn stacks_of(timeline: &OutlierTimeline) -> Vec<Block> {
     let mut blocks = stacks(timeline);
     blocks.extend(late_stacks(timeline));
     blocks
 }
 
-/// Where in the kernel the thread of a job blocked: its longest sleeps.
+/// Returns the kernel stacks of the longest sleeps of a job's thread.
 fn stacks(timeline: &OutlierTimeline) -> Vec<Block> {
     let Some(own) = timeline.lanes.first() else {
         return Vec::new();
@@ -123,8 +122,8 @@ fn stacks(timeline: &OutlierTimeline) -> Vec<Block> {
     vec![Block::Table(Table::new(columns, rows.collect()))]
 }
 
-/// Where in the kernel the CPU was when a timer came late at last, and the thread that
-/// was switched out for the victim.
+/// Returns the kernel stack that a late timer interrupted, and the stack of the thread that was
+/// switched out for the victim.
 fn late_stacks(timeline: &OutlierTimeline) -> Vec<Block> {
     let window = &timeline.window;
     let rows = window.events.iter().filter_map(|event| {
@@ -156,7 +155,7 @@ fn late_stacks(timeline: &OutlierTimeline) -> Vec<Block> {
     vec![Block::Table(Table::new(columns, rows))]
 }
 
-/// What an interrupt came upon, by the stack within it.
+/// Returns the functions that an interrupt interrupted, from the stack inside it.
 fn interrupted_stack(frames: &[u64], window: &Window) -> String {
     match interrupted_functions(frames, window) {
         Some(functions) if functions.is_empty() => "user space".to_owned(),
@@ -165,7 +164,7 @@ fn interrupted_stack(frames: &[u64], window: &Window) -> String {
     }
 }
 
-/// A stack whose functions have names.
+/// Returns the stack, or a text if its functions have no names.
 fn named(stack: String) -> String {
     match stack.is_empty() || stack.starts_with("0x") {
         true => "unknown: kernel symbols cannot be read".to_owned(),
@@ -173,7 +172,7 @@ fn named(stack: String) -> String {
     }
 }
 
-/// What a thread did for most of a part of the job.
+/// Returns the character for the state that a thread was in for most of a part of the job.
 fn sign(timeline: &OutlierTimeline, lane: &ThreadLane, cell: u64) -> char {
     let window = &timeline.window;
     let at = |cell: u64| {
@@ -198,7 +197,7 @@ fn shares(timeline: &OutlierTimeline) -> Table {
         Column::right("share"),
         Column::right("").drop(1),
         Column::left("taken by").fold(Fold::Wrap(20)),
-        // A page has a picture.
+        // A page has a plot instead.
         Column::left("").drop(2).only(Medium::Terminal),
     ];
     let rows = timeline.outlier.blame.shares.iter().map(|share| {
@@ -217,7 +216,7 @@ fn shares(timeline: &OutlierTimeline) -> Table {
     Table::new(columns, rows.collect())
 }
 
-/// A line of the table of events.
+/// A line in the table of events.
 enum Line<'a> {
     Event(&'a TraceEvent),
     From(&'a Segment),
@@ -302,7 +301,7 @@ fn names(timeline: &OutlierTimeline) -> BTreeMap<u32, Task> {
     names
 }
 
-/// What is shown, by time: events, where stretches begin, and the two times.
+/// Returns the lines to show in order of time: events, starts of segments, and the two times.
 fn chosen(timeline: &OutlierTimeline, all: bool) -> Vec<Line<'_>> {
     let window = &timeline.window;
     let lead = window.latency().0 / LEAD;
@@ -324,7 +323,7 @@ fn chosen(timeline: &OutlierTimeline, all: bool) -> Vec<Line<'_>> {
         true => events.len()..events.len(),
         false => LINES / 2..LINES / 2 + beyond,
     };
-    // What the user asked for is shown, wherever it is.
+    // Requested events are never hidden.
     let requested = |place: &usize| events[*place].is_requested();
     let spared: BTreeSet<usize> = (hidden.clone().rev())
         .filter(requested)
@@ -352,7 +351,7 @@ fn chosen(timeline: &OutlierTimeline, all: bool) -> Vec<Line<'_>> {
     lines.extend(stretches.map(|segment| (segment.from, 2, Line::From(segment))));
     lines.push((window.expected, 0, Line::Due));
     lines.push((window.actual, 3, Line::Came));
-    // Stable: events of one time stay in their order.
+    // The sort is stable: simultaneous events keep their order.
     lines.sort_by_key(|(time, rank, _)| (*time, *rank));
     lines.into_iter().map(|(_, _, line)| line).collect()
 }

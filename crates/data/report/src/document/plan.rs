@@ -1,4 +1,4 @@
-//! A plan and its slots: what `record` shows.
+//! A plan and its slots, the output of `record`.
 
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
@@ -7,24 +7,24 @@ use punctual_model::{LateWakeup, Slot, SlotState, WaitHistogram, WakeWindow, gro
 use super::table::{Cell, Column, Row, Table};
 use super::{Block, Document, Field, Section, Tone};
 
-/// A series of a plan, as `record status` and `record check` show it.
+/// A series of a plan, as shown by `record status` and `record check`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SeriesRow {
     /// Its name.
     pub name: String,
-    /// What is measured, in a line.
+    /// The measurement on one line.
     pub measured: String,
-    /// When it is due, in words.
+    /// The due times, as text.
     pub times: String,
-    /// The next due time; `None`: only after events.
+    /// The next due time; `None` if it runs only after events.
     pub next: Option<Timestamp>,
-    /// Its epoch; `None`: nothing was measured yet.
+    /// The current epoch; `None` before the first measurement.
     pub epoch: Option<u32>,
     /// The latest slot.
     pub last: Option<Slot>,
 }
 
-/// The tone of a state.
+/// Returns the tone of a state.
 fn tone(state: SlotState) -> Tone {
     match state {
         SlotState::Recorded => Tone::Good,
@@ -34,13 +34,13 @@ fn tone(state: SlotState) -> Tone {
     }
 }
 
-/// A time of a plan, which speaks of times of day: of the machine's zone.
+/// Formats a time in the machine's zone, because plans use local times of day.
 fn local(time: Timestamp, zone: &TimeZone) -> String {
     let zoned: Zoned = time.to_zoned(zone.clone());
     zoned.strftime("%F %H:%M:%S").to_string()
 }
 
-/// Slots, in the order given; times are of `zone`.
+/// Returns slots in the given order, with times in `zone`.
 pub fn slots(slots: &[Slot], zone: &TimeZone) -> Document {
     if slots.is_empty() {
         return Document::of(vec![Block::text("no slots")]);
@@ -68,7 +68,7 @@ pub fn slots(slots: &[Slot], zone: &TimeZone) -> Document {
     Document::of(vec![Block::Table(Table::new(columns, rows.collect()))])
 }
 
-/// A plan: its series with what became of the latest slot of each. `facts` stand above.
+/// Returns a plan: its series, each with the result of its latest slot. `facts` come first.
 pub fn plan(facts: Vec<Field>, series: &[SeriesRow], zone: &TimeZone) -> Document {
     let mut document = Document::default();
     document.push(Section::new(Block::fields(facts).into_iter().collect()));
@@ -106,7 +106,8 @@ pub fn plan(facts: Vec<Field>, series: &[SeriesRow], zone: &TimeZone) -> Documen
     document
 }
 
-/// Windows of watching all wake-ups, in the order given; times are of `zone`.
+/// Returns the periods of watching all wake-ups, in the given order, with times in
+/// `zone`.
 pub fn wake_windows(windows: &[WakeWindow], zone: &TimeZone) -> Document {
     if windows.is_empty() {
         return Document::of(vec![Block::text("no windows")]);
@@ -138,7 +139,7 @@ pub fn wake_windows(windows: &[WakeWindow], zone: &TimeZone) -> Document {
     Document::of(vec![Block::Table(Table::new(columns, rows.collect()))])
 }
 
-/// Who waited, and who had the CPU.
+/// Returns the thread that waited, and the one that had the CPU.
 fn longest(wait: &LateWakeup) -> String {
     let (victim, culprit) = (&wait.victim, &wait.culprit);
     format!(

@@ -4,7 +4,7 @@ use punctual_model::{IdleUse, Nanos, Power, Recording, grouped};
 
 use super::Field;
 
-/// A line for each kind that is known of the measured CPUs.
+/// Returns a line for each kind of data known for the measured CPUs.
 pub(super) fn known(recording: &Recording) -> Vec<Field> {
     let Some(power) = &recording.interference.power else {
         return Vec::new();
@@ -24,7 +24,7 @@ pub(super) fn known(recording: &Recording) -> Vec<Field> {
     known.map(|(name, text)| Field::new(name, text)).collect()
 }
 
-/// What is not known, with its reason.
+/// Returns what is unknown, with the reason.
 pub(super) fn unknown(recording: &Recording) -> Vec<Field> {
     let power = recording.interference.power.as_ref();
     let unknown = power.map_or(&[][..], |power| &power.unknown);
@@ -34,8 +34,8 @@ pub(super) fn unknown(recording: &Recording) -> Vec<Field> {
         .collect()
 }
 
-/// `C1 12% (34 times), C6 71% (1,204 times, 30 too deep, 2 too shallow)`, over the measured
-/// CPUs.
+/// Returns the idle states of the measured CPUs:
+/// `C1 12% (34 times), C6 71% (1,204 times, 30 too deep, 2 too shallow)`.
 fn idle(power: &Power, measured: &[u32], duration: Nanos) -> String {
     let of = || power.idle.iter().filter(|one| measured.contains(&one.cpu));
     let mut names: Vec<&str> = Vec::new();
@@ -66,7 +66,7 @@ fn idle(power: &Power, measured: &[u32], duration: Nanos) -> String {
     names.iter().filter_map(text).collect::<Vec<_>>().join(", ")
 }
 
-/// `0.80 to 3.60 GHz at the start and the end`.
+/// Returns the frequencies: `0.80 to 3.60 GHz at the start and the end`.
 fn frequency(power: &Power, measured: &[u32]) -> String {
     let own = || {
         power
@@ -85,7 +85,7 @@ fn frequency(power: &Power, measured: &[u32]) -> String {
     }
 }
 
-/// The sensor that is the hottest at the end.
+/// Returns the sensor that is hottest at the end.
 fn temperature(power: &Power) -> String {
     let hottest = power
         .temperature
@@ -101,7 +101,7 @@ fn temperature(power: &Power) -> String {
     })
 }
 
-/// `package-0 (intel-rapl:0) 12.3 J`.
+/// Returns the energy: `package-0 (intel-rapl:0) 12.3 J`.
 fn energy(power: &Power) -> String {
     let each = power.energy.iter();
     let text = each.map(|one| format!("{} {:.1} J", one.domain, one.micro_joules as f64 / 1e6));

@@ -1,4 +1,4 @@
-//! A recording: what `measure`, `show` and `report` show.
+//! A recording, the output of `measure`, `show` and `report`.
 
 use punctual_model::{Explanation, Histogram, Nanos, Outcome, Recording, WorstSample, grouped};
 
@@ -15,50 +15,48 @@ use crate::figures::{self, PERCENTILES, ThreadFigures};
 use crate::interference;
 use crate::spread::Spread;
 
-/// How many of the worst samples a terminal shows.
+/// Maximum number of top samples on a terminal.
 const WORST: usize = 5;
-/// With more threads than this, a terminal shows only the worst.
+/// With more threads than this, a terminal shows only those with the largest maxima.
 const THREADS: usize = 80;
-/// Of many threads, so many are shown.
+/// The number of threads shown in that case.
 const WORST_THREADS: usize = 20;
-/// With more threads than this, only all together have a histogram.
+/// With more threads than this, only the histogram of all threads together is shown.
 const SPREADS: usize = 12;
-/// How many sources of interrupts and of softirqs a terminal shows.
+/// Maximum number of interrupt sources, and of softirq sources, on a terminal.
 const SOURCES: usize = 5;
-/// How long a name in a table may be on a terminal.
+/// Maximum length of a name in a table on a terminal.
 const NAME: usize = 24;
 
-/// The plots of a recording, and its explained outliers.
+/// The plots of a recording and its explained outliers.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Figures {
-    /// Before the table of threads.
+    /// The plot before the table of threads.
     pub(crate) first: Option<Figure>,
-    /// Behind it.
+    /// The plots after the table of threads.
     pub(crate) others: Vec<Figure>,
-    /// Each with its kernel stacks.
+    /// The plot of each outlier, followed by its kernel stacks.
     pub(crate) outliers: Vec<Vec<Block>>,
 }
 
-/// A recording: headline, warnings, the table of threads, where periods were missed
-/// the percentiles of samples and of due periods, histograms, the sample
-/// accounting, the worst samples, the probe's own tables, interference, the
-/// observer's cost, the verdict and its confidence. What a probe does not measure
-/// has no part.
+/// Returns a recording: headline, warnings, the table of threads, percentiles of samples and of due
+/// periods if periods were missed, histograms, sample accounting, the top samples, the probe's own
+/// tables, interference, the observer's cost, and the verdict with its confidence. Parts that the
+/// probe does not measure are left out.
 ///
-/// A terminal shows it in one screen, the verdict last: of more than 80 threads the
-/// 20 with the largest maximum, of each table the first rows. A page begins with the
-/// verdict, and shows every row, how it was measured and each fact about the machine.
-/// A `-` stands for a percentile that the samples do not support (see the crate's
-/// page).
+/// A terminal gets one screen with the verdict last: of more than 80 threads only the 20 with the
+/// largest maxima, and of each table only the first rows. A page begins with the verdict and shows
+/// every row, how it was measured, and each fact about the machine. A `-` marks a percentile
+/// with too few samples (see the crate documentation).
 pub fn recording(recording: &Recording) -> Document {
     with_figures(recording, Figures::default())
 }
 
-/// As [`recording`](fn@recording), with plots for HTML.
+/// Same as [`recording`](fn@recording), with plots for HTML.
 pub(crate) fn with_figures(recording: &Recording, drawn: Figures) -> Document {
     let mut document = Document {
         title: recording.headline(),
-        // A headline of an imported recording names what measured.
+        // The headline of an imported recording already names the tool.
         program: (recording.origin.is_none()).then(|| recording.probe.program.clone()),
         anchor: Some(format!("r{}", recording.id)),
         sections: Vec::new(),
@@ -118,7 +116,7 @@ pub(super) const fn outcome_tone(outcome: Outcome) -> Tone {
     }
 }
 
-/// `✓ held`; `measured` without a requirement.
+/// Returns a badge: `✓ held`, or `measured` without a requirement.
 pub(super) fn outcome_badge(outcome: Outcome) -> String {
     let sign = figures::outcome_sign(outcome);
     let badge = format!("{sign} {}", outcome_name(outcome));
@@ -142,7 +140,7 @@ fn answer(recording: &Recording) -> Block {
     })
 }
 
-/// Each limit of the requirement, with what was measured.
+/// Returns each limit of the requirement with the measured value.
 fn limits(recording: &Recording) -> Vec<Block> {
     let limits = &recording.verdict.limits;
     if limits.is_empty() {
@@ -213,7 +211,8 @@ fn latency(
     document.push(Section::new(others).only(Medium::Page));
 }
 
-/// The table of threads; of very many, a terminal shows the worst.
+/// Adds the table of threads. If there are very many, a terminal shows those with the largest
+/// maxima.
 fn threads(document: &mut Document, recording: &Recording) {
     let rows = figures::thread_rows(recording);
     let threads = recording.threads.len();
@@ -233,7 +232,7 @@ fn threads(document: &mut Document, recording: &Recording) {
 
 fn thread_table(rows: &[ThreadFigures]) -> Table {
     let early = rows.iter().any(|row| row.early > 0);
-    // On a terminal the middle goes first; counts, p99 and max stay.
+    // On a terminal, the middle columns are dropped first; counts, p99 and max stay.
     let mut columns = vec![
         Column::left("thread").most(NAME),
         Column::right("recorded"),
@@ -255,7 +254,7 @@ fn percentile_columns() -> impl Iterator<Item = Column> {
     (PERCENTILES.iter().zip(drops)).map(|((name, _), drop)| Column::right(*name).drop(drop))
 }
 
-/// What the samples alone show, beside what is judged.
+/// Returns the percentiles of the samples and those used for the verdict.
 fn due(recording: &Recording) -> Vec<Block> {
     let rows = figures::due_rows(recording);
     if rows.is_empty() {
@@ -271,7 +270,7 @@ fn due(recording: &Recording) -> Vec<Block> {
     vec![Block::Table(Table::new(columns, rows.collect()))]
 }
 
-/// A histogram of each thread in one line, and of all together.
+/// Returns one-line histograms of each thread and of all threads together.
 fn spread(recording: &Recording) -> Vec<Block> {
     let all = recording.all_latencies();
     let (Some(min), Some(max)) = (all.min(), all.max()) else {
@@ -365,7 +364,7 @@ fn explained_cell(sample: &WorstSample) -> Cell {
     }
 }
 
-/// How many outliers there were, and those that are drawn.
+/// Adds the number of outliers and the plotted ones.
 fn outliers(document: &mut Document, recording: &Recording, drawn: Vec<Vec<Block>>) {
     let Some(explanation) = &recording.explanation else {
         return;
@@ -387,7 +386,7 @@ fn interference(document: &mut Document, recording: &Recording) {
     ];
     for (what, list) in kinds {
         for (place, source) in list.iter().enumerate() {
-            // A softirq's name is its id.
+            // The name of a softirq is also its ID.
             let name = if source.name == source.id {
                 ""
             } else {
@@ -440,7 +439,7 @@ fn interference(document: &mut Document, recording: &Recording) {
     }
 }
 
-/// What the tail reaches in a longer time, where it may be carried on.
+/// Adds an estimate of the tail in a longer run, if extrapolation is possible.
 fn tail(document: &mut Document, recording: &Recording) {
     let probe = &recording.probe;
     let timer = probe.name == "timer" && !probe.parameters.contains_key("phases");
@@ -453,8 +452,8 @@ fn tail(document: &mut Document, recording: &Recording) {
     }
 }
 
-/// What the measurement cost and what came out; on pages also how it was made and
-/// what the machine is.
+/// Adds the cost of the measurement and its results. On pages, it also adds how it was measured and
+/// the facts about the machine.
 fn foot(document: &mut Document, recording: &Recording) {
     let costs = figures::observer(recording);
     let each: Vec<String> = (costs.iter())

@@ -1,61 +1,60 @@
-//! Tables as data.
+//! Tables as plain data.
 
 use super::{Medium, Tone};
 
-/// Rows and columns.
+/// A table of rows and columns.
 #[derive(Clone, Debug, Default)]
 pub struct Table {
     /// The columns.
     pub columns: Vec<Column>,
-    /// The rows; each has a cell for each column.
+    /// The rows, each with a cell for each column.
     pub rows: Vec<Row>,
-    /// Whether, on a terminal, columns without room make a further table below.
+    /// Whether, on a terminal, columns that do not fit continue in a second table below.
     pub goes_on: bool,
-    /// What the rows are called that a terminal does not show (one, several);
-    /// `None`: they are not counted.
+    /// Singular and plural noun for the rows that a terminal hides; `None` if they are not counted.
     pub further: Option<(&'static str, &'static str)>,
 }
 
-/// How a terminal folds a cell that is wider than its column.
+/// How a terminal shows a cell that is wider than its column.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Fold {
-    /// It is never narrower than its content.
+    /// The column is never narrower than its content.
     #[default]
     Whole,
-    /// It is cut, down to this many characters.
+    /// The cell is cut, to no fewer than this many characters.
     Cut(usize),
-    /// It goes on in the next line; so wide at least.
+    /// The cell wraps to further lines; the column is at least this wide.
     Wrap(usize),
-    /// It stands below its row, over the whole width.
+    /// The cell is shown below its row, over the whole width.
     Below,
 }
 
 /// One column.
 #[derive(Clone, Debug, Default)]
 pub struct Column {
-    /// What stands above it.
+    /// The heading of the column.
     pub title: String,
-    /// The same where there is little room.
+    /// A shorter heading for narrow terminals.
     pub short_title: Option<String>,
-    /// Whether it holds numbers, which stand to the right.
+    /// Whether the cells are numbers, which are aligned right.
     pub number: bool,
-    /// 0: always shown on a terminal; otherwise the column with the largest number
-    /// goes first when the table is too wide.
+    /// 0 if a terminal always shows the column. Otherwise, the column with the largest number is
+    /// dropped first when the table is too wide.
     pub drop: u8,
-    /// How wide cells are treated.
+    /// How cells that are too wide are shown.
     pub fold: Fold,
-    /// No cell is longer than this on a terminal.
+    /// Maximum length of a cell on a terminal.
     pub most: Option<usize>,
-    /// Whether room that is left goes to its cells before those of others.
+    /// Whether its cells get remaining space before those of other columns.
     pub first: bool,
-    /// Where it is shown.
+    /// The media that show the column.
     pub medium: Medium,
-    /// Whether it says what the rows below belong to: in HTML a row of its own.
+    /// Whether its cell is a topic for the rows below; HTML shows it as a separate row.
     pub topic: bool,
 }
 
 impl Column {
-    /// Text, to the left.
+    /// Returns a column of left-aligned text.
     pub fn left(title: impl Into<String>) -> Self {
         Self {
             title: title.into(),
@@ -63,7 +62,7 @@ impl Column {
         }
     }
 
-    /// Numbers, to the right.
+    /// Returns a column of right-aligned numbers.
     pub fn right(title: impl Into<String>) -> Self {
         Self {
             number: true,
@@ -71,12 +70,12 @@ impl Column {
         }
     }
 
-    /// With a priority to be left out.
+    /// Sets the priority for dropping the column.
     pub(crate) fn drop(self, drop: u8) -> Self {
         Self { drop, ..self }
     }
 
-    /// Folds wide cells so on a terminal.
+    /// Sets how a terminal shows cells that are too wide.
     pub fn fold(self, fold: Fold) -> Self {
         Self { fold, ..self }
     }
@@ -109,16 +108,16 @@ impl Column {
 pub struct Row {
     /// A cell for each column.
     pub cells: Vec<Cell>,
-    /// Whether only pages show it.
+    /// Whether the row is shown only on pages.
     pub detail: bool,
-    /// Whether it sums up the others.
+    /// Whether the row sums up the others.
     pub total: bool,
-    /// What the whole row means.
+    /// The tone of the whole row.
     pub tone: Tone,
 }
 
 impl Row {
-    /// A plain one.
+    /// Returns a row in the plain tone.
     pub fn new<C: Into<Cell>>(cells: impl IntoIterator<Item = C>) -> Self {
         Self {
             cells: cells.into_iter().map(Into::into).collect(),
@@ -130,21 +129,21 @@ impl Row {
 /// One cell.
 #[derive(Clone, Debug, Default)]
 pub struct Cell {
-    /// What it holds.
+    /// The text of the cell.
     pub text: String,
-    /// The same where there is little room.
+    /// A shorter text for narrow terminals.
     pub short: Option<String>,
-    /// What it means.
+    /// The tone of the text.
     pub tone: Tone,
     /// Whether HTML shows it as a badge.
     pub badge: bool,
-    /// The anchor of another document of the page.
+    /// The anchor of another document on the same page.
     pub link: Option<String>,
-    /// Where a server shows more of it: a path of that server.
+    /// The path of a page with details on the server.
     pub path: Option<String>,
-    /// On a page with a form: what choosing this row sends as `id`.
+    /// On a page with a form, the value that this row sends as `id`.
     pub choice: Option<String>,
-    /// What belongs to it, one by one; only pages show it.
+    /// A list of details, shown only on pages.
     pub items: Vec<String>,
 }
 
@@ -164,7 +163,7 @@ impl<T: Into<String>> From<T> for Cell {
 }
 
 impl Table {
-    /// A table of plain rows.
+    /// Returns a table of the given rows.
     pub fn new(columns: Vec<Column>, rows: Vec<Row>) -> Self {
         Self {
             columns,
@@ -173,7 +172,7 @@ impl Table {
         }
     }
 
-    /// Keeps the rows from the `most`th on for pages.
+    /// Shows only the first `most` rows on a terminal; pages show all.
     pub(crate) fn at_most(mut self, most: usize) -> Self {
         self.rows
             .iter_mut()

@@ -1,5 +1,5 @@
-//! How a machine is made: sockets, cores, caches, memory nodes, clocks, and where to
-//! run what.
+//! The structure of a machine (sockets, cores, caches, memory nodes, clocks), and where to run
+//! what.
 
 use punctual_model::{Cache, CpuSet, Fact, MemoryNode, Placement, Topology};
 
@@ -7,14 +7,14 @@ use super::table::{Column, Fold, Row, Table};
 use super::{Block, Document, Field, Section};
 use crate::figures;
 
-/// Sockets, cores, caches, memory nodes, and which CPUs are isolated.
+/// Returns sockets, cores, caches, memory nodes, and the isolated CPUs.
 pub fn topology(all: &Topology) -> Document {
     let set = |fact: &Fact<CpuSet>| match fact.get() {
         Some(cpus) if cpus.is_empty() => "none".to_owned(),
         Some(cpus) => cpus.to_string(),
         None => unknown(fact),
     };
-    // The file is there only where the kernel supports it.
+    // The file exists only if the kernel supports it.
     let tickless = match all.nohz_full.unknown.as_deref() {
         Some("not there") => "none (not supported by this kernel)".to_owned(),
         _ => set(&all.nohz_full),
@@ -38,13 +38,13 @@ pub fn topology(all: &Topology) -> Document {
     shown
 }
 
-/// Why a fact is not known.
+/// Returns why a fact is unknown.
 fn unknown<T>(fact: &Fact<T>) -> String {
     let why = fact.unknown.as_deref().unwrap_or("no reason is given");
     format!("unknown ({why})")
 }
 
-/// A line for each core: CPUs of one core are one line.
+/// Returns a line for each core with all its CPUs.
 fn cores(all: &Topology) -> Table {
     let columns = vec![
         Column::left("core"),
@@ -123,9 +123,9 @@ fn nodes(nodes: &[MemoryNode]) -> Table {
     Table::new(columns, rows)
 }
 
-/// Where to run what, and why.
+/// Returns where to run what, with reasons.
 pub fn placements(places: &[Placement]) -> Document {
-    // The reason is wrapped, and not cut: it is what the answer is for.
+    // The reason is wrapped and not shortened, because it is the answer.
     let columns = vec![
         Column::left(""),
         Column::left(""),
@@ -139,18 +139,18 @@ pub fn placements(places: &[Placement]) -> Document {
     Document::of(vec![Block::Table(table)])
 }
 
-/// A POSIX clock, and how fine it is.
+/// A POSIX clock with its resolution.
 #[derive(Clone, Debug)]
 pub struct ClockRow {
-    /// Its name: CLOCK_MONOTONIC.
+    /// Its name, such as CLOCK_MONOTONIC.
     pub name: String,
-    /// What clock_getres(2) says; none where it is refused.
+    /// The result of clock_getres(2); `None` if the call fails.
     pub resolution_ns: Option<u64>,
-    /// What it is.
+    /// A description of the clock.
     pub what: String,
 }
 
-/// Clock sources and POSIX clocks.
+/// Returns clock sources and POSIX clocks.
 pub fn clocks(
     current: &Fact<String>,
     available: &Fact<Vec<String>>,

@@ -1,4 +1,4 @@
-//! All wake-ups of a machine: what `watch` shows.
+//! All wake-ups of a machine, the output of `watch`.
 
 use punctual_model::{
     GroupSeen, LateWakeup, Nanos, OpenWait, ThreadSeen, WaitHistogram, WakeupAxis, WakeupGroup,
@@ -10,8 +10,8 @@ use super::{Block, Document, Medium, Section, Tone};
 use crate::figures;
 use crate::spread::Spread;
 
-/// Figures by the axes asked for, and the longest waits with who waited and who
-/// had the CPU. At most `most` groups, those that waited longest.
+/// Returns figures by the requested axes, and the longest waits, each with the thread that waited
+/// and the one that had the CPU. Shows at most `most` groups, those with the longest waits.
 pub fn wakeups(seen: &Wakeups, axes: &[WakeupAxis], most: usize) -> Document {
     let mut document = Document::default();
     let mut groups = seen.by(axes);
@@ -47,7 +47,7 @@ pub fn wakeups(seen: &Wakeups, axes: &[WakeupAxis], most: usize) -> Document {
     document
 }
 
-/// What is missing in the rows.
+/// Returns notes about wake-ups that the rows do not contain.
 fn losses(seen: &Wakeups) -> impl Iterator<Item = Block> {
     let lost = match seen.source {
         WakeupSource::Bpf => "wake-ups are in no row: their notes were lost",
@@ -87,8 +87,7 @@ fn headline(seen: &Wakeups) -> String {
     )
 }
 
-/// Keeps the `most` groups with the longest waits, in their order; how many
-/// went.
+/// Keeps the `most` groups with the longest waits, in their order. Returns how many were removed.
 fn keep_latest(groups: &mut Vec<WakeupGroup>, most: usize) -> usize {
     if groups.len() <= most {
         return 0;
@@ -125,7 +124,7 @@ fn table_of(groups: &[WakeupGroup], axes: &[WakeupAxis]) -> Table {
         Column::right("p99"),
         Column::right("p99.9").drop(4),
         Column::right("max"),
-        // Blocks of equal width need a terminal's font.
+        // Block characters align only in a terminal's font.
         Column::left(Spread::WAITS.scale())
             .drop(1)
             .only(Medium::Terminal),
@@ -165,7 +164,7 @@ fn cells(group: &WakeupGroup, axes: &[WakeupAxis]) -> Row {
     Row::new(cells)
 }
 
-/// How the waits are spread.
+/// Returns the distribution of the waits as one line of block characters.
 fn picture(waits: &WaitHistogram) -> String {
     let rows = waits.buckets.iter();
     Spread::WAITS.picture(rows.map(|(bucket, count)| (WaitHistogram::bounds_of(*bucket).0, *count)))
@@ -185,7 +184,7 @@ fn rank(thread: &ThreadSeen) -> String {
     }
 }
 
-/// Waits that have not ended: a terminal shows at most so many.
+/// Maximum number of unfinished waits on a terminal.
 const OPEN_SHOWN: usize = 8;
 
 fn open(waits: &[OpenWait]) -> Table {

@@ -1,8 +1,8 @@
-//! The sample accounting in words, and what is wrong with it.
+//! The sample accounting as text, and its errors.
 
 use punctual_model::{Accounting, Recording, Unknown, grouped};
 
-/// The account of all threads as far as it is known.
+/// Returns the accounting of all threads, as far as it is known.
 pub(crate) fn account_of(recording: &Recording) -> String {
     let account = recording.accounting();
     match recording.knows(Unknown::Missed) {
@@ -14,8 +14,8 @@ pub(crate) fn account_of(recording: &Recording) -> String {
     }
 }
 
-/// `123,003 expected = 120,000 recorded + 3 missed + 3,000 warm-up`, with what
-/// is to be said of them.
+/// Returns `123,003 expected = 120,000 recorded + 3 missed + 3,000 warm-up`, with notes about early
+/// samples and periods missed during warm-up.
 pub(crate) fn account_text(account: &Accounting) -> String {
     let sign = if account.balances() { "=" } else { "≠" };
     let mut text = format!(
@@ -44,8 +44,8 @@ pub(crate) fn account_text(account: &Accounting) -> String {
     text
 }
 
-/// What is wrong with the account, where something is: every thread's must
-/// balance, for errors of two threads can hide each other in the sum.
+/// Returns what is wrong with the accounting, or `None` if it is correct. Each thread must balance,
+/// because the errors of two threads can cancel each other in the sum.
 pub(crate) fn account_fault(recording: &Recording) -> Option<&'static str> {
     let mut threads = recording.threads.iter();
     match threads.all(|thread| thread.accounting.balances()) {

@@ -1,23 +1,24 @@
-//! Percentiles of samples beside those of due periods, where periods were missed.
+//! Percentiles of samples and of due periods, side by side, if periods were missed.
 
 use punctual_model::{Due, Histogram, Nanos, Recording, ThreadRecord, Unknown};
 
 use super::PERCENTILES;
 
-/// Of more threads than this, those that missed the most are shown.
+/// If more threads missed periods, only those with the most missed periods are shown.
 const THREADS: usize = 16;
 
-/// One row: the percentiles of samples, or of due periods.
+/// One row with the percentiles of either samples or due periods.
 #[derive(Debug)]
 pub(crate) struct DueRow {
     pub(crate) title: String,
     pub(crate) of: &'static str,
-    /// In the order of [`PERCENTILES`]; `None` where not supported or not known.
+    /// In the order of [`PERCENTILES`]; `None` if unknown or not supported by the number of
+    /// samples.
     pub(crate) percentiles: [Option<Nanos>; 4],
 }
 
-/// Two rows for each thread that missed periods, and for all together: what the
-/// samples alone show, and what is judged.
+/// Returns two rows for each thread that missed periods, and two for all threads together. The
+/// first row has the percentiles of the samples, the second those used for the verdict.
 pub(crate) fn due_rows(recording: &Recording) -> Vec<DueRow> {
     let mut threads: Vec<&ThreadRecord> = match recording.knows(Unknown::Missed) {
         true => recording.threads.iter().collect(),
@@ -54,7 +55,7 @@ fn pair(title: &str, samples: &Histogram, due: &Due) -> [DueRow; 2] {
     ]
 }
 
-/// One that is the same however late the unknown ones were.
+/// Returns the quantile if it does not depend on how late the unknown periods were.
 fn quantile(due: &Due, quantile: f64) -> Option<Nanos> {
     let above = due.periods() as f64 * (1.0 - quantile);
     due.quantile(quantile)

@@ -1,27 +1,27 @@
-//! Whether the worst samples come in steps of a control group's period.
+//! Detects top samples that repeat at the period of a control group's CPU quota.
 
 use punctual_model::{Nanos, Recording};
 
 use super::counted;
 
-/// The period of CPU quotas: cpu.max, cpu.cfs_period_us (kernel
+/// The default period of CPU quotas: cpu.max, cpu.cfs_period_us (kernel
 /// Documentation/scheduler/sched-bwc.rst).
 const PERIOD: u64 = 100_000_000;
-/// Ends of waits that are closer belong to one event.
+/// Waits that end closer together belong to one event.
 const ONE_EVENT: u64 = 5_000_000;
-/// How far from a step of the period an event may be; two clocks that differ by
-/// 20 in a million add 2 µs a step.
+/// Largest deviation of an event from a multiple of the period. Clocks that differ by 20 ppm add 2
+/// µs per period.
 const TOLERANCE: u64 = 1_000_000;
-/// With fewer events nothing is claimed. By chance one is that near a step in 2
-/// of 100 cases.
+/// With fewer events there is no hint. An event is that close to a multiple by chance in 2 of 100
+/// cases.
 const EVENTS: usize = 6;
-/// What a quota takes is longer than this.
+/// Shorter latencies are not caused by a quota.
 const SHORTEST: Nanos = Nanos(1_000_000);
 
-/// A hypothesis, where the worst samples end in steps of 100 ms: so does a
-/// thread that waits for the next period of a CPU quota.
+/// Returns a hypothesis if the top samples end at multiples of 100 ms, as they do when a thread
+/// waits for the next period of a CPU quota.
 pub(super) fn hint(recording: &Recording) -> Option<String> {
-    // A slower loop can see nothing but its own steps.
+    // A slower loop only shows multiples of its interval.
     let interval = recording.duration_parameter("interval_ns")?;
     if interval.0 > PERIOD / 10 {
         return None;
@@ -44,7 +44,7 @@ pub(super) fn hint(recording: &Recording) -> Option<String> {
         apart >= PERIOD - TOLERANCE && off <= TOLERANCE.saturating_add(drift).min(PERIOD / 20)
     };
     let steps = ends.windows(2).filter(in_step).count();
-    // One that is off breaks two steps.
+    // One event that is off breaks two steps.
     (steps * 10 >= (ends.len() - 1) * 8).then(|| {
         format!(
             "{} among the worst samples end in steps of 100 ms: possibly a CPU quota (cpu.max) of \
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
     use punctual_model::testing;
 
-    /// The worst samples end at these times, each this late.
+    /// Returns a recording whose top samples end at these times, each with this latency.
     fn run(ends_us: &[u64], late_us: u64) -> Recording {
         let mut recording = testing::recording(1, 60);
         let like = recording.worst[0].clone();
@@ -76,7 +76,7 @@ mod tests {
         recording
     }
 
-    /// Two CPUs that are throttled together, some periods left out.
+    /// Two CPUs that are throttled together, with some periods left out.
     const QUOTA: [u64; 12] = [
         1_000_100, 1_100_050, 1_100_300, 1_300_010, 1_400_200, 1_400_210, 2_100_150, 2_200_000,
         2_700_020, 9_300_400, 9_400_000, 9_500_090,
@@ -92,7 +92,8 @@ mod tests {
     #[test]
     fn nothing_is_claimed_of_other_times() {
         assert_eq!(hint(&testing::recording(2, 60)), None);
-        // Too few, too short, in no step, and a loop as slow as the quota.
+        // Too few samples, too short samples, samples without a period, and a loop as slow as the
+        // quota.
         assert_eq!(hint(&run(&QUOTA[..5], 40_000)), None);
         assert_eq!(hint(&run(&QUOTA, 900)), None);
         let odd: Vec<u64> = (0..20u64).map(|n| 1_000_000 + n * n * 7_919).collect();

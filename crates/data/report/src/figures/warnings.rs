@@ -1,4 +1,4 @@
-//! What the reader of a recording must know first.
+//! The warnings that a report shows first.
 
 use punctual_model::{
     Completion, CpuSet, LoadRecord, Recording, Suspension, SuspensionKind, ThreadRecord,
@@ -8,8 +8,8 @@ use super::{
     account_text, counted, load_text, named_by_cpu, page_faults_of, periodic, time_of_day, usage,
 };
 
-/// What the reader must see first: what the recording itself warns of, and what
-/// its figures show.
+/// Returns the warnings to show first: those of the recording itself, and those derived from its
+/// figures.
 pub(crate) fn warnings(recording: &Recording) -> Vec<String> {
     let mut list: Vec<String> = recording.warnings.clone();
     match recording.completion {
@@ -25,14 +25,14 @@ pub(crate) fn warnings(recording: &Recording) -> Vec<String> {
     }
     list.extend(recording.suspensions.iter().map(suspended));
     let all = recording.accounting();
-    // Some probes find only tables: those have no thread that lacks samples.
+    // Some probes record only tables, so they have no threads and no samples.
     let other_findings = recording.threads.is_empty() && !recording.tables.is_empty();
     if all.recorded == 0 && !other_findings {
         list.push("nothing was recorded".to_owned());
     }
     list.extend(unbalanced(recording));
-    // Where threads were watched there are no periods, and the recording says which
-    // waits have no length.
+    // Observed threads have no periods, and the recording has its own warning about waits of
+    // unknown length.
     if all.missed > 0 && !recording.probe.is_observed() {
         list.push(format!(
             "{} missed (overruns){}",
@@ -55,7 +55,8 @@ pub(crate) fn warnings(recording: &Recording) -> Vec<String> {
     list
 }
 
-/// When the user stopped the process or the machine, and what that is in the figures.
+/// Returns when the user stopped the process or the machine was suspended, and how that affects the
+/// figures.
 fn suspended(suspension: &Suspension) -> String {
     let what = match suspension.kind {
         SuspensionKind::StoppedBySignal => "stopped by a signal (Ctrl-Z)",
@@ -69,7 +70,7 @@ fn suspended(suspension: &Suspension) -> String {
     )
 }
 
-/// How a load ended before it was stopped, and what a failed one said last.
+/// Returns how a load ended before it was stopped, and the last stderr lines of a load that failed.
 fn load_ended(load: &LoadRecord) -> Vec<String> {
     let Some(how) = load.ended_early.as_deref() else {
         return Vec::new();
@@ -88,7 +89,7 @@ fn load_ended(load: &LoadRecord) -> Vec<String> {
     texts
 }
 
-/// Periods that had no wake-up when the run ended.
+/// Returns the number of periods without a wake-up when the run ended.
 fn open(recording: &Recording) -> Option<String> {
     let due = recording.all_due();
     let late = due.open_at_least()?;
@@ -99,7 +100,7 @@ fn open(recording: &Recording) -> Option<String> {
     ))
 }
 
-/// Samples that another tool counted without saying how late they were.
+/// Returns the number of samples that another tool counted without their latency.
 fn unplaced(recording: &Recording) -> Option<String> {
     let of = |thread: &ThreadRecord| thread.histogram.unplaced();
     let count = (recording.threads.iter().map(of)).fold(0, u64::saturating_add);
@@ -113,8 +114,8 @@ fn unplaced(recording: &Recording) -> Option<String> {
     })
 }
 
-/// Accounts that do not add up; there is no such run unless something is wrong
-/// with the measurement.
+/// Returns the accounts that do not balance, which only happens if the measurement itself is
+/// faulty.
 fn unbalanced(recording: &Recording) -> impl Iterator<Item = String> {
     recording.threads.iter().filter_map(|thread| {
         let account = &thread.accounting;
@@ -159,7 +160,7 @@ fn losses(recording: &Recording) -> Vec<String> {
     list
 }
 
-/// ` on CPU 1` or ` on 12 of 64 threads`; nothing where it holds for all.
+/// Returns ` on CPU 1` or ` on 12 of 64 threads`, or nothing if the recording has a single thread.
 fn on_threads(recording: &Recording, holds: impl Fn(&ThreadRecord) -> bool) -> String {
     let which: Vec<_> = recording.threads.iter().filter(|t| holds(t)).collect();
     match which.as_slice() {

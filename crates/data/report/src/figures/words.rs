@@ -1,25 +1,25 @@
-//! Counts, sizes and times as people read them.
+//! Formats counts, sizes and times for people.
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use punctual_model::{Nanos, grouped};
 
-/// A count, or `-` where it is not known.
+/// Formats a count, or `-` if it is unknown.
 pub(crate) fn count_or_dash(value: Option<u64>) -> String {
     value.map_or_else(|| "-".to_owned(), grouped)
 }
 
-/// A text, or `-` where there is none.
+/// Returns the text, or `-` without one.
 pub(crate) fn text_or_dash(value: Option<String>) -> String {
     value.unwrap_or_else(|| "-".to_owned())
 }
 
-/// A latency, or `-` where there is none.
+/// Formats a latency, or `-` without one.
 pub(crate) fn or_dash(value: Option<Nanos>) -> String {
     value.map_or_else(|| "-".to_owned(), |ns| ns.to_string())
 }
 
-/// `1 page fault`, `3 page faults`.
+/// Formats a count with its noun: `1 page fault`, `3 page faults`.
 pub(crate) fn counted(number: u64, one: &str, many: &str) -> String {
     format!(
         "{} {}",
@@ -28,7 +28,7 @@ pub(crate) fn counted(number: u64, one: &str, many: &str) -> String {
     )
 }
 
-/// `9.0 MiB`.
+/// Formats a size: `9.0 MiB`.
 pub(crate) fn bytes(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
     let mut value = bytes as f64;
@@ -43,8 +43,8 @@ pub(crate) fn bytes(bytes: u64) -> String {
     }
 }
 
-/// The size of something that is made in whole units, as caches and memories:
-/// `32 KiB`, `1.2 MiB`; `0`.
+/// Formats the size of something made in whole units, such as a cache or a memory module: `32 KiB`,
+/// `1.2 MiB`, `0`.
 pub(crate) fn size(size: u64) -> String {
     match size {
         0 => "0".to_owned(),
@@ -52,7 +52,7 @@ pub(crate) fn size(size: u64) -> String {
     }
 }
 
-/// `2026-11-03 08:15:30.250 UTC`, with as many decimals as asked for.
+/// Formats a time with the given number of decimals: `2026-11-03 08:15:30.250 UTC`.
 pub(crate) fn wall(time: Timestamp, decimals: usize) -> String {
     let zoned = time.to_zoned(TimeZone::UTC);
     let mut text = zoned.strftime("%Y-%m-%d %H:%M:%S").to_string();
@@ -65,7 +65,7 @@ pub(crate) fn wall(time: Timestamp, decimals: usize) -> String {
     text
 }
 
-/// The time of day alone, to the millisecond: `08:15:30.250`.
+/// Formats the time of day to the millisecond: `08:15:30.250`.
 pub(crate) fn time_of_day(time: Timestamp) -> String {
     let zoned = time.to_zoned(TimeZone::UTC);
     let millis = zoned.subsec_nanosecond() / 1_000_000;
@@ -84,7 +84,7 @@ mod tests {
         assert_eq!(bytes(u64::MAX), "16777216.0 TiB");
         assert_eq!(size(0), "0");
         assert_eq!(size(48 << 10), "48 KiB");
-        // Rounded, not cut: half of this would be lost.
+        // Rounded, not truncated: truncation would drop 0.2 MiB here.
         assert_eq!(size(1_280 << 10), "1.2 MiB");
         assert_eq!(size(64 << 30), "64 GiB");
     }

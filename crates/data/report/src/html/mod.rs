@@ -1,5 +1,5 @@
-//! Documents as one HTML page that needs nothing else: no script, no font, no
-//! picture from elsewhere. It can be mailed, archived and printed.
+//! Documents as one self-contained HTML page without scripts, fonts or external images, for mail,
+//! archives and print.
 
 mod parts;
 
@@ -12,42 +12,42 @@ use crate::plot::{self, Kind, Plot, PlotOptions};
 use crate::sanitize::sanitize;
 use crate::{OutlierTimeline, ReportError};
 
-/// The style of a page, light and dark, on a screen and on paper.
+/// The style sheet of a page: light and dark, for screen and print.
 pub const STYLE: &str = include_str!("style.css");
 
-/// How the page is made.
+/// Options of an HTML page.
 #[derive(Clone, Debug, Default)]
 pub struct HtmlOptions {
-    /// The page's title; without, what was measured.
+    /// The title of the page. The default names what was measured.
     pub title: Option<String>,
-    /// How its plots are drawn. Their heading stands above them in the page,
-    /// and `thread` does not apply: a page shows all threads.
+    /// How plots are drawn. The page shows their headings above them and ignores `thread`, because
+    /// it shows all threads.
     pub plot: PlotOptions,
-    /// Explained outliers of these recordings that are drawn by time; usually
-    /// the worst of each.
+    /// Explained outliers of these recordings to draw over time, usually the longest of each.
     pub outliers: Vec<OutlierTimeline>,
-    /// The recordings compared, or why they cannot be; `None`: not asked for.
+    /// The comparison of the recordings, or why they cannot be compared. `None` if no comparison
+    /// was requested.
     pub compared: Option<Result<Comparison, CompareError>>,
-    /// What comes before the recordings: the check-up that they were made for.
+    /// Documents to show before the recordings, such as the check-up that they belong to.
     pub first: Vec<Document>,
 }
 
-/// One page with all that is known of each recording
-/// ([`document::recording`](fn@document::recording)), with its plots: the first is the
-/// one that the probe asks for. Several recordings get a table and plots of them all
-/// together first. Plots of bars are made high enough for all of them.
+/// Returns one page with everything known about each recording
+/// ([`document::recording`](fn@document::recording)) and its plots, beginning with the plot that
+/// suits the probe. Several recordings get a table and plots of all of them first. Bar plots are
+/// made tall enough for all bars.
 ///
 /// # Errors
-/// No recording; plots of a size that cannot be drawn.
+/// Returns an error if `recordings` is empty, or if a plot cannot be drawn at the given size.
 pub fn render(recordings: &[Recording], options: &HtmlOptions) -> Result<String, ReportError> {
     let (title, documents) = documents(recordings, options)?;
     Ok(page(&title, &documents))
 }
 
-/// What [`render`] shows, with the title of the page.
+/// Returns the documents that [`render`] shows, and the title of the page.
 ///
 /// # Errors
-/// As [`render`].
+/// Same as [`render`].
 pub fn documents(
     recordings: &[Recording],
     options: &HtmlOptions,
@@ -60,7 +60,7 @@ pub fn documents(
         None => first.headline(),
     };
     let mut documents = options.first.clone();
-    // What comes first has the title already.
+    // The first document already shows the title.
     if several || (options.title.is_some() && options.first.is_empty()) {
         let heading = match options.first.is_empty() {
             true => title.as_str(),
@@ -78,11 +78,11 @@ pub fn documents(
     Ok((title, documents))
 }
 
-/// Several recordings in one: a table and plots of them all together, and their
-/// comparison where it is given; none of them alone.
+/// Returns an overview of several recordings: a table and plots of all of them, and their
+/// comparison if there is one. It does not show the single recordings.
 ///
 /// # Errors
-/// As [`render`].
+/// Same as [`render`].
 pub fn overlaid(
     recordings: &[Recording],
     options: &HtmlOptions,
@@ -94,14 +94,14 @@ pub fn overlaid(
     Ok(documents)
 }
 
-/// Documents as a part of a page that has a head and [`STYLE`] already. Nothing in it
-/// asks for an inline style, which a strict Content-Security-Policy forbids.
+/// Returns documents as part of a page that already has a head and [`STYLE`]. They contain no
+/// inline styles, which a strict Content-Security-Policy forbids.
 pub fn fragment(documents: &[Document]) -> String {
     let parts = html! { @for one in documents { (parts::document(one, true)) } };
     parts.into_string()
 }
 
-/// Documents as one page, below each other.
+/// Returns documents as one page, one below the other.
 pub fn page(title: &str, documents: &[Document]) -> String {
     let page = html! {
         (DOCTYPE)
@@ -124,7 +124,7 @@ pub fn page(title: &str, documents: &[Document]) -> String {
     page.into_string()
 }
 
-/// What several recordings have in common, before each of them.
+/// Returns the part of the page that covers several recordings together.
 fn overview(
     recordings: &[Recording],
     title: &str,
@@ -147,7 +147,7 @@ fn overview(
     })
 }
 
-/// The plots of several recordings; those without latencies have none.
+/// Returns the plots of several recordings. Recordings without latencies are left out.
 fn together(recordings: &[Recording], plots: &PlotOptions) -> Result<Vec<Block>, ReportError> {
     let measured: Vec<&Recording> = recordings
         .iter()
@@ -182,7 +182,7 @@ fn figure(plot: Plot, caption: &str) -> Figure {
     }
 }
 
-/// The options with room for each bar: a page may be as long as it needs.
+/// Returns the options with enough height for each bar; a page may be as long as necessary.
 fn high_enough(plots: &PlotOptions, recordings: &[&Recording]) -> PlotOptions {
     let most = recordings.iter().map(|r| r.threads.len()).max();
     let each = 16 + 6 * recordings.len();
@@ -194,8 +194,8 @@ fn high_enough(plots: &PlotOptions, recordings: &[&Recording]) -> PlotOptions {
     }
 }
 
-/// The plots of one recording, the one its probe asks for first; no plot that would be
-/// empty, nothing for a probe that found only tables.
+/// Returns the plots of one recording, beginning with the one that suits its probe. Empty plots are
+/// left out, so a probe that records only tables has none.
 fn figures(recording: &Recording, options: &HtmlOptions) -> Result<Figures, ReportError> {
     let plots = plain(&options.plot);
     let draw = |kind: Kind| match kind.shows(recording, None) {
@@ -252,8 +252,7 @@ fn draw(kind: Kind, recording: &Recording, plots: &PlotOptions) -> Result<Figure
     })
 }
 
-/// The options for a plot in a page, where its heading stands above it and all threads
-/// are shown.
+/// Returns the options for a plot in a page, which shows the heading itself and all threads.
 fn plain(plots: &PlotOptions) -> PlotOptions {
     PlotOptions {
         heading: plot::Heading::None,

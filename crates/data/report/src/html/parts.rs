@@ -1,20 +1,20 @@
-//! A document as markup.
+//! Documents as HTML markup.
 
 use maud::{Markup, PreEscaped, html};
 
 use crate::document::{Block, Cell, Column, Document, Field, Fold, Row, Section, Table, Tone};
 use crate::sanitize::sanitize;
 
-/// Cells of at most so many characters are not broken into lines.
+/// Cells with at most this many characters are not broken into lines.
 const WHOLE: usize = 40;
-/// A row with a cell of more characters is a paragraph on a phone.
+/// On a phone, a row with a longer cell is shown as a paragraph.
 const LONG: usize = 80;
-/// What a picture that stands alone needs and a page has in its style.
+/// A style that a standalone image needs; a page has it in its style sheet.
 const INLINE: &str = r#" style="white-space:pre""#;
-/// Tables of at most so many rows stay on one sheet of paper.
+/// Tables with at most this many rows are kept on one printed page.
 const SHORT: usize = 16;
 
-/// A document as a part of a page, with its title as `h1`.
+/// Returns a document as part of a page, with its title as `h1`.
 pub(super) fn document(document: &Document, titled: bool) -> Markup {
     let shown = document.sections.iter();
     html! {
@@ -56,7 +56,7 @@ fn block(block: &Block) -> Markup {
         Block::Fields(fields) => (list(fields)),
         Block::Warnings(texts) => ul .warnings { @for text in texts { li { (sanitize(text)) } } },
         Block::Table(one) => (table(one)),
-        // What `Plot::svg` returns is markup of our own with all texts in it escaped.
+        // `Plot::svg` returns our own markup, in which all texts are escaped.
         Block::Figure(figure) => figure {
             (PreEscaped(figure.plot.svg().replacen(INLINE, "", 1)))
             figcaption { (sanitize(&figure.caption)) }
@@ -103,7 +103,7 @@ fn table(table: &Table) -> Markup {
     }
 }
 
-/// The classes of a table.
+/// Returns the CSS classes of a table.
 fn look(table: &Table, shown: &dyn Fn(&Column) -> bool) -> Option<&'static str> {
     let is_long = |(cell, column): (&Cell, &Column)| {
         let items = cell.items.iter().map(|item| item.chars().count());
@@ -145,13 +145,13 @@ fn cell(cell: &Cell, column: &Column) -> Markup {
     }
 }
 
-/// The title of the column, for a cell that is shown without the heading.
+/// Returns the column title for a cell that is shown without the heading row.
 fn title_of<'a>(cell: &Cell, column: &'a Column) -> Option<std::borrow::Cow<'a, str>> {
     let says = !cell.text.is_empty() && !column.title.is_empty();
     says.then(|| sanitize(&column.title))
 }
 
-/// The class of a badge.
+/// Returns the CSS class of a badge.
 const fn class(tone: Tone) -> &'static str {
     match tone {
         Tone::Good => "held",
@@ -161,7 +161,7 @@ const fn class(tone: Tone) -> &'static str {
     }
 }
 
-/// The class of a text.
+/// Returns the CSS class of a text.
 const fn name(tone: Tone) -> Option<&'static str> {
     match tone {
         Tone::Plain | Tone::Heading => None,

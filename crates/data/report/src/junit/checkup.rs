@@ -9,11 +9,11 @@ use crate::ReportError;
 use crate::document::{condition_line, condition_name, lacking};
 use crate::sanitize::sanitize;
 
-/// One test suite: a test case for the verdict, and one for each condition. Broken is a
-/// failure, not proven an error, as for requirements.
+/// Returns one test suite, with a test case for the verdict and one for each condition. A broken
+/// requirement is a failure and an unproven one an error, as for recordings.
 ///
 /// # Errors
-/// XML that cannot be written.
+/// Returns an error if the XML cannot be written.
 pub fn checkup(checkup: &Checkup) -> Result<String, ReportError> {
     let mut suite = TestSuite::new("punctual check");
     let fingerprint = sanitize(&checkup.host.fingerprint);

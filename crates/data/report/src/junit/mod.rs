@@ -1,4 +1,4 @@
-//! Recordings and check-ups as JUnit XML, for the reports of continuous integration.
+//! Recordings and check-ups as JUnit XML, for reports in continuous integration.
 
 mod checkup;
 
@@ -15,16 +15,15 @@ use crate::figures;
 use crate::sanitize::sanitize;
 use crate::text::{self, TextStyle};
 
-/// One test suite a recording, one test case a limit: a limit that was broken
-/// is a failure, one that is not proven an error. Without limits there is
-/// one test case, `measured`, which is an error if nothing was recorded (a
-/// probe that finds only tables records no samples, and is none).
+/// Returns one test suite per recording, and one test case per limit: a broken limit is a failure,
+/// an unproven one an error. Without limits there is one test case, `measured`, which is an error
+/// if nothing was recorded. A probe that records only tables passes without samples.
 ///
-/// Each suite carries the id, the host's fingerprint and the kernel as
-/// properties, and the text summary as its output.
+/// Each suite has the ID, the host's fingerprint and the kernel as properties, and the text summary
+/// as its output.
 ///
 /// # Errors
-/// No recording; XML that cannot be written.
+/// Returns an error if `recordings` is empty, or if the XML cannot be written.
 pub fn render(recordings: &[&Recording]) -> Result<String, ReportError> {
     if recordings.is_empty() {
         return Err(ReportError::NoRecording);
@@ -44,8 +43,7 @@ fn suite(recording: &Recording) -> TestSuite {
     );
     let mut suite = TestSuite::new(name);
     suite.set_time(Duration::from(recording.duration_ns));
-    // As xs:dateTime; set by hand, because the setter wants another crate's
-    // type for it.
+    // Written by hand as xs:dateTime, because the setter needs a type of another crate.
     if recording.knows(Unknown::Started) {
         let started = recording.started.to_string();
         suite.extra.insert("timestamp".into(), started.into());
@@ -113,7 +111,7 @@ fn measured(recording: &Recording) -> TestCase {
     case(recording, "measured", status)
 }
 
-/// The verdict of what it is a part of.
+/// Returns the verdict of the check-up that the recording is a part of.
 fn judged(recording: &Recording, judgement: &Judgement) -> TestCase {
     let message = sanitize(&judgement.sentence).into_owned();
     let outcome = judgement.outcome;

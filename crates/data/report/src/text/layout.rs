@@ -1,4 +1,4 @@
-//! A table that cuts cells and drops columns before it breaks lines.
+//! A table that shortens cells and drops columns before it breaks lines.
 
 use super::{TextStyle, Tone};
 use crate::document::{Column, Fold, Row, Table};
@@ -6,13 +6,13 @@ use crate::figures::counted;
 use crate::sanitize::{sanitize, shorten, width};
 use crate::wrap::wrap;
 
-/// Columns between two neighbours.
+/// Spaces between two columns.
 const GAP: usize = 2;
 
-/// How far what stands below a row is indented.
+/// Indentation of the texts below a row.
 const INDENT: usize = 4;
 
-/// The columns and rows that a terminal shows, sanitised.
+/// The columns and rows that a terminal shows, with sanitised text.
 struct Grid<'a> {
     columns: Vec<&'a Column>,
     headings: Vec<String>,
@@ -25,7 +25,7 @@ struct Line<'a> {
     cells: Vec<String>,
 }
 
-/// The lines of a table in so many columns, its headings faint.
+/// Returns the lines of a table that is at most `columns` wide, with a faint heading.
 pub(super) fn lines(table: &Table, columns: usize, style: TextStyle) -> Vec<String> {
     let mut grid = Grid::of(table, false);
     if !grid.fits(columns) {
@@ -52,18 +52,18 @@ pub(super) fn lines(table: &Table, columns: usize, style: TextStyle) -> Vec<Stri
     out
 }
 
-/// How wide the cells of a table are that comes in pages.
+/// The cell widths of a table that arrives in pages.
 #[derive(Debug, Default)]
 pub(super) struct Widths {
     whole: Vec<usize>,
-    /// With the texts for where there is little room.
+    /// Widths with the short texts, for narrow terminals.
     short: Vec<usize>,
-    /// Whether a cell of the column holds something.
+    /// Whether the column has a cell with content.
     says: Vec<bool>,
 }
 
 impl Widths {
-    /// Takes a page in.
+    /// Includes the cells of a page in the widths.
     pub(super) fn add(&mut self, page: &Table) {
         for (widths, short) in [(&mut self.whole, false), (&mut self.short, true)] {
             let natural = Grid::of(page, short).natural;
@@ -79,7 +79,7 @@ impl Widths {
         }
     }
 
-    /// The heading and the rows of a page, in columns as wide as those of all pages.
+    /// Returns the heading and the rows of a page, with columns as wide as on all pages.
     pub(super) fn lines(
         &self,
         page: &Table,
@@ -91,7 +91,7 @@ impl Widths {
         (grid.heading(columns, style), body)
     }
 
-    /// A page in columns as wide as those of all pages.
+    /// Returns the layout of a page, with columns as wide as on all pages.
     fn grid<'a>(&self, page: &'a Table, columns: usize) -> Grid<'a> {
         let with = |short: bool, widths: &Vec<usize>| {
             let mut grid = Grid::of(page, short);
@@ -107,7 +107,7 @@ impl Widths {
         }
     }
 
-    /// Lines for the end of the last page: the columns that have no room.
+    /// Returns the lines after the last page, which name the columns that did not fit.
     pub(super) fn left_out(&self, page: &Table, columns: usize, style: TextStyle) -> Vec<String> {
         let grid = self.grid(page, columns);
         grid.left_out(columns, style, &|at| self.says[at])
@@ -115,7 +115,7 @@ impl Widths {
 }
 
 impl<'a> Grid<'a> {
-    /// `short`: with the texts for where there is little room.
+    /// Lays out a table. With `short`, it uses the short texts for narrow terminals.
     fn of(table: &'a Table, short: bool) -> Self {
         let places: Vec<usize> = (0..table.columns.len())
             .filter(|place| {
@@ -163,7 +163,7 @@ impl<'a> Grid<'a> {
         }
     }
 
-    /// How narrow a column may be.
+    /// Returns the minimum width of a column.
     fn narrowest(&self, at: usize) -> usize {
         match self.columns[at].fold {
             Fold::Cut(least) | Fold::Wrap(least) => least.min(self.natural[at]),
@@ -171,7 +171,7 @@ impl<'a> Grid<'a> {
         }
     }
 
-    /// How wide the table is at the least with the columns of `keep`.
+    /// Returns the minimum width of the table with the columns that `keep` selects.
     fn least(&self, keep: &dyn Fn(&Column) -> bool) -> usize {
         let kept = (0..self.columns.len()).filter(|at| keep(self.columns[*at]));
         kept.map(|at| self.narrowest(at) + GAP)
@@ -179,15 +179,15 @@ impl<'a> Grid<'a> {
             .saturating_sub(GAP)
     }
 
-    /// Whether the columns that are always shown have room.
+    /// Returns whether the mandatory columns fit.
     fn fits(&self, columns: usize) -> bool {
         self.least(&|column| column.drop == 0) <= columns
     }
 
-    /// Columns in groups that fit, each with the first column so that its rows have a
-    /// name.
+    /// Splits the columns into groups that fit. Each group repeats the first column, which names
+    /// its rows.
     fn blocks(&self, columns: usize) -> Vec<Vec<usize>> {
-        // A heading is not cut.
+        // Headings are not shortened.
         let least = |at: usize| self.narrowest(at).max(width(&self.headings[at]));
         let mut groups: Vec<Vec<usize>> = Vec::new();
         let mut used = 0;
@@ -211,7 +211,7 @@ impl<'a> Grid<'a> {
         groups
     }
 
-    /// The same rows with these columns alone.
+    /// Returns the same rows with only these columns.
     fn part(&self, places: &[usize]) -> Grid<'a> {
         let pick = |cells: &[String]| places.iter().map(|at| cells[*at].clone()).collect();
         Grid {
@@ -227,7 +227,7 @@ impl<'a> Grid<'a> {
         }
     }
 
-    /// Which columns are shown, each with its width.
+    /// Returns the columns to show, each with its width.
     fn fitting(&self, columns: usize) -> Vec<(usize, usize)> {
         let mut shown: Vec<usize> = (0..self.columns.len()).collect();
         let mut widths: Vec<usize> = shown.iter().map(|at| self.narrowest(*at)).collect();
@@ -243,7 +243,7 @@ impl<'a> Grid<'a> {
                 None => break,
             };
         }
-        // What is left over goes back to the cells that were cut.
+        // Give the remaining width back to the shortened cells.
         let mut order = shown.clone();
         order.sort_by_key(|at| !self.columns[*at].first);
         for at in order {
@@ -253,13 +253,13 @@ impl<'a> Grid<'a> {
         shown.into_iter().map(|at| (at, widths[at])).collect()
     }
 
-    /// Whether a cell of this column holds something.
+    /// Returns whether the column has a cell with content.
     fn says(&self, at: usize) -> bool {
         let mut cells = self.rows.iter().map(|line| line.cells[at].as_str());
         cells.any(|cell| !matches!(cell, "" | "-"))
     }
 
-    /// Lines that name the columns that have no room. Empty columns are not named.
+    /// Returns lines that name the columns that did not fit. Empty columns are not named.
     fn left_out(
         &self,
         columns: usize,
@@ -281,14 +281,14 @@ impl<'a> Grid<'a> {
         lines.map(|line| style.paint(Tone::Faint, &line)).collect()
     }
 
-    /// The lines; `below`: with what stands below each row.
+    /// Returns all lines. With `below`, they include the texts below each row.
     fn print(&self, table: &Table, columns: usize, style: TextStyle, below: bool) -> Vec<String> {
         let mut out = Vec::from_iter(self.heading(columns, style));
         out.extend(self.body(table, columns, style, below));
         out
     }
 
-    /// The line above the rows; `None` where no column has a title.
+    /// Returns the line above the rows, or `None` if no column has a title.
     fn heading(&self, columns: usize, style: TextStyle) -> Option<String> {
         if self.headings.iter().all(String::is_empty) {
             return None;
@@ -313,7 +313,7 @@ impl<'a> Grid<'a> {
         out
     }
 
-    /// A row; cells that wrap make it several lines.
+    /// Returns the lines of a row; cells that wrap need several.
     fn row(
         &self,
         line: &Line<'_>,
@@ -348,7 +348,7 @@ impl<'a> Grid<'a> {
             .collect()
     }
 
-    /// One line of (column, width, text, tone).
+    /// Returns one line from (column, width, text, tone) parts.
     fn line(
         &self,
         parts: impl Iterator<Item = (usize, usize, String, Tone)>,
@@ -425,7 +425,7 @@ mod tests {
                 "1       30"
             ]
         );
-        // Never without a column of its own, however narrow.
+        // Each group has a second column, however narrow the terminal is.
         assert_eq!(at(1, &table).len(), 3 * 3 + 2);
     }
 

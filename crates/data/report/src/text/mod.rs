@@ -1,4 +1,4 @@
-//! A document for a terminal of any width.
+//! Documents as text for a terminal of any width.
 
 mod layout;
 
@@ -6,21 +6,20 @@ use crate::document::{Block, Document, Field, Section, Table, Tone};
 use crate::sanitize::{sanitize, width};
 use crate::wrap::wrap;
 
-/// Room for the names of fields, at the left.
+/// Width of the field names on the left.
 const NAMES: usize = 14;
 
-/// How text is written.
+/// How text is formatted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TextStyle {
-    /// Whether to colour it (ANSI SGR sequences); without, nothing but text.
+    /// Whether to use colours (ANSI SGR sequences).
     pub colour: bool,
-    /// Columns to fit into, where the figures allow it. Less than 40 is taken
-    /// as 40.
+    /// Maximum line width in columns, where the content allows it. Values below 40 count as 40.
     pub width: usize,
 }
 
 impl Default for TextStyle {
-    /// Plain, for 80 columns.
+    /// Plain text, 80 columns wide.
     fn default() -> Self {
         Self {
             colour: false,
@@ -50,9 +49,9 @@ impl TextStyle {
     }
 }
 
-/// A document as text. Lines fit into the style's width, except for commands and for
-/// words that are longer: both are to be copied whole. Where a table is too wide, cells
-/// are cut first, then columns go by their priority, or go on below.
+/// Returns a document as text. Lines fit the width of the style, except commands and longer words,
+/// which must stay whole to be copied. In a table that is too wide, cells are shortened first. Then
+/// columns are dropped by priority, or continue in a second block below.
 pub fn render(document: &Document, style: &TextStyle) -> String {
     let mut page = Page {
         style: *style,
@@ -81,8 +80,8 @@ pub fn render(document: &Document, style: &TextStyle) -> String {
     page.out
 }
 
-/// A table that is too long to be held as a whole: of its rows one page is in memory.
-/// It does not go on below itself and counts no further rows.
+/// A table that is too long for memory: it is rendered page by page. It does not continue in a
+/// second block and does not count the hidden rows.
 #[derive(Debug)]
 pub struct LongTable {
     style: TextStyle,
@@ -91,7 +90,7 @@ pub struct LongTable {
 }
 
 impl LongTable {
-    /// One without rows.
+    /// Returns a table without rows.
     pub fn new(style: TextStyle) -> Self {
         Self {
             style,
@@ -100,12 +99,12 @@ impl LongTable {
         }
     }
 
-    /// Takes the widths of a page in: those of each page, before the first is rendered.
+    /// Measures the widths of a page. All pages must be measured before the first is rendered.
     pub fn measure(&mut self, page: &Table) {
         self.widths.add(page);
     }
 
-    /// The lines of the next page, as [`render`] makes them of the whole table.
+    /// Returns the lines of the next page, formatted as [`render`] formats a whole table.
     pub fn render(&mut self, page: &Table) -> String {
         let columns = self.style.columns();
         let (heading, body) = self.widths.lines(page, columns, self.style);
@@ -120,14 +119,14 @@ impl LongTable {
         text.out
     }
 
-    /// The lines below the last page: they name the columns that have no room.
+    /// Returns the lines after the last page, which name the columns that did not fit.
     pub fn end(&self, page: &Table) -> String {
         let lines = self.widths.left_out(page, self.style.columns(), self.style);
         lines.into_iter().map(|line| line + "\n").collect()
     }
 }
 
-/// The text so far, and how it is written.
+/// The text so far, and its style.
 struct Page {
     style: TextStyle,
     out: String,
@@ -163,8 +162,7 @@ impl Page {
         }
     }
 
-    /// `FAIL high  title  identifier`; the identifier in a line of its own where it has
-    /// no room.
+    /// Writes `FAIL high  title  identifier`. If the identifier does not fit, it gets its own line.
     fn heading(&mut self, section: &Section) {
         let Some((medium, heading)) = &section.heading else {
             return;
@@ -200,7 +198,7 @@ impl Page {
         self.line(&text);
     }
 
-    /// `name    text`, its further lines indented.
+    /// Writes `name    text`, with further lines indented.
     fn field(&mut self, field: &Field) {
         let text = sanitize(&field.text);
         let lines = match field.is_command {

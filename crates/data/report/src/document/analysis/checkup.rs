@@ -1,4 +1,4 @@
-//! A check-up of a machine in one screen.
+//! A check-up of a machine on one screen.
 
 use punctual_model::{Checkup, Condition, Finding, MeasuredOn, Nanos, RemediedCause, grouped};
 
@@ -7,8 +7,8 @@ use crate::document::table::{Cell, Column, Fold, Row, Table};
 use crate::document::{Answer, Block, Document, Field, Medium, Section, Tone};
 use crate::figures;
 
-/// The verdict, a line per condition, causes by time with what helps, findings that bear
-/// on them, what the verdict lacks, what to run next.
+/// Returns the verdict, one line per condition, causes with their time and a remedy, findings that
+/// matter, what the verdict is missing, and what to run next.
 pub fn checkup(checkup: &Checkup) -> Document {
     let mut document = Document {
         title: "Check-up".to_owned(),
@@ -45,7 +45,7 @@ pub fn checkup(checkup: &Checkup) -> Document {
     document
 }
 
-/// Where and when it was measured; nothing where a program did not keep it.
+/// Returns the machine and date of the measurement, or nothing if the check-up does not have them.
 pub(super) fn measured_on(on: Option<&MeasuredOn>) -> Vec<Field> {
     on.map_or_else(Vec::new, |on| {
         vec![
@@ -109,7 +109,7 @@ fn condition_row(condition: &Condition) -> Row {
     ])
 }
 
-/// What took the time of late periods, and what helps.
+/// Returns the causes of late periods, each with its remedy.
 fn causes(checkup: &Checkup) -> Vec<Block> {
     let columns = vec![
         Column::right("time"),
@@ -125,7 +125,7 @@ fn causes(checkup: &Checkup) -> Vec<Block> {
     table.into_iter().chain(more).collect()
 }
 
-/// The most severe finding of the audit, then those that bear on the causes.
+/// Returns the most severe finding of the audit, then those related to the causes.
 fn findings(checkup: &Checkup) -> Vec<Block> {
     let worst = checkup
         .findings
@@ -139,7 +139,7 @@ fn findings(checkup: &Checkup) -> Vec<Block> {
     lines.into_iter().chain(more).collect()
 }
 
-/// How many are not shown.
+/// Returns a line with the number of hidden rows.
 fn more(all: usize, one: &str, several: &str) -> Option<Block> {
     let more = all.checked_sub(SHOWN).filter(|more| *more > 0)? as u64;
     Some(Block::faint(format!(
@@ -148,7 +148,7 @@ fn more(all: usize, one: &str, several: &str) -> Option<Block> {
     )))
 }
 
-/// What the verdict lacks, and what to run next.
+/// Returns what the verdict is missing, and what to run next.
 fn next(checkup: &Checkup) -> Vec<Block> {
     let lacking = lacking(checkup).into_iter();
     let lacking = lacking.map(|why| Field::toned("lacking", Tone::Warning, why));
@@ -160,7 +160,7 @@ fn next(checkup: &Checkup) -> Vec<Block> {
     Block::fields(all.collect()).into_iter().collect()
 }
 
-/// `FAIL (medium) swappiness is 60; recommended: 10`.
+/// Returns a line such as `FAIL (medium) swappiness is 60; recommended: 10`.
 fn finding_line(finding: &Finding) -> String {
     format!(
         "{} ({}) {}; recommended: {}",
@@ -171,10 +171,10 @@ fn finding_line(finding: &Finding) -> String {
     )
 }
 
-/// Causes and findings that are shown; the rest is counted.
+/// Maximum number of causes and findings to show; the others are only counted.
 const SHOWN: usize = 5;
 
-/// `loaded (farm)`.
+/// Returns a name such as `loaded (farm)`.
 pub(crate) fn condition_name(condition: &Condition) -> String {
     match condition.loads.is_empty() {
         true => condition.name.clone(),
@@ -182,8 +182,8 @@ pub(crate) fn condition_name(condition: &Condition) -> String {
     }
 }
 
-/// `60.0 s, 60,000 periods: 12 late in 3 episodes, p99 31.2 µs, max 412 µs; at most 11,164
-/// episodes a day (95%, if the day is like these 60.0 s): not proven`.
+/// Returns a line such as `60.0 s, 60,000 periods: 12 late in 3 episodes, p99 31.2 µs, max 412
+/// µs; at most 11,164 episodes a day (95%, if the day is like these 60.0 s): not proven`.
 pub(crate) fn condition_line(condition: &Condition) -> String {
     if condition.measured_ns == Nanos::ZERO {
         return format!(
@@ -213,7 +213,7 @@ pub(crate) fn condition_line(condition: &Condition) -> String {
     )
 }
 
-/// The bound, rounded up; nothing where there is none.
+/// Returns the upper bound of episodes a day, rounded up, if there is one.
 fn at_most(condition: &Condition) -> Option<String> {
     let number = condition.per_day_at_most?;
     Some(grouped(number.ceil() as u64))
@@ -249,7 +249,7 @@ fn hardware_line(checkup: &Checkup) -> Option<String> {
     })
 }
 
-/// What is asked, in a line.
+/// Returns the requirement on one line.
 fn asked_line(checkup: &Checkup) -> String {
     let asked = &checkup.asked;
     format!(
@@ -258,7 +258,8 @@ fn asked_line(checkup: &Checkup) -> String {
     )
 }
 
-/// What is lacking: of the check-up, then of the conditions, each thing once.
+/// Returns what is missing for the verdict: first for the whole check-up, then for its conditions.
+/// Conditions with the same reason share a line.
 pub(crate) fn lacking(checkup: &Checkup) -> Vec<String> {
     let is_said = |why: &str| {
         why == Condition::NOT_REAL_TIME
@@ -283,7 +284,7 @@ pub(crate) fn lacking(checkup: &Checkup) -> Vec<String> {
         .collect()
 }
 
-/// How the rights that are lacking are got without root.
+/// Returns how to get the missing rights without root.
 fn without_root(checkup: &Checkup) -> Option<Field> {
     let mut last = checkup.conditions.iter().filter(|one| !one.real_time);
     last.next()?;
@@ -402,7 +403,7 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("without sudo  join the group"), "{text}");
-        // Where nobody else says it, the conditions do.
+        // Without a reason for the whole check-up, the conditions state theirs.
         checkup.lacking.clear();
         let both = format!("idle, loaded: {}", Condition::NOT_REAL_TIME);
         assert_eq!(lacking(&checkup), [&both, "idle, loaded: too short"]);
@@ -436,13 +437,13 @@ mod tests {
         assert!(!html.contains('\u{1b}') && !text.contains('\u{1b}'));
         let xml = crate::junit::checkup(&checkup).unwrap();
         assert_eq!(xml.matches("<testcase").count(), 3, "{xml}");
-        // The verdict and the loaded condition; the idle one is not proven.
+        // The verdict and the loaded condition fail; the idle condition is not proven.
         assert_eq!(xml.matches("<failure").count(), 2, "{xml}");
         assert_eq!(xml.matches("<error").count(), 1, "{xml}");
     }
 
-    /// Of many findings that bear on measured causes, and one that is fatal and bears on
-    /// none, the fatal one is the first that is shown. The report says where and when.
+    /// One fatal finding unrelated to a measured cause comes before many findings that are related.
+    /// The report also shows where and when it was measured.
     #[test]
     fn the_most_severe_finding_is_always_shown() {
         let mut checkup = checkup();
@@ -480,7 +481,7 @@ mod tests {
         assert!(xml.contains("bench3, kernel 6.12.8-rt"), "{xml}");
     }
 
-    /// What a check-up measured says its verdict in each form that shows a recording.
+    /// A recording made for a check-up shows the verdict of the check-up in each output format.
     #[test]
     fn a_recording_says_the_verdict_that_it_is_a_part_of() {
         use punctual_model::{JudgedBy, Judgement};

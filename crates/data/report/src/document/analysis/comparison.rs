@@ -1,4 +1,4 @@
-//! Two recordings compared: what `compare` shows.
+//! Two recordings compared, the output of `compare`.
 
 use punctual_stats::{Change, Comparison, Difference, Lane};
 
@@ -6,15 +6,14 @@ use crate::compared::{self, HEADINGS};
 use crate::document::table::{Column, Row, Table};
 use crate::document::{Answer, Block, Document, Field, Medium, Section, Tone};
 
-/// Of differences that are not known, so many are named.
+/// Maximum number of unknown differences to name.
 const NOT_KNOWN: usize = 8;
 
-/// A comparison: the answer in a sentence, both recordings, in what they were measured
-/// differently, what differs of the machines, the figures.
+/// Returns a comparison: the answer in a sentence, both recordings, differences in how they were
+/// measured, differences between the machines, and the figures.
 ///
-/// A `-` stands where the samples do not support a figure. The interval of a
-/// difference holds it with 95% confidence; what is called a change holds for all
-/// lines together.
+/// A `-` means that there are too few samples for a figure. The interval of a difference contains
+/// the true value with 95% confidence. Changes hold for all rows together.
 pub fn comparison(comparison: &Comparison) -> Document {
     let mut document = Document::default();
     let tone = match comparison.change {
@@ -44,7 +43,7 @@ pub fn comparison(comparison: &Comparison) -> Document {
     document
 }
 
-/// What the reader must know before the figures.
+/// Adds the differences that the reader must know before the figures.
 fn differences(fields: &mut Vec<Field>, comparison: &Comparison) {
     let mut add = |name: &str, tone: Tone, sign: &str, list: &[Difference]| {
         for (index, one) in list.iter().enumerate() {
@@ -93,7 +92,7 @@ fn differences(fields: &mut Vec<Field>, comparison: &Comparison) {
 }
 
 fn figures_of(lane: &Lane) -> Section {
-    // The ratio and p go before the table goes on below itself.
+    // The ratio and p are dropped before the table continues in a second block.
     let drops = [0, 0, 0, 0, 0, 2, 0, 3];
     let columns = HEADINGS.into_iter().zip(drops).map(|(heading, drop)| {
         match heading {
@@ -117,7 +116,7 @@ fn figures_of(lane: &Lane) -> Section {
     }
 }
 
-/// What the maxima say, and how the figures were made.
+/// Returns what the maxima show, and how the figures were computed.
 fn confidence(comparison: &Comparison) -> Vec<Field> {
     let sides = [
         ("max", "baseline", &comparison.baseline),

@@ -1,4 +1,4 @@
-//! An experiment: what it shows, in numbers and in pictures.
+//! An experiment: its results as figures and plots.
 
 use punctual_model::{
     Arm, ArmAction, ArmResult, BootOutcome, Boots, Effect, Experiment, ExperimentState, Guard,
@@ -10,8 +10,8 @@ use crate::document::table::{Column, Fold, Row, Table};
 use crate::document::{Answer, Block, Document, Field, Figure, Medium, Section, Tone};
 use crate::plot::{Heading, PlotOptions, latency, strip};
 
-/// The answer, a row for each condition, guards, the blocks in their order, the plan.
-/// `sides`: a recording for each condition with the latencies of all its blocks.
+/// Returns the answer, a row for each condition, the guards, the blocks in order, and the plan.
+/// `sides` has one recording per condition with the latencies of all its blocks.
 pub fn experiment(experiment: &Experiment, sides: &[Recording]) -> Document {
     let mut document = Document {
         title: experiment
@@ -63,7 +63,7 @@ pub fn experiment(experiment: &Experiment, sides: &[Recording]) -> Document {
     document
 }
 
-/// The same for a terminal: the verdict is its first line.
+/// Returns the same for a terminal, with the verdict as the first line.
 pub fn experiment_text(one: &Experiment) -> Document {
     let verdicts: Vec<String> = one.results.iter().map(|result| line(one, result)).collect();
     let mut document = experiment(one, &[]);
@@ -75,7 +75,7 @@ pub fn experiment_text(one: &Experiment) -> Document {
     document
 }
 
-/// `thp=never: fewer, ×0.43 (95%: ×0.30 to ×0.61)`.
+/// Returns a line such as `thp=never: fewer, ×0.43 (95%: ×0.30 to ×0.61)`.
 fn line(experiment: &Experiment, result: &ArmResult) -> String {
     let rate = match (result.ratio, result.low, result.high) {
         (Some(ratio), Some(low), Some(high)) => {
@@ -90,7 +90,7 @@ fn line(experiment: &Experiment, result: &ArmResult) -> String {
     )
 }
 
-/// More lateness is bad, less is good; equivalence is neither.
+/// More late periods are bad, fewer are good. Equivalent conditions are neither.
 fn tone(result: &ArmResult) -> Tone {
     match result.effect {
         Effect::Fewer if result.guards.iter().any(|guard| guard.worse) => Tone::Warning,
@@ -114,7 +114,7 @@ fn number(value: Option<f64>) -> String {
     value.map_or_else(|| "-".to_owned(), |value| format!("{value:.2}"))
 }
 
-/// A row for each condition, the baseline first.
+/// Returns a row for each condition, the baseline first.
 fn conditions(experiment: &Experiment) -> Table {
     let columns = vec![
         Column::left("condition").fold(Fold::Cut(12)),
@@ -150,7 +150,7 @@ fn conditions(experiment: &Experiment) -> Table {
     }
 }
 
-/// The guards of all conditions; `None` without any.
+/// Returns the guards of all conditions, or `None` without any.
 fn guards(experiment: &Experiment) -> Option<Table> {
     let row = |result: &ArmResult, guard: &Guard| Row {
         tone: if guard.worse { Tone::Bad } else { Tone::Plain },
@@ -185,7 +185,7 @@ fn guards(experiment: &Experiment) -> Option<Table> {
     })
 }
 
-/// A mean over blocks: a latency, or a count.
+/// Formats a mean over blocks: a latency, a temperature, a frequency, or a count.
 fn figure(name: &str, value: f64) -> String {
     match name {
         "median" => punctual_model::Nanos(value.max(0.0) as u64).to_string(),
@@ -215,7 +215,7 @@ fn pictures(experiment: &Experiment, sides: &[Recording]) -> Section {
     Section::new(blocks).only(Medium::Page)
 }
 
-/// How the latencies of all conditions are drawn in one plot.
+/// Returns the plot options that show the latencies of all conditions in one plot.
 pub fn overlaid() -> PlotOptions {
     PlotOptions {
         heading: Heading::Text("Latency by condition".to_owned()),
@@ -275,7 +275,7 @@ fn plan(experiment: &Experiment) -> Vec<Field> {
     fields
 }
 
-/// How boots are chosen, and each that is not counted.
+/// Returns how boot entries are chosen, and each boot that does not count.
 fn boots(boots: &Boots) -> Vec<Field> {
     let how = match &boots.by_hand {
         Some(reason) => format!("chosen by hand ({reason})"),
@@ -302,7 +302,7 @@ fn boots(boots: &Boots) -> Vec<Field> {
         .collect()
 }
 
-/// With the time that it took to the answer: what was planned may be longer.
+/// Returns the state, with the time until the answer, which may be shorter than planned.
 fn state(experiment: &Experiment) -> String {
     let wash_out = experiment.plan.wash_out_ns;
     let blocks = experiment.blocks.iter();
@@ -336,7 +336,7 @@ const fn state_tone(state: ExperimentState) -> Tone {
     }
 }
 
-/// Many experiments, a line each.
+/// Returns many experiments, one line each.
 pub fn experiments(all: &[Experiment]) -> Document {
     let rows = all.iter().map(|one| {
         let pilot = one.pilot.as_ref();

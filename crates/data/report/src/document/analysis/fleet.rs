@@ -1,4 +1,4 @@
-//! Machines of a collector, and its lists: what the dashboard shows.
+//! Machines of a collector and its lists, as the dashboard shows them.
 
 use jiff::Timestamp;
 use punctual_model::{Nanos, grouped};
@@ -7,27 +7,27 @@ use crate::document::table::{Cell, Column, Row, Table};
 use crate::document::{Block, Document, Field, Section, Tone};
 use crate::figures;
 
-/// The state of a machine, the worst first: the order of the overview.
+/// The state of a machine. The order is that of the overview, with the most urgent state first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum MachineState {
-    /// Its newest recording broke its requirement.
+    /// The newest recording broke its requirement.
     Broken,
-    /// A change to the worse that nobody has acknowledged.
+    /// An open regression: a change for the worse that is not acknowledged.
     Worse,
-    /// Nothing was received for too long.
+    /// No data was received for too long.
     Silent,
-    /// Its newest recording does not prove its requirement, or was interrupted.
+    /// The newest recording does not prove its requirement, or was interrupted.
     NotProven,
-    /// It is enrolled, and nothing was ever received.
+    /// The machine is enrolled, but no data was ever received.
     NeverMeasured,
-    /// Its newest recording has no requirement, so that nothing is judged.
+    /// The newest recording has no requirement, so there is no verdict.
     NotJudged,
-    /// Its newest recording held its requirement.
+    /// The newest recording held its requirement.
     Held,
 }
 
 impl MachineState {
-    /// All of them, the worst first.
+    /// All states, the most urgent first.
     pub const ALL: [Self; 7] = [
         Self::Broken,
         Self::Worse,
@@ -38,7 +38,7 @@ impl MachineState {
         Self::Held,
     ];
 
-    /// Its name in URLs and JSON.
+    /// Returns the name used in URLs and JSON.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Broken => "broken",
@@ -51,7 +51,7 @@ impl MachineState {
         }
     }
 
-    /// Its name on a page.
+    /// Returns the name shown on a page.
     pub const fn title(self) -> &'static str {
         match self {
             Self::Broken => "✗ broken",
@@ -64,7 +64,7 @@ impl MachineState {
         }
     }
 
-    /// What it means.
+    /// Returns the tone that the state is shown in.
     pub const fn tone(self) -> Tone {
         match self {
             Self::Broken | Self::Worse => Tone::Bad,
@@ -75,24 +75,24 @@ impl MachineState {
     }
 }
 
-/// A line of the overview.
+/// One line of the overview.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MachineRow {
     /// The name of the machine.
     pub name: String,
-    /// Where a server shows more of it.
+    /// The path of the machine's page on the server.
     pub path: String,
-    /// Its state.
+    /// The state of the machine.
     pub state: MachineState,
-    /// When something of it was last received.
+    /// When data of the machine was last received.
     pub last_seen: Option<Timestamp>,
-    /// Recordings of it.
+    /// The number of recordings of the machine.
     pub recordings: u64,
-    /// Of its newest recording: what was measured, its path, p99 and maximum.
+    /// The newest recording: what was measured, its path, p99 and maximum.
     pub latest: Option<(String, String, Option<Nanos>, Option<Nanos>)>,
 }
 
-/// A time as a list shows it: minutes, UTC.
+/// Formats a time for a list, to the minute and in UTC.
 fn minutes(time: Option<Timestamp>) -> String {
     time.map_or_else(
         || "never".to_owned(),
@@ -100,7 +100,7 @@ fn minutes(time: Option<Timestamp>) -> String {
     )
 }
 
-/// Machines, a line each, in the order given.
+/// Returns machines, one line each, in the given order.
 pub fn machines(rows: &[MachineRow]) -> Block {
     if rows.is_empty() {
         return Block::text("no machines");
@@ -142,7 +142,7 @@ pub fn machines(rows: &[MachineRow]) -> Block {
     Block::Table(Table::new(columns, rows.iter().map(row).collect()))
 }
 
-/// One machine: its state and what is known of its hardware and system.
+/// Returns one machine: its state, and the known facts about its hardware and system.
 pub fn machine(row: &MachineRow, facts: Option<&punctual_model::HostFacts>) -> Document {
     let mut fields = vec![
         Field::toned("state", row.state.tone(), row.state.title()),

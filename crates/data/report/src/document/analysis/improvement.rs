@@ -1,4 +1,4 @@
-//! What was tried to make a machine better, and what helped.
+//! Settings that were tried to improve a machine, and which of them helped.
 
 use punctual_model::{Improvement, Stage, TriedSetting};
 
@@ -6,8 +6,8 @@ use super::checkup;
 use crate::document::table::{Column, Fold, Row, Table};
 use crate::document::{Block, Document, Field, Medium, Section, Tone};
 
-/// The answer, the stages with their power, a row for each setting, what was not tried.
-/// `next`: the command that applies what helps.
+/// Returns the answer, the stages with their power, a row for each setting, and the settings that
+/// were not tried. `next` is the command that applies the settings that help.
 pub fn improvement(improvement: &Improvement, next: Option<&str>) -> Document {
     let mut document = Document {
         title: "Improve".to_owned(),

@@ -1,4 +1,4 @@
-//! What `lint` found: violated rules first, what is unknown, what is clean.
+//! Results of `lint`: violated rules first, then unknown ones, then clean ones.
 
 use punctual_model::{
     Frame, LintReport, LintSource, LintThread, Nanos, Policy, RuleResult, RuleState, Severity,
@@ -7,11 +7,11 @@ use punctual_model::{
 
 use crate::document::{Answer, Block, Document, Field, Section, Tone};
 
-/// Violations of one rule that a terminal shows, and frames of each.
+/// Maximum number of violations of one rule that a terminal shows, and of frames for each.
 const SITES: usize = 4;
 const FRAMES: usize = 4;
 
-/// What `lint` found. `all`: every call site, whole.
+/// Returns the results of `lint`. With `all`, every call site is shown in full.
 pub fn lint(report: &LintReport, all: bool) -> Document {
     let mut document = Document::default();
     document.push(head(report));
@@ -134,7 +134,7 @@ fn mark(rule: &RuleResult) -> (Tone, String) {
     (tone, format!("{:<6}", rule.severity.to_string()))
 }
 
-/// A violation and its call site.
+/// Returns a violation with its call site.
 fn site(found: &Violation, all: bool) -> Vec<Field> {
     let count = match found.count {
         0 | 1 => String::new(),
@@ -160,7 +160,7 @@ fn site(found: &Violation, all: bool) -> Vec<Field> {
     fields
 }
 
-/// Unknown rules, grouped by the reason.
+/// Returns the unknown rules, grouped by reason.
 fn unknown(report: &LintReport) -> Section {
     let mut groups: Vec<(&str, Vec<String>)> = Vec::new();
     for rule in report

@@ -1,5 +1,4 @@
-//! Documents of more than one recording, and of what a workstation or a server shows:
-//! verdicts of experiments, comparisons, trends, fleets.
+//! Documents that cover more than one recording: experiments, comparisons, trends, fleets.
 
 mod checkup;
 mod comparison;

@@ -1,4 +1,4 @@
-//! A series over a time, as a page: the trend with its pictures and causes.
+//! A series over time as a page: the trend with its plots and causes.
 
 use std::collections::BTreeMap;
 
@@ -11,21 +11,21 @@ use crate::document::{Block, Document, Figure, Section};
 use crate::figures::counted;
 use crate::plot::{self, Heading, LongTerm, PlotOptions};
 
-/// How many causes are shown: those that took most.
+/// Maximum number of causes to show, those with the most time first.
 const CAUSES: usize = 20;
 
-/// Causes of the outliers of many recordings.
+/// The causes of the outliers of many recordings.
 #[derive(Clone, Debug, Default)]
 pub struct Causes {
     by_name: BTreeMap<(&'static str, String), (Cause, u64)>,
-    /// Recordings with explained outliers.
+    /// Number of recordings with explained outliers.
     explained: u64,
-    /// Recordings without.
+    /// Number of recordings without explained outliers.
     not_explained: u64,
 }
 
 impl Causes {
-    /// Adds those of a recording.
+    /// Adds the causes of a recording.
     pub fn add(&mut self, recording: &Recording) {
         let Some(explanation) = &recording.explanation else {
             self.not_explained += 1;
@@ -96,10 +96,10 @@ fn empty(kind: ShareKind, who: &str) -> Cause {
     }
 }
 
-/// The trend, its pictures (trend, surface and heat map of each group) and the causes.
+/// Returns the trend, its plots (trend, surface and heat map of each group), and the causes.
 ///
 /// # Errors
-/// A picture that cannot be drawn.
+/// Returns an error if a plot cannot be drawn.
 pub fn monthly(trend: &Trend, runs: &[Run], causes: &Causes) -> Result<Document, ReportError> {
     let mut document = pictured(trend, runs)?;
     document.title = format!("Report of {}", trend.series);
@@ -107,10 +107,10 @@ pub fn monthly(trend: &Trend, runs: &[Run], causes: &Causes) -> Result<Document,
     Ok(document)
 }
 
-/// A trend with the pictures of each group.
+/// Returns a trend with the plots of each group.
 ///
 /// # Errors
-/// A picture that cannot be drawn.
+/// Returns an error if a plot cannot be drawn.
 pub fn pictured(trend: &Trend, runs: &[Run]) -> Result<Document, ReportError> {
     let mut document = super::trend(trend, None);
     let options = PlotOptions {
@@ -145,7 +145,7 @@ pub fn pictured(trend: &Trend, runs: &[Run]) -> Result<Document, ReportError> {
         });
         pictures.push(Section::titled(group.name(), figures.into()));
     }
-    // After the verdict and the groups.
+    // The plots follow the verdict and the groups.
     let place = 2.min(document.sections.len());
     document.sections.splice(place..place, pictures);
     Ok(document)

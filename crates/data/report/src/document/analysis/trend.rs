@@ -12,18 +12,18 @@ use crate::document::table::{Cell, Column, Fold, Row, Table};
 use crate::document::{Answer, Block, Document, Field, Medium, Section, Tone};
 use crate::figures::{self, counted};
 
-/// Bars of a spark line at most.
+/// Maximum number of bars in a spark line.
 const BARS: usize = 24;
 
-/// Rows of a table that a terminal shows; a page shows all.
+/// Maximum number of table rows on a terminal; a page shows all.
 const SHOWN: usize = 12;
 
-/// The levels of a spark line, the lowest first.
+/// The levels of a spark line, lowest first.
 const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// The verdict, a line a group, change points with what changed on the machine, drifts,
-/// spikes, facts that changed, holes, notes. `next`: the command to go on with, where it can
-/// be run.
+/// Returns the verdict, a line per group, change points with the changes on the machine, drifts,
+/// spikes, changed facts, gaps, and notes. `next` is the command to continue with, if there is one
+/// to run.
 pub fn trend(trend: &Trend, next: Option<String>) -> Document {
     let mut document = Document {
         title: format!("Trend of {}", trend.series),
@@ -43,12 +43,12 @@ pub fn trend(trend: &Trend, next: Option<String>) -> Document {
     document
 }
 
-/// The change points alone.
+/// Returns only the change points.
 pub fn changes(trend: &Trend) -> Document {
     Document::of(vec![Block::Table(change_table(trend))])
 }
 
-/// Notes as they are kept.
+/// Returns the stored notes.
 pub fn notes(notes: &[punctual_model::Note]) -> Document {
     let columns = vec![
         Column::left("note"),
@@ -80,7 +80,7 @@ fn section(heading: &str, table: Table) -> Section {
     }
 }
 
-/// The verdict with its sign.
+/// Returns the verdict with its sign.
 pub(super) fn answer(trend: &Trend) -> Answer {
     let (tone, sign, word) = match trend.verdict {
         TrendVerdict::Worse => (Tone::Bad, "✗", "worse"),
@@ -116,8 +116,8 @@ fn fields(trend: &Trend, next: Option<String>) -> Vec<Field> {
     fields
 }
 
-/// The command that acknowledges the newest worsening that stands, as a shell reads it;
-/// `None` where none does. `store`: the store, where the command must name it.
+/// Returns the shell command that acknowledges the newest open regression, or `None` without one.
+/// Pass `store` if the command must name the store.
 pub fn acknowledge(trend: &Trend, store: Option<&Path>) -> Option<String> {
     let changes = trend.groups.iter().flat_map(|group| &group.changes);
     let open = changes.filter(|change| change.is_open_worsening());
@@ -138,7 +138,7 @@ pub fn acknowledge(trend: &Trend, store: Option<&Path>) -> Option<String> {
         .filter_map(|(name, value)| Some([*name, value.as_deref()?]));
     let words = ["punctual", "changes", "ack", &newest.id].into_iter();
     let words = words.chain(given.flatten()).chain(["WHY"]);
-    // No argument of a program has a NUL.
+    // The arguments of a program never contain NUL.
     let quoted = words.map(|word| shlex::try_quote(word).unwrap_or_default());
     Some(quoted.collect::<Vec<_>>().join(" "))
 }
@@ -199,14 +199,15 @@ fn groups(trend: &Trend) -> Table {
     Table::new(columns.collect(), rows.collect())
 }
 
-/// The median of the maxima.
+/// Returns the median of the maxima.
 fn usual(group: &Group) -> Option<Nanos> {
     let mut maxima: Vec<Nanos> = group.runs.iter().filter_map(|run| run.max_ns).collect();
     maxima.sort_unstable();
     maxima.get(maxima.len().saturating_sub(1) / 2).copied()
 }
 
-/// The largest latency in equal stretches of time, on a log scale; `·` where no run was.
+/// Returns a spark line of the largest latency per equal time span, on a log scale. A `·` marks a
+/// span without a run.
 fn spark(group: &Group, trend: &Trend) -> String {
     let (Some(from), Some(to)) = (trend.from, trend.to) else {
         return String::new();
@@ -229,7 +230,7 @@ fn spark(group: &Group, trend: &Trend) -> String {
         known().fold(f64::INFINITY, f64::min),
         known().fold(0.0, f64::max),
     );
-    // Maxima that differ by less than a half look alike.
+    // Maxima that differ by less than a factor of 1.5 should look alike.
     let range = (high - low).max(1.5f64.ln());
     let bar = |max: &Option<Nanos>| match max {
         None => '·',
@@ -279,7 +280,7 @@ fn change_table(trend: &Trend) -> Table {
     Table::new(columns, rows.collect())
 }
 
-/// Late periods of a usual run, or a latency.
+/// Formats a level: the late periods of a typical run, or a latency.
 pub(super) fn level(group: &Group, followed: Followed, level: f64) -> String {
     match followed {
         Followed::Tail => format!("{} a run", short(group.a_run(level))),
@@ -296,7 +297,7 @@ fn range(low: f64, high: Option<f64>) -> String {
     format!("{} to {high}", short(low))
 }
 
-/// Where one side has no late period a ratio has no size.
+/// A ratio has a meaning only if both sides have late periods.
 fn ratio(change: &ChangePoint) -> String {
     match change.before > 0.0 && change.after > 0.0 {
         true => format!("×{}", short(change.ratio)),
@@ -313,7 +314,7 @@ pub(super) const fn state(change: &ChangePoint) -> &'static str {
     }
 }
 
-/// What else is known of a change point.
+/// Returns further details of a change point.
 pub(super) fn aside(change: &ChangePoint) -> String {
     let mut parts = Vec::new();
     if change.earliest != change.latest {
@@ -333,7 +334,7 @@ pub(super) fn aside(change: &ChangePoint) -> String {
     parts.join("; ")
 }
 
-/// The facts that changed near it, the nearest first.
+/// Returns the facts that changed near the change point, the nearest first.
 fn causes(change: &ChangePoint) -> String {
     match (change.facts_within_runs, change.facts.as_slice()) {
         (None, _) => "no fact of the machine is known on both sides".to_owned(),
@@ -460,12 +461,12 @@ fn note_table(trend: &Trend) -> Table {
     Table::new(columns, rows.collect())
 }
 
-/// `2026-11-03 08:15`.
+/// Formats a time as `2026-11-03 08:15`.
 pub(super) fn minute(time: Timestamp) -> String {
     figures::wall(time, 0).chars().take(16).collect()
 }
 
-/// `2026-11-03`.
+/// Formats a date as `2026-11-03`.
 fn day(time: Timestamp) -> String {
     figures::wall(time, 0).chars().take(10).collect()
 }
